@@ -1,0 +1,1 @@
+//! Arguments to settings, output for people.

@@ -1,0 +1,1 @@
+//! Bytes to typed events and estimates and back: Avro, JSON, dead letters.

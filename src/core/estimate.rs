@@ -1,0 +1,130 @@
+//! The published result: one capacity estimate for one pool and one window.
+//!
+//! A value carries no wall-clock time, so that the same log gives the same bytes (DESIGN 3).
+
+use super::profile::{Outputs, Profile};
+use super::ratio::Ratio;
+use super::window::WindowKind;
+use serde::{Deserialize, Serialize};
+
+/// Whether a window was closed by data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// Closed by the partition's watermark; never changes.
+    Final,
+    /// A view of a window still open; may change.
+    Provisional,
+}
+
+/// A capacity estimate. Pages are pages of the pool, bytes are bytes of KV state, times are
+/// milliseconds of event time, rates are shares between 0 and 1.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Estimate {
+    /// The cache that is planned.
+    pub pool: String,
+    /// Kind of window, as configured (`tumbling:5m`).
+    pub window: WindowKind,
+    /// Start of the window (inclusive); for `last` and `all`, event time of the earliest request in it.
+    pub start_ms: i64,
+    /// End of the window (exclusive); for `last` and `all`, the publishing boundary that was passed.
+    pub end_ms: i64,
+    pub status: Status,
+    /// The window's history is shorter than configured, so hits are under-counted.
+    pub warm_up: bool,
+    pub engine: Profile,
+    pub outputs: Outputs,
+    /// Share of the pages that were followed; counts and capacities are already scaled up by it.
+    pub sample_rate: f64,
+    /// Standard error of sampled capacities, as a share of the capacity; 0 when exact.
+    pub sample_error: f64,
+    /// Identifies the configuration that shaped this result: 16 hexadecimal digits.
+    pub fingerprint: String,
+    /// Input partition the pool lives in.
+    pub partition: i32,
+    /// Offset of the first record counted in the window; -1 when there is none.
+    pub first_offset: i64,
+    /// Offset after the record that closed the window: the estimate is a function of what precedes it.
+    pub next_offset: i64,
+    /// Tokens a page.
+    pub page_size: u32,
+    /// Bytes a page; absent where no cost a token is configured.
+    pub page_bytes: Option<u64>,
+    pub requests: u64,
+    pub requests_with_reuse: u64,
+    /// Prompt pages accessed in the window.
+    pub page_accesses: u64,
+    /// Distinct pages accessed in the window: those last touched before the window's first record.
+    pub distinct_pages: u64,
+    /// Distinct pages ever seen in the pool: what never evicting would hold.
+    pub accumulated_pages: u64,
+    pub accumulated_bytes: Option<u64>,
+    /// Pages tracked at the close; less than accumulated once the bound forgot some.
+    pub tracked_pages: u64,
+    pub theoretical: TheoreticalHits,
+    /// One entry a target ratio, as configured.
+    pub required: Vec<RequiredCapacity>,
+    /// The hit-rate curve at the configured capacities, ascending.
+    pub capacities: Vec<CapacityPoint>,
+    /// Records of the pool that came too late for this kind of window, since the start.
+    pub late_records: u64,
+    /// New pages whose (sampled) id was already known under another prefix, since the start.
+    pub chain_violations: u64,
+    /// Input records of this pool that were refused, since the start.
+    pub rejected_records: u64,
+    /// The log holds no output page ids though the engine caches outputs: hits are under-counted.
+    pub output_reuse_unseen: bool,
+}
+
+/// Hits with unlimited capacity.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct TheoreticalHits {
+    pub page_hits: u64,
+    pub prefix_hits: u64,
+    pub page_hit_rate: f64,
+    pub prefix_hit_rate: f64,
+}
+
+/// The requirement distribution at one target ratio.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RequiredCapacity {
+    pub target_ratio: Ratio,
+    pub mean_pages: Option<f64>,
+    /// Absent when the largest lies beyond the tracked bound.
+    pub max_pages: Option<u64>,
+    pub coverage: Vec<CoverageCapacity>,
+}
+
+/// The capacity that covers a share of the window's requests: an exact nearest-rank quantile.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CoverageCapacity {
+    pub coverage: Ratio,
+    /// Absent when beyond the tracked bound, or when the window is empty.
+    pub pages: Option<u64>,
+    pub bytes: Option<u64>,
+    pub tokens: Option<u64>,
+    /// The same quantile over the requests that had something to reuse.
+    pub pages_with_reuse: Option<u64>,
+    /// The requirement is larger than the tracked bound.
+    pub beyond_bound: bool,
+}
+
+/// One point of the hit-rate curve.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CapacityPoint {
+    /// As the operator wrote it (`100GiB`), where it was written.
+    pub label: Option<String>,
+    pub pages: u64,
+    pub bytes: Option<u64>,
+    /// Absent beyond the tracked bound, like the rates below.
+    pub page_hits: Option<u64>,
+    pub prefix_hits: Option<u64>,
+    pub page_hit_rate: Option<f64>,
+    /// Hits as a share of the accesses that were not cold.
+    pub reuse_hit_rate: Option<f64>,
+    pub prefix_hit_rate: Option<f64>,
+    /// `1/(1-r)` at the prefix hit rate `r` (paper, equation 1); absent when `r` is 1.
+    pub relative_prefill_throughput: Option<f64>,
+    /// The capacity is larger than the tracked bound, so its hits cannot be told.
+    pub beyond_bound: bool,
+}

@@ -1,0 +1,156 @@
+//! Page ids where they lie: a borrowed, unaligned view that a record's own bytes can back.
+
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+/// A run of 64-bit page ids, little-endian, at any alignment.
+///
+/// A packed Avro record, a JSON array decoded into a buffer and the engine's own arena all read
+/// through this one type, so the engine never copies ids to look at them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PageIds<'a>(&'a [[u8; 8]]);
+
+impl<'a> PageIds<'a> {
+    /// No pages.
+    pub const EMPTY: PageIds<'static> = PageIds(&[]);
+
+    /// Reads packed little-endian ids; `None` when the length is not a multiple of eight.
+    pub fn from_packed(bytes: &'a [u8]) -> Option<Self> {
+        let (ids, rest) = bytes.as_chunks::<8>();
+        rest.is_empty().then_some(Self(ids))
+    }
+
+    /// Views ids held in memory.
+    ///
+    /// The in-memory order must be little-endian, which `lib.rs` asserts at compile time.
+    pub fn from_slice(ids: &'a [u64]) -> Self {
+        Self(bytemuck::cast_slice(ids))
+    }
+
+    /// Number of pages.
+    pub fn len(self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there is no page.
+    pub fn is_empty(self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The id at `index`, if there is one.
+    pub fn get(self, index: usize) -> Option<u64> {
+        self.0.get(index).map(|id| u64::from_le_bytes(*id))
+    }
+
+    /// The ids in prefix order.
+    pub fn iter(self) -> impl ExactSizeIterator<Item = u64> + Clone + 'a {
+        self.0.iter().map(|id| u64::from_le_bytes(*id))
+    }
+
+    /// The ids from `start` on; empty when `start` is past the end.
+    pub fn from(self, start: usize) -> Self {
+        Self(self.0.get(start..).unwrap_or_default())
+    }
+
+    /// The first `count` ids, or all where there are fewer.
+    pub fn first(self, count: usize) -> Self {
+        Self(&self.0[..count.min(self.0.len())])
+    }
+
+    /// The packed bytes.
+    pub fn as_packed(self) -> &'a [u8] {
+        self.0.as_flattened()
+    }
+
+    /// How many leading ids both runs share.
+    pub fn common_prefix(self, other: PageIds<'_>) -> usize {
+        /// Ids compared at once: long enough for the C library's vector compare to pay, short
+        /// enough that finding the mismatch inside is cheap.
+        const BLOCK: usize = 64;
+        let length = self.len().min(other.len());
+        let (left, right) = (&self.0[..length], &other.0[..length]);
+        let equal_blocks = left
+            .chunks_exact(BLOCK)
+            .zip(right.chunks_exact(BLOCK))
+            .take_while(|(a, b)| a.as_flattened() == b.as_flattened())
+            .count();
+        let start = equal_blocks * BLOCK;
+        let tail = left[start..].iter().zip(&right[start..]).take_while(|(a, b)| a == b).count();
+        start + tail
+    }
+}
+
+/// What page ids are unique within: one id under two scopes is two pages.
+///
+/// The scope enters the first page only. Every later page is keyed by its whole prefix, so that is
+/// enough, and costs nothing a page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Scope(u64);
+
+impl Scope {
+    /// All ids of the pool share one space.
+    pub const GLOBAL: Self = Self(0);
+
+    /// The scope named by a session, tenant, cache salt or other field.
+    pub fn named(name: &[u8]) -> Self {
+        const SEED: u64 = 0x6b76_7365_7473_636f; // "kvsetsco"
+        Self(xxh3_64_with_seed(name, SEED).max(1))
+    }
+
+    /// The first page's id within this scope; the identity for [`Scope::GLOBAL`].
+    pub fn first_page(self, id: u64) -> u64 {
+        if self == Self::GLOBAL { id } else { mix(id ^ self.0) ^ self.0 }
+    }
+
+    /// A key that tells ids of different scopes apart, for indexes over single ids.
+    pub fn key(self, id: u64) -> u64 {
+        mix(id ^ self.0)
+    }
+}
+
+/// A bijective scrambling of 64 bits (the finaliser of MurmurHash3), so that small consecutive ids
+/// spread over the whole range. Part of the sampling definition: changing it changes results.
+pub fn mix(mut x: u64) -> u64 {
+    x ^= x >> 33;
+    x = x.wrapping_mul(0xff51_afd7_ed55_8ccd);
+    x ^= x >> 33;
+    x = x.wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    x ^ (x >> 33)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn common_prefix_equals_the_obvious_loop(
+            shared in prop::collection::vec(any::<u64>(), 0..300),
+            a in prop::collection::vec(0u64..4, 0..100),
+            b in prop::collection::vec(0u64..4, 0..100),
+        ) {
+            let left: Vec<u64> = shared.iter().chain(&a).copied().collect();
+            let right: Vec<u64> = shared.iter().chain(&b).copied().collect();
+            let expected = left.iter().zip(&right).take_while(|(x, y)| x == y).count();
+            prop_assert_eq!(PageIds::from_slice(&left).common_prefix(PageIds::from_slice(&right)), expected);
+        }
+    }
+
+    #[test]
+    fn packed_bytes_are_read_where_they_lie_at_any_alignment() {
+        let mut bytes = vec![0xffu8];
+        bytes.extend(7u64.to_le_bytes());
+        bytes.extend(9u64.to_le_bytes());
+        let ids = PageIds::from_packed(&bytes[1..]).expect("two whole ids");
+        assert_eq!(ids.iter().collect::<Vec<_>>(), [7, 9]);
+        assert_eq!(ids.as_packed().as_ptr(), bytes[1..].as_ptr(), "no copy");
+        assert_eq!(PageIds::from_packed(&bytes), None, "17 bytes are no whole number of ids");
+    }
+
+    #[test]
+    fn a_scope_separates_equal_ids_and_the_global_one_changes_nothing() {
+        let (a, b) = (Scope::named(b"a"), Scope::named(b"b"));
+        assert_ne!(a.first_page(1), b.first_page(1));
+        assert_eq!(Scope::GLOBAL.first_page(42), 42);
+    }
+}

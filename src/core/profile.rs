@@ -1,0 +1,71 @@
+//! Engine profiles: which pages a request looks up, touches and leaves behind, and in which order
+//! (ENGINES 2).
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// The engine whose cache is modelled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Profile {
+    /// The paper's model: pages touched root first, prompt pages only.
+    #[default]
+    Paper,
+    /// Pages touched leaf first after the whole request was looked up.
+    LeafFirst,
+    /// vLLM v1: leaf first, with output pages, the recomputed last page and the partial page.
+    Vllm,
+    /// SGLang: whole leaf nodes evicted; node-accurate at each asked capacity.
+    Sglang,
+    /// LMCache in-process: the paper's order, an approximation.
+    Lmcache,
+    /// Mooncake store: the paper's order at an effective capacity, an approximation.
+    Mooncake,
+}
+
+impl Profile {
+    /// Every profile with the name users write.
+    pub const NAMES: [(&'static str, Profile); 6] = [
+        ("paper", Profile::Paper),
+        ("leaf-first", Profile::LeafFirst),
+        ("vllm", Profile::Vllm),
+        ("sglang", Profile::Sglang),
+        ("lmcache", Profile::Lmcache),
+        ("mooncake", Profile::Mooncake),
+    ];
+
+    /// The name users write.
+    pub fn name(self) -> &'static str {
+        Self::NAMES.iter().find(|(_, profile)| *profile == self).map_or("paper", |(name, _)| name)
+    }
+}
+
+impl fmt::Display for Profile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Profile {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let known = Self::NAMES.iter().find(|(name, _)| *name == text);
+        known.map(|(_, profile)| *profile).ok_or_else(|| {
+            let names: Vec<_> = Self::NAMES.iter().map(|(name, _)| *name).collect();
+            format!("unknown engine `{text}`: expected one of {}", names.join(", "))
+        })
+    }
+}
+
+/// Whether output tokens enter the cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outputs {
+    /// They do (what vLLM and SGLang do).
+    #[default]
+    Cached,
+    /// They do not.
+    Ignored,
+}

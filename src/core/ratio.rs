@@ -1,0 +1,156 @@
+//! Exact decimal shares, so that `ceil(H * R)` and nearest-rank quantiles never meet rounding.
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::fmt;
+use std::str::FromStr;
+
+/// A share between 0 and 1, kept as the decimal fraction it was written as (`0.99` is 99/100).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Ratio {
+    numerator: u64,
+    denominator: u64,
+}
+
+/// Why a text is not a share.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is not a decimal between 0 and 1 with at most 9 places")]
+pub struct RatioError {
+    text: String,
+}
+
+impl Ratio {
+    /// The whole.
+    pub const ONE: Self = Self { numerator: 1, denominator: 1 };
+
+    /// Most decimal places a share may have.
+    const MAX_PLACES: u32 = 9;
+
+    /// `ceil(count * self)`, exactly.
+    pub fn ceil_of(self, count: u64) -> u64 {
+        let product = u128::from(count) * u128::from(self.numerator);
+        product.div_ceil(u128::from(self.denominator)) as u64
+    }
+
+    /// The nearest-rank position of this quantile among `count` sorted values, counted from 1;
+    /// `None` when there are no values. The quantile 0 is the smallest value.
+    pub fn nearest_rank(self, count: u64) -> Option<u64> {
+        (count > 0).then(|| self.ceil_of(count).max(1))
+    }
+
+    /// The nearest binary fraction, for display and serialisation.
+    pub fn as_f64(self) -> f64 {
+        self.numerator as f64 / self.denominator as f64
+    }
+}
+
+impl PartialOrd for Ratio {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Ratio {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        let left = u128::from(self.numerator) * u128::from(other.denominator);
+        let right = u128::from(other.numerator) * u128::from(self.denominator);
+        left.cmp(&right)
+    }
+}
+
+impl FromStr for Ratio {
+    type Err = RatioError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let error = || RatioError { text: text.chars().take(40).collect() };
+        let trimmed = text.trim();
+        let (whole, places) = trimmed.split_once('.').unwrap_or((trimmed, ""));
+        let digits = |part: &str| part.bytes().all(|b| b.is_ascii_digit());
+        if (whole.is_empty() && places.is_empty()) || !digits(whole) || !digits(places) {
+            return Err(error());
+        }
+        let places = places.trim_end_matches('0');
+        if places.len() > Self::MAX_PLACES as usize || whole.len() > 9 {
+            return Err(error());
+        }
+        let denominator = 10u64.pow(places.len() as u32);
+        let parse = |part: &str| if part.is_empty() { Ok(0) } else { part.parse::<u64>() };
+        let numerator =
+            parse(whole).map_err(|_| error())? * denominator + parse(places).map_err(|_| error())?;
+        if numerator > denominator {
+            return Err(error());
+        }
+        Ok(Self { numerator, denominator })
+    }
+}
+
+impl TryFrom<f64> for Ratio {
+    type Error = RatioError;
+
+    /// Takes the shortest decimal that reads back as this number, which is what its author wrote.
+    fn try_from(value: f64) -> Result<Self, Self::Error> {
+        format!("{value}").parse()
+    }
+}
+
+impl fmt::Display for Ratio {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.as_f64(), f)
+    }
+}
+
+impl Serialize for Ratio {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_f64(self.as_f64())
+    }
+}
+
+impl<'de> Deserialize<'de> for Ratio {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = f64::deserialize(deserializer)?;
+        Self::try_from(value).map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ratio(text: &str) -> Ratio {
+        text.parse().expect("a valid share")
+    }
+
+    #[test]
+    fn ceil_is_exact_where_binary_fractions_are_not() {
+        assert_eq!(ratio("0.99").ceil_of(100), 99, "100 * 0.99 is 99.00000000000001 in f64 on some paths");
+        assert_eq!(ratio("0.07").ceil_of(100), 7, "100 * 0.07 is 7.000000000000001 in f64");
+        assert_eq!(ratio("0.29").ceil_of(100), 29);
+        assert_eq!(ratio("1.0").ceil_of(7), 7);
+        assert_eq!(ratio("0").ceil_of(7), 0);
+        assert_eq!(ratio("0.5").ceil_of(0), 0);
+        assert_eq!(ratio("0.999").ceil_of(u64::MAX), 18428297329635842064);
+    }
+
+    #[test]
+    fn nearest_rank_counts_from_one() {
+        assert_eq!(ratio("0.5").nearest_rank(4), Some(2));
+        assert_eq!(ratio("0.5").nearest_rank(5), Some(3));
+        assert_eq!(ratio("0").nearest_rank(5), Some(1));
+        assert_eq!(ratio("0.999").nearest_rank(3993), Some(3990));
+        assert_eq!(ratio("0.9").nearest_rank(0), None);
+    }
+
+    #[test]
+    fn refuses_what_is_not_a_share() {
+        for text in ["", ".", "1.1", "-0.5", "nan", "1e-3", "0.1234567891", "99999999999"] {
+            assert!(text.parse::<Ratio>().is_err(), "{text} should be refused");
+        }
+    }
+
+    #[test]
+    fn a_float_keeps_the_decimal_it_was_written_as() {
+        assert_eq!(Ratio::try_from(0.99), Ok(ratio("0.99")));
+        assert_eq!(Ratio::try_from(1.0), Ok(Ratio::ONE));
+        assert_eq!(ratio("0.990"), ratio("0.99"));
+        assert!(ratio("0.99") < ratio("0.999"));
+    }
+}

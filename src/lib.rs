@@ -1,0 +1,22 @@
+//! kvset: how much KV cache does this LLM traffic need?
+//!
+//! Data flows one way and imports point inward:
+//!
+//! ```text
+//! kafka/source -> codec -> pipeline/task -> core -> pipeline (commit) -> kafka/outlet -> snapshot
+//! ```
+
+#[cfg(not(target_endian = "little"))]
+compile_error!("kvset reads packed little-endian page ids in place and needs a little-endian target");
+
+pub mod cli;
+pub mod codec;
+pub mod core;
+pub mod kafka;
+pub mod model;
+pub mod pipeline;
+pub mod runtime;
+pub mod settings;
+pub mod telemetry;
+pub mod trace;
+pub mod workload;

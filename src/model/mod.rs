@@ -1,0 +1,1 @@
+//! KV bytes a token from a model's config.json.

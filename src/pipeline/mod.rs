@@ -1,0 +1,1 @@
+//! One partition's task, resume and commit decisions: sans-IO.

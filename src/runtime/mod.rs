@@ -1,0 +1,1 @@
+//! Wiring: run, replay, produce, watch, demo, shutdown.

@@ -1,0 +1,1 @@
+//! Trace files of every known shape, read as a stream of requests.

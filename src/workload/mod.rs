@@ -1,0 +1,1 @@
+//! Synthetic agentic traffic from a seed.
