@@ -3,11 +3,13 @@
 //! Nothing in here names a broker, a runtime, a file or a clock; `tests/architecture.rs` keeps it so.
 //! Everything is a pure function of (configuration, requests in order).
 
+pub mod engine;
 pub mod estimate;
 pub mod event;
 pub mod outcome;
 pub mod pages;
 pub mod profile;
 pub mod ratio;
+pub mod stack;
 pub mod units;
 pub mod window;

@@ -31,6 +31,20 @@ impl Ratio {
         product.div_ceil(u128::from(self.denominator)) as u64
     }
 
+    /// `floor(count * self)`, exactly.
+    pub fn share_of(self, count: u64) -> u64 {
+        let product = u128::from(count) * u128::from(self.numerator);
+        (product / u128::from(self.denominator)) as u64
+    }
+
+    /// Takes this share of `count` in whole units over many calls: what a call cannot take whole is
+    /// carried, in units of one over the denominator, to the next.
+    pub fn split(self, count: u64, carry: u64) -> (u64, u64) {
+        let product = u128::from(count) * u128::from(self.numerator) + u128::from(carry);
+        let denominator = u128::from(self.denominator);
+        ((product / denominator) as u64, (product % denominator) as u64)
+    }
+
     /// The nearest-rank position of this quantile among `count` sorted values, counted from 1;
     /// `None` when there are no values. The quantile 0 is the smallest value.
     pub fn nearest_rank(self, count: u64) -> Option<u64> {
@@ -128,6 +142,17 @@ mod tests {
         assert_eq!(ratio("0").ceil_of(7), 0);
         assert_eq!(ratio("0.5").ceil_of(0), 0);
         assert_eq!(ratio("0.999").ceil_of(u64::MAX), 18428297329635842064);
+    }
+
+    #[test]
+    fn splitting_many_small_counts_loses_nothing() {
+        let (mut taken, mut carry) = (0, 0);
+        for _ in 0..1000 {
+            let (whole, rest) = ratio("0.03").split(7, carry);
+            (taken, carry) = (taken + whole, rest);
+        }
+        assert_eq!((taken, carry), (210, 0));
+        assert_eq!(ratio("0.03").share_of(7000), 210);
     }
 
     #[test]
