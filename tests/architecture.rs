@@ -50,7 +50,8 @@ const IO: [&str; 11] = [
 #[test]
 fn the_core_names_no_broker_runtime_file_or_clock() {
     names_none_of("core", &IO);
-    let outer = ["codec", "pipeline", "kafka", "runtime", "telemetry", "cli", "settings", "trace", "snapshot"];
+    let outer =
+        ["codec", "pipeline", "kafka", "runtime", "telemetry", "cli", "settings", "trace", "snapshot"];
     let imports: Vec<_> = outer.iter().map(|module| format!("crate::{module}")).collect();
     names_none_of("core", &imports.iter().map(String::as_str).collect::<Vec<_>>());
 }
@@ -63,7 +64,9 @@ fn the_pipeline_is_sans_io() {
 
 #[test]
 fn only_the_kafka_module_names_rdkafka() {
-    for folder in ["core", "codec", "pipeline", "runtime", "telemetry", "settings", "trace", "workload", "model"] {
+    for folder in
+        ["core", "codec", "pipeline", "runtime", "telemetry", "settings", "trace", "workload", "model"]
+    {
         names_none_of(folder, &["rdkafka"]);
     }
 }

@@ -9,9 +9,10 @@ use super::stack::{
     Access, ChainCheck, ChainPolicy, ChainViolation, MAX_REQUEST_PAGES, Order, Stack, StackConfig,
 };
 use super::units::{PageCount, PageSize};
+use serde::{Deserialize, Serialize};
 
 /// What shapes an engine's results.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EngineConfig {
     /// The modelled engine; any but [`Profile::Sglang`], which has no single stack.
     pub profile: Profile,
@@ -44,7 +45,7 @@ impl Default for EngineConfig {
 }
 
 /// One pool's cache as a profile sees it.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Engine {
     config: EngineConfig,
     stack: Stack,
@@ -53,6 +54,7 @@ pub struct Engine {
     /// Output pages the sample has not taken yet, in units of one page over the rate's denominator.
     sampled_outputs: u64,
     /// The request's followed pages, where they are not one slice of the event.
+    #[serde(skip)]
     pages: Vec<u64>,
 }
 

@@ -7,6 +7,7 @@ pub mod engine;
 pub mod estimate;
 pub mod event;
 pub mod outcome;
+mod packed;
 pub mod pages;
 pub mod profile;
 pub mod ratio;
