@@ -5,6 +5,7 @@
 
 pub mod estimate;
 pub mod event;
+pub mod hashing;
 pub mod outcome;
 pub mod pages;
 pub mod profile;
