@@ -6,6 +6,7 @@
 pub mod engine;
 pub mod estimate;
 pub mod event;
+pub mod hashing;
 pub mod outcome;
 mod packed;
 pub mod pages;
