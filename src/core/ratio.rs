@@ -45,6 +45,17 @@ impl Ratio {
         ((product / denominator) as u64, (product % denominator) as u64)
     }
 
+    /// The whole this many units are this share of, rounded to the nearest unit, halves up; saturates
+    /// at `u64::MAX`. The share 0 is of no whole and leaves the units as they are.
+    pub fn whole_of(self, part: u64) -> u64 {
+        let (numerator, denominator) = (u128::from(self.numerator), u128::from(self.denominator));
+        if numerator == 0 {
+            return part;
+        }
+        let whole = (u128::from(part) * denominator + numerator / 2) / numerator;
+        u64::try_from(whole).unwrap_or(u64::MAX)
+    }
+
     /// The nearest-rank position of this quantile among `count` sorted values, counted from 1;
     /// `None` when there are no values. The quantile 0 is the smallest value.
     pub fn nearest_rank(self, count: u64) -> Option<u64> {
@@ -153,6 +164,15 @@ mod tests {
         }
         assert_eq!((taken, carry), (210, 0));
         assert_eq!(ratio("0.03").share_of(7000), 210);
+    }
+
+    #[test]
+    fn a_share_finds_its_whole_again() {
+        assert_eq!(ratio("0.03").whole_of(210), 7000);
+        assert_eq!([3, 5].map(|part| ratio("0.4").whole_of(part)), [8, 13], "7.5 and 12.5 round up");
+        assert_eq!(Ratio::ONE.whole_of(u64::MAX), u64::MAX);
+        assert_eq!(ratio("0.5").whole_of(u64::MAX), u64::MAX, "saturates");
+        assert_eq!(ratio("0").whole_of(9), 9);
     }
 
     #[test]
