@@ -3,6 +3,8 @@
 //! Nothing in here names a broker, a runtime, a file or a clock; `tests/architecture.rs` keeps it so.
 //! Everything is a pure function of (configuration, requests in order).
 
+pub mod capacity;
+pub mod coverage;
 pub mod engine;
 pub mod estimate;
 pub mod event;
