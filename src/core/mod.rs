@@ -5,6 +5,7 @@
 
 pub mod capacity;
 pub mod coverage;
+pub mod curve;
 pub mod engine;
 pub mod estimate;
 pub mod event;
@@ -13,5 +14,6 @@ pub mod pages;
 pub mod profile;
 pub mod ratio;
 pub mod stack;
+pub mod tally;
 pub mod units;
 pub mod window;
