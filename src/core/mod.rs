@@ -17,3 +17,4 @@ pub mod stack;
 pub mod tally;
 pub mod units;
 pub mod window;
+pub mod windows;
