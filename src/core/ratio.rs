@@ -22,6 +22,23 @@ impl Ratio {
     /// The whole.
     pub const ONE: Self = Self { numerator: 1, denominator: 1 };
 
+    /// Nothing.
+    pub const ZERO: Self = Self { numerator: 0, denominator: 1 };
+
+    /// A share in thousandths; the whole for 1000 and above.
+    pub const fn per_mille(thousandths: u16) -> Self {
+        let (mut numerator, mut denominator) = (thousandths as u64, 1000);
+        if numerator > denominator {
+            numerator = denominator;
+        }
+        // Reduced as `from_str` reduces, so that equal shares are equal values.
+        while denominator > 1 && numerator.is_multiple_of(10) {
+            numerator /= 10;
+            denominator /= 10;
+        }
+        Self { numerator, denominator }
+    }
+
     /// Most decimal places a share may have.
     const MAX_PLACES: u32 = 9;
 
@@ -173,6 +190,14 @@ mod tests {
         assert_eq!(Ratio::ONE.whole_of(u64::MAX), u64::MAX);
         assert_eq!(ratio("0.5").whole_of(u64::MAX), u64::MAX, "saturates");
         assert_eq!(ratio("0").whole_of(9), 9);
+    }
+
+    #[test]
+    fn thousandths_equal_what_they_are_written_as() {
+        for (thousandths, text) in [(0, "0"), (5, "0.005"), (500, "0.5"), (990, "0.99"), (999, "0.999")] {
+            assert_eq!(Ratio::per_mille(thousandths), ratio(text));
+        }
+        assert_eq!([1000, 2000].map(Ratio::per_mille), [Ratio::ONE; 2]);
     }
 
     #[test]
