@@ -3,6 +3,8 @@
 use super::problem::Problem;
 use super::{Settings, field::Field};
 use crate::core::capacity::{CapacitySize, CapacitySpec};
+use crate::core::pool_config::PoolConfigError;
+use crate::core::profile::Profile;
 use std::collections::BTreeSet;
 
 /// Most pools that may have settings of their own.
@@ -26,6 +28,7 @@ impl Settings {
         self.check_topics(&mut notes);
         self.check_lists(&mut notes);
         self.check_pools(&mut notes);
+        self.check_engine(&mut notes);
         // A key that was refused on its own kept its default, so what is said about that is moot.
         let refused = |key: &str| {
             problems.iter().any(|problem| key.strip_prefix(&problem.key).is_some_and(begins_deeper))
@@ -65,6 +68,18 @@ impl Settings {
         no_repeats(notes, "estimate.capacities", &estimate.capacities);
         if estimate.kv_bytes_per_token.is_none() {
             needs_cost(notes, "estimate.capacities", &estimate.capacities, "estimate.kv_bytes_per_token");
+        }
+    }
+
+    /// What the engine itself refuses; it speaks of the same keys.
+    fn check_engine(&self, notes: &mut Notes<'_>) {
+        let estimate = &self.estimate;
+        if estimate.engine == Profile::Sglang {
+            let reason =
+                "is evaluated at single capacities by `kvset replay`, not as a stream; choose another";
+            notes.add("estimate.engine", estimate.engine.toml(), reason);
+        } else if let Err(error @ PoolConfigError::OpenPanes { .. }) = self.pool_config("").check() {
+            notes.add("estimate.windows", estimate.windows.toml(), error.to_string());
         }
     }
 

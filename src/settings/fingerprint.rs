@@ -1,6 +1,7 @@
 //! Which configuration made a result, in 64 bits.
 
 use super::{FieldDoc, Section, Settings};
+use crate::core::pool_config::RESULT_VERSION;
 use xxhash_rust::xxh3::Xxh3;
 
 /// Enters every fingerprint: raised when equal settings begin to mean other results.
@@ -10,7 +11,7 @@ impl Settings {
     /// Identifies what shapes results: two configurations with equal fingerprints give the same
     /// estimates for the same log.
     ///
-    /// What enters: a version; every setting marked `[results]` in `sections.rs` ("shapes results" in
+    /// What enters: the version of results; every setting marked `[results]` in `sections.rs` ("shapes results" in
     /// the commented default: of `[input]` the encoding and the limits, and all of `[estimate]`), as
     /// `section.key=value` in order of declaration, left out when not set; then each pool's settings in
     /// order of the pools' names. Brokers, topics, properties, delivery, paths, commits, threads, HTTP
@@ -18,6 +19,7 @@ impl Settings {
     pub fn fingerprint(&self) -> u64 {
         let mut hash = Xxh3::new();
         hash.update(VERSION);
+        hash.update(&RESULT_VERSION.to_le_bytes());
         for section in self.sections() {
             enter(&mut hash, section.name, &section.fields);
         }

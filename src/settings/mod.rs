@@ -9,6 +9,7 @@ mod check;
 mod field;
 mod fingerprint;
 mod load;
+mod pool;
 mod problem;
 mod properties;
 mod render;

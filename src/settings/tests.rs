@@ -137,6 +137,28 @@ fn topics_and_pools_must_differ() {
 }
 
 #[test]
+fn a_pool_takes_what_it_does_not_say_from_the_general_settings() {
+    let text = "[estimate]\npage_size = 64\nkv_bytes_per_token = 10\nmax_tracked_pages = 7\n\
+                [[pools]]\nname = \"a\"\npage_size = 16\nsample_rate = 0.5\n";
+    let settings = load(text, &[]).expect("valid");
+    let (a, b) = (settings.pool_config("a"), settings.pool_config("b"));
+    assert_eq!([&a, &b].map(|pool| pool.page_size.map(|size| size.get())), [Some(16), Some(64)]);
+    assert_eq!([&a, &b].map(|pool| pool.sample_rate), [500, 1000].map(Ratio::per_mille));
+    assert_eq!([&a, &b].map(|pool| pool.max_tracked_pages.0), [7, 7]);
+    assert_eq!([a.check(), b.check()], [Ok(()), Ok(())]);
+    assert_eq!(Settings::default().pool_config("a"), crate::core::pool_config::PoolConfig::default());
+}
+
+#[test]
+fn what_the_engine_refuses_is_refused_here() {
+    assert!(problems("[estimate]\nengine = \"sglang\"", &[])[0].starts_with("estimate.engine"));
+    let panes = problems("[estimate]\nwindows = [\"tumbling:1ms\"]\ngrace = \"1d\"", &[]);
+    assert!(panes[0].starts_with("estimate.windows") && panes[0].contains("panes"), "{panes:?}");
+    // Everything else the engine checks lies within the ranges here.
+    assert_eq!(Settings::default().pool_config("").check(), Ok(()));
+}
+
+#[test]
 fn hostile_files_are_refused_and_quote_no_secret() {
     for text in ["[kafka", "a = ", "[kafka.properties]\n\"sasl.password\" = \"hunter2", "\u{0}"] {
         let error = load(text, &[]).expect_err(text);
@@ -187,7 +209,7 @@ fn the_fingerprint_follows_what_shapes_results_and_nothing_else() {
     let of = |text: &str| load(text, &[]).expect(text).fingerprint_hex();
     let default = of("");
     assert_eq!(
-        default, "2c147f2b3cf9707c",
+        default, "e93ed614204e7607",
         "a change rebuilds every state there is: raise VERSION knowingly"
     );
     for same in [
