@@ -10,6 +10,8 @@ pub mod engine;
 pub mod estimate;
 pub mod estimator;
 pub mod event;
+#[cfg(test)]
+pub(crate) mod naive;
 pub mod outcome;
 pub mod pages;
 pub mod pool;

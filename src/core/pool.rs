@@ -1,5 +1,8 @@
 //! One pool: its page size, its engine, its windows, and what was refused.
 
+#[cfg(test)]
+mod tests;
+
 use super::curve::Curve;
 use super::engine::Engine;
 use super::estimate::{Estimate, Status};

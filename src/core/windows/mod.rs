@@ -16,9 +16,6 @@ mod event_time;
 mod recent;
 mod watermark;
 
-#[cfg(test)]
-mod tests;
-
 use super::tally::{Digest, Tally};
 use super::units::{EventTime, Offset};
 use super::window::WindowKind;
