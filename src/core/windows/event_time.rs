@@ -80,7 +80,9 @@ impl EventWindows {
             let toucher = pane.pane_of(touch.last_touched_by, &self.openings);
             match toucher.map(|toucher| toucher.saturating_sub(index)) {
                 Some(0) => {}
-                Some(distance) if distance.unsigned_abs() < self.span.unsigned_abs() => pane.note(distance, touch.pages),
+                Some(distance) if distance.unsigned_abs() < self.span.unsigned_abs() => {
+                    pane.note(distance, touch.pages)
+                }
                 _ => unseen += touch.pages,
             }
         }
