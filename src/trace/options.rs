@@ -113,7 +113,8 @@ pub struct ReadOptions {
     pub id_scope: IdScope,
     /// Tokens a page where a row does not say. Absent: 512 for mooncake, 16 for qwen, else 64.
     pub page_size: Option<PageSize>,
-    /// The longest line that is read, in bytes; also bounds the memory of one session.
+    /// The longest line that is read, in bytes. A line of one-digit ids takes five times its length in
+    /// memory, so this bounds what a session takes too.
     pub max_line_bytes: usize,
     /// Memory for putting dynamo records into the order they were received, in bytes.
     pub reorder_bytes: usize,
