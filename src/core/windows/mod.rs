@@ -196,8 +196,8 @@ impl WindowSet {
         self.publish_at = None;
     }
 
-    /// Shows what is still open, as it stands: event-time windows that hold a request and have begun to
-    /// end (none reaches past the newest pane), `last:N` and `all`.
+    /// Shows what is still open, as it stands: `last:N`, `all`, and the windows over event time that hold
+    /// a request and end no later than their newest pane does.
     pub fn provisional(&self, mut show: impl FnMut(usize, Window<'_>)) {
         let end = self.end_of_data();
         for (order, windows) in self.kinds.iter().enumerate() {

@@ -103,10 +103,13 @@ struct Facts {
     late: u64,
     /// Distinct in the window and accumulated; not told once the bound forgot pages.
     distinct: Option<(u64, u64)>,
-    /// For each target: mean, max, and for each coverage the pages and those with reuse.
-    required: Vec<(Option<f64>, Option<u64>, Vec<[Option<u64>; 2]>)>,
+    /// One entry a target ratio.
+    required: Vec<Required>,
     hits: Vec<Option<u64>>,
 }
+
+/// Mean, max, and for each coverage the pages and those with reuse.
+type Required = (Option<f64>, Option<u64>, Vec<[Option<u64>; 2]>);
 
 fn facts(estimate: &Estimate, with_distinct: bool) -> Facts {
     let pair = |at: &CoverageCapacity| [at.pages, at.pages_with_reuse];
@@ -262,8 +265,9 @@ impl<'a> Model<'a> {
                 .then(|| members.iter().map(|listed| prefix(listed) as u64).sum::<u64>())
         };
         let is_bounded = self.stack.len() > self.bound();
-        let told = !is_bounded
-            && !(matches!(window, WindowKind::Hopping { size_ms: 12, .. }) && !self.distinct_as_sets);
+        // Hopping windows share panes, which tell distinct pages exactly where times never go back.
+        let shares_panes = matches!(window, WindowKind::Hopping { size_ms: 12, .. });
+        let told = !is_bounded && (self.distinct_as_sets || !shares_panes);
         Facts {
             kind: window,
             span,
@@ -295,11 +299,7 @@ impl<'a> Model<'a> {
         pages.filter(|(_, toucher)| toucher.is_none_or(|toucher| toucher < first)).count() as u64
     }
 
-    fn required(
-        &self,
-        ratio: Ratio,
-        members: &[&Listed],
-    ) -> (Option<f64>, Option<u64>, Vec<[Option<u64>; 2]>) {
+    fn required(&self, ratio: Ratio, members: &[&Listed]) -> Required {
         let need = |listed: &&Listed| {
             let count = ratio.ceil_of(listed.found.needs.len() as u64) as usize;
             listed.found.needs[..count].iter().copied().max().unwrap_or(0)
