@@ -52,6 +52,10 @@ impl TallyShape {
     fn tally(self) -> Tally {
         Tally::new(self.targets, self.thresholds)
     }
+
+    fn is_of(self, tally: &Tally) -> bool {
+        tally.has_shape(self.targets, self.thresholds)
+    }
 }
 
 /// One window as it is shown: closed, or still open.
@@ -135,6 +139,19 @@ impl WindowSet {
             publish_at: None,
             latest: None,
         }
+    }
+
+    /// Whether these windows, read back from a snapshot, are those of the configuration.
+    pub fn are_those_of(&self, rules: &WindowRules<'_>, shape: TallyShape) -> bool {
+        let matches = |(kind, windows): (&WindowKind, &Windows)| match (kind, windows) {
+            (WindowKind::Tumbling { .. } | WindowKind::Hopping { .. }, Windows::EventTime(windows)) => {
+                windows.has_shape(shape)
+            }
+            (WindowKind::Last { .. }, Windows::Last(last)) => last.has_shape(shape),
+            (WindowKind::All, Windows::All(all)) => all.has_shape(shape),
+            _ => false,
+        };
+        self.kinds.len() == rules.kinds.len() && rules.kinds.iter().zip(&self.kinds).all(matches)
     }
 
     /// Counts a request. `watermark` is the partition's before this record, and decides what is late;

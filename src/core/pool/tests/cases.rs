@@ -270,3 +270,26 @@ fn memory_stays_flat_however_long_the_stream() {
     let late = memory_after(5_000..20_000);
     assert!(early > 0 && late <= early + early / 4, "{early} bytes, then {late}");
 }
+
+#[test]
+fn state_is_not_reinterpreted_under_another_configuration() {
+    let mut source = pool(config(&["tumbling:10ms", "last:3", "all"]));
+    source.observe(&event(5, &[1, 2]), at(0, None)).expect("accepted");
+    let image = postcard::to_allocvec(&source.image()).expect("memory");
+    let restore = |config: PoolConfig, image: &[u8]| {
+        let read = postcard::from_bytes(image).map_err(|error| error.to_string())?;
+        Pool::restore("p", 0, Arc::new(config), read).map_err(|error| error.to_string())
+    };
+    let same = source.config().clone();
+    let other = PoolConfig { grace_ms: 1, ..same.clone() };
+    assert!(restore(other, &image).expect_err("refused").contains("rebuild it from the log"));
+    assert!(restore(same.clone(), &image[..image.len() - 1]).is_err(), "truncated");
+    for at in 0..image.len() {
+        let mut rotten = image.clone();
+        rotten[at] ^= 1;
+        // Whatever a flipped bit means, it is an error or a pool that can be looked at.
+        if let Ok(pool) = restore(same.clone(), &rotten) {
+            pool.provisional(Offset(1));
+        }
+    }
+}
