@@ -178,6 +178,11 @@ impl Tally {
         }
     }
 
+    /// Merges what is pending, so that reading the distributions copies nothing.
+    pub fn settle(&mut self) {
+        self.needs.iter_mut().for_each(Needs::settle);
+    }
+
     /// The sum of several tallies, whose sets of pages are taken to be disjoint.
     pub fn merged<'a>(parts: impl Iterator<Item = &'a Tally> + Clone) -> Tally {
         let Some(first) = parts.clone().next() else { return Tally::default() };

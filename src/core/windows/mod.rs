@@ -190,8 +190,9 @@ impl WindowSet {
         for (order, windows) in self.kinds.iter_mut().enumerate() {
             if let Windows::EventTime(windows) = windows {
                 windows.close(watermark, |window| show(order, window));
-            } else if publishes && let Some(window) = windows.sliding(boundary.0) {
-                show(order, window);
+            } else if publishes {
+                windows.settle();
+                windows.sliding(boundary.0).into_iter().for_each(|window| show(order, window));
             }
         }
         if publishes {
@@ -256,6 +257,15 @@ impl WindowSet {
 }
 
 impl Windows {
+    /// Prepares a window over offsets to be read often: it never closes, so nothing else would.
+    fn settle(&mut self) {
+        match self {
+            Self::EventTime(_) => {}
+            Self::Last(last) => last.tally.settle(),
+            Self::All(all) => all.tally.settle(),
+        }
+    }
+
     /// The window over offsets, if this is one and holds a request.
     fn sliding(&self, end_ms: i64) -> Option<Window<'_>> {
         let (extent, tally) = match self {

@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Everything {
     extent: Option<Extent>,
-    tally: Tally,
+    pub(super) tally: Tally,
 }
 
 impl Everything {
@@ -49,7 +49,7 @@ pub(super) struct LastRequests {
     /// Needs and hits of the held requests, one after another.
     needs: VecDeque<u64>,
     hits: VecDeque<StepHits>,
-    tally: Tally,
+    pub(super) tally: Tally,
 }
 
 /// One request's share of the tally.
