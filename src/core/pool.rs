@@ -32,7 +32,7 @@ pub enum Refusal {
     TooManyPages { pages: u64, limit: u32 },
     /// The ids cannot be those of the prompt's pages.
     #[error(transparent)]
-    PageCount(#[from] PageCountMismatch),
+    PageCountMismatch(#[from] PageCountMismatch),
     /// Equal ids stand under different prefixes, and the policy is to refuse such a request.
     #[error(transparent)]
     Chain(#[from] ChainViolation),
@@ -41,7 +41,7 @@ pub enum Refusal {
 impl From<EngineRefusal> for Refusal {
     fn from(refusal: EngineRefusal) -> Self {
         match refusal {
-            EngineRefusal::PageCount(mismatch) => Self::PageCount(mismatch),
+            EngineRefusal::PageCount(mismatch) => Self::PageCountMismatch(mismatch),
             EngineRefusal::Chain(violation) => Self::Chain(violation),
         }
     }
@@ -54,7 +54,7 @@ impl Refusal {
             Self::UnknownPageSize => "unknown_page_size",
             Self::PageSizeMismatch { .. } => "page_size_mismatch",
             Self::TooManyPages { .. } => "too_many_pages",
-            Self::PageCount(_) => "page_count_mismatch",
+            Self::PageCountMismatch(_) => "page_count_mismatch",
             Self::Chain(_) => "chain_violation",
         }
     }
@@ -354,14 +354,14 @@ impl Identity {
     }
 }
 
-/// Refuses what is larger than the limit.
+/// Refuses what is larger than the limit, before it moves anything.
 fn check_size(event: &RequestEvent<'_>, page_size: PageSize, config: &PoolConfig) -> Result<(), Refusal> {
     let generated = match caches_outputs(config) {
         true => event.output_tokens.unwrap_or(0) / u64::from(page_size.get()),
         false => 0,
     };
     let outputs = generated.max(event.output_page_ids.len() as u64);
-    let pages = outputs.saturating_add(event.page_ids.len() as u64);
+    let pages = (event.page_ids.len() as u64).saturating_add(outputs);
     if pages > u64::from(config.max_pages_per_request) {
         return Err(Refusal::TooManyPages { pages, limit: config.max_pages_per_request });
     }
@@ -414,7 +414,7 @@ impl Live {
         event: &RequestEvent<'_>,
         arrival: Arrival,
         config: &PoolConfig,
-    ) -> Result<(), EngineRefusal> {
+    ) -> Result<(), Refusal> {
         let cache = &mut self.cache;
         let number = cache.engine.stack().requests();
         cache.engine.observe(event, cache.page_size, &mut cache.outcome)?;
