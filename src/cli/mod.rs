@@ -10,6 +10,7 @@ mod failure;
 mod generate_command;
 pub mod interrupt;
 pub mod output;
+mod replay_command;
 pub mod replay_output;
 mod shell;
 
@@ -34,6 +35,8 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Estimate from trace files, without Kafka.
+    Replay(args::ReplayArgs),
     /// Write a synthetic agentic workload as a trace.
     Generate(args::GenerateArgs),
     /// Print, check and show the configuration.
@@ -54,6 +57,7 @@ pub fn main() -> ExitCode {
 
 fn run(cli: Cli) -> Result<(), Failure> {
     match cli.command {
+        Command::Replay(args) => replay_command::run(&args),
         Command::Generate(args) => generate_command::run(&args),
         Command::Config(args) => config_command::run(&args),
         Command::Completions(args) => shell::completions(&args),

@@ -13,7 +13,7 @@ use super::pool_config::{PoolConfig, PoolConfigError};
 use super::profile::{Outputs, Profile};
 use super::stack::ChainViolation;
 use super::tally::{Digest, Position, Yardstick};
-use super::units::{EventTime, Offset, PageBytes, PageSize};
+use super::units::{EventTime, Offset, PageBytes, PageCount, PageSize};
 use super::windows::{TallyShape, Window, WindowSet};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -267,6 +267,17 @@ impl Pool {
     /// Tokens a page, once known.
     pub fn page_size(&self) -> Option<PageSize> {
         self.identity.page_size(self.live.as_ref())
+    }
+
+    /// Bytes a page, once its size is known and where a cost a token is configured.
+    pub fn page_bytes(&self) -> Option<PageBytes> {
+        self.live.as_ref().and_then(|live| live.cache.page_bytes)
+    }
+
+    /// Distinct pages ever seen, scaled up where the pool is sampled.
+    pub fn accumulated_pages(&self) -> PageCount {
+        let followed = self.engine().map_or(0, |engine| engine.stack().accumulated_pages().0);
+        PageCount(self.identity.config.sample_rate.whole_of(followed))
     }
 
     /// The engine, from the first accepted record on.

@@ -12,7 +12,6 @@ pub use demo::DemoArgs;
 pub use generate::GenerateArgs;
 pub use maintenance::{CompletionsArgs, ConfigArgs, ConfigCommand, ManArgs};
 pub use model::ModelArgs;
-pub use parse::WarmUp;
 pub use replay::{ChainChecking, ReplayArgs, TraceArgs};
 pub use service::{ProduceArgs, RunArgs, WatchArgs};
 

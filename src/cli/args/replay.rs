@@ -1,6 +1,6 @@
 //! Arguments of `kvset replay`, and of reading traces in general.
 
-use super::parse::{WarmUp, choice, page_size, share, token_cost};
+use super::parse::{choice, page_size, share, token_cost, warm_up};
 use crate::core::capacity::CapacitySpec;
 use crate::core::pool_config::PoolConfig;
 use crate::core::profile::{Outputs, Profile};
@@ -8,6 +8,7 @@ use crate::core::ratio::Ratio;
 use crate::core::stack::{ChainCheck, ChainPolicy, MAX_REQUEST_PAGES, MAX_TRACKED_PAGES};
 use crate::core::units::{PageCount, PageSize};
 use crate::core::window::WindowKind;
+use crate::runtime::replay::WarmUp;
 use crate::settings::Choice;
 use crate::trace::{Format, IdScope, ReadOptions};
 use clap::Args;
@@ -91,7 +92,7 @@ pub struct ReplayArgs {
     #[arg(long)]
     pub include_partial_page: bool,
     /// Leading requests that touch but do not count: a number, or a share like 20%.
-    #[arg(long, value_name = "P", default_value = "0")]
+    #[arg(long, value_name = "P", value_parser = warm_up, default_value = "0")]
     pub warm_up: WarmUp,
     /// Windows to report (repeatable): tumbling:5m, hopping:5m/1m, last:3000, all.
     #[arg(long = "window", value_name = "KIND", default_value = "all")]

@@ -9,7 +9,7 @@ use crate::core::event::RequestEvent;
 use crate::core::pool::{Arrival, Pool};
 use crate::core::pool_config::{PoolConfig, PoolConfigError};
 use crate::core::ratio::Ratio;
-use crate::core::units::Offset;
+use crate::core::units::{Offset, PageBytes, PageCount, PageSize};
 use crate::core::window::WindowKind;
 use crate::core::windows::Watermark;
 use crate::trace::{self, Progress, ReadOptions, RowError, TraceError, TraceItem};
@@ -95,6 +95,12 @@ pub struct Replay {
     pub bad_rows: Vec<BadRow>,
     /// Distinct pages whose id was already known under another prefix, among the ids watched.
     pub chain_violations: u64,
+    /// Distinct pages of the whole trace.
+    pub distinct_pages: PageCount,
+    /// Tokens a page, once known.
+    pub page_size: Option<PageSize>,
+    /// Bytes a page, where a cost a token is configured.
+    pub page_bytes: Option<PageBytes>,
     /// The estimate over every request that counts; none where no request does.
     pub whole: Option<Estimate>,
     /// The windows that were asked for, in the order in which they closed.
@@ -265,6 +271,9 @@ impl<'a> Run<'a> {
             rejected_rows: self.rejected,
             bad_rows: self.bad_rows,
             chain_violations: self.pool.chain_violations(),
+            distinct_pages: self.pool.accumulated_pages(),
+            page_size: self.pool.page_size(),
+            page_bytes: self.pool.page_bytes(),
             config: self.config,
             whole,
             windows: self.closed,
