@@ -14,6 +14,7 @@ pub mod hashing;
 #[cfg(test)]
 pub(crate) mod naive;
 pub mod outcome;
+mod packed;
 pub mod pages;
 pub mod pool;
 pub mod pool_config;

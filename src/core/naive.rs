@@ -49,7 +49,9 @@ impl NaiveStack {
             request.needs.extend(found.map(|(depth, _)| depth + 1));
         }
         if self.order == Order::LeafFirst {
-            prefixes.iter().rev().for_each(|page| drop(self.touch(page)));
+            for page in prefixes.iter().rev() {
+                self.touch(page);
+            }
         }
         self.requests += 1;
         request

@@ -1,5 +1,6 @@
 //! Page ids where they lie: a borrowed, unaligned view that a record's own bytes can back.
 
+use bytemuck::{Pod, Zeroable};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// A run of 64-bit page ids, little-endian, at any alignment.
@@ -83,7 +84,8 @@ impl<'a> PageIds<'a> {
 ///
 /// The scope enters the first page only. Every later page is keyed by its whole prefix, so that is
 /// enough, and costs nothing a page.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Pod, Zeroable)]
+#[repr(transparent)]
 pub struct Scope(u64);
 
 impl Scope {
