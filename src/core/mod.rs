@@ -9,5 +9,6 @@ pub mod outcome;
 pub mod pages;
 pub mod profile;
 pub mod ratio;
+pub mod sglang;
 pub mod units;
 pub mod window;

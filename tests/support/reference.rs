@@ -1,0 +1,1 @@
+//! Slow and obvious: the stack profiles, page at a time.
