@@ -128,7 +128,7 @@ impl Field for Properties {
     const MAY_BE_SECRET: bool = true;
 
     fn allowed(_: Option<&RangeInclusive<bool>>) -> String {
-        "a table of librdkafka properties, each a text, a number or a flag".to_owned()
+        "a table of Kafka client properties, each a text, a number or a flag".to_owned()
     }
 
     fn read(value: &Value) -> Result<Self, Refusal> {
