@@ -9,6 +9,7 @@ mod config_command;
 mod failure;
 mod generate_command;
 pub mod interrupt;
+mod model_command;
 pub mod output;
 mod replay_command;
 pub mod replay_output;
@@ -39,6 +40,8 @@ enum Command {
     Replay(args::ReplayArgs),
     /// Write a synthetic agentic workload as a trace.
     Generate(args::GenerateArgs),
+    /// Compute the KV bytes a token costs from a model's config.json, formula shown.
+    Model(args::ModelArgs),
     /// Print, check and show the configuration.
     Config(args::ConfigArgs),
     /// Print a completion script for a shell.
@@ -59,6 +62,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
     match cli.command {
         Command::Replay(args) => replay_command::run(&args),
         Command::Generate(args) => generate_command::run(&args),
+        Command::Model(args) => model_command::run(&args),
         Command::Config(args) => config_command::run(&args),
         Command::Completions(args) => shell::completions(&args),
         Command::Man(args) => shell::manual(&args),
