@@ -101,6 +101,11 @@ impl Scope {
         if self == Self::GLOBAL { id } else { mix(id ^ self.0) ^ self.0 }
     }
 
+    /// [`Scope::key`] of the id that [`Scope::first_page`] turned into `first_page`.
+    pub fn key_of_first_page(self, first_page: u64) -> u64 {
+        if self == Self::GLOBAL { mix(first_page) } else { first_page ^ self.0 }
+    }
+
     /// A key that tells ids of different scopes apart, for indexes over single ids.
     pub fn key(self, id: u64) -> u64 {
         mix(id ^ self.0)
@@ -152,5 +157,8 @@ mod tests {
         let (a, b) = (Scope::named(b"a"), Scope::named(b"b"));
         assert_ne!(a.first_page(1), b.first_page(1));
         assert_eq!(Scope::GLOBAL.first_page(42), 42);
+        for scope in [a, b, Scope::GLOBAL] {
+            assert_eq!(scope.key_of_first_page(scope.first_page(7)), scope.key(7));
+        }
     }
 }

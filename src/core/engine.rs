@@ -1,0 +1,266 @@
+//! A profile's rules over the stack: what a request looks up, touches and leaves behind (ENGINES 2).
+
+use super::event::RequestEvent;
+use super::outcome::Outcome;
+use super::pages::{PageIds, Scope};
+use super::profile::{Outputs, Profile};
+use super::ratio::Ratio;
+use super::stack::{
+    Access, ChainCheck, ChainPolicy, ChainViolation, MAX_REQUEST_PAGES, Order, Stack, StackConfig,
+};
+use super::units::{PageCount, PageSize};
+
+/// What shapes an engine's results.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EngineConfig {
+    /// The modelled engine; any but [`Profile::Sglang`], which has no single stack.
+    pub profile: Profile,
+    /// Whether output pages enter the cache; only the `vllm` profile has any.
+    pub outputs: Outputs,
+    /// Count a partial last page.
+    pub include_partial_page: bool,
+    /// Share of the pages followed, chosen by a hash of their ids (SHARDS, FAST '15).
+    pub sample_rate: Ratio,
+    /// Largest capacity with exact results, in (sampled) pages.
+    pub max_tracked_pages: PageCount,
+    /// Which ids are watched for chain violations.
+    pub chain_check: ChainCheck,
+    /// What happens to a request that violates the chain.
+    pub chain_policy: ChainPolicy,
+}
+
+impl Default for EngineConfig {
+    fn default() -> Self {
+        Self {
+            profile: Profile::Paper,
+            outputs: Outputs::Cached,
+            include_partial_page: false,
+            sample_rate: Ratio::ONE,
+            max_tracked_pages: PageCount(super::stack::MAX_TRACKED_PAGES),
+            chain_check: ChainCheck::Sampled,
+            chain_policy: ChainPolicy::Report,
+        }
+    }
+}
+
+/// One pool's cache as a profile sees it.
+#[derive(Debug)]
+pub struct Engine {
+    config: EngineConfig,
+    stack: Stack,
+    /// The previous request ended in a page that cannot be shared; it takes room until reused.
+    previous_partial: bool,
+    /// Output pages the sample has not taken yet, in units of one page over the rate's denominator.
+    sampled_outputs: u64,
+    /// The request's followed pages, where they are not one slice of the event.
+    pages: Vec<u64>,
+}
+
+/// What a request stores, before sampling.
+struct Footprint<'a> {
+    prompt: PageIds<'a>,
+    /// Leading prompt pages that can be hits.
+    lookup_limit: usize,
+    known_outputs: PageIds<'a>,
+    unshared_outputs: u64,
+    partial: bool,
+}
+
+impl Engine {
+    /// An engine that has seen nothing.
+    pub fn new(config: EngineConfig) -> Self {
+        let order = match config.profile {
+            Profile::Paper | Profile::Lmcache | Profile::Mooncake => Order::RootFirst,
+            Profile::LeafFirst | Profile::Vllm | Profile::Sglang => Order::LeafFirst,
+        };
+        let stack = Stack::new(StackConfig {
+            order,
+            max_tracked_pages: config.max_tracked_pages,
+            chain_check: config.chain_check,
+            chain_policy: config.chain_policy,
+        });
+        Self { config, stack, previous_partial: false, sampled_outputs: 0, pages: Vec::new() }
+    }
+
+    /// Looks a request up and makes it the most recent one. Needs and counts are of followed pages:
+    /// divide them by the sample rate.
+    ///
+    /// # Errors
+    /// [`ChainViolation`] where the policy refuses it; nothing has changed then.
+    pub fn observe(
+        &mut self,
+        event: &RequestEvent<'_>,
+        page_size: PageSize,
+        outcome: &mut Outcome,
+    ) -> Result<(), ChainViolation> {
+        let footprint = self.footprint(event, page_size);
+        let mut pages = std::mem::take(&mut self.pages);
+        let result = self.access(event.scope, &footprint, &mut pages, outcome);
+        self.pages = pages;
+        result
+    }
+
+    /// The stack below, for its counts.
+    pub fn stack(&self) -> &Stack {
+        &self.stack
+    }
+
+    fn access(
+        &mut self,
+        scope: Scope,
+        footprint: &Footprint<'_>,
+        buffer: &mut Vec<u64>,
+        outcome: &mut Outcome,
+    ) -> Result<(), ChainViolation> {
+        let sampled = self.config.sample_rate != Ratio::ONE;
+        let (unshared, carry) = self.sample_count(footprint.unshared_outputs);
+        let mut access = Access {
+            scope,
+            pages: footprint.prompt,
+            lookup_limit: footprint.lookup_limit,
+            unshared_outputs: unshared,
+            extra_need: u64::from(self.previous_partial && !sampled),
+        };
+        let mut prompt_pages = footprint.prompt.len();
+        if sampled || !footprint.known_outputs.is_empty() {
+            buffer.clear();
+            buffer.extend(self.followed(scope, footprint.prompt.first(footprint.lookup_limit)));
+            access.lookup_limit = buffer.len();
+            buffer.extend(self.followed(scope, footprint.prompt.from(footprint.lookup_limit)));
+            prompt_pages = buffer.len();
+            buffer.extend(self.followed(scope, footprint.known_outputs));
+            access.pages = PageIds::from_slice(buffer);
+        }
+        self.stack.access(&access, outcome)?;
+        outcome.page_accesses = prompt_pages as u64;
+        self.sampled_outputs = carry;
+        self.previous_partial = footprint.partial;
+        Ok(())
+    }
+
+    /// The ids the sample follows: those whose hash lies below the rate's share of all hashes.
+    fn followed<'a>(&self, scope: Scope, ids: PageIds<'a>) -> impl Iterator<Item = u64> + use<'a> {
+        let threshold = self.config.sample_rate.share_of(u64::MAX);
+        ids.iter().filter(move |&id| scope.key(id) <= threshold)
+    }
+
+    /// The sampled share of pages without ids, with what is left for the next request.
+    fn sample_count(&self, pages: u64) -> (u32, u64) {
+        let (whole, carry) = self.config.sample_rate.split(pages, self.sampled_outputs);
+        (whole.min(MAX_REQUEST_PAGES) as u32, carry)
+    }
+
+    fn footprint<'a>(&self, event: &RequestEvent<'a>, page_size: PageSize) -> Footprint<'a> {
+        match self.config.profile {
+            Profile::Vllm => self.vllm_footprint(event, page_size),
+            _ => {
+                let prompt = event.cached_pages(page_size, self.config.include_partial_page);
+                Footprint {
+                    prompt,
+                    lookup_limit: prompt.len(),
+                    known_outputs: PageIds::EMPTY,
+                    unshared_outputs: 0,
+                    partial: false,
+                }
+            }
+        }
+    }
+
+    /// vLLM, step by step as in ENGINES 2: full pages only; the prompt's last token is always
+    /// computed; the last sampled token stores nothing; a partial page takes room once released.
+    fn vllm_footprint<'a>(&self, event: &RequestEvent<'a>, page_size: PageSize) -> Footprint<'a> {
+        let size = u64::from(page_size.get());
+        let prompt = event.cached_pages(page_size, false);
+        let tokens = event.input_tokens.unwrap_or(prompt.len() as u64 * size);
+        let lookup_limit = match event.input_tokens {
+            Some(tokens) => usize::try_from(tokens.saturating_sub(1) / size).unwrap_or(usize::MAX),
+            None => prompt.len(),
+        };
+        let generated = match self.config.outputs {
+            Outputs::Cached => event.output_tokens.unwrap_or(0).saturating_sub(1),
+            Outputs::Ignored => 0,
+        };
+        let stored = tokens.saturating_add(generated);
+        let output_pages = stored / size - tokens / size;
+        let known = usize::try_from(output_pages).unwrap_or(usize::MAX);
+        let known_outputs = event.output_page_ids.first(known);
+        Footprint {
+            prompt,
+            lookup_limit: lookup_limit.min(prompt.len()),
+            known_outputs,
+            unshared_outputs: output_pages - known_outputs.len() as u64,
+            partial: !stored.is_multiple_of(size),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn engine(profile: Profile, outputs: Outputs) -> Engine {
+        Engine::new(EngineConfig { profile, outputs, ..EngineConfig::default() })
+    }
+
+    fn observe(engine: &mut Engine, ids: &[u64], input: u64, output: u64) -> Outcome {
+        let mut outcome = Outcome::default();
+        let event = RequestEvent {
+            page_ids: PageIds::from_slice(ids),
+            input_tokens: Some(input),
+            output_tokens: Some(output),
+            ..RequestEvent::default()
+        };
+        engine.observe(&event, PageSize::new(4).expect("not zero"), &mut outcome).expect("chained");
+        outcome
+    }
+
+    #[test]
+    fn vllm_recomputes_the_last_page_of_a_fully_cached_prompt() {
+        let mut engine = engine(Profile::Vllm, Outputs::Ignored);
+        observe(&mut engine, &[1, 2], 8, 1);
+        assert_eq!(observe(&mut engine, &[1, 2], 8, 1).reusable_prefix(), 1);
+        assert_eq!(observe(&mut engine, &[1, 2], 9, 1).reusable_prefix(), 2);
+    }
+
+    #[test]
+    fn vllm_stores_outputs_but_for_the_last_token_and_a_partial_page_takes_room() {
+        let mut cached = engine(Profile::Vllm, Outputs::Cached);
+        assert_eq!(observe(&mut cached, &[1], 4, 5).new_pages, 2, "4 + 4 tokens fill two pages");
+        assert_eq!(observe(&mut cached, &[1], 5, 1).need_of_prefix(1), 1, "no partial page before it");
+        assert_eq!(observe(&mut cached, &[1], 5, 1).need_of_prefix(1), 2, "the partial page takes one");
+        let mut ignored = engine(Profile::Vllm, Outputs::Ignored);
+        assert_eq!(observe(&mut ignored, &[1], 4, 5).new_pages, 1);
+    }
+
+    #[test]
+    fn output_pages_with_ids_can_be_reused() {
+        let mut engine = engine(Profile::Vllm, Outputs::Cached);
+        let (prompt, output) = ([1], [2]);
+        let event = RequestEvent {
+            page_ids: PageIds::from_slice(&prompt),
+            output_page_ids: PageIds::from_slice(&output),
+            input_tokens: Some(4),
+            output_tokens: Some(9),
+            ..RequestEvent::default()
+        };
+        let mut outcome = Outcome::default();
+        engine.observe(&event, PageSize::new(4).expect("not zero"), &mut outcome).expect("chained");
+        assert_eq!((outcome.page_accesses, outcome.new_pages), (1, 3), "one page has an id, one is unshared");
+        assert_eq!(observe(&mut engine, &[1, 2, 3], 12, 1).reusable_prefix(), 2);
+    }
+
+    #[test]
+    fn a_sample_follows_the_same_pages_in_every_request() {
+        let config =
+            EngineConfig { sample_rate: "0.25".parse().expect("a share"), ..EngineConfig::default() };
+        let mut engine = Engine::new(config);
+        let ids: Vec<u64> = (0..40_000).collect();
+        let first = observe(&mut engine, &ids, 160_000, 0);
+        let second = observe(&mut engine, &ids, 160_000, 0);
+        assert!((9_500..10_500).contains(&first.page_accesses), "{} of 40000", first.page_accesses);
+        assert_eq!(
+            (second.page_accesses, second.reusable_prefix()),
+            (first.page_accesses, first.page_accesses)
+        );
+    }
+}

@@ -1,0 +1,91 @@
+//! Detection of ids that are not prefix-chained: one id under two prefixes (DESIGN 2).
+
+use crate::core::pages::{PageIds, Scope};
+use hashbrown::HashMap;
+use serde::{Deserialize, Serialize};
+
+/// Which ids are watched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ChainCheck {
+    /// One id in 256, chosen by hash: enough to notice a wrong id scope, at no cost a hit.
+    #[default]
+    Sampled,
+    /// Every id: the count is exact, at about 20 bytes a page.
+    Full,
+}
+
+/// What happens to a request that carries a violation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ChainPolicy {
+    /// It is counted; its pages are keyed by their whole prefix, so results stay exact.
+    #[default]
+    Report,
+    /// It is refused.
+    Reject,
+}
+
+/// The watched ids of all pages in the tree, with how many pages carry each.
+#[derive(Debug)]
+pub(super) struct ChainIndex {
+    check: ChainCheck,
+    pages_by_id: HashMap<u64, u32, foldhash::fast::RandomState>,
+}
+
+impl ChainIndex {
+    pub(super) fn new(check: ChainCheck) -> Self {
+        Self { check, pages_by_id: HashMap::default() }
+    }
+
+    fn watches(&self, key: u64) -> bool {
+        match self.check {
+            ChainCheck::Sampled => key >> 56 == 0,
+            ChainCheck::Full => true,
+        }
+    }
+
+    /// Enters the ids of pages new to the tree; returns how many were already there.
+    pub(super) fn insert(&mut self, scope: Scope, ids: PageIds<'_>) -> u64 {
+        let mut violations = 0;
+        for key in ids.iter().map(|id| scope.key(id)) {
+            if self.watches(key) {
+                let pages = self.pages_by_id.entry(key).or_insert(0);
+                violations += u64::from(*pages > 0);
+                *pages += 1;
+            }
+        }
+        violations
+    }
+
+    /// Takes ids out that [`insert`](Self::insert) entered.
+    pub(super) fn remove(&mut self, scope: Scope, ids: impl Iterator<Item = u64>) {
+        for id in ids {
+            self.remove_key(scope.key(id));
+        }
+    }
+
+    /// The same for a label at the root, whose first id carries the scope already.
+    pub(super) fn remove_path_start(&mut self, scope: Scope, label: PageIds<'_>) {
+        if let Some(first) = label.get(0) {
+            self.remove_key(scope.key_of_first_page(first));
+            self.remove(scope, label.from(1).iter());
+        }
+    }
+
+    fn remove_key(&mut self, key: u64) {
+        if !self.watches(key) {
+            return;
+        }
+        if let Some(pages) = self.pages_by_id.get_mut(&key) {
+            *pages -= 1;
+            if *pages == 0 {
+                self.pages_by_id.remove(&key);
+            }
+        }
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.pages_by_id.allocation_size()
+    }
+}

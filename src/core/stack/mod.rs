@@ -1,0 +1,356 @@
+//! The LRU stack of one pool, kept a run at a time (DESIGN 2).
+//!
+//! Pages live in a path-compressed radix tree ([`tree`]); every request owns one slot
+//! ([`slots`]); the pages of a slot are one contiguous stretch that ends at that request's last page.
+//! A request therefore costs one label comparison and one suffix sum a run, not a probe a page.
+//!
+//! Why the suffix sum is the stack distance: above page `j` of slot `s` in the stack are (a) the pages
+//! of all newer slots, those of the request's own path among them wherever they sit, and (b) the other
+//! pages of slot `s`: the deeper ones were touched after `j`, the shallower ones have just been moved to
+//! the top by this request. That is `W(s) - 1` distinct pages for every `j` of the slot, root first.
+//! Leaf first, only the slot's pages between its shallowest remaining one and `j` are above `j`.
+
+mod chain;
+mod ghosts;
+mod slots;
+mod tree;
+
+#[cfg(test)]
+mod tests;
+
+use super::outcome::{BEYOND, Outcome, Run};
+use super::pages::{PageIds, Scope};
+use super::units::PageCount;
+use chain::ChainIndex;
+use ghosts::Ghosts;
+use slots::{Slot, Slots};
+use tree::{NodeId, ROOT, Tree};
+
+pub use chain::{ChainCheck, ChainPolicy};
+
+/// The order in which a request's pages enter the stack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// Pages are touched in prefix order, so the root is the oldest of them (the paper).
+    RootFirst,
+    /// Pages are pushed from the leaf to the root after the whole request was looked up (vLLM).
+    LeafFirst,
+}
+
+/// Most pages a stack may be asked to track: labels are addressed with 32 bits, garbage included.
+pub const MAX_TRACKED_PAGES: u64 = 1 << 31;
+
+/// Most pages one request may bring, output pages included.
+pub const MAX_REQUEST_PAGES: u64 = 1 << 24;
+
+/// How a stack is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StackConfig {
+    /// Order within a request.
+    pub order: Order,
+    /// Capacities up to this one are exact; beyond it only [`BEYOND`] is reported. At most
+    /// [`MAX_TRACKED_PAGES`]. Memory holds this many pages and at most one request more.
+    pub max_tracked_pages: PageCount,
+    /// Which ids are watched for chain violations.
+    pub chain_check: ChainCheck,
+    /// What happens to a request that violates the chain.
+    pub chain_policy: ChainPolicy,
+}
+
+/// One request, reduced to what moves the stack.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Access<'a> {
+    /// What the ids are unique within.
+    pub scope: Scope,
+    /// The pages touched, in prefix order: the prompt's, then output pages with known ids.
+    pub pages: PageIds<'a>,
+    /// Only this many leading pages can be hits; the others are touched all the same.
+    pub lookup_limit: usize,
+    /// Output pages nobody shares, below the last page.
+    pub unshared_outputs: u32,
+    /// Pages every need grows by: room that another request's unshareable page takes.
+    pub extra_need: u64,
+}
+
+/// The request's ids break the chain and the policy is to refuse it; the stack did not change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{pages} new pages carry ids already known under another prefix (of the ids watched)")]
+pub struct ChainViolation {
+    /// Offending pages found among the ids watched.
+    pub pages: u64,
+}
+
+/// One step of a request's walk: a node and how many of its label's pages the request shares.
+#[derive(Debug, Clone, Copy)]
+struct Step {
+    node: NodeId,
+    pages: u32,
+}
+
+/// The LRU stack of one pool.
+#[derive(Debug)]
+pub struct Stack {
+    config: StackConfig,
+    tree: Tree,
+    slots: Slots,
+    chain: ChainIndex,
+    ghosts: Ghosts,
+    requests: u64,
+    accumulated: u64,
+    /// The current request's walk, kept to reuse its memory.
+    path: Vec<Step>,
+}
+
+impl Stack {
+    /// An empty stack.
+    pub fn new(config: StackConfig) -> Self {
+        let bound = config.max_tracked_pages.0.clamp(1, MAX_TRACKED_PAGES);
+        Self {
+            config: StackConfig { max_tracked_pages: PageCount(bound), ..config },
+            tree: Tree::new(),
+            slots: Slots::new(),
+            chain: ChainIndex::new(config.chain_check),
+            ghosts: Ghosts::for_bound(bound),
+            requests: 0,
+            accumulated: 0,
+            path: Vec::new(),
+        }
+    }
+
+    /// Looks a request up, then moves its pages to the top of the stack.
+    ///
+    /// `outcome` receives the runs of the reusable prefix, `new_pages` and `chain_violations`;
+    /// `page_accesses` is the caller's, who knows which pages are the prompt's.
+    ///
+    /// # Errors
+    /// [`ChainViolation`] under [`ChainPolicy::Reject`]; nothing has changed then.
+    pub fn access(&mut self, access: &Access<'_>, outcome: &mut Outcome) -> Result<(), ChainViolation> {
+        outcome.clear();
+        let known = self.walk(access);
+        outcome.chain_violations = self.check_chain(access, known)?;
+        self.report_runs(access, outcome);
+        let recalled = self.report_ghosts(access, known, outcome);
+        self.take_path();
+        self.settle(access, known);
+        let unseen = (access.pages.len() - known) as u64 - recalled;
+        outcome.new_pages = unseen + u64::from(access.unshared_outputs);
+        self.accumulated += outcome.new_pages;
+        self.forget_beyond_bound();
+        Ok(())
+    }
+
+    /// Pages held now.
+    pub fn tracked_pages(&self) -> PageCount {
+        PageCount(self.slots.total())
+    }
+
+    /// Distinct pages ever seen. Exact until the bound made the stack forget; an upper bound after.
+    pub fn accumulated_pages(&self) -> PageCount {
+        PageCount(self.accumulated)
+    }
+
+    /// Requests accepted so far; also the number the next one gets.
+    pub fn requests(&self) -> u64 {
+        self.requests
+    }
+
+    /// Requests that still own pages.
+    pub fn live_requests(&self) -> u64 {
+        self.slots.live() as u64
+    }
+
+    /// The largest capacity with exact results.
+    pub fn max_tracked_pages(&self) -> PageCount {
+        self.config.max_tracked_pages
+    }
+
+    /// Bytes of memory held, spare room included.
+    pub fn memory_bytes(&self) -> u64 {
+        let own = self.path.capacity() * size_of::<Step>();
+        (own + self.tree.memory_bytes() + self.slots.memory_bytes()) as u64
+            + (self.chain.memory_bytes() + self.ghosts.memory_bytes()) as u64
+    }
+
+    /// Follows the request's pages down the tree into `self.path`; returns how many are known.
+    fn walk(&mut self, access: &Access<'_>) -> usize {
+        self.path.clear();
+        let Some(first) = access.pages.get(0) else { return 0 };
+        let mut parent = ROOT;
+        let mut key = access.scope.first_page(first);
+        let mut at = 0;
+        while let Some(node) = self.tree.child(parent, key) {
+            // The key is the label's first id, so only the rest needs comparing.
+            let label = self.tree.label(node);
+            let pages = 1 + label.from(1).common_prefix(access.pages.from(at + 1));
+            let whole = pages == label.len();
+            self.path.push(Step { node, pages: pages as u32 });
+            at += pages;
+            match access.pages.get(at) {
+                Some(next) if whole => (parent, key) = (node, next),
+                _ => break,
+            }
+        }
+        at
+    }
+
+    /// Enters the ids of the new pages into the chain index and counts those already there.
+    fn check_chain(&mut self, access: &Access<'_>, known: usize) -> Result<u64, ChainViolation> {
+        let new_ids = access.pages.from(known);
+        let violations = self.chain.insert(access.scope, new_ids);
+        if violations > 0 && self.config.chain_policy == ChainPolicy::Reject {
+            self.chain.remove(access.scope, new_ids.iter());
+            return Err(ChainViolation { pages: violations });
+        }
+        Ok(violations)
+    }
+
+    /// Writes one run a distinct slot on the path, for the pages that can be hits.
+    fn report_runs(&self, access: &Access<'_>, outcome: &mut Outcome) {
+        let mut left = access.lookup_limit;
+        let mut steps = self.path.iter().peekable();
+        while let Some(step) = steps.next() {
+            let slot = self.tree.slot(step.node);
+            let mut pages = step.pages as usize;
+            while let Some(next) = steps.next_if(|next| self.tree.slot(next.node) == slot) {
+                pages += next.pages as usize;
+            }
+            let pages = pages.min(left);
+            if pages == 0 {
+                return;
+            }
+            left -= pages;
+            self.push_run(slot, pages as u32, access.extra_need, outcome);
+        }
+    }
+
+    /// Writes one slot's run, cut where it passes the tracked bound.
+    fn push_run(&self, slot: Slot, pages: u32, extra_need: u64, outcome: &mut Outcome) {
+        let last_touched_by = self.slots.request_number(slot);
+        let newer = self.slots.newer_pages(slot);
+        let (need, step) = match self.config.order {
+            Order::RootFirst => (newer + self.slots.weight(slot) + extra_need, 0),
+            Order::LeafFirst => (newer + 1 + extra_need, 1),
+        };
+        let run = Run { pages, need, step, last_touched_by };
+        let within = run.hits_at(self.config.max_tracked_pages.0);
+        if within > 0 {
+            outcome.runs.push(Run { pages: within, ..run });
+        }
+        if within < pages {
+            outcome.runs.push(Run { pages: pages - within, need: BEYOND, step: 0, last_touched_by });
+        }
+    }
+
+    /// Adds the pages after the known ones that were forgotten, not new, as a run beyond the bound;
+    /// returns how many.
+    fn report_ghosts(&mut self, access: &Access<'_>, known: usize, outcome: &mut Outcome) -> u64 {
+        if self.ghosts.is_empty() {
+            return 0;
+        }
+        let Some(next) = access.pages.get(known) else { return 0 };
+        let id_at = |index: usize| match index {
+            0 => access.pages.get(0).map(|first| access.scope.first_page(first)),
+            _ => access.pages.get(index),
+        };
+        let above = known.checked_sub(1).and_then(id_at).unwrap_or(0);
+        let first = id_at(known).unwrap_or(next);
+        let recalled = self.ghosts.recall(above, first, access.pages.from(known + 1));
+        let lookup = access.lookup_limit.saturating_sub(known).min(recalled) as u32;
+        if lookup > 0 {
+            outcome.runs.push(Run { pages: lookup, need: BEYOND, step: 0, last_touched_by: 0 });
+        }
+        recalled as u64
+    }
+
+    /// Takes the pages on the path away from the slots that owned them.
+    fn take_path(&mut self) {
+        for step in &self.path {
+            self.slots.take(self.tree.slot(step.node), step.pages);
+        }
+    }
+
+    /// Gives the request its slot and makes the tree show it: the path changes hands, an edge left
+    /// half-way is split, the new pages become a leaf.
+    fn settle(&mut self, access: &Access<'_>, known: usize) {
+        let number = self.requests;
+        self.requests += 1;
+        let weight = access.pages.len() as u32 + access.unshared_outputs;
+        if weight == 0 {
+            return;
+        }
+        self.make_room();
+        let slot = self.slots.next_slot();
+        let mut end = self.take_over_path(slot);
+        if known < access.pages.len() {
+            let first = access.pages.get(known).unwrap_or_default();
+            let key = if known == 0 { access.scope.first_page(first) } else { first };
+            end = self.tree.append(end, key, access.pages.from(known + 1), slot);
+        }
+        self.slots.push(weight, end, number, access.scope);
+    }
+
+    /// Moves the path's nodes to `slot`; returns the last one.
+    fn take_over_path(&mut self, slot: Slot) -> NodeId {
+        let mut end = ROOT;
+        for step in &self.path {
+            let node = self.tree.split_at(step.node, step.pages);
+            self.tree.set_slot(node, slot);
+            end = self.tree.join(end, node);
+        }
+        end
+    }
+
+    /// Renumbers the slots when most of them are dead, so that the sums stay as short as the number
+    /// of live requests; amortised over the requests that made the slots.
+    fn make_room(&mut self) {
+        if self.slots.crowded(self.tree.node_count()) {
+            let renumbered = self.slots.renumber();
+            self.tree.renumber_slots(&renumbered);
+        }
+    }
+
+    /// Cuts the oldest slots off while what remains still answers every capacity up to the bound.
+    fn forget_beyond_bound(&mut self) {
+        while let Some(oldest) = self.slots.oldest() {
+            let weight = self.slots.weight(oldest);
+            if self.slots.total() - weight < self.config.max_tracked_pages.0 {
+                break;
+            }
+            self.forget(oldest);
+        }
+    }
+
+    /// Cuts one slot's stretch, the tail of a path, off the tree. The slot is the oldest, so nothing
+    /// hangs below its pages.
+    fn forget(&mut self, slot: Slot) {
+        let stretch = self.stretch(slot);
+        let scope = self.slots.scope(slot);
+        if let Some(&head) = stretch.last() {
+            let above = self.tree.parent(head);
+            let above_id = if above == ROOT { 0 } else { self.tree.last_id(above) };
+            let ids = stretch.iter().rev().flat_map(|&node| self.tree.label(node).iter());
+            self.ghosts.remember(above_id, ids);
+        }
+        for node in stretch {
+            let label = self.tree.label(node);
+            match self.tree.parent(node) {
+                ROOT => self.chain.remove_path_start(scope, label),
+                _ => self.chain.remove(scope, label.iter()),
+            }
+            self.tree.remove_leaf(node);
+        }
+        self.slots.clear(slot);
+        self.tree.collect_garbage();
+    }
+
+    /// The nodes of a slot's stretch, from its last page upwards.
+    fn stretch(&self, slot: Slot) -> Vec<NodeId> {
+        let mut nodes = Vec::new();
+        let mut node = self.slots.tail(slot);
+        while node != ROOT && self.tree.slot(node) == slot {
+            nodes.push(node);
+            node = self.tree.parent(node);
+        }
+        nodes
+    }
+}

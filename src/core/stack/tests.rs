@@ -1,0 +1,276 @@
+//! The stack against an obvious one: a list of whole prefixes, most recent first.
+
+use super::*;
+use proptest::prelude::*;
+
+/// A page is its whole prefix; the list is the LRU stack itself.
+struct NaiveStack {
+    order: Order,
+    stack: Vec<Vec<u64>>,
+    outputs: u64,
+}
+
+impl NaiveStack {
+    fn new(order: Order) -> Self {
+        Self { order, stack: Vec::new(), outputs: 0 }
+    }
+
+    /// Need of every page of the request that was seen before, in prefix order, as one running maximum.
+    fn access(&mut self, ids: &[u64], outputs: u32) -> Vec<u64> {
+        let prefixes: Vec<_> = (1..=ids.len()).map(|end| ids[..end].to_vec()).collect();
+        let depths: Vec<Option<u64>> = match self.order {
+            Order::RootFirst => prefixes.iter().map(|page| self.touch(page)).collect(),
+            Order::LeafFirst => prefixes.iter().map(|page| self.depth(page)).collect(),
+        };
+        self.push_outputs(outputs);
+        if self.order == Order::LeafFirst {
+            for page in prefixes.iter().rev() {
+                self.touch(page);
+            }
+        }
+        let mut running = 0;
+        let mut need_of = |depth: u64| {
+            running = running.max(depth + 1);
+            running
+        };
+        depths.into_iter().map_while(|depth| depth.map(&mut need_of)).collect()
+    }
+
+    fn push_outputs(&mut self, outputs: u32) {
+        for _ in 0..outputs {
+            self.outputs += 1;
+            self.stack.insert(0, vec![u64::MAX, self.outputs]);
+        }
+    }
+
+    fn depth(&self, page: &[u64]) -> Option<u64> {
+        self.stack.iter().position(|held| held == page).map(|depth| depth as u64)
+    }
+
+    fn touch(&mut self, page: &[u64]) -> Option<u64> {
+        let depth = self.depth(page);
+        if let Some(depth) = depth {
+            self.stack.remove(depth as usize);
+        }
+        self.stack.insert(0, page.to_vec());
+        depth
+    }
+}
+
+/// A request of a random chained workload: reuse a part of an earlier one, then grow.
+#[derive(Debug, Clone)]
+struct Draw {
+    base: prop::sample::Index,
+    keep: prop::sample::Index,
+    grow: u8,
+    outputs: u32,
+    branch: u64,
+}
+
+fn draws() -> impl Strategy<Value = Vec<Draw>> {
+    let draw = (any::<prop::sample::Index>(), any::<prop::sample::Index>(), 0u8..6, 0u32..3, 0u64..4)
+        .prop_map(|(base, keep, grow, outputs, branch)| Draw { base, keep, grow, outputs, branch });
+    prop::collection::vec(draw, 1..80)
+}
+
+/// Turns draws into requests with chained ids: branching, truncation, exact repeats and regrowth.
+fn requests(draws: &[Draw]) -> Vec<(Vec<u64>, u32)> {
+    let mut made: Vec<(Vec<u64>, u32)> = vec![(Vec::new(), 0)];
+    for draw in draws {
+        let base = &made[draw.base.index(made.len())].0;
+        let mut ids = base[..draw.keep.index(base.len() + 1)].to_vec();
+        for _ in 0..draw.grow {
+            let parent = ids.last().copied().unwrap_or(7);
+            ids.push(crate::core::pages::mix(parent ^ draw.branch));
+        }
+        made.push((ids, draw.outputs));
+    }
+    made
+}
+
+fn stack(order: Order, bound: u64) -> Stack {
+    Stack::new(StackConfig {
+        order,
+        max_tracked_pages: PageCount(bound),
+        chain_check: ChainCheck::Full,
+        chain_policy: ChainPolicy::Report,
+    })
+}
+
+fn access<'a>(ids: &'a [u64], outputs: u32) -> Access<'a> {
+    Access {
+        pages: PageIds::from_slice(ids),
+        lookup_limit: ids.len(),
+        unshared_outputs: outputs,
+        ..Access::default()
+    }
+}
+
+fn needs(outcome: &Outcome) -> Vec<u64> {
+    outcome.runs.iter().flat_map(|run| (0..run.pages).map(|page| run.need_at(page))).collect()
+}
+
+fn equals_the_naive_stack(order: Order, draws: &[Draw]) -> Result<(), TestCaseError> {
+    let (mut fast, mut slow) = (stack(order, MAX_TRACKED_PAGES), NaiveStack::new(order));
+    let mut outcome = Outcome::default();
+    for (ids, outputs) in requests(draws) {
+        fast.access(&access(&ids, outputs), &mut outcome).expect("chained ids");
+        prop_assert_eq!(needs(&outcome), slow.access(&ids, outputs));
+        prop_assert_eq!(outcome.chain_violations, 0);
+        prop_assert_eq!(fast.tracked_pages().0, slow.stack.len() as u64);
+        prop_assert_eq!(fast.accumulated_pages().0, slow.stack.len() as u64);
+    }
+    Ok(())
+}
+
+/// With a bound, every need up to it is exact and everything beyond is reported as beyond, never as
+/// new and never as a number.
+fn is_exact_up_to_the_bound(order: Order, draws: &[Draw], bound: u64) -> Result<(), TestCaseError> {
+    let (mut fast, mut slow) = (stack(order, bound), NaiveStack::new(order));
+    let mut outcome = Outcome::default();
+    for (ids, outputs) in requests(draws) {
+        fast.access(&access(&ids, outputs), &mut outcome).expect("chained ids");
+        let expected = slow.access(&ids, outputs);
+        let found = needs(&outcome);
+        let within = expected.iter().take_while(|&&need| need <= bound).count();
+        prop_assert_eq!(found.len(), expected.len(), "a forgotten page is not new, a new one not forgotten");
+        prop_assert_eq!(&found[..within], &expected[..within]);
+        prop_assert!(found[within..].iter().all(|&need| need == BEYOND));
+        let largest = ids.len() as u64 + u64::from(outputs);
+        prop_assert!(fast.tracked_pages().0 < bound + largest.max(100), "memory is bounded");
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(debug_assertions) { 400 } else { 4000 }))]
+
+    #[test]
+    fn every_distance_equals_the_naive_stack_root_first(draws in draws()) {
+        equals_the_naive_stack(Order::RootFirst, &draws)?;
+    }
+
+    #[test]
+    fn every_distance_equals_the_naive_stack_leaf_first(draws in draws()) {
+        equals_the_naive_stack(Order::LeafFirst, &draws)?;
+    }
+
+    #[test]
+    fn bounded_memory_is_exact_up_to_the_bound_root_first(draws in draws(), bound in 1u64..60) {
+        is_exact_up_to_the_bound(Order::RootFirst, &draws, bound)?;
+    }
+
+    #[test]
+    fn bounded_memory_is_exact_up_to_the_bound_leaf_first(draws in draws(), bound in 1u64..60) {
+        is_exact_up_to_the_bound(Order::LeafFirst, &draws, bound)?;
+    }
+}
+
+#[test]
+fn the_worked_case_of_the_design_page_by_page() {
+    // A B C A B A, each access a request of its own: distances - - - 2 2 1.
+    let mut stack = stack(Order::RootFirst, 100);
+    let mut outcome = Outcome::default();
+    let found: Vec<_> = [1u64, 2, 3, 1, 2, 1]
+        .iter()
+        .map(|id| {
+            stack.access(&access(&[*id], 0), &mut outcome).expect("chained");
+            needs(&outcome).first().map(|need| need - 1)
+        })
+        .collect();
+    assert_eq!(found, [None, None, None, Some(2), Some(2), Some(1)]);
+}
+
+#[test]
+fn the_worked_case_of_the_design_request_by_request() {
+    let mut stack = stack(Order::RootFirst, 100);
+    let mut outcome = Outcome::default();
+    stack.access(&access(&[1, 2], 0), &mut outcome).expect("chained");
+    stack.access(&access(&[1, 3], 0), &mut outcome).expect("chained");
+    assert_eq!((outcome.reusable_prefix(), outcome.need_of_prefix(1)), (1, 2));
+}
+
+#[test]
+fn equal_ids_in_two_scopes_are_two_pages() {
+    let mut stack = stack(Order::RootFirst, 100);
+    let mut outcome = Outcome::default();
+    for scope in ["a", "b"] {
+        let ids = [1, 2, 3];
+        let access = Access { scope: Scope::named(scope.as_bytes()), ..access(&ids, 0) };
+        stack.access(&access, &mut outcome).expect("chained");
+        assert_eq!((outcome.reusable_prefix(), outcome.chain_violations), (0, 0));
+    }
+    assert_eq!(stack.tracked_pages(), PageCount(6));
+}
+
+#[test]
+fn an_id_under_two_prefixes_is_counted_once_a_page() {
+    let mut stack = stack(Order::RootFirst, 100);
+    let mut outcome = Outcome::default();
+    let mut violations = Vec::new();
+    for ids in [&[1, 2, 3][..], &[9, 2, 3], &[9, 2, 3], &[2], &[5, 5]] {
+        stack.access(&access(ids, 0), &mut outcome).expect("reported only");
+        violations.push(outcome.chain_violations);
+    }
+    assert_eq!(violations, [0, 2, 0, 1, 1]);
+}
+
+#[test]
+fn a_refused_request_leaves_no_trace() {
+    let config = StackConfig {
+        order: Order::RootFirst,
+        max_tracked_pages: PageCount(100),
+        chain_check: ChainCheck::Full,
+        chain_policy: ChainPolicy::Reject,
+    };
+    let mut stack = Stack::new(config);
+    let mut outcome = Outcome::default();
+    stack.access(&access(&[1, 2, 3], 0), &mut outcome).expect("chained");
+    for _ in 0..2 {
+        assert_eq!(stack.access(&access(&[9, 8, 2], 0), &mut outcome), Err(ChainViolation { pages: 1 }));
+    }
+    assert_eq!((stack.tracked_pages(), stack.requests()), (PageCount(3), 1));
+    stack.access(&access(&[9, 8], 0), &mut outcome).expect("8 and 9 were not kept");
+    assert_eq!(outcome.reusable_prefix(), 0);
+}
+
+#[test]
+fn forgotten_pages_that_return_are_no_chain_violation() {
+    let mut stack = stack(Order::RootFirst, 3);
+    let mut outcome = Outcome::default();
+    for _ in 0..3 {
+        for ids in [[1, 2, 3], [4, 5, 6], [7, 8, 9]] {
+            stack.access(&access(&ids, 0), &mut outcome).expect("chained");
+            assert_eq!(outcome.chain_violations, 0);
+        }
+    }
+    assert_eq!(stack.accumulated_pages(), PageCount(9), "recalled pages are not counted again");
+}
+
+#[test]
+fn the_lookup_limit_hides_pages_that_are_touched_all_the_same() {
+    let mut stack = stack(Order::RootFirst, 100);
+    let mut outcome = Outcome::default();
+    let ids = [1, 2, 3];
+    stack.access(&access(&ids, 0), &mut outcome).expect("chained");
+    stack.access(&Access { lookup_limit: 2, ..access(&ids, 0) }, &mut outcome).expect("chained");
+    assert_eq!((outcome.reusable_prefix(), outcome.new_pages), (2, 0));
+}
+
+#[test]
+fn a_long_life_under_a_bound_keeps_memory_flat() {
+    let mut stack = stack(Order::LeafFirst, 2000);
+    let mut outcome = Outcome::default();
+    let mut peak_early = 0;
+    for request in 0..40_000u64 {
+        let session = request % 50;
+        let turn = request / 50 % 20;
+        let epoch = request / 1000;
+        let ids: Vec<u64> = (0..20 + turn).map(|depth| (epoch << 40) | (session << 20) | depth).collect();
+        stack.access(&access(&ids, 1), &mut outcome).expect("chained");
+        if request == 10_000 {
+            peak_early = stack.memory_bytes();
+        }
+    }
+    assert!(stack.memory_bytes() < peak_early * 5 / 4, "{} then {}", peak_early, stack.memory_bytes());
+}

@@ -1,0 +1,297 @@
+//! The pool's pages as a path-compressed radix tree over page ids.
+//!
+//! Labels lie in one arena, so splitting an edge moves no ids and a label is a slice to compare with.
+//! A node costs 24 bytes; children of a node that has several are found through one hash index.
+
+use super::slots::Slot;
+use crate::core::pages::PageIds;
+use foldhash::fast::FixedState;
+use hashbrown::HashTable;
+use std::hash::BuildHasher;
+
+/// A node's place in the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct NodeId(u32);
+
+/// Where every path begins; it has no pages.
+pub(super) const ROOT: NodeId = NodeId(0);
+
+/// An edge with its lower end: the label leading here and what hangs below.
+#[derive(Debug, Clone, Copy)]
+struct Node {
+    /// First id of the label in the arena.
+    start: u32,
+    /// Pages of the label; at least one but for the root.
+    len: u32,
+    /// The request that touched these pages last.
+    slot: Slot,
+    parent: NodeId,
+    children: u32,
+    /// All children's ids combined by exclusive or: with one child left, its id, found without a probe.
+    child_xor: u32,
+}
+
+/// The tree. A node's children are in `index` when it has several, and only in `child_xor` when one.
+#[derive(Debug)]
+pub(super) struct Tree {
+    labels: Vec<u64>,
+    nodes: Vec<Node>,
+    free: Vec<NodeId>,
+    index: HashTable<NodeId>,
+    hasher: FixedState,
+    /// Ids in the arena no node refers to.
+    garbage: usize,
+}
+
+impl Tree {
+    pub(super) fn new() -> Self {
+        let root = Node { start: 0, len: 0, slot: Slot(0), parent: ROOT, children: 0, child_xor: 0 };
+        Self {
+            labels: Vec::new(),
+            nodes: vec![root],
+            free: Vec::new(),
+            index: HashTable::new(),
+            hasher: FixedState::default(),
+            garbage: 0,
+        }
+    }
+
+    fn node(&self, id: NodeId) -> &Node {
+        &self.nodes[id.0 as usize]
+    }
+
+    fn node_mut(&mut self, id: NodeId) -> &mut Node {
+        &mut self.nodes[id.0 as usize]
+    }
+
+    /// Nodes in the tree, the root among them.
+    pub(super) fn node_count(&self) -> usize {
+        self.nodes.len() - self.free.len()
+    }
+
+    pub(super) fn slot(&self, id: NodeId) -> Slot {
+        self.node(id).slot
+    }
+
+    pub(super) fn set_slot(&mut self, id: NodeId, slot: Slot) {
+        self.node_mut(id).slot = slot;
+    }
+
+    pub(super) fn parent(&self, id: NodeId) -> NodeId {
+        self.node(id).parent
+    }
+
+    /// The ids on the edge that leads to this node.
+    pub(super) fn label(&self, id: NodeId) -> PageIds<'_> {
+        let node = self.node(id);
+        let start = node.start as usize;
+        PageIds::from_slice(&self.labels[start..start + node.len as usize])
+    }
+
+    /// The id of the node's last page.
+    pub(super) fn last_id(&self, id: NodeId) -> u64 {
+        let node = self.node(id);
+        self.labels[(node.start + node.len - 1) as usize]
+    }
+
+    fn first_id(&self, id: NodeId) -> u64 {
+        self.labels[self.node(id).start as usize]
+    }
+
+    /// The child whose label begins with `first`.
+    pub(super) fn child(&self, parent: NodeId, first: u64) -> Option<NodeId> {
+        let node = self.node(parent);
+        match node.children {
+            0 => None,
+            1 => Some(NodeId(node.child_xor)).filter(|&only| self.first_id(only) == first),
+            _ => {
+                self.index.find(self.edge_hash(parent, first), |&id| self.is_edge(id, parent, first)).copied()
+            }
+        }
+    }
+
+    fn is_edge(&self, id: NodeId, parent: NodeId, first: u64) -> bool {
+        self.node(id).parent == parent && self.first_id(id) == first
+    }
+
+    fn edge_hash(&self, parent: NodeId, first: u64) -> u64 {
+        self.hasher.hash_one((parent.0, first))
+    }
+
+    /// Hangs an existing node below `parent`.
+    fn attach(&mut self, parent: NodeId, child: NodeId) {
+        self.node_mut(child).parent = parent;
+        let node = self.node_mut(parent);
+        let only = NodeId(node.child_xor);
+        node.children += 1;
+        node.child_xor ^= child.0;
+        match node.children {
+            1 => {}
+            2 => {
+                self.index_edge(only);
+                self.index_edge(child);
+            }
+            _ => self.index_edge(child),
+        }
+    }
+
+    /// Takes a node off its parent. Its label must still be readable.
+    fn detach(&mut self, child: NodeId) {
+        let parent = self.node(child).parent;
+        let node = self.node_mut(parent);
+        node.children -= 1;
+        node.child_xor ^= child.0;
+        let (children, only) = (node.children, NodeId(node.child_xor));
+        match children {
+            0 => {}
+            1 => {
+                self.unindex_edge(child);
+                self.unindex_edge(only);
+            }
+            _ => self.unindex_edge(child),
+        }
+    }
+
+    fn index_edge(&mut self, id: NodeId) {
+        let hash = self.edge_hash(self.node(id).parent, self.first_id(id));
+        let Self { index, nodes, labels, hasher, .. } = self;
+        let rehash = |id: &NodeId| {
+            let node = &nodes[id.0 as usize];
+            hasher.hash_one((node.parent.0, labels[node.start as usize]))
+        };
+        index.insert_unique(hash, id, rehash);
+    }
+
+    fn unindex_edge(&mut self, id: NodeId) {
+        let hash = self.edge_hash(self.node(id).parent, self.first_id(id));
+        if let Ok(entry) = self.index.find_entry(hash, |&other| other == id) {
+            entry.remove();
+        }
+    }
+
+    /// Puts `new` where `old` hangs; both labels begin with the same id.
+    fn replace_child(&mut self, old: NodeId, new: NodeId) {
+        let parent = self.node(old).parent;
+        self.node_mut(new).parent = parent;
+        let node = self.node_mut(parent);
+        node.child_xor ^= old.0 ^ new.0;
+        if node.children > 1 {
+            let hash = self.edge_hash(parent, self.first_id(old));
+            if let Some(entry) = self.index.find_mut(hash, |&other| other == old) {
+                *entry = new;
+            }
+        }
+    }
+
+    /// Splits an edge after `pages` of its label and returns the upper part; the whole edge when
+    /// `pages` is all of it. The lower part keeps its id: its children and its owner refer to it.
+    pub(super) fn split_at(&mut self, lower: NodeId, pages: u32) -> NodeId {
+        let whole = *self.node(lower);
+        if pages == whole.len {
+            return lower;
+        }
+        let upper = self.new_node(Node { len: pages, children: 0, child_xor: 0, ..whole });
+        self.replace_child(lower, upper);
+        let node = self.node_mut(lower);
+        node.start += pages;
+        node.len -= pages;
+        self.attach(upper, lower);
+        upper
+    }
+
+    /// Joins a node to its parent when nothing else hangs there and their labels lie side by side;
+    /// returns the node that holds the pages, always `child`. Both must belong to one slot.
+    pub(super) fn join(&mut self, parent: NodeId, child: NodeId) -> NodeId {
+        let upper = *self.node(parent);
+        if parent == ROOT || upper.children != 1 || upper.start + upper.len != self.node(child).start {
+            return child;
+        }
+        self.replace_child(parent, child);
+        let node = self.node_mut(child);
+        node.start = upper.start;
+        node.len += upper.len;
+        self.free.push(parent);
+        child
+    }
+
+    /// Adds new pages below `parent`: in place where its label is the arena's last, else as a leaf.
+    pub(super) fn append(&mut self, parent: NodeId, first: u64, rest: PageIds<'_>, slot: Slot) -> NodeId {
+        let pages = rest.len() + 1;
+        self.reserve(pages);
+        let start = self.labels.len() as u32;
+        self.labels.push(first);
+        self.labels.extend(rest.iter());
+        let above = *self.node(parent);
+        if parent != ROOT && above.children == 0 && above.start + above.len == start {
+            self.node_mut(parent).len += pages as u32;
+            return parent;
+        }
+        let leaf = self.new_node(Node { start, len: pages as u32, slot, parent, children: 0, child_xor: 0 });
+        self.attach(parent, leaf);
+        leaf
+    }
+
+    /// Grows the arena in small steps, so that spare room stays a few per cent of the pages.
+    fn reserve(&mut self, pages: usize) {
+        let spare = self.labels.capacity() - self.labels.len();
+        if spare < pages {
+            self.labels.reserve_exact(pages.max(self.labels.len() / 32).max(512));
+        }
+    }
+
+    fn new_node(&mut self, node: Node) -> NodeId {
+        if let Some(id) = self.free.pop() {
+            *self.node_mut(id) = node;
+            return id;
+        }
+        if self.nodes.len() == self.nodes.capacity() {
+            self.nodes.reserve_exact((self.nodes.len() / 8).max(64));
+        }
+        self.nodes.push(node);
+        NodeId(self.nodes.len() as u32 - 1)
+    }
+
+    /// Removes a node without children.
+    pub(super) fn remove_leaf(&mut self, id: NodeId) {
+        debug_assert_eq!(self.node(id).children, 0, "only a leaf can go");
+        self.detach(id);
+        self.garbage += self.node(id).len as usize;
+        self.node_mut(id).len = 0;
+        self.free.push(id);
+    }
+
+    /// Gives every node its slot's new number.
+    pub(super) fn renumber_slots(&mut self, renumbered: &[Slot]) {
+        for node in self.nodes.iter_mut().skip(1).filter(|node| node.len > 0) {
+            node.slot = renumbered[node.slot.0 as usize];
+        }
+    }
+
+    /// Closes the gaps of removed labels once they are a sixteenth of the arena, so that each removed
+    /// page pays for moving at most sixteen kept ones.
+    pub(super) fn collect_garbage(&mut self) {
+        if self.garbage < self.labels.len() / 16 + 4096 {
+            return;
+        }
+        let mut in_arena_order: Vec<u32> =
+            (1..self.nodes.len() as u32).filter(|&id| self.nodes[id as usize].len > 0).collect();
+        in_arena_order.sort_unstable_by_key(|&id| self.nodes[id as usize].start);
+        let mut end = 0;
+        for id in in_arena_order {
+            let node = &mut self.nodes[id as usize];
+            let start = node.start as usize;
+            self.labels.copy_within(start..start + node.len as usize, end);
+            node.start = end as u32;
+            end += node.len as usize;
+        }
+        self.labels.truncate(end);
+        self.garbage = 0;
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.labels.capacity() * size_of::<u64>()
+            + self.nodes.capacity() * size_of::<Node>()
+            + self.free.capacity() * size_of::<NodeId>()
+            + self.index.allocation_size()
+    }
+}
