@@ -284,6 +284,7 @@ mod tests {
             key: None,
             value: Some(vec![1; 10]),
             headers: vec![],
+            placed_by: None,
         };
         Progress {
             partition: P,

@@ -5,6 +5,9 @@
 
 pub mod lanes;
 pub mod output;
+pub mod pools;
 pub mod position;
 pub mod publish;
 pub mod resume;
+pub mod task;
+pub mod worker;

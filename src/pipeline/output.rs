@@ -20,6 +20,8 @@ pub struct OutputRecord {
     pub value: Option<Vec<u8>>,
     /// Header names and texts.
     pub headers: Vec<(&'static str, String)>,
+    /// The pool whose records share a partition, where that is decided by another text than the key.
+    pub placed_by: Option<String>,
 }
 
 impl OutputRecord {

@@ -228,6 +228,7 @@ mod tests {
             key: None,
             value: Some(b"estimate".to_vec()),
             headers: vec![],
+            placed_by: None,
         };
         let burst = Burst { outputs: vec![&record], next_offsets: vec![(Partition(0), NextOffset(7))] };
         publish(outlet, &burst, &(), &mut Tries(4))
