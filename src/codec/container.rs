@@ -32,7 +32,7 @@ pub enum ContainerError {
     #[error("not a readable avro container: {reason}")]
     Header {
         /// What is wrong with it.
-        reason: &'static str,
+        reason: String,
     },
     /// The file breaks off, a block is damaged, or its schema does not resolve.
     #[error("the avro container cannot be read beyond event {event}: {reason}")]
@@ -40,7 +40,7 @@ pub enum ContainerError {
         /// Events read before, and so the index of the first one lost.
         event: u64,
         /// What is wrong there.
-        reason: &'static str,
+        reason: String,
     },
 }
 
@@ -69,16 +69,10 @@ impl<R: Read> ContainerReader<R> {
         let mut input = Recorder { input: BufReader::new(input), seen: Vec::new() };
         check_head(&mut input)?;
         let whole = Cursor::new(input.seen).chain(input.input);
-        let values = Reader::builder(whole).reader_schema(expected).build().map_err(|error| {
-            ContainerError::Header {
-                reason: match error.details() {
-                    Details::CodecNotSupported(_) => "its codec is none of null, deflate, snappy, zstandard",
-                    _ => "its schema does not parse",
-                },
-            }
-        })?;
+        let values = Reader::builder(whole).reader_schema(expected).build();
+        let values = values.map_err(|error| header(reason(&error, "its schema does not parse")))?;
         if is_recursive(values.writer_schema(), &mut Vec::new()) {
-            return Err(ContainerError::Header { reason: "its schema is recursive" });
+            return Err(header("its schema is recursive"));
         }
         Ok(Self { values, limits, default_pool: default_pool.to_owned(), events: 0, current: None })
     }
@@ -95,14 +89,14 @@ impl<R: Read> ContainerReader<R> {
     /// [`ContainerError::Broken`] when nothing further can be read.
     pub fn next_event(&mut self) -> Result<Option<Result<Decoded<'_>, DecodeError>>, ContainerError> {
         let event = self.events;
-        let broken = |reason| ContainerError::Broken { event, reason };
+        let broken = |reason: String| ContainerError::Broken { event, reason };
         let value = match self.values.next() {
             None => return Ok(None),
             Some(Ok(value)) => value,
-            Some(Err(_)) => return Err(broken("damaged, cut off, or of another schema")),
+            Some(Err(error)) => return Err(broken(reason(&error, "damaged, or of another schema"))),
         };
         self.events += 1;
-        let owned = Owned::take(value).ok_or_else(|| broken("of another schema"))?;
+        let owned = Owned::take(value).ok_or_else(|| broken("of another schema".to_owned()))?;
         let owned = self.current.insert(owned);
         let message = owned.message(&self.default_pool).ok_or_else(|| {
             DecodeError::new(super::ErrorCode::Undecodable, "avro: packed ids of no multiple of eight bytes")
@@ -206,20 +200,39 @@ impl<R: Read> Read for Recorder<R> {
 
 /// Looks at magic and metadata before apache-avro does: it indexes an empty compression level.
 fn check_head(input: &mut impl Read) -> Result<(), ContainerError> {
-    let fail = |reason| ContainerError::Header { reason };
     let mut magic = [0; 4];
-    input.read_exact(&mut magic).map_err(|_| fail("it is shorter than the magic bytes"))?;
+    input.read_exact(&mut magic).map_err(|error| header(format!("no magic bytes: {error}")))?;
     if magic != *b"Obj\x01" {
-        return Err(fail("it does not begin with the magic bytes Obj 1"));
+        return Err(header("it does not begin with the magic bytes Obj 1"));
     }
     let metadata_schema = Schema::map(Schema::Bytes).build();
     let metadata = GenericDatumReader::builder(&metadata_schema).build().and_then(|m| m.read_value(input));
-    let Ok(Value::Map(metadata)) = metadata else {
-        return Err(fail("its metadata is damaged or cut off"));
-    };
+    let metadata = metadata.map_err(|error| header(reason(&error, "its metadata is damaged")))?;
+    let Value::Map(metadata) = metadata else { return Err(header("its metadata is no map")) };
     match metadata.get("avro.codec.compression_level") {
-        Some(Value::Bytes(level)) if level.is_empty() => Err(fail("its compression level is empty")),
+        Some(Value::Bytes(level)) if level.is_empty() => Err(header("its compression level is empty")),
         _ => Ok(()),
+    }
+}
+
+fn header(reason: impl Into<String>) -> ContainerError {
+    ContainerError::Header { reason: reason.into() }
+}
+
+/// What apache-avro's error says of the file or the disk; `otherwise` where its text could quote
+/// a payload.
+fn reason(error: &apache_avro::Error, otherwise: &str) -> String {
+    match error.details() {
+        Details::ReadIntoBuf(io)
+        | Details::ReadBlockMarker(io)
+        | Details::ReadMarker(io)
+        | Details::ReadHeader(io)
+        | Details::ReadBytes(io)
+        | Details::ReadVariableIntegerBytes(io) => format!("reading failed: {io}"),
+        Details::CodecNotSupported(_) => "its codec is none of null, deflate, snappy, zstandard".to_owned(),
+        Details::MemoryAllocation { maximum, .. } => format!("a part of it is larger than {maximum} bytes"),
+        Details::GetBlockMarker => "a block does not end with the file's marker".to_owned(),
+        _ => otherwise.to_owned(),
     }
 }
 

@@ -10,7 +10,11 @@ pub mod engine;
 pub mod estimate;
 pub mod estimator;
 pub mod event;
+pub mod hashing;
+#[cfg(test)]
+pub(crate) mod naive;
 pub mod outcome;
+mod packed;
 pub mod pages;
 pub mod pool;
 pub mod pool_config;

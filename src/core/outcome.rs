@@ -66,16 +66,18 @@ impl Outcome {
         self.runs.iter().map(|run| u64::from(run.pages)).sum()
     }
 
-    /// Capacity needed to hit the first `count` pages: 0 for none; `count` is at most `H`.
+    /// Capacity needed to hit the first `count` pages: 0 for none, [`BEYOND`] for more than `H`.
     pub fn need_of_prefix(&self, count: u64) -> Need {
+        if count == 0 {
+            return 0;
+        }
         let mut left = count;
         for run in &self.runs {
             if left <= u64::from(run.pages) {
-                return if left == 0 { 0 } else { run.need_at(left as u32 - 1) };
+                return run.need_at(left as u32 - 1);
             }
             left -= u64::from(run.pages);
         }
-        debug_assert_eq!(left, 0, "a prefix longer than the reusable one has no need");
         BEYOND
     }
 
@@ -105,6 +107,7 @@ mod tests {
         let outcome = Outcome { runs, page_accesses: 9, ..Outcome::default() };
         assert_eq!(outcome.reusable_prefix(), 5);
         assert_eq!([0, 1, 2, 3, 5].map(|n| outcome.need_of_prefix(n)), [0, 5, 5, BEYOND, BEYOND]);
+        assert_eq!(Outcome::default().need_of_prefix(0), 0, "a cold request needs nothing");
         assert_eq!([4, 5, 1 << 40].map(|c| outcome.hits_at(c)), [0, 2, 2]);
     }
 }

@@ -1,5 +1,6 @@
 //! Page ids where they lie: a borrowed, unaligned view that a record's own bytes can back.
 
+use bytemuck::{Pod, Zeroable};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// A run of 64-bit page ids, little-endian, at any alignment.
@@ -83,7 +84,8 @@ impl<'a> PageIds<'a> {
 ///
 /// The scope enters the first page only. Every later page is keyed by its whole prefix, so that is
 /// enough, and costs nothing a page.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Pod, Zeroable)]
+#[repr(transparent)]
 pub struct Scope(u64);
 
 impl Scope {
@@ -94,6 +96,11 @@ impl Scope {
     pub fn named(name: &[u8]) -> Self {
         const SEED: u64 = 0x6b76_7365_7473_636f; // "kvsetsco"
         Self(xxh3_64_with_seed(name, SEED).max(1))
+    }
+
+    /// The scope as a number: 0 for [`Scope::GLOBAL`], never 0 for a named one.
+    pub fn value(self) -> u64 {
+        self.0
     }
 
     /// The first page's id within this scope; the identity for [`Scope::GLOBAL`].

@@ -1,10 +1,13 @@
 //! One pool: its page size, its engine, its windows, and what was refused.
 
+#[cfg(test)]
+mod tests;
+
 use super::curve::Curve;
-use super::engine::Engine;
+use super::engine::{Engine, EngineRefusal};
 use super::estimate::{Estimate, Status};
 use super::estimator::PoolFigures;
-use super::event::RequestEvent;
+use super::event::{PageCountMismatch, RequestEvent};
 use super::outcome::Outcome;
 use super::pool_config::{PoolConfig, PoolConfigError};
 use super::profile::{Outputs, Profile};
@@ -27,11 +30,20 @@ pub enum Refusal {
     #[error("the request has {pages} pages: at most {limit} are accepted")]
     TooManyPages { pages: u64, limit: u32 },
     /// The ids cannot be those of the prompt's pages.
-    #[error("the event has {ids} page ids for {tokens} tokens at {page_size} tokens a page")]
-    PageCountMismatch { ids: u64, tokens: u64, page_size: PageSize },
+    #[error(transparent)]
+    PageCountMismatch(#[from] PageCountMismatch),
     /// Equal ids stand under different prefixes, and the policy is to refuse such a request.
     #[error(transparent)]
     Chain(#[from] ChainViolation),
+}
+
+impl From<EngineRefusal> for Refusal {
+    fn from(refusal: EngineRefusal) -> Self {
+        match refusal {
+            EngineRefusal::PageCount(mismatch) => Self::PageCountMismatch(mismatch),
+            EngineRefusal::Chain(violation) => Self::Chain(violation),
+        }
+    }
 }
 
 impl Refusal {
@@ -41,7 +53,7 @@ impl Refusal {
             Self::UnknownPageSize => "unknown_page_size",
             Self::PageSizeMismatch { .. } => "page_size_mismatch",
             Self::TooManyPages { .. } => "too_many_pages",
-            Self::PageCountMismatch { .. } => "page_count_mismatch",
+            Self::PageCountMismatch(_) => "page_count_mismatch",
             Self::Chain(_) => "chain_violation",
         }
     }
@@ -213,7 +225,7 @@ impl Identity {
         arrival: Arrival,
     ) -> Result<&'a Outcome, Refusal> {
         let page_size = self.page_size_for(event, live.as_ref())?;
-        check_page_counts(event, page_size, &self.config)?;
+        check_size(event, page_size, &self.config)?;
         let live = match live {
             Some(live) => {
                 live.observe(event, arrival, &self.config)?;
@@ -268,26 +280,14 @@ impl Identity {
     }
 }
 
-/// Refuses what is larger than the limit, and ids that cannot be those of the prompt's pages: as many
-/// as it has full pages, or one more where the partial page has an id too.
-fn check_page_counts(
-    event: &RequestEvent<'_>,
-    page_size: PageSize,
-    config: &PoolConfig,
-) -> Result<(), Refusal> {
-    let size = u64::from(page_size.get());
-    let ids = event.page_ids.len() as u64;
-    if let Some(tokens) = event.input_tokens
-        && !(tokens / size..=tokens.div_ceil(size)).contains(&ids)
-    {
-        return Err(Refusal::PageCountMismatch { ids, tokens, page_size });
-    }
+/// Refuses what is larger than the limit, before it moves anything.
+fn check_size(event: &RequestEvent<'_>, page_size: PageSize, config: &PoolConfig) -> Result<(), Refusal> {
     let generated = match caches_outputs(config) {
-        true => event.output_tokens.unwrap_or(0) / size,
+        true => event.output_tokens.unwrap_or(0) / u64::from(page_size.get()),
         false => 0,
     };
     let outputs = generated.max(event.output_page_ids.len() as u64);
-    let pages = ids.saturating_add(outputs);
+    let pages = (event.page_ids.len() as u64).saturating_add(outputs);
     if pages > u64::from(config.max_pages_per_request) {
         return Err(Refusal::TooManyPages { pages, limit: config.max_pages_per_request });
     }
@@ -324,7 +324,7 @@ impl Live {
         event: &RequestEvent<'_>,
         arrival: Arrival,
         config: &PoolConfig,
-    ) -> Result<(), ChainViolation> {
+    ) -> Result<(), Refusal> {
         let cache = &mut self.cache;
         let number = cache.engine.stack().requests();
         cache.engine.observe(event, cache.page_size, &mut cache.outcome)?;

@@ -58,7 +58,7 @@ pub struct PoolConfig {
 }
 
 /// Enters the fingerprint: raised when equal configurations and records begin to give other results.
-const RESULT_VERSION: u32 = 1;
+pub const RESULT_VERSION: u32 = 1;
 
 /// Most panes the windows of one kind may have open.
 const MAX_OPEN_PANES: u64 = 100_000;

@@ -73,6 +73,27 @@ impl ChainIndex {
         }
     }
 
+    /// Enters a label read from a snapshot.
+    pub(super) fn restore(&mut self, scope: Scope, label: PageIds<'_>) {
+        for id in label.iter() {
+            self.restore_key(scope.key(id));
+        }
+    }
+
+    /// The same for a label at the root, whose first id carries the scope already.
+    pub(super) fn restore_path_start(&mut self, scope: Scope, label: PageIds<'_>) {
+        if let Some(first) = label.get(0) {
+            self.restore_key(scope.key_of_first_page(first));
+            self.restore(scope, label.from(1));
+        }
+    }
+
+    fn restore_key(&mut self, key: u64) {
+        if self.watches(key) {
+            *self.pages_by_id.entry(key).or_insert(0) += 1;
+        }
+    }
+
     fn remove_key(&mut self, key: u64) {
         if !self.watches(key) {
             return;

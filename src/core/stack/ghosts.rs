@@ -5,19 +5,36 @@
 
 use crate::core::pages::{PageIds, mix};
 use hashbrown::HashMap;
-use std::collections::VecDeque;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, VecDeque};
 
 /// Forgotten stretches as 32-bit fingerprints of their ids, found by the page above and the first page.
 ///
 /// A new page is taken for a forgotten one with a chance of 2^-32 a stretch that hangs below the same
 /// page. What falls out of this memory too looks new again; it holds half as many pages as the stack.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Ghosts {
     max_pages: usize,
     pages: usize,
-    stretches: HashMap<u64, Box<[u32]>, foldhash::fast::RandomState>,
+    #[serde(with = "sorted")]
+    stretches: Stretches,
     /// Keys from the longest forgotten to the latest; one that was recalled may linger.
     order: VecDeque<u64>,
+}
+
+type Stretches = HashMap<u64, Box<[u32]>, foldhash::fast::RandomState>;
+
+/// Writes the map in key order, so that equal memories give equal bytes.
+mod sorted {
+    use super::*;
+
+    pub fn serialize<S: serde::Serializer>(map: &Stretches, serializer: S) -> Result<S::Ok, S::Error> {
+        map.iter().collect::<BTreeMap<_, _>>().serialize(serializer)
+    }
+
+    pub fn deserialize<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Stretches, D::Error> {
+        BTreeMap::deserialize(deserializer).map(|map| map.into_iter().collect())
+    }
 }
 
 fn fingerprint(id: u64) -> u32 {

@@ -12,6 +12,7 @@
 
 mod chain;
 mod ghosts;
+mod image;
 mod slots;
 mod tree;
 
@@ -23,13 +24,14 @@ use super::pages::{PageIds, Scope};
 use super::units::PageCount;
 use chain::ChainIndex;
 use ghosts::Ghosts;
+use serde::{Deserialize, Serialize};
 use slots::{Slot, Slots};
 use tree::{NodeId, ROOT, Tree};
 
 pub use chain::{ChainCheck, ChainPolicy};
 
 /// The order in which a request's pages enter the stack.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Order {
     /// Pages are touched in prefix order, so the root is the oldest of them (the paper).
     RootFirst,
@@ -44,7 +46,7 @@ pub const MAX_TRACKED_PAGES: u64 = 1 << 31;
 pub const MAX_REQUEST_PAGES: u64 = 1 << 24;
 
 /// How a stack is kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StackConfig {
     /// Order within a request.
     pub order: Order,
@@ -88,7 +90,8 @@ struct Step {
 }
 
 /// The LRU stack of one pool.
-#[derive(Debug)]
+#[derive(Debug, Deserialize)]
+#[serde(try_from = "image::Image")]
 pub struct Stack {
     config: StackConfig,
     tree: Tree,

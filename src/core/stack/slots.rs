@@ -1,14 +1,19 @@
 //! One LRU slot a request: how many pages still belong to it, and suffix sums over them.
 
 use super::tree::NodeId;
+use crate::core::packed;
 use crate::core::pages::Scope;
+use bytemuck::{Pod, Zeroable};
+use serde::{Deserialize, Serialize};
 
 /// A request's place in the LRU order; larger is more recent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Pod, Zeroable)]
+#[repr(transparent)]
 pub(super) struct Slot(pub(super) u32);
 
 /// What a slot keeps beside its weight, read only when its pages are met again or forgotten.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+#[repr(C, packed(4))]
 struct Owner {
     /// Number of the request in its pool.
     number: u64,
@@ -19,19 +24,45 @@ struct Owner {
 }
 
 /// All slots in LRU order with a Fenwick tree over their weights.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(from = "Columns")]
 pub(super) struct Slots {
     /// Pages that belong to each slot.
+    #[serde(with = "packed")]
     weights: Vec<u32>,
     /// `sums[i]` holds the weights of the `lowbit(i + 1)` slots that end at `i`.
+    #[serde(skip)]
     sums: Vec<u32>,
+    #[serde(with = "packed")]
     owners: Vec<Owner>,
     /// Slots with a weight.
+    #[serde(skip)]
     live: usize,
     /// Sum of all weights.
+    #[serde(skip)]
     total: u64,
     /// No slot before this one has a weight.
+    #[serde(skip)]
     first_live: usize,
+}
+
+/// What a snapshot keeps of the slots; the sums follow from it.
+#[derive(Deserialize)]
+struct Columns {
+    #[serde(with = "packed")]
+    weights: Vec<u32>,
+    #[serde(with = "packed")]
+    owners: Vec<Owner>,
+}
+
+impl From<Columns> for Slots {
+    fn from(columns: Columns) -> Self {
+        let mut slots = Self::new();
+        for (weight, owner) in columns.weights.into_iter().zip(columns.owners) {
+            slots.push_owned(weight, owner);
+        }
+        slots
+    }
 }
 
 impl Slots {
@@ -124,18 +155,23 @@ impl Slots {
 
     /// Adds the newest slot.
     pub(super) fn push(&mut self, weight: u32, tail: NodeId, number: u64, scope: Scope) {
+        self.push_owned(weight, Owner { number, scope, tail });
+    }
+
+    fn push_owned(&mut self, weight: u32, owner: Owner) {
         let index = self.weights.len();
+        // Wraps only on bytes that are no snapshot, which `is_sound` refuses.
         let mut sum = weight;
         let first = index & (index + 1);
         let mut end = index;
         while end > first {
-            sum += self.sums[end - 1];
+            sum = sum.wrapping_add(self.sums[end - 1]);
             end &= end - 1;
         }
         self.weights.push(weight);
         self.sums.push(sum);
-        self.owners.push(Owner { number, scope, tail });
-        self.live += 1;
+        self.owners.push(owner);
+        self.live += usize::from(weight > 0);
         self.total += u64::from(weight);
     }
 
@@ -164,10 +200,21 @@ impl Slots {
         for (weight, owner) in weights.into_iter().zip(owners) {
             renumbered.push(self.next_slot());
             if weight > 0 {
-                self.push(weight, owner.tail, owner.number, owner.scope);
+                self.push_owned(weight, owner);
             }
         }
         renumbered
+    }
+
+    /// Slots, dead ones too.
+    pub(super) fn len(&self) -> usize {
+        self.weights.len()
+    }
+
+    /// Whether what a snapshot said fits together: every tail is a node, the sums fit their type.
+    pub(super) fn is_sound(&self, nodes: usize) -> bool {
+        let tails_exist = self.owners.iter().all(|owner| { owner.tail }.index() < nodes);
+        tails_exist && self.total <= u64::from(u32::MAX)
     }
 
     pub(super) fn memory_bytes(&self) -> usize {

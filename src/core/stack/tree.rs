@@ -4,20 +4,32 @@
 //! A node costs 24 bytes; children of a node that has several are found through one hash index.
 
 use super::slots::Slot;
+use crate::core::packed;
 use crate::core::pages::PageIds;
+use bytemuck::{Pod, Zeroable};
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
+use serde::{Deserialize, Serialize};
 use std::hash::BuildHasher;
 
 /// A node's place in the table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Pod, Zeroable)]
+#[repr(transparent)]
 pub(super) struct NodeId(u32);
+
+impl NodeId {
+    /// Position in the node table.
+    pub(super) fn index(self) -> usize {
+        self.0 as usize
+    }
+}
 
 /// Where every path begins; it has no pages.
 pub(super) const ROOT: NodeId = NodeId(0);
 
 /// An edge with its lower end: the label leading here and what hangs below.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
 struct Node {
     /// First id of the label in the arena.
     start: u32,
@@ -32,12 +44,17 @@ struct Node {
 }
 
 /// The tree. A node's children are in `index` when it has several, and only in `child_xor` when one.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Tree {
+    #[serde(with = "packed")]
     labels: Vec<u64>,
+    #[serde(with = "packed")]
     nodes: Vec<Node>,
+    #[serde(with = "packed")]
     free: Vec<NodeId>,
+    #[serde(skip)]
     index: HashTable<NodeId>,
+    #[serde(skip)]
     hasher: FixedState,
     /// Ids in the arena no node refers to.
     garbage: usize,
@@ -57,11 +74,11 @@ impl Tree {
     }
 
     fn node(&self, id: NodeId) -> &Node {
-        &self.nodes[id.0 as usize]
+        &self.nodes[id.index()]
     }
 
     fn node_mut(&mut self, id: NodeId) -> &mut Node {
-        &mut self.nodes[id.0 as usize]
+        &mut self.nodes[id.index()]
     }
 
     /// Nodes in the tree, the root among them.
@@ -156,7 +173,7 @@ impl Tree {
         let hash = self.edge_hash(self.node(id).parent, self.first_id(id));
         let Self { index, nodes, labels, hasher, .. } = self;
         let rehash = |id: &NodeId| {
-            let node = &nodes[id.0 as usize];
+            let node = &nodes[id.index()];
             hasher.hash_one((node.parent.0, labels[node.start as usize]))
         };
         index.insert_unique(hash, id, rehash);
@@ -210,6 +227,7 @@ impl Tree {
         let node = self.node_mut(child);
         node.start = upper.start;
         node.len += upper.len;
+        self.node_mut(parent).len = 0;
         self.free.push(parent);
         child
     }
@@ -286,6 +304,45 @@ impl Tree {
         }
         self.labels.truncate(end);
         self.garbage = 0;
+    }
+
+    /// Places in the node table, free ones too.
+    pub(super) fn table_len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Whether every index read from a snapshot points into its array.
+    pub(super) fn is_sound(&self, slots: usize) -> bool {
+        let table = self.nodes.len() as u32;
+        let node_is_sound = |node: &Node| {
+            let end = u64::from(node.start) + u64::from(node.len);
+            let only_child = node.children != 1 || (1..table).contains(&node.child_xor);
+            end <= self.labels.len() as u64 && node.parent.0 < table && only_child
+        };
+        let is_used = |node: &&Node| node.len > 0;
+        let root_is_sound = self.nodes.first().is_some_and(|root| root.len == 0 && node_is_sound(root));
+        root_is_sound
+            && self.nodes[1..]
+                .iter()
+                .filter(is_used)
+                .all(|node| node_is_sound(node) && (node.slot.0 as usize) < slots)
+            && self.free.iter().all(|id| (1..table).contains(&id.0) && self.node(*id).len == 0)
+    }
+
+    /// Indexes the children of all nodes that have several, as after reading a snapshot.
+    pub(super) fn rebuild_index(&mut self) {
+        for id in (1..self.nodes.len() as u32).map(NodeId) {
+            let node = self.node(id);
+            if node.len > 0 && self.node(node.parent).children > 1 {
+                self.index_edge(id);
+            }
+        }
+    }
+
+    /// Every edge with the slot it carries and its label.
+    pub(super) fn edges(&self) -> impl Iterator<Item = (NodeId, Slot, PageIds<'_>)> {
+        let ids = (1..self.nodes.len() as u32).map(NodeId);
+        ids.filter(|&id| self.node(id).len > 0).map(|id| (id, self.slot(id), self.label(id)))
     }
 
     pub(super) fn memory_bytes(&self) -> usize {

@@ -33,8 +33,10 @@ struct Pane {
     extent: Extent,
     /// Its own distinct pages are those last touched before any open pane.
     tally: Tally,
-    /// `by_age[k]`: pages last touched in the pane `k` before this one; `k` lies below the span.
-    by_age: Vec<u64>,
+    /// `behind[k]`: pages last touched in the pane `k` before this one; `k` lies below the span.
+    behind: Vec<u64>,
+    /// The same for the pane `k` after this one: there where event times go back.
+    ahead: Vec<u64>,
 }
 
 /// A pane and the number of the request that opened it.
@@ -75,9 +77,12 @@ impl EventWindows {
         let pane = &mut self.panes[at];
         let mut unseen = digest.new_pages;
         for touch in &digest.touches {
-            match pane.age_of(touch.last_touched_by, &self.openings) {
+            let toucher = pane.pane_of(touch.last_touched_by, &self.openings);
+            match toucher.map(|toucher| toucher.saturating_sub(index)) {
                 Some(0) => {}
-                Some(age) if age < self.span => pane.note_age(age as usize, touch.pages),
+                Some(distance) if distance.unsigned_abs() < self.span.unsigned_abs() => {
+                    pane.note(distance, touch.pages)
+                }
                 _ => unseen += touch.pages,
             }
         }
@@ -91,7 +96,7 @@ impl EventWindows {
             Some(pane) if pane.index == index => pane.extent = pane.extent.union(extent),
             _ => {
                 let tally = Tally::new(self.targets, self.thresholds);
-                self.panes.insert(at, Pane { index, extent, tally, by_age: Vec::new() });
+                self.panes.insert(at, Pane { index, extent, tally, behind: Vec::new(), ahead: Vec::new() });
                 self.openings.push(Opening { first_arrival: extent.first_arrival, index });
             }
         }
@@ -127,7 +132,7 @@ impl EventWindows {
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        let held = self.panes.iter().map(|pane| pane.tally.memory_bytes() + pane.by_age.capacity() * 8);
+        let held = self.panes.iter().map(|pane| pane.memory_bytes());
         held.sum::<usize>()
             + self.panes.capacity() * size_of::<Pane>()
             + self.openings.capacity() * size_of::<Opening>()
@@ -170,7 +175,7 @@ impl EventWindows {
             1 => Cow::Borrowed(&self.panes[from].tally),
             _ => Cow::Owned(Tally::merged(panes().map(|pane| &pane.tally))),
         };
-        let reached: u64 = panes().map(|pane| pane.touched_before(start)).sum();
+        let reached: u64 = panes().map(|pane| pane.touched_outside(start, end)).sum();
         if reached > 0 {
             tally.to_mut().distinct_pages += reached;
         }
@@ -196,30 +201,38 @@ impl EventWindows {
 }
 
 impl Pane {
-    /// How many panes before this one the request `toucher` lies: 0 for this pane, none where it lies
-    /// before all open ones.
+    fn memory_bytes(&self) -> usize {
+        (self.behind.capacity() + self.ahead.capacity()) * size_of::<u64>() + self.tally.memory_bytes()
+    }
+
+    /// Index of the pane the request `toucher` lies in; none where it lies before all open ones.
     ///
-    /// A request is taken to lie in the pane opened last before it. That is exact where event times
-    /// never go back; elsewhere it is at least the same on every run.
-    fn age_of(&self, toucher: u64, openings: &[Opening]) -> Option<i64> {
+    /// It is taken to lie in the pane opened last before it. That is exact for tumbling windows, and where
+    /// event times never go back; elsewhere it is at least the same on every run.
+    fn pane_of(&self, toucher: u64, openings: &[Opening]) -> Option<i64> {
         if toucher >= self.extent.first_arrival {
-            return Some(0);
+            return Some(self.index);
         }
         let opened = openings.partition_point(|opening| opening.first_arrival <= toucher);
-        let opening = openings.get(opened.checked_sub(1)?)?;
-        Some(self.index.saturating_sub(opening.index).max(0))
+        Some(openings.get(opened.checked_sub(1)?)?.index)
     }
 
-    fn note_age(&mut self, age: usize, pages: u64) {
-        if self.by_age.len() <= age {
-            self.by_age.resize(age + 1, 0);
+    /// Notes pages last touched in the pane at this distance, which is not 0.
+    fn note(&mut self, distance: i64, pages: u64) {
+        let side = if distance < 0 { &mut self.behind } else { &mut self.ahead };
+        let panes = usize::try_from(distance.unsigned_abs()).unwrap_or(usize::MAX);
+        if side.len() <= panes {
+            side.resize(panes + 1, 0);
         }
-        self.by_age[age] += pages;
+        side[panes] += pages;
     }
 
-    /// Pages last touched in an open pane that lies before the window's start.
-    fn touched_before(&self, start: i64) -> u64 {
-        let inside = usize::try_from(self.index.saturating_sub(start)).unwrap_or(usize::MAX);
-        self.by_age.iter().skip(inside.saturating_add(1)).sum()
+    /// Pages last touched in an open pane outside the window from pane `start` to before `end`, which
+    /// holds this one.
+    fn touched_outside(&self, start: i64, end: i64) -> u64 {
+        let inside = |panes: i64| usize::try_from(panes).unwrap_or(usize::MAX).saturating_add(1);
+        let behind = self.behind.iter().skip(inside(self.index.saturating_sub(start)));
+        let ahead = self.ahead.iter().skip(inside(end.saturating_sub(self.index).saturating_sub(1)));
+        behind.chain(ahead).sum()
     }
 }

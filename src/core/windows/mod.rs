@@ -16,9 +16,6 @@ mod event_time;
 mod recent;
 mod watermark;
 
-#[cfg(test)]
-mod tests;
-
 use super::tally::{Digest, Tally};
 use super::units::{EventTime, Offset};
 use super::window::WindowKind;
@@ -152,7 +149,7 @@ impl WindowSet {
             }
         }
         self.latest = self.latest.max(Some(time));
-        if self.publish_at.is_none() && self.publish_every_ms > 0 {
+        if self.publish_at.is_none() && self.publish_every_ms > 0 && self.has_sliding_windows() {
             let lateness = i64::try_from(self.allowed_lateness_ms).unwrap_or(i64::MAX);
             let now = watermark.unwrap_or(EventTime(time.0.saturating_sub(lateness)));
             self.publish_at = Some(EventTime(self.last_multiple(now).saturating_add(self.interval())));
@@ -220,6 +217,11 @@ impl WindowSet {
             Windows::All(all) => all.memory_bytes(),
         });
         held.sum()
+    }
+
+    /// Whether any window follows offsets and so is published at intervals.
+    fn has_sliding_windows(&self) -> bool {
+        self.kinds.iter().any(|windows| !matches!(windows, Windows::EventTime(_)))
     }
 
     fn end_of_data(&self) -> i64 {
