@@ -68,6 +68,7 @@ struct Lane {
     records: usize,
     bytes: usize,
     paused: bool,
+    at_end: bool,
     outputs: Vec<OutputRecord>,
 }
 
@@ -122,6 +123,7 @@ impl Lanes {
             records: 0,
             bytes: 0,
             paused: false,
+            at_end: false,
             outputs: Vec::new(),
         };
         self.lanes.insert(partition, lane);
@@ -141,6 +143,7 @@ impl Lanes {
             return Err(OrderError::Repeated { partition, offset, expected: lane.dispatched });
         }
         lane.dispatched = NextOffset::after(offset);
+        lane.at_end = false;
         lane.records += 1;
         lane.bytes += bytes;
         let full = lane.records >= limits.records || lane.bytes >= limits.bytes;
@@ -232,7 +235,15 @@ impl Lanes {
 
     /// Whether every lane has processed what was published before it was opened.
     pub fn restored(&self) -> bool {
-        self.lanes.values().all(|lane| lane.processed >= lane.publish_from)
+        self.lanes.values().all(|lane| lane.at_end || lane.processed >= lane.publish_from)
+    }
+
+    /// The source has no more of this partition: what lies before the committed offset and was not
+    /// handed out are transaction markers or compacted records.
+    pub fn reached_end(&mut self, partition: Partition) {
+        if let Some(lane) = self.lanes.get_mut(&partition).filter(|lane| lane.records == 0) {
+            lane.at_end = true;
+        }
     }
 
     /// Records handed to workers and not yet reported.

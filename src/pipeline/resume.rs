@@ -26,7 +26,7 @@ pub enum LostHistory {
     /// Stop and say so.
     Refuse,
     /// Go on with what is left and mark the output `warm_up`.
-    WarmUp,
+    Rebuild,
 }
 
 /// What the log says about the last record a snapshot was built from.
@@ -120,7 +120,7 @@ pub enum Refusal {
     /// Records were deleted before they were processed, or before they could be replayed.
     #[error(
         "records {from} to {to} (exclusive) are needed and no longer in the log, which begins at {to}. \
-         Set `start.lost_history = \"warm_up\"` to go on without them; estimates are then marked warm_up"
+         Set state.lost_history = \"rebuild\" to go on without them; estimates are then marked warm_up"
     )]
     HistoryLost {
         /// First offset needed.
@@ -259,7 +259,7 @@ fn history_lost(facts: &Facts<'_>, needed: NextOffset) -> Result<bool, Refusal> 
     let start = facts.log.start;
     match facts.lost_history {
         _ if needed >= start => Ok(false),
-        LostHistory::WarmUp => Ok(true),
+        LostHistory::Rebuild => Ok(true),
         LostHistory::Refuse => Err(Refusal::HistoryLost { from: needed, to: start }),
     }
 }
@@ -354,7 +354,7 @@ mod tests {
                 decide(&refused),
                 Err(Refusal::HistoryLost { from: NextOffset(from), to: NextOffset(40) })
             );
-            let allowed = Facts { lost_history: LostHistory::WarmUp, ..refused };
+            let allowed = Facts { lost_history: LostHistory::Rebuild, ..refused };
             let resume = decide(&allowed).expect("allowed");
             assert_eq!((resume.replay_from.0, resume.publish_from.0), (40, committed.max(40)));
             assert!(resume.warm_up);

@@ -1,1 +1,10 @@
 //! Wiring: run, replay, produce, watch, demo, shutdown.
+
+pub mod observe;
+pub mod patience;
+pub mod plan;
+pub mod service;
+pub mod shutdown;
+
+mod coordinator;
+mod workers;
