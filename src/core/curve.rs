@@ -57,6 +57,16 @@ impl Curve {
         &self.thresholds
     }
 
+    /// Number of capacities, those beyond the bound too.
+    pub fn len(&self) -> usize {
+        self.points.len()
+    }
+
+    /// Whether there is no capacity.
+    pub fn is_empty(&self) -> bool {
+        self.points.is_empty()
+    }
+
     /// The curve over a window. `hits[i]` counts followed pages that are hits at threshold `i` and at no
     /// smaller one.
     pub fn points(&self, hits: &[u64], accesses: Accesses) -> Vec<CapacityPoint> {

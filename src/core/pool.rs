@@ -200,6 +200,11 @@ impl Pool {
         self.live.as_ref().map(|live| &live.cache.engine)
     }
 
+    /// What the last accepted request found, and the capacities it is read at.
+    pub fn last_request(&self) -> Option<(&Outcome, &Curve)> {
+        self.live.as_ref().map(|live| (&live.cache.outcome, &live.cache.curve))
+    }
+
     /// Records refused since the start.
     pub fn rejected_records(&self) -> u64 {
         self.rejected_records
