@@ -28,6 +28,8 @@ const IDLE: Duration = Duration::from_millis(100);
 const BUSY: Duration = Duration::from_millis(5);
 /// Pause after a commit that was taken back.
 const RETRY: Duration = Duration::from_millis(200);
+/// Time between two signs of life.
+const TICK: Duration = Duration::from_millis(100);
 /// Most pools whose partition is remembered to detect one in two partitions.
 const MAX_KNOWN_POOLS: usize = 100_000;
 
@@ -42,6 +44,7 @@ pub(super) struct Coordinator<'c> {
     /// Where each pool was first seen.
     pools: BTreeMap<String, Partition>,
     last_commit: Instant,
+    last_tick: Instant,
     records_since_commit: u64,
     /// Since when commits fail, if they do.
     failing_since: Option<Instant>,
@@ -66,6 +69,7 @@ impl<'c> Coordinator<'c> {
             epoch: Epoch::default(),
             pools: BTreeMap::new(),
             last_commit: Instant::now(),
+            last_tick: Instant::now(),
             records_since_commit: 0,
             failing_since: None,
             summary: Summary::default(),
@@ -86,10 +90,18 @@ impl<'c> Coordinator<'c> {
             if let Some(event) = self.source.poll(self.patience_of_poll()) {
                 self.handle(event)?;
             }
+            self.tick();
+        }
+        Ok(())
+    }
+
+    /// Says now and then that the loop turns.
+    fn tick(&mut self) {
+        if self.last_tick.elapsed() >= TICK {
+            self.last_tick = Instant::now();
             let (restored, in_flight) = (self.lanes.restored(), self.lanes.in_flight());
             self.observer.on(&ServiceEvent::Polled { restored, in_flight });
         }
-        Ok(())
     }
 
     fn patience_of_poll(&self) -> Duration {
@@ -145,14 +157,14 @@ impl<'c> Coordinator<'c> {
     fn take_report(&mut self, report: Report) -> Result<(), ServiceError> {
         let Report { progress, counts, new_pools, failure } = report;
         let (partition, next) = (progress.partition, progress.next);
-        self.note_pools(partition, &new_pools);
-        self.summary.records += counts.records;
-        self.records_since_commit += counts.records;
         match self.lanes.report(progress) {
             None => return Ok(()),
             Some(Flow::Resume) => self.source.resume(partition)?,
             Some(Flow::Pause | Flow::Keep) => {}
         }
+        self.note_pools(partition, &new_pools);
+        self.summary.records += counts.records;
+        self.records_since_commit += counts.records;
         self.observer.on(&ServiceEvent::Progress { partition, next, counts: &counts });
         failure.map_or(Ok(()), |failure| Err(failure.into()))
     }

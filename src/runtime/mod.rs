@@ -3,6 +3,7 @@
 pub mod observe;
 pub mod patience;
 pub mod plan;
+pub mod produce;
 pub mod replay;
 pub mod service;
 pub mod shutdown;
