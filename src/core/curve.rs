@@ -29,6 +29,13 @@ pub struct Accesses {
     pub reusable: u64,
 }
 
+impl Default for Curve {
+    /// A curve without capacities.
+    fn default() -> Self {
+        Self::new(&[], None, PageCount(0), Ratio::ONE)
+    }
+}
+
 impl Curve {
     /// Places the capacities among followed pages: at sample rate `p`, a cache of `C` pages holds what
     /// `floor(C * p)` followed pages can tell. Capacities beyond `bound` followed pages cannot be told.
