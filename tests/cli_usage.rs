@@ -11,6 +11,7 @@ const COMMANDS: &[&[&str]] = &[
     &["config", "check"],
     &["config", "show"],
     &["generate"],
+    &["model"],
     &["completions"],
     &["man"],
 ];
@@ -63,6 +64,8 @@ fn wrong_usage_exits_with_2_and_says_so_on_standard_error() {
         &["generate", "--page-size", "0"],
         &["generate", "--day", "5 fortnights"],
         &["generate", "--turns", "100000000"],
+        &["model", "config.json", "--kv-dtype", "int3"],
+        &["model", "config.json", "--tp", "0"],
         &["completions", "no-such-shell"],
     ] {
         let assert = kvset(args).assert().code(2);

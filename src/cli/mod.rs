@@ -9,6 +9,7 @@ mod config_command;
 mod failure;
 mod generate_command;
 pub mod interrupt;
+mod model_command;
 pub mod output;
 pub mod replay_output;
 mod shell;
@@ -36,6 +37,8 @@ pub struct Cli {
 enum Command {
     /// Write a synthetic agentic workload as a trace.
     Generate(args::GenerateArgs),
+    /// Compute the KV bytes a token costs from a model's config.json, formula shown.
+    Model(args::ModelArgs),
     /// Print, check and show the configuration.
     Config(args::ConfigArgs),
     /// Print a completion script for a shell.
@@ -55,6 +58,7 @@ pub fn main() -> ExitCode {
 fn run(cli: Cli) -> Result<(), Failure> {
     match cli.command {
         Command::Generate(args) => generate_command::run(&args),
+        Command::Model(args) => model_command::run(&args),
         Command::Config(args) => config_command::run(&args),
         Command::Completions(args) => shell::completions(&args),
         Command::Man(args) => shell::manual(&args),

@@ -70,7 +70,7 @@ pub struct ReplayArgs {
     pub model_config: Option<PathBuf>,
     /// Type of the cached elements, with --model-config: bf16, fp16, fp32 or fp8.
     #[arg(long, value_name = "TYPE", requires = "model_config")]
-    pub kv_dtype: Option<String>,
+    pub kv_dtype: Option<crate::model::KvDtype>,
     /// Share of its reusable prefix that a request must find (repeatable) [default: 0.99].
     #[arg(long = "target-ratio", value_name = "R", default_value = "0.99", hide_default_value = true)]
     pub target_ratios: Vec<Ratio>,
