@@ -123,6 +123,7 @@ impl Connection {
         };
         let fixed = [("group.id", membership.group.as_str()), ("partition.assignment.strategy", strategy)];
         let mut config = self.consuming("source", &fixed);
+        config.set("statistics.interval.ms", "2000");
         if let Some(instance) = &membership.instance {
             config.set("group.instance.id", instance);
         }

@@ -7,8 +7,8 @@ use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
 use rdkafka::error::KafkaError;
 use rdkafka::producer::{DeliveryResult, ProducerContext};
 use rdkafka::types::RDKafkaRespErr;
-use rdkafka::{ClientContext, TopicPartitionList};
-use std::collections::VecDeque;
+use rdkafka::{ClientContext, Statistics, TopicPartitionList};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -68,12 +68,19 @@ pub(super) struct MemberContext {
     rebalances: Mutex<VecDeque<Rebalance>>,
     /// The consumer is being closed: nobody will poll for rebalances any more.
     closing: AtomicBool,
+    /// The end of each partition's committed records, as the last statistics had it.
+    ends: Mutex<BTreeMap<i32, i64>>,
 }
 
 impl MemberContext {
     /// The oldest rebalance that was not answered yet.
     pub(super) fn next_rebalance(&self) -> Option<Rebalance> {
         lock(&self.rebalances).pop_front()
+    }
+
+    /// The end of each partition's committed records, as far as it is known.
+    pub(super) fn ends(&self) -> BTreeMap<i32, i64> {
+        lock(&self.ends).clone()
     }
 
     /// From here on rebalances are answered at once, with nothing.
@@ -89,6 +96,12 @@ impl ClientContext for MemberContext {
 
     fn error(&self, error: KafkaError, reason: &str) {
         log_error(&error, reason);
+    }
+
+    fn stats(&self, statistics: Statistics) {
+        let partitions = statistics.topics.values().flat_map(|topic| &topic.partitions);
+        let known = partitions.filter(|(number, found)| **number >= 0 && found.ls_offset >= 0);
+        *lock(&self.ends) = known.map(|(number, found)| (*number, found.ls_offset)).collect();
     }
 }
 

@@ -14,6 +14,7 @@ use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer, ConsumerGroupMetadat
 use rdkafka::error::KafkaError;
 use rdkafka::message::{BorrowedMessage, Message};
 use rdkafka::{Offset, TopicPartitionList};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// A record in the client's own memory.
@@ -205,6 +206,12 @@ impl Source {
         let doing = "resuming a partition";
         let list = self.list([(partition, Offset::Invalid)], doing)?;
         self.consumer.resume(&list).map_err(|error| KafkaFailure::of(doing, &error))
+    }
+
+    /// The end of each partition's committed records, as the client last learned it in passing.
+    pub fn known_ends(&self) -> BTreeMap<Partition, NextOffset> {
+        let ends = self.consumer.context().ends();
+        ends.into_iter().map(|(partition, end)| (Partition(partition), NextOffset(end))).collect()
     }
 
     /// Leaves the group; polling goes on until what comes of it, a revocation, is answered.

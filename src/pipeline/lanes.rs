@@ -233,9 +233,10 @@ impl Lanes {
         self.lanes.keys().copied().collect()
     }
 
-    /// Whether every lane has processed what was published before it was opened.
-    pub fn restored(&self) -> bool {
-        self.lanes.values().all(|lane| lane.at_end || lane.processed >= lane.publish_from)
+    /// Lanes that have not processed yet what was published before they were opened.
+    pub fn restoring(&self) -> usize {
+        let restored = |lane: &&Lane| lane.at_end || lane.processed >= lane.publish_from;
+        self.lanes.len() - self.lanes.values().filter(restored).count()
     }
 
     /// The source has no more of this partition: what lies before the committed offset and was not
@@ -349,12 +350,12 @@ mod tests {
         for offset in 5..9 {
             lanes.dispatch(P, offset, 10).expect("in order");
         }
-        assert!(!lanes.restored());
+        assert_eq!(lanes.restoring(), 1);
         for next in [6, 7] {
             lanes.report(done(next, 1, 0));
             assert!(lanes.burst().next_offsets.is_empty(), "{next} is no progress of the group");
         }
-        assert!(lanes.restored());
+        assert_eq!(lanes.restoring(), 0);
         lanes.report(done(8, 1, 1));
         assert_eq!(lanes.burst().next_offsets, [(P, NextOffset(8))]);
     }

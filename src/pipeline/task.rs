@@ -16,6 +16,7 @@ use crate::core::estimate::Estimate;
 use crate::core::pool::{Arrival, Pool, Refusal};
 use crate::core::pool_config::PoolConfigError;
 use crate::core::units::{EventTime, Offset};
+use crate::core::window::WindowKind;
 use crate::core::windows::Watermark;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -63,20 +64,24 @@ pub enum TaskError {
 }
 
 /// What was done, for metrics.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Counts {
     /// Records processed, refused ones and replayed ones included.
     pub records: u64,
     /// Bytes of their keys and values.
     pub bytes: u64,
-    /// Prompt pages of accepted records.
-    pub pages: u64,
+    /// Prompt pages of accepted records, pool by pool in the order the pools were first seen in.
+    pub pages: Vec<(String, u64)>,
     /// Records processed muted, whose outputs were published before.
     pub replayed: u64,
-    /// Final estimates handed out.
-    pub estimates: u64,
+    /// Final estimates handed out, by window.
+    pub estimates: BTreeMap<WindowKind, u64>,
     /// Refused records by code, handed out as dead letters.
     pub refused: BTreeMap<ErrorCode, u64>,
+    /// The newest final estimate of every pool and window that closed, muted ones too.
+    pub latest: BTreeMap<(String, WindowKind), Estimate>,
+    /// Memory of the pools that closed a window, in bytes.
+    pub memory: BTreeMap<String, u64>,
 }
 
 /// One partition's state.
@@ -95,6 +100,8 @@ pub struct PartitionTask {
     publish_from: NextOffset,
     history: History,
     counts: Counts,
+    /// Prompt pages accessed since the counts were last taken, by index into `pools`.
+    pages: Vec<u64>,
     /// Pools created since the last [`PartitionTask::take_new_pools`].
     new_pools: Vec<String>,
     /// Kept to reuse its memory.
@@ -128,6 +135,7 @@ impl PartitionTask {
             publish_from: resume.publish_from,
             history: if resume.warm_up { History::Missing } else { History::Whole },
             counts: Counts::default(),
+            pages: Vec::new(),
             new_pools: Vec::new(),
             closed: Vec::new(),
         }
@@ -185,6 +193,11 @@ impl PartitionTask {
 
     /// What was done since this was last asked for.
     pub fn take_counts(&mut self) -> Counts {
+        let active = self.pages.iter_mut().enumerate().filter(|(_, pages)| **pages > 0);
+        let named = |(index, pages): (usize, &mut u64)| {
+            (self.pools[index].name().to_owned(), std::mem::take(pages))
+        };
+        self.counts.pages = active.map(named).collect();
         std::mem::take(&mut self.counts)
     }
 
@@ -224,7 +237,10 @@ impl PartitionTask {
         let arrival = Arrival { offset, counted: true, watermark: self.watermark.time() };
         let pool = &mut self.pools[index];
         match pool.observe(&decoded.event, arrival) {
-            Ok(outcome) => self.counts.pages += outcome.page_accesses,
+            Ok(outcome) => {
+                self.pages.resize(self.pages.len().max(index + 1), 0);
+                self.pages[index] += outcome.page_accesses;
+            }
             Err(refusal) => return Ok(Err(refused(&refusal))),
         }
         self.deadlines.set(index, pool.next_deadline());
@@ -248,21 +264,24 @@ impl PartitionTask {
         while let Some(index) = self.deadlines.due(watermark) {
             let pool = &mut self.pools[index];
             pool.advance_watermark(watermark, Offset(next.0), &mut closed);
+            self.counts.memory.insert(pool.name().to_owned(), pool.memory_bytes());
             // A deadline that stayed would be due for ever.
             self.deadlines.set(index, pool.next_deadline().filter(|deadline| *deadline > watermark));
         }
         // Stable, so that each pool's windows stay in the order they are configured in.
         closed.sort_by(|a, b| (a.end_ms, &a.pool).cmp(&(b.end_ms, &b.pool)));
-        let written = if muted { Ok(()) } else { self.write(&mut closed, out) };
-        closed.clear();
+        closed.iter_mut().for_each(|estimate| self.mark(estimate));
+        let written = if muted { Ok(()) } else { self.write(&closed, out) };
+        for estimate in closed.drain(..) {
+            self.counts.latest.insert((estimate.pool.clone(), estimate.window), estimate);
+        }
         self.closed = closed;
         written
     }
 
-    fn write(&mut self, closed: &mut [Estimate], out: &mut Vec<OutputRecord>) -> Result<(), TaskError> {
+    fn write(&mut self, closed: &[Estimate], out: &mut Vec<OutputRecord>) -> Result<(), TaskError> {
         let begin = out.len();
         for estimate in closed {
-            self.mark(estimate);
             let mut value = Vec::new();
             if let Err(error) = encode_estimate(estimate, self.config.output, &mut value) {
                 out.truncate(begin);
@@ -275,7 +294,7 @@ impl PartitionTask {
                 headers: Vec::new(),
                 placed_by: Some(estimate.pool.clone()),
             });
-            self.counts.estimates += 1;
+            *self.counts.estimates.entry(estimate.window).or_default() += 1;
         }
         Ok(())
     }

@@ -5,6 +5,7 @@ use super::output::OutputRecord;
 use super::position::{Epoch, NextOffset, Partition};
 use super::task::{Counts, PartitionTask, TaskError};
 use crate::codec::SourceRecord;
+use crate::core::units::EventTime;
 use std::collections::BTreeMap;
 
 /// What a worker hands back.
@@ -16,6 +17,10 @@ pub struct Report {
     pub counts: Counts,
     /// Pools seen for the first time.
     pub new_pools: Vec<String>,
+    /// How far event time has got.
+    pub watermark: Option<EventTime>,
+    /// Pools with state.
+    pub pools: usize,
     /// Why the partition cannot go on; the record that caused it was not processed.
     pub failure: Option<TaskError>,
 }
@@ -85,6 +90,8 @@ impl Held {
             },
             counts: self.task.take_counts(),
             new_pools: self.task.take_new_pools(),
+            watermark: self.task.watermark(),
+            pools: self.task.pools().len(),
             failure: self.failure.clone(),
         }
     }

@@ -99,8 +99,14 @@ impl<'c> Coordinator<'c> {
     fn tick(&mut self) {
         if self.last_tick.elapsed() >= TICK {
             self.last_tick = Instant::now();
-            let (restored, in_flight) = (self.lanes.restored(), self.lanes.in_flight());
-            self.observer.on(&ServiceEvent::Polled { restored, in_flight });
+            let ends = self.source.known_ends();
+            let behind = |(partition, next): (Partition, NextOffset)| {
+                let end = ends.get(&partition)?;
+                Some((partition, u64::try_from(end.0.saturating_sub(next.0)).unwrap_or(0)))
+            };
+            let lag: Vec<_> = self.lanes.positions().filter_map(behind).collect();
+            let restoring = self.lanes.restoring();
+            self.observer.on(&ServiceEvent::Polled { restoring, lag: &lag });
         }
     }
 
@@ -155,7 +161,7 @@ impl<'c> Coordinator<'c> {
     }
 
     fn take_report(&mut self, report: Report) -> Result<(), ServiceError> {
-        let Report { progress, counts, new_pools, failure } = report;
+        let Report { progress, counts, new_pools, watermark, pools, failure } = report;
         let (partition, next) = (progress.partition, progress.next);
         match self.lanes.report(progress) {
             None => return Ok(()),
@@ -165,7 +171,7 @@ impl<'c> Coordinator<'c> {
         self.note_pools(partition, &new_pools);
         self.summary.records += counts.records;
         self.records_since_commit += counts.records;
-        self.observer.on(&ServiceEvent::Progress { partition, next, counts: &counts });
+        self.observer.on(&ServiceEvent::Progress { partition, next, counts: &counts, watermark, pools });
         failure.map_or(Ok(()), |failure| Err(failure.into()))
     }
 
@@ -261,7 +267,13 @@ impl<'c> Coordinator<'c> {
             let resume = self.take_up(partition, committed)?;
             starts.push((partition, resume.replay_from));
         }
-        Ok(self.source.assign(&starts)?)
+        self.source.assign(&starts)?;
+        self.settled();
+        Ok(())
+    }
+
+    fn settled(&self) {
+        self.observer.on(&ServiceEvent::Settled { partitions: self.lanes.partitions().len() });
     }
 
     fn take_up(
@@ -307,6 +319,7 @@ impl<'c> Coordinator<'c> {
         }
         self.give_up(partitions)?;
         partitions.iter().for_each(|partition| self.observer.on(&ServiceEvent::Revoked(*partition)));
+        self.settled();
         Ok(self.source.unassign(partitions)?)
     }
 
@@ -315,6 +328,7 @@ impl<'c> Coordinator<'c> {
         tracing::warn!("partitions {} were lost to other members: dropping their work", list(partitions));
         self.give_up(partitions)?;
         partitions.iter().for_each(|partition| self.observer.on(&ServiceEvent::Lost(*partition)));
+        self.settled();
         Ok(self.source.unassign(partitions)?)
     }
 
@@ -346,6 +360,7 @@ impl<'c> Coordinator<'c> {
     /// Stops intake, and when the run went well, finishes what was begun. Either way what is done is
     /// committed: a restart then begins no earlier than it must.
     fn stop(&mut self, in_order: bool) -> Result<(), ServiceError> {
+        self.observer.on(&ServiceEvent::Stopping);
         let deadline = self.plan.shutdown_deadline;
         let partitions = self.lanes.partitions();
         if in_order {

@@ -1,5 +1,6 @@
 //! Wiring: run, replay, produce, watch, demo, shutdown.
 
+pub mod metrics;
 pub mod observe;
 pub mod patience;
 pub mod plan;

@@ -1,5 +1,6 @@
 //! What happens in the service, as typed events for metrics, health and the demonstration.
 
+use crate::core::units::EventTime;
 use crate::pipeline::position::{NextOffset, Partition};
 use crate::pipeline::publish::Family;
 use crate::pipeline::resume::Resume;
@@ -9,12 +10,12 @@ use std::time::Duration;
 /// Something that happened.
 #[derive(Debug)]
 pub enum ServiceEvent<'a> {
-    /// The poll loop turned.
+    /// The poll loop turns: said a few times a second.
     Polled {
-        /// Whether every assigned partition has caught up with what was published before.
-        restored: bool,
-        /// Records handed to workers and not yet done.
-        in_flight: usize,
+        /// Partitions that have not caught up yet with what was published before.
+        restoring: usize,
+        /// Of each partition whose end is known, the records between the last one processed and the end.
+        lag: &'a [(Partition, u64)],
     },
     /// A partition was taken up.
     Assigned {
@@ -24,6 +25,11 @@ pub enum ServiceEvent<'a> {
         resume: &'a Resume,
         /// Where its log ended.
         log_end: NextOffset,
+    },
+    /// The group decided what this member works on.
+    Settled {
+        /// Partitions in all.
+        partitions: usize,
     },
     /// A partition was given up in order.
     Revoked(Partition),
@@ -37,6 +43,10 @@ pub enum ServiceEvent<'a> {
         next: NextOffset,
         /// What was done.
         counts: &'a Counts,
+        /// How far event time has got.
+        watermark: Option<EventTime>,
+        /// Pools of the partition.
+        pools: usize,
     },
     /// A pool was seen for the first time in this process.
     NewPool {
@@ -68,6 +78,8 @@ pub enum ServiceEvent<'a> {
         /// What it asks for.
         family: Family,
     },
+    /// The service stops.
+    Stopping,
 }
 
 /// Watches the service; called from its poll loop, so it must be quick.
