@@ -20,8 +20,12 @@ fn settings() -> Settings {
 fn generated(requests: usize) -> Input {
     let mut input = Input::default();
     for (partition, pool) in [(0, "alpha"), (1, "beta"), (2, "gamma")] {
-        let workload =
-            Workload { seed: partition as u64 + 7, start_ms: 36_000_000, sessions_per_day: 4000, ..Workload::default() };
+        let workload = Workload {
+            seed: partition as u64 + 7,
+            start_ms: 36_000_000,
+            sessions_per_day: 4000,
+            ..Workload::default()
+        };
         let generator = Generator::new(workload).expect("a workload");
         for request in generator.take(requests) {
             input.push_row(partition, pool, &request.as_row());
@@ -71,7 +75,10 @@ fn the_public_trace_gives_the_same_bytes_on_every_run() {
         let runs = ["first", "second"].map(|run| {
             let plan = broker.plan(&settings(), run, 1);
             let summary = serve_records(&plan, input.records()).expect("a clean run");
-            assert_eq!(summary.next_offsets.values().map(|next| next.0).collect::<Vec<_>>(), [input.records() as i64]);
+            assert_eq!(
+                summary.next_offsets.values().map(|next| next.0).collect::<Vec<_>>(),
+                [input.records() as i64]
+            );
             Published::read(&broker, &plan.outputs)
         });
         assert!(!runs[0].estimates.is_empty());
@@ -101,7 +108,8 @@ fn broken_records_become_dead_letters_while_the_stream_goes_on() {
             let found = letter.2.iter().find(|(header, _)| header == name);
             found.map(|(_, value)| String::from_utf8_lossy(value).into_owned())
         };
-        let broken = published.letters.iter().find(|(_, value, _)| value.as_deref() == Some(b"no request at all"));
+        let broken =
+            published.letters.iter().find(|(_, value, _)| value.as_deref() == Some(b"no request at all"));
         let broken = broken.expect("the original bytes");
         assert_eq!(header(broken, "kvset_offset").as_deref(), Some("10"));
         assert_eq!(header(broken, "kvset_topic"), Some(topic));

@@ -6,7 +6,7 @@ use rdkafka::config::RDKafkaLogLevel as Level;
 use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
 use rdkafka::error::KafkaError;
 use rdkafka::producer::{DeliveryResult, ProducerContext};
-use rdkafka::types::RDKafkaRespErr;
+use rdkafka::types::{RDKafkaErrorCode, RDKafkaRespErr};
 use rdkafka::{ClientContext, Statistics, TopicPartitionList};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -27,6 +27,10 @@ fn log(level: Level, facility: &str, line: &str) {
 }
 
 fn log_error(error: &KafkaError, reason: &str) {
+    // The end of a log is news for the reader, which gets it as an event, and no error.
+    if error.rdkafka_error_code() == Some(RDKafkaErrorCode::PartitionEOF) {
+        return;
+    }
     tracing::warn!(target: "kvset::librdkafka", "{}: {reason}", describe(error));
 }
 

@@ -8,6 +8,7 @@ use super::config::Connection;
 use super::error::KafkaFailure;
 use rdkafka::mocking::MockCluster;
 use rdkafka::producer::DefaultProducerContext;
+use std::num::NonZeroU32;
 
 /// A running mock cluster of one broker; stopped when dropped, which must come last.
 pub struct MockBroker(MockCluster<'static, DefaultProducerContext>);
@@ -29,8 +30,9 @@ impl MockBroker {
     ///
     /// # Errors
     /// The mock refuses.
-    pub fn create_topic(&self, name: &str, partitions: u16) -> Result<(), KafkaFailure> {
-        let created = self.0.create_topic(name, i32::from(partitions), 1);
+    pub fn create_topic(&self, name: &str, partitions: NonZeroU32) -> Result<(), KafkaFailure> {
+        let count = i32::try_from(partitions.get()).unwrap_or(i32::MAX);
+        let created = self.0.create_topic(name, count, 1);
         created.map_err(|error| KafkaFailure::of(&format!("creating topic `{name}`"), &error))
     }
 

@@ -194,9 +194,8 @@ impl PartitionTask {
     /// What was done since this was last asked for.
     pub fn take_counts(&mut self) -> Counts {
         let active = self.pages.iter_mut().enumerate().filter(|(_, pages)| **pages > 0);
-        let named = |(index, pages): (usize, &mut u64)| {
-            (self.pools[index].name().to_owned(), std::mem::take(pages))
-        };
+        let named =
+            |(index, pages): (usize, &mut u64)| (self.pools[index].name().to_owned(), std::mem::take(pages));
         self.counts.pages = active.map(named).collect();
         std::mem::take(&mut self.counts)
     }

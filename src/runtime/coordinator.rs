@@ -151,7 +151,7 @@ impl<'c> Coordinator<'c> {
 
     fn take_reply(&mut self, reply: Reply) -> Result<(), ServiceError> {
         match reply {
-            Reply::Report(report) => self.take_report(report),
+            Reply::Report(report) => self.take_report(*report),
             // The state of a partition that was given up; another member goes on with it.
             Reply::Released(task) => {
                 tracing::debug!("partition {}: state released", task.partition());

@@ -1,5 +1,6 @@
 //! Wiring: run, replay, produce, watch, demo, shutdown.
 
+pub mod demo;
 pub mod metrics;
 pub mod observe;
 pub mod patience;
@@ -8,6 +9,7 @@ pub mod produce;
 pub mod replay;
 pub mod service;
 pub mod shutdown;
+pub mod watch;
 
 mod coordinator;
 mod workers;

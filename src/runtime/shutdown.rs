@@ -1,8 +1,5 @@
-//! Stopping: asked for once, it is clean; asked for twice, it is at once.
+//! Stopping in order, when asked to.
 
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::flag;
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -18,18 +15,9 @@ impl Shutdown {
         Self::default()
     }
 
-    /// Ctrl-C and SIGTERM ask; a second one ends the process with exit code 1.
-    ///
-    /// # Errors
-    /// The system refuses the handlers.
-    pub fn on_signals() -> io::Result<Self> {
-        let shutdown = Self::new();
-        for signal in [SIGINT, SIGTERM] {
-            // In this order: the first signal finds the flag down, passes, and raises it.
-            flag::register_conditional_shutdown(signal, 1, Arc::clone(&shutdown.requested))?;
-            flag::register(signal, Arc::clone(&shutdown.requested))?;
-        }
-        Ok(shutdown)
+    /// Asked for by whoever raises this flag, a signal for example.
+    pub fn by(requested: Arc<AtomicBool>) -> Self {
+        Self { requested }
     }
 
     /// Asks to stop.

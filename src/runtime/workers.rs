@@ -26,7 +26,7 @@ enum Order<'c> {
 /// What comes back.
 pub(super) enum Reply {
     /// Records were processed.
-    Report(Report),
+    Report(Box<Report>),
     /// A partition's state was handed back; everything before was reported.
     Released(Box<PartitionTask>),
 }
@@ -115,7 +115,7 @@ fn work(orders: &Receiver<Order<'_>>, replies: &Sender<Reply>) {
                 Order::Feed(record) => worker.feed(&record.as_source(), record.bytes()),
                 Order::Release(partition) => {
                     if let Some((report, task)) = worker.release(partition) {
-                        let last = report.map(Reply::Report);
+                        let last = report.map(|report| Reply::Report(Box::new(report)));
                         let released = Reply::Released(Box::new(task));
                         if last.into_iter().chain([released]).any(|reply| replies.send(reply).is_err()) {
                             return;
@@ -124,7 +124,7 @@ fn work(orders: &Receiver<Order<'_>>, replies: &Sender<Reply>) {
                 }
             }
         }
-        if worker.reports().any(|report| replies.send(Reply::Report(report)).is_err()) {
+        if worker.reports().any(|report| replies.send(Reply::Report(Box::new(report))).is_err()) {
             return;
         }
     }

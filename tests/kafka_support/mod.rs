@@ -78,7 +78,7 @@ impl Broker {
         let topic = self.topic(name);
         let partitions = NonZeroU32::new(partitions).expect("not zero");
         match &self.mock {
-            Some(mock) => mock.create_topic(&topic, partitions.get() as u16).expect("created"),
+            Some(mock) => mock.create_topic(&topic, partitions).expect("created"),
             None => {
                 let plan = TopicPlan { name: topic.clone(), partitions, compacted: false };
                 Topics::new(&self.connection, DEADLINE)
@@ -273,10 +273,8 @@ pub fn serve_records(plan: &ServicePlan, records: u64) -> Result<Summary, Servic
 
 /// A shared trace, if the shared directory is there.
 pub fn shared_trace(name: &str) -> Option<PathBuf> {
-    let shared = std::env::var_os("KVSET_SHARED").map_or_else(
-        || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared"),
-        PathBuf::from,
-    );
+    let shared = std::env::var_os("KVSET_SHARED")
+        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared"), PathBuf::from);
     let path = shared.join("traces").join(name);
     if path.exists() {
         return Some(path);

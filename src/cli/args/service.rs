@@ -14,8 +14,13 @@ forces it.
 
 Examples:
   kvset run --config kvset.toml
+  kvset run --create-topics
   KVSET__KAFKA__BROKERS=broker:9092 KVSET__INPUT__TOPIC=requests kvset run")]
 pub struct RunArgs {
+    /// Create output topics that do not exist, with as many partitions as the input topic has; the one
+    /// of estimates is compacted.
+    #[arg(long)]
+    pub create_topics: bool,
     /// Where the configuration is.
     #[command(flatten)]
     pub config: ConfigFile,
@@ -35,7 +40,7 @@ pub struct ProduceArgs {
     /// Topic to write to; input.topic of the configuration where left out.
     #[arg(long, value_name = "TOPIC")]
     pub topic: Option<TopicName>,
-    /// Pool the requests belong to: the key of every record.
+    /// Pool the requests belong to, the key of every record; {session} stands for a request's session.
     #[arg(long, value_name = "NAME", default_value = "default")]
     pub pool: String,
     /// How the records are encoded.
