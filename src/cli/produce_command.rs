@@ -5,7 +5,7 @@ use super::args::ProduceArgs;
 use super::interrupt::stop_flag;
 use super::output::{Progress, bytes, thousands};
 use crate::codec::RequestEncoding;
-use crate::kafka::topics::Topics;
+use crate::kafka::topics::{TopicPlan, Topics};
 use crate::runtime::plan::connection;
 use crate::runtime::produce::{PoolName, ProduceOptions, produce};
 use crate::runtime::shutdown::Shutdown;
@@ -21,7 +21,11 @@ pub fn run(args: &ProduceArgs) -> Result<(), Failure> {
     let connection = connection(&settings.kafka).map_err(|error| Failure::Usage(error.into()))?;
     let retry_for = settings.kafka.retry_for.as_duration();
     let topics = Topics::new(&connection, retry_for).map_err(anyhow::Error::from)?;
-    topics.require(topic, "--topic").map_err(anyhow::Error::from)?;
+    if let Some(partitions) = args.create_topic {
+        let plan = TopicPlan { name: topic.to_owned(), partitions, compacted: false };
+        topics.create(&[plan]).map_err(anyhow::Error::from)?;
+    }
+    topics.require(topic, "--topic", "--create-topic").map_err(anyhow::Error::from)?;
     let options = ProduceOptions {
         traces: args.trace.traces.clone(),
         read: args.trace.read_options(),

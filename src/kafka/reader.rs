@@ -57,7 +57,8 @@ impl Reader {
         from: From,
         deadline: Duration,
     ) -> Result<Self, KafkaFailure> {
-        let partitions = Topics::new(connection, deadline)?.require(topic, "to be read")?;
+        let partitions =
+            Topics::new(connection, deadline)?.require(topic, "--topic", "`kvset run --create-topics`")?;
         let doing = format!("reading topic `{topic}`");
         let failure = |error: KafkaError| KafkaFailure::of(&doing, &error);
         let consumer: BaseConsumer<Logging> =

@@ -77,12 +77,11 @@ impl Topics {
     /// Partitions of a topic that must be there.
     ///
     /// # Errors
-    /// It is not; `key` names the setting that asks for it.
-    pub fn require(&self, topic: &str, key: &str) -> Result<NonZeroU32, KafkaFailure> {
+    /// It is not; `key` names the setting that asks for it, `option` what would have created it.
+    pub fn require(&self, topic: &str, key: &str, option: &str) -> Result<NonZeroU32, KafkaFailure> {
         self.partitions(topic)?.ok_or_else(|| {
             KafkaFailure::fatal(format!(
-                "topic `{topic}` ({key}) does not exist on {}: create it, correct its name, or let \
-                 --create-topics create output topics",
+                "topic `{topic}` ({key}) does not exist on {}: correct its name, or create it ({option} does)",
                 self.connection.brokers
             ))
         })

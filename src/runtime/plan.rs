@@ -186,7 +186,8 @@ fn output_topics(
     deadline: Duration,
 ) -> Result<OutputTopics, KafkaFailure> {
     let topics = Topics::new(connection, deadline)?;
-    let input = topics.require(settings.input.topic.as_str(), "input.topic")?;
+    let input =
+        topics.require(settings.input.topic.as_str(), "input.topic", "`kvset produce --create-topic`")?;
     let (estimates, dead_letters) = (&settings.output.topic, &settings.output.dead_letter_topic);
     if create {
         let plan = |name: &settings::TopicName, compacted| TopicPlan {
@@ -197,7 +198,7 @@ fn output_topics(
         topics.create(&[plan(estimates, true), plan(dead_letters, false)])?;
     }
     let topic = |name: &settings::TopicName, key| {
-        let partitions = topics.require(name.as_str(), key)?;
+        let partitions = topics.require(name.as_str(), key, "--create-topics")?;
         Ok::<_, KafkaFailure>(OutputTopic { name: name.as_str().to_owned(), partitions })
     };
     Ok(OutputTopics {

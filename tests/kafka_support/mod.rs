@@ -45,7 +45,9 @@ fn prefix() -> String {
 impl Broker {
     pub fn mock() -> Self {
         let mock = MockBroker::start().expect("loopback sockets");
-        let connection = mock.connection();
+        let mut connection = mock.connection();
+        // The mock forgets a member that left only when its session times out.
+        connection.properties.push(("session.timeout.ms".to_owned(), "6000".to_owned()));
         Self { mock: Some(mock), connection, prefix: prefix() }
     }
 
@@ -133,11 +135,14 @@ impl Broker {
     }
 }
 
+/// A record's key and value.
+pub type KeyValue = (Vec<u8>, Vec<u8>);
+
 /// The input of a test, as it lies on the topic.
 #[derive(Default)]
 pub struct Input {
-    /// Of each partition, keys and values in order.
-    pub partitions: BTreeMap<i32, Vec<(Vec<u8>, Vec<u8>)>>,
+    /// Of each partition, its records in order.
+    pub partitions: BTreeMap<i32, Vec<KeyValue>>,
 }
 
 impl Input {
@@ -261,6 +266,47 @@ impl Observer for StopAfter {
             if *seen >= self.records {
                 self.shutdown.request();
             }
+        }
+    }
+}
+
+/// Asks several services to stop once every partition was processed up to its end by one of them.
+pub struct StopAtEnds {
+    pub shutdowns: Vec<Shutdown>,
+    pub ends: BTreeMap<Partition, NextOffset>,
+    seen: Mutex<BTreeMap<Partition, NextOffset>>,
+    settled: AtomicU32,
+}
+
+impl StopAtEnds {
+    pub fn new(shutdowns: &[Shutdown], input: &Input) -> Self {
+        let ends = input.partitions.iter();
+        let ends = ends.map(|(partition, records)| (Partition(*partition), NextOffset(records.len() as i64)));
+        let (shutdowns, ends) = (shutdowns.to_vec(), ends.collect());
+        Self { shutdowns, ends, seen: Mutex::default(), settled: AtomicU32::new(0) }
+    }
+
+    /// How often a member was told what it works on.
+    pub fn settled(&self) -> u32 {
+        self.settled.load(Ordering::SeqCst)
+    }
+}
+
+impl Observer for StopAtEnds {
+    fn on(&self, event: &ServiceEvent<'_>) {
+        match event {
+            ServiceEvent::Settled { .. } => {
+                self.settled.fetch_add(1, Ordering::SeqCst);
+            }
+            ServiceEvent::Progress { partition, next, .. } => {
+                let mut seen = self.seen.lock().expect("no panic under the lock");
+                let reached = seen.entry(*partition).or_insert(*next);
+                *reached = (*reached).max(*next);
+                if *seen == self.ends {
+                    self.shutdowns.iter().for_each(Shutdown::request);
+                }
+            }
+            _ => {}
         }
     }
 }

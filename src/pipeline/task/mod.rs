@@ -3,10 +3,6 @@
 //! A pure function of (configuration, records in offset order). Muted, it does the same work and
 //! hands nothing out: that is how state is rebuilt whose outputs were published before.
 
-use super::output::{Destination, OutputRecord};
-use super::pools::{Deadlines, PoolConfigs};
-use super::position::{NextOffset, Partition};
-use super::resume::Resume;
 use crate::codec::{
     DeadLetter, DeadLetterLimit, DeadLetterLimits, DeadLetterPolicy, DecodeError, DecodeLimits, Encoding,
     ErrorCode, EstimateEncoding, EstimateError, EstimateKey, Provenance, RequestDecoder, SourceRecord,
@@ -18,6 +14,10 @@ use crate::core::pool_config::PoolConfigError;
 use crate::core::units::{EventTime, Offset};
 use crate::core::window::WindowKind;
 use crate::core::windows::Watermark;
+use crate::pipeline::output::{Destination, OutputRecord};
+use crate::pipeline::pools::{Deadlines, PoolConfigs};
+use crate::pipeline::position::{NextOffset, Partition};
+use crate::pipeline::resume::Resume;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -362,3 +362,6 @@ fn refused(refusal: &Refusal) -> DecodeError {
     };
     DecodeError::new(code, refusal.to_string())
 }
+
+#[cfg(test)]
+mod tests;
