@@ -3,7 +3,12 @@
 mod kafka_support;
 
 use kafka_support::{Broker, Input, Published, StopAtEnds, serve_records, shared_trace};
+use kvset::codec::decode_estimate;
+use kvset::core::estimate::Estimate;
+use kvset::core::pool_config::PoolConfig;
+use kvset::core::window::WindowKind;
 use kvset::kafka::config::Assignor;
+use kvset::runtime::replay::{ReplayOptions, WarmUp, replay};
 use kvset::runtime::service::serve;
 use kvset::runtime::shutdown::Shutdown;
 use kvset::settings::Settings;
@@ -43,7 +48,7 @@ fn mooncake(requests: usize) -> Option<Input> {
     let mut input = Input::default();
     while input.records() < requests as u64 {
         match reader.next_item().expect("readable") {
-            Some(TraceItem::Request(row)) => input.push_row(0, "mooncake", &row),
+            Some(TraceItem::Request(row)) => input.push_row(0, "trace", &row),
             Some(TraceItem::Refused(error)) => panic!("{error:?}"),
             None => break,
         }
@@ -87,7 +92,32 @@ fn the_public_trace_gives_the_same_bytes_on_every_run() {
         assert!(!runs[0].estimates.is_empty());
         assert!(runs[0] == runs[1], "the same log gave other bytes; real broker: {}", broker.is_real());
         assert!(runs[0] == input.expected(&broker.plan(&settings(), "task", 1).task));
+        let tumbling = |estimate: &Estimate| matches!(estimate.window, WindowKind::Tumbling { .. });
+        let values = runs[0].estimates["trace"].iter().filter_map(|(_, value)| value.as_deref());
+        let mut published: Vec<_> =
+            values.map(|value| decode_estimate(value).expect("an estimate")).collect();
+        published.retain(tumbling);
+        let mut replayed = replayed_windows();
+        replayed.truncate(published.len());
+        // A replay also closes what is open when the trace ends, under a fingerprint that says so.
+        published.iter_mut().chain(&mut replayed).for_each(|estimate| estimate.fingerprint.clear());
+        assert!(published.len() > 5 && published == replayed, "`kvset replay` of the same trace differs");
     }
+}
+
+/// What `kvset replay` makes of the whole public trace.
+fn replayed_windows() -> Vec<Estimate> {
+    let options = ReplayOptions {
+        traces: shared_trace("mooncake_synthetic_trace.jsonl").into_iter().collect(),
+        read: ReadOptions::default(),
+        pool: PoolConfig {
+            windows: vec![WindowKind::Tumbling { size_ms: 60_000 }],
+            ..settings().pool_config("trace")
+        },
+        warm_up: WarmUp::Requests(0),
+        skip_bad_rows: false,
+    };
+    replay(&options, None, &mut |_| {}).expect("a replay").windows
 }
 
 #[test]
