@@ -124,8 +124,9 @@ impl<'c> Coordinator<'c> {
             Event::Assigned(partitions) => self.assign(&partitions),
             Event::Revoked(partitions) => self.revoke(&partitions),
             Event::Lost(partitions) => self.lose(&partitions),
+            // The client has warned already, and mends it by itself.
             Event::Trouble(failure) if failure.family == Family::Transient => {
-                tracing::warn!("{failure}");
+                tracing::debug!("{failure}");
                 Ok(())
             }
             Event::Trouble(failure) => Err(failure.into()),
