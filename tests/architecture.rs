@@ -67,6 +67,6 @@ fn only_the_kafka_module_names_rdkafka() {
     for folder in
         ["core", "codec", "pipeline", "runtime", "telemetry", "settings", "trace", "workload", "model"]
     {
-        names_none_of(folder, &["rdkafka"]);
+        names_none_of(folder, &["rdkafka::"]);
     }
 }

@@ -6,14 +6,19 @@
 
 pub mod args;
 mod config_command;
+mod demo_command;
 mod failure;
 mod generate_command;
 pub mod interrupt;
+mod live;
 mod model_command;
 pub mod output;
+mod produce_command;
 mod replay_command;
 pub mod replay_output;
+mod run_command;
 mod shell;
+mod watch_command;
 
 pub use failure::Failure;
 
@@ -25,6 +30,8 @@ use std::process::ExitCode;
 #[command(name = "kvset", version, propagate_version = true, arg_required_else_help = true)]
 #[command(after_help = "\
 Examples:
+  kvset demo --duration 30s
+  kvset run --config kvset.toml --create-topics
   kvset generate --requests 10000 --output load.jsonl.zst
   kvset config default > kvset.toml
 
@@ -36,6 +43,14 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Run the service: subscribe, estimate, publish.
+    Run(args::RunArgs),
+    /// See it all in one command: embedded broker, generated load, the same pipeline.
+    Demo(args::DemoArgs),
+    /// Write a trace as request events to a topic.
+    Produce(args::ProduceArgs),
+    /// Show committed estimates as they are published.
+    Watch(args::WatchArgs),
     /// Estimate from trace files, without Kafka.
     Replay(args::ReplayArgs),
     /// Write a synthetic agentic workload as a trace.
@@ -60,6 +75,10 @@ pub fn main() -> ExitCode {
 
 fn run(cli: Cli) -> Result<(), Failure> {
     match cli.command {
+        Command::Run(args) => run_command::run(&args),
+        Command::Demo(args) => demo_command::run(&args),
+        Command::Produce(args) => produce_command::run(&args),
+        Command::Watch(args) => watch_command::run(&args),
         Command::Replay(args) => replay_command::run(&args),
         Command::Generate(args) => generate_command::run(&args),
         Command::Model(args) => model_command::run(&args),
