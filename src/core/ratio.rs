@@ -31,6 +31,11 @@ impl Ratio {
         product.div_ceil(u128::from(self.denominator)) as u64
     }
 
+    /// `floor(count * self)`, exactly: `n > self * count` is the same as `n > floor_of(count)`.
+    pub fn floor_of(self, count: u64) -> u64 {
+        (u128::from(count) * u128::from(self.numerator) / u128::from(self.denominator)) as u64
+    }
+
     /// The nearest-rank position of this quantile among `count` sorted values, counted from 1;
     /// `None` when there are no values. The quantile 0 is the smallest value.
     pub fn nearest_rank(self, count: u64) -> Option<u64> {
@@ -127,6 +132,10 @@ mod tests {
         assert_eq!(ratio("1.0").ceil_of(7), 7);
         assert_eq!(ratio("0").ceil_of(7), 0);
         assert_eq!(ratio("0.5").ceil_of(0), 0);
+        assert_eq!(
+            [ratio("0.29").floor_of(100), ratio("0.5").floor_of(3), Ratio::ONE.floor_of(7)],
+            [29, 1, 7]
+        );
         assert_eq!(ratio("0.999").ceil_of(u64::MAX), 18428297329635842064);
     }
 
