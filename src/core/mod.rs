@@ -10,5 +10,6 @@ pub mod pages;
 pub mod profile;
 pub mod ratio;
 pub mod sglang;
+pub mod tiers;
 pub mod units;
 pub mod window;
