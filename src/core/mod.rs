@@ -23,6 +23,7 @@ pub mod ratio;
 pub mod sglang;
 pub mod stack;
 pub mod tally;
+pub mod tiers;
 pub mod units;
 pub mod window;
 pub mod windows;
