@@ -1,0 +1,218 @@
+//! What any place that keeps snapshots can do, and how it fails.
+
+use super::format::{FormatError, Header, Snapshot};
+use super::stream::{ReadError, Verified};
+use crate::core::units::Offset;
+use crate::pipeline::facts::{PartitionId, SnapshotFact};
+use std::io;
+
+/// Most generations of one partition that are looked at; the newest ones.
+pub const MAX_LISTED: usize = 64;
+
+/// Keeps snapshots by partition and next offset. The log is the truth: a store may lose any snapshot,
+/// but never hand out one that is not whole.
+///
+/// All methods may be called from several threads.
+pub trait SnapshotStore: Send + Sync {
+    /// The partitions that have snapshots, in order.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn partitions(&self) -> Result<Vec<PartitionId>, StoreError>;
+
+    /// A partition's generations, the newest first, at most [`MAX_LISTED`]. Only headers are read.
+    ///
+    /// # Errors
+    /// [`StoreError`] when nothing can be listed; what is wrong with one generation stands in it.
+    fn list(&self, partition: &PartitionId) -> Result<Vec<Generation>, StoreError>;
+
+    /// Reads one generation and checks every byte of it.
+    ///
+    /// # Errors
+    /// [`StoreError`]; [`StoreError::is_corrupt`] when the file should be set aside.
+    fn load(&self, partition: &PartitionId, next_offset: Offset) -> Result<Verified, StoreError>;
+
+    /// Writes a generation; when it returns, the generation outlives a power failure. Older
+    /// generations beyond those to keep are removed only after that.
+    ///
+    /// # Errors
+    /// [`StoreError`]; the generations there before are untouched then.
+    fn save(&self, snapshot: &Snapshot) -> Result<Saved, StoreError>;
+
+    /// Takes a corrupt generation out of the list but keeps a bounded number of such for inspection.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn set_aside(&self, partition: &PartitionId, next_offset: Offset) -> Result<(), StoreError>;
+}
+
+/// One generation as found, perhaps rotten.
+#[derive(Debug)]
+pub struct Generation {
+    /// The next offset its name gives.
+    pub next_offset: Offset,
+    /// Where it lies, for people.
+    pub place: String,
+    /// Its header, where that is sound and belongs to this place.
+    pub header: Result<Header, StoreError>,
+}
+
+/// A generation that is safe now.
+#[derive(Debug)]
+pub struct Saved {
+    /// Where it lies, for people.
+    pub place: String,
+    /// Bytes of the whole file.
+    pub bytes: u64,
+    /// Why an older generation could not be removed; it costs room and nothing else.
+    pub not_removed: Option<StoreError>,
+}
+
+/// Why a store could not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The file or the disk below it.
+    #[error("{operation} {place}: {cause}; {}", way_out(cause))]
+    Io {
+        /// What was done, such as `writing`.
+        operation: &'static str,
+        /// The file or directory.
+        place: String,
+        /// What the system said.
+        cause: io::Error,
+    },
+    /// The snapshot itself.
+    #[error("snapshot {place}: {cause}")]
+    Snapshot {
+        /// The file or object.
+        place: String,
+        /// What is wrong with it.
+        cause: ReadError,
+    },
+    /// Another process keeps its snapshots in the directory.
+    #[error(
+        "the snapshot directory {directory} is in use by {holder}: stop that process, or give this one a snapshot \
+         directory of its own"
+    )]
+    Locked {
+        /// The directory.
+        directory: String,
+        /// Who holds the lock, in its own words.
+        holder: String,
+    },
+    /// The store was opened for reading.
+    #[error("{place} was opened for reading only: this command changes no snapshot")]
+    ReadOnly {
+        /// What should have been changed.
+        place: String,
+    },
+    /// A directory could not be made durable once, and a later success would prove nothing.
+    #[error(
+        "no more snapshots are written below {directory}: making it durable failed earlier, after which the system \
+         may report success for what was lost; check the disk and restart the service"
+    )]
+    Poisoned {
+        /// The directory.
+        directory: String,
+    },
+    /// The store's code failed.
+    #[error(
+        "saving the snapshot of {partition} ended in a panic: the service goes on; report this as a defect"
+    )]
+    Panicked {
+        /// Whose snapshot it was.
+        partition: Box<PartitionId>,
+    },
+}
+
+/// What an operator can do about a system error.
+fn way_out(cause: &io::Error) -> &'static str {
+    match cause.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            "free space or keep fewer generations; the service goes on without a new snapshot"
+        }
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            "give the service's user the right to read and write there"
+        }
+        io::ErrorKind::NotFound => "it was removed meanwhile or the directory is another one than meant",
+        _ => "check the disk or the store",
+    }
+}
+
+impl StoreError {
+    /// Whether the generation is of no use to anyone and may be set aside.
+    pub fn is_corrupt(&self) -> bool {
+        matches!(self.format_error(), Some(error) if error.is_corrupt())
+    }
+
+    /// Whether room ran out.
+    pub fn is_disk_full(&self) -> bool {
+        let full = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded];
+        matches!(self, Self::Io { cause, .. } if full.contains(&cause.kind()))
+    }
+
+    /// What is wrong with the snapshot's bytes, if that is what is wrong.
+    pub fn format_error(&self) -> Option<&FormatError> {
+        match self {
+            Self::Snapshot { cause: ReadError::Format(error), .. } => Some(error),
+            _ => None,
+        }
+    }
+}
+
+/// What a resume decision is made from: the sound generations, and why the others are none.
+#[derive(Debug, Default)]
+pub struct Survey {
+    /// Generations with a sound header, the newest first; their bodies are not read yet.
+    pub facts: Vec<SnapshotFact>,
+    /// Why generations were passed over, for the log.
+    pub refused: Vec<StoreError>,
+}
+
+/// Lists a partition's generations for a resume decision and sets aside those whose header is corrupt.
+///
+/// # Errors
+/// [`StoreError`] when the store cannot be listed.
+pub fn survey(store: &dyn SnapshotStore, partition: &PartitionId) -> Result<Survey, StoreError> {
+    let mut survey = Survey::default();
+    for generation in store.list(partition)? {
+        match generation.header {
+            Ok(header) => survey.facts.push(header.fact),
+            Err(error) => {
+                set_aside_if_corrupt(store, partition, generation.next_offset, &error, &mut survey.refused);
+                survey.refused.push(error);
+            }
+        }
+    }
+    Ok(survey)
+}
+
+/// Loads the generation a resume decision chose; a corrupt one is set aside, and the errors returned
+/// are all there is to log. Decide again without it then.
+///
+/// # Errors
+/// Why it cannot be used, and why it could not be set aside.
+pub fn load_or_set_aside(
+    store: &dyn SnapshotStore,
+    partition: &PartitionId,
+    next_offset: Offset,
+) -> Result<Verified, Vec<StoreError>> {
+    store.load(partition, next_offset).map_err(|error| {
+        let mut errors = Vec::new();
+        set_aside_if_corrupt(store, partition, next_offset, &error, &mut errors);
+        errors.insert(0, error);
+        errors
+    })
+}
+
+fn set_aside_if_corrupt(
+    store: &dyn SnapshotStore,
+    partition: &PartitionId,
+    next_offset: Offset,
+    error: &StoreError,
+    errors: &mut Vec<StoreError>,
+) {
+    if error.is_corrupt() {
+        errors.extend(store.set_aside(partition, next_offset).err());
+    }
+}
