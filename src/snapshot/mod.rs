@@ -15,3 +15,4 @@ pub mod lock;
 pub mod memory;
 pub mod store;
 pub mod stream;
+pub mod writer;
