@@ -4,8 +4,9 @@
 use kvset::core::outcome::Outcome;
 use kvset::core::pages::{PageIds, mix};
 use kvset::core::stack::{Access, ChainCheck, ChainPolicy, MAX_TRACKED_PAGES, Order, Stack, StackConfig};
-use kvset::core::units::{Offset, PageCount};
+use kvset::core::units::PageCount;
 use kvset::pipeline::facts::{Fingerprint, PartitionId, SnapshotFact};
+use kvset::pipeline::position::NextOffset;
 use kvset::snapshot::capture::capture;
 use kvset::snapshot::format::Snapshot;
 use kvset::snapshot::stream::Verified;
@@ -93,7 +94,7 @@ fn measure(rows: &mut [Row<'_>], bytes: f64) {
 fn snapshot(body: Vec<u8>) -> Snapshot {
     Snapshot {
         partition: PartitionId::new("requests", 0).expect("a legal name"),
-        fact: SnapshotFact { next_offset: Offset(1), fingerprint: Fingerprint(1), last_record: None },
+        fact: SnapshotFact { next_offset: NextOffset(1), fingerprint: Fingerprint(1), last_record: None },
         body,
     }
 }

@@ -1,13 +1,13 @@
 //! The write protocol under crashes, power failures and failing disks, at every one of its steps: what
 //! was saved stays, what is found is whole, and the next save works.
 
-use kvset::core::units::Offset;
 use kvset::pipeline::facts::{Fingerprint, PartitionId, SnapshotFact};
+use kvset::pipeline::position::NextOffset;
 use kvset::snapshot::capture::capture;
 use kvset::snapshot::directory::{Directory, MAX_SET_ASIDE};
 use kvset::snapshot::format::Snapshot;
 use kvset::snapshot::memory::{Fault, MemoryFiles, Restart};
-use kvset::snapshot::store::{SnapshotStore, StoreError, load_or_set_aside, survey};
+use kvset::snapshot::store::{SnapshotStore, StoreError, load_or_set_aside};
 use std::io::ErrorKind;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -28,7 +28,11 @@ fn state_at(offset: i64) -> Vec<u64> {
 fn snapshot_at(offset: i64) -> Snapshot {
     Snapshot {
         partition: partition(),
-        fact: SnapshotFact { next_offset: Offset(offset), fingerprint: Fingerprint(1), last_record: None },
+        fact: SnapshotFact {
+            next_offset: NextOffset(offset),
+            fingerprint: Fingerprint(1),
+            last_record: None,
+        },
         body: capture(&state_at(offset), Vec::new()).expect("bytes"),
     }
 }
@@ -44,12 +48,13 @@ fn open(files: &MemoryFiles) -> Directory<MemoryFiles> {
 
 /// What a restarted service resumes from; asserts that it is exactly what was captured.
 fn resume(store: &dyn SnapshotStore) -> Option<i64> {
-    let found = survey(store, &partition()).expect("a listing");
-    found.facts.iter().find_map(|fact| {
-        let loaded = load_or_set_aside(store, &partition(), fact.next_offset).ok()?;
+    let found = store.list(&partition()).expect("a listing");
+    found.iter().find_map(|generation| {
+        let at = generation.next_offset;
+        let loaded = load_or_set_aside(store, &partition(), at).ok()?;
         let state: Vec<u64> = loaded.restore().expect("verified bytes are a state");
-        assert_eq!(state, state_at(fact.next_offset.0), "what is found is what was captured");
-        Some(fact.next_offset.0)
+        assert_eq!(state, state_at(at.0), "what is found is what was captured");
+        Some(at.0)
     })
 }
 
@@ -182,7 +187,7 @@ fn a_rotten_generation_is_set_aside_and_the_one_before_is_used() {
         store.save(&snapshot_at(200 + life)).expect("a sound disk");
         let newest = path(&format!("{:020}.kvs", 200 + life));
         let flip = |at: usize| move |bytes: &mut Vec<u8>| bytes[at] ^= 4;
-        // By turns the header, which the survey reads, and the body, which only loading reads.
+        // By turns in the header and in the body.
         assert!(if life % 2 == 0 {
             files.corrupt(&newest, flip(20))
         } else {

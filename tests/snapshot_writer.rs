@@ -1,7 +1,7 @@
 //! The background writer: the newest wins, failures are values, nobody waits for ever.
 
-use kvset::core::units::Offset;
 use kvset::pipeline::facts::{Fingerprint, PartitionId, SnapshotFact};
+use kvset::pipeline::position::NextOffset;
 use kvset::snapshot::format::Snapshot;
 use kvset::snapshot::store::{Generation, Saved, SnapshotStore, StoreError};
 use kvset::snapshot::stream::Verified;
@@ -34,7 +34,7 @@ impl SnapshotStore for Gate {
         Ok(Vec::new())
     }
 
-    fn load(&self, partition: &PartitionId, _: Offset) -> Result<Verified, StoreError> {
+    fn load(&self, partition: &PartitionId, _: NextOffset) -> Result<Verified, StoreError> {
         Err(StoreError::ReadOnly { place: partition.to_string() })
     }
 
@@ -53,7 +53,7 @@ impl SnapshotStore for Gate {
         }
     }
 
-    fn set_aside(&self, _: &PartitionId, _: Offset) -> Result<(), StoreError> {
+    fn set_aside(&self, _: &PartitionId, _: NextOffset) -> Result<(), StoreError> {
         Ok(())
     }
 }
@@ -78,7 +78,7 @@ fn snapshot(topic: &str, next_offset: i64) -> Snapshot {
     Snapshot {
         partition: PartitionId::new(topic, 0).expect("a legal name"),
         fact: SnapshotFact {
-            next_offset: Offset(next_offset),
+            next_offset: NextOffset(next_offset),
             fingerprint: Fingerprint(1),
             last_record: None,
         },
@@ -108,7 +108,7 @@ fn the_newest_waiting_snapshot_of_a_partition_wins_and_no_partition_is_passed_ov
     assert_eq!(bench.writer.submit(snapshot("a", 2)), Submitted::Queued, "1 is being written");
     assert_eq!(bench.writer.submit(snapshot("b", 7)), Submitted::Queued);
     let replaced = bench.writer.submit(snapshot("a", 3));
-    assert_eq!(replaced, Submitted::Replaced { next_offset: Offset(2), buffer: vec![2] });
+    assert_eq!(replaced, Submitted::Replaced { next_offset: NextOffset(2), buffer: vec![2] });
     for _ in 0..3 {
         bench.order(Order::Save);
     }

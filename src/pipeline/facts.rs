@@ -2,6 +2,8 @@
 //!
 //! Pure values; stores and brokers fill them in, the decision only compares them.
 
+use super::position::NextOffset;
+use super::resume::LastRecord;
 use crate::core::units::Offset;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -114,64 +116,31 @@ impl RecordIdentity {
     }
 }
 
-/// One snapshot as a resume decision sees it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+/// What a snapshot says of the log it was made from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SnapshotFact {
-    /// The first offset the state has not seen; every record before it is in the state.
-    pub next_offset: Offset,
+    /// Every record before this offset is in the state, and no other.
+    pub next_offset: NextOffset,
     /// The configuration the state was made under.
     pub fingerprint: Fingerprint,
     /// The last record in the state; `None` when it has seen none.
     pub last_record: Option<RecordIdentity>,
 }
 
-/// The log holds another record where the snapshot's last one stood.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "the snapshot at next offset {next_offset} ends with the record at offset {expected_offset}, and the log \
-     holds {found} there: the topic was recreated or truncated, or its compaction removed the record; \
-     remove the partition's snapshots and reset its committed offset to rebuild from this log, or point the \
-     service at the topic the snapshots were made from"
-)]
-pub struct RecreatedTopic {
-    next_offset: Offset,
-    expected_offset: Offset,
-    found: FoundRecord,
-}
-
-/// What the log holds at the offset of the snapshot's last record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum FoundRecord {
-    Nothing,
-    AnotherTimestamp,
-    OtherBytes,
-}
-
-impl fmt::Display for FoundRecord {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Nothing => "no record",
-            Self::AnotherTimestamp => "a record with another time stamp",
-            Self::OtherBytes => "a record with another key or payload",
-        })
-    }
-}
-
 impl SnapshotFact {
-    /// Compares the snapshot's last record with the one the log holds at that offset, `None` when the
-    /// log holds none there. A snapshot that has seen no record fits any log.
-    ///
-    /// # Errors
-    /// [`RecreatedTopic`] when they differ.
-    pub fn check_log(&self, in_log: Option<&RecordIdentity>) -> Result<(), RecreatedTopic> {
-        let Some(expected) = self.last_record else { return Ok(()) };
-        let found = match in_log.filter(|record| record.offset == expected.offset) {
-            Some(record) if *record == expected => return Ok(()),
-            Some(record) if record.timestamp_ms != expected.timestamp_ms => FoundRecord::AnotherTimestamp,
-            Some(_) => FoundRecord::OtherBytes,
-            None => FoundRecord::Nothing,
-        };
-        Err(RecreatedTopic { next_offset: self.next_offset, expected_offset: expected.offset, found })
+    /// Compares the state's last record with the one the log holds at its offset, `None` when the log
+    /// holds none there.
+    pub fn last_record_in_log(&self, found: Option<&RecordIdentity>) -> LastRecord {
+        match (self.last_record, found) {
+            (Some(expected), Some(found)) if found.offset == expected.offset => {
+                if *found == expected {
+                    LastRecord::Same
+                } else {
+                    LastRecord::Different
+                }
+            }
+            _ => LastRecord::Gone,
+        }
     }
 }
 
@@ -212,18 +181,18 @@ mod tests {
     }
 
     #[test]
-    fn the_log_must_hold_the_snapshots_last_record() {
+    fn another_record_at_the_last_ones_offset_is_noticed() {
         let last = RecordIdentity::of(Offset(7), 5, None, Some(b"x"));
-        let fact =
-            SnapshotFact { next_offset: Offset(9), fingerprint: Fingerprint(1), last_record: Some(last) };
-        let refusal =
-            |found: Option<RecordIdentity>| fact.check_log(found.as_ref()).expect_err("differs").found;
-        assert_eq!(fact.check_log(Some(&last)), Ok(()));
-        assert_eq!(refusal(None), FoundRecord::Nothing);
-        assert_eq!(refusal(Some(RecordIdentity { offset: Offset(8), ..last })), FoundRecord::Nothing);
-        assert_eq!(refusal(Some(RecordIdentity { timestamp_ms: 6, ..last })), FoundRecord::AnotherTimestamp);
-        assert_eq!(refusal(Some(RecordIdentity { digest: 0, ..last })), FoundRecord::OtherBytes);
+        let (next_offset, fingerprint) = (NextOffset(9), Fingerprint(1));
+        let fact = SnapshotFact { next_offset, fingerprint, last_record: Some(last) };
+        assert_eq!(fact.last_record_in_log(Some(&last)), LastRecord::Same);
+        for other in [RecordIdentity { timestamp_ms: 6, ..last }, RecordIdentity { digest: 0, ..last }] {
+            assert_eq!(fact.last_record_in_log(Some(&other)), LastRecord::Different);
+        }
+        let elsewhere = RecordIdentity { offset: Offset(8), ..last };
+        assert_eq!(fact.last_record_in_log(Some(&elsewhere)), LastRecord::Gone);
+        assert_eq!(fact.last_record_in_log(None), LastRecord::Gone);
         let empty = SnapshotFact { last_record: None, ..fact };
-        assert_eq!(empty.check_log(None), Ok(()));
+        assert_eq!(empty.last_record_in_log(Some(&last)), LastRecord::Gone);
     }
 }

@@ -9,8 +9,8 @@ use super::format::Snapshot;
 use super::lock::DirectoryLock;
 use super::store::{Generation, MAX_LISTED, Saved, SnapshotStore, StoreError};
 use super::stream::{ReadError, Verified, read_header};
-use crate::core::units::Offset;
 use crate::pipeline::facts::PartitionId;
+use crate::pipeline::position::NextOffset;
 use std::collections::BTreeSet;
 use std::io;
 use std::num::NonZeroUsize;
@@ -65,10 +65,10 @@ impl DirectoryStore {
 }
 
 /// The offset in a name that ends in `suffix`.
-fn offset_of(name: &str, suffix: &str) -> Option<Offset> {
+fn offset_of(name: &str, suffix: &str) -> Option<NextOffset> {
     let digits = name.strip_suffix(suffix)?;
     let is_ours = digits.len() == OFFSET_DIGITS && digits.bytes().all(|digit| digit.is_ascii_digit());
-    digits.parse().ok().filter(|_| is_ours).map(Offset)
+    digits.parse().ok().filter(|_| is_ours).map(NextOffset)
 }
 
 fn failed(operation: &'static str, path: &Path) -> impl FnOnce(io::Error) -> StoreError {
@@ -87,13 +87,13 @@ impl<F: Files> Directory<F> {
         self.root.join(partition.to_string())
     }
 
-    fn path(&self, partition: &PartitionId, next_offset: Offset, suffix: &str) -> PathBuf {
-        let Offset(offset) = next_offset;
+    fn path(&self, partition: &PartitionId, next_offset: NextOffset, suffix: &str) -> PathBuf {
+        let NextOffset(offset) = next_offset;
         self.directory(partition).join(format!("{offset:0OFFSET_DIGITS$}{suffix}"))
     }
 
     /// The offsets of the files that end in `suffix`, ascending.
-    fn offsets(&self, directory: &Path, suffix: &str) -> Result<Vec<Offset>, StoreError> {
+    fn offsets(&self, directory: &Path, suffix: &str) -> Result<Vec<NextOffset>, StoreError> {
         let names = self.files.names(directory).map_err(failed("listing", directory))?;
         let mut offsets: Vec<_> = names.iter().filter_map(|name| offset_of(name, suffix)).collect();
         offsets.sort_unstable();
@@ -164,10 +164,10 @@ impl<F: Files> Directory<F> {
 
     /// Removes generations beyond those to keep: as many up to `saved` as configured, and as many
     /// above it, which a group whose offsets were set back may reach again.
-    fn prune(&self, partition: &PartitionId, saved: Offset) -> Result<(), StoreError> {
+    fn prune(&self, partition: &PartitionId, saved: NextOffset) -> Result<(), StoreError> {
         let offsets = self.offsets(&self.directory(partition), SNAPSHOT)?;
         let (up_to, above) = offsets.split_at(offsets.partition_point(|offset| *offset <= saved));
-        let surplus = |offsets: &[Offset]| offsets.len().saturating_sub(self.generations);
+        let surplus = |offsets: &[NextOffset]| offsets.len().saturating_sub(self.generations);
         for offset in up_to[..surplus(up_to)].iter().chain(&above[above.len() - surplus(above)..]) {
             let path = self.path(partition, *offset, SNAPSHOT);
             self.files.remove(&path).map_err(failed("removing", &path))?;
@@ -175,7 +175,7 @@ impl<F: Files> Directory<F> {
         Ok(())
     }
 
-    fn generation(&self, partition: &PartitionId, next_offset: Offset) -> Generation {
+    fn generation(&self, partition: &PartitionId, next_offset: NextOffset) -> Generation {
         let path = self.path(partition, next_offset, SNAPSHOT);
         let header = self.reading(&path, |mut source| {
             let header = read_header(&mut *source)?;
@@ -200,7 +200,7 @@ impl<F: Files> SnapshotStore for Directory<F> {
         Ok(newest.map(|next_offset| self.generation(partition, next_offset)).collect())
     }
 
-    fn load(&self, partition: &PartitionId, next_offset: Offset) -> Result<Verified, StoreError> {
+    fn load(&self, partition: &PartitionId, next_offset: NextOffset) -> Result<Verified, StoreError> {
         self.reading(&self.path(partition, next_offset, SNAPSHOT), |source| {
             let verified = Verified::read(source)?;
             verified.header().require_place(partition, next_offset)?;
@@ -228,7 +228,7 @@ impl<F: Files> SnapshotStore for Directory<F> {
         Ok(Saved { place, bytes: (header.len() + snapshot.body.len()) as u64, not_removed })
     }
 
-    fn set_aside(&self, partition: &PartitionId, next_offset: Offset) -> Result<(), StoreError> {
+    fn set_aside(&self, partition: &PartitionId, next_offset: NextOffset) -> Result<(), StoreError> {
         let directory = self.directory(partition);
         let mut state = self.writing(&directory)?;
         let path = self.path(partition, next_offset, SNAPSHOT);

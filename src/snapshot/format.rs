@@ -8,8 +8,8 @@
 //! Magic, version, header length and the place of the header's checksum are the same in every
 //! version, so that a rotten version number is told from a newer program's file.
 
-use crate::core::units::Offset;
 use crate::pipeline::facts::{Fingerprint, PartitionId, RecordIdentity, SnapshotFact};
+use crate::pipeline::position::NextOffset;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
@@ -131,9 +131,9 @@ pub enum FormatError {
     )]
     WrongOffset {
         /// The header's next offset.
-        found: Offset,
+        found: NextOffset,
         /// The offset in the name.
-        expected: Offset,
+        expected: NextOffset,
     },
 }
 
@@ -168,7 +168,7 @@ pub struct Snapshot {
 }
 
 /// What a file says of itself.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Header {
     /// The file's format version.
     pub version: u32,
@@ -281,7 +281,7 @@ fn decode_fields_v1(covered: &[u8], end: u64, file_bytes: u64) -> Result<Header,
         version: 1,
         partition: PartitionId::new(fields.topic, fields.partition).map_err(|_| malformed("partition"))?,
         fact: SnapshotFact {
-            next_offset: Offset(fields.next_offset),
+            next_offset: NextOffset(fields.next_offset),
             fingerprint: Fingerprint(fields.fingerprint),
             last_record: fields.last_record,
         },
@@ -308,7 +308,7 @@ impl Header {
     ///
     /// # Errors
     /// [`FormatError::WrongPartition`], [`FormatError::WrongOffset`].
-    pub fn require_place(&self, partition: &PartitionId, name: Offset) -> Result<(), FormatError> {
+    pub fn require_place(&self, partition: &PartitionId, name: NextOffset) -> Result<(), FormatError> {
         if self.partition != *partition {
             return Err(FormatError::WrongPartition {
                 found: Box::new(self.partition.clone()),

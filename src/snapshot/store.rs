@@ -2,8 +2,9 @@
 
 use super::format::{FormatError, Header, Snapshot};
 use super::stream::{ReadError, Verified};
-use crate::core::units::Offset;
-use crate::pipeline::facts::{PartitionId, SnapshotFact};
+use crate::pipeline::facts::{Fingerprint, PartitionId};
+use crate::pipeline::position::NextOffset;
+use crate::pipeline::resume::{LastRecord, SnapshotFacts, SnapshotHealth};
 use std::io;
 
 /// Most generations of one partition that are looked at; the newest ones.
@@ -30,7 +31,7 @@ pub trait SnapshotStore: Send + Sync {
     ///
     /// # Errors
     /// [`StoreError`]; [`StoreError::is_corrupt`] when the file should be set aside.
-    fn load(&self, partition: &PartitionId, next_offset: Offset) -> Result<Verified, StoreError>;
+    fn load(&self, partition: &PartitionId, next_offset: NextOffset) -> Result<Verified, StoreError>;
 
     /// Writes a generation; when it returns, the generation outlives a power failure. Older
     /// generations beyond those to keep are removed only after that.
@@ -43,18 +44,38 @@ pub trait SnapshotStore: Send + Sync {
     ///
     /// # Errors
     /// [`StoreError`].
-    fn set_aside(&self, partition: &PartitionId, next_offset: Offset) -> Result<(), StoreError>;
+    fn set_aside(&self, partition: &PartitionId, next_offset: NextOffset) -> Result<(), StoreError>;
 }
 
 /// One generation as found, perhaps rotten.
 #[derive(Debug)]
 pub struct Generation {
     /// The next offset its name gives.
-    pub next_offset: Offset,
+    pub next_offset: NextOffset,
     /// Where it lies, for people.
     pub place: String,
     /// Its header, where that is sound and belongs to this place.
     pub header: Result<Header, StoreError>,
+}
+
+impl Generation {
+    /// Whether a service under configuration `expected` can use it. What is sound and merely not its
+    /// own is foreign, and so is what could not be read now: neither is set aside.
+    pub fn health(&self, expected: Fingerprint) -> SnapshotHealth {
+        match &self.header {
+            Ok(header) if header.require_fingerprint(expected).is_ok() => SnapshotHealth::Sound,
+            Err(error) if error.is_corrupt() => SnapshotHealth::Damaged,
+            _ => SnapshotHealth::Foreign,
+        }
+    }
+
+    /// What a resume decision is told, once the log was asked for the record that stands where the
+    /// state's last one stood ([`SnapshotFact::last_record_in_log`]).
+    ///
+    /// [`SnapshotFact::last_record_in_log`]: crate::pipeline::facts::SnapshotFact::last_record_in_log
+    pub fn facts(&self, expected: Fingerprint, last_record: LastRecord) -> SnapshotFacts {
+        SnapshotFacts { next_offset: self.next_offset, health: self.health(expected), last_record }
+    }
 }
 
 /// A generation that is safe now.
@@ -160,33 +181,6 @@ impl StoreError {
     }
 }
 
-/// What a resume decision is made from: the sound generations, and why the others are none.
-#[derive(Debug, Default)]
-pub struct Survey {
-    /// Generations with a sound header, the newest first; their bodies are not read yet.
-    pub facts: Vec<SnapshotFact>,
-    /// Why generations were passed over, for the log.
-    pub refused: Vec<StoreError>,
-}
-
-/// Lists a partition's generations for a resume decision and sets aside those whose header is corrupt.
-///
-/// # Errors
-/// [`StoreError`] when the store cannot be listed.
-pub fn survey(store: &dyn SnapshotStore, partition: &PartitionId) -> Result<Survey, StoreError> {
-    let mut survey = Survey::default();
-    for generation in store.list(partition)? {
-        match generation.header {
-            Ok(header) => survey.facts.push(header.fact),
-            Err(error) => {
-                set_aside_if_corrupt(store, partition, generation.next_offset, &error, &mut survey.refused);
-                survey.refused.push(error);
-            }
-        }
-    }
-    Ok(survey)
-}
-
 /// Loads the generation a resume decision chose; a corrupt one is set aside, and the errors returned
 /// are all there is to log. Decide again without it then.
 ///
@@ -195,24 +189,10 @@ pub fn survey(store: &dyn SnapshotStore, partition: &PartitionId) -> Result<Surv
 pub fn load_or_set_aside(
     store: &dyn SnapshotStore,
     partition: &PartitionId,
-    next_offset: Offset,
+    next_offset: NextOffset,
 ) -> Result<Verified, Vec<StoreError>> {
     store.load(partition, next_offset).map_err(|error| {
-        let mut errors = Vec::new();
-        set_aside_if_corrupt(store, partition, next_offset, &error, &mut errors);
-        errors.insert(0, error);
-        errors
+        let aside = if error.is_corrupt() { store.set_aside(partition, next_offset) } else { Ok(()) };
+        std::iter::once(error).chain(aside.err()).collect()
     })
-}
-
-fn set_aside_if_corrupt(
-    store: &dyn SnapshotStore,
-    partition: &PartitionId,
-    next_offset: Offset,
-    error: &StoreError,
-    errors: &mut Vec<StoreError>,
-) {
-    if error.is_corrupt() {
-        errors.extend(store.set_aside(partition, next_offset).err());
-    }
 }

@@ -2,8 +2,8 @@
 
 use super::format::Snapshot;
 use super::store::{Saved, SnapshotStore, StoreError};
-use crate::core::units::Offset;
 use crate::pipeline::facts::PartitionId;
+use crate::pipeline::position::NextOffset;
 use std::collections::VecDeque;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -25,7 +25,7 @@ pub struct Written {
     /// Whose state it was.
     pub partition: PartitionId,
     /// Where in the log it stood.
-    pub next_offset: Offset,
+    pub next_offset: NextOffset,
     /// How long saving took.
     pub duration: Duration,
     /// Whether it is safe now.
@@ -42,7 +42,7 @@ pub enum Submitted {
     /// It took the place of one that waited; this is that one's memory, for the next capture.
     Replaced {
         /// Where in the log the older one stood.
-        next_offset: Offset,
+        next_offset: NextOffset,
         /// Its memory.
         buffer: Vec<u8>,
     },
