@@ -42,7 +42,7 @@ pub struct Directory<F> {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Partitions whose directory's own name is durable.
+    /// Partitions whose directory's own name this process made durable.
     named: BTreeSet<PartitionId>,
     /// Directories that failed to become durable.
     poisoned: BTreeSet<PathBuf>,
@@ -130,15 +130,15 @@ impl<F: Files> Directory<F> {
         })
     }
 
-    /// Makes the partition's directory, its own name durable.
+    /// Makes the partition's directory, its own name durable. An operator may have removed it.
     fn make_directory(&self, partition: &PartitionId, state: &mut State) -> Result<(), StoreError> {
-        if state.named.contains(partition) {
-            return Ok(());
-        }
         let directory = self.directory(partition);
-        self.files.create_dir(&directory).map_err(failed("creating", &directory))?;
-        self.sync_dir(&self.root, state)?;
-        state.named.insert(partition.clone());
+        let is_new = self.files.create_dir(&directory).map_err(failed("creating", &directory))?;
+        // One found there may owe its name to a process that died before making it durable.
+        if is_new || !state.named.contains(partition) {
+            self.sync_dir(&self.root, state)?;
+            state.named.insert(partition.clone());
+        }
         Ok(())
     }
 

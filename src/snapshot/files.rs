@@ -11,11 +11,11 @@ pub trait Files: Send + Sync {
     /// A file written but not durable yet.
     type Written;
 
-    /// Makes a directory, with its parents; no error where it exists.
+    /// Makes a directory, with its parents; returns whether it was not there before.
     ///
     /// # Errors
     /// What the system says; so for all methods.
-    fn create_dir(&self, directory: &Path) -> io::Result<()>;
+    fn create_dir(&self, directory: &Path) -> io::Result<bool>;
 
     /// The names in a directory, in any order; empty where there is none.
     fn names(&self, directory: &Path) -> io::Result<Vec<String>>;
@@ -57,7 +57,7 @@ impl DiskFiles {
 impl Files for DiskFiles {
     type Written = File;
 
-    fn create_dir(&self, directory: &Path) -> io::Result<()> {
+    fn create_dir(&self, directory: &Path) -> io::Result<bool> {
         create_durable_dir(directory)
     }
 
@@ -103,12 +103,14 @@ impl Files for DiskFiles {
     }
 }
 
-/// Makes a directory and its missing parents, each one's name durable in the one above.
-pub(super) fn create_durable_dir(directory: &Path) -> io::Result<()> {
+/// Makes a directory and its missing parents, each one's name durable in the one above; returns whether
+/// any was missing.
+pub(super) fn create_durable_dir(directory: &Path) -> io::Result<bool> {
     let missing: Vec<_> = directory.ancestors().take_while(|path| !is_there(path)).collect();
-    for path in missing.into_iter().rev() {
+    for path in missing.iter().rev() {
         match fs::create_dir(path) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            // Another process may make the same one; a file of that name is in the way.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => {}
             created => created?,
         }
         match path.parent() {
@@ -116,7 +118,7 @@ pub(super) fn create_durable_dir(directory: &Path) -> io::Result<()> {
             _ => sync_directory(Path::new("."))?,
         }
     }
-    Ok(())
+    Ok(!missing.is_empty())
 }
 
 /// The empty path is what remains above a relative one: the working directory.

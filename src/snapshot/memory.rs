@@ -226,12 +226,12 @@ impl MemoryFiles {
 impl Files for MemoryFiles {
     type Written = usize;
 
-    fn create_dir(&self, directory: &Path) -> io::Result<()> {
+    fn create_dir(&self, directory: &Path) -> io::Result<bool> {
         let mut disk = self.disk();
         if disk.names.directories.contains(directory) {
-            return Ok(());
+            return Ok(false);
         }
-        disk.change_names(Change::Directory(directory.to_owned()))
+        disk.change_names(Change::Directory(directory.to_owned())).map(|()| true)
     }
 
     fn names(&self, directory: &Path) -> io::Result<Vec<String>> {

@@ -11,6 +11,7 @@ pub mod capture;
 pub mod directory;
 pub mod files;
 pub mod format;
+pub mod inventory;
 pub mod lock;
 pub mod memory;
 pub mod store;
