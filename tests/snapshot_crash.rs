@@ -4,10 +4,10 @@
 use kvset::pipeline::facts::{Fingerprint, PartitionId, SnapshotFact};
 use kvset::pipeline::position::NextOffset;
 use kvset::snapshot::capture::capture;
-use kvset::snapshot::directory::{Directory, MAX_SET_ASIDE};
+use kvset::snapshot::directory::Directory;
 use kvset::snapshot::format::Snapshot;
 use kvset::snapshot::memory::{Fault, MemoryFiles, Restart};
-use kvset::snapshot::store::{SnapshotStore, StoreError, load_or_set_aside};
+use kvset::snapshot::store::{MAX_SET_ASIDE, SnapshotStore, StoreError, load_or_set_aside};
 use std::io::ErrorKind;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};

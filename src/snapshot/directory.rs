@@ -7,7 +7,10 @@
 use super::files::{DiskFiles, Files};
 use super::format::Snapshot;
 use super::lock::DirectoryLock;
-use super::store::{Generation, MAX_LISTED, Saved, SnapshotStore, StoreError};
+use super::store::{
+    Generation, MAX_LISTED, MAX_SET_ASIDE, Saved, SnapshotStore, StoreError, format_offset, parse_offset,
+    surplus,
+};
 use super::stream::{ReadError, Verified, read_header};
 use crate::pipeline::facts::PartitionId;
 use crate::pipeline::position::NextOffset;
@@ -20,12 +23,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 const SNAPSHOT: &str = ".kvs";
 const TEMPORARY: &str = ".kvs.tmp";
 const SET_ASIDE: &str = ".kvs.corrupt";
-
-/// Digits of the offset in a file's name, so that names sort as offsets do.
-const OFFSET_DIGITS: usize = 20;
-
-/// Corrupt files kept a partition, the ones with the highest offsets.
-pub const MAX_SET_ASIDE: usize = 4;
 
 /// A snapshot store in a local directory.
 pub type DirectoryStore = Directory<DiskFiles>;
@@ -66,9 +63,7 @@ impl DirectoryStore {
 
 /// The offset in a name that ends in `suffix`.
 fn offset_of(name: &str, suffix: &str) -> Option<NextOffset> {
-    let digits = name.strip_suffix(suffix)?;
-    let is_ours = digits.len() == OFFSET_DIGITS && digits.bytes().all(|digit| digit.is_ascii_digit());
-    digits.parse().ok().filter(|_| is_ours).map(NextOffset)
+    parse_offset(name.strip_suffix(suffix)?)
 }
 
 fn failed(operation: &'static str, path: &Path) -> impl FnOnce(io::Error) -> StoreError {
@@ -88,8 +83,7 @@ impl<F: Files> Directory<F> {
     }
 
     fn path(&self, partition: &PartitionId, next_offset: NextOffset, suffix: &str) -> PathBuf {
-        let NextOffset(offset) = next_offset;
-        self.directory(partition).join(format!("{offset:0OFFSET_DIGITS$}{suffix}"))
+        self.directory(partition).join(format!("{}{suffix}", format_offset(next_offset)))
     }
 
     /// The offsets of the files that end in `suffix`, ascending.
@@ -162,14 +156,11 @@ impl<F: Files> Directory<F> {
         result
     }
 
-    /// Removes generations beyond those to keep: as many up to `saved` as configured, and as many
-    /// above it, which a group whose offsets were set back may reach again.
+    /// Removes generations beyond those to keep.
     fn prune(&self, partition: &PartitionId, saved: NextOffset) -> Result<(), StoreError> {
         let offsets = self.offsets(&self.directory(partition), SNAPSHOT)?;
-        let (up_to, above) = offsets.split_at(offsets.partition_point(|offset| *offset <= saved));
-        let surplus = |offsets: &[NextOffset]| offsets.len().saturating_sub(self.generations);
-        for offset in up_to[..surplus(up_to)].iter().chain(&above[above.len() - surplus(above)..]) {
-            let path = self.path(partition, *offset, SNAPSHOT);
+        for offset in surplus(&offsets, saved, self.generations) {
+            let path = self.path(partition, offset, SNAPSHOT);
             self.files.remove(&path).map_err(failed("removing", &path))?;
         }
         Ok(())

@@ -14,6 +14,8 @@ pub mod format;
 pub mod inventory;
 pub mod lock;
 pub mod memory;
+#[cfg(feature = "object-store")]
+pub mod objects;
 pub mod store;
 pub mod stream;
 pub mod writer;

@@ -10,6 +10,23 @@ use std::io;
 /// Most generations of one partition that are looked at; the newest ones.
 pub const MAX_LISTED: usize = 64;
 
+/// Corrupt generations kept a partition, those with the highest offsets.
+pub const MAX_SET_ASIDE: usize = 4;
+
+/// Digits of an offset in a name, so that names sort as offsets do.
+const OFFSET_DIGITS: usize = 20;
+
+/// An offset as names hold it.
+pub(super) fn format_offset(next_offset: NextOffset) -> String {
+    format!("{:0OFFSET_DIGITS$}", next_offset.0)
+}
+
+/// Reads what [`format_offset`] wrote; `None` for any other text.
+pub(super) fn parse_offset(digits: &str) -> Option<NextOffset> {
+    let is_ours = digits.len() == OFFSET_DIGITS && digits.bytes().all(|digit| digit.is_ascii_digit());
+    digits.parse().ok().filter(|_| is_ours).map(NextOffset)
+}
+
 /// Keeps snapshots by partition and next offset. The log is the truth: a store may lose any snapshot,
 /// but never hand out one that is not whole.
 ///
@@ -195,4 +212,34 @@ pub fn load_or_set_aside(
         let aside = if error.is_corrupt() { store.set_aside(partition, next_offset) } else { Ok(()) };
         std::iter::once(error).chain(aside.err()).collect()
     })
+}
+
+/// Brings a generation from one store to another, as from the shared one to a new host's disk.
+///
+/// # Errors
+/// [`StoreError`] of either store.
+pub fn copy(
+    from: &dyn SnapshotStore,
+    to: &dyn SnapshotStore,
+    partition: &PartitionId,
+    next_offset: NextOffset,
+) -> Result<Saved, StoreError> {
+    let mut verified = from.load(partition, next_offset)?;
+    let body =
+        verified.body().map_err(|cause| StoreError::Snapshot { place: partition.to_string(), cause })?;
+    to.save(&Snapshot { partition: partition.clone(), fact: verified.header().fact, body })
+}
+
+/// The generations that go once `saved` is safe, of all there are, ascending: as many up to `saved`
+/// are kept as configured, and as many above it, which a group whose offsets were set back may reach
+/// again.
+pub(super) fn surplus(
+    all: &[NextOffset],
+    saved: NextOffset,
+    generations: usize,
+) -> impl Iterator<Item = NextOffset> {
+    let (up_to, above) = all.split_at(all.partition_point(|offset| *offset <= saved));
+    let surplus = |offsets: &[NextOffset]| offsets.len().saturating_sub(generations);
+    let (old, far) = (&up_to[..surplus(up_to)], &above[above.len() - surplus(above)..]);
+    old.iter().chain(far).copied()
 }
