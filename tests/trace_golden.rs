@@ -1,7 +1,7 @@
 //! The shared traces give the figures that are published with them.
 
 use kvset::core::event::full_pages;
-use kvset::core::pages::Scope;
+use kvset::core::pages::{PageIds, Scope};
 use kvset::trace::{Format, ReadOptions, TraceItem, TraceReader, open};
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -27,10 +27,12 @@ struct Counts {
     backward: u64,
 }
 
-/// Counts what a trace holds; a page is told apart by its scope and its id.
+/// Counts what a trace holds; a page is told apart by its scope and its id. The pages shared with the
+/// request before are in the set already, which saves most of the probes.
 fn count(reader: &mut TraceReader, include_partial: bool) -> Counts {
     let mut counts = Counts::default();
     let mut seen: HashSet<(Scope, u64), foldhash::fast::FixedState> = HashSet::default();
+    let mut before = (Scope::GLOBAL, Vec::new());
     let mut last = i64::MIN;
     while let Some(item) = reader.next_item().expect("a readable trace") {
         match item {
@@ -42,7 +44,16 @@ fn count(reader: &mut TraceReader, include_partial: bool) -> Counts {
                 counts.accesses += pages.len() as u64;
                 counts.backward += u64::from(row.event.event_time.0 < last);
                 last = row.event.event_time.0;
-                seen.extend(pages.iter().map(|id| (row.event.scope, id)));
+                let shared = if before.0 == row.event.scope {
+                    pages.common_prefix(PageIds::from_slice(&before.1))
+                } else {
+                    0
+                };
+                let new = pages.from(shared);
+                seen.extend(new.iter().map(|id| (row.event.scope, id)));
+                before.0 = row.event.scope;
+                before.1.truncate(shared);
+                before.1.extend(new.iter());
             }
             TraceItem::Refused(_) => counts.refused += 1,
         }

@@ -62,7 +62,7 @@ impl DecodeLimits {
         let limit = self.max_pages_per_request;
         Err(DecodeError::new(
             ErrorCode::TooManyPages,
-            format!("{pages} pages are more than max_pages_per_request = {limit}"),
+            format!("the request has more pages than max_pages_per_request = {limit}"),
         ))
     }
 

@@ -8,7 +8,7 @@ use crate::pipeline::resume::{LastRecord, SnapshotFacts, SnapshotHealth};
 use std::io;
 
 /// Most generations of one partition that are looked at; the newest ones.
-pub const MAX_LISTED: usize = 64;
+pub const MAX_LISTED: usize = 256;
 
 /// Corrupt generations kept a partition, those with the highest offsets.
 pub const MAX_SET_ASIDE: usize = 4;

@@ -75,7 +75,7 @@ impl Lines {
         /// The longest line end, `\r\n`.
         const END_BYTES: usize = 2;
         self.line.clear();
-        let most = (self.limit + END_BYTES) as u64;
+        let most = self.limit.saturating_add(END_BYTES) as u64;
         let count = self.input.by_ref().take(most).read_until(b'\n', &mut self.line)?;
         if count == 0 {
             return Ok(Step::End);

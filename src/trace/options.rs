@@ -58,17 +58,10 @@ impl FromStr for Format {
 pub(super) mod page_size {
     use crate::core::units::PageSize;
 
-    pub const MOONCAKE: PageSize = of(512);
-    pub const QWEN: PageSize = of(16);
-    pub const WEKA: PageSize = of(64);
-    pub const DEFAULT: PageSize = of(64);
-
-    const fn of(tokens: u32) -> PageSize {
-        match PageSize::new(tokens) {
-            Some(page_size) => page_size,
-            None => panic!("checked when compiled: a page holds at least one token"),
-        }
-    }
+    pub const MOONCAKE: PageSize = PageSize::new(512).unwrap();
+    pub const QWEN: PageSize = PageSize::new(16).unwrap();
+    pub const WEKA: PageSize = PageSize::new(64).unwrap();
+    pub const DEFAULT: PageSize = PageSize::new(64).unwrap();
 }
 
 /// What the page ids of a trace are unique within.
@@ -120,7 +113,8 @@ pub struct ReadOptions {
     pub id_scope: IdScope,
     /// Tokens a page where a row does not say. Absent: 512 for mooncake, 16 for qwen, else 64.
     pub page_size: Option<PageSize>,
-    /// The longest line that is read, in bytes; also bounds the memory of one session.
+    /// The longest line that is read, in bytes. A line of one-digit ids takes five times its length in
+    /// memory, so this bounds what a session takes too.
     pub max_line_bytes: usize,
     /// Memory for putting dynamo records into the order they were received, in bytes.
     pub reorder_bytes: usize,

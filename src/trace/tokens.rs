@@ -65,7 +65,7 @@ impl Decode for TokenIds {
             time_ms: self.time_ms,
             trouble: Trouble::default(),
         };
-        if let Err(error) = read_line(line, Value { prompts: &mut prompts, depth: 0 }) {
+        if let Err(error) = read_line(line, Value { prompts: &mut prompts, depth: 0, in_object: false }) {
             return Err(prompts.trouble.fault(&error));
         }
         self.time_ms = prompts.time_ms;
@@ -117,6 +117,8 @@ struct Value<'a, 's> {
     prompts: &'a mut Prompts<'s>,
     /// Arrays around this value; a batch of batches is no known shape.
     depth: u32,
+    /// Whether the value is a field of an object; a prompt object within another is no known shape.
+    in_object: bool,
 }
 
 impl<'de> DeserializeSeed<'de> for Value<'_, '_> {
@@ -150,9 +152,8 @@ impl<'de> Visitor<'de> for Value<'_, '_> {
             return Err(A::Error::custom("arrays nested too deeply"));
         }
         let (mut tokens, mut prompts) = (false, false);
-        while let Some(held) =
-            array.next_element_seed(Value { prompts: self.prompts, depth: self.depth + 1 })?
-        {
+        let (depth, in_object) = (self.depth + 1, self.in_object);
+        while let Some(held) = array.next_element_seed(Value { prompts: self.prompts, depth, in_object })? {
             match held {
                 Held::Token => tokens = true,
                 Held::Prompts => prompts = true,
@@ -168,6 +169,9 @@ impl<'de> Visitor<'de> for Value<'_, '_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Held, A::Error> {
+        if self.in_object {
+            return Err(A::Error::custom("a prompt object within another"));
+        }
         let first = self.prompts.batch.drafts.len();
         let mut object =
             PromptObject { prompts: self.prompts, found: false, session: None, scope_name: None };
@@ -212,7 +216,6 @@ impl PromptObject<'_, '_> {
             return Err(self.prompts.trouble.stop(RowFault::Repeated { field }));
         }
         self.found = true;
-        // A batch that holds objects, or an object that holds another, is no known shape.
         map.next_value_seed(Arrays { prompts: self.prompts })
     }
 }
@@ -260,6 +263,6 @@ impl<'de> DeserializeSeed<'de> for Arrays<'_, '_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_seq(Value { prompts: self.prompts, depth: 0 }).map(|_| ())
+        deserializer.deserialize_seq(Value { prompts: self.prompts, depth: 0, in_object: true }).map(|_| ())
     }
 }
