@@ -12,6 +12,7 @@ pub mod interrupt;
 pub mod output;
 pub mod replay_output;
 mod shell;
+mod snapshot_command;
 
 pub use failure::Failure;
 
@@ -38,6 +39,8 @@ enum Command {
     Generate(args::GenerateArgs),
     /// Print, check and show the configuration.
     Config(args::ConfigArgs),
+    /// List, inspect and verify the service's snapshots.
+    Snapshot(args::SnapshotArgs),
     /// Print a completion script for a shell.
     Completions(args::CompletionsArgs),
     /// Write the manual pages into a directory.
@@ -56,6 +59,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
     match cli.command {
         Command::Generate(args) => generate_command::run(&args),
         Command::Config(args) => config_command::run(&args),
+        Command::Snapshot(args) => snapshot_command::run(&args),
         Command::Completions(args) => shell::completions(&args),
         Command::Man(args) => shell::manual(&args),
     }
