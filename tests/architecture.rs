@@ -64,9 +64,18 @@ fn the_pipeline_is_sans_io() {
 
 #[test]
 fn only_the_kafka_module_names_rdkafka() {
-    for folder in
-        ["core", "codec", "pipeline", "runtime", "telemetry", "settings", "trace", "workload", "model"]
-    {
+    for folder in [
+        "core",
+        "codec",
+        "pipeline",
+        "snapshot",
+        "runtime",
+        "telemetry",
+        "trace",
+        "workload",
+        "model",
+        "settings",
+    ] {
         names_none_of(folder, &["rdkafka"]);
     }
 }
