@@ -17,6 +17,7 @@ pub mod model;
 pub mod pipeline;
 pub mod runtime;
 pub mod settings;
+pub mod snapshot;
 pub mod telemetry;
 pub mod trace;
 pub mod workload;

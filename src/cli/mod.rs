@@ -18,6 +18,7 @@ mod replay_command;
 pub mod replay_output;
 mod run_command;
 mod shell;
+mod snapshot_command;
 mod watch_command;
 
 pub use failure::Failure;
@@ -59,6 +60,8 @@ enum Command {
     Model(args::ModelArgs),
     /// Print, check and show the configuration.
     Config(args::ConfigArgs),
+    /// List, inspect and verify the service's snapshots.
+    Snapshot(args::SnapshotArgs),
     /// Print a completion script for a shell.
     Completions(args::CompletionsArgs),
     /// Write the manual pages into a directory.
@@ -83,6 +86,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Generate(args) => generate_command::run(&args),
         Command::Model(args) => model_command::run(&args),
         Command::Config(args) => config_command::run(&args),
+        Command::Snapshot(args) => snapshot_command::run(&args),
         Command::Completions(args) => shell::completions(&args),
         Command::Man(args) => shell::manual(&args),
     }

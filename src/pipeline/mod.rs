@@ -3,6 +3,7 @@
 //! Everything in here is a function from facts and records to decisions and outputs, over traits, so
 //! that whole lives of the service can be driven without a broker.
 
+pub mod facts;
 pub mod lanes;
 pub mod output;
 pub mod pools;

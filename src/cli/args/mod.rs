@@ -7,6 +7,7 @@ mod model;
 mod parse;
 mod replay;
 mod service;
+mod snapshot;
 
 pub use demo::DemoArgs;
 pub use generate::GenerateArgs;
@@ -14,6 +15,7 @@ pub use maintenance::{CompletionsArgs, ConfigArgs, ConfigCommand, ManArgs};
 pub use model::ModelArgs;
 pub use replay::{ChainChecking, ReplayArgs, TraceArgs};
 pub use service::{ProduceArgs, RunArgs, WatchArgs};
+pub use snapshot::{SnapshotArgs, SnapshotCommand, SnapshotPlace};
 
 use clap::Args;
 use std::path::{Path, PathBuf};
