@@ -1,0 +1,330 @@
+//! Required and accumulated capacity over the log (paper, figure 4), and requests and hit rate beside them.
+
+use super::super::input::{History, HistoryPoint, PoolReport};
+use super::super::table::Table;
+use super::super::theme::Ink;
+use super::super::words;
+use super::axis::Axis;
+use super::draw::{Names, Panel, Series, Shape, draw};
+use super::{Plot, PlotError};
+use crate::core::ratio::Ratio;
+
+/// Most points drawn and listed; more are merged, keeping peaks.
+const MAX_POINTS: usize = 240;
+/// Most coverage lines drawn: the largest ones are those a cache is sized by.
+const MAX_LINES: usize = 4;
+
+/// Draws required and accumulated capacity; `None` without history. `id` is unique on the page.
+pub fn capacity_history(id: &str, pool: &PoolReport) -> Result<Option<Plot>, PlotError> {
+    let track = Track::of(&pool.history);
+    let Some(last) = track.points.last() else { return Ok(None) };
+    let highest = |point: &HistoryPoint| {
+        point.required.iter().flatten().copied().max().unwrap_or(0).max(point.accumulated_pages)
+    };
+    let most = track.points.iter().map(highest).max().unwrap_or(0);
+    let mut series = vec![Series {
+        label: format!("accumulated: {}", words::capacity(last.accumulated_pages, pool.page_bytes)),
+        ink: Ink::Text,
+        shape: Shape::Line,
+        on_right: false,
+        points: track
+            .points
+            .iter()
+            .map(|point| Some((track.x(point), point.accumulated_pages as f64)))
+            .collect(),
+    }];
+    for (line, (index, coverage)) in covered_lines(&pool.history.coverage).into_iter().enumerate() {
+        let values = |point: &HistoryPoint| point.required.get(index).copied().flatten();
+        let end =
+            values(last).map_or("beyond bound".to_owned(), |pages| words::capacity(pages, pool.page_bytes));
+        let place = |point: &HistoryPoint| Some((track.x(point), values(point)? as f64));
+        series.push(Series {
+            label: format!("{}: {end}", words::share(coverage)),
+            ink: Ink::series(line),
+            shape: Shape::Line,
+            on_right: false,
+            points: track.points.iter().map(place).collect(),
+        });
+    }
+    let panel = Panel {
+        height: 320.0,
+        x: track.axis(),
+        y: Axis::capacity("required capacity", most as f64, pool.page_bytes),
+        right: None,
+        series,
+        markers: Vec::new(),
+        names: Names::AtEnds,
+    };
+    Ok(Some(Plot {
+        id: id.to_owned(),
+        title: "Required and accumulated capacity".to_owned(),
+        description: capacity_description(pool, last),
+        table: capacity_table(pool, &track),
+        drawing: draw(id, vec![panel])?,
+    }))
+}
+
+/// Draws requests and hit rate; `None` without history. `id` is unique on the page.
+pub fn traffic_history(id: &str, pool: &PoolReport) -> Result<Option<Plot>, PlotError> {
+    let track = Track::of(&pool.history);
+    if track.points.is_empty() {
+        return Ok(None);
+    }
+    let rates: Vec<Option<f64>> =
+        track.points.iter().map(|point| point.hit_rate.filter(|rate| (0.0..=1.0).contains(rate))).collect();
+    let hit_rate = Panel {
+        height: 180.0,
+        x: track.axis(),
+        y: Axis::shares("theoretical prefix hit rate"),
+        right: None,
+        series: vec![Series {
+            label: "hit rate".to_owned(),
+            ink: Ink::First,
+            shape: Shape::Line,
+            on_right: false,
+            points: track
+                .points
+                .iter()
+                .zip(&rates)
+                .map(|(point, rate)| Some((track.x(point), (*rate)?)))
+                .collect(),
+        }],
+        markers: Vec::new(),
+        names: Names::Above,
+    };
+    let mut panels = vec![hit_rate];
+    panels.extend(arrivals(&track));
+    let title = if panels.len() > 1 { "Requests and hit rate" } else { "Hit rate over the log" };
+    panels.reverse();
+    let known = rates.iter().flatten();
+    let (least, most) = (known.clone().copied().reduce(f64::min), known.copied().reduce(f64::max));
+    let description = format!(
+        "The theoretical prefix hit rate of a window lies between {} and {}.",
+        words::rate_or_dash(least),
+        words::rate_or_dash(most)
+    );
+    let table = traffic_table(&track);
+    Ok(Some(Plot {
+        id: id.to_owned(),
+        title: title.to_owned(),
+        description,
+        table,
+        drawing: draw(id, panels)?,
+    }))
+}
+
+/// Requests a unit of time, where the history runs over event time.
+fn arrivals(track: &Track) -> Option<Panel> {
+    const UNITS: [(f64, &str); 4] =
+        [(1000.0, "second"), (60_000.0, "minute"), (3_600_000.0, "hour"), (86_400_000.0, "day")];
+    if !track.timed {
+        return None;
+    }
+    let per_ms = |point: &HistoryPoint| {
+        let (start, end) = point.span_ms?;
+        Some(point.requests as f64 / (end.saturating_sub(start)).max(1) as f64)
+    };
+    let most = track.points.iter().filter_map(per_ms).fold(0.0, f64::max);
+    let (unit, name) = *UNITS.iter().find(|(unit, _)| most * unit >= 1.0).unwrap_or(&UNITS[3]);
+    let start = track.points.first().and_then(|point| point.span_ms).map_or(0, |(start, _)| start);
+    let mut points = vec![Some((start as f64, 0.0))];
+    points.extend(track.points.iter().map(|point| Some((track.x(point), per_ms(point)? * unit))));
+    Some(Panel {
+        height: 120.0,
+        x: track.axis(),
+        y: Axis::numbers(&format!("requests a {name}"), most * unit),
+        right: None,
+        series: vec![Series {
+            label: format!("requests a {name}"),
+            ink: Ink::Third,
+            shape: Shape::Columns,
+            on_right: false,
+            points,
+        }],
+        markers: Vec::new(),
+        names: Names::Above,
+    })
+}
+
+/// The coverage lines drawn: the largest, with their places in the history.
+fn covered_lines(coverage: &[Ratio]) -> Vec<(usize, Ratio)> {
+    let mut lines: Vec<(usize, Ratio)> = coverage.iter().copied().enumerate().collect();
+    lines.sort_by_key(|(_, coverage)| std::cmp::Reverse(*coverage));
+    lines.truncate(MAX_LINES);
+    lines
+}
+
+/// A history ready to draw: few enough points, along event time or requests.
+struct Track {
+    points: Vec<HistoryPoint>,
+    timed: bool,
+    /// Points of the history merged into one here.
+    merged: usize,
+}
+
+impl Track {
+    fn of(history: &History) -> Self {
+        let ends: Option<Vec<i64>> =
+            history.points.iter().map(|point| point.span_ms.map(|(_, end)| end)).collect();
+        let timed = ends.is_some_and(|ends| ends.windows(2).all(|pair| pair[0] < pair[1]));
+        let merged = history.points.len().div_ceil(MAX_POINTS).max(1);
+        Self { points: history.points.chunks(merged).filter_map(peak).collect(), timed, merged }
+    }
+
+    fn x(&self, point: &HistoryPoint) -> f64 {
+        match point.span_ms {
+            Some((_, end)) if self.timed => end as f64,
+            _ => point.requests_seen as f64,
+        }
+    }
+
+    fn axis(&self) -> Axis {
+        let span = self
+            .points
+            .first()
+            .and_then(|first| first.span_ms)
+            .zip(self.points.last().and_then(|last| last.span_ms));
+        match span {
+            Some(((start, _), (_, end))) if self.timed => Axis::event_time(start, end),
+            _ => Axis::requests(0.0, self.points.last().map_or(0.0, |last| last.requests_seen as f64)),
+        }
+    }
+
+    /// What the first column says, and its heading.
+    fn when(&self, point: &HistoryPoint) -> String {
+        match point.span_ms {
+            Some((_, end)) if self.timed => words::moment(end),
+            _ => words::integer(point.requests_seen),
+        }
+    }
+
+    fn heading(&self) -> &'static str {
+        if self.timed { "until" } else { "requests seen" }
+    }
+
+    fn caption(&self, what: &str) -> String {
+        match self.merged {
+            1 => what.to_owned(),
+            merged => format!("{what}; each row is the peak of {merged} estimates"),
+        }
+    }
+}
+
+/// One point for several: peaks of the requirement, sums of requests, the last footprint.
+fn peak(points: &[HistoryPoint]) -> Option<HistoryPoint> {
+    let (first, last) = (points.first()?, points.last()?);
+    let requests: u64 = points.iter().map(|point| point.requests).fold(0, u64::saturating_add);
+    let lines = points.iter().map(|point| point.required.len()).max().unwrap_or(0);
+    // A requirement beyond the bound is larger than any number, so it must not vanish behind one.
+    let counted = || points.iter().filter(|point| point.requests > 0);
+    let need = |point: &HistoryPoint, line: usize| point.required.get(line).copied().flatten();
+    let highest = |line: usize| {
+        let all: Option<Vec<u64>> = counted().map(|point| need(point, line)).collect();
+        all?.into_iter().max()
+    };
+    let known = || points.iter().filter_map(|point| Some((point.requests as f64, point.hit_rate?)));
+    let weight: f64 = known().map(|(requests, _)| requests).sum();
+    let hits: f64 = known().map(|(requests, rate)| requests * rate).sum();
+    Some(HistoryPoint {
+        requests_seen: last.requests_seen,
+        span_ms: first.span_ms.zip(last.span_ms).map(|((start, _), (_, end))| (start, end)),
+        requests,
+        required: (0..lines).map(highest).collect(),
+        accumulated_pages: last.accumulated_pages,
+        hit_rate: if points.len() == 1 { first.hit_rate } else { (weight > 0.0).then(|| hits / weight) },
+    })
+}
+
+fn capacity_description(pool: &PoolReport, last: &HistoryPoint) -> String {
+    let lines = pool.history.coverage.iter().zip(&last.required).map(|(coverage, pages)| match pages {
+        Some(pages) => {
+            format!("{} for {}", words::capacity(*pages, pool.page_bytes), words::share(*coverage))
+        }
+        None => format!("an unknown capacity for {}", words::share(*coverage)),
+    });
+    let lines: Vec<String> = lines.collect();
+    let footprint = words::capacity(last.accumulated_pages, pool.page_bytes);
+    match lines.is_empty() {
+        true => format!("At the end, {footprint} of distinct KV state had been seen."),
+        false => format!(
+            "At the end, requests need {}; {footprint} of distinct KV state had been seen.",
+            words::listed(&lines)
+        ),
+    }
+}
+
+fn capacity_table(pool: &PoolReport, track: &Track) -> Table {
+    let mut table =
+        Table::new(track.caption("Required and accumulated capacity"), [track.heading(), "accumulated"]);
+    table.columns.extend(
+        pool.history.coverage.iter().map(|coverage| format!("{} of requests", words::share(*coverage))),
+    );
+    let size =
+        |pages: Option<u64>| pages.map_or("–".to_owned(), |pages| words::capacity(pages, pool.page_bytes));
+    for point in &track.points {
+        let mut row = vec![track.when(point), size(Some(point.accumulated_pages))];
+        row.extend(
+            (0..pool.history.coverage.len()).map(|line| size(point.required.get(line).copied().flatten())),
+        );
+        table.rows.push(row);
+    }
+    table
+}
+
+fn traffic_table(track: &Track) -> Table {
+    let mut table = Table::new(
+        track.caption("Requests and hit rate"),
+        [track.heading(), "requests", "theoretical prefix hit rate"],
+    );
+    for point in &track.points {
+        table.rows.push(vec![
+            track.when(point),
+            words::integer(point.requests),
+            words::rate_or_dash(point.hit_rate),
+        ]);
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn point(seen: u64, required: Option<u64>, rate: Option<f64>) -> HistoryPoint {
+        let span_ms = Some((seen as i64 - 1, seen as i64));
+        HistoryPoint {
+            requests_seen: seen,
+            span_ms,
+            requests: 2,
+            required: vec![required],
+            accumulated_pages: seen,
+            hit_rate: rate,
+        }
+    }
+
+    #[test]
+    fn merging_keeps_peaks_and_weighs_rates() {
+        let merged =
+            peak(&[point(1, Some(9), Some(0.5)), point(2, Some(7), None), point(3, Some(4), Some(1.0))])
+                .expect("a point");
+        assert_eq!(merged.required, [Some(9)]);
+        let beyond = peak(&[point(1, Some(9), None), point(2, None, None)]).expect("a point");
+        assert_eq!(beyond.required, [None], "beyond the bound is more than any number");
+        assert_eq!((merged.requests, merged.requests_seen, merged.accumulated_pages), (6, 3, 3));
+        assert_eq!((merged.span_ms, merged.hit_rate), (Some((0, 3)), Some(0.75)));
+    }
+
+    #[test]
+    fn a_long_history_is_cut_to_what_can_be_read() {
+        let points: Vec<_> = (1..=10_000).map(|seen| point(seen, Some(seen), None)).collect();
+        let track = Track::of(&History { coverage: vec![Ratio::ONE], points });
+        assert!(track.timed && track.points.len() <= MAX_POINTS);
+        assert_eq!(track.points.last().map(|point| point.requests_seen), Some(10_000));
+    }
+
+    #[test]
+    fn times_that_go_back_are_no_axis() {
+        let points = vec![point(5, None, None), point(3, None, None)];
+        assert!(!Track::of(&History { coverage: vec![], points }).timed);
+    }
+}
