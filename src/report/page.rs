@@ -117,7 +117,7 @@ fn tiles(pool: &PoolReport, size: Option<&str>) -> Markup {
     tile(
         "Accumulated",
         &words::capacity(pool.accumulated_pages, pool.page_bytes),
-        &format!("{} distinct", words::counted(pool.accumulated_pages, "page", "pages")),
+        &format!("{} ever seen", words::counted(pool.accumulated_pages, "distinct page", "distinct pages")),
     );
     tile(
         "Requests",
@@ -201,6 +201,10 @@ fn windows_table(pool: &PoolReport) -> Option<Table> {
         ),
     };
     let mut table = Table::new(caption, ["window", "start", "end", "state", "requests"]);
+    if words::date(last.end_ms).is_some() {
+        table.columns[1] = "start (UTC)".to_owned();
+        table.columns[2] = "end (UTC)".to_owned();
+    }
     table.columns.extend(last.coverage.iter().map(|entry| words::share(entry.coverage)));
     for window in &pool.windows[skipped..] {
         table.rows.push(window_row(window, pool, last));
@@ -217,8 +221,8 @@ fn window_row(window: &WindowRow, pool: &PoolReport, columns: &WindowRow) -> Vec
     };
     let mut row = vec![
         window.kind.to_string(),
-        words::moment(window.start_ms),
-        words::moment(window.end_ms),
+        words::clock(window.start_ms),
+        words::clock(window.end_ms),
         state.to_owned(),
         words::integer(window.requests),
     ];

@@ -104,7 +104,15 @@ fn round_three(value: f64) -> f64 {
 /// A moment of event time: a date in UTC, or for a trace with its own zero the time since it.
 pub(super) fn moment(ms: i64) -> String {
     match date(ms) {
-        Some(date) => format!("{} {} UTC", &date[..10], &date[11..19]),
+        Some(_) => format!("{} UTC", clock(ms)),
+        None => elapsed(ms),
+    }
+}
+
+/// A [`moment`] where a heading says that times are UTC.
+pub(super) fn clock(ms: i64) -> String {
+    match date(ms) {
+        Some(date) => format!("{} {}", &date[..10], &date[11..19]),
         None => elapsed(ms),
     }
 }
