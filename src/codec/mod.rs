@@ -1,1 +1,29 @@
 //! Bytes to typed events and estimates and back: Avro, JSON, dead letters.
+//!
+//! Two promises hold for everything that decodes here: no input, however hostile, makes it panic
+//! or allocate beyond what the input's own size (and the configured limits) justify; and no error
+//! text ever quotes any part of a payload.
+
+mod avro;
+mod container;
+mod dead_letter;
+mod error;
+mod estimate;
+mod json;
+mod limits;
+mod message;
+mod policy;
+mod request;
+pub mod schema;
+mod wire;
+
+pub use container::{ContainerError, ContainerReader};
+pub use dead_letter::{DeadLetter, Provenance, SourceRecord};
+pub use error::{DecodeError, ErrorCode};
+pub use estimate::{
+    EstimateEncoding, EstimateError, EstimateKey, KeyError, decode_estimate, encode_estimate, pool_partition,
+};
+pub use limits::{DecodeLimits, check_page_count};
+pub use message::{Decoded, RequestMessage};
+pub use policy::{DeadLetterLimit, DeadLetterLimits, DeadLetterPolicy, DeadLetterState};
+pub use request::{Encoding, RequestDecoder, RequestEncoding, encode_request};

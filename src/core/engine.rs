@@ -1,6 +1,6 @@
 //! A profile's rules over the stack: what a request looks up, touches and leaves behind (ENGINES 2).
 
-use super::event::RequestEvent;
+use super::event::{PageCountMismatch, RequestEvent, full_pages};
 use super::outcome::Outcome;
 use super::pages::{PageIds, Scope};
 use super::profile::{Outputs, Profile};
@@ -58,6 +58,17 @@ pub struct Engine {
     pages: Vec<u64>,
 }
 
+/// Why a request was refused; the engine did not change.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum EngineRefusal {
+    /// Its ids do not fit its tokens.
+    #[error(transparent)]
+    PageCount(#[from] PageCountMismatch),
+    /// Its ids break the chain, and the policy is to refuse that.
+    #[error(transparent)]
+    Chain(#[from] ChainViolation),
+}
+
 /// What a request stores, before sampling.
 struct Footprint<'a> {
     prompt: PageIds<'a>,
@@ -88,18 +99,18 @@ impl Engine {
     /// divide them by the sample rate.
     ///
     /// # Errors
-    /// [`ChainViolation`] where the policy refuses it; nothing has changed then.
+    /// [`EngineRefusal`]; nothing has changed then.
     pub fn observe(
         &mut self,
         event: &RequestEvent<'_>,
         page_size: PageSize,
         outcome: &mut Outcome,
-    ) -> Result<(), ChainViolation> {
-        let footprint = self.footprint(event, page_size);
+    ) -> Result<(), EngineRefusal> {
+        let footprint = self.footprint(event, page_size)?;
         let mut pages = std::mem::take(&mut self.pages);
         let result = self.access(event.scope, &footprint, &mut pages, outcome);
         self.pages = pages;
-        result
+        Ok(result?)
     }
 
     /// The stack below, for its counts.
@@ -152,27 +163,33 @@ impl Engine {
         (whole.min(MAX_REQUEST_PAGES) as u32, carry)
     }
 
-    fn footprint<'a>(&self, event: &RequestEvent<'a>, page_size: PageSize) -> Footprint<'a> {
-        match self.config.profile {
-            Profile::Vllm => self.vllm_footprint(event, page_size),
-            _ => {
-                let prompt = event.cached_pages(page_size, self.config.include_partial_page);
-                Footprint {
-                    prompt,
-                    lookup_limit: prompt.len(),
-                    known_outputs: PageIds::EMPTY,
-                    unshared_outputs: 0,
-                    partial: false,
-                }
-            }
+    fn footprint<'a>(
+        &self,
+        event: &RequestEvent<'a>,
+        page_size: PageSize,
+    ) -> Result<Footprint<'a>, PageCountMismatch> {
+        if self.config.profile == Profile::Vllm {
+            return self.vllm_footprint(event, page_size);
         }
+        let prompt = full_pages(event, page_size, self.config.include_partial_page)?;
+        Ok(Footprint {
+            prompt,
+            lookup_limit: prompt.len(),
+            known_outputs: PageIds::EMPTY,
+            unshared_outputs: 0,
+            partial: false,
+        })
     }
 
     /// vLLM, step by step as in ENGINES 2: full pages only; the prompt's last token is always
     /// computed; the last sampled token stores nothing; a partial page takes room once released.
-    fn vllm_footprint<'a>(&self, event: &RequestEvent<'a>, page_size: PageSize) -> Footprint<'a> {
+    fn vllm_footprint<'a>(
+        &self,
+        event: &RequestEvent<'a>,
+        page_size: PageSize,
+    ) -> Result<Footprint<'a>, PageCountMismatch> {
         let size = u64::from(page_size.get());
-        let prompt = event.cached_pages(page_size, false);
+        let prompt = full_pages(event, page_size, false)?;
         let tokens = event.input_tokens.unwrap_or(prompt.len() as u64 * size);
         let lookup_limit = match event.input_tokens {
             Some(tokens) => usize::try_from(tokens.saturating_sub(1) / size).unwrap_or(usize::MAX),
@@ -186,13 +203,13 @@ impl Engine {
         let output_pages = stored / size - tokens / size;
         let known = usize::try_from(output_pages).unwrap_or(usize::MAX);
         let known_outputs = event.output_page_ids.first(known);
-        Footprint {
+        Ok(Footprint {
             prompt,
             lookup_limit: lookup_limit.min(prompt.len()),
             known_outputs,
             unshared_outputs: output_pages - known_outputs.len() as u64,
             partial: !stored.is_multiple_of(size),
-        }
+        })
     }
 }
 

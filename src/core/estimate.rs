@@ -54,7 +54,8 @@ pub struct Estimate {
     pub requests_with_reuse: u64,
     /// Prompt pages accessed in the window.
     pub page_accesses: u64,
-    /// Distinct pages accessed in the window: those last touched before the window's first record.
+    /// Distinct pages touched in the window (output pages too where the engine caches them): those
+    /// last touched before the window's first record.
     pub distinct_pages: u64,
     /// Distinct pages ever seen in the pool: what never evicting would hold.
     pub accumulated_pages: u64,

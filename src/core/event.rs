@@ -25,38 +25,97 @@ pub struct RequestEvent<'a> {
     pub duration_ms: Option<u64>,
 }
 
-impl<'a> RequestEvent<'a> {
-    /// The prompt's pages that are cached: the full ones, and a partial last one where it counts.
-    ///
-    /// A log that writes the partial page's id too has one id more than the prompt has full pages.
-    pub fn cached_pages(&self, page_size: PageSize, include_partial_page: bool) -> PageIds<'a> {
-        match self.input_tokens {
-            Some(tokens) if !include_partial_page => {
-                let full = tokens / u64::from(page_size.get());
-                self.page_ids.first(usize::try_from(full).unwrap_or(usize::MAX))
-            }
-            _ => self.page_ids,
-        }
+/// A prompt's page ids are neither its full pages nor its full pages and one partial page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{ids} page ids do not fit {tokens} prompt tokens at {page_size} tokens a page: \
+     expected {} or {}", tokens / u64::from(page_size.get()), tokens.div_ceil(u64::from(page_size.get()))
+)]
+pub struct PageCountMismatch {
+    /// Page ids the event holds.
+    pub ids: usize,
+    /// Prompt tokens the event states.
+    pub tokens: u64,
+    /// Tokens a page.
+    pub page_size: PageSize,
+}
+
+/// The pages of a prompt that count: its full pages, and the partial last one where that is asked for.
+///
+/// Logs hold either `floor` or `ceil` of `input_tokens / page_size` ids. With `ceil` of a number that
+/// is not whole, the last id is a partial page. An event that does not state its tokens cannot show a
+/// partial page, so all its ids count.
+///
+/// # Errors
+///
+/// [`PageCountMismatch`] when the number of ids is neither of the two.
+pub fn full_pages<'a>(
+    event: &RequestEvent<'a>,
+    page_size: PageSize,
+    include_partial: bool,
+) -> Result<PageIds<'a>, PageCountMismatch> {
+    let ids = event.page_ids;
+    let Some(tokens) = event.input_tokens else { return Ok(ids) };
+    let page_tokens = u64::from(page_size.get());
+    let (full, all) = (tokens / page_tokens, tokens.div_ceil(page_tokens));
+    let count = ids.len() as u64;
+    match (count == full, count == all) {
+        (true, _) => Ok(ids),
+        (false, true) if include_partial => Ok(ids),
+        (false, true) => Ok(ids.first(ids.len() - 1)),
+        (false, false) => Err(PageCountMismatch { ids: ids.len(), tokens, page_size }),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
-    #[test]
-    fn a_partial_last_page_is_left_out_unless_asked_for() {
-        let page_size = PageSize::new(16).expect("not zero");
-        let ids = [1, 2, 3];
-        let event = |input_tokens| RequestEvent {
-            page_ids: PageIds::from_slice(&ids),
-            input_tokens,
+    fn pages(ids: &[u64], tokens: Option<u64>, include_partial: bool) -> Result<Vec<u64>, PageCountMismatch> {
+        let event = RequestEvent {
+            page_ids: PageIds::from_slice(ids),
+            input_tokens: tokens,
             ..RequestEvent::default()
         };
-        assert_eq!(event(Some(40)).cached_pages(page_size, false).len(), 2);
-        assert_eq!(event(Some(40)).cached_pages(page_size, true).len(), 3);
-        assert_eq!(event(Some(48)).cached_pages(page_size, false).len(), 3);
-        assert_eq!(event(Some(63)).cached_pages(page_size, false).len(), 3);
-        assert_eq!(event(None).cached_pages(page_size, false).len(), 3, "no token count: all ids are pages");
+        let page_size = PageSize::new(16).expect("not zero");
+        full_pages(&event, page_size, include_partial).map(|ids| ids.iter().collect())
+    }
+
+    #[test]
+    fn only_a_partial_last_page_is_cut() {
+        assert_eq!(pages(&[1, 2, 3], Some(40), false), Ok(vec![1, 2]), "ceil ids: the third is partial");
+        assert_eq!(pages(&[1, 2, 3], Some(40), true), Ok(vec![1, 2, 3]));
+        assert_eq!(pages(&[1, 2], Some(40), false), Ok(vec![1, 2]), "floor ids: no partial page logged");
+        assert_eq!(pages(&[1, 2], Some(40), true), Ok(vec![1, 2]));
+        assert_eq!(pages(&[1, 2, 3], Some(48), false), Ok(vec![1, 2, 3]), "a multiple has no partial page");
+        assert_eq!(pages(&[1, 2, 3], None, false), Ok(vec![1, 2, 3]), "unknown tokens cut nothing");
+        assert_eq!(pages(&[9], Some(3), false), Ok(vec![]), "a prompt shorter than a page");
+        assert_eq!(pages(&[], Some(0), false), Ok(vec![]));
+    }
+
+    #[test]
+    fn a_count_that_fits_neither_is_refused_without_the_ids() {
+        let error = pages(&[77777], Some(40), false).expect_err("one id for 40 tokens");
+        assert_eq!(
+            error.to_string(),
+            "1 page ids do not fit 40 prompt tokens at 16 tokens a page: expected 2 or 3"
+        );
+        assert!(pages(&[1, 2, 3, 4], Some(48), true).is_err());
+        assert!(pages(&[], Some(u64::MAX), true).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn what_counts_never_exceeds_the_tokens(tokens in 0u64..200, count in 0usize..16) {
+            let ids = vec![5u64; count];
+            match pages(&ids, Some(tokens), false) {
+                Ok(kept) => {
+                    prop_assert!(kept.len() as u64 * 16 <= tokens);
+                    prop_assert!(kept.len() as u64 == tokens / 16);
+                }
+                Err(_) => prop_assert!(count as u64 != tokens / 16 && count as u64 != tokens.div_ceil(16)),
+            }
+        }
     }
 }

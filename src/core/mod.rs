@@ -3,14 +3,25 @@
 //! Nothing in here names a broker, a runtime, a file or a clock; `tests/architecture.rs` keeps it so.
 //! Everything is a pure function of (configuration, requests in order).
 
+pub mod capacity;
+pub mod coverage;
+pub mod curve;
 pub mod engine;
 pub mod estimate;
+pub mod estimator;
 pub mod event;
+pub mod hashing;
+#[cfg(test)]
+pub(crate) mod naive;
 pub mod outcome;
 mod packed;
 pub mod pages;
+pub mod pool;
+pub mod pool_config;
 pub mod profile;
 pub mod ratio;
 pub mod stack;
+pub mod tally;
 pub mod units;
 pub mod window;
+pub mod windows;

@@ -43,7 +43,8 @@ impl Run {
 pub struct Outcome {
     /// Prompt pages the request accessed.
     pub page_accesses: u64,
-    /// Pages that entered the pool with this request (prompt and output).
+    /// Pages that entered the pool with this request (prompt and output); those the bound forgot and
+    /// that came back are a run beyond it instead.
     pub new_pages: u64,
     /// Sampled ids of new pages that were already known under another prefix.
     pub chain_violations: u64,

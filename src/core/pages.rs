@@ -98,6 +98,11 @@ impl Scope {
         Self(xxh3_64_with_seed(name, SEED).max(1))
     }
 
+    /// The scope as a number: 0 for [`Scope::GLOBAL`], never 0 for a named one.
+    pub fn value(self) -> u64 {
+        self.0
+    }
+
     /// The first page's id within this scope; the identity for [`Scope::GLOBAL`].
     pub fn first_page(self, id: u64) -> u64 {
         if self == Self::GLOBAL { id } else { mix(id ^ self.0) ^ self.0 }

@@ -22,6 +22,23 @@ impl Ratio {
     /// The whole.
     pub const ONE: Self = Self { numerator: 1, denominator: 1 };
 
+    /// Nothing.
+    pub const ZERO: Self = Self { numerator: 0, denominator: 1 };
+
+    /// A share in thousandths; the whole for 1000 and above.
+    pub const fn per_mille(thousandths: u16) -> Self {
+        let (mut numerator, mut denominator) = (thousandths as u64, 1000);
+        if numerator > denominator {
+            numerator = denominator;
+        }
+        // Reduced as `from_str` reduces, so that equal shares are equal values.
+        while denominator > 1 && numerator.is_multiple_of(10) {
+            numerator /= 10;
+            denominator /= 10;
+        }
+        Self { numerator, denominator }
+    }
+
     /// Most decimal places a share may have.
     const MAX_PLACES: u32 = 9;
 
@@ -43,6 +60,17 @@ impl Ratio {
         let product = u128::from(count) * u128::from(self.numerator) + u128::from(carry);
         let denominator = u128::from(self.denominator);
         ((product / denominator) as u64, (product % denominator) as u64)
+    }
+
+    /// The whole this many units are this share of, rounded to the nearest unit, halves up; saturates
+    /// at `u64::MAX`. The share 0 is of no whole and leaves the units as they are.
+    pub fn whole_of(self, part: u64) -> u64 {
+        let (numerator, denominator) = (u128::from(self.numerator), u128::from(self.denominator));
+        if numerator == 0 {
+            return part;
+        }
+        let whole = (u128::from(part) * denominator + numerator / 2) / numerator;
+        u64::try_from(whole).unwrap_or(u64::MAX)
     }
 
     /// The nearest-rank position of this quantile among `count` sorted values, counted from 1;
@@ -153,6 +181,23 @@ mod tests {
         }
         assert_eq!((taken, carry), (210, 0));
         assert_eq!(ratio("0.03").share_of(7000), 210);
+    }
+
+    #[test]
+    fn a_share_finds_its_whole_again() {
+        assert_eq!(ratio("0.03").whole_of(210), 7000);
+        assert_eq!([3, 5].map(|part| ratio("0.4").whole_of(part)), [8, 13], "7.5 and 12.5 round up");
+        assert_eq!(Ratio::ONE.whole_of(u64::MAX), u64::MAX);
+        assert_eq!(ratio("0.5").whole_of(u64::MAX), u64::MAX, "saturates");
+        assert_eq!(ratio("0").whole_of(9), 9);
+    }
+
+    #[test]
+    fn thousandths_equal_what_they_are_written_as() {
+        for (thousandths, text) in [(0, "0"), (5, "0.005"), (500, "0.5"), (990, "0.99"), (999, "0.999")] {
+            assert_eq!(Ratio::per_mille(thousandths), ratio(text));
+        }
+        assert_eq!([1000, 2000].map(Ratio::per_mille), [Ratio::ONE; 2]);
     }
 
     #[test]

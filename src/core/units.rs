@@ -65,8 +65,11 @@ pub struct PageSize(std::num::NonZeroU32);
 
 impl PageSize {
     /// `None` for zero: a page holds at least one token.
-    pub fn new(tokens: u32) -> Option<Self> {
-        std::num::NonZeroU32::new(tokens).map(Self)
+    pub const fn new(tokens: u32) -> Option<Self> {
+        match std::num::NonZeroU32::new(tokens) {
+            Some(tokens) => Some(Self(tokens)),
+            None => None,
+        }
     }
 
     /// Tokens a page.

@@ -135,8 +135,9 @@ impl Stack {
         let recalled = self.report_ghosts(access, known, outcome);
         self.take_path();
         self.settle(access, known);
-        outcome.new_pages = (access.pages.len() - known) as u64 + u64::from(access.unshared_outputs);
-        self.accumulated += outcome.new_pages.saturating_sub(recalled);
+        let unseen = (access.pages.len() - known) as u64 - recalled;
+        outcome.new_pages = unseen + u64::from(access.unshared_outputs);
+        self.accumulated += outcome.new_pages;
         self.forget_beyond_bound();
         Ok(())
     }

@@ -1,0 +1,159 @@
+//! Version 1 of the request event as an Avro datum, read where it lies and written.
+//!
+//! A general Avro decoder builds a tree of values and copies every byte string; this one knows one
+//! schema and borrows. `tests/codec_request.rs` holds it equal to apache-avro on the same bytes.
+
+use super::error::{DecodeError, ErrorCode};
+use super::limits::DecodeLimits;
+use super::message::RequestMessage;
+use super::schema;
+use super::wire::{Cursor, put_bytes, put_long};
+use crate::core::pages::PageIds;
+use std::borrow::Cow;
+
+/// Buffers for ids that do not travel packed; they keep their memory from record to record.
+#[derive(Debug, Default)]
+pub(super) struct IdBuffers {
+    pub(super) prompt: Vec<u64>,
+    pub(super) output: Vec<u64>,
+}
+
+/// Reads a record in single-object encoding, header included.
+pub(super) fn read_single_object<'a>(
+    record: &'a [u8],
+    limits: &DecodeLimits,
+    buffers: &'a mut IdBuffers,
+) -> Result<RequestMessage<'a>, DecodeError> {
+    match schema::single_object_fingerprint(record) {
+        // Further versions of the schema are read by a branch of their own.
+        Some(schema::REQUEST_EVENT_V1 | schema::REQUEST_EVENT_V1_RUST) => read_v1(record, limits, buffers),
+        Some(other) => {
+            let other = u64::from_le_bytes(other);
+            let detail = format!("no reader for the avro schema with fingerprint {other:016x}");
+            Err(DecodeError::new(ErrorCode::UnknownSchema, detail))
+        }
+        None => Err(DecodeError::new(ErrorCode::Undecodable, "avro: cut off inside the header")),
+    }
+}
+
+fn read_v1<'a>(
+    record: &'a [u8],
+    limits: &DecodeLimits,
+    buffers: &'a mut IdBuffers,
+) -> Result<RequestMessage<'a>, DecodeError> {
+    let mut cursor = Cursor::new(record, schema::SINGLE_OBJECT_HEADER);
+    // Fields of a record follow each other in the schema's order; so do these initialisers.
+    let message = RequestMessage {
+        event_time: cursor.long()?,
+        page_ids: read_ids(&mut cursor, limits, &mut buffers.prompt)?,
+        pool: nullable(&mut cursor, Cursor::string)?.map(Cow::Borrowed),
+        page_size: nullable(&mut cursor, Cursor::int)?,
+        output_page_ids: read_ids(&mut cursor, limits, &mut buffers.output)?,
+        input_tokens: nullable(&mut cursor, Cursor::long)?,
+        output_tokens: nullable(&mut cursor, Cursor::long)?,
+        duration_ms: nullable(&mut cursor, Cursor::long)?,
+        scope: nullable(&mut cursor, Cursor::string)?.map(Cow::Borrowed),
+        request_id: nullable(&mut cursor, Cursor::string)?.map(Cow::Borrowed),
+    };
+    match cursor.remaining() {
+        0 => Ok(message),
+        _ => Err(cursor.undecodable("bytes behind the end of the record")),
+    }
+}
+
+fn nullable<'a, T>(
+    cursor: &mut Cursor<'a>,
+    read: impl FnOnce(&mut Cursor<'a>) -> Result<T, DecodeError>,
+) -> Result<Option<T>, DecodeError> {
+    if cursor.second_branch()? { read(cursor).map(Some) } else { Ok(None) }
+}
+
+fn read_ids<'a>(
+    cursor: &mut Cursor<'a>,
+    limits: &DecodeLimits,
+    buffer: &'a mut Vec<u64>,
+) -> Result<PageIds<'a>, DecodeError> {
+    if cursor.second_branch()? {
+        read_id_blocks(cursor, limits, buffer)?;
+        return Ok(PageIds::from_slice(buffer));
+    }
+    let packed = cursor.bytes()?;
+    PageIds::from_packed(packed)
+        .ok_or_else(|| cursor.undecodable("packed ids of no multiple of eight bytes before"))
+}
+
+/// Reads an Avro array: blocks of a count and that many items, ended by the count 0. A negative
+/// count is followed by the block's size in bytes.
+fn read_id_blocks(
+    cursor: &mut Cursor<'_>,
+    limits: &DecodeLimits,
+    buffer: &mut Vec<u64>,
+) -> Result<(), DecodeError> {
+    buffer.clear();
+    loop {
+        let count = cursor.long()?;
+        if count == 0 {
+            return Ok(());
+        }
+        let size = if count < 0 { Some(cursor.long()?) } else { None };
+        let start = cursor.position();
+        // An item takes at least a byte, so a larger count is a lie, told before memory is taken.
+        let items = usize::try_from(count.unsigned_abs()).ok().filter(|items| *items <= cursor.remaining());
+        let items = items.ok_or_else(|| cursor.undecodable("an array longer than the record before"))?;
+        limits.check_pages(buffer.len() + items)?;
+        buffer.reserve(items);
+        for _ in 0..items {
+            buffer.push(cursor.long()? as u64);
+        }
+        let read = cursor.position() - start;
+        if size.is_some_and(|size| usize::try_from(size) != Ok(read)) {
+            return Err(cursor.undecodable("an array block whose size is wrong before"));
+        }
+    }
+}
+
+/// How page ids are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum IdForm {
+    Packed,
+    Longs,
+}
+
+/// Appends a message in single-object encoding.
+pub(super) fn write_single_object(message: &RequestMessage<'_>, form: IdForm, out: &mut Vec<u8>) {
+    out.extend_from_slice(&schema::SINGLE_OBJECT_MARKER);
+    out.extend_from_slice(&schema::REQUEST_EVENT_V1);
+    put_long(out, message.event_time);
+    put_ids(out, message.page_ids, form);
+    put_nullable(out, message.pool.as_deref(), put_text);
+    put_nullable(out, message.page_size.map(i64::from), put_long);
+    put_ids(out, message.output_page_ids, form);
+    put_nullable(out, message.input_tokens, put_long);
+    put_nullable(out, message.output_tokens, put_long);
+    put_nullable(out, message.duration_ms, put_long);
+    put_nullable(out, message.scope.as_deref(), put_text);
+    put_nullable(out, message.request_id.as_deref(), put_text);
+}
+
+fn put_text(out: &mut Vec<u8>, text: &str) {
+    put_bytes(out, text.as_bytes());
+}
+
+fn put_nullable<T>(out: &mut Vec<u8>, value: Option<T>, put: impl FnOnce(&mut Vec<u8>, T)) {
+    put_long(out, i64::from(value.is_some()));
+    if let Some(value) = value {
+        put(out, value);
+    }
+}
+
+fn put_ids(out: &mut Vec<u8>, ids: PageIds<'_>, form: IdForm) {
+    put_long(out, i64::from(form == IdForm::Longs));
+    if form == IdForm::Packed {
+        return put_bytes(out, ids.as_packed());
+    }
+    if !ids.is_empty() {
+        put_long(out, ids.len() as i64);
+        ids.iter().for_each(|id| put_long(out, id as i64));
+    }
+    put_long(out, 0);
+}

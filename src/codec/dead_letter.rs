@@ -1,0 +1,73 @@
+//! A refused record on its way to the dead-letter topic (`schemas/dead_letter.avsc`).
+
+use super::error::DecodeError;
+
+/// The record that was refused, as it was read.
+#[derive(Debug, Clone, Copy)]
+pub struct SourceRecord<'a> {
+    /// Topic it was read from.
+    pub topic: &'a str,
+    /// Partition it was read from.
+    pub partition: i32,
+    /// Its offset in that partition.
+    pub offset: i64,
+    /// Its broker time stamp, in milliseconds since the epoch.
+    pub timestamp_ms: Option<i64>,
+    /// Its key, if it has one.
+    pub key: Option<&'a [u8]>,
+    /// Its value; none for a tombstone.
+    pub value: Option<&'a [u8]>,
+}
+
+/// What refused it.
+#[derive(Debug, Clone, Copy)]
+pub struct Provenance<'a> {
+    /// Version of this program.
+    pub version: &'a str,
+    /// Fingerprint of the configuration in force.
+    pub fingerprint: &'a str,
+}
+
+/// A record for the dead-letter topic: the original bytes, and headers that say why.
+#[derive(Clone, PartialEq, Eq)]
+pub struct DeadLetter {
+    /// The original key.
+    pub key: Option<Vec<u8>>,
+    /// The original value, untouched.
+    pub value: Option<Vec<u8>>,
+    /// Header names and texts, in the order of `schemas/dead_letter.avsc`.
+    pub headers: Vec<(&'static str, String)>,
+}
+
+impl std::fmt::Debug for DeadLetter {
+    /// Shows sizes in place of the payload, which may hold what a log must not.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("DeadLetter")
+            .field("key_bytes", &self.key.as_ref().map(Vec::len))
+            .field("value_bytes", &self.value.as_ref().map(Vec::len))
+            .field("headers", &self.headers)
+            .finish()
+    }
+}
+
+/// Longest detail in a header, in characters.
+const MAX_DETAIL_CHARS: usize = 256;
+
+impl DeadLetter {
+    /// Addresses a refused record to the dead-letter topic.
+    pub fn new(record: SourceRecord<'_>, error: &DecodeError, by: Provenance<'_>) -> Self {
+        let mut headers = vec![
+            ("kvset_topic", record.topic.to_owned()),
+            ("kvset_partition", record.partition.to_string()),
+            ("kvset_offset", record.offset.to_string()),
+        ];
+        headers.extend(record.timestamp_ms.map(|ms| ("kvset_timestamp_ms", ms.to_string())));
+        headers.extend([
+            ("kvset_error_code", error.code().name().to_owned()),
+            ("kvset_error_detail", error.detail().chars().take(MAX_DETAIL_CHARS).collect()),
+            ("kvset_version", by.version.to_owned()),
+            ("kvset_fingerprint", by.fingerprint.to_owned()),
+        ]);
+        Self { key: record.key.map(<[u8]>::to_vec), value: record.value.map(<[u8]>::to_vec), headers }
+    }
+}

@@ -1,0 +1,146 @@
+//! Why a record is refused: a bounded set of codes, and a detail that quotes no payload.
+
+use std::borrow::Cow;
+use std::fmt;
+
+/// Why a record was refused. The names are a contract: they are the dead-letter header
+/// `kvset_error_code` and the metric label `code`; new ones may be added, none changes its meaning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum ErrorCode {
+    /// The record has no value: a tombstone, or no bytes at all.
+    EmptyRecord,
+    /// The first bytes show neither Avro single-object encoding nor JSON, or not the configured one.
+    UnknownEncoding,
+    /// Avro single-object encoding of a schema this program does not know.
+    UnknownSchema,
+    /// The bytes are not what their encoding demands: cut off, wrong type, trailing bytes.
+    Undecodable,
+    /// The record is larger than `max_record_bytes`.
+    RecordTooLarge,
+    /// The request has more pages than `max_pages_per_request`.
+    TooManyPages,
+    /// The number of page ids does not fit the number of tokens.
+    PageCountMismatch,
+    /// A number is negative, fractional or too large for its field.
+    InvalidNumber,
+    /// The page size is zero or above `max_page_size`.
+    InvalidPageSize,
+    /// The event time lies outside the accepted range, often because it is not in milliseconds.
+    EventTimeOutOfRange,
+    /// A required field is missing or null.
+    MissingField,
+    /// Neither the record key nor the value names a pool.
+    MissingPool,
+    /// The pool's name is no UTF-8, has control characters or is longer than `max_pool_bytes`.
+    InvalidPool,
+    /// The record key and the value name different pools.
+    PoolConflict,
+    /// The event's page size is not the one of its pool.
+    UnknownPageSize,
+    /// The pool is new and the number of pools has reached its bound.
+    TooManyPools,
+    /// Page ids are known under another prefix and the policy is to refuse that.
+    ChainViolation,
+}
+
+impl ErrorCode {
+    /// Every code, in the order of this page; the complete set of metric labels.
+    pub const ALL: [Self; 17] = [
+        Self::EmptyRecord,
+        Self::UnknownEncoding,
+        Self::UnknownSchema,
+        Self::Undecodable,
+        Self::RecordTooLarge,
+        Self::TooManyPages,
+        Self::PageCountMismatch,
+        Self::InvalidNumber,
+        Self::InvalidPageSize,
+        Self::EventTimeOutOfRange,
+        Self::MissingField,
+        Self::MissingPool,
+        Self::InvalidPool,
+        Self::PoolConflict,
+        Self::UnknownPageSize,
+        Self::TooManyPools,
+        Self::ChainViolation,
+    ];
+
+    /// The stable name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::EmptyRecord => "empty_record",
+            Self::UnknownEncoding => "unknown_encoding",
+            Self::UnknownSchema => "unknown_schema",
+            Self::Undecodable => "undecodable",
+            Self::RecordTooLarge => "record_too_large",
+            Self::TooManyPages => "too_many_pages",
+            Self::PageCountMismatch => "page_count_mismatch",
+            Self::InvalidNumber => "invalid_number",
+            Self::InvalidPageSize => "invalid_page_size",
+            Self::EventTimeOutOfRange => "event_time_out_of_range",
+            Self::MissingField => "missing_field",
+            Self::MissingPool => "missing_pool",
+            Self::InvalidPool => "invalid_pool",
+            Self::PoolConflict => "pool_conflict",
+            Self::UnknownPageSize => "unknown_page_size",
+            Self::TooManyPools => "too_many_pools",
+            Self::ChainViolation => "chain_violation",
+        }
+    }
+}
+
+impl fmt::Display for ErrorCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// A refused record: the bounded code and one line for people.
+///
+/// The detail is made of fixed words, field names, positions, counts and limits only, so it can be
+/// logged and published.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{code}: {detail}")]
+pub struct DecodeError {
+    code: ErrorCode,
+    detail: Cow<'static, str>,
+}
+
+impl DecodeError {
+    /// A refusal with this code; `detail` must quote no payload.
+    pub fn new(code: ErrorCode, detail: impl Into<Cow<'static, str>>) -> Self {
+        Self { code, detail: detail.into() }
+    }
+
+    /// The bounded code.
+    pub fn code(&self) -> ErrorCode {
+        self.code
+    }
+
+    /// One line for people.
+    pub fn detail(&self) -> &str {
+        &self.detail
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn names_are_distinct_labels() {
+        let names: BTreeSet<_> = ErrorCode::ALL.iter().map(|code| code.name()).collect();
+        assert_eq!(names.len(), ErrorCode::ALL.len());
+        assert!(names.iter().all(|name| name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_')));
+    }
+
+    #[test]
+    fn the_name_is_the_variant_in_snake_case() {
+        for code in ErrorCode::ALL {
+            let camel: String =
+                code.name().split('_').map(|word| word[..1].to_uppercase() + &word[1..]).collect();
+            assert_eq!(camel, format!("{code:?}"));
+        }
+    }
+}

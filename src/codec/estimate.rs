@@ -1,0 +1,268 @@
+//! Records of the estimates topic: value, key and partition.
+
+use super::schema;
+use crate::core::estimate::Estimate;
+use crate::core::window::WindowKind;
+use apache_avro::Schema;
+use apache_avro::reader::datum::GenericDatumReader;
+use apache_avro::types::Value;
+use apache_avro::writer::datum::GenericDatumWriter;
+use serde::{Deserialize, Serialize};
+use serde_json::Value as Json;
+use std::num::NonZeroU32;
+
+/// How estimates are written. Readers are told per record by its first bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EstimateEncoding {
+    /// One JSON object, fields in the order of the schema.
+    #[default]
+    Json,
+    /// Avro single-object encoding of `schemas/capacity_estimate.avsc`.
+    Avro,
+}
+
+/// Why an estimate cannot be written or read. No text quotes a payload.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum EstimateError {
+    /// A number does not fit the schema: above 2^63-1, or not finite.
+    #[error("estimate field `{field}` does not fit its schema: expected a finite number below 2^63")]
+    Unrepresentable {
+        /// Name of the field in the schema.
+        field: String,
+    },
+    /// Neither encoding.
+    #[error(
+        "no estimate: the first bytes are neither those of avro single-object encoding nor of a json object"
+    )]
+    UnknownEncoding,
+    /// Avro of a schema this program does not know.
+    #[error(
+        "no reader for estimates of the avro schema with fingerprint {fingerprint:016x}: a newer kvset wrote them"
+    )]
+    UnknownSchema {
+        /// CRC-64-AVRO of the writer's schema.
+        fingerprint: u64,
+    },
+    /// The bytes are not what the encoding demands.
+    #[error("no estimate: {what}")]
+    Undecodable {
+        /// What is wrong with them.
+        what: String,
+    },
+}
+
+/// Appends an estimate to `out`. Equal estimates give equal bytes.
+///
+/// # Errors
+/// [`EstimateError::Unrepresentable`] when a number is too large for an Avro long or not finite.
+pub fn encode_estimate(
+    estimate: &Estimate,
+    encoding: EstimateEncoding,
+    out: &mut Vec<u8>,
+) -> Result<(), EstimateError> {
+    // Both encodings take the way through JSON values: a number that one refuses, the other refuses.
+    let json = serde_json::to_value(estimate).map_err(|_| unrepresentable("estimate"))?;
+    let avro = to_avro(schema::capacity_estimate(), json, "estimate")?;
+    match encoding {
+        EstimateEncoding::Json => {
+            serde_json::to_writer(out, estimate).map_err(|_| unrepresentable("estimate"))
+        }
+        EstimateEncoding::Avro => {
+            out.extend_from_slice(&schema::SINGLE_OBJECT_MARKER);
+            out.extend_from_slice(&schema::CAPACITY_ESTIMATE_V1);
+            let writer = GenericDatumWriter::builder(schema::capacity_estimate()).build();
+            let written = writer.and_then(|writer| writer.write_value_ref(out, &avro));
+            written.map(drop).map_err(|_| unrepresentable("estimate"))
+        }
+    }
+}
+
+/// Reads an estimate in either encoding.
+///
+/// # Errors
+/// Any but [`EstimateError::Unrepresentable`].
+pub fn decode_estimate(record: &[u8]) -> Result<Estimate, EstimateError> {
+    if record.starts_with(&schema::SINGLE_OBJECT_MARKER) {
+        return decode_avro(record);
+    }
+    if record.trim_ascii_start().first() != Some(&b'{') {
+        return Err(EstimateError::UnknownEncoding);
+    }
+    serde_json::from_slice(record).map_err(|error| {
+        let (line, column) = (error.line(), error.column());
+        undecodable(format!("json that does not fit at line {line} column {column}"))
+    })
+}
+
+fn decode_avro(record: &[u8]) -> Result<Estimate, EstimateError> {
+    match schema::single_object_fingerprint(record) {
+        Some(schema::CAPACITY_ESTIMATE_V1) => {}
+        Some(other) => {
+            return Err(EstimateError::UnknownSchema { fingerprint: u64::from_le_bytes(other) });
+        }
+        None => return Err(undecodable("avro cut off inside the header")),
+    }
+    let mut datum = &record[schema::SINGLE_OBJECT_HEADER..];
+    let reader = GenericDatumReader::builder(schema::capacity_estimate()).build();
+    let value = reader.and_then(|reader| reader.read_value(&mut datum));
+    // The library's own text may quote the value.
+    let value = value.map_err(|_| undecodable("avro that does not fit the schema"))?;
+    if !datum.is_empty() {
+        return Err(undecodable("bytes behind the end of the avro datum"));
+    }
+    let json = Json::try_from(value).map_err(|_| undecodable("a number that is not finite"))?;
+    serde_json::from_value(json).map_err(|_| undecodable("a value outside its field's range"))
+}
+
+fn undecodable(what: impl Into<String>) -> EstimateError {
+    EstimateError::Undecodable { what: what.into() }
+}
+
+fn unrepresentable(field: &str) -> EstimateError {
+    EstimateError::Unrepresentable { field: field.to_owned() }
+}
+
+/// Gives a JSON value the types of a schema. apache-avro's own serde bridge has no way from
+/// unsigned counts to Avro's long.
+fn to_avro(schema: &Schema, json: Json, field: &str) -> Result<Value, EstimateError> {
+    let unfit = || unrepresentable(field);
+    let value = match (schema, json) {
+        (Schema::Record(record), Json::Object(mut object)) => {
+            let fields = record.fields.iter().map(|inner| {
+                let value = object.remove(&inner.name).ok_or_else(|| unrepresentable(&inner.name))?;
+                Ok((inner.name.clone(), to_avro(&inner.schema, value, &inner.name)?))
+            });
+            Value::Record(fields.collect::<Result<_, _>>()?)
+        }
+        (Schema::Array(array), Json::Array(items)) => {
+            let items = items.into_iter().map(|item| to_avro(&array.items, item, field));
+            Value::Array(items.collect::<Result<_, _>>()?)
+        }
+        // Every union of these schemas is null or one other type, null first.
+        (Schema::Union(_), Json::Null) => Value::Union(0, Box::new(Value::Null)),
+        (Schema::Union(union), json) => {
+            let inner = union.variants().get(1).ok_or_else(unfit)?;
+            Value::Union(1, Box::new(to_avro(inner, json, field)?))
+        }
+        (Schema::Enum(symbols), Json::String(text)) => {
+            let index = symbols.symbols.iter().position(|symbol| *symbol == text).ok_or_else(unfit)?;
+            Value::Enum(u32::try_from(index).map_err(|_| unfit())?, text)
+        }
+        (Schema::String, Json::String(text)) => Value::String(text),
+        (Schema::Boolean, Json::Bool(flag)) => Value::Boolean(flag),
+        (Schema::Double, Json::Number(number)) => Value::Double(number.as_f64().ok_or_else(unfit)?),
+        (Schema::Long, Json::Number(number)) => Value::Long(number.as_i64().ok_or_else(unfit)?),
+        (Schema::TimestampMillis, Json::Number(number)) => {
+            Value::TimestampMillis(number.as_i64().ok_or_else(unfit)?)
+        }
+        (Schema::Int, Json::Number(number)) => {
+            let int = number.as_i64().and_then(|long| i32::try_from(long).ok());
+            Value::Int(int.ok_or_else(unfit)?)
+        }
+        _ => return Err(unfit()),
+    };
+    Ok(value)
+}
+
+/// What identifies an estimate on its topic: `<window>|<end_ms>|<pool>`, for example
+/// `tumbling:5m|1700000100000|llama-70b/eu`.
+///
+/// A window's name and a number hold no `|` and the pool comes last, so nothing needs escaping and
+/// any UTF-8 name reads back. Compaction keeps one record per pool, window kind and window end: a
+/// final estimate replaces the provisional ones before it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct EstimateKey {
+    /// Kind of window.
+    pub window: WindowKind,
+    /// End of the window, in milliseconds of event time.
+    pub end_ms: i64,
+    /// The pool.
+    pub pool: String,
+}
+
+/// Why bytes are no key of an estimate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("no key of an estimate: expected `<window>|<end_ms>|<pool>` in UTF-8")]
+pub struct KeyError;
+
+impl EstimateKey {
+    /// The key of this estimate's record.
+    pub fn of(estimate: &Estimate) -> Self {
+        Self { window: estimate.window, end_ms: estimate.end_ms, pool: estimate.pool.clone() }
+    }
+
+    /// The record key.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        format!("{}|{}|{}", self.window, self.end_ms, self.pool).into_bytes()
+    }
+
+    /// Reads a record key.
+    ///
+    /// # Errors
+    /// When it was not written by [`Self::to_bytes`].
+    pub fn from_bytes(key: &[u8]) -> Result<Self, KeyError> {
+        let text = std::str::from_utf8(key).map_err(|_| KeyError)?;
+        let (window, rest) = text.split_once('|').ok_or(KeyError)?;
+        let (end_ms, pool) = rest.split_once('|').ok_or(KeyError)?;
+        let parsed = Self {
+            window: window.parse().map_err(|_| KeyError)?,
+            end_ms: end_ms.parse().map_err(|_| KeyError)?,
+            pool: pool.to_owned(),
+        };
+        // One spelling only, or compaction would keep two records for one window.
+        if parsed.to_bytes() == key { Ok(parsed) } else { Err(KeyError) }
+    }
+}
+
+/// The partition for a pool's estimates: the one that Kafka's default partitioner (Java, and
+/// librdkafka's `murmur2_random`) picks for the pool's name as key.
+///
+/// The record key holds the window too, so left to the partitioner a pool's windows would scatter;
+/// with this, consumers find each pool whole in one partition, the same as in a request topic of
+/// as many partitions.
+pub fn pool_partition(pool: &str, partitions: NonZeroU32) -> i32 {
+    let positive = murmur2(pool.as_bytes()) & 0x7fff_ffff;
+    // Less than 2^31, as the hash is.
+    (positive % partitions.get()) as i32
+}
+
+/// MurmurHash2, 32 bits, with the seed of Kafka's `Utils.murmur2`.
+fn murmur2(data: &[u8]) -> u32 {
+    const SEED: u32 = 0x9747_b28c;
+    const M: u32 = 0x5bd1_e995;
+    // Kafka's lengths are 32 bits; a longer key could not be sent.
+    let mut hash = SEED ^ data.len() as u32;
+    let (words, tail) = data.as_chunks::<4>();
+    for word in words {
+        let k = u32::from_le_bytes(*word).wrapping_mul(M);
+        hash = hash.wrapping_mul(M) ^ (k ^ (k >> 24)).wrapping_mul(M);
+    }
+    if !tail.is_empty() {
+        let mut last = [0; 4];
+        last[..tail.len()].copy_from_slice(tail);
+        hash = (hash ^ u32::from_le_bytes(last)).wrapping_mul(M);
+    }
+    hash = (hash ^ (hash >> 13)).wrapping_mul(M);
+    hash ^ (hash >> 15)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn murmur2_equals_kafkas_published_cases() {
+        // The cases of Kafka's UtilsTest.testMurmur2.
+        for (key, hash) in [
+            ("21", -973_932_308),
+            ("foobar", -790_332_482),
+            ("a-little-bit-long-string", -985_981_536),
+            ("a-little-bit-longer-string", -1_486_304_829),
+            ("lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8", -58_897_971),
+            ("abc", 479_470_107),
+        ] {
+            assert_eq!(murmur2(key.as_bytes()) as i32, hash, "{key}");
+        }
+    }
+}

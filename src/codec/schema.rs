@@ -1,0 +1,92 @@
+//! The published schemas, compiled in, and the fingerprints that name them on the wire.
+
+use apache_avro::Schema;
+use std::sync::LazyLock;
+
+/// `schemas/request_event.avsc`.
+pub const REQUEST_EVENT: &str = include_str!("../../schemas/request_event.avsc");
+/// `schemas/capacity_estimate.avsc`.
+pub const CAPACITY_ESTIMATE: &str = include_str!("../../schemas/capacity_estimate.avsc");
+/// `schemas/dead_letter.avsc`.
+pub const DEAD_LETTER: &str = include_str!("../../schemas/dead_letter.avsc");
+
+/// The two bytes that begin Avro single-object encoding; the schema's fingerprint follows.
+pub(super) const SINGLE_OBJECT_MARKER: [u8; 2] = [0xC3, 0x01];
+/// Marker and fingerprint: where the datum begins.
+pub(super) const SINGLE_OBJECT_HEADER: usize = 10;
+
+/// CRC-64-AVRO fingerprint, little-endian as it travels, of version 1 of the request event.
+///
+/// Frozen: `avro.rs` reads exactly this schema's layout. A changed schema gets a constant, a reader
+/// and a fixture of its own beside this one.
+pub const REQUEST_EVENT_V1: [u8; 8] = [0x6a, 0xc8, 0xe1, 0x25, 0xce, 0x8d, 0xb4, 0x55];
+
+/// The same schema as apache-avro for Rust (to 0.22 at least) fingerprints it: its canonical form
+/// keeps a primitive with a logical type as `{"type":"long"}` where the specification, and with it
+/// Java and Python, writes `"long"`. Read so that Rust producers need not know; never written.
+pub const REQUEST_EVENT_V1_RUST: [u8; 8] = [0x1a, 0xe2, 0xd1, 0x6c, 0xbc, 0x14, 0x8c, 0x3e];
+
+/// CRC-64-AVRO fingerprint, little-endian as it travels, of version 1 of the capacity estimate.
+pub const CAPACITY_ESTIMATE_V1: [u8; 8] = [0x54, 0xa5, 0x9d, 0x49, 0x5d, 0x6e, 0x80, 0x36];
+
+/// The most that apache-avro may allocate for one value, array or container block, in bytes.
+///
+/// The limit is the library's and holds for the whole process; its own default is 512 MiB.
+const MAX_AVRO_ALLOCATION: usize = 64 << 20;
+
+/// The parsed request event schema.
+pub(super) fn request_event() -> &'static Schema {
+    static SCHEMA: LazyLock<Schema> = LazyLock::new(|| parse(REQUEST_EVENT));
+    &SCHEMA
+}
+
+/// The parsed capacity estimate schema.
+pub(super) fn capacity_estimate() -> &'static Schema {
+    static SCHEMA: LazyLock<Schema> = LazyLock::new(|| parse(CAPACITY_ESTIMATE));
+    &SCHEMA
+}
+
+fn parse(text: &str) -> Schema {
+    apache_avro::util::max_allocation_bytes(MAX_AVRO_ALLOCATION);
+    // The text is compiled in and a test parses it: no input reaches this.
+    Schema::parse_str(text).expect("the schemas compiled into this program parse")
+}
+
+/// The fingerprint a record in single-object encoding carries; `None` for anything else.
+pub(super) fn single_object_fingerprint(record: &[u8]) -> Option<[u8; 8]> {
+    record.strip_prefix(&SINGLE_OBJECT_MARKER)?.first_chunk::<8>().copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use apache_avro::rabin::Rabin;
+
+    /// CRC-64-AVRO as the Avro specification gives it, bit by bit.
+    fn crc_64_avro(text: &str) -> [u8; 8] {
+        const EMPTY: u64 = 0xc15d_213a_a4d7_a795;
+        let shift = |crc: u64| (crc >> 1) ^ (EMPTY & (crc & 1).wrapping_neg());
+        let step = |crc: u64, byte: u8| (0..8).fold(crc ^ u64::from(byte), |crc, _| shift(crc));
+        text.bytes().fold(EMPTY, step).to_le_bytes()
+    }
+
+    /// The specification's canonical form: apache-avro's, with primitives in their simple form.
+    fn canonical_form(schema: &Schema) -> String {
+        schema.canonical_form().replace(r#"{"type":"long"}"#, r#""long""#)
+    }
+
+    #[test]
+    fn fingerprints_are_those_of_the_schema_files() {
+        assert_eq!(crc_64_avro(&canonical_form(request_event())), REQUEST_EVENT_V1);
+        assert_eq!(crc_64_avro(&canonical_form(capacity_estimate())), CAPACITY_ESTIMATE_V1);
+        assert_eq!(request_event().fingerprint::<Rabin>().bytes, REQUEST_EVENT_V1_RUST);
+    }
+
+    #[test]
+    fn fingerprints_do_not_hang_on_documentation_defaults_or_logical_types() {
+        let canonical = canonical_form(request_event());
+        for stripped in ["doc", "default", "logicalType"] {
+            assert!(!canonical.contains(stripped), "the canonical form keeps {stripped}");
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! Avro's binary primitives over a borrowed record, every step bounds-checked.
+
+use super::error::{DecodeError, ErrorCode};
+
+/// A reading position in one record's bytes.
+pub(super) struct Cursor<'a> {
+    bytes: &'a [u8],
+    position: usize,
+}
+
+impl<'a> Cursor<'a> {
+    /// Starts reading `bytes` at `position`, which positions in errors count from the start.
+    pub(super) fn new(bytes: &'a [u8], position: usize) -> Self {
+        Self { bytes, position: position.min(bytes.len()) }
+    }
+
+    /// Bytes not yet read.
+    pub(super) fn remaining(&self) -> usize {
+        self.bytes.len() - self.position
+    }
+
+    /// Where the next byte is read.
+    pub(super) fn position(&self) -> usize {
+        self.position
+    }
+
+    /// A refusal that names this position.
+    #[cold]
+    pub(super) fn undecodable(&self, what: &str) -> DecodeError {
+        DecodeError::new(ErrorCode::Undecodable, format!("avro: {what} at byte {}", self.position))
+    }
+
+    /// A zigzag varint: Avro's `long`.
+    pub(super) fn long(&mut self) -> Result<i64, DecodeError> {
+        let zigzag = self.varint()?;
+        Ok((zigzag >> 1) as i64 ^ -((zigzag & 1) as i64))
+    }
+
+    /// Avro's `int`: a long that fits 32 bits.
+    pub(super) fn int(&mut self) -> Result<i32, DecodeError> {
+        let long = self.long()?;
+        i32::try_from(long).map_err(|_| self.undecodable("an int wider than 32 bits before"))
+    }
+
+    /// Avro's `bytes`, where they lie.
+    pub(super) fn bytes(&mut self) -> Result<&'a [u8], DecodeError> {
+        let length = self.long()?;
+        let length = usize::try_from(length).ok().filter(|length| *length <= self.remaining());
+        let length = length.ok_or_else(|| self.undecodable("a length that exceeds the record before"))?;
+        let taken = &self.bytes[self.position..self.position + length];
+        self.position += length;
+        Ok(taken)
+    }
+
+    /// Avro's `string`, where it lies.
+    pub(super) fn string(&mut self) -> Result<&'a str, DecodeError> {
+        let bytes = self.bytes()?;
+        std::str::from_utf8(bytes).map_err(|_| self.undecodable("a string that is not UTF-8 before"))
+    }
+
+    /// The branch of a union with two branches: whether it is the second one.
+    pub(super) fn second_branch(&mut self) -> Result<bool, DecodeError> {
+        match self.long()? {
+            0 => Ok(false),
+            1 => Ok(true),
+            _ => Err(self.undecodable("a union branch that does not exist before")),
+        }
+    }
+
+    fn varint(&mut self) -> Result<u64, DecodeError> {
+        let read = match self.bytes[self.position..].first_chunk::<10>() {
+            Some(window) => whole_varint(window),
+            None => short_varint(&self.bytes[self.position..]),
+        };
+        let (value, length) = read.ok_or_else(|| self.undecodable("no whole varint of 64 bits"))?;
+        self.position += length;
+        Ok(value)
+    }
+}
+
+/// Reads a varint where ten bytes are there to look at: eight at once, then the rare last two.
+/// `None` when the number is wider than 64 bits.
+fn whole_varint(window: &[u8; 10]) -> Option<(u64, usize)> {
+    let [b0, b1, b2, b3, b4, b5, b6, b7, ninth, tenth] = *window;
+    let first = u64::from_le_bytes([b0, b1, b2, b3, b4, b5, b6, b7]);
+    let ends = !first & 0x8080_8080_8080_8080;
+    if ends != 0 {
+        let bits = ends.trailing_zeros() + 1;
+        return Some((pack_sevens(first & (u64::MAX >> (64 - bits))), (bits / 8) as usize));
+    }
+    let low = pack_sevens(first);
+    match (ninth, tenth) {
+        (..0x80, _) => Some((low | u64::from(ninth) << 56, 9)),
+        (_, 0 | 1) => Some((low | u64::from(ninth & 0x7f) << 56 | u64::from(tenth) << 63, 10)),
+        _ => None,
+    }
+}
+
+/// Joins the low seven bits of eight bytes, by pairs, then fours, then all.
+fn pack_sevens(bytes: u64) -> u64 {
+    let x = bytes & 0x7f7f_7f7f_7f7f_7f7f;
+    let x = (x & 0x007f_007f_007f_007f) | ((x & 0x7f00_7f00_7f00_7f00) >> 1);
+    let x = (x & 0x0000_3fff_0000_3fff) | ((x & 0x3fff_0000_3fff_0000) >> 2);
+    (x & 0x0fff_ffff) | ((x & 0x0fff_ffff_0000_0000) >> 4)
+}
+
+/// Reads a varint near the end of the record, where fewer than ten bytes are left.
+fn short_varint(bytes: &[u8]) -> Option<(u64, usize)> {
+    let mut value = 0;
+    for (index, byte) in bytes.iter().take(9).enumerate() {
+        value |= u64::from(byte & 0x7f) << (7 * index);
+        if byte & 0x80 == 0 {
+            return Some((value, index + 1));
+        }
+    }
+    None
+}
+
+/// Appends Avro's `long`.
+pub(super) fn put_long(out: &mut Vec<u8>, value: i64) {
+    let mut zigzag = ((value << 1) ^ (value >> 63)) as u64;
+    while zigzag >= 0x80 {
+        out.push(zigzag as u8 | 0x80);
+        zigzag >>= 7;
+    }
+    out.push(zigzag as u8);
+}
+
+/// Appends Avro's `bytes`, which is also its `string`.
+pub(super) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    // A slice is never longer than isize::MAX.
+    put_long(out, bytes.len() as i64);
+    out.extend_from_slice(bytes);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn longs_read_back_with_and_without_bytes_behind(value in any::<i64>(), shift in 0u32..64, pad in 0usize..12) {
+            let value = value >> shift;
+            let mut bytes = Vec::new();
+            put_long(&mut bytes, value);
+            let length = bytes.len();
+            bytes.resize(length + pad, 0xff);
+            let mut cursor = Cursor::new(&bytes, 0);
+            prop_assert_eq!(cursor.long().unwrap(), value);
+            prop_assert_eq!(cursor.position(), length);
+        }
+
+        #[test]
+        fn the_wide_reading_equals_the_byte_by_byte_one(window in any::<[u8; 10]>()) {
+            let mut slow = 0u128;
+            let mut expected = None;
+            for (index, byte) in window.iter().enumerate() {
+                slow |= u128::from(byte & 0x7f) << (7 * index);
+                if byte & 0x80 == 0 {
+                    expected = u64::try_from(slow).ok().map(|value| (value, index + 1));
+                    break;
+                }
+            }
+            prop_assert_eq!(whole_varint(&window), expected);
+        }
+    }
+
+    #[test]
+    fn ten_continuation_bytes_and_a_65th_bit_are_refused() {
+        for bytes in
+            [[0xff; 12].as_slice(), &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2], &[0x80], &[]]
+        {
+            assert_eq!(Cursor::new(bytes, 0).long().unwrap_err().code(), ErrorCode::Undecodable);
+        }
+        let widest = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1];
+        assert_eq!(Cursor::new(&widest, 0).long().unwrap(), i64::MIN);
+    }
+}

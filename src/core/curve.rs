@@ -1,0 +1,158 @@
+//! The hit-rate curve: how many accesses each configured capacity would have served.
+
+use super::capacity::CapacitySpec;
+use super::estimate::CapacityPoint;
+use super::ratio::Ratio;
+use super::units::{PageBytes, PageCount};
+
+/// The capacities of one pool, in pages, ascending, and which of them can be told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Curve {
+    points: Vec<Point>,
+    thresholds: Vec<u64>,
+    sample_rate: Ratio,
+    page_bytes: Option<PageBytes>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Point {
+    label: Option<String>,
+    pages: PageCount,
+}
+
+/// What the hits of a curve are shares of, in followed pages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Accesses {
+    /// All prompt pages accessed.
+    pub all: u64,
+    /// Those of the reusable prefixes: hits with unlimited capacity.
+    pub reusable: u64,
+}
+
+impl Curve {
+    /// Places the capacities among followed pages: at sample rate `p`, a cache of `C` pages holds what
+    /// `floor(C * p)` followed pages can tell. Capacities beyond `bound` followed pages cannot be told.
+    ///
+    /// A capacity in bytes has no place where a page's bytes are unknown, and is left out; the pool's
+    /// configuration check refuses that combination.
+    pub fn new(
+        specs: &[CapacitySpec],
+        page_bytes: Option<PageBytes>,
+        bound: PageCount,
+        sample_rate: Ratio,
+    ) -> Self {
+        let place = |spec: &CapacitySpec| {
+            spec.pages(page_bytes).map(|pages| Point { label: spec.label.clone(), pages })
+        };
+        let mut points: Vec<Point> = specs.iter().filter_map(place).collect();
+        points.sort_by_key(|point| point.pages);
+        let followed = points.iter().map(|point| sample_rate.share_of(point.pages.0));
+        let thresholds = followed.take_while(|pages| *pages <= bound.0).collect();
+        Self { points, thresholds, sample_rate, page_bytes }
+    }
+
+    /// The capacities that can be told, in followed pages, ascending; those beyond the bound are the
+    /// points that have none.
+    pub fn thresholds(&self) -> &[u64] {
+        &self.thresholds
+    }
+
+    /// The curve over a window. `hits[i]` counts followed pages that are hits at threshold `i` and at no
+    /// smaller one.
+    pub fn points(&self, hits: &[u64], accesses: Accesses) -> Vec<CapacityPoint> {
+        let mut total = 0;
+        let cumulated = hits.iter().map(|hits| {
+            total += hits;
+            Some(total)
+        });
+        let beyond = std::iter::repeat(None);
+        let served = cumulated.take(self.thresholds.len()).chain(beyond);
+        self.points.iter().zip(served).map(|(point, hits)| self.point(point, hits, accesses)).collect()
+    }
+
+    fn point(&self, point: &Point, hits: Option<u64>, accesses: Accesses) -> CapacityPoint {
+        // Needs never decrease along a prefix, so page hits and prefix hits are the same pages.
+        let scaled = hits.map(|hits| self.sample_rate.whole_of(hits));
+        let rate = hits.map(|hits| share(hits, accesses.all));
+        CapacityPoint {
+            label: point.label.clone(),
+            pages: point.pages.0,
+            bytes: self.page_bytes.map(|page| point.pages.bytes(page).0),
+            page_hits: scaled,
+            prefix_hits: scaled,
+            page_hit_rate: rate,
+            reuse_hit_rate: hits.map(|hits| share(hits, accesses.reusable)),
+            prefix_hit_rate: rate,
+            relative_prefill_throughput: hits.and_then(|hits| prefill_throughput(hits, accesses.all)),
+            beyond_bound: hits.is_none(),
+        }
+    }
+}
+
+/// `part / whole`, and 0 where the whole is.
+pub fn share(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
+/// `1/(1-r)` at the hit rate `r = hits/accesses` (paper, equation 1); `None` at `r = 1`.
+fn prefill_throughput(hits: u64, accesses: u64) -> Option<f64> {
+    match (hits, accesses.saturating_sub(hits)) {
+        (0, _) => Some(1.0),
+        (_, 0) => None,
+        (_, computed) => Some(accesses as f64 / computed as f64),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn specs(texts: &[&str]) -> Vec<CapacitySpec> {
+        texts.iter().map(|text| text.parse().expect(text)).collect()
+    }
+
+    #[test]
+    fn capacities_are_sorted_by_pages_whatever_their_units() {
+        let curve = Curve::new(
+            &specs(&["1KiB", "3p", "5p", "9p", "100B"]),
+            Some(PageBytes(256)),
+            PageCount(5),
+            Ratio::ONE,
+        );
+        assert_eq!(curve.thresholds(), [0, 3, 4, 5]);
+        let points = curve.points(&[0, 2, 1, 0], Accesses { all: 8, reusable: 4 });
+        let labels: Vec<_> = points.iter().map(|point| point.label.as_deref().unwrap_or("")).collect();
+        assert_eq!(labels, ["100B", "3p", "1KiB", "5p", "9p"]);
+        let hits: Vec<_> = points.iter().map(|point| point.page_hits).collect();
+        assert_eq!(hits, [Some(0), Some(2), Some(3), Some(3), None]);
+        assert_eq!((points[2].page_hit_rate, points[2].reuse_hit_rate), (Some(0.375), Some(0.75)));
+        assert_eq!(points[2].relative_prefill_throughput, Some(1.6));
+        assert!(points[4].beyond_bound && points[4].prefix_hit_rate.is_none());
+        assert_eq!(points[4].bytes, Some(9 * 256));
+    }
+
+    #[test]
+    fn a_sampled_curve_counts_in_whole_pages() {
+        let rate = "0.1".parse().expect("a share");
+        let curve = Curve::new(&specs(&["100p", "109p", "110p", "500p"]), None, PageCount(20), rate);
+        assert_eq!(curve.thresholds(), [10, 10, 11]);
+        let points = curve.points(&[7, 0, 1], Accesses { all: 16, reusable: 16 });
+        assert_eq!(points[0].page_hits, Some(70));
+        assert_eq!(points[1].page_hits, Some(70));
+        assert_eq!((points[2].page_hits, points[2].page_hit_rate), (Some(80), Some(0.5)));
+        assert!(points[3].beyond_bound);
+    }
+
+    #[test]
+    fn bytes_have_no_place_without_the_bytes_of_a_page() {
+        let curve = Curve::new(&specs(&["1GiB", "2p"]), None, PageCount(9), Ratio::ONE);
+        assert_eq!(curve.thresholds(), [2]);
+    }
+
+    #[test]
+    fn throughput_has_no_number_where_everything_hits() {
+        assert_eq!(prefill_throughput(5, 5), None);
+        assert_eq!(prefill_throughput(0, 0), Some(1.0));
+        assert_eq!(prefill_throughput(3, 4), Some(4.0));
+    }
+}

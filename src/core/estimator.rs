@@ -1,0 +1,164 @@
+//! From a window's counts to the published estimate: quantiles, units, rates, scaling.
+
+use super::coverage::Distribution;
+use super::curve::{Accesses, Curve, share};
+use super::estimate::{CoverageCapacity, Estimate, RequiredCapacity, Status, TheoreticalHits};
+use super::outcome::{BEYOND, Need};
+use super::pool_config::PoolConfig;
+use super::ratio::Ratio;
+use super::tally::Tally;
+use super::units::{EventTime, Offset, PageBytes, PageCount, PageSize};
+use super::window::WindowKind;
+use super::windows::Window;
+
+/// A pool as an estimate describes it, at one moment. Page counts are of followed pages.
+#[derive(Debug, Clone, Copy)]
+pub struct PoolFigures<'a> {
+    /// The pool's name.
+    pub pool: &'a str,
+    /// Its input partition.
+    pub partition: i32,
+    /// Fingerprint of its configuration.
+    pub fingerprint: &'a str,
+    /// Its configuration.
+    pub config: &'a PoolConfig,
+    /// Tokens a page.
+    pub page_size: PageSize,
+    /// Bytes a page, where a cost a token is configured.
+    pub page_bytes: Option<PageBytes>,
+    /// Its capacities.
+    pub curve: &'a Curve,
+    /// Event time of its first record.
+    pub first_seen: EventTime,
+    /// Offset after the last record the figures follow from.
+    pub next_offset: Offset,
+    /// Distinct pages ever seen.
+    pub accumulated_pages: PageCount,
+    /// Pages held now.
+    pub tracked_pages: PageCount,
+    /// Chain violations since the start.
+    pub chain_violations: u64,
+    /// Records refused since the start.
+    pub rejected_records: u64,
+    /// Outputs were cached that the log has no ids for.
+    pub output_reuse_unseen: bool,
+}
+
+/// Standard error of a capacity estimated from `followed_pages` pages that hash below the rate `p`, as a
+/// share of it: `sqrt((1 - p) / followed_pages)`, and 0 where all pages are followed.
+///
+/// A stack distance of `D` pages is seen as a binomial count of mean `D * p` and variance `D * p * (1 - p)`;
+/// dividing by `p` leaves the relative error `sqrt((1 - p) / (D * p))` (SHARDS, FAST '15). Published is
+/// the one at the pool's footprint; a capacity a hundred times smaller errs ten times more.
+pub fn sampling_error(rate: Ratio, followed_pages: PageCount) -> f64 {
+    if rate == Ratio::ONE {
+        return 0.0;
+    }
+    ((1.0 - rate.as_f64()) / followed_pages.0.max(1) as f64).sqrt()
+}
+
+impl PoolFigures<'_> {
+    /// The estimate for one window of this pool.
+    pub fn estimate(&self, kind: WindowKind, window: &Window<'_>, status: Status) -> Estimate {
+        let tally = &window.tally;
+        let accesses = Accesses { all: tally.page_accesses, reusable: tally.reusable };
+        let accumulated = PageCount(self.whole(self.accumulated_pages.0));
+        Estimate {
+            pool: self.pool.to_owned(),
+            window: kind,
+            start_ms: window.start_ms,
+            end_ms: window.end_ms,
+            status,
+            warm_up: self.is_warming_up(kind, window),
+            engine: self.config.profile,
+            outputs: self.config.outputs,
+            sample_rate: self.config.sample_rate.as_f64(),
+            sample_error: sampling_error(self.config.sample_rate, self.tracked_pages),
+            fingerprint: self.fingerprint.to_owned(),
+            partition: self.partition,
+            first_offset: window.first_offset.0,
+            next_offset: self.next_offset.0,
+            page_size: self.page_size.get(),
+            page_bytes: self.page_bytes.map(|page| page.0),
+            requests: tally.requests,
+            requests_with_reuse: tally.requests_with_reuse,
+            page_accesses: self.whole(tally.page_accesses),
+            distinct_pages: self.whole(tally.distinct_pages),
+            accumulated_pages: accumulated.0,
+            accumulated_bytes: self.page_bytes.map(|page| accumulated.bytes(page).0),
+            tracked_pages: self.whole(self.tracked_pages.0),
+            theoretical: self.theoretical(tally),
+            required: self.required(tally),
+            capacities: self.curve.points(&tally.hits, accesses),
+            late_records: window.late_records,
+            chain_violations: self.chain_violations,
+            rejected_records: self.rejected_records,
+            output_reuse_unseen: self.output_reuse_unseen,
+        }
+    }
+
+    /// History is what lies before the window; `all` has none before it, so there it is its own length.
+    fn is_warming_up(&self, kind: WindowKind, window: &Window<'_>) -> bool {
+        let upto = if kind == WindowKind::All { window.end_ms } else { window.start_ms };
+        let history = upto.saturating_sub(self.first_seen.0).max(0);
+        history.unsigned_abs() < self.config.min_history_ms
+    }
+
+    /// Followed pages scaled up to all pages.
+    fn whole(&self, followed: u64) -> u64 {
+        self.config.sample_rate.whole_of(followed)
+    }
+
+    fn theoretical(&self, tally: &Tally) -> TheoreticalHits {
+        let (hits, rate) = (self.whole(tally.reusable), share(tally.reusable, tally.page_accesses));
+        TheoreticalHits { page_hits: hits, prefix_hits: hits, page_hit_rate: rate, prefix_hit_rate: rate }
+    }
+
+    fn required(&self, tally: &Tally) -> Vec<RequiredCapacity> {
+        let distribution = |needs| Distribution::new(needs, tally.requests);
+        let targets = self.config.target_ratios.iter().zip(tally.needs.iter().map(distribution));
+        targets.map(|(ratio, distribution)| self.required_at(*ratio, &distribution)).collect()
+    }
+
+    fn required_at(&self, target_ratio: Ratio, distribution: &Distribution<'_>) -> RequiredCapacity {
+        let coverage = |coverage: &Ratio| self.covering(*coverage, distribution);
+        RequiredCapacity {
+            target_ratio,
+            mean_pages: distribution.mean().map(|mean| mean / self.config.sample_rate.as_f64()),
+            max_pages: distribution.max().and_then(|need| self.pages(need)),
+            coverage: self.config.coverages.iter().map(coverage).collect(),
+        }
+    }
+
+    fn covering(&self, coverage: Ratio, distribution: &Distribution<'_>) -> CoverageCapacity {
+        let need = distribution.quantile(coverage);
+        let pages = need.and_then(|need| self.pages(need));
+        let with_reuse = distribution.quantile_with_reuse(coverage);
+        CoverageCapacity {
+            coverage,
+            pages,
+            bytes: pages.zip(self.page_bytes).map(|(pages, page)| PageCount(pages).bytes(page).0),
+            tokens: pages.map(|pages| PageCount(pages).tokens(self.page_size)),
+            pages_with_reuse: with_reuse.and_then(|need| self.pages(need)),
+            beyond_bound: need == Some(BEYOND),
+        }
+    }
+
+    /// A need in pages of the pool; `None` beyond the bound.
+    fn pages(&self, need: Need) -> Option<u64> {
+        (need != BEYOND).then(|| self.whole(need))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sampling_error_falls_with_the_root_of_the_sample() {
+        let rate: Ratio = "0.1".parse().expect("a share");
+        assert_eq!(sampling_error(Ratio::ONE, PageCount(5)), 0.0);
+        assert!((sampling_error(rate, PageCount(9000)) - 0.01).abs() < 1e-12);
+        assert!(sampling_error(rate, PageCount(0)).is_finite());
+    }
+}

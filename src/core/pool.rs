@@ -1,0 +1,371 @@
+//! One pool: its page size, its engine, its windows, and what was refused.
+
+#[cfg(test)]
+mod tests;
+
+use super::curve::Curve;
+use super::engine::{Engine, EngineRefusal};
+use super::estimate::{Estimate, Status};
+use super::estimator::PoolFigures;
+use super::event::{PageCountMismatch, RequestEvent};
+use super::outcome::Outcome;
+use super::pool_config::{PoolConfig, PoolConfigError};
+use super::profile::{Outputs, Profile};
+use super::stack::ChainViolation;
+use super::tally::{Digest, Position, Yardstick};
+use super::units::{EventTime, Offset, PageBytes, PageSize};
+use super::windows::{TallyShape, Window, WindowSet};
+use std::sync::Arc;
+
+/// Why a request was refused. The pool's stack and windows are as they were before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// Neither the event nor the configuration nor an earlier event says how large a page is.
+    #[error("the page size is unknown: neither the event nor the pool's configuration names one")]
+    UnknownPageSize,
+    /// Ids of pages of different sizes cannot be compared.
+    #[error("the event has {found} tokens a page, its pool has {expected}")]
+    PageSizeMismatch { expected: PageSize, found: PageSize },
+    /// The request is larger than the configured limit.
+    #[error("the request has {pages} pages: at most {limit} are accepted")]
+    TooManyPages { pages: u64, limit: u32 },
+    /// The ids cannot be those of the prompt's pages.
+    #[error(transparent)]
+    PageCountMismatch(#[from] PageCountMismatch),
+    /// Equal ids stand under different prefixes, and the policy is to refuse such a request.
+    #[error(transparent)]
+    Chain(#[from] ChainViolation),
+}
+
+impl From<EngineRefusal> for Refusal {
+    fn from(refusal: EngineRefusal) -> Self {
+        match refusal {
+            EngineRefusal::PageCount(mismatch) => Self::PageCountMismatch(mismatch),
+            EngineRefusal::Chain(violation) => Self::Chain(violation),
+        }
+    }
+}
+
+impl Refusal {
+    /// A short name out of a fixed set, for dead letters and metrics.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::UnknownPageSize => "unknown_page_size",
+            Self::PageSizeMismatch { .. } => "page_size_mismatch",
+            Self::TooManyPages { .. } => "too_many_pages",
+            Self::PageCountMismatch(_) => "page_count_mismatch",
+            Self::Chain(_) => "chain_violation",
+        }
+    }
+}
+
+/// How a record reached its pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Arrival {
+    /// Offset of the record.
+    pub offset: Offset,
+    /// Whether it counts in windows; a warming-up record only touches the stack.
+    pub counted: bool,
+    /// The partition's watermark before this record: it decides what is late.
+    pub watermark: Option<EventTime>,
+}
+
+/// One cache whose size is to be planned.
+///
+/// For every record of its partition the caller observes the record, moves the partition's
+/// [`Watermark`](super::windows::Watermark), and where that reached a pool's [`Pool::next_deadline`],
+/// calls its [`Pool::advance_watermark`] before the next record.
+#[derive(Debug)]
+pub struct Pool {
+    identity: Identity,
+    rejected_records: u64,
+    /// What needs the page size; there from the first accepted record on.
+    live: Option<Live>,
+}
+
+/// What never changes about a pool.
+#[derive(Debug)]
+struct Identity {
+    name: String,
+    partition: i32,
+    config: Arc<PoolConfig>,
+    fingerprint: String,
+}
+
+/// The pool from its first accepted record on.
+#[derive(Debug)]
+struct Live {
+    cache: Cache,
+    windows: WindowSet,
+    /// The last request, digested; kept to reuse its memory.
+    digest: Digest,
+}
+
+/// The modelled cache and what was seen of it beside the windows.
+#[derive(Debug)]
+struct Cache {
+    page_size: PageSize,
+    page_bytes: Option<PageBytes>,
+    curve: Curve,
+    engine: Engine,
+    /// Event time of the first record.
+    first_seen: EventTime,
+    chain_violations: u64,
+    output_reuse_unseen: bool,
+    /// The last request's result.
+    outcome: Outcome,
+}
+
+impl Pool {
+    /// A pool that has seen nothing.
+    ///
+    /// # Errors
+    /// The first value of the configuration that cannot be used.
+    pub fn new(
+        name: impl Into<String>,
+        partition: i32,
+        config: Arc<PoolConfig>,
+    ) -> Result<Self, PoolConfigError> {
+        config.check()?;
+        let fingerprint = config.fingerprint()?;
+        let identity = Identity { name: name.into(), partition, config, fingerprint };
+        Ok(Self { identity, rejected_records: 0, live: None })
+    }
+
+    /// Takes a request in and says what it found.
+    ///
+    /// # Errors
+    /// A refused request is counted, and changes nothing else.
+    pub fn observe(&mut self, event: &RequestEvent<'_>, arrival: Arrival) -> Result<&Outcome, Refusal> {
+        let outcome = self.identity.observe(&mut self.live, event, arrival);
+        outcome.inspect_err(|_| self.rejected_records += 1)
+    }
+
+    /// The smallest watermark at which [`Pool::advance_watermark`] has something to publish.
+    pub fn next_deadline(&self) -> Option<EventTime> {
+        self.live.as_ref()?.windows.next_deadline()
+    }
+
+    /// Publishes what the partition's watermark closes, by end and then in the order the windows are
+    /// configured in. `next_offset` is the offset after the last record observed in the partition: the
+    /// estimates are functions of the records before it.
+    pub fn advance_watermark(
+        &mut self,
+        watermark: EventTime,
+        next_offset: Offset,
+        estimates: &mut Vec<Estimate>,
+    ) {
+        let Some(live) = &mut self.live else { return };
+        let figures = self.identity.figures(&live.cache, self.rejected_records, next_offset);
+        let mut shown = Shown::new(figures, Status::Final);
+        live.windows.close(watermark, |order, window| shown.add(order, &window));
+        estimates.extend(shown.in_order());
+    }
+
+    /// Publishes everything that holds a request: the end of a trace.
+    pub fn finish(&mut self, next_offset: Offset, estimates: &mut Vec<Estimate>) {
+        let Some(live) = &mut self.live else { return };
+        let figures = self.identity.figures(&live.cache, self.rejected_records, next_offset);
+        let mut shown = Shown::new(figures, Status::Final);
+        live.windows.finish(|order, window| shown.add(order, &window));
+        estimates.extend(shown.in_order());
+    }
+
+    /// What is still open, as it stands; changes nothing.
+    pub fn provisional(&self, next_offset: Offset) -> Vec<Estimate> {
+        let Some(live) = &self.live else { return Vec::new() };
+        let figures = self.identity.figures(&live.cache, self.rejected_records, next_offset);
+        let mut shown = Shown::new(figures, Status::Provisional);
+        live.windows.provisional(|order, window| shown.add(order, &window));
+        shown.in_order().collect()
+    }
+
+    /// The pool's name.
+    pub fn name(&self) -> &str {
+        &self.identity.name
+    }
+
+    /// How it is estimated.
+    pub fn config(&self) -> &PoolConfig {
+        &self.identity.config
+    }
+
+    /// Tokens a page, once known.
+    pub fn page_size(&self) -> Option<PageSize> {
+        self.identity.page_size(self.live.as_ref())
+    }
+
+    /// The engine, from the first accepted record on.
+    pub fn engine(&self) -> Option<&Engine> {
+        self.live.as_ref().map(|live| &live.cache.engine)
+    }
+
+    /// Records refused since the start.
+    pub fn rejected_records(&self) -> u64 {
+        self.rejected_records
+    }
+
+    /// Chain violations since the start.
+    pub fn chain_violations(&self) -> u64 {
+        self.live.as_ref().map_or(0, |live| live.cache.chain_violations)
+    }
+
+    /// Bytes of memory held, nearly.
+    pub fn memory_bytes(&self) -> u64 {
+        let stack = |live: &Live| live.cache.engine.stack().memory_bytes();
+        self.live.as_ref().map_or(0, |live| stack(live) + live.windows.memory_bytes() as u64)
+    }
+}
+
+impl Identity {
+    fn observe<'a>(
+        &self,
+        live: &'a mut Option<Live>,
+        event: &RequestEvent<'_>,
+        arrival: Arrival,
+    ) -> Result<&'a Outcome, Refusal> {
+        let page_size = self.page_size_for(event, live.as_ref())?;
+        check_size(event, page_size, &self.config)?;
+        let live = match live {
+            Some(live) => {
+                live.observe(event, arrival, &self.config)?;
+                live
+            }
+            None => {
+                // A first request that is refused must not settle the page size.
+                let mut first = Live::new(page_size, event.event_time, &self.config);
+                first.observe(event, arrival, &self.config)?;
+                live.insert(first)
+            }
+        };
+        Ok(&live.cache.outcome)
+    }
+
+    fn page_size(&self, live: Option<&Live>) -> Option<PageSize> {
+        self.config.page_size.or(live.map(|live| live.cache.page_size))
+    }
+
+    /// The page size that holds for this event: the configured one, else that of the first accepted event.
+    fn page_size_for(&self, event: &RequestEvent<'_>, live: Option<&Live>) -> Result<PageSize, Refusal> {
+        match (self.page_size(live), event.page_size) {
+            (Some(expected), Some(found)) if expected != found => {
+                Err(Refusal::PageSizeMismatch { expected, found })
+            }
+            (known, found) => known.or(found).ok_or(Refusal::UnknownPageSize),
+        }
+    }
+
+    fn figures<'a>(
+        &'a self,
+        cache: &'a Cache,
+        rejected_records: u64,
+        next_offset: Offset,
+    ) -> PoolFigures<'a> {
+        PoolFigures {
+            pool: &self.name,
+            partition: self.partition,
+            fingerprint: &self.fingerprint,
+            config: &self.config,
+            page_size: cache.page_size,
+            page_bytes: cache.page_bytes,
+            curve: &cache.curve,
+            first_seen: cache.first_seen,
+            next_offset,
+            accumulated_pages: cache.engine.stack().accumulated_pages(),
+            tracked_pages: cache.engine.stack().tracked_pages(),
+            chain_violations: cache.chain_violations,
+            rejected_records,
+            output_reuse_unseen: cache.output_reuse_unseen,
+        }
+    }
+}
+
+/// Refuses what is larger than the limit, before it moves anything.
+fn check_size(event: &RequestEvent<'_>, page_size: PageSize, config: &PoolConfig) -> Result<(), Refusal> {
+    let generated = match caches_outputs(config) {
+        true => event.output_tokens.unwrap_or(0) / u64::from(page_size.get()),
+        false => 0,
+    };
+    let outputs = generated.max(event.output_page_ids.len() as u64);
+    let pages = (event.page_ids.len() as u64).saturating_add(outputs);
+    if pages > u64::from(config.max_pages_per_request) {
+        return Err(Refusal::TooManyPages { pages, limit: config.max_pages_per_request });
+    }
+    Ok(())
+}
+
+/// Whether output pages enter the modelled cache.
+fn caches_outputs(config: &PoolConfig) -> bool {
+    config.profile == Profile::Vllm && config.outputs == Outputs::Cached
+}
+
+impl Live {
+    fn new(page_size: PageSize, first_seen: EventTime, config: &PoolConfig) -> Self {
+        let page_bytes =
+            config.kv_bytes_per_token.and_then(|cost| PageBytes::from_token_cost(cost, page_size));
+        let bound = config.max_tracked_pages;
+        let curve = Curve::new(&config.curve_capacities(), page_bytes, bound, config.sample_rate);
+        let shape = TallyShape { targets: config.target_ratios.len(), thresholds: curve.thresholds().len() };
+        let cache = Cache {
+            page_size,
+            page_bytes,
+            curve,
+            engine: Engine::new(config.engine()),
+            first_seen,
+            chain_violations: 0,
+            output_reuse_unseen: false,
+            outcome: Outcome::default(),
+        };
+        Self { cache, windows: WindowSet::new(&config.window_rules(), shape), digest: Digest::default() }
+    }
+
+    fn observe(
+        &mut self,
+        event: &RequestEvent<'_>,
+        arrival: Arrival,
+        config: &PoolConfig,
+    ) -> Result<(), Refusal> {
+        let cache = &mut self.cache;
+        let number = cache.engine.stack().requests();
+        cache.engine.observe(event, cache.page_size, &mut cache.outcome)?;
+        cache.chain_violations += cache.outcome.chain_violations;
+        // The last token generated is never stored, so two are needed for one to be.
+        let stores_output = event.output_tokens.is_none_or(|tokens| tokens > 1);
+        cache.output_reuse_unseen |=
+            caches_outputs(config) && stores_output && event.output_page_ids.is_empty();
+        if arrival.counted {
+            let position = Position { arrival: number, offset: arrival.offset, event_time: event.event_time };
+            let yardstick =
+                Yardstick { target_ratios: &config.target_ratios, thresholds: cache.curve.thresholds() };
+            self.digest.read(&cache.outcome, position, &yardstick);
+            self.windows.observe(&self.digest, arrival.watermark);
+        }
+        Ok(())
+    }
+}
+
+/// Estimates made of the windows one call showed.
+struct Shown<'a> {
+    figures: PoolFigures<'a>,
+    status: Status,
+    /// With the index of the window's kind in the configuration.
+    estimates: Vec<(usize, Estimate)>,
+}
+
+impl<'a> Shown<'a> {
+    fn new(figures: PoolFigures<'a>, status: Status) -> Self {
+        Self { figures, status, estimates: Vec::new() }
+    }
+
+    fn add(&mut self, order: usize, window: &Window<'_>) {
+        let kind = self.figures.config.windows.get(order).copied();
+        let made = kind.map(|kind| (order, self.figures.estimate(kind, window, self.status)));
+        self.estimates.extend(made);
+    }
+
+    /// By end, then as configured.
+    fn in_order(mut self) -> impl Iterator<Item = Estimate> {
+        self.estimates.sort_by_key(|(order, estimate)| (estimate.end_ms, *order));
+        self.estimates.into_iter().map(|(_, estimate)| estimate)
+    }
+}

@@ -1,0 +1,305 @@
+//! Everything that shapes a pool's estimates, and the checks that make it usable.
+
+use super::capacity::{CapacitySize, CapacitySpec, default_grid};
+use super::engine::EngineConfig;
+use super::profile::{Outputs, Profile};
+use super::ratio::Ratio;
+use super::stack::{ChainCheck, ChainPolicy, MAX_REQUEST_PAGES, MAX_TRACKED_PAGES};
+use super::units::{PageCount, PageSize};
+use super::window::WindowKind;
+use super::windows::WindowRules;
+use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::xxh3_64;
+
+/// How one pool is estimated. Two pools of equal configuration that read equal records publish equal
+/// estimates.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct PoolConfig {
+    /// The modelled engine.
+    pub profile: Profile,
+    /// Whether output tokens enter the cache.
+    pub outputs: Outputs,
+    /// Tokens a page; where absent, the pool's first event decides.
+    pub page_size: Option<PageSize>,
+    /// Bytes of KV state a token; where absent, capacities are in pages and tokens only.
+    pub kv_bytes_per_token: Option<f64>,
+    /// Count a partial last page.
+    pub include_partial_page: bool,
+    /// Shares of the reusable prefix a request must keep; 1 to 16 of them.
+    pub target_ratios: Vec<Ratio>,
+    /// Shares of the requests a capacity must cover; 1 to 64 of them.
+    pub coverages: Vec<Ratio>,
+    /// Capacities of the hit-rate curve, at most 1024; where empty, four a doubling up to the bound.
+    pub capacities: Vec<CapacitySpec>,
+    /// Windows to publish, 1 to 16 different ones.
+    pub windows: Vec<WindowKind>,
+    /// How long after its end a window waits for late records, in milliseconds of the watermark.
+    pub grace_ms: u64,
+    /// How far the partition's watermark stays behind the largest event time, in milliseconds.
+    pub allowed_lateness_ms: u64,
+    /// Interval of event time at which `last:N` and `all` are published, in milliseconds; 0 for never
+    /// but at the end of a trace.
+    pub publish_every_ms: u64,
+    /// Windows that begin less than this after the pool's first record are marked `warm_up`, in
+    /// milliseconds.
+    pub min_history_ms: u64,
+    /// Largest capacity with exact results, and most pages held in memory; of sampled pages where the
+    /// pool is sampled.
+    pub max_tracked_pages: PageCount,
+    /// Most pages one request may bring.
+    pub max_pages_per_request: u32,
+    /// Share of the pages that are followed.
+    pub sample_rate: Ratio,
+    /// Which ids are watched for chain violations.
+    pub chain_check: ChainCheck,
+    /// What happens to a request that violates the chain.
+    pub chain_policy: ChainPolicy,
+}
+
+/// Enters the fingerprint: raised when equal configurations and records begin to give other results.
+pub const RESULT_VERSION: u32 = 1;
+
+/// Most panes the windows of one kind may have open.
+const MAX_OPEN_PANES: u64 = 100_000;
+
+/// Why a configuration cannot be used.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum PoolConfigError {
+    /// A list is empty or too long.
+    #[error("`{key}` has {count} entries: expected {min} to {max}")]
+    Entries { key: &'static str, count: usize, min: usize, max: usize },
+    /// A number is outside its range.
+    #[error("`{key}` is {value}: expected {expected}")]
+    Range { key: &'static str, value: String, expected: String },
+    /// The same window is asked for twice.
+    #[error("`windows` names {0} twice: leave one out")]
+    DuplicateWindow(WindowKind),
+    /// Bytes cannot be turned into pages.
+    #[error("`capacities` has {0}, a size in bytes: set `kv_bytes_per_token`, or give pages (5000p)")]
+    BytesWithoutCost(CapacitySpec),
+    /// The profile has no single stack to read all capacities from.
+    #[error("`profile` {0} is evaluated at single capacities by a replay, not as a stream: choose another")]
+    Pointwise(Profile),
+    /// It cannot be written down.
+    #[error("the pool's configuration has no fingerprint: {0}")]
+    NoFingerprint(String),
+    /// A short advance beside a long wait keeps too many panes open.
+    #[error(
+        "`windows` has {window}, which keeps up to {panes} panes open with `grace_ms` and \
+         `allowed_lateness_ms` as they are: at most 100000; lengthen its advance or shorten the wait"
+    )]
+    OpenPanes { window: WindowKind, panes: u64 },
+}
+
+impl Default for PoolConfig {
+    fn default() -> Self {
+        Self {
+            profile: Profile::Paper,
+            outputs: Outputs::Cached,
+            page_size: None,
+            kv_bytes_per_token: None,
+            include_partial_page: false,
+            target_ratios: vec![Ratio::per_mille(990)],
+            coverages: [500, 900, 950, 990, 999].map(Ratio::per_mille).into(),
+            capacities: Vec::new(),
+            windows: vec![
+                WindowKind::Tumbling { size_ms: 300_000 },
+                WindowKind::Last { requests: 3000 },
+                WindowKind::All,
+            ],
+            grace_ms: 0,
+            allowed_lateness_ms: 10_000,
+            publish_every_ms: 60_000,
+            min_history_ms: 0,
+            max_tracked_pages: PageCount(1 << 26),
+            max_pages_per_request: 1 << 20,
+            sample_rate: Ratio::ONE,
+            chain_check: ChainCheck::Sampled,
+            chain_policy: ChainPolicy::Report,
+        }
+    }
+}
+
+impl PoolConfig {
+    /// Whether a pool can be made of this.
+    ///
+    /// # Errors
+    /// The first value that cannot be used, by its key, with what is expected.
+    pub fn check(&self) -> Result<(), PoolConfigError> {
+        if self.profile == Profile::Sglang {
+            return Err(PoolConfigError::Pointwise(self.profile));
+        }
+        entries("target_ratios", self.target_ratios.len(), 1, 16)?;
+        entries("coverages", self.coverages.len(), 1, 64)?;
+        entries("capacities", self.capacities.len(), 0, 1024)?;
+        entries("windows", self.windows.len(), 1, 16)?;
+        range("max_tracked_pages", self.max_tracked_pages.0, 1, MAX_TRACKED_PAGES)?;
+        range("max_pages_per_request", u64::from(self.max_pages_per_request), 1, MAX_REQUEST_PAGES)?;
+        self.check_sample_rate()?;
+        self.check_bytes()?;
+        self.check_windows()
+    }
+
+    fn check_sample_rate(&self) -> Result<(), PoolConfigError> {
+        if self.sample_rate > Ratio::ZERO {
+            return Ok(());
+        }
+        let expected = "more than 0, at most 1".to_owned();
+        Err(PoolConfigError::Range { key: "sample_rate", value: self.sample_rate.to_string(), expected })
+    }
+
+    fn check_bytes(&self) -> Result<(), PoolConfigError> {
+        match self.kv_bytes_per_token {
+            Some(cost) if !(cost > 0.0 && cost <= 1e12) => Err(PoolConfigError::Range {
+                key: "kv_bytes_per_token",
+                value: cost.to_string(),
+                expected: "more than 0, at most 1e12".to_owned(),
+            }),
+            Some(_) => Ok(()),
+            None => {
+                let in_bytes = |spec: &&CapacitySpec| matches!(spec.size, CapacitySize::Bytes(_));
+                let unpriced = self.capacities.iter().find(in_bytes);
+                unpriced.map_or(Ok(()), |spec| Err(PoolConfigError::BytesWithoutCost(spec.clone())))
+            }
+        }
+    }
+
+    fn check_windows(&self) -> Result<(), PoolConfigError> {
+        for (index, window) in self.windows.iter().enumerate() {
+            if self.windows[..index].contains(window) {
+                return Err(PoolConfigError::DuplicateWindow(*window));
+            }
+            let panes = self.most_open_panes(*window);
+            if panes > MAX_OPEN_PANES {
+                return Err(PoolConfigError::OpenPanes { window: *window, panes });
+            }
+        }
+        Ok(())
+    }
+
+    /// Most panes a kind of window can have open: those the watermark has not passed yet.
+    fn most_open_panes(&self, window: WindowKind) -> u64 {
+        let (size_ms, advance_ms) = match window {
+            WindowKind::Tumbling { size_ms } => (size_ms, size_ms),
+            WindowKind::Hopping { size_ms, advance_ms } => (size_ms, advance_ms),
+            WindowKind::Last { .. } | WindowKind::All => return 0,
+        };
+        let waiting = size_ms.saturating_add(self.grace_ms).saturating_add(self.allowed_lateness_ms);
+        (waiting / advance_ms.max(1)).saturating_add(2)
+    }
+
+    /// The engine's part.
+    pub fn engine(&self) -> EngineConfig {
+        EngineConfig {
+            profile: self.profile,
+            outputs: self.outputs,
+            include_partial_page: self.include_partial_page,
+            sample_rate: self.sample_rate,
+            max_tracked_pages: self.max_tracked_pages,
+            chain_check: self.chain_check,
+            chain_policy: self.chain_policy,
+        }
+    }
+
+    /// The windows' part.
+    pub fn window_rules(&self) -> WindowRules<'_> {
+        WindowRules {
+            kinds: &self.windows,
+            grace_ms: self.grace_ms,
+            allowed_lateness_ms: self.allowed_lateness_ms,
+            publish_every_ms: self.publish_every_ms,
+        }
+    }
+
+    /// The capacities of the curve: the configured ones, or the default grid.
+    pub fn curve_capacities(&self) -> Vec<CapacitySpec> {
+        if !self.capacities.is_empty() {
+            return self.capacities.clone();
+        }
+        // Rounding adds less than a followed page, so the bound still tells this capacity.
+        let bound = self.sample_rate.whole_of(self.max_tracked_pages.0);
+        default_grid(PageCount(bound))
+    }
+
+    /// Identifies the configuration, and thereby the results: 16 hexadecimal digits.
+    ///
+    /// # Errors
+    /// [`PoolConfigError::NoFingerprint`] where it cannot be written as JSON, which is what is hashed.
+    pub fn fingerprint(&self) -> Result<String, PoolConfigError> {
+        let json = serde_json::to_string(&(RESULT_VERSION, self))
+            .map_err(|error| PoolConfigError::NoFingerprint(error.to_string()))?;
+        Ok(format!("{:016x}", xxh3_64(json.as_bytes())))
+    }
+}
+
+fn entries(key: &'static str, count: usize, min: usize, max: usize) -> Result<(), PoolConfigError> {
+    if (min..=max).contains(&count) {
+        return Ok(());
+    }
+    Err(PoolConfigError::Entries { key, count, min, max })
+}
+
+fn range(key: &'static str, value: u64, min: u64, max: u64) -> Result<(), PoolConfigError> {
+    if (min..=max).contains(&value) {
+        return Ok(());
+    }
+    let expected = format!("{min} to {max}");
+    Err(PoolConfigError::Range { key, value: value.to_string(), expected })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_defaults_are_usable_and_refusals_name_the_key() {
+        assert_eq!(PoolConfig::default().check(), Ok(()));
+        let refused = |change: fn(&mut PoolConfig), part: &str| {
+            let mut config = PoolConfig::default();
+            change(&mut config);
+            let error = config.check().expect_err(part).to_string();
+            assert!(error.contains(part), "{error}");
+        };
+        refused(|c| c.target_ratios.clear(), "`target_ratios` has 0 entries: expected 1 to 16");
+        refused(|c| c.windows.push(WindowKind::All), "names all twice");
+        refused(|c| c.max_tracked_pages.0 = 0, "`max_tracked_pages` is 0");
+        refused(|c| c.max_pages_per_request = u32::MAX, "`max_pages_per_request`");
+        refused(|c| c.sample_rate = Ratio::ZERO, "`sample_rate` is 0");
+        refused(|c| c.kv_bytes_per_token = Some(f64::NAN), "`kv_bytes_per_token` is NaN");
+        refused(|c| c.profile = Profile::Sglang, "`profile` sglang");
+    }
+
+    #[test]
+    fn bytes_need_a_cost_and_short_panes_a_short_wait() {
+        let mut config =
+            PoolConfig { capacities: vec!["1GiB".parse().expect("a size")], ..PoolConfig::default() };
+        assert!(matches!(config.check(), Err(PoolConfigError::BytesWithoutCost(_))));
+        config.kv_bytes_per_token = Some(61_505.0);
+        assert_eq!(config.check(), Ok(()));
+        config.windows = vec![WindowKind::Tumbling { size_ms: 1 }];
+        assert_eq!(config.check(), Ok(()));
+        config.grace_ms = 86_400_000;
+        assert!(matches!(config.check(), Err(PoolConfigError::OpenPanes { panes: 86_410_003, .. })));
+    }
+
+    #[test]
+    fn the_default_grid_of_a_sampled_pool_reaches_what_its_bound_can_tell() {
+        let config = PoolConfig {
+            sample_rate: "0.3".parse().expect("a share"),
+            max_tracked_pages: PageCount(100),
+            ..PoolConfig::default()
+        };
+        let largest = config.curve_capacities().last().and_then(|spec| spec.pages(None));
+        assert_eq!(largest, Some(PageCount(333)), "100 / 0.3, rounded");
+    }
+
+    #[test]
+    fn the_fingerprint_changes_with_any_value_and_is_published_so_it_is_frozen() {
+        let config = PoolConfig::default();
+        let fingerprint = config.fingerprint().expect("json");
+        assert_eq!(fingerprint, "923336b8942fc633");
+        let other = PoolConfig { grace_ms: 1, ..config };
+        assert_ne!(other.fingerprint().expect("json"), fingerprint);
+    }
+}

@@ -1,0 +1,257 @@
+//! The windows of one pool: what each covers, when it closes, what it is called (DESIGN 3).
+//!
+//! Everything here is a function of the requests and watermarks it was given, in order.
+//!
+//! - Tumbling and hopping windows close when the partition's watermark reaches their end plus the grace.
+//!   Windows without a request are never published, so a watermark that jumps over a year of them
+//!   costs what the open panes cost.
+//! - `last:N` and `all` are published when the watermark reaches a multiple of the publishing interval,
+//!   provided a request was counted since they were last published. They then cover every record up to
+//!   and including the one that moved the watermark. A jump over several multiples publishes once, at
+//!   the last of them.
+//! - A late record is one that comes after a window it belongs to was closed. It is counted, once a kind of
+//!   window, and left out of what is closed; `last:N` and `all` follow offsets, so nothing is late there.
+
+mod event_time;
+mod recent;
+mod watermark;
+
+use super::tally::{Digest, Tally};
+use super::units::{EventTime, Offset};
+use super::window::WindowKind;
+use event_time::EventWindows;
+use recent::{Everything, LastRequests};
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+
+pub use watermark::Watermark;
+
+/// Which windows a pool has and when they close.
+#[derive(Debug, Clone, Copy)]
+pub struct WindowRules<'a> {
+    /// The kinds, in the order their estimates are published in.
+    pub kinds: &'a [WindowKind],
+    /// How long after its end a window waits for late records, in milliseconds of the watermark.
+    pub grace_ms: u64,
+    /// How far the watermark stays behind the largest event time.
+    pub allowed_lateness_ms: u64,
+    /// Interval at which `last:N` and `all` are published; 0 for never but at the end.
+    pub publish_every_ms: u64,
+}
+
+/// How many numbers a tally of this pool holds.
+#[derive(Debug, Clone, Copy)]
+pub struct TallyShape {
+    /// Target ratios.
+    pub targets: usize,
+    /// Thresholds of the curve.
+    pub thresholds: usize,
+}
+
+impl TallyShape {
+    fn tally(self) -> Tally {
+        Tally::new(self.targets, self.thresholds)
+    }
+}
+
+/// One window as it is shown: closed, or still open.
+#[derive(Debug)]
+pub struct Window<'a> {
+    /// Start (inclusive); for `last:N` and `all`, event time of the earliest request in it.
+    pub start_ms: i64,
+    /// End (exclusive).
+    pub end_ms: i64,
+    /// Offset of the first record counted.
+    pub first_offset: Offset,
+    /// The counts.
+    pub tally: Cow<'a, Tally>,
+    /// Records that came too late for this kind of window, since the start.
+    pub late_records: u64,
+}
+
+/// Where a set of requests begins; one definition for panes and for everything since the start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+struct Extent {
+    /// Number of its first request in the pool.
+    first_arrival: u64,
+    first_offset: Offset,
+    earliest: EventTime,
+}
+
+impl Extent {
+    fn of(digest: &Digest) -> Self {
+        let position = digest.position;
+        Self { first_arrival: position.arrival, first_offset: position.offset, earliest: position.event_time }
+    }
+
+    fn union(self, other: Self) -> Self {
+        Self {
+            first_arrival: self.first_arrival.min(other.first_arrival),
+            first_offset: self.first_offset.min(other.first_offset),
+            earliest: self.earliest.min(other.earliest),
+        }
+    }
+}
+
+/// One kind of window with its state.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+enum Windows {
+    EventTime(EventWindows),
+    Last(LastRequests),
+    All(Everything),
+}
+
+/// The windows of one pool.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct WindowSet {
+    /// One entry a configured kind, in that order.
+    kinds: Vec<Windows>,
+    allowed_lateness_ms: u64,
+    publish_every_ms: u64,
+    /// The multiple of the publishing interval at which `last:N` and `all` go out next; none while
+    /// nothing was counted since they last did.
+    publish_at: Option<EventTime>,
+    /// Largest event time counted.
+    latest: Option<EventTime>,
+}
+
+impl WindowSet {
+    /// Windows that have seen nothing.
+    pub fn new(rules: &WindowRules<'_>, shape: TallyShape) -> Self {
+        let state = |kind: &WindowKind| match *kind {
+            WindowKind::Tumbling { size_ms } => {
+                Windows::EventTime(EventWindows::new(size_ms, size_ms, rules.grace_ms, shape))
+            }
+            WindowKind::Hopping { size_ms, advance_ms } => {
+                Windows::EventTime(EventWindows::new(size_ms, advance_ms, rules.grace_ms, shape))
+            }
+            WindowKind::Last { requests } => Windows::Last(LastRequests::new(requests, shape)),
+            WindowKind::All => Windows::All(Everything::new(shape)),
+        };
+        Self {
+            kinds: rules.kinds.iter().map(state).collect(),
+            allowed_lateness_ms: rules.allowed_lateness_ms,
+            publish_every_ms: rules.publish_every_ms,
+            publish_at: None,
+            latest: None,
+        }
+    }
+
+    /// Counts a request. `watermark` is the partition's before this record, and decides what is late;
+    /// where it reached [`WindowSet::next_deadline`], [`WindowSet::close`] comes first.
+    pub fn observe(&mut self, digest: &Digest, watermark: Option<EventTime>) {
+        let time = digest.position.event_time;
+        for windows in &mut self.kinds {
+            match windows {
+                Windows::EventTime(windows) => windows.observe(digest, watermark),
+                Windows::Last(last) => last.observe(digest),
+                Windows::All(all) => all.observe(digest),
+            }
+        }
+        self.latest = self.latest.max(Some(time));
+        if self.publish_at.is_none() && self.publish_every_ms > 0 && self.has_sliding_windows() {
+            let lateness = i64::try_from(self.allowed_lateness_ms).unwrap_or(i64::MAX);
+            let now = watermark.unwrap_or(EventTime(time.0.saturating_sub(lateness)));
+            self.publish_at = Some(EventTime(self.last_multiple(now).saturating_add(self.interval())));
+        }
+    }
+
+    /// The smallest watermark that closes or publishes something; `None` while nothing waits.
+    pub fn next_deadline(&self) -> Option<EventTime> {
+        let ends = self.kinds.iter().filter_map(|windows| match windows {
+            Windows::EventTime(windows) => windows.next_deadline(),
+            Windows::Last(_) | Windows::All(_) => None,
+        });
+        ends.chain(self.publish_at).min()
+    }
+
+    /// Closes the windows the watermark has passed and shows each of them with the index of its kind in
+    /// the configuration, one kind after another, each in order of end.
+    pub fn close(&mut self, watermark: EventTime, mut show: impl FnMut(usize, Window<'_>)) {
+        let boundary = EventTime(self.last_multiple(watermark));
+        let publishes = self.publish_at.is_some_and(|due| due <= watermark);
+        for (order, windows) in self.kinds.iter_mut().enumerate() {
+            if let Windows::EventTime(windows) = windows {
+                windows.close(watermark, |window| show(order, window));
+            } else if publishes && let Some(window) = windows.sliding(boundary.0) {
+                show(order, window);
+            }
+        }
+        if publishes {
+            self.publish_at = None;
+        }
+    }
+
+    /// Closes everything that holds a request: the end of a trace. `last:N` and `all` end just after
+    /// the largest event time.
+    pub fn finish(&mut self, mut show: impl FnMut(usize, Window<'_>)) {
+        let end = self.end_of_data();
+        for (order, windows) in self.kinds.iter_mut().enumerate() {
+            if let Windows::EventTime(windows) = windows {
+                windows.finish(|window| show(order, window));
+            } else if let Some(window) = windows.sliding(end) {
+                show(order, window);
+            }
+        }
+        self.publish_at = None;
+    }
+
+    /// Shows what is still open, as it stands: event-time windows that hold a request and have begun to
+    /// end (none reaches past the newest pane), `last:N` and `all`.
+    pub fn provisional(&self, mut show: impl FnMut(usize, Window<'_>)) {
+        let end = self.end_of_data();
+        for (order, windows) in self.kinds.iter().enumerate() {
+            if let Windows::EventTime(windows) = windows {
+                windows.provisional(|window| show(order, window));
+            } else if let Some(window) = windows.sliding(end) {
+                show(order, window);
+            }
+        }
+    }
+
+    /// Bytes of memory held, nearly.
+    pub fn memory_bytes(&self) -> usize {
+        let held = self.kinds.iter().map(|windows| match windows {
+            Windows::EventTime(windows) => windows.memory_bytes(),
+            Windows::Last(last) => last.memory_bytes(),
+            Windows::All(all) => all.memory_bytes(),
+        });
+        held.sum()
+    }
+
+    /// Whether any window follows offsets and so is published at intervals.
+    fn has_sliding_windows(&self) -> bool {
+        self.kinds.iter().any(|windows| !matches!(windows, Windows::EventTime(_)))
+    }
+
+    fn end_of_data(&self) -> i64 {
+        self.latest.map_or(0, |latest| latest.0.saturating_add(1))
+    }
+
+    fn interval(&self) -> i64 {
+        i64::try_from(self.publish_every_ms).unwrap_or(i64::MAX).max(1)
+    }
+
+    /// The last multiple of the publishing interval that is not after `time`.
+    fn last_multiple(&self, time: EventTime) -> i64 {
+        time.0.saturating_sub(time.0.rem_euclid(self.interval()))
+    }
+}
+
+impl Windows {
+    /// The window over offsets, if this is one and holds a request.
+    fn sliding(&self, end_ms: i64) -> Option<Window<'_>> {
+        let (extent, tally) = match self {
+            Self::EventTime(_) => return None,
+            Self::Last(last) => last.view()?,
+            Self::All(all) => all.view()?,
+        };
+        Some(Window {
+            start_ms: extent.earliest.0,
+            end_ms,
+            first_offset: extent.first_offset,
+            tally: Cow::Borrowed(tally),
+            late_records: 0,
+        })
+    }
+}

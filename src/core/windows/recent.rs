@@ -1,0 +1,141 @@
+//! Windows over offsets: the last N requests, and everything since the start.
+
+use super::{Extent, TallyShape};
+use crate::core::tally::{Digest, StepHits, Tally};
+use crate::core::units::{EventTime, Offset};
+use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
+
+/// Everything since the start.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Everything {
+    extent: Option<Extent>,
+    tally: Tally,
+}
+
+impl Everything {
+    pub(super) fn new(shape: TallyShape) -> Self {
+        Self { extent: None, tally: shape.tally() }
+    }
+
+    pub(super) fn observe(&mut self, digest: &Digest) {
+        let own = Extent::of(digest);
+        let extent = self.extent.map_or(own, |extent| extent.union(own));
+        self.extent = Some(extent);
+        self.tally.add(digest, digest.pages_unseen_since(extent.first_arrival));
+    }
+
+    pub(super) fn view(&self) -> Option<(Extent, &Tally)> {
+        self.extent.map(|extent| (extent, &self.tally))
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.tally.memory_bytes()
+    }
+}
+
+/// The last N requests: each one's share of the tally is kept, to be taken out again exactly.
+///
+/// Memory is 64 bytes a request, with 8 for each target ratio and 8 for each threshold its hits are
+/// spread over.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct LastRequests {
+    capacity: usize,
+    requests: VecDeque<Held>,
+    /// Needs and hits of the held requests, one after another.
+    needs: VecDeque<u64>,
+    hits: VecDeque<StepHits>,
+    tally: Tally,
+}
+
+/// One request's share of the tally.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Held {
+    arrival: u64,
+    offset: Offset,
+    event_time: EventTime,
+    page_accesses: u64,
+    reusable: u64,
+    /// Pages it touched: all of them are distinct once it is the window's first request.
+    touched: u64,
+    /// Of the pages that held requests touched, those last touched between this request and the next
+    /// held one: they become the window's own when this request leaves.
+    retouched: u64,
+    /// How many entries of `hits` are its own.
+    steps: u32,
+}
+
+impl LastRequests {
+    pub(super) fn new(requests: u32, shape: TallyShape) -> Self {
+        Self {
+            capacity: requests.max(1) as usize,
+            requests: VecDeque::new(),
+            needs: VecDeque::new(),
+            hits: VecDeque::new(),
+            tally: shape.tally(),
+        }
+    }
+
+    pub(super) fn observe(&mut self, digest: &Digest) {
+        if self.requests.len() == self.capacity {
+            self.release_oldest();
+        }
+        let first = self.requests.front().map_or(digest.position.arrival, |held| held.arrival);
+        for touch in digest.touches.iter().filter(|touch| touch.last_touched_by >= first) {
+            let toucher = self.requests.partition_point(|held| held.arrival <= touch.last_touched_by);
+            if let Some(held) = toucher.checked_sub(1).and_then(|index| self.requests.get_mut(index)) {
+                held.retouched += touch.pages;
+            }
+        }
+        self.tally.add(digest, digest.pages_unseen_since(first));
+        self.hold(digest);
+    }
+
+    fn hold(&mut self, digest: &Digest) {
+        self.needs.extend(&digest.needs);
+        self.hits.extend(&digest.hits);
+        self.requests.push_back(Held {
+            arrival: digest.position.arrival,
+            offset: digest.position.offset,
+            event_time: digest.position.event_time,
+            page_accesses: digest.page_accesses,
+            reusable: digest.reusable,
+            touched: digest.pages_touched(),
+            retouched: 0,
+            steps: digest.hits.len() as u32,
+        });
+    }
+
+    fn release_oldest(&mut self) {
+        let Some(held) = self.requests.pop_front() else { return };
+        let tally = &mut self.tally;
+        tally.requests -= 1;
+        tally.page_accesses -= held.page_accesses;
+        tally.reusable -= held.reusable;
+        tally.requests_with_reuse -= u64::from(held.reusable > 0);
+        tally.distinct_pages = tally.distinct_pages - held.touched + held.retouched;
+        for hits in self.hits.drain(..held.steps as usize) {
+            tally.hits[hits.step as usize] -= u64::from(hits.pages);
+        }
+        let own = self.needs.drain(..tally.needs.len());
+        for (needs, need) in tally.needs.iter_mut().zip(own).filter(|_| held.reusable > 0) {
+            needs.remove(need);
+        }
+    }
+
+    /// The window as it stands. Finding the earliest event time looks at every held request, which is
+    /// done when the window is shown, not when a request arrives.
+    pub(super) fn view(&self) -> Option<(Extent, &Tally)> {
+        let first = self.requests.front()?;
+        let earliest = self.requests.iter().map(|held| held.event_time).min()?;
+        let extent = Extent { first_arrival: first.arrival, first_offset: first.offset, earliest };
+        Some((extent, &self.tally))
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.requests.capacity() * size_of::<Held>()
+            + self.needs.capacity() * size_of::<u64>()
+            + self.hits.capacity() * size_of::<StepHits>()
+            + self.tally.memory_bytes()
+    }
+}

@@ -1,0 +1,274 @@
+//! `kvset replay`: trace files in, estimates out, no Kafka.
+//!
+//! Rows stream through one pool per engine; nothing is kept of a row once it was observed.
+
+mod per_request;
+
+use crate::core::estimate::Estimate;
+use crate::core::event::RequestEvent;
+use crate::core::pool::{Arrival, Pool};
+use crate::core::pool_config::{PoolConfig, PoolConfigError};
+use crate::core::ratio::Ratio;
+use crate::core::units::Offset;
+use crate::core::window::WindowKind;
+use crate::core::windows::Watermark;
+use crate::trace::{self, Progress, ReadOptions, RowError, TraceError, TraceItem};
+use per_request::PerRequest;
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Leading requests that touch the cache but do not count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WarmUp {
+    /// So many requests.
+    Requests(u64),
+    /// This share of the trace's requests, rounded down; the trace is read twice.
+    Share(Ratio),
+}
+
+/// What to replay, and how.
+#[derive(Debug, Clone)]
+pub struct ReplayOptions {
+    /// Trace files in order; `-` is standard input.
+    pub traces: Vec<PathBuf>,
+    /// How to read them.
+    pub read: ReadOptions,
+    /// How to estimate. `windows` are those the caller asked for.
+    pub pool: PoolConfig,
+    /// What does not count.
+    pub warm_up: WarmUp,
+    /// Go on past rows that cannot be used.
+    pub skip_bad_rows: bool,
+}
+
+/// A row that was passed over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BadRow {
+    /// File and line.
+    pub place: String,
+    /// What is wrong with it; never quotes the row.
+    pub reason: String,
+}
+
+/// Why a replay gave no result.
+#[derive(Debug, thiserror::Error)]
+pub enum ReplayError {
+    /// The trace cannot be read.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// The configuration cannot be used.
+    #[error(transparent)]
+    Config(#[from] PoolConfigError),
+    /// Rows were passed over, and the caller did not allow that.
+    #[error(
+        "{count} of {rows} rows cannot be used, so the result would be wrong: mend them, or go on without them with --skip-bad-rows{}",
+        listed(.first)
+    )]
+    BadRows { count: u64, rows: u64, first: Vec<BadRow> },
+    /// A share of an unknown number of requests was asked for.
+    #[error(
+        "--warm-up with a share needs to read the trace twice, which standard input cannot: give a count"
+    )]
+    ShareOfStream,
+    /// The per-request file cannot be written.
+    #[error("cannot write the per-request rows: {0}")]
+    PerRequest(std::io::Error),
+}
+
+fn listed(rows: &[BadRow]) -> String {
+    rows.iter().map(|row| format!("\n  {}: {}", row.place, row.reason)).collect()
+}
+
+/// A finished replay.
+#[derive(Debug, Clone)]
+pub struct Replay {
+    /// How it was estimated: the caller's configuration, with `all` among its windows.
+    pub config: Arc<PoolConfig>,
+    /// Requests accepted, those of the warm-up among them.
+    pub requests: u64,
+    /// Requests that only filled the cache.
+    pub warm_up_requests: u64,
+    /// Rows that were passed over.
+    pub rejected_rows: u64,
+    /// The first of them.
+    pub bad_rows: Vec<BadRow>,
+    /// Distinct pages whose id was already known under another prefix, among the ids watched.
+    pub chain_violations: u64,
+    /// The estimate over every request that counts; none where no request does.
+    pub whole: Option<Estimate>,
+    /// The windows that were asked for, in the order in which they closed.
+    pub windows: Vec<Estimate>,
+    /// What the reader had to assume about the trace.
+    pub notes: Vec<String>,
+}
+
+/// Replays traces. `progress` is called now and then; `per_request` receives one JSON line a counted
+/// request.
+///
+/// # Errors
+/// [`ReplayError`]; nothing was printed then.
+pub fn replay(
+    options: &ReplayOptions,
+    per_request: Option<&mut dyn Write>,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Replay, ReplayError> {
+    let warm_up = warm_up_requests(options)?;
+    let mut run = Run::new(options, warm_up, per_request)?;
+    let mut reader = trace::open(&options.traces, &options.read)?;
+    loop {
+        match reader.next_item()? {
+            Some(TraceItem::Request(row)) => {
+                let place = (row.file, row.line);
+                run.observe(&row.event, place)?;
+            }
+            Some(TraceItem::Refused(error)) => run.refuse_row(&error),
+            None => break,
+        }
+        if run.rows.is_multiple_of(PROGRESS_ROWS) {
+            progress(reader.progress());
+        }
+    }
+    progress(reader.progress());
+    let notes = reader.notes();
+    run.finish(options.skip_bad_rows, notes)
+}
+
+/// Rows between two reports of progress.
+const PROGRESS_ROWS: u64 = 256;
+
+/// Bad rows kept to be shown.
+const SHOWN_BAD_ROWS: usize = 5;
+
+/// The number of requests that only warm the cache.
+fn warm_up_requests(options: &ReplayOptions) -> Result<u64, ReplayError> {
+    match options.warm_up {
+        WarmUp::Requests(count) => Ok(count),
+        WarmUp::Share(share) if share == Ratio::ZERO => Ok(0),
+        WarmUp::Share(share) => Ok(share.share_of(count_requests(options)?)),
+    }
+}
+
+fn count_requests(options: &ReplayOptions) -> Result<u64, ReplayError> {
+    if options.traces.iter().any(|path| path.as_os_str() == "-") {
+        return Err(ReplayError::ShareOfStream);
+    }
+    let mut reader = trace::open(&options.traces, &options.read)?;
+    let mut requests = 0;
+    while let Some(item) = reader.next_item()? {
+        requests += u64::from(matches!(item, TraceItem::Request(_)));
+    }
+    Ok(requests)
+}
+
+/// A replay under way.
+struct Run<'a> {
+    pool: Pool,
+    config: Arc<PoolConfig>,
+    watermark: Watermark,
+    warm_up: u64,
+    per_request: Option<PerRequest<'a>>,
+    /// Rows met, bad ones too.
+    rows: u64,
+    /// Requests accepted.
+    requests: u64,
+    rejected: u64,
+    bad_rows: Vec<BadRow>,
+    closed: Vec<Estimate>,
+    wanted: Vec<WindowKind>,
+}
+
+impl<'a> Run<'a> {
+    fn new(
+        options: &ReplayOptions,
+        warm_up: u64,
+        per_request: Option<&'a mut dyn Write>,
+    ) -> Result<Self, ReplayError> {
+        let wanted = options.pool.windows.clone();
+        let mut config = options.pool.clone();
+        if !config.windows.contains(&WindowKind::All) {
+            config.windows.push(WindowKind::All);
+        }
+        // `last` and `all` are wanted once, at the end of the trace.
+        config.publish_every_ms = 0;
+        let config = Arc::new(config);
+        Ok(Self {
+            pool: Pool::new("trace", 0, Arc::clone(&config))?,
+            watermark: Watermark::new(config.allowed_lateness_ms),
+            config,
+            warm_up,
+            per_request: per_request.map(PerRequest::new),
+            rows: 0,
+            requests: 0,
+            rejected: 0,
+            bad_rows: Vec::new(),
+            closed: Vec::new(),
+            wanted,
+        })
+    }
+
+    fn observe(&mut self, event: &RequestEvent<'_>, place: (&str, u64)) -> Result<(), ReplayError> {
+        let counted = self.requests >= self.warm_up;
+        let offset = Offset(self.rows as i64);
+        self.rows += 1;
+        let arrival = Arrival { offset, counted, watermark: self.watermark.time() };
+        if let Err(refusal) = self.pool.observe(event, arrival) {
+            self.refuse(format!("{}, line {}", place.0, place.1), &refusal);
+            return Ok(());
+        }
+        if let Some(per_request) = self.per_request.as_mut().filter(|_| counted)
+            && let Some((outcome, curve)) = self.pool.last_request()
+        {
+            per_request.write(outcome, &self.config, curve).map_err(ReplayError::PerRequest)?;
+        }
+        self.requests += 1;
+        self.close_windows(event, offset);
+        Ok(())
+    }
+
+    fn close_windows(&mut self, event: &RequestEvent<'_>, offset: Offset) {
+        if !self.watermark.observe(event.event_time) {
+            return;
+        }
+        if let Some(time) = self.watermark.time()
+            && self.pool.next_deadline().is_some_and(|deadline| deadline <= time)
+        {
+            self.pool.advance_watermark(time, Offset(offset.0 + 1), &mut self.closed);
+        }
+    }
+
+    fn refuse_row(&mut self, error: &RowError) {
+        self.rows += 1;
+        self.refuse(format!("{}, line {}", error.file, error.line), &error.fault);
+    }
+
+    fn refuse(&mut self, place: String, reason: &dyn std::fmt::Display) {
+        self.rejected += 1;
+        if self.bad_rows.len() < SHOWN_BAD_ROWS {
+            self.bad_rows.push(BadRow { place, reason: reason.to_string() });
+        }
+    }
+
+    fn finish(mut self, skip_bad_rows: bool, notes: Vec<String>) -> Result<Replay, ReplayError> {
+        if self.rejected > 0 && !skip_bad_rows {
+            return Err(ReplayError::BadRows { count: self.rejected, rows: self.rows, first: self.bad_rows });
+        }
+        if let Some(per_request) = &mut self.per_request {
+            per_request.flush().map_err(ReplayError::PerRequest)?;
+        }
+        self.pool.finish(Offset(self.rows as i64), &mut self.closed);
+        let whole = self.closed.iter().find(|estimate| estimate.window == WindowKind::All).cloned();
+        self.closed.retain(|estimate| self.wanted.contains(&estimate.window));
+        Ok(Replay {
+            requests: self.requests,
+            warm_up_requests: self.warm_up.min(self.requests),
+            rejected_rows: self.rejected,
+            bad_rows: self.bad_rows,
+            chain_violations: self.pool.chain_violations(),
+            config: self.config,
+            whole,
+            windows: self.closed,
+            notes,
+        })
+    }
+}

@@ -1,0 +1,128 @@
+//! What must hold between settings, beyond the range of each.
+
+use super::problem::Problem;
+use super::{Settings, field::Field};
+use crate::core::capacity::{CapacitySize, CapacitySpec};
+use crate::core::pool_config::PoolConfigError;
+use crate::core::profile::Profile;
+use std::collections::BTreeSet;
+
+/// Most pools that may have settings of their own.
+const MAX_POOL_SETTINGS: usize = 10_000;
+
+/// Notes problems under keys.
+struct Notes<'a>(&'a mut Vec<Problem>);
+
+impl Notes<'_> {
+    fn add(&mut self, key: impl Into<String>, value: Option<String>, reason: impl Into<String>) {
+        self.0.push(Problem { key: key.into(), value, reason: reason.into(), origin: None });
+    }
+}
+
+impl Settings {
+    /// Notes what contradicts itself.
+    pub(super) fn check(&self, problems: &mut Vec<Problem>) {
+        let mut found = Vec::new();
+        let mut notes = Notes(&mut found);
+        self.check_kafka(&mut notes);
+        self.check_topics(&mut notes);
+        self.check_lists(&mut notes);
+        self.check_pools(&mut notes);
+        self.check_engine(&mut notes);
+        // A key that was refused on its own kept its default, so what is said about that is moot.
+        let refused = |key: &str| {
+            problems.iter().any(|problem| key.strip_prefix(&problem.key).is_some_and(begins_deeper))
+        };
+        found.retain(|note| !refused(&note.key));
+        problems.append(&mut found);
+    }
+
+    fn check_kafka(&self, notes: &mut Notes<'_>) {
+        for (name, instead) in self.kafka.properties.controlled() {
+            notes.add(format!("kafka.properties.\"{name}\""), None, format!("not yours to set: {instead}"));
+        }
+        if self.kafka.brokers.split(',').any(|broker| broker.trim().is_empty()) {
+            let reason = "expected host:port, more of them separated by commas";
+            notes.add("kafka.brokers", self.kafka.brokers.toml(), reason);
+        }
+    }
+
+    fn check_topics(&self, notes: &mut Notes<'_>) {
+        let topics = [
+            ("input.topic", &self.input.topic),
+            ("output.topic", &self.output.topic),
+            ("output.dead_letter_topic", &self.output.dead_letter_topic),
+        ];
+        for (index, (key, topic)) in topics.iter().enumerate() {
+            if let Some((other, _)) = topics[..index].iter().find(|(_, earlier)| earlier == topic) {
+                notes.add(*key, topic.toml(), format!("expected another topic than {other}"));
+            }
+        }
+    }
+
+    fn check_lists(&self, notes: &mut Notes<'_>) {
+        let estimate = &self.estimate;
+        no_repeats(notes, "estimate.target_ratios", &estimate.target_ratios);
+        no_repeats(notes, "estimate.coverages", &estimate.coverages);
+        no_repeats(notes, "estimate.windows", &estimate.windows);
+        no_repeats(notes, "estimate.capacities", &estimate.capacities);
+        if estimate.kv_bytes_per_token.is_none() {
+            needs_cost(notes, "estimate.capacities", &estimate.capacities, "estimate.kv_bytes_per_token");
+        }
+    }
+
+    /// What the engine itself refuses; it speaks of the same keys.
+    fn check_engine(&self, notes: &mut Notes<'_>) {
+        let estimate = &self.estimate;
+        if estimate.engine == Profile::Sglang {
+            let reason =
+                "is evaluated at single capacities by `kvset replay`, not as a stream; choose another";
+            notes.add("estimate.engine", estimate.engine.toml(), reason);
+        } else if let Err(error @ PoolConfigError::OpenPanes { .. }) = self.pool_config("").check() {
+            notes.add("estimate.windows", estimate.windows.toml(), error.to_string());
+        }
+    }
+
+    fn check_pools(&self, notes: &mut Notes<'_>) {
+        if self.pools.len() > MAX_POOL_SETTINGS {
+            notes.add("pools", None, format!("expected at most {MAX_POOL_SETTINGS} pools with settings"));
+        }
+        let mut names = BTreeSet::new();
+        for (index, pool) in self.pools.iter().enumerate() {
+            let key = format!("pools[{index}].name");
+            if pool.name.is_empty() {
+                notes.add(key, None, "expected the pool's name, of 1 to 256 characters");
+            } else if !names.insert(&pool.name) {
+                notes.add(key, pool.name.toml(), "this pool already has settings further up; merge them");
+            }
+            let Some(capacities) = &pool.capacities else { continue };
+            let key = format!("pools[{index}].capacities");
+            no_repeats(notes, &key, capacities);
+            if pool.kv_bytes_per_token.or(self.estimate.kv_bytes_per_token).is_none() {
+                needs_cost(notes, &key, capacities, &format!("pools[{index}].kv_bytes_per_token"));
+            }
+        }
+    }
+}
+
+/// Whether the rest of a key, after a prefix, is nothing or a key below it.
+fn begins_deeper(rest: &str) -> bool {
+    rest.is_empty() || rest.starts_with('.')
+}
+
+/// A list whose entries must differ.
+fn no_repeats<T: Field + PartialEq>(notes: &mut Notes<'_>, key: &str, entries: &[T]) {
+    let repeated = entries.iter().enumerate().find(|(index, entry)| entries[..*index].contains(entry));
+    if let Some((_, entry)) = repeated {
+        notes.add(key, entry.toml(), "is there twice; leave one out");
+    }
+}
+
+/// Capacities in bytes are no pages without a cost a token.
+fn needs_cost(notes: &mut Notes<'_>, key: &str, capacities: &[CapacitySpec], cost_key: &str) {
+    let in_bytes = capacities.iter().find(|spec| matches!(spec.size, CapacitySize::Bytes(_)));
+    if let Some(spec) = in_bytes {
+        let reason = format!("a size in bytes needs {cost_key}; set it, or give pages like \"5000p\"");
+        notes.add(key, spec.toml(), reason);
+    }
+}

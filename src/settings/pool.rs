@@ -1,0 +1,37 @@
+//! What one pool is estimated with: its own settings over the general ones.
+
+use super::{Settings, TokenCost};
+use crate::core::pool_config::PoolConfig;
+use crate::core::stack::ChainCheck;
+use crate::core::units::PageCount;
+
+impl Settings {
+    /// The configuration of the pool called `name`.
+    pub fn pool_config(&self, name: &str) -> PoolConfig {
+        let general = &self.estimate;
+        let own = self.pools.iter().find(|pool| pool.name == name);
+        let cost = own.and_then(|pool| pool.kv_bytes_per_token).or(general.kv_bytes_per_token);
+        let capacities = own.and_then(|pool| pool.capacities.as_ref()).unwrap_or(&general.capacities);
+        let tracked = own.and_then(|pool| pool.max_tracked_pages).unwrap_or(general.max_tracked_pages);
+        PoolConfig {
+            profile: general.engine,
+            outputs: general.outputs,
+            page_size: own.and_then(|pool| pool.page_size).or(general.page_size),
+            kv_bytes_per_token: cost.map(TokenCost::get),
+            include_partial_page: general.include_partial_page,
+            target_ratios: general.target_ratios.clone(),
+            coverages: general.coverages.clone(),
+            capacities: capacities.clone(),
+            windows: general.windows.clone(),
+            grace_ms: general.grace.as_ms(),
+            allowed_lateness_ms: general.allowed_lateness.as_ms(),
+            publish_every_ms: general.publish_every.as_ms(),
+            min_history_ms: general.min_history.as_ms(),
+            max_tracked_pages: PageCount(tracked),
+            max_pages_per_request: self.input.max_pages_per_request,
+            sample_rate: own.and_then(|pool| pool.sample_rate).unwrap_or(general.sample_rate),
+            chain_check: ChainCheck::Sampled,
+            chain_policy: general.chain_policy,
+        }
+    }
+}

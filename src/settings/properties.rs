@@ -1,0 +1,224 @@
+//! Properties handed through to librdkafka, secrets among them.
+
+use super::field::{Field, Refusal, quoted};
+use super::load::from_environment;
+use config::{Value, ValueKind};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::RangeInclusive;
+
+/// Properties that kvset sets itself, with what to use instead.
+const CONTROLLED: &[(&str, &str)] = &[
+    ("acks", "kvset always waits for all in-sync replicas"),
+    ("auto.offset.reset", "set input.start and state.lost_history"),
+    ("bootstrap.servers", "set kafka.brokers"),
+    ("enable.auto.commit", "kvset commits offsets with the estimates"),
+    ("enable.auto.offset.store", "kvset commits offsets with the estimates"),
+    ("enable.idempotence", "set output.delivery"),
+    ("enable.partition.eof", "kvset needs it to tell the end of a log"),
+    ("group.id", "set kafka.group"),
+    ("group.instance.id", "set kafka.instance"),
+    ("group.protocol", "kvset speaks the classic protocol"),
+    ("isolation.level", "kvset reads committed records only"),
+    ("metadata.broker.list", "set kafka.brokers"),
+    ("partition.assignment.strategy", "set kafka.assignment"),
+    ("request.required.acks", "kvset always waits for all in-sync replicas"),
+    ("transactional.id", "kvset derives it from kafka.group and kafka.instance"),
+];
+
+/// Parts of a property's name that mark its value as a secret.
+const SECRET_MARKS: [&str; 7] =
+    ["password", "secret", "token", "key", "jaas", "credential", "oauthbearer.config"];
+
+/// What is shown in place of a secret.
+pub const MASK: &str = "********";
+
+/// librdkafka properties by name. A value may refer to a secret kept elsewhere (`file:/path`,
+/// `env:NAME`); [`Properties::resolve`] looks it up, nothing prints it.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Properties(BTreeMap<String, String>);
+
+/// Why a reference to a secret leads nowhere. Names the property and the place, never the value.
+#[derive(Debug, thiserror::Error)]
+pub enum SecretError {
+    /// The file cannot be read.
+    #[error("kafka.properties.\"{name}\" refers to file `{path}`, which cannot be read: {source}")]
+    File {
+        /// The property.
+        name: String,
+        /// The file it refers to.
+        path: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The environment variable is not set.
+    #[error("kafka.properties.\"{name}\" refers to environment variable `{variable}`, which is not set")]
+    Environment {
+        /// The property.
+        name: String,
+        /// The variable it refers to.
+        variable: String,
+    },
+}
+
+impl Properties {
+    /// Takes properties as they are written.
+    pub fn new(properties: impl IntoIterator<Item = (String, String)>) -> Self {
+        Self(properties.into_iter().collect())
+    }
+
+    /// What the commented default shows.
+    pub(super) fn example() -> Self {
+        let pairs = [("sasl.username", "kvset"), ("sasl.password", "env:KAFKA_PASSWORD")];
+        Self::new(pairs.map(|(name, value)| (name.to_owned(), value.to_owned())))
+    }
+
+    /// Every property with its value, references looked up: what the client is given.
+    pub fn resolve(&self) -> Result<Vec<(String, String)>, SecretError> {
+        let resolved = |(name, value): (&String, &String)| Ok((name.clone(), look_up(name, value)?));
+        self.0.iter().map(resolved).collect()
+    }
+
+    /// Every property as it may be shown: secrets masked, references as written.
+    pub fn shown(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, value)| {
+            let value = if is_secret(name, value) { MASK } else { value.as_str() };
+            (name.as_str(), value)
+        })
+    }
+
+    /// The properties that kvset sets itself, each with what to use instead.
+    pub(super) fn controlled(&self) -> impl Iterator<Item = (&str, &'static str)> {
+        CONTROLLED.iter().filter_map(|(name, instead)| {
+            self.0.get_key_value(*name).map(|(key, _)| (key.as_str(), *instead))
+        })
+    }
+}
+
+impl fmt::Debug for Properties {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.shown()).finish()
+    }
+}
+
+/// Whether a value must not be shown. A reference is none: it only says where the secret is.
+fn is_secret(name: &str, value: &str) -> bool {
+    let named_so = SECRET_MARKS.iter().any(|mark| name.to_ascii_lowercase().contains(mark));
+    let login_in_url = value.split_once("://").is_some_and(|(_, rest)| rest.contains('@'));
+    (named_so || login_in_url) && !value.starts_with("file:") && !value.starts_with("env:")
+}
+
+/// The value itself, or what it refers to; a file's last line break is not part of it.
+fn look_up(name: &str, value: &str) -> Result<String, SecretError> {
+    if let Some(path) = value.strip_prefix("file:") {
+        let fail = |source| SecretError::File { name: name.to_owned(), path: path.to_owned(), source };
+        let text = std::fs::read_to_string(path).map_err(fail)?;
+        return Ok(text.trim_end_matches(['\r', '\n']).to_owned());
+    }
+    match value.strip_prefix("env:") {
+        None => Ok(value.to_owned()),
+        Some(variable) => std::env::var(variable)
+            .map_err(|_| SecretError::Environment { name: name.to_owned(), variable: variable.to_owned() }),
+    }
+}
+
+impl Field for Properties {
+    type Bound = bool;
+
+    fn allowed(_: Option<&RangeInclusive<bool>>) -> String {
+        "a table of librdkafka properties, each a text, a number or a flag".to_owned()
+    }
+
+    fn read(value: &Value) -> Result<Self, Refusal> {
+        let mut found = Vec::new();
+        let ValueKind::Table(table) = &value.kind else { return Err(Refusal::NotAllowed) };
+        for (name, value) in table {
+            flatten(name, value, &mut found)?;
+        }
+        // The environment comes last and so wins, though it spells names another way than the file.
+        found.sort();
+        Ok(Self::new(found.into_iter().map(|(_, name, text)| (name, text))))
+    }
+
+    fn measure(&self) -> Option<bool> {
+        None
+    }
+
+    fn toml(&self) -> Option<String> {
+        let entries: Vec<String> =
+            self.shown().map(|(name, value)| format!("{} = {}", quoted(name), quoted(value))).collect();
+        (!entries.is_empty()).then(|| format!("{{ {} }}", entries.join(", ")))
+    }
+}
+
+/// Collects one property with whether it is from the environment. Unquoted dotted names arrive as
+/// nested tables. Environment variables cannot hold dots, so there an underscore stands for one (no
+/// librdkafka property has underscores).
+fn flatten(name: &str, value: &Value, into: &mut Vec<(bool, String, String)>) -> Result<(), Refusal> {
+    let text = match &value.kind {
+        ValueKind::Table(table) => {
+            return table
+                .iter()
+                .try_for_each(|(rest, value)| flatten(&format!("{name}.{rest}"), value, into));
+        }
+        ValueKind::String(text) => text.clone(),
+        ValueKind::Boolean(flag) => flag.to_string(),
+        ValueKind::I64(number) => number.to_string(),
+        ValueKind::Float(number) => number.to_string(),
+        _ => return Err(Refusal::Because(format!("`{name}` must be a text, a number or a flag"))),
+    };
+    let environment = from_environment(value);
+    let name = if environment { name.replace('_', ".") } else { name.to_owned() };
+    into.push((environment, name, text));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn properties(pairs: &[(&str, &str)]) -> Properties {
+        Properties::new(pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())))
+    }
+
+    #[test]
+    fn no_way_of_printing_shows_a_secret() {
+        let secrets = properties(&[
+            ("sasl.password", "hunter2"),
+            ("ssl.key.password", "hunter2"),
+            ("ssl.key.pem", "hunter2"),
+            ("sasl.jaas.config", "hunter2"),
+            ("sasl.oauthbearer.client.secret", "hunter2"),
+            ("SASL.Password", "hunter2"),
+            ("http.proxy", "http://me:hunter2@proxy"),
+        ]);
+        let printed = format!("{secrets:?} {:?}", secrets.toml());
+        assert!(!printed.contains("hunter2"), "{printed}");
+        assert_eq!(printed.matches(MASK).count(), 14);
+    }
+
+    #[test]
+    fn what_is_no_secret_is_shown() {
+        let plain = properties(&[("sasl.username", "me"), ("sasl.password", "env:KAFKA_PASSWORD")]);
+        assert_eq!(
+            plain.toml().as_deref(),
+            Some(r#"{ "sasl.password" = "env:KAFKA_PASSWORD", "sasl.username" = "me" }"#)
+        );
+    }
+
+    #[test]
+    fn references_are_looked_up_late() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("password");
+        std::fs::write(&path, "hunter2\n").expect("a file");
+        let reference = format!("file:{}", path.display());
+        let given = properties(&[("sasl.password", &reference), ("debug", "")]);
+        let resolved = given.resolve().expect("the file is there");
+        assert_eq!(resolved[1], ("sasl.password".to_owned(), "hunter2".to_owned()));
+        assert!(!format!("{given:?}").contains("hunter2"));
+
+        let missing = properties(&[("sasl.password", "env:KVSET_NO_SUCH_VARIABLE")]);
+        let error = missing.resolve().expect_err("nothing there").to_string();
+        assert!(error.contains("sasl.password") && error.contains("KVSET_NO_SUCH_VARIABLE"), "{error}");
+    }
+}

@@ -1,0 +1,230 @@
+//! Every setting there is. This file is the one source of the types, the defaults, the ranges, the
+//! commented default configuration and the reference.
+
+use super::properties::Properties;
+use super::values::{
+    Assignment, Delivery, InputEncoding, Listen, LogFilter, LogFormat, LostHistory, OutputEncoding, Size,
+    Span, Start, TokenCost, TopicName,
+};
+use crate::core::capacity::CapacitySpec;
+use crate::core::profile::{Outputs, Profile};
+use crate::core::ratio::Ratio;
+use crate::core::stack::{ChainPolicy, MAX_REQUEST_PAGES, MAX_TRACKED_PAGES};
+use crate::core::units::PageSize;
+use crate::core::window::WindowKind;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+
+/// Most tokens a page may hold.
+const MAX_PAGE_SIZE: u32 = 65_536;
+/// The smallest share of pages that may be followed.
+const MIN_SAMPLE_RATE: Ratio = Ratio::per_mille(1);
+
+sections! {
+    /// Where the log is and how this program joins its readers.
+    pub struct Kafka {
+        /// Brokers to begin with, host:port, separated by commas.
+        brokers: String = "localhost:9092".to_owned(), in 1..=4096;
+        /// Consumer group. Its committed offsets are where the service goes on.
+        group: String = "kvset".to_owned(), in 1..=200;
+        /// Stable name of this instance: its group.instance.id and part of its transactional.id, so
+        /// that a restart takes up its own partitions without a rebalance. Empty for a dynamic member.
+        instance: String = String::new(), in 0..=200;
+        /// How partitions are shared among the members of the group.
+        assignment: Assignment = Assignment::CooperativeSticky;
+        /// How long a broker's passing troubles are waited out before the service gives up.
+        retry_for: Span = Span::from_mins(2), in Span::from_secs(1)..=Span::from_days(1);
+        /// Properties passed to librdkafka as they are, here or in a table [kafka.properties]. A value may
+        /// be kept elsewhere: "file:/path" or "env:NAME" is looked up when connecting and never printed.
+        /// In the environment, write sasl.password as KVSET__KAFKA__PROPERTIES__SASL_PASSWORD.
+        properties: Properties = Properties::default(), like Properties::example();
+    }
+
+    /// Request events that come in.
+    pub struct Input {
+        /// Topic of request events, keyed by pool.
+        topic: TopicName = TopicName::known("kvset.requests");
+        /// Where a group without committed offsets begins.
+        start: Start = Start::Earliest;
+        /// How records are encoded; "auto" tells them apart one by one.
+        [results]
+        encoding: InputEncoding = InputEncoding::Auto;
+        /// Largest record that is decoded; larger ones become dead letters.
+        [results]
+        max_record_bytes: Size = Size::from_mib(16), in Size(1024)..=Size::from_mib(1024);
+        /// Most pages a request may have; requests with more become dead letters.
+        [results]
+        max_pages_per_request: u32 = 1 << 20, in 1..=MAX_REQUEST_PAGES as u32;
+    }
+
+    /// What goes out.
+    pub struct Output {
+        /// Topic of estimates.
+        topic: TopicName = TopicName::known("kvset.estimates");
+        /// Topic of records that could not be used, as they came, with a code that says why.
+        dead_letter_topic: TopicName = TopicName::known("kvset.dead-letters");
+        /// How estimates are encoded.
+        encoding: OutputEncoding = OutputEncoding::Json;
+        /// "transactional": estimates and offsets in one transaction, exactly once for committed
+        /// readers. "idempotent": for brokers without transactions; at least once, where a repeat has
+        /// the same key and the same bytes.
+        delivery: Delivery = Delivery::Transactional;
+    }
+
+    /// How pools are estimated, where [[pools]] says nothing else.
+    pub struct Estimate {
+        /// The engine whose cache is modelled.
+        [results]
+        engine: Profile = Profile::Paper;
+        /// Whether the tokens a model generates enter its cache too.
+        [results]
+        outputs: Outputs = Outputs::Cached;
+        /// Tokens a page holds. Where it is left out, a pool's first event decides.
+        [results]
+        page_size: Option<PageSize> = None, in 1..=MAX_PAGE_SIZE, like PageSize::new(64);
+        /// Bytes of KV state a token costs (`kvset model` computes it); capacities are in pages and
+        /// tokens only where it is left out.
+        [results]
+        kv_bytes_per_token: Option<TokenCost> = None, like TokenCost::new(131_072.0);
+        /// Whether a last page that is not full counts.
+        [results]
+        include_partial_page: bool = false;
+        /// Shares of its reusable prefix that a request must find for the capacity to count as enough.
+        [results]
+        target_ratios: Vec<Ratio> = vec![Ratio::per_mille(990)], in 1..=16;
+        /// Shares of the requests that a capacity must be enough for.
+        [results]
+        coverages: Vec<Ratio> = [500, 900, 950, 990, 999].map(Ratio::per_mille).to_vec(), in 1..=64;
+        /// Capacities to report hit rates for: sizes like "10GiB", pages like "5000p". An empty list
+        /// stands for a grid of four steps a doubling.
+        [results]
+        capacities: Vec<CapacitySpec> = Vec::new(), in 0..=1024;
+        /// Which requests an estimate covers.
+        [results]
+        windows: Vec<WindowKind> = vec![
+            WindowKind::Tumbling { size_ms: 300_000 },
+            WindowKind::Last { requests: 3000 },
+            WindowKind::All,
+        ], in 1..=16;
+        /// Event time between two estimates of "last" and "all" windows.
+        [results]
+        publish_every: Span = Span::from_mins(1), in Span::from_ms(1)..=Span::from_days(1);
+        /// How far event times may be out of order: the watermark stays this far behind the latest.
+        [results]
+        allowed_lateness: Span = Span::from_secs(10), in Span::from_ms(0)..=Span::from_days(7);
+        /// How much longer a window stays open for late records once the watermark passed its end.
+        [results]
+        grace: Span = Span::from_ms(0), in Span::from_ms(0)..=Span::from_days(7);
+        /// History a pool must have before its windows are no longer marked `warm_up`.
+        [results]
+        min_history: Span = Span::from_ms(0), in Span::from_ms(0)..=Span::from_days(366);
+        /// Share of the pages that are followed. Below 1, results are estimates with a stated error.
+        [results]
+        sample_rate: Ratio = Ratio::ONE, in MIN_SAMPLE_RATE..=Ratio::ONE;
+        /// What happens to a request whose page ids are already known under another prefix.
+        [results]
+        chain_policy: ChainPolicy = ChainPolicy::Report;
+        /// Most pages a pool remembers, at about 10 bytes each. Results are exact up to this capacity;
+        /// what lies beyond is reported as beyond the bound.
+        [results]
+        max_tracked_pages: u64 = 1 << 26, in 1..=MAX_TRACKED_PAGES;
+        /// Most pools a partition may hold; records of further pools become dead letters.
+        [results]
+        max_pools: u32 = 1000, in 1..=100_000;
+    }
+
+    /// When records that cannot be used are too many to go on.
+    pub struct DeadLetters {
+        /// Most in a row.
+        max_consecutive: u32 = 1000, in 0..=u32::MAX;
+        /// Largest share of the last `share_over` records.
+        max_share: Ratio = Ratio::per_mille(100), in Ratio::ZERO..=Ratio::ONE;
+        /// How many records the share is taken over.
+        share_over: u32 = 10_000, in 1..=1 << 20;
+    }
+
+    /// Snapshots: what makes a restart quick. The log alone is what makes it right.
+    pub struct State {
+        /// Directory of the snapshots.
+        directory: PathBuf = PathBuf::from("kvset-state");
+        /// Time between two snapshots of a partition.
+        checkpoint_every: Span = Span::from_secs(30), in Span::from_secs(1)..=Span::from_days(1);
+        /// Snapshots kept for each partition.
+        generations: u32 = 3, in 1..=100;
+        /// What happens when the log no longer holds what the state needs: "fail" stops and says so,
+        /// "rebuild" starts from what is left and marks its output `warm_up`.
+        lost_history: LostHistory = LostHistory::Fail;
+    }
+
+    /// When estimates and offsets are committed: whichever comes first.
+    pub struct Commit {
+        /// Time between two commits.
+        every: Span = Span::from_secs(1), in Span::from_ms(10)..=Span::from_mins(10);
+        /// Records between two commits.
+        max_records: u32 = 100_000, in 1..=10_000_000;
+    }
+
+    /// How the service stops.
+    pub struct Shutdown {
+        /// Longest time to commit, snapshot and leave the group after Ctrl-C or SIGTERM.
+        deadline: Span = Span::from_secs(25), in Span::from_secs(1)..=Span::from_mins(60);
+    }
+
+    /// Threads and the queues between them.
+    pub struct Workers {
+        /// Threads that estimate; 0 for one a core. A partition uses one at a time.
+        threads: u32 = 0, in 0..=1024;
+        /// Most records that wait for a partition; beyond, the partition is paused.
+        queue_records: u32 = 10_000, in 1..=10_000_000;
+        /// Most bytes that wait for a partition; beyond, the partition is paused.
+        queue_bytes: Size = Size::from_mib(64), in Size::from_mib(1)..=Size::from_mib(65_536);
+    }
+
+    /// The server for /metrics, /livez and /readyz.
+    pub struct Http {
+        /// Address to listen on; empty for no server. Anyone who can connect can read.
+        listen: Listen = Listen(Some(SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 9464)));
+        /// Not live once the poll loop has not turned for this long.
+        live_within: Span = Span::from_secs(60), in Span::from_secs(1)..=Span::from_mins(60);
+        /// Not ready while more records than this are waiting in the log.
+        ready_max_lag: u64 = 100_000, in 0..=1_000_000_000_000;
+        /// Most pools with metrics of their own; further ones share the label "other".
+        max_pool_labels: u32 = 100, in 0..=10_000;
+    }
+
+    /// What is logged, on standard error.
+    pub struct Log {
+        /// A level, or directives like "info,kvset::kafka=debug".
+        level: LogFilter = LogFilter::default();
+        /// For people or for machines.
+        format: LogFormat = LogFormat::Text;
+    }
+
+    /// Settings of single pools, by exact name; what is left out is taken from [estimate]. Repeat the
+    /// block for each pool.
+    pub struct Pool {
+        /// The pool, as records are keyed.
+        [results]
+        name: String = String::new(), in 1..=256, like "llama-70b/eu-1".to_owned();
+        /// Tokens a page holds.
+        [results]
+        page_size: Option<PageSize> = None, in 1..=MAX_PAGE_SIZE, like PageSize::new(16);
+        /// Bytes of KV state a token costs.
+        [results]
+        kv_bytes_per_token: Option<TokenCost> = None, like TokenCost::new(327_680.0);
+        /// Capacities to report hit rates for.
+        [results]
+        capacities: Option<Vec<CapacitySpec>> = None, in 0..=1024, like Some(example_capacities());
+        /// Share of the pages that are followed.
+        [results]
+        sample_rate: Option<Ratio> = None, in MIN_SAMPLE_RATE..=Ratio::ONE, like Some(Ratio::per_mille(100));
+        /// Most pages the pool remembers.
+        [results]
+        max_tracked_pages: Option<u64> = None, in 1..=MAX_TRACKED_PAGES, like Some(1 << 20);
+    }
+}
+
+/// What the default configuration shows as a pool's capacities.
+fn example_capacities() -> Vec<CapacitySpec> {
+    ["1TiB", "5000p"].into_iter().filter_map(|text| text.parse().ok()).collect()
+}

@@ -1,0 +1,194 @@
+//! Estimates: both encodings read back, bytes are deterministic, keys are unambiguous.
+
+use kvset::codec::{
+    EstimateEncoding, EstimateError, EstimateKey, decode_estimate, encode_estimate, pool_partition,
+};
+use kvset::core::estimate::{
+    CapacityPoint, CoverageCapacity, Estimate, RequiredCapacity, Status, TheoreticalHits,
+};
+use kvset::core::profile::{Outputs, Profile};
+use kvset::core::ratio::Ratio;
+use kvset::core::window::WindowKind;
+use proptest::prelude::*;
+use std::num::NonZeroU32;
+
+const ENCODINGS: [EstimateEncoding; 2] = [EstimateEncoding::Json, EstimateEncoding::Avro];
+
+/// Counts as far as an Avro long holds them.
+fn count() -> impl Strategy<Value = u64> {
+    prop_oneof![0u64..1000, 0..=i64::MAX as u64]
+}
+
+fn maybe<T: std::fmt::Debug>(inner: impl Strategy<Value = T>) -> impl Strategy<Value = Option<T>> {
+    prop::option::of(inner)
+}
+
+fn rate() -> impl Strategy<Value = f64> {
+    prop_oneof![Just(0.0), Just(1.0), 0.0..1.0f64]
+}
+
+fn ratio() -> impl Strategy<Value = Ratio> {
+    prop::sample::select(vec!["0.5", "0.9", "0.95", "0.99", "0.999", "1", "0.123456789"])
+        .prop_map(|text| text.parse().expect("a share"))
+}
+
+fn window() -> impl Strategy<Value = WindowKind> {
+    prop_oneof![
+        Just(WindowKind::All),
+        (1u32..10_000_000).prop_map(|requests| WindowKind::Last { requests }),
+        (1u64..86_400_000).prop_map(|size_ms| WindowKind::Tumbling { size_ms }),
+        (1u64..86_400, 1u64..1440)
+            .prop_map(|(advance_ms, panes)| WindowKind::Hopping { size_ms: advance_ms * panes, advance_ms }),
+    ]
+}
+
+prop_compose! {
+    fn coverage()(
+        coverage in ratio(), pages in maybe(count()), bytes in maybe(count()), tokens in maybe(count()),
+        pages_with_reuse in maybe(count()), beyond_bound: bool,
+    ) -> CoverageCapacity {
+        CoverageCapacity { coverage, pages, bytes, tokens, pages_with_reuse, beyond_bound }
+    }
+}
+
+prop_compose! {
+    fn required()(
+        target_ratio in ratio(), mean_pages in maybe(0.0..1e15), max_pages in maybe(count()),
+        coverage in prop::collection::vec(coverage(), 0..4),
+    ) -> RequiredCapacity {
+        RequiredCapacity { target_ratio, mean_pages, max_pages, coverage }
+    }
+}
+
+prop_compose! {
+    fn capacity()(
+        label in maybe("[0-9]{1,3}(GiB|p)"), pages in count(), bytes in maybe(count()), hits in maybe((count(), count())),
+        rates in maybe((rate(), rate(), rate())), throughput in maybe(1.0..1e9), beyond_bound: bool,
+    ) -> CapacityPoint {
+        CapacityPoint {
+            label, pages, bytes, beyond_bound,
+            page_hits: hits.map(|h| h.0), prefix_hits: hits.map(|h| h.1),
+            page_hit_rate: rates.map(|r| r.0), reuse_hit_rate: rates.map(|r| r.1), prefix_hit_rate: rates.map(|r| r.2),
+            relative_prefill_throughput: throughput,
+        }
+    }
+}
+
+prop_compose! {
+    fn estimate()(
+        pool in "\\PC{0,20}", window in window(), times in (any::<i64>(), any::<i64>()),
+        flags in any::<[bool; 3]>(), profile in 0usize..6, sampling in (rate(), rate()), fingerprint in "[0-9a-f]{16}",
+        place in (0i32..10_000, -1i64..i64::MAX, any::<i64>()), page in (1u32..65_536, maybe(count())),
+        counts in prop::collection::vec(count(), 11), bytes in maybe(count()), rates in (rate(), rate()),
+        required in prop::collection::vec(required(), 0..4), capacities in prop::collection::vec(capacity(), 0..4),
+    ) -> Estimate {
+        Estimate {
+            pool, window, start_ms: times.0, end_ms: times.1,
+            status: if flags[0] { Status::Final } else { Status::Provisional }, warm_up: flags[1],
+            engine: Profile::NAMES[profile].1, outputs: if flags[2] { Outputs::Cached } else { Outputs::Ignored },
+            sample_rate: sampling.0, sample_error: sampling.1, fingerprint,
+            partition: place.0, first_offset: place.1, next_offset: place.2, page_size: page.0, page_bytes: page.1,
+            requests: counts[0], requests_with_reuse: counts[1], page_accesses: counts[2], distinct_pages: counts[3],
+            accumulated_pages: counts[4], accumulated_bytes: bytes, tracked_pages: counts[5],
+            theoretical: TheoreticalHits {
+                page_hits: counts[6], prefix_hits: counts[7], page_hit_rate: rates.0, prefix_hit_rate: rates.1,
+            },
+            required, capacities, late_records: counts[8], chain_violations: counts[9], rejected_records: counts[10],
+            output_reuse_unseen: flags[0] ^ flags[1],
+        }
+    }
+}
+
+fn encode(estimate: &Estimate, encoding: EstimateEncoding) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    encode_estimate(estimate, encoding, &mut bytes).expect("an estimate within the schema");
+    bytes
+}
+
+proptest! {
+    #[test]
+    fn both_encodings_read_back_exactly(estimate in estimate()) {
+        for encoding in ENCODINGS {
+            let bytes = encode(&estimate, encoding);
+            prop_assert_eq!(&bytes, &encode(&estimate, encoding), "equal estimates, equal bytes");
+            prop_assert_eq!(&decode_estimate(&bytes).expect("reads back"), &estimate);
+        }
+    }
+
+    #[test]
+    fn damaged_estimates_are_refused_or_read_but_never_panic(
+        estimate in estimate(), avro: bool, at in any::<prop::sample::Index>(), byte: u8, kind in 0u8..3,
+    ) {
+        let mut bytes = encode(&estimate, ENCODINGS[usize::from(avro)]);
+        let at = at.index(bytes.len());
+        match kind {
+            0 => bytes[at] = byte,
+            1 => bytes.insert(at, byte),
+            _ => {
+                bytes.truncate(at);
+                prop_assert!(decode_estimate(&bytes).is_err(), "cut off at {at}");
+            }
+        }
+        if let Ok(read) = decode_estimate(&bytes) {
+            // What was read is an estimate like any other.
+            prop_assert!(encode_estimate(&read, EstimateEncoding::Json, &mut Vec::new()).is_ok());
+        }
+    }
+
+    #[test]
+    fn keys_read_back_whatever_the_pool_is_called(window in window(), end_ms: i64, pool in "\\PC{0,5}[|:]?\\PC{0,5}") {
+        let key = EstimateKey { window, end_ms, pool };
+        prop_assert_eq!(EstimateKey::from_bytes(&key.to_bytes()), Ok(key));
+    }
+
+    #[test]
+    fn a_key_has_one_spelling(bytes in "(tumbling:(5m|300s)|all|last:0?3)\\|[-+]?0?[0-9]{1,3}\\|[a|]{0,3}") {
+        if let Ok(key) = EstimateKey::from_bytes(bytes.as_bytes()) {
+            prop_assert_eq!(key.to_bytes(), bytes.into_bytes());
+        }
+    }
+}
+
+fn sample() -> Estimate {
+    decode_estimate(include_bytes!("fixtures/codec/capacity_estimate.v1.json")).expect("the fixture reads")
+}
+
+#[test]
+fn numbers_beyond_the_schema_are_refused_with_the_field_named_in_both_encodings() {
+    let large = Estimate { accumulated_bytes: Some(1 << 63), ..sample() };
+    let not_finite = Estimate { sample_error: f64::NAN, ..sample() };
+    for (estimate, field) in [(large, "accumulated_bytes"), (not_finite, "sample_error")] {
+        for encoding in ENCODINGS {
+            let error = encode_estimate(&estimate, encoding, &mut Vec::new());
+            assert_eq!(error, Err(EstimateError::Unrepresentable { field: field.to_owned() }));
+        }
+    }
+}
+
+#[test]
+fn foreign_records_are_told_apart() {
+    assert_eq!(decode_estimate(b""), Err(EstimateError::UnknownEncoding));
+    assert_eq!(decode_estimate(b"\0\0\0\0\x01"), Err(EstimateError::UnknownEncoding));
+    let unknown = decode_estimate(&[0xC3, 0x01, 1, 0, 0, 0, 0, 0, 0, 0x80, 7]);
+    assert_eq!(unknown, Err(EstimateError::UnknownSchema { fingerprint: 0x8000_0000_0000_0001 }));
+    let mut trailing = encode(&sample(), EstimateEncoding::Avro);
+    trailing.push(0);
+    assert!(matches!(decode_estimate(&trailing), Err(EstimateError::Undecodable { .. })));
+}
+
+#[test]
+fn a_reader_ignores_json_fields_it_does_not_know() {
+    let mut bytes = encode(&sample(), EstimateEncoding::Json);
+    bytes.truncate(bytes.len() - 1);
+    bytes.extend(br#","added_later":{"x":[1]}}"#);
+    assert_eq!(decode_estimate(&bytes), Ok(sample()));
+}
+
+#[test]
+fn a_pools_estimates_share_the_partition_of_its_requests() {
+    let partitions = NonZeroU32::new(12).expect("not zero");
+    // Kafka: toPositive(murmur2("foobar")) % 12, with murmur2("foobar") = -790332482.
+    assert_eq!(i64::from(pool_partition("foobar", partitions)), ((-790_332_482i64) & 0x7fff_ffff) % 12);
+    assert!((0..100).all(|n| (0..12).contains(&pool_partition(&format!("pool-{n}"), partitions))));
+    assert_eq!(pool_partition("anything", NonZeroU32::MIN), 0);
+}

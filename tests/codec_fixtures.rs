@@ -1,0 +1,160 @@
+//! Frozen records, and the schemas as documentation: every field described, every name in step.
+
+use kvset::codec::{
+    DeadLetter, DecodeError, DecodeLimits, Encoding, ErrorCode, EstimateEncoding, EstimateKey, Provenance,
+    RequestDecoder, SourceRecord, decode_estimate, encode_estimate, schema,
+};
+use kvset::core::pages::Scope;
+use serde_json::{Value as Json, json};
+use std::path::PathBuf;
+
+fn fixture(name: &str) -> Vec<u8> {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/codec").join(name);
+    std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+#[test]
+fn every_version_of_the_request_event_stays_readable() {
+    let expected: Json = serde_json::from_slice(&fixture("request_event.v1.expected.json")).expect("json");
+    for name in ["packed.avro", "longs.avro", "json", "signed.json", "base64.json"] {
+        let record = fixture(&format!("request_event.v1.{name}"));
+        let mut decoder = RequestDecoder::new(Encoding::Auto, DecodeLimits::default());
+        let decoded = decoder.decode(None, &record).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let event = decoded.event;
+        assert_eq!(event.scope, Scope::named(b"tenant-4"), "{name}");
+        let read = json!({
+            "event_time": event.event_time.0, "pool": decoded.pool, "page_size": event.page_size.map(|s| s.get()),
+            "input_tokens": event.input_tokens, "output_tokens": event.output_tokens,
+            "duration_ms": event.duration_ms, "scope": "tenant-4",
+            "page_ids": event.page_ids.iter().collect::<Vec<_>>(),
+            "output_page_ids": event.output_page_ids.iter().collect::<Vec<_>>(),
+        });
+        assert_eq!(read, expected, "{name}");
+    }
+}
+
+#[test]
+fn every_version_of_the_estimate_stays_readable_and_is_written_to_the_byte() {
+    let (json, avro) = (fixture("capacity_estimate.v1.json"), fixture("capacity_estimate.v1.avro"));
+    let estimate = decode_estimate(&json).expect("json");
+    assert_eq!(decode_estimate(&avro).expect("avro"), estimate);
+    assert_eq!(EstimateKey::of(&estimate).to_bytes(), fixture("capacity_estimate.v1.key"));
+    for (encoding, bytes) in [(EstimateEncoding::Json, json), (EstimateEncoding::Avro, avro)] {
+        let mut written = Vec::new();
+        encode_estimate(&estimate, encoding, &mut written).expect("within the schema");
+        assert_eq!(String::from_utf8_lossy(&written), String::from_utf8_lossy(&bytes), "{encoding:?}");
+        assert_eq!(written, bytes, "{encoding:?}");
+    }
+}
+
+fn parse(text: &str) -> Json {
+    serde_json::from_str(text).expect("a schema is json")
+}
+
+/// Visits every record schema inside `schema`.
+fn records<'a>(schema: &'a Json, visit: &mut dyn FnMut(&'a Json)) {
+    match schema {
+        Json::Array(variants) => variants.iter().for_each(|variant| records(variant, visit)),
+        Json::Object(object) => {
+            if object.get("type") == Some(&json!("record")) {
+                visit(schema);
+            }
+            for inner in ["type", "items"].iter().filter_map(|key| object.get(*key)) {
+                records(inner, visit);
+            }
+            for field in object.get("fields").and_then(Json::as_array).into_iter().flatten() {
+                records(&field["type"], visit);
+            }
+        }
+        _ => {}
+    }
+}
+
+#[test]
+fn every_field_is_documented_and_every_nullable_one_defaults_to_null() {
+    for text in [schema::REQUEST_EVENT, schema::CAPACITY_ESTIMATE, schema::DEAD_LETTER] {
+        let schema = parse(text);
+        assert_eq!(schema["namespace"], "io.kvset");
+        let mut fields = 0;
+        records(&schema, &mut |record| {
+            assert!(record["doc"].as_str().is_some_and(|doc| doc.ends_with('.')), "{}", record["name"]);
+            for field in record["fields"].as_array().expect("fields") {
+                fields += 1;
+                let doc = field["doc"].as_str().unwrap_or_default();
+                assert!(doc.len() > 10 && doc.ends_with('.'), "{} lacks documentation", field["name"]);
+                if field["type"][0] == "null" {
+                    assert_eq!(field.get("default"), Some(&Json::Null), "{}", field["name"]);
+                }
+                if field["type"]["type"] == "enum" {
+                    assert!(field["type"]["default"].is_string(), "{} has no default symbol", field["name"]);
+                }
+            }
+        });
+        assert!(fields >= 8, "the schema was walked");
+    }
+}
+
+/// Holds an object's keys against a record's field names, order included, into every depth.
+fn assert_same_names(schema: &Json, value: &Json) {
+    match (schema, value) {
+        (Json::Object(object), Json::Object(members)) if object.get("type") == Some(&json!("record")) => {
+            let fields = object["fields"].as_array().expect("fields");
+            let mut names: Vec<_> =
+                fields.iter().map(|field| field["name"].as_str().expect("a name")).collect();
+            names.sort_unstable();
+            assert_eq!(members.keys().collect::<Vec<_>>(), names);
+            fields.iter().for_each(|field| {
+                assert_same_names(&field["type"], &members[field["name"].as_str().expect("a name")])
+            });
+        }
+        (Json::Object(object), Json::Array(items)) => {
+            items.iter().for_each(|item| assert_same_names(&object["items"], item));
+        }
+        (Json::Object(object), _) if object.get("type").is_some_and(Json::is_object) => {
+            assert_same_names(&object["type"], value);
+        }
+        _ => {}
+    }
+}
+
+#[test]
+fn the_names_of_the_estimate_in_json_are_those_of_its_schema() {
+    let estimate = decode_estimate(&fixture("capacity_estimate.v1.json")).expect("json");
+    assert!(
+        !estimate.capacities.is_empty() && !estimate.required[0].coverage.is_empty(),
+        "nested names are seen"
+    );
+    let value = serde_json::to_value(&estimate).expect("serialises");
+    assert_same_names(&parse(schema::CAPACITY_ESTIMATE), &value);
+}
+
+#[test]
+fn a_dead_letter_has_the_headers_of_its_schema_and_the_original_bytes() {
+    let record = SourceRecord {
+        topic: "requests",
+        partition: 3,
+        offset: 51,
+        timestamp_ms: Some(1_700_000_000_000),
+        key: Some(b"pool"),
+        value: Some(b"\xffbroken"),
+    };
+    let error = DecodeError::new(ErrorCode::UnknownEncoding, "x".repeat(1000));
+    let by = Provenance { version: "0.1.0", fingerprint: "00ff12ab34cd56ef" };
+    let letter = DeadLetter::new(record, &error, by);
+    assert_eq!((letter.key.as_deref(), letter.value.as_deref()), (record.key, record.value));
+    let fields = parse(schema::DEAD_LETTER)["fields"].clone();
+    let names: Vec<_> =
+        fields.as_array().expect("fields").iter().map(|field| field["name"].clone()).collect();
+    assert_eq!(letter.headers.iter().map(|(name, _)| json!(name)).collect::<Vec<_>>(), names);
+    let texts: Vec<_> = letter.headers.iter().map(|(_, text)| text.as_str()).collect();
+    let detail = "x".repeat(256);
+    let expected =
+        ["requests", "3", "51", "1700000000000", "unknown_encoding", &detail, "0.1.0", "00ff12ab34cd56ef"];
+    assert_eq!(texts, expected);
+
+    let bare =
+        DeadLetter::new(SourceRecord { timestamp_ms: None, key: None, value: None, ..record }, &error, by);
+    assert_eq!((bare.key, bare.value), (None, None), "a tombstone stays one");
+    assert!(bare.headers.iter().all(|(name, _)| *name != "kvset_timestamp_ms"));
+    assert!(!format!("{letter:?}").contains("broken"), "no payload in debug output");
+}

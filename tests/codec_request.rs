@@ -1,0 +1,624 @@
+//! Request events: equal to apache-avro's reading of the same bytes, and safe on hostile input.
+
+use apache_avro::Schema;
+use apache_avro::reader::datum::GenericDatumReader;
+use apache_avro::types::Value;
+use apache_avro::writer::datum::GenericDatumWriter;
+use base64::Engine;
+use kvset::codec::{
+    DecodeError, DecodeLimits, Decoded, Encoding, ErrorCode, RequestDecoder, RequestEncoding, RequestMessage,
+    encode_request, schema,
+};
+use kvset::core::pages::{PageIds, Scope};
+use proptest::prelude::*;
+use serde_json::json;
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::borrow::Cow;
+use std::cell::Cell;
+use std::sync::LazyLock;
+
+/// Notes the largest single allocation of each thread.
+struct Watching;
+
+thread_local! {
+    static LARGEST: Cell<usize> = const { Cell::new(0) };
+}
+
+fn note(bytes: usize) {
+    // A thread that is ending has no cell any more, and nothing to measure.
+    let _ = LARGEST.try_with(|largest| largest.set(largest.get().max(bytes)));
+}
+
+// SAFETY: every call is handed to the system allocator unchanged.
+unsafe impl GlobalAlloc for Watching {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        note(layout.size());
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        unsafe { System.dealloc(pointer, layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        note(size);
+        unsafe { System.realloc(pointer, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Watching = Watching;
+
+static SCHEMA: LazyLock<Schema> =
+    LazyLock::new(|| Schema::parse_str(schema::REQUEST_EVENT).expect("the schema parses"));
+
+/// An event with everything owned, and what a reader must find in it.
+#[derive(Debug, Clone, PartialEq)]
+struct Event {
+    event_time: i64,
+    ids: Vec<u64>,
+    output_ids: Vec<u64>,
+    pool: Option<String>,
+    page_size: Option<i32>,
+    input_tokens: Option<i64>,
+    output_tokens: Option<i64>,
+    duration_ms: Option<i64>,
+    scope: Option<String>,
+    request_id: Option<String>,
+}
+
+impl Event {
+    fn message(&self) -> RequestMessage<'_> {
+        RequestMessage {
+            event_time: self.event_time,
+            page_ids: PageIds::from_slice(&self.ids),
+            pool: self.pool.as_deref().map(Cow::Borrowed),
+            page_size: self.page_size,
+            output_page_ids: PageIds::from_slice(&self.output_ids),
+            input_tokens: self.input_tokens,
+            output_tokens: self.output_tokens,
+            duration_ms: self.duration_ms,
+            scope: self.scope.as_deref().map(Cow::Borrowed),
+            request_id: self.request_id.as_deref().map(Cow::Borrowed),
+        }
+    }
+
+    fn encode(&self, encoding: RequestEncoding) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        encode_request(&self.message(), encoding, &mut bytes).expect("serialises");
+        bytes
+    }
+
+    fn avro_value(&self, packed: bool) -> Value {
+        let ids = |ids: &[u64]| match packed {
+            true => Value::Union(0, Box::new(Value::Bytes(PageIds::from_slice(ids).as_packed().to_vec()))),
+            false => {
+                let longs = ids.iter().map(|id| Value::Long(*id as i64)).collect();
+                Value::Union(1, Box::new(Value::Array(longs)))
+            }
+        };
+        let text = |text: &Option<String>| nullable(text.clone().map(Value::String));
+        let long = |number: Option<i64>| nullable(number.map(Value::Long));
+        let field = |name: &str, value| (name.to_owned(), value);
+        Value::Record(vec![
+            field("event_time", Value::TimestampMillis(self.event_time)),
+            field("page_ids", ids(&self.ids)),
+            field("pool", text(&self.pool)),
+            field("page_size", nullable(self.page_size.map(Value::Int))),
+            field("output_page_ids", ids(&self.output_ids)),
+            field("input_tokens", long(self.input_tokens)),
+            field("output_tokens", long(self.output_tokens)),
+            field("duration_ms", long(self.duration_ms)),
+            field("scope", text(&self.scope)),
+            field("request_id", text(&self.request_id)),
+        ])
+    }
+
+    /// What apache-avro reads out of a record of ours; `None` where it refuses.
+    fn by_apache_avro(record: &[u8]) -> Option<Self> {
+        let reader = GenericDatumReader::builder(&SCHEMA).build().expect("the schema resolves");
+        let mut datum = record.get(10..)?;
+        let value = reader.read_value(&mut datum).ok()?;
+        if !datum.is_empty() {
+            return None;
+        }
+        let Value::Record(fields) = value else { return None };
+        let mut fields = fields.into_iter().map(|(_, value)| match value {
+            Value::Union(_, inner) => *inner,
+            other => other,
+        });
+        let mut next = || fields.next().expect("ten fields");
+        let long = |value| match value {
+            Value::Long(number) | Value::TimestampMillis(number) => Some(number),
+            Value::Int(number) => Some(i64::from(number)),
+            _ => None,
+        };
+        let ids = |value| match value {
+            Value::Bytes(bytes) => PageIds::from_packed(&bytes).map(|ids| ids.iter().collect()),
+            Value::Array(items) => Some(items.into_iter().filter_map(long).map(|id| id as u64).collect()),
+            _ => None,
+        };
+        let text = |value| if let Value::String(text) = value { Some(text) } else { None };
+        Some(Self {
+            event_time: long(next())?,
+            ids: ids(next())?,
+            pool: text(next()),
+            page_size: long(next()).map(|size| size as i32),
+            output_ids: ids(next())?,
+            input_tokens: long(next()),
+            output_tokens: long(next()),
+            duration_ms: long(next()),
+            scope: text(next()),
+            request_id: text(next()),
+        })
+    }
+
+    fn assert_decoded(&self, decoded: &Decoded<'_>) {
+        let event = decoded.event;
+        assert_eq!(decoded.pool, self.pool.as_deref().unwrap_or("the key"));
+        assert_eq!(event.event_time.0, self.event_time);
+        assert_eq!(event.page_ids.iter().collect::<Vec<_>>(), self.ids);
+        assert_eq!(event.output_page_ids.iter().collect::<Vec<_>>(), self.output_ids);
+        assert_eq!(event.page_size.map(|size| size.get() as i32), self.page_size);
+        assert_eq!(event.input_tokens.map(|n| n as i64), self.input_tokens);
+        assert_eq!(event.output_tokens.map(|n| n as i64), self.output_tokens);
+        assert_eq!(event.duration_ms.map(|n| n as i64), self.duration_ms);
+        let scope = self.scope.as_ref().map_or(Scope::GLOBAL, |name| Scope::named(name.as_bytes()));
+        assert_eq!(event.scope, scope);
+    }
+}
+
+fn nullable(value: Option<Value>) -> Value {
+    match value {
+        None => Value::Union(0, Box::new(Value::Null)),
+        Some(value) => Value::Union(1, Box::new(value)),
+    }
+}
+
+/// A record by apache-avro's writer, behind the header of version 1.
+fn by_apache_avro(event: &Event, packed: bool, block: Option<usize>) -> Vec<u8> {
+    let mut record = vec![0xC3, 0x01];
+    record.extend(schema::REQUEST_EVENT_V1);
+    let writer =
+        GenericDatumWriter::builder(&SCHEMA).maybe_target_block_size(block).build().expect("resolves");
+    writer.write_value_ref(&mut record, &event.avro_value(packed)).expect("an event of the schema");
+    record
+}
+
+fn ids() -> impl Strategy<Value = Vec<u64>> {
+    prop_oneof![
+        prop::collection::vec(any::<u64>(), 0..40),
+        prop::collection::vec(0u64..300, 0..40),
+        prop::collection::vec((any::<u64>(), 0u32..64).prop_map(|(id, shift)| id >> shift), 0..40),
+    ]
+}
+
+/// Events within the default limits. The page size is given only where the token counts fit it.
+fn events() -> impl Strategy<Value = Event> {
+    let names = || prop::option::of("[a-zé|/\"\\\\]{1,12}");
+    let count = || prop::option::of(0i64..1 << 40);
+    let rest = (prop::option::of(1i32..65_536), 0i64..65_536, count(), count(), names(), names(), names());
+    (0i64..4_102_444_800_000, ids(), ids(), rest).prop_map(|(event_time, ids, mut output_ids, rest)| {
+        let (page_size, slack, output_tokens, duration_ms, pool, scope, request_id) = rest;
+        let (input_tokens, output_tokens) = match page_size {
+            None => (Some(slack), output_tokens),
+            Some(size) => {
+                let tokens = ids.len() as i64 * i64::from(size) + slack % i64::from(size);
+                output_ids.truncate((output_tokens.unwrap_or(0) / i64::from(size)) as usize);
+                (Some(tokens), output_tokens)
+            }
+        };
+        Event {
+            event_time,
+            ids,
+            output_ids,
+            pool,
+            page_size,
+            input_tokens,
+            output_tokens,
+            duration_ms,
+            scope,
+            request_id,
+        }
+    })
+}
+
+fn decode(record: &[u8]) -> Result<Event, DecodeError> {
+    let mut decoder = RequestDecoder::new(Encoding::Auto, DecodeLimits::default());
+    let decoded = decoder.decode(None, record)?;
+    let event = decoded.event;
+    Ok(Event {
+        event_time: event.event_time.0,
+        ids: event.page_ids.iter().collect(),
+        output_ids: event.output_page_ids.iter().collect(),
+        pool: Some(decoded.pool.into_owned()),
+        page_size: event.page_size.map(|size| size.get() as i32),
+        input_tokens: event.input_tokens.map(|n| n as i64),
+        output_tokens: event.output_tokens.map(|n| n as i64),
+        duration_ms: event.duration_ms.map(|n| n as i64),
+        scope: None,
+        request_id: None,
+    })
+}
+
+fn code(record: impl AsRef<[u8]>) -> ErrorCode {
+    code_with(DecodeLimits::default(), record)
+}
+
+fn code_with(limits: DecodeLimits, record: impl AsRef<[u8]>) -> ErrorCode {
+    let mut decoder = RequestDecoder::new(Encoding::Auto, limits);
+    decoder.decode(Some(b"pool"), record.as_ref()).expect_err("should be refused").code()
+}
+
+const LINE: &str = r#"{"event_time": 1700000000000, "page_ids": [1, 2, 3]}"#;
+
+/// `LINE` with one more member, or another one in place of the page ids.
+fn line_with(member: &str) -> String {
+    LINE.replace("}", &format!(", {member}}}"))
+}
+
+proptest! {
+    #[test]
+    fn reads_what_apache_avro_wrote(event in events(), packed: bool, block in prop::option::of(1usize..64)) {
+        let record = by_apache_avro(&event, packed, block);
+        let mut decoder = RequestDecoder::new(Encoding::Auto, DecodeLimits::default());
+        let key = event.pool.clone().unwrap_or("the key".to_owned());
+        let decoded = decoder.decode(Some(key.as_bytes()), &record).expect("a valid record");
+        event.assert_decoded(&decoded);
+    }
+
+    #[test]
+    fn writes_the_bytes_that_apache_avro_writes(event in events(), packed: bool) {
+        let encoding = if packed { RequestEncoding::Avro } else { RequestEncoding::AvroLongs };
+        prop_assert_eq!(event.encode(encoding), by_apache_avro(&event, packed, None));
+    }
+
+    #[test]
+    fn every_encoding_reads_back(event in events(), at in 0usize..3) {
+        let encoding = [RequestEncoding::Avro, RequestEncoding::AvroLongs, RequestEncoding::Json][at];
+        let record = event.encode(encoding);
+        let mut decoder = RequestDecoder::new(Encoding::Auto, DecodeLimits::default());
+        let key = event.pool.clone().unwrap_or("the key".to_owned());
+        // A decoder that has been used before must not let anything of it through.
+        let _ = decoder.decode(Some(b"k"), br#"{"event_time":1,"page_ids":[9,9,9],"output_page_ids":[9]}"#);
+        event.assert_decoded(&decoder.decode(Some(key.as_bytes()), &record).expect("a valid record"));
+    }
+
+    #[test]
+    fn a_damaged_record_is_refused_or_read_as_apache_avro_reads_it(
+        event in events(),
+        packed: bool,
+        damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 0u8..4), 1..4),
+    ) {
+        let encoding = if packed { RequestEncoding::Avro } else { RequestEncoding::AvroLongs };
+        let mut record = event.encode(encoding);
+        for (at, byte, kind) in damage {
+            let body = record.len() - 10;
+            if body == 0 {
+                break;
+            }
+            let at = 10 + at.index(body);
+            match kind {
+                0 => record[at] ^= 1 << (byte % 8),
+                1 => record[at] = byte,
+                2 => record.insert(at, byte),
+                _ => record.truncate(at),
+            }
+        }
+        if let Ok(read) = decode(&record) {
+            let expected = Event::by_apache_avro(&record).expect("apache-avro reads what we read");
+            prop_assert_eq!(read, Event { scope: None, request_id: None, ..expected });
+        }
+    }
+
+    #[test]
+    fn random_bytes_never_panic_and_take_no_memory_they_do_not_hold(
+        mut record in prop::collection::vec(any::<u8>(), 0..200),
+        head in 0u8..4,
+    ) {
+        match head {
+            0 => drop(record.splice(0..0, [&[0xC3, 0x01][..], &schema::REQUEST_EVENT_V1].concat())),
+            1 => record.insert(0, b'{'),
+            2 => drop(record.splice(0..0, *b"{\"page_ids\":[")),
+            _ => {}
+        }
+        let mut decoder = RequestDecoder::new(Encoding::Auto, DecodeLimits::default());
+        LARGEST.set(0);
+        let refused = decoder.decode(Some(b"pool"), &record).is_err();
+        prop_assert!(LARGEST.get() <= 8 * record.len() + 256, "{} bytes at once, refused: {refused}", LARGEST.get());
+    }
+
+    #[test]
+    fn json_by_another_producer_reads_the_same(event in events(), signed: bool, base64: bool) {
+        let ids = |ids: &[u64]| match (base64, signed) {
+            (true, _) => json!(base64::engine::general_purpose::STANDARD.encode(PageIds::from_slice(ids).as_packed())),
+            (_, true) => json!(ids.iter().map(|id| *id as i64).collect::<Vec<_>>()),
+            _ => json!(ids),
+        };
+        // serde_json's map sorts its keys, so the order is not that of the schema.
+        let object = json!({
+            "event_time": event.event_time, "page_ids": ids(&event.ids), "output_page_ids": ids(&event.output_ids),
+            "pool": event.pool, "page_size": event.page_size, "input_tokens": event.input_tokens,
+            "output_tokens": event.output_tokens, "duration_ms": event.duration_ms, "scope": event.scope,
+            "request_id": event.request_id, "zz_unknown": {"nested": [1, {"deep": null}]},
+        });
+        for text in [object.to_string(), format!("\n {object:#}\n"), object.to_string().replace('/', "\\/")] {
+            let mut decoder = RequestDecoder::new(Encoding::Json, DecodeLimits::default());
+            let key = event.pool.clone().unwrap_or("the key".to_owned());
+            event.assert_decoded(&decoder.decode(Some(key.as_bytes()), text.as_bytes()).expect("valid json"));
+        }
+    }
+}
+
+fn sample() -> Event {
+    Event {
+        event_time: 1_700_000_000_000,
+        ids: vec![u64::MAX, 1, 1 << 63, 300],
+        output_ids: vec![7],
+        pool: Some("llama-70b".to_owned()),
+        page_size: Some(64),
+        input_tokens: Some(257 - 64),
+        output_tokens: Some(100),
+        duration_ms: Some(4200),
+        scope: Some("tenant-4".to_owned()),
+        request_id: Some("req-1".to_owned()),
+    }
+}
+
+#[test]
+fn packed_ids_are_borrowed_from_the_record() {
+    let record = sample().encode(RequestEncoding::Avro);
+    let mut decoder = RequestDecoder::default();
+    LARGEST.set(0);
+    let decoded = decoder.decode(None, &record).expect("a valid record");
+    let range = record.as_ptr_range();
+    assert!(range.contains(&decoded.event.page_ids.as_packed().as_ptr()));
+    assert!(range.contains(&decoded.event.output_page_ids.as_packed().as_ptr()));
+    assert_eq!(LARGEST.get(), 0, "a packed record is decoded without any allocation");
+}
+
+#[test]
+fn a_used_decoder_takes_no_memory_for_ids() {
+    for encoding in [RequestEncoding::AvroLongs, RequestEncoding::Json] {
+        let mut event = sample();
+        (event.ids, event.page_size) = ((0..5000).collect(), None);
+        let record = event.encode(encoding);
+        let mut decoder = RequestDecoder::default();
+        decoder.decode(None, &record).expect("a valid record");
+        LARGEST.set(0);
+        decoder.decode(None, &record).expect("a valid record");
+        assert!(LARGEST.get() < 100, "{encoding:?} took {} bytes at once", LARGEST.get());
+    }
+}
+
+#[test]
+fn the_header_of_apache_avro_for_rust_is_read_too() {
+    let mut record = sample().encode(RequestEncoding::Avro);
+    record[2..10].copy_from_slice(&schema::REQUEST_EVENT_V1_RUST);
+    assert!(decode(&record).is_ok());
+}
+
+#[test]
+fn cut_off_at_every_byte_is_refused() {
+    for encoding in [RequestEncoding::Avro, RequestEncoding::AvroLongs, RequestEncoding::Json] {
+        let record = sample().encode(encoding);
+        for end in 2..record.len() {
+            assert_eq!(code(&record[..end]), ErrorCode::Undecodable, "{encoding:?} cut off at {end}");
+        }
+    }
+}
+
+#[test]
+fn trailing_bytes_are_refused() {
+    for (encoding, behind) in
+        [(RequestEncoding::Avro, b"\0"), (RequestEncoding::AvroLongs, b"\x02"), (RequestEncoding::Json, b"}")]
+    {
+        let record = [sample().encode(encoding).as_slice(), behind].concat();
+        assert_eq!(code(record), ErrorCode::Undecodable);
+    }
+}
+
+/// A record of version 1 whose datum begins with event time 0 and goes on with `datum`.
+fn avro_with(datum: &[u8]) -> Vec<u8> {
+    [&[0xC3, 0x01][..], &schema::REQUEST_EVENT_V1, &[0], datum].concat()
+}
+
+#[test]
+fn lies_about_length_are_refused_before_memory_is_taken() {
+    // The zigzag varint of i64::MAX, and of i64::MIN.
+    let huge = [0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01];
+    let least = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01];
+    let lies: [&[u8]; 9] = [
+        &[&[0][..], &huge].concat(),        // bytes
+        &[&[0][..], &least].concat(),       // bytes of negative length
+        &[&[2][..], &huge].concat(),        // array items
+        &[&[2][..], &least, &[0]].concat(), // array items with a block size
+        &[2, 0xc0, 0x84, 0x3d, 2, 2, 2],    // half a million items, which the page limit allows
+        &[&[2][..], &[0x80; 11]].concat(),  // a varint without end
+        &[0, 14, 1, 2, 3, 4, 5, 6, 7],      // seven bytes are no id
+        &[4, 0],                            // third branch of a union of two
+        &[1, 0],                            // branch -1
+    ];
+    for lie in lies {
+        LARGEST.set(0);
+        assert_eq!(code(avro_with(lie)), ErrorCode::Undecodable, "{lie:?}");
+        assert!(LARGEST.get() < 512, "{lie:?} took {} bytes", LARGEST.get());
+    }
+}
+
+#[test]
+fn the_byte_size_of_an_array_block_is_checked() {
+    // Two items of a byte each behind a negative count and the block's size, the other fields null.
+    let record = |size: u8| avro_with(&[&[2, 3, size, 2, 4, 0][..], &[0; 9]].concat());
+    let mut decoder = RequestDecoder::default();
+    let right = record(4);
+    let decoded = decoder.decode(Some(b"pool"), &right).expect("the size is right");
+    assert_eq!(decoded.event.page_ids.iter().collect::<Vec<_>>(), [1, 2]);
+    for wrong in [0, 2, 3, 6] {
+        assert_eq!(code(record(wrong)), ErrorCode::Undecodable, "zigzag size {wrong}");
+    }
+}
+
+#[test]
+fn each_fault_has_its_code() {
+    let cases: [(&str, ErrorCode); 29] = [
+        ("", ErrorCode::EmptyRecord),
+        ("\0\0\0\0\u{1}", ErrorCode::UnknownEncoding),
+        ("[1, 2]", ErrorCode::UnknownEncoding),
+        ("  ", ErrorCode::UnknownEncoding),
+        ("{", ErrorCode::Undecodable),
+        (r#"{"page_ids": []}"#, ErrorCode::MissingField),
+        (r#"{"event_time": null, "page_ids": []}"#, ErrorCode::MissingField),
+        (r#"{"event_time": 1}"#, ErrorCode::MissingField),
+        (r#"{"event_time": "1", "page_ids": []}"#, ErrorCode::Undecodable),
+        (r#"{"event_time": 1, "event_time": 1, "page_ids": []}"#, ErrorCode::Undecodable),
+        (r#"{"event_time": 1, "page_ids": [], "page_ids": []}"#, ErrorCode::Undecodable),
+        (r#"{"event_time": 1.5, "page_ids": []}"#, ErrorCode::InvalidNumber),
+        (r#"{"event_time": 1e400, "page_ids": []}"#, ErrorCode::Undecodable),
+        (r#"{"event_time": NaN, "page_ids": []}"#, ErrorCode::Undecodable),
+        (r#"{"event_time": -1, "page_ids": []}"#, ErrorCode::EventTimeOutOfRange),
+        (r#"{"event_time": 1700000000000000, "page_ids": []}"#, ErrorCode::EventTimeOutOfRange),
+        (r#"{"event_time": 18446744073709551615, "page_ids": []}"#, ErrorCode::InvalidNumber),
+        (r#"{"event_time": 1, "page_ids": [1.0]}"#, ErrorCode::InvalidNumber),
+        (r#"{"event_time": 1, "page_ids": [18446744073709551616]}"#, ErrorCode::InvalidNumber),
+        (r#"{"event_time": 1, "page_ids": [-9223372036854775809]}"#, ErrorCode::InvalidNumber),
+        (r#"{"event_time": 1, "page_ids": ["1"]}"#, ErrorCode::Undecodable),
+        (r#"{"event_time": 1, "page_ids": [[1]]}"#, ErrorCode::Undecodable),
+        (r#"{"event_time": 1, "page_ids": [1e400]}"#, ErrorCode::Undecodable),
+        (r#"{"event_time": 1, "page_ids": [NaN]}"#, ErrorCode::Undecodable),
+        (r#"{"event_time": 1, "page_ids": [1,]}"#, ErrorCode::Undecodable),
+        (r#"{"event_time": 1, "page_ids": 7}"#, ErrorCode::Undecodable),
+        (r#"{"event_time": 1, "page_ids": {}}"#, ErrorCode::Undecodable),
+        (r#"{"event_time": 1, "page_ids": "AAAA"}"#, ErrorCode::Undecodable),
+        (r#"{"event_time": 1, "page_ids": "?"}"#, ErrorCode::Undecodable),
+    ];
+    for (record, expected) in cases {
+        assert_eq!(code(record), expected, "{record}");
+    }
+    for (member, expected) in [
+        (r#""input_tokens": -1"#, ErrorCode::InvalidNumber),
+        (r#""output_tokens": 1.5"#, ErrorCode::InvalidNumber),
+        (r#""duration_ms": -1"#, ErrorCode::InvalidNumber),
+        (r#""page_size": 0"#, ErrorCode::InvalidPageSize),
+        (r#""page_size": -64"#, ErrorCode::InvalidPageSize),
+        (r#""page_size": 65537"#, ErrorCode::InvalidPageSize),
+        (r#""page_size": 99999999999"#, ErrorCode::InvalidPageSize),
+        (r#""page_size": 64, "input_tokens": 256"#, ErrorCode::PageCountMismatch),
+        (r#""page_size": 64, "input_tokens": 127"#, ErrorCode::PageCountMismatch),
+        (
+            r#""page_size": 64, "input_tokens": 192, "output_tokens": 64, "output_page_ids": [1, 2]"#,
+            ErrorCode::PageCountMismatch,
+        ),
+        (r#""pool": "another""#, ErrorCode::PoolConflict),
+    ] {
+        assert_eq!(code(line_with(member)), expected, "{member}");
+    }
+    assert_eq!(code([0x7b, 0xff, 0x7d]), ErrorCode::Undecodable, "not UTF-8");
+    assert_eq!(code([0xC3, 0x01, 1, 2, 3, 4, 5, 6, 7, 8, 0]), ErrorCode::UnknownSchema);
+}
+
+#[test]
+fn page_counts_may_leave_a_partial_last_page_out_or_in() {
+    for tokens in [129, 191, 192, 193, 255] {
+        let line = line_with(&format!(r#""pool": "p", "page_size": 64, "input_tokens": {tokens}"#));
+        assert!(
+            decode(line.as_bytes()).is_ok(),
+            "3 pages hold {tokens} tokens, the last one in part or left out"
+        );
+    }
+}
+
+#[test]
+fn limits_are_limits() {
+    let limits =
+        DecodeLimits { max_record_bytes: LINE.len(), max_pages_per_request: 3, ..DecodeLimits::default() };
+    let mut decoder = RequestDecoder::new(Encoding::Auto, limits);
+    assert!(decoder.decode(Some(b"pool"), LINE.as_bytes()).is_ok(), "at the limits");
+    assert_eq!(code_with(limits, format!("{LINE} ")), ErrorCode::RecordTooLarge);
+    for encoding in [RequestEncoding::Avro, RequestEncoding::AvroLongs, RequestEncoding::Json] {
+        let limits = DecodeLimits { max_pages_per_request: 4, ..DecodeLimits::default() };
+        assert_eq!(
+            code_with(limits, sample().encode(encoding)),
+            ErrorCode::TooManyPages,
+            "prompt and output are 5"
+        );
+    }
+    let base64 = LINE.replace("[1, 2, 3]", &format!("\"{}=\"", "A".repeat(43)));
+    assert_eq!(
+        code_with(DecodeLimits { max_pages_per_request: 3, ..limits }, &base64),
+        ErrorCode::RecordTooLarge
+    );
+    let limits = DecodeLimits { max_record_bytes: 1000, ..limits };
+    assert_eq!(code_with(limits, &base64), ErrorCode::TooManyPages);
+}
+
+#[test]
+fn the_pool_comes_from_the_key_or_the_value() {
+    let decode = |key: Option<&[u8]>, record: &str| {
+        let mut decoder = RequestDecoder::default();
+        decoder.decode(key, record.as_bytes()).map(|d| d.pool.into_owned()).map_err(|e| e.code())
+    };
+    let named = line_with(r#""pool": "p""#);
+    assert_eq!(decode(Some(b"p"), &named), Ok("p".to_owned()));
+    assert_eq!(decode(None, &named), Ok("p".to_owned()));
+    assert_eq!(decode(Some(b""), &named), Ok("p".to_owned()), "an empty key is none");
+    assert_eq!(decode(Some(b"p"), LINE), Ok("p".to_owned()));
+    assert_eq!(decode(Some(b"p"), &line_with(r#""pool": """#)), Ok("p".to_owned()));
+    assert_eq!(decode(None, LINE), Err(ErrorCode::MissingPool));
+    assert_eq!(decode(Some(b""), LINE), Err(ErrorCode::MissingPool));
+    assert_eq!(decode(Some(b"\xff"), LINE), Err(ErrorCode::InvalidPool));
+    assert_eq!(decode(Some(&[b'x'; 257]), LINE), Err(ErrorCode::InvalidPool));
+    assert_eq!(
+        decode(Some(b"a\nb"), LINE),
+        Err(ErrorCode::InvalidPool),
+        "a line break would forge log lines"
+    );
+}
+
+#[test]
+fn a_configured_encoding_refuses_the_other() {
+    let avro = sample().encode(RequestEncoding::Avro);
+    for (encoding, record) in [(Encoding::Json, avro.as_slice()), (Encoding::Avro, LINE.as_bytes())] {
+        let mut decoder = RequestDecoder::new(encoding, DecodeLimits::default());
+        assert_eq!(
+            decoder.decode(Some(b"llama-70b"), record).unwrap_err().code(),
+            ErrorCode::UnknownEncoding
+        );
+    }
+}
+
+#[test]
+fn deep_json_is_harmless() {
+    for deep in ["[".repeat(1 << 20), "{\"a\":".repeat(1 << 20)] {
+        assert_eq!(code(line_with(&format!("\"unknown\": {deep}"))), ErrorCode::Undecodable);
+    }
+    let closed = format!("\"unknown\": {}{}", "[".repeat(1 << 20), "]".repeat(1 << 20));
+    let mut decoder = RequestDecoder::default();
+    // Ignored or refused, but never a stack overflow.
+    let _ = decoder.decode(Some(b"pool"), line_with(&closed).as_bytes());
+}
+
+#[test]
+fn errors_quote_nothing_of_the_record() {
+    let secret = "s3cret";
+    let records = [
+        format!(r#"{{"event_time": "{secret}", "page_ids": []}}"#),
+        format!(r#"{{"event_time": 1, "page_ids": ["{secret}"]}}"#),
+        format!(r#"{{"event_time": 1, "page_ids": "{secret}"}}"#),
+        format!(r#"{{"event_time": 1, "page_ids": [], "page_size": "{secret}"}}"#),
+        format!(r#"{{"event_time": 1, "page_ids": [], "pool": "{secret}"}}"#),
+        format!(r#"{{"event_time": 1, "page_ids": [], "{secret}"}}"#),
+        format!(r#"{{"event_time": 1, "page_ids": [], "scope": "{secret}", "duration_ms": -1}}"#),
+    ];
+    for record in records {
+        let mut decoder = RequestDecoder::default();
+        let error = decoder.decode(Some(b"k3y"), record.as_bytes()).expect_err("should be refused");
+        for text in [error.to_string(), format!("{error:?}")] {
+            assert!(!text.contains(secret) && !text.contains("k3y"), "{text}");
+        }
+    }
+    assert!(
+        !format!("{:?}", sample().message()).contains("18446744073709551615"),
+        "no page id in debug output"
+    );
+}
