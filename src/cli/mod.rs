@@ -1,1 +1,74 @@
 //! Arguments to settings, output for people.
+//!
+//! A command is a struct of arguments in [`args`] and a function that runs it. What the functions
+//! return decides the exit code: 0 for success, 1 for a failure at run time, 2 for wrong usage or
+//! configuration. Results go to standard output, everything else to standard error.
+
+pub mod args;
+mod config_command;
+mod failure;
+mod generate_command;
+pub mod interrupt;
+pub mod output;
+pub mod replay_output;
+mod shell;
+
+pub use failure::Failure;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// How much KV cache does this LLM traffic need? Exact capacity estimates from request logs.
+#[derive(Debug, Parser)]
+#[command(name = "kvset", version, propagate_version = true, arg_required_else_help = true)]
+#[command(after_help = "\
+Examples:
+  kvset generate --requests 10000 --output load.jsonl.zst
+  kvset config default > kvset.toml
+
+Exit codes: 0 success, 1 failure at run time, 2 wrong usage or configuration.")]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Write a synthetic agentic workload as a trace.
+    Generate(args::GenerateArgs),
+    /// Print, check and show the configuration.
+    Config(args::ConfigArgs),
+    /// Print a completion script for a shell.
+    Completions(args::CompletionsArgs),
+    /// Write the manual pages into a directory.
+    Man(args::ManArgs),
+}
+
+/// Runs the program on the process's arguments.
+pub fn main() -> ExitCode {
+    match run(Cli::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}
+
+fn run(cli: Cli) -> Result<(), Failure> {
+    match cli.command {
+        Command::Generate(args) => generate_command::run(&args),
+        Command::Config(args) => config_command::run(&args),
+        Command::Completions(args) => shell::completions(&args),
+        Command::Man(args) => shell::manual(&args),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_declaration_of_arguments_is_consistent() {
+        Cli::command().debug_assert();
+        args::standalone_commands().into_iter().for_each(|command| command.debug_assert());
+    }
+}

@@ -29,6 +29,13 @@ pub struct Accesses {
     pub reusable: u64,
 }
 
+impl Default for Curve {
+    /// A curve without capacities.
+    fn default() -> Self {
+        Self::new(&[], None, PageCount(0), Ratio::ONE)
+    }
+}
+
 impl Curve {
     /// Places the capacities among followed pages: at sample rate `p`, a cache of `C` pages holds what
     /// `floor(C * p)` followed pages can tell. Capacities beyond `bound` followed pages cannot be told.
@@ -55,6 +62,16 @@ impl Curve {
     /// points that have none.
     pub fn thresholds(&self) -> &[u64] {
         &self.thresholds
+    }
+
+    /// Number of capacities, those beyond the bound too.
+    pub fn len(&self) -> usize {
+        self.points.len()
+    }
+
+    /// Whether there is no capacity.
+    pub fn is_empty(&self) -> bool {
+        self.points.is_empty()
     }
 
     /// The curve over a window. `hits[i]` counts followed pages that are hits at threshold `i` and at no

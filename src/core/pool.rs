@@ -16,6 +16,7 @@ use super::stack::ChainViolation;
 use super::tally::{Digest, Position, Yardstick};
 use super::units::{EventTime, Offset, PageBytes, PageSize};
 use super::windows::{TallyShape, Window, WindowSet};
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// Why a request was refused. The pool's stack and windows are as they were before it.
@@ -94,19 +95,23 @@ struct Identity {
 }
 
 /// The pool from its first accepted record on.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 struct Live {
     cache: Cache,
     windows: WindowSet,
     /// The last request, digested; kept to reuse its memory.
+    #[serde(skip)]
     digest: Digest,
 }
 
 /// The modelled cache and what was seen of it beside the windows.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 struct Cache {
     page_size: PageSize,
+    /// This and the curve follow from the page size and the configuration.
+    #[serde(skip)]
     page_bytes: Option<PageBytes>,
+    #[serde(skip)]
     curve: Curve,
     engine: Engine,
     /// Event time of the first record.
@@ -114,7 +119,40 @@ struct Cache {
     chain_violations: u64,
     output_reuse_unseen: bool,
     /// The last request's result.
+    #[serde(skip)]
     outcome: Outcome,
+}
+
+/// A pool's state, as a snapshot keeps it.
+#[derive(Debug, Serialize)]
+pub struct PoolImage<'a> {
+    fingerprint: &'a str,
+    rejected_records: u64,
+    live: &'a Option<Live>,
+}
+
+/// A pool's state, read back from a snapshot.
+#[derive(Debug, Deserialize)]
+pub struct RestoredPool {
+    fingerprint: String,
+    rejected_records: u64,
+    live: Option<Live>,
+}
+
+/// Why a pool cannot go on from a snapshot.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum RestoreError {
+    /// The configuration cannot be used.
+    #[error(transparent)]
+    Config(#[from] PoolConfigError),
+    /// State is never reinterpreted under another configuration.
+    #[error(
+        "the pool's snapshot was made under configuration {found}, not {expected}: rebuild it from the log"
+    )]
+    Fingerprint { expected: String, found: String },
+    /// The counts do not fit together.
+    #[error("the windows of the pool's snapshot are not those of its configuration: rebuild it from the log")]
+    Inconsistent,
 }
 
 impl Pool {
@@ -131,6 +169,42 @@ impl Pool {
         let fingerprint = config.fingerprint()?;
         let identity = Identity { name: name.into(), partition, config, fingerprint };
         Ok(Self { identity, rejected_records: 0, live: None })
+    }
+
+    /// The pool's state, to be serialised into a snapshot.
+    pub fn image(&self) -> PoolImage<'_> {
+        PoolImage {
+            fingerprint: &self.identity.fingerprint,
+            rejected_records: self.rejected_records,
+            live: &self.live,
+        }
+    }
+
+    /// A pool that goes on where another of the same configuration was when its image was taken.
+    ///
+    /// # Errors
+    /// [`RestoreError`] where the configuration cannot be used, or is not the image's.
+    pub fn restore(
+        name: impl Into<String>,
+        partition: i32,
+        config: Arc<PoolConfig>,
+        image: RestoredPool,
+    ) -> Result<Self, RestoreError> {
+        let mut pool = Self::new(name, partition, config)?;
+        if pool.identity.fingerprint != image.fingerprint {
+            let (expected, found) = (pool.identity.fingerprint, image.fingerprint);
+            return Err(RestoreError::Fingerprint { expected, found });
+        }
+        pool.rejected_records = image.rejected_records;
+        pool.live = image.live;
+        if let Some(live) = &mut pool.live {
+            let config = &pool.identity.config;
+            live.cache.place_capacities(config);
+            if !live.windows.are_those_of(&config.window_rules(), live.cache.shape(config)) {
+                return Err(RestoreError::Inconsistent);
+            }
+        }
+        Ok(pool)
     }
 
     /// Takes a request in and says what it found.
@@ -212,6 +286,11 @@ impl Pool {
     /// The engine, from the first accepted record on.
     pub fn engine(&self) -> Option<&Engine> {
         self.live.as_ref().map(|live| &live.cache.engine)
+    }
+
+    /// What the last accepted request found, and the capacities it is read at.
+    pub fn last_request(&self) -> Option<(&Outcome, &Curve)> {
+        self.live.as_ref().map(|live| (&live.cache.outcome, &live.cache.curve))
     }
 
     /// Records refused since the start.
@@ -313,23 +392,39 @@ fn caches_outputs(config: &PoolConfig) -> bool {
     config.profile == Profile::Vllm && config.outputs == Outputs::Cached
 }
 
-impl Live {
+impl Cache {
     fn new(page_size: PageSize, first_seen: EventTime, config: &PoolConfig) -> Self {
-        let page_bytes =
-            config.kv_bytes_per_token.and_then(|cost| PageBytes::from_token_cost(cost, page_size));
-        let bound = config.max_tracked_pages;
-        let curve = Curve::new(&config.curve_capacities(), page_bytes, bound, config.sample_rate);
-        let shape = TallyShape { targets: config.target_ratios.len(), thresholds: curve.thresholds().len() };
-        let cache = Cache {
+        let mut cache = Self {
             page_size,
-            page_bytes,
-            curve,
+            page_bytes: None,
+            curve: Curve::default(),
             engine: Engine::new(config.engine()),
             first_seen,
             chain_violations: 0,
             output_reuse_unseen: false,
             outcome: Outcome::default(),
         };
+        cache.place_capacities(config);
+        cache
+    }
+
+    fn shape(&self, config: &PoolConfig) -> TallyShape {
+        TallyShape { targets: config.target_ratios.len(), thresholds: self.curve.thresholds().len() }
+    }
+
+    /// Derives what follows from the page size and the configuration.
+    fn place_capacities(&mut self, config: &PoolConfig) {
+        let cost = config.kv_bytes_per_token;
+        self.page_bytes = cost.and_then(|cost| PageBytes::from_token_cost(cost, self.page_size));
+        let (bound, rate) = (config.max_tracked_pages, config.sample_rate);
+        self.curve = Curve::new(&config.curve_capacities(), self.page_bytes, bound, rate);
+    }
+}
+
+impl Live {
+    fn new(page_size: PageSize, first_seen: EventTime, config: &PoolConfig) -> Self {
+        let cache = Cache::new(page_size, first_seen, config);
+        let shape = cache.shape(config);
         Self { cache, windows: WindowSet::new(&config.window_rules(), shape), digest: Digest::default() }
     }
 

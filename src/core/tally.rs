@@ -156,6 +156,11 @@ impl Tally {
         Self { hits: vec![0; thresholds], needs: vec![Needs::default(); targets], ..Self::default() }
     }
 
+    /// Whether it counts for this many target ratios and thresholds: one read back from a snapshot may not.
+    pub fn has_shape(&self, targets: usize, thresholds: usize) -> bool {
+        (self.needs.len(), self.hits.len()) == (targets, thresholds)
+    }
+
     /// Counts a request, of which `distinct_pages` pages are new to this set.
     pub fn add(&mut self, digest: &Digest, distinct_pages: u64) {
         self.requests += 1;
@@ -171,6 +176,11 @@ impl Tally {
                 needs.insert(*need);
             }
         }
+    }
+
+    /// Merges what is pending, so that reading the distributions copies nothing.
+    pub fn settle(&mut self) {
+        self.needs.iter_mut().for_each(Needs::settle);
     }
 
     /// The sum of several tallies, whose sets of pages are taken to be disjoint.

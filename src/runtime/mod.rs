@@ -1,1 +1,3 @@
 //! Wiring: run, replay, produce, watch, demo, shutdown.
+
+pub mod replay;

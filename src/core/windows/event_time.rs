@@ -131,6 +131,14 @@ impl EventWindows {
         }
     }
 
+    pub(super) fn has_shape(&self, shape: TallyShape) -> bool {
+        let span = usize::try_from(self.span).unwrap_or(usize::MAX);
+        let fits = |pane: &Pane| shape.is_of(&pane.tally) && pane.behind.len().max(pane.ahead.len()) <= span;
+        (self.targets, self.thresholds) == (shape.targets, shape.thresholds)
+            && self.advance_ms > 0
+            && self.panes.iter().all(fits)
+    }
+
     pub(super) fn memory_bytes(&self) -> usize {
         let held = self.panes.iter().map(|pane| pane.memory_bytes());
         held.sum::<usize>()

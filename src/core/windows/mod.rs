@@ -52,6 +52,10 @@ impl TallyShape {
     fn tally(self) -> Tally {
         Tally::new(self.targets, self.thresholds)
     }
+
+    fn is_of(self, tally: &Tally) -> bool {
+        tally.has_shape(self.targets, self.thresholds)
+    }
 }
 
 /// One window as it is shown: closed, or still open.
@@ -137,6 +141,19 @@ impl WindowSet {
         }
     }
 
+    /// Whether these windows, read back from a snapshot, are those of the configuration.
+    pub fn are_those_of(&self, rules: &WindowRules<'_>, shape: TallyShape) -> bool {
+        let matches = |(kind, windows): (&WindowKind, &Windows)| match (kind, windows) {
+            (WindowKind::Tumbling { .. } | WindowKind::Hopping { .. }, Windows::EventTime(windows)) => {
+                windows.has_shape(shape)
+            }
+            (WindowKind::Last { .. }, Windows::Last(last)) => last.has_shape(shape),
+            (WindowKind::All, Windows::All(all)) => all.has_shape(shape),
+            _ => false,
+        };
+        self.kinds.len() == rules.kinds.len() && rules.kinds.iter().zip(&self.kinds).all(matches)
+    }
+
     /// Counts a request. `watermark` is the partition's before this record, and decides what is late;
     /// where it reached [`WindowSet::next_deadline`], [`WindowSet::close`] comes first.
     pub fn observe(&mut self, digest: &Digest, watermark: Option<EventTime>) {
@@ -173,8 +190,9 @@ impl WindowSet {
         for (order, windows) in self.kinds.iter_mut().enumerate() {
             if let Windows::EventTime(windows) = windows {
                 windows.close(watermark, |window| show(order, window));
-            } else if publishes && let Some(window) = windows.sliding(boundary.0) {
-                show(order, window);
+            } else if publishes {
+                windows.settle();
+                windows.sliding(boundary.0).into_iter().for_each(|window| show(order, window));
             }
         }
         if publishes {
@@ -196,8 +214,8 @@ impl WindowSet {
         self.publish_at = None;
     }
 
-    /// Shows what is still open, as it stands: event-time windows that hold a request and have begun to
-    /// end (none reaches past the newest pane), `last:N` and `all`.
+    /// Shows what is still open, as it stands: `last:N`, `all`, and the windows over event time that hold
+    /// a request and end no later than their newest pane does.
     pub fn provisional(&self, mut show: impl FnMut(usize, Window<'_>)) {
         let end = self.end_of_data();
         for (order, windows) in self.kinds.iter().enumerate() {
@@ -247,6 +265,15 @@ impl WindowSet {
 }
 
 impl Windows {
+    /// Prepares a window over offsets to be read often: it never closes, so nothing else would.
+    fn settle(&mut self) {
+        match self {
+            Self::EventTime(_) => {}
+            Self::Last(last) => last.tally.settle(),
+            Self::All(all) => all.tally.settle(),
+        }
+    }
+
     /// The window over offsets, if this is one and holds a request.
     fn sliding(&self, end_ms: i64) -> Option<Window<'_>> {
         let (extent, tally) = match self {

@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Everything {
     extent: Option<Extent>,
-    tally: Tally,
+    pub(super) tally: Tally,
 }
 
 impl Everything {
@@ -29,6 +29,10 @@ impl Everything {
         self.extent.map(|extent| (extent, &self.tally))
     }
 
+    pub(super) fn has_shape(&self, shape: TallyShape) -> bool {
+        shape.is_of(&self.tally)
+    }
+
     pub(super) fn memory_bytes(&self) -> usize {
         self.tally.memory_bytes()
     }
@@ -45,7 +49,7 @@ pub(super) struct LastRequests {
     /// Needs and hits of the held requests, one after another.
     needs: VecDeque<u64>,
     hits: VecDeque<StepHits>,
-    tally: Tally,
+    pub(super) tally: Tally,
 }
 
 /// One request's share of the tally.
@@ -130,6 +134,16 @@ impl LastRequests {
         let earliest = self.requests.iter().map(|held| held.event_time).min()?;
         let extent = Extent { first_arrival: first.arrival, first_offset: first.offset, earliest };
         Some((extent, &self.tally))
+    }
+
+    /// Whether every held request can be taken out of the tally again.
+    pub(super) fn has_shape(&self, shape: TallyShape) -> bool {
+        let steps: u64 = self.requests.iter().map(|held| u64::from(held.steps)).sum();
+        shape.is_of(&self.tally)
+            && self.requests.len() <= self.capacity
+            && self.needs.len() == self.requests.len() * shape.targets
+            && self.hits.len() as u64 == steps
+            && self.hits.iter().all(|hits| (hits.step as usize) < shape.thresholds)
     }
 
     pub(super) fn memory_bytes(&self) -> usize {

@@ -238,3 +238,58 @@ fn a_sampled_pool_answers_in_whole_pages() {
     assert_eq!((all.requests, all.sample_rate, all.theoretical.page_hit_rate), (2, 0.125, 0.5));
     assert!(all.sample_error > 0.02 && all.sample_error < 0.04, "{}", all.sample_error);
 }
+
+#[test]
+fn a_page_seen_earlier_but_dated_later_is_distinct_in_windows_without_that_date() {
+    let mut pool = pool(config(&["hopping:20ms/10ms"]));
+    pool.observe(&event(25, &[1]), at(0, None)).expect("accepted");
+    pool.observe(&event(15, &[1]), at(1, None)).expect("accepted");
+    let told: Vec<_> = finish(pool).iter().map(|it| (it.end_ms, it.requests, it.distinct_pages)).collect();
+    assert_eq!(told, [(20, 1, 1), (30, 2, 1), (40, 1, 1)]);
+}
+
+#[test]
+fn memory_stays_flat_however_long_the_stream() {
+    let mut pool = pool(PoolConfig {
+        publish_every_ms: 50,
+        ..config(&["tumbling:10ms", "hopping:40ms/10ms", "last:100", "all"])
+    });
+    let mut estimates = Vec::new();
+    let mut memory_after = |requests: std::ops::Range<i64>| {
+        for time in requests {
+            let ids: Vec<u64> = (0..1 + time % 7).map(|page| (time % 11 * 100 + page) as u64).collect();
+            pool.observe(&event(time, &ids), at(time, Some(time - 1))).expect("accepted");
+            if pool.next_deadline().is_some_and(|due| due.0 <= time) {
+                estimates.clear();
+                pool.advance_watermark(EventTime(time), Offset(time), &mut estimates);
+            }
+        }
+        pool.live.as_ref().map_or(0, |live| live.windows.memory_bytes())
+    };
+    let early = memory_after(0..5_000);
+    let late = memory_after(5_000..20_000);
+    assert!(early > 0 && late <= early + early / 4, "{early} bytes, then {late}");
+}
+
+#[test]
+fn state_is_not_reinterpreted_under_another_configuration() {
+    let mut source = pool(config(&["tumbling:10ms", "last:3", "all"]));
+    source.observe(&event(5, &[1, 2]), at(0, None)).expect("accepted");
+    let image = postcard::to_allocvec(&source.image()).expect("memory");
+    let restore = |config: PoolConfig, image: &[u8]| {
+        let read = postcard::from_bytes(image).map_err(|error| error.to_string())?;
+        Pool::restore("p", 0, Arc::new(config), read).map_err(|error| error.to_string())
+    };
+    let same = source.config().clone();
+    let other = PoolConfig { grace_ms: 1, ..same.clone() };
+    assert!(restore(other, &image).expect_err("refused").contains("rebuild it from the log"));
+    assert!(restore(same.clone(), &image[..image.len() - 1]).is_err(), "truncated");
+    for at in 0..image.len() {
+        let mut rotten = image.clone();
+        rotten[at] ^= 1;
+        // Whatever a flipped bit means, it is an error or a pool that can be looked at.
+        if let Ok(pool) = restore(same.clone(), &rotten) {
+            pool.provisional(Offset(1));
+        }
+    }
+}

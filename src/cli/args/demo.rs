@@ -1,0 +1,34 @@
+//! Arguments of `kvset demo`.
+
+use super::ConfigFile;
+use super::parse::factor;
+use crate::settings::Span;
+use clap::Args;
+use std::path::PathBuf;
+
+/// Arguments of `kvset demo`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Nothing needs to be installed: a broker runs inside the process.
+
+Examples:
+  kvset demo
+  kvset demo --duration 30s --json
+  kvset demo --trace requests.jsonl.zst --speed 600")]
+pub struct DemoArgs {
+    /// Wall-clock time to run for, like 30s; until Ctrl-C where left out.
+    #[arg(short, long, value_name = "TIME")]
+    pub duration: Option<Span>,
+    /// Feed this trace instead of a generated workload.
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+    /// How much faster than the wall clock event time runs.
+    #[arg(long, value_name = "N", value_parser = factor, default_value = "600")]
+    pub speed: f64,
+    /// Print each final estimate as a line of JSON.
+    #[arg(long)]
+    pub json: bool,
+    /// Where the configuration is.
+    #[command(flatten)]
+    pub config: ConfigFile,
+}

@@ -1,0 +1,97 @@
+//! Arguments of `kvset generate`.
+
+use super::parse::page_size;
+use crate::core::units::PageSize;
+use crate::settings::Span;
+use crate::workload::Workload;
+use clap::Args;
+use std::path::PathBuf;
+
+/// Arguments of `kvset generate`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The trace is in weka's flat form: a JSON object a line with timestamp (ms), session_id, block_size,
+hash_ids, input_length, output_length and duration_ms. The same options give the same bytes.
+
+Examples:
+  kvset generate --requests 10000 --output load.jsonl.zst
+  kvset generate --duration 1d --sessions-per-day 2000 --seed 7 --output day.jsonl.gz
+  kvset generate --requests 100 | head -1")]
+pub struct GenerateArgs {
+    /// File to write; .zst and .gz are compressed, - is standard output.
+    #[arg(short, long, value_name = "FILE", default_value = "-")]
+    pub output: PathBuf,
+    /// Requests to write; fewer where --duration ends first.
+    #[arg(
+        short = 'n',
+        long,
+        value_name = "N",
+        default_value_t = 10_000,
+        default_value_if("duration", clap::builder::ArgPredicate::IsPresent, "18446744073709551615"),
+        hide_default_value = true,
+        help = "Requests to write [default: 10000, or no limit with --duration]"
+    )]
+    pub requests: u64,
+    /// Event time to cover, like 6h or 1d.
+    #[arg(short, long, value_name = "TIME")]
+    pub duration: Option<Span>,
+    /// Same seed and options, same requests.
+    #[arg(long, value_name = "N", default_value_t = Workload::default().seed)]
+    pub seed: u64,
+    /// Event time of the first possible request, in milliseconds since the epoch; days begin at 0.
+    #[arg(long, value_name = "MS", default_value_t = 0, allow_negative_numbers = true)]
+    pub start_ms: i64,
+    /// Tokens a page.
+    #[arg(long, value_name = "N", default_value = "64", value_parser = page_size)]
+    pub page_size: PageSize,
+    /// Sessions that begin in a day, on average.
+    #[arg(long, value_name = "N", default_value_t = Workload::default().sessions_per_day)]
+    pub sessions_per_day: u64,
+    /// Sessions alive at once, at most.
+    #[arg(long, value_name = "N", default_value_t = Workload::default().max_sessions)]
+    pub max_sessions: usize,
+    /// Length of a day: a shorter one shows the daily rhythm sooner.
+    #[arg(long, value_name = "TIME", default_value = "1d")]
+    pub day: Span,
+    /// System prompts that sessions share.
+    #[arg(long, value_name = "N", default_value_t = Workload::default().system_prompts)]
+    pub system_prompts: u64,
+    /// Tokens of a system prompt with its tools, on average.
+    #[arg(long, value_name = "N", default_value_t = Workload::default().system_tokens)]
+    pub system_tokens: u64,
+    /// Turns of a session, on average.
+    #[arg(long, value_name = "N", default_value_t = Workload::default().mean_turns)]
+    pub turns: u64,
+    /// Tokens a turn adds to the prompt, on average.
+    #[arg(long, value_name = "N", default_value_t = Workload::default().mean_turn_tokens)]
+    pub turn_tokens: u64,
+    /// Tokens generated a turn, on average.
+    #[arg(long, value_name = "N", default_value_t = Workload::default().mean_output_tokens)]
+    pub output_tokens: u64,
+}
+
+impl GenerateArgs {
+    /// The workload asked for.
+    pub fn workload(&self) -> Workload {
+        Workload {
+            seed: self.seed,
+            start_ms: self.start_ms,
+            day_ms: self.day.as_ms(),
+            page_size: self.page_size,
+            sessions_per_day: self.sessions_per_day,
+            max_sessions: self.max_sessions,
+            system_prompts: self.system_prompts,
+            system_tokens: self.system_tokens,
+            mean_turns: self.turns,
+            mean_turn_tokens: self.turn_tokens,
+            mean_output_tokens: self.output_tokens,
+            ..Workload::default()
+        }
+    }
+
+    /// Event time at which the trace ends (exclusive).
+    pub fn end_ms(&self) -> i64 {
+        let span = self.duration.and_then(|span| i64::try_from(span.as_ms()).ok());
+        span.map_or(i64::MAX, |span| self.start_ms.saturating_add(span))
+    }
+}

@@ -1,0 +1,102 @@
+//! Readers of single arguments.
+
+use crate::core::ratio::Ratio;
+use crate::core::units::PageSize;
+use crate::settings::Choice;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use std::str::FromStr;
+
+/// A parser for one of a few names, which help and completions then list.
+pub fn choice<T: Choice + Send + Sync>() -> impl TypedValueParser<Value = T> {
+    let find = |name: String| {
+        let known = T::NAMES.iter().find(|(known, _)| *known == name);
+        known.map(|(_, value)| *value).ok_or_else(|| format!("unknown value `{name}`"))
+    };
+    PossibleValuesParser::new(T::NAMES.iter().map(|(name, _)| *name)).try_map(find)
+}
+
+/// Reads a page size.
+pub fn page_size(text: &str) -> Result<PageSize, String> {
+    let tokens = text.parse().ok().filter(|tokens| (1..=65_536).contains(tokens));
+    tokens.and_then(PageSize::new).ok_or_else(|| "expected 1 to 65536 tokens".to_owned())
+}
+
+/// Reads bytes a token.
+pub fn token_cost(text: &str) -> Result<f64, String> {
+    let bytes = text.parse().ok().filter(|bytes: &f64| *bytes > 0.0 && *bytes <= 1e9);
+    bytes.ok_or_else(|| "expected a number above 0, up to 1000000000".to_owned())
+}
+
+/// Reads a share that is not 0.
+pub fn share(text: &str) -> Result<Ratio, String> {
+    let share = text.parse::<Ratio>().map_err(|error| error.to_string())?;
+    if share == Ratio::ZERO { Err("expected more than 0, at most 1".to_owned()) } else { Ok(share) }
+}
+
+/// Reads a positive factor.
+pub fn factor(text: &str) -> Result<f64, String> {
+    let factor = text.parse().ok().filter(|factor: &f64| *factor > 0.0 && *factor <= 1e6);
+    factor.ok_or_else(|| "expected a number above 0, up to 1000000".to_owned())
+}
+
+/// Leading requests that fill the cache but do not count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WarmUp {
+    /// So many requests.
+    Requests(u64),
+    /// This share of the trace's requests, rounded down.
+    Share(Ratio),
+}
+
+impl FromStr for WarmUp {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let read = match text.strip_suffix('%') {
+            None => text.parse().ok().map(Self::Requests),
+            Some(percent) => hundredth(percent).map(Self::Share),
+        };
+        read.ok_or_else(|| format!("`{text}` is neither a number of requests nor a share like 20%"))
+    }
+}
+
+/// Reads a percentage with at most 7 decimal places as the share it is, exactly.
+fn hundredth(percent: &str) -> Option<Ratio> {
+    let (whole, places) = percent.trim().split_once('.').unwrap_or((percent.trim(), ""));
+    let number: u32 = whole.parse().ok().filter(|number| *number <= 100)?;
+    if !places.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    format!("{}.{:02}{places}", number / 100, number % 100).parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_warm_up_is_a_count_or_an_exact_share() {
+        let share = |text: &str| WarmUp::Share(text.parse().expect("a share"));
+        for (text, expected) in [
+            ("0", WarmUp::Requests(0)),
+            ("800", WarmUp::Requests(800)),
+            ("20%", share("0.2")),
+            ("5%", share("0.05")),
+            ("12.5%", share("0.125")),
+            ("100%", share("1")),
+        ] {
+            assert_eq!(text.parse(), Ok(expected), "{text}");
+        }
+        for text in ["", "%", "-1", "101%", "100.5%", "1.5", "20 percent", "1.x%"] {
+            assert!(text.parse::<WarmUp>().is_err(), "{text} should be refused");
+        }
+    }
+
+    #[test]
+    fn numbers_out_of_range_are_refused() {
+        assert!(page_size("0").is_err() && page_size("65537").is_err() && page_size("64").is_ok());
+        assert!(token_cost("nan").is_err() && token_cost("-1").is_err() && token_cost("61504.5").is_ok());
+        assert!(factor("inf").is_err() && factor("0").is_err() && factor("60").is_ok());
+        assert!(share("0").is_err() && share("0.01").is_ok());
+    }
+}

@@ -1,0 +1,166 @@
+//! Arguments of `kvset replay`, and of reading traces in general.
+
+use super::parse::{WarmUp, choice, page_size, share, token_cost};
+use crate::core::capacity::CapacitySpec;
+use crate::core::pool_config::PoolConfig;
+use crate::core::profile::{Outputs, Profile};
+use crate::core::ratio::Ratio;
+use crate::core::stack::{ChainCheck, ChainPolicy, MAX_REQUEST_PAGES, MAX_TRACKED_PAGES};
+use crate::core::units::{PageCount, PageSize};
+use crate::core::window::WindowKind;
+use crate::settings::Choice;
+use crate::trace::{Format, IdScope, ReadOptions};
+use clap::Args;
+use std::path::PathBuf;
+
+impl Choice for Format {
+    const NAMES: &'static [(&'static str, Self)] = &Format::NAMES;
+}
+
+/// Which traces to read, and how.
+#[derive(Debug, Clone, Args)]
+pub struct TraceArgs {
+    /// Trace files; .zst and .gz are opened as they are, - is standard input.
+    #[arg(value_name = "TRACE", required = true)]
+    pub traces: Vec<PathBuf>,
+    /// Format of the traces; told from the first row where left out.
+    #[arg(long, value_name = "FORMAT", value_parser = choice::<Format>(), default_value = "auto")]
+    pub format: Format,
+    /// Tokens a page, where the trace does not say [default: 512 for mooncake, 16 for qwen, else 64].
+    #[arg(long, value_name = "N", value_parser = page_size)]
+    pub page_size: Option<PageSize>,
+    /// What page ids are unique within: auto (what the trace declares, else global), global, session or
+    /// field:NAME.
+    #[arg(long, value_name = "SCOPE", default_value = "auto")]
+    pub id_scope: IdScope,
+    /// Count rows that cannot be read and go on; without it they fail the run.
+    #[arg(long)]
+    pub skip_bad_rows: bool,
+}
+
+impl TraceArgs {
+    /// How the traces are to be read.
+    pub fn read_options(&self) -> ReadOptions {
+        ReadOptions {
+            format: self.format,
+            id_scope: self.id_scope.clone(),
+            page_size: self.page_size,
+            ..ReadOptions::default()
+        }
+    }
+}
+
+/// Arguments of `kvset replay`.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+Examples:
+  kvset replay requests.jsonl.zst
+  kvset replay --kv-bytes-per-token 131072 --capacities 100GiB,1TiB,5000p trace.jsonl
+  kvset replay --engine vllm --page-size 16 --target-ratio 1.0 --target-ratio 0.95 trace.jsonl
+  kvset replay --window tumbling:1h --window last:3000 --json trace.jsonl | jq .windows")]
+pub struct ReplayArgs {
+    /// What to read.
+    #[command(flatten)]
+    pub trace: TraceArgs,
+    /// Bytes of KV state a token costs.
+    #[arg(long, value_name = "X", value_parser = token_cost, conflicts_with = "model_config")]
+    pub kv_bytes_per_token: Option<f64>,
+    /// Compute the bytes a token costs from this config.json.
+    #[arg(long, value_name = "FILE")]
+    pub model_config: Option<PathBuf>,
+    /// Type of the cached elements, with --model-config: bf16, fp16, fp32 or fp8.
+    #[arg(long, value_name = "TYPE", requires = "model_config")]
+    pub kv_dtype: Option<String>,
+    /// Share of its reusable prefix that a request must find (repeatable) [default: 0.99].
+    #[arg(long = "target-ratio", value_name = "R", default_value = "0.99", hide_default_value = true)]
+    pub target_ratios: Vec<Ratio>,
+    /// Shares of the requests that a capacity must be enough for, separated by commas.
+    #[arg(long, value_name = "Q,...", value_delimiter = ',', default_value = "0.5,0.9,0.95,0.99,0.999")]
+    pub coverage: Vec<Ratio>,
+    /// Capacities to report hit rates for, separated by commas: 10GiB, 1.5TB, 5000p; a grid of four steps
+    /// a doubling where left out.
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub capacities: Vec<CapacitySpec>,
+    /// The engine whose cache is modelled.
+    #[arg(long, value_name = "ENGINE", value_parser = choice::<Profile>(), default_value = "paper")]
+    pub engine: Profile,
+    /// Whether output tokens enter the cache (vllm, sglang).
+    #[arg(long, value_name = "OUTPUTS", value_parser = choice::<Outputs>(), default_value = "cached")]
+    pub outputs: Outputs,
+    /// Count a last page that is not full.
+    #[arg(long)]
+    pub include_partial_page: bool,
+    /// Leading requests that touch but do not count: a number, or a share like 20%.
+    #[arg(long, value_name = "P", default_value = "0")]
+    pub warm_up: WarmUp,
+    /// Windows to report (repeatable): tumbling:5m, hopping:5m/1m, last:3000, all.
+    #[arg(long = "window", value_name = "KIND", default_value = "all")]
+    pub windows: Vec<WindowKind>,
+    /// Share of the pages that are followed; below 1, results are estimates.
+    #[arg(long, value_name = "P", value_parser = share, default_value = "1")]
+    pub sample_rate: Ratio,
+    /// Most pages remembered; results are exact up to this capacity.
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = clap::value_parser!(u64).range(1..=MAX_TRACKED_PAGES),
+        default_value_t = MAX_TRACKED_PAGES,
+        hide_default_value = true
+    )]
+    pub max_tracked_pages: u64,
+    /// Which page ids are watched for turning up under another prefix: a sample, or all of them.
+    #[arg(long, value_name = "IDS", value_parser = choice::<ChainChecking>(), default_value = "sampled")]
+    pub verify_chain: ChainChecking,
+    /// Write each request's result here, a line of JSON each.
+    #[arg(long, value_name = "FILE")]
+    pub per_request: Option<PathBuf>,
+    /// Write a self-contained report with plots here.
+    #[arg(long, value_name = "FILE.html")]
+    pub report: Option<PathBuf>,
+    /// Print the result as JSON instead of tables.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Which ids are watched for chain violations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChainChecking {
+    /// A sample of them: costs nothing worth mentioning.
+    Sampled,
+    /// All of them: the count is exact.
+    Full,
+}
+
+impl Choice for ChainChecking {
+    const NAMES: &'static [(&'static str, Self)] = &[("sampled", Self::Sampled), ("full", Self::Full)];
+}
+
+impl ReplayArgs {
+    /// The pool to replay into, at this cost a token. Everything the windows need but the trace cannot
+    /// give is neutral: no lateness, no history asked for, "last" and "all" published at the end.
+    pub fn pool_config(&self, kv_bytes_per_token: Option<f64>) -> PoolConfig {
+        PoolConfig {
+            profile: self.engine,
+            outputs: self.outputs,
+            page_size: self.trace.page_size,
+            kv_bytes_per_token,
+            include_partial_page: self.include_partial_page,
+            target_ratios: self.target_ratios.clone(),
+            coverages: self.coverage.clone(),
+            capacities: self.capacities.clone(),
+            windows: self.windows.clone(),
+            grace_ms: 0,
+            allowed_lateness_ms: 0,
+            publish_every_ms: 0,
+            min_history_ms: 0,
+            max_tracked_pages: PageCount(self.max_tracked_pages),
+            max_pages_per_request: MAX_REQUEST_PAGES as u32,
+            sample_rate: self.sample_rate,
+            chain_check: match self.verify_chain {
+                ChainChecking::Sampled => ChainCheck::Sampled,
+                ChainChecking::Full => ChainCheck::Full,
+            },
+            chain_policy: ChainPolicy::Report,
+        }
+    }
+}

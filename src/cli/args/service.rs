@@ -1,0 +1,83 @@
+//! Arguments of the commands that talk to Kafka: `run`, `produce`, `watch`.
+
+use super::ConfigFile;
+use super::parse::{choice, factor};
+use super::replay::TraceArgs;
+use crate::settings::{OutputEncoding, TopicName};
+use clap::Args;
+
+/// Arguments of `kvset run`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Ctrl-C or SIGTERM stops it cleanly: it commits, writes a snapshot and leaves the group. A second one
+forces it.
+
+Examples:
+  kvset run --config kvset.toml
+  KVSET__KAFKA__BROKERS=broker:9092 KVSET__INPUT__TOPIC=requests kvset run")]
+pub struct RunArgs {
+    /// Where the configuration is.
+    #[command(flatten)]
+    pub config: ConfigFile,
+}
+
+/// Arguments of `kvset produce`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  kvset produce --config kvset.toml trace.jsonl.zst
+  kvset produce --topic requests --pool llama-70b/eu --speed 60 trace.jsonl
+  kvset generate -n 1000 | kvset produce --encoding json -")]
+pub struct ProduceArgs {
+    /// What to read.
+    #[command(flatten)]
+    pub trace: TraceArgs,
+    /// Topic to write to; input.topic of the configuration where left out.
+    #[arg(long, value_name = "TOPIC")]
+    pub topic: Option<TopicName>,
+    /// Pool the requests belong to: the key of every record.
+    #[arg(long, value_name = "NAME", default_value = "default")]
+    pub pool: String,
+    /// How the records are encoded.
+    #[arg(long, value_name = "ENCODING", value_parser = choice::<OutputEncoding>(), default_value = "avro")]
+    pub encoding: OutputEncoding,
+    /// Keep the trace's own pace, so many times as fast; as fast as the broker takes it where left out.
+    #[arg(long, value_name = "N", value_parser = factor)]
+    pub speed: Option<f64>,
+    /// Stop after so many requests.
+    #[arg(short = 'n', long, value_name = "N")]
+    pub requests: Option<u64>,
+    /// Where the configuration is.
+    #[command(flatten)]
+    pub config: ConfigFile,
+}
+
+/// Arguments of `kvset watch`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Only committed records are read.
+
+Examples:
+  kvset watch --config kvset.toml
+  kvset watch --from-beginning --until-end --json | jq .required
+  kvset watch --pool llama-70b/eu")]
+pub struct WatchArgs {
+    /// Topic to read; output.topic of the configuration where left out.
+    #[arg(long, value_name = "TOPIC")]
+    pub topic: Option<TopicName>,
+    /// Show this pool only (repeatable).
+    #[arg(long = "pool", value_name = "NAME")]
+    pub pools: Vec<String>,
+    /// Begin with the oldest estimate kept, not with the next one.
+    #[arg(long)]
+    pub from_beginning: bool,
+    /// Stop at what is the end of the topic now.
+    #[arg(long)]
+    pub until_end: bool,
+    /// Print each estimate as a line of JSON.
+    #[arg(long)]
+    pub json: bool,
+    /// Where the configuration is.
+    #[command(flatten)]
+    pub config: ConfigFile,
+}

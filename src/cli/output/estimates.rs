@@ -1,0 +1,119 @@
+//! The latest estimate of each pool and window as a table, with the history of its requirement.
+
+use super::number::{UNKNOWN, bytes, percent, thousands};
+use super::{Column, Sheet, sparkline};
+use crate::core::estimate::{CoverageCapacity, Estimate, Status};
+use crate::core::ratio::Ratio;
+use crate::core::window::WindowKind;
+use std::collections::{BTreeMap, VecDeque};
+
+/// Coverages that have a column.
+const COVERAGES: [(u16, &str); 3] = [(950, "95 %"), (990, "99 %"), (999, "99.9 %")];
+/// The coverage whose history is drawn.
+const HISTORY_OF: Ratio = Ratio::per_mille(990);
+/// Values of history kept and drawn.
+const HISTORY: usize = 24;
+/// Most rows kept; a pool beyond that is counted, not shown.
+const MAX_ROWS: usize = 1000;
+
+/// The newest estimate of each pool and window.
+#[derive(Debug, Default)]
+pub struct EstimateTable {
+    rows: BTreeMap<(String, WindowKind), Row>,
+    left_out: u64,
+}
+
+#[derive(Debug)]
+struct Row {
+    latest: Estimate,
+    history: VecDeque<Option<f64>>,
+}
+
+impl EstimateTable {
+    /// Takes an estimate in; the newest of a pool and window is shown.
+    pub fn observe(&mut self, estimate: Estimate) {
+        let key = (estimate.pool.clone(), estimate.window);
+        if self.rows.len() >= MAX_ROWS && !self.rows.contains_key(&key) {
+            self.left_out += 1;
+            return;
+        }
+        let required = coverage(&estimate, HISTORY_OF).and_then(|found| found.pages);
+        let row = self
+            .rows
+            .entry(key)
+            .or_insert_with(|| Row { latest: estimate.clone(), history: VecDeque::with_capacity(HISTORY) });
+        if row.history.len() == HISTORY {
+            row.history.pop_front();
+        }
+        row.history.push_back(required.map(|pages| pages as f64));
+        row.latest = estimate;
+    }
+
+    /// Whether nothing was taken in.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// The table as text, pools in the order of their names.
+    pub fn render(&self) -> String {
+        let mut columns = vec![Column::Text("pool"), Column::Text("window"), Column::Number("requests")];
+        columns.extend(COVERAGES.map(|(_, name)| Column::Number(name)));
+        columns.extend([
+            Column::Number("accumulated"),
+            Column::Number("hit rate"),
+            Column::Text("99 % so far"),
+        ]);
+        let mut sheet = Sheet::new(&columns);
+        for row in self.rows.values() {
+            sheet.row(cells(row));
+        }
+        let mut text = sheet.render();
+        if self.left_out > 0 {
+            text.push_str(&format!(
+                "{} estimates of further pools are not shown\n",
+                thousands(self.left_out)
+            ));
+        }
+        text
+    }
+}
+
+/// The cells of a row.
+fn cells(row: &Row) -> Vec<String> {
+    let estimate = &row.latest;
+    let history: Vec<_> = row.history.iter().copied().collect();
+    let mut cells = vec![estimate.pool.clone(), window(estimate), thousands(estimate.requests)];
+    for (thousandths, _) in COVERAGES {
+        cells.push(required(coverage(estimate, Ratio::per_mille(thousandths))));
+    }
+    cells.push(size(estimate.accumulated_pages, estimate.accumulated_bytes));
+    cells.push(percent(estimate.theoretical.prefix_hit_rate));
+    cells.push(sparkline(&history, HISTORY));
+    cells
+}
+
+/// The window, marked where it is not the last word.
+fn window(estimate: &Estimate) -> String {
+    let open = if estimate.status == Status::Provisional { " (open)" } else { "" };
+    let cold = if estimate.warm_up { " (warm-up)" } else { "" };
+    format!("{}{open}{cold}", estimate.window)
+}
+
+/// The requirement at a coverage and the first target ratio.
+fn coverage(estimate: &Estimate, at: Ratio) -> Option<&CoverageCapacity> {
+    estimate.required.first()?.coverage.iter().find(|found| found.coverage == at)
+}
+
+/// A requirement in bytes, else in pages.
+fn required(found: Option<&CoverageCapacity>) -> String {
+    match found {
+        None => UNKNOWN.to_owned(),
+        Some(found) if found.beyond_bound => "beyond".to_owned(),
+        Some(found) => found.pages.map_or_else(|| UNKNOWN.to_owned(), |pages| size(pages, found.bytes)),
+    }
+}
+
+/// A size in bytes where they are known, else in pages.
+fn size(pages: u64, in_bytes: Option<u64>) -> String {
+    if in_bytes.is_some() { bytes(in_bytes) } else { format!("{} p", thousands(pages)) }
+}

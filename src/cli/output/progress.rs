@@ -1,0 +1,81 @@
+//! Progress of long work, on standard error and only where that is a terminal.
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::io::IsTerminal as _;
+
+/// Bytes with and without a known total.
+const BYTES: [&str; 2] = [
+    "{bar:30} {binary_bytes} of {binary_total_bytes}, {binary_bytes_per_sec}, {eta} left  {msg}",
+    "{spinner} {binary_bytes}, {binary_bytes_per_sec}, {elapsed}  {msg}",
+];
+/// Requests with and without a known total.
+const REQUESTS: [&str; 2] = [
+    "{bar:30} {human_pos} of {human_len} requests, {per_sec}, {eta} left  {msg}",
+    "{spinner} {human_pos} requests, {per_sec}, {elapsed}  {msg}",
+];
+
+/// A bar with rate and time left; nothing at all where nobody watches.
+#[derive(Debug)]
+pub struct Progress {
+    bar: ProgressBar,
+}
+
+impl Progress {
+    /// Counts bytes read, of a total where it is known.
+    pub fn bytes(total: Option<u64>) -> Self {
+        Self::new(total, BYTES)
+    }
+
+    /// Counts requests, of a total where it is known.
+    pub fn requests(total: Option<u64>) -> Self {
+        Self::new(total, REQUESTS)
+    }
+
+    fn new(total: Option<u64>, [with_total, without]: [&str; 2]) -> Self {
+        let bar = if std::io::stderr().is_terminal() {
+            ProgressBar::with_draw_target(total, ProgressDrawTarget::stderr())
+        } else {
+            ProgressBar::hidden()
+        };
+        let template = if total.is_some() { with_total } else { without };
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style);
+        }
+        Self { bar }
+    }
+
+    /// How far the work is.
+    pub fn advance_to(&mut self, position: u64) {
+        self.bar.set_position(position);
+    }
+
+    /// A word beside the bar.
+    pub fn say(&mut self, message: impl Into<String>) {
+        self.bar.set_message(message.into());
+    }
+
+    /// A line above the bar; on standard error in any case.
+    pub fn note(&mut self, line: &str) {
+        self.bar.suspend(|| eprintln!("{line}"));
+    }
+
+    /// Removes the bar and leaves a closing line, where somebody watched.
+    pub fn finish(self, line: &str) {
+        self.bar.finish_and_clear();
+        if !self.bar.is_hidden() {
+            eprintln!("{line}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_template_is_valid() {
+        for template in [BYTES, REQUESTS].concat() {
+            assert!(ProgressStyle::with_template(template).is_ok(), "{template}");
+        }
+    }
+}

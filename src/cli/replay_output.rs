@@ -1,0 +1,349 @@
+//! What `kvset replay` prints: the JSON that scripts read, and the tables that people read.
+
+use super::output::{Column, Sheet, bytes, decimal, percent, thousands};
+use crate::core::estimate::{CapacityPoint, CoverageCapacity, Estimate, RequiredCapacity, TheoreticalHits};
+use crate::core::profile::Profile;
+use crate::core::ratio::Ratio;
+use crate::core::units::Bytes;
+use crate::core::window::WindowKind;
+use serde::Serialize;
+use std::fmt::Write as _;
+
+/// The result of a replay. Pages are pages of the trace's page size, bytes are bytes of KV state.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ReplayResult {
+    /// What was read.
+    pub trace: TraceSummary,
+    /// Hits with unlimited capacity.
+    pub theoretical: TheoreticalHits,
+    /// The hit-rate curve, ascending.
+    pub capacities: Vec<CapacityResult>,
+    /// One entry a target ratio.
+    pub required: Vec<RequiredResult>,
+    /// The windows asked for, in the order in which they closed.
+    pub windows: Vec<WindowResult>,
+}
+
+/// What was read, and how.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TraceSummary {
+    /// Requests that count.
+    pub requests: u64,
+    /// Requests that only filled the cache.
+    pub warm_up_requests: u64,
+    /// Prompt pages accessed by the requests that count.
+    pub page_accesses: u64,
+    /// Distinct pages of the whole trace.
+    pub distinct_pages: u64,
+    /// Tokens a page.
+    pub page_size: u32,
+    /// Bytes a page, where a cost a token is known.
+    pub page_bytes: Option<u64>,
+    /// Rows that could not be read.
+    pub rejected_rows: u64,
+    /// Distinct pages whose id was already known under another prefix.
+    pub chain_violations: u64,
+    /// Which ids were watched for violations: `sampled` or `full`.
+    pub chain_check: &'static str,
+    /// The engine modelled.
+    pub engine: Profile,
+    /// Share of the pages that were followed.
+    pub sample_rate: f64,
+}
+
+/// One capacity of the curve. Numbers beyond the tracked bound are `null`.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CapacityResult {
+    /// As it was written, or its pages.
+    pub label: String,
+    /// The capacity.
+    pub pages: u64,
+    /// The capacity, where a cost a token is known.
+    pub bytes: Option<u64>,
+    /// Accesses that hit.
+    pub page_hits: Option<u64>,
+    /// Pages in the leading runs of hits.
+    pub prefix_hits: Option<u64>,
+    /// Page hits a page access.
+    pub page_hit_rate: Option<f64>,
+    /// Page hits an access that was not cold.
+    pub reuse_hit_rate: Option<f64>,
+    /// Prefix hits a page access.
+    pub prefix_hit_rate: Option<f64>,
+    /// `1/(1-r)` at the prefix hit rate `r`.
+    pub relative_prefill_throughput: Option<f64>,
+    /// The capacity is larger than the tracked bound.
+    #[serde(skip_serializing_if = "is_false")]
+    pub beyond_bound: bool,
+}
+
+/// The requirement at one target ratio.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct RequiredResult {
+    /// Share of the reusable prefix a request must find.
+    pub target_ratio: Ratio,
+    /// Requests that count.
+    pub requests: u64,
+    /// Those of them with something to reuse.
+    pub requests_with_reuse: u64,
+    /// Mean requirement.
+    pub mean_pages: Option<f64>,
+    /// Largest requirement.
+    pub max_pages: Option<u64>,
+    /// Exact quantiles.
+    pub coverage: Vec<CoverageResult>,
+}
+
+/// The capacity that is enough for a share of the requests.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CoverageResult {
+    /// The share.
+    pub coverage: Ratio,
+    /// The capacity.
+    pub pages: Option<u64>,
+    /// The capacity, where a cost a token is known.
+    pub bytes: Option<u64>,
+    /// The requirement is larger than the tracked bound.
+    #[serde(skip_serializing_if = "is_false")]
+    pub beyond_bound: bool,
+}
+
+/// One window.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct WindowResult {
+    /// Its kind, as it was asked for.
+    pub kind: WindowKind,
+    /// Start, in milliseconds of event time (inclusive).
+    pub start_ms: i64,
+    /// End, in milliseconds of event time (exclusive).
+    pub end_ms: i64,
+    /// Requests in it.
+    pub requests: u64,
+    /// The requirement at the first target ratio.
+    pub coverage: Vec<CoverageResult>,
+    /// The requirement at every target ratio.
+    pub required: Vec<RequiredResult>,
+}
+
+/// For fields that are written only when they are true.
+fn is_false(flag: &bool) -> bool {
+    !flag
+}
+
+impl ReplayResult {
+    /// Puts a result together from the estimate over everything that counts, and those of the windows.
+    pub fn new(trace: TraceSummary, whole: &Estimate, windows: &[Estimate]) -> Self {
+        Self {
+            trace,
+            theoretical: whole.theoretical,
+            capacities: whole.capacities.iter().map(CapacityResult::from).collect(),
+            required: required_of(whole),
+            windows: windows.iter().map(WindowResult::from).collect(),
+        }
+    }
+
+    /// The result as tables.
+    pub fn render(&self) -> String {
+        let mut text = self.headline();
+        for required in &self.required {
+            text.push_str(&required.render());
+        }
+        text.push_str(&self.curve());
+        if self.windows.len() > 1 {
+            text.push_str(&self.window_table());
+        }
+        text
+    }
+
+    fn headline(&self) -> String {
+        let trace = &self.trace;
+        let mut text = String::new();
+        // Writing to a string cannot fail.
+        let mut line = |name: &str, value: String| {
+            let _ = writeln!(text, "{name:<22}{value}");
+        };
+        line("requests", thousands(trace.requests));
+        if trace.warm_up_requests > 0 {
+            line("warm-up requests", thousands(trace.warm_up_requests));
+        }
+        line("page accesses", thousands(trace.page_accesses));
+        line("distinct pages", self.footprint());
+        line("page size", page_size(trace));
+        line("engine", engine(trace));
+        line("hit rate, unlimited", percent(self.theoretical.prefix_hit_rate));
+        if trace.rejected_rows > 0 {
+            line("rejected rows", thousands(trace.rejected_rows));
+        }
+        if trace.chain_violations > 0 {
+            line(
+                "chain violations",
+                format!("{} ({} ids)", thousands(trace.chain_violations), trace.chain_check),
+            );
+        }
+        text
+    }
+
+    fn footprint(&self) -> String {
+        let pages = self.trace.distinct_pages;
+        let pages_text = thousands(pages);
+        match self.trace.page_bytes {
+            Some(page) => format!("{pages_text} ({})", Bytes(pages.saturating_mul(page))),
+            None => pages_text,
+        }
+    }
+
+    fn curve(&self) -> String {
+        let mut sheet = Sheet::new(&[
+            Column::Text("capacity"),
+            Column::Number("pages"),
+            Column::Number("size"),
+            Column::Number("hit rate"),
+            Column::Number("of reusable"),
+            Column::Number("prefill x"),
+        ]);
+        for point in &self.capacities {
+            sheet.row([
+                point.label.clone(),
+                thousands(point.pages),
+                bytes(point.bytes),
+                known(point.prefix_hit_rate, percent, point.beyond_bound),
+                known(point.reuse_hit_rate, percent, point.beyond_bound),
+                known(point.relative_prefill_throughput, decimal, point.beyond_bound),
+            ]);
+        }
+        format!("\nhit rate by capacity\n{}", sheet.render())
+    }
+
+    fn window_table(&self) -> String {
+        let shares = self.windows.first().map(|window| window.coverage.as_slice()).unwrap_or_default();
+        let names: Vec<String> = shares.iter().map(|entry| share_name(entry.coverage)).collect();
+        let mut columns = vec![
+            Column::Text("window"),
+            Column::Number("start ms"),
+            Column::Number("end ms"),
+            Column::Number("requests"),
+        ];
+        columns.extend(names.iter().map(|name| Column::Number(name)));
+        let mut sheet = Sheet::new(&columns);
+        for window in &self.windows {
+            let mut cells = vec![
+                window.kind.to_string(),
+                window.start_ms.to_string(),
+                window.end_ms.to_string(),
+                thousands(window.requests),
+            ];
+            cells.extend(window.coverage.iter().map(CoverageResult::cell));
+            sheet.row(cells);
+        }
+        format!("\nwindows, required capacity by coverage\n{}", sheet.render())
+    }
+}
+
+/// `64 tokens, 3.75 MiB`.
+fn page_size(trace: &TraceSummary) -> String {
+    match trace.page_bytes {
+        Some(page) => format!("{} tokens, {}", trace.page_size, Bytes(page)),
+        None => format!("{} tokens", trace.page_size),
+    }
+}
+
+/// The engine, with the sample rate where pages were sampled.
+fn engine(trace: &TraceSummary) -> String {
+    if trace.sample_rate < 1.0 {
+        return format!("{}, sampled at {} (estimates)", trace.engine, trace.sample_rate);
+    }
+    trace.engine.to_string()
+}
+
+/// A coverage as a percentage without needless places (`99.9 %`).
+fn share_name(share: Ratio) -> String {
+    let text = format!("{:.7}", share.as_f64() * 100.0);
+    format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))
+}
+
+/// A number as text; `beyond` past the bound, a dash where there is none.
+fn known<T>(value: Option<T>, text: impl Fn(T) -> String, beyond_bound: bool) -> String {
+    value.map_or_else(|| if beyond_bound { "beyond" } else { "-" }.to_owned(), text)
+}
+
+impl RequiredResult {
+    fn render(&self) -> String {
+        let mut sheet =
+            Sheet::new(&[Column::Text("coverage"), Column::Number("pages"), Column::Number("size")]);
+        for entry in &self.coverage {
+            let pages = known(entry.pages, thousands, entry.beyond_bound);
+            sheet.row([share_name(entry.coverage), pages, bytes(entry.bytes)]);
+        }
+        format!(
+            "\nrequired capacity at target ratio {}; {} of {} requests have something to reuse\n{}",
+            self.target_ratio,
+            thousands(self.requests_with_reuse),
+            thousands(self.requests),
+            sheet.render()
+        )
+    }
+}
+
+impl CoverageResult {
+    fn cell(&self) -> String {
+        match self.bytes {
+            Some(_) => bytes(self.bytes),
+            None => known(self.pages, |pages| format!("{} p", thousands(pages)), self.beyond_bound),
+        }
+    }
+}
+
+impl From<&CapacityPoint> for CapacityResult {
+    fn from(point: &CapacityPoint) -> Self {
+        Self {
+            label: point.label.clone().unwrap_or_else(|| format!("{}p", point.pages)),
+            pages: point.pages,
+            bytes: point.bytes,
+            page_hits: point.page_hits,
+            prefix_hits: point.prefix_hits,
+            page_hit_rate: point.page_hit_rate,
+            reuse_hit_rate: point.reuse_hit_rate,
+            prefix_hit_rate: point.prefix_hit_rate,
+            relative_prefill_throughput: point.relative_prefill_throughput,
+            beyond_bound: point.beyond_bound,
+        }
+    }
+}
+
+/// The requirements of an estimate.
+fn required_of(estimate: &Estimate) -> Vec<RequiredResult> {
+    let convert = |required: &RequiredCapacity| RequiredResult {
+        target_ratio: required.target_ratio,
+        requests: estimate.requests,
+        requests_with_reuse: estimate.requests_with_reuse,
+        mean_pages: required.mean_pages,
+        max_pages: required.max_pages,
+        coverage: required.coverage.iter().map(CoverageResult::from).collect(),
+    };
+    estimate.required.iter().map(convert).collect()
+}
+
+impl From<&CoverageCapacity> for CoverageResult {
+    fn from(found: &CoverageCapacity) -> Self {
+        Self {
+            coverage: found.coverage,
+            pages: found.pages,
+            bytes: found.bytes,
+            beyond_bound: found.beyond_bound,
+        }
+    }
+}
+
+impl From<&Estimate> for WindowResult {
+    fn from(estimate: &Estimate) -> Self {
+        let required = required_of(estimate);
+        Self {
+            kind: estimate.window,
+            start_ms: estimate.start_ms,
+            end_ms: estimate.end_ms,
+            requests: estimate.requests,
+            coverage: required.first().map(|first| first.coverage.clone()).unwrap_or_default(),
+            required,
+        }
+    }
+}
