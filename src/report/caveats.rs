@@ -224,11 +224,14 @@ fn windows_open(pool: &PoolReport) -> Option<Caveat> {
 }
 
 fn no_byte_cost(pool: &PoolReport) -> Option<Caveat> {
+    let page = pool
+        .page_size
+        .map(|tokens| format!(" One page is {}.", words::counted(u64::from(tokens), "token", "tokens")));
     pool.page_bytes.is_none().then(|| Caveat {
         title: "Capacities are in pages".to_owned(),
         meaning: format!(
-            "No cost a token was given. One page is {}; give the KV bytes a token or the model's config.json to see bytes.",
-            words::counted(u64::from(pool.page_size), "token", "tokens")
+            "No cost a token was given.{} Give the KV bytes a token or the model's config.json to see bytes.",
+            page.unwrap_or_default()
         ),
     })
 }

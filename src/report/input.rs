@@ -27,8 +27,8 @@ pub struct PoolReport {
     pub engine: Profile,
     /// Whether output tokens enter the cache.
     pub outputs: Outputs,
-    /// Tokens a page.
-    pub page_size: u32,
+    /// Tokens a page; absent while no request settled it.
+    pub page_size: Option<u32>,
     /// Bytes a page; absent where no cost a token is configured, and then capacities are in pages.
     pub page_bytes: Option<u64>,
     /// Share of the pages that were followed; 1 when every page was.
@@ -159,16 +159,37 @@ impl History {
         let mut requests_seen = 0u64;
         let points = estimates.iter().map(|estimate| {
             requests_seen = requests_seen.saturating_add(estimate.requests);
-            HistoryPoint {
-                requests_seen,
-                span_ms: Some((estimate.start_ms, estimate.end_ms)),
-                requests: estimate.requests,
-                required: first_coverage(estimate).iter().map(|entry| entry.pages).collect(),
-                accumulated_pages: estimate.accumulated_pages,
-                hit_rate: (estimate.page_accesses > 0).then_some(estimate.theoretical.prefix_hit_rate),
-            }
+            HistoryPoint::of(estimate, requests_seen)
         });
         Self { coverage, points: points.collect() }
+    }
+}
+
+impl HistoryPoint {
+    /// The point of one estimate, after so many requests.
+    pub fn of(estimate: &Estimate, requests_seen: u64) -> Self {
+        Self {
+            requests_seen,
+            span_ms: Some((estimate.start_ms, estimate.end_ms)),
+            requests: estimate.requests,
+            required: first_coverage(estimate).iter().map(|entry| entry.pages).collect(),
+            accumulated_pages: estimate.accumulated_pages,
+            hit_rate: (estimate.page_accesses > 0).then_some(estimate.theoretical.prefix_hit_rate),
+        }
+    }
+}
+
+impl Distribution {
+    /// The distribution that [`Pool::requirements_since_start`] lists: distinct requirements, ascending,
+    /// with their requests; those without pages are beyond the bound.
+    ///
+    /// [`Pool::requirements_since_start`]: crate::core::pool::Pool::requirements_since_start
+    pub fn of(requirements: &[(Option<u64>, u64)]) -> Self {
+        let step = |(pages, requests): &(Option<u64>, u64)| {
+            Some(RequirementStep { pages: (*pages)?, requests: *requests })
+        };
+        let beyond = requirements.iter().filter(|(pages, _)| pages.is_none()).map(|(_, requests)| *requests);
+        Self { steps: requirements.iter().filter_map(step).collect(), beyond_bound: beyond.sum() }
     }
 }
 
@@ -179,7 +200,7 @@ impl PoolReport {
             name: Some(estimate.pool.clone()),
             engine: estimate.engine,
             outputs: estimate.outputs,
-            page_size: estimate.page_size,
+            page_size: Some(estimate.page_size),
             page_bytes: estimate.page_bytes,
             sample_rate: estimate.sample_rate,
             sample_error: estimate.sample_error,

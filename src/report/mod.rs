@@ -13,6 +13,7 @@ mod input;
 mod markup;
 mod page;
 pub mod plot;
+mod recorder;
 mod table;
 mod theme;
 mod words;
@@ -24,5 +25,6 @@ pub use input::{
 };
 pub use page::render;
 pub use plot::{Plot, PlotError};
+pub use recorder::HistoryRecorder;
 pub use table::Table;
 pub use theme::stylesheet;

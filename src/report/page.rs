@@ -242,9 +242,10 @@ fn pool_facts(pool: &PoolReport) -> Vec<(String, String)> {
         Profile::Lmcache => "lmcache: root first, an approximation",
         Profile::Mooncake => "mooncake: root first at an effective capacity, an approximation",
     };
+    let page = pool.page_size.map(|tokens| words::counted(u64::from(tokens), "token", "tokens"));
     let mut facts = vec![
         ("Cache model".to_owned(), engine.to_owned()),
-        ("Page".to_owned(), words::counted(u64::from(pool.page_size), "token", "tokens")),
+        ("Page".to_owned(), page.unwrap_or_else(|| "size unknown".to_owned())),
         (
             "Bytes a page".to_owned(),
             pool.page_bytes.map_or_else(|| "not configured".to_owned(), words::integer),

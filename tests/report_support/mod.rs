@@ -1,6 +1,11 @@
 //! Report inputs made from formulas: shaped like a week of a coding-agent service.
 
-use kvset::core::estimate::{CapacityPoint, CoverageCapacity, RequiredCapacity, Status, TheoreticalHits};
+// Every test file is a program of its own and uses a part of this.
+#![allow(dead_code)]
+
+use kvset::core::estimate::{
+    CapacityPoint, CoverageCapacity, Estimate, RequiredCapacity, Status, TheoreticalHits,
+};
 use kvset::core::profile::{Outputs, Profile};
 use kvset::core::ratio::Ratio;
 use kvset::report::{
@@ -142,7 +147,7 @@ pub fn week_pool() -> PoolReport {
         name: None,
         engine: Profile::Paper,
         outputs: Outputs::Cached,
-        page_size: PAGE_SIZE,
+        page_size: Some(PAGE_SIZE),
         page_bytes: Some(PAGE_BYTES),
         sample_rate: 1.0,
         sample_error: 0.0,
@@ -226,4 +231,41 @@ pub fn troubled_pool() -> PoolReport {
         output_reuse_unseen: true,
     };
     pool
+}
+
+/// An estimate after so many requests.
+pub fn estimate(requests: u64) -> Estimate {
+    let pool = week_pool();
+    Estimate {
+        pool: "pool".to_owned(),
+        window: "last:3000".parse().expect("a window"),
+        start_ms: 0,
+        end_ms: requests as i64 * 1000,
+        status: Status::Provisional,
+        warm_up: false,
+        engine: pool.engine,
+        outputs: pool.outputs,
+        sample_rate: 1.0,
+        sample_error: 0.0,
+        fingerprint: "0123456789abcdef".to_owned(),
+        partition: 0,
+        first_offset: 0,
+        next_offset: requests as i64,
+        page_size: PAGE_SIZE,
+        page_bytes: Some(PAGE_BYTES),
+        requests: requests.min(3000),
+        requests_with_reuse: requests / 2,
+        page_accesses: requests * 1000,
+        distinct_pages: requests * 10,
+        accumulated_pages: requests * 12,
+        accumulated_bytes: None,
+        tracked_pages: requests * 12,
+        theoretical: pool.theoretical,
+        required: pool.required,
+        capacities: Vec::new(),
+        late_records: 0,
+        chain_violations: 0,
+        rejected_records: 0,
+        output_reuse_unseen: false,
+    }
 }
