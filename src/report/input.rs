@@ -79,6 +79,8 @@ pub struct RequirementStep {
 /// Estimates one after another.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct History {
+    /// The window every point was taken over, where it is one and the same.
+    pub window: Option<WindowKind>,
     /// The shares of requests that [`HistoryPoint::required`] covers, in its order.
     pub coverage: Vec<Ratio>,
     pub points: Vec<HistoryPoint>,
@@ -161,7 +163,8 @@ impl History {
             requests_seen = requests_seen.saturating_add(estimate.requests);
             HistoryPoint::of(estimate, requests_seen)
         });
-        Self { coverage, points: points.collect() }
+        let points = points.collect();
+        Self { window: estimates.first().map(|estimate| estimate.window), coverage, points }
     }
 }
 

@@ -63,7 +63,10 @@ impl HistoryRecorder {
 
     fn push(&mut self, estimate: &Estimate, requests: u64) {
         if self.history.coverage.is_empty() {
-            self.history.coverage = History::of(std::slice::from_ref(estimate)).coverage;
+            self.history = History {
+                points: std::mem::take(&mut self.history.points),
+                ..History::of(std::slice::from_ref(estimate))
+            };
         }
         self.history.points.push(HistoryPoint::of(estimate, requests));
     }

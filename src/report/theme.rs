@@ -125,3 +125,46 @@ fn plot_rules(scale: u32) -> String {
 pub fn stylesheet() -> String {
     plot_rules(super::plot::UNITS_A_PIXEL as u32) + include_str!("page.css")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Relative luminance (WCAG 2.2) of `#rrggbb`.
+    fn luminance(color: &str) -> f64 {
+        let channel = |at: usize| {
+            let value = u8::from_str_radix(&color[at..at + 2], 16).expect("a colour");
+            let share = f64::from(value) / 255.0;
+            if share <= 0.04045 { share / 12.92 } else { ((share + 0.055) / 1.055).powf(2.4) }
+        };
+        0.2126 * channel(1) + 0.7152 * channel(3) + 0.0722 * channel(5)
+    }
+
+    fn contrast(a: &str, b: &str) -> f64 {
+        let (a, b) = (luminance(a), luminance(b));
+        (a.max(b) + 0.05) / (a.min(b) + 0.05)
+    }
+
+    #[test]
+    fn text_and_lines_stand_out_in_both_themes() {
+        for (color, page, card) in [
+            (Ink::light as fn(Ink) -> &'static str, "#ffffff", "#f6f8fa"),
+            (Ink::dark as fn(Ink) -> &'static str, "#14171b", "#1d2127"),
+        ] {
+            assert!(stylesheet().contains(page) && stylesheet().contains(card));
+            for ink in Ink::ALL {
+                let needed = match ink {
+                    Ink::Text | Ink::Muted => 4.5,
+                    Ink::Grid => 1.0,
+                    _ => 3.0,
+                };
+                for ground in [page, card] {
+                    let found = contrast(color(ink), ground);
+                    assert!(found >= needed, "{ink:?} on {ground}: {found:.2}");
+                }
+            }
+            // Links and summaries are text in the first series' colour.
+            assert!(contrast(color(Ink::First), page) >= 4.5);
+        }
+    }
+}

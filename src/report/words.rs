@@ -31,7 +31,7 @@ fn three_digits_up(value: f64) -> f64 {
         _ => 1.0,
     };
     // The tolerance keeps a figure that is already round (2.1 is 2.10000000000000008) where it is.
-    (value * places - 1e-9).ceil() / places
+    (value * places - 1e-9).ceil().max(0.0) / places
 }
 
 /// A size in binary units, three significant digits, rounded up: `2.1 TiB`.
@@ -69,7 +69,7 @@ pub(super) fn rate(value: f64) -> String {
     match value {
         v if !v.is_finite() => "n/a".to_owned(),
         v if v > 0.0 && v < 0.00005 => "< 0.01 %".to_owned(),
-        v if v < 1.0 && v >= 0.99995 => "> 99.99 %".to_owned(),
+        v if (0.99995..1.0).contains(&v) => "> 99.99 %".to_owned(),
         v => format!("{:.2} %", v * 100.0),
     }
 }

@@ -98,7 +98,11 @@ fn history() -> History {
             hit_rate: (requests > 0).then_some(0.93 - 0.25 * (-f64::from(hour) / 8.0).exp() + 0.01 * day),
         }
     });
-    History { coverage: COVERAGE.map(ratio).to_vec(), points: points.collect() }
+    History {
+        window: Some("tumbling:1h".parse().expect("a window")),
+        coverage: COVERAGE.map(ratio).to_vec(),
+        points: points.collect(),
+    }
 }
 
 fn distribution() -> Distribution {

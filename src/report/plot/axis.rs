@@ -72,8 +72,8 @@ impl Axis {
         };
         let page_bytes = page_bytes.max(1) as f64;
         let max = (max_pages * page_bytes).max(1.0);
-        let unit = 1024f64.powi((max.log2() / 10.0).floor().clamp(0.0, 6.0) as i32);
-        let step = round_step(max / unit / TICKS, 10.0) * unit;
+        // Powers of two only: what is round in tens of one binary unit is crooked in the next smaller one.
+        let step = 2f64.powf((max / (TICKS + 2.0)).log2().ceil());
         let high = (max / step).ceil().max(1.0) * step;
         let mut axis = Self::linear(&format!("{name} (bytes)"), 0.0, high, step, size_label);
         axis.rescale(1.0 / page_bytes);
@@ -81,23 +81,24 @@ impl Axis {
     }
 
     /// Capacities on a logarithmic scale, in bytes where a page's bytes are known. Positions are pages.
-    pub(super) fn log_capacity(low_pages: f64, high_pages: f64, page_bytes: Option<u64>) -> Self {
+    pub(super) fn log_capacity(name: &str, low_pages: f64, high_pages: f64, page_bytes: Option<u64>) -> Self {
         let (low_pages, high_pages) = match high_pages > low_pages {
             true => (low_pages, high_pages),
             false => (low_pages / 2.0, low_pages * 2.0),
         };
         let unit = page_bytes.map_or(1.0, |bytes| bytes.max(1) as f64);
         let (low, high) = (low_pages * unit, high_pages * unit);
-        let (title, base, label): (_, f64, fn(f64) -> String) = match page_bytes {
-            Some(_) => ("cache capacity (bytes, logarithmic)", 2.0, size_label),
-            None => ("cache capacity (pages, logarithmic)", 10.0, words::short),
+        let (measure, base, label): (_, f64, fn(f64) -> String) = match page_bytes {
+            Some(_) => ("bytes", 2.0, size_label),
+            None => ("pages", 10.0, words::short),
         };
         let (low, high) = match log_ticks(low, high, base).len() {
             0 | 1 => (base.powf(low.log(base).floor()), base.powf(high.log(base).ceil())),
             _ => (low, high),
         };
         let ticks = log_ticks(low, high, base).into_iter().map(|value| Tick { value, label: label(value) });
-        let mut axis = Self { title: title.to_owned(), low, high, log: true, ticks: ticks.collect() };
+        let title = format!("{name} ({measure}, logarithmic)");
+        let mut axis = Self { title, low, high, log: true, ticks: ticks.collect() };
         axis.rescale(1.0 / unit);
         axis
     }
@@ -111,6 +112,11 @@ impl Axis {
             Tick { value, label: label(value) }
         });
         Self { title: title.to_owned(), low, high, log: false, ticks: ticks.collect() }
+    }
+
+    /// The values at its ends.
+    pub(super) fn range(&self) -> (f64, f64) {
+        (self.low, self.high)
     }
 
     fn rescale(&mut self, factor: f64) {
@@ -213,8 +219,13 @@ mod tests {
     #[test]
     fn sizes_fall_on_round_binary_figures() {
         let axis = Axis::capacity("capacity", 1000.0, Some(1 << 30));
-        assert_eq!(labels(&axis), ["0", "200 GiB", "400 GiB", "600 GiB", "800 GiB", "1000 GiB"]);
-        let axis = Axis::log_capacity(1.0, 1e6, Some(1 << 20));
+        assert_eq!(
+            labels(&axis),
+            ["0", "128 GiB", "256 GiB", "384 GiB", "512 GiB", "640 GiB", "768 GiB", "896 GiB", "1 TiB"]
+        );
+        let axis = Axis::capacity("capacity", 1100.0, Some(1 << 30));
+        assert_eq!(labels(&axis), ["0", "256 GiB", "512 GiB", "768 GiB", "1 TiB", "1.25 TiB"]);
+        let axis = Axis::log_capacity("c", 1.0, 1e6, Some(1 << 20));
         assert_eq!(
             labels(&axis),
             [
@@ -223,7 +234,7 @@ mod tests {
             ]
         );
         assert_eq!(
-            labels(&Axis::log_capacity(1.0, 1e6, None)),
+            labels(&Axis::log_capacity("c", 1.0, 1e6, None)),
             ["1", "10", "100", "1k", "10k", "100k", "1M"]
         );
     }
@@ -241,7 +252,7 @@ mod tests {
 
     #[test]
     fn the_scale_tells_where_values_lie() {
-        let axis = Axis::log_capacity(1.0, 1024.0, None);
+        let axis = Axis::log_capacity("c", 1.0, 1024.0, None);
         assert_eq!(
             [axis.position(1.0), axis.position(32.0), axis.position(0.0)],
             [Some(0.0), Some(0.5), None]
@@ -256,7 +267,7 @@ mod tests {
             let high = low * times;
             let axes = [
                 Axis::numbers("n", high), Axis::requests(low, high), Axis::capacity("c", high, Some(bytes)),
-                Axis::log_capacity(low, high, Some(bytes)), Axis::log_capacity(low, high, None),
+                Axis::log_capacity("c", low, high, Some(bytes)), Axis::log_capacity("c", low, high, None),
                 Axis::event_time(low as i64, high as i64),
             ];
             for axis in axes {

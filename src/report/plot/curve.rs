@@ -12,22 +12,23 @@ use crate::core::profile::Profile;
 
 /// Draws the hit-rate curve of a pool; `None` without a point to draw. `id` is unique on the page.
 pub fn capacity_curve(id: &str, pool: &PoolReport) -> Result<Option<Plot>, PlotError> {
-    let drawn: Vec<&CapacityPoint> = pool
+    let known: Vec<&CapacityPoint> = pool
         .capacities
         .iter()
         .filter(|point| point.pages > 0 && rate(point.prefix_hit_rate).is_some())
         .collect();
+    let drawn = telling(&known);
     let (Some(first), Some(last)) = (drawn.first(), drawn.last()) else { return Ok(None) };
-    let markers = coverage_markers(pool, |pages| interpolate(&drawn, pages).into_iter().collect());
+    let markers = coverage_markers(pool, |pages| interpolate(drawn, pages).into_iter().collect());
     // The axis reaches every marker, also where the curve was not asked for that far.
     let low = markers.iter().map(|marker| marker.x).fold(first.pages as f64, f64::min);
     let high = markers.iter().map(|marker| marker.x).fold(last.pages as f64, f64::max);
     let panel = Panel {
         height: 320.0,
-        x: Axis::log_capacity(low, high, pool.page_bytes),
+        x: Axis::log_capacity("cache capacity", low, high, pool.page_bytes),
         y: Axis::shares("hit rate (share of page accesses)"),
-        right: throughput_axis(&drawn),
-        series: series(pool, &drawn, (low, high)),
+        right: throughput_axis(drawn),
+        series: series(pool, drawn, (low, high)),
         markers,
         names: Names::Above,
     };
@@ -59,6 +60,21 @@ pub(super) fn coverage_markers(pool: &PoolReport, dots: impl Fn(f64) -> Vec<f64>
         label: format!("{}: {}", words::listed(shares), words::capacity(*pages, pool.page_bytes)),
     };
     groups[skipped..].iter().map(marker).collect()
+}
+
+/// The stretch of the curve that says something: without all but one of the leading points that hit next
+/// to nothing, and all but one of the trailing ones that hit no more than the first of them.
+fn telling<'a, 'b>(known: &'a [&'b CapacityPoint]) -> &'a [&'b CapacityPoint] {
+    let hits = |point: &&CapacityPoint| {
+        let rates = [point.prefix_hit_rate, point.page_hit_rate];
+        rates.into_iter().filter_map(rate).fold(0.0, f64::max)
+    };
+    let most = known.iter().map(hits).fold(0.0, f64::max);
+    let first = known.iter().position(|point| hits(point) >= most * 0.005).unwrap_or(0);
+    let full = known.iter().position(|point| hits(point) >= most).unwrap_or(known.len());
+    let flat = known.iter().skip(full).all(|point| hits(point) >= most);
+    let end = if flat { (full + 2).min(known.len()) } else { known.len() };
+    &known[first.saturating_sub(1)..end]
 }
 
 fn rate(value: Option<f64>) -> Option<f64> {

@@ -16,7 +16,8 @@ const MAX_STEPS: usize = 160;
 /// `id` is unique on the page.
 pub fn requirement_distribution(id: &str, pool: &PoolReport) -> Result<Option<Plot>, PlotError> {
     let distribution = &pool.distribution;
-    let steps = merged(&distribution.steps);
+    let marked: Vec<u64> = pool.coverage().iter().filter_map(|entry| entry.pages).collect();
+    let steps = merged(&distribution.steps, &marked);
     let total = total(&steps).saturating_add(distribution.beyond_bound);
     let needing: Vec<&RequirementStep> =
         steps.iter().filter(|step| step.pages > 0 && step.requests > 0).collect();
@@ -27,7 +28,7 @@ pub fn requirement_distribution(id: &str, pool: &PoolReport) -> Result<Option<Pl
     };
     let panel = Panel {
         height: 280.0,
-        x: Axis::log_capacity(first.pages as f64, last.pages as f64, pool.page_bytes),
+        x: Axis::log_capacity("cache capacity", first.pages as f64, last.pages as f64, pool.page_bytes),
         y: Axis::shares("requests that fit (share of all)"),
         right: None,
         series: vec![Series {
@@ -73,8 +74,9 @@ fn total(steps: &[RequirementStep]) -> u64 {
 }
 
 /// Steps at the same capacity, or in the same small stretch of a logarithmic scale, become one at the
-/// largest of their capacities: a share shown as fitting does fit.
-fn merged(steps: &[RequirementStep]) -> Vec<RequirementStep> {
+/// largest of their capacities: a share shown as fitting does fit. Merging stops at `marked` capacities,
+/// so that the staircase is exact there.
+fn merged(steps: &[RequirementStep], marked: &[u64]) -> Vec<RequirementStep> {
     let mut sorted: Vec<RequirementStep> = steps.iter().filter(|step| step.requests > 0).copied().collect();
     sorted.sort_by_key(|step| step.pages);
     let log = |pages: u64| (pages.max(1) as f64).ln();
@@ -86,7 +88,9 @@ fn merged(steps: &[RequirementStep]) -> Vec<RequirementStep> {
         pages => i64::try_from(pages).unwrap_or(i64::MAX),
     };
     let mut out: Vec<RequirementStep> = Vec::new();
-    for group in sorted.chunk_by(|a, b| bin(a) == bin(b)) {
+    for group in
+        sorted.chunk_by(|a, b| bin(a) == bin(b) && (a.pages == b.pages || !marked.contains(&a.pages)))
+    {
         let pages = group.last().map_or(0, |step| step.pages);
         out.push(RequirementStep { pages, requests: total(group) });
     }
@@ -145,8 +149,9 @@ mod tests {
     fn merging_keeps_every_request_and_never_understates_a_capacity() {
         let steps: Vec<_> =
             (0..5000).map(|pages| RequirementStep { pages, requests: 1 + pages % 3 }).collect();
-        let merged = merged(&steps);
-        assert!(merged.len() <= MAX_STEPS + 2, "{} steps", merged.len());
+        let merged = merged(&steps, &[777]);
+        assert!(merged.len() <= MAX_STEPS + 3, "{} steps", merged.len());
+        assert!(merged.iter().any(|step| step.pages == 777), "a marked capacity stays");
         assert_eq!(total(&merged), total(&steps));
         assert_eq!(merged.first(), Some(&steps[0]), "requests without reuse stay apart");
         assert_eq!(merged.last().map(|step| step.pages), Some(4999));

@@ -82,6 +82,8 @@ pub(super) struct Panel {
     pub names: Names,
 }
 
+/// A place in drawing units.
+type At = (i32, i32);
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Chart<'a> = ChartContext<'a, SVGBackend<'a>, Cartesian2d<Shares, Shares>>;
 type Drawn = Result<(), Box<dyn std::error::Error + Send + Sync>>;
@@ -126,10 +128,13 @@ impl Panel {
     fn right_px(&self) -> f64 {
         let axis = if self.right.is_some() { 64.0 } else { 0.0 };
         let widest = |widest: f64, series: &Series| widest.max(text_width(&series.label, FONT));
-        match self.names {
+        let names = match self.names {
             Names::Above => axis,
             Names::AtEnds => self.series.iter().fold(0.0, widest) + 26.0,
-        }
+        };
+        // The last label below the axis is centred on its tick and may reach beyond the plot.
+        let last = self.x.ticks.last().map_or(0.0, |tick| text_width(&tick.label, FONT) / 2.0);
+        names.max(last)
     }
 
     fn draw(&mut self, area: &Area<'_>, right: f64) -> Drawn {
@@ -232,7 +237,7 @@ impl Panel {
     }
 
     fn draw_markers(&self, area: &Area<'_>, chart: &Chart<'_>) -> Drawn {
-        let mut seen: Vec<(&Marker, (i32, i32), (i32, i32))> = Vec::new();
+        let mut seen: Vec<(&Marker, At, At)> = Vec::new();
         for marker in &self.markers {
             let Some(x) = self.x.position(marker.x) else { continue };
             let origin = area.get_base_pixel();
@@ -290,9 +295,10 @@ impl Panel {
         let edge = chart.plotting_area().get_pixel_range().0.end - origin.0;
         for (((series, _), at), place) in ends.iter().zip(&at).zip(places) {
             let line = vec![(at.0 - origin.0, at.1 - origin.1), (edge + units(16.0), units(place))];
-            area.draw(&PathElement::new(line, color(Ink::Muted).stroke_width(UNITS_A_PIXEL as u32)))?;
+            area.draw(&PathElement::new(line, color(series.ink).stroke_width(units(2.0) as u32)))?;
+            // The line has the colour; text needs more contrast than a line.
             let label = (pixels(edge) + 20.0, place - FONT / 2.0);
-            text(area, &series.label, label, series.ink, HPos::Left)?;
+            text(area, &series.label, label, Ink::Text, HPos::Left)?;
         }
         Ok(())
     }

@@ -8,20 +8,22 @@ use super::axis::Axis;
 use super::draw::{Names, Panel, Series, Shape, draw};
 use super::{Plot, PlotError};
 use crate::core::ratio::Ratio;
+use crate::core::window::WindowKind;
 
 /// Most points drawn and listed; more are merged, keeping peaks.
-const MAX_POINTS: usize = 240;
+const MAX_POINTS: usize = 260;
 /// Most coverage lines drawn: the largest ones are those a cache is sized by.
 const MAX_LINES: usize = 4;
+/// Columns of the requests over time.
+const BINS: usize = 96;
+/// From this many times the largest requirement on, the accumulated capacity would press the lines that
+/// matter onto the axis of a linear scale.
+const LINEAR_UP_TO: u64 = 6;
 
 /// Draws required and accumulated capacity; `None` without history. `id` is unique on the page.
 pub fn capacity_history(id: &str, pool: &PoolReport) -> Result<Option<Plot>, PlotError> {
     let track = Track::of(&pool.history);
     let Some(last) = track.points.last() else { return Ok(None) };
-    let highest = |point: &HistoryPoint| {
-        point.required.iter().flatten().copied().max().unwrap_or(0).max(point.accumulated_pages)
-    };
-    let most = track.points.iter().map(highest).max().unwrap_or(0);
     let mut series = vec![Series {
         label: format!("accumulated: {}", words::capacity(last.accumulated_pages, pool.page_bytes)),
         ink: Ink::Text,
@@ -49,7 +51,7 @@ pub fn capacity_history(id: &str, pool: &PoolReport) -> Result<Option<Plot>, Plo
     let panel = Panel {
         height: 320.0,
         x: track.axis(),
-        y: Axis::capacity("required capacity", most as f64, pool.page_bytes),
+        y: capacity_axis(pool, &track),
         right: None,
         series,
         markers: Vec::new(),
@@ -62,6 +64,24 @@ pub fn capacity_history(id: &str, pool: &PoolReport) -> Result<Option<Plot>, Plo
         table: capacity_table(pool, &track),
         drawing: draw(id, vec![panel])?,
     }))
+}
+
+/// Linear like the paper's figure, unless that would hide the requirements.
+fn capacity_axis(pool: &PoolReport, track: &Track) -> Axis {
+    let needs = || track.points.iter().flat_map(|point| point.required.iter().flatten()).copied();
+    let needed = needs().max().unwrap_or(0);
+    let most = track.points.iter().map(|point| point.accumulated_pages).max().unwrap_or(0).max(needed);
+    if needed == 0 || most / LINEAR_UP_TO <= needed {
+        return Axis::capacity("capacity", most as f64, pool.page_bytes);
+    }
+    // The first requests of a log need next to nothing; where the lines settle is what should be seen.
+    let settled = &track.points[track.points.len() / 4..];
+    let lines = covered_lines(&pool.history.coverage);
+    let drawn = settled
+        .iter()
+        .flat_map(|point| lines.iter().map(|(line, _)| point.required.get(*line).copied().flatten()));
+    let least = drawn.flatten().filter(|pages| *pages > 0).min().unwrap_or(1);
+    Axis::log_capacity("capacity", least as f64 / 2.0, most as f64 * 1.5, pool.page_bytes)
 }
 
 /// Draws requests and hit rate; `None` without history. `id` is unique on the page.
@@ -117,21 +137,18 @@ pub fn traffic_history(id: &str, pool: &PoolReport) -> Result<Option<Plot>, Plot
 fn arrivals(track: &Track) -> Option<Panel> {
     const UNITS: [(f64, &str); 4] =
         [(1000.0, "second"), (60_000.0, "minute"), (3_600_000.0, "hour"), (86_400_000.0, "day")];
-    if !track.timed {
-        return None;
-    }
-    let per_ms = |point: &HistoryPoint| {
-        let (start, end) = point.span_ms?;
-        Some(point.requests as f64 / (end.saturating_sub(start)).max(1) as f64)
-    };
-    let most = track.points.iter().filter_map(per_ms).fold(0.0, f64::max);
+    let x = track.timed.then(|| track.axis())?;
+    let (low, high) = x.range();
+    let width = (high - low) / BINS as f64;
+    let counts = binned(track, low, width);
+    let most = counts.iter().copied().fold(0.0, f64::max) / width;
     let (unit, name) = *UNITS.iter().find(|(unit, _)| most * unit >= 1.0).unwrap_or(&UNITS[3]);
-    let start = track.points.first().and_then(|point| point.span_ms).map_or(0, |(start, _)| start);
-    let mut points = vec![Some((start as f64, 0.0))];
-    points.extend(track.points.iter().map(|point| Some((track.x(point), per_ms(point)? * unit))));
+    let column = |(bin, count): (usize, &f64)| Some((low + (bin + 1) as f64 * width, count / width * unit));
+    let mut points = vec![Some((low, 0.0))];
+    points.extend(counts.iter().enumerate().map(column));
     Some(Panel {
         height: 120.0,
-        x: track.axis(),
+        x,
         y: Axis::numbers(&format!("requests a {name}"), most * unit),
         right: None,
         series: vec![Series {
@@ -144,6 +161,30 @@ fn arrivals(track: &Track) -> Option<Panel> {
         markers: Vec::new(),
         names: Names::Above,
     })
+}
+
+/// Requests in each of [`BINS`] equal stretches of event time. Those between two points are spread evenly
+/// over the time between them.
+fn binned(track: &Track, low: f64, width: f64) -> Vec<f64> {
+    let mut counts = vec![0.0; BINS];
+    let (mut seen, mut from) = (0u64, low);
+    for (index, point) in track.points.iter().enumerate() {
+        let to = track.x(point);
+        // What was seen before the first point's window came before the axis.
+        let before = if index == 0 { point.requests_seen.saturating_sub(point.requests) } else { seen };
+        let arrived = point.requests_seen.saturating_sub(before) as f64;
+        seen = point.requests_seen;
+        let bin_of = |time: f64| (((time - low) / width) as usize).min(BINS - 1);
+        for (bin, count) in counts.iter_mut().enumerate().take(bin_of(to) + 1).skip(bin_of(from)) {
+            let (start, end) = (low + bin as f64 * width, low + (bin + 1) as f64 * width);
+            *count += match to > from {
+                true => arrived * (to.min(end) - from.max(start)).max(0.0) / (to - from),
+                false => arrived,
+            };
+        }
+        from = to;
+    }
+    counts
 }
 
 /// The coverage lines drawn: the largest, with their places in the history.
@@ -166,7 +207,10 @@ impl Track {
     fn of(history: &History) -> Self {
         let ends: Option<Vec<i64>> =
             history.points.iter().map(|point| point.span_ms.map(|(_, end)| end)).collect();
-        let timed = ends.is_some_and(|ends| ends.windows(2).all(|pair| pair[0] < pair[1]));
+        let timed = ends.is_some_and(|ends| {
+            let rising = ends.windows(2).all(|pair| pair[0] <= pair[1]);
+            rising && (ends.len() == 1 || ends.first() < ends.last())
+        });
         let merged = history.points.len().div_ceil(MAX_POINTS).max(1);
         Self { points: history.points.chunks(merged).filter_map(peak).collect(), timed, merged }
     }
@@ -244,13 +288,21 @@ fn capacity_description(pool: &PoolReport, last: &HistoryPoint) -> String {
     });
     let lines: Vec<String> = lines.collect();
     let footprint = words::capacity(last.accumulated_pages, pool.page_bytes);
-    match lines.is_empty() {
-        true => format!("At the end, {footprint} of distinct KV state had been seen."),
-        false => format!(
-            "At the end, requests need {}; {footprint} of distinct KV state had been seen.",
-            words::listed(&lines)
-        ),
-    }
+    let who = match pool.history.window {
+        Some(WindowKind::Last { requests }) => {
+            format!("the last {}", words::counted(u64::from(requests), "request", "requests"))
+        }
+        Some(WindowKind::Tumbling { size_ms } | WindowKind::Hopping { size_ms, .. }) => {
+            format!("the requests of the last {}", words::elapsed(i64::try_from(size_ms).unwrap_or(i64::MAX)))
+        }
+        Some(WindowKind::All) => "all requests so far".to_owned(),
+        None => "requests".to_owned(),
+    };
+    let needs = match lines.is_empty() {
+        true => String::new(),
+        false => format!(" At the end, {who} need {}.", words::listed(&lines)),
+    };
+    format!("Accumulated is everything seen so far, {footprint} in the end.{needs}")
 }
 
 fn capacity_table(pool: &PoolReport, track: &Track) -> Table {
@@ -317,14 +369,29 @@ mod tests {
     #[test]
     fn a_long_history_is_cut_to_what_can_be_read() {
         let points: Vec<_> = (1..=10_000).map(|seen| point(seen, Some(seen), None)).collect();
-        let track = Track::of(&History { coverage: vec![Ratio::ONE], points });
+        let track = Track::of(&History { window: None, coverage: vec![Ratio::ONE], points });
         assert!(track.timed && track.points.len() <= MAX_POINTS);
         assert_eq!(track.points.last().map(|point| point.requests_seen), Some(10_000));
     }
 
     #[test]
+    fn every_request_falls_into_a_column() {
+        let at = |seen: u64, end: i64| HistoryPoint {
+            span_ms: Some((0, end)),
+            requests: seen,
+            ..point(seen, None, None)
+        };
+        let points = vec![at(10, 1000), at(30, 1000), at(34, 9600), at(50, 9600)];
+        let track = Track::of(&History { window: None, coverage: vec![], points });
+        let counts = binned(&track, 0.0, 100.0);
+        assert!(track.timed);
+        assert!((counts.iter().sum::<f64>() - 50.0).abs() < 1e-9, "{counts:?}");
+        assert!((counts[0] - 1.0).abs() < 1e-9 && counts[10] >= 20.0 && counts[95] >= 16.0, "{counts:?}");
+    }
+
+    #[test]
     fn times_that_go_back_are_no_axis() {
         let points = vec![point(5, None, None), point(3, None, None)];
-        assert!(!Track::of(&History { coverage: vec![], points }).timed);
+        assert!(!Track::of(&History { window: None, coverage: vec![], points }).timed);
     }
 }
