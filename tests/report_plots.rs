@@ -103,6 +103,8 @@ fn a_drawing_stands_alone() {
     );
     let opened = svg.matches("<text").count();
     assert_eq!(opened, svg.matches("</text>").count());
+    let file = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("plot-curve.svg");
+    std::fs::write(file, svg).expect("a writable folder");
 }
 
 #[test]

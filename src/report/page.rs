@@ -117,7 +117,13 @@ fn tiles(pool: &PoolReport, size: Option<&str>) -> Markup {
     tile(
         "Accumulated",
         &words::capacity(pool.accumulated_pages, pool.page_bytes),
-        &format!("{} ever seen", words::counted(pool.accumulated_pages, "distinct page", "distinct pages")),
+        &match pool.page_bytes {
+            Some(_) => format!(
+                "{} ever seen",
+                words::counted(pool.accumulated_pages, "distinct page", "distinct pages")
+            ),
+            None => "all distinct ones ever seen".to_owned(),
+        },
     );
     tile(
         "Requests",
