@@ -80,3 +80,12 @@ fn only_the_kafka_module_names_rdkafka() {
         names_none_of(folder, &["rdkafka::", "use rdkafka", "extern crate rdkafka"]);
     }
 }
+
+#[test]
+fn the_report_is_a_function_of_facts() {
+    names_none_of("report", &IO);
+    names_none_of(
+        "report",
+        &["crate::kafka", "crate::runtime", "crate::telemetry", "crate::cli", "crate::trace"],
+    );
+}

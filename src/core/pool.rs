@@ -3,12 +3,13 @@
 #[cfg(test)]
 mod tests;
 
+use super::coverage::Distribution;
 use super::curve::Curve;
 use super::engine::{Engine, EngineRefusal};
 use super::estimate::{Estimate, Status};
 use super::estimator::PoolFigures;
 use super::event::{PageCountMismatch, RequestEvent};
-use super::outcome::Outcome;
+use super::outcome::{BEYOND, Outcome};
 use super::pool_config::{PoolConfig, PoolConfigError};
 use super::profile::{Outputs, Profile};
 use super::stack::ChainViolation;
@@ -252,6 +253,19 @@ impl Pool {
         let mut shown = Shown::new(figures, Status::Provisional);
         live.windows.provisional(|order, window| shown.add(order, &window));
         shown.in_order().collect()
+    }
+
+    /// Every distinct requirement since the start at the target ratio with this index, ascending, with
+    /// the number of requests that have it; `None` pages, last, is beyond the tracked bound. Empty where
+    /// `all` is not among the pool's windows.
+    pub fn requirements_since_start(&self, target: usize) -> Vec<(Option<u64>, u64)> {
+        let tally = self.live.as_ref().and_then(|live| live.windows.since_start());
+        let Some((tally, needs)) = tally.and_then(|tally| Some((tally, tally.needs.get(target)?))) else {
+            return Vec::new();
+        };
+        let rate = self.identity.config.sample_rate;
+        let pages = |need| (need != BEYOND).then(|| rate.whole_of(need));
+        Distribution::new(needs, tally.requests).steps().map(|(need, count)| (pages(need), count)).collect()
     }
 
     /// The pool's name.
