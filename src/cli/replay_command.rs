@@ -4,10 +4,15 @@ use super::Failure;
 use super::args::ReplayArgs;
 use super::output::Progress;
 use super::replay_output::{ReplayResult, TraceSummary};
-use crate::runtime::replay::{Replay, ReplayError, ReplayOptions, replay};
+use crate::report;
+use crate::runtime::replay::{
+    Chronicle, Replay, ReplayError, ReplayOptions, replay, replay_for_report, report_input,
+};
+use crate::trace;
 use anyhow::Context as _;
 use std::fs::File;
 use std::io::{self, Write};
+use std::path::Path;
 
 /// Runs `kvset replay`.
 pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
@@ -24,10 +29,34 @@ pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
     };
     let mut bar = Progress::bytes(None);
     let rows = per_request.as_mut().map(|file| file as &mut dyn Write);
-    let done = replay(&options, rows, &mut |at| bar.advance_of(at.read_bytes, at.total_bytes))?;
+    let mut progress = |at: trace::Progress| bar.advance_of(at.read_bytes, at.total_bytes);
+    let done = match &args.report {
+        None => replay(&options, rows, &mut progress)?,
+        Some(path) => {
+            let (done, chronicle) = replay_for_report(&options, rows, &mut progress)?;
+            write_report(path, &done, chronicle, &options)?;
+            done
+        }
+    };
     notes(&done).iter().for_each(|line| bar.note(line));
     bar.finish("replayed");
     print(&done, args.json)
+}
+
+/// Writes the self-contained page with the plots.
+fn write_report(
+    path: &Path,
+    done: &Replay,
+    chronicle: Chronicle,
+    options: &ReplayOptions,
+) -> anyhow::Result<()> {
+    let mut inputs: Vec<(String, String)> =
+        options.traces.iter().map(|trace| ("Trace".to_owned(), trace.display().to_string())).collect();
+    inputs.push(("Ids unique within".to_owned(), options.read.id_scope.to_string()));
+    inputs.push(("kvset".to_owned(), env!("CARGO_PKG_VERSION").to_owned()));
+    let input = report_input(done, chronicle, "KV cache capacity".to_owned(), inputs);
+    let page = report::render(&input).context("cannot draw the report")?;
+    std::fs::write(path, page).with_context(|| format!("cannot write the report `{}`", path.display()))
 }
 
 /// What a reader of the result should know about the trace.
