@@ -3,6 +3,7 @@
 //! No message quotes a row: rows hold prompts and token ids. Positions, lengths and field names are
 //! enough to find the fault.
 
+use crate::codec::{ContainerError, DecodeError};
 use crate::core::event::PageCountMismatch;
 use std::fmt;
 use std::io;
@@ -22,6 +23,9 @@ pub enum TraceError {
     /// The first row is of no known format.
     #[error("cannot tell the format of trace {file} from line {line}: {seen}; name it with --format")]
     UnknownFormat { file: Arc<str>, line: u64, seen: String },
+    /// The file is no avro container, breaks off or is damaged.
+    #[error("cannot read trace {file}: {source}")]
+    Container { file: Arc<str>, source: ContainerError },
 }
 
 /// One row that could not be read; the rows after it can be.
@@ -30,7 +34,7 @@ pub enum TraceError {
 pub struct RowError {
     /// The trace file, as it was named.
     pub file: Arc<str>,
-    /// Line, counted from 1.
+    /// Line, or event of an avro file, counted from 1.
     pub line: u64,
     /// What is wrong with the row.
     pub fault: RowFault,
@@ -60,6 +64,9 @@ pub enum RowFault {
     /// The number of page ids contradicts the number of tokens.
     #[error(transparent)]
     PageCount(#[from] PageCountMismatch),
+    /// An event is not what `schemas/request_event.avsc` allows.
+    #[error(transparent)]
+    Event(#[from] DecodeError),
     /// The line is longer than the configured limit.
     #[error("the line is longer than {limit} bytes")]
     LineTooLong { limit: usize },

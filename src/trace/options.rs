@@ -21,17 +21,20 @@ pub enum Format {
     Dynamo,
     /// Prompts as token ids, hashed into pages here.
     TokenIds,
+    /// Avro object container files of request events.
+    Avro,
 }
 
 impl Format {
     /// Every format with the name users write.
-    pub const NAMES: [(&'static str, Format); 6] = [
+    pub const NAMES: [(&'static str, Format); 7] = [
         ("auto", Format::Auto),
         ("mooncake", Format::Mooncake),
         ("weka", Format::Weka),
         ("qwen", Format::Qwen),
         ("dynamo", Format::Dynamo),
         ("token-ids", Format::TokenIds),
+        ("avro", Format::Avro),
     ];
 }
 
