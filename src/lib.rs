@@ -18,5 +18,7 @@ pub mod pipeline;
 pub mod runtime;
 pub mod settings;
 pub mod telemetry;
+#[cfg(feature = "tokenize")]
+pub mod tokenize;
 pub mod trace;
 pub mod workload;
