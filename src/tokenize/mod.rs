@@ -12,8 +12,8 @@
 //!
 //! Bodies come bare, or under `body` as in batch files. Templates are run as `transformers` runs them,
 //! with these differences: `strftime_now` tells the time of the request (in UTC, and where none is known
-//! it is undefined), integers beyond 64 bits are floats, and what `raise_exception` says is not
-//! repeated. Content that is not text is refused.
+//! it is undefined), integers beyond 64 bits are floats, floats from 1e16 on or below 1e-4 have no exponent
+//! where `~` joins them to a text, and what `raise_exception` says is not repeated. Content that is not text is refused.
 //!
 //! No error quotes a prompt, and no `Debug` shows text or token ids.
 
