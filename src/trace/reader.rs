@@ -7,6 +7,8 @@ use super::error::{RowError, TraceError};
 use super::input::{Input, peek};
 use super::json::TimeUnit;
 use super::lines::{Lines, Step};
+#[cfg(feature = "tokenize")]
+use super::openai::Requests;
 use super::options::{Format, ReadOptions, page_size};
 use super::records::{Carried, Filled, LineSource, Records, Source};
 use super::row::{Batch, TraceRow};
@@ -206,7 +208,7 @@ impl TraceReader {
             Format::Auto => detect_format(&mut lines, name)?,
             named => named,
         };
-        Ok((format, line_source(format, lines, name, &self.options)))
+        Ok((format, line_source(format, lines, name, &self.options)?))
     }
 
     /// The format of the file being read; `Auto` before the first and after the last.
@@ -258,10 +260,15 @@ fn detect_format(lines: &mut Lines, name: &Arc<str>) -> Result<Format, TraceErro
 }
 
 /// The source that reads `lines` as `format`.
-fn line_source(format: Format, lines: Lines, name: &Arc<str>, options: &ReadOptions) -> Box<dyn Source> {
+fn line_source(
+    format: Format,
+    lines: Lines,
+    name: &Arc<str>,
+    options: &ReadOptions,
+) -> Result<Box<dyn Source>, TraceError> {
     use TimeUnit::{Milliseconds, Seconds};
     let file = Arc::clone(name);
-    match format {
+    Ok(match format {
         Format::Weka => {
             let decoder = Records::new(Milliseconds, page_size::WEKA, true, options);
             Box::new(LineSource { lines, file, decoder })
@@ -276,9 +283,24 @@ fn line_source(format: Format, lines: Lines, name: &Arc<str>, options: &ReadOpti
         Format::TokenIds => {
             Box::new(LineSource { lines, file, decoder: TokenIds::new(page_size::DEFAULT, options) })
         }
+        Format::Openai => return openai_source(lines, file, options),
         Format::Mooncake | Format::Auto | Format::Avro => {
             let decoder = Records::new(Milliseconds, page_size::MOONCAKE, false, options);
             Box::new(LineSource { lines, file, decoder })
         }
-    }
+    })
+}
+
+/// The source of chat and completion requests.
+#[cfg(feature = "tokenize")]
+fn openai_source(lines: Lines, file: Arc<str>, options: &ReadOptions) -> Result<Box<dyn Source>, TraceError> {
+    let Some(model) = options.model.clone() else { return Err(TraceError::NoModel { file }) };
+    let decoder = Requests::new(model, page_size::DEFAULT, options);
+    Ok(Box::new(LineSource { lines, file, decoder }))
+}
+
+/// Without a tokenizer there is no source of chat and completion requests.
+#[cfg(not(feature = "tokenize"))]
+fn openai_source(_: Lines, file: Arc<str>, _: &ReadOptions) -> Result<Box<dyn Source>, TraceError> {
+    Err(TraceError::NoModel { file })
 }
