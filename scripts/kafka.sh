@@ -81,6 +81,7 @@ controller.listener.names=CONTROLLER
 listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT
 log.dirs=$dir/data
 auto.create.topics.enable=false
+log.retention.ms=-1
 group.initial.rebalance.delay.ms=0
 offsets.topic.num.partitions=4
 offsets.topic.replication.factor=1

@@ -1,6 +1,8 @@
 //! What the engines are fed: requests held in memory, so that only the engines are timed.
 
 use kvset::core::pages::{PageIds, Scope, mix};
+use kvset::trace::{IdScope, ReadOptions, TraceItem};
+use std::path::PathBuf;
 
 /// A sequence of requests.
 pub struct Load {
@@ -31,6 +33,25 @@ impl Load {
             (scope, pages)
         })
     }
+}
+
+/// A public trace from the folder of shared traces; none where it is not there.
+pub fn shared_trace(name: &'static str, file: &str, id_scope: IdScope) -> Option<Load> {
+    let beside = || format!("{}/../shared", env!("CARGO_MANIFEST_DIR"));
+    let folder = std::env::var("KVSET_SHARED").unwrap_or_else(|_| beside());
+    let path = PathBuf::from(folder).join("traces").join(file);
+    if !path.exists() {
+        println!("skipped: {name} ({file} is not there; KVSET_SHARED names the folder of shared traces)");
+        return None;
+    }
+    let options = ReadOptions { id_scope, ..ReadOptions::default() };
+    let mut reader = kvset::trace::open(&[path], &options).expect("a readable trace");
+    let mut load = Load::new(name);
+    while let Some(item) = reader.next_item().expect("a whole trace") {
+        let TraceItem::Request(row) = item else { panic!("{name} has a bad row") };
+        load.push(row.event.scope, row.event.page_ids.iter());
+    }
+    Some(load)
 }
 
 /// A chain of ids: what hashing a growing prompt gives.

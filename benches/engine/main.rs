@@ -13,6 +13,7 @@ use kvset::core::outcome::Outcome;
 use kvset::core::pages::{PageIds, Scope};
 use kvset::core::stack::{Access, ChainCheck, ChainPolicy, MAX_TRACKED_PAGES, Order, Stack, StackConfig};
 use kvset::core::units::PageCount;
+use kvset::trace::IdScope;
 use loads::Load;
 use shards::Shards;
 use splay::Splay;
@@ -93,6 +94,11 @@ fn compare(load: &Load) {
 fn main() {
     let pages =
         std::env::var("KVSET_BENCH_PAGES").ok().and_then(|text| text.parse().ok()).unwrap_or(10_000_000);
+    let week = loads::shared_trace("week", "weka_claude_code_week.jsonl.zst", IdScope::Auto);
+    week.iter().for_each(compare);
+    let sessions = "weka_claude_code_sessions.jsonl.zst";
+    let sessions = loads::shared_trace("coding sessions", sessions, IdScope::Session);
+    sessions.iter().for_each(compare);
     compare(&loads::agentic(pages));
     println!("\nworst cases:");
     for load in loads::worst_cases(pages / 4) {

@@ -27,10 +27,7 @@ pub struct RequestEvent<'a> {
 
 /// A prompt's page ids are neither its full pages nor its full pages and one partial page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "{ids} page ids do not fit {tokens} prompt tokens at {page_size} tokens a page: \
-     expected {} or {}", tokens / u64::from(page_size.get()), tokens.div_ceil(u64::from(page_size.get()))
-)]
+#[error("{ids} page ids do not fit {tokens} prompt tokens at {page_size} tokens a page: expected {}", self.expected())]
 pub struct PageCountMismatch {
     /// Page ids the event holds.
     pub ids: usize,
@@ -38,6 +35,17 @@ pub struct PageCountMismatch {
     pub tokens: u64,
     /// Tokens a page.
     pub page_size: PageSize,
+}
+
+impl PageCountMismatch {
+    /// How many ids would fit, in words.
+    fn expected(&self) -> String {
+        let size = u64::from(self.page_size.get());
+        match (self.tokens / size, self.tokens.div_ceil(size)) {
+            (full, all) if full == all => full.to_string(),
+            (full, all) => format!("{full} or {all}"),
+        }
+    }
 }
 
 /// The pages of a prompt that count: its full pages, and the partial last one where that is asked for.

@@ -24,7 +24,7 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 const DEADLINE: Duration = Duration::from_secs(30);
 
@@ -245,21 +245,34 @@ impl Published {
     }
 }
 
+/// Ends a test that waits for records which never come, instead of hanging with it.
+struct Patience(Instant);
+
+impl Patience {
+    const LIMIT: Duration = Duration::from_secs(240);
+
+    fn check(&self) {
+        assert!(self.0.elapsed() < Self::LIMIT, "the service was not done after {:?}", Self::LIMIT);
+    }
+}
+
 /// Asks the service to stop once so many records were processed and committed.
 pub struct StopAfter {
     shutdown: Shutdown,
     records: u64,
     seen: Mutex<u64>,
+    patience: Patience,
 }
 
 impl StopAfter {
     pub fn new(shutdown: &Shutdown, records: u64) -> Self {
-        Self { shutdown: shutdown.clone(), records, seen: Mutex::new(0) }
+        Self { shutdown: shutdown.clone(), records, seen: Mutex::new(0), patience: Patience(Instant::now()) }
     }
 }
 
 impl Observer for StopAfter {
     fn on(&self, event: &ServiceEvent<'_>) {
+        self.patience.check();
         if let ServiceEvent::Progress { counts, .. } = event {
             let mut seen = self.seen.lock().expect("no panic under the lock");
             *seen += counts.records;
@@ -276,6 +289,7 @@ pub struct StopAtEnds {
     pub ends: BTreeMap<Partition, NextOffset>,
     seen: Mutex<BTreeMap<Partition, NextOffset>>,
     settled: AtomicU32,
+    patience: Patience,
 }
 
 impl StopAtEnds {
@@ -283,7 +297,8 @@ impl StopAtEnds {
         let ends = input.partitions.iter();
         let ends = ends.map(|(partition, records)| (Partition(*partition), NextOffset(records.len() as i64)));
         let (shutdowns, ends) = (shutdowns.to_vec(), ends.collect());
-        Self { shutdowns, ends, seen: Mutex::default(), settled: AtomicU32::new(0) }
+        let patience = Patience(Instant::now());
+        Self { shutdowns, ends, seen: Mutex::default(), settled: AtomicU32::new(0), patience }
     }
 
     /// How often a member was told what it works on.
@@ -294,6 +309,7 @@ impl StopAtEnds {
 
 impl Observer for StopAtEnds {
     fn on(&self, event: &ServiceEvent<'_>) {
+        self.patience.check();
         match event {
             ServiceEvent::Settled { .. } => {
                 self.settled.fetch_add(1, Ordering::SeqCst);
