@@ -15,8 +15,10 @@ pub mod core;
 pub mod kafka;
 pub mod model;
 pub mod pipeline;
+pub mod report;
 pub mod runtime;
 pub mod settings;
+pub mod snapshot;
 pub mod telemetry;
 #[cfg(feature = "tokenize")]
 pub mod tokenize;

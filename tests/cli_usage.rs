@@ -6,11 +6,21 @@ use std::process::{Command as Process, Stdio};
 /// Every command there is, with what asks for its help.
 const COMMANDS: &[&[&str]] = &[
     &[],
+    &["run"],
+    &["demo"],
+    &["replay"],
+    &["produce"],
+    &["watch"],
+    &["snapshot"],
+    &["snapshot", "list"],
+    &["snapshot", "inspect"],
+    &["snapshot", "verify"],
     &["config"],
     &["config", "default"],
     &["config", "check"],
     &["config", "show"],
     &["generate"],
+    &["model"],
     &["completions"],
     &["man"],
 ];
@@ -63,6 +73,8 @@ fn wrong_usage_exits_with_2_and_says_so_on_standard_error() {
         &["generate", "--page-size", "0"],
         &["generate", "--day", "5 fortnights"],
         &["generate", "--turns", "100000000"],
+        &["model", "config.json", "--kv-dtype", "int3"],
+        &["model", "config.json", "--tp", "0"],
         &["completions", "no-such-shell"],
     ] {
         let assert = kvset(args).assert().code(2);

@@ -6,12 +6,20 @@
 
 pub mod args;
 mod config_command;
+mod demo_command;
 mod failure;
 mod generate_command;
 pub mod interrupt;
+mod live;
+mod model_command;
 pub mod output;
+mod produce_command;
+mod replay_command;
 pub mod replay_output;
+mod run_command;
 mod shell;
+mod snapshot_command;
+mod watch_command;
 
 pub use failure::Failure;
 
@@ -23,6 +31,8 @@ use std::process::ExitCode;
 #[command(name = "kvset", version, propagate_version = true, arg_required_else_help = true)]
 #[command(after_help = "\
 Examples:
+  kvset demo --duration 30s
+  kvset run --config kvset.toml --create-topics
   kvset generate --requests 10000 --output load.jsonl.zst
   kvset config default > kvset.toml
 
@@ -34,10 +44,24 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Run the service: subscribe, estimate, publish.
+    Run(args::RunArgs),
+    /// See it all in one command: embedded broker, generated load, the same pipeline.
+    Demo(args::DemoArgs),
+    /// Write a trace as request events to a topic.
+    Produce(args::ProduceArgs),
+    /// Show committed estimates as they are published.
+    Watch(args::WatchArgs),
+    /// Estimate from trace files, without Kafka.
+    Replay(args::ReplayArgs),
     /// Write a synthetic agentic workload as a trace.
     Generate(args::GenerateArgs),
+    /// Compute the KV bytes a token costs from a model's config.json, formula shown.
+    Model(args::ModelArgs),
     /// Print, check and show the configuration.
     Config(args::ConfigArgs),
+    /// List, inspect and verify the service's snapshots.
+    Snapshot(args::SnapshotArgs),
     /// Print a completion script for a shell.
     Completions(args::CompletionsArgs),
     /// Write the manual pages into a directory.
@@ -54,8 +78,15 @@ pub fn main() -> ExitCode {
 
 fn run(cli: Cli) -> Result<(), Failure> {
     match cli.command {
+        Command::Run(args) => run_command::run(&args),
+        Command::Demo(args) => demo_command::run(&args),
+        Command::Produce(args) => produce_command::run(&args),
+        Command::Watch(args) => watch_command::run(&args),
+        Command::Replay(args) => replay_command::run(&args),
         Command::Generate(args) => generate_command::run(&args),
+        Command::Model(args) => model_command::run(&args),
         Command::Config(args) => config_command::run(&args),
+        Command::Snapshot(args) => snapshot_command::run(&args),
         Command::Completions(args) => shell::completions(&args),
         Command::Man(args) => shell::manual(&args),
     }

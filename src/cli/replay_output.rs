@@ -4,6 +4,7 @@ use super::output::{Column, Sheet, bytes, decimal, percent, thousands};
 use crate::core::estimate::{CapacityPoint, CoverageCapacity, Estimate, RequiredCapacity, TheoreticalHits};
 use crate::core::profile::Profile;
 use crate::core::ratio::Ratio;
+use crate::core::stack::ChainCheck;
 use crate::core::units::Bytes;
 use crate::core::window::WindowKind;
 use serde::Serialize;
@@ -35,8 +36,8 @@ pub struct TraceSummary {
     pub page_accesses: u64,
     /// Distinct pages of the whole trace.
     pub distinct_pages: u64,
-    /// Tokens a page.
-    pub page_size: u32,
+    /// Tokens a page; unknown for a trace without requests that names none.
+    pub page_size: Option<u32>,
     /// Bytes a page, where a cost a token is known.
     pub page_bytes: Option<u64>,
     /// Rows that could not be read.
@@ -44,11 +45,15 @@ pub struct TraceSummary {
     /// Distinct pages whose id was already known under another prefix.
     pub chain_violations: u64,
     /// Which ids were watched for violations: `sampled` or `full`.
-    pub chain_check: &'static str,
+    pub chain_check: ChainCheck,
     /// The engine modelled.
     pub engine: Profile,
     /// Share of the pages that were followed.
     pub sample_rate: f64,
+    /// Standard error of capacities found in a sample, as a share of the capacity; 0 when exact.
+    pub sample_error: f64,
+    /// The engine caches outputs, but the trace has no ids for them: hits are under-counted.
+    pub output_reuse_unseen: bool,
 }
 
 /// One capacity of the curve. Numbers beyond the tracked bound are `null`.
@@ -132,12 +137,12 @@ fn is_false(flag: &bool) -> bool {
 
 impl ReplayResult {
     /// Puts a result together from the estimate over everything that counts, and those of the windows.
-    pub fn new(trace: TraceSummary, whole: &Estimate, windows: &[Estimate]) -> Self {
+    pub fn new(trace: TraceSummary, whole: Option<&Estimate>, windows: &[Estimate]) -> Self {
         Self {
             trace,
-            theoretical: whole.theoretical,
-            capacities: whole.capacities.iter().map(CapacityResult::from).collect(),
-            required: required_of(whole),
+            theoretical: whole.map(|all| all.theoretical).unwrap_or_default(),
+            capacities: whole.iter().flat_map(|all| &all.capacities).map(CapacityResult::from).collect(),
+            required: whole.map(required_of).unwrap_or_default(),
             windows: windows.iter().map(WindowResult::from).collect(),
         }
     }
@@ -177,7 +182,7 @@ impl ReplayResult {
         if trace.chain_violations > 0 {
             line(
                 "chain violations",
-                format!("{} ({} ids)", thousands(trace.chain_violations), trace.chain_check),
+                format!("{} ({})", thousands(trace.chain_violations), watched(trace.chain_check)),
             );
         }
         text
@@ -241,9 +246,18 @@ impl ReplayResult {
 
 /// `64 tokens, 3.75 MiB`.
 fn page_size(trace: &TraceSummary) -> String {
-    match trace.page_bytes {
-        Some(page) => format!("{} tokens, {}", trace.page_size, Bytes(page)),
-        None => format!("{} tokens", trace.page_size),
+    match (trace.page_size, trace.page_bytes) {
+        (None, _) => "unknown".to_owned(),
+        (Some(tokens), None) => format!("{tokens} tokens"),
+        (Some(tokens), Some(bytes)) => format!("{tokens} tokens, {}", Bytes(bytes)),
+    }
+}
+
+/// Among which ids violations were counted.
+fn watched(check: ChainCheck) -> &'static str {
+    match check {
+        ChainCheck::Sampled => "among one id in 256",
+        ChainCheck::Full => "among all ids",
     }
 }
 

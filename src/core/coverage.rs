@@ -163,6 +163,13 @@ impl<'a> Distribution<'a> {
         BEYOND
     }
 
+    /// Every distinct need, ascending, with the number of requests that have it; [`BEYOND`] comes last.
+    pub fn steps(&self) -> impl Iterator<Item = (Need, u64)> + '_ {
+        let without = (self.without_reuse > 0).then_some((0, self.without_reuse));
+        let needs = self.needs.values.iter().map(|value| widen(*value));
+        without.into_iter().chain(needs.zip(self.needs.counts.iter().copied()))
+    }
+
     /// The largest need; `None` when there are no requests.
     pub fn max(&self) -> Option<Need> {
         match self.needs.values.last() {
@@ -213,6 +220,8 @@ mod tests {
             prop_assert_eq!(distribution.quantile_with_reuse(coverage), obvious(&reuse, coverage));
         }
         prop_assert_eq!(distribution.max(), all.last().copied());
+        let steps = distribution.steps().flat_map(|(need, count)| vec![need; count as usize]);
+        prop_assert_eq!(steps.collect::<Vec<_>>(), all.clone());
         let bounded = !all.is_empty() && !all.contains(&BEYOND);
         let mean = bounded.then(|| all.iter().sum::<u64>() as f64 / all.len() as f64);
         prop_assert_eq!(distribution.mean(), mean);

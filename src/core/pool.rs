@@ -3,17 +3,18 @@
 #[cfg(test)]
 mod tests;
 
+use super::coverage::Distribution;
 use super::curve::Curve;
 use super::engine::{Engine, EngineRefusal};
 use super::estimate::{Estimate, Status};
 use super::estimator::PoolFigures;
 use super::event::{PageCountMismatch, RequestEvent};
-use super::outcome::Outcome;
+use super::outcome::{BEYOND, Outcome};
 use super::pool_config::{PoolConfig, PoolConfigError};
 use super::profile::{Outputs, Profile};
 use super::stack::ChainViolation;
 use super::tally::{Digest, Position, Yardstick};
-use super::units::{EventTime, Offset, PageBytes, PageSize};
+use super::units::{EventTime, Offset, PageBytes, PageCount, PageSize};
 use super::windows::{TallyShape, Window, WindowSet};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -254,6 +255,19 @@ impl Pool {
         shown.in_order().collect()
     }
 
+    /// Every distinct requirement since the start at the target ratio with this index, ascending, with
+    /// the number of requests that have it; `None` pages, last, is beyond the tracked bound. Empty where
+    /// `all` is not among the pool's windows.
+    pub fn requirements_since_start(&self, target: usize) -> Vec<(Option<u64>, u64)> {
+        let tally = self.live.as_ref().and_then(|live| live.windows.since_start());
+        let Some((tally, needs)) = tally.and_then(|tally| Some((tally, tally.needs.get(target)?))) else {
+            return Vec::new();
+        };
+        let rate = self.identity.config.sample_rate;
+        let pages = |need| (need != BEYOND).then(|| rate.whole_of(need));
+        Distribution::new(needs, tally.requests).steps().map(|(need, count)| (pages(need), count)).collect()
+    }
+
     /// The pool's name.
     pub fn name(&self) -> &str {
         &self.identity.name
@@ -267,6 +281,17 @@ impl Pool {
     /// Tokens a page, once known.
     pub fn page_size(&self) -> Option<PageSize> {
         self.identity.page_size(self.live.as_ref())
+    }
+
+    /// Bytes a page, once its size is known and where a cost a token is configured.
+    pub fn page_bytes(&self) -> Option<PageBytes> {
+        self.live.as_ref().and_then(|live| live.cache.page_bytes)
+    }
+
+    /// Distinct pages ever seen, scaled up where the pool is sampled.
+    pub fn accumulated_pages(&self) -> PageCount {
+        let followed = self.engine().map_or(0, |engine| engine.stack().accumulated_pages().0);
+        PageCount(self.identity.config.sample_rate.whole_of(followed))
     }
 
     /// The engine, from the first accepted record on.

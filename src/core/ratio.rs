@@ -48,7 +48,7 @@ impl Ratio {
         product.div_ceil(u128::from(self.denominator)) as u64
     }
 
-    /// `floor(count * self)`, exactly.
+    /// `floor(count * self)`, exactly: `n > self * count` is the same as `n > share_of(count)`.
     pub fn share_of(self, count: u64) -> u64 {
         let product = u128::from(count) * u128::from(self.numerator);
         (product / u128::from(self.denominator)) as u64
@@ -169,6 +169,10 @@ mod tests {
         assert_eq!(ratio("1.0").ceil_of(7), 7);
         assert_eq!(ratio("0").ceil_of(7), 0);
         assert_eq!(ratio("0.5").ceil_of(0), 0);
+        assert_eq!(
+            [ratio("0.29").share_of(100), ratio("0.5").share_of(3), Ratio::ONE.share_of(7)],
+            [29, 1, 7]
+        );
         assert_eq!(ratio("0.999").ceil_of(u64::MAX), 18428297329635842064);
     }
 

@@ -1,3 +1,15 @@
 //! Wiring: run, replay, produce, watch, demo, shutdown.
 
+pub mod demo;
+pub mod metrics;
+pub mod observe;
+pub mod patience;
+pub mod plan;
+pub mod produce;
 pub mod replay;
+pub mod service;
+pub mod shutdown;
+pub mod watch;
+
+mod coordinator;
+mod workers;

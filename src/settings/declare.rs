@@ -82,7 +82,7 @@ impl<'a> Reader<'a> {
         let origin = value.origin().map(str::to_owned);
         self.problems.push(Problem {
             key: format!("{}.{name}", self.path),
-            value: shown(&value),
+            value: if T::MAY_BE_SECRET { None } else { shown(&value) },
             reason,
             origin,
         });

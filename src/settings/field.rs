@@ -23,6 +23,9 @@ pub trait Field: Sized {
     /// What a range bounds: the number itself, a text's characters, a list's entries.
     type Bound: PartialOrd + Display;
 
+    /// Whether a refused value must not be repeated, as it may hold a secret.
+    const MAY_BE_SECRET: bool = false;
+
     /// What may be written, in words, with the range where there is one.
     fn allowed(range: Option<&RangeInclusive<Self::Bound>>) -> String;
 

@@ -125,8 +125,10 @@ fn look_up(name: &str, value: &str) -> Result<String, SecretError> {
 impl Field for Properties {
     type Bound = bool;
 
+    const MAY_BE_SECRET: bool = true;
+
     fn allowed(_: Option<&RangeInclusive<bool>>) -> String {
-        "a table of librdkafka properties, each a text, a number or a flag".to_owned()
+        "a table of Kafka client properties, each a text, a number or a flag".to_owned()
     }
 
     fn read(value: &Value) -> Result<Self, Refusal> {

@@ -1,1 +1,18 @@
 //! Metrics, logging, health.
+//!
+//! [`metric`] and [`catalog`] define every metric as data, [`recorder`] collects them, [`server`] serves
+//! them with the health that the service's loops note in [`Health`], and [`logging`] sets up the log.
+
+pub mod catalog;
+mod health;
+mod labels;
+pub mod logging;
+mod metric;
+mod recorder;
+mod server;
+
+pub use health::{Health, HealthBounds};
+pub use labels::PoolLabels;
+pub use metric::{Kind, Metric, Unit};
+pub use recorder::{RecorderError, recorder};
+pub use server::{Server, ServerError};

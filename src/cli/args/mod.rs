@@ -7,14 +7,15 @@ mod model;
 mod parse;
 mod replay;
 mod service;
+mod snapshot;
 
 pub use demo::DemoArgs;
 pub use generate::GenerateArgs;
 pub use maintenance::{CompletionsArgs, ConfigArgs, ConfigCommand, ManArgs};
 pub use model::ModelArgs;
-pub use parse::WarmUp;
 pub use replay::{ChainChecking, ReplayArgs, TraceArgs};
 pub use service::{ProduceArgs, RunArgs, WatchArgs};
+pub use snapshot::{SnapshotArgs, SnapshotCommand, SnapshotPlace};
 
 use clap::Args;
 use std::path::{Path, PathBuf};

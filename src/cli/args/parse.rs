@@ -2,13 +2,13 @@
 
 use crate::core::ratio::Ratio;
 use crate::core::units::PageSize;
+use crate::runtime::replay::WarmUp;
 use crate::settings::Choice;
 #[cfg(feature = "tokenize")]
 use crate::tokenize::Model;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 #[cfg(feature = "tokenize")]
 use std::path::Path;
-use std::str::FromStr;
 #[cfg(feature = "tokenize")]
 use std::sync::Arc;
 
@@ -51,25 +51,13 @@ pub fn factor(text: &str) -> Result<f64, String> {
     factor.ok_or_else(|| "expected a number above 0, up to 1000000".to_owned())
 }
 
-/// Leading requests that fill the cache but do not count.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WarmUp {
-    /// So many requests.
-    Requests(u64),
-    /// This share of the trace's requests, rounded down.
-    Share(Ratio),
-}
-
-impl FromStr for WarmUp {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let read = match text.strip_suffix('%') {
-            None => text.parse().ok().map(Self::Requests),
-            Some(percent) => hundredth(percent).map(Self::Share),
-        };
-        read.ok_or_else(|| format!("`{text}` is neither a number of requests nor a share like 20%"))
-    }
+/// Reads the leading requests that do not count: a number of them, or a share of all.
+pub fn warm_up(text: &str) -> Result<WarmUp, String> {
+    let read = match text.strip_suffix('%') {
+        None => text.parse().ok().map(WarmUp::Requests),
+        Some(percent) => hundredth(percent).map(WarmUp::Share),
+    };
+    read.ok_or_else(|| format!("`{text}` is neither a number of requests nor a share like 20%"))
 }
 
 /// Reads a percentage with at most 7 decimal places as the share it is, exactly.
@@ -105,10 +93,10 @@ mod tests {
             ("12.5%", share("0.125")),
             ("100%", share("1")),
         ] {
-            assert_eq!(text.parse(), Ok(expected), "{text}");
+            assert_eq!(warm_up(text), Ok(expected), "{text}");
         }
         for text in ["", "%", "-1", "101%", "100.5%", "1.5", "20 percent", "1.x%"] {
-            assert!(text.parse::<WarmUp>().is_err(), "{text} should be refused");
+            assert!(warm_up(text).is_err(), "{text} should be refused");
         }
     }
 

@@ -2,7 +2,7 @@
 
 #[cfg(feature = "tokenize")]
 use super::parse::model;
-use super::parse::{WarmUp, choice, page_size, share, token_cost};
+use super::parse::{choice, page_size, share, token_cost, warm_up};
 use crate::core::capacity::CapacitySpec;
 use crate::core::pool_config::PoolConfig;
 use crate::core::profile::{Outputs, Profile};
@@ -10,6 +10,7 @@ use crate::core::ratio::Ratio;
 use crate::core::stack::{ChainCheck, ChainPolicy, MAX_REQUEST_PAGES, MAX_TRACKED_PAGES};
 use crate::core::units::{PageCount, PageSize};
 use crate::core::window::WindowKind;
+use crate::runtime::replay::WarmUp;
 use crate::settings::Choice;
 #[cfg(feature = "tokenize")]
 use crate::tokenize::Model;
@@ -84,7 +85,7 @@ pub struct ReplayArgs {
     pub model_config: Option<PathBuf>,
     /// Type of the cached elements, with --model-config: bf16, fp16, fp32 or fp8.
     #[arg(long, value_name = "TYPE", requires = "model_config")]
-    pub kv_dtype: Option<String>,
+    pub kv_dtype: Option<crate::model::KvDtype>,
     /// Share of its reusable prefix that a request must find (repeatable) [default: 0.99].
     #[arg(long = "target-ratio", value_name = "R", default_value = "0.99", hide_default_value = true)]
     pub target_ratios: Vec<Ratio>,
@@ -105,7 +106,7 @@ pub struct ReplayArgs {
     #[arg(long)]
     pub include_partial_page: bool,
     /// Leading requests that touch but do not count: a number, or a share like 20%.
-    #[arg(long, value_name = "P", default_value = "0")]
+    #[arg(long, value_name = "P", value_parser = warm_up, default_value = "0")]
     pub warm_up: WarmUp,
     /// Windows to report (repeatable): tumbling:5m, hopping:5m/1m, last:3000, all.
     #[arg(long = "window", value_name = "KIND", default_value = "all")]

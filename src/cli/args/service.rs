@@ -5,6 +5,7 @@ use super::parse::{choice, factor};
 use super::replay::TraceArgs;
 use crate::settings::{OutputEncoding, TopicName};
 use clap::Args;
+use std::num::NonZeroU32;
 
 /// Arguments of `kvset run`.
 #[derive(Debug, Args)]
@@ -14,8 +15,13 @@ forces it.
 
 Examples:
   kvset run --config kvset.toml
+  kvset run --create-topics
   KVSET__KAFKA__BROKERS=broker:9092 KVSET__INPUT__TOPIC=requests kvset run")]
 pub struct RunArgs {
+    /// Create output topics that do not exist, with as many partitions as the input topic has; the one
+    /// of estimates is compacted.
+    #[arg(long)]
+    pub create_topics: bool,
     /// Where the configuration is.
     #[command(flatten)]
     pub config: ConfigFile,
@@ -26,6 +32,7 @@ pub struct RunArgs {
 #[command(after_help = "\
 Examples:
   kvset produce --config kvset.toml trace.jsonl.zst
+  kvset produce --create-topic=4 --pool tenant/{session} trace.jsonl
   kvset produce --topic requests --pool llama-70b/eu --speed 60 trace.jsonl
   kvset generate -n 1000 | kvset produce --encoding json -")]
 pub struct ProduceArgs {
@@ -35,7 +42,10 @@ pub struct ProduceArgs {
     /// Topic to write to; input.topic of the configuration where left out.
     #[arg(long, value_name = "TOPIC")]
     pub topic: Option<TopicName>,
-    /// Pool the requests belong to: the key of every record.
+    /// Create the topic if it does not exist, with so many partitions.
+    #[arg(long, value_name = "PARTITIONS", num_args = 0..=1, require_equals = true, default_missing_value = "1")]
+    pub create_topic: Option<NonZeroU32>,
+    /// Pool the requests belong to, the key of every record; {session} stands for a request's session.
     #[arg(long, value_name = "NAME", default_value = "default")]
     pub pool: String,
     /// How the records are encoded.

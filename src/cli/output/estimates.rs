@@ -117,3 +117,63 @@ fn required(found: Option<&CoverageCapacity>) -> String {
 fn size(pages: u64, in_bytes: Option<u64>) -> String {
     if in_bytes.is_some() { bytes(in_bytes) } else { format!("{} p", thousands(pages)) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::event::RequestEvent;
+    use crate::core::pages::PageIds;
+    use crate::core::pool::{Arrival, Pool};
+    use crate::core::pool_config::PoolConfig;
+    use crate::core::units::{EventTime, Offset, PageSize};
+
+    /// The estimates of a pool that saw the same three pages a few times.
+    fn estimates(pool: &str, kv_bytes_per_token: Option<f64>) -> Vec<Estimate> {
+        let config = PoolConfig {
+            page_size: PageSize::new(64),
+            kv_bytes_per_token,
+            windows: vec![WindowKind::All],
+            ..PoolConfig::default()
+        };
+        let mut pool = Pool::new(pool, 0, std::sync::Arc::new(config)).expect("a pool");
+        for offset in 0..4 {
+            let event = RequestEvent {
+                event_time: EventTime(offset),
+                page_ids: PageIds::from_slice(&[1, 2, 3]),
+                ..RequestEvent::default()
+            };
+            let arrival = Arrival { offset: Offset(offset), counted: true, watermark: None };
+            pool.observe(&event, arrival).expect("accepted");
+        }
+        let mut found = Vec::new();
+        pool.finish(Offset(4), &mut found);
+        found
+    }
+
+    #[test]
+    fn the_newest_estimate_of_a_pool_is_shown_with_its_history() {
+        let mut table = EstimateTable::default();
+        assert!(table.is_empty());
+        let first = estimates("b", None).into_iter().chain(estimates("a", Some(16_384.0)));
+        first.chain(estimates("b", None)).for_each(|estimate| table.observe(estimate));
+        let text = table.render();
+        let rows: Vec<_> = text.lines().skip(2).map(str::trim).collect();
+        assert_eq!(rows.len(), 2, "{text}");
+        assert!(
+            rows[0].starts_with("a ") && rows[0].contains("3.00 MiB") && rows[0].ends_with('█'),
+            "{text}"
+        );
+        assert!(rows[1].starts_with("b ") && rows[1].contains("3 p"), "{text}");
+        assert!(rows[1].contains("75.00 %") && rows[1].ends_with("██"), "{text}");
+    }
+
+    #[test]
+    fn pools_beyond_the_last_row_are_counted() {
+        let mut table = EstimateTable::default();
+        let one = estimates("", None).remove(0);
+        for number in 0..=MAX_ROWS {
+            table.observe(Estimate { pool: format!("{number:05}"), ..one.clone() });
+        }
+        assert!(table.render().ends_with("\n1 estimates of further pools are not shown\n"));
+    }
+}

@@ -49,6 +49,17 @@ impl Progress {
         self.bar.set_position(position);
     }
 
+    /// How far the work is, of a total that is only now known.
+    pub fn advance_of(&mut self, position: u64, total: Option<u64>) {
+        if let (Some(total), None) = (total, self.bar.length())
+            && let Ok(style) = ProgressStyle::with_template(BYTES[0])
+        {
+            self.bar.set_length(total);
+            self.bar.set_style(style);
+        }
+        self.bar.set_position(position);
+    }
+
     /// A word beside the bar.
     pub fn say(&mut self, message: impl Into<String>) {
         self.bar.set_message(message.into());

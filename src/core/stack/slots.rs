@@ -25,7 +25,7 @@ struct Owner {
 
 /// All slots in LRU order with a Fenwick tree over their weights.
 #[derive(Debug, Serialize, Deserialize)]
-#[serde(from = "Columns")]
+#[serde(try_from = "Columns")]
 pub(super) struct Slots {
     /// Pages that belong to each slot.
     #[serde(with = "packed")]
@@ -55,13 +55,18 @@ struct Columns {
     owners: Vec<Owner>,
 }
 
-impl From<Columns> for Slots {
-    fn from(columns: Columns) -> Self {
+impl TryFrom<Columns> for Slots {
+    type Error = &'static str;
+
+    fn try_from(columns: Columns) -> Result<Self, Self::Error> {
+        if columns.weights.len() != columns.owners.len() {
+            return Err("every slot has a weight and an owner");
+        }
         let mut slots = Self::new();
         for (weight, owner) in columns.weights.into_iter().zip(columns.owners) {
             slots.push_owned(weight, owner);
         }
-        slots
+        Ok(slots)
     }
 }
 

@@ -227,6 +227,14 @@ impl WindowSet {
         }
     }
 
+    /// The counts since the start, where `all` is among the windows and holds a request.
+    pub fn since_start(&self) -> Option<&Tally> {
+        self.kinds.iter().find_map(|windows| match windows {
+            Windows::All(all) => all.view().map(|(_, tally)| tally),
+            Windows::EventTime(_) | Windows::Last(_) => None,
+        })
+    }
+
     /// Bytes of memory held, nearly.
     pub fn memory_bytes(&self) -> usize {
         let held = self.kinds.iter().map(|windows| match windows {

@@ -2,6 +2,7 @@
 //!
 //! Rows stream through one pool per engine; nothing is kept of a row once it was observed.
 
+mod chronicle;
 mod per_request;
 
 use crate::core::estimate::Estimate;
@@ -9,14 +10,18 @@ use crate::core::event::RequestEvent;
 use crate::core::pool::{Arrival, Pool};
 use crate::core::pool_config::{PoolConfig, PoolConfigError};
 use crate::core::ratio::Ratio;
-use crate::core::units::Offset;
+use crate::core::units::{Offset, PageBytes, PageCount, PageSize};
 use crate::core::window::WindowKind;
 use crate::core::windows::Watermark;
+use crate::report::HistoryRecorder;
 use crate::trace::{self, Progress, ReadOptions, RowError, TraceError, TraceItem};
+use chronicle::HISTORY_WINDOW;
 use per_request::PerRequest;
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
+
+pub use chronicle::{Chronicle, report_input};
 
 /// Leading requests that touch the cache but do not count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,6 +100,12 @@ pub struct Replay {
     pub bad_rows: Vec<BadRow>,
     /// Distinct pages whose id was already known under another prefix, among the ids watched.
     pub chain_violations: u64,
+    /// Distinct pages of the whole trace.
+    pub distinct_pages: PageCount,
+    /// Tokens a page, once known.
+    pub page_size: Option<PageSize>,
+    /// Bytes a page, where a cost a token is configured.
+    pub page_bytes: Option<PageBytes>,
     /// The estimate over every request that counts; none where no request does.
     pub whole: Option<Estimate>,
     /// The windows that were asked for, in the order in which they closed.
@@ -113,8 +124,27 @@ pub fn replay(
     per_request: Option<&mut dyn Write>,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Replay, ReplayError> {
-    let warm_up = warm_up_requests(options)?;
-    let mut run = Run::new(options, warm_up, per_request)?;
+    Ok(run(Run::new(options, per_request, None)?, options, progress)?.0)
+}
+
+/// Replays traces as [`replay`] does, and keeps what a report shows beside the estimates: how they
+/// moved, and every request's requirement.
+///
+/// # Errors
+/// [`ReplayError`]; nothing was printed then.
+pub fn replay_for_report(
+    options: &ReplayOptions,
+    per_request: Option<&mut dyn Write>,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<(Replay, Chronicle), ReplayError> {
+    run(Run::new(options, per_request, Some(HistoryRecorder::default()))?, options, progress)
+}
+
+fn run(
+    mut run: Run<'_>,
+    options: &ReplayOptions,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<(Replay, Chronicle), ReplayError> {
     let mut reader = trace::open(&options.traces, &options.read)?;
     loop {
         match reader.next_item()? {
@@ -168,6 +198,7 @@ struct Run<'a> {
     watermark: Watermark,
     warm_up: u64,
     per_request: Option<PerRequest<'a>>,
+    recorder: Option<HistoryRecorder>,
     /// Rows met, bad ones too.
     rows: u64,
     /// Requests accepted.
@@ -181,13 +212,17 @@ struct Run<'a> {
 impl<'a> Run<'a> {
     fn new(
         options: &ReplayOptions,
-        warm_up: u64,
         per_request: Option<&'a mut dyn Write>,
+        recorder: Option<HistoryRecorder>,
     ) -> Result<Self, ReplayError> {
+        let warm_up = warm_up_requests(options)?;
         let wanted = options.pool.windows.clone();
         let mut config = options.pool.clone();
         if !config.windows.contains(&WindowKind::All) {
             config.windows.push(WindowKind::All);
+        }
+        if recorder.is_some() && !config.windows.contains(&HISTORY_WINDOW) {
+            config.windows.push(HISTORY_WINDOW);
         }
         // `last` and `all` are wanted once, at the end of the trace.
         config.publish_every_ms = 0;
@@ -198,6 +233,7 @@ impl<'a> Run<'a> {
             config,
             warm_up,
             per_request: per_request.map(PerRequest::new),
+            recorder,
             rows: 0,
             requests: 0,
             rejected: 0,
@@ -222,8 +258,20 @@ impl<'a> Run<'a> {
             per_request.write(outcome, &self.config, curve).map_err(ReplayError::PerRequest)?;
         }
         self.requests += 1;
+        if counted {
+            self.record(event);
+        }
         self.close_windows(event, offset);
         Ok(())
+    }
+
+    fn record(&mut self, event: &RequestEvent<'_>) {
+        let Some(recorder) = &mut self.recorder else { return };
+        if recorder.is_due(self.requests, event.event_time.0)
+            && let Some(estimate) = chronicle::recent(&self.pool, self.rows)
+        {
+            recorder.record(&estimate, self.requests);
+        }
     }
 
     fn close_windows(&mut self, event: &RequestEvent<'_>, offset: Offset) {
@@ -249,26 +297,31 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn finish(mut self, skip_bad_rows: bool, notes: Vec<String>) -> Result<Replay, ReplayError> {
+    fn finish(mut self, skip_bad_rows: bool, notes: Vec<String>) -> Result<(Replay, Chronicle), ReplayError> {
         if self.rejected > 0 && !skip_bad_rows {
             return Err(ReplayError::BadRows { count: self.rejected, rows: self.rows, first: self.bad_rows });
         }
         if let Some(per_request) = &mut self.per_request {
             per_request.flush().map_err(ReplayError::PerRequest)?;
         }
+        let chronicle = Chronicle::of(&self.pool, self.recorder, self.rows, self.requests);
         self.pool.finish(Offset(self.rows as i64), &mut self.closed);
         let whole = self.closed.iter().find(|estimate| estimate.window == WindowKind::All).cloned();
         self.closed.retain(|estimate| self.wanted.contains(&estimate.window));
-        Ok(Replay {
+        let replay = Replay {
             requests: self.requests,
             warm_up_requests: self.warm_up.min(self.requests),
             rejected_rows: self.rejected,
             bad_rows: self.bad_rows,
             chain_violations: self.pool.chain_violations(),
+            distinct_pages: self.pool.accumulated_pages(),
+            page_size: self.pool.page_size(),
+            page_bytes: self.pool.page_bytes(),
             config: self.config,
             whole,
             windows: self.closed,
             notes,
-        })
+        };
+        Ok((replay, chronicle))
     }
 }

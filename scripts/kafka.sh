@@ -1,0 +1,203 @@
+#!/usr/bin/env bash
+# A real Apache Kafka for tests: single node, KRaft, loopback only, thrown away at the end.
+#
+#   scripts/kafka.sh start            start one, print KVSET_TEST_BROKERS=host:port on standard output
+#   scripts/kafka.sh stop             stop it and delete its data
+#   scripts/kafka.sh restart          stop and start it again on the same port, data kept
+#   scripts/kafka.sh run -- CMD...    run CMD with KVSET_TEST_BROKERS set; exit with its status
+#
+# Where the broker comes from, in this order:
+#   1. KVSET_TEST_BROKERS, when set: that broker is used and never stopped
+#   2. docker compose, where an engine answers (KVSET_KAFKA_FROM=maven skips it)
+#   3. Maven artifacts (needs java 17 or later and mvn), kept in target/kafka
+#
+# KVSET_KAFKA_DIR moves target/kafka; KVSET_KAFKA_HEAP sets the heap (512m).
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+root=$(dirname "$here")
+dir=${KVSET_KAFKA_DIR:-$root/target/kafka}
+heap=${KVSET_KAFKA_HEAP:-512m}
+properties=$dir/server.properties
+log=$dir/broker.log
+pid_file=$dir/broker.pid
+brokers_file=$dir/brokers
+ready_seconds=90
+stop_seconds=30
+
+say() { printf 'kafka.sh: %s\n' "$*" >&2; }
+die() { say "$*"; exit 1; }
+
+engine_answers() {
+    [ "${KVSET_KAFKA_FROM:-}" != maven ] && command -v docker >/dev/null &&
+        timeout 10 docker info >/dev/null 2>&1 && docker compose version >/dev/null 2>&1
+}
+
+compose() { docker compose --project-directory "$root" --file "$root/docker-compose.yml" "$@" >&2; }
+
+# The recorded process, if it still is our broker and not a later process that got its number.
+broker_pid() {
+    local pid
+    pid=$(cat "$pid_file" 2>/dev/null) || return 1
+    [ -n "$pid" ] && ps -o args= -p "$pid" 2>/dev/null | grep -qF -- "$properties" && printf '%s' "$pid"
+}
+
+free_port() {
+    local port
+    for _ in $(seq 100); do
+        # Below the range the kernel hands out by itself, so no client's own socket takes it meanwhile.
+        port=$((20000 + RANDOM % 12000))
+        if [ "$port" != "${1:-}" ] && ! (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; then
+            printf '%s' "$port"
+            return
+        fi
+    done
+    die "found no free port between 20000 and 32000"
+}
+
+fetch_jars() {
+    local jars=$dir/libs
+    [ -e "$jars/.complete" ] && [ "$jars/.complete" -nt "$here/kafka/pom.xml" ] && return
+    command -v java >/dev/null || die "java not found: install a JDK 17+, or set KVSET_TEST_BROKERS"
+    command -v mvn >/dev/null || die "mvn not found: install Maven, or set KVSET_TEST_BROKERS"
+    say "fetching Apache Kafka with Maven"
+    rm -rf "$jars"
+    mvn -q -B -f "$here/kafka/pom.xml" dependency:copy-dependencies \
+        -DincludeScope=runtime -DoutputDirectory="$jars" >&2 || die "mvn could not fetch Apache Kafka"
+    touch "$jars/.complete"
+}
+
+write_properties() {
+    local port controller
+    port=$(free_port)
+    controller=$(free_port "$port")
+    cat >"$properties" <<END
+process.roles=broker,controller
+node.id=1
+controller.quorum.bootstrap.servers=127.0.0.1:$controller
+listeners=PLAINTEXT://127.0.0.1:$port,CONTROLLER://127.0.0.1:$controller
+advertised.listeners=PLAINTEXT://127.0.0.1:$port
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT
+log.dirs=$dir/data
+auto.create.topics.enable=false
+group.initial.rebalance.delay.ms=0
+offsets.topic.num.partitions=4
+offsets.topic.replication.factor=1
+transaction.state.log.num.partitions=4
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+share.coordinator.state.topic.num.partitions=1
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+END
+    printf '127.0.0.1:%s' "$port" >"$brokers_file"
+}
+
+kafka_tool() {
+    java -Dorg.slf4j.simpleLogger.defaultLogLevel=warn -cp "$dir/libs/*" "$@"
+}
+
+format_storage() {
+    local cluster
+    rm -rf "$dir/data"
+    cluster=$(kafka_tool kafka.tools.StorageTool random-uuid 2>>"$log")
+    kafka_tool kafka.tools.StorageTool format --standalone -t "$cluster" -c "$properties" >>"$log" 2>&1 ||
+        die "could not format the broker's storage, see $log"
+}
+
+launch() {
+    local pid mark
+    mark=$(wc -l <"$log")
+    # A session of its own, so that a Ctrl-C meant for the tests does not take the broker down first.
+    setsid java "-Xmx$heap" -Xms128m -XX:+UseSerialGC -Djava.awt.headless=true \
+        -Dorg.slf4j.simpleLogger.showDateTime=true -Dorg.slf4j.simpleLogger.defaultLogLevel=info \
+        -cp "$dir/libs/*" kafka.Kafka "$properties" >>"$log" 2>&1 </dev/null &
+    pid=$!
+    printf '%s' "$pid" >"$pid_file"
+    for _ in $(seq $((ready_seconds * 5))); do
+        tail -n "+$((mark + 1))" "$log" | grep -q 'Kafka Server started' && return
+        kill -0 "$pid" 2>/dev/null || die "the broker stopped while starting, see $log"
+        sleep 0.2
+    done
+    kill "$pid"
+    die "the broker was not ready within $ready_seconds s, see $log"
+}
+
+halt() {
+    local pid
+    pid=$(broker_pid) || { rm -f "$pid_file"; return 0; }
+    kill "$pid"
+    for _ in $(seq $((stop_seconds * 5))); do
+        kill -0 "$pid" 2>/dev/null || { rm -f "$pid_file"; return 0; }
+        sleep 0.2
+    done
+    say "the broker ignored SIGTERM for $stop_seconds s: killing it"
+    kill -9 "$pid"
+    rm -f "$pid_file"
+}
+
+start() {
+    if [ -n "${KVSET_TEST_BROKERS:-}" ]; then
+        say "using the broker named by KVSET_TEST_BROKERS"
+        printf 'KVSET_TEST_BROKERS=%s\n' "$KVSET_TEST_BROKERS"
+    elif engine_answers; then
+        compose up --detach --wait
+        printf 'KVSET_TEST_BROKERS=127.0.0.1:29092\n'
+    else
+        mkdir -p "$dir"
+        if ! broker_pid >/dev/null; then
+            fetch_jars
+            : >"$log"
+            write_properties
+            format_storage
+            launch
+            say "broker $(cat "$brokers_file") is up (log: $log)"
+        fi
+        printf 'KVSET_TEST_BROKERS=%s\n' "$(cat "$brokers_file")"
+    fi
+}
+
+stop() {
+    if [ -n "${KVSET_TEST_BROKERS:-}" ]; then
+        say "leaving the broker named by KVSET_TEST_BROKERS alone"
+    elif engine_answers; then
+        compose down --volumes
+    else
+        halt
+        rm -rf "$dir/data" "$brokers_file"
+    fi
+}
+
+restart() {
+    [ -z "${KVSET_TEST_BROKERS:-}" ] || die "cannot restart the broker named by KVSET_TEST_BROKERS"
+    if engine_answers; then
+        compose restart
+        compose up --detach --wait
+        printf 'KVSET_TEST_BROKERS=127.0.0.1:29092\n'
+    else
+        [ -e "$brokers_file" ] || die "no broker to restart: scripts/kafka.sh start"
+        halt
+        launch
+        printf 'KVSET_TEST_BROKERS=%s\n' "$(cat "$brokers_file")"
+    fi
+}
+
+run() {
+    [ "${1:-}" = -- ] && shift
+    [ $# -gt 0 ] || die "run takes a command: scripts/kafka.sh run -- cargo test"
+    local line ours=yes
+    # Whoever started the broker stops it: one found running is used and left as it was.
+    if [ -n "${KVSET_TEST_BROKERS:-}" ] || broker_pid >/dev/null; then ours=no; fi
+    line=$(start)
+    [ "$ours" = no ] || trap stop EXIT
+    env "$line" KVSET_REQUIRE_BROKER=1 "$@"
+}
+
+case "${1:-}" in
+    start) start ;;
+    stop) stop ;;
+    restart) restart ;;
+    run) shift; run "$@" ;;
+    *) sed -n '2,15s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2; exit 2 ;;
+esac

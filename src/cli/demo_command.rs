@@ -1,0 +1,90 @@
+//! `kvset demo`: all of it in one command.
+
+use super::Failure;
+use super::args::DemoArgs;
+use super::interrupt::stop_flag;
+use super::live::Live;
+use super::output::thousands;
+use super::run_command::plan_failure;
+use crate::core::window::WindowKind;
+use crate::runtime::demo::{DemoError, DemoOptions, DemoSummary, demo};
+use crate::runtime::shutdown::Shutdown;
+use crate::settings::{LogFilter, Settings, Span, TokenCost};
+use crate::telemetry::logging;
+use std::collections::BTreeMap;
+use std::fmt::Display;
+
+/// Event time of the demonstration's windows: at the default speed, about one closes every second.
+const WINDOW_MS: u64 = 600_000;
+/// Bytes a token of the demonstration's model: Llama-3.1-8B in bf16.
+const BYTES_A_TOKEN: f64 = 131_072.0;
+
+/// Runs `kvset demo`.
+pub fn run(args: &DemoArgs) -> Result<(), Failure> {
+    let settings = settings(args)?;
+    logging::init(&settings.log).map_err(|error| Failure::Usage(error.into()))?;
+    let shutdown = Shutdown::by(stop_flag()?);
+    let load = match &args.trace {
+        Some(path) => format!("trace {}", path.display()),
+        None => "generated agentic load".to_owned(),
+    };
+    let heading = format!("{load}, event time at {} times the clock; Ctrl-C ends", args.speed);
+    eprintln!("starting an embedded broker: {heading}");
+    let mut live = Live::new(args.json, heading);
+    let options = DemoOptions {
+        settings,
+        duration: args.duration.map(Span::as_duration),
+        trace: args.trace.clone(),
+        speed: args.speed,
+    };
+    let outcome = demo(&options, &shutdown, &mut |estimate| live.show(estimate));
+    live.finish()?;
+    let summary = outcome.map_err(|error| match error {
+        DemoError::Plan(error) => plan_failure(error),
+        error => Failure::Runtime(error.into()),
+    })?;
+    report(&summary, args.json);
+    Ok(())
+}
+
+/// The configuration, with windows short enough to see them close where none is given.
+fn settings(args: &DemoArgs) -> Result<Settings, Failure> {
+    let mut settings = Settings::load(args.config.file())?;
+    if args.config.file().is_none() {
+        settings.estimate.windows = vec![WindowKind::Tumbling { size_ms: WINDOW_MS }, WindowKind::All];
+        settings.estimate.publish_every = Span::from_ms(WINDOW_MS);
+        settings.estimate.kv_bytes_per_token = TokenCost::new(BYTES_A_TOKEN);
+        // What people want to see is on standard output; the log is for what goes wrong.
+        if let Some(quiet) = LogFilter::new("warn") {
+            settings.log.level = quiet;
+        }
+    }
+    Ok(settings)
+}
+
+/// Says what was done; beside JSON lines, on standard error.
+fn report(summary: &DemoSummary, json: bool) {
+    let service = &summary.service;
+    let text = format!(
+        "fed       {} requests to topic {} (offsets {})\nestimated {} records in {} commits\npublished {} \
+         estimates to topic {} (offsets {}), {} dead letters to topic {}",
+        thousands(summary.fed),
+        summary.input,
+        offsets(&service.next_offsets, |next| next.0),
+        thousands(service.records),
+        thousands(service.commits),
+        thousands(service.estimates),
+        summary.estimates,
+        offsets(&summary.estimate_offsets, |next| *next),
+        thousands(service.dead_letters),
+        summary.dead_letters,
+    );
+    if json { eprintln!("{text}") } else { println!("\n{text}") }
+}
+
+/// `0: 0..120, 1: 0..77`.
+fn offsets<P: Display, N>(next_offsets: &BTreeMap<P, N>, number: impl Fn(&N) -> i64) -> String {
+    let ranges = next_offsets.iter().map(|(partition, next)| format!("{partition}: 0..{}", number(next)));
+    let ranges: Vec<_> = ranges.collect();
+    if ranges.is_empty() { "none".to_owned() } else { ranges.join(", ") }
+}

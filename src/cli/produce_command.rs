@@ -1,0 +1,59 @@
+//! `kvset produce`: a trace to a topic.
+
+use super::Failure;
+use super::args::ProduceArgs;
+use super::interrupt::stop_flag;
+use super::output::{Progress, bytes, thousands};
+use crate::codec::RequestEncoding;
+use crate::kafka::topics::{TopicPlan, Topics};
+use crate::runtime::plan::connection;
+use crate::runtime::produce::{PoolName, ProduceOptions, produce};
+use crate::runtime::shutdown::Shutdown;
+use crate::settings::{OutputEncoding, Settings};
+use crate::telemetry::logging;
+
+/// Runs `kvset produce`.
+pub fn run(args: &ProduceArgs) -> Result<(), Failure> {
+    let settings = Settings::load(args.config.file())?;
+    logging::init(&settings.log).map_err(|error| Failure::Usage(error.into()))?;
+    let shutdown = Shutdown::by(stop_flag()?);
+    let topic = args.topic.as_ref().unwrap_or(&settings.input.topic).as_str();
+    let connection = connection(&settings.kafka).map_err(|error| Failure::Usage(error.into()))?;
+    let retry_for = settings.kafka.retry_for.as_duration();
+    let topics = Topics::new(&connection, retry_for).map_err(anyhow::Error::from)?;
+    if let Some(partitions) = args.create_topic {
+        let plan = TopicPlan { name: topic.to_owned(), partitions, compacted: false };
+        topics.create(&[plan]).map_err(anyhow::Error::from)?;
+    }
+    topics.require(topic, "--topic", "--create-topic").map_err(anyhow::Error::from)?;
+    let options = ProduceOptions {
+        traces: args.trace.traces.clone(),
+        read: args.trace.read_options(),
+        skip_bad_rows: args.trace.skip_bad_rows,
+        connection,
+        topic: topic.to_owned(),
+        pool: PoolName::new(&args.pool),
+        encoding: match args.encoding {
+            OutputEncoding::Avro => RequestEncoding::Avro,
+            OutputEncoding::Json => RequestEncoding::Json,
+        },
+        speed: args.speed,
+        requests: args.requests,
+        retry_for,
+    };
+    let mut bar = Progress::requests(args.requests);
+    let produced =
+        produce(&options, &shutdown, &mut |sent, _| bar.advance_to(sent)).map_err(anyhow::Error::from)?;
+    bar.finish(&format!(
+        "{} requests ({}) on topic {topic}",
+        thousands(produced.requests),
+        bytes(Some(produced.bytes))
+    ));
+    if produced.bad_rows > 0 {
+        eprintln!("{} rows could not be used and were passed over", thousands(produced.bad_rows));
+    }
+    match shutdown.is_requested() {
+        true => Err(anyhow::anyhow!("stopped by a signal after {} requests", produced.requests).into()),
+        false => Ok(()),
+    }
+}

@@ -1,0 +1,66 @@
+//! `kvset snapshot`: list, inspect and verify what a service left on disk.
+
+use super::Failure;
+use super::args::{SnapshotArgs, SnapshotCommand, SnapshotPlace};
+use crate::pipeline::position::NextOffset;
+use crate::settings::Settings;
+use crate::snapshot::directory::DirectoryStore;
+use crate::snapshot::inventory::{self, Inventory};
+use serde::Serialize;
+use std::fmt::Display;
+use std::io::Write as _;
+
+/// Runs `kvset snapshot`.
+pub fn run(args: &SnapshotArgs) -> Result<(), Failure> {
+    match &args.command {
+        SnapshotCommand::List { partition, place } => {
+            let found = inventory::list(&open(place)?, partition.as_ref()).map_err(anyhow::Error::new)?;
+            tell_all(&found, place)
+        }
+        SnapshotCommand::Verify { partition, place } => {
+            // The store compares the checksums; a state's own decoding needs its service's settings.
+            let found = inventory::verify(&open(place)?, partition.as_ref(), &|_| Ok(()));
+            tell_all(&found.map_err(anyhow::Error::new)?, place)
+        }
+        SnapshotCommand::Inspect { partition, at, place } => {
+            let found = inventory::inspect(&open(place)?, partition, at.map(NextOffset), &|_| Ok(()));
+            let found = found.map_err(anyhow::Error::new)?.ok_or_else(|| {
+                anyhow::anyhow!("no such snapshot of {partition}: `kvset snapshot list` shows what there is")
+            })?;
+            tell(&found, place)?;
+            verdict(usize::from(found.problem.is_some()))
+        }
+    }
+}
+
+fn open(place: &SnapshotPlace) -> Result<DirectoryStore, Failure> {
+    let directory = match &place.directory {
+        Some(directory) => directory.clone(),
+        None => Settings::load(place.config.file())?.state.directory,
+    };
+    if !directory.is_dir() {
+        let message = format!("{} is no directory: name one with --directory", directory.display());
+        return Err(Failure::usage(message));
+    }
+    Ok(DirectoryStore::read_only(&directory))
+}
+
+fn tell_all(found: &Inventory, place: &SnapshotPlace) -> Result<(), Failure> {
+    tell(found, place)?;
+    verdict(found.snapshots.iter().filter(|snapshot| snapshot.problem.is_some()).count())
+}
+
+fn tell<T: Serialize + Display>(found: &T, place: &SnapshotPlace) -> Result<(), Failure> {
+    let text = match place.json {
+        true => format!("{}\n", serde_json::to_string_pretty(found).map_err(anyhow::Error::new)?),
+        false => found.to_string(),
+    };
+    Ok(std::io::stdout().lock().write_all(text.as_bytes())?)
+}
+
+fn verdict(unsound: usize) -> Result<(), Failure> {
+    match unsound {
+        0 => Ok(()),
+        _ => Err(Failure::Runtime(anyhow::anyhow!("{unsound} unsound, as listed"))),
+    }
+}

@@ -1,0 +1,213 @@
+//! Client properties: what this program sets itself, and why.
+
+use rdkafka::ClientConfig;
+use rdkafka::config::RDKafkaLogLevel;
+use std::time::Duration;
+
+/// How to reach the brokers.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Connection {
+    /// Brokers to begin with, host:port, separated by commas.
+    pub brokers: String,
+    /// Properties of the operator's, for every client; secrets among them.
+    pub properties: Vec<(String, String)>,
+}
+
+impl std::fmt::Debug for Connection {
+    /// Shows names of properties only: values may be secrets.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let names: Vec<_> = self.properties.iter().map(|(name, _)| name).collect();
+        f.debug_struct("Connection").field("brokers", &self.brokers).field("properties", &names).finish()
+    }
+}
+
+/// How partitions are shared among the members of a group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Assignor {
+    /// Moves only what must move; members keep working meanwhile.
+    #[default]
+    CooperativeSticky,
+    /// Eager: contiguous ranges.
+    Range,
+    /// Eager: one after another.
+    RoundRobin,
+}
+
+/// Membership in a consumer group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Membership {
+    /// The group.
+    pub group: String,
+    /// Stable name of this member; none for a dynamic one.
+    pub instance: Option<String>,
+    /// How partitions are shared.
+    pub assignor: Assignor,
+}
+
+impl Membership {
+    /// The transactional id: stable where the member is, so that a restart fences what it left behind
+    /// at once. A dynamic member gets one of its own; what a crashed one left open is aborted by the
+    /// broker after [`TRANSACTION_TIMEOUT`], and the group's generation fences it until then.
+    pub fn transactional_id(&self) -> String {
+        match &self.instance {
+            Some(instance) => format!("kvset-{}-{instance}", self.group),
+            None => {
+                let nanos = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+                let nanos = nanos.map_or(0, |elapsed| elapsed.as_nanos());
+                format!("kvset-{}-{}-{nanos:x}", self.group, std::process::id())
+            }
+        }
+    }
+}
+
+/// How long a transaction may stay open before the broker aborts it, and with it the time a reader
+/// may be held up by a crashed member.
+pub const TRANSACTION_TIMEOUT: Duration = Duration::from_secs(20);
+
+impl Connection {
+    /// What every client has. The operator's properties come last but for what a role needs to be
+    /// right.
+    fn base(&self, role: &str) -> ClientConfig {
+        let mut config = ClientConfig::new();
+        config
+            .set("client.id", format!("kvset-{role}"))
+            // Shown in the broker's own statistics of who connects.
+            .set("client.software.name", "kvset")
+            .set("client.software.version", env!("CARGO_PKG_VERSION"))
+            .set("socket.keepalive.enable", "true")
+            .set("reconnect.backoff.max.ms", "2000")
+            .set("allow.auto.create.topics", "false")
+            .set_log_level(RDKafkaLogLevel::Info);
+        config
+    }
+
+    fn finish(&self, mut config: ClientConfig, fixed: &[(&str, &str)]) -> ClientConfig {
+        for (name, value) in &self.properties {
+            config.set(name, value);
+        }
+        config.set("bootstrap.servers", &self.brokers);
+        for (name, value) in fixed {
+            config.set(*name, *value);
+        }
+        config
+    }
+
+    fn consuming(&self, role: &str, fixed: &[(&str, &str)]) -> ClientConfig {
+        let mut config = self.base(role);
+        // librdkafka waits a whole second before it fetches again once its queue was full: that, not
+        // the network, would set the rate.
+        config
+            .set("fetch.queue.backoff.ms", "10")
+            .set("fetch.min.bytes", "16384")
+            .set("fetch.wait.max.ms", "50")
+            .set("fetch.message.max.bytes", "4194304")
+            .set("queued.max.messages.kbytes", "65536")
+            .set("check.crcs", "true");
+        let always = [
+            ("isolation.level", "read_committed"),
+            ("enable.auto.commit", "false"),
+            ("enable.auto.offset.store", "false"),
+            ("enable.partition.eof", "true"),
+            // Start offsets are in the assignment. One that is not there any more is a matter of policy.
+            ("auto.offset.reset", "error"),
+        ];
+        self.finish(config, &[&always, fixed].concat())
+    }
+
+    /// A member of a group.
+    pub(super) fn member(&self, membership: &Membership) -> ClientConfig {
+        let strategy = match membership.assignor {
+            Assignor::CooperativeSticky => "cooperative-sticky",
+            Assignor::Range => "range",
+            Assignor::RoundRobin => "roundrobin",
+        };
+        let fixed = [("group.id", membership.group.as_str()), ("partition.assignment.strategy", strategy)];
+        let mut config = self.consuming("source", &fixed);
+        config.set("statistics.interval.ms", "2000");
+        if let Some(instance) = &membership.instance {
+            config.set("group.instance.id", instance);
+        }
+        config
+    }
+
+    /// A reader outside of any group. The client wants a group's name to serve its queue; nothing
+    /// joins or commits under this one.
+    pub(super) fn reader(&self) -> ClientConfig {
+        self.consuming("reader", &[("group.id", "kvset-reader")])
+    }
+
+    fn producing(&self, role: &str, fixed: &[(&str, &str)]) -> ClientConfig {
+        let mut config = self.base(role);
+        config
+            .set("compression.type", "zstd")
+            .set("linger.ms", "5")
+            .set("queue.buffering.max.kbytes", "262144")
+            .set("message.max.bytes", "67108864");
+        let always = [
+            ("enable.idempotence", "true"),
+            ("acks", "all"),
+            // Java's default: both agree on the partition of a key.
+            ("partitioner", "murmur2_random"),
+        ];
+        self.finish(config, &[&always, fixed].concat())
+    }
+
+    /// A producer without transactions, which gives up on a record after `retry_for`.
+    pub(super) fn producer(&self, role: &str, retry_for: Duration) -> ClientConfig {
+        self.producing(role, &[("message.timeout.ms", &retry_for.as_millis().to_string())])
+    }
+
+    /// A transactional producer.
+    pub(super) fn transactional(&self, transactional_id: &str) -> ClientConfig {
+        let timeout = TRANSACTION_TIMEOUT.as_millis().to_string();
+        let fixed = [
+            ("transactional.id", transactional_id),
+            ("transaction.timeout.ms", timeout.as_str()),
+            ("message.timeout.ms", timeout.as_str()),
+        ];
+        self.producing("outlet", &fixed)
+    }
+
+    /// A client that asks about topics and creates them.
+    pub(super) fn admin(&self) -> ClientConfig {
+        self.finish(self.base("admin"), &[])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn connection() -> Connection {
+        let property = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let properties =
+            vec![property("sasl.password", "hunter2"), property("isolation.level", "read_uncommitted")];
+        Connection { brokers: "b:1".to_owned(), properties }
+    }
+
+    #[test]
+    fn what_correctness_hangs_on_cannot_be_overridden() {
+        let membership =
+            Membership { group: "g".into(), instance: Some("i-1".into()), assignor: Assignor::Range };
+        let config = connection().member(&membership);
+        assert_eq!(config.get("isolation.level"), Some("read_committed"));
+        assert_eq!(config.get("group.instance.id"), Some("i-1"));
+        assert_eq!(config.get("sasl.password"), Some("hunter2"), "the operator's own are passed on");
+        config.create_native_config().expect("every property is known");
+        connection().transactional("t").create_native_config().expect("every property is known");
+    }
+
+    #[test]
+    fn secrets_do_not_show() {
+        assert!(!format!("{:?}", connection()).contains("hunter2"));
+    }
+
+    #[test]
+    fn a_stable_member_has_a_stable_transactional_id() {
+        let mut membership =
+            Membership { group: "g".into(), instance: Some("i-1".into()), assignor: Assignor::default() };
+        assert_eq!(membership.transactional_id(), "kvset-g-i-1");
+        membership.instance = None;
+        assert!(membership.transactional_id().starts_with("kvset-g-"));
+    }
+}

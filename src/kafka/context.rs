@@ -1,0 +1,176 @@
+//! What librdkafka calls back: log lines and errors into tracing, rebalances into a queue, delivery
+//! failures into a counter.
+
+use super::error::describe;
+use rdkafka::config::RDKafkaLogLevel as Level;
+use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
+use rdkafka::error::KafkaError;
+use rdkafka::producer::{DeliveryResult, ProducerContext};
+use rdkafka::types::{RDKafkaErrorCode, RDKafkaRespErr};
+use rdkafka::{ClientContext, Statistics, TopicPartitionList};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// librdkafka's lines, by level. They name hosts, topics and groups, and no property's value; lines
+/// about properties themselves are left out to keep it so.
+fn log(level: Level, facility: &str, line: &str) {
+    match level {
+        _ if facility == "CONFWARN" => {}
+        Level::Emerg | Level::Alert | Level::Critical | Level::Error => {
+            tracing::error!(target: "kvset::librdkafka", facility, "{line}");
+        }
+        Level::Warning => tracing::warn!(target: "kvset::librdkafka", facility, "{line}"),
+        Level::Notice | Level::Info => tracing::info!(target: "kvset::librdkafka", facility, "{line}"),
+        Level::Debug => tracing::debug!(target: "kvset::librdkafka", facility, "{line}"),
+    }
+}
+
+fn log_error(error: &KafkaError, reason: &str) {
+    // The end of a log is news for the reader, which gets it as an event, and no error.
+    if error.rdkafka_error_code() == Some(RDKafkaErrorCode::PartitionEOF) {
+        return;
+    }
+    tracing::warn!(target: "kvset::librdkafka", "{}: {reason}", describe(error));
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // What the locks guard is whole after every statement, so a panic elsewhere does not spoil it.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A client that only logs.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct Logging;
+
+impl ClientContext for Logging {
+    fn log(&self, level: Level, facility: &str, line: &str) {
+        log(level, facility, line);
+    }
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        log_error(&error, reason);
+    }
+}
+
+impl ConsumerContext for Logging {}
+
+/// A rebalance that waits to be answered with an assignment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Rebalance {
+    Assign(Vec<i32>),
+    Revoke { partitions: Vec<i32>, lost: bool },
+}
+
+/// A group member's callbacks.
+///
+/// librdkafka fetches nothing and the group waits until a rebalance is answered with an (un)assign.
+/// So the callback only takes it down, and the thread that polled answers it before it polls again:
+/// draining, committing and looking up offsets need no state shared with a callback that way.
+#[derive(Debug, Default)]
+pub(super) struct MemberContext {
+    rebalances: Mutex<VecDeque<Rebalance>>,
+    /// The consumer is being closed: nobody will poll for rebalances any more.
+    closing: AtomicBool,
+    /// The end of each partition's committed records, as the last statistics had it.
+    ends: Mutex<BTreeMap<i32, i64>>,
+}
+
+impl MemberContext {
+    /// The oldest rebalance that was not answered yet.
+    pub(super) fn next_rebalance(&self) -> Option<Rebalance> {
+        lock(&self.rebalances).pop_front()
+    }
+
+    /// The end of each partition's committed records, as far as it is known.
+    pub(super) fn ends(&self) -> BTreeMap<i32, i64> {
+        lock(&self.ends).clone()
+    }
+
+    /// From here on rebalances are answered at once, with nothing.
+    pub(super) fn close(&self) {
+        self.closing.store(true, Ordering::SeqCst);
+    }
+}
+
+impl ClientContext for MemberContext {
+    fn log(&self, level: Level, facility: &str, line: &str) {
+        log(level, facility, line);
+    }
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        log_error(&error, reason);
+    }
+
+    fn stats(&self, statistics: Statistics) {
+        let partitions = statistics.topics.values().flat_map(|topic| &topic.partitions);
+        let known = partitions.filter(|(number, found)| **number >= 0 && found.ls_offset >= 0);
+        *lock(&self.ends) = known.map(|(number, found)| (*number, found.ls_offset)).collect();
+    }
+}
+
+impl ConsumerContext for MemberContext {
+    fn rebalance(&self, consumer: &BaseConsumer<Self>, err: RDKafkaRespErr, list: &mut TopicPartitionList) {
+        let partitions = list.elements().iter().map(|element| element.partition()).collect();
+        if self.closing.load(Ordering::SeqCst) {
+            if let Err(error) = consumer.unassign() {
+                tracing::warn!("giving up partitions while closing: {}", describe(&error));
+            }
+            return;
+        }
+        let rebalance = match err {
+            RDKafkaRespErr::RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS => Rebalance::Assign(partitions),
+            _ => Rebalance::Revoke { partitions, lost: consumer.assignment_lost() },
+        };
+        lock(&self.rebalances).push_back(rebalance);
+    }
+}
+
+/// A producer's callbacks: failures are counted and the last one is kept in words.
+#[derive(Debug, Default)]
+pub(super) struct Deliveries {
+    delivered: AtomicU64,
+    failed: AtomicU64,
+    last_failure: Mutex<Option<String>>,
+}
+
+impl Deliveries {
+    /// Records acknowledged since the start.
+    pub(super) fn delivered(&self) -> u64 {
+        self.delivered.load(Ordering::SeqCst)
+    }
+
+    /// Records given up since the start.
+    pub(super) fn failed(&self) -> u64 {
+        self.failed.load(Ordering::SeqCst)
+    }
+
+    /// The last failure in words, taken away.
+    pub(super) fn take_failure(&self) -> Option<String> {
+        lock(&self.last_failure).take()
+    }
+}
+
+impl ClientContext for Deliveries {
+    fn log(&self, level: Level, facility: &str, line: &str) {
+        log(level, facility, line);
+    }
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        log_error(&error, reason);
+    }
+}
+
+impl ProducerContext for Deliveries {
+    type DeliveryOpaque = ();
+
+    fn delivery(&self, result: &DeliveryResult<'_>, _: ()) {
+        match result {
+            Ok(_) => self.delivered.fetch_add(1, Ordering::SeqCst),
+            Err((error, _)) => {
+                *lock(&self.last_failure) = Some(describe(error));
+                self.failed.fetch_add(1, Ordering::SeqCst)
+            }
+        };
+    }
+}

@@ -1,0 +1,73 @@
+//! Why a config gives no cost.
+
+use super::architecture;
+
+/// A `config.json` that cannot be turned into bytes a token.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ModelError {
+    /// The text is no JSON object.
+    #[error("the model's config is not a JSON object: {reason}")]
+    NotAnObject {
+        /// What the parser says, or what was found.
+        reason: String,
+    },
+    /// The text is far longer than any real config.
+    #[error("the model's config is {bytes} bytes long, more than {most}: is it a config.json?")]
+    TooLong {
+        /// Its length.
+        bytes: usize,
+        /// The limit.
+        most: usize,
+    },
+    /// The config names an architecture whose cache layout is not known.
+    #[error(
+        "architecture `{name}` is not known, and its cache layout is not guessed: give \
+         --kv-bytes-per-token instead. known: {}",
+        architecture::known_names()
+    )]
+    UnknownArchitecture {
+        /// As the config spells it, shortened.
+        name: String,
+    },
+    /// A field the formula reads is not there.
+    #[error("field `{field}` is missing from the model's config: {needed_for}")]
+    Missing {
+        /// Its path.
+        field: String,
+        /// What it is needed for.
+        needed_for: &'static str,
+    },
+    /// A field holds something else than it should.
+    #[error("field `{field}` of the model's config is {found}: expected {expected}")]
+    Unexpected {
+        /// Its path.
+        field: String,
+        /// What it holds, in a few words.
+        found: String,
+        /// What it should hold.
+        expected: String,
+    },
+    /// There is nothing to count by the token.
+    #[error(
+        "no layer of this model keeps tokens, only states of constant size: its cost is not one by the token"
+    )]
+    NoTokens,
+    /// The numbers multiply to more than 64 bits.
+    #[error("{what} comes to more bytes than 64 bits hold ({formula}): the model's config is not plausible")]
+    Overflow {
+        /// The part that is computed.
+        what: String,
+        /// Its formula, with field names.
+        formula: String,
+    },
+    /// The model cannot be split over this many ranks.
+    #[error("--tp {tensor_parallel} does not fit `{field}` = {count}: one must divide the other")]
+    TensorParallel {
+        /// Ranks asked for.
+        tensor_parallel: u32,
+        /// The field that counts what is split.
+        field: String,
+        /// Its value.
+        count: u64,
+    },
+}

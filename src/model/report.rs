@@ -1,0 +1,155 @@
+//! The answer, for programs (serde) and for people (`Display`).
+
+use super::error::ModelError;
+use super::formula::{CostLine, total};
+use super::options::{CostOptions, KvDtype, Tier};
+use crate::core::units::Bytes;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// What one cached token costs, over all tensor-parallel ranks of one replica, and how that came out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModelCost {
+    /// The architecture, as the config names it.
+    pub architecture: String,
+    /// Type of the cached elements.
+    pub kv_dtype: KvDtype,
+    /// Ranks the model is split over.
+    pub tensor_parallel: u32,
+    /// Where the cache lies.
+    pub tier: Tier,
+    /// Bytes each cached token takes in the layers that keep every token.
+    pub bytes_per_token: u64,
+    /// Each rank's part of it; absent on the host, which the ranks share.
+    pub bytes_per_token_per_rank: Option<u64>,
+    /// The same if windowed layers, too, keep every token: an engine without a hybrid allocator.
+    pub bytes_per_token_all_layers: u64,
+    /// The calculation of `bytes_per_token`; the lines add up.
+    pub lines: Vec<CostLine>,
+    /// What windowed layers add in `bytes_per_token_all_layers`.
+    pub windowed_lines: Vec<CostLine>,
+    /// What is needed beside: by sequence or by checkpoint, however long the cached prefix is.
+    pub reserves: Vec<Reserve>,
+    /// What to know before using the figures.
+    pub warnings: Vec<String>,
+}
+
+/// Memory that does not grow with the tokens cached.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reserve {
+    /// What it is needed for each of.
+    pub per: ReservePer,
+    /// Which layers need it.
+    pub what: String,
+    /// How many layers.
+    pub layers: u64,
+    /// Tokens it holds: whole pages where the page size is known; absent for a state.
+    pub tokens: Option<u64>,
+    /// Pages it holds at most, where the page size is known.
+    pub pages: Option<u64>,
+    /// Bytes, over all ranks.
+    pub bytes: u64,
+    /// The calculation: bytes a token for a window, bytes a checkpoint for a state.
+    pub lines: Vec<CostLine>,
+}
+
+/// What a reserve is needed for each of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReservePer {
+    /// Each sequence whose prefix is to be continued.
+    Sequence,
+    /// Each position a sequence is to be continued from.
+    Checkpoint,
+}
+
+impl ModelCost {
+    pub(super) fn new(architecture: String, kv_dtype: KvDtype, options: &CostOptions) -> Self {
+        Self {
+            architecture,
+            kv_dtype,
+            tensor_parallel: options.tensor_parallel.get(),
+            tier: options.tier,
+            bytes_per_token: 0,
+            bytes_per_token_per_rank: None,
+            bytes_per_token_all_layers: 0,
+            lines: Vec::new(),
+            windowed_lines: Vec::new(),
+            reserves: Vec::new(),
+            warnings: Vec::new(),
+        }
+    }
+
+    /// Adds the lines up.
+    pub(super) fn finish(&mut self) -> Result<(), ModelError> {
+        self.bytes_per_token = total("a token", &self.lines)?;
+        self.bytes_per_token_all_layers = total("a token", self.lines.iter().chain(&self.windowed_lines))?;
+        self.bytes_per_token_per_rank =
+            (self.tier == Tier::Gpu).then(|| self.bytes_per_token / u64::from(self.tensor_parallel));
+        Ok(())
+    }
+
+    /// How many cached tokens weigh as much as a reserve, rounded up; `None` where tokens cost nothing.
+    pub fn tokens_as_heavy_as(&self, reserve: &Reserve) -> Option<u64> {
+        (self.bytes_per_token > 0).then(|| reserve.bytes.div_ceil(self.bytes_per_token))
+    }
+}
+
+impl fmt::Display for ModelCost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "{}, {} cache, tp {}, {} tier",
+            self.architecture, self.kv_dtype, self.tensor_parallel, self.tier
+        )?;
+        writeln!(f, "\n{} bytes a token", self.bytes_per_token)?;
+        write_lines(f, &self.lines)?;
+        if let Some(rank) = self.bytes_per_token_per_rank.filter(|_| self.tensor_parallel > 1) {
+            writeln!(f, "  {rank} on each rank")?;
+        }
+        if !self.windowed_lines.is_empty() {
+            writeln!(
+                f,
+                "\n{} bytes a token where windowed layers keep every token too",
+                self.bytes_per_token_all_layers
+            )?;
+            write_lines(f, &self.windowed_lines)?;
+        }
+        for reserve in &self.reserves {
+            self.write_reserve(f, reserve)?;
+        }
+        for warning in &self.warnings {
+            writeln!(f, "\nnote: {warning}")?;
+        }
+        Ok(())
+    }
+}
+
+impl ModelCost {
+    fn write_reserve(&self, f: &mut fmt::Formatter<'_>, reserve: &Reserve) -> fmt::Result {
+        let per = match reserve.per {
+            ReservePer::Sequence => "sequence",
+            ReservePer::Checkpoint => "checkpoint",
+        };
+        write!(f, "\nreserve for each {per}: {} bytes ({}", reserve.bytes, Bytes(reserve.bytes))?;
+        if let Some(tokens) = self.tokens_as_heavy_as(reserve) {
+            write!(f, ", as much as {tokens} cached tokens")?;
+        }
+        writeln!(f, ")\n  {}", reserve.what)?;
+        match (reserve.pages, reserve.tokens) {
+            (Some(pages), Some(tokens)) => {
+                writeln!(f, "  {tokens} tokens, the {pages} pages it lies on at most, each")?;
+            }
+            (None, Some(tokens)) => writeln!(f, "  {tokens} tokens each")?,
+            _ => {}
+        }
+        write_lines(f, &reserve.lines)
+    }
+}
+
+fn write_lines(f: &mut fmt::Formatter<'_>, lines: &[CostLine]) -> fmt::Result {
+    for line in lines {
+        writeln!(f, "  {}: {} = {} = {}", line.what, line.formula, line.numbers, line.bytes)?;
+    }
+    Ok(())
+}

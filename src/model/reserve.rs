@@ -1,0 +1,81 @@
+//! What a hybrid model needs beside the tokens of its full-attention layers.
+
+use super::architecture::Family;
+use super::attention::Attention;
+use super::error::ModelError;
+use super::fields::Fields;
+use super::formula::total;
+use super::layers::{Kind, Layers};
+use super::options::CostOptions;
+use super::report::{ModelCost, Reserve, ReservePer};
+use super::state;
+
+/// Adds the reserves of windowed layers and of layers with a state.
+pub(super) fn add(
+    family: Family,
+    fields: &Fields<'_>,
+    layers: &Layers,
+    attention: &Attention,
+    options: &CostOptions,
+    cost: &mut ModelCost,
+) -> Result<(), ModelError> {
+    // Where no layer is full, the windowed ones are counted by the token already.
+    let hybrid = !layers.of_kind(Kind::Full).is_empty();
+    if let Some((field, tokens)) = layers.window.filter(|_| hybrid) {
+        let windowed = layers.of_kind(Kind::Windowed);
+        let lines = attention.lines("sliding-window attention", &windowed)?;
+        let pages = options.page_size.map(|page| pages_of_window(tokens, u64::from(page.get())));
+        let held = match (pages, options.page_size) {
+            (Some(pages), Some(page)) => pages * u64::from(page.get()),
+            _ => tokens,
+        };
+        let overflow = || ModelError::Overflow {
+            what: "the window's reserve".to_owned(),
+            formula: fields.path_of(field),
+        };
+        let bytes = total("the window's reserve", &lines)?.checked_mul(held).ok_or_else(overflow)?;
+        cost.reserves.push(Reserve {
+            per: ReservePer::Sequence,
+            what: format!("{} windowed layers of `{field}` = {tokens}", windowed.len()),
+            layers: windowed.len() as u64,
+            tokens: Some(held),
+            pages,
+            bytes,
+            lines,
+        });
+    }
+    let stateful = layers.of_kind(Kind::State).len() as u64;
+    if stateful > 0 {
+        let lines = state::lines(family.state, fields, stateful, options)?;
+        cost.reserves.push(Reserve {
+            per: ReservePer::Checkpoint,
+            what: format!("{stateful} layers with a state"),
+            layers: stateful,
+            tokens: None,
+            pages: None,
+            bytes: total("the state's reserve", &lines)?,
+            lines,
+        });
+    }
+    Ok(())
+}
+
+/// Most pages a run of `tokens` tokens lies on: it seldom begins at a page's edge.
+fn pages_of_window(tokens: u64, page: u64) -> u64 {
+    (tokens - 1).div_ceil(page) + 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::pages_of_window;
+
+    #[test]
+    fn a_window_lies_on_as_many_pages_as_its_worst_position() {
+        for (tokens, page) in
+            [(1u64, 1u64), (1, 16), (2, 16), (16, 16), (17, 16), (18, 16), (128, 16), (127, 64)]
+        {
+            let worst = (0..page).map(|start| (start + tokens).div_ceil(page)).max();
+            assert_eq!(Some(pages_of_window(tokens, page)), worst, "{tokens} tokens on pages of {page}");
+        }
+    }
+}

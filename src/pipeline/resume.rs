@@ -1,0 +1,423 @@
+//! Where to take up a partition: a pure decision over facts (DESIGN 4).
+//!
+//! ```text
+//!   log start          S = snapshot         C = committed            log end
+//!      |-------------------|--------------------|----------------------|
+//!                          '-- replayed, muted -'-- processed, published
+//! ```
+//!
+//! The log is the truth and a snapshot a cache of it, so every decision replays from a point at or
+//! before `C` and publishes from exactly `C` on.
+
+use super::position::{LogRange, NextOffset};
+
+/// Where a group without a committed offset begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StartFrom {
+    /// At the oldest record that is still there.
+    Earliest,
+    /// At records that arrive from now on.
+    Latest,
+}
+
+/// What to do where records that the state depends on are no longer in the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LostHistory {
+    /// Stop and say so.
+    Refuse,
+    /// Go on with what is left and mark the output `warm_up`.
+    Rebuild,
+}
+
+/// What the log says about the last record a snapshot was built from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LastRecord {
+    /// It is still there and the same.
+    Same,
+    /// Another record is at its offset: the topic was recreated or cut off.
+    Different,
+    /// It has expired or was compacted away, or the snapshot is of an empty log.
+    Gone,
+}
+
+/// Whether a snapshot can be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SnapshotHealth {
+    /// Whole, of this configuration and this partition.
+    Sound,
+    /// Torn, rotten or of an unknown version.
+    Damaged,
+    /// Written under another configuration or for another partition.
+    Foreign,
+}
+
+/// A snapshot that was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SnapshotFacts {
+    /// `S`: the state before this offset is in it.
+    pub next_offset: NextOffset,
+    /// Whether it can be read.
+    pub health: SnapshotHealth,
+    /// Whether it was built from this log.
+    pub last_record: LastRecord,
+}
+
+/// Everything the decision depends on.
+#[derive(Debug, Clone, Copy)]
+pub struct Facts<'a> {
+    /// `C`: the group's stable committed offset, if it has one.
+    pub committed: Option<NextOffset>,
+    /// What the log holds.
+    pub log: LogRange,
+    /// Snapshots found, in any order.
+    pub snapshots: &'a [SnapshotFacts],
+    /// Where to begin without a committed offset.
+    pub start: StartFrom,
+    /// What to do where history is missing.
+    pub lost_history: LostHistory,
+}
+
+/// Where the state comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// Nothing was processed before.
+    Fresh,
+    /// The snapshot at this index of [`Facts::snapshots`].
+    Snapshot(usize),
+    /// No usable snapshot: every record that is left is processed again.
+    Rebuild,
+}
+
+/// How to take up the partition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Resume {
+    /// Where the state comes from.
+    pub origin: Origin,
+    /// First offset to process.
+    pub replay_from: NextOffset,
+    /// First offset whose outputs are published; those of earlier records are known to be out.
+    pub publish_from: NextOffset,
+    /// Records the state should hold are missing, so hits are under-counted.
+    pub warm_up: bool,
+    /// Indexes of snapshots that should be set aside, never to be tried again.
+    pub set_aside: Vec<usize>,
+    /// One line for the operator.
+    pub explanation: String,
+}
+
+/// Why the partition is not taken up, with the way out.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// The log is shorter than what was processed of it, or holds other records.
+    #[error(
+        "the input log is not the one this group consumed: {evidence}; the topic was recreated or truncated. \
+         Start over under a new group name, or reset the group's offsets and remove this partition's snapshots"
+    )]
+    OtherLog {
+        /// What does not fit.
+        evidence: String,
+    },
+    /// Records were deleted before they were processed, or before they could be replayed.
+    #[error(
+        "records {from} to {to} (exclusive) are needed and no longer in the log, which begins at {to}. \
+         Set state.lost_history = \"rebuild\" to go on without them; estimates are then marked warm_up"
+    )]
+    HistoryLost {
+        /// First offset needed.
+        from: NextOffset,
+        /// First offset there is.
+        to: NextOffset,
+    },
+    /// Snapshots show progress of which the broker knows nothing.
+    #[error(
+        "a snapshot holds the state before offset {snapshot}, but the group has no committed offset: it expired or \
+         was deleted. Set the group's offset to {snapshot}, or remove this partition's snapshots to start over"
+    )]
+    ProgressForgotten {
+        /// `S` of the newest sound snapshot.
+        snapshot: NextOffset,
+    },
+}
+
+/// Decides where to take up a partition.
+pub fn decide(facts: &Facts<'_>) -> Result<Resume, Refusal> {
+    check_same_log(facts)?;
+    let set_aside = damaged(facts);
+    let mut resume = match facts.committed {
+        None => fresh(facts)?,
+        Some(committed) => match newest_usable(facts, committed) {
+            Some(index) => restore(facts, index, committed)?,
+            None => rebuild(facts, committed)?,
+        },
+    };
+    if !set_aside.is_empty() {
+        resume.explanation += &format!("; {} damaged snapshot(s) set aside", set_aside.len());
+    }
+    Ok(Resume { set_aside, ..resume })
+}
+
+/// Refuses a log that cannot be the one the group consumed.
+fn check_same_log(facts: &Facts<'_>) -> Result<(), Refusal> {
+    let LogRange { end, .. } = facts.log;
+    if let Some(committed) = facts.committed.filter(|committed| *committed > end) {
+        let evidence = format!("committed offset {committed} is past the log's end {end}");
+        return Err(Refusal::OtherLog { evidence });
+    }
+    let sound = facts.snapshots.iter().filter(|snapshot| snapshot.health == SnapshotHealth::Sound);
+    for snapshot in sound {
+        let at = snapshot.next_offset;
+        if snapshot.last_record == LastRecord::Different {
+            let evidence =
+                format!("the record before offset {at} differs from the one a snapshot was built from");
+            return Err(Refusal::OtherLog { evidence });
+        }
+        if at > end {
+            let evidence = format!("a snapshot at offset {at} is past the log's end {end}");
+            return Err(Refusal::OtherLog { evidence });
+        }
+    }
+    Ok(())
+}
+
+fn damaged(facts: &Facts<'_>) -> Vec<usize> {
+    let all = facts.snapshots.iter().enumerate();
+    all.filter(|(_, snapshot)| snapshot.health == SnapshotHealth::Damaged).map(|(index, _)| index).collect()
+}
+
+/// The newest sound snapshot at or before `limit`. One past the committed offset holds records
+/// whose outputs were never published, so it is passed over.
+fn newest_usable(facts: &Facts<'_>, limit: NextOffset) -> Option<usize> {
+    let all = facts.snapshots.iter().enumerate();
+    let usable =
+        all.filter(|(_, snapshot)| snapshot.health == SnapshotHealth::Sound && snapshot.next_offset <= limit);
+    usable.max_by_key(|(_, snapshot)| snapshot.next_offset).map(|(index, _)| index)
+}
+
+fn fresh(facts: &Facts<'_>) -> Result<Resume, Refusal> {
+    if let Some(index) = newest_usable(facts, facts.log.end) {
+        return Err(Refusal::ProgressForgotten { snapshot: facts.snapshots[index].next_offset });
+    }
+    let (at, name) = match facts.start {
+        StartFrom::Earliest => (facts.log.start, "earliest"),
+        StartFrom::Latest => (facts.log.end, "latest"),
+    };
+    Ok(Resume {
+        origin: Origin::Fresh,
+        replay_from: at,
+        publish_from: at,
+        warm_up: at.0 > 0,
+        set_aside: Vec::new(),
+        explanation: format!("new group: starting at offset {at} ({name}){}", cold(at)),
+    })
+}
+
+fn restore(facts: &Facts<'_>, index: usize, committed: NextOffset) -> Result<Resume, Refusal> {
+    let snapshot = facts.snapshots[index].next_offset;
+    let gap = history_lost(facts, snapshot)?;
+    let (replay_from, publish_from) = (snapshot.max(facts.log.start), committed.max(facts.log.start));
+    let explanation = match (gap, publish_from.0 - snapshot.0) {
+        (true, _) => format!(
+            "snapshot at {snapshot}, records up to {replay_from} are gone: going on from there, marked warm_up"
+        ),
+        (false, 0) => format!("snapshot at {snapshot} is at the committed offset: nothing to replay"),
+        (false, behind) => format!(
+            "snapshot at {snapshot}: replaying {behind} offsets muted up to the committed offset {committed}"
+        ),
+    };
+    let origin = Origin::Snapshot(index);
+    Ok(Resume { origin, replay_from, publish_from, warm_up: gap, set_aside: Vec::new(), explanation })
+}
+
+fn rebuild(facts: &Facts<'_>, committed: NextOffset) -> Result<Resume, Refusal> {
+    let gap = history_lost(facts, committed)?;
+    let replay_from = facts.log.start;
+    let publish_from = committed.max(replay_from);
+    let explanation = match (gap, publish_from.0 - replay_from.0) {
+        (true, _) => format!(
+            "no usable snapshot, and records {committed} to {replay_from} are gone: starting from there{}",
+            cold(replay_from)
+        ),
+        (false, behind) => format!(
+            "no usable snapshot: rebuilding from {replay_from}, {behind} offsets muted up to the committed \
+             offset {committed}{}",
+            cold(replay_from)
+        ),
+    };
+    let warm_up = replay_from.0 > 0;
+    Ok(Resume {
+        origin: Origin::Rebuild,
+        replay_from,
+        publish_from,
+        warm_up,
+        set_aside: Vec::new(),
+        explanation,
+    })
+}
+
+/// Whether the log begins after the first record needed, if the policy lets that pass.
+fn history_lost(facts: &Facts<'_>, needed: NextOffset) -> Result<bool, Refusal> {
+    let start = facts.log.start;
+    match facts.lost_history {
+        _ if needed >= start => Ok(false),
+        LostHistory::Rebuild => Ok(true),
+        LostHistory::Refuse => Err(Refusal::HistoryLost { from: needed, to: start }),
+    }
+}
+
+/// A remark where the state begins after the log once did.
+fn cold(from: NextOffset) -> &'static str {
+    if from.0 > 0 { ", marked warm_up since earlier records are not in it" } else { "" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SOUND: SnapshotFacts = SnapshotFacts {
+        next_offset: NextOffset(0),
+        health: SnapshotHealth::Sound,
+        last_record: LastRecord::Same,
+    };
+
+    fn at(offset: i64) -> SnapshotFacts {
+        SnapshotFacts { next_offset: NextOffset(offset), ..SOUND }
+    }
+
+    fn facts(committed: Option<i64>, log: (i64, i64), snapshots: &[SnapshotFacts]) -> Facts<'_> {
+        Facts {
+            committed: committed.map(NextOffset),
+            log: LogRange { start: NextOffset(log.0), end: NextOffset(log.1) },
+            snapshots,
+            start: StartFrom::Earliest,
+            lost_history: LostHistory::Refuse,
+        }
+    }
+
+    fn points(resume: &Resume) -> (Origin, i64, i64, bool) {
+        (resume.origin, resume.replay_from.0, resume.publish_from.0, resume.warm_up)
+    }
+
+    #[test]
+    fn a_new_group_starts_at_the_log() {
+        let resume = decide(&facts(None, (0, 100), &[])).expect("fresh");
+        assert_eq!(points(&resume), (Origin::Fresh, 0, 0, false));
+        let latest = Facts { start: StartFrom::Latest, ..facts(None, (0, 100), &[]) };
+        assert_eq!(points(&decide(&latest).expect("fresh")), (Origin::Fresh, 100, 100, true));
+        let expired = decide(&facts(None, (40, 100), &[])).expect("fresh");
+        assert_eq!(points(&expired), (Origin::Fresh, 40, 40, true), "earlier records may have existed");
+    }
+
+    /// Row: before the transaction commits. The outputs of C.. were aborted.
+    #[test]
+    fn a_crash_before_the_commit_replays_from_the_snapshot_and_publishes_again() {
+        let resume = decide(&facts(Some(70), (0, 100), &[at(50)])).expect("resume");
+        assert_eq!(points(&resume), (Origin::Snapshot(0), 50, 70, false));
+        assert!(resume.explanation.contains("replaying 20 offsets muted"), "{}", resume.explanation);
+    }
+
+    /// Row: commit sent, answer lost. Whether it went through shows in the stable committed offset.
+    #[test]
+    fn a_lost_answer_is_settled_by_the_committed_offset() {
+        let went_through = decide(&facts(Some(90), (0, 100), &[at(50)])).expect("resume");
+        let was_aborted = decide(&facts(Some(70), (0, 100), &[at(50)])).expect("resume");
+        assert_eq!(went_through.publish_from, NextOffset(90));
+        assert_eq!(was_aborted.publish_from, NextOffset(70));
+    }
+
+    /// Row: after commit, before snapshot.
+    #[test]
+    fn a_crash_before_the_snapshot_replays_muted() {
+        let resume = decide(&facts(Some(70), (0, 70), &[at(30), at(50)])).expect("resume");
+        assert_eq!(points(&resume), (Origin::Snapshot(1), 50, 70, false), "the newest one is used");
+        let exact = decide(&facts(Some(50), (0, 70), &[at(50)])).expect("resume");
+        assert_eq!(points(&exact), (Origin::Snapshot(0), 50, 50, false));
+    }
+
+    /// Row: half-written or rotten snapshot.
+    #[test]
+    fn a_damaged_snapshot_is_set_aside_for_the_generation_before() {
+        let rotten = SnapshotFacts { health: SnapshotHealth::Damaged, ..at(60) };
+        let resume = decide(&facts(Some(70), (0, 100), &[rotten, at(50)])).expect("resume");
+        assert_eq!(points(&resume), (Origin::Snapshot(1), 50, 70, false));
+        assert_eq!(resume.set_aside, [0]);
+        let none_left = decide(&facts(Some(70), (0, 100), &[rotten])).expect("resume");
+        assert_eq!(points(&none_left), (Origin::Rebuild, 0, 70, false));
+    }
+
+    /// Row: S or C below the log's start.
+    #[test]
+    fn lost_history_needs_the_operators_word() {
+        for (committed, snapshots, from) in [(70, vec![at(20)], 20), (30, vec![], 30), (30, vec![at(30)], 30)]
+        {
+            let refused = facts(Some(committed), (40, 100), &snapshots);
+            assert_eq!(
+                decide(&refused),
+                Err(Refusal::HistoryLost { from: NextOffset(from), to: NextOffset(40) })
+            );
+            let allowed = Facts { lost_history: LostHistory::Rebuild, ..refused };
+            let resume = decide(&allowed).expect("allowed");
+            assert_eq!((resume.replay_from.0, resume.publish_from.0), (40, committed.max(40)));
+            assert!(resume.warm_up);
+        }
+    }
+
+    /// Row: topic recreated or truncated.
+    #[test]
+    fn another_log_is_refused_with_the_way_out() {
+        let different = SnapshotFacts { last_record: LastRecord::Different, ..at(50) };
+        for facts in [
+            facts(Some(70), (0, 60), &[]),
+            facts(Some(40), (0, 45), &[at(50)]),
+            facts(Some(70), (0, 100), &[different]),
+            facts(None, (0, 100), &[different]),
+        ] {
+            let refusal = decide(&facts).expect_err("another log");
+            assert!(matches!(refusal, Refusal::OtherLog { .. }), "{refusal}");
+            assert!(refusal.to_string().contains("new group name"), "{refusal}");
+        }
+    }
+
+    /// Row: another member took the partition. Its commits went past our snapshots, which stay valid;
+    /// and ours may be ahead of a commit that was fenced.
+    #[test]
+    fn snapshots_serve_after_another_member_moved_on() {
+        let resume = decide(&facts(Some(90), (0, 100), &[at(50)])).expect("resume");
+        assert_eq!(points(&resume), (Origin::Snapshot(0), 50, 90, false));
+        let ahead = decide(&facts(Some(70), (0, 100), &[at(80), at(60)])).expect("resume");
+        assert_eq!(points(&ahead), (Origin::Snapshot(1), 60, 70, false), "80 was never committed");
+    }
+
+    /// Row: new host without a snapshot; and a changed configuration, which is the same.
+    #[test]
+    fn without_a_snapshot_the_state_is_rebuilt_muted() {
+        let foreign = SnapshotFacts { health: SnapshotHealth::Foreign, ..at(60) };
+        for snapshots in [vec![], vec![foreign]] {
+            let resume = decide(&facts(Some(70), (0, 100), &snapshots)).expect("resume");
+            assert_eq!(points(&resume), (Origin::Rebuild, 0, 70, false));
+            assert!(resume.set_aside.is_empty(), "a foreign snapshot is somebody's");
+        }
+        let shortened = decide(&facts(Some(70), (40, 100), &[])).expect("resume");
+        assert_eq!(points(&shortened), (Origin::Rebuild, 40, 70, true));
+    }
+
+    #[test]
+    fn progress_is_not_silently_forgotten() {
+        let refusal = decide(&facts(None, (0, 100), &[at(50)])).expect_err("progress without a commit");
+        assert_eq!(refusal, Refusal::ProgressForgotten { snapshot: NextOffset(50) });
+    }
+
+    #[test]
+    fn whatever_the_facts_nothing_is_published_twice_or_left_out() {
+        let snapshots = [at(0), at(20), SnapshotFacts { health: SnapshotHealth::Damaged, ..at(35) }, at(60)];
+        for committed in 0..=100 {
+            for start in 0..=100 {
+                for count in 0..=snapshots.len() {
+                    let found = &snapshots[..count];
+                    let Ok(resume) = decide(&facts(Some(committed), (start, 100), found)) else { continue };
+                    assert_eq!(resume.publish_from.0, committed, "published from exactly C on");
+                    assert!(resume.replay_from <= resume.publish_from && resume.replay_from.0 >= start);
+                }
+            }
+        }
+    }
+}

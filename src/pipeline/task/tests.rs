@@ -1,0 +1,195 @@
+use super::*;
+use crate::codec::decode_estimate;
+use crate::core::pool_config::PoolConfig;
+use crate::core::ratio::Ratio;
+use crate::core::units::{PageCount, PageSize};
+use crate::pipeline::resume::Origin;
+use proptest::prelude::*;
+
+const TOPIC: &str = "requests";
+
+fn config() -> TaskConfig {
+    let pool = PoolConfig {
+        page_size: PageSize::new(4),
+        windows: ["tumbling:1s", "last:3", "all"].map(|text| text.parse().expect("a window")).to_vec(),
+        capacities: ["4p", "16p"].map(|text| text.parse().expect("a capacity")).to_vec(),
+        publish_every_ms: 1000,
+        allowed_lateness_ms: 0,
+        max_tracked_pages: PageCount(1 << 16),
+        ..PoolConfig::default()
+    };
+    TaskConfig {
+        topic: TOPIC.to_owned(),
+        encoding: Encoding::Auto,
+        limits: DecodeLimits::default(),
+        pools: PoolConfigs::new(pool, []).expect("usable"),
+        max_pools: 3,
+        dead_letters: DeadLetterLimits { max_consecutive: 2, max_share: Ratio::ONE, share_window: 100 },
+        output: EstimateEncoding::Json,
+        version: "1".to_owned(),
+        fingerprint: "f".to_owned(),
+    }
+}
+
+fn resume(replay_from: i64, publish_from: i64, warm_up: bool) -> Resume {
+    Resume {
+        origin: Origin::Rebuild,
+        replay_from: NextOffset(replay_from),
+        publish_from: NextOffset(publish_from),
+        warm_up,
+        set_aside: vec![],
+        explanation: String::new(),
+    }
+}
+
+fn task(publish_from: i64) -> PartitionTask {
+    PartitionTask::new(Arc::new(config()), Partition(5), &resume(0, publish_from, false))
+}
+
+/// A request as it lies in the log: its pool and its value.
+type Request = (&'static str, String);
+
+fn request(pool: &'static str, time_ms: i64, pages: &[u64]) -> Request {
+    (pool, format!(r#"{{"event_time":{time_ms},"page_ids":{pages:?}}}"#))
+}
+
+fn feed(task: &mut PartitionTask, log: &[Request]) -> Result<Vec<OutputRecord>, TaskError> {
+    let mut out = Vec::new();
+    for (offset, (pool, value)) in log.iter().enumerate().skip(task.next_offset().0 as usize) {
+        let record = SourceRecord {
+            topic: TOPIC,
+            partition: 5,
+            offset: offset as i64,
+            timestamp_ms: Some(7),
+            key: Some(pool.as_bytes()),
+            value: Some(value.as_bytes()),
+        };
+        task.feed(&record, &mut out)?;
+    }
+    Ok(out)
+}
+
+fn estimates(outputs: &[OutputRecord]) -> Vec<Estimate> {
+    let estimates = outputs.iter().filter(|output| output.destination == Destination::Estimates);
+    estimates
+        .map(|output| decode_estimate(output.value.as_deref().unwrap_or_default()).expect("ours"))
+        .collect()
+}
+
+#[test]
+fn a_late_watermark_publishes_in_order_of_end_pool_and_window() {
+    let log = [
+        request("b", 100, &[1, 2]),
+        request("a", 200, &[1, 3]),
+        request("b", 1100, &[1, 2]),
+        request("a", 5000, &[1, 3]),
+    ];
+    let outputs = feed(&mut task(0), &log).expect("within limits");
+    let order: Vec<_> = estimates(&outputs)
+        .into_iter()
+        .map(|estimate| (estimate.next_offset, estimate.end_ms, estimate.pool, estimate.window.to_string()))
+        .collect();
+    let expected = [
+        (1000, "a", "tumbling:1s"),
+        (1000, "a", "last:3"),
+        (1000, "a", "all"),
+        (1000, "b", "tumbling:1s"),
+        (1000, "b", "last:3"),
+        (1000, "b", "all"),
+    ];
+    let expected = expected.map(|(end, pool, window)| (3, end, pool.to_owned(), window.to_owned()));
+    assert_eq!(&order[..6], expected, "windows in the order they are configured in");
+    assert!(order.is_sorted_by_key(|(next, end, pool, _)| (*next, *end, pool.clone())), "{order:?}");
+}
+
+#[test]
+fn refused_records_become_dead_letters_and_change_nothing_else() {
+    let mut log = vec![request("a", 100, &[1]), request("a", 200, &[1, 2])];
+    let clean = feed(&mut task(0), &[log.clone(), vec![request("a", 3000, &[1])]].concat()).expect("clean");
+    log.push(("a", "nonsense".to_owned()));
+    log.push(request("a", 3000, &[1]));
+    let mut task = task(0);
+    let outputs = feed(&mut task, &log).expect("within limits");
+    assert_eq!(outputs[0].destination, Destination::DeadLetters);
+    assert_eq!(outputs[0].value.as_deref(), Some(&b"nonsense"[..]));
+    assert_eq!(estimates(&outputs).len(), estimates(&clean).len());
+    let counts = task.take_counts();
+    assert_eq!((counts.records, counts.refused[&ErrorCode::UnknownEncoding]), (4, 1));
+    assert_eq!(counts.pages, [("a".to_owned(), 4)]);
+    assert_eq!(task.take_counts(), Counts::default(), "counted once");
+}
+
+#[test]
+fn pools_are_bounded_and_those_there_are_go_on() {
+    let log: Vec<_> = ["a", "b", "c", "d", "a"].iter().map(|pool| request(pool, 100, &[1])).collect();
+    let mut task = task(0);
+    let outputs = feed(&mut task, &log).expect("within limits");
+    let code = outputs[0].headers.iter().find(|(name, _)| *name == "kvset_error_code");
+    assert_eq!(code.map(|(_, code)| code.as_str()), Some("too_many_pools"));
+    assert_eq!((outputs.len(), task.pools().len()), (1, 3));
+    assert_eq!(task.take_new_pools(), ["a", "b", "c"], "in the order they came");
+}
+
+#[test]
+fn too_many_refusals_stop_before_the_record_that_passes_the_limit() {
+    let log: Vec<Request> = (0..5).map(|_| ("a", "nonsense".to_owned())).collect();
+    let mut task = task(0);
+    assert!(matches!(feed(&mut task, &log), Err(TaskError::DeadLetters(_))));
+    assert_eq!(task.next_offset(), NextOffset(2), "the third in a row is not consumed");
+    let mut restarted = PartitionTask::new(Arc::new(config()), Partition(5), &resume(0, 2, false));
+    assert!(feed(&mut restarted, &log).is_err(), "a restart stops there again");
+    assert_eq!(restarted.next_offset(), NextOffset(2));
+}
+
+#[test]
+fn windows_that_reach_back_to_missing_records_are_marked() {
+    let log: Vec<_> = (0..8).map(|i| request("a", 700 * i, &[1, i as u64 + 2])).collect();
+    let mut task = PartitionTask::new(Arc::new(config()), Partition(5), &resume(2, 2, true));
+    let published = estimates(&feed(&mut task, &log).expect("within limits"));
+    let (early, late): (Vec<_>, Vec<_>) = published.iter().partition(|estimate| estimate.start_ms <= 1400);
+    assert!(!early.is_empty() && early.iter().all(|estimate| estimate.warm_up));
+    assert!(!late.is_empty() && late.iter().all(|estimate| !estimate.warm_up));
+}
+
+fn logs() -> impl Strategy<Value = Vec<Request>> {
+    let one = (0usize..4, 0i64..400, prop::collection::vec(0u64..4, 0..5), 0u8..20)
+        .prop_map(|(pool, gap, pages, broken)| (["a", "b", "c", "d"][pool], gap, pages, broken == 0));
+    prop::collection::vec(one, 0..60).prop_map(|steps| {
+        let mut time = 0;
+        let row = |(pool, gap, pages, broken): (&'static str, i64, Vec<u64>, bool)| {
+            time += gap - 50;
+            if broken { (pool, "broken".to_owned()) } else { request(pool, time.max(0), &pages) }
+        };
+        steps.into_iter().map(row).collect()
+    })
+}
+
+proptest! {
+    /// The heart of recovery: a muted replay up to C and going on from there gives what was missing.
+    #[test]
+    fn from_any_point_on_a_restart_publishes_exactly_the_rest(log in logs(), at in 0usize..60) {
+        let at = at.min(log.len());
+        let mut loose = config();
+        loose.dead_letters.max_consecutive = 100;
+        let loose = Arc::new(loose);
+        let new = |publish_from| {
+            PartitionTask::new(Arc::clone(&loose), Partition(5), &resume(0, publish_from, false))
+        };
+        let whole = feed(&mut new(0), &log).expect("within limits");
+        let before = feed(&mut new(0), &log[..at]).expect("within limits");
+        let after = feed(&mut new(at as i64), &log).expect("within limits");
+        prop_assert_eq!([before, after].concat(), whole);
+    }
+
+    /// No clock, no randomness, no order of a hash map enters the bytes.
+    #[test]
+    fn the_same_log_gives_the_same_bytes(log in logs()) {
+        let mut loose = config();
+        loose.dead_letters.max_consecutive = 100;
+        let run = || {
+            let mut task = PartitionTask::new(Arc::new(loose.clone()), Partition(5), &resume(0, 0, false));
+            feed(&mut task, &log)
+        };
+        prop_assert_eq!(run(), run());
+    }
+}

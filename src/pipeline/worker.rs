@@ -1,0 +1,98 @@
+//! What a worker does between its queues: feeds the tasks it holds and reports what came of it.
+
+use super::lanes::Progress;
+use super::output::OutputRecord;
+use super::position::{Epoch, NextOffset, Partition};
+use super::task::{Counts, PartitionTask, TaskError};
+use crate::codec::SourceRecord;
+use crate::core::units::EventTime;
+use std::collections::BTreeMap;
+
+/// What a worker hands back.
+#[derive(Debug)]
+pub struct Report {
+    /// What was done.
+    pub progress: Progress,
+    /// The same, for metrics.
+    pub counts: Counts,
+    /// Pools seen for the first time.
+    pub new_pools: Vec<String>,
+    /// How far event time has got.
+    pub watermark: Option<EventTime>,
+    /// Pools with state.
+    pub pools: usize,
+    /// Why the partition cannot go on; the record that caused it was not processed.
+    pub failure: Option<TaskError>,
+}
+
+/// The tasks of one worker. A partition belongs to one worker at a time.
+#[derive(Debug, Default)]
+pub struct Worker {
+    held: BTreeMap<Partition, Held>,
+}
+
+#[derive(Debug)]
+struct Held {
+    epoch: Epoch,
+    task: PartitionTask,
+    records: usize,
+    bytes: usize,
+    outputs: Vec<OutputRecord>,
+    failure: Option<TaskError>,
+}
+
+impl Worker {
+    /// Takes a partition over.
+    pub fn take(&mut self, epoch: Epoch, task: PartitionTask) {
+        let (records, bytes, outputs, failure) = (0, 0, Vec::new(), None);
+        self.held.insert(task.partition(), Held { epoch, task, records, bytes, outputs, failure });
+    }
+
+    /// Processes a record; one of a partition that is not held, or that failed, is passed over.
+    pub fn feed(&mut self, record: &SourceRecord<'_>, bytes: usize) {
+        let Some(held) = self.held.get_mut(&Partition(record.partition)) else { return };
+        held.records += 1;
+        held.bytes += bytes;
+        if held.failure.is_none() {
+            held.failure = held.task.feed(record, &mut held.outputs).err();
+        }
+    }
+
+    /// What was done since the last report, partition by partition.
+    pub fn reports(&mut self) -> impl Iterator<Item = Report> + '_ {
+        self.held.values_mut().filter(|held| held.records > 0).map(Held::report)
+    }
+
+    /// Gives a partition up: its last report, if anything was done, and its state.
+    pub fn release(&mut self, partition: Partition) -> Option<(Option<Report>, PartitionTask)> {
+        let mut held = self.held.remove(&partition)?;
+        let report = (held.records > 0).then(|| held.report());
+        Some((report, held.task))
+    }
+
+    /// The tasks held, in order of partition.
+    pub fn tasks(&self) -> impl Iterator<Item = &PartitionTask> + '_ {
+        self.held.values().map(|held| &held.task)
+    }
+}
+
+impl Held {
+    fn report(&mut self) -> Report {
+        let next: NextOffset = self.task.next_offset();
+        Report {
+            progress: Progress {
+                partition: self.task.partition(),
+                epoch: self.epoch,
+                next,
+                records: std::mem::take(&mut self.records),
+                bytes: std::mem::take(&mut self.bytes),
+                outputs: std::mem::take(&mut self.outputs),
+            },
+            counts: self.task.take_counts(),
+            new_pools: self.task.take_new_pools(),
+            watermark: self.task.watermark(),
+            pools: self.task.pools().len(),
+            failure: self.failure.clone(),
+        }
+    }
+}

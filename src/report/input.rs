@@ -1,0 +1,245 @@
+//! What a report is made of: plain facts, in the units of the estimate (pages, bytes, milliseconds).
+
+use crate::core::estimate::{
+    CapacityPoint, CoverageCapacity, Estimate, RequiredCapacity, Status, TheoreticalHits,
+};
+use crate::core::profile::{Outputs, Profile};
+use crate::core::ratio::Ratio;
+use crate::core::window::WindowKind;
+
+/// Everything one report shows.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ReportInput {
+    /// Heading of the page, such as the trace's file name.
+    pub title: String,
+    /// What was read and how: name and value, in the order shown (files, topic and offsets, id scope).
+    pub inputs: Vec<(String, String)>,
+    /// One entry a pool; a replayed trace is one pool without a name.
+    pub pools: Vec<PoolReport>,
+}
+
+/// The facts about one pool over all counted requests.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PoolReport {
+    /// Name of the pool; absent for a replayed trace.
+    pub name: Option<String>,
+    /// Engine whose cache is modelled.
+    pub engine: Profile,
+    /// Whether output tokens enter the cache.
+    pub outputs: Outputs,
+    /// Tokens a page; absent while no request settled it.
+    pub page_size: Option<u32>,
+    /// Bytes a page; absent where no cost a token is configured, and then capacities are in pages.
+    pub page_bytes: Option<u64>,
+    /// Share of the pages that were followed; 1 when every page was.
+    pub sample_rate: f64,
+    /// Standard error of sampled capacities, as a share of the capacity.
+    pub sample_error: f64,
+    /// Counted requests, warm-up left out.
+    pub requests: u64,
+    /// Counted requests with a prefix seen before.
+    pub requests_with_reuse: u64,
+    /// Prompt pages accessed by counted requests.
+    pub page_accesses: u64,
+    /// Distinct pages ever seen: what never evicting would hold.
+    pub accumulated_pages: u64,
+    /// Hits with unlimited capacity.
+    pub theoretical: TheoreticalHits,
+    /// The requirement, one entry a target ratio; the first is the one recommended from.
+    pub required: Vec<RequiredCapacity>,
+    /// How the requirement at the first target ratio is distributed over requests.
+    pub distribution: Distribution,
+    /// The hit-rate curve, ascending.
+    pub capacities: Vec<CapacityPoint>,
+    /// How the estimate moved, in order of the log.
+    pub history: History,
+    /// Windows to list.
+    pub windows: Vec<WindowRow>,
+    /// Largest capacity that can be told, where memory was bounded.
+    pub bound_pages: Option<u64>,
+    pub caveats: Caveats,
+}
+
+/// How many requests need which capacity.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Distribution {
+    /// Ascending; capacity 0 is the requests with nothing to reuse.
+    pub steps: Vec<RequirementStep>,
+    /// Requests that need more than the tracked bound.
+    pub beyond_bound: u64,
+}
+
+/// Requests that need this capacity (or, where steps are binned, at most this and more than the last).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RequirementStep {
+    pub pages: u64,
+    pub requests: u64,
+}
+
+/// Estimates one after another.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct History {
+    /// The window every point was taken over, where it is one and the same.
+    pub window: Option<WindowKind>,
+    /// The shares of requests that [`HistoryPoint::required`] covers, in its order.
+    pub coverage: Vec<Ratio>,
+    pub points: Vec<HistoryPoint>,
+}
+
+/// One estimate of the history.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct HistoryPoint {
+    /// Requests seen since the start, this point's included.
+    pub requests_seen: u64,
+    /// Start and end of the point's window in event time. Plots run over event time when every point
+    /// has both and ends ascend, else over requests.
+    pub span_ms: Option<(i64, i64)>,
+    /// Requests in the point's window.
+    pub requests: u64,
+    /// Required pages, one entry a coverage; absent beyond the tracked bound and without requests.
+    pub required: Vec<Option<u64>>,
+    /// Distinct pages seen since the start.
+    pub accumulated_pages: u64,
+    /// Theoretical prefix hit rate of the window.
+    pub hit_rate: Option<f64>,
+}
+
+/// One line of the list of windows.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WindowRow {
+    pub kind: WindowKind,
+    pub start_ms: i64,
+    pub end_ms: i64,
+    pub status: Status,
+    /// The window's history is shorter than configured.
+    pub warm_up: bool,
+    pub requests: u64,
+    /// Coverage at the first target ratio.
+    pub coverage: Vec<CoverageCapacity>,
+}
+
+/// Counts that limit what the figures say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Caveats {
+    /// Records that came after their window had closed.
+    pub late_records: u64,
+    /// New pages whose id was already known under another prefix.
+    pub chain_violations: u64,
+    /// Every id was checked for that, not a sample of them.
+    pub chain_checked_fully: bool,
+    /// Rows or records that could not be read or broke a limit.
+    pub rejected_records: u64,
+    /// Leading requests that touched the cache and were not counted.
+    pub warm_up_requests: u64,
+    /// The whole result starts from a cache that had not seen enough history.
+    pub warm_up: bool,
+    /// The engine caches outputs, but the log holds no ids for them.
+    pub output_reuse_unseen: bool,
+}
+
+impl WindowRow {
+    /// The line of one estimate.
+    pub fn of(estimate: &Estimate) -> Self {
+        Self {
+            kind: estimate.window,
+            start_ms: estimate.start_ms,
+            end_ms: estimate.end_ms,
+            status: estimate.status,
+            warm_up: estimate.warm_up,
+            requests: estimate.requests,
+            coverage: first_coverage(estimate).to_vec(),
+        }
+    }
+}
+
+impl History {
+    /// The history that estimates of one window kind of one pool tell, in the order given.
+    /// `requests_seen` is their running sum, which is right for tumbling windows.
+    pub fn of(estimates: &[Estimate]) -> Self {
+        let coverage =
+            estimates.first().map_or(&[][..], first_coverage).iter().map(|entry| entry.coverage).collect();
+        let mut requests_seen = 0u64;
+        let points = estimates.iter().map(|estimate| {
+            requests_seen = requests_seen.saturating_add(estimate.requests);
+            HistoryPoint::of(estimate, requests_seen)
+        });
+        let points = points.collect();
+        Self { window: estimates.first().map(|estimate| estimate.window), coverage, points }
+    }
+}
+
+impl HistoryPoint {
+    /// The point of one estimate, after so many requests.
+    pub fn of(estimate: &Estimate, requests_seen: u64) -> Self {
+        Self {
+            requests_seen,
+            span_ms: Some((estimate.start_ms, estimate.end_ms)),
+            requests: estimate.requests,
+            required: first_coverage(estimate).iter().map(|entry| entry.pages).collect(),
+            accumulated_pages: estimate.accumulated_pages,
+            hit_rate: (estimate.page_accesses > 0).then_some(estimate.theoretical.prefix_hit_rate),
+        }
+    }
+}
+
+impl Distribution {
+    /// The distribution that [`Pool::requirements_since_start`] lists: distinct requirements, ascending,
+    /// with their requests; those without pages are beyond the bound.
+    ///
+    /// [`Pool::requirements_since_start`]: crate::core::pool::Pool::requirements_since_start
+    pub fn of(requirements: &[(Option<u64>, u64)]) -> Self {
+        let step = |(pages, requests): &(Option<u64>, u64)| {
+            Some(RequirementStep { pages: (*pages)?, requests: *requests })
+        };
+        let beyond = requirements.iter().filter(|(pages, _)| pages.is_none()).map(|(_, requests)| *requests);
+        Self { steps: requirements.iter().filter_map(step).collect(), beyond_bound: beyond.sum() }
+    }
+}
+
+impl PoolReport {
+    /// The facts an estimate holds; history, distribution, windows and the bound are the caller's to add.
+    pub fn of(estimate: &Estimate) -> Self {
+        Self {
+            name: Some(estimate.pool.clone()),
+            engine: estimate.engine,
+            outputs: estimate.outputs,
+            page_size: Some(estimate.page_size),
+            page_bytes: estimate.page_bytes,
+            sample_rate: estimate.sample_rate,
+            sample_error: estimate.sample_error,
+            requests: estimate.requests,
+            requests_with_reuse: estimate.requests_with_reuse,
+            page_accesses: estimate.page_accesses,
+            accumulated_pages: estimate.accumulated_pages,
+            theoretical: estimate.theoretical,
+            required: estimate.required.clone(),
+            distribution: Distribution::default(),
+            capacities: estimate.capacities.clone(),
+            history: History::default(),
+            windows: Vec::new(),
+            bound_pages: None,
+            caveats: Caveats {
+                late_records: estimate.late_records,
+                chain_violations: estimate.chain_violations,
+                rejected_records: estimate.rejected_records,
+                warm_up: estimate.warm_up,
+                output_reuse_unseen: estimate.output_reuse_unseen,
+                ..Caveats::default()
+            },
+        }
+    }
+
+    /// Coverage at the target ratio the recommendation is made from.
+    pub(super) fn coverage(&self) -> &[CoverageCapacity] {
+        self.required.first().map_or(&[], |required| &required.coverage)
+    }
+
+    /// Whether the figures come from a sample of the pages.
+    pub(super) fn sampled(&self) -> bool {
+        self.sample_rate < 1.0
+    }
+}
+
+fn first_coverage(estimate: &Estimate) -> &[CoverageCapacity] {
+    estimate.required.first().map_or(&[], |required| &required.coverage)
+}

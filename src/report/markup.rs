@@ -1,0 +1,101 @@
+//! HTML in which only the program's own text can be markup.
+//!
+//! [`Markup::raw`] takes literals alone; whatever comes from data goes through [`Markup::text`], so a
+//! hostile pool or file name is shown and never interpreted.
+
+/// Longest text shown of one value, in characters; longer ones end in an ellipsis.
+const MAX_CHARS: usize = 300;
+
+/// HTML or SVG under construction.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Markup(String);
+
+impl Markup {
+    /// Appends markup written in the program's source.
+    pub(super) fn raw(&mut self, literal: &'static str) -> &mut Self {
+        self.0.push_str(literal);
+        self
+    }
+
+    /// Appends text, escaped for element content and for quoted attribute values.
+    pub(super) fn text(&mut self, text: &str) -> &mut Self {
+        push_escaped(&mut self.0, text);
+        self
+    }
+
+    /// Appends an opened and closed element around text.
+    pub(super) fn element(&mut self, open: &'static str, text: &str, close: &'static str) -> &mut Self {
+        self.raw(open).text(text).raw(close)
+    }
+
+    /// Appends finished markup.
+    pub(super) fn markup(&mut self, other: &Markup) -> &mut Self {
+        self.0.push_str(&other.0);
+        self
+    }
+
+    /// Takes markup that a drawing backend wrote, which escapes its texts itself.
+    pub(super) fn from_backend(svg: String) -> Self {
+        Self(svg)
+    }
+
+    pub(super) fn into_string(self) -> String {
+        self.0
+    }
+}
+
+fn push_escaped(out: &mut String, text: &str) {
+    for character in text.chars().take(MAX_CHARS) {
+        match character {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            '\n' | '\t' => out.push(' '),
+            other => out.push(visible(other)),
+        }
+    }
+    if text.chars().nth(MAX_CHARS).is_some() {
+        out.push('…');
+    }
+}
+
+/// Replaces what is not a printable character, and what would reorder the text around it.
+pub(super) fn visible(character: char) -> char {
+    match character {
+        c if c.is_control() => '\u{fffd}',
+        '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => '\u{fffd}',
+        c => c,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn escaped(text: &str) -> String {
+        let mut markup = Markup::default();
+        markup.text(text);
+        markup.into_string()
+    }
+
+    #[test]
+    fn text_cannot_become_markup() {
+        assert_eq!(escaped("<b a='x' b=\"y\">&"), "&lt;b a=&#39;x&#39; b=&quot;y&quot;&gt;&amp;");
+        assert_eq!(escaped("&amp;"), "&amp;amp;", "what is escaped already is data too");
+    }
+
+    #[test]
+    fn text_cannot_hide_or_reorder_what_follows() {
+        assert_eq!(escaped("a\u{0}b\u{202e}c\u{1b}[1m"), "a\u{fffd}b\u{fffd}c\u{fffd}[1m");
+        assert_eq!(escaped("two\nlines"), "two lines");
+    }
+
+    #[test]
+    fn endless_text_is_cut() {
+        let cut = escaped(&"x".repeat(10_000));
+        assert_eq!(cut.chars().count(), MAX_CHARS + 1);
+        assert!(cut.ends_with('…'));
+    }
+}

@@ -1,0 +1,30 @@
+//! The report: plots as SVG, and one self-contained HTML page for people who size caches.
+//!
+//! Pure: a report is a function of [`ReportInput`] alone, so the same input gives the same bytes.
+//! Nothing in a report is fetched when it is opened, and no script runs in it.
+//!
+//! ```text
+//! input -> headline, caveats, plot::{curve, history, distribution} -> page (HTML)
+//! ```
+
+mod caveats;
+mod headline;
+mod input;
+mod markup;
+mod page;
+pub mod plot;
+mod recorder;
+mod table;
+mod theme;
+mod words;
+
+pub use caveats::{Caveat, caveats};
+pub use headline::{Headline, headline};
+pub use input::{
+    Caveats, Distribution, History, HistoryPoint, PoolReport, ReportInput, RequirementStep, WindowRow,
+};
+pub use page::render;
+pub use plot::{Plot, PlotError};
+pub use recorder::HistoryRecorder;
+pub use table::Table;
+pub use theme::stylesheet;

@@ -1,0 +1,73 @@
+//! A history of bounded length out of a log of unknown length.
+
+use super::input::{History, HistoryPoint};
+use crate::core::estimate::Estimate;
+
+/// Most points kept; when they are reached every other one is dropped and the stride doubles.
+const MAX_POINTS: usize = 256;
+
+/// Decides after which requests an estimate is taken, and keeps the points evenly spaced.
+///
+/// Ask [`HistoryRecorder::is_due`] after every counted request, and where it is, hand an estimate to
+/// [`HistoryRecorder::record`]: one over the last few thousand requests, as in the paper's figure 4.
+#[derive(Debug, Clone)]
+pub struct HistoryRecorder {
+    history: History,
+    /// Requests between two points; a power of two.
+    stride: u64,
+    /// Event times never went back, so they may serve as an axis.
+    ordered: bool,
+    latest_ms: i64,
+}
+
+impl Default for HistoryRecorder {
+    fn default() -> Self {
+        Self { history: History::default(), stride: 1, ordered: true, latest_ms: i64::MIN }
+    }
+}
+
+impl HistoryRecorder {
+    /// Whether an estimate is wanted after `requests` requests, counted from 1. `event_time_ms` is that
+    /// of the latest request.
+    pub fn is_due(&mut self, requests: u64, event_time_ms: i64) -> bool {
+        self.ordered &= event_time_ms >= self.latest_ms;
+        self.latest_ms = self.latest_ms.max(event_time_ms);
+        requests.is_multiple_of(self.stride)
+    }
+
+    /// Keeps an estimate as a point of the history.
+    pub fn record(&mut self, estimate: &Estimate, requests: u64) {
+        if self.history.points.len() >= MAX_POINTS {
+            self.stride = self.stride.saturating_mul(2);
+            let stride = self.stride;
+            self.history.points.retain(|point| point.requests_seen.is_multiple_of(stride));
+            if !requests.is_multiple_of(stride) {
+                return;
+            }
+        }
+        self.push(estimate, requests);
+    }
+
+    /// The history, ended by the estimate after the last request, whatever the stride.
+    pub fn finish(mut self, last: Option<(&Estimate, u64)>) -> History {
+        if let Some((estimate, requests)) = last
+            && self.history.points.last().is_none_or(|point| point.requests_seen < requests)
+        {
+            self.push(estimate, requests);
+        }
+        if !self.ordered {
+            self.history.points.iter_mut().for_each(|point| point.span_ms = None);
+        }
+        self.history
+    }
+
+    fn push(&mut self, estimate: &Estimate, requests: u64) {
+        if self.history.coverage.is_empty() {
+            self.history = History {
+                points: std::mem::take(&mut self.history.points),
+                ..History::of(std::slice::from_ref(estimate))
+            };
+        }
+        self.history.points.push(HistoryPoint::of(estimate, requests));
+    }
+}

@@ -1,0 +1,214 @@
+//! Figures as people read them. Sizes are rounded up, so that no size printed is too small.
+
+use crate::core::ratio::Ratio;
+use std::time::{Duration, UNIX_EPOCH};
+
+const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+
+/// Times from here on are dates (2000-01-01); smaller ones count from a trace's own zero.
+const FIRST_DATE_MS: i64 = 946_684_800_000;
+/// The last moment that can be written as a date with a year of four digits.
+const LAST_DATE_MS: i64 = 253_402_300_799_000;
+
+/// An integer with thousands separators: `4,836,915`.
+pub(super) fn integer(value: u64) -> String {
+    let digits = value.to_string();
+    let groups: Vec<&str> =
+        digits.as_bytes().rchunks(3).rev().filter_map(|g| std::str::from_utf8(g).ok()).collect();
+    groups.join(",")
+}
+
+/// A count with its noun: `1 request`, `4,002 requests`.
+pub(super) fn counted(count: u64, one: &str, many: &str) -> String {
+    format!("{} {}", integer(count), if count == 1 { one } else { many })
+}
+
+/// A number with three significant digits, rounded up, without trailing zeros.
+fn three_digits_up(value: f64) -> f64 {
+    let places = match value {
+        v if v < 10.0 => 100.0,
+        v if v < 100.0 => 10.0,
+        _ => 1.0,
+    };
+    // The tolerance keeps a figure that is already round (2.1 is 2.10000000000000008) where it is.
+    (value * places - 1e-9).ceil().max(0.0) / places
+}
+
+/// A size in binary units, three significant digits, rounded up: `2.1 TiB`.
+pub(super) fn bytes_up(bytes: u64) -> String {
+    let mut unit = 0;
+    let mut value = bytes as f64;
+    while three_digits_up(value) >= 1024.0 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    format!("{} {}", three_digits_up(value), UNITS[unit])
+}
+
+/// A size for a caller with its verb: bytes where a page's bytes are known, else pages.
+pub(super) fn capacity(pages: u64, page_bytes: Option<u64>) -> String {
+    match page_bytes {
+        Some(bytes) => bytes_up(pages.saturating_mul(bytes)),
+        None => counted(pages, "page", "pages"),
+    }
+}
+
+/// An exact share: `99.9 %`.
+pub(super) fn share(ratio: Ratio) -> String {
+    percent(ratio.as_f64())
+}
+
+/// A share as configured, without trailing zeros: `10 %`.
+pub(super) fn percent(share: f64) -> String {
+    let text = format!("{:.7}", share * 100.0);
+    format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))
+}
+
+/// A rate between 0 and 1 with two decimals, never rounded to none or all of it.
+pub(super) fn rate(value: f64) -> String {
+    match value {
+        v if !v.is_finite() => "n/a".to_owned(),
+        v if v > 0.0 && v < 0.00005 => "< 0.01 %".to_owned(),
+        v if (0.99995..1.0).contains(&v) => "> 99.99 %".to_owned(),
+        v => format!("{:.2} %", v * 100.0),
+    }
+}
+
+/// An optional rate; a dash where there is none.
+pub(super) fn rate_or_dash(value: Option<f64>) -> String {
+    value.map_or_else(|| "–".to_owned(), rate)
+}
+
+/// How many times: `14.6 ×`.
+pub(super) fn factor(value: f64) -> String {
+    match value {
+        v if !v.is_finite() => "n/a".to_owned(),
+        v if v < 100.0 => format!("{v:.1} ×"),
+        v => format!("{} ×", integer(v.round() as u64)),
+    }
+}
+
+/// A short number for an axis: `0`, `250`, `1.5k`, `2M`.
+pub(super) fn short(value: f64) -> String {
+    const STEPS: [(f64, &str); 5] = [(1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")];
+    match STEPS.iter().find(|(step, _)| value.abs() >= *step) {
+        Some((step, suffix)) => format!("{}{suffix}", round_three(value / step)),
+        None => format!("{}", round_three(value)),
+    }
+}
+
+fn round_three(value: f64) -> f64 {
+    (value * 1000.0).round() / 1000.0
+}
+
+/// A moment of event time: a date in UTC, or for a trace with its own zero the time since it.
+pub(super) fn moment(ms: i64) -> String {
+    match date(ms) {
+        Some(_) => format!("{} UTC", clock(ms)),
+        None => elapsed(ms),
+    }
+}
+
+/// A [`moment`] where a heading says that times are UTC.
+pub(super) fn clock(ms: i64) -> String {
+    match date(ms) {
+        Some(date) => format!("{} {}", &date[..10], &date[11..19]),
+        None => elapsed(ms),
+    }
+}
+
+/// The date and time of day of a moment (`2026-11-21T05:22:27Z`); `None` before the year 2000.
+pub(super) fn date(ms: i64) -> Option<String> {
+    let since_epoch = u64::try_from(ms.min(LAST_DATE_MS)).ok()?;
+    (ms >= FIRST_DATE_MS).then(|| {
+        humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_millis(since_epoch)).to_string()
+    })
+}
+
+/// A length of time in its two largest units: `2 d 3 h`, `1.5 s`.
+pub(super) fn elapsed(ms: i64) -> String {
+    let sign = if ms < 0 { "−" } else { "" };
+    let ms = ms.unsigned_abs();
+    if ms == 0 {
+        return "0 s".to_owned();
+    }
+    if ms < 60_000 {
+        return format!("{sign}{} s", ms as f64 / 1000.0);
+    }
+    const UNITS: [(u64, &str); 4] = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s")];
+    let first = UNITS.iter().position(|(unit, _)| ms >= *unit).unwrap_or(UNITS.len() - 1);
+    let mut left = ms;
+    let mut parts = Vec::new();
+    for (unit, name) in &UNITS[first..(first + 2).min(UNITS.len())] {
+        if left / unit > 0 {
+            parts.push(format!("{} {name}", left / unit));
+        }
+        left %= unit;
+    }
+    format!("{sign}{}", parts.join(" "))
+}
+
+/// A list in a sentence: `a`, `a and b`, `a, b and c`.
+pub(super) fn listed(parts: &[String]) -> String {
+    match parts {
+        [] => String::new(),
+        [only] => only.clone(),
+        [head @ .., last] => format!("{} and {last}", head.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn sizes_are_never_printed_too_small() {
+        assert_eq!(bytes_up(0), "0 B");
+        assert_eq!(bytes_up(1), "1 B");
+        assert_eq!(bytes_up(1023), "1023 B");
+        assert_eq!(bytes_up(1024), "1 KiB");
+        assert_eq!(bytes_up(1025), "1.01 KiB");
+        assert_eq!(bytes_up((1 << 40) - 1), "1 TiB", "a carry reaches the next unit");
+        assert_eq!(bytes_up(2_308_974_418_330), "2.1 TiB");
+        assert_eq!(bytes_up(u64::MAX), "16 EiB");
+    }
+
+    #[test]
+    fn shares_and_rates_keep_their_edges() {
+        let share_of = |text: &str| share(text.parse().expect("a share"));
+        assert_eq!([share_of("0.999"), share_of("0.07"), share_of("1")], ["99.9 %", "7 %", "100 %"]);
+        assert_eq!(share_of("0.99999"), "99.999 %");
+        assert_eq!(
+            [rate(0.0), rate(0.00001), rate(0.99999), rate(1.0)],
+            ["0.00 %", "< 0.01 %", "> 99.99 %", "100.00 %"]
+        );
+        assert_eq!(rate(f64::NAN), "n/a");
+    }
+
+    #[test]
+    fn counts_dates_and_times_read_well() {
+        assert_eq!(
+            [integer(0), integer(999), integer(1000), integer(4_836_915)],
+            ["0", "999", "1,000", "4,836,915"]
+        );
+        assert_eq!([counted(1, "page", "pages"), counted(0, "page", "pages")], ["1 page", "0 pages"]);
+        assert_eq!(moment(1_763_702_547_000), "2025-11-21 05:22:27 UTC");
+        assert_eq!([moment(0), moment(1500), moment(-90_000)], ["0 s", "1.5 s", "−1 min 30 s"]);
+        assert_eq!(moment(i64::MAX), "9999-12-31 23:59:59 UTC");
+        assert_eq!(elapsed(183_600_000), "2 d 3 h");
+        assert_eq!([short(0.0), short(1500.0), short(2e6), short(0.25)], ["0", "1.5k", "2M", "0.25"]);
+    }
+
+    proptest! {
+        #[test]
+        fn a_printed_size_covers_its_bytes(bytes in any::<u64>()) {
+            let text = bytes_up(bytes);
+            let (number, unit) = text.split_once(' ').expect("number and unit");
+            let power = UNITS.iter().position(|name| *name == unit).expect("a unit");
+            let printed = number.parse::<f64>().expect("a number") * 1024f64.powi(power as i32);
+            prop_assert!(printed >= bytes as f64 * (1.0 - 1e-9), "{text} is less than {bytes}");
+            prop_assert!(printed <= bytes as f64 * 1.011 + 1.0, "{text} is far more than {bytes}");
+        }
+    }
+}

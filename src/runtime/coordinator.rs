@@ -1,0 +1,381 @@
+//! The poll loop: hands records to workers, collects what they did, commits it, answers rebalances.
+
+use super::observe::{Observer, ServiceEvent};
+use super::patience::Backoff;
+use super::plan::ServicePlan;
+use super::service::{ServiceError, Summary};
+use super::shutdown::Shutdown;
+use super::workers::{Reply, Workers};
+use crate::kafka::KafkaFailure;
+use crate::kafka::outlet::KafkaOutlet;
+use crate::kafka::source::{Event, Record, Source};
+use crate::pipeline::lanes::{Flow, Lanes};
+use crate::pipeline::output::Destination;
+use crate::pipeline::position::{Epoch, NextOffset, Partition};
+use crate::pipeline::publish::{Family, Patience, PublishError, publish};
+use crate::pipeline::resume::{Facts, Resume, decide};
+use crate::pipeline::task::PartitionTask;
+use crate::pipeline::worker::Report;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Longest wait for a broker's answer while a rebalance is answered.
+const ANSWER: Duration = Duration::from_secs(10);
+/// Longest wait for records while nothing is under way.
+const IDLE: Duration = Duration::from_millis(100);
+/// Longest wait for records while workers are busy or outputs wait.
+const BUSY: Duration = Duration::from_millis(5);
+/// Pause after a commit that was taken back.
+const RETRY: Duration = Duration::from_millis(200);
+/// Time between two signs of life.
+const TICK: Duration = Duration::from_millis(100);
+/// Most pools whose partition is remembered to detect one in two partitions.
+const MAX_KNOWN_POOLS: usize = 100_000;
+
+pub(super) struct Coordinator<'c> {
+    plan: &'c ServicePlan,
+    source: &'c Source,
+    outlet: KafkaOutlet,
+    workers: Workers<'c>,
+    observer: &'c dyn Observer,
+    lanes: Lanes,
+    epoch: Epoch,
+    /// Where each pool was first seen.
+    pools: BTreeMap<String, Partition>,
+    last_commit: Instant,
+    last_tick: Instant,
+    records_since_commit: u64,
+    /// Since when commits fail, if they do.
+    failing_since: Option<Instant>,
+    summary: Summary,
+}
+
+impl<'c> Coordinator<'c> {
+    pub(super) fn new(
+        plan: &'c ServicePlan,
+        source: &'c Source,
+        outlet: KafkaOutlet,
+        workers: Workers<'c>,
+        observer: &'c dyn Observer,
+    ) -> Self {
+        Self {
+            plan,
+            source,
+            outlet,
+            workers,
+            observer,
+            lanes: Lanes::new(plan.flow),
+            epoch: Epoch::default(),
+            pools: BTreeMap::new(),
+            last_commit: Instant::now(),
+            last_tick: Instant::now(),
+            records_since_commit: 0,
+            failing_since: None,
+            summary: Summary::default(),
+        }
+    }
+
+    /// Until asked to stop, or until something cannot be mended.
+    pub(super) fn run(mut self, shutdown: &Shutdown) -> Result<Summary, ServiceError> {
+        let ended = self.turn_until(shutdown);
+        let stopped = self.stop(ended.is_ok());
+        ended.and(stopped).map(|()| self.summary)
+    }
+
+    fn turn_until(&mut self, shutdown: &Shutdown) -> Result<(), ServiceError> {
+        while !shutdown.is_requested() {
+            self.take_replies()?;
+            self.commit_if_due()?;
+            if let Some(event) = self.source.poll(self.patience_of_poll()) {
+                self.handle(event)?;
+            }
+            self.tick();
+        }
+        Ok(())
+    }
+
+    /// Says now and then that the loop turns.
+    fn tick(&mut self) {
+        if self.last_tick.elapsed() >= TICK {
+            self.last_tick = Instant::now();
+            let ends = self.source.known_ends();
+            let behind = |(partition, next): (Partition, NextOffset)| {
+                let end = ends.get(&partition)?;
+                Some((partition, u64::try_from(end.0.saturating_sub(next.0)).unwrap_or(0)))
+            };
+            let lag: Vec<_> = self.lanes.positions().filter_map(behind).collect();
+            let restoring = self.lanes.restoring();
+            self.observer.on(&ServiceEvent::Polled { restoring, lag: &lag });
+        }
+    }
+
+    fn patience_of_poll(&self) -> Duration {
+        if self.lanes.in_flight() > 0 || self.lanes.waiting().0 > 0 { BUSY } else { IDLE }
+    }
+
+    fn handle(&mut self, event: Event<'c>) -> Result<(), ServiceError> {
+        match event {
+            Event::Record(record) => self.dispatch(record),
+            Event::End(partition) => {
+                self.lanes.reached_end(partition);
+                Ok(())
+            }
+            Event::Assigned(partitions) => self.assign(&partitions),
+            Event::Revoked(partitions) => self.revoke(&partitions),
+            Event::Lost(partitions) => self.lose(&partitions),
+            // The client has warned already, and mends it by itself.
+            Event::Trouble(failure) if failure.family == Family::Transient => {
+                tracing::debug!("{failure}");
+                Ok(())
+            }
+            Event::Trouble(failure) => Err(failure.into()),
+        }
+    }
+
+    fn dispatch(&mut self, record: Record<'c>) -> Result<(), ServiceError> {
+        let partition = record.partition();
+        let (_, flow) = self.lanes.dispatch(partition, record.offset(), record.bytes())?;
+        if flow == Flow::Pause {
+            self.source.pause(partition)?;
+        }
+        Ok(self.workers.feed(record)?)
+    }
+
+    /// Takes everything workers have to say.
+    fn take_replies(&mut self) -> Result<(), ServiceError> {
+        while let Some(reply) = self.workers.try_reply() {
+            self.take_reply(reply)?;
+        }
+        Ok(())
+    }
+
+    fn take_reply(&mut self, reply: Reply) -> Result<(), ServiceError> {
+        match reply {
+            Reply::Report(report) => self.take_report(*report),
+            // The state of a partition that was given up; another member goes on with it.
+            Reply::Released(task) => {
+                tracing::debug!("partition {}: state released", task.partition());
+                Ok(())
+            }
+        }
+    }
+
+    fn take_report(&mut self, report: Report) -> Result<(), ServiceError> {
+        let Report { progress, counts, new_pools, watermark, pools, failure } = report;
+        let (partition, next) = (progress.partition, progress.next);
+        match self.lanes.report(progress) {
+            None => return Ok(()),
+            Some(Flow::Resume) => self.source.resume(partition)?,
+            Some(Flow::Pause | Flow::Keep) => {}
+        }
+        self.note_pools(partition, &new_pools);
+        self.summary.records += counts.records;
+        self.records_since_commit += counts.records;
+        self.observer.on(&ServiceEvent::Progress { partition, next, counts: &counts, watermark, pools });
+        failure.map_or(Ok(()), |failure| Err(failure.into()))
+    }
+
+    fn note_pools(&mut self, partition: Partition, names: &[String]) {
+        for name in names {
+            match self.pools.get(name) {
+                Some(first) if *first != partition => {
+                    tracing::warn!(
+                        "pool `{name}` is in partitions {first} and {partition}: its history is split; key its \
+                         records by pool so that they share a partition"
+                    );
+                    let (first, second) = (*first, partition);
+                    self.observer.on(&ServiceEvent::SplitPool { pool: name, first, second });
+                }
+                Some(_) => {}
+                None if self.pools.len() < MAX_KNOWN_POOLS => {
+                    self.pools.insert(name.clone(), partition);
+                    self.observer.on(&ServiceEvent::NewPool { partition, pool: name });
+                }
+                None => {}
+            }
+        }
+    }
+
+    fn commit_if_due(&mut self) -> Result<(), ServiceError> {
+        let pace = self.plan.commit;
+        let since = self.last_commit.elapsed();
+        let (outputs, bytes) = self.lanes.waiting();
+        let full = self.records_since_commit >= pace.records || bytes >= pace.bytes;
+        let due = match self.failing_since {
+            Some(_) => since >= RETRY,
+            None => full || since >= pace.every || (outputs > 0 && since >= pace.linger),
+        };
+        if !due {
+            return Ok(());
+        }
+        match self.commit(self.plan.retry_for) {
+            Err(PublishError::Aborted(error)) => {
+                // The outputs are kept and go out with the next transaction, unless polling, which
+                // comes first, learns that the partition has gone.
+                let since = *self.failing_since.get_or_insert_with(Instant::now);
+                if since.elapsed() < self.plan.retry_for {
+                    return Ok(());
+                }
+                Err(PublishError::Aborted(error).into())
+            }
+            outcome => Ok(outcome?),
+        }
+    }
+
+    /// Publishes what can be published.
+    fn commit(&mut self, deadline: Duration) -> Result<(), PublishError> {
+        self.last_commit = Instant::now();
+        let burst = self.lanes.burst();
+        if burst.next_offsets.is_empty() {
+            return Ok(());
+        }
+        let published = publish(&mut self.outlet, &burst, self.source, &mut Backoff::lasting(deadline));
+        if let Err(error) = published {
+            let (PublishError::Aborted(cause) | PublishError::Migrated(cause) | PublishError::Fatal(cause)) =
+                &error;
+            tracing::warn!("{error}");
+            self.observer.on(&ServiceEvent::CommitFailed { family: cause.family });
+            return Err(error);
+        }
+        let estimates = burst.outputs.iter().filter(|output| output.destination == Destination::Estimates);
+        let (outputs, estimates) = (burst.outputs.len() as u64, estimates.count() as u64);
+        self.summary.estimates += estimates;
+        self.summary.dead_letters += outputs - estimates;
+        self.summary.commits += 1;
+        self.summary.next_offsets.extend(burst.next_offsets.iter().copied());
+        let event = ServiceEvent::Committed {
+            outputs: burst.outputs.len(),
+            partitions: burst.next_offsets.len(),
+            took: self.last_commit.elapsed(),
+        };
+        self.observer.on(&event);
+        self.lanes.settle();
+        self.records_since_commit = 0;
+        self.failing_since = None;
+        Ok(())
+    }
+
+    /// Takes partitions up where the group left them.
+    fn assign(&mut self, partitions: &[Partition]) -> Result<(), ServiceError> {
+        let committed = if partitions.is_empty() {
+            Vec::new()
+        } else {
+            self.answer(|source| source.committed(partitions, ANSWER))?
+        };
+        let mut starts = Vec::with_capacity(committed.len());
+        for (partition, committed) in committed {
+            let resume = self.take_up(partition, committed)?;
+            starts.push((partition, resume.replay_from));
+        }
+        self.source.assign(&starts)?;
+        self.settled();
+        Ok(())
+    }
+
+    fn settled(&self) {
+        self.observer.on(&ServiceEvent::Settled { partitions: self.lanes.partitions().len() });
+    }
+
+    fn take_up(
+        &mut self,
+        partition: Partition,
+        committed: Option<NextOffset>,
+    ) -> Result<Resume, ServiceError> {
+        let log = self.answer(|source| source.log_range(partition, ANSWER))?;
+        let (start, lost_history) = (self.plan.start, self.plan.lost_history);
+        let facts = Facts { committed, log, snapshots: &[], start, lost_history };
+        let resume = decide(&facts).map_err(|refusal| ServiceError::Resume { partition, refusal })?;
+        tracing::info!("partition {partition}: {}", resume.explanation);
+        let log_end = log.end;
+        self.observer.on(&ServiceEvent::Assigned { partition, resume: &resume, log_end });
+        self.epoch = self.epoch.next();
+        self.lanes.open(partition, self.epoch, &resume, committed);
+        let task = PartitionTask::new(Arc::clone(&self.plan.task), partition, &resume);
+        self.workers.take(self.epoch, task)?;
+        Ok(resume)
+    }
+
+    /// Asks the brokers until they answer, for as long as passing troubles are waited out.
+    fn answer<T>(&self, ask: impl Fn(&Source) -> Result<T, KafkaFailure>) -> Result<T, KafkaFailure> {
+        let mut patience = Backoff::lasting(self.plan.retry_for);
+        loop {
+            match ask(self.source) {
+                Err(failure) if failure.family == Family::Transient && patience.wait() => {
+                    tracing::warn!("{failure}");
+                }
+                answer => return answer,
+            }
+        }
+    }
+
+    /// Gives partitions up in order: what was begun is finished and committed first.
+    fn revoke(&mut self, partitions: &[Partition]) -> Result<(), ServiceError> {
+        tracing::info!("partitions {} are moving to other members", list(partitions));
+        self.drain(partitions, self.plan.shutdown_deadline)?;
+        match self.commit(self.plan.shutdown_deadline) {
+            // The next owner does this work again from the committed offsets.
+            Ok(()) | Err(PublishError::Aborted(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
+        self.give_up(partitions)?;
+        partitions.iter().for_each(|partition| self.observer.on(&ServiceEvent::Revoked(*partition)));
+        self.settled();
+        Ok(self.source.unassign(partitions)?)
+    }
+
+    /// Drops partitions that others have already.
+    fn lose(&mut self, partitions: &[Partition]) -> Result<(), ServiceError> {
+        tracing::warn!("partitions {} were lost to other members: dropping their work", list(partitions));
+        self.give_up(partitions)?;
+        partitions.iter().for_each(|partition| self.observer.on(&ServiceEvent::Lost(*partition)));
+        self.settled();
+        Ok(self.source.unassign(partitions)?)
+    }
+
+    fn give_up(&mut self, partitions: &[Partition]) -> Result<(), ServiceError> {
+        for partition in partitions {
+            self.lanes.close(*partition);
+            self.workers.release(*partition)?;
+            self.pools.retain(|_, home| home != partition);
+        }
+        Ok(())
+    }
+
+    /// Waits until workers have done what they were given of these partitions.
+    fn drain(&mut self, partitions: &[Partition], deadline: Duration) -> Result<(), ServiceError> {
+        let begin = Instant::now();
+        self.lanes.drain(partitions);
+        while !self.lanes.drained(partitions) {
+            let Some(left) = deadline.checked_sub(begin.elapsed()) else {
+                tracing::warn!("workers did not finish partitions {} within {deadline:?}", list(partitions));
+                return Ok(());
+            };
+            if let Some(reply) = self.workers.reply(left.min(IDLE))? {
+                self.take_reply(reply)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Stops intake, and when the run went well, finishes what was begun. Either way what is done is
+    /// committed: a restart then begins no earlier than it must.
+    fn stop(&mut self, in_order: bool) -> Result<(), ServiceError> {
+        self.observer.on(&ServiceEvent::Stopping);
+        let deadline = self.plan.shutdown_deadline;
+        let partitions = self.lanes.partitions();
+        if in_order {
+            tracing::info!("stopping: finishing and committing partitions {}", list(&partitions));
+            self.drain(&partitions, deadline)?;
+        }
+        let committed = self.commit(if in_order { deadline } else { RETRY });
+        self.give_up(&partitions)?;
+        self.source.leave();
+        if in_order { Ok(committed?) } else { Ok(()) }
+    }
+}
+
+fn list(partitions: &[Partition]) -> String {
+    let numbers: Vec<_> = partitions.iter().map(Partition::to_string).collect();
+    if numbers.is_empty() { "(none)".to_owned() } else { numbers.join(", ") }
+}

@@ -1,0 +1,184 @@
+//! The service's events as metrics and health.
+
+use super::observe::{Observer, ServiceEvent};
+use crate::core::estimate::Estimate;
+use crate::pipeline::position::Partition;
+use crate::pipeline::publish::Family;
+use crate::pipeline::task::Counts;
+use crate::telemetry::catalog as metric;
+use crate::telemetry::{Health, PoolLabels};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+/// Counts and shows what happens.
+#[derive(Debug)]
+pub struct ServiceMetrics {
+    health: Arc<Health>,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    labels: PoolLabels,
+    /// When each partition was taken up, until it has caught up.
+    restoring: BTreeMap<Partition, Instant>,
+    /// Per pool, the totals that estimates carry, already counted.
+    counted: BTreeMap<String, (u64, u64)>,
+}
+
+impl ServiceMetrics {
+    /// Metrics for at most this many pools; health as the events tell it.
+    pub fn new(health: Arc<Health>, max_pool_labels: u32) -> Self {
+        let labels = PoolLabels::new(max_pool_labels);
+        let (restoring, counted) = (BTreeMap::new(), BTreeMap::new());
+        Self { health, inner: Mutex::new(Inner { labels, restoring, counted }) }
+    }
+}
+
+impl Observer for ServiceMetrics {
+    fn on(&self, event: &ServiceEvent<'_>) {
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        match event {
+            ServiceEvent::Polled { restoring, lag } => {
+                self.health.tick();
+                self.health.set_restoring(*restoring as u64);
+                self.health.set_lag(lag.iter().map(|(_, records)| records).sum());
+                for (partition, records) in *lag {
+                    metric::CONSUMER_LAG_RECORDS.gauge(&[&partition.to_string()]).set(*records as f64);
+                }
+                if *restoring == 0 {
+                    inner.restored();
+                }
+            }
+            ServiceEvent::Assigned { partition, .. } => {
+                metric::REBALANCES.counter(&["assigned"]).increment(1);
+                inner.restoring.insert(*partition, Instant::now());
+            }
+            ServiceEvent::Settled { partitions } => {
+                self.health.set_assigned(true);
+                metric::ASSIGNED_PARTITIONS.gauge(&[]).set(*partitions as f64);
+            }
+            ServiceEvent::Revoked(partition) => {
+                metric::REBALANCES.counter(&["revoked"]).increment(1);
+                inner.restoring.remove(partition);
+            }
+            ServiceEvent::Lost(partition) => {
+                metric::REBALANCES.counter(&["lost"]).increment(1);
+                inner.restoring.remove(partition);
+            }
+            ServiceEvent::Progress { partition, counts, watermark, pools, .. } => {
+                let partition = partition.to_string();
+                if let Some(watermark) = watermark {
+                    let seconds = watermark.0 as f64 / 1000.0;
+                    metric::WATERMARK.gauge(&[&partition]).set(seconds);
+                    metric::CONSUMER_LAG_SECONDS.gauge(&[&partition]).set((now() - seconds).max(0.0));
+                }
+                metric::POOLS.gauge(&[&partition]).set(*pools as f64);
+                inner.progress(&partition, counts);
+            }
+            ServiceEvent::NewPool { .. } | ServiceEvent::SplitPool { .. } => {}
+            ServiceEvent::Committed { took, .. } => {
+                metric::TRANSACTIONS.counter(&["committed"]).increment(1);
+                metric::TRANSACTION_DURATION.histogram(&[]).record(took.as_secs_f64());
+            }
+            ServiceEvent::CommitFailed { family } => {
+                let outcome = if *family == Family::Migrated { "fenced" } else { "aborted" };
+                metric::TRANSACTIONS.counter(&[outcome]).increment(1);
+            }
+            ServiceEvent::Stopping => self.health.set_stopping(),
+        }
+    }
+}
+
+impl Inner {
+    fn restored(&mut self) {
+        for (_, begin) in std::mem::take(&mut self.restoring) {
+            metric::RESTORE_DURATION.histogram(&[]).record(begin.elapsed().as_secs_f64());
+        }
+    }
+
+    fn progress(&mut self, partition: &str, counts: &Counts) {
+        metric::CONSUMED_RECORDS.counter(&[partition]).increment(counts.records);
+        metric::CONSUMED_BYTES.counter(&[partition]).increment(counts.bytes);
+        metric::DEAD_LETTERS.counter(&[partition]).increment(counts.refused.values().sum());
+        for (code, records) in &counts.refused {
+            metric::DECODE_ERRORS.counter(&[code.name()]).increment(*records);
+        }
+        for (pool, pages) in &counts.pages {
+            metric::CONSUMED_PAGES.counter(&[self.labels.counted(pool)]).increment(*pages);
+        }
+        for (window, count) in &counts.estimates {
+            metric::PUBLISHED_ESTIMATES.counter(&[&window.to_string()]).increment(*count);
+        }
+        for estimate in counts.latest.values() {
+            self.count_totals(estimate);
+            if let Some(pool) = self.labels.own(&estimate.pool) {
+                show(pool, estimate);
+            }
+        }
+        for (pool, bytes) in &counts.memory {
+            if let Some(pool) = self.labels.own(pool) {
+                metric::ENGINE_BYTES.gauge(&[pool]).set(*bytes as f64);
+            }
+        }
+    }
+
+    /// Estimates carry totals since the start; counters want what was added.
+    fn count_totals(&mut self, estimate: &Estimate) {
+        let label = self.labels.counted(&estimate.pool).to_owned();
+        let (late, violations) = self.counted.entry(estimate.pool.clone()).or_default();
+        let added = |total: u64, counted: &mut u64| {
+            let added = total.saturating_sub(*counted);
+            *counted = total.max(*counted);
+            added
+        };
+        metric::LATE_RECORDS.counter(&[&label]).increment(added(estimate.late_records, late));
+        let violated = added(estimate.chain_violations, violations);
+        metric::CHAIN_VIOLATIONS.counter(&[&label]).increment(violated);
+    }
+}
+
+/// Shows a closed window as gauges.
+fn show(pool: &str, estimate: &Estimate) {
+    let window = estimate.window.to_string();
+    metric::TRACKED_PAGES.gauge(&[pool]).set(estimate.tracked_pages as f64);
+    metric::ACCUMULATED_CAPACITY_PAGES.gauge(&[pool]).set(estimate.accumulated_pages as f64);
+    if let Some(bytes) = estimate.accumulated_bytes {
+        metric::ACCUMULATED_CAPACITY_BYTES.gauge(&[pool]).set(bytes as f64);
+    }
+    metric::THEORETICAL_HIT_RATE.gauge(&[pool, &window]).set(estimate.theoretical.prefix_hit_rate);
+    metric::WINDOW_REQUESTS.gauge(&[pool, &window]).set(estimate.requests as f64);
+    metric::WARM_UP.gauge(&[pool, &window]).set(if estimate.warm_up { 1.0 } else { 0.0 });
+    for required in &estimate.required {
+        let target = required.target_ratio.to_string();
+        for found in &required.coverage {
+            let coverage = found.coverage.to_string();
+            let labels = [pool, &window, &target, &coverage];
+            if let Some(pages) = found.pages {
+                metric::REQUIRED_CAPACITY_PAGES.gauge(&labels).set(pages as f64);
+            }
+            if let Some(bytes) = found.bytes {
+                metric::REQUIRED_CAPACITY_BYTES.gauge(&labels).set(bytes as f64);
+            }
+        }
+    }
+    for point in &estimate.capacities {
+        // Only capacities the operator named: the default grid has a point for every step.
+        let Some(capacity) = &point.label else { continue };
+        let rates = [
+            ("page", point.page_hit_rate),
+            ("reuse", point.reuse_hit_rate),
+            ("prefix", point.prefix_hit_rate),
+        ];
+        for (kind, rate) in rates {
+            if let Some(rate) = rate {
+                metric::HIT_RATE.gauge(&[pool, &window, capacity, kind]).set(rate);
+            }
+        }
+    }
+}
+
+fn now() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |elapsed| elapsed.as_secs_f64())
+}

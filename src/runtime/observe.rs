@@ -1,0 +1,97 @@
+//! What happens in the service, as typed events for metrics, health and the demonstration.
+
+use crate::core::units::EventTime;
+use crate::pipeline::position::{NextOffset, Partition};
+use crate::pipeline::publish::Family;
+use crate::pipeline::resume::Resume;
+use crate::pipeline::task::Counts;
+use std::time::Duration;
+
+/// Something that happened.
+#[derive(Debug)]
+pub enum ServiceEvent<'a> {
+    /// The poll loop turns: said a few times a second.
+    Polled {
+        /// Partitions that have not caught up yet with what was published before.
+        restoring: usize,
+        /// Of each partition whose end is known, the records between the last one processed and the end.
+        lag: &'a [(Partition, u64)],
+    },
+    /// A partition was taken up.
+    Assigned {
+        /// The partition.
+        partition: Partition,
+        /// From where.
+        resume: &'a Resume,
+        /// Where its log ended.
+        log_end: NextOffset,
+    },
+    /// The group decided what this member works on.
+    Settled {
+        /// Partitions in all.
+        partitions: usize,
+    },
+    /// A partition was given up in order.
+    Revoked(Partition),
+    /// A partition was lost to another member.
+    Lost(Partition),
+    /// Records were processed.
+    Progress {
+        /// Their partition.
+        partition: Partition,
+        /// Everything before this is done.
+        next: NextOffset,
+        /// What was done.
+        counts: &'a Counts,
+        /// How far event time has got.
+        watermark: Option<EventTime>,
+        /// Pools of the partition.
+        pools: usize,
+    },
+    /// A pool was seen for the first time in this process.
+    NewPool {
+        /// Its partition.
+        partition: Partition,
+        /// Its name.
+        pool: &'a str,
+    },
+    /// A pool is in more than one partition: its producer's mistake, which splits its history.
+    SplitPool {
+        /// Its name.
+        pool: &'a str,
+        /// The partition it was first seen in.
+        first: Partition,
+        /// The other one.
+        second: Partition,
+    },
+    /// A commit went through.
+    Committed {
+        /// Outputs published.
+        outputs: usize,
+        /// Partitions whose offset moved.
+        partitions: usize,
+        /// How long it took.
+        took: Duration,
+    },
+    /// A commit did not go through.
+    CommitFailed {
+        /// What it asks for.
+        family: Family,
+    },
+    /// The service stops.
+    Stopping,
+}
+
+/// Watches the service; called from its poll loop, so it must be quick.
+pub trait Observer: Sync {
+    /// Something happened.
+    fn on(&self, event: &ServiceEvent<'_>);
+}
+
+/// Watches nothing.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Unobserved;
+
+impl Observer for Unobserved {
+    fn on(&self, _: &ServiceEvent<'_>) {}
+}

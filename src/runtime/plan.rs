@@ -1,0 +1,208 @@
+//! From settings to what the service is made of.
+
+use crate::codec::{DeadLetterLimits, DecodeLimits, Encoding, EstimateEncoding};
+use crate::core::pool_config::PoolConfigError;
+use crate::kafka::KafkaFailure;
+use crate::kafka::config::{Assignor, Connection, Membership};
+use crate::kafka::outlet::{Guarantee, OutputTopic, OutputTopics};
+use crate::kafka::topics::{TopicPlan, Topics};
+use crate::pipeline::lanes::FlowLimits;
+use crate::pipeline::pools::PoolConfigs;
+use crate::pipeline::resume::{LostHistory, StartFrom};
+use crate::pipeline::task::TaskConfig;
+use crate::settings::{
+    self, Assignment, Delivery, InputEncoding, OutputEncoding, SecretError, Settings, Start,
+};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// When to commit; whichever comes first.
+#[derive(Debug, Clone, Copy)]
+pub struct CommitPace {
+    /// Between two commits when only offsets moved.
+    pub every: Duration,
+    /// Between two commits when outputs wait.
+    pub linger: Duration,
+    /// Records between two commits.
+    pub records: u64,
+    /// Bytes of outputs between two commits.
+    pub bytes: usize,
+}
+
+/// Everything the service is made of.
+#[derive(Debug, Clone)]
+pub struct ServicePlan {
+    /// How to reach the brokers.
+    pub connection: Connection,
+    /// Membership in the group.
+    pub membership: Membership,
+    /// What shapes the output.
+    pub task: Arc<TaskConfig>,
+    /// Where output goes.
+    pub outputs: OutputTopics,
+    /// How outputs and offsets are tied together.
+    pub guarantee: Guarantee,
+    /// Where a group without offsets begins.
+    pub start: StartFrom,
+    /// What to do where history is missing.
+    pub lost_history: LostHistory,
+    /// When to commit.
+    pub commit: CommitPace,
+    /// How much of a partition may be under way.
+    pub flow: FlowLimits,
+    /// Worker threads.
+    pub threads: usize,
+    /// How long passing troubles are waited out.
+    pub retry_for: Duration,
+    /// Longest time to stop.
+    pub shutdown_deadline: Duration,
+}
+
+/// Why there is no service.
+#[derive(Debug, thiserror::Error)]
+pub enum PlanError {
+    /// A secret cannot be looked up.
+    #[error(transparent)]
+    Secret(#[from] SecretError),
+    /// A pool's configuration cannot be used.
+    #[error(transparent)]
+    Pool(#[from] PoolConfigError),
+    /// Topics are missing, or the brokers do not answer.
+    #[error(transparent)]
+    Kafka(#[from] KafkaFailure),
+}
+
+/// Longest time that outputs wait for company before they are committed.
+const LINGER: Duration = Duration::from_millis(100);
+/// Bytes of outputs that are committed at once.
+const BURST_BYTES: usize = 16 << 20;
+
+/// How to reach the brokers, secrets looked up.
+///
+/// # Errors
+/// A secret that is kept elsewhere cannot be read.
+pub fn connection(kafka: &settings::Kafka) -> Result<Connection, SecretError> {
+    Ok(Connection { brokers: kafka.brokers.clone(), properties: kafka.properties.resolve()? })
+}
+
+/// What shapes the output: pure, so that a replay of the same log gives the same bytes.
+///
+/// # Errors
+/// A pool's configuration cannot be used.
+pub fn task_config(settings: &Settings) -> Result<TaskConfig, PoolConfigError> {
+    let named = settings.pools.iter().map(|pool| (pool.name.clone(), settings.pool_config(&pool.name)));
+    Ok(TaskConfig {
+        topic: settings.input.topic.as_str().to_owned(),
+        encoding: match settings.input.encoding {
+            InputEncoding::Auto => Encoding::Auto,
+            InputEncoding::Avro => Encoding::Avro,
+            InputEncoding::Json => Encoding::Json,
+        },
+        limits: DecodeLimits {
+            max_record_bytes: usize::try_from(settings.input.max_record_bytes.0).unwrap_or(usize::MAX),
+            max_pages_per_request: settings.input.max_pages_per_request as usize,
+            ..DecodeLimits::default()
+        },
+        pools: PoolConfigs::new(settings.pool_config(""), named)?,
+        max_pools: settings.estimate.max_pools as usize,
+        dead_letters: DeadLetterLimits {
+            max_consecutive: settings.dead_letters.max_consecutive,
+            max_share: settings.dead_letters.max_share,
+            share_window: settings.dead_letters.share_over,
+        },
+        output: match settings.output.encoding {
+            OutputEncoding::Json => EstimateEncoding::Json,
+            OutputEncoding::Avro => EstimateEncoding::Avro,
+        },
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        fingerprint: settings.fingerprint_hex(),
+    })
+}
+
+impl ServicePlan {
+    /// Makes the plan, after a look at the topics. With `create_topics`, output topics that are
+    /// missing are created, with as many partitions as the input topic has.
+    ///
+    /// # Errors
+    /// What keeps the service from starting, with what to do about it.
+    pub fn make(settings: &Settings, create_topics: bool) -> Result<Self, PlanError> {
+        let connection = connection(&settings.kafka)?;
+        let task = task_config(settings)?;
+        let retry_for = settings.kafka.retry_for.as_duration();
+        let outputs = output_topics(settings, &connection, create_topics, retry_for)?;
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let instance = Some(settings.kafka.instance.clone()).filter(|name| !name.is_empty());
+        let every = settings.commit.every.as_duration();
+        Ok(Self {
+            membership: Membership {
+                group: settings.kafka.group.clone(),
+                instance,
+                assignor: match settings.kafka.assignment {
+                    Assignment::CooperativeSticky => Assignor::CooperativeSticky,
+                    Assignment::Range => Assignor::Range,
+                    Assignment::RoundRobin => Assignor::RoundRobin,
+                },
+            },
+            connection,
+            task: Arc::new(task),
+            outputs,
+            guarantee: match settings.output.delivery {
+                Delivery::Transactional => Guarantee::ExactlyOnce,
+                Delivery::Idempotent => Guarantee::AtLeastOnce,
+            },
+            start: match settings.input.start {
+                Start::Earliest => StartFrom::Earliest,
+                Start::Latest => StartFrom::Latest,
+            },
+            lost_history: match settings.state.lost_history {
+                settings::LostHistory::Fail => LostHistory::Refuse,
+                settings::LostHistory::Rebuild => LostHistory::Rebuild,
+            },
+            commit: CommitPace {
+                every,
+                linger: LINGER.min(every),
+                records: u64::from(settings.commit.max_records),
+                bytes: BURST_BYTES,
+            },
+            flow: FlowLimits {
+                records: settings.workers.queue_records as usize,
+                bytes: usize::try_from(settings.workers.queue_bytes.0).unwrap_or(usize::MAX),
+            },
+            threads: match settings.workers.threads as usize {
+                0 => cores,
+                threads => threads,
+            },
+            retry_for,
+            shutdown_deadline: settings.shutdown.deadline.as_duration(),
+        })
+    }
+}
+
+/// Looks the topics up; creates output topics if told to.
+fn output_topics(
+    settings: &Settings,
+    connection: &Connection,
+    create: bool,
+    deadline: Duration,
+) -> Result<OutputTopics, KafkaFailure> {
+    let topics = Topics::new(connection, deadline)?;
+    let input =
+        topics.require(settings.input.topic.as_str(), "input.topic", "`kvset produce --create-topic`")?;
+    let (estimates, dead_letters) = (&settings.output.topic, &settings.output.dead_letter_topic);
+    if create {
+        let plan = |name: &settings::TopicName, compacted| TopicPlan {
+            name: name.as_str().to_owned(),
+            partitions: input,
+            compacted,
+        };
+        topics.create(&[plan(estimates, true), plan(dead_letters, false)])?;
+    }
+    let topic = |name: &settings::TopicName, key| {
+        let partitions = topics.require(name.as_str(), key, "--create-topics")?;
+        Ok::<_, KafkaFailure>(OutputTopic { name: name.as_str().to_owned(), partitions })
+    };
+    Ok(OutputTopics {
+        estimates: topic(estimates, "output.topic")?,
+        dead_letters: topic(dead_letters, "output.dead_letter_topic")?,
+    })
+}

@@ -1,0 +1,242 @@
+//! `kvset produce`: trace rows to request events on a topic.
+
+use super::shutdown::Shutdown;
+use crate::codec::{RequestEncoding, RequestMessage, encode_request};
+use crate::core::pages::Scope;
+use crate::kafka::KafkaFailure;
+use crate::kafka::config::Connection;
+use crate::kafka::feed::Feed;
+use crate::trace::{self, Progress, ReadOptions, RowError, TraceError, TraceItem, TraceRow};
+use std::borrow::Cow;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// The pool a request belongs to: a name, in which `{session}` stands for the request's session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PoolName(String);
+
+/// What stands for the session.
+const SESSION: &str = "{session}";
+
+impl PoolName {
+    /// A name as the user writes it.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self(name.into())
+    }
+
+    /// The pool of this request.
+    pub fn of(&self, row: &TraceRow<'_>) -> Cow<'_, str> {
+        if self.0.contains(SESSION) {
+            Cow::Owned(self.0.replace(SESSION, row.session.unwrap_or("none")))
+        } else {
+            Cow::Borrowed(&self.0)
+        }
+    }
+}
+
+/// What to produce, and how.
+#[derive(Debug, Clone)]
+pub struct ProduceOptions {
+    /// Trace files in order; `-` is standard input.
+    pub traces: Vec<PathBuf>,
+    /// How to read them.
+    pub read: ReadOptions,
+    /// Go on past rows that cannot be used.
+    pub skip_bad_rows: bool,
+    /// How to reach the brokers.
+    pub connection: Connection,
+    /// Where to.
+    pub topic: String,
+    /// Whose requests they are.
+    pub pool: PoolName,
+    /// How records are encoded.
+    pub encoding: RequestEncoding,
+    /// Event time runs so many times the wall clock; without, as fast as it goes.
+    pub speed: Option<f64>,
+    /// Stop after so many requests.
+    pub requests: Option<u64>,
+    /// A record is given up after this long.
+    pub retry_for: Duration,
+}
+
+/// What was produced.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Produced {
+    /// Records acknowledged.
+    pub requests: u64,
+    /// Bytes of their values.
+    pub bytes: u64,
+    /// Rows that were passed over.
+    pub bad_rows: u64,
+}
+
+/// Why producing ended early. What was acknowledged is on the topic.
+#[derive(Debug, thiserror::Error)]
+pub enum ProduceError {
+    /// The trace cannot be read.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// The brokers.
+    #[error(transparent)]
+    Kafka(#[from] KafkaFailure),
+    /// A row cannot be used.
+    #[error("{file}, line {line}: {fault}; mend it, or go on without such rows with --skip-bad-rows")]
+    BadRow {
+        /// Its file.
+        file: String,
+        /// Its line.
+        line: u64,
+        /// What is wrong with it.
+        fault: String,
+    },
+    /// The request cannot be written.
+    #[error("encoding a request: {0}")]
+    Encode(#[from] serde_json::Error),
+}
+
+/// Produces a trace. `progress` is called now and then with the requests sent and the position in the
+/// trace. Being asked to stop is no error: what was sent is delivered.
+///
+/// # Errors
+/// Why it could not go on.
+pub fn produce(
+    options: &ProduceOptions,
+    shutdown: &Shutdown,
+    progress: &mut dyn FnMut(u64, Progress),
+) -> Result<Produced, ProduceError> {
+    let mut reader = trace::open(&options.traces, &options.read)?;
+    let feed = Feed::open(&options.connection, &options.topic, options.retry_for)?;
+    let mut pace = Pace::new(options.speed);
+    let (mut produced, mut sent, mut value) = (Produced::default(), 0u64, Vec::new());
+    while !shutdown.is_requested() && options.requests.is_none_or(|limit| sent < limit) {
+        match reader.next_item()? {
+            None => break,
+            Some(TraceItem::Refused(error)) => {
+                produced.bad_rows += 1;
+                if !options.skip_bad_rows {
+                    return Err(bad_row(&error));
+                }
+            }
+            Some(TraceItem::Request(row)) => {
+                if !pace.wait(row.event.event_time.0, shutdown) {
+                    break;
+                }
+                let pool = options.pool.of(&row);
+                value.clear();
+                encode_request(&message_of(&row), options.encoding, &mut value)?;
+                feed.send(pool.as_bytes(), &value, None)?;
+                sent += 1;
+                produced.bytes += value.len() as u64;
+            }
+        }
+        if sent.is_multiple_of(PROGRESS_REQUESTS) {
+            progress(sent, reader.progress());
+        }
+    }
+    produced.requests = feed.finish()?;
+    progress(sent, reader.progress());
+    Ok(produced)
+}
+
+/// Requests between two reports of progress.
+const PROGRESS_REQUESTS: u64 = 64;
+
+fn bad_row(error: &RowError) -> ProduceError {
+    ProduceError::BadRow { file: error.file.to_string(), line: error.line, fault: error.fault.to_string() }
+}
+
+/// A row as a request event; its pool travels as the record's key.
+pub fn message_of<'a>(row: &TraceRow<'a>) -> RequestMessage<'a> {
+    let event = &row.event;
+    let number = |value: Option<u64>| value.and_then(|value| i64::try_from(value).ok());
+    RequestMessage {
+        event_time: event.event_time.0,
+        page_ids: event.page_ids,
+        pool: None,
+        page_size: event.page_size.and_then(|size| i32::try_from(size.get()).ok()),
+        output_page_ids: event.output_page_ids,
+        input_tokens: number(event.input_tokens),
+        output_tokens: number(event.output_tokens),
+        duration_ms: number(event.duration_ms),
+        scope: scope_name(event.scope, row.session),
+        request_id: None,
+    }
+}
+
+/// A name for the scope: the session where that is the scope, else a name as unique as the scope is.
+fn scope_name(scope: Scope, session: Option<&str>) -> Option<Cow<'_, str>> {
+    match session {
+        _ if scope == Scope::GLOBAL => None,
+        Some(session) if Scope::named(session.as_bytes()) == scope => Some(Cow::Borrowed(session)),
+        _ => Some(Cow::Owned(format!("{:016x}", scope.key(0)))),
+    }
+}
+
+/// Holds requests back to the trace's own pace, times a factor.
+#[derive(Debug)]
+pub(super) struct Pace {
+    speed: Option<f64>,
+    begin: Option<(Instant, i64)>,
+}
+
+impl Pace {
+    pub(super) fn new(speed: Option<f64>) -> Self {
+        Self { speed, begin: None }
+    }
+
+    /// Waits until this event time is due; `false` when asked to stop meanwhile.
+    pub(super) fn wait(&mut self, event_time_ms: i64, shutdown: &Shutdown) -> bool {
+        const SLICE: Duration = Duration::from_millis(50);
+        let Some(speed) = self.speed else { return !shutdown.is_requested() };
+        let (begin, first_ms) = *self.begin.get_or_insert_with(|| (Instant::now(), event_time_ms));
+        let due_ms = event_time_ms.saturating_sub(first_ms).max(0) as f64 / speed;
+        // A trace may span more time than a Duration holds when it is slowed down.
+        let due = Duration::try_from_secs_f64(due_ms / 1000.0).unwrap_or(Duration::MAX);
+        while let Some(left) = due.checked_sub(begin.elapsed()).filter(|left| !left.is_zero()) {
+            if shutdown.is_requested() {
+                return false;
+            }
+            std::thread::sleep(left.min(SLICE));
+        }
+        !shutdown.is_requested()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::event::RequestEvent;
+
+    fn row(scope: Scope, session: Option<&str>) -> TraceRow<'_> {
+        TraceRow { event: RequestEvent { scope, ..RequestEvent::default() }, session, file: "", line: 0 }
+    }
+
+    #[test]
+    fn scopes_keep_telling_ids_apart() {
+        let global = message_of(&row(Scope::GLOBAL, Some("s"))).scope.map(Cow::into_owned);
+        assert_eq!(global, None);
+        let session = Scope::named(b"s");
+        assert_eq!(message_of(&row(session, Some("s"))).scope.as_deref(), Some("s"));
+        let (a, b) = (row(Scope::named(b"a"), Some("s")), row(Scope::named(b"b"), Some("s")));
+        let (a, b) = (message_of(&a).scope, message_of(&b).scope);
+        assert!(a.is_some() && a != b);
+    }
+
+    #[test]
+    fn the_session_can_name_the_pool() {
+        assert_eq!(PoolName::new("p").of(&row(Scope::GLOBAL, Some("s"))), "p");
+        assert_eq!(PoolName::new("a/{session}").of(&row(Scope::GLOBAL, Some("s"))), "a/s");
+        assert_eq!(PoolName::new("a/{session}").of(&row(Scope::GLOBAL, None)), "a/none");
+    }
+
+    #[test]
+    fn pace_divides_event_time_by_the_speed_and_stops_when_asked() {
+        let shutdown = Shutdown::new();
+        let mut pace = Pace::new(Some(1000.0));
+        let begin = Instant::now();
+        assert!(pace.wait(5_000, &shutdown) && pace.wait(25_000, &shutdown) && pace.wait(0, &shutdown));
+        assert!(begin.elapsed() >= Duration::from_millis(20), "20 s of event time at 1000 times the speed");
+        shutdown.request();
+        assert!(!pace.wait(i64::MAX, &shutdown));
+    }
+}

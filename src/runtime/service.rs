@@ -1,0 +1,90 @@
+//! `kvset run`: subscribe, estimate, publish.
+
+use super::coordinator::Coordinator;
+use super::observe::Observer;
+use super::plan::ServicePlan;
+use super::shutdown::Shutdown;
+use super::workers::{WorkerGone, Workers};
+use crate::kafka::KafkaFailure;
+use crate::kafka::outlet::KafkaOutlet;
+use crate::kafka::source::Source;
+use crate::pipeline::lanes::OrderError;
+use crate::pipeline::position::{NextOffset, Partition};
+use crate::pipeline::publish::PublishError;
+use crate::pipeline::resume::Refusal;
+use crate::pipeline::task::TaskError;
+use std::collections::BTreeMap;
+
+/// Why the service ended. Whatever it was, a restart goes on from the committed offsets.
+#[derive(Debug, thiserror::Error)]
+pub enum ServiceError {
+    /// The brokers.
+    #[error(transparent)]
+    Kafka(#[from] KafkaFailure),
+    /// A partition cannot be taken up.
+    #[error("partition {partition}: {refusal}")]
+    Resume {
+        /// The partition.
+        partition: Partition,
+        /// Why, and the way out.
+        refusal: Refusal,
+    },
+    /// A partition cannot be processed further.
+    #[error(transparent)]
+    Task(#[from] TaskError),
+    /// Output could not be published.
+    #[error("publishing: {0}")]
+    Publish(#[from] PublishError),
+    /// The source broke its promise.
+    #[error(transparent)]
+    Order(#[from] OrderError),
+    /// Threads.
+    #[error("{0}")]
+    Threads(String),
+}
+
+impl From<WorkerGone> for ServiceError {
+    fn from(gone: WorkerGone) -> Self {
+        Self::Threads(gone.to_string())
+    }
+}
+
+/// What a run came to.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Records processed.
+    pub records: u64,
+    /// Estimates committed.
+    pub estimates: u64,
+    /// Dead letters committed.
+    pub dead_letters: u64,
+    /// Commits.
+    pub commits: u64,
+    /// The committed next offset of every partition this process worked on.
+    pub next_offsets: BTreeMap<Partition, NextOffset>,
+}
+
+/// Runs the service until it is asked to stop or cannot go on.
+///
+/// # Errors
+/// Why it could not go on. What was committed stays; the rest is done again after a restart.
+pub fn serve(
+    plan: &ServicePlan,
+    shutdown: &Shutdown,
+    observer: &dyn Observer,
+) -> Result<Summary, ServiceError> {
+    let outlet = KafkaOutlet::open(
+        &plan.connection,
+        &plan.membership,
+        plan.outputs.clone(),
+        plan.guarantee,
+        plan.retry_for,
+    )?;
+    // Outlives the workers, whose queues hold records in its memory.
+    let source = Source::join(&plan.connection, &plan.membership, &plan.task.topic)?;
+    std::thread::scope(|scope| {
+        let workers = Workers::start(scope, plan.threads)
+            .map_err(|error| ServiceError::Threads(format!("starting {} workers: {error}", plan.threads)))?;
+        Coordinator::new(plan, &source, outlet, workers, observer).run(shutdown)
+    })
+}

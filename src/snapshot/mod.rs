@@ -1,0 +1,21 @@
+//! Snapshots: a partition's state kept so that a restart need not read the whole log again (DESIGN 4).
+//!
+//! A snapshot is a cache, the log is the truth: losing one costs time, never a result.
+//!
+//! ```text
+//! task -> capture -> writer -> store -> directory -> files
+//!                              store -> stream -> format -> task
+//! ```
+
+pub mod capture;
+pub mod directory;
+pub mod files;
+pub mod format;
+pub mod inventory;
+pub mod lock;
+pub mod memory;
+#[cfg(feature = "object-store")]
+pub mod objects;
+pub mod store;
+pub mod stream;
+pub mod writer;

@@ -1,0 +1,146 @@
+//! Every metric there is. Names begin with `kvset_`, units come last, counters end in `_total`.
+//!
+//! Labels: `partition` is bounded by the input topic, `pool` by `http.max_pool_labels` (see
+//! [`PoolLabels`](super::PoolLabels)), `window`, `target`, `coverage` and `capacity` by the configured
+//! lists, the others by the values named in the help.
+
+use super::metric::{Kind, Metric, Unit};
+
+/// Upper bounds for what takes from a millisecond to minutes, in seconds.
+const DURATIONS: &[f64] = &[0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0];
+
+/// Declares the metrics and the list of them.
+macro_rules! metrics {
+    ($($NAME:ident = $name:literal, $kind:expr, $unit:ident, [$($label:literal),*], $help:literal;)+) => {
+        $(
+            #[doc = $help]
+            pub const $NAME: Metric = Metric {
+                name: $name,
+                kind: $kind,
+                unit: Unit::$unit,
+                labels: &[$($label),*],
+                help: $help,
+            };
+        )+
+
+        /// All of them, in the order in which they are documented.
+        pub const ALL: &[Metric] = &[$($NAME),+];
+    };
+}
+
+metrics! {
+    BUILD_INFO = "kvset_build_info", Kind::Gauge, Info, ["version", "fingerprint"],
+        "Always 1; the program's version and the configuration's fingerprint.";
+
+    CONSUMED_RECORDS = "kvset_consumed_records_total", Kind::Counter, Records, ["partition"],
+        "Records taken from the input topic.";
+    CONSUMED_BYTES = "kvset_consumed_bytes_total", Kind::Counter, Bytes, ["partition"],
+        "Bytes of the records taken from the input topic.";
+    CONSUMED_PAGES = "kvset_consumed_pages_total", Kind::Counter, Pages, ["pool"],
+        "Prompt pages accessed; pools without a label of their own share `other`.";
+    DECODE_ERRORS = "kvset_decode_errors_total", Kind::Counter, Things, ["code"],
+        "Records that could not be used, by error code.";
+    DEAD_LETTERS = "kvset_dead_letters_total", Kind::Counter, Things, ["partition"],
+        "Records sent to the dead-letter topic.";
+    LATE_RECORDS = "kvset_late_records_total", Kind::Counter, Records, ["pool"],
+        "Records that came after a window they belong to was closed; they still touch the cache.";
+    CHAIN_VIOLATIONS = "kvset_chain_violations_total", Kind::Counter, Things, ["pool"],
+        "New pages whose sampled id was already known under another prefix: a wrong id scope.";
+
+    CONSUMER_LAG_RECORDS = "kvset_consumer_lag_records", Kind::Gauge, Records, ["partition"],
+        "Records between the last one taken and the end of the partition.";
+    CONSUMER_LAG_SECONDS = "kvset_consumer_lag_seconds", Kind::Gauge, Seconds, ["partition"],
+        "Wall clock less the event time of the last record taken.";
+    WATERMARK = "kvset_watermark_timestamp_seconds", Kind::Gauge, Seconds, ["partition"],
+        "Event time up to which windows are closed, since the Unix epoch.";
+
+    POOLS = "kvset_pools", Kind::Gauge, Things, ["partition"],
+        "Pools with state.";
+    TRACKED_PAGES = "kvset_tracked_pages", Kind::Gauge, Pages, ["pool"],
+        "Distinct pages held in the pool's stack.";
+    TRACKED_REQUESTS = "kvset_tracked_requests", Kind::Gauge, Requests, ["pool"],
+        "Requests that still own pages in the pool's stack.";
+    ENGINE_BYTES = "kvset_engine_bytes", Kind::Gauge, Bytes, ["pool"],
+        "Memory of the pool's state.";
+
+    REQUIRED_CAPACITY_PAGES = "kvset_required_capacity_pages", Kind::Gauge, Pages,
+        ["pool", "window", "target", "coverage"],
+        "Capacity that is enough for this share of the window's requests; absent beyond the tracked bound.";
+    REQUIRED_CAPACITY_BYTES = "kvset_required_capacity_bytes", Kind::Gauge, Bytes,
+        ["pool", "window", "target", "coverage"],
+        "The same in bytes, where a cost a token is known.";
+    ACCUMULATED_CAPACITY_PAGES = "kvset_accumulated_capacity_pages", Kind::Gauge, Pages, ["pool"],
+        "Distinct pages ever seen: what never evicting would hold.";
+    ACCUMULATED_CAPACITY_BYTES = "kvset_accumulated_capacity_bytes", Kind::Gauge, Bytes, ["pool"],
+        "The same in bytes, where a cost a token is known.";
+    HIT_RATE = "kvset_hit_rate_ratio", Kind::Gauge, Ratio, ["pool", "window", "capacity", "kind"],
+        "Hit rate at a configured capacity; kind is `page`, `reuse` or `prefix`.";
+    THEORETICAL_HIT_RATE = "kvset_theoretical_hit_rate_ratio", Kind::Gauge, Ratio, ["pool", "window"],
+        "Prefix hit rate with unlimited capacity.";
+    WINDOW_REQUESTS = "kvset_window_requests", Kind::Gauge, Requests, ["pool", "window"],
+        "Requests of the last window that was published.";
+    WARM_UP = "kvset_warm_up", Kind::Gauge, Things, ["pool", "window"],
+        "1 while the last window published has less history than configured, else 0.";
+    PUBLISHED_ESTIMATES = "kvset_published_estimates_total", Kind::Counter, Things, ["window"],
+        "Estimates committed to the output topic.";
+
+    SNAPSHOT_AGE = "kvset_snapshot_age_seconds", Kind::Gauge, Seconds, ["partition"],
+        "Time since the last good snapshot of the partition.";
+    SNAPSHOT_SIZE = "kvset_snapshot_size_bytes", Kind::Gauge, Bytes, ["partition"],
+        "Size of the last good snapshot of the partition.";
+    SNAPSHOT_DURATION = "kvset_snapshot_duration_seconds", Kind::Histogram(DURATIONS), Seconds, [],
+        "Time to write a snapshot.";
+    SNAPSHOT_PAUSE = "kvset_snapshot_pause_seconds", Kind::Histogram(DURATIONS), Seconds, [],
+        "Time a partition stood still for a snapshot.";
+    SNAPSHOT_FAILURES = "kvset_snapshot_failures_total", Kind::Counter, Things, [],
+        "Snapshots that could not be written.";
+    RESTORE_DURATION = "kvset_restore_duration_seconds", Kind::Histogram(DURATIONS), Seconds, [],
+        "Time from a partition's assignment until its state was caught up.";
+
+    TRANSACTIONS = "kvset_transactions_total", Kind::Counter, Things, ["outcome"],
+        "Transactions by outcome: `committed`, `aborted` or `fenced`.";
+    TRANSACTION_DURATION = "kvset_transaction_duration_seconds", Kind::Histogram(DURATIONS), Seconds, [],
+        "Time from a transaction's begin to its end.";
+    REBALANCES = "kvset_rebalances_total", Kind::Counter, Things, ["kind"],
+        "Rebalances by kind: `assigned`, `revoked` or `lost`.";
+    ASSIGNED_PARTITIONS = "kvset_assigned_partitions", Kind::Gauge, Things, [],
+        "Partitions this instance works on.";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn names_follow_the_convention_and_are_used_once() {
+        let mut seen = BTreeSet::new();
+        for metric in ALL {
+            let name = metric.name;
+            assert!(seen.insert(name), "{name} is there twice");
+            assert!(name.starts_with("kvset_"), "{name}");
+            assert!(name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'), "{name}");
+            let is_counter = metric.kind == Kind::Counter;
+            assert_eq!(name.ends_with("_total"), is_counter, "{name}");
+            let unit_last = name.strip_suffix("_total").unwrap_or(name);
+            if let Some(suffix) = metric.unit.suffix() {
+                assert!(unit_last.ends_with(suffix), "{name} should end in {suffix}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_metric_says_what_it_means_and_labels_are_words() {
+        for metric in ALL {
+            assert!(metric.help.ends_with('.') && metric.help.len() > 10, "{}", metric.name);
+            let labels: BTreeSet<_> = metric.labels.iter().collect();
+            assert_eq!(labels.len(), metric.labels.len(), "{}", metric.name);
+            for label in metric.labels {
+                assert!(label.bytes().all(|byte| byte.is_ascii_lowercase()), "{} {label}", metric.name);
+            }
+            if let Kind::Histogram(bounds) = metric.kind {
+                assert!(bounds.is_sorted() && !bounds.is_empty(), "{}", metric.name);
+            }
+        }
+    }
+}

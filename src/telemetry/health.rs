@@ -1,0 +1,144 @@
+//! What the service's loops note about themselves, and what follows for its health.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// When the service counts as healthy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HealthBounds {
+    /// Longest time between two turns of the poll loop.
+    pub live_within: Duration,
+    /// Most records that may wait in the log.
+    pub ready_max_lag: u64,
+}
+
+/// Shared notes, written by the loops and read by the server. All values are relaxed: each stands for
+/// itself.
+#[derive(Debug)]
+pub struct Health {
+    started: Instant,
+    last_tick_ms: AtomicU64,
+    assigned: AtomicBool,
+    restoring: AtomicU64,
+    lag_records: AtomicU64,
+    stopping: AtomicBool,
+}
+
+impl Default for Health {
+    fn default() -> Self {
+        Self {
+            started: Instant::now(),
+            last_tick_ms: AtomicU64::new(0),
+            assigned: AtomicBool::new(false),
+            restoring: AtomicU64::new(0),
+            lag_records: AtomicU64::new(0),
+            stopping: AtomicBool::new(false),
+        }
+    }
+}
+
+impl Health {
+    /// Notes that nothing has happened yet; the time until the first tick counts.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The poll loop turned.
+    pub fn tick(&self) {
+        self.last_tick_ms.store(self.elapsed_ms(), Ordering::Relaxed);
+    }
+
+    /// The group has decided which partitions this instance works on; that may be none.
+    pub fn set_assigned(&self, assigned: bool) {
+        self.assigned.store(assigned, Ordering::Relaxed);
+    }
+
+    /// So many partitions are catching up with their state.
+    pub fn set_restoring(&self, partitions: u64) {
+        self.restoring.store(partitions, Ordering::Relaxed);
+    }
+
+    /// So many records wait in the log, over all partitions.
+    pub fn set_lag(&self, records: u64) {
+        self.lag_records.store(records, Ordering::Relaxed);
+    }
+
+    /// The service is about to stop: no longer ready, still live.
+    pub fn set_stopping(&self) {
+        self.stopping.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the process works. Says nothing about the broker: restarting this process would not help
+    /// an unreachable one.
+    ///
+    /// # Errors
+    /// Why it does not.
+    pub fn live(&self, bounds: HealthBounds) -> Result<(), String> {
+        let age_ms = self.elapsed_ms().saturating_sub(self.last_tick_ms.load(Ordering::Relaxed));
+        let limit_ms = u64::try_from(bounds.live_within.as_millis()).unwrap_or(u64::MAX);
+        if age_ms <= limit_ms {
+            return Ok(());
+        }
+        Err(format!("the poll loop has not turned for {age_ms} ms (limit {limit_ms} ms)"))
+    }
+
+    /// Whether its results are up to date.
+    ///
+    /// # Errors
+    /// Why they are not.
+    pub fn ready(&self, bounds: HealthBounds) -> Result<(), String> {
+        self.live(bounds)?;
+        if self.stopping.load(Ordering::Relaxed) {
+            return Err("stopping".to_owned());
+        }
+        if !self.assigned.load(Ordering::Relaxed) {
+            return Err("no partitions assigned yet".to_owned());
+        }
+        match (self.restoring.load(Ordering::Relaxed), self.lag_records.load(Ordering::Relaxed)) {
+            (0, lag) if lag <= bounds.ready_max_lag => Ok(()),
+            (0, lag) => Err(format!("{lag} records behind (limit {})", bounds.ready_max_lag)),
+            (partitions, _) => Err(format!("{partitions} partitions are restoring their state")),
+        }
+    }
+
+    fn elapsed_ms(&self) -> u64 {
+        u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BOUNDS: HealthBounds = HealthBounds { live_within: Duration::from_secs(60), ready_max_lag: 10 };
+
+    #[test]
+    fn readiness_needs_assignment_state_and_little_lag() {
+        let health = Health::new();
+        let why = |health: &Health| health.ready(BOUNDS).expect_err("not ready");
+        assert_eq!(health.live(BOUNDS), Ok(()));
+        assert!(why(&health).contains("assigned"));
+        health.set_assigned(true);
+        health.set_restoring(2);
+        assert!(why(&health).contains("2 partitions"));
+        health.set_restoring(0);
+        health.set_lag(11);
+        assert!(why(&health).contains("11 records behind (limit 10)"));
+        health.set_lag(10);
+        assert_eq!(health.ready(BOUNDS), Ok(()));
+        health.set_stopping();
+        assert_eq!(why(&health), "stopping");
+        assert_eq!(health.live(BOUNDS), Ok(()));
+    }
+
+    #[test]
+    fn a_loop_that_stands_still_is_not_alive_until_it_turns() {
+        let bounds = HealthBounds { live_within: Duration::ZERO, ready_max_lag: 0 };
+        let health = Health::new();
+        std::thread::sleep(Duration::from_millis(3));
+        assert!(health.live(bounds).expect_err("stands still").contains("has not turned"));
+        let generous = HealthBounds { live_within: Duration::from_secs(60), ..bounds };
+        health.tick();
+        assert_eq!(health.live(generous), Ok(()));
+    }
+}

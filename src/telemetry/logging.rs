@@ -1,0 +1,58 @@
+//! The log: on standard error, for people or for machines.
+
+use crate::settings::{Log, LogFormat};
+use std::io::IsTerminal as _;
+use tracing_subscriber::EnvFilter;
+
+/// The log could not be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum LoggingError {
+    /// The directives cannot be read.
+    #[error("log.level cannot be read: {0}; write a level like info, or directives like info,kvset=debug")]
+    Filter(#[from] tracing_subscriber::filter::ParseError),
+    /// The process has a log already.
+    #[error("the log is already set up: {0}")]
+    Taken(Box<dyn std::error::Error + Send + Sync>),
+}
+
+/// Sets up the process's log.
+///
+/// # Errors
+/// The directives cannot be read, or there is a log already.
+pub fn init(log: &Log) -> Result<(), LoggingError> {
+    let filter = EnvFilter::try_new(log.level.as_str())?;
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(colours(std::io::stderr().is_terminal(), std::env::var_os("NO_COLOR").as_deref()));
+    match log.format {
+        LogFormat::Text => builder.try_init(),
+        LogFormat::Json => builder.json().flatten_event(true).try_init(),
+    }
+    .map_err(LoggingError::Taken)
+}
+
+/// Whether to colour: on terminals, unless NO_COLOR is set to anything (no-color.org).
+fn colours(terminal: bool, no_color: Option<&std::ffi::OsStr>) -> bool {
+    terminal && no_color.is_none_or(std::ffi::OsStr::is_empty)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colours_are_for_terminals_that_want_them() {
+        assert!(colours(true, None));
+        assert!(colours(true, Some("".as_ref())), "an empty NO_COLOR asks for nothing");
+        assert!(!colours(true, Some("1".as_ref())));
+        assert!(!colours(false, None));
+    }
+
+    #[test]
+    fn a_second_log_is_refused() {
+        let log = Log::default();
+        let outcomes = [init(&log), init(&log)];
+        assert!(matches!(outcomes[1], Err(LoggingError::Taken(_))));
+    }
+}

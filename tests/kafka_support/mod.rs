@@ -1,0 +1,330 @@
+//! A broker for tests: librdkafka's mock in this process, or the real one that KVSET_TEST_BROKERS names.
+
+use kvset::codec::{RequestEncoding, SourceRecord, encode_request};
+use kvset::kafka::config::{Assignor, Connection, Membership};
+use kvset::kafka::feed::Feed;
+use kvset::kafka::mock::MockBroker;
+use kvset::kafka::outlet::{Guarantee, OutputTopic, OutputTopics};
+use kvset::kafka::reader::{From, ReadRecord, Reader};
+use kvset::kafka::topics::{TopicPlan, Topics};
+use kvset::pipeline::lanes::FlowLimits;
+use kvset::pipeline::output::{Destination, OutputRecord};
+use kvset::pipeline::position::{LogRange, NextOffset, Partition};
+use kvset::pipeline::resume::{Facts, LostHistory, StartFrom, decide};
+use kvset::pipeline::task::{PartitionTask, TaskConfig};
+use kvset::runtime::observe::{Observer, ServiceEvent};
+use kvset::runtime::plan::{CommitPace, ServicePlan, task_config};
+use kvset::runtime::produce::message_of;
+use kvset::runtime::service::{ServiceError, Summary, serve};
+use kvset::runtime::shutdown::Shutdown;
+use kvset::settings::Settings;
+use kvset::trace::TraceRow;
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+const DEADLINE: Duration = Duration::from_secs(30);
+
+/// A broker with topics of its own for each test.
+pub struct Broker {
+    mock: Option<MockBroker>,
+    pub connection: Connection,
+    prefix: String,
+}
+
+static NEXT: AtomicU32 = AtomicU32::new(0);
+
+fn prefix() -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_micros();
+    format!("t{now}-{}", NEXT.fetch_add(1, Ordering::SeqCst))
+}
+
+impl Broker {
+    pub fn mock() -> Self {
+        let mock = MockBroker::start().expect("loopback sockets");
+        let mut connection = mock.connection();
+        // The mock forgets a member that left only when its session times out.
+        connection.properties.push(("session.timeout.ms".to_owned(), "6000".to_owned()));
+        Self { mock: Some(mock), connection, prefix: prefix() }
+    }
+
+    /// The real one, if there is one. Where one is demanded and missing, the test fails.
+    pub fn real() -> Option<Self> {
+        let Ok(brokers) = std::env::var("KVSET_TEST_BROKERS") else {
+            let demanded = std::env::var("KVSET_REQUIRE_BROKER").is_ok_and(|value| value == "1");
+            assert!(!demanded, "KVSET_REQUIRE_BROKER=1, but KVSET_TEST_BROKERS names no broker");
+            println!("skipped: no real broker; try scripts/kafka.sh run -- cargo test --test kafka_pipeline");
+            return None;
+        };
+        let connection = Connection { brokers, properties: Vec::new() };
+        Some(Self { mock: None, connection, prefix: prefix() })
+    }
+
+    /// Every broker there is.
+    pub fn all() -> Vec<Self> {
+        std::iter::once(Self::mock()).chain(Self::real()).collect()
+    }
+
+    pub fn is_real(&self) -> bool {
+        self.mock.is_none()
+    }
+
+    pub fn topic(&self, name: &str) -> String {
+        format!("{}.{name}", self.prefix)
+    }
+
+    pub fn create(&self, name: &str, partitions: u32) -> String {
+        let topic = self.topic(name);
+        let partitions = NonZeroU32::new(partitions).expect("not zero");
+        match &self.mock {
+            Some(mock) => mock.create_topic(&topic, partitions).expect("created"),
+            None => {
+                let plan = TopicPlan { name: topic.clone(), partitions, compacted: false };
+                Topics::new(&self.connection, DEADLINE)
+                    .and_then(|topics| topics.create(&[plan]))
+                    .expect("created");
+            }
+        }
+        topic
+    }
+
+    /// A service on topics of `partitions` partitions each; outputs are named by `run`, so that two
+    /// runs over one input can be compared.
+    pub fn plan(&self, settings: &Settings, run: &str, partitions: u32) -> ServicePlan {
+        let output = |kind: &str| OutputTopic {
+            name: self.create(&format!("{run}.{kind}"), partitions),
+            partitions: NonZeroU32::new(partitions).expect("not zero"),
+        };
+        let mut task = task_config(settings).expect("usable settings");
+        task.topic = self.topic("requests");
+        ServicePlan {
+            connection: self.connection.clone(),
+            membership: Membership {
+                group: self.topic(run),
+                instance: None,
+                assignor: Assignor::CooperativeSticky,
+            },
+            task: Arc::new(task),
+            outputs: OutputTopics { estimates: output("estimates"), dead_letters: output("dead-letters") },
+            guarantee: if self.is_real() { Guarantee::ExactlyOnce } else { Guarantee::AtLeastOnce },
+            start: StartFrom::Earliest,
+            lost_history: LostHistory::Refuse,
+            commit: CommitPace {
+                every: Duration::from_millis(200),
+                linger: Duration::from_millis(20),
+                records: 500,
+                bytes: 1 << 20,
+            },
+            flow: FlowLimits { records: 64, bytes: 1 << 20 },
+            threads: 2,
+            retry_for: DEADLINE,
+            shutdown_deadline: Duration::from_secs(10),
+        }
+    }
+
+    pub fn read_all(&self, topic: &str) -> Vec<ReadRecord> {
+        let mut reader = Reader::open(&self.connection, topic, From::Beginning, DEADLINE).expect("a topic");
+        let mut records = Vec::new();
+        while !reader.at_end() {
+            records.extend(reader.next(Duration::from_millis(200)).expect("readable"));
+        }
+        records
+    }
+}
+
+/// A record's key and value.
+pub type KeyValue = (Vec<u8>, Vec<u8>);
+
+/// The input of a test, as it lies on the topic.
+#[derive(Default)]
+pub struct Input {
+    /// Of each partition, its records in order.
+    pub partitions: BTreeMap<i32, Vec<KeyValue>>,
+}
+
+impl Input {
+    pub fn push(&mut self, partition: i32, key: &str, value: Vec<u8>) {
+        self.partitions.entry(partition).or_default().push((key.as_bytes().to_vec(), value));
+    }
+
+    pub fn push_row(&mut self, partition: i32, pool: &str, row: &TraceRow<'_>) {
+        let mut value = Vec::new();
+        encode_request(&message_of(row), RequestEncoding::Avro, &mut value).expect("encodes");
+        self.push(partition, pool, value);
+    }
+
+    pub fn records(&self) -> u64 {
+        self.partitions.values().map(|records| records.len() as u64).sum()
+    }
+
+    pub fn produce(&self, connection: &Connection, topic: &str) {
+        let feed = Feed::open(connection, topic, DEADLINE).expect("a producer");
+        for (partition, records) in &self.partitions {
+            for (key, value) in records {
+                feed.send_to(Some(*partition), key, value, Some(1_700_000_000_000)).expect("room");
+            }
+        }
+        assert_eq!(feed.finish().expect("delivered"), self.records());
+    }
+
+    /// What the service must publish: every partition's task fed in memory.
+    pub fn expected(&self, task: &TaskConfig) -> Published {
+        let task = Arc::new(task.clone());
+        let mut published = Published::default();
+        for (partition, records) in &self.partitions {
+            let end = NextOffset(records.len() as i64);
+            let facts = Facts {
+                committed: None,
+                log: LogRange { start: NextOffset(0), end },
+                snapshots: &[],
+                start: StartFrom::Earliest,
+                lost_history: LostHistory::Refuse,
+            };
+            let resume = decide(&facts).expect("a fresh start");
+            let mut state = PartitionTask::new(Arc::clone(&task), Partition(*partition), &resume);
+            let mut outputs = Vec::new();
+            for (offset, (key, value)) in records.iter().enumerate() {
+                let record = SourceRecord {
+                    topic: &task.topic,
+                    partition: *partition,
+                    offset: offset as i64,
+                    timestamp_ms: Some(1_700_000_000_000),
+                    key: Some(key),
+                    value: Some(value),
+                };
+                state.feed(&record, &mut outputs).expect("within limits");
+            }
+            outputs.into_iter().for_each(|output| published.add(output));
+        }
+        published.letters.sort();
+        published
+    }
+}
+
+type Bytes = Option<Vec<u8>>;
+
+/// A dead letter: key, value and headers.
+pub type Letter = (Bytes, Bytes, Vec<(String, Vec<u8>)>);
+
+/// What is on the output topics, in the order that is promised: estimates pool by pool.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Published {
+    pub estimates: BTreeMap<String, Vec<(Bytes, Bytes)>>,
+    pub letters: Vec<Letter>,
+}
+
+impl Published {
+    fn add(&mut self, output: OutputRecord) {
+        match output.destination {
+            Destination::Estimates => {
+                let pool = output.placed_by.expect("estimates are placed by pool");
+                self.estimates.entry(pool).or_default().push((output.key, output.value));
+            }
+            Destination::DeadLetters => {
+                let text = |(name, text): (&str, String)| (name.to_owned(), text.into_bytes());
+                let headers = output.headers.into_iter().map(text).collect();
+                self.letters.push((output.key, output.value, headers));
+            }
+        }
+    }
+
+    pub fn read(broker: &Broker, topics: &OutputTopics) -> Self {
+        let mut published = Self::default();
+        for record in broker.read_all(&topics.estimates.name) {
+            let key = kvset::codec::EstimateKey::from_bytes(record.key.as_deref().unwrap_or_default());
+            let pool = key.expect("an estimate's key").pool;
+            published.estimates.entry(pool).or_default().push((record.key, record.value));
+        }
+        let letters = broker.read_all(&topics.dead_letters.name).into_iter();
+        published.letters = letters.map(|letter| (letter.key, letter.value, letter.headers)).collect();
+        published.letters.sort();
+        published
+    }
+}
+
+/// Asks the service to stop once so many records were processed and committed.
+pub struct StopAfter {
+    shutdown: Shutdown,
+    records: u64,
+    seen: Mutex<u64>,
+}
+
+impl StopAfter {
+    pub fn new(shutdown: &Shutdown, records: u64) -> Self {
+        Self { shutdown: shutdown.clone(), records, seen: Mutex::new(0) }
+    }
+}
+
+impl Observer for StopAfter {
+    fn on(&self, event: &ServiceEvent<'_>) {
+        if let ServiceEvent::Progress { counts, .. } = event {
+            let mut seen = self.seen.lock().expect("no panic under the lock");
+            *seen += counts.records;
+            if *seen >= self.records {
+                self.shutdown.request();
+            }
+        }
+    }
+}
+
+/// Asks several services to stop once every partition was processed up to its end by one of them.
+pub struct StopAtEnds {
+    pub shutdowns: Vec<Shutdown>,
+    pub ends: BTreeMap<Partition, NextOffset>,
+    seen: Mutex<BTreeMap<Partition, NextOffset>>,
+    settled: AtomicU32,
+}
+
+impl StopAtEnds {
+    pub fn new(shutdowns: &[Shutdown], input: &Input) -> Self {
+        let ends = input.partitions.iter();
+        let ends = ends.map(|(partition, records)| (Partition(*partition), NextOffset(records.len() as i64)));
+        let (shutdowns, ends) = (shutdowns.to_vec(), ends.collect());
+        Self { shutdowns, ends, seen: Mutex::default(), settled: AtomicU32::new(0) }
+    }
+
+    /// How often a member was told what it works on.
+    pub fn settled(&self) -> u32 {
+        self.settled.load(Ordering::SeqCst)
+    }
+}
+
+impl Observer for StopAtEnds {
+    fn on(&self, event: &ServiceEvent<'_>) {
+        match event {
+            ServiceEvent::Settled { .. } => {
+                self.settled.fetch_add(1, Ordering::SeqCst);
+            }
+            ServiceEvent::Progress { partition, next, .. } => {
+                let mut seen = self.seen.lock().expect("no panic under the lock");
+                let reached = seen.entry(*partition).or_insert(*next);
+                *reached = (*reached).max(*next);
+                if *seen == self.ends {
+                    self.shutdowns.iter().for_each(Shutdown::request);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Runs the service until it has processed so many records.
+pub fn serve_records(plan: &ServicePlan, records: u64) -> Result<Summary, ServiceError> {
+    let shutdown = Shutdown::new();
+    serve(plan, &shutdown, &StopAfter::new(&shutdown, records))
+}
+
+/// A shared trace, if the shared directory is there.
+pub fn shared_trace(name: &str) -> Option<PathBuf> {
+    let shared = std::env::var_os("KVSET_SHARED")
+        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared"), PathBuf::from);
+    let path = shared.join("traces").join(name);
+    if path.exists() {
+        return Some(path);
+    }
+    println!("skipped: {name} is not there (KVSET_SHARED names the directory that holds traces/)");
+    None
+}

@@ -1,0 +1,347 @@
+//! Bytes a token of public models, and configs that are wrong in every way.
+
+use kvset::core::units::PageSize;
+use kvset::model::{CostOptions, KvDtype, ModelCost, ModelError, ReservePer, Tier, cost};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use std::num::NonZeroU32;
+use std::path::Path;
+
+fn config(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/fixtures/model/{name}.json"));
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn cost_of(name: &str, options: CostOptions) -> ModelCost {
+    cost(&config(name), &options).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+fn fp8() -> CostOptions {
+    CostOptions { kv_dtype: Some(KvDtype::Fp8), ..CostOptions::default() }
+}
+
+fn split(ranks: u32, tier: Tier) -> CostOptions {
+    let tensor_parallel = NonZeroU32::new(ranks).expect("not zero");
+    CostOptions { tensor_parallel, tier, ..CostOptions::default() }
+}
+
+/// A small config of one architecture, to be bent by tests.
+fn small(changes: Value) -> String {
+    let mut config = json!({
+        "architectures": ["LlamaForCausalLM"], "torch_dtype": "bfloat16", "hidden_size": 64,
+        "num_attention_heads": 8, "num_hidden_layers": 4, "num_key_value_heads": 2,
+    });
+    for (name, value) in changes.as_object().expect("an object") {
+        config[name] = value.clone();
+    }
+    config.to_string()
+}
+
+fn error_of(config: &str, options: CostOptions) -> String {
+    cost(config, &options).expect_err("should be refused").to_string()
+}
+
+#[test]
+fn every_model_of_the_table_costs_what_it_should() {
+    for (name, options, bytes) in [
+        ("llama-3.1-8b", CostOptions::default(), 131_072),
+        ("llama-3.1-70b", CostOptions::default(), 327_680),
+        ("qwen2.5-7b", CostOptions::default(), 57_344),
+        ("qwen3-32b", CostOptions::default(), 262_144),
+        ("qwen3-235b-a22b", CostOptions::default(), 192_512),
+        ("mistral-7b-v0.3", CostOptions::default(), 131_072),
+        ("deepseek-v3", CostOptions::default(), 70_272),
+        ("deepseek-v3.2", fp8(), 48_068),
+        ("glm-4.5", CostOptions::default(), 376_832),
+        ("glm-5.2", fp8(), 61_464),
+        ("gpt-oss-120b", CostOptions::default(), 36_864),
+        ("qwen3-next-80b-a3b", CostOptions::default(), 24_576),
+    ] {
+        let cost = cost_of(name, options);
+        assert_eq!(cost.bytes_per_token, bytes, "{name}");
+        assert_eq!(cost.lines.iter().map(|line| line.bytes).sum::<u64>(), bytes, "{name}: the lines add up");
+    }
+    assert_eq!(cost_of("gpt-oss-120b", CostOptions::default()).bytes_per_token_all_layers, 73_728);
+}
+
+#[test]
+fn a_linear_attention_hybrid_reserves_a_state_for_each_checkpoint() {
+    let cost = cost_of("qwen3-next-80b-a3b", CostOptions::default());
+    let [state] = &cost.reserves[..] else { panic!("one reserve") };
+    assert_eq!((state.per, state.layers), (ReservePer::Checkpoint, 36));
+    assert_eq!(state.bytes, 36 * ((2 * 16 * 128 + 32 * 128) * 3 * 2 + 32 * 128 * 128 * 4));
+    assert_eq!(state.bytes >> 20, 73, "about 74 MiB");
+    assert_eq!(cost.tokens_as_heavy_as(state), Some(3144));
+    assert_eq!(state.lines[0].formula, "L * (2*Hk*Dk + Hv*Dv) * (k-1) * b");
+    assert_eq!(state.lines[0].numbers, "36 * (2*16*128 + 32*128) * (4-1) * 2");
+    let fp8 = cost_of("qwen3-next-80b-a3b", fp8());
+    assert_eq!(fp8.bytes_per_token, 12_288);
+    assert_eq!(fp8.reserves, cost.reserves, "states are not quantized with the tokens");
+}
+
+#[test]
+fn a_windowed_hybrid_reserves_the_pages_its_window_lies_on() {
+    let exact = cost_of("gpt-oss-120b", CostOptions::default());
+    assert_eq!((exact.reserves[0].tokens, exact.reserves[0].bytes), (Some(128), 128 * 36_864));
+    let page_size = PageSize::new(16);
+    let paged = cost_of("gpt-oss-120b", CostOptions { page_size, ..CostOptions::default() });
+    let [window] = &paged.reserves[..] else { panic!("one reserve") };
+    assert_eq!((window.per, window.layers, window.pages), (ReservePer::Sequence, 18, Some(9)));
+    assert_eq!((window.tokens, window.bytes), (Some(144), 144 * 36_864));
+}
+
+#[test]
+fn other_hybrids_are_laid_out_as_their_configs_say() {
+    let gemma = cost_of("gemma-3-27b", CostOptions::default());
+    assert_eq!(gemma.bytes_per_token, 2 * 10 * 16 * 128 * 2, "every sixth of 62 layers is full");
+    assert_eq!(gemma.bytes_per_token_all_layers, 2 * 62 * 16 * 128 * 2);
+    let small = cost_of("gemma-3-4b", CostOptions::default());
+    assert_eq!(small.bytes_per_token, 2 * 5 * 4 * 256 * 2);
+    assert!(small.warnings.iter().any(|w| w.contains("`head_dim` is absent")), "{:?}", small.warnings);
+    let shared = cost_of("gemma-3n-e4b", CostOptions::default());
+    assert_eq!(shared.bytes_per_token, 2 * 4 * 2 * 256 * 2, "the last 15 of 35 layers own no cache");
+    assert_eq!(shared.reserves[0].layers, 16);
+    let chunked = cost_of("llama-4-scout", CostOptions::default());
+    assert_eq!(chunked.bytes_per_token, 2 * 12 * 8 * 128 * 2);
+    assert_eq!((chunked.reserves[0].layers, chunked.reserves[0].tokens), (36, Some(8192)));
+    let nemotron = cost_of("nemotron-h-8b", CostOptions::default());
+    assert_eq!(nemotron.bytes_per_token, 2 * 4 * 8 * 128 * 2);
+    assert_eq!(
+        nemotron.reserves[0].bytes,
+        24 * ((128 * 64 + 2 * 8 * 128) * 3 * 2 + 128 * 64 * 128 * 2),
+        "24 layers with a state"
+    );
+    let granite = cost_of("granite-4.0-h-small", CostOptions::default());
+    assert_eq!((granite.bytes_per_token, granite.reserves[0].layers), (2 * 4 * 8 * 128 * 2, 36));
+    let deci = cost_of("heads-by-layer", CostOptions::default());
+    assert_eq!(deci.bytes_per_token, 2 * 80 * 128 * 2, "heads are counted layer by layer");
+}
+
+#[test]
+fn windows_count_only_where_they_are_used() {
+    let unused = cost_of("qwen2.5-7b", CostOptions::default());
+    assert!(unused.reserves.is_empty() && unused.windowed_lines.is_empty());
+    let used = config("qwen2.5-7b")
+        .replace("\"use_sliding_window\": false", "\"use_sliding_window\": true")
+        .replace("\"max_window_layers\": 28", "\"max_window_layers\": 21");
+    let used = cost(&used, &CostOptions::default()).expect("sound");
+    assert_eq!((used.bytes_per_token, used.reserves[0].layers), (57_344 / 4 * 3, 7));
+    let all = cost_of("mistral-7b-v0.1", CostOptions::default());
+    assert_eq!((all.bytes_per_token, all.reserves.len()), (131_072, 0));
+    assert!(all.warnings[0].contains("no layer keeps every token"), "{:?}", all.warnings);
+}
+
+#[test]
+fn heads_are_split_and_then_copied_and_latents_are_copied() {
+    for (ranks, bytes, per_rank) in [(1, 131_072, 131_072), (8, 131_072, 16_384), (16, 262_144, 16_384)] {
+        let cost = cost_of("llama-3.1-8b", split(ranks, Tier::Gpu));
+        assert_eq!(
+            (cost.bytes_per_token, cost.bytes_per_token_per_rank),
+            (bytes, Some(per_rank)),
+            "tp {ranks}"
+        );
+    }
+    let refused = error_of(&config("llama-3.1-8b"), split(3, Tier::Gpu));
+    assert_eq!(refused, "--tp 3 does not fit `num_key_value_heads` = 8: one must divide the other");
+    let gpu = cost_of("deepseek-v3", split(8, Tier::Gpu));
+    assert_eq!((gpu.bytes_per_token, gpu.bytes_per_token_per_rank), (8 * 70_272, Some(70_272)));
+    assert!(gpu.warnings[0].contains("each of the 8 tensor-parallel ranks"), "{:?}", gpu.warnings);
+    let host = cost_of("deepseek-v3", split(8, Tier::Host));
+    assert_eq!((host.bytes_per_token, host.bytes_per_token_per_rank), (70_272, None));
+    assert!(error_of(&config("qwen3-next-80b-a3b"), split(32, Tier::Gpu)).contains("linear_num_key_heads"));
+    let wide = cost_of("granite-4.0-h-small", split(4, Tier::Gpu));
+    assert!(wide.reserves[0].lines[0].numbers.contains("2*4*128"), "a group each rank: {:?}", wide.reserves);
+}
+
+#[test]
+fn shared_indexers_are_counted_and_the_difference_told() {
+    let listed = cost_of("glm-5.2", fp8());
+    let less = (78 - 21) * 132;
+    let told = listed.warnings.iter().find(|w| w.contains("indexer_types")).expect("a warning");
+    assert!(told.contains("21 of 78") && told.contains(&format!("{less} bytes")), "{told}");
+    let by_frequency = {
+        let mut config: Value = serde_json::from_str(&config("glm-5.2")).expect("a config");
+        config.as_object_mut().expect("an object").remove("indexer_types");
+        cost(&config.to_string(), &fp8()).expect("sound")
+    };
+    assert!(by_frequency.warnings.iter().any(|w| w.contains("21 of 78")), "{:?}", by_frequency.warnings);
+}
+
+#[test]
+fn the_formula_is_printed_with_its_numbers() {
+    let text = cost_of("deepseek-v3.2", fp8()).to_string();
+    let expected = "\
+DeepseekV32ForCausalLM, fp8 cache, tp 1, gpu tier
+
+48068 bytes a token
+  full attention, latent: L * (kv_lora_rank + kv_lora_rank / 128 * 4 + 2 * qk_rope_head_dim) = 61 * (512 + 16 + 128) = 40016
+  indexer keys: L * (index_head_dim + index_head_dim / 128 * 4) = 61 * (128 + 4) = 8052
+
+note: 1 multi-token prediction layer(s) are left out: an engine that speculates with them caches them too
+";
+    assert_eq!(text, expected);
+    let page_size = PageSize::new(16);
+    let text = cost_of("gpt-oss-120b", CostOptions { page_size, ..split(16, Tier::Gpu) }).to_string();
+    let expected = "\
+GptOssForCausalLM, bf16 cache, tp 16, gpu tier
+
+73728 bytes a token
+  full attention: 2 * L * max(num_key_value_heads, tp) * head_dim * b = 2 * 18 * 16 * 64 * 2 = 73728
+  4608 on each rank
+
+147456 bytes a token where windowed layers keep every token too
+  sliding-window attention: 2 * L * max(num_key_value_heads, tp) * head_dim * b = 2 * 18 * 16 * 64 * 2 = 73728
+
+reserve for each sequence: 10616832 bytes (10.1 MiB, as much as 144 cached tokens)
+  18 windowed layers of `sliding_window` = 128
+  144 tokens, the 9 pages it lies on at most, each
+  sliding-window attention: 2 * L * max(num_key_value_heads, tp) * head_dim * b = 2 * 18 * 16 * 64 * 2 = 73728
+";
+    assert_eq!(text, expected);
+}
+
+#[test]
+fn the_answer_reads_back_from_json() {
+    let cost = cost_of("qwen3-next-80b-a3b", CostOptions { page_size: PageSize::new(64), ..fp8() });
+    let text = serde_json::to_string(&cost).expect("plain data");
+    assert_eq!(serde_json::from_str::<ModelCost>(&text).expect("plain data"), cost);
+}
+
+#[test]
+fn unknown_architectures_are_refused_by_name() {
+    let error = error_of(&small(json!({"architectures": ["RwkvForCausalLM"]})), CostOptions::default());
+    assert!(error.starts_with("architecture `RwkvForCausalLM` is not known"), "{error}");
+    assert!(error.contains("--kv-bytes-per-token") && error.contains("DeepseekV3ForCausalLM"), "{error}");
+    let inner =
+        json!({"architectures": ["LlavaForConditionalGeneration"], "text_config": {"model_type": "new"}});
+    assert!(error_of(&inner.to_string(), CostOptions::default()).contains("`new`"));
+    let by_type = small(json!({"architectures": null, "model_type": "llama"}));
+    assert_eq!(cost(&by_type, &CostOptions::default()).expect("sound").bytes_per_token, 2 * 4 * 2 * 8 * 2);
+    let nameless = error_of(&small(json!({"architectures": null})), CostOptions::default());
+    assert!(nameless.contains("`architectures` is missing"), "{nameless}");
+    let escape =
+        error_of(&small(json!({"architectures": ["\u{1b}[31m".repeat(50)]})), CostOptions::default());
+    assert!(!escape.contains('\u{1b}'), "nothing from outside upsets a terminal");
+}
+
+#[test]
+fn errors_name_the_field_and_what_it_should_hold() {
+    for (changes, expected) in [
+        (json!({"num_hidden_layers": null}), "field `num_hidden_layers` is missing"),
+        (json!({"num_hidden_layers": 0}), "field `num_hidden_layers` of the model's config is 0"),
+        (json!({"num_hidden_layers": -3}), "is -3: expected a whole number from 1"),
+        (json!({"num_hidden_layers": 2.5}), "is 2.5: expected a whole number"),
+        (json!({"num_hidden_layers": "32"}), "is the text `32`: expected a whole number"),
+        (json!({"num_hidden_layers": 4_000_000_000_u64}), "expected a whole number from 1 to 2147483648"),
+        (json!({"num_hidden_layers": 20_000}), "expected at most 10000 layers"),
+        (
+            json!({"num_attention_heads": 7}),
+            "`hidden_size` of the model's config is 64: expected a multiple of",
+        ),
+        (json!({"num_key_value_heads": []}), "is a list of 0: expected a whole number"),
+        (json!({"num_key_value_heads": [1, 2]}), "is a list of 2: expected a list of 4 entries"),
+        (json!({"num_key_value_heads": [1, 2, 0, 1]}), "expected a list of whole numbers from 1"),
+        (json!({"torch_dtype": null}), "`torch_dtype` is missing"),
+        (json!({"torch_dtype": "int3"}), "is the text `int3`: expected bfloat16"),
+        (json!({"layer_types": ["full_attention"]}), "expected a list of 4 entries, one a layer"),
+        (json!({"layer_types": ["full_attention", "full_attention", "full_attention", "rnn"]}), "text `rnn`"),
+        (json!({"layer_types": vec!["sliding_attention"; 4]}), "`sliding_window` is missing"),
+        (json!({"num_kv_shared_layers": 4}), "is 4: expected less than the 4 of"),
+        (json!({"architectures": "LlamaForCausalLM"}), "expected a list that begins with a class name"),
+        (json!({"architectures": ["Qwen3ForCausalLM"]}), "`head_dim` is missing"),
+        (json!({"architectures": ["MistralForCausalLM"], "num_key_value_heads": null}), "is missing"),
+        (json!({"architectures": ["DeepseekV3ForCausalLM"]}), "`kv_lora_rank` is missing"),
+        (
+            json!({"architectures": ["Qwen3NextForCausalLM"], "head_dim": 8}),
+            "`full_attention_interval` is missing",
+        ),
+        (
+            json!({"architectures": ["NemotronHForCausalLM"], "head_dim": 8, "hybrid_override_pattern": "M*"}),
+            "4 letters",
+        ),
+        (json!({"architectures": ["LlavaForConditionalGeneration"], "text_config": 3}), "`text_config`"),
+        (
+            json!({"architectures": ["GraniteMoeHybridForCausalLM"], "layer_types": vec!["mamba"; 4]}),
+            "no layer of this model keeps tokens",
+        ),
+    ] {
+        let error = error_of(&small(changes.clone()), CostOptions::default());
+        assert!(error.contains(expected), "{changes}: `{error}` should say `{expected}`");
+    }
+    let huge =
+        small(json!({"num_hidden_layers": 10_000, "num_key_value_heads": 1 << 30, "head_dim": 1 << 30}));
+    assert!(
+        error_of(&huge, CostOptions::default()).contains("more bytes than 64 bits hold (2 * L * num_key")
+    );
+    for (text, expected) in [("", "EOF"), ("[1]", "a list of 1"), ("{\"a\":", "EOF"), ("null", "null")] {
+        let error = error_of(text, CostOptions::default());
+        assert!(
+            error.starts_with("the model's config is not a JSON object") && error.contains(expected),
+            "{error}"
+        );
+    }
+    let long = " ".repeat(5 << 20);
+    assert!(matches!(cost(&long, &CostOptions::default()), Err(ModelError::TooLong { .. })));
+}
+
+const FIXTURES: [&str; 12] = [
+    "llama-3.1-8b",
+    "qwen2.5-7b",
+    "mistral-7b-v0.1",
+    "deepseek-v3",
+    "glm-5.2",
+    "gpt-oss-120b",
+    "qwen3-next-80b-a3b",
+    "gemma-3-4b",
+    "gemma-3n-e4b",
+    "nemotron-h-8b",
+    "granite-4.0-h-small",
+    "heads-by-layer",
+];
+
+fn hostile() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<u64>().prop_map(Value::from),
+        (0u64..70).prop_map(|bits| Value::from(1u64.checked_shl(bits as u32).unwrap_or(u64::MAX))),
+        any::<f64>().prop_map(Value::from),
+        "\\PC{0,20}".prop_map(Value::from),
+        prop::collection::vec(any::<i32>(), 0..40).prop_map(Value::from),
+        Just(json!({})),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn no_config_brings_the_calculation_down(
+        fixture in 0..FIXTURES.len(),
+        changes in prop::collection::vec((any::<prop::sample::Index>(), hostile()), 1..4),
+        ranks in prop_oneof![1u32..20, any::<u32>()],
+        page in any::<u32>(),
+        host in any::<bool>(),
+    ) {
+        let mut value: Value = serde_json::from_str(&config(FIXTURES[fixture])).expect("a config");
+        for (at, hostile) in &changes {
+            let level = match value.get("text_config") {
+                Some(Value::Object(_)) => value["text_config"].as_object_mut(),
+                _ => value.as_object_mut(),
+            };
+            let level = level.expect("an object");
+            if level.is_empty() {
+                break;
+            }
+            let name = level.keys().nth(at.index(level.len())).expect("in range").clone();
+            level.insert(name, hostile.clone());
+        }
+        let tier = if host { Tier::Host } else { Tier::Gpu };
+        let options = CostOptions { page_size: PageSize::new(page), ..split(ranks.max(1), tier) };
+        match cost(&value.to_string(), &options) {
+            Ok(cost) => prop_assert!(cost.bytes_per_token > 0 && !cost.to_string().is_empty()),
+            Err(error) => prop_assert!(!error.to_string().is_empty()),
+        }
+    }
+}

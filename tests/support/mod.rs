@@ -1,0 +1,6 @@
+//! Help shared by the integration tests. Each test binary uses a part of it.
+#![allow(dead_code)]
+
+pub mod reference;
+pub mod shared;
+pub mod slow_sglang;

@@ -1,0 +1,180 @@
+//! SGLang's cache, transcribed step by step: a node owns its ids and a map of its children, the
+//! leaf to evict is found by looking at every node, locks are counted.
+
+use std::collections::BTreeMap;
+
+#[derive(Debug, Default)]
+struct Node {
+    ids: Vec<u64>,
+    children: BTreeMap<u64, usize>,
+    parent: Option<usize>,
+    /// (event, how many nodes above the one the event is about, backwards)
+    stamp: (u64, i64),
+    locks: u64,
+    gone: bool,
+}
+
+#[derive(Debug)]
+pub struct SlowSglang {
+    nodes: Vec<Node>,
+    free: u64,
+    page: u64,
+    outputs_cached: bool,
+    clock: u64,
+    next_private: u64,
+}
+
+impl SlowSglang {
+    pub fn new(capacity: u64, page: u64, outputs_cached: bool) -> Self {
+        let root = Node { locks: 1, ..Node::default() };
+        Self { nodes: vec![root], free: capacity, page, outputs_cached, clock: 0, next_private: 1 << 60 }
+    }
+
+    /// Pages in nodes.
+    pub fn resident(&self) -> u64 {
+        self.nodes.iter().filter(|node| !node.gone).map(|node| node.ids.len() as u64).sum()
+    }
+
+    /// Hits of a request of `n` prompt tokens, `sampled` output tokens and the known output ids.
+    /// The request must fit the cache.
+    pub fn request(&mut self, ids: &[u64], n: u64, sampled: u64, known_outputs: &[u64]) -> u64 {
+        let page = self.page;
+        let prompt = ids[..(n / page) as usize].to_vec();
+        let kv = if self.outputs_cached && sampled >= 1 { n + sampled - 1 } else { n };
+        let mut outputs: Vec<u64> = known_outputs.to_vec();
+        outputs.truncate((kv / page - n / page) as usize);
+        while (outputs.len() as u64) < kv / page - n / page {
+            outputs.push(self.next_private);
+            self.next_private += 1;
+        }
+        // 1
+        let limit = if n == 0 { 0 } else { (n - 1) / page };
+        let (mut node, hits) = self.matched(&prompt[..limit as usize]);
+        self.lock(node, 1);
+        // 2
+        self.evict((n - hits * page + page).div_ceil(page));
+        let mut held = n.div_ceil(page) - hits;
+        self.free -= held;
+        // 3
+        let (end, known) = self.insert(&prompt);
+        self.free += known - hits;
+        held -= known - hits;
+        held -= prompt.len() as u64 - known;
+        self.lock(end, 1);
+        self.unlock(node);
+        node = end;
+        if self.outputs_cached {
+            if kv > n {
+                self.evict(1);
+            }
+            for _ in n.div_ceil(page)..kv.div_ceil(page) {
+                self.evict(1);
+                self.free -= 1;
+                held += 1;
+            }
+            let whole = [prompt.clone(), outputs.clone()].concat();
+            let (_, known) = self.insert(&whole);
+            held -= whole.len() as u64 - prompt.len() as u64;
+            self.free += known - prompt.len() as u64;
+            if !prompt.is_empty() && !outputs.is_empty() {
+                self.insert(&prompt);
+            }
+        }
+        // 4
+        self.free += held;
+        self.unlock(node);
+        hits
+    }
+
+    fn now(&mut self) -> (u64, i64) {
+        self.clock += 1;
+        (self.clock, 0)
+    }
+
+    fn matched(&mut self, ids: &[u64]) -> (usize, u64) {
+        let (node, matched) = self.walk(ids, false);
+        let (event, _) = self.now();
+        let mut next = Some(node);
+        let mut above = 0;
+        while let Some(index) = next {
+            self.nodes[index].stamp = (event, -above);
+            above += 1;
+            next = self.nodes[index].parent;
+        }
+        (node, matched)
+    }
+
+    fn insert(&mut self, ids: &[u64]) -> (usize, u64) {
+        self.nodes[0].stamp = self.now();
+        let (mut node, matched) = self.walk(ids, true);
+        if matched < ids.len() as u64 {
+            let rest = ids[matched as usize..].to_vec();
+            let stamp = self.now();
+            self.nodes.push(Node { ids: rest.clone(), parent: Some(node), stamp, ..Node::default() });
+            let leaf = self.nodes.len() - 1;
+            self.nodes[node].children.insert(rest[0], leaf);
+            node = leaf;
+        }
+        (node, matched)
+    }
+
+    fn walk(&mut self, ids: &[u64], touch: bool) -> (usize, u64) {
+        let (mut node, mut at) = (0, 0);
+        while at < ids.len() {
+            let Some(&child) = self.nodes[node].children.get(&ids[at]) else { break };
+            if touch {
+                self.nodes[child].stamp = self.now();
+            }
+            let common = self.nodes[child].ids.iter().zip(&ids[at..]).take_while(|(a, b)| a == b).count();
+            at += common;
+            if common < self.nodes[child].ids.len() {
+                return (self.split(child, common), at as u64);
+            }
+            node = child;
+        }
+        (node, at as u64)
+    }
+
+    fn split(&mut self, lower: usize, at: usize) -> usize {
+        let (stamp, parent, locks) = (self.now(), self.nodes[lower].parent, self.nodes[lower].locks);
+        let tail = self.nodes[lower].ids.split_off(at);
+        let ids = std::mem::replace(&mut self.nodes[lower].ids, tail.clone());
+        self.nodes.push(Node {
+            ids: ids.clone(),
+            children: [(tail[0], lower)].into(),
+            parent,
+            stamp,
+            locks,
+            gone: false,
+        });
+        let upper = self.nodes.len() - 1;
+        self.nodes[parent.expect("the root has no ids")].children.insert(ids[0], upper);
+        self.nodes[lower].parent = Some(upper);
+        self.nodes[lower].stamp = self.now();
+        upper
+    }
+
+    fn lock(&mut self, node: usize, by: i64) {
+        let mut next = Some(node);
+        while let Some(index) = next {
+            self.nodes[index].locks = self.nodes[index].locks.checked_add_signed(by).expect("locks balance");
+            next = self.nodes[index].parent;
+        }
+    }
+
+    fn unlock(&mut self, node: usize) {
+        self.lock(node, -1);
+    }
+
+    fn evict(&mut self, wanted: u64) {
+        while self.free < wanted {
+            let leaves = self.nodes.iter().enumerate();
+            let leaves = leaves.filter(|(_, n)| !n.gone && n.children.is_empty() && n.locks == 0);
+            let (oldest, node) = leaves.min_by_key(|(_, n)| n.stamp).expect("the request fits the cache");
+            self.free += node.ids.len() as u64;
+            let (parent, first) = (node.parent.expect("the root is locked"), node.ids[0]);
+            self.nodes[parent].children.remove(&first);
+            self.nodes[oldest].gone = true;
+        }
+    }
+}
