@@ -1,10 +1,14 @@
 //! `cargo bench --bench engine`: the engine beside every other exact way to get the same numbers and
 //! SHARDS at 1 %, in one run, as ratios. Results are compared, not only timed.
 //!
-//! Set `KVSET_BENCH_PAGES` (default 10000000) for the size of the generated loads.
+//! Then the profiles beside one another, which should take about the same time.
+//!
+//! Set `KVSET_BENCH_PAGES` (default 10000000) for the size of the generated loads, and
+//! `KVSET_BENCH_TRACE` to a trace file to compare the profiles on that instead of a generated load.
 
 mod fenwick;
 mod loads;
+mod profiles;
 mod shards;
 mod splay;
 
@@ -92,6 +96,9 @@ fn compare(load: &Load) {
 }
 
 fn main() {
+    if let Some(trace) = std::env::var_os("KVSET_BENCH_TRACE") {
+        return profiles::compare_on_trace(trace.into());
+    }
     let pages =
         std::env::var("KVSET_BENCH_PAGES").ok().and_then(|text| text.parse().ok()).unwrap_or(10_000_000);
     let week = loads::shared_trace("week", "weka_claude_code_week.jsonl.zst", IdScope::Auto);
@@ -99,7 +106,9 @@ fn main() {
     let sessions = "weka_claude_code_sessions.jsonl.zst";
     let sessions = loads::shared_trace("coding sessions", sessions, IdScope::Session);
     sessions.iter().for_each(compare);
-    compare(&loads::agentic(pages));
+    let agentic = loads::agentic(pages);
+    compare(&agentic);
+    profiles::compare_on_load(&agentic);
     println!("\nworst cases:");
     for load in loads::worst_cases(pages / 4) {
         compare(&load);

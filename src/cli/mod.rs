@@ -15,6 +15,7 @@ mod model_command;
 pub mod output;
 mod produce_command;
 mod replay_command;
+mod replay_comparison;
 pub mod replay_output;
 mod run_command;
 mod shell;

@@ -3,6 +3,7 @@
 use super::Failure;
 use super::args::ReplayArgs;
 use super::output::Progress;
+use super::replay_comparison;
 use super::replay_output::{ReplayResult, TraceSummary};
 use crate::report;
 use crate::runtime::replay::{
@@ -23,6 +24,9 @@ pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
         warm_up: args.warm_up,
         skip_bad_rows: args.trace.skip_bad_rows,
     };
+    if args.engines.len() > 1 {
+        return replay_comparison::run(args, options);
+    }
     let mut per_request = match &args.per_request {
         Some(path) => Some(File::create(path).with_context(|| format!("cannot write `{}`", path.display()))?),
         None => None,
@@ -40,7 +44,12 @@ pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
     };
     notes(&done).iter().for_each(|line| bar.note(line));
     bar.finish("replayed");
-    print(&done, args.json)
+    let mut result = ReplayResult::of(&done);
+    if args.capacities.is_empty() {
+        result.cut_grid(result.footprint_capacity());
+    }
+    let text = if args.json { json(&result)? } else { result.render() };
+    print(&text)
 }
 
 /// Writes the self-contained page with the plots.
@@ -60,8 +69,15 @@ fn write_report(
 }
 
 /// What a reader of the result should know about the trace.
-fn notes(done: &Replay) -> Vec<String> {
+pub(super) fn notes(done: &Replay) -> Vec<String> {
     let mut lines: Vec<String> = done.notes.iter().map(|note| format!("note: {note}")).collect();
+    if done.whole.as_ref().is_some_and(|all| all.output_reuse_unseen) {
+        lines.push(
+            "note: the trace has page ids for prompts only: outputs take room in the cache, but hits on them \
+             cannot be seen and are under-counted"
+                .to_owned(),
+        );
+    }
     for row in &done.bad_rows {
         lines.push(format!("skipped: {}: {}", row.place, row.reason));
     }
@@ -79,20 +95,20 @@ fn notes(done: &Replay) -> Vec<String> {
     lines
 }
 
-fn print(done: &Replay, json: bool) -> Result<(), Failure> {
-    let result = ReplayResult::of(done);
-    let text = if json {
-        serde_json::to_string_pretty(&result).context("cannot write the result as JSON")? + "\n"
-    } else {
-        result.render()
-    };
+/// A result as scripts read it.
+pub(super) fn json(result: &impl serde::Serialize) -> Result<String, Failure> {
+    Ok(serde_json::to_string_pretty(result).context("cannot write the result as JSON")? + "\n")
+}
+
+/// Puts a result on standard output.
+pub(super) fn print(text: &str) -> Result<(), Failure> {
     io::stdout().write_all(text.as_bytes()).context("cannot write the result")?;
     Ok(())
 }
 
 impl ReplayResult {
     /// The result of a finished replay.
-    fn of(done: &Replay) -> Self {
+    pub(super) fn of(done: &Replay) -> Self {
         let whole = done.whole.as_ref();
         let trace = TraceSummary {
             requests: done.requests,
@@ -110,24 +126,21 @@ impl ReplayResult {
             output_reuse_unseen: whole.is_some_and(|all| all.output_reuse_unseen),
         };
         let mut result = Self::new(trace, whole, &done.windows);
-        if done.config.capacities.is_empty() {
-            result.cut_grid_at_footprint();
+        for (point, turned_away) in result.capacities.iter_mut().zip(&done.turned_away) {
+            point.turned_away_requests = Some(*turned_away);
         }
         result
-    }
-
-    /// Ends a grid nobody asked for at the first capacity that never evicts.
-    fn cut_grid_at_footprint(&mut self) {
-        let footprint = self.trace.distinct_pages;
-        let last = self.capacities.iter().position(|point| point.pages >= footprint);
-        self.capacities.truncate(last.map_or(self.capacities.len(), |index| index + 1));
     }
 }
 
 impl From<ReplayError> for Failure {
     fn from(error: ReplayError) -> Self {
         match error {
-            ReplayError::Config(_) | ReplayError::ShareOfStream => Self::Usage(error.into()),
+            ReplayError::Config(_)
+            | ReplayError::ShareOfStream
+            | ReplayError::Capacity(_)
+            | ReplayError::SampledPointwise(_)
+            | ReplayError::TooManyPoints { .. } => Self::Usage(error.into()),
             _ => Self::Runtime(error.into()),
         }
     }

@@ -17,9 +17,15 @@ pub struct ReplayResult {
     pub trace: TraceSummary,
     /// Hits with unlimited capacity.
     pub theoretical: TheoreticalHits,
+    /// Each capacity was modelled on its own: nothing follows for those in between.
+    #[serde(skip_serializing_if = "is_false")]
+    pub pointwise: bool,
+    /// What makes the model an approximation, with the known error.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub approximation: Option<&'static str>,
     /// The hit-rate curve, ascending.
     pub capacities: Vec<CapacityResult>,
-    /// One entry a target ratio.
+    /// One entry a target ratio; none where each capacity was modelled on its own.
     pub required: Vec<RequiredResult>,
     /// The windows asked for, in the order in which they closed.
     pub windows: Vec<WindowResult>,
@@ -80,6 +86,9 @@ pub struct CapacityResult {
     /// The capacity is larger than the tracked bound.
     #[serde(skip_serializing_if = "is_false")]
     pub beyond_bound: bool,
+    /// Requests that cannot run in so small a cache at all, where that is modelled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub turned_away_requests: Option<u64>,
 }
 
 /// The requirement at one target ratio.
@@ -139,12 +148,25 @@ impl ReplayResult {
     /// Puts a result together from the estimate over everything that counts, and those of the windows.
     pub fn new(trace: TraceSummary, whole: Option<&Estimate>, windows: &[Estimate]) -> Self {
         Self {
-            trace,
             theoretical: whole.map(|all| all.theoretical).unwrap_or_default(),
+            pointwise: trace.engine.is_pointwise(),
+            approximation: trace.engine.approximation(),
             capacities: whole.iter().flat_map(|all| &all.capacities).map(CapacityResult::from).collect(),
             required: whole.map(required_of).unwrap_or_default(),
             windows: windows.iter().map(WindowResult::from).collect(),
+            trace,
         }
+    }
+
+    /// The nominal capacity that never evicts.
+    pub fn footprint_capacity(&self) -> u64 {
+        self.trace.engine.effective_share().least_whole_of(self.trace.distinct_pages)
+    }
+
+    /// Ends the curve at the first capacity that reaches this one.
+    pub fn cut_grid(&mut self, footprint: u64) {
+        let last = self.capacities.iter().position(|point| point.pages >= footprint);
+        self.capacities.truncate(last.map_or(self.capacities.len(), |index| index + 1));
     }
 
     /// The result as tables.
@@ -175,6 +197,9 @@ impl ReplayResult {
         line("distinct pages", self.footprint());
         line("page size", page_size(trace));
         line("engine", engine(trace));
+        if let Some(reason) = self.approximation {
+            line("approximation", reason.to_owned());
+        }
         line("hit rate, unlimited", percent(self.theoretical.prefix_hit_rate));
         if trace.rejected_rows > 0 {
             line("rejected rows", thousands(trace.rejected_rows));
@@ -216,7 +241,15 @@ impl ReplayResult {
                 known(point.relative_prefill_throughput, decimal, point.beyond_bound),
             ]);
         }
-        format!("\nhit rate by capacity\n{}", sheet.render())
+        let how = if self.pointwise { ", each modelled on its own" } else { "" };
+        let away = self.capacities.iter().filter(|point| point.turned_away_requests > Some(0)).count();
+        let away = match away {
+            0 => String::new(),
+            count => format!(
+                "requests larger than the whole cache were turned away at the {count} smallest of these capacities\n"
+            ),
+        };
+        format!("\nhit rate by capacity{how}\n{}{away}", sheet.render())
     }
 
     fn window_table(&self) -> String {
@@ -245,7 +278,7 @@ impl ReplayResult {
 }
 
 /// `64 tokens, 3.75 MiB`.
-fn page_size(trace: &TraceSummary) -> String {
+pub(super) fn page_size(trace: &TraceSummary) -> String {
     match (trace.page_size, trace.page_bytes) {
         (None, _) => "unknown".to_owned(),
         (Some(tokens), None) => format!("{tokens} tokens"),
@@ -270,13 +303,13 @@ fn engine(trace: &TraceSummary) -> String {
 }
 
 /// A coverage as a percentage without needless places (`99.9 %`).
-fn share_name(share: Ratio) -> String {
+pub(super) fn share_name(share: Ratio) -> String {
     let text = format!("{:.7}", share.as_f64() * 100.0);
     format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
 /// A number as text; `beyond` past the bound, a dash where there is none.
-fn known<T>(value: Option<T>, text: impl Fn(T) -> String, beyond_bound: bool) -> String {
+pub(super) fn known<T>(value: Option<T>, text: impl Fn(T) -> String, beyond_bound: bool) -> String {
     value.map_or_else(|| if beyond_bound { "beyond" } else { "-" }.to_owned(), text)
 }
 
@@ -320,6 +353,7 @@ impl From<&CapacityPoint> for CapacityResult {
             prefix_hit_rate: point.prefix_hit_rate,
             relative_prefill_throughput: point.relative_prefill_throughput,
             beyond_bound: point.beyond_bound,
+            turned_away_requests: None,
         }
     }
 }

@@ -20,6 +20,15 @@ struct Point {
     pages: PageCount,
 }
 
+/// What of a capacity's pages counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HeldShares {
+    /// Share of the nominal capacity that the engine keeps filled.
+    pub effective: Ratio,
+    /// Share of the pages that are followed.
+    pub followed: Ratio,
+}
+
 /// What the hits of a curve are shares of, in followed pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Accesses {
@@ -32,13 +41,13 @@ pub struct Accesses {
 impl Default for Curve {
     /// A curve without capacities.
     fn default() -> Self {
-        Self::new(&[], None, PageCount(0), Ratio::ONE)
+        Self::new(&[], None, PageCount(0), HeldShares { effective: Ratio::ONE, followed: Ratio::ONE })
     }
 }
 
 impl Curve {
-    /// Places the capacities among followed pages: at sample rate `p`, a cache of `C` pages holds what
-    /// `floor(C * p)` followed pages can tell. Capacities beyond `bound` followed pages cannot be told.
+    /// Places the capacities among followed pages: at sample rate `p`, a cache that keeps `C` pages filled
+    /// holds what `floor(C * p)` followed pages can tell. Capacities beyond `bound` followed pages cannot be told.
     ///
     /// A capacity in bytes has no place where a page's bytes are unknown, and is left out; the pool's
     /// configuration check refuses that combination.
@@ -46,16 +55,17 @@ impl Curve {
         specs: &[CapacitySpec],
         page_bytes: Option<PageBytes>,
         bound: PageCount,
-        sample_rate: Ratio,
+        shares: HeldShares,
     ) -> Self {
         let place = |spec: &CapacitySpec| {
             spec.pages(page_bytes).map(|pages| Point { label: spec.label.clone(), pages })
         };
         let mut points: Vec<Point> = specs.iter().filter_map(place).collect();
         points.sort_by_key(|point| point.pages);
-        let followed = points.iter().map(|point| sample_rate.share_of(point.pages.0));
+        let held = |point: &Point| shares.effective.share_of(point.pages.0);
+        let followed = points.iter().map(|point| shares.followed.share_of(held(point)));
         let thresholds = followed.take_while(|pages| *pages <= bound.0).collect();
-        Self { points, thresholds, sample_rate, page_bytes }
+        Self { points, thresholds, sample_rate: shares.followed, page_bytes }
     }
 
     /// The capacities that can be told, in followed pages, ascending; those beyond the bound are the
@@ -112,7 +122,7 @@ pub fn share(part: u64, whole: u64) -> f64 {
 }
 
 /// `1/(1-r)` at the hit rate `r = hits/accesses` (paper, equation 1); `None` at `r = 1`.
-fn prefill_throughput(hits: u64, accesses: u64) -> Option<f64> {
+pub fn prefill_throughput(hits: u64, accesses: u64) -> Option<f64> {
     match (hits, accesses.saturating_sub(hits)) {
         (0, _) => Some(1.0),
         (_, 0) => None,
@@ -128,13 +138,25 @@ mod tests {
         texts.iter().map(|text| text.parse().expect(text)).collect()
     }
 
+    fn followed(followed: Ratio) -> HeldShares {
+        HeldShares { effective: Ratio::ONE, followed }
+    }
+
+    #[test]
+    fn an_effective_share_lowers_what_a_capacity_holds_not_its_size() {
+        let shares = HeldShares { effective: Ratio::per_mille(875), followed: Ratio::ONE };
+        let curve = Curve::new(&specs(&["100p", "8p"]), None, PageCount(90), shares);
+        assert_eq!(curve.thresholds(), [7, 87]);
+        assert_eq!(curve.points(&[1, 1], Accesses { all: 4, reusable: 2 })[1].pages, 100);
+    }
+
     #[test]
     fn capacities_are_sorted_by_pages_whatever_their_units() {
         let curve = Curve::new(
             &specs(&["1KiB", "3p", "5p", "9p", "100B"]),
             Some(PageBytes(256)),
             PageCount(5),
-            Ratio::ONE,
+            followed(Ratio::ONE),
         );
         assert_eq!(curve.thresholds(), [0, 3, 4, 5]);
         let points = curve.points(&[0, 2, 1, 0], Accesses { all: 8, reusable: 4 });
@@ -151,7 +173,8 @@ mod tests {
     #[test]
     fn a_sampled_curve_counts_in_whole_pages() {
         let rate = "0.1".parse().expect("a share");
-        let curve = Curve::new(&specs(&["100p", "109p", "110p", "500p"]), None, PageCount(20), rate);
+        let curve =
+            Curve::new(&specs(&["100p", "109p", "110p", "500p"]), None, PageCount(20), followed(rate));
         assert_eq!(curve.thresholds(), [10, 10, 11]);
         let points = curve.points(&[7, 0, 1], Accesses { all: 16, reusable: 16 });
         assert_eq!(points[0].page_hits, Some(70));
@@ -162,7 +185,7 @@ mod tests {
 
     #[test]
     fn bytes_have_no_place_without_the_bytes_of_a_page() {
-        let curve = Curve::new(&specs(&["1GiB", "2p"]), None, PageCount(9), Ratio::ONE);
+        let curve = Curve::new(&specs(&["1GiB", "2p"]), None, PageCount(9), followed(Ratio::ONE));
         assert_eq!(curve.thresholds(), [2]);
     }
 

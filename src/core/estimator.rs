@@ -124,7 +124,7 @@ impl PoolFigures<'_> {
         let coverage = |coverage: &Ratio| self.covering(*coverage, distribution);
         RequiredCapacity {
             target_ratio,
-            mean_pages: distribution.mean().map(|mean| mean / self.config.sample_rate.as_f64()),
+            mean_pages: distribution.mean().map(|mean| mean / self.held_share()),
             max_pages: distribution.max().and_then(|need| self.pages(need)),
             coverage: self.config.coverages.iter().map(coverage).collect(),
         }
@@ -144,9 +144,14 @@ impl PoolFigures<'_> {
         }
     }
 
-    /// A need in pages of the pool; `None` beyond the bound.
+    /// The followed pages that a page of nominal capacity stands for.
+    fn held_share(&self) -> f64 {
+        self.config.sample_rate.as_f64() * self.config.profile.effective_share().as_f64()
+    }
+
+    /// The nominal capacity for a need; `None` beyond the bound.
     fn pages(&self, need: Need) -> Option<u64> {
-        (need != BEYOND).then(|| self.whole(need))
+        (need != BEYOND).then(|| self.config.nominal_pages(need))
     }
 }
 

@@ -4,7 +4,7 @@
 mod tests;
 
 use super::coverage::Distribution;
-use super::curve::Curve;
+use super::curve::{Curve, HeldShares};
 use super::engine::{Engine, EngineRefusal};
 use super::estimate::{Estimate, Status};
 use super::estimator::PoolFigures;
@@ -263,8 +263,7 @@ impl Pool {
         let Some((tally, needs)) = tally.and_then(|tally| Some((tally, tally.needs.get(target)?))) else {
             return Vec::new();
         };
-        let rate = self.identity.config.sample_rate;
-        let pages = |need| (need != BEYOND).then(|| rate.whole_of(need));
+        let pages = |need| (need != BEYOND).then(|| self.identity.config.nominal_pages(need));
         Distribution::new(needs, tally.requests).steps().map(|(need, count)| (pages(need), count)).collect()
     }
 
@@ -427,8 +426,9 @@ impl Cache {
     fn place_capacities(&mut self, config: &PoolConfig) {
         let cost = config.kv_bytes_per_token;
         self.page_bytes = cost.and_then(|cost| PageBytes::from_token_cost(cost, self.page_size));
-        let (bound, rate) = (config.max_tracked_pages, config.sample_rate);
-        self.curve = Curve::new(&config.curve_capacities(), self.page_bytes, bound, rate);
+        let shares = HeldShares { effective: config.profile.effective_share(), followed: config.sample_rate };
+        let bound = config.max_tracked_pages;
+        self.curve = Curve::new(&config.curve_capacities(), self.page_bytes, bound, shares);
     }
 }
 

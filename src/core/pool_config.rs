@@ -212,6 +212,12 @@ impl PoolConfig {
         }
     }
 
+    /// The smallest nominal capacity that holds so many followed pages; an estimate at a sample rate
+    /// below 1.
+    pub fn nominal_pages(&self, followed: u64) -> u64 {
+        self.profile.effective_share().least_whole_of(self.sample_rate.whole_of(followed))
+    }
+
     /// The capacities of the curve: the configured ones, or the default grid.
     pub fn curve_capacities(&self) -> Vec<CapacitySpec> {
         if !self.capacities.is_empty() {

@@ -1,6 +1,7 @@
 //! Engine profiles: which pages a request looks up, touches and leaves behind, and in which order
 //! (ENGINES 2).
 
+use super::ratio::Ratio;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -38,6 +39,34 @@ impl Profile {
     /// The name users write.
     pub fn name(self) -> &'static str {
         Self::NAMES.iter().find(|(_, profile)| *profile == self).map_or("paper", |(name, _)| name)
+    }
+
+    /// Whether each capacity is modelled on its own: more capacity can lose hits, so nothing follows for
+    /// the capacities in between, and no request has a required capacity.
+    pub fn is_pointwise(self) -> bool {
+        self == Self::Sglang
+    }
+
+    /// Share of its nominal capacity that the engine keeps filled.
+    pub fn effective_share(self) -> Ratio {
+        match self {
+            Self::Mooncake => Ratio::per_mille(875),
+            _ => Ratio::ONE,
+        }
+    }
+
+    /// What makes the model an approximation of the engine, with the known error; `None` where it is none.
+    pub fn approximation(self) -> Option<&'static str> {
+        match self {
+            Self::Paper | Self::LeafFirst | Self::Vllm | Self::Sglang => None,
+            Self::Lmcache => Some(
+                "LMCache in-process is modelled as one root-first LRU order, with a known error of up to 3.5 % of hits",
+            ),
+            Self::Mooncake => Some(
+                "Mooncake evicts in batches: it is modelled as one root-first LRU order at 0.875 of the nominal \
+                 capacity, with a known error of up to 3.5 % of hits",
+            ),
+        }
     }
 }
 

@@ -73,6 +73,16 @@ impl Ratio {
         u64::try_from(whole).unwrap_or(u64::MAX)
     }
 
+    /// The smallest whole whose [`Ratio::share_of`] is at least this many units; saturates at `u64::MAX`.
+    /// The share 0 is of no whole and leaves the units as they are.
+    pub fn least_whole_of(self, part: u64) -> u64 {
+        if self.numerator == 0 {
+            return part;
+        }
+        let whole = (u128::from(part) * u128::from(self.denominator)).div_ceil(u128::from(self.numerator));
+        u64::try_from(whole).unwrap_or(u64::MAX)
+    }
+
     /// The nearest-rank position of this quantile among `count` sorted values, counted from 1;
     /// `None` when there are no values. The quantile 0 is the smallest value.
     pub fn nearest_rank(self, count: u64) -> Option<u64> {
@@ -159,6 +169,21 @@ mod tests {
 
     fn ratio(text: &str) -> Ratio {
         text.parse().expect("a valid share")
+    }
+
+    #[test]
+    fn the_least_whole_is_enough_and_one_less_is_not() {
+        for thousandths in [1, 10, 333, 875, 999, 1000] {
+            let share = Ratio::per_mille(thousandths);
+            for part in (1..2000).chain([1 << 40]) {
+                let whole = share.least_whole_of(part);
+                assert!(share.share_of(whole) >= part && share.share_of(whole - 1) < part);
+            }
+        }
+        assert_eq!(
+            (Ratio::ZERO.least_whole_of(7), Ratio::per_mille(1).least_whole_of(u64::MAX)),
+            (7, u64::MAX)
+        );
     }
 
     #[test]

@@ -92,7 +92,7 @@ impl Reference {
 
     fn serve_vllm(&mut self, asked: &Asked) -> Vec<u64> {
         let page_size = self.page_size;
-        let n = asked.input_tokens.min(asked.ids.len() as u64 * page_size);
+        let n = asked.input_tokens;
         let kv = match self.outputs {
             Outputs::Cached if asked.output_tokens >= 1 => n + asked.output_tokens - 1,
             _ => n,

@@ -27,16 +27,21 @@ pub struct GoldenCapacity {
     pub per_request_prefix_hits: Vec<u64>,
 }
 
-/// The text of a shared file; `None`, saying so, where it is not there.
-pub fn read_shared(path: &str) -> Option<String> {
+/// Where a shared file is; `None`, saying so, where it is not there.
+pub fn shared_path(path: &str) -> Option<PathBuf> {
     let root = std::env::var_os("KVSET_SHARED")
         .map(PathBuf::from)
         .unwrap_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared"));
-    let text = std::fs::read_to_string(root.join(path)).ok();
-    if text.is_none() {
+    let found = Some(root.join(path)).filter(|path| path.is_file());
+    if found.is_none() {
         println!("skipped: {path} is not beside the repository");
     }
-    text
+    found
+}
+
+/// The text of a shared file; `None`, saying so, where it is not there.
+pub fn read_shared(path: &str) -> Option<String> {
+    Some(std::fs::read_to_string(shared_path(path)?).expect("a readable file"))
 }
 
 /// The trace the golden files were made from.

@@ -71,6 +71,7 @@ Examples:
   kvset replay requests.jsonl.zst
   kvset replay --kv-bytes-per-token 131072 --capacities 100GiB,1TiB,5000p trace.jsonl
   kvset replay --engine vllm --page-size 16 --target-ratio 1.0 --target-ratio 0.95 trace.jsonl
+  kvset replay --engine paper,vllm,sglang --capacities 1000p,10000p trace.jsonl
   kvset replay --format openai --model models/llama --page-size 16 batch.jsonl
   kvset replay --window tumbling:1h --window last:3000 --json trace.jsonl | jq .windows")]
 pub struct ReplayArgs {
@@ -92,13 +93,19 @@ pub struct ReplayArgs {
     /// Shares of the requests that a capacity must be enough for, separated by commas.
     #[arg(long, value_name = "Q,...", value_delimiter = ',', default_value = "0.5,0.9,0.95,0.99,0.999")]
     pub coverage: Vec<Ratio>,
-    /// Capacities to report hit rates for, separated by commas: 10GiB, 1.5TB, 5000p; a grid of four steps
-    /// a doubling where left out.
+    /// Capacities to report hit rates for, separated by commas: 10GiB, 1.5TB, 5000p; where left out, a grid
+    /// of four steps a doubling, with sglang one step from 64 pages to 1048576, up to the pages seen.
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub capacities: Vec<CapacitySpec>,
-    /// The engine whose cache is modelled.
-    #[arg(long, value_name = "ENGINE", value_parser = choice::<Profile>(), default_value = "paper")]
-    pub engine: Profile,
+    /// The engine whose cache is modelled; several, separated by commas, are shown side by side.
+    #[arg(
+        long = "engine",
+        value_name = "ENGINE,...",
+        value_delimiter = ',',
+        value_parser = choice::<Profile>(),
+        default_value = "paper"
+    )]
+    pub engines: Vec<Profile>,
     /// Whether output tokens enter the cache (vllm, sglang).
     #[arg(long, value_name = "OUTPUTS", value_parser = choice::<Outputs>(), default_value = "cached")]
     pub outputs: Outputs,
@@ -151,11 +158,11 @@ impl Choice for ChainChecking {
 }
 
 impl ReplayArgs {
-    /// The pool to replay into, at this cost a token. Everything the windows need but the trace cannot
+    /// The pool to replay into, at this cost a token, for the first engine. Everything the windows need but the trace cannot
     /// give is neutral: no lateness, no history asked for, "last" and "all" published at the end.
     pub fn pool_config(&self, kv_bytes_per_token: Option<f64>) -> PoolConfig {
         PoolConfig {
-            profile: self.engine,
+            profile: self.engines.first().copied().unwrap_or_default(),
             outputs: self.outputs,
             page_size: self.trace.page_size,
             kv_bytes_per_token,

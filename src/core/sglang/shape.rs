@@ -25,7 +25,8 @@ impl Shape {
     pub(super) fn of(event: &RequestEvent<'_>, page_size: PageSize, outputs: Outputs) -> Self {
         let page = u64::from(page_size.get());
         let covered = (event.page_ids.len() as u64).saturating_mul(page);
-        let input = event.input_tokens.unwrap_or(covered).min(covered);
+        // A log may leave the partial last page out.
+        let input = event.input_tokens.map_or(covered, |tokens| tokens.min(covered.saturating_add(page - 1)));
         let sampled = match outputs {
             Outputs::Cached => event.output_tokens.unwrap_or(0),
             Outputs::Ignored => 0,
@@ -33,10 +34,12 @@ impl Shape {
         let stored = input.saturating_add(sampled.saturating_sub(1));
         let output_pages = stored / page - input / page;
         let known_outputs = (event.output_page_ids.len() as u64).min(output_pages);
+        // Where the tokens are unknown the last page may be followed by more, as in the stack profiles.
+        let looked_up = if event.input_tokens.is_none() { input } else { input.saturating_sub(1) };
         Self {
             // Both are at most the number of ids, so they fit.
             prompt_pages: (input / page) as usize,
-            hit_limit: (input.saturating_sub(1) / page) as usize,
+            hit_limit: (looked_up / page) as usize,
             prompt_slots: input.div_ceil(page),
             all_slots: stored.div_ceil(page),
             known_outputs: known_outputs as usize,
@@ -88,7 +91,11 @@ mod tests {
     fn what_the_log_gets_wrong_or_leaves_out_is_bounded_by_its_ids() {
         let empty = shape(0, None, None, Outputs::Cached);
         assert_eq!((empty.prompt_slots, empty.hit_limit, empty.least_capacity()), (0, 0, 1));
-        assert_eq!(shape(2, Some(u64::MAX), Some(0), Outputs::Cached).prompt_slots, 2);
+        let overlong = shape(2, Some(u64::MAX), Some(0), Outputs::Cached);
+        assert_eq!((overlong.prompt_pages, overlong.prompt_slots), (2, 3), "the third is partial");
+        let unlogged = shape(2, Some(40), Some(0), Outputs::Cached);
+        assert_eq!((unlogged.hit_limit, unlogged.prompt_slots), (2, 3), "its partial page has no id");
+        assert_eq!(shape(2, None, None, Outputs::Cached).hit_limit, 2);
         assert_eq!(shape(2, None, Some(u64::MAX), Outputs::Cached).all_slots, u64::MAX.div_ceil(16));
     }
 }

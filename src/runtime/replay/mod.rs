@@ -4,12 +4,15 @@
 
 mod chronicle;
 mod per_request;
+mod pointwise;
 
 use crate::core::estimate::Estimate;
 use crate::core::event::RequestEvent;
 use crate::core::pool::{Arrival, Pool};
 use crate::core::pool_config::{PoolConfig, PoolConfigError};
+use crate::core::profile::Profile;
 use crate::core::ratio::Ratio;
+use crate::core::sglang::CapacityTooLarge;
 use crate::core::units::{Offset, PageBytes, PageCount, PageSize};
 use crate::core::window::WindowKind;
 use crate::core::windows::Watermark;
@@ -17,11 +20,13 @@ use crate::report::HistoryRecorder;
 use crate::trace::{self, Progress, ReadOptions, RowError, TraceError, TraceItem};
 use chronicle::HISTORY_WINDOW;
 use per_request::PerRequest;
+use pointwise::Pointwise;
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 pub use chronicle::{Chronicle, report_input};
+pub use pointwise::coarse_grid;
 
 /// Leading requests that touch the cache but do not count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,6 +70,19 @@ pub enum ReplayError {
     /// The configuration cannot be used.
     #[error(transparent)]
     Config(#[from] PoolConfigError),
+    /// A capacity is larger than one cache models.
+    #[error(transparent)]
+    Capacity(#[from] CapacityTooLarge),
+    /// Single nodes cannot be followed by a sample of their pages.
+    #[error(
+        "the {0} profile evicts whole nodes, which a sample of pages cannot show: leave --sample-rate at 1"
+    )]
+    SampledPointwise(Profile),
+    /// Each capacity costs a pass of its own.
+    #[error(
+        "the {profile} profile is modelled at each capacity on its own: {asked} were asked for, at most {most} can be"
+    )]
+    TooManyPoints { profile: Profile, asked: usize, most: usize },
     /// Rows were passed over, and the caller did not allow that.
     #[error(
         "{count} of {rows} rows cannot be used, so the result would be wrong: mend them, or go on without them with --skip-bad-rows{}",
@@ -110,6 +128,8 @@ pub struct Replay {
     pub whole: Option<Estimate>,
     /// The windows that were asked for, in the order in which they closed.
     pub windows: Vec<Estimate>,
+    /// Requests too large to run at all, one a capacity, ascending; empty where the engine has a stack.
+    pub turned_away: Vec<u64>,
     /// What the reader had to assume about the trace.
     pub notes: Vec<String>,
 }
@@ -124,7 +144,28 @@ pub fn replay(
     per_request: Option<&mut dyn Write>,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Replay, ReplayError> {
-    Ok(run(Run::new(options, per_request, None)?, options, progress)?.0)
+    let warm_up = warm_up_requests(options)?;
+    Ok(run_one(Run::new(options, warm_up, per_request, None)?, options, progress)?.0)
+}
+
+/// Replays traces for several engines in one reading; all else about them is as in the options.
+///
+/// # Errors
+/// [`ReplayError`]; nothing was printed then.
+pub fn replay_engines(
+    options: &ReplayOptions,
+    engines: &[Profile],
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Vec<Replay>, ReplayError> {
+    let warm_up = warm_up_requests(options)?;
+    let start = |profile: &Profile| {
+        let pool = PoolConfig { profile: *profile, ..options.pool.clone() };
+        Run::new(&ReplayOptions { pool, ..options.clone() }, warm_up, None, None)
+    };
+    let mut runs = engines.iter().map(start).collect::<Result<Vec<_>, _>>()?;
+    let notes = read(&mut runs, options, progress)?;
+    let finish = |run: Run<'_>| Ok(run.finish(options.skip_bad_rows, notes.clone())?.0);
+    runs.into_iter().map(finish).collect()
 }
 
 /// Replays traces as [`replay`] does, and keeps what a report shows beside the estimates: how they
@@ -137,31 +178,44 @@ pub fn replay_for_report(
     per_request: Option<&mut dyn Write>,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<(Replay, Chronicle), ReplayError> {
-    run(Run::new(options, per_request, Some(HistoryRecorder::default()))?, options, progress)
+    let warm_up = warm_up_requests(options)?;
+    run_one(Run::new(options, warm_up, per_request, Some(HistoryRecorder::default()))?, options, progress)
 }
 
-fn run(
+fn run_one(
     mut run: Run<'_>,
     options: &ReplayOptions,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<(Replay, Chronicle), ReplayError> {
+    let notes = read(std::slice::from_mut(&mut run), options, progress)?;
+    run.finish(options.skip_bad_rows, notes)
+}
+
+/// Reads the traces once, for all runs. Returns what the reader had to assume.
+fn read(
+    runs: &mut [Run<'_>],
+    options: &ReplayOptions,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Vec<String>, ReplayError> {
+    let mut rows = 0_u64;
     let mut reader = trace::open(&options.traces, &options.read)?;
     loop {
         match reader.next_item()? {
             Some(TraceItem::Request(row)) => {
-                let place = (row.file, row.line);
-                run.observe(&row.event, place)?;
+                for run in &mut *runs {
+                    run.observe(&row.event, (row.file, row.line))?;
+                }
             }
-            Some(TraceItem::Refused(error)) => run.refuse_row(&error),
+            Some(TraceItem::Refused(error)) => runs.iter_mut().for_each(|run| run.refuse_row(&error)),
             None => break,
         }
-        if run.rows.is_multiple_of(PROGRESS_ROWS) {
+        rows += 1;
+        if rows.is_multiple_of(PROGRESS_ROWS) {
             progress(reader.progress());
         }
     }
     progress(reader.progress());
-    let notes = reader.notes();
-    run.finish(options.skip_bad_rows, notes)
+    Ok(reader.notes())
 }
 
 /// Rows between two reports of progress.
@@ -193,7 +247,9 @@ fn count_requests(options: &ReplayOptions) -> Result<u64, ReplayError> {
 
 /// A replay under way.
 struct Run<'a> {
+    /// The engine's pool; of an engine without a stack, a pool that never evicts.
     pool: Pool,
+    pointwise: Option<Pointwise>,
     config: Arc<PoolConfig>,
     watermark: Watermark,
     warm_up: u64,
@@ -212,23 +268,31 @@ struct Run<'a> {
 impl<'a> Run<'a> {
     fn new(
         options: &ReplayOptions,
+        warm_up: u64,
         per_request: Option<&'a mut dyn Write>,
         recorder: Option<HistoryRecorder>,
     ) -> Result<Self, ReplayError> {
-        let warm_up = warm_up_requests(options)?;
         let wanted = options.pool.windows.clone();
         let mut config = options.pool.clone();
         if !config.windows.contains(&WindowKind::All) {
             config.windows.push(WindowKind::All);
         }
+        // There are no requirements whose history or distribution could be shown.
+        let recorder = recorder.filter(|_| !config.profile.is_pointwise());
         if recorder.is_some() && !config.windows.contains(&HISTORY_WINDOW) {
             config.windows.push(HISTORY_WINDOW);
         }
         // `last` and `all` are wanted once, at the end of the trace.
         config.publish_every_ms = 0;
+        let pointwise = Pointwise::of(&config)?;
         let config = Arc::new(config);
+        let pooled = match pointwise {
+            Some(_) => Arc::new(Pointwise::unlimited(&config)),
+            None => Arc::clone(&config),
+        };
         Ok(Self {
-            pool: Pool::new("trace", 0, Arc::clone(&config))?,
+            pool: Pool::new("trace", 0, pooled)?,
+            pointwise,
             watermark: Watermark::new(config.allowed_lateness_ms),
             config,
             warm_up,
@@ -252,10 +316,11 @@ impl<'a> Run<'a> {
             self.refuse(format!("{}, line {}", place.0, place.1), &refusal);
             return Ok(());
         }
-        if let Some(per_request) = self.per_request.as_mut().filter(|_| counted)
-            && let Some((outcome, curve)) = self.pool.last_request()
-        {
-            per_request.write(outcome, &self.config, curve).map_err(ReplayError::PerRequest)?;
+        if let Some(caches) = &mut self.pointwise {
+            caches.observe(event, &self.pool, counted)?;
+        }
+        if counted {
+            self.write_request().map_err(ReplayError::PerRequest)?;
         }
         self.requests += 1;
         if counted {
@@ -263,6 +328,17 @@ impl<'a> Run<'a> {
         }
         self.close_windows(event, offset);
         Ok(())
+    }
+
+    fn write_request(&mut self) -> std::io::Result<()> {
+        let (Some(per_request), Some((outcome, curve))) = (&mut self.per_request, self.pool.last_request())
+        else {
+            return Ok(());
+        };
+        match &self.pointwise {
+            Some(caches) => per_request.write_pointwise(outcome, caches.last_hits()),
+            None => per_request.write(outcome, &self.config, curve),
+        }
     }
 
     fn record(&mut self, event: &RequestEvent<'_>) {
@@ -306,6 +382,9 @@ impl<'a> Run<'a> {
         }
         let chronicle = Chronicle::of(&self.pool, self.recorder, self.rows, self.requests);
         self.pool.finish(Offset(self.rows as i64), &mut self.closed);
+        if let Some(caches) = &self.pointwise {
+            self.closed.iter_mut().for_each(|estimate| caches.correct(estimate, self.config.profile));
+        }
         let whole = self.closed.iter().find(|estimate| estimate.window == WindowKind::All).cloned();
         self.closed.retain(|estimate| self.wanted.contains(&estimate.window));
         let replay = Replay {
@@ -317,6 +396,7 @@ impl<'a> Run<'a> {
             distinct_pages: self.pool.accumulated_pages(),
             page_size: self.pool.page_size(),
             page_bytes: self.pool.page_bytes(),
+            turned_away: self.pointwise.map(|caches| caches.turned_away()).unwrap_or_default(),
             config: self.config,
             whole,
             windows: self.closed,

@@ -12,8 +12,8 @@ struct Row<'a> {
     index: u64,
     pages: u64,
     theoretical_prefix_hits: u64,
-    /// One a target ratio, as configured.
-    required_pages: &'a [Option<u64>],
+    /// One a target ratio, as configured; `null` where each capacity is modelled on its own.
+    required_pages: Option<&'a [Option<u64>]>,
     /// One a capacity, ascending.
     prefix_hits: &'a [Option<u64>],
 }
@@ -34,20 +34,35 @@ impl<'a> PerRequest<'a> {
 
     /// Writes the next request's row.
     pub(super) fn write(&mut self, outcome: &Outcome, config: &PoolConfig, curve: &Curve) -> io::Result<()> {
-        let whole = |pages: u64| config.sample_rate.whole_of(pages);
         let reusable = outcome.reusable_prefix();
         let need = |ratio: &crate::core::ratio::Ratio| outcome.need_of_prefix(ratio.ceil_of(reusable));
-        let shown = |need: u64| (need != BEYOND).then(|| whole(need));
+        let shown = |need: u64| (need != BEYOND).then(|| config.nominal_pages(need));
         self.required.clear();
         self.required.extend(config.target_ratios.iter().map(|ratio| shown(need(ratio))));
+        let whole = |pages: u64| config.sample_rate.whole_of(pages);
         self.hits.clear();
         self.hits.extend(curve.thresholds().iter().map(|pages| Some(whole(outcome.hits_at(*pages)))));
         self.hits.resize(curve.len(), None);
+        self.put(whole(outcome.page_accesses), whole(reusable), true)
+    }
+
+    /// Writes the next request's row where `hits` were found at capacities modelled on their own.
+    pub(super) fn write_pointwise(
+        &mut self,
+        outcome: &Outcome,
+        hits: impl Iterator<Item = u64>,
+    ) -> io::Result<()> {
+        self.hits.clear();
+        self.hits.extend(hits.map(Some));
+        self.put(outcome.page_accesses, outcome.reusable_prefix(), false)
+    }
+
+    fn put(&mut self, pages: u64, theoretical_prefix_hits: u64, has_requirement: bool) -> io::Result<()> {
         let row = Row {
             index: self.index,
-            pages: whole(outcome.page_accesses),
-            theoretical_prefix_hits: whole(reusable),
-            required_pages: &self.required,
+            pages,
+            theoretical_prefix_hits,
+            required_pages: has_requirement.then_some(self.required.as_slice()),
             prefix_hits: &self.hits,
         };
         serde_json::to_writer(&mut self.out, &row)?;

@@ -1,0 +1,144 @@
+//! `kvset replay --engine A,B,...`: several engines side by side, from one reading of the trace.
+
+use super::Failure;
+use super::args::ReplayArgs;
+use super::output::{Column, Progress, Sheet, bytes, percent, thousands};
+use super::replay_command::{json, notes, print};
+use super::replay_output::{ReplayResult, known, page_size, share_name};
+use crate::core::profile::Profile;
+use crate::runtime::replay::{ReplayOptions, coarse_grid, replay_engines};
+use serde::Serialize;
+use std::fmt::Write as _;
+
+/// The results of several engines, in the order asked for; at least one.
+#[derive(Debug, Serialize)]
+struct Comparison {
+    engines: Vec<ReplayResult>,
+}
+
+/// Runs `kvset replay` for several engines.
+pub(super) fn run(args: &ReplayArgs, mut options: ReplayOptions) -> Result<(), Failure> {
+    check(args)?;
+    if args.capacities.is_empty() && args.engines.iter().any(|engine| engine.is_pointwise()) {
+        options.pool.capacities = coarse_grid();
+    }
+    let mut bar = Progress::bytes(None);
+    let mut progress = |at: crate::trace::Progress| bar.advance_of(at.read_bytes, at.total_bytes);
+    let done = replay_engines(&options, &args.engines, &mut progress)?;
+    let mut shown: Vec<String> = Vec::new();
+    for line in done.iter().flat_map(notes) {
+        if !shown.contains(&line) {
+            bar.note(&line);
+            shown.push(line);
+        }
+    }
+    bar.finish("replayed");
+    let mut comparison = Comparison { engines: done.iter().map(ReplayResult::of).collect() };
+    if args.capacities.is_empty() {
+        comparison.cut_grid();
+    }
+    let text = if args.json { json(&comparison)? } else { comparison.render() };
+    print(&text)
+}
+
+/// Refuses what only one engine can have.
+fn check(args: &ReplayArgs) -> Result<(), Failure> {
+    let repeated = |(index, engine): (usize, &Profile)| args.engines[..index].contains(engine);
+    let reason = if args.engines.iter().enumerate().any(repeated) {
+        "--engine names an engine twice: leave one out"
+    } else if args.per_request.is_some() {
+        "--per-request writes the rows of one engine: name one with --engine"
+    } else if args.report.is_some() {
+        "--report shows one engine: name one with --engine"
+    } else {
+        return Ok(());
+    };
+    Err(Failure::Usage(anyhow::anyhow!(reason)))
+}
+
+impl Comparison {
+    /// Ends the grid where no engine evicts any more.
+    fn cut_grid(&mut self) {
+        let footprint = self.engines.iter().map(ReplayResult::footprint_capacity).max().unwrap_or(0);
+        self.engines.iter_mut().for_each(|result| result.cut_grid(footprint));
+    }
+
+    fn render(&self) -> String {
+        let mut text = self.headline();
+        text.push_str(&self.curves());
+        text.push_str(&self.requirements());
+        for result in &self.engines {
+            let engine = result.trace.engine;
+            // Writing to a string cannot fail.
+            if let Some(reason) = result.approximation {
+                let _ = writeln!(text, "\n{engine}: {reason}");
+            }
+            if result.pointwise {
+                let _ = writeln!(
+                    text,
+                    "\n{engine}: each capacity is modelled on its own; no requirement follows"
+                );
+            }
+        }
+        text
+    }
+
+    fn headline(&self) -> String {
+        let trace = self.engines.first().map(|result| &result.trace);
+        let line = |name: &str, value: String| format!("{name:<22}{value}\n");
+        trace.map_or_else(String::new, |trace| {
+            line("requests", thousands(trace.requests))
+                + &line("warm-up requests", thousands(trace.warm_up_requests))
+                + &line("page accesses", thousands(trace.page_accesses))
+                + &line("page size", page_size(trace))
+        })
+    }
+
+    /// One row a capacity, one column an engine.
+    fn curves(&self) -> String {
+        let mut sheet = self.sheet(&[Column::Text("capacity"), Column::Number("size")]);
+        let footprints = self.engines.iter().map(|result| thousands(result.trace.distinct_pages));
+        sheet.row(["distinct pages".to_owned(), String::new()].into_iter().chain(footprints));
+        let first = self.engines.first().map(|result| result.capacities.as_slice()).unwrap_or_default();
+        for (at, point) in first.iter().enumerate() {
+            let rates = self.engines.iter().map(|result| {
+                let point = result.capacities.get(at);
+                point.map_or_else(String::new, |p| known(p.prefix_hit_rate, percent, p.beyond_bound))
+            });
+            sheet.row([point.label.clone(), bytes(point.bytes)].into_iter().chain(rates));
+        }
+        let unlimited = self.engines.iter().map(|result| percent(result.theoretical.prefix_hit_rate));
+        sheet.row(["unlimited".to_owned(), String::new()].into_iter().chain(unlimited));
+        format!("\nhit rate by capacity and engine\n{}", sheet.render())
+    }
+
+    /// One table a target ratio, with one row a coverage and one column an engine.
+    fn requirements(&self) -> String {
+        let with_some = self.engines.iter().map(|result| &result.required).find(|list| !list.is_empty());
+        let mut text = String::new();
+        for (target, required) in with_some.into_iter().flatten().enumerate() {
+            let mut sheet = self.sheet(&[Column::Text("coverage")]);
+            for (at, share) in required.coverage.iter().enumerate() {
+                let needs = self.engines.iter().map(|result| {
+                    let entry = result.required.get(target).and_then(|required| required.coverage.get(at));
+                    entry.map_or_else(|| "-".to_owned(), |e| known(e.pages, thousands, e.beyond_bound))
+                });
+                sheet.row(std::iter::once(share_name(share.coverage)).chain(needs));
+            }
+            let _ = write!(
+                text,
+                "\nrequired pages by coverage and engine, at target ratio {}\n{}",
+                required.target_ratio,
+                sheet.render()
+            );
+        }
+        text
+    }
+
+    /// A table with one column an engine after these.
+    fn sheet(&self, columns: &[Column<'_>]) -> Sheet {
+        let engines = self.engines.iter().map(|result| Column::Number(result.trace.engine.name()));
+        let columns: Vec<_> = columns.iter().copied().chain(engines).collect();
+        Sheet::new(&columns)
+    }
+}
