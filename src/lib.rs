@@ -20,5 +20,7 @@ pub mod runtime;
 pub mod settings;
 pub mod snapshot;
 pub mod telemetry;
+#[cfg(feature = "tokenize")]
+pub mod tokenize;
 pub mod trace;
 pub mod workload;

@@ -6,6 +6,15 @@ use std::process::{Command as Process, Stdio};
 /// Every command there is, with what asks for its help.
 const COMMANDS: &[&[&str]] = &[
     &[],
+    &["run"],
+    &["demo"],
+    &["replay"],
+    &["produce"],
+    &["watch"],
+    &["snapshot"],
+    &["snapshot", "list"],
+    &["snapshot", "inspect"],
+    &["snapshot", "verify"],
     &["config"],
     &["config", "default"],
     &["config", "check"],

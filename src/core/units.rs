@@ -50,8 +50,8 @@ impl fmt::Display for Bytes {
         }
         let text = match (unit, value) {
             (0, _) => format!("{value:.0} {}", UNITS[unit]),
-            (_, v) if v < 10.0 => format!("{v:.2} {}", UNITS[unit]),
-            (_, v) if v < 100.0 => format!("{v:.1} {}", UNITS[unit]),
+            (_, v) if v < 9.995 => format!("{v:.2} {}", UNITS[unit]),
+            (_, v) if v < 99.95 => format!("{v:.1} {}", UNITS[unit]),
             (_, v) => format!("{v:.0} {}", UNITS[unit]),
         };
         f.pad(&text)
@@ -113,5 +113,20 @@ pub struct Offset(pub i64);
 impl fmt::Display for Offset {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(&self.0, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_three_digits_on_both_sides_of_a_power_of_ten() {
+        let gib = |value: f64| Bytes((value * 1024.0 * 1024.0 * 1024.0) as u64).to_string();
+        assert_eq!(
+            [gib(9.99), gib(9.998), gib(99.94), gib(99.97)],
+            ["9.99 GiB", "10.0 GiB", "99.9 GiB", "100 GiB"]
+        );
+        assert_eq!(Bytes(1023).to_string(), "1023 B");
     }
 }

@@ -37,6 +37,9 @@ struct Seen {
     hash_ids: bool,
     weka: bool,
     qwen: bool,
+    openai: bool,
+    /// Whether this is what an envelope holds; envelopes within envelopes are not opened.
+    within: bool,
 }
 
 impl Seen {
@@ -48,6 +51,7 @@ impl Seen {
             Self { hash_ids: true, qwen: true, .. } => Some(Format::Qwen),
             Self { hash_ids: true, weka: true, .. } => Some(Format::Weka),
             Self { hash_ids: true, .. } => Some(Format::Mooncake),
+            Self { openai: true, .. } => Some(Format::Openai),
             _ => None,
         }
     }
@@ -72,9 +76,16 @@ impl Seen {
 
     /// A dynamo file may wrap each record in an envelope.
     fn look_into_event(&mut self, event: &RawValue) {
-        let mut inner = Self::default();
+        let mut inner = Self { within: true, ..Self::default() };
         let readable = read_line(event.get().as_bytes(), Object(&mut inner)).is_ok();
         self.dynamo |= readable && inner.dynamo;
+    }
+
+    /// A batch file wraps each request in an envelope.
+    fn look_into_body(&mut self, body: &RawValue) {
+        let mut inner = Self { within: true, ..Self::default() };
+        let readable = read_line(body.get().as_bytes(), Object(&mut inner)).is_ok();
+        self.openai |= readable && inner.openai;
     }
 }
 
@@ -86,13 +97,19 @@ impl<'de> Fields<'de> for Seen {
         self.hash_ids |= key == "hash_ids";
         self.weka |= matches!(key, "block_size" | "session_id" | "hash_id_scope");
         self.qwen |= key == "chat_id";
+        self.openai |= matches!(key, "messages" | "prompt");
         match key {
             "schema" => {
                 let schema: &RawValue = map.next_value()?;
                 self.dynamo |= schema.get().starts_with("\"dynamo.request.trace.");
                 Ok(())
             }
-            "event" => {
+            "body" if !self.within => {
+                let body: &RawValue = map.next_value()?;
+                self.look_into_body(body);
+                Ok(())
+            }
+            "event" if !self.within => {
                 let event: &RawValue = map.next_value()?;
                 self.look_into_event(event);
                 Ok(())
@@ -118,9 +135,20 @@ mod tests {
             ("[1,2]", Format::TokenIds),
             ("  [{\"tokens\":[1]}]", Format::TokenIds),
             (r#"{"input_ids":[1]}"#, Format::TokenIds),
+            (r#"{"model":"m","messages":[]}"#, Format::Openai),
+            (r#"{"prompt":"x","max_tokens":1}"#, Format::Openai),
+            (r#"{"custom_id":"1","body":{"model":"m","messages":[]}}"#, Format::Openai),
         ];
         for (line, format) in cases {
             assert_eq!(detect(line.as_bytes()), Ok(format), "{line}");
+        }
+    }
+
+    #[test]
+    fn envelopes_within_envelopes_cost_no_stack() {
+        for name in ["event", "body"] {
+            let deep = format!("{}1{}", format!("{{\"{name}\":").repeat(200_000), "}".repeat(200_000));
+            assert!(detect(deep.as_bytes()).is_err(), "{name}");
         }
     }
 

@@ -3,7 +3,10 @@
 //! No message quotes a row: rows hold prompts and token ids. Positions, lengths and field names are
 //! enough to find the fault.
 
+use crate::codec::{ContainerError, DecodeError};
 use crate::core::event::PageCountMismatch;
+#[cfg(feature = "tokenize")]
+use crate::tokenize::TokenizeError;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
@@ -22,6 +25,12 @@ pub enum TraceError {
     /// The first row is of no known format.
     #[error("cannot tell the format of trace {file} from line {line}: {seen}; name it with --format")]
     UnknownFormat { file: Arc<str>, line: u64, seen: String },
+    /// Requests that are to be tokenised, but with which tokenizer?
+    #[error("trace {file} holds chat or completion requests, which {}", openai_need())]
+    NoModel { file: Arc<str> },
+    /// The file is no avro container, breaks off or is damaged.
+    #[error("cannot read trace {file}: {source}")]
+    Container { file: Arc<str>, source: ContainerError },
 }
 
 /// One row that could not be read; the rows after it can be.
@@ -30,7 +39,7 @@ pub enum TraceError {
 pub struct RowError {
     /// The trace file, as it was named.
     pub file: Arc<str>,
-    /// Line, counted from 1.
+    /// Line, or event of an avro file, counted from 1.
     pub line: u64,
     /// What is wrong with the row.
     pub fault: RowFault,
@@ -60,6 +69,13 @@ pub enum RowFault {
     /// The number of page ids contradicts the number of tokens.
     #[error(transparent)]
     PageCount(#[from] PageCountMismatch),
+    /// An event is not what `schemas/request_event.avsc` allows.
+    #[error(transparent)]
+    Event(#[from] DecodeError),
+    /// A request cannot be tokenised.
+    #[cfg(feature = "tokenize")]
+    #[error(transparent)]
+    Request(#[from] TokenizeError),
     /// The line is longer than the configured limit.
     #[error("the line is longer than {limit} bytes")]
     LineTooLong { limit: usize },
@@ -69,6 +85,15 @@ pub enum RowFault {
          than {limit} bytes of reordering can repair; sort it by received time"
     )]
     OutOfOrder { late_ms: i64, limit: usize },
+}
+
+/// What reading chat and completion requests takes.
+fn openai_need() -> &'static str {
+    if cfg!(feature = "tokenize") {
+        "only the model's own tokenizer and chat template can read: name the model's directory with --model"
+    } else {
+        "this program was built without the means to read: build it with the feature `tokenize`"
+    }
 }
 
 impl RowFault {

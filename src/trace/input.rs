@@ -18,7 +18,7 @@ const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 const ZSTD_SKIPPABLE: [u8; 3] = [0x2a, 0x4d, 0x18];
 
 /// A stream whose first bytes were looked at and put back.
-type Peeked<R> = Chain<Cursor<Vec<u8>>, R>;
+pub(super) type Peeked<R> = Chain<Cursor<Vec<u8>>, R>;
 
 /// An open trace: its name, its decompressed bytes and how far the file was read.
 pub(super) struct Input {
@@ -72,7 +72,7 @@ fn decompress(reader: impl Read + Send + 'static) -> io::Result<Box<dyn BufRead 
 }
 
 /// Reads up to `count` leading bytes and gives them back in front of the rest.
-fn peek<R: Read>(mut reader: R, count: usize) -> io::Result<(Vec<u8>, Peeked<R>)> {
+pub(super) fn peek<R: Read>(mut reader: R, count: usize) -> io::Result<(Vec<u8>, Peeked<R>)> {
     let mut head = Vec::with_capacity(count);
     reader.by_ref().take(count as u64).read_to_end(&mut head)?;
     Ok((head.clone(), Cursor::new(head).chain(reader)))

@@ -11,6 +11,8 @@
 //! | qwen | a request | `timestamp`, s | 16 |
 //! | dynamo | a request that ended, or another event (passed over) | `request_received_ms` | `trace_block_size` |
 //! | token-ids | a prompt, or a batch of them | `timestamp`, ms, where given | 64 |
+//! | openai | a chat or completion request, bare or under `body`; needs the model's tokenizer | `timestamp`, ms, where given | 64 |
+//! | avro | an event (`schemas/request_event.avsc`) of a container file | `event_time`, ms | `page_size`, else 64 |
 //!
 //! Weka sessions come in file order, the requests of each in the order of their times (stable). The
 //! requests of a sub-agent count from its start: its `t`, which is its end, less its `duration_ms`; a
@@ -22,6 +24,7 @@
 //! [`TraceItem::Refused`]; the rows after it are read on. Damaged compressed data and failing disks end
 //! the trace with a [`TraceError`].
 
+mod avro;
 mod detect;
 mod dynamo;
 mod entry;
@@ -29,6 +32,8 @@ mod error;
 mod input;
 mod json;
 mod lines;
+#[cfg(feature = "tokenize")]
+mod openai;
 mod options;
 mod reader;
 mod records;

@@ -1,8 +1,12 @@
 //! How a trace is to be read.
 
 use crate::core::units::PageSize;
+#[cfg(feature = "tokenize")]
+use crate::tokenize::Model;
 use std::fmt;
 use std::str::FromStr;
+#[cfg(feature = "tokenize")]
+use std::sync::Arc;
 
 /// A trace format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -21,17 +25,23 @@ pub enum Format {
     Dynamo,
     /// Prompts as token ids, hashed into pages here.
     TokenIds,
+    /// Chat and completion requests, tokenised here; needs a model.
+    Openai,
+    /// Avro object container files of request events.
+    Avro,
 }
 
 impl Format {
     /// Every format with the name users write.
-    pub const NAMES: [(&'static str, Format); 6] = [
+    pub const NAMES: [(&'static str, Format); 8] = [
         ("auto", Format::Auto),
         ("mooncake", Format::Mooncake),
         ("weka", Format::Weka),
         ("qwen", Format::Qwen),
         ("dynamo", Format::Dynamo),
         ("token-ids", Format::TokenIds),
+        ("openai", Format::Openai),
+        ("avro", Format::Avro),
     ];
 }
 
@@ -116,6 +126,9 @@ pub struct ReadOptions {
     /// The longest line that is read, in bytes. A line of one-digit ids takes five times its length in
     /// memory, so this bounds what a session takes too.
     pub max_line_bytes: usize,
+    /// The model that tokenises openai requests.
+    #[cfg(feature = "tokenize")]
+    pub model: Option<Arc<Model>>,
     /// Memory for putting dynamo records into the order they were received, in bytes.
     pub reorder_bytes: usize,
 }
@@ -127,6 +140,8 @@ impl Default for ReadOptions {
             id_scope: IdScope::Auto,
             page_size: None,
             max_line_bytes: 256 << 20,
+            #[cfg(feature = "tokenize")]
+            model: None,
             reorder_bytes: 256 << 20,
         }
     }

@@ -1,18 +1,21 @@
 //! One or several trace files as one stream of requests.
 
+use super::avro::{self, Events};
 use super::detect::detect;
 use super::dynamo::Dynamo;
 use super::error::{RowError, TraceError};
-use super::input::Input;
+use super::input::{Input, peek};
 use super::json::TimeUnit;
 use super::lines::{Lines, Step};
+#[cfg(feature = "tokenize")]
+use super::openai::Requests;
 use super::options::{Format, ReadOptions, page_size};
 use super::records::{Carried, Filled, LineSource, Records, Source};
 use super::row::{Batch, TraceRow};
 use super::tokens::TokenIds;
 use crate::core::event::full_pages;
 use std::collections::VecDeque;
-use std::io::Read;
+use std::io::{BufRead, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -178,14 +181,34 @@ impl TraceReader {
 
     fn start(&mut self, input: Input) -> Result<(), TraceError> {
         let Input { name, bytes, read_bytes } = input;
-        let mut lines = Lines::new(bytes, self.options.max_line_bytes);
-        let format = match self.options.format {
-            Format::Auto => detect_format(&mut lines, &name)?,
-            named => named,
-        };
-        let source = line_source(format, lines, &name, &self.options);
+        let (head, bytes) = peek(bytes, avro::MAGIC.len()).map_err(|source| TraceError::Read {
+            file: Arc::clone(&name),
+            line: 0,
+            source,
+        })?;
+        let (format, source) = self.source(&head, Box::new(bytes), &name)?;
         self.current = Some(OpenFile { name, format, source, read_bytes });
         Ok(())
+    }
+
+    /// The source that reads a file of these first bytes.
+    fn source(
+        &self,
+        head: &[u8],
+        bytes: Box<dyn BufRead + Send>,
+        name: &Arc<str>,
+    ) -> Result<(Format, Box<dyn Source>), TraceError> {
+        let asked = self.options.format;
+        if asked == Format::Avro || (asked == Format::Auto && head == avro::MAGIC) {
+            let events = Events::open(bytes, name, page_size::DEFAULT, &self.options)?;
+            return Ok((Format::Avro, Box::new(events)));
+        }
+        let mut lines = Lines::new(bytes, self.options.max_line_bytes);
+        let format = match asked {
+            Format::Auto => detect_format(&mut lines, name)?,
+            named => named,
+        };
+        Ok((format, line_source(format, lines, name, &self.options)?))
     }
 
     /// The format of the file being read; `Auto` before the first and after the last.
@@ -206,7 +229,15 @@ impl TraceReader {
             "{placed} sessions have no common clock: each was started where the one before it ended, \
              so times across sessions are invented and sessions never interleave"
         );
-        if placed > 1 { vec![note] } else { Vec::new() }
+        let mut notes = if placed > 1 { vec![note] } else { Vec::new() };
+        if self.carried.several_pools {
+            notes.push(
+                "the events name several pools: all were read as one stream of requests, so the result is \
+                 that of one cache they share; --id-scope field:pool keeps their pages apart"
+                    .to_owned(),
+            );
+        }
+        notes
     }
 }
 
@@ -229,10 +260,15 @@ fn detect_format(lines: &mut Lines, name: &Arc<str>) -> Result<Format, TraceErro
 }
 
 /// The source that reads `lines` as `format`.
-fn line_source(format: Format, lines: Lines, name: &Arc<str>, options: &ReadOptions) -> Box<dyn Source> {
+fn line_source(
+    format: Format,
+    lines: Lines,
+    name: &Arc<str>,
+    options: &ReadOptions,
+) -> Result<Box<dyn Source>, TraceError> {
     use TimeUnit::{Milliseconds, Seconds};
     let file = Arc::clone(name);
-    match format {
+    Ok(match format {
         Format::Weka => {
             let decoder = Records::new(Milliseconds, page_size::WEKA, true, options);
             Box::new(LineSource { lines, file, decoder })
@@ -247,9 +283,24 @@ fn line_source(format: Format, lines: Lines, name: &Arc<str>, options: &ReadOpti
         Format::TokenIds => {
             Box::new(LineSource { lines, file, decoder: TokenIds::new(page_size::DEFAULT, options) })
         }
-        Format::Mooncake | Format::Auto => {
+        Format::Openai => return openai_source(lines, file, options),
+        Format::Mooncake | Format::Auto | Format::Avro => {
             let decoder = Records::new(Milliseconds, page_size::MOONCAKE, false, options);
             Box::new(LineSource { lines, file, decoder })
         }
-    }
+    })
+}
+
+/// The source of chat and completion requests.
+#[cfg(feature = "tokenize")]
+fn openai_source(lines: Lines, file: Arc<str>, options: &ReadOptions) -> Result<Box<dyn Source>, TraceError> {
+    let Some(model) = options.model.clone() else { return Err(TraceError::NoModel { file }) };
+    let decoder = Requests::new(model, page_size::DEFAULT, options);
+    Ok(Box::new(LineSource { lines, file, decoder }))
+}
+
+/// Without a tokenizer there is no source of chat and completion requests.
+#[cfg(not(feature = "tokenize"))]
+fn openai_source(_: Lines, file: Arc<str>, _: &ReadOptions) -> Result<Box<dyn Source>, TraceError> {
+    Err(TraceError::NoModel { file })
 }

@@ -26,6 +26,20 @@ pub(super) struct Carried {
     pub session_end_ms: i64,
     /// Sessions that were placed one after another.
     pub placed_sessions: u64,
+    /// The pool of the first event that names one.
+    first_pool: Option<Box<str>>,
+    /// Whether a later event names another.
+    pub several_pools: bool,
+}
+
+impl Carried {
+    /// Notes the pool that an event belongs to.
+    pub fn note_pool(&mut self, pool: &str) {
+        match &self.first_pool {
+            None => self.first_pool = Some(pool.into()),
+            Some(first) => self.several_pools |= **first != *pool,
+        }
+    }
 }
 
 /// A trace file, whatever its format.

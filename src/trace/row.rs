@@ -16,7 +16,7 @@ pub struct TraceRow<'a> {
     pub session: Option<&'a str>,
     /// The trace file, as it was named; empty for a generated request.
     pub file: &'a str,
-    /// Its line in the file, counted from 1; 0 for a generated request.
+    /// Its line in the file (in an avro file its event), counted from 1; 0 for a generated request.
     pub line: u64,
 }
 
@@ -26,6 +26,8 @@ pub(super) struct Draft {
     pub time_ms: i64,
     pub page_size: Option<PageSize>,
     pub ids: Range<usize>,
+    /// Pages that the output filled; empty where unknown.
+    pub output_ids: Range<usize>,
     pub input_tokens: Option<u64>,
     pub output_tokens: Option<u64>,
     pub duration_ms: Option<u64>,
@@ -85,7 +87,7 @@ impl Batch {
                 page_size: draft.page_size,
                 scope: draft.scope,
                 page_ids: PageIds::from_slice(&self.ids[draft.ids.clone()]),
-                output_page_ids: PageIds::EMPTY,
+                output_page_ids: PageIds::from_slice(&self.ids[draft.output_ids.clone()]),
                 input_tokens: draft.input_tokens,
                 output_tokens: draft.output_tokens,
                 duration_ms: draft.duration_ms,

@@ -4,7 +4,13 @@ use crate::core::ratio::Ratio;
 use crate::core::units::PageSize;
 use crate::runtime::replay::WarmUp;
 use crate::settings::Choice;
+#[cfg(feature = "tokenize")]
+use crate::tokenize::Model;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+#[cfg(feature = "tokenize")]
+use std::path::Path;
+#[cfg(feature = "tokenize")]
+use std::sync::Arc;
 
 /// A parser for one of a few names, which help and completions then list.
 pub fn choice<T: Choice + Send + Sync>() -> impl TypedValueParser<Value = T> {
@@ -19,6 +25,12 @@ pub fn choice<T: Choice + Send + Sync>() -> impl TypedValueParser<Value = T> {
 pub fn page_size(text: &str) -> Result<PageSize, String> {
     let tokens = text.parse().ok().filter(|tokens| (1..=65_536).contains(tokens));
     tokens.and_then(PageSize::new).ok_or_else(|| "expected 1 to 65536 tokens".to_owned())
+}
+
+/// Loads a model directory: one that cannot be used is wrong usage, like any other argument.
+#[cfg(feature = "tokenize")]
+pub fn model(directory: &str) -> Result<Arc<Model>, String> {
+    Model::load(Path::new(directory)).map(Arc::new).map_err(|error| error.to_string())
 }
 
 /// Reads bytes a token.
@@ -61,6 +73,14 @@ fn hundredth(percent: &str) -> Option<Ratio> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(feature = "tokenize")]
+    #[test]
+    fn a_model_is_loaded_from_its_directory() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/tokenize/chatml");
+        assert!(model(folder).is_ok());
+        assert!(model("no-such-folder").expect_err("no model").contains("tokenizer.json"));
+    }
 
     #[test]
     fn a_warm_up_is_a_count_or_an_exact_share() {

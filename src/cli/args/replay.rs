@@ -1,5 +1,7 @@
 //! Arguments of `kvset replay`, and of reading traces in general.
 
+#[cfg(feature = "tokenize")]
+use super::parse::model;
 use super::parse::{choice, page_size, share, token_cost, warm_up};
 use crate::core::capacity::CapacitySpec;
 use crate::core::pool_config::PoolConfig;
@@ -10,9 +12,13 @@ use crate::core::units::{PageCount, PageSize};
 use crate::core::window::WindowKind;
 use crate::runtime::replay::WarmUp;
 use crate::settings::Choice;
+#[cfg(feature = "tokenize")]
+use crate::tokenize::Model;
 use crate::trace::{Format, IdScope, ReadOptions};
 use clap::Args;
 use std::path::PathBuf;
+#[cfg(feature = "tokenize")]
+use std::sync::Arc;
 
 impl Choice for Format {
     const NAMES: &'static [(&'static str, Self)] = &Format::NAMES;
@@ -30,6 +36,11 @@ pub struct TraceArgs {
     /// Tokens a page, where the trace does not say [default: 512 for mooncake, 16 for qwen, else 64].
     #[arg(long, value_name = "N", value_parser = page_size)]
     pub page_size: Option<PageSize>,
+    /// Directory of the model that openai traces were sent to: its tokenizer.json,
+    /// tokenizer_config.json and chat_template.jinja.
+    #[cfg(feature = "tokenize")]
+    #[arg(long, value_name = "DIR", value_parser = model)]
+    pub model: Option<Arc<Model>>,
     /// What page ids are unique within: auto (what the trace declares, else global), global, session or
     /// field:NAME.
     #[arg(long, value_name = "SCOPE", default_value = "auto")]
@@ -46,6 +57,8 @@ impl TraceArgs {
             format: self.format,
             id_scope: self.id_scope.clone(),
             page_size: self.page_size,
+            #[cfg(feature = "tokenize")]
+            model: self.model.clone(),
             ..ReadOptions::default()
         }
     }
@@ -59,6 +72,7 @@ Examples:
   kvset replay --kv-bytes-per-token 131072 --capacities 100GiB,1TiB,5000p trace.jsonl
   kvset replay --engine vllm --page-size 16 --target-ratio 1.0 --target-ratio 0.95 trace.jsonl
   kvset replay --engine paper,vllm,sglang --capacities 1000p,10000p trace.jsonl
+  kvset replay --format openai --model models/llama --page-size 16 batch.jsonl
   kvset replay --window tumbling:1h --window last:3000 --json trace.jsonl | jq .windows")]
 pub struct ReplayArgs {
     /// What to read.
