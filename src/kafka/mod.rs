@@ -4,6 +4,7 @@
 //! - [`outlet`]: outputs and offsets, in transactions or acknowledged before offsets
 //! - [`feed`]: plain producing, for request events
 //! - [`reader`]: committed records of a topic from where asked up to a captured end
+//! - [`lookup`]: single records by their offset
 //! - [`topics`]: what exists, what is missing, creation
 //! - [`mock`]: a broker in this process, for demonstrations and wiring tests
 
@@ -12,6 +13,7 @@ mod error;
 
 pub mod config;
 pub mod feed;
+pub mod lookup;
 pub mod mock;
 pub mod outlet;
 pub mod reader;

@@ -223,6 +223,11 @@ impl Lanes {
         (self.waiting_outputs, self.waiting_bytes) = (0, 0);
     }
 
+    /// The group's committed offset of a partition under this assignment, as far as it is known.
+    pub fn committed(&self, partition: Partition, epoch: Epoch) -> Option<NextOffset> {
+        self.lanes.get(&partition).filter(|lane| lane.epoch == epoch)?.committed
+    }
+
     /// The partitions with their positions, in order.
     pub fn positions(&self) -> impl Iterator<Item = (Partition, NextOffset)> + '_ {
         self.lanes.iter().map(|(partition, lane)| (*partition, lane.processed))

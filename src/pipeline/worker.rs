@@ -70,6 +70,13 @@ impl Worker {
         Some((report, held.task))
     }
 
+    /// The task of a partition and the assignment it works for, to be looked at between two records.
+    /// `None` when it is not held, or failed: a failed task may hold half of a record.
+    pub fn sound_task(&self, partition: Partition) -> Option<(Epoch, &PartitionTask)> {
+        let held = self.held.get(&partition).filter(|held| held.failure.is_none())?;
+        Some((held.epoch, &held.task))
+    }
+
     /// The tasks held, in order of partition.
     pub fn tasks(&self) -> impl Iterator<Item = &PartitionTask> + '_ {
         self.held.values().map(|held| &held.task)

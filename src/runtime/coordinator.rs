@@ -1,23 +1,23 @@
 //! The poll loop: hands records to workers, collects what they did, commits it, answers rebalances.
 
+use super::checkpoints::{Checkpoints, Occasion};
 use super::observe::{Observer, ServiceEvent};
 use super::patience::Backoff;
 use super::plan::ServicePlan;
+use super::recovery::{Known, TakenUp, take_up};
 use super::service::{ServiceError, Summary};
 use super::shutdown::Shutdown;
 use super::workers::{Reply, Workers};
 use crate::kafka::KafkaFailure;
+use crate::kafka::lookup::Lookup;
 use crate::kafka::outlet::KafkaOutlet;
 use crate::kafka::source::{Event, Record, Source};
 use crate::pipeline::lanes::{Flow, Lanes};
 use crate::pipeline::output::Destination;
 use crate::pipeline::position::{Epoch, NextOffset, Partition};
 use crate::pipeline::publish::{Family, Patience, PublishError, publish};
-use crate::pipeline::resume::{Facts, Resume, decide};
-use crate::pipeline::task::PartitionTask;
 use crate::pipeline::worker::Report;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Longest wait for a broker's answer while a rebalance is answered.
@@ -38,6 +38,7 @@ pub(super) struct Coordinator<'c> {
     source: &'c Source,
     outlet: KafkaOutlet,
     workers: Workers<'c>,
+    checkpoints: Option<Checkpoints>,
     observer: &'c dyn Observer,
     lanes: Lanes,
     epoch: Epoch,
@@ -57,6 +58,7 @@ impl<'c> Coordinator<'c> {
         source: &'c Source,
         outlet: KafkaOutlet,
         workers: Workers<'c>,
+        checkpoints: Option<Checkpoints>,
         observer: &'c dyn Observer,
     ) -> Self {
         Self {
@@ -64,6 +66,7 @@ impl<'c> Coordinator<'c> {
             source,
             outlet,
             workers,
+            checkpoints,
             observer,
             lanes: Lanes::new(plan.flow),
             epoch: Epoch::default(),
@@ -87,6 +90,7 @@ impl<'c> Coordinator<'c> {
         while !shutdown.is_requested() {
             self.take_replies()?;
             self.commit_if_due()?;
+            self.checkpoint(&self.lanes.partitions(), Occasion::Clock)?;
             if let Some(event) = self.source.poll(self.patience_of_poll()) {
                 self.handle(event)?;
             }
@@ -153,6 +157,12 @@ impl<'c> Coordinator<'c> {
     fn take_reply(&mut self, reply: Reply) -> Result<(), ServiceError> {
         match reply {
             Reply::Report(report) => self.take_report(*report),
+            Reply::Captured(partition, captured) => {
+                if let Some(checkpoints) = &mut self.checkpoints {
+                    checkpoints.captured(partition, captured, self.observer);
+                }
+                Ok(())
+            }
             // The state of a partition that was given up; another member goes on with it.
             Reply::Released(task) => {
                 tracing::debug!("partition {}: state released", task.partition());
@@ -264,9 +274,9 @@ impl<'c> Coordinator<'c> {
             self.answer(|source| source.committed(partitions, ANSWER))?
         };
         let mut starts = Vec::with_capacity(committed.len());
+        let mut lookup = None;
         for (partition, committed) in committed {
-            let resume = self.take_up(partition, committed)?;
-            starts.push((partition, resume.replay_from));
+            starts.push((partition, self.take_up(partition, committed, &mut lookup)?));
         }
         self.source.assign(&starts)?;
         self.settled();
@@ -281,19 +291,69 @@ impl<'c> Coordinator<'c> {
         &mut self,
         partition: Partition,
         committed: Option<NextOffset>,
-    ) -> Result<Resume, ServiceError> {
+        lookup: &mut Option<Lookup>,
+    ) -> Result<NextOffset, ServiceError> {
         let log = self.answer(|source| source.log_range(partition, ANSWER))?;
-        let (start, lost_history) = (self.plan.start, self.plan.lost_history);
-        let facts = Facts { committed, log, snapshots: &[], start, lost_history };
-        let resume = decide(&facts).map_err(|refusal| ServiceError::Resume { partition, refusal })?;
+        let known = Known { partition, committed, log };
+        let id = self.checkpoints.as_ref().map(|checkpoints| checkpoints.id(partition)).transpose()?;
+        // Connects only where there is a snapshot to compare with the log.
+        let mut look_up = |offset| {
+            let lookup = match lookup {
+                Some(lookup) => lookup,
+                None => lookup.insert(Lookup::open(&self.plan.connection, &self.plan.task.topic)?),
+            };
+            self.answer(|_| lookup.identity(partition, offset, ANSWER))
+        };
+        let taken = take_up(self.plan, known, self.checkpoints.as_ref().zip(id.as_ref()), &mut look_up)?;
+        let TakenUp { resume, task, restored, failures } = taken;
         tracing::info!("partition {partition}: {}", resume.explanation);
         let log_end = log.end;
         self.observer.on(&ServiceEvent::Assigned { partition, resume: &resume, log_end });
+        (0..failures).for_each(|_| self.observer.on(&ServiceEvent::SnapshotFailed { partition }));
         self.epoch = self.epoch.next();
         self.lanes.open(partition, self.epoch, &resume, committed);
-        let task = PartitionTask::new(Arc::clone(&self.plan.task), partition, &resume);
+        if let (Some(checkpoints), Some(id)) = (&mut self.checkpoints, id) {
+            checkpoints.take_up(id, self.epoch, restored);
+        }
         self.workers.take(self.epoch, task)?;
-        Ok(resume)
+        Ok(resume.replay_from)
+    }
+
+    /// Asks for the states that snapshots are called for, and has those written that are committed.
+    fn checkpoint(&mut self, partitions: &[Partition], occasion: Occasion) -> Result<(), ServiceError> {
+        let Some(checkpoints) = &mut self.checkpoints else { return Ok(()) };
+        checkpoints.tell(self.observer);
+        for (partition, position) in self.lanes.positions() {
+            if !partitions.contains(&partition) {
+                continue;
+            }
+            if let Some(memory) = checkpoints.ask(partition, position, occasion) {
+                self.workers.capture(partition, memory)?;
+            }
+        }
+        checkpoints.release(|partition, epoch| self.lanes.committed(partition, epoch));
+        Ok(())
+    }
+
+    /// The same, and waits for the states: the last chance before these partitions are given up.
+    fn checkpoint_last(
+        &mut self,
+        partitions: &[Partition],
+        occasion: Occasion,
+        deadline: Duration,
+    ) -> Result<(), ServiceError> {
+        let begin = Instant::now();
+        self.checkpoint(partitions, occasion)?;
+        while self.checkpoints.as_ref().is_some_and(Checkpoints::is_waiting) {
+            let Some(left) = deadline.checked_sub(begin.elapsed()) else { break };
+            if let Some(reply) = self.workers.reply(left.min(IDLE))? {
+                self.take_reply(reply)?;
+            }
+        }
+        if let Some(checkpoints) = &mut self.checkpoints {
+            checkpoints.release(|partition, epoch| self.lanes.committed(partition, epoch));
+        }
+        Ok(())
     }
 
     /// Asks the brokers until they answer, for as long as passing troubles are waited out.
@@ -318,6 +378,7 @@ impl<'c> Coordinator<'c> {
             Ok(()) | Err(PublishError::Aborted(_)) => {}
             Err(error) => return Err(error.into()),
         }
+        self.checkpoint_last(partitions, Occasion::Revocation, ANSWER)?;
         self.give_up(partitions)?;
         partitions.iter().for_each(|partition| self.observer.on(&ServiceEvent::Revoked(*partition)));
         self.settled();
@@ -337,6 +398,9 @@ impl<'c> Coordinator<'c> {
         for partition in partitions {
             self.lanes.close(*partition);
             self.workers.release(*partition)?;
+            if let Some(checkpoints) = &mut self.checkpoints {
+                checkpoints.forget(*partition);
+            }
             self.pools.retain(|_, home| home != partition);
         }
         Ok(())
@@ -362,6 +426,7 @@ impl<'c> Coordinator<'c> {
     /// committed: a restart then begins no earlier than it must.
     fn stop(&mut self, in_order: bool) -> Result<(), ServiceError> {
         self.observer.on(&ServiceEvent::Stopping);
+        let begin = Instant::now();
         let deadline = self.plan.shutdown_deadline;
         let partitions = self.lanes.partitions();
         if in_order {
@@ -369,8 +434,15 @@ impl<'c> Coordinator<'c> {
             self.drain(&partitions, deadline)?;
         }
         let committed = self.commit(if in_order { deadline } else { RETRY });
+        let left = |begin: Instant| deadline.saturating_sub(begin.elapsed()).max(RETRY);
+        if in_order {
+            self.checkpoint_last(&partitions, Occasion::Shutdown, left(begin))?;
+        }
         self.give_up(&partitions)?;
         self.source.leave();
+        if let Some(checkpoints) = self.checkpoints.take() {
+            checkpoints.finish(left(begin), self.observer);
+        }
         if in_order { Ok(committed?) } else { Ok(()) }
     }
 }

@@ -23,6 +23,8 @@ struct Inner {
     labels: PoolLabels,
     /// When each partition was taken up, until it has caught up.
     restoring: BTreeMap<Partition, Instant>,
+    /// When each partition's last good snapshot was made, or the partition taken up.
+    snapshots: BTreeMap<Partition, Instant>,
     /// Per pool, the totals that estimates carry, already counted.
     counted: BTreeMap<String, (u64, u64)>,
 }
@@ -31,8 +33,8 @@ impl ServiceMetrics {
     /// Metrics for at most this many pools; health as the events tell it.
     pub fn new(health: Arc<Health>, max_pool_labels: u32) -> Self {
         let labels = PoolLabels::new(max_pool_labels);
-        let (restoring, counted) = (BTreeMap::new(), BTreeMap::new());
-        Self { health, inner: Mutex::new(Inner { labels, restoring, counted }) }
+        let (restoring, snapshots, counted) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Self { health, inner: Mutex::new(Inner { labels, restoring, snapshots, counted }) }
     }
 }
 
@@ -47,6 +49,9 @@ impl Observer for ServiceMetrics {
                 for (partition, records) in *lag {
                     metric::CONSUMER_LAG_RECORDS.gauge(&[&partition.to_string()]).set(*records as f64);
                 }
+                for (partition, made) in &inner.snapshots {
+                    metric::SNAPSHOT_AGE.gauge(&[&partition.to_string()]).set(made.elapsed().as_secs_f64());
+                }
                 if *restoring == 0 {
                     inner.restored();
                 }
@@ -54,6 +59,7 @@ impl Observer for ServiceMetrics {
             ServiceEvent::Assigned { partition, .. } => {
                 metric::REBALANCES.counter(&["assigned"]).increment(1);
                 inner.restoring.insert(*partition, Instant::now());
+                inner.snapshots.insert(*partition, Instant::now());
             }
             ServiceEvent::Settled { partitions } => {
                 self.health.set_assigned(true);
@@ -61,11 +67,11 @@ impl Observer for ServiceMetrics {
             }
             ServiceEvent::Revoked(partition) => {
                 metric::REBALANCES.counter(&["revoked"]).increment(1);
-                inner.restoring.remove(partition);
+                inner.given_up(*partition);
             }
             ServiceEvent::Lost(partition) => {
                 metric::REBALANCES.counter(&["lost"]).increment(1);
-                inner.restoring.remove(partition);
+                inner.given_up(*partition);
             }
             ServiceEvent::Progress { partition, counts, watermark, pools, .. } => {
                 let partition = partition.to_string();
@@ -86,12 +92,29 @@ impl Observer for ServiceMetrics {
                 let outcome = if *family == Family::Migrated { "fenced" } else { "aborted" };
                 metric::TRANSACTIONS.counter(&[outcome]).increment(1);
             }
+            ServiceEvent::Captured { pause, .. } => {
+                metric::SNAPSHOT_PAUSE.histogram(&[]).record(pause.as_secs_f64());
+            }
+            ServiceEvent::SnapshotSaved { partition, bytes, took, .. } => {
+                metric::SNAPSHOT_SIZE.gauge(&[&partition.to_string()]).set(*bytes as f64);
+                metric::SNAPSHOT_DURATION.histogram(&[]).record(took.as_secs_f64());
+                if let Some(made) = inner.snapshots.get_mut(partition) {
+                    *made = Instant::now();
+                }
+            }
+            ServiceEvent::SnapshotFailed { .. } => metric::SNAPSHOT_FAILURES.counter(&[]).increment(1),
             ServiceEvent::Stopping => self.health.set_stopping(),
         }
     }
 }
 
 impl Inner {
+    /// Another member counts from here on.
+    fn given_up(&mut self, partition: Partition) {
+        self.restoring.remove(&partition);
+        self.snapshots.remove(&partition);
+    }
+
     fn restored(&mut self) {
         for (_, begin) in std::mem::take(&mut self.restoring) {
             metric::RESTORE_DURATION.histogram(&[]).record(begin.elapsed().as_secs_f64());

@@ -11,5 +11,7 @@ pub mod service;
 pub mod shutdown;
 pub mod watch;
 
+mod checkpoints;
 mod coordinator;
+mod recovery;
 mod workers;

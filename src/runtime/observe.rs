@@ -78,6 +78,29 @@ pub enum ServiceEvent<'a> {
         /// What it asks for.
         family: Family,
     },
+    /// A partition stood still while its state was taken for a snapshot.
+    Captured {
+        /// The partition.
+        partition: Partition,
+        /// For how long.
+        pause: Duration,
+    },
+    /// A snapshot is safe on disk.
+    SnapshotSaved {
+        /// Its partition.
+        partition: Partition,
+        /// Every record before this is in it.
+        next: NextOffset,
+        /// Bytes of the whole file.
+        bytes: u64,
+        /// How long writing took.
+        took: Duration,
+    },
+    /// A snapshot could not be made, read or written; only a later restart takes longer for it.
+    SnapshotFailed {
+        /// Its partition.
+        partition: Partition,
+    },
     /// The service stops.
     Stopping,
 }

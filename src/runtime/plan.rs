@@ -6,6 +6,7 @@ use crate::kafka::KafkaFailure;
 use crate::kafka::config::{Assignor, Connection, Membership};
 use crate::kafka::outlet::{Guarantee, OutputTopic, OutputTopics};
 use crate::kafka::topics::{TopicPlan, Topics};
+use crate::pipeline::facts::Fingerprint;
 use crate::pipeline::lanes::FlowLimits;
 use crate::pipeline::pools::PoolConfigs;
 use crate::pipeline::resume::{LostHistory, StartFrom};
@@ -13,6 +14,8 @@ use crate::pipeline::task::TaskConfig;
 use crate::settings::{
     self, Assignment, Delivery, InputEncoding, OutputEncoding, SecretError, Settings, Start,
 };
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,6 +30,19 @@ pub struct CommitPace {
     pub records: u64,
     /// Bytes of outputs between two commits.
     pub bytes: usize,
+}
+
+/// Where snapshots are kept, and how many.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StatePlan {
+    /// The directory, of this process alone.
+    pub directory: PathBuf,
+    /// Time between two snapshots of a partition.
+    pub every: Duration,
+    /// Snapshots kept a partition.
+    pub generations: NonZeroUsize,
+    /// The configuration states are made under.
+    pub fingerprint: Fingerprint,
 }
 
 /// Everything the service is made of.
@@ -46,6 +62,8 @@ pub struct ServicePlan {
     pub start: StartFrom,
     /// What to do where history is missing.
     pub lost_history: LostHistory,
+    /// Snapshots; without them every start reads the whole log again.
+    pub state: Option<StatePlan>,
     /// When to commit.
     pub commit: CommitPace,
     /// How much of a partition may be under way.
@@ -119,6 +137,16 @@ pub fn task_config(settings: &Settings) -> Result<TaskConfig, PoolConfigError> {
     })
 }
 
+/// Where snapshots are kept, as the settings say.
+pub fn state_plan(settings: &Settings) -> StatePlan {
+    StatePlan {
+        directory: settings.state.directory.clone(),
+        every: settings.state.checkpoint_every.as_duration(),
+        generations: NonZeroUsize::new(settings.state.generations as usize).unwrap_or(NonZeroUsize::MIN),
+        fingerprint: Fingerprint(settings.fingerprint()),
+    }
+}
+
 impl ServicePlan {
     /// Makes the plan, after a look at the topics. With `create_topics`, output topics that are
     /// missing are created, with as many partitions as the input topic has.
@@ -158,6 +186,7 @@ impl ServicePlan {
                 settings::LostHistory::Fail => LostHistory::Refuse,
                 settings::LostHistory::Rebuild => LostHistory::Rebuild,
             },
+            state: Some(state_plan(settings)),
             commit: CommitPace {
                 every,
                 linger: LINGER.min(every),

@@ -1,5 +1,6 @@
 //! `kvset run`: subscribe, estimate, publish.
 
+use super::checkpoints::Checkpoints;
 use super::coordinator::Coordinator;
 use super::observe::Observer;
 use super::plan::ServicePlan;
@@ -8,11 +9,13 @@ use super::workers::{WorkerGone, Workers};
 use crate::kafka::KafkaFailure;
 use crate::kafka::outlet::KafkaOutlet;
 use crate::kafka::source::Source;
+use crate::pipeline::facts::InvalidPartition;
 use crate::pipeline::lanes::OrderError;
 use crate::pipeline::position::{NextOffset, Partition};
 use crate::pipeline::publish::PublishError;
 use crate::pipeline::resume::Refusal;
 use crate::pipeline::task::TaskError;
+use crate::snapshot::store::StoreError;
 use std::collections::BTreeMap;
 
 /// Why the service ended. Whatever it was, a restart goes on from the committed offsets.
@@ -38,6 +41,12 @@ pub enum ServiceError {
     /// The source broke its promise.
     #[error(transparent)]
     Order(#[from] OrderError),
+    /// The snapshot directory.
+    #[error(transparent)]
+    State(#[from] StoreError),
+    /// The input topic has a name that no Kafka allows.
+    #[error(transparent)]
+    Topic(#[from] InvalidPartition),
     /// Threads.
     #[error("{0}")]
     Threads(String),
@@ -73,6 +82,9 @@ pub fn serve(
     shutdown: &Shutdown,
     observer: &dyn Observer,
 ) -> Result<Summary, ServiceError> {
+    // First of all, so that a second process on the directory disturbs nobody.
+    let state = plan.state.as_ref();
+    let checkpoints = state.map(|state| Checkpoints::open(state, &plan.task.topic)).transpose()?;
     let outlet = KafkaOutlet::open(
         &plan.connection,
         &plan.membership,
@@ -85,6 +97,6 @@ pub fn serve(
     std::thread::scope(|scope| {
         let workers = Workers::start(scope, plan.threads)
             .map_err(|error| ServiceError::Threads(format!("starting {} workers: {error}", plan.threads)))?;
-        Coordinator::new(plan, &source, outlet, workers, observer).run(shutdown)
+        Coordinator::new(plan, &source, outlet, workers, checkpoints, observer).run(shutdown)
     })
 }

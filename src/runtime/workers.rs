@@ -5,14 +5,16 @@
 //! it the membership in the group.
 
 use crate::kafka::source::Record;
-use crate::pipeline::position::{Epoch, Partition};
+use crate::pipeline::facts::RecordIdentity;
+use crate::pipeline::position::{Epoch, NextOffset, Partition};
 use crate::pipeline::task::PartitionTask;
 use crate::pipeline::worker::{Report, Worker};
+use crate::snapshot::capture::{BodyError, capture};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
 use std::collections::BTreeMap;
 use std::io;
 use std::thread::{Builder, Scope};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Records processed between two reports of a worker.
 const BATCH: usize = 256;
@@ -20,6 +22,7 @@ const BATCH: usize = 256;
 enum Order<'c> {
     Take(Epoch, Box<PartitionTask>),
     Feed(Record<'c>),
+    Capture(Partition, Vec<u8>),
     Release(Partition),
 }
 
@@ -27,8 +30,24 @@ enum Order<'c> {
 pub(super) enum Reply {
     /// Records were processed.
     Report(Box<Report>),
+    /// A partition's state as bytes, or that there is none to be had.
+    Captured(Partition, Option<Captured>),
     /// A partition's state was handed back; everything before was reported.
     Released(Box<PartitionTask>),
+}
+
+/// A partition's state between two records.
+pub(super) struct Captured {
+    /// The assignment the work was done for.
+    pub(super) epoch: Epoch,
+    /// Every record before it is in the state.
+    pub(super) next_offset: NextOffset,
+    /// The last record in the state.
+    pub(super) last_record: Option<RecordIdentity>,
+    /// The state.
+    pub(super) body: Result<Vec<u8>, BodyError>,
+    /// How long the partition stood still for it.
+    pub(super) pause: Duration,
 }
 
 /// A worker is gone, which it never is while its queue is open.
@@ -77,6 +96,14 @@ impl<'c> Workers<'c> {
         }
     }
 
+    /// Asks for a partition's state as bytes, in this memory; false when no worker holds it.
+    pub(super) fn capture(&self, partition: Partition, memory: Vec<u8>) -> Result<bool, WorkerGone> {
+        match self.placed.get(&partition) {
+            Some(index) => self.order(*index, Order::Capture(partition, memory)).map(|()| true),
+            None => Ok(false),
+        }
+    }
+
     /// Asks for a partition's state back; true when it is held by a worker.
     pub(super) fn release(&mut self, partition: Partition) -> Result<bool, WorkerGone> {
         match self.placed.remove(&partition) {
@@ -113,6 +140,12 @@ fn work(orders: &Receiver<Order<'_>>, replies: &Sender<Reply>) {
             match order {
                 Order::Take(epoch, task) => worker.take(epoch, *task),
                 Order::Feed(record) => worker.feed(&record.as_source(), record.bytes()),
+                Order::Capture(partition, memory) => {
+                    let reply = Reply::Captured(partition, captured(&worker, partition, memory));
+                    if replies.send(reply).is_err() {
+                        return;
+                    }
+                }
                 Order::Release(partition) => {
                     if let Some((report, task)) = worker.release(partition) {
                         let last = report.map(|report| Reply::Report(Box::new(report)));
@@ -128,4 +161,12 @@ fn work(orders: &Receiver<Order<'_>>, replies: &Sender<Reply>) {
             return;
         }
     }
+}
+
+fn captured(worker: &Worker, partition: Partition, memory: Vec<u8>) -> Option<Captured> {
+    let (epoch, task) = worker.sound_task(partition)?;
+    let begin = Instant::now();
+    let body = capture(&task.image(), memory);
+    let (next_offset, last_record) = (task.next_offset(), task.last_record());
+    Some(Captured { epoch, next_offset, last_record, body, pause: begin.elapsed() })
 }

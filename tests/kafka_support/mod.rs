@@ -112,6 +112,7 @@ impl Broker {
             guarantee: if self.is_real() { Guarantee::ExactlyOnce } else { Guarantee::AtLeastOnce },
             start: StartFrom::Earliest,
             lost_history: LostHistory::Refuse,
+            state: None,
             commit: CommitPace {
                 every: Duration::from_millis(200),
                 linger: Duration::from_millis(20),

@@ -14,12 +14,18 @@ use crate::core::pool_config::PoolConfigError;
 use crate::core::units::{EventTime, Offset};
 use crate::core::window::WindowKind;
 use crate::core::windows::Watermark;
+use crate::pipeline::facts::RecordIdentity;
 use crate::pipeline::output::{Destination, OutputRecord};
 use crate::pipeline::pools::{Deadlines, PoolConfigs};
 use crate::pipeline::position::{NextOffset, Partition};
 use crate::pipeline::resume::Resume;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+mod image;
+
+pub use image::{RestoredTask, TaskImage, TaskRestoreError};
 
 /// Everything that shapes a task's output, the same for every partition.
 #[derive(Debug, Clone)]
@@ -98,6 +104,7 @@ pub struct PartitionTask {
     deadlines: Deadlines,
     next: NextOffset,
     publish_from: NextOffset,
+    last_record: Option<RecordIdentity>,
     history: History,
     counts: Counts,
     /// Prompt pages accessed since the counts were last taken, by index into `pools`.
@@ -109,7 +116,7 @@ pub struct PartitionTask {
 }
 
 /// Whether everything the state depends on was seen.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 enum History {
     /// It was.
     Whole,
@@ -133,6 +140,7 @@ impl PartitionTask {
             deadlines: Deadlines::default(),
             next: resume.replay_from,
             publish_from: resume.publish_from,
+            last_record: None,
             history: if resume.warm_up { History::Missing } else { History::Whole },
             counts: Counts::default(),
             pages: Vec::new(),
@@ -165,6 +173,7 @@ impl PartitionTask {
             }
         }
         self.next = NextOffset::after(record.offset);
+        self.last_record = Some(identity(record));
         self.counts.records += 1;
         self.counts.replayed += u64::from(muted);
         self.counts.bytes += (record.key.map_or(0, <[u8]>::len) + record.value.map_or(0, <[u8]>::len)) as u64;
@@ -344,6 +353,12 @@ impl Book<'_> {
         self.new_pools.push(name.to_owned());
         Ok(Some(index))
     }
+}
+
+/// What tells this record from another one at its offset.
+fn identity(record: &SourceRecord<'_>) -> RecordIdentity {
+    let timestamp_ms = record.timestamp_ms.unwrap_or(-1);
+    RecordIdentity::of(Offset(record.offset), timestamp_ms, record.key, record.value)
 }
 
 fn too_many_pools(limit: usize) -> DecodeError {

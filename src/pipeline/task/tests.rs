@@ -151,6 +151,41 @@ fn windows_that_reach_back_to_missing_records_are_marked() {
     assert!(!late.is_empty() && late.iter().all(|estimate| !estimate.warm_up));
 }
 
+#[test]
+fn a_snapshot_of_another_configuration_is_not_taken_up() {
+    let log = [request("b", 100, &[1]), request("a", 200, &[1])];
+    let mut source = task(0);
+    feed(&mut source, &log).expect("within limits");
+    let bytes = postcard::to_allocvec(&source.image()).expect("serialises");
+    let restore = |config: TaskConfig| {
+        let image = postcard::from_bytes(&bytes).expect("what was written");
+        PartitionTask::restore(Arc::new(config), Partition(5), &resume(2, 2, false), None, image)
+    };
+    let mut restored = restore(config()).expect("the same configuration");
+    assert_eq!(restored.take_new_pools(), ["a", "b"], "told to whom it may concern");
+    let few = TaskConfig { max_pools: 1, ..config() };
+    assert_eq!(restore(few).err(), Some(TaskRestoreError::Pools));
+    let pool = PoolConfig { page_size: PageSize::new(8), ..config().pools.default_pool().clone() };
+    let other = TaskConfig { pools: PoolConfigs::new(pool, []).expect("usable"), ..config() };
+    assert!(matches!(restore(other), Err(TaskRestoreError::Pool(_))));
+}
+
+#[test]
+fn records_missing_after_a_snapshot_mark_what_comes_next() {
+    let log: Vec<_> = (0..8).map(|i| request("a", 700 * i, &[1, i as u64 + 2])).collect();
+    let mut source = task(0);
+    feed(&mut source, &log[..2]).expect("within limits");
+    let bytes = postcard::to_allocvec(&source.image()).expect("serialises");
+    let image = postcard::from_bytes(&bytes).expect("what was written");
+    let gap = resume(4, 4, true);
+    let mut restored =
+        PartitionTask::restore(Arc::new(config()), Partition(5), &gap, None, image).expect("the same");
+    let published = estimates(&feed(&mut restored, &log).expect("within limits"));
+    let (early, late): (Vec<_>, Vec<_>) = published.iter().partition(|estimate| estimate.start_ms <= 2800);
+    assert!(!early.is_empty() && early.iter().all(|estimate| estimate.warm_up));
+    assert!(!late.is_empty() && late.iter().all(|estimate| !estimate.warm_up));
+}
+
 fn logs() -> impl Strategy<Value = Vec<Request>> {
     let one = (0usize..4, 0i64..400, prop::collection::vec(0u64..4, 0..5), 0u8..20)
         .prop_map(|(pool, gap, pages, broken)| (["a", "b", "c", "d"][pool], gap, pages, broken == 0));
@@ -179,6 +214,32 @@ proptest! {
         let before = feed(&mut new(0), &log[..at]).expect("within limits");
         let after = feed(&mut new(at as i64), &log).expect("within limits");
         prop_assert_eq!([before, after].concat(), whole);
+    }
+
+    /// A snapshot is a cache: what goes on from it cannot be told from what never stopped, and equal
+    /// states have equal bytes however they were come by.
+    #[test]
+    fn from_any_point_on_a_restored_task_gives_the_same_bytes(
+        log in logs(), at in 0usize..60, warm_up: bool,
+    ) {
+        let at = at.min(log.len());
+        let mut loose = config();
+        loose.dead_letters.max_consecutive = 100;
+        let loose = Arc::new(loose);
+        let mut whole = PartitionTask::new(Arc::clone(&loose), Partition(5), &resume(0, 0, warm_up));
+        feed(&mut whole, &log[..at]).expect("within limits");
+        let bytes = postcard::to_allocvec(&whole.image()).expect("serialises");
+        let image = postcard::from_bytes(&bytes).expect("what was written");
+        let point = resume(whole.next_offset().0, whole.next_offset().0, false);
+        let last = whole.last_record();
+        let mut restored =
+            PartitionTask::restore(loose, Partition(5), &point, last, image).expect("the same configuration");
+        prop_assert_eq!(postcard::to_allocvec(&restored.image()).expect("serialises"), bytes);
+        prop_assert_eq!(feed(&mut restored, &log), feed(&mut whole, &log));
+        prop_assert_eq!(restored.provisional(), whole.provisional());
+        prop_assert_eq!(restored.last_record(), whole.last_record());
+        let images = [&restored, &whole].map(|task| postcard::to_allocvec(&task.image()).expect("serialises"));
+        prop_assert_eq!(&images[0], &images[1]);
     }
 
     /// No clock, no randomness, no order of a hash map enters the bytes.

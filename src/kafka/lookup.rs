@@ -1,0 +1,86 @@
+//! Single records of a topic by their offset, outside of any group: to see whether a log is still
+//! the one a snapshot was made from.
+
+use super::config::Connection;
+use super::context::Logging;
+use super::error::KafkaFailure;
+use crate::core::units::Offset;
+use crate::pipeline::facts::RecordIdentity;
+use crate::pipeline::position::Partition;
+use crate::pipeline::publish::Family;
+use rdkafka::TopicPartitionList;
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::error::KafkaError;
+use rdkafka::message::Message;
+use std::time::{Duration, Instant};
+
+/// Reads records of one topic where they are asked for.
+pub struct Lookup {
+    consumer: BaseConsumer<Logging>,
+    topic: String,
+}
+
+impl Lookup {
+    /// Connects.
+    ///
+    /// # Errors
+    /// Properties the client refuses.
+    pub fn open(connection: &Connection, topic: &str) -> Result<Self, KafkaFailure> {
+        let consumer = connection.reader().create_with_context(Logging);
+        let consumer =
+            consumer.map_err(|error| KafkaFailure::of(&format!("reading topic `{topic}`"), &error))?;
+        Ok(Self { consumer, topic: topic.to_owned() })
+    }
+
+    /// The identity of the record at this offset, which lies within the log; `None` when it was
+    /// compacted away.
+    ///
+    /// # Errors
+    /// The brokers do not answer within `timeout`, which is a passing trouble, or refuse.
+    pub fn identity(
+        &self,
+        partition: Partition,
+        offset: Offset,
+        timeout: Duration,
+    ) -> Result<Option<RecordIdentity>, KafkaFailure> {
+        let doing = format!("reading the record at offset {} of {}/{partition}", offset.0, self.topic);
+        let failure = |error: KafkaError| KafkaFailure::of(&doing, &error);
+        let mut list = TopicPartitionList::new();
+        list.add_partition_offset(&self.topic, partition.0, rdkafka::Offset::Offset(offset.0))
+            .and_then(|()| self.consumer.assign(&list))
+            .map_err(failure)?;
+        let found = self.first(offset, timeout, &doing);
+        self.consumer.unassign().map_err(failure)?;
+        found
+    }
+
+    fn first(
+        &self,
+        offset: Offset,
+        timeout: Duration,
+        doing: &str,
+    ) -> Result<Option<RecordIdentity>, KafkaFailure> {
+        let begin = Instant::now();
+        while let Some(left) = timeout.checked_sub(begin.elapsed()) {
+            match self.consumer.poll(left) {
+                Some(Ok(record)) => {
+                    let timestamp_ms = record.timestamp().to_millis().unwrap_or(-1);
+                    let (at, key, value) = (Offset(record.offset()), record.key(), record.payload());
+                    let identity = RecordIdentity::of(at, timestamp_ms, key, value);
+                    return Ok(Some(identity).filter(|identity| identity.offset == offset));
+                }
+                Some(Err(KafkaError::PartitionEOF(_))) => return Ok(None),
+                Some(Err(error)) => {
+                    let failure = KafkaFailure::of(doing, &error);
+                    if failure.family != Family::Transient {
+                        return Err(failure);
+                    }
+                    tracing::warn!("{failure}");
+                }
+                None => {}
+            }
+        }
+        let message = format!("{doing}: no answer within {}", humantime::format_duration(timeout));
+        Err(KafkaFailure { family: Family::Transient, message })
+    }
+}

@@ -1,0 +1,237 @@
+//! A restart from a snapshot gives what a run without one gives, byte for byte, and snapshots that
+//! are of no use cost time only.
+
+// Each test program uses its part of what they share.
+#[allow(dead_code)]
+mod kafka_support;
+
+use kafka_support::{Broker, Input, Published, StopAfter};
+use kvset::pipeline::facts::{Fingerprint, PartitionId, RecordIdentity};
+use kvset::pipeline::position::Partition;
+use kvset::pipeline::resume::{Origin, Resume};
+use kvset::runtime::observe::{Observer, ServiceEvent};
+use kvset::runtime::plan::{ServicePlan, StatePlan};
+use kvset::runtime::service::{ServiceError, Summary, serve};
+use kvset::runtime::shutdown::Shutdown;
+use kvset::settings::Settings;
+use kvset::snapshot::directory::DirectoryStore;
+use kvset::snapshot::format::Snapshot;
+use kvset::snapshot::store::SnapshotStore;
+use kvset::workload::{Generator, Workload};
+use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::time::Duration;
+
+const PARTITIONS: i32 = 2;
+
+fn settings() -> Settings {
+    let mut settings = Settings::default();
+    settings.estimate.windows =
+        ["tumbling:1m", "last:100", "all"].map(|text| text.parse().expect("a window")).to_vec();
+    settings
+}
+
+fn input() -> Input {
+    let mut input = Input::default();
+    for (partition, pool) in [(0, "alpha"), (1, "beta")] {
+        let workload = Workload { seed: partition as u64 + 3, start_ms: 36_000_000, ..Workload::default() };
+        for request in Generator::new(workload).expect("a workload").take(300) {
+            input.push_row(partition, pool, &request.as_row());
+        }
+        input.push(partition, pool, b"no request at all".to_vec());
+    }
+    input
+}
+
+/// A service with its snapshots in a directory of its own.
+struct Bench {
+    broker: Broker,
+    input: Input,
+    plan: ServicePlan,
+    folder: tempfile::TempDir,
+}
+
+impl Bench {
+    fn all() -> impl Iterator<Item = Self> {
+        Broker::all().into_iter().map(|broker| {
+            let (input, folder) = (input(), tempfile::tempdir().expect("a folder"));
+            let topic = broker.create("requests", PARTITIONS as u32);
+            input.produce(&broker.connection, &topic);
+            let mut plan = broker.plan(&settings(), "run", PARTITIONS as u32);
+            plan.state = Some(StatePlan {
+                directory: folder.path().to_owned(),
+                every: Duration::from_millis(20),
+                generations: NonZeroUsize::new(3).expect("not zero"),
+                fingerprint: Fingerprint(1),
+            });
+            Self { broker, input, plan, folder }
+        })
+    }
+
+    /// Runs until so many records were processed; says how each partition was taken up.
+    fn run(&self, records: u64) -> Result<(Summary, BTreeMap<Partition, Resume>), ServiceError> {
+        let shutdown = Shutdown::new();
+        let seen = Seen { stop: StopAfter::new(&shutdown, records), resumes: Mutex::default() };
+        let summary = serve(&self.plan, &shutdown, &seen)?;
+        Ok((summary, seen.resumes.into_inner().expect("no panic under the lock")))
+    }
+
+    /// Runs over what is left, to the end.
+    fn run_rest(&self, resumed: u64) -> BTreeMap<Partition, Resume> {
+        self.run(self.input.records() - resumed).expect("a clean run").1
+    }
+
+    fn snapshots(&self, partition: i32) -> Vec<PathBuf> {
+        let folder = self.folder.path().join(self.id(partition).to_string());
+        let mut paths: Vec<_> = std::fs::read_dir(folder)
+            .expect("snapshots")
+            .map(|entry| entry.expect("readable").path())
+            .collect();
+        paths.retain(|path| path.extension().is_some_and(|extension| extension == "kvs"));
+        paths.sort();
+        paths
+    }
+
+    fn id(&self, partition: i32) -> PartitionId {
+        PartitionId::new(&self.plan.task.topic, partition).expect("a legal name")
+    }
+
+    fn assert_undisturbed(&self) {
+        let published = Published::read(&self.broker, &self.plan.outputs);
+        assert!(published.estimates.values().map(Vec::len).sum::<usize>() > 20, "too little to compare");
+        assert!(published == self.input.expected(&self.plan.task), "real broker: {}", self.broker.is_real());
+    }
+}
+
+struct Seen {
+    stop: StopAfter,
+    resumes: Mutex<BTreeMap<Partition, Resume>>,
+}
+
+impl Observer for Seen {
+    fn on(&self, event: &ServiceEvent<'_>) {
+        if let ServiceEvent::Assigned { partition, resume, .. } = event {
+            self.resumes.lock().expect("no panic under the lock").insert(*partition, (*resume).clone());
+        }
+        self.stop.on(event);
+    }
+}
+
+fn from_snapshot(resume: &Resume) -> bool {
+    matches!(resume.origin, Origin::Snapshot(_))
+}
+
+#[test]
+fn a_restart_goes_on_from_the_snapshot_of_a_clean_stop() {
+    for bench in Bench::all() {
+        let (first, _) = bench.run(200).expect("a clean run");
+        let resumes = bench.run_rest(first.records);
+        for (partition, resume) in &resumes {
+            assert!(from_snapshot(resume), "partition {partition}: {}", resume.explanation);
+            assert_eq!(resume.replay_from, resume.publish_from, "nothing to replay after a clean stop");
+            assert_eq!(Some(&resume.publish_from), first.next_offsets.get(partition));
+        }
+        assert_eq!(resumes.len(), PARTITIONS as usize);
+        bench.assert_undisturbed();
+    }
+}
+
+#[test]
+fn a_rotten_snapshot_gives_way_to_the_one_before() {
+    for bench in Bench::all() {
+        let (first, _) = bench.run(150).expect("a clean run");
+        let (second, _) = bench.run(150).expect("a clean run");
+        let mut replayed = 0;
+        for partition in 0..PARTITIONS {
+            let paths = bench.snapshots(partition);
+            assert!((2..=3).contains(&paths.len()), "{paths:?}");
+            let newest = paths.last().expect("some");
+            // One rots in its header, the other one in its body.
+            let mut bytes = std::fs::read(newest).expect("readable");
+            let at = if partition == 0 { 20 } else { bytes.len() - 1 };
+            bytes[at] ^= 1;
+            std::fs::write(newest, bytes).expect("a disk");
+            replayed += offset_of(newest) - offset_of(&paths[paths.len() - 2]);
+        }
+        let resumes = bench.run_rest((first.records + second.records).saturating_sub(replayed));
+        for (partition, resume) in &resumes {
+            assert!(from_snapshot(resume), "partition {partition}: {}", resume.explanation);
+            assert!(resume.replay_from < resume.publish_from, "{}", resume.explanation);
+        }
+        assert_eq!(corrupt(bench.folder.path()), PARTITIONS as usize, "kept for inspection");
+        bench.assert_undisturbed();
+    }
+}
+
+fn offset_of(path: &Path) -> u64 {
+    path.file_stem().and_then(|stem| stem.to_str()?.parse().ok()).expect("an offset")
+}
+
+fn corrupt(folder: &Path) -> usize {
+    let folders = std::fs::read_dir(folder).expect("readable").filter_map(|entry| Some(entry.ok()?.path()));
+    let files =
+        folders.filter(|path| path.is_dir()).flat_map(|path| std::fs::read_dir(path).expect("readable"));
+    files
+        .filter(|file| {
+            file.as_ref().is_ok_and(|file| file.path().extension().is_some_and(|e| e == "corrupt"))
+        })
+        .count()
+}
+
+#[test]
+fn state_of_another_configuration_is_rebuilt_from_the_log() {
+    for mut bench in Bench::all() {
+        let (first, _) = bench.run(200).expect("a clean run");
+        bench.plan.state.as_mut().expect("a directory").fingerprint = Fingerprint(2);
+        assert!(first.records < bench.input.records());
+        for resume in bench.run_rest(0).values() {
+            assert_eq!((resume.origin, resume.replay_from.0), (Origin::Rebuild, 0), "{}", resume.explanation);
+        }
+        bench.assert_undisturbed();
+    }
+}
+
+#[test]
+fn a_log_that_is_another_one_is_refused() {
+    for bench in Bench::all() {
+        bench.run(200).expect("a clean run");
+        let store =
+            DirectoryStore::open(bench.folder.path(), NonZeroUsize::MIN).expect("the service has ended");
+        for partition in 0..PARTITIONS {
+            let id = bench.id(partition);
+            let newest = store.list(&id).expect("readable")[0].next_offset;
+            let mut verified = store.load(&id, newest).expect("sound");
+            let mut fact = verified.header().fact;
+            let last = fact.last_record.expect("records were processed");
+            fact.last_record = Some(RecordIdentity { digest: last.digest ^ 1, ..last });
+            store
+                .save(&Snapshot { partition: id, fact, body: verified.body().expect("readable") })
+                .expect("a disk");
+        }
+        drop(store);
+        let error = bench.run(1).expect_err("another log").to_string();
+        assert!(error.contains("not the one this group consumed"), "{error}");
+    }
+}
+
+#[test]
+fn two_services_do_not_share_a_directory() {
+    let bench = Bench::all().next().expect("the mock");
+    let _held = DirectoryStore::open(bench.folder.path(), NonZeroUsize::MIN).expect("nobody else is here");
+    let error = bench.run(1).expect_err("in use").to_string();
+    assert!(error.contains("is in use by"), "{error}");
+}
+
+#[test]
+fn without_a_disk_the_service_goes_on() {
+    for bench in Bench::all() {
+        // A file stands where each partition's directory belongs, so that nothing can be saved.
+        for partition in 0..PARTITIONS {
+            std::fs::write(bench.folder.path().join(bench.id(partition).to_string()), b"").expect("a disk");
+        }
+        bench.run(bench.input.records()).expect("a clean run");
+        bench.assert_undisturbed();
+    }
+}
