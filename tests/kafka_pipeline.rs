@@ -1,5 +1,7 @@
 //! The service over a broker equals the pipeline in memory, byte for byte.
 
+// Each test program uses its part of what they share.
+#[allow(dead_code)]
 mod kafka_support;
 
 use kafka_support::{Broker, Input, Published, StopAtEnds, serve_records, shared_trace};

@@ -28,7 +28,7 @@ const IDLE: Duration = Duration::from_millis(100);
 const BUSY: Duration = Duration::from_millis(5);
 /// Pause after a commit that was taken back.
 const RETRY: Duration = Duration::from_millis(200);
-/// Time between two signs of life.
+/// Time between two signs of life, and looks at whether snapshots are due.
 const TICK: Duration = Duration::from_millis(100);
 /// Most pools whose partition is remembered to detect one in two partitions.
 const MAX_KNOWN_POOLS: usize = 100_000;
@@ -90,28 +90,29 @@ impl<'c> Coordinator<'c> {
         while !shutdown.is_requested() {
             self.take_replies()?;
             self.commit_if_due()?;
-            self.checkpoint(&self.lanes.partitions(), Occasion::Clock)?;
             if let Some(event) = self.source.poll(self.patience_of_poll()) {
                 self.handle(event)?;
             }
-            self.tick();
+            self.tick()?;
         }
         Ok(())
     }
 
-    /// Says now and then that the loop turns.
-    fn tick(&mut self) {
-        if self.last_tick.elapsed() >= TICK {
-            self.last_tick = Instant::now();
-            let ends = self.source.known_ends();
-            let behind = |(partition, next): (Partition, NextOffset)| {
-                let end = ends.get(&partition)?;
-                Some((partition, u64::try_from(end.0.saturating_sub(next.0)).unwrap_or(0)))
-            };
-            let lag: Vec<_> = self.lanes.positions().filter_map(behind).collect();
-            let restoring = self.lanes.restoring();
-            self.observer.on(&ServiceEvent::Polled { restoring, lag: &lag });
+    /// What is done now and then: saying that the loop turns, seeing to snapshots.
+    fn tick(&mut self) -> Result<(), ServiceError> {
+        if self.last_tick.elapsed() < TICK {
+            return Ok(());
         }
+        self.last_tick = Instant::now();
+        let ends = self.source.known_ends();
+        let behind = |(partition, next): (Partition, NextOffset)| {
+            let end = ends.get(&partition)?;
+            Some((partition, u64::try_from(end.0.saturating_sub(next.0)).unwrap_or(0)))
+        };
+        let lag: Vec<_> = self.lanes.positions().filter_map(behind).collect();
+        let restoring = self.lanes.restoring();
+        self.observer.on(&ServiceEvent::Polled { restoring, lag: &lag });
+        self.checkpoint(&self.lanes.partitions(), Occasion::Clock)
     }
 
     fn patience_of_poll(&self) -> Duration {

@@ -1,5 +1,7 @@
 //! A broker for tests: librdkafka's mock in this process, or the real one that KVSET_TEST_BROKERS names.
 
+pub mod kills;
+
 use kvset::codec::{RequestEncoding, SourceRecord, encode_request};
 use kvset::kafka::config::{Assignor, Connection, Membership};
 use kvset::kafka::feed::Feed;
@@ -23,7 +25,7 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 const DEADLINE: Duration = Duration::from_secs(30);
@@ -94,10 +96,6 @@ impl Broker {
     /// A service on topics of `partitions` partitions each; outputs are named by `run`, so that two
     /// runs over one input can be compared.
     pub fn plan(&self, settings: &Settings, run: &str, partitions: u32) -> ServicePlan {
-        let output = |kind: &str| OutputTopic {
-            name: self.create(&format!("{run}.{kind}"), partitions),
-            partitions: NonZeroU32::new(partitions).expect("not zero"),
-        };
         let mut task = task_config(settings).expect("usable settings");
         task.topic = self.topic("requests");
         ServicePlan {
@@ -108,7 +106,7 @@ impl Broker {
                 assignor: Assignor::CooperativeSticky,
             },
             task: Arc::new(task),
-            outputs: OutputTopics { estimates: output("estimates"), dead_letters: output("dead-letters") },
+            outputs: output_topics(self, run, partitions),
             guarantee: if self.is_real() { Guarantee::ExactlyOnce } else { Guarantee::AtLeastOnce },
             start: StartFrom::Earliest,
             lost_history: LostHistory::Refuse,
@@ -134,6 +132,24 @@ impl Broker {
         }
         records
     }
+}
+
+/// Creates the output topics of a run.
+pub fn output_topics(broker: &Broker, run: &str, partitions: u32) -> OutputTopics {
+    let output = |kind: &str| OutputTopic {
+        name: broker.create(&format!("{run}.{kind}"), partitions),
+        partitions: NonZeroU32::new(partitions).expect("not zero"),
+    };
+    OutputTopics { estimates: output("estimates"), dead_letters: output("dead-letters") }
+}
+
+/// The time stamp of every record: of today, or a broker's retention would delete the log under the test.
+pub fn stamp() -> i64 {
+    static STAMP: OnceLock<i64> = OnceLock::new();
+    *STAMP.get_or_init(|| {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_millis();
+        i64::try_from(now).expect("not so late")
+    })
 }
 
 /// A record's key and value.
@@ -165,7 +181,7 @@ impl Input {
         let feed = Feed::open(connection, topic, DEADLINE).expect("a producer");
         for (partition, records) in &self.partitions {
             for (key, value) in records {
-                feed.send_to(Some(*partition), key, value, Some(1_700_000_000_000)).expect("room");
+                feed.send_to(Some(*partition), key, value, Some(stamp())).expect("room");
             }
         }
         assert_eq!(feed.finish().expect("delivered"), self.records());
@@ -192,7 +208,7 @@ impl Input {
                     topic: &task.topic,
                     partition: *partition,
                     offset: offset as i64,
-                    timestamp_ms: Some(1_700_000_000_000),
+                    timestamp_ms: Some(stamp()),
                     key: Some(key),
                     value: Some(value),
                 };
@@ -205,7 +221,7 @@ impl Input {
     }
 }
 
-type Bytes = Option<Vec<u8>>;
+pub type Bytes = Option<Vec<u8>>;
 
 /// A dead letter: key, value and headers.
 pub type Letter = (Bytes, Bytes, Vec<(String, Vec<u8>)>);
