@@ -238,12 +238,14 @@ fn a_reader_is_at_its_end_after_an_error() {
 
 #[test]
 fn an_unknown_format_says_what_was_seen_and_what_to_do() {
-    let error = read(b"\n{\"prompt\":\"secret\",\"n\":1}\n", &ReadOptions::default()).expect_err("unknown");
+    let error = read(b"\n{\"question\":\"secret\",\"n\":1}\n", &ReadOptions::default()).expect_err("unknown");
     assert_eq!(
         error.to_string(),
-        "cannot tell the format of trace trace from line 2: a JSON object with the fields prompt, n; \
+        "cannot tell the format of trace trace from line 2: a JSON object with the fields question, n; \
          name it with --format"
     );
+    let chat = read(b"{\"prompt\":\"secret\",\"n\":1}\n", &ReadOptions::default()).expect_err("no model");
+    assert!(!chat.to_string().contains("secret"), "{chat}");
 }
 
 #[test]
