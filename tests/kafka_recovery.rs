@@ -10,6 +10,8 @@ use kvset::pipeline::facts::{Fingerprint, PartitionId, RecordIdentity};
 use kvset::pipeline::position::Partition;
 use kvset::pipeline::resume::{Origin, Resume};
 use kvset::runtime::observe::{Observer, ServiceEvent};
+#[cfg(feature = "object-store")]
+use kvset::runtime::plan::SharedPlan;
 use kvset::runtime::plan::{ServicePlan, StatePlan};
 use kvset::runtime::service::{ServiceError, Summary, serve};
 use kvset::runtime::shutdown::Shutdown;
@@ -62,6 +64,7 @@ impl Bench {
             let mut plan = broker.plan(&settings(), "run", PARTITIONS as u32);
             plan.state = Some(StatePlan {
                 directory: folder.path().to_owned(),
+                shared: None,
                 every: Duration::from_millis(20),
                 generations: NonZeroUsize::new(3).expect("not zero"),
                 fingerprint: Fingerprint(1),
@@ -163,6 +166,36 @@ fn a_rotten_snapshot_gives_way_to_the_one_before() {
         assert_eq!(corrupt(bench.folder.path()), PARTITIONS as usize, "kept for inspection");
         bench.assert_undisturbed();
     }
+}
+
+#[cfg(feature = "object-store")]
+#[test]
+fn a_partition_moves_to_another_host_through_the_shared_store() {
+    for mut bench in Bench::all() {
+        let shared = tempfile::tempdir().expect("a folder");
+        let state = bench.plan.state.as_mut().expect("a directory");
+        let address = format!("file://{}", shared.path().display());
+        state.shared = Some(SharedPlan { address, group: "planner".to_owned() });
+        let (first, _) = bench.run(200).expect("a clean run");
+        let elsewhere = tempfile::tempdir().expect("a folder");
+        elsewhere.path().clone_into(&mut bench.plan.state.as_mut().expect("a directory").directory);
+        for (partition, resume) in &bench.run_rest(first.records) {
+            assert!(from_snapshot(resume), "partition {partition}: {}", resume.explanation);
+            assert_eq!(resume.replay_from, resume.publish_from, "nothing to replay after a clean stop");
+        }
+        bench.assert_undisturbed();
+    }
+}
+
+#[cfg(feature = "object-store")]
+#[test]
+fn a_shared_store_that_cannot_be_opened_keeps_the_service_from_starting() {
+    let mut bench = Bench::all().next().expect("the embedded broker");
+    let address = "nothing://bucket?key=SECRET".to_owned();
+    let shared = SharedPlan { address, group: "planner".to_owned() };
+    bench.plan.state.as_mut().expect("a directory").shared = Some(shared);
+    let said = bench.run(1).expect_err("no such store").to_string();
+    assert!(said.contains("nothing://bucket") && !said.contains("SECRET"), "{said}");
 }
 
 fn offset_of(path: &Path) -> u64 {

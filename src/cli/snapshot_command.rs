@@ -3,27 +3,31 @@
 use super::Failure;
 use super::args::{SnapshotArgs, SnapshotCommand, SnapshotPlace};
 use crate::pipeline::position::NextOffset;
+use crate::runtime::plan::shared_plan;
+use crate::runtime::stores::open_shared;
 use crate::settings::Settings;
 use crate::snapshot::directory::DirectoryStore;
 use crate::snapshot::inventory::{self, Inventory};
+use crate::snapshot::store::SnapshotStore;
 use serde::Serialize;
 use std::fmt::Display;
 use std::io::Write as _;
+use std::num::NonZeroUsize;
 
 /// Runs `kvset snapshot`.
 pub fn run(args: &SnapshotArgs) -> Result<(), Failure> {
     match &args.command {
         SnapshotCommand::List { partition, place } => {
-            let found = inventory::list(&open(place)?, partition.as_ref()).map_err(anyhow::Error::new)?;
+            let found = inventory::list(&*open(place)?, partition.as_ref()).map_err(anyhow::Error::new)?;
             tell_all(&found, place)
         }
         SnapshotCommand::Verify { partition, place } => {
             // The store compares the checksums; a state's own decoding needs its service's settings.
-            let found = inventory::verify(&open(place)?, partition.as_ref(), &|_| Ok(()));
+            let found = inventory::verify(&*open(place)?, partition.as_ref(), &|_| Ok(()));
             tell_all(&found.map_err(anyhow::Error::new)?, place)
         }
         SnapshotCommand::Inspect { partition, at, place } => {
-            let found = inventory::inspect(&open(place)?, partition, at.map(NextOffset), &|_| Ok(()));
+            let found = inventory::inspect(&*open(place)?, partition, at.map(NextOffset), &|_| Ok(()));
             let found = found.map_err(anyhow::Error::new)?.ok_or_else(|| {
                 anyhow::anyhow!("no such snapshot of {partition}: `kvset snapshot list` shows what there is")
             })?;
@@ -33,7 +37,15 @@ pub fn run(args: &SnapshotArgs) -> Result<(), Failure> {
     }
 }
 
-fn open(place: &SnapshotPlace) -> Result<DirectoryStore, Failure> {
+fn open(place: &SnapshotPlace) -> Result<Box<dyn SnapshotStore>, Failure> {
+    if place.shared {
+        let settings = Settings::load(place.config.file())?;
+        let plan = shared_plan(&settings).ok_or_else(|| {
+            Failure::usage("state.shared is empty: set it to the store's address".to_owned())
+        })?;
+        let store = open_shared(&plan, NonZeroUsize::MAX).map_err(|error| Failure::Usage(error.into()))?;
+        return Ok(Box::new(store));
+    }
     let directory = match &place.directory {
         Some(directory) => directory.clone(),
         None => Settings::load(place.config.file())?.state.directory,
@@ -42,7 +54,7 @@ fn open(place: &SnapshotPlace) -> Result<DirectoryStore, Failure> {
         let message = format!("{} is no directory: name one with --directory", directory.display());
         return Err(Failure::usage(message));
     }
-    Ok(DirectoryStore::read_only(&directory))
+    Ok(Box::new(DirectoryStore::read_only(&directory)))
 }
 
 fn tell_all(found: &Inventory, place: &SnapshotPlace) -> Result<(), Failure> {

@@ -6,10 +6,10 @@
 
 use super::observe::{Observer, ServiceEvent};
 use super::plan::StatePlan;
+use super::stores;
 use super::workers::Captured;
 use crate::pipeline::facts::{Fingerprint, InvalidPartition, PartitionId, SnapshotFact};
 use crate::pipeline::position::{Epoch, NextOffset, Partition};
-use crate::snapshot::directory::DirectoryStore;
 use crate::snapshot::format::Snapshot;
 use crate::snapshot::store::{SnapshotStore, StoreError};
 use crate::snapshot::writer::{SnapshotWriter, Submitted, Written};
@@ -63,13 +63,14 @@ struct Pace {
 }
 
 impl Checkpoints {
-    /// Opens the snapshot directory for this process alone and starts the writer.
+    /// Opens the snapshot directory for this process alone, and the shared store if there is one, and
+    /// starts the writer.
     ///
     /// # Errors
-    /// Another process has it open; it cannot be made; no thread.
+    /// Another process has it open; it cannot be made; the shared store cannot be opened; no thread.
     pub(super) fn open(plan: &StatePlan, topic: &str) -> Result<Self, StoreError> {
-        let store = DirectoryStore::open(&plan.directory, plan.generations)?;
-        Self::over(Arc::new(store), plan.fingerprint, topic, plan.every).map_err(|cause| StoreError::Io {
+        let store = stores::open(plan)?;
+        Self::over(store, plan.fingerprint, topic, plan.every).map_err(|cause| StoreError::Io {
             operation: "starting the writer of",
             place: plan.directory.display().to_string(),
             cause,

@@ -9,6 +9,7 @@ pub mod produce;
 pub mod replay;
 pub mod service;
 pub mod shutdown;
+pub mod stores;
 pub mod watch;
 
 mod checkpoints;

@@ -37,12 +37,23 @@ pub struct CommitPace {
 pub struct StatePlan {
     /// The directory, of this process alone.
     pub directory: PathBuf,
+    /// The store that hosts share, where there is one.
+    pub shared: Option<SharedPlan>,
     /// Time between two snapshots of a partition.
     pub every: Duration,
     /// Snapshots kept a partition.
     pub generations: NonZeroUsize,
     /// The configuration states are made under.
     pub fingerprint: Fingerprint,
+}
+
+/// An object store that hosts share.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SharedPlan {
+    /// Its address, such as `s3://bucket/prefix`.
+    pub address: String,
+    /// The consumer group, below which its snapshots lie.
+    pub group: String,
 }
 
 /// Everything the service is made of.
@@ -137,10 +148,17 @@ pub fn task_config(settings: &Settings) -> Result<TaskConfig, PoolConfigError> {
     })
 }
 
+/// The store that hosts share, where the settings name one.
+pub fn shared_plan(settings: &Settings) -> Option<SharedPlan> {
+    let address = Some(settings.state.shared.clone()).filter(|address| !address.is_empty())?;
+    Some(SharedPlan { address, group: settings.kafka.group.clone() })
+}
+
 /// Where snapshots are kept, as the settings say.
 pub fn state_plan(settings: &Settings) -> StatePlan {
     StatePlan {
         directory: settings.state.directory.clone(),
+        shared: shared_plan(settings),
         every: settings.state.checkpoint_every.as_duration(),
         generations: NonZeroUsize::new(settings.state.generations as usize).unwrap_or(NonZeroUsize::MIN),
         fingerprint: Fingerprint(settings.fingerprint()),

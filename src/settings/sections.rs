@@ -147,6 +147,10 @@ sections! {
     pub struct State {
         /// Directory of the snapshots.
         directory: PathBuf = PathBuf::from("kvset-state");
+        /// Object store that all instances share, so that a partition that moves to another host finds
+        /// its snapshot there: "s3://bucket/prefix", "gs://...", "az://..." or "file:///mnt/shared";
+        /// empty for none. Credentials are taken from the environment (AWS_..., GOOGLE_..., AZURE_...).
+        shared: String = String::new(), in 0..=2048;
         /// Time between two snapshots of a partition.
         checkpoint_every: Span = Span::from_secs(30), in Span::from_secs(1)..=Span::from_days(1);
         /// Snapshots kept for each partition.

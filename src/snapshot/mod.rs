@@ -12,6 +12,7 @@ pub mod directory;
 pub mod files;
 pub mod format;
 pub mod inventory;
+pub mod layered;
 pub mod lock;
 pub mod memory;
 #[cfg(feature = "object-store")]

@@ -119,6 +119,12 @@ pub enum StoreError {
         /// What the system said.
         cause: io::Error,
     },
+    /// The store cannot be opened.
+    #[error("{reason}")]
+    Unopened {
+        /// Why, and what to do.
+        reason: String,
+    },
     /// The snapshot itself.
     #[error("snapshot {place}: {cause}")]
     Snapshot {

@@ -11,6 +11,7 @@ use std::path::PathBuf;
 Examples:
   kvset snapshot list --directory kvset-state
   kvset snapshot inspect llm.requests-3 --config kvset.toml
+  kvset snapshot list --shared --config kvset.toml
   kvset snapshot verify --json | jq '.snapshots[] | select(.problem)'
 
 Nothing is changed, and a running service is not disturbed. Exit code 1 when a snapshot is unsound.")]
@@ -64,6 +65,9 @@ pub struct SnapshotPlace {
     /// Directory of the snapshots; `state.directory` of the configuration when left out.
     #[arg(long, value_name = "DIR")]
     pub directory: Option<PathBuf>,
+    /// Look in the object store that instances share, `state.shared` of the configuration.
+    #[arg(long, conflicts_with = "directory")]
+    pub shared: bool,
     /// Where the configuration is.
     #[command(flatten)]
     pub config: ConfigFile,
