@@ -1,0 +1,97 @@
+//! Request log lines to request events on Kafka.
+//!
+//! ```sh
+//! cargo run --example producer -- localhost:9092 kvset.requests < requests.jsonl
+//! ```
+//!
+//! A line: `{"event_time": ms, "pool": "llama-70b/eu", "tokens": [..], "output_tokens": 90, "duration_ms": 1200,
+//! "namespace": "tenant-a"}`; the last three may be left out. Page ids are made as `schemas/page-ids.md`
+//! says. Nothing of kvset is used: this is what a serving system of its own would do.
+
+use base64::Engine as _;
+use rdkafka::ClientConfig;
+use rdkafka::config::RDKafkaLogLevel;
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::producer::{BaseRecord, DefaultProducerContext, Producer, ThreadedProducer};
+use std::error::Error;
+use std::io::BufRead as _;
+use std::time::Duration;
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
+
+const NAMESPACE_SEED: u64 = 0x6b76_7365_7473_636f;
+const PAGE_SIZE: usize = 64;
+
+#[derive(serde::Deserialize)]
+struct Line {
+    event_time: i64,
+    pool: String,
+    tokens: Vec<u32>,
+    output_tokens: Option<i64>,
+    duration_ms: Option<i64>,
+    namespace: Option<String>,
+}
+
+#[derive(serde::Serialize)]
+struct Event {
+    event_time: i64,
+    page_size: usize,
+    page_ids: String,
+    input_tokens: usize,
+    output_tokens: Option<i64>,
+    duration_ms: Option<i64>,
+}
+
+/// The packed ids of the full pages, each chained with every page before it.
+fn page_ids(tokens: &[u32], page_size: usize, namespace: Option<&str>) -> Vec<u8> {
+    let mut previous = namespace.map_or(0, |name| xxh3_64_with_seed(name.as_bytes(), NAMESPACE_SEED).max(1));
+    let mut ids = Vec::new();
+    for page in tokens.chunks_exact(page_size) {
+        let mut bytes = previous.to_le_bytes().to_vec();
+        page.iter().for_each(|token| bytes.extend(token.to_le_bytes()));
+        previous = xxh3_64(&bytes);
+        ids.extend(previous.to_le_bytes());
+    }
+    ids
+}
+
+fn event(line: &Line) -> Event {
+    let ids = page_ids(&line.tokens, PAGE_SIZE, line.namespace.as_deref());
+    Event {
+        event_time: line.event_time,
+        page_size: PAGE_SIZE,
+        page_ids: base64::prelude::BASE64_STANDARD.encode(ids),
+        input_tokens: line.tokens.len(),
+        output_tokens: line.output_tokens,
+        duration_ms: line.duration_ms,
+    }
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [brokers, topic] = &arguments[..] else { return Err("usage: producer BROKERS TOPIC < LINES".into()) };
+    let producer: ThreadedProducer<DefaultProducerContext> = ClientConfig::new()
+        .set("bootstrap.servers", brokers)
+        // Keeps a pool's requests in order and free of doubles when the producer retries.
+        .set("enable.idempotence", "true")
+        .set("compression.type", "zstd")
+        .set("linger.ms", "50")
+        // Kafka's own hash of the key, so that pools go where other clients put them.
+        .set("partitioner", "murmur2_random")
+        .set_log_level(RDKafkaLogLevel::Warning)
+        .create()?;
+    for line in std::io::stdin().lock().lines() {
+        let line: Line = serde_json::from_str(&line?)?;
+        let value = serde_json::to_vec(&event(&line))?;
+        // The key is the pool: requests of one pool stay in one partition, in order.
+        let mut record = BaseRecord::to(topic).key(&line.pool).payload(&value);
+        while let Err((error, refused)) = producer.send(record) {
+            if error != KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull) {
+                return Err(error.into());
+            }
+            std::thread::sleep(Duration::from_millis(10));
+            record = refused;
+        }
+    }
+    producer.flush(Duration::from_secs(60))?;
+    Ok(())
+}
