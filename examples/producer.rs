@@ -1,7 +1,7 @@
 //! Request log lines to request events on Kafka.
 //!
 //! ```sh
-//! cargo run --example producer -- localhost:9092 kvset.requests < requests.jsonl
+//! cargo run --example producer -- localhost:9092 kvset.requests 64 < requests.jsonl
 //! ```
 //!
 //! A line: `{"event_time": ms, "pool": "llama-70b/eu", "tokens": [..], "output_tokens": 90, "duration_ms": 1200,
@@ -19,7 +19,6 @@ use std::time::Duration;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 const NAMESPACE_SEED: u64 = 0x6b76_7365_7473_636f;
-const PAGE_SIZE: usize = 64;
 
 #[derive(serde::Deserialize)]
 struct Line {
@@ -54,11 +53,11 @@ fn page_ids(tokens: &[u32], page_size: usize, namespace: Option<&str>) -> Vec<u8
     ids
 }
 
-fn event(line: &Line) -> Event {
-    let ids = page_ids(&line.tokens, PAGE_SIZE, line.namespace.as_deref());
+fn event(line: &Line, page_size: usize) -> Event {
+    let ids = page_ids(&line.tokens, page_size, line.namespace.as_deref());
     Event {
         event_time: line.event_time,
-        page_size: PAGE_SIZE,
+        page_size,
         page_ids: base64::prelude::BASE64_STANDARD.encode(ids),
         input_tokens: line.tokens.len(),
         output_tokens: line.output_tokens,
@@ -68,7 +67,10 @@ fn event(line: &Line) -> Event {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [brokers, topic] = &arguments[..] else { return Err("usage: producer BROKERS TOPIC < LINES".into()) };
+    let [brokers, topic, page_size] = &arguments[..] else {
+        return Err("usage: producer BROKERS TOPIC TOKENS-A-PAGE < LINES".into());
+    };
+    let page_size: usize = page_size.parse()?;
     let producer: ThreadedProducer<DefaultProducerContext> = ClientConfig::new()
         .set("bootstrap.servers", brokers)
         // Keeps a pool's requests in order and free of doubles when the producer retries.
@@ -81,7 +83,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .create()?;
     for line in std::io::stdin().lock().lines() {
         let line: Line = serde_json::from_str(&line?)?;
-        let value = serde_json::to_vec(&event(&line))?;
+        let value = serde_json::to_vec(&event(&line, page_size))?;
         // The key is the pool: requests of one pool stay in one partition, in order.
         let mut record = BaseRecord::to(topic).key(&line.pool).payload(&value);
         while let Err((error, refused)) = producer.send(record) {
