@@ -143,7 +143,7 @@ start() {
         say "using the broker named by KVSET_TEST_BROKERS"
         printf 'KVSET_TEST_BROKERS=%s\n' "$KVSET_TEST_BROKERS"
     elif engine_answers; then
-        compose up --detach --wait
+        compose up --detach --wait kafka
         printf 'KVSET_TEST_BROKERS=127.0.0.1:29092\n'
     else
         mkdir -p "$dir"
@@ -173,8 +173,8 @@ stop() {
 restart() {
     [ -z "${KVSET_TEST_BROKERS:-}" ] || die "cannot restart the broker named by KVSET_TEST_BROKERS"
     if engine_answers; then
-        compose restart
-        compose up --detach --wait
+        compose restart kafka
+        compose up --detach --wait kafka
         printf 'KVSET_TEST_BROKERS=127.0.0.1:29092\n'
     else
         [ -e "$brokers_file" ] || die "no broker to restart: scripts/kafka.sh start"
