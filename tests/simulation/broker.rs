@@ -15,7 +15,7 @@ use std::time::Duration;
 /// How long the brokers wait for the end of a transaction.
 const TRANSACTION_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long they wait for a member that says nothing.
-const SESSION_TIMEOUT: Duration = Duration::from_secs(6);
+pub const SESSION_TIMEOUT: Duration = Duration::from_secs(6);
 
 /// What the group is promised about the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -261,6 +261,9 @@ impl Broker {
                 return Err(format!(
                     "partition {partition}: {next} was committed before what record {at} gives was out"
                 ));
+            }
+            if Some(*next) < log.committed {
+                return Err(format!("partition {partition}: committed {next} after {:?}", log.committed));
             }
             log.committed = Some(*next);
         }

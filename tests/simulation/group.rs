@@ -87,14 +87,27 @@ impl Group {
     /// A member that did not show up in time, and does not know.
     pub fn expel(&mut self, member: usize, chance: &mut Chance) {
         let Some(state) = self.members.get_mut(&member) else { return };
-        let held: Vec<i32> = state.positions.keys().copied().collect();
         state.queue.clear();
-        if !held.is_empty() {
-            state.expelled = true;
-            state.queue.push_back(Rebalance::Lost(held));
-        }
+        state.expelled = true;
         self.free(member);
         self.rebalance(chance);
+    }
+
+    /// A member asks for news.
+    pub fn news(&mut self, member: usize, chance: &mut Chance) -> Option<Rebalance> {
+        let state = self.members.get_mut(&member)?;
+        if state.expelled {
+            let held: Vec<i32> = state.positions.keys().copied().collect();
+            if held.is_empty() {
+                state.expelled = false;
+                self.rebalance(chance);
+                return None;
+            }
+            state.queue.push_front(Rebalance::Lost(held));
+        }
+        let event = state.queue.pop_front()?;
+        state.unanswered = Some(event.clone());
+        Some(event)
     }
 
     /// A member whose name another process took.
@@ -130,7 +143,8 @@ impl Group {
             _ => return Err(format!("answered {told:?} by giving up {partitions:?}")),
         }
         state.positions.retain(|partition, _| !partitions.contains(partition));
-        if std::mem::take(&mut state.expelled) {
+        if let Some(Rebalance::Lost(_)) = told {
+            state.expelled = false;
             self.rebalance(chance);
             return Ok(());
         }

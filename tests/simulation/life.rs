@@ -1,30 +1,27 @@
 //! A whole life of the service: some hosts, processes that come and go, a log that grows, and
 //! everything that can go wrong, as one seed has it.
 
-use crate::broker::{Broker, Promise};
+use crate::broker::Broker;
 use crate::chance::Chance;
 use crate::crew::SimCrew;
 use crate::disk::{Desk, SimFiles};
-use crate::input::{Input, TOPIC, task_config};
+use crate::fate::{STATE, Traits, plan, rates};
+use crate::input::{Input, TOPIC};
 use crate::member::SimMember;
 use crate::outlet::SimOutlet;
 use crate::watch::Watch;
-use crate::world::{Process, Rates, State, Tally, World};
-use kvset::kafka::config::{Connection, Membership};
-use kvset::kafka::outlet::{Guarantee, OutputTopic, OutputTopics};
-use kvset::pipeline::facts::Fingerprint;
-use kvset::pipeline::lanes::FlowLimits;
+use crate::world::{Process, State, Tally, World};
 use kvset::pipeline::publish::PublishError;
-use kvset::pipeline::resume::{LostHistory, Refusal, StartFrom};
+use kvset::pipeline::resume::{LostHistory, Refusal};
 use kvset::runtime::checkpoints::Checkpoints;
 use kvset::runtime::coordinator::{Coordinator, Parts};
-use kvset::runtime::plan::{CommitPace, ServicePlan, StatePlan};
+use kvset::runtime::plan::ServicePlan;
 use kvset::runtime::service::ServiceError;
 use kvset::snapshot::directory::Directory;
 use kvset::snapshot::memory::{MemoryFiles, Restart};
 use kvset::snapshot::store::SnapshotStore;
 use std::cell::OnceCell;
-use std::num::{NonZeroU32, NonZeroUsize};
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,7 +32,6 @@ const MAX_STARTS: usize = 64;
 const MAX_WILD_STARTS: usize = 40;
 /// Turns within which a life must come to its end once nothing goes wrong any more.
 const MAX_CALM_TURNS: usize = 20_000;
-const STATE: &str = "/state";
 
 /// What a seed came to.
 pub struct Outcome {
@@ -79,37 +75,21 @@ struct Life<'a> {
     refused: bool,
 }
 
-/// What kind of a life this is.
-#[derive(Debug, Clone, Copy)]
-struct Traits {
-    shared_store: bool,
-    named_members: bool,
-    retention: bool,
-    yields_to_retention: bool,
-    recreated: bool,
-}
-
 /// Lives the life of a seed.
 pub fn live(seed: u64, input: Arc<Input>, traced: bool) -> Outcome {
     let mut chance = Chance::new(seed);
     let plans =
         [LostHistory::Refuse, LostHistory::Rebuild].map(|policy| plan(policy, &mut Chance::new(seed)));
-    let promise = if chance.one_in(6) { Promise::AtLeastOnce } else { Promise::ExactlyOnce };
-    let broker = Broker::new(input, promise, chance.one_in(3));
-    let traits = Traits {
-        shared_store: chance.one_in(3),
-        named_members: chance.one_in(2),
-        retention: chance.one_in(6),
-        yields_to_retention: chance.one_in(2),
-        recreated: chance.one_in(6),
-    };
+    let traits = Traits::choose(&mut chance);
     let rates = rates(&mut chance);
+    let broker = Broker::new(input, traits.promise, traits.eager);
     let disk = MemoryFiles::new();
     let hosts = (0..chance.between(1, 3))
         .map(|_| Host { disk: if traits.shared_store { disk.clone() } else { MemoryFiles::new() } });
     let hosts = hosts.collect();
     let mut state = State::new(chance, broker, rates, traced);
-    state.note(|| format!("{traits:?} {rates:?} {promise:?}"));
+    state.note(|| format!("{traits:?} {rates:?}"));
+    traits.names().for_each(|name| state.count("kind of life", name));
     let world = World::new(state);
     let kits: Vec<OnceCell<Kit>> = (0..MAX_STARTS).map(|_| OnceCell::new()).collect();
     let mut life = Life {
@@ -132,48 +112,6 @@ pub fn live(seed: u64, input: Arc<Input>, traced: bool) -> Outcome {
         broken: state.broken.take(),
         tally: std::mem::take(&mut state.tally),
         trace: state.take_trace(),
-    }
-}
-
-fn rates(chance: &mut Chance) -> Rates {
-    let mut rate = |of: &[u64]| chance.pick(of).unwrap_or_default();
-    Rates {
-        crash: rate(&[0, 40, 100, 300, 1000]),
-        passing: rate(&[0, 10, 40, 200]),
-        lost_reply: rate(&[0, 3, 8, 20]),
-        abortable: rate(&[0, 6, 20, 80]),
-        fatal: rate(&[0, 40, 150]),
-        disk: rate(&[0, 5, 20, 60]),
-    }
-}
-
-fn plan(lost_history: LostHistory, chance: &mut Chance) -> ServicePlan {
-    let output = |name: &str| OutputTopic { name: name.to_owned(), partitions: NonZeroU32::MIN };
-    let millis = Duration::from_millis;
-    ServicePlan {
-        connection: Connection { brokers: String::new(), properties: Vec::new() },
-        membership: Membership { group: "kvset".to_owned(), instance: None, assignor: Default::default() },
-        task: Arc::new(task_config()),
-        outputs: OutputTopics { estimates: output("estimates"), dead_letters: output("dead-letters") },
-        guarantee: Guarantee::ExactlyOnce,
-        start: StartFrom::Earliest,
-        lost_history,
-        state: Some(StatePlan {
-            directory: PathBuf::from(STATE),
-            every: millis(chance.below(400)),
-            generations: NonZeroUsize::MIN.saturating_add(chance.below(3) as usize),
-            fingerprint: Fingerprint(1),
-        }),
-        commit: CommitPace {
-            every: millis(200),
-            linger: millis(chance.below(40)),
-            records: chance.between(1, 12),
-            bytes: 1 << 20,
-        },
-        flow: FlowLimits { records: chance.between(1, 8) as usize, bytes: 1 << 20 },
-        threads: 1,
-        retry_for: Duration::from_secs(30),
-        shutdown_deadline: Duration::from_secs(5),
     }
 }
 

@@ -36,8 +36,7 @@ impl SimMember {
             state.demand(broken);
             return None;
         }
-        if let Some(event) = member.queue.pop_front() {
-            member.unanswered = Some(event.clone());
+        if let Some(event) = state.broker.group.news(self.0.number, &mut state.chance) {
             let number = self.0.number;
             state.note(|| format!("process {number} is told: {event:?}"));
             let typed = |partitions: Vec<i32>| partitions.into_iter().map(Partition).collect();

@@ -1,7 +1,7 @@
 //! What all processes of a life share, and how one of them meets it: step by step, and at any step it
 //! may die.
 
-use crate::broker::Broker;
+use crate::broker::{Broker, SESSION_TIMEOUT};
 use crate::chance::Chance;
 use kvset::kafka::KafkaFailure;
 use kvset::pipeline::publish::{Family, OutletError};
@@ -17,6 +17,7 @@ pub type Tally = BTreeMap<(&'static str, &'static str), u64>;
 #[derive(Debug, Clone, Copy)]
 pub struct Rates {
     pub crash: u64,
+    pub stall: u64,
     pub passing: u64,
     pub lost_reply: u64,
     pub abortable: u64,
@@ -152,10 +153,15 @@ impl Process {
         if state.dead[self.number] {
             return Err(Dead);
         }
-        let crash = state.rates.crash;
+        // Most of what a process does is polling; the other steps shall have their share.
+        let rarer = if at == "poll" { 8 } else { 1 };
+        let (crash, stall) = (state.rates.crash * rarer, state.rates.stall * rarer);
         if state.strikes(crash, "crash before", at) {
             self.dies(&mut state);
             return Err(Dead);
+        }
+        if state.strikes(stall, "stalled before", at) {
+            self.stall(&mut state);
         }
         let result = effect(&mut state);
         if state.strikes(crash, "crash after", at) {
@@ -163,6 +169,15 @@ impl Process {
             return Err(Dead);
         }
         Ok(result)
+    }
+
+    /// The machine stands still, perhaps for so long that the brokers give the process up.
+    fn stall(&self, state: &mut State) {
+        let time = Duration::from_secs(state.chance.between(1, 15));
+        if time > SESSION_TIMEOUT {
+            state.broker.group.expel(self.number, &mut state.chance);
+        }
+        state.pass(time);
     }
 
     pub fn is_dead(&self) -> bool {
