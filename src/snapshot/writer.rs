@@ -107,7 +107,7 @@ impl Queue {
     }
 
     /// The next snapshot to write; the one before it is done.
-    pub fn next(&mut self) -> Option<Snapshot> {
+    pub fn take(&mut self) -> Option<Snapshot> {
         let next = self.waiting.pop_front();
         self.writing = next.as_ref().map(|snapshot| snapshot.partition.clone());
         next
@@ -133,7 +133,7 @@ impl Shared {
     fn next(&self) -> Option<Snapshot> {
         let mut queue = self.queue();
         loop {
-            let next = queue.next();
+            let next = queue.take();
             self.changed.notify_all();
             if next.is_some() {
                 return next;

@@ -145,7 +145,7 @@ impl Desk {
 
     /// Writes one snapshot, if one waits.
     pub fn write_one(&self) -> bool {
-        let Some(snapshot) = self.queue().next() else { return false };
+        let Some(snapshot) = self.queue().take() else { return false };
         if self.process.is_dead() {
             return false;
         }
