@@ -4,6 +4,7 @@
 use super::config::Connection;
 use super::context::Logging;
 use super::error::KafkaFailure;
+use super::member::Identities;
 use crate::core::units::Offset;
 use crate::pipeline::facts::RecordIdentity;
 use crate::pipeline::position::Partition;
@@ -30,28 +31,6 @@ impl Lookup {
         let consumer =
             consumer.map_err(|error| KafkaFailure::of(&format!("reading topic `{topic}`"), &error))?;
         Ok(Self { consumer, topic: topic.to_owned() })
-    }
-
-    /// The identity of the record at this offset, which lies within the log; `None` when it was
-    /// compacted away.
-    ///
-    /// # Errors
-    /// The brokers do not answer within `timeout`, which is a passing trouble, or refuse.
-    pub fn identity(
-        &self,
-        partition: Partition,
-        offset: Offset,
-        timeout: Duration,
-    ) -> Result<Option<RecordIdentity>, KafkaFailure> {
-        let doing = format!("reading the record at offset {} of {}/{partition}", offset.0, self.topic);
-        let failure = |error: KafkaError| KafkaFailure::of(&doing, &error);
-        let mut list = TopicPartitionList::new();
-        list.add_partition_offset(&self.topic, partition.0, rdkafka::Offset::Offset(offset.0))
-            .and_then(|()| self.consumer.assign(&list))
-            .map_err(failure)?;
-        let found = self.first(offset, timeout, &doing);
-        self.consumer.unassign().map_err(failure)?;
-        found
     }
 
     fn first(
@@ -82,5 +61,24 @@ impl Lookup {
         }
         let message = format!("{doing}: no answer within {}", humantime::format_duration(timeout));
         Err(KafkaFailure { family: Family::Transient, message })
+    }
+}
+
+impl Identities for Lookup {
+    fn identity(
+        &self,
+        partition: Partition,
+        offset: Offset,
+        timeout: Duration,
+    ) -> Result<Option<RecordIdentity>, KafkaFailure> {
+        let doing = format!("reading the record at offset {} of {}/{partition}", offset.0, self.topic);
+        let failure = |error: KafkaError| KafkaFailure::of(&doing, &error);
+        let mut list = TopicPartitionList::new();
+        list.add_partition_offset(&self.topic, partition.0, rdkafka::Offset::Offset(offset.0))
+            .and_then(|()| self.consumer.assign(&list))
+            .map_err(failure)?;
+        let found = self.first(offset, timeout, &doing);
+        self.consumer.unassign().map_err(failure)?;
+        found
     }
 }

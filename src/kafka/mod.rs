@@ -1,5 +1,6 @@
 //! The only place that names rdkafka.
 //!
+//! - [`member`]: what a group member does, whoever does it
 //! - [`source`]: a group member's records and rebalances as typed events
 //! - [`outlet`]: outputs and offsets, in transactions or acknowledged before offsets
 //! - [`feed`]: plain producing, for request events
@@ -14,6 +15,7 @@ mod error;
 pub mod config;
 pub mod feed;
 pub mod lookup;
+pub mod member;
 pub mod mock;
 pub mod outlet;
 pub mod reader;

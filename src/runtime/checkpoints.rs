@@ -4,18 +4,17 @@
 //! offset; only then the writer gets it. Whatever fails here costs a later restart time, never a
 //! result, so it is logged and counted and the service goes on.
 
+use super::crew::Captured;
 use super::observe::{Observer, ServiceEvent};
 use super::plan::StatePlan;
 use super::stores;
-use super::workers::Captured;
 use crate::pipeline::facts::{Fingerprint, InvalidPartition, PartitionId, SnapshotFact};
 use crate::pipeline::position::{Epoch, NextOffset, Partition};
 use crate::snapshot::format::Snapshot;
 use crate::snapshot::store::{SnapshotStore, StoreError};
-use crate::snapshot::writer::{SnapshotWriter, Submitted, Written};
+use crate::snapshot::writer::{SnapshotWriter, Submitted, Writing, Written};
 use crossbeam_channel::{Receiver, unbounded};
 use std::collections::BTreeMap;
-use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -24,7 +23,7 @@ const CHEAP_BYTES: u64 = 64 << 20;
 
 /// Why a state is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Occasion {
+pub enum Occasion {
     /// Time goes by.
     Clock,
     /// The partition moves to another member, which waits for it.
@@ -34,9 +33,9 @@ pub(super) enum Occasion {
 }
 
 /// The snapshots of the partitions this process works on.
-pub(super) struct Checkpoints {
+pub struct Checkpoints {
     store: Arc<dyn SnapshotStore>,
-    writer: SnapshotWriter,
+    writer: Box<dyn Writing>,
     written: Receiver<Written>,
     fingerprint: Fingerprint,
     topic: String,
@@ -68,66 +67,83 @@ impl Checkpoints {
     ///
     /// # Errors
     /// Another process has it open; it cannot be made; the shared store cannot be opened; no thread.
-    pub(super) fn open(plan: &StatePlan, topic: &str) -> Result<Self, StoreError> {
+    pub fn open(plan: &StatePlan, topic: &str) -> Result<Self, StoreError> {
         let store = stores::open(plan)?;
-        Self::over(store, plan.fingerprint, topic, plan.every).map_err(|cause| StoreError::Io {
+        let (report, written) = unbounded();
+        // Once nobody listens any more the service is over, and nobody counts.
+        let writer = SnapshotWriter::spawn(Arc::clone(&store), move |done| drop(report.send(done)));
+        let writer = writer.map_err(|cause| StoreError::Io {
             operation: "starting the writer of",
             place: plan.directory.display().to_string(),
             cause,
-        })
+        })?;
+        Ok(Self::over(store, Box::new(writer), written, plan, topic))
     }
 
-    /// Snapshots in any store.
-    pub(super) fn over(
+    /// Snapshots in any store, by any writer, who says in `written` what became of them; of the plan
+    /// everything but the directory.
+    pub fn over(
         store: Arc<dyn SnapshotStore>,
-        fingerprint: Fingerprint,
+        writer: Box<dyn Writing>,
+        written: Receiver<Written>,
+        plan: &StatePlan,
         topic: &str,
-        every: Duration,
-    ) -> io::Result<Self> {
-        let (report, written) = unbounded();
-        // Once nobody listens any more the service is over, and nobody counts.
-        let writer = SnapshotWriter::spawn(Arc::clone(&store), move |done| drop(report.send(done)))?;
+    ) -> Self {
         let (topic, partitions) = (topic.to_owned(), BTreeMap::new());
-        Ok(Self { store, writer, written, fingerprint, topic, every, partitions })
+        let StatePlan { fingerprint, every, .. } = *plan;
+        Self { store, writer, written, fingerprint, topic, every, partitions }
     }
 
-    pub(super) fn store(&self) -> &dyn SnapshotStore {
+    /// Where snapshots are kept.
+    pub fn store(&self) -> &dyn SnapshotStore {
         &*self.store
     }
 
-    pub(super) fn fingerprint(&self) -> Fingerprint {
+    /// The configuration states are made under.
+    pub fn fingerprint(&self) -> Fingerprint {
         self.fingerprint
     }
 
-    pub(super) fn id(&self, partition: Partition) -> Result<PartitionId, InvalidPartition> {
+    /// A partition as snapshots name it.
+    ///
+    /// # Errors
+    /// The topic has a name that no Kafka allows.
+    pub fn id(&self, partition: Partition) -> Result<PartitionId, InvalidPartition> {
         PartitionId::new(&self.topic, partition.0)
     }
 
     /// A partition was taken up, from a snapshot of this place and size or from none.
-    pub(super) fn take_up(&mut self, id: PartitionId, epoch: Epoch, restored: Option<(NextOffset, u64)>) {
+    pub fn take_up(
+        &mut self,
+        id: PartitionId,
+        epoch: Epoch,
+        restored: Option<(NextOffset, u64)>,
+        now: Instant,
+    ) {
         let partition = Partition(id.partition());
         let (newest, bytes) = restored.map_or((None, 0), |(next, bytes)| (Some(next), bytes));
-        let (last, memory) = (Instant::now(), Vec::new());
+        let (last, memory) = (now, Vec::new());
         let pace = Pace { id, epoch, last, asked: false, held: None, newest, bytes, memory };
         self.partitions.insert(partition, pace);
     }
 
     /// A partition was given up. What was submitted is still written: it is a function of the log.
-    pub(super) fn forget(&mut self, partition: Partition) {
+    pub fn forget(&mut self, partition: Partition) {
         self.partitions.remove(&partition);
     }
 
     /// Memory to capture a partition's state into, which has come as far as `position`; `None` when
     /// no snapshot is called for.
-    pub(super) fn ask(
+    pub fn ask(
         &mut self,
         partition: Partition,
         position: NextOffset,
         occasion: Occasion,
+        now: Instant,
     ) -> Option<Vec<u8>> {
         let pace = self.partitions.get_mut(&partition)?;
         let due = match occasion {
-            Occasion::Clock => pace.last.elapsed() >= self.every && pace.held.is_none(),
+            Occasion::Clock => now.saturating_duration_since(pace.last) >= self.every && pace.held.is_none(),
             Occasion::Revocation => pace.bytes <= CHEAP_BYTES,
             Occasion::Shutdown => true,
         };
@@ -136,22 +152,17 @@ impl Checkpoints {
             return None;
         }
         pace.asked = true;
-        pace.last = Instant::now();
+        pace.last = now;
         Some(std::mem::take(&mut pace.memory))
     }
 
     /// Whether workers owe states.
-    pub(super) fn is_waiting(&self) -> bool {
+    pub fn is_waiting(&self) -> bool {
         self.partitions.values().any(|pace| pace.asked)
     }
 
     /// Takes a worker's answer.
-    pub(super) fn captured(
-        &mut self,
-        partition: Partition,
-        captured: Option<Captured>,
-        observer: &dyn Observer,
-    ) {
+    pub fn captured(&mut self, partition: Partition, captured: Option<Captured>, observer: &dyn Observer) {
         let Some(pace) = self.partitions.get_mut(&partition) else { return };
         pace.asked = false;
         let Some(captured) = captured.filter(|captured| captured.epoch == pace.epoch) else { return };
@@ -170,7 +181,7 @@ impl Checkpoints {
     }
 
     /// Hands the writer every state whose offset is committed by now.
-    pub(super) fn release(&mut self, committed: impl Fn(Partition, Epoch) -> Option<NextOffset>) {
+    pub fn release(&mut self, committed: impl Fn(Partition, Epoch) -> Option<NextOffset>) {
         for (partition, pace) in &mut self.partitions {
             let committed = committed(*partition, pace.epoch);
             let is_committed = |held: &mut Snapshot| Some(held.fact.next_offset) <= committed;
@@ -183,7 +194,7 @@ impl Checkpoints {
     }
 
     /// Tells what the writer has done since.
-    pub(super) fn tell(&mut self, observer: &dyn Observer) {
+    pub fn tell(&mut self, observer: &dyn Observer) {
         for written in self.written.try_iter() {
             let partition = Partition(written.partition.partition());
             let (bytes, memory) = told(written, observer);
@@ -199,7 +210,7 @@ impl Checkpoints {
     }
 
     /// Writes what was submitted, and lets go of the directory.
-    pub(super) fn finish(self, deadline: Duration, observer: &dyn Observer) {
+    pub fn finish(self, deadline: Duration, observer: &dyn Observer) {
         let Self { writer, written, .. } = self;
         if let Err(error) = writer.finish(deadline) {
             tracing::warn!("{error}");
@@ -235,8 +246,9 @@ mod tests {
     use super::*;
     use crate::snapshot::directory::Directory;
     use crate::snapshot::memory::{Fault, MemoryFiles};
+    use std::io;
     use std::num::NonZeroUsize;
-    use std::path::Path;
+    use std::path::{Path, PathBuf};
     use std::sync::Mutex;
 
     const P: Partition = Partition(3);
@@ -258,10 +270,16 @@ mod tests {
 
     fn checkpoints(files: &MemoryFiles, every: Duration) -> Checkpoints {
         let three = NonZeroUsize::new(3).expect("not zero");
-        let store = Arc::new(Directory::new(files.clone(), Path::new("state"), three));
-        let mut checkpoints = Checkpoints::over(store, Fingerprint(7), "requests", every).expect("a thread");
+        let store: Arc<dyn SnapshotStore> =
+            Arc::new(Directory::new(files.clone(), Path::new("state"), three));
+        let (report, written) = unbounded();
+        let tell = move |done| report.send(done).expect("the checkpoints listen");
+        let writer = SnapshotWriter::spawn(Arc::clone(&store), tell).expect("a thread");
+        let (directory, fingerprint) = (PathBuf::new(), Fingerprint(7));
+        let plan = StatePlan { directory, every, generations: three, fingerprint };
+        let mut checkpoints = Checkpoints::over(store, Box::new(writer), written, &plan, "requests");
         let id = checkpoints.id(P).expect("a legal name");
-        checkpoints.take_up(id, Epoch(1), None);
+        checkpoints.take_up(id, Epoch(1), None, Instant::now());
         checkpoints
     }
 
@@ -283,7 +301,7 @@ mod tests {
             [(None, vec![]), (Some(9), vec![]), (Some(10), vec![Some(10)]), (Some(11), vec![Some(10)])]
         {
             let mut checkpoints = checkpoints(&MemoryFiles::new(), EVERY);
-            assert!(checkpoints.ask(P, NextOffset(10), Occasion::Clock).is_some());
+            assert!(checkpoints.ask(P, NextOffset(10), Occasion::Clock, Instant::now()).is_some());
             checkpoints.captured(P, captured(10), &Saved::default());
             checkpoints.release(|_, _| committed.map(NextOffset));
             assert_eq!(end(checkpoints), written, "committed {committed:?}");
@@ -294,17 +312,28 @@ mod tests {
     fn a_state_is_asked_for_once_and_only_where_something_is_new() {
         let mut checkpoints = checkpoints(&MemoryFiles::new(), EVERY);
         let at = NextOffset(10);
-        assert!(checkpoints.ask(P, at, Occasion::Clock).is_some());
+        assert!(checkpoints.ask(P, at, Occasion::Clock, Instant::now()).is_some());
         assert!(checkpoints.is_waiting());
-        assert_eq!(checkpoints.ask(P, at, Occasion::Clock), None, "a worker has been asked");
+        assert_eq!(checkpoints.ask(P, at, Occasion::Clock, Instant::now()), None, "a worker has been asked");
         checkpoints.captured(P, captured(10), &Saved::default());
         assert!(!checkpoints.is_waiting());
-        assert_eq!(checkpoints.ask(P, NextOffset(20), Occasion::Clock), None, "one is held back");
-        assert!(checkpoints.ask(P, NextOffset(20), Occasion::Shutdown).is_some(), "the last chance");
+        assert_eq!(
+            checkpoints.ask(P, NextOffset(20), Occasion::Clock, Instant::now()),
+            None,
+            "one is held back"
+        );
+        assert!(
+            checkpoints.ask(P, NextOffset(20), Occasion::Shutdown, Instant::now()).is_some(),
+            "the last chance"
+        );
         checkpoints.captured(P, captured(20), &Saved::default());
         checkpoints.release(|_, _| Some(NextOffset(20)));
-        assert_eq!(checkpoints.ask(P, NextOffset(20), Occasion::Shutdown), None, "it is under way");
-        assert_eq!(checkpoints.ask(Partition(9), at, Occasion::Shutdown), None, "not ours");
+        assert_eq!(
+            checkpoints.ask(P, NextOffset(20), Occasion::Shutdown, Instant::now()),
+            None,
+            "it is under way"
+        );
+        assert_eq!(checkpoints.ask(Partition(9), at, Occasion::Shutdown, Instant::now()), None, "not ours");
         assert_eq!(end(checkpoints), [Some(20)]);
     }
 
@@ -312,11 +341,15 @@ mod tests {
     fn time_and_cost_are_minded() {
         let mut checkpoints = checkpoints(&MemoryFiles::new(), Duration::from_secs(3600));
         let at = NextOffset(10);
-        assert_eq!(checkpoints.ask(P, at, Occasion::Clock), None, "not yet");
+        assert_eq!(checkpoints.ask(P, at, Occasion::Clock, Instant::now()), None, "not yet");
         let id = checkpoints.id(P).expect("a legal name");
-        checkpoints.take_up(id, Epoch(2), Some((NextOffset(5), CHEAP_BYTES + 1)));
-        assert_eq!(checkpoints.ask(P, at, Occasion::Revocation), None, "too large to wait for");
-        assert!(checkpoints.ask(P, at, Occasion::Shutdown).is_some());
+        checkpoints.take_up(id, Epoch(2), Some((NextOffset(5), CHEAP_BYTES + 1)), Instant::now());
+        assert_eq!(
+            checkpoints.ask(P, at, Occasion::Revocation, Instant::now()),
+            None,
+            "too large to wait for"
+        );
+        assert!(checkpoints.ask(P, at, Occasion::Shutdown, Instant::now()).is_some());
         checkpoints.captured(P, captured(10), &Saved::default());
         checkpoints.release(|_, _| Some(at));
         assert_eq!(end(checkpoints), [], "work of an assignment that has ended");
@@ -329,13 +362,15 @@ mod tests {
         // The directory and its name, then the file.
         files.plan(&[Fault::Fail { at: 2, kind: io::ErrorKind::StorageFull }]);
         let saved = Saved::default();
-        for next in [10, 10] {
-            assert!(checkpoints.ask(P, NextOffset(next), Occasion::Clock).is_some());
+        for (tries, next) in [10, 10].into_iter().enumerate() {
+            assert!(checkpoints.ask(P, NextOffset(next), Occasion::Clock, Instant::now()).is_some());
             checkpoints.captured(P, captured(next), &saved);
             checkpoints.release(|_, _| Some(NextOffset(next)));
-            let id = checkpoints.id(P).expect("a legal name");
-            checkpoints.writer.flush(&id, Duration::from_secs(10)).expect("in time");
-            checkpoints.tell(&saved);
+            let begin = Instant::now();
+            while saved.0.lock().expect("no panic under the lock").len() <= tries {
+                assert!(begin.elapsed() < Duration::from_secs(10), "the writer said nothing");
+                checkpoints.tell(&saved);
+            }
         }
         assert_eq!(*saved.0.lock().expect("no panic under the lock"), [None, Some(10)]);
     }

@@ -1,21 +1,20 @@
 //! The poll loop: hands records to workers, collects what they did, commits it, answers rebalances.
 
 use super::checkpoints::{Checkpoints, Occasion};
+use super::clock::Clock;
+use super::crew::{Crew, Reply};
 use super::observe::{Observer, ServiceEvent};
 use super::patience::Backoff;
 use super::plan::ServicePlan;
 use super::recovery::{Known, TakenUp, take_up};
 use super::service::{ServiceError, Summary};
 use super::shutdown::Shutdown;
-use super::workers::{Reply, Workers};
 use crate::kafka::KafkaFailure;
-use crate::kafka::lookup::Lookup;
-use crate::kafka::outlet::KafkaOutlet;
-use crate::kafka::source::{Event, Record, Source};
+use crate::kafka::member::{Event, Identities, InputRecord, Member};
 use crate::pipeline::lanes::{Flow, Lanes};
 use crate::pipeline::output::Destination;
 use crate::pipeline::position::{Epoch, NextOffset, Partition};
-use crate::pipeline::publish::{Family, Patience, PublishError, publish};
+use crate::pipeline::publish::{Family, Outlet, Patience, PublishError, publish};
 use crate::pipeline::worker::Report;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -33,11 +32,29 @@ const TICK: Duration = Duration::from_millis(100);
 /// Most pools whose partition is remembered to detect one in two partitions.
 const MAX_KNOWN_POOLS: usize = 100_000;
 
-pub(super) struct Coordinator<'c> {
+/// What a service is made of beside its plan: the real things, or those of a simulation.
+pub struct Parts<'c, S, O, W> {
+    /// Time.
+    pub clock: &'c dyn Clock,
+    /// Membership in the group.
+    pub source: &'c S,
+    /// Where outputs and offsets go.
+    pub outlet: O,
+    /// Who does the work.
+    pub workers: W,
+    /// Snapshots, if any are kept.
+    pub checkpoints: Option<Checkpoints>,
+    /// Who is told.
+    pub observer: &'c dyn Observer,
+}
+
+/// One process of the service.
+pub struct Coordinator<'c, S, O, W> {
     plan: &'c ServicePlan,
-    source: &'c Source,
-    outlet: KafkaOutlet,
-    workers: Workers<'c>,
+    clock: &'c dyn Clock,
+    source: &'c S,
+    outlet: O,
+    workers: W,
     checkpoints: Option<Checkpoints>,
     observer: &'c dyn Observer,
     lanes: Lanes,
@@ -52,17 +69,19 @@ pub(super) struct Coordinator<'c> {
     summary: Summary,
 }
 
-impl<'c> Coordinator<'c> {
-    pub(super) fn new(
-        plan: &'c ServicePlan,
-        source: &'c Source,
-        outlet: KafkaOutlet,
-        workers: Workers<'c>,
-        checkpoints: Option<Checkpoints>,
-        observer: &'c dyn Observer,
-    ) -> Self {
+impl<'c, S, O, W> Coordinator<'c, S, O, W>
+where
+    S: Member,
+    O: Outlet<Member = S>,
+    W: Crew<S::Record<'c>>,
+{
+    /// A process that has done nothing yet.
+    pub fn new(plan: &'c ServicePlan, parts: Parts<'c, S, O, W>) -> Self {
+        let Parts { clock, source, outlet, workers, checkpoints, observer } = parts;
+        let now = clock.now();
         Self {
             plan,
+            clock,
             source,
             outlet,
             workers,
@@ -71,8 +90,8 @@ impl<'c> Coordinator<'c> {
             lanes: Lanes::new(plan.flow),
             epoch: Epoch::default(),
             pools: BTreeMap::new(),
-            last_commit: Instant::now(),
-            last_tick: Instant::now(),
+            last_commit: now,
+            last_tick: now,
             records_since_commit: 0,
             failing_since: None,
             summary: Summary::default(),
@@ -80,30 +99,55 @@ impl<'c> Coordinator<'c> {
     }
 
     /// Until asked to stop, or until something cannot be mended.
-    pub(super) fn run(mut self, shutdown: &Shutdown) -> Result<Summary, ServiceError> {
-        let ended = self.turn_until(shutdown);
-        let stopped = self.stop(ended.is_ok());
-        ended.and(stopped).map(|()| self.summary)
+    ///
+    /// # Errors
+    /// What that is.
+    pub fn run(mut self, shutdown: &Shutdown) -> Result<Summary, ServiceError> {
+        while !shutdown.is_requested() {
+            if let Err(error) = self.turn() {
+                return Err(self.fail(error));
+            }
+        }
+        self.stop()
     }
 
-    fn turn_until(&mut self, shutdown: &Shutdown) -> Result<(), ServiceError> {
-        while !shutdown.is_requested() {
-            self.take_replies()?;
-            self.commit_if_due()?;
-            if let Some(event) = self.source.poll(self.patience_of_poll()) {
-                self.handle(event)?;
-            }
-            self.tick()?;
+    /// One turn of the loop: answers, a commit if one is due, one event.
+    ///
+    /// # Errors
+    /// What cannot be mended: hand it to [`Coordinator::fail`].
+    pub fn turn(&mut self) -> Result<(), ServiceError> {
+        self.take_replies()?;
+        self.commit_if_due()?;
+        if let Some(event) = self.source.poll(self.patience_of_poll()) {
+            self.handle(event)?;
         }
-        Ok(())
+        self.tick()
+    }
+
+    /// Stops in order: what was begun is finished, committed and kept in snapshots.
+    ///
+    /// # Errors
+    /// Why it did not come to that.
+    pub fn stop(mut self) -> Result<Summary, ServiceError> {
+        self.wind_up(true).map(|()| self.summary)
+    }
+
+    /// Stops after an error, which is given back. What is done is committed all the same: a restart
+    /// then begins no earlier than it must.
+    pub fn fail(mut self, error: ServiceError) -> ServiceError {
+        // The error that ended the run says more than one that followed from it.
+        if let Err(next) = self.wind_up(false) {
+            tracing::warn!("while stopping: {next}");
+        }
+        error
     }
 
     /// What is done now and then: saying that the loop turns, seeing to snapshots.
     fn tick(&mut self) -> Result<(), ServiceError> {
-        if self.last_tick.elapsed() < TICK {
+        if self.clock.since(self.last_tick) < TICK {
             return Ok(());
         }
-        self.last_tick = Instant::now();
+        self.last_tick = self.clock.now();
         let ends = self.source.known_ends();
         let behind = |(partition, next): (Partition, NextOffset)| {
             let end = ends.get(&partition)?;
@@ -119,7 +163,7 @@ impl<'c> Coordinator<'c> {
         if self.lanes.in_flight() > 0 || self.lanes.waiting().0 > 0 { BUSY } else { IDLE }
     }
 
-    fn handle(&mut self, event: Event<'c>) -> Result<(), ServiceError> {
+    fn handle(&mut self, event: Event<S::Record<'c>>) -> Result<(), ServiceError> {
         match event {
             Event::Record(record) => self.dispatch(record),
             Event::End(partition) => {
@@ -138,7 +182,7 @@ impl<'c> Coordinator<'c> {
         }
     }
 
-    fn dispatch(&mut self, record: Record<'c>) -> Result<(), ServiceError> {
+    fn dispatch(&mut self, record: S::Record<'c>) -> Result<(), ServiceError> {
         let partition = record.partition();
         let (_, flow) = self.lanes.dispatch(partition, record.offset(), record.bytes())?;
         if flow == Flow::Pause {
@@ -210,7 +254,7 @@ impl<'c> Coordinator<'c> {
 
     fn commit_if_due(&mut self) -> Result<(), ServiceError> {
         let pace = self.plan.commit;
-        let since = self.last_commit.elapsed();
+        let since = self.clock.since(self.last_commit);
         let (outputs, bytes) = self.lanes.waiting();
         let full = self.records_since_commit >= pace.records || bytes >= pace.bytes;
         let due = match self.failing_since {
@@ -224,8 +268,8 @@ impl<'c> Coordinator<'c> {
             Err(PublishError::Aborted(error)) => {
                 // The outputs are kept and go out with the next transaction, unless polling, which
                 // comes first, learns that the partition has gone.
-                let since = *self.failing_since.get_or_insert_with(Instant::now);
-                if since.elapsed() < self.plan.retry_for {
+                let since = *self.failing_since.get_or_insert_with(|| self.clock.now());
+                if self.clock.since(since) < self.plan.retry_for {
                     return Ok(());
                 }
                 Err(PublishError::Aborted(error).into())
@@ -236,12 +280,13 @@ impl<'c> Coordinator<'c> {
 
     /// Publishes what can be published.
     fn commit(&mut self, deadline: Duration) -> Result<(), PublishError> {
-        self.last_commit = Instant::now();
+        self.last_commit = self.clock.now();
         let burst = self.lanes.burst();
         if burst.next_offsets.is_empty() {
             return Ok(());
         }
-        let published = publish(&mut self.outlet, &burst, self.source, &mut Backoff::lasting(deadline));
+        let mut patience = Backoff::lasting(self.clock, deadline);
+        let published = publish(&mut self.outlet, &burst, self.source, &mut patience);
         if let Err(error) = published {
             let (PublishError::Aborted(cause) | PublishError::Migrated(cause) | PublishError::Fatal(cause)) =
                 &error;
@@ -258,7 +303,7 @@ impl<'c> Coordinator<'c> {
         let event = ServiceEvent::Committed {
             outputs: burst.outputs.len(),
             partitions: burst.next_offsets.len(),
-            took: self.last_commit.elapsed(),
+            took: self.clock.since(self.last_commit),
         };
         self.observer.on(&event);
         self.lanes.settle();
@@ -292,7 +337,7 @@ impl<'c> Coordinator<'c> {
         &mut self,
         partition: Partition,
         committed: Option<NextOffset>,
-        lookup: &mut Option<Lookup>,
+        lookup: &mut Option<S::Lookup>,
     ) -> Result<NextOffset, ServiceError> {
         let log = self.answer(|source| source.log_range(partition, ANSWER))?;
         let known = Known { partition, committed, log };
@@ -301,7 +346,7 @@ impl<'c> Coordinator<'c> {
         let mut look_up = |offset| {
             let lookup = match lookup {
                 Some(lookup) => lookup,
-                None => lookup.insert(Lookup::open(&self.plan.connection, &self.plan.task.topic)?),
+                None => lookup.insert(self.source.lookup()?),
             };
             self.answer(|_| lookup.identity(partition, offset, ANSWER))
         };
@@ -314,7 +359,7 @@ impl<'c> Coordinator<'c> {
         self.epoch = self.epoch.next();
         self.lanes.open(partition, self.epoch, &resume, committed);
         if let (Some(checkpoints), Some(id)) = (&mut self.checkpoints, id) {
-            checkpoints.take_up(id, self.epoch, restored);
+            checkpoints.take_up(id, self.epoch, restored, self.clock.now());
         }
         self.workers.take(self.epoch, task)?;
         Ok(resume.replay_from)
@@ -328,7 +373,7 @@ impl<'c> Coordinator<'c> {
             if !partitions.contains(&partition) {
                 continue;
             }
-            if let Some(memory) = checkpoints.ask(partition, position, occasion) {
+            if let Some(memory) = checkpoints.ask(partition, position, occasion, self.clock.now()) {
                 self.workers.capture(partition, memory)?;
             }
         }
@@ -343,10 +388,10 @@ impl<'c> Coordinator<'c> {
         occasion: Occasion,
         deadline: Duration,
     ) -> Result<(), ServiceError> {
-        let begin = Instant::now();
+        let begin = self.clock.now();
         self.checkpoint(partitions, occasion)?;
         while self.checkpoints.as_ref().is_some_and(Checkpoints::is_waiting) {
-            let Some(left) = deadline.checked_sub(begin.elapsed()) else { break };
+            let Some(left) = deadline.checked_sub(self.clock.since(begin)) else { break };
             if let Some(reply) = self.workers.reply(left.min(IDLE))? {
                 self.take_reply(reply)?;
             }
@@ -358,8 +403,8 @@ impl<'c> Coordinator<'c> {
     }
 
     /// Asks the brokers until they answer, for as long as passing troubles are waited out.
-    fn answer<T>(&self, ask: impl Fn(&Source) -> Result<T, KafkaFailure>) -> Result<T, KafkaFailure> {
-        let mut patience = Backoff::lasting(self.plan.retry_for);
+    fn answer<T>(&self, ask: impl Fn(&S) -> Result<T, KafkaFailure>) -> Result<T, KafkaFailure> {
+        let mut patience = Backoff::lasting(self.clock, self.plan.retry_for);
         loop {
             match ask(self.source) {
                 Err(failure) if failure.family == Family::Transient && patience.wait() => {
@@ -409,10 +454,10 @@ impl<'c> Coordinator<'c> {
 
     /// Waits until workers have done what they were given of these partitions.
     fn drain(&mut self, partitions: &[Partition], deadline: Duration) -> Result<(), ServiceError> {
-        let begin = Instant::now();
+        let begin = self.clock.now();
         self.lanes.drain(partitions);
         while !self.lanes.drained(partitions) {
-            let Some(left) = deadline.checked_sub(begin.elapsed()) else {
+            let Some(left) = deadline.checked_sub(self.clock.since(begin)) else {
                 tracing::warn!("workers did not finish partitions {} within {deadline:?}", list(partitions));
                 return Ok(());
             };
@@ -425,9 +470,9 @@ impl<'c> Coordinator<'c> {
 
     /// Stops intake, and when the run went well, finishes what was begun. Either way what is done is
     /// committed: a restart then begins no earlier than it must.
-    fn stop(&mut self, in_order: bool) -> Result<(), ServiceError> {
+    fn wind_up(&mut self, in_order: bool) -> Result<(), ServiceError> {
         self.observer.on(&ServiceEvent::Stopping);
-        let begin = Instant::now();
+        let begin = self.clock.now();
         let deadline = self.plan.shutdown_deadline;
         let partitions = self.lanes.partitions();
         if in_order {
@@ -435,7 +480,8 @@ impl<'c> Coordinator<'c> {
             self.drain(&partitions, deadline)?;
         }
         let committed = self.commit(if in_order { deadline } else { RETRY });
-        let left = |begin: Instant| deadline.saturating_sub(begin.elapsed()).max(RETRY);
+        let clock = self.clock;
+        let left = |begin: Instant| deadline.saturating_sub(clock.since(begin)).max(RETRY);
         if in_order {
             self.checkpoint_last(&partitions, Occasion::Shutdown, left(begin))?;
         }

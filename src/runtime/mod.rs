@@ -1,5 +1,9 @@
 //! Wiring: run, replay, produce, watch, demo, shutdown.
 
+pub mod checkpoints;
+pub mod clock;
+pub mod coordinator;
+pub mod crew;
 pub mod demo;
 pub mod metrics;
 pub mod observe;
@@ -12,7 +16,5 @@ pub mod shutdown;
 pub mod stores;
 pub mod watch;
 
-mod checkpoints;
-mod coordinator;
 mod recovery;
 mod workers;

@@ -1,5 +1,6 @@
 //! Repeating calls that fail in passing: with growing pauses, up to a deadline.
 
+use super::clock::Clock;
 use crate::pipeline::publish::Patience;
 use std::time::{Duration, Instant};
 
@@ -7,26 +8,26 @@ const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// Pauses that double up to a second, until the deadline.
-#[derive(Debug)]
-pub struct Backoff {
+pub struct Backoff<'c> {
+    clock: &'c dyn Clock,
     deadline: Instant,
     pause: Duration,
 }
 
-impl Backoff {
+impl<'c> Backoff<'c> {
     /// Patience for this long from now on.
-    pub fn lasting(time: Duration) -> Self {
-        Self { deadline: Instant::now() + time, pause: FIRST_PAUSE }
+    pub fn lasting(clock: &'c dyn Clock, time: Duration) -> Self {
+        Self { clock, deadline: clock.now() + time, pause: FIRST_PAUSE }
     }
 }
 
-impl Patience for Backoff {
+impl Patience for Backoff<'_> {
     fn wait(&mut self) -> bool {
-        let left = self.deadline.saturating_duration_since(Instant::now());
+        let left = self.deadline.saturating_duration_since(self.clock.now());
         if left.is_zero() {
             return false;
         }
-        std::thread::sleep(self.pause.min(left));
+        self.clock.sleep(self.pause.min(left));
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
         true
     }
@@ -35,13 +36,30 @@ impl Patience for Backoff {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Mutex;
+
+    /// Passes only while somebody sleeps.
+    struct Asleep(Mutex<Instant>);
+
+    impl Clock for Asleep {
+        fn now(&self) -> Instant {
+            *self.0.lock().expect("no panic under the lock")
+        }
+
+        fn sleep(&self, time: Duration) {
+            *self.0.lock().expect("no panic under the lock") += time;
+        }
+    }
 
     #[test]
-    fn patience_ends_at_the_deadline() {
-        let mut backoff = Backoff::lasting(Duration::from_millis(30));
-        let begin = Instant::now();
-        let waits = std::iter::repeat_with(|| backoff.wait()).take_while(|again| *again).count();
-        assert!((1..=3).contains(&waits), "{waits} waits of 20 ms and more within 30 ms");
-        assert!(begin.elapsed() >= Duration::from_millis(30));
+    fn pauses_double_and_end_at_the_deadline() {
+        let clock = Asleep(Mutex::new(Instant::now()));
+        let begin = clock.now();
+        let mut backoff = Backoff::lasting(&clock, Duration::from_millis(2000));
+        let mut waited = Vec::new();
+        while backoff.wait() {
+            waited.push(clock.since(begin).as_millis());
+        }
+        assert_eq!(waited, [20, 60, 140, 300, 620, 1260, 2000]);
     }
 }

@@ -1,11 +1,13 @@
 //! `kvset run`: subscribe, estimate, publish.
 
 use super::checkpoints::Checkpoints;
-use super::coordinator::Coordinator;
+use super::clock::SystemClock;
+use super::coordinator::{Coordinator, Parts};
+use super::crew::WorkerGone;
 use super::observe::Observer;
 use super::plan::ServicePlan;
 use super::shutdown::Shutdown;
-use super::workers::{WorkerGone, Workers};
+use super::workers::Workers;
 use crate::kafka::KafkaFailure;
 use crate::kafka::outlet::KafkaOutlet;
 use crate::kafka::source::Source;
@@ -97,6 +99,7 @@ pub fn serve(
     std::thread::scope(|scope| {
         let workers = Workers::start(scope, plan.threads)
             .map_err(|error| ServiceError::Threads(format!("starting {} workers: {error}", plan.threads)))?;
-        Coordinator::new(plan, &source, outlet, workers, checkpoints, observer).run(shutdown)
+        let parts = Parts { clock: &SystemClock, source: &source, outlet, workers, checkpoints, observer };
+        Coordinator::new(plan, parts).run(shutdown)
     })
 }

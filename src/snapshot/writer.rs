@@ -19,6 +19,18 @@ pub struct SnapshotWriter {
     thread: Option<JoinHandle<()>>,
 }
 
+/// Whoever writes snapshots while the stream goes on.
+pub trait Writing {
+    /// Hands a snapshot in and returns at once.
+    fn submit(&self, snapshot: Snapshot) -> Submitted;
+
+    /// Writes what is waiting, and ends.
+    ///
+    /// # Errors
+    /// [`Unfinished`] after `deadline`; what is left goes on by itself then.
+    fn finish(self: Box<Self>, deadline: Duration) -> Result<(), Unfinished>;
+}
+
 /// What became of a snapshot that was handed in.
 #[derive(Debug)]
 pub struct Written {
@@ -70,8 +82,9 @@ struct Shared {
     changed: Condvar,
 }
 
+/// Snapshots that wait, one a partition at most, and the one being written.
 #[derive(Default)]
-struct Queue {
+pub struct Queue {
     /// In the order of first arrival, so that no partition waits behind another's newer ones.
     waiting: VecDeque<Snapshot>,
     writing: Option<PartitionId>,
@@ -79,6 +92,27 @@ struct Queue {
 }
 
 impl Queue {
+    /// Takes a snapshot in, in place of an older one of its partition.
+    pub fn submit(&mut self, snapshot: Snapshot) -> Submitted {
+        if self.closed {
+            return Submitted::Closed;
+        }
+        let waiting = self.waiting.iter_mut().find(|waiting| waiting.partition == snapshot.partition);
+        if let Some(waiting) = waiting {
+            let older = std::mem::replace(waiting, snapshot);
+            return Submitted::Replaced { next_offset: older.fact.next_offset, buffer: older.body };
+        }
+        self.waiting.push_back(snapshot);
+        Submitted::Queued
+    }
+
+    /// The next snapshot to write; the one before it is done.
+    pub fn take(&mut self) -> Option<Snapshot> {
+        let next = self.waiting.pop_front();
+        self.writing = next.as_ref().map(|snapshot| snapshot.partition.clone());
+        next
+    }
+
     fn concerns(&self, partition: &PartitionId) -> bool {
         self.writing.as_ref() == Some(partition)
             || self.waiting.iter().any(|snapshot| snapshot.partition == *partition)
@@ -98,12 +132,11 @@ impl Shared {
     /// The next snapshot; `None` when the writer closed and all are written.
     fn next(&self) -> Option<Snapshot> {
         let mut queue = self.queue();
-        queue.writing = None;
-        self.changed.notify_all();
         loop {
-            if let Some(snapshot) = queue.waiting.pop_front() {
-                queue.writing = Some(snapshot.partition.clone());
-                return Some(snapshot);
+            let next = queue.take();
+            self.changed.notify_all();
+            if next.is_some() {
+                return next;
             }
             if queue.closed {
                 return None;
@@ -147,28 +180,19 @@ impl SnapshotWriter {
         Ok(Self { shared, thread: Some(thread) })
     }
 
-    /// Hands a snapshot in and returns at once.
-    pub fn submit(&self, snapshot: Snapshot) -> Submitted {
-        let mut queue = self.shared.queue();
-        if queue.closed {
-            return Submitted::Closed;
-        }
-        let waiting = queue.waiting.iter_mut().find(|waiting| waiting.partition == snapshot.partition);
-        if let Some(waiting) = waiting {
-            let older = std::mem::replace(waiting, snapshot);
-            return Submitted::Replaced { next_offset: older.fact.next_offset, buffer: older.body };
-        }
-        queue.waiting.push_back(snapshot);
-        self.shared.changed.notify_all();
-        Submitted::Queued
-    }
-
     /// Waits until nothing of a partition is waiting or being written, as before it is given away.
     ///
     /// # Errors
     /// [`Unfinished`] after `deadline`.
     pub fn flush(&self, partition: &PartitionId, deadline: Duration) -> Result<(), Unfinished> {
         self.shared.wait(deadline, |queue| !queue.concerns(partition))
+    }
+
+    /// Hands a snapshot in and returns at once.
+    pub fn submit(&self, snapshot: Snapshot) -> Submitted {
+        let submitted = self.shared.queue().submit(snapshot);
+        self.shared.changed.notify_all();
+        submitted
     }
 
     /// Writes what is waiting and ends the thread.
@@ -191,6 +215,16 @@ impl SnapshotWriter {
     }
 }
 
+impl Writing for SnapshotWriter {
+    fn submit(&self, snapshot: Snapshot) -> Submitted {
+        Self::submit(self, snapshot)
+    }
+
+    fn finish(self: Box<Self>, deadline: Duration) -> Result<(), Unfinished> {
+        Self::finish(*self, deadline)
+    }
+}
+
 impl Drop for SnapshotWriter {
     /// Tells the thread to end after what is waiting; nobody waits for it.
     fn drop(&mut self) {
@@ -198,7 +232,8 @@ impl Drop for SnapshotWriter {
     }
 }
 
-fn write(store: &dyn SnapshotStore, snapshot: Snapshot) -> Written {
+/// Saves one snapshot, and says what became of it.
+pub fn write(store: &dyn SnapshotStore, snapshot: Snapshot) -> Written {
     let started = Instant::now();
     // A store that panics must not end all later snapshots with it.
     let result = catch_unwind(AssertUnwindSafe(|| store.save(&snapshot))).unwrap_or_else(|_| {

@@ -1,0 +1,102 @@
+//! A process's workers, which work when asked for answers.
+
+use crate::input::Fetched;
+use crate::world::Process;
+use kvset::kafka::member::InputRecord;
+use kvset::pipeline::position::{Epoch, Partition};
+use kvset::pipeline::task::PartitionTask;
+use kvset::pipeline::worker::Worker;
+use kvset::runtime::crew::{Crew, Order, Reply, WorkerGone, carry_out};
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// Two workers, so that partitions come along at different paces.
+const WORKERS: usize = 2;
+
+#[derive(Default)]
+struct Bench {
+    worker: Worker,
+    orders: VecDeque<Order<Fetched>>,
+}
+
+/// The workers of one process.
+pub struct SimCrew {
+    process: Process,
+    benches: RefCell<[Bench; WORKERS]>,
+    replies: RefCell<VecDeque<Reply>>,
+}
+
+impl SimCrew {
+    pub fn new(process: Process) -> Self {
+        Self { process, benches: RefCell::default(), replies: RefCell::default() }
+    }
+
+    fn order(&self, partition: Partition, order: Order<Fetched>) -> Result<(), WorkerGone> {
+        let index = partition.0 as usize % WORKERS;
+        self.benches.borrow_mut()[index].orders.push_back(order);
+        if self.process.is_dead() { Err(WorkerGone) } else { Ok(()) }
+    }
+
+    /// One worker does some of what it was told.
+    fn work(&self) -> Result<(), WorkerGone> {
+        let chosen = self.process.step("work", |state| {
+            (state.chance.below(WORKERS as u64) as usize, state.chance.between(1, 6) as usize)
+        });
+        let (index, count) = chosen.map_err(|_| WorkerGone)?;
+        let Bench { worker, orders } = &mut self.benches.borrow_mut()[index];
+        let batch = orders.drain(..count.min(orders.len()));
+        let mut replies = self.replies.borrow_mut();
+        carry_out(worker, batch, |reply| {
+            replies.push_back(reply);
+            true
+        });
+        Ok(())
+    }
+
+    fn is_idle(&self) -> bool {
+        self.benches.borrow().iter().all(|bench| bench.orders.is_empty())
+    }
+}
+
+impl Crew<Fetched> for SimCrew {
+    fn take(&mut self, epoch: Epoch, task: PartitionTask) -> Result<(), WorkerGone> {
+        self.order(task.partition(), Order::Take(epoch, Box::new(task)))
+    }
+
+    fn feed(&self, record: Fetched) -> Result<(), WorkerGone> {
+        self.order(record.partition(), Order::Feed(record))
+    }
+
+    fn capture(&self, partition: Partition, memory: Vec<u8>) -> Result<bool, WorkerGone> {
+        self.order(partition, Order::Capture(partition, memory)).map(|()| true)
+    }
+
+    fn release(&mut self, partition: Partition) -> Result<bool, WorkerGone> {
+        self.order(partition, Order::Release(partition)).map(|()| true)
+    }
+
+    fn try_reply(&self) -> Option<Reply> {
+        let waiting = self.replies.borrow_mut().pop_front();
+        if waiting.is_some() || self.is_idle() {
+            return waiting;
+        }
+        // Half of the time the workers are still busy.
+        if self.process.world.state().chance.one_in(2) {
+            return None;
+        }
+        self.work().ok()?;
+        self.replies.borrow_mut().pop_front()
+    }
+
+    fn reply(&self, timeout: Duration) -> Result<Option<Reply>, WorkerGone> {
+        if self.replies.borrow().is_empty() {
+            self.work()?;
+        }
+        let reply = self.replies.borrow_mut().pop_front();
+        if reply.is_none() {
+            self.process.world.state().pass(timeout);
+        }
+        Ok(reply)
+    }
+}

@@ -1,0 +1,197 @@
+//! The input log of a life, and what an undisturbed run in memory makes of it.
+
+use crate::chance::Chance;
+use kvset::codec::{DeadLetterLimits, DecodeLimits, Encoding, EstimateEncoding, EstimateKey, SourceRecord};
+use kvset::core::pool_config::PoolConfig;
+use kvset::core::ratio::Ratio;
+use kvset::core::units::{Offset, PageCount, PageSize};
+use kvset::kafka::member::InputRecord;
+use kvset::pipeline::facts::RecordIdentity;
+use kvset::pipeline::output::{Destination, OutputRecord};
+use kvset::pipeline::pools::PoolConfigs;
+use kvset::pipeline::position::{LogRange, NextOffset, Partition};
+use kvset::pipeline::resume::{Facts, LostHistory, StartFrom, decide};
+use kvset::pipeline::task::{PartitionTask, TaskConfig};
+use std::sync::Arc;
+
+pub const TOPIC: &str = "requests";
+
+/// A record as it lies in the log.
+#[derive(Debug)]
+pub struct LogRecord {
+    pub partition: i32,
+    pub offset: i64,
+    pub timestamp_ms: i64,
+    pub key: Option<Vec<u8>>,
+    pub value: Option<Vec<u8>>,
+}
+
+impl LogRecord {
+    pub fn identity(&self) -> RecordIdentity {
+        let (key, value) = (self.key.as_deref(), self.value.as_deref());
+        RecordIdentity::of(Offset(self.offset), self.timestamp_ms, key, value)
+    }
+}
+
+/// A record that was fetched.
+#[derive(Debug, Clone)]
+pub struct Fetched(pub Arc<LogRecord>);
+
+impl InputRecord for Fetched {
+    fn as_source(&self) -> SourceRecord<'_> {
+        SourceRecord {
+            topic: TOPIC,
+            partition: self.0.partition,
+            offset: self.0.offset,
+            timestamp_ms: Some(self.0.timestamp_ms),
+            key: self.0.key.as_deref(),
+            value: self.0.value.as_deref(),
+        }
+    }
+}
+
+/// One partition's log.
+#[derive(Debug)]
+pub struct PartitionInput {
+    /// In order of offset, with gaps as transaction markers and compaction leave them.
+    pub records: Vec<Fetched>,
+    /// Where the log ends: past the last record and what follows it.
+    pub end: i64,
+    /// What an undisturbed run publishes, each output with the offset of the record that gave it.
+    pub outputs: Vec<(i64, OutputRecord)>,
+}
+
+impl PartitionInput {
+    /// What the records from one offset up to another give.
+    pub fn outputs_between(&self, from: i64, to: i64) -> impl Iterator<Item = &OutputRecord> {
+        self.outputs.iter().filter(move |(at, _)| (from..to).contains(at)).map(|(_, output)| output)
+    }
+}
+
+/// The whole topic.
+#[derive(Debug)]
+pub struct Input {
+    pub partitions: Vec<PartitionInput>,
+}
+
+impl Input {
+    /// The log of a seed: some pools a partition, event times that jump and fall back, records that
+    /// are refused.
+    pub fn generate(seed: u64) -> Self {
+        let mut chance = Chance::new(seed ^ 0x6c6f_6773);
+        let task = Arc::new(task_config());
+        let count = chance.between(1, 3) as i32;
+        let partitions = (0..count).map(|partition| {
+            let (records, end) = records(partition, &mut chance);
+            let outputs = undisturbed(&task, partition, &records, end);
+            PartitionInput { records, end, outputs }
+        });
+        Self { partitions: partitions.collect() }
+    }
+}
+
+impl Input {
+    /// The same offsets with other records at them.
+    pub fn recreated(&self) -> Self {
+        let other = |record: &Fetched| {
+            let LogRecord { partition, offset, timestamp_ms, key, value } = &*record.0;
+            let (key, value) = (key.clone(), value.clone());
+            let (partition, offset, timestamp_ms) = (*partition, *offset, timestamp_ms + 1);
+            Fetched(Arc::new(LogRecord { partition, offset, timestamp_ms, key, value }))
+        };
+        let partitions = self.partitions.iter().map(|partition| PartitionInput {
+            records: partition.records.iter().map(other).collect(),
+            end: partition.end,
+            outputs: Vec::new(),
+        });
+        Self { partitions: partitions.collect() }
+    }
+}
+
+/// What shapes the output: small windows, so that a short log closes many.
+pub fn task_config() -> TaskConfig {
+    let pool = PoolConfig {
+        page_size: PageSize::new(4),
+        windows: ["tumbling:1s", "last:3", "all"].map(|text| text.parse().expect("a window")).to_vec(),
+        capacities: ["4p", "16p"].map(|text| text.parse().expect("a capacity")).to_vec(),
+        publish_every_ms: 4000,
+        allowed_lateness_ms: 500,
+        max_tracked_pages: PageCount(1 << 12),
+        ..PoolConfig::default()
+    };
+    TaskConfig {
+        topic: TOPIC.to_owned(),
+        encoding: Encoding::Auto,
+        limits: DecodeLimits::default(),
+        pools: PoolConfigs::new(pool, []).expect("usable"),
+        max_pools: 8,
+        dead_letters: DeadLetterLimits { max_consecutive: 100, max_share: Ratio::ONE, share_window: 1000 },
+        output: EstimateEncoding::Json,
+        version: "1".to_owned(),
+        fingerprint: "f".to_owned(),
+    }
+}
+
+/// Which partition's records an output came of.
+pub fn partition_of(output: &OutputRecord) -> Option<usize> {
+    match output.destination {
+        Destination::Estimates => {
+            let key = EstimateKey::from_bytes(output.key.as_deref()?).ok()?;
+            key.pool.strip_prefix("pool-")?.split('-').next()?.parse().ok()
+        }
+        Destination::DeadLetters => {
+            let (_, number) = output.headers.iter().find(|(name, _)| *name == "kvset_partition")?;
+            number.parse().ok()
+        }
+    }
+}
+
+fn records(partition: i32, chance: &mut Chance) -> (Vec<Fetched>, i64) {
+    let (mut offset, mut time) = (0, 36_000_000_i64);
+    let mut records = Vec::new();
+    for _ in 0..chance.between(6, 36) {
+        // Markers of transactions, and what compaction removed.
+        offset += if chance.one_in(5) { chance.between(1, 3) as i64 } else { 0 };
+        time += chance.below(900) as i64 - if chance.one_in(6) { 700 } else { 0 };
+        let pool = format!("pool-{partition}-{}", chance.below(2));
+        let value = match chance.below(20) {
+            0 => Some(b"no request at all".to_vec()),
+            1 => None,
+            _ => Some(request(time, chance).into_bytes()),
+        };
+        let (key, timestamp_ms) = (Some(pool.into_bytes()), time);
+        records.push(Fetched(Arc::new(LogRecord { partition, offset, timestamp_ms, key, value })));
+        offset += 1;
+    }
+    (records, offset + chance.below(3) as i64)
+}
+
+/// One of a few conversations, so far as it has come.
+fn request(time: i64, chance: &mut Chance) -> String {
+    let (session, turns) = (chance.below(4), chance.between(1, 6));
+    let pages: Vec<u64> = (0..turns).map(|turn| 1000 * session + turn).collect();
+    format!(r#"{{"event_time":{time},"page_ids":{pages:?}}}"#)
+}
+
+fn undisturbed(
+    task: &Arc<TaskConfig>,
+    partition: i32,
+    records: &[Fetched],
+    end: i64,
+) -> Vec<(i64, OutputRecord)> {
+    let facts = Facts {
+        committed: None,
+        log: LogRange { start: NextOffset(0), end: NextOffset(end) },
+        snapshots: &[],
+        start: StartFrom::Earliest,
+        lost_history: LostHistory::Refuse,
+    };
+    let resume = decide(&facts).expect("a fresh start");
+    let mut state = PartitionTask::new(Arc::clone(task), Partition(partition), &resume);
+    let (mut published, mut outputs) = (Vec::new(), Vec::new());
+    for record in records {
+        state.feed(&record.as_source(), &mut outputs).expect("within limits");
+        published.extend(outputs.drain(..).map(|output| (record.0.offset, output)));
+    }
+    published
+}

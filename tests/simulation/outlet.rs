@@ -1,0 +1,234 @@
+//! A process as a producer, transactional or merely idempotent.
+
+use crate::broker::Promise;
+use crate::member::SimMember;
+use crate::world::{Process, State};
+use kvset::pipeline::output::OutputRecord;
+use kvset::pipeline::position::{NextOffset, Partition};
+use kvset::pipeline::publish::{Family, Outlet, OutletError};
+
+/// What the client knows of its transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Ready,
+    Open,
+    /// Something of it failed: only an abort is accepted.
+    MustAbort,
+    /// A commit was asked for and not answered; only the same call again is accepted. Perhaps no
+    /// answer will ever come.
+    Committing {
+        silent: bool,
+    },
+    /// Nothing is accepted any more.
+    Over(Family),
+}
+
+/// The simulated producer.
+#[derive(Debug)]
+pub struct SimOutlet {
+    process: Process,
+    id: String,
+    epoch: u64,
+    promise: Promise,
+    phase: Phase,
+}
+
+fn failed(family: Family, at: &str) -> OutletError {
+    OutletError { family, message: format!("{at}: {family:?}") }
+}
+
+impl SimOutlet {
+    /// Fences whoever used the id before.
+    pub fn open(process: Process, id: String) -> Self {
+        let mut state = process.world.state();
+        let promise = state.broker.promise;
+        let State { broker, chance, .. } = &mut *state;
+        let epoch = broker.init_producer(&id, chance).unwrap_or_else(|reason| {
+            state.demand(Err(reason));
+            0
+        });
+        drop(state);
+        Self { process, id, epoch, promise, phase: Phase::Ready }
+    }
+
+    /// One step of the open transaction, which may fail in every way there is.
+    fn step(
+        &mut self,
+        at: &'static str,
+        effect: impl FnOnce(&mut State, &str, u64) -> Result<(), Family>,
+    ) -> Result<(), OutletError> {
+        match self.phase {
+            Phase::Open => {}
+            Phase::MustAbort => return Err(failed(Family::Abortable, at)),
+            Phase::Over(family) => return Err(failed(family, at)),
+            Phase::Ready | Phase::Committing { .. } => return Err(failed(Family::Fatal, at)),
+        }
+        let (id, epoch) = (&self.id, self.epoch);
+        let result = self.process.step(at, |state| {
+            let rates = state.rates;
+            if state.strikes(rates.passing, "passing failure", at) {
+                return Err(Family::Transient);
+            }
+            if state.strikes(rates.abortable, "abortable failure", at) {
+                return Err(Family::Abortable);
+            }
+            if state.strikes(rates.fatal, "fatal failure", at) {
+                return Err(Family::Fatal);
+            }
+            effect(state, id, epoch)
+        })?;
+        result.map_err(|family| {
+            self.phase = match family {
+                Family::Transient => self.phase,
+                Family::Abortable => Phase::MustAbort,
+                Family::Migrated | Family::Fatal => Phase::Over(family),
+            };
+            if family == Family::Migrated {
+                self.process.world.state().count("fenced", at);
+            }
+            failed(family, at)
+        })
+    }
+
+    fn commit_transaction(&mut self) -> Result<(), OutletError> {
+        if let Phase::Committing { silent } = self.phase {
+            let answer = self.process.step("commit again", |state| {
+                if silent {
+                    return Err(Family::Transient);
+                }
+                // Carried out already, or now.
+                let committed = state.broker.commit(&self.id, self.epoch)?;
+                state.demand(committed);
+                Ok(())
+            })?;
+            return self.committed(answer);
+        }
+        let mut unanswered = None;
+        let answer = self.step("commit", |state, id, epoch| {
+            state.broker.announce_commit(id, epoch)?;
+            let lost = state.rates.lost_reply;
+            if state.strikes(lost, "lost reply", "commit not carried out") {
+                unanswered = Some(state.chance.one_in(3));
+                return Err(Family::Transient);
+            }
+            let committed = state.broker.commit(id, epoch)?;
+            state.demand(committed);
+            if state.strikes(lost, "lost reply", "commit carried out") {
+                unanswered = Some(state.chance.one_in(3));
+                return Err(Family::Transient);
+            }
+            Ok(())
+        });
+        if let Some(silent) = unanswered {
+            self.phase = Phase::Committing { silent };
+        }
+        answer?;
+        self.phase = Phase::Ready;
+        Ok(())
+    }
+
+    fn committed(&mut self, answer: Result<(), Family>) -> Result<(), OutletError> {
+        match answer {
+            Ok(()) => self.phase = Phase::Ready,
+            Err(Family::Transient) => {}
+            Err(family) => self.phase = Phase::Over(family),
+        }
+        answer.map_err(|family| failed(family, "commit again"))
+    }
+}
+
+/// Whether the group takes offsets of this member.
+fn admit(state: &mut State, member: usize) -> Result<(), Family> {
+    let Some(found) = state.broker.group.members.get(&member) else { return Err(Family::Abortable) };
+    if found.fenced {
+        state.count("fenced", "member");
+        return Err(Family::Migrated);
+    }
+    if found.expelled {
+        state.count("refused offsets", "no longer a member");
+        return Err(Family::Abortable);
+    }
+    if !found.queue.is_empty() && state.chance.one_in(2) {
+        state.count("refused offsets", "rebalance in progress");
+        return Err(Family::Abortable);
+    }
+    Ok(())
+}
+
+impl Outlet for SimOutlet {
+    type Member = SimMember;
+
+    fn begin(&mut self) -> Result<(), OutletError> {
+        self.process.step("begin", |_| ())?;
+        match self.phase {
+            Phase::Ready => {
+                self.phase = Phase::Open;
+                Ok(())
+            }
+            Phase::Over(family) => Err(failed(family, "begin")),
+            Phase::Open | Phase::MustAbort | Phase::Committing { .. } => Err(failed(Family::Fatal, "begin")),
+        }
+    }
+
+    fn send(&mut self, record: &OutputRecord) -> Result<(), OutletError> {
+        let promise = self.promise;
+        self.step("send", |state, id, epoch| match promise {
+            Promise::ExactlyOnce => state.broker.add_output(id, epoch, record, state.now),
+            Promise::AtLeastOnce => {
+                let published = state.broker.publish(record);
+                state.demand(published);
+                Ok(())
+            }
+        })
+    }
+
+    fn offsets(&mut self, next: &[(Partition, NextOffset)], member: &SimMember) -> Result<(), OutletError> {
+        let (promise, member) = (self.promise, member.0.number);
+        let next: Vec<_> = next.iter().map(|(partition, next)| (partition.0, next.0)).collect();
+        self.step("offsets", |state, id, epoch| {
+            admit(state, member)?;
+            match promise {
+                Promise::ExactlyOnce => state.broker.add_offsets(id, epoch, &next, state.now)?,
+                Promise::AtLeastOnce => {
+                    let committed = state.broker.commit_offsets(&next);
+                    state.demand(committed);
+                }
+            }
+            let lost = state.rates.lost_reply;
+            if state.strikes(lost, "lost reply", "offsets") { Err(Family::Transient) } else { Ok(()) }
+        })
+    }
+
+    fn commit(&mut self) -> Result<(), OutletError> {
+        match self.promise {
+            Promise::ExactlyOnce => self.commit_transaction(),
+            Promise::AtLeastOnce => {
+                self.phase = Phase::Ready;
+                Ok(())
+            }
+        }
+    }
+
+    fn abort(&mut self) -> Result<(), OutletError> {
+        if let Phase::Over(family) = self.phase {
+            return Err(failed(family, "abort"));
+        }
+        let (id, epoch, promise) = (&self.id, self.epoch, self.promise);
+        let answer = self.process.step("abort", |state| {
+            let rates = state.rates;
+            if state.strikes(rates.passing, "passing failure", "abort") {
+                return Err(Family::Transient);
+            }
+            match promise {
+                Promise::ExactlyOnce => state.broker.abort(id, epoch),
+                Promise::AtLeastOnce => Ok(()),
+            }
+        })?;
+        match answer {
+            Ok(()) => self.phase = Phase::Ready,
+            Err(Family::Transient) => {}
+            Err(family) => self.phase = Phase::Over(family),
+        }
+        answer.map_err(|family| failed(family, "abort"))
+    }
+}
