@@ -15,6 +15,7 @@ pub mod core;
 pub mod kafka;
 pub mod model;
 pub mod pipeline;
+pub mod registry;
 pub mod report;
 pub mod runtime;
 pub mod settings;

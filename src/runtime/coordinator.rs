@@ -82,6 +82,10 @@ impl<'c> Coordinator<'c> {
     /// Until asked to stop, or until something cannot be mended.
     pub(super) fn run(mut self, shutdown: &Shutdown) -> Result<Summary, ServiceError> {
         let ended = self.turn_until(shutdown);
+        if let Some(registry) = &self.plan.registry {
+            // Workers that wait for it could not finish.
+            registry.stop();
+        }
         let stopped = self.stop(ended.is_ok());
         ended.and(stopped).map(|()| self.summary)
     }
@@ -112,6 +116,9 @@ impl<'c> Coordinator<'c> {
         let lag: Vec<_> = self.lanes.positions().filter_map(behind).collect();
         let restoring = self.lanes.restoring();
         self.observer.on(&ServiceEvent::Polled { restoring, lag: &lag });
+        if let Some(registry) = &self.plan.registry {
+            self.observer.on(&ServiceEvent::SchemaRegistry { waiting: registry.is_waiting() });
+        }
         self.checkpoint(&self.lanes.partitions(), Occasion::Clock)
     }
 

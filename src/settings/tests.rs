@@ -83,7 +83,7 @@ fn all_problems_are_named_at_once_with_key_value_and_range() {
     let expected = [
         "estimat: unknown key; did you mean `estimate`?",
         "output.topic = \"a b\": expected a topic name of 1 to 249 letters, digits, `.`, `_` or `-`",
-        "output.encoding = \"xml\": expected \"json\" or \"avro\"",
+        "output.encoding = \"xml\": expected \"json\", \"avro\" or \"confluent-avro\"",
         "estimate.page_sise: unknown key; did you mean `page_size`?",
         "estimate.coverages = []: expected a list of 1 to 64 entries, each a decimal with at most 9 places \
          from 0 to 1",
