@@ -249,3 +249,16 @@ fn the_default_file_in_the_repository_is_what_the_types_say() {
     let kept = std::fs::read_to_string(path).expect("config/kvset.toml");
     assert!(kept == default_toml(), "run `kvset config default > config/kvset.toml`");
 }
+
+#[test]
+fn a_schema_registry_is_demanded_where_it_is_needed_and_has_one_way_in() {
+    let said = |text: &str| problems(text, &[]).join("\n");
+    let needs = said("[input]\nencoding = \"confluent-avro\"\n[output]\nencoding = \"confluent-avro\"");
+    assert_eq!(needs.matches("set schema_registry.url").count(), 2, "{needs}");
+    let registry = "[schema_registry]\nurl = \"https://registry:8081\"\n";
+    assert!(said(&format!("{registry}username = \"me\"")).contains("both or none"));
+    let both = said(&format!("{registry}username = \"me\"\npassword = \"hunter2\"\ntoken = \"hunter3\""));
+    assert!(both.contains("one way only") && !both.contains("hunter"), "{both}");
+    let inside = said("[schema_registry]\nurl = \"https://me:hunter2@registry\"\npassword = 3");
+    assert!(inside.contains("do not belong") && !inside.contains("hunter2"), "{inside}");
+}
