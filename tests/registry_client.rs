@@ -8,7 +8,7 @@ use kvset::codec::{LookupError, SchemaId, WriterSchemas, schema};
 use kvset::registry::cache::SchemaCache;
 use kvset::registry::client::{Client, Failure};
 use kvset::runtime::schemas::{RegistryError, id_of_values, open};
-use kvset::settings::{HttpUrl, SchemaRegistry, Secret, Span, TopicName};
+use kvset::settings::{HttpUrl, SchemaRegistry, Secret, Span};
 use registry_support::{Fault, Registry};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -235,12 +235,11 @@ fn what_is_no_registry_is_refused_at_once_with_what_to_do() {
 #[test]
 fn the_schema_of_what_is_written_is_looked_up_or_registered() {
     let registry = Registry::up();
-    let topic = TopicName::new("kvset.estimates").expect("a name");
     let id = |auto_register| {
         let settings = SchemaRegistry { auto_register, ..settings(&registry) };
         let cache = cache(&settings);
         let patience = Duration::from_millis(100);
-        id_of_values(&settings, cache.client(), &topic, schema::CAPACITY_ESTIMATE, patience)
+        id_of_values(&settings, cache.client(), "kvset.estimates", schema::CAPACITY_ESTIMATE, patience)
     };
     let error = id(false).expect_err("nobody registered it").to_string();
     assert!(error.contains("kvset.estimates-value") && error.contains("auto_register"), "{error}");

@@ -1,18 +1,14 @@
 //! Single requests to a registry.
 //!
-//! Redirects are not followed: they would carry credentials to an address nobody configured. No text
-//! made here repeats what a server answered, for it may repeat what it was sent.
+//! No text made here repeats what a server answered, for it may repeat what it was sent.
 
 use crate::codec::{SchemaId, WriterSchema};
+use crate::http::{self, AuthoritiesError};
 use crate::settings::{SchemaRegistry, Secret, SecretError};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use rustls::crypto::ring;
 use serde::{Deserialize, Serialize};
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use ureq::http::{HeaderValue, Response, StatusCode};
-use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
+use ureq::http::{Response, StatusCode};
 use ureq::{Agent, Body};
 
 /// The largest answer read, in bytes; schemas are some kilobytes.
@@ -37,20 +33,9 @@ pub enum OpenError {
     /// A secret cannot be looked up.
     #[error(transparent)]
     Secret(#[from] SecretError),
-    /// The file of certificates cannot be read.
-    #[error("schema_registry.ca_file `{}` cannot be read: {source}", path.display())]
-    Authorities {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        source: std::io::Error,
-    },
-    /// The file of certificates holds none.
-    #[error("schema_registry.ca_file `{}` holds no certificates: expected PEM blocks `BEGIN CERTIFICATE`", path.display())]
-    NoAuthorities {
-        /// The file.
-        path: PathBuf,
-    },
+    /// The file of certificates cannot be used.
+    #[error("schema_registry.ca_file: {0}")]
+    Authorities(#[from] AuthoritiesError),
 }
 
 /// Asks one registry.
@@ -94,24 +79,7 @@ impl Client {
     /// # Errors
     /// A file or a secret that the settings refer to is not there.
     pub fn open(settings: &SchemaRegistry) -> Result<Self, OpenError> {
-        let authorities = match &settings.ca_file {
-            Some(path) => RootCerts::new_with_certs(&authorities(path)?),
-            None => RootCerts::PlatformVerifier,
-        };
-        let tls = TlsConfig::builder()
-            .unversioned_rustls_crypto_provider(Arc::new(ring::default_provider()))
-            .root_certs(authorities)
-            .build();
-        let agent = Agent::config_builder()
-            .tls_config(tls)
-            .timeout_global(Some(settings.timeout.as_duration()))
-            .max_redirects(0)
-            .max_redirects_will_error(false)
-            .http_status_as_error(false)
-            .proxy(None)
-            .user_agent(concat!("kvset/", env!("CARGO_PKG_VERSION")))
-            .build()
-            .new_agent();
+        let agent = http::agent(settings.ca_file.as_deref(), settings.timeout.as_duration())?;
         let client = Self {
             agent,
             url: settings.url.as_str().to_owned(),
@@ -186,8 +154,10 @@ impl Client {
 
     fn send(&self, path: &str, schema: Option<&str>) -> Result<Response<Body>, Failure> {
         let authorization = self.authorization().map_err(|error| Failure::Lasting(error.to_string()))?;
-        let authorization = authorization.map(header).transpose();
-        let authorization = authorization.map_err(|reason| self.lasting(path, reason))?;
+        let unfit =
+            || self.lasting(path, "schema_registry.token holds characters that a header cannot carry");
+        let header = |value| http::secret_header(value).ok_or_else(unfit);
+        let authorization = authorization.map(header).transpose()?;
         let url = format!("{}{path}", self.url);
         let sent = match schema {
             None => {
@@ -233,13 +203,8 @@ impl Client {
 
     /// A request that got no answer.
     fn failure(&self, path: &str, error: &ureq::Error) -> Failure {
-        let untrusted = match error {
-            ureq::Error::Rustls(_) | ureq::Error::Tls(_) | ureq::Error::Pem(_) => true,
-            ureq::Error::Io(error) => error.get_ref().is_some_and(|inner| inner.is::<rustls::Error>()),
-            _ => false,
-        };
         match error {
-            _ if untrusted => Failure::Lasting(self.text(
+            _ if http::is_untrusted(error) => Failure::Lasting(self.text(
                 path,
                 &format!("no secure connection: {error}; check schema_registry.ca_file and the server's certificate"),
             )),
@@ -269,23 +234,4 @@ impl Client {
             _ => Failure::Lasting(text),
         }
     }
-}
-
-/// A header whose value no log shows.
-fn header(value: String) -> Result<HeaderValue, &'static str> {
-    let mut header = HeaderValue::try_from(value)
-        .map_err(|_| "schema_registry.token holds characters that a header cannot carry")?;
-    header.set_sensitive(true);
-    Ok(header)
-}
-
-/// The certificates of a PEM file.
-fn authorities(path: &Path) -> Result<Vec<Certificate<'static>>, OpenError> {
-    let fail = |source| OpenError::Authorities { path: path.to_owned(), source };
-    let pem = std::fs::read(path).map_err(fail)?;
-    let none = || OpenError::NoAuthorities { path: path.to_owned() };
-    let items: Result<Vec<_>, _> = parse_pem(&pem).collect();
-    let certificate = |item| if let PemItem::Certificate(found) = item { Some(found) } else { None };
-    let found: Vec<_> = items.map_err(|_| none())?.into_iter().filter_map(certificate).collect();
-    if found.is_empty() { Err(none()) } else { Ok(found) }
 }

@@ -164,7 +164,7 @@ pub fn with_registry(
         EstimateEncoding::ConfluentAvro(_) => EstimateEncoding::ConfluentAvro(schemas::id_of_values(
             &settings.schema_registry,
             registry.client(),
-            &settings.output.topic,
+            settings.output.topic.as_str(),
             schema::CAPACITY_ESTIMATE,
             retry_for,
         )?),

@@ -5,7 +5,7 @@ use crate::codec::SchemaId;
 use crate::pipeline::publish::Patience;
 use crate::registry::cache::SchemaCache;
 use crate::registry::client::{Client, Failure, OpenError};
-use crate::settings::{SchemaRegistry, TopicName};
+use crate::settings::SchemaRegistry;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
@@ -52,11 +52,11 @@ pub fn open(settings: &SchemaRegistry) -> Result<Option<Arc<SchemaCache>>, OpenE
 pub fn id_of_values(
     settings: &SchemaRegistry,
     client: &Client,
-    topic: &TopicName,
+    topic: &str,
     schema: &str,
     retry_for: Duration,
 ) -> Result<SchemaId, RegistryError> {
-    let subject = format!("{}-value", topic.as_str());
+    let subject = format!("{topic}-value");
     let ask = || {
         if settings.auto_register {
             client.register(&subject, schema).map(Some)
