@@ -11,6 +11,11 @@
 #   2. docker compose, where an engine answers (KVSET_KAFKA_FROM=maven skips it)
 #   3. Maven artifacts (needs java 17 or later and mvn), kept in target/kafka
 #
+# With KVSET_KAFKA_SECURED=1 the broker from Maven also listens where clients must authenticate, and the
+# lines KVSET_TEST_SASL=host:port (SASL_PLAINTEXT), KVSET_TEST_SASL_SSL=host:port and KVSET_TEST_CA=file
+# are printed, or set for CMD, too. Mechanisms: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER (unsecured
+# tokens); user kvset, password kvset-password.
+#
 # KVSET_KAFKA_DIR moves target/kafka; KVSET_KAFKA_HEAP sets the heap (512m).
 set -euo pipefail
 
@@ -22,6 +27,8 @@ properties=$dir/server.properties
 log=$dir/broker.log
 pid_file=$dir/broker.pid
 brokers_file=$dir/brokers
+secured_file=$dir/secured
+secured=${KVSET_KAFKA_SECURED:-}
 ready_seconds=90
 stop_seconds=30
 
@@ -93,6 +100,45 @@ share.coordinator.state.topic.replication.factor=1
 share.coordinator.state.topic.min.isr=1
 END
     printf '127.0.0.1:%s' "$port" >"$brokers_file"
+    if [ -n "$secured" ]; then secure "$port" "$controller"; fi
+}
+
+# Adds the listeners for clients that authenticate. Nothing here is a secret: the broker is on loopback and
+# lives as long as a test.
+secure() {
+    local sasl ssl mechanism lower name login=org.apache.kafka.common.security
+    command -v keytool >/dev/null || die "keytool not found: install a whole JDK 17+"
+    sasl=$(free_port "$1")
+    ssl=$(free_port "$sasl")
+    rm -f "$dir/broker.p12" "$dir/ca.pem"
+    keytool -genkeypair -alias broker -keyalg RSA -keysize 2048 -validity 30 -dname CN=localhost \
+        -ext san=ip:127.0.0.1,dns:localhost -ext bc=ca:true -storetype PKCS12 \
+        -keystore "$dir/broker.p12" -storepass kvset-keystore >>"$log" 2>&1 || die "keytool failed, see $log"
+    keytool -exportcert -rfc -alias broker -keystore "$dir/broker.p12" -storepass kvset-keystore \
+        -file "$dir/ca.pem" >>"$log" 2>&1 || die "keytool failed, see $log"
+    sed -i -e "s|^listeners=.*|&,SASL://127.0.0.1:$sasl,SECURE://127.0.0.1:$ssl|" \
+        -e "s|^advertised.listeners=.*|&,SASL://127.0.0.1:$sasl,SECURE://127.0.0.1:$ssl|" \
+        -e "s|^listener.security.protocol.map=.*|&,SASL:SASL_PLAINTEXT,SECURE:SASL_SSL|" "$properties"
+    cat >>"$properties" <<END
+inter.broker.listener.name=PLAINTEXT
+sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER
+ssl.keystore.type=PKCS12
+ssl.keystore.location=$dir/broker.p12
+ssl.keystore.password=kvset-keystore
+END
+    for name in sasl secure; do
+        for mechanism in SCRAM-SHA-256 SCRAM-SHA-512; do
+            lower=$(printf '%s' "$mechanism" | tr '[:upper:]' '[:lower:]')
+            printf 'listener.name.%s.%s.sasl.jaas.config=%s.scram.ScramLoginModule required;\n' \
+                "$name" "$lower" "$login" >>"$properties"
+        done
+        printf 'listener.name.%s.plain.sasl.jaas.config=%s.plain.PlainLoginModule required %s;\n' \
+            "$name" "$login" 'user_kvset="kvset-password"' >>"$properties"
+        printf 'listener.name.%s.oauthbearer.sasl.jaas.config=%s.oauthbearer.OAuthBearerLoginModule required %s;\n' \
+            "$name" "$login" 'unsecuredLoginStringClaim_sub="broker"' >>"$properties"
+    done
+    printf 'KVSET_TEST_SASL=127.0.0.1:%s\nKVSET_TEST_SASL_SSL=127.0.0.1:%s\nKVSET_TEST_CA=%s\n' \
+        "$sasl" "$ssl" "$dir/ca.pem" >"$secured_file"
 }
 
 kafka_tool() {
@@ -100,10 +146,15 @@ kafka_tool() {
 }
 
 format_storage() {
-    local cluster
+    local cluster scram=()
     rm -rf "$dir/data"
+    if [ -n "$secured" ]; then
+        scram=(--add-scram "SCRAM-SHA-256=[name=kvset,password=kvset-password]"
+            --add-scram "SCRAM-SHA-512=[name=kvset,password=kvset-password]")
+    fi
     cluster=$(kafka_tool kafka.tools.StorageTool random-uuid 2>>"$log")
-    kafka_tool kafka.tools.StorageTool format --standalone -t "$cluster" -c "$properties" >>"$log" 2>&1 ||
+    kafka_tool kafka.tools.StorageTool format --standalone -t "$cluster" -c "$properties" \
+        "${scram[@]}" >>"$log" 2>&1 ||
         die "could not format the broker's storage, see $log"
 }
 
@@ -156,6 +207,7 @@ start() {
             say "broker $(cat "$brokers_file") is up (log: $log)"
         fi
         printf 'KVSET_TEST_BROKERS=%s\n' "$(cat "$brokers_file")"
+        if [ -n "$secured" ]; then cat "$secured_file"; fi
     fi
 }
 
@@ -166,7 +218,7 @@ stop() {
         compose down --volumes
     else
         halt
-        rm -rf "$dir/data" "$brokers_file"
+        rm -rf "$dir/data" "$brokers_file" "$secured_file"
     fi
 }
 
@@ -187,12 +239,13 @@ restart() {
 run() {
     [ "${1:-}" = -- ] && shift
     [ $# -gt 0 ] || die "run takes a command: scripts/kafka.sh run -- cargo test"
-    local line ours=yes
+    local lines ours=yes
     # Whoever started the broker stops it: one found running is used and left as it was.
     if [ -n "${KVSET_TEST_BROKERS:-}" ] || broker_pid >/dev/null; then ours=no; fi
-    line=$(start)
+    mapfile -t lines < <(start)
     [ "$ours" = no ] || trap stop EXIT
-    env "$line" KVSET_REQUIRE_BROKER=1 "$@"
+    [ "${#lines[@]}" -gt 0 ] || die "no broker"
+    env "${lines[@]}" KVSET_REQUIRE_BROKER=1 "$@"
 }
 
 case "${1:-}" in
@@ -200,5 +253,5 @@ case "${1:-}" in
     stop) stop ;;
     restart) restart ;;
     run) shift; run "$@" ;;
-    *) sed -n '2,15s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2; exit 2 ;;
+    *) sed -n '2,20s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2; exit 2 ;;
 esac

@@ -12,9 +12,11 @@ compile_error!("kvset reads packed little-endian page ids in place and needs a l
 pub mod cli;
 pub mod codec;
 pub mod core;
+mod http;
 pub mod kafka;
 pub mod model;
 pub mod pipeline;
+pub mod registry;
 pub mod report;
 pub mod runtime;
 pub mod settings;

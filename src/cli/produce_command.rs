@@ -4,10 +4,12 @@ use super::Failure;
 use super::args::{ProduceArgs, SendArgs};
 use super::interrupt::stop_flag;
 use super::output::{Progress, bytes, thousands};
-use crate::codec::RequestEncoding;
+use super::run_command::plan_failure;
+use crate::codec::{RequestEncoding, schema};
 use crate::kafka::topics::{TopicPlan, Topics};
-use crate::runtime::plan::connection;
+use crate::runtime::plan::{PlanError, connection};
 use crate::runtime::produce::{PoolName, ProduceOptions, ProduceTarget, Produced, produce};
+use crate::runtime::schemas::{self, RegistryError};
 use crate::runtime::shutdown::Shutdown;
 use crate::settings::{OutputEncoding, Settings};
 use crate::telemetry::logging;
@@ -48,10 +50,7 @@ pub(super) fn target(topic: &str, args: &SendArgs, settings: &Settings) -> Resul
         connection,
         topic: topic.to_owned(),
         pool: PoolName::new(&args.pool),
-        encoding: match args.encoding {
-            OutputEncoding::Avro => RequestEncoding::Avro,
-            OutputEncoding::Json => RequestEncoding::Json,
-        },
+        encoding: encoding(topic, args.encoding, settings)?,
         speed: args.speed,
         requests: None,
         retry_for,
@@ -68,5 +67,26 @@ pub(super) fn stopped_early(shutdown: &Shutdown, produced: &Produced) -> Result<
     match shutdown.is_requested() {
         true => Err(anyhow::anyhow!("stopped by a signal after {} requests", produced.requests).into()),
         false => Ok(()),
+    }
+}
+
+/// How records are encoded; the registry says under which id, where the encoding has one.
+fn encoding(topic: &str, encoding: OutputEncoding, settings: &Settings) -> Result<RequestEncoding, Failure> {
+    let refused = |error: RegistryError| plan_failure(PlanError::from(error));
+    match encoding {
+        OutputEncoding::Avro => Ok(RequestEncoding::Avro),
+        OutputEncoding::Json => Ok(RequestEncoding::Json),
+        OutputEncoding::ConfluentAvro => {
+            let registry = &settings.schema_registry;
+            let Some(opened) = schemas::open(registry).map_err(|error| refused(error.into()))? else {
+                return Err(Failure::usage(
+                    "--encoding confluent-avro needs a registry: set schema_registry.url",
+                ));
+            };
+            let retry_for = settings.kafka.retry_for.as_duration();
+            let id =
+                schemas::id_of_values(registry, opened.client(), topic, schema::REQUEST_EVENT, retry_for);
+            Ok(RequestEncoding::ConfluentAvro(id.map_err(refused)?))
+        }
     }
 }

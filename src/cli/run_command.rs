@@ -6,6 +6,7 @@ use super::interrupt::stop_flag;
 use super::output::thousands;
 use crate::runtime::metrics::ServiceMetrics;
 use crate::runtime::plan::{PlanError, ServicePlan};
+use crate::runtime::schemas::RegistryError;
 use crate::runtime::service::{Summary, serve};
 use crate::runtime::shutdown::Shutdown;
 use crate::settings::{Http, Settings};
@@ -34,8 +35,10 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
 /// What went wrong with the plan: the configuration, or the brokers.
 pub(super) fn plan_failure(error: PlanError) -> Failure {
     match error {
-        PlanError::Kafka(_) => Failure::Runtime(error.into()),
-        PlanError::Secret(_) | PlanError::Pool(_) => Failure::Usage(error.into()),
+        PlanError::Registry(RegistryError::Open(_)) | PlanError::Secret(_) | PlanError::Pool(_) => {
+            Failure::Usage(error.into())
+        }
+        PlanError::Kafka(_) | PlanError::Registry(_) => Failure::Runtime(error.into()),
     }
 }
 

@@ -26,7 +26,9 @@ pub(super) fn read_single_object<'a>(
 ) -> Result<RequestMessage<'a>, DecodeError> {
     match schema::single_object_fingerprint(record) {
         // Further versions of the schema are read by a branch of their own.
-        Some(schema::REQUEST_EVENT_V1 | schema::REQUEST_EVENT_V1_RUST) => read_v1(record, limits, buffers),
+        Some(schema::REQUEST_EVENT_V1 | schema::REQUEST_EVENT_V1_RUST) => {
+            read_v1(record, schema::SINGLE_OBJECT_HEADER, limits, buffers)
+        }
         Some(other) => {
             let other = u64::from_le_bytes(other);
             let detail = format!("no reader for the avro schema with fingerprint {other:016x}");
@@ -36,12 +38,14 @@ pub(super) fn read_single_object<'a>(
     }
 }
 
-fn read_v1<'a>(
+/// Reads a datum of version 1 that begins at `begin` and ends with the record.
+pub(super) fn read_v1<'a>(
     record: &'a [u8],
+    begin: usize,
     limits: &DecodeLimits,
     buffers: &'a mut IdBuffers,
 ) -> Result<RequestMessage<'a>, DecodeError> {
-    let mut cursor = Cursor::new(record, schema::SINGLE_OBJECT_HEADER);
+    let mut cursor = Cursor::new(record, begin);
     // Fields of a record follow each other in the schema's order; so do these initialisers.
     let message = RequestMessage {
         event_time: cursor.long()?,
@@ -123,6 +127,11 @@ pub(super) enum IdForm {
 pub(super) fn write_single_object(message: &RequestMessage<'_>, form: IdForm, out: &mut Vec<u8>) {
     out.extend_from_slice(&schema::SINGLE_OBJECT_MARKER);
     out.extend_from_slice(&schema::REQUEST_EVENT_V1);
+    write_datum(message, form, out);
+}
+
+/// Appends a message as a bare datum of version 1.
+pub(super) fn write_datum(message: &RequestMessage<'_>, form: IdForm, out: &mut Vec<u8>) {
     put_long(out, message.event_time);
     put_ids(out, message.page_ids, form);
     put_nullable(out, message.pool.as_deref(), put_text);

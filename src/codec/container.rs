@@ -2,15 +2,13 @@
 
 use super::error::DecodeError;
 use super::limits::DecodeLimits;
-use super::message::{Decoded, RequestMessage};
+use super::message::Decoded;
+use super::resolved::{ResolvedEvent, is_recursive};
 use super::schema;
-use crate::core::pages::PageIds;
 use apache_avro::error::Details;
 use apache_avro::reader::datum::GenericDatumReader;
-use apache_avro::schema::Name;
 use apache_avro::types::Value;
 use apache_avro::{Reader, Schema};
-use std::borrow::Cow;
 use std::io::{BufReader, Chain, Cursor, Read};
 
 /// Streams request events out of an Avro object container file, one block in memory at a time.
@@ -22,7 +20,7 @@ pub struct ContainerReader<R: Read> {
     limits: DecodeLimits,
     default_pool: String,
     events: u64,
-    current: Option<Owned>,
+    current: Option<ResolvedEvent>,
 }
 
 /// Why a container cannot be read on.
@@ -42,20 +40,6 @@ pub enum ContainerError {
         /// What is wrong there.
         reason: String,
     },
-}
-
-/// The fields of one event, taken out of apache-avro's tree of values; ids packed.
-#[derive(Default)]
-struct Owned {
-    event_time: i64,
-    page_ids: Vec<u8>,
-    pool: Option<String>,
-    page_size: Option<i32>,
-    output_page_ids: Vec<u8>,
-    input_tokens: Option<i64>,
-    output_tokens: Option<i64>,
-    duration_ms: Option<i64>,
-    scope: Option<String>,
 }
 
 impl<R: Read> ContainerReader<R> {
@@ -96,91 +80,10 @@ impl<R: Read> ContainerReader<R> {
             Some(Err(error)) => return Err(broken(reason(&error, "damaged, or of another schema"))),
         };
         self.events += 1;
-        let owned = Owned::take(value).ok_or_else(|| broken("of another schema".to_owned()))?;
-        let owned = self.current.insert(owned);
-        let message = owned.message(&self.default_pool).ok_or_else(|| {
-            DecodeError::new(super::ErrorCode::Undecodable, "avro: packed ids of no multiple of eight bytes")
-        });
+        let owned = ResolvedEvent::take(value).ok_or_else(|| broken("of another schema".to_owned()))?;
+        let message = self.current.insert(owned).message();
+        let message = message.map(|message| message.or_pool(&self.default_pool));
         Ok(Some(message.and_then(|message| self.limits.admit(None, message))))
-    }
-}
-
-impl Owned {
-    /// Takes the fields out of a value resolved to the request event's schema.
-    fn take(value: Value) -> Option<Self> {
-        let Value::Record(fields) = value else { return None };
-        let mut owned = Self::default();
-        for (name, value) in fields {
-            let value = if let Value::Union(_, inner) = value { *inner } else { value };
-            match name.as_str() {
-                "event_time" => owned.event_time = long(value)??,
-                "page_ids" => owned.page_ids = packed(value)?,
-                "pool" => owned.pool = text(value)?,
-                "page_size" => owned.page_size = int(value)?,
-                "output_page_ids" => owned.output_page_ids = packed(value)?,
-                "input_tokens" => owned.input_tokens = long(value)?,
-                "output_tokens" => owned.output_tokens = long(value)?,
-                "duration_ms" => owned.duration_ms = long(value)?,
-                "scope" => owned.scope = text(value)?,
-                _ => {}
-            }
-        }
-        Some(owned)
-    }
-
-    fn message<'a>(&'a self, default_pool: &'a str) -> Option<RequestMessage<'a>> {
-        Some(RequestMessage {
-            event_time: self.event_time,
-            page_ids: PageIds::from_packed(&self.page_ids)?,
-            pool: Some(Cow::Borrowed(self.pool.as_deref().unwrap_or(default_pool))),
-            page_size: self.page_size,
-            output_page_ids: PageIds::from_packed(&self.output_page_ids)?,
-            input_tokens: self.input_tokens,
-            output_tokens: self.output_tokens,
-            duration_ms: self.duration_ms,
-            scope: self.scope.as_deref().map(Cow::Borrowed),
-            request_id: None,
-        })
-    }
-}
-
-// The outer option of these says whether the type is right, the inner one is the field's null.
-
-fn long(value: Value) -> Option<Option<i64>> {
-    match value {
-        Value::Null => Some(None),
-        Value::Long(number) | Value::TimestampMillis(number) => Some(Some(number)),
-        _ => None,
-    }
-}
-
-fn int(value: Value) -> Option<Option<i32>> {
-    match value {
-        Value::Null => Some(None),
-        Value::Int(number) => Some(Some(number)),
-        _ => None,
-    }
-}
-
-fn text(value: Value) -> Option<Option<String>> {
-    match value {
-        Value::Null => Some(None),
-        Value::String(text) => Some(Some(text)),
-        _ => None,
-    }
-}
-
-fn packed(value: Value) -> Option<Vec<u8>> {
-    match value {
-        Value::Bytes(bytes) => Some(bytes),
-        Value::Array(items) => {
-            let mut bytes = Vec::with_capacity(items.len() * 8);
-            for item in items {
-                bytes.extend_from_slice(&long(item)??.to_le_bytes());
-            }
-            Some(bytes)
-        }
-        _ => None,
     }
 }
 
@@ -233,23 +136,5 @@ fn reason(error: &apache_avro::Error, otherwise: &str) -> String {
         Details::MemoryAllocation { maximum, .. } => format!("a part of it is larger than {maximum} bytes"),
         Details::GetBlockMarker => "a block does not end with the file's marker".to_owned(),
         _ => otherwise.to_owned(),
-    }
-}
-
-/// Whether a record contains itself: values of such a schema nest as deep as a file likes, and are
-/// decoded by recursion.
-fn is_recursive<'s>(schema: &'s Schema, enclosing: &mut Vec<&'s Name>) -> bool {
-    match schema {
-        Schema::Ref { name } => enclosing.contains(&name),
-        Schema::Array(array) => is_recursive(&array.items, enclosing),
-        Schema::Map(map) => is_recursive(&map.types, enclosing),
-        Schema::Union(union) => union.variants().iter().any(|variant| is_recursive(variant, enclosing)),
-        Schema::Record(record) => {
-            enclosing.push(&record.name);
-            let found = record.fields.iter().any(|field| is_recursive(&field.schema, enclosing));
-            enclosing.pop();
-            found
-        }
-        _ => false,
     }
 }

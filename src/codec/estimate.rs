@@ -1,6 +1,7 @@
 //! Records of the estimates topic: value, key and partition.
 
 use super::schema;
+use super::writer::{FRAME_HEADER, FRAME_MARKER, SchemaId};
 use crate::core::estimate::Estimate;
 use crate::core::window::WindowKind;
 use apache_avro::Schema;
@@ -20,6 +21,8 @@ pub enum EstimateEncoding {
     Json,
     /// Avro single-object encoding of `schemas/capacity_estimate.avsc`.
     Avro,
+    /// The same datum in Confluent's wire format, under the id that the schema has in a registry.
+    ConfluentAvro(SchemaId),
 }
 
 /// Why an estimate cannot be written or read. No text quotes a payload.
@@ -31,10 +34,8 @@ pub enum EstimateError {
         /// Name of the field in the schema.
         field: String,
     },
-    /// Neither encoding.
-    #[error(
-        "no estimate: the first bytes are neither those of avro single-object encoding nor of a json object"
-    )]
+    /// None of the encodings.
+    #[error("no estimate: the first bytes are neither those of avro nor of a json object")]
     UnknownEncoding,
     /// Avro of a schema this program does not know.
     #[error(
@@ -71,20 +72,34 @@ pub fn encode_estimate(
         EstimateEncoding::Avro => {
             out.extend_from_slice(&schema::SINGLE_OBJECT_MARKER);
             out.extend_from_slice(&schema::CAPACITY_ESTIMATE_V1);
-            let writer = GenericDatumWriter::builder(schema::capacity_estimate()).build();
-            let written = writer.and_then(|writer| writer.write_value_ref(out, &avro));
-            written.map(drop).map_err(|_| unrepresentable("estimate"))
+            put_datum(&avro, out)
+        }
+        EstimateEncoding::ConfluentAvro(id) => {
+            id.put_header(out);
+            put_datum(&avro, out)
         }
     }
 }
 
-/// Reads an estimate in either encoding.
+fn put_datum(estimate: &Value, out: &mut Vec<u8>) -> Result<(), EstimateError> {
+    let writer = GenericDatumWriter::builder(schema::capacity_estimate()).build();
+    let written = writer.and_then(|writer| writer.write_value_ref(out, estimate));
+    written.map(drop).map_err(|_| unrepresentable("estimate"))
+}
+
+/// Reads an estimate in any encoding. Of Confluent's wire format the id is passed over: what it stands
+/// for only the registry knows, and the estimates topic has one writer, which uses
+/// `schemas/capacity_estimate.avsc`.
 ///
 /// # Errors
 /// Any but [`EstimateError::Unrepresentable`].
 pub fn decode_estimate(record: &[u8]) -> Result<Estimate, EstimateError> {
     if record.starts_with(&schema::SINGLE_OBJECT_MARKER) {
         return decode_avro(record);
+    }
+    if record.first() == Some(&FRAME_MARKER) {
+        let datum = record.get(FRAME_HEADER..);
+        return decode_datum(datum.ok_or_else(|| undecodable("avro cut off inside the header"))?);
     }
     if record.trim_ascii_start().first() != Some(&b'{') {
         return Err(EstimateError::UnknownEncoding);
@@ -103,7 +118,10 @@ fn decode_avro(record: &[u8]) -> Result<Estimate, EstimateError> {
         }
         None => return Err(undecodable("avro cut off inside the header")),
     }
-    let mut datum = &record[schema::SINGLE_OBJECT_HEADER..];
+    decode_datum(&record[schema::SINGLE_OBJECT_HEADER..])
+}
+
+fn decode_datum(mut datum: &[u8]) -> Result<Estimate, EstimateError> {
     let reader = GenericDatumReader::builder(schema::capacity_estimate()).build();
     let value = reader.and_then(|reader| reader.read_value(&mut datum));
     // The library's own text may quote the value.

@@ -32,6 +32,14 @@ pub struct RequestMessage<'a> {
     pub request_id: Option<Cow<'a, str>>,
 }
 
+impl<'a> RequestMessage<'a> {
+    /// The same, in this pool where the value names none.
+    pub(super) fn or_pool(mut self, name: &'a str) -> Self {
+        self.pool.get_or_insert(Cow::Borrowed(name));
+        self
+    }
+}
+
 impl fmt::Debug for RequestMessage<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RequestMessage")

@@ -14,8 +14,10 @@ mod limits;
 mod message;
 mod policy;
 mod request;
+mod resolved;
 pub mod schema;
 mod wire;
+mod writer;
 
 pub use container::{ContainerError, ContainerReader};
 pub use dead_letter::{DeadLetter, Provenance, SourceRecord};
@@ -27,3 +29,4 @@ pub use limits::{DecodeLimits, check_page_count};
 pub use message::{Decoded, RequestMessage};
 pub use policy::{DeadLetterLimit, DeadLetterLimits, DeadLetterPolicy, DeadLetterState};
 pub use request::{Encoding, RequestDecoder, RequestEncoding, encode_request};
+pub use writer::{LookupError, SchemaId, WriterSchema, WriterSchemas};

@@ -3,18 +3,24 @@
 use super::error::{DecodeError, ErrorCode};
 use super::limits::DecodeLimits;
 use super::message::{Decoded, RequestMessage};
+use super::resolved::ResolvedEvent;
+use super::writer::{FRAME_MARKER, LookupError, SchemaId, WriterSchema, WriterSchemas};
 use super::{avro, json, schema};
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// The encoding of the input topic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Encoding {
-    /// Told per record: `C3 01` begins Avro single-object encoding, `{` (after white space) JSON.
+    /// Told per record: `C3 01` begins Avro single-object encoding, `00` Confluent's wire format, `{`
+    /// (after white space) JSON.
     #[default]
     Auto,
     /// Avro single-object encoding only.
     Avro,
+    /// Avro in Confluent's wire format only.
+    ConfluentAvro,
     /// JSON only.
     Json,
 }
@@ -24,6 +30,8 @@ impl Encoding {
     fn of(self, record: &[u8]) -> Option<Self> {
         let found = if record.starts_with(&schema::SINGLE_OBJECT_MARKER) {
             Self::Avro
+        } else if record.first() == Some(&FRAME_MARKER) {
+            Self::ConfluentAvro
         } else if record.trim_ascii_start().first() == Some(&b'{') {
             Self::Json
         } else {
@@ -35,9 +43,13 @@ impl Encoding {
     fn expected(self) -> &'static str {
         match self {
             Self::Auto => {
-                "the first bytes are neither those of avro single-object encoding nor of a json object"
+                "the first bytes are neither those of avro single-object encoding, nor of confluent's wire \
+                 format, nor of a json object"
             }
             Self::Avro => "the first bytes are not those of avro single-object encoding, which is configured",
+            Self::ConfluentAvro => {
+                "the first byte is not the zero of confluent's wire format, which is configured"
+            }
             Self::Json => "the first bytes are not those of a json object, which is configured",
         }
     }
@@ -53,12 +65,38 @@ pub struct RequestDecoder {
     encoding: Encoding,
     limits: DecodeLimits,
     buffers: avro::IdBuffers,
+    schemas: Option<Arc<dyn WriterSchemas>>,
+    /// The schema looked up last: records of one writer come in a row.
+    writer: Option<(SchemaId, Option<Arc<WriterSchema>>)>,
+    resolved: ResolvedEvent,
 }
 
 impl RequestDecoder {
     /// A decoder for records in this encoding, within these limits.
     pub fn new(encoding: Encoding, limits: DecodeLimits) -> Self {
-        Self { encoding, limits, buffers: avro::IdBuffers::default() }
+        Self { encoding, limits, ..Self::default() }
+    }
+
+    /// The same, which finds writers' schemas here.
+    pub fn with_schemas(self, schemas: Option<Arc<dyn WriterSchemas>>) -> Self {
+        Self { schemas, ..self }
+    }
+
+    /// Gets the writer's schema that [`Self::decode`] will need for this record, where it needs one:
+    /// the only step that may wait.
+    ///
+    /// # Errors
+    /// The schema cannot be known now, and so neither what the record is.
+    pub fn look_up(&mut self, payload: &[u8]) -> Result<(), LookupError> {
+        let Some(schemas) = &self.schemas else { return Ok(()) };
+        if self.encoding.of(payload) != Some(Encoding::ConfluentAvro) {
+            return Ok(());
+        }
+        let Some(id) = SchemaId::of_record(payload) else { return Ok(()) };
+        if self.writer.as_ref().is_none_or(|(known, schema)| *known != id || schema.is_none()) {
+            self.writer = Some((id, schemas.find(id)?));
+        }
+        Ok(())
     }
 
     /// Decodes and checks one record: `key` names the pool, `payload` is the value (empty for a
@@ -74,10 +112,31 @@ impl RequestDecoder {
         self.limits.check_size(payload)?;
         let message = match self.encoding.of(payload) {
             Some(Encoding::Json) => json::read(payload, &self.limits, &mut self.buffers)?,
+            Some(Encoding::ConfluentAvro) => {
+                let writer = writer_of(payload, self.writer.as_ref(), self.schemas.is_some())?;
+                writer.read(payload, &self.limits, &mut self.buffers, &mut self.resolved)?
+            }
             Some(_) => avro::read_single_object(payload, &self.limits, &mut self.buffers)?,
             None => return Err(DecodeError::new(ErrorCode::UnknownEncoding, self.encoding.expected())),
         };
         self.limits.admit(key, message)
+    }
+}
+
+/// The schema a framed record was written with.
+fn writer_of<'w>(
+    record: &[u8],
+    known: Option<&'w (SchemaId, Option<Arc<WriterSchema>>)>,
+    has_registry: bool,
+) -> Result<&'w WriterSchema, DecodeError> {
+    let refused = |detail: String| DecodeError::new(ErrorCode::UnknownSchema, detail);
+    let Some(id) = SchemaId::of_record(record) else {
+        return Err(DecodeError::new(ErrorCode::Undecodable, "avro: cut off inside the header"));
+    };
+    match known {
+        Some((found, Some(writer))) if *found == id => Ok(writer),
+        _ if has_registry => Err(refused(format!("the schema registry has no schema with id {id}"))),
+        _ => Err(refused(format!("schema id {id} needs a registry: set schema_registry.url"))),
     }
 }
 
@@ -90,6 +149,9 @@ pub enum RequestEncoding {
     Avro,
     /// Avro single-object encoding, ids as an array of long.
     AvroLongs,
+    /// The datum of [`Self::Avro`] in Confluent's wire format, under the id that the schema has in a
+    /// registry.
+    ConfluentAvro(SchemaId),
     /// JSON, ids as an array of unsigned integers.
     Json,
 }
@@ -106,6 +168,10 @@ pub fn encode_request(
     match encoding {
         RequestEncoding::Avro => avro::write_single_object(message, avro::IdForm::Packed, out),
         RequestEncoding::AvroLongs => avro::write_single_object(message, avro::IdForm::Longs, out),
+        RequestEncoding::ConfluentAvro(id) => {
+            id.put_header(out);
+            avro::write_datum(message, avro::IdForm::Packed, out);
+        }
         RequestEncoding::Json => json::write(message, out)?,
     }
     Ok(())

@@ -52,6 +52,11 @@ fn parse(text: &str) -> Schema {
     Schema::parse_str(text).expect("the schemas compiled into this program parse")
 }
 
+/// The specification's canonical form: apache-avro's, with primitives in their simple form.
+pub(super) fn canonical_form(schema: &Schema) -> String {
+    schema.canonical_form().replace(r#"{"type":"long"}"#, r#""long""#)
+}
+
 /// The fingerprint a record in single-object encoding carries; `None` for anything else.
 pub(super) fn single_object_fingerprint(record: &[u8]) -> Option<[u8; 8]> {
     record.strip_prefix(&SINGLE_OBJECT_MARKER)?.first_chunk::<8>().copied()
@@ -68,11 +73,6 @@ mod tests {
         let shift = |crc: u64| (crc >> 1) ^ (EMPTY & (crc & 1).wrapping_neg());
         let step = |crc: u64, byte: u8| (0..8).fold(crc ^ u64::from(byte), |crc, _| shift(crc));
         text.bytes().fold(EMPTY, step).to_le_bytes()
-    }
-
-    /// The specification's canonical form: apache-avro's, with primitives in their simple form.
-    fn canonical_form(schema: &Schema) -> String {
-        schema.canonical_form().replace(r#"{"type":"long"}"#, r#""long""#)
     }
 
     #[test]

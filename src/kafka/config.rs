@@ -1,5 +1,7 @@
 //! Client properties: what this program sets itself, and why.
 
+use super::error::KafkaFailure;
+use super::oauth::{self, TokenSource, Tokens};
 use rdkafka::ClientConfig;
 use rdkafka::config::RDKafkaLogLevel;
 use std::time::Duration;
@@ -82,7 +84,7 @@ impl Connection {
     }
 
     fn finish(&self, mut config: ClientConfig, fixed: &[(&str, &str)]) -> ClientConfig {
-        for (name, value) in &self.properties {
+        for (name, value) in oauth::for_librdkafka(&self.properties) {
             config.set(name, value);
         }
         config.set("bootstrap.servers", &self.brokers);
@@ -90,6 +92,11 @@ impl Connection {
             config.set(*name, *value);
         }
         config
+    }
+
+    /// Where this connection's tokens come from, if it uses any.
+    pub(super) fn tokens(&self) -> Result<Tokens, KafkaFailure> {
+        TokenSource::of(&self.properties)
     }
 
     fn consuming(&self, role: &str, fixed: &[(&str, &str)]) -> ClientConfig {

@@ -2,6 +2,8 @@
 //! failures into a counter.
 
 use super::error::describe;
+use super::oauth::{Tokens, token_of};
+use rdkafka::client::OAuthToken;
 use rdkafka::config::RDKafkaLogLevel as Level;
 use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
 use rdkafka::error::KafkaError;
@@ -34,22 +36,54 @@ fn log_error(error: &KafkaError, reason: &str) {
     tracing::warn!(target: "kvset::librdkafka", "{}: {reason}", describe(error));
 }
 
+/// Whether a broker was reached and did not let the client in, or the client did not trust it.
+fn is_refusal(error: &KafkaError) -> bool {
+    use RDKafkaErrorCode::{Authentication, SSL, SaslAuthenticationFailed};
+    matches!(error.rdkafka_error_code(), Some(Authentication | SaslAuthenticationFailed | SSL))
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // What the locks guard is whole after every statement, so a panic elsewhere does not spoil it.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A client that only logs.
-#[derive(Debug, Default, Clone, Copy)]
-pub(super) struct Logging;
+#[derive(Debug, Default)]
+pub(super) struct Logging {
+    tokens: Tokens,
+    /// Why a broker did not let this client in, in words, if that was so.
+    refusal: Mutex<Option<String>>,
+}
+
+impl Logging {
+    /// For a connection with these tokens.
+    pub(super) fn new(tokens: Tokens) -> Self {
+        Self { tokens, ..Self::default() }
+    }
+
+    /// Why a broker did not let this client in since this was last asked for. The client itself goes on
+    /// trying and only says that no broker is reached.
+    pub(super) fn take_refusal(&self) -> Option<String> {
+        lock(&self.refusal).take()
+    }
+}
 
 impl ClientContext for Logging {
+    const ENABLE_REFRESH_OAUTH_TOKEN: bool = true;
+
+    fn generate_oauth_token(&self, _: Option<&str>) -> Result<OAuthToken, Box<dyn std::error::Error>> {
+        token_of(&self.tokens)
+    }
+
     fn log(&self, level: Level, facility: &str, line: &str) {
         log(level, facility, line);
     }
 
     fn error(&self, error: KafkaError, reason: &str) {
         log_error(&error, reason);
+        if is_refusal(&error) {
+            *lock(&self.refusal) = Some(format!("{reason}; {}", describe(&error)));
+        }
     }
 }
 
@@ -69,6 +103,7 @@ pub(super) enum Rebalance {
 /// draining, committing and looking up offsets need no state shared with a callback that way.
 #[derive(Debug, Default)]
 pub(super) struct MemberContext {
+    tokens: Tokens,
     rebalances: Mutex<VecDeque<Rebalance>>,
     /// The consumer is being closed: nobody will poll for rebalances any more.
     closing: AtomicBool,
@@ -77,6 +112,11 @@ pub(super) struct MemberContext {
 }
 
 impl MemberContext {
+    /// For a connection with these tokens.
+    pub(super) fn new(tokens: Tokens) -> Self {
+        Self { tokens, ..Self::default() }
+    }
+
     /// The oldest rebalance that was not answered yet.
     pub(super) fn next_rebalance(&self) -> Option<Rebalance> {
         lock(&self.rebalances).pop_front()
@@ -94,6 +134,12 @@ impl MemberContext {
 }
 
 impl ClientContext for MemberContext {
+    const ENABLE_REFRESH_OAUTH_TOKEN: bool = true;
+
+    fn generate_oauth_token(&self, _: Option<&str>) -> Result<OAuthToken, Box<dyn std::error::Error>> {
+        token_of(&self.tokens)
+    }
+
     fn log(&self, level: Level, facility: &str, line: &str) {
         log(level, facility, line);
     }
@@ -129,12 +175,18 @@ impl ConsumerContext for MemberContext {
 /// A producer's callbacks: failures are counted and the last one is kept in words.
 #[derive(Debug, Default)]
 pub(super) struct Deliveries {
+    tokens: Tokens,
     delivered: AtomicU64,
     failed: AtomicU64,
     last_failure: Mutex<Option<String>>,
 }
 
 impl Deliveries {
+    /// For a connection with these tokens.
+    pub(super) fn new(tokens: Tokens) -> Self {
+        Self { tokens, ..Self::default() }
+    }
+
     /// Records acknowledged since the start.
     pub(super) fn delivered(&self) -> u64 {
         self.delivered.load(Ordering::SeqCst)
@@ -152,6 +204,12 @@ impl Deliveries {
 }
 
 impl ClientContext for Deliveries {
+    const ENABLE_REFRESH_OAUTH_TOKEN: bool = true;
+
+    fn generate_oauth_token(&self, _: Option<&str>) -> Result<OAuthToken, Box<dyn std::error::Error>> {
+        token_of(&self.tokens)
+    }
+
     fn log(&self, level: Level, facility: &str, line: &str) {
         log(level, facility, line);
     }

@@ -114,7 +114,10 @@ fn advice(code: Code) -> &'static str {
         Code::TransactionalIdAuthorizationFailed => {
             "; grant this user the transactional id, or set output.delivery = \"idempotent\""
         }
-        Code::SaslAuthenticationFailed | Code::Authentication => "; check the credentials",
+        Code::SaslAuthenticationFailed | Code::Authentication => {
+            "; check sasl.username, sasl.password and sasl.mechanisms under kafka.properties"
+        }
+        Code::SSL => "; check ssl.ca.location under kafka.properties, and the broker's certificate",
         Code::AutoOffsetReset => {
             "; the offset asked for is no longer in the log: restart, so that state.lost_history decides"
         }

@@ -27,7 +27,7 @@ impl Lookup {
     /// # Errors
     /// Properties the client refuses.
     pub fn open(connection: &Connection, topic: &str) -> Result<Self, KafkaFailure> {
-        let consumer = connection.reader().create_with_context(Logging);
+        let consumer = connection.reader().create_with_context(Logging::new(connection.tokens()?));
         let consumer =
             consumer.map_err(|error| KafkaFailure::of(&format!("reading topic `{topic}`"), &error))?;
         Ok(Self { consumer, topic: topic.to_owned() })

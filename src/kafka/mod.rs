@@ -11,6 +11,7 @@
 
 mod context;
 mod error;
+mod oauth;
 
 pub mod config;
 pub mod feed;

@@ -77,7 +77,7 @@ impl KafkaOutlet {
             }
         };
         let producer: ThreadedProducer<Deliveries> = config
-            .create_with_context(Deliveries::default())
+            .create_with_context(Deliveries::new(connection.tokens()?))
             .map_err(|error| KafkaFailure::of(&doing, &error))?;
         let outlet = Self { producer, topics, guarantee, failed_before: 0 };
         if guarantee == Guarantee::ExactlyOnce {

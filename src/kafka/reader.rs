@@ -62,7 +62,9 @@ impl Reader {
         let doing = format!("reading topic `{topic}`");
         let failure = |error: KafkaError| KafkaFailure::of(&doing, &error);
         let consumer: BaseConsumer<Logging> =
-            connection.reader().create_with_context(Logging).map_err(failure)?;
+            connection.reader().create_with_context(Logging::new(connection.tokens()?)).map_err(failure)?;
+        // Serves the client's wish for a token; there is nothing to read yet.
+        drop(consumer.poll(Duration::ZERO));
         let mut ends = BTreeMap::new();
         {
             // A list that outlived its consumer would make dropping the consumer wait for ever.

@@ -63,7 +63,7 @@ impl Source {
         let doing = || format!("joining group `{}` on topic `{topic}`", membership.group);
         let consumer: BaseConsumer<MemberContext> = connection
             .member(membership)
-            .create_with_context(MemberContext::default())
+            .create_with_context(MemberContext::new(connection.tokens()?))
             .map_err(|error| KafkaFailure::of(&doing(), &error))?;
         consumer.subscribe(&[topic]).map_err(|error| KafkaFailure::of(&doing(), &error))?;
         Ok(Self { consumer, connection: connection.clone(), topic: topic.to_owned() })

@@ -5,7 +5,6 @@ use super::context::Logging;
 use super::error::KafkaFailure;
 use crate::pipeline::publish::Family;
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
-use rdkafka::client::DefaultClientContext;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::types::RDKafkaErrorCode as Code;
 use std::num::NonZeroU32;
@@ -37,7 +36,7 @@ impl Topics {
     pub fn new(connection: &Connection, deadline: Duration) -> Result<Self, KafkaFailure> {
         let client: BaseConsumer<Logging> = connection
             .admin()
-            .create_with_context(Logging)
+            .create_with_context(Logging::new(connection.tokens()?))
             .map_err(|error| KafkaFailure::of("connecting", &error))?;
         Ok(Self { client, connection: connection.clone(), deadline })
     }
@@ -62,7 +61,16 @@ impl Topics {
         let doing = format!("asking {} about topic `{topic}`", self.connection.brokers);
         let failure = |error| KafkaFailure::of(&doing, &error);
         let timeout = Duration::from_secs(5).min(self.deadline);
-        let metadata = self.client.fetch_metadata(Some(topic), timeout).map_err(failure)?;
+        // Serves the client's wish for a token; nothing is subscribed to.
+        drop(self.client.poll(Duration::ZERO));
+        let metadata = self.client.fetch_metadata(Some(topic), timeout).map_err(|error| {
+            // What the client had to say of it comes with polling.
+            drop(self.client.poll(Duration::ZERO));
+            match self.client.context().take_refusal() {
+                Some(refusal) => KafkaFailure::fatal(format!("{doing}: {refusal}")),
+                None => failure(error),
+            }
+        })?;
         let Some(found) = metadata.topics().iter().find(|found| found.name() == topic) else {
             return Ok(None);
         };
@@ -109,7 +117,15 @@ impl Topics {
     fn ask_to_create(&self, plans: &[&TopicPlan]) -> Result<(), KafkaFailure> {
         let doing = "creating topics";
         let failure = |error| KafkaFailure::of(doing, &error);
-        let admin: AdminClient<DefaultClientContext> = self.connection.admin().create().map_err(failure)?;
+        let tokens = self.connection.tokens()?;
+        if tokens.is_some() {
+            return Err(KafkaFailure::fatal(format!(
+                "{doing}: not with SASL/OAUTHBEARER, whose tokens this client cannot renew; create {} by hand",
+                plans.iter().map(|plan| format!("`{}`", plan.name)).collect::<Vec<_>>().join(", ")
+            )));
+        }
+        let admin: AdminClient<Logging> =
+            self.connection.admin().create_with_context(Logging::new(tokens)).map_err(failure)?;
         let topics: Vec<NewTopic<'_>> = plans
             .iter()
             .map(|plan| {

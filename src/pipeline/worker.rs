@@ -4,7 +4,7 @@ use super::lanes::Progress;
 use super::output::OutputRecord;
 use super::position::{Epoch, NextOffset, Partition};
 use super::task::{Counts, PartitionTask, TaskError};
-use crate::codec::SourceRecord;
+use crate::codec::{LookupError, SourceRecord};
 use crate::core::units::EventTime;
 use std::collections::BTreeMap;
 
@@ -73,7 +73,7 @@ impl Worker {
     /// The task of a partition and the assignment it works for, to be looked at between two records.
     /// `None` when it is not held, or failed: a failed task may hold half of a record.
     pub fn sound_task(&self, partition: Partition) -> Option<(Epoch, &PartitionTask)> {
-        let held = self.held.get(&partition).filter(|held| held.failure.is_none())?;
+        let held = self.held.get(&partition).filter(|held| held.failure.as_ref().is_none_or(is_stop))?;
         Some((held.epoch, &held.task))
     }
 
@@ -81,6 +81,11 @@ impl Worker {
     pub fn tasks(&self) -> impl Iterator<Item = &PartitionTask> + '_ {
         self.held.values().map(|held| &held.task)
     }
+}
+
+/// Whether the task was told to stop, before it touched the record.
+fn is_stop(failure: &TaskError) -> bool {
+    matches!(failure, TaskError::Schema(LookupError::Stopped))
 }
 
 impl Held {
@@ -99,7 +104,8 @@ impl Held {
             new_pools: self.task.take_new_pools(),
             watermark: self.task.watermark(),
             pools: self.task.pools().len(),
-            failure: self.failure.clone(),
+            // Being told to stop is no failure; the record is read again after a restart.
+            failure: self.failure.clone().filter(|failure| !is_stop(failure)),
         }
     }
 }

@@ -156,6 +156,9 @@ where
         let lag: Vec<_> = self.lanes.positions().filter_map(behind).collect();
         let restoring = self.lanes.restoring();
         self.observer.on(&ServiceEvent::Polled { restoring, lag: &lag });
+        if let Some(registry) = &self.plan.registry {
+            self.observer.on(&ServiceEvent::SchemaRegistry { waiting: registry.is_waiting() });
+        }
         self.checkpoint(&self.lanes.partitions(), Occasion::Clock)
     }
 
@@ -472,6 +475,10 @@ where
     /// committed: a restart then begins no earlier than it must.
     fn wind_up(&mut self, in_order: bool) -> Result<(), ServiceError> {
         self.observer.on(&ServiceEvent::Stopping);
+        if let Some(registry) = &self.plan.registry {
+            // Workers that wait for it could not finish.
+            registry.stop();
+        }
         let begin = self.clock.now();
         let deadline = self.plan.shutdown_deadline;
         let partitions = self.lanes.partitions();

@@ -103,6 +103,10 @@ impl Observer for ServiceMetrics {
                 }
             }
             ServiceEvent::SnapshotFailed { .. } => metric::SNAPSHOT_FAILURES.counter(&[]).increment(1),
+            ServiceEvent::SchemaRegistry { waiting } => {
+                self.health.set_registry_away(*waiting);
+                metric::SCHEMA_REGISTRY_UP.gauge(&[]).set(if *waiting { 0.0 } else { 1.0 });
+            }
             ServiceEvent::Stopping => self.health.set_stopping(),
         }
     }

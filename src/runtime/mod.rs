@@ -11,6 +11,7 @@ pub mod patience;
 pub mod plan;
 pub mod produce;
 pub mod replay;
+pub mod schemas;
 pub mod service;
 pub mod shutdown;
 pub mod stores;

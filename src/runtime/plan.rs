@@ -1,6 +1,9 @@
 //! From settings to what the service is made of.
 
-use crate::codec::{DeadLetterLimits, DecodeLimits, Encoding, EstimateEncoding};
+use super::schemas::{self, RegistryError};
+use crate::codec::{
+    DeadLetterLimits, DecodeLimits, Encoding, EstimateEncoding, SchemaId, WriterSchemas, schema,
+};
 use crate::core::pool_config::PoolConfigError;
 use crate::kafka::KafkaFailure;
 use crate::kafka::config::{Assignor, Connection, Membership};
@@ -11,6 +14,7 @@ use crate::pipeline::lanes::FlowLimits;
 use crate::pipeline::pools::PoolConfigs;
 use crate::pipeline::resume::{LostHistory, StartFrom};
 use crate::pipeline::task::TaskConfig;
+use crate::registry::cache::SchemaCache;
 use crate::settings::{
     self, Assignment, Delivery, InputEncoding, OutputEncoding, SecretError, Settings, Start,
 };
@@ -63,6 +67,8 @@ pub struct ServicePlan {
     pub connection: Connection,
     /// Membership in the group.
     pub membership: Membership,
+    /// The schema registry, where there is one.
+    pub registry: Option<Arc<SchemaCache>>,
     /// What shapes the output.
     pub task: Arc<TaskConfig>,
     /// Where output goes.
@@ -96,6 +102,9 @@ pub enum PlanError {
     /// A pool's configuration cannot be used.
     #[error(transparent)]
     Pool(#[from] PoolConfigError),
+    /// The schema registry cannot be used.
+    #[error(transparent)]
+    Registry(#[from] RegistryError),
     /// Topics are missing, or the brokers do not answer.
     #[error(transparent)]
     Kafka(#[from] KafkaFailure),
@@ -125,8 +134,10 @@ pub fn task_config(settings: &Settings) -> Result<TaskConfig, PoolConfigError> {
         encoding: match settings.input.encoding {
             InputEncoding::Auto => Encoding::Auto,
             InputEncoding::Avro => Encoding::Avro,
+            InputEncoding::ConfluentAvro => Encoding::ConfluentAvro,
             InputEncoding::Json => Encoding::Json,
         },
+        schemas: None,
         limits: DecodeLimits {
             max_record_bytes: usize::try_from(settings.input.max_record_bytes.0).unwrap_or(usize::MAX),
             max_pages_per_request: settings.input.max_pages_per_request as usize,
@@ -142,6 +153,8 @@ pub fn task_config(settings: &Settings) -> Result<TaskConfig, PoolConfigError> {
         output: match settings.output.encoding {
             OutputEncoding::Json => EstimateEncoding::Json,
             OutputEncoding::Avro => EstimateEncoding::Avro,
+            // The id is the registry's to say; see `with_registry`.
+            OutputEncoding::ConfluentAvro => EstimateEncoding::ConfluentAvro(SchemaId(0)),
         },
         version: env!("CARGO_PKG_VERSION").to_owned(),
         fingerprint: settings.fingerprint_hex(),
@@ -152,6 +165,30 @@ pub fn task_config(settings: &Settings) -> Result<TaskConfig, PoolConfigError> {
 pub fn shared_plan(settings: &Settings) -> Option<SharedPlan> {
     let address = Some(settings.state.shared.clone()).filter(|address| !address.is_empty())?;
     Some(SharedPlan { address, group: settings.kafka.group.clone() })
+}
+
+/// The task's part of the registry: schemas to read with, and the id of the schema to write with.
+///
+/// # Errors
+/// The registry does not answer within `retry_for`, or does not have the schema.
+pub fn with_registry(
+    task: TaskConfig,
+    settings: &Settings,
+    registry: &Arc<SchemaCache>,
+    retry_for: Duration,
+) -> Result<TaskConfig, RegistryError> {
+    let output = match task.output {
+        EstimateEncoding::ConfluentAvro(_) => EstimateEncoding::ConfluentAvro(schemas::id_of_values(
+            &settings.schema_registry,
+            registry.client(),
+            settings.output.topic.as_str(),
+            schema::CAPACITY_ESTIMATE,
+            retry_for,
+        )?),
+        other => other,
+    };
+    let reading: Arc<dyn WriterSchemas> = Arc::<SchemaCache>::clone(registry);
+    Ok(TaskConfig { schemas: Some(reading), output, ..task })
 }
 
 /// Where snapshots are kept, as the settings say.
@@ -173,8 +210,12 @@ impl ServicePlan {
     /// What keeps the service from starting, with what to do about it.
     pub fn make(settings: &Settings, create_topics: bool) -> Result<Self, PlanError> {
         let connection = connection(&settings.kafka)?;
-        let task = task_config(settings)?;
+        let mut task = task_config(settings)?;
         let retry_for = settings.kafka.retry_for.as_duration();
+        let registry = schemas::open(&settings.schema_registry).map_err(RegistryError::from)?;
+        if let Some(registry) = &registry {
+            task = with_registry(task, settings, registry, retry_for)?;
+        }
         let outputs = output_topics(settings, &connection, create_topics, retry_for)?;
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let instance = Some(settings.kafka.instance.clone()).filter(|name| !name.is_empty());
@@ -190,6 +231,7 @@ impl ServicePlan {
                 },
             },
             connection,
+            registry,
             task: Arc::new(task),
             outputs,
             guarantee: match settings.output.delivery {

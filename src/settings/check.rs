@@ -1,7 +1,7 @@
 //! What must hold between settings, beyond the range of each.
 
 use super::problem::Problem;
-use super::{Settings, field::Field};
+use super::{InputEncoding, OutputEncoding, Settings, field::Field};
 use crate::core::capacity::{CapacitySize, CapacitySpec};
 use crate::core::pool_config::PoolConfigError;
 use crate::core::profile::Profile;
@@ -25,6 +25,7 @@ impl Settings {
         let mut found = Vec::new();
         let mut notes = Notes(&mut found);
         self.check_kafka(&mut notes);
+        self.check_schema_registry(&mut notes);
         self.check_topics(&mut notes);
         self.check_lists(&mut notes);
         self.check_pools(&mut notes);
@@ -44,6 +45,34 @@ impl Settings {
         if self.kafka.brokers.split(',').any(|broker| broker.trim().is_empty()) {
             let reason = "expected host:port, more of them separated by commas";
             notes.add("kafka.brokers", self.kafka.brokers.toml(), reason);
+        }
+    }
+
+    fn check_schema_registry(&self, notes: &mut Notes<'_>) {
+        let registry = &self.schema_registry;
+        if registry.url.as_str().is_empty() {
+            let (input, output) = (self.input.encoding, self.output.encoding);
+            let framed = [
+                ("input.encoding", input.toml(), input == InputEncoding::ConfluentAvro),
+                ("output.encoding", output.toml(), output == OutputEncoding::ConfluentAvro),
+            ];
+            for (key, value, _) in framed.into_iter().filter(|(_, _, framed)| *framed) {
+                notes.add(key, value, "needs a registry: set schema_registry.url");
+            }
+        }
+        if registry.username.is_empty() != registry.password.is_empty() {
+            notes.add(
+                "schema_registry.username",
+                None,
+                "goes with schema_registry.password: set both or none",
+            );
+        }
+        if !registry.username.is_empty() && !registry.token.is_empty() {
+            notes.add(
+                "schema_registry.token",
+                None,
+                "is in place of username and password: set one way only",
+            );
         }
     }
 

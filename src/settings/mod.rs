@@ -13,18 +13,23 @@ mod pool;
 mod problem;
 mod properties;
 mod render;
+mod secret;
 mod sections;
+mod url;
 mod values;
 
 pub use declare::{FieldDoc, Section};
 pub use field::Choice;
 pub use load::ENVIRONMENT_PREFIX;
 pub use problem::{Problem, SettingsError};
-pub use properties::{MASK, Properties, SecretError};
+pub use properties::Properties;
 pub use render::default_toml;
+pub use secret::{MASK, Secret, SecretError};
 pub use sections::{
-    Commit, DeadLetters, Estimate, Http, Input, Kafka, Log, Output, Pool, Shutdown, State, Workers,
+    Commit, DeadLetters, Estimate, Http, Input, Kafka, Log, Output, Pool, SchemaRegistry, Shutdown, State,
+    Workers,
 };
+pub use url::HttpUrl;
 pub use values::{
     Assignment, Delivery, InputEncoding, Listen, LogFilter, LogFormat, LostHistory, OutputEncoding, Size,
     Span, Start, TokenCost, TopicName,
@@ -88,6 +93,8 @@ macro_rules! settings {
 settings! {
     /// Where the log is.
     kafka: Kafka,
+    /// Where schemas are.
+    schema_registry: SchemaRegistry,
     /// What comes in.
     input: Input,
     /// What goes out.

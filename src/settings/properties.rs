@@ -2,6 +2,7 @@
 
 use super::field::{Field, Refusal, quoted};
 use super::load::from_environment;
+use super::secret::{MASK, SecretError, is_reference, look_up};
 use config::{Value, ValueKind};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -30,36 +31,10 @@ const CONTROLLED: &[(&str, &str)] = &[
 const SECRET_MARKS: [&str; 7] =
     ["password", "secret", "token", "key", "jaas", "credential", "oauthbearer.config"];
 
-/// What is shown in place of a secret.
-pub const MASK: &str = "********";
-
 /// librdkafka properties by name. A value may refer to a secret kept elsewhere (`file:/path`,
 /// `env:NAME`); [`Properties::resolve`] looks it up, nothing prints it.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Properties(BTreeMap<String, String>);
-
-/// Why a reference to a secret leads nowhere. Names the property and the place, never the value.
-#[derive(Debug, thiserror::Error)]
-pub enum SecretError {
-    /// The file cannot be read.
-    #[error("kafka.properties.\"{name}\" refers to file `{path}`, which cannot be read: {source}")]
-    File {
-        /// The property.
-        name: String,
-        /// The file it refers to.
-        path: String,
-        /// What the system said.
-        source: std::io::Error,
-    },
-    /// The environment variable is not set.
-    #[error("kafka.properties.\"{name}\" refers to environment variable `{variable}`, which is not set")]
-    Environment {
-        /// The property.
-        name: String,
-        /// The variable it refers to.
-        variable: String,
-    },
-}
 
 impl Properties {
     /// Takes properties as they are written.
@@ -75,7 +50,9 @@ impl Properties {
 
     /// Every property with its value, references looked up: what the client is given.
     pub fn resolve(&self) -> Result<Vec<(String, String)>, SecretError> {
-        let resolved = |(name, value): (&String, &String)| Ok((name.clone(), look_up(name, value)?));
+        let resolved = |(name, value): (&String, &String)| {
+            Ok((name.clone(), look_up(&format!("kafka.properties.\"{name}\""), value)?))
+        };
         self.0.iter().map(resolved).collect()
     }
 
@@ -105,21 +82,7 @@ impl fmt::Debug for Properties {
 fn is_secret(name: &str, value: &str) -> bool {
     let named_so = SECRET_MARKS.iter().any(|mark| name.to_ascii_lowercase().contains(mark));
     let login_in_url = value.split_once("://").is_some_and(|(_, rest)| rest.contains('@'));
-    (named_so || login_in_url) && !value.starts_with("file:") && !value.starts_with("env:")
-}
-
-/// The value itself, or what it refers to; a file's last line break is not part of it.
-fn look_up(name: &str, value: &str) -> Result<String, SecretError> {
-    if let Some(path) = value.strip_prefix("file:") {
-        let fail = |source| SecretError::File { name: name.to_owned(), path: path.to_owned(), source };
-        let text = std::fs::read_to_string(path).map_err(fail)?;
-        return Ok(text.trim_end_matches(['\r', '\n']).to_owned());
-    }
-    match value.strip_prefix("env:") {
-        None => Ok(value.to_owned()),
-        Some(variable) => std::env::var(variable)
-            .map_err(|_| SecretError::Environment { name: name.to_owned(), variable: variable.to_owned() }),
-    }
+    (named_so || login_in_url) && !is_reference(value)
 }
 
 impl Field for Properties {

@@ -2,6 +2,8 @@
 //! commented default configuration and the reference.
 
 use super::properties::Properties;
+use super::secret::Secret;
+use super::url::HttpUrl;
 use super::values::{
     Assignment, Delivery, InputEncoding, Listen, LogFilter, LogFormat, LostHistory, OutputEncoding, Size,
     Span, Start, TokenCost, TopicName,
@@ -40,13 +42,35 @@ sections! {
         properties: Properties = Properties::default(), like Properties::example();
     }
 
+    /// The Schema Registry that knows the schemas of Avro records in Confluent's wire format.
+    pub struct SchemaRegistry {
+        /// Its address.
+        url: HttpUrl = HttpUrl::default();
+        /// User for basic authentication; empty for none.
+        username: String = String::new(), in 0..=256;
+        /// The user's password. Read anew for every request, so that it may change.
+        password: Secret = Secret::default();
+        /// Bearer token, in place of user and password. Read anew for every request.
+        token: Secret = Secret::default();
+        /// Certificates (PEM) of the authorities to trust; where it is left out, those the system trusts.
+        ca_file: Option<PathBuf> = None, like Some(PathBuf::from("/etc/kvset/registry-ca.pem"));
+        /// Longest time a request may take. One that fails in passing is made again until it is answered.
+        timeout: Span = Span::from_secs(5), in Span::from_ms(100)..=Span::from_mins(1);
+        /// Most schemas kept in memory.
+        max_schemas: u32 = 1000, in 1..=100_000;
+        /// Whether the schema of estimates is registered at the start, under `<output.topic>-value`, where
+        /// estimates are "confluent-avro". If not, it must have been registered.
+        auto_register: bool = false;
+    }
+
     /// Request events that come in.
     pub struct Input {
         /// Topic of request events, keyed by pool.
         topic: TopicName = TopicName::known("kvset.requests");
         /// Where a group without committed offsets begins.
         start: Start = Start::Earliest;
-        /// How records are encoded; "auto" tells them apart one by one.
+        /// How records are encoded: "avro" is single-object encoding, "confluent-avro" is Confluent's wire
+        /// format, whose schemas come from [schema_registry]; "auto" tells them apart one by one.
         [results]
         encoding: InputEncoding = InputEncoding::Auto;
         /// Largest record that is decoded; larger ones become dead letters.
@@ -63,7 +87,7 @@ sections! {
         topic: TopicName = TopicName::known("kvset.estimates");
         /// Topic of records that could not be used, as they came, with a code that says why.
         dead_letter_topic: TopicName = TopicName::known("kvset.dead-letters");
-        /// How estimates are encoded.
+        /// How estimates are encoded; "confluent-avro" needs [schema_registry].
         encoding: OutputEncoding = OutputEncoding::Json;
         /// "transactional": estimates and offsets in one transaction, exactly once for committed
         /// readers. "idempotent": for brokers without transactions; at least once, where a repeat has

@@ -83,7 +83,7 @@ fn all_problems_are_named_at_once_with_key_value_and_range() {
     let expected = [
         "estimat: unknown key; did you mean `estimate`?",
         "output.topic = \"a b\": expected a topic name of 1 to 249 letters, digits, `.`, `_` or `-`",
-        "output.encoding = \"xml\": expected \"json\" or \"avro\"",
+        "output.encoding = \"xml\": expected \"json\", \"avro\" or \"confluent-avro\"",
         "estimate.page_sise: unknown key; did you mean `page_size`?",
         "estimate.coverages = []: expected a list of 1 to 64 entries, each a decimal with at most 9 places \
          from 0 to 1",
@@ -248,4 +248,17 @@ fn the_default_file_in_the_repository_is_what_the_types_say() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("config/kvset.toml");
     let kept = std::fs::read_to_string(path).expect("config/kvset.toml");
     assert!(kept == default_toml(), "run `kvset config default > config/kvset.toml`");
+}
+
+#[test]
+fn a_schema_registry_is_demanded_where_it_is_needed_and_has_one_way_in() {
+    let said = |text: &str| problems(text, &[]).join("\n");
+    let needs = said("[input]\nencoding = \"confluent-avro\"\n[output]\nencoding = \"confluent-avro\"");
+    assert_eq!(needs.matches("set schema_registry.url").count(), 2, "{needs}");
+    let registry = "[schema_registry]\nurl = \"https://registry:8081\"\n";
+    assert!(said(&format!("{registry}username = \"me\"")).contains("both or none"));
+    let both = said(&format!("{registry}username = \"me\"\npassword = \"hunter2\"\ntoken = \"hunter3\""));
+    assert!(both.contains("one way only") && !both.contains("hunter"), "{both}");
+    let inside = said("[schema_registry]\nurl = \"https://me:hunter2@registry\"\npassword = 3");
+    assert!(inside.contains("do not belong") && !inside.contains("hunter2"), "{inside}");
 }

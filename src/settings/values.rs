@@ -382,6 +382,8 @@ choices! {
         Auto = "auto",
         /// Avro single-object encoding.
         Avro = "avro",
+        /// Avro in Confluent's wire format.
+        ConfluentAvro = "confluent-avro",
         /// JSON.
         Json = "json",
     }
@@ -392,6 +394,8 @@ choices! {
         Json = "json",
         /// Avro single-object encoding.
         Avro = "avro",
+        /// Avro in Confluent's wire format.
+        ConfluentAvro = "confluent-avro",
     }
 
     /// How estimates and consumed offsets are written.

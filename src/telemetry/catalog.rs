@@ -101,6 +101,8 @@ metrics! {
         "Transactions by outcome: `committed`, `aborted` or `fenced`.";
     TRANSACTION_DURATION = "kvset_transaction_duration_seconds", Kind::Histogram(DURATIONS), Seconds, [],
         "Time from a transaction's begin to its end.";
+    SCHEMA_REGISTRY_UP = "kvset_schema_registry_up", Kind::Gauge, Things, [],
+        "0 while records wait for a schema registry that does not answer, else 1; absent without one.";
     REBALANCES = "kvset_rebalances_total", Kind::Counter, Things, ["kind"],
         "Rebalances by kind: `assigned`, `revoked` or `lost`.";
     ASSIGNED_PARTITIONS = "kvset_assigned_partitions", Kind::Gauge, Things, [],

@@ -21,6 +21,7 @@ pub struct Health {
     assigned: AtomicBool,
     restoring: AtomicU64,
     lag_records: AtomicU64,
+    registry_away: AtomicBool,
     stopping: AtomicBool,
 }
 
@@ -32,6 +33,7 @@ impl Default for Health {
             assigned: AtomicBool::new(false),
             restoring: AtomicU64::new(0),
             lag_records: AtomicU64::new(0),
+            registry_away: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
         }
     }
@@ -61,6 +63,11 @@ impl Health {
     /// So many records wait in the log, over all partitions.
     pub fn set_lag(&self, records: u64) {
         self.lag_records.store(records, Ordering::Relaxed);
+    }
+
+    /// Records wait for a schema registry that does not answer.
+    pub fn set_registry_away(&self, away: bool) {
+        self.registry_away.store(away, Ordering::Relaxed);
     }
 
     /// The service is about to stop: no longer ready, still live.
@@ -94,6 +101,9 @@ impl Health {
         if !self.assigned.load(Ordering::Relaxed) {
             return Err("no partitions assigned yet".to_owned());
         }
+        if self.registry_away.load(Ordering::Relaxed) {
+            return Err("records wait for the schema registry".to_owned());
+        }
         match (self.restoring.load(Ordering::Relaxed), self.lag_records.load(Ordering::Relaxed)) {
             (0, lag) if lag <= bounds.ready_max_lag => Ok(()),
             (0, lag) => Err(format!("{lag} records behind (limit {})", bounds.ready_max_lag)),
@@ -126,6 +136,9 @@ mod tests {
         assert!(why(&health).contains("11 records behind (limit 10)"));
         health.set_lag(10);
         assert_eq!(health.ready(BOUNDS), Ok(()));
+        health.set_registry_away(true);
+        assert!(why(&health).contains("schema registry"));
+        health.set_registry_away(false);
         health.set_stopping();
         assert_eq!(why(&health), "stopping");
         assert_eq!(health.live(BOUNDS), Ok(()));

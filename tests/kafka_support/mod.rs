@@ -65,6 +65,19 @@ impl Broker {
         Some(Self { mock: None, connection, prefix: prefix() })
     }
 
+    /// The listener of the real one that this variable names, reached with these properties.
+    pub fn secured(variable: &str, properties: &[(&str, &str)]) -> Option<Self> {
+        let Ok(brokers) = std::env::var(variable) else {
+            let demanded = std::env::var("KVSET_KAFKA_SECURED").is_ok_and(|value| value == "1");
+            assert!(!demanded, "KVSET_KAFKA_SECURED=1, but {variable} names no listener");
+            println!("skipped: no secured broker; try KVSET_KAFKA_SECURED=1 scripts/kafka.sh run -- ...");
+            return None;
+        };
+        let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        let connection = Connection { brokers, properties: properties.iter().map(owned).collect() };
+        Some(Self { mock: None, connection, prefix: prefix() })
+    }
+
     /// Every broker there is.
     pub fn all() -> Vec<Self> {
         std::iter::once(Self::mock()).chain(Self::real()).collect()
@@ -105,6 +118,7 @@ impl Broker {
                 instance: None,
                 assignor: Assignor::CooperativeSticky,
             },
+            registry: None,
             task: Arc::new(task),
             outputs: output_topics(self, run, partitions),
             guarantee: if self.is_real() { Guarantee::ExactlyOnce } else { Guarantee::AtLeastOnce },

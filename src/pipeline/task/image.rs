@@ -4,7 +4,7 @@
 //! holds nothing between records, the second were reported, the last is compared by fingerprint.
 
 use super::{Counts, History, PartitionTask, TaskConfig};
-use crate::codec::{DeadLetterPolicy, DeadLetterState, RequestDecoder};
+use crate::codec::{DeadLetterPolicy, DeadLetterState};
 use crate::core::pool::{Pool, PoolImage, RestoreError, RestoredPool};
 use crate::core::windows::Watermark;
 use crate::pipeline::facts::RecordIdentity;
@@ -90,7 +90,7 @@ impl PartitionTask {
             names.insert(name, index);
         }
         Ok(Self {
-            decoder: RequestDecoder::new(config.encoding, config.limits),
+            decoder: super::decoder(&config),
             policy: DeadLetterPolicy::resume(config.dead_letters, image.dead_letters),
             watermark: image.watermark,
             config,

@@ -5,8 +5,8 @@
 
 use crate::codec::{
     DeadLetter, DeadLetterLimit, DeadLetterLimits, DeadLetterPolicy, DecodeError, DecodeLimits, Encoding,
-    ErrorCode, EstimateEncoding, EstimateError, EstimateKey, Provenance, RequestDecoder, SourceRecord,
-    encode_estimate,
+    ErrorCode, EstimateEncoding, EstimateError, EstimateKey, LookupError, Provenance, RequestDecoder,
+    SourceRecord, WriterSchemas, encode_estimate,
 };
 use crate::core::estimate::Estimate;
 use crate::core::pool::{Arrival, Pool, Refusal};
@@ -34,6 +34,8 @@ pub struct TaskConfig {
     pub topic: String,
     /// How records are encoded.
     pub encoding: Encoding,
+    /// Where writers' schemas are found; none without a registry.
+    pub schemas: Option<Arc<dyn WriterSchemas>>,
     /// What one record may ask for.
     pub limits: DecodeLimits,
     /// How pools are estimated.
@@ -53,6 +55,9 @@ pub struct TaskConfig {
 /// Why a task cannot go on. The record that caused it was not processed.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum TaskError {
+    /// It is not known how the record was written.
+    #[error(transparent)]
+    Schema(#[from] LookupError),
     /// Too many refused records.
     #[error(transparent)]
     DeadLetters(#[from] DeadLetterLimit),
@@ -130,7 +135,7 @@ impl PartitionTask {
     /// A task that has seen nothing, to be fed from [`Resume::replay_from`] on.
     pub fn new(config: Arc<TaskConfig>, partition: Partition, resume: &Resume) -> Self {
         Self {
-            decoder: RequestDecoder::new(config.encoding, config.limits),
+            decoder: decoder(&config),
             policy: DeadLetterPolicy::new(config.dead_letters),
             watermark: Watermark::new(config.pools.default_pool().allowed_lateness_ms),
             config,
@@ -226,6 +231,7 @@ impl PartitionTask {
     /// Decodes a record and shows it to its pool; gives its event time, or why it was refused.
     fn take_in(&mut self, record: &SourceRecord<'_>) -> Result<Result<EventTime, DecodeError>, TaskError> {
         let value = record.value.unwrap_or_default();
+        self.decoder.look_up(value)?;
         let decoded = match self.decoder.decode(record.key, value) {
             Ok(decoded) => decoded,
             Err(error) => return Ok(Err(error)),
@@ -353,6 +359,10 @@ impl Book<'_> {
         self.new_pools.push(name.to_owned());
         Ok(Some(index))
     }
+}
+
+fn decoder(config: &TaskConfig) -> RequestDecoder {
+    RequestDecoder::new(config.encoding, config.limits).with_schemas(config.schemas.clone())
 }
 
 /// What tells this record from another one at its offset.

@@ -21,6 +21,7 @@ fn config() -> TaskConfig {
     TaskConfig {
         topic: TOPIC.to_owned(),
         encoding: Encoding::Auto,
+        schemas: None,
         limits: DecodeLimits::default(),
         pools: PoolConfigs::new(pool, []).expect("usable"),
         max_pools: 3,

@@ -1,0 +1,148 @@
+//! Records in Confluent's wire format: a zero byte, the id of the writer's schema in a registry, an
+//! Avro datum of that schema.
+//!
+//! What the id stands for is asked of [`WriterSchemas`], which may wait for a registry. A schema with
+//! the fields and types of `schemas/request_event.avsc` is read where it lies, like single-object
+//! encoding; any other is resolved to it by apache-avro: fields in another order, further fields,
+//! missing fields that have a default, narrower numbers.
+
+use super::avro::{self, IdBuffers};
+use super::error::{DecodeError, ErrorCode};
+use super::limits::DecodeLimits;
+use super::message::RequestMessage;
+use super::resolved::{ResolvedEvent, is_recursive};
+use super::schema;
+use apache_avro::Schema;
+use apache_avro::reader::datum::GenericDatumReader;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::sync::Arc;
+
+/// What a record in Confluent's wire format begins with.
+pub(super) const FRAME_MARKER: u8 = 0;
+/// Marker and schema id: where the datum begins.
+pub(super) const FRAME_HEADER: usize = 5;
+
+/// A schema's number in a registry. It never changes its meaning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct SchemaId(pub u32);
+
+impl fmt::Display for SchemaId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl SchemaId {
+    /// The id a framed record carries; `None` for anything else.
+    pub fn of_record(record: &[u8]) -> Option<Self> {
+        let (id, _) = record.strip_prefix(&[FRAME_MARKER])?.split_first_chunk()?;
+        Some(Self(u32::from_be_bytes(*id)))
+    }
+
+    /// Appends what a framed record begins with.
+    pub(super) fn put_header(self, out: &mut Vec<u8>) {
+        out.push(FRAME_MARKER);
+        out.extend_from_slice(&self.0.to_be_bytes());
+    }
+}
+
+/// A writer's schema, made ready for reading request events.
+#[derive(Debug)]
+pub struct WriterSchema(Layout);
+
+#[derive(Debug)]
+enum Layout {
+    /// Fields and types of `schemas/request_event.avsc`, whatever the record is called.
+    RequestEventV1,
+    Other(Box<Schema>),
+    Unusable(String),
+}
+
+impl WriterSchema {
+    /// Takes a schema as its registry gives it. One that is of no use is kept as that, and every
+    /// record of it is refused.
+    pub fn parse(text: &str) -> Self {
+        // First of all: it sets the bound of what apache-avro may allocate.
+        let reader = schema::request_event();
+        let unusable = |why: &str| Self(Layout::Unusable(format!("the writer's schema {why}")));
+        let Ok(writer) = Schema::parse_str(text) else { return unusable("is no avro schema") };
+        if !matches!(writer, Schema::Record(_)) {
+            return unusable("is no record");
+        }
+        if is_recursive(&writer, &mut Vec::new()) {
+            return unusable("is recursive");
+        }
+        Self(if fields(&writer) == fields(reader) {
+            Layout::RequestEventV1
+        } else {
+            Layout::Other(Box::new(writer))
+        })
+    }
+
+    /// A schema that is there and cannot be used, because of this.
+    pub fn unusable(why: impl Into<String>) -> Self {
+        Self(Layout::Unusable(why.into()))
+    }
+
+    /// Reads a framed record. `resolved` keeps what does not lie in the record.
+    pub(super) fn read<'a>(
+        &self,
+        record: &'a [u8],
+        limits: &DecodeLimits,
+        buffers: &'a mut IdBuffers,
+        resolved: &'a mut ResolvedEvent,
+    ) -> Result<RequestMessage<'a>, DecodeError> {
+        match &self.0 {
+            Layout::RequestEventV1 => avro::read_v1(record, FRAME_HEADER, limits, buffers),
+            Layout::Other(writer) => {
+                *resolved = resolve(writer, record.get(FRAME_HEADER..).unwrap_or_default())?;
+                resolved.message()
+            }
+            Layout::Unusable(why) => Err(DecodeError::new(ErrorCode::UnknownSchema, why.clone())),
+        }
+    }
+}
+
+/// Names and types of a record's fields: what decides how its data lie.
+fn fields(schema: &Schema) -> Option<Vec<(&str, String)>> {
+    let Schema::Record(record) = schema else { return None };
+    let layout = |schema: &Schema| schema::canonical_form(schema);
+    Some(record.fields.iter().map(|field| (field.name.as_str(), layout(&field.schema))).collect())
+}
+
+fn resolve(writer: &Schema, mut datum: &[u8]) -> Result<ResolvedEvent, DecodeError> {
+    // The library's own texts may quote the record.
+    let unfit = || {
+        let detail = "avro: the record does not resolve from its writer's schema to the request event's";
+        DecodeError::new(ErrorCode::Undecodable, detail)
+    };
+    let reader = GenericDatumReader::builder(writer).reader_schema(schema::request_event()).build();
+    let value = reader.and_then(|reader| reader.read_value(&mut datum)).map_err(|_| unfit())?;
+    if !datum.is_empty() {
+        let detail = "avro: bytes behind the end of the record";
+        return Err(DecodeError::new(ErrorCode::Undecodable, detail));
+    }
+    ResolvedEvent::take(value).ok_or_else(unfit)
+}
+
+/// Why it is not known what an id stands for. No record is refused for it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LookupError {
+    /// The program stops, so nobody waits for the registry any longer.
+    #[error("stopped while waiting for the schema registry")]
+    Stopped,
+    /// The registry, or the connection to it, refuses: waiting would not help.
+    #[error("{0}")]
+    Refused(String),
+}
+
+/// Where writers' schemas are found.
+pub trait WriterSchemas: fmt::Debug + Send + Sync {
+    /// The schema with this id, waited for as long as it takes; `None` when there is none.
+    ///
+    /// # Errors
+    /// It cannot be known; the record is to be kept.
+    fn find(&self, id: SchemaId) -> Result<Option<Arc<WriterSchema>>, LookupError>;
+}

@@ -1,0 +1,7 @@
+//! Asking a Confluent Schema Registry over HTTP.
+//!
+//! - [`client`]: single requests, their limits, and what a failure asks for
+//! - [`cache`]: schemas by id, each asked for once, waited for while the registry is away
+
+pub mod cache;
+pub mod client;
