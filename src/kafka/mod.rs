@@ -5,6 +5,7 @@
 //! - [`feed`]: plain producing, for request events
 //! - [`reader`]: committed records of a topic from where asked up to a captured end
 //! - [`lookup`]: single records by their offset
+//! - [`offsets`]: ends of logs, committed offsets, moments
 //! - [`topics`]: what exists, what is missing, creation
 //! - [`mock`]: a broker in this process, for demonstrations and wiring tests
 
@@ -15,6 +16,7 @@ pub mod config;
 pub mod feed;
 pub mod lookup;
 pub mod mock;
+pub mod offsets;
 pub mod outlet;
 pub mod reader;
 pub mod source;

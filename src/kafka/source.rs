@@ -1,4 +1,5 @@
-//! A group member: committed records and rebalances as typed events, polled by one thread.
+//! A group member: committed records and rebalances as typed events, polled by one thread. Or a
+//! reader of chosen partitions, which only keeps its offsets under a group's name.
 //!
 //! A rebalance must be answered, with [`Source::assign`] or [`Source::unassign`], before the next
 //! poll. Start offsets are part of the assignment; nothing ever seeks. Every assignment is followed by
@@ -8,11 +9,13 @@
 use super::config::{Connection, Membership};
 use super::context::{MemberContext, Rebalance};
 use super::error::KafkaFailure;
+use super::offsets::{committed, list, log_range, next_offset};
 use crate::codec::SourceRecord;
 use crate::pipeline::position::{LogRange, NextOffset, Partition};
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer, ConsumerGroupMetadata, RebalanceProtocol};
 use rdkafka::error::KafkaError;
 use rdkafka::message::{BorrowedMessage, Message};
+use rdkafka::topic_partition_list::TopicPartitionListElem;
 use rdkafka::{Offset, TopicPartitionList};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -68,10 +71,12 @@ pub enum Event<'c> {
     Trouble(KafkaFailure),
 }
 
-/// A member of a consumer group on one topic.
+/// A member of a consumer group, or a reader of its own, on one topic.
 pub struct Source {
     consumer: BaseConsumer<MemberContext>,
     topic: String,
+    /// What is kept beside each partition's committed offset.
+    notes: BTreeMap<Partition, String>,
 }
 
 impl Source {
@@ -86,7 +91,26 @@ impl Source {
             .create_with_context(MemberContext::default())
             .map_err(|error| KafkaFailure::of(&doing(), &error))?;
         consumer.subscribe(&[topic]).map_err(|error| KafkaFailure::of(&doing(), &error))?;
-        Ok(Self { consumer, topic: topic.to_owned() })
+        Ok(Self { consumer, topic: topic.to_owned(), notes: BTreeMap::new() })
+    }
+
+    /// Reads chosen partitions without joining a group: they are handed out as assigned at once, and
+    /// for good. Offsets are kept under the group's name, each partition's with its note.
+    ///
+    /// # Errors
+    /// Properties the client refuses.
+    pub fn alone(
+        connection: &Connection,
+        group: &str,
+        topic: &str,
+        notes: BTreeMap<Partition, String>,
+    ) -> Result<Self, KafkaFailure> {
+        let consumer: BaseConsumer<MemberContext> =
+            connection.loner(group).create_with_context(MemberContext::default()).map_err(|error| {
+                KafkaFailure::of(&format!("reading topic `{topic}` under the name `{group}`"), &error)
+            })?;
+        consumer.context().assign(notes.keys().map(|partition| partition.0).collect());
+        Ok(Self { consumer, topic: topic.to_owned(), notes })
     }
 
     /// Waits up to `timeout` for something to happen. `None` is no sign of idleness: the client may
@@ -126,22 +150,8 @@ impl Source {
         partitions: &[Partition],
         timeout: Duration,
     ) -> Result<Vec<(Partition, Option<NextOffset>)>, KafkaFailure> {
-        let doing = || format!("reading the committed offsets of topic `{}`", self.topic);
-        let list = self.list(partitions.iter().map(|partition| (*partition, Offset::Invalid)), &doing())?;
-        let found = self
-            .consumer
-            .committed_offsets(list, timeout)
-            .map_err(|error| KafkaFailure::of(&doing(), &error))?;
-        let mut offsets = Vec::with_capacity(partitions.len());
-        for element in found.elements_for_topic(&self.topic) {
-            element.error().map_err(|error| KafkaFailure::of(&doing(), &error))?;
-            let next = match element.offset() {
-                Offset::Offset(next) => Some(NextOffset(next)),
-                _ => None,
-            };
-            offsets.push((Partition(element.partition()), next));
-        }
-        Ok(offsets)
+        let next = |offset: &TopicPartitionListElem<'_>| next_offset(offset);
+        committed(&self.consumer, &self.topic, partitions, timeout, next)
     }
 
     /// What the partition's log holds, up to the last stable offset.
@@ -149,11 +159,7 @@ impl Source {
     /// # Errors
     /// The leader does not answer.
     pub fn log_range(&self, partition: Partition, timeout: Duration) -> Result<LogRange, KafkaFailure> {
-        let range = self.consumer.fetch_watermarks(&self.topic, partition.0, timeout).map_err(|error| {
-            let doing = format!("reading the log range of {}/{partition}", self.topic);
-            KafkaFailure::of(&doing, &error)
-        })?;
-        Ok(LogRange { start: NextOffset(range.0), end: NextOffset(range.1) })
+        log_range(&self.consumer, &self.topic, partition, timeout)
     }
 
     /// Answers [`Event::Assigned`]: takes the partitions from these offsets on.
@@ -236,7 +242,13 @@ impl Source {
         next: &[(Partition, NextOffset)],
     ) -> Result<TopicPartitionList, KafkaFailure> {
         let offsets = next.iter().map(|(partition, next)| (*partition, Offset::Offset(next.0)));
-        self.list(offsets, "listing offsets")
+        let list = self.list(offsets, "listing offsets")?;
+        for (partition, note) in &self.notes {
+            if let Some(mut offset) = list.find_partition(&self.topic, partition.0) {
+                offset.set_metadata(note);
+            }
+        }
+        Ok(list)
     }
 
     /// Commits offsets outside of any transaction and waits for the answer.
@@ -252,12 +264,7 @@ impl Source {
         offsets: impl IntoIterator<Item = (Partition, Offset)>,
         doing: &str,
     ) -> Result<TopicPartitionList, KafkaFailure> {
-        let mut list = TopicPartitionList::new();
-        for (partition, offset) in offsets {
-            let added = list.add_partition_offset(&self.topic, partition.0, offset);
-            added.map_err(|error| KafkaFailure::of(doing, &error))?;
-        }
-        Ok(list)
+        list(&self.topic, offsets, doing)
     }
 }
 

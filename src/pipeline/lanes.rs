@@ -69,6 +69,8 @@ struct Lane {
     bytes: usize,
     paused: bool,
     at_end: bool,
+    /// Where a bounded run leaves the partition; none where it is followed for ever.
+    end: Option<NextOffset>,
     outputs: Vec<OutputRecord>,
 }
 
@@ -105,13 +107,14 @@ impl Lanes {
         Self { limits, lanes: BTreeMap::new(), waiting_outputs: 0, waiting_bytes: 0 }
     }
 
-    /// Opens a lane for a partition that was assigned.
+    /// Opens a lane for a partition that was assigned: up to before `end`, or for ever.
     pub fn open(
         &mut self,
         partition: Partition,
         epoch: Epoch,
         resume: &Resume,
         committed: Option<NextOffset>,
+        end: Option<NextOffset>,
     ) {
         let lane = Lane {
             epoch,
@@ -124,9 +127,21 @@ impl Lanes {
             bytes: 0,
             paused: false,
             at_end: false,
+            end,
             outputs: Vec::new(),
         };
         self.lanes.insert(partition, lane);
+    }
+
+    /// Whether a record at this offset lies behind where the run leaves its partition. Then so does
+    /// everything that is still to come.
+    pub fn is_past_end(&mut self, partition: Partition, offset: i64) -> bool {
+        let lane = self.lanes.get_mut(&partition);
+        let Some(lane) = lane.filter(|lane| lane.end.is_some_and(|end| offset >= end.0)) else {
+            return false;
+        };
+        lane.dispatched = lane.dispatched.max(NextOffset(offset));
+        true
     }
 
     /// Counts a record that is about to be handed to a worker; says whether to pause the partition.
@@ -244,12 +259,26 @@ impl Lanes {
         self.lanes.len() - self.lanes.values().filter(restored).count()
     }
 
-    /// The source has no more of this partition: what lies before the committed offset and was not
-    /// handed out are transaction markers or compacted records.
+    /// The source has no more of this partition: what lies before the committed offset, or before where
+    /// the run ends, and was not handed out are transaction markers or compacted records.
     pub fn reached_end(&mut self, partition: Partition) {
-        if let Some(lane) = self.lanes.get_mut(&partition).filter(|lane| lane.records == 0) {
-            lane.at_end = true;
+        let Some(lane) = self.lanes.get_mut(&partition) else { return };
+        lane.at_end |= lane.records == 0;
+        if let Some(end) = lane.end {
+            lane.dispatched = lane.dispatched.max(end);
         }
+    }
+
+    /// Whether every lane has an end, and everything before it was processed.
+    pub fn are_processed(&self) -> bool {
+        !self.lanes.is_empty()
+            && self.lanes.values().all(|lane| lane.end.is_some_and(|end| lane.reached() >= end))
+    }
+
+    /// Whether every lane has an end, and everything before it was committed.
+    pub fn are_complete(&self) -> bool {
+        !self.lanes.is_empty()
+            && self.lanes.values().all(|lane| lane.end.is_some() && lane.committed >= lane.end)
     }
 
     /// Records handed to workers and not yet reported.
@@ -259,9 +288,22 @@ impl Lanes {
 }
 
 impl Lane {
+    /// Everything before it is done. Once nothing before the end is under way or to come that is the end,
+    /// no matter which offset the last record had.
+    fn reached(&self) -> NextOffset {
+        match self.end {
+            Some(end) if self.dispatched >= end && self.records == 0 => self.processed.max(end),
+            _ => self.processed,
+        }
+    }
+
     /// The offset to commit, if it is news. During a muted replay the committed offset is ahead.
     fn to_commit(&self) -> Option<NextOffset> {
-        let next = self.processed;
+        let next = match self.end {
+            // From the first commit on a bounded run goes on, so that one holds all its partitions.
+            Some(_) if self.committed.is_none() => self.reached().max(self.publish_from),
+            _ => self.reached(),
+        };
         let news = self.committed.is_none_or(|committed| next > committed);
         let begun = next > self.publish_from || self.committed.is_none();
         debug_assert!(self.outputs.is_empty() || (news && begun), "muted records have no outputs");
@@ -282,6 +324,7 @@ mod tests {
             origin: Origin::Rebuild,
             replay_from: NextOffset(replay_from),
             publish_from: NextOffset(publish_from),
+            count_from: NextOffset(0),
             warm_up: false,
             set_aside: vec![],
             explanation: String::new(),
@@ -291,7 +334,7 @@ mod tests {
     fn lanes(replay_from: i64, committed: Option<i64>) -> Lanes {
         let mut lanes = Lanes::new(FlowLimits { records: 4, bytes: 1000 });
         let publish_from = committed.unwrap_or(replay_from);
-        lanes.open(P, Epoch(1), &resume(replay_from, publish_from), committed.map(NextOffset));
+        lanes.open(P, Epoch(1), &resume(replay_from, publish_from), committed.map(NextOffset), None);
         lanes
     }
 
@@ -379,7 +422,7 @@ mod tests {
         assert!(!lanes.drained(&[P]));
         assert_eq!(lanes.dispatch(P, 1, 10), Err(OrderError::NotAssigned(P)));
         lanes.close(P);
-        lanes.open(P, Epoch(2), &resume(0, 0), None);
+        lanes.open(P, Epoch(2), &resume(0, 0), None, None);
         assert_eq!(lanes.report(done(1, 1, 1)), None);
         assert!(lanes.burst().outputs.is_empty());
     }

@@ -2,7 +2,7 @@
 
 use super::checkpoints::{Checkpoints, Occasion};
 use super::observe::{Observer, ServiceEvent};
-use super::patience::Backoff;
+use super::patience::{Backoff, answered};
 use super::plan::ServicePlan;
 use super::recovery::{Known, TakenUp, take_up};
 use super::service::{ServiceError, Summary};
@@ -15,7 +15,7 @@ use crate::kafka::source::{Event, Record, Source};
 use crate::pipeline::lanes::{Flow, Lanes};
 use crate::pipeline::output::Destination;
 use crate::pipeline::position::{Epoch, NextOffset, Partition};
-use crate::pipeline::publish::{Family, Patience, PublishError, publish};
+use crate::pipeline::publish::{Family, PublishError, publish};
 use crate::pipeline::worker::Report;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -87,7 +87,7 @@ impl<'c> Coordinator<'c> {
     }
 
     fn turn_until(&mut self, shutdown: &Shutdown) -> Result<(), ServiceError> {
-        while !shutdown.is_requested() {
+        while !shutdown.is_requested() && !self.lanes.are_complete() {
             self.take_replies()?;
             self.commit_if_due()?;
             if let Some(event) = self.source.poll(self.patience_of_poll()) {
@@ -140,6 +140,9 @@ impl<'c> Coordinator<'c> {
 
     fn dispatch(&mut self, record: Record<'c>) -> Result<(), ServiceError> {
         let partition = record.partition();
+        if self.lanes.is_past_end(partition, record.offset()) {
+            return Ok(self.source.pause(partition)?);
+        }
         let (_, flow) = self.lanes.dispatch(partition, record.offset(), record.bytes())?;
         if flow == Flow::Pause {
             self.source.pause(partition)?;
@@ -213,6 +216,7 @@ impl<'c> Coordinator<'c> {
         let since = self.last_commit.elapsed();
         let (outputs, bytes) = self.lanes.waiting();
         let full = self.records_since_commit >= pace.records || bytes >= pace.bytes;
+        let full = full || self.lanes.are_processed();
         let due = match self.failing_since {
             Some(_) => since >= RETRY,
             None => full || since >= pace.every || (outputs > 0 && since >= pace.linger),
@@ -312,7 +316,8 @@ impl<'c> Coordinator<'c> {
         self.observer.on(&ServiceEvent::Assigned { partition, resume: &resume, log_end });
         (0..failures).for_each(|_| self.observer.on(&ServiceEvent::SnapshotFailed { partition }));
         self.epoch = self.epoch.next();
-        self.lanes.open(partition, self.epoch, &resume, committed);
+        let end = self.plan.stretch(partition).map(|stretch| stretch.end);
+        self.lanes.open(partition, self.epoch, &resume, committed, end);
         if let (Some(checkpoints), Some(id)) = (&mut self.checkpoints, id) {
             checkpoints.take_up(id, self.epoch, restored);
         }
@@ -359,15 +364,7 @@ impl<'c> Coordinator<'c> {
 
     /// Asks the brokers until they answer, for as long as passing troubles are waited out.
     fn answer<T>(&self, ask: impl Fn(&Source) -> Result<T, KafkaFailure>) -> Result<T, KafkaFailure> {
-        let mut patience = Backoff::lasting(self.plan.retry_for);
-        loop {
-            match ask(self.source) {
-                Err(failure) if failure.family == Family::Transient && patience.wait() => {
-                    tracing::warn!("{failure}");
-                }
-                answer => return answer,
-            }
-        }
+        answered(self.plan.retry_for, || ask(self.source))
     }
 
     /// Gives partitions up in order: what was begun is finished and committed first.

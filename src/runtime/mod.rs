@@ -1,5 +1,6 @@
-//! Wiring: run, replay, produce, watch, demo, shutdown.
+//! Wiring: run, backfill, replay, produce, watch, demo, shutdown.
 
+pub mod backfill;
 pub mod demo;
 pub mod metrics;
 pub mod observe;

@@ -105,6 +105,7 @@ impl Broker {
                 instance: None,
                 assignor: Assignor::CooperativeSticky,
             },
+            bounds: None,
             task: Arc::new(task),
             outputs: output_topics(self, run, partitions),
             guarantee: if self.is_real() { Guarantee::ExactlyOnce } else { Guarantee::AtLeastOnce },

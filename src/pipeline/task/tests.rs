@@ -36,6 +36,7 @@ fn resume(replay_from: i64, publish_from: i64, warm_up: bool) -> Resume {
         origin: Origin::Rebuild,
         replay_from: NextOffset(replay_from),
         publish_from: NextOffset(publish_from),
+        count_from: NextOffset(0),
         warm_up,
         set_aside: vec![],
         explanation: String::new(),
