@@ -435,4 +435,38 @@ mod tests {
             assert!(matches!(lanes.dispatch(P, offset, 1), Err(OrderError::Repeated { .. })), "{offset}");
         }
     }
+
+    #[test]
+    fn a_run_with_an_end_stops_there_whatever_lies_there() {
+        let bounded = |committed: Option<i64>| {
+            let mut lanes = Lanes::new(FlowLimits { records: 4, bytes: 1000 });
+            lanes.open(P, Epoch(1), &resume(0, 2), committed.map(NextOffset), Some(NextOffset(9)));
+            lanes
+        };
+        let mut fresh = bounded(None);
+        assert_eq!(
+            fresh.burst().next_offsets,
+            [(P, NextOffset(2))],
+            "the first commit holds every partition"
+        );
+        fresh.settle();
+        for offset in [0, 4] {
+            fresh.dispatch(P, offset, 10).expect("in order");
+        }
+        fresh.reached_end(P);
+        assert!(!fresh.are_processed(), "records are under way");
+        fresh.report(done(5, 2, 1));
+        assert!(fresh.are_processed() && !fresh.are_complete());
+        assert_eq!(fresh.burst().next_offsets, [(P, NextOffset(9))], "markers up to the end are done too");
+        fresh.settle();
+        assert!(fresh.are_complete());
+        assert_eq!(fresh.positions().collect::<Vec<_>>(), [(P, NextOffset(5))], "what the state holds");
+
+        let mut busy = bounded(Some(3));
+        assert!(!busy.is_past_end(P, 8) && !busy.are_processed());
+        assert!(busy.is_past_end(P, 12), "the log went on after the end was captured");
+        assert!(busy.are_processed());
+        assert!(bounded(Some(9)).are_complete(), "nothing is left to do");
+        assert!(!lanes(0, Some(9)).is_past_end(P, 1 << 40) && !lanes(0, Some(9)).are_complete());
+    }
 }

@@ -67,3 +67,65 @@ impl Stretch {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::resume::{LastRecord, SnapshotFacts, SnapshotHealth};
+    use super::*;
+
+    const STRETCH: Stretch =
+        Stretch { begin: NextOffset(10), count_from: NextOffset(20), end: NextOffset(50) };
+
+    fn snapshot(next: i64) -> SnapshotFacts {
+        let (health, last_record) = (SnapshotHealth::Sound, LastRecord::Same);
+        SnapshotFacts { next_offset: NextOffset(next), health, last_record }
+    }
+
+    fn facts(committed: Option<i64>, log: (i64, i64), snapshots: &[SnapshotFacts]) -> Facts<'_> {
+        Facts {
+            committed: committed.map(NextOffset),
+            log: LogRange { start: NextOffset(log.0), end: NextOffset(log.1) },
+            snapshots,
+            start: StartFrom::Latest,
+            lost_history: LostHistory::Refuse,
+        }
+    }
+
+    fn points(facts: &Facts<'_>) -> Result<(i64, i64, i64, bool), Refusal> {
+        let resume = STRETCH.decide(facts)?;
+        Ok((resume.replay_from.0, resume.publish_from.0, resume.count_from.0, resume.warm_up))
+    }
+
+    #[test]
+    fn a_run_goes_on_where_it_was() {
+        for (committed, log, snapshots, expected) in [
+            (None, (0, 60), &[][..], (10, 20, 20, true)),
+            (Some(20), (0, 60), &[], (10, 20, 20, true)),
+            (Some(30), (0, 60), &[], (10, 30, 20, true)),
+            (Some(30), (0, 60), &[snapshot(15), snapshot(28), snapshot(40)], (28, 30, 20, false)),
+            (Some(30), (25, 60), &[snapshot(28)], (28, 30, 20, false)),
+        ] {
+            assert_eq!(
+                points(&facts(committed, log, snapshots)),
+                Ok(expected),
+                "{committed:?} {snapshots:?}"
+            );
+        }
+        let whole = Stretch { begin: NextOffset(0), count_from: NextOffset(0), end: NextOffset(50) };
+        let resume = whole.decide(&facts(None, (0, 50), &[])).expect("a log");
+        assert!(!resume.warm_up, "nothing came before");
+        assert_eq!((whole.offsets(), STRETCH.offsets()), (50, 40));
+    }
+
+    #[test]
+    fn a_log_that_lost_what_the_run_needs_is_refused() {
+        let lost = Refusal::HistoryLost { from: NextOffset(10), to: NextOffset(11) };
+        assert_eq!(points(&facts(Some(30), (11, 60), &[])), Err(lost.clone()));
+        assert_eq!(points(&facts(None, (11, 60), &[])), Err(lost));
+        let allowed = Facts { lost_history: LostHistory::Rebuild, ..facts(Some(30), (11, 60), &[]) };
+        assert_eq!(points(&allowed), Ok((11, 30, 20, true)));
+        assert!(matches!(points(&facts(None, (0, 49), &[])), Err(Refusal::OtherLog { .. })), "cut off");
+        let forgotten = points(&facts(None, (0, 60), &[snapshot(30)]));
+        assert!(matches!(forgotten, Err(Refusal::ProgressForgotten { .. })), "its offsets expired");
+    }
+}
