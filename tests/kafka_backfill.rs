@@ -10,10 +10,8 @@ use kvset::codec::{EstimateKey, decode_estimate};
 use kvset::core::estimate::Estimate;
 use kvset::core::window::WindowKind;
 use kvset::kafka::offsets::Offsets;
-use kvset::kafka::outlet::{Guarantee, KafkaOutlet, OutputTopic, OutputTopics};
-use kvset::pipeline::output::{Destination, OutputRecord};
+use kvset::kafka::outlet::{OutputTopic, OutputTopics};
 use kvset::pipeline::position::{NextOffset, Partition};
-use kvset::pipeline::publish::Outlet;
 use kvset::runtime::backfill::{
     Backfill, BackfillError, BackfillOptions, NoteError, Outcome, Place, Places, Range, RangeError, WarmUp,
     report,
@@ -218,7 +216,7 @@ fn a_backfill_of_everything_publishes_what_the_live_service_published() {
 
 #[test]
 fn from_the_middle_whole_windows_are_those_of_the_live_service() {
-    let input = generated(300);
+    let input = generated(700);
     for bench in Bench::all(&input) {
         let live = bench.live(input.records());
         let published = bench.backfill("middle", "0:150,1:120", "latest", WarmUp::All);
@@ -388,42 +386,34 @@ fn the_command_says_what_it_did_and_what_was_wrong() {
     }
 }
 
-/// Writes records in transactions, every third of which is aborted, the last one too.
+/// Writes records in transactions, with aborted ones among them, the last one too.
 fn produce_in_transactions(bench: &Bench, input: &Input) {
-    let topic = OutputTopic {
-        name: bench.broker.topic("requests"),
-        partitions: NonZeroU32::new(1).expect("not zero"),
-    };
-    let topics = OutputTopics { estimates: topic.clone(), dead_letters: topic };
-    let id = bench.broker.topic("producer");
-    let mut outlet =
-        KafkaOutlet::open(&bench.broker.connection, &id, topics, Guarantee::ExactlyOnce, DEADLINE)
-            .expect("opens");
-    let send = |outlet: &mut KafkaOutlet, records: &[(Vec<u8>, Vec<u8>)]| {
+    use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
+    let mut config = rdkafka::ClientConfig::new();
+    config.set("bootstrap.servers", &bench.broker.connection.brokers);
+    config.set("transactional.id", bench.broker.topic("producer"));
+    let producer: BaseProducer = config.create().expect("a client");
+    producer.init_transactions(DEADLINE).expect("transactions");
+    let topic = bench.broker.topic("requests");
+    let begin = |records: &[kafka_support::KeyValue]| {
+        producer.begin_transaction().expect("begins");
         for (key, value) in records {
-            let record = OutputRecord {
-                destination: Destination::Estimates,
-                key: Some(key.clone()),
-                value: Some(value.clone()),
-                headers: Vec::new(),
-                placed_by: Some("alpha".to_owned()),
-            };
-            outlet.send(&record).expect("room");
+            let record = BaseRecord::to(&topic).partition(0).key(key).payload(value).timestamp(stamp());
+            producer.send(record).map_err(|(error, _)| error).expect("room");
         }
+        // What is queued when a transaction is aborted would never reach the log.
+        producer.flush(DEADLINE).expect("delivered");
     };
     for (number, records) in input.partitions[&0].chunks(20).enumerate() {
-        outlet.begin().expect("begins");
-        send(&mut outlet, records);
-        outlet.commit().expect("commits");
+        begin(records);
+        producer.commit_transaction(DEADLINE).expect("commits");
         if number % 3 == 2 {
-            outlet.begin().expect("begins");
-            send(&mut outlet, &records[..5]);
-            outlet.abort().expect("aborts");
+            begin(&records[..3]);
+            producer.abort_transaction(DEADLINE).expect("aborts");
         }
     }
-    outlet.begin().expect("begins");
-    send(&mut outlet, &input.partitions[&0][..7]);
-    outlet.abort().expect("aborts");
+    begin(&input.partitions[&0][..7]);
+    producer.abort_transaction(DEADLINE).expect("aborts");
 }
 
 #[test]
@@ -537,6 +527,8 @@ fn a_compacted_log_is_read_to_its_end() {
         input.push(0, &format!("pool-{}", number % 60), value.clone());
     }
     bench.produce(&input);
+    let feed =
+        kvset::kafka::feed::Feed::open(&bench.broker.connection, &topic, DEADLINE).expect("a producer");
     let begin = Instant::now();
     // New segments are rolled by new records only.
     let kept = loop {
@@ -545,9 +537,9 @@ fn a_compacted_log_is_read_to_its_end() {
             break kept;
         }
         assert!(begin.elapsed() < Duration::from_secs(120), "the broker did not compact the log");
-        let mut more = Input::default();
-        more.push(0, "pool-0", source.partitions[&0][0].1.clone());
-        bench.produce(&more);
+        let (key, (_, value)) = (format!("tail-{}", kept.len()), &source.partitions[&0][0]);
+        // With a time stamp of its own: by these a segment's age is measured.
+        feed.send_to(Some(0), key.as_bytes(), value, None).and_then(|()| feed.finish()).expect("delivered");
         std::thread::sleep(Duration::from_secs(2));
     };
     let live = bench.live(kept.len() as u64);

@@ -7,6 +7,7 @@ use super::output::{Column, Progress, Sheet, thousands};
 use super::replay_command::{json, print, write_page};
 use super::run_command::plan_failure;
 use crate::pipeline::position::Partition;
+use crate::pipeline::stretch::Stretch;
 use crate::runtime::backfill::{Backfill, BackfillError, BackfillOptions, Outcome, Range, RunId, report};
 use crate::runtime::observe::{Observer, ServiceEvent};
 use crate::runtime::shutdown::Shutdown;
@@ -86,11 +87,10 @@ fn prepare_failure(error: BackfillError) -> Failure {
 fn heading(backfill: &Backfill) -> String {
     let begun = if backfill.reached.is_empty() { "begins" } else { "goes on" };
     format!(
-        "backfill {} {begun}: {} offsets in {} partitions of {}, estimates to {}; --run-id {} goes on with it \
-         after an interruption",
+        "backfill {} {begun}: {} offsets of topic {}, estimates to {}; --run-id {} goes on with it after an \
+         interruption",
         backfill.run_id,
         thousands(backfill.offsets()),
-        backfill.stretches.len(),
         backfill.plan.task.topic,
         backfill.plan.outputs.estimates.name,
         backfill.run_id
@@ -143,7 +143,7 @@ impl Observer for Bar<'_> {
     }
 }
 
-fn offsets_before(stretch: &crate::pipeline::stretch::Stretch, next: i64) -> u64 {
+fn offsets_before(stretch: &Stretch, next: i64) -> u64 {
     u64::try_from(next.saturating_sub(stretch.begin.0)).unwrap_or(0)
 }
 

@@ -79,7 +79,7 @@ impl<'c> Coordinator<'c> {
         }
     }
 
-    /// Until asked to stop, or until something cannot be mended.
+    /// Until asked to stop, until the end of its bounds, or until something cannot be mended.
     pub(super) fn run(mut self, shutdown: &Shutdown) -> Result<Summary, ServiceError> {
         let ended = self.turn_until(shutdown);
         let stopped = self.stop(ended.is_ok());

@@ -29,7 +29,7 @@ use crate::settings::{Settings, TopicName};
 use bounds::{ANSWER, Log};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::str::FromStr;
 use xxhash_rust::xxh3::Xxh3;
 
@@ -242,12 +242,11 @@ fn own_settings(options: &BackfillOptions) -> Result<Settings, BackfillError> {
         ("output.topic", &live.output.topic),
         ("output.dead_letter_topic", &live.output.dead_letter_topic),
         ("input.topic", &live.input.topic),
-        ("the run's dead letters", &own.output.dead_letter_topic),
+        ("the run's topic of dead letters", &own.output.dead_letter_topic),
     ];
     if let Some((owner, topic)) = taken.into_iter().find(|(_, topic)| **topic == own.output.topic) {
         return Err(BackfillError::NotItsOwn(format!(
-            "--output-topic {topic}: that is the topic of {owner}, and a backfill writes to a topic of its own; \
-             name another one"
+            "--output-topic {topic}: that is {owner}, and a backfill writes to a topic of its own; name another one"
         )));
     }
     if same_directory(&own.state.directory, &live.state.directory) {
@@ -273,8 +272,22 @@ fn own_directory(live: &Path, run: &RunId) -> PathBuf {
 }
 
 fn same_directory(one: &Path, other: &Path) -> bool {
-    let resolved = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
     resolved(one) == resolved(other)
+}
+
+/// The path without links where it exists, else at least without detours.
+fn resolved(path: &Path) -> PathBuf {
+    let detours = || {
+        let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
+        whole.components().fold(PathBuf::new(), |mut straight, component| {
+            match component {
+                Component::ParentDir => drop(straight.pop()),
+                other => straight.push(other),
+            }
+            straight
+        })
+    };
+    path.canonicalize().unwrap_or_else(|_| detours())
 }
 
 #[cfg(test)]
@@ -316,9 +329,11 @@ mod tests {
             let refused = own_settings(&BackfillOptions { output_topic: Some(topic), ..options() });
             assert!(matches!(refused, Err(BackfillError::NotItsOwn(_))));
         }
-        let state_directory = Some(live.state.directory);
-        let refused = own_settings(&BackfillOptions { state_directory, ..options() });
-        assert!(matches!(refused, Err(BackfillError::NotItsOwn(_))));
+        for directory in ["kvset-state", "./kvset-state", "elsewhere/../kvset-state"] {
+            let state_directory = Some(PathBuf::from(directory));
+            let refused = own_settings(&BackfillOptions { state_directory, ..options() });
+            assert!(matches!(refused, Err(BackfillError::NotItsOwn(_))), "{directory}");
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use super::Backfill;
 use crate::codec::decode_estimate;
 use crate::core::estimate::Estimate;
+use crate::core::ratio::Ratio;
 use crate::core::window::WindowKind;
 use crate::kafka::KafkaFailure;
 use crate::kafka::reader::{From, Reader};
@@ -82,7 +83,7 @@ struct Chronicle {
     headline: Option<Estimate>,
     /// The kind of window the history is taken over: one that tells how many requests came before.
     history_of: Option<WindowKind>,
-    coverage: Vec<crate::core::ratio::Ratio>,
+    coverage: Vec<Ratio>,
     points: Vec<HistoryPoint>,
     /// Every so many estimates one point is kept.
     stride: u64,
