@@ -137,6 +137,11 @@ impl Connection {
         config
     }
 
+    /// Asks about committed offsets without waiting for transactions that are still open.
+    pub(super) fn onlooker(&self, group: &str) -> ClientConfig {
+        self.consuming("onlooker", &[("group.id", group), ("isolation.level", "read_uncommitted")])
+    }
+
     /// A reader outside of any group. The client wants a group's name to serve its queue; nothing
     /// joins or commits under this one.
     pub(super) fn reader(&self) -> ClientConfig {

@@ -6,7 +6,7 @@ use super::error::KafkaFailure;
 use crate::pipeline::position::{LogRange, NextOffset, Partition};
 use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
 use rdkafka::topic_partition_list::TopicPartitionListElem;
-use rdkafka::{Offset, TopicPartitionList};
+use rdkafka::{ClientConfig, Offset, TopicPartitionList};
 use std::time::Duration;
 
 /// A committed offset with what was noted beside it.
@@ -25,12 +25,25 @@ pub struct Offsets {
 }
 
 impl Offsets {
-    /// Connects; nothing is asked yet.
+    /// Connects; nothing is asked yet. Committed offsets are told once open transactions that hold some
+    /// are decided.
     ///
     /// # Errors
     /// Properties the client refuses.
     pub fn open(connection: &Connection, group: &str, topic: &str) -> Result<Self, KafkaFailure> {
-        let consumer = connection.loner(group).create_with_context(Logging);
+        Self::with(connection.loner(group), topic)
+    }
+
+    /// The same, but committed offsets are told as they are before open transactions are decided.
+    ///
+    /// # Errors
+    /// Properties the client refuses.
+    pub fn undecided(connection: &Connection, group: &str, topic: &str) -> Result<Self, KafkaFailure> {
+        Self::with(connection.onlooker(group), topic)
+    }
+
+    fn with(config: ClientConfig, topic: &str) -> Result<Self, KafkaFailure> {
+        let consumer = config.create_with_context(Logging);
         let consumer = consumer
             .map_err(|error| KafkaFailure::of(&format!("asking about offsets of topic `{topic}`"), &error))?;
         Ok(Self { consumer, topic: topic.to_owned() })

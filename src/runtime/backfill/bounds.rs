@@ -7,7 +7,7 @@ use crate::core::units::{EventTime, Offset};
 use crate::kafka::KafkaFailure;
 use crate::kafka::config::Connection;
 use crate::kafka::lookup::Lookup;
-use crate::kafka::offsets::Offsets;
+use crate::kafka::offsets::{Noted, Offsets};
 use crate::pipeline::position::{LogRange, NextOffset, Partition};
 use crate::pipeline::stretch::Stretch;
 use crate::pipeline::task::TaskConfig;
@@ -17,7 +17,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 /// Longest wait for one answer.
-pub(super) const ANSWER: Duration = Duration::from_secs(10);
+const ANSWER: Duration = Duration::from_secs(10);
 /// Most records in a row that cannot be decoded before a search takes them for the newest there are.
 const MAX_UNREADABLE: usize = 100;
 
@@ -43,11 +43,24 @@ pub(super) struct Log<'a> {
 }
 
 impl Log<'_> {
-    pub(super) fn partitions(&self) -> Vec<Partition> {
+    fn partitions(&self) -> Vec<Partition> {
         (0..self.partitions.get()).filter_map(|number| i32::try_from(number).ok()).map(Partition).collect()
     }
 
-    pub(super) fn ask<T>(&self, ask: impl Fn() -> Result<T, KafkaFailure>) -> Result<T, KafkaFailure> {
+    /// What is committed and noted under this name.
+    pub(super) fn noted(&self, group: &str) -> Result<Vec<(Partition, Option<Noted>)>, KafkaFailure> {
+        let (partitions, topic) = (self.partitions(), self.task.topic.as_str());
+        let committed = |offsets: &Offsets| self.ask(|| offsets.noted(&partitions, ANSWER));
+        // A killed process may have left a transaction open. Every note of a run is the same, so
+        // there is no need to wait for it, unless it holds the first one.
+        let seen = committed(&Offsets::undecided(self.connection, group, topic)?)?;
+        if seen.iter().any(|(_, noted)| noted.is_some()) {
+            return Ok(seen);
+        }
+        committed(&Offsets::open(self.connection, group, topic)?)
+    }
+
+    fn ask<T>(&self, ask: impl Fn() -> Result<T, KafkaFailure>) -> Result<T, KafkaFailure> {
         answered(self.retry_for, ask)
     }
 

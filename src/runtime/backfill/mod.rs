@@ -12,21 +12,19 @@ mod report;
 pub use bounds::Range;
 pub use note::NoteError;
 pub use place::{Place, Places, RangeError, WarmUp};
-pub use report::{MAX_POOLS, report};
+pub use report::report;
 
 use super::observe::Observer;
-use super::patience::answered;
 use super::plan::{Bounds, PlanError, ServicePlan, connection, task_config};
 use super::service::{ServiceError, Summary, serve};
 use super::shutdown::Shutdown;
 use crate::kafka::KafkaFailure;
-use crate::kafka::offsets::Offsets;
 use crate::kafka::topics::Topics;
 use crate::pipeline::facts::Fingerprint;
 use crate::pipeline::position::{NextOffset, Partition};
 use crate::pipeline::stretch::Stretch;
 use crate::settings::{Settings, TopicName};
-use bounds::{ANSWER, Log};
+use bounds::Log;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Component, Path, PathBuf};
@@ -113,7 +111,7 @@ pub struct Backfill {
     pub plan: ServicePlan,
     /// What is read of each partition in all.
     pub stretches: BTreeMap<Partition, Stretch>,
-    /// How far an earlier process committed each partition; empty where this is the first.
+    /// How far, at least, an earlier process committed each partition; empty where this is the first.
     pub reached: BTreeMap<Partition, NextOffset>,
     /// The configuration that is in force for the run.
     pub settings: Settings,
@@ -149,8 +147,7 @@ impl Backfill {
         let group = options.settings.kafka.group.as_str();
         let log = Log { connection: &connection, task: &task, partitions, group, retry_for };
         let digest = digest(options, &own);
-        let offsets = Offsets::open(&connection, &own.kafka.group, topic)?;
-        let found = answered(retry_for, || offsets.noted(&log.partitions(), ANSWER))?;
+        let found = log.noted(&own.kafka.group)?;
         let run = options.run_id.clone();
         let begun = note::read(digest, found).map_err(|error| BackfillError::Note { run, error })?;
         let stretches: BTreeMap<_, _> = match begun.is_empty() {

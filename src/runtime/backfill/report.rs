@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 /// Most pools a report shows: those whose names come first.
-pub const MAX_POOLS: usize = 200;
+const MAX_POOLS: usize = 200;
 /// Most windows listed of a pool; the latest ones.
 const MAX_WINDOWS: usize = 200;
 /// Most points kept of a pool's history; when they are reached every other one is dropped.
@@ -31,6 +31,7 @@ pub fn report(backfill: &Backfill) -> Result<Option<ReportInput>, KafkaFailure> 
     let windows = &backfill.settings.estimate.windows;
     let mut reader = Reader::open(&plan.connection, topic, From::Beginning, plan.retry_for)?;
     let mut pools: BTreeMap<String, Chronicle> = BTreeMap::new();
+    let mut more = false;
     while !reader.at_end() {
         let Some(record) = reader.next(MOMENT)? else { continue };
         let estimate = decode_estimate(record.value.as_deref().unwrap_or_default()).map_err(|error| {
@@ -44,14 +45,16 @@ pub fn report(backfill: &Backfill) -> Result<Option<ReportInput>, KafkaFailure> 
         pools.entry(estimate.pool.clone()).or_insert_with(|| Chronicle::over(windows)).add(estimate);
         if pools.len() > MAX_POOLS {
             pools.pop_last();
+            more = true;
         }
     }
     let pools: Vec<_> = pools.into_values().filter_map(Chronicle::finish).collect();
-    Ok((!pools.is_empty()).then(|| ReportInput {
-        title: "KV cache capacity".to_owned(),
-        inputs: inputs(backfill),
-        pools,
-    }))
+    let mut inputs = inputs(backfill);
+    if more {
+        inputs.push(("Pools".to_owned(), format!("the first {MAX_POOLS} by name; there are more")));
+    }
+    let title = "KV cache capacity".to_owned();
+    Ok((!pools.is_empty()).then_some(ReportInput { title, inputs, pools }))
 }
 
 fn is_of(backfill: &Backfill, estimate: &Estimate) -> bool {
