@@ -5,6 +5,7 @@
 //! configuration. Results go to standard output, everything else to standard error.
 
 pub mod args;
+mod backfill_command;
 mod config_command;
 mod demo_command;
 mod failure;
@@ -49,6 +50,8 @@ enum Command {
     Run(args::RunArgs),
     /// See it all in one command: embedded broker, generated load, the same pipeline.
     Demo(args::DemoArgs),
+    /// Estimate a part of the log again, from an offset or a time to another, into topics of its own.
+    Backfill(args::BackfillArgs),
     /// Write a trace as request events to a topic.
     Produce(args::ProduceArgs),
     /// Show committed estimates as they are published.
@@ -81,6 +84,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
     match cli.command {
         Command::Run(args) => run_command::run(&args),
         Command::Demo(args) => demo_command::run(&args),
+        Command::Backfill(args) => backfill_command::run(&args),
         Command::Produce(args) => produce_command::run(&args),
         Command::Watch(args) => watch_command::run(&args),
         Command::Replay(args) => replay_command::run(&args),

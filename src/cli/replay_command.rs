@@ -5,7 +5,7 @@ use super::args::ReplayArgs;
 use super::output::Progress;
 use super::replay_comparison;
 use super::replay_output::{ReplayResult, TraceSummary};
-use crate::report;
+use crate::report::{self, ReportInput};
 use crate::runtime::replay::{
     Chronicle, Replay, ReplayError, ReplayOptions, replay, replay_for_report, report_input,
 };
@@ -64,7 +64,12 @@ fn write_report(
     inputs.push(("Ids unique within".to_owned(), options.read.id_scope.to_string()));
     inputs.push(("kvset".to_owned(), env!("CARGO_PKG_VERSION").to_owned()));
     let input = report_input(done, chronicle, "KV cache capacity".to_owned(), inputs);
-    let page = report::render(&input).context("cannot draw the report")?;
+    write_page(path, &input)
+}
+
+/// Writes a report.
+pub(super) fn write_page(path: &Path, input: &ReportInput) -> anyhow::Result<()> {
+    let page = report::render(input).context("cannot draw the report")?;
     std::fs::write(path, page).with_context(|| format!("cannot write the report `{}`", path.display()))
 }
 

@@ -137,6 +137,18 @@ impl Connection {
         config
     }
 
+    /// A reader that takes part in no group's rebalances and keeps its offsets under this name.
+    pub(super) fn loner(&self, group: &str) -> ClientConfig {
+        let mut config = self.consuming("source", &[("group.id", group)]);
+        config.set("statistics.interval.ms", "2000");
+        config
+    }
+
+    /// Asks about committed offsets without waiting for transactions that are still open.
+    pub(super) fn onlooker(&self, group: &str) -> ClientConfig {
+        self.consuming("onlooker", &[("group.id", group), ("isolation.level", "read_uncommitted")])
+    }
+
     /// A reader outside of any group. The client wants a group's name to serve its queue; nothing
     /// joins or commits under this one.
     pub(super) fn reader(&self) -> ClientConfig {

@@ -122,6 +122,11 @@ impl MemberContext {
         lock(&self.rebalances).pop_front()
     }
 
+    /// Queues an assignment that no group makes.
+    pub(super) fn assign(&self, partitions: Vec<i32>) {
+        lock(&self.rebalances).push_back(Rebalance::Assign(partitions));
+    }
+
     /// The end of each partition's committed records, as far as it is known.
     pub(super) fn ends(&self) -> BTreeMap<i32, i64> {
         lock(&self.ends).clone()

@@ -5,6 +5,7 @@ use super::config::Connection;
 use super::context::Logging;
 use super::error::KafkaFailure;
 use super::member::Identities;
+use super::reader::{ReadRecord, copy};
 use crate::core::units::Offset;
 use crate::pipeline::facts::RecordIdentity;
 use crate::pipeline::position::Partition;
@@ -12,7 +13,7 @@ use crate::pipeline::publish::Family;
 use rdkafka::TopicPartitionList;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaError;
-use rdkafka::message::Message;
+use rdkafka::message::{BorrowedMessage, Message};
 use std::time::{Duration, Instant};
 
 /// Reads records of one topic where they are asked for.
@@ -33,21 +34,47 @@ impl Lookup {
         Ok(Self { consumer, topic: topic.to_owned() })
     }
 
-    fn first(
+    /// The first record at or after this offset; `None` when there is none.
+    ///
+    /// # Errors
+    /// The brokers do not answer within `timeout`, which is a passing trouble, or refuse.
+    pub fn record(
         &self,
+        partition: Partition,
         offset: Offset,
         timeout: Duration,
+    ) -> Result<Option<ReadRecord>, KafkaFailure> {
+        self.first_from(partition, offset, timeout, |record| copy(record))
+    }
+
+    fn first_from<T>(
+        &self,
+        partition: Partition,
+        offset: Offset,
+        timeout: Duration,
+        read: impl Fn(&BorrowedMessage<'_>) -> T,
+    ) -> Result<Option<T>, KafkaFailure> {
+        let doing = format!("reading the record at offset {} of {}/{partition}", offset.0, self.topic);
+        let failure = |error: KafkaError| KafkaFailure::of(&doing, &error);
+        let mut list = TopicPartitionList::new();
+        list.add_partition_offset(&self.topic, partition.0, rdkafka::Offset::Offset(offset.0))
+            .and_then(|()| self.consumer.assign(&list))
+            .map_err(failure)?;
+        let found = self.first(timeout, &doing, read);
+        self.consumer.unassign().map_err(failure)?;
+        found
+    }
+
+    fn first<T>(
+        &self,
+        timeout: Duration,
         doing: &str,
-    ) -> Result<Option<RecordIdentity>, KafkaFailure> {
+        read: impl Fn(&BorrowedMessage<'_>) -> T,
+    ) -> Result<Option<T>, KafkaFailure> {
         let begin = Instant::now();
         while let Some(left) = timeout.checked_sub(begin.elapsed()) {
             match self.consumer.poll(left) {
-                Some(Ok(record)) => {
-                    let timestamp_ms = record.timestamp().to_millis().unwrap_or(-1);
-                    let (at, key, value) = (Offset(record.offset()), record.key(), record.payload());
-                    let identity = RecordIdentity::of(at, timestamp_ms, key, value);
-                    return Ok(Some(identity).filter(|identity| identity.offset == offset));
-                }
+                Some(Ok(record)) => return Ok(Some(read(&record))),
                 Some(Err(KafkaError::PartitionEOF(_))) => return Ok(None),
                 Some(Err(error)) => {
                     let failure = KafkaFailure::of(doing, &error);
@@ -71,14 +98,11 @@ impl Identities for Lookup {
         offset: Offset,
         timeout: Duration,
     ) -> Result<Option<RecordIdentity>, KafkaFailure> {
-        let doing = format!("reading the record at offset {} of {}/{partition}", offset.0, self.topic);
-        let failure = |error: KafkaError| KafkaFailure::of(&doing, &error);
-        let mut list = TopicPartitionList::new();
-        list.add_partition_offset(&self.topic, partition.0, rdkafka::Offset::Offset(offset.0))
-            .and_then(|()| self.consumer.assign(&list))
-            .map_err(failure)?;
-        let found = self.first(offset, timeout, &doing);
-        self.consumer.unassign().map_err(failure)?;
-        found
+        let identity = |record: &BorrowedMessage<'_>| {
+            let timestamp_ms = record.timestamp().to_millis().unwrap_or(-1);
+            RecordIdentity::of(Offset(record.offset()), timestamp_ms, record.key(), record.payload())
+        };
+        let found = self.first_from(partition, offset, timeout, identity)?;
+        Ok(found.filter(|identity| identity.offset == offset))
     }
 }

@@ -6,6 +6,7 @@
 //! - [`feed`]: plain producing, for request events
 //! - [`reader`]: committed records of a topic from where asked up to a captured end
 //! - [`lookup`]: single records by their offset
+//! - [`offsets`]: ends of logs, committed offsets, moments
 //! - [`topics`]: what exists, what is missing, creation
 //! - [`mock`]: a broker in this process, for demonstrations and wiring tests
 
@@ -18,6 +19,7 @@ pub mod feed;
 pub mod lookup;
 pub mod member;
 pub mod mock;
+pub mod offsets;
 pub mod outlet;
 pub mod reader;
 pub mod source;

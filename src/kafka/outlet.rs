@@ -1,6 +1,6 @@
 //! Outputs and consumed offsets: in one transaction, or acknowledged before the offsets.
 
-use super::config::{Connection, Membership};
+use super::config::Connection;
 use super::context::Deliveries;
 use super::error::{KafkaFailure, family};
 use super::source::Source;
@@ -61,16 +61,15 @@ impl KafkaOutlet {
     /// Properties the client refuses; no transactions at the broker; no answer within `deadline`.
     pub fn open(
         connection: &Connection,
-        membership: &Membership,
+        transactional_id: &str,
         topics: OutputTopics,
         guarantee: Guarantee,
         deadline: Duration,
     ) -> Result<Self, KafkaFailure> {
         let (config, doing) = match guarantee {
             Guarantee::ExactlyOnce => {
-                let id = membership.transactional_id();
-                let config = connection.transactional(&id);
-                (config, format!("opening the transactional producer `{id}`"))
+                let config = connection.transactional(transactional_id);
+                (config, format!("opening the transactional producer `{transactional_id}`"))
             }
             Guarantee::AtLeastOnce => {
                 (connection.producer("outlet", deadline), "opening the producer".to_owned())

@@ -125,7 +125,7 @@ impl Reader {
     }
 }
 
-fn copy(message: &impl Message) -> ReadRecord {
+pub(super) fn copy(message: &impl Message) -> ReadRecord {
     let header = |header: rdkafka::message::Header<'_, &[u8]>| {
         (header.key.to_owned(), header.value.unwrap_or_default().to_vec())
     };

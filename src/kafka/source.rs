@@ -1,4 +1,5 @@
-//! A group member: committed records and rebalances as typed events, polled by one thread.
+//! A group member: committed records and rebalances as typed events, polled by one thread. Or a
+//! reader of chosen partitions, which only keeps its offsets under a group's name.
 //!
 //! Start offsets are part of the assignment; nothing ever seeks. Every assignment is followed by a
 //! resume, since a pause outlives it. Rebalances go on while partitions are paused, because polling
@@ -9,11 +10,13 @@ use super::context::{MemberContext, Rebalance};
 use super::error::KafkaFailure;
 use super::lookup::Lookup;
 use super::member::{Event, InputRecord, Member};
+use super::offsets::{committed, list, log_range, next_offset};
 use crate::codec::SourceRecord;
 use crate::pipeline::position::{LogRange, NextOffset, Partition};
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer, ConsumerGroupMetadata, RebalanceProtocol};
 use rdkafka::error::KafkaError;
 use rdkafka::message::{BorrowedMessage, Message};
+use rdkafka::topic_partition_list::TopicPartitionListElem;
 use rdkafka::{Offset, TopicPartitionList};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -47,11 +50,13 @@ impl InputRecord for Record<'_> {
     }
 }
 
-/// A member of a consumer group on one topic.
+/// A member of a consumer group, or a reader of its own, on one topic.
 pub struct Source {
     consumer: BaseConsumer<MemberContext>,
     connection: Connection,
     topic: String,
+    /// What is kept beside each partition's committed offset.
+    notes: BTreeMap<Partition, String>,
 }
 
 impl Source {
@@ -66,7 +71,27 @@ impl Source {
             .create_with_context(MemberContext::new(connection.tokens()?))
             .map_err(|error| KafkaFailure::of(&doing(), &error))?;
         consumer.subscribe(&[topic]).map_err(|error| KafkaFailure::of(&doing(), &error))?;
-        Ok(Self { consumer, connection: connection.clone(), topic: topic.to_owned() })
+        Ok(Self { consumer, connection: connection.clone(), topic: topic.to_owned(), notes: BTreeMap::new() })
+    }
+
+    /// Reads chosen partitions without joining a group: they are handed out as assigned at once, and
+    /// for good. Offsets are kept under the group's name, each partition's with its note.
+    ///
+    /// # Errors
+    /// Properties the client refuses.
+    pub fn alone(
+        connection: &Connection,
+        group: &str,
+        topic: &str,
+        notes: BTreeMap<Partition, String>,
+    ) -> Result<Self, KafkaFailure> {
+        let doing = || format!("reading topic `{topic}` under the name `{group}`");
+        let consumer: BaseConsumer<MemberContext> = connection
+            .loner(group)
+            .create_with_context(MemberContext::new(connection.tokens()?))
+            .map_err(|error| KafkaFailure::of(&doing(), &error))?;
+        consumer.context().assign(notes.keys().map(|partition| partition.0).collect());
+        Ok(Self { consumer, connection: connection.clone(), topic: topic.to_owned(), notes })
     }
 
     fn pending_rebalance(&self) -> Option<Event<Record<'_>>> {
@@ -96,7 +121,13 @@ impl Source {
         next: &[(Partition, NextOffset)],
     ) -> Result<TopicPartitionList, KafkaFailure> {
         let offsets = next.iter().map(|(partition, next)| (*partition, Offset::Offset(next.0)));
-        self.list(offsets, "listing offsets")
+        let list = self.list(offsets, "listing offsets")?;
+        for (partition, note) in &self.notes {
+            if let Some(mut offset) = list.find_partition(&self.topic, partition.0) {
+                offset.set_metadata(note);
+            }
+        }
+        Ok(list)
     }
 
     /// Commits offsets outside of any transaction and waits for the answer.
@@ -112,12 +143,7 @@ impl Source {
         offsets: impl IntoIterator<Item = (Partition, Offset)>,
         doing: &str,
     ) -> Result<TopicPartitionList, KafkaFailure> {
-        let mut list = TopicPartitionList::new();
-        for (partition, offset) in offsets {
-            let added = list.add_partition_offset(&self.topic, partition.0, offset);
-            added.map_err(|error| KafkaFailure::of(doing, &error))?;
-        }
-        Ok(list)
+        list(&self.topic, offsets, doing)
     }
 }
 
@@ -145,30 +171,12 @@ impl Member for Source {
         partitions: &[Partition],
         timeout: Duration,
     ) -> Result<Vec<(Partition, Option<NextOffset>)>, KafkaFailure> {
-        let doing = || format!("reading the committed offsets of topic `{}`", self.topic);
-        let list = self.list(partitions.iter().map(|partition| (*partition, Offset::Invalid)), &doing())?;
-        let found = self
-            .consumer
-            .committed_offsets(list, timeout)
-            .map_err(|error| KafkaFailure::of(&doing(), &error))?;
-        let mut offsets = Vec::with_capacity(partitions.len());
-        for element in found.elements_for_topic(&self.topic) {
-            element.error().map_err(|error| KafkaFailure::of(&doing(), &error))?;
-            let next = match element.offset() {
-                Offset::Offset(next) => Some(NextOffset(next)),
-                _ => None,
-            };
-            offsets.push((Partition(element.partition()), next));
-        }
-        Ok(offsets)
+        let next = |offset: &TopicPartitionListElem<'_>| next_offset(offset);
+        committed(&self.consumer, &self.topic, partitions, timeout, next)
     }
 
     fn log_range(&self, partition: Partition, timeout: Duration) -> Result<LogRange, KafkaFailure> {
-        let range = self.consumer.fetch_watermarks(&self.topic, partition.0, timeout).map_err(|error| {
-            let doing = format!("reading the log range of {}/{partition}", self.topic);
-            KafkaFailure::of(&doing, &error)
-        })?;
-        Ok(LogRange { start: NextOffset(range.0), end: NextOffset(range.1) })
+        log_range(&self.consumer, &self.topic, partition, timeout)
     }
 
     fn lookup(&self) -> Result<Lookup, KafkaFailure> {

@@ -69,6 +69,8 @@ struct Lane {
     bytes: usize,
     paused: bool,
     at_end: bool,
+    /// Where a bounded run leaves the partition; none where it is followed for ever.
+    end: Option<NextOffset>,
     outputs: Vec<OutputRecord>,
 }
 
@@ -105,13 +107,14 @@ impl Lanes {
         Self { limits, lanes: BTreeMap::new(), waiting_outputs: 0, waiting_bytes: 0 }
     }
 
-    /// Opens a lane for a partition that was assigned.
+    /// Opens a lane for a partition that was assigned: up to before `end`, or for ever.
     pub fn open(
         &mut self,
         partition: Partition,
         epoch: Epoch,
         resume: &Resume,
         committed: Option<NextOffset>,
+        end: Option<NextOffset>,
     ) {
         let lane = Lane {
             epoch,
@@ -124,9 +127,21 @@ impl Lanes {
             bytes: 0,
             paused: false,
             at_end: false,
+            end,
             outputs: Vec::new(),
         };
         self.lanes.insert(partition, lane);
+    }
+
+    /// Whether a record at this offset lies behind where the run leaves its partition. Then so does
+    /// everything that is still to come.
+    pub fn is_past_end(&mut self, partition: Partition, offset: i64) -> bool {
+        let lane = self.lanes.get_mut(&partition);
+        let Some(lane) = lane.filter(|lane| lane.end.is_some_and(|end| offset >= end.0)) else {
+            return false;
+        };
+        lane.dispatched = lane.dispatched.max(NextOffset(offset));
+        true
     }
 
     /// Counts a record that is about to be handed to a worker; says whether to pause the partition.
@@ -244,12 +259,26 @@ impl Lanes {
         self.lanes.len() - self.lanes.values().filter(restored).count()
     }
 
-    /// The source has no more of this partition: what lies before the committed offset and was not
-    /// handed out are transaction markers or compacted records.
+    /// The source has no more of this partition: what lies before the committed offset, or before where
+    /// the run ends, and was not handed out are transaction markers or compacted records.
     pub fn reached_end(&mut self, partition: Partition) {
-        if let Some(lane) = self.lanes.get_mut(&partition).filter(|lane| lane.records == 0) {
-            lane.at_end = true;
+        let Some(lane) = self.lanes.get_mut(&partition) else { return };
+        lane.at_end |= lane.records == 0;
+        if let Some(end) = lane.end {
+            lane.dispatched = lane.dispatched.max(end);
         }
+    }
+
+    /// Whether every lane has an end, and everything before it was processed.
+    pub fn are_processed(&self) -> bool {
+        !self.lanes.is_empty()
+            && self.lanes.values().all(|lane| lane.end.is_some_and(|end| lane.reached() >= end))
+    }
+
+    /// Whether every lane has an end, and everything before it was committed.
+    pub fn are_complete(&self) -> bool {
+        !self.lanes.is_empty()
+            && self.lanes.values().all(|lane| lane.end.is_some() && lane.committed >= lane.end)
     }
 
     /// Records handed to workers and not yet reported.
@@ -259,10 +288,23 @@ impl Lanes {
 }
 
 impl Lane {
+    /// Everything before it is done. Once nothing before the end is under way or to come that is the end,
+    /// no matter which offset the last record had.
+    fn reached(&self) -> NextOffset {
+        match self.end {
+            Some(end) if self.dispatched >= end && self.records == 0 => self.processed.max(end),
+            _ => self.processed,
+        }
+    }
+
     /// The offset to commit, if it is news. During a muted replay the committed offset is ahead; past
     /// records that were lost it is behind, and then where the lane goes on is news.
     fn to_commit(&self) -> Option<NextOffset> {
-        let next = self.processed;
+        let next = match self.end {
+            // From the first commit on a bounded run goes on, so that one holds all its partitions.
+            Some(_) if self.committed.is_none() => self.reached().max(self.publish_from),
+            _ => self.reached(),
+        };
         let news = self.committed.is_none_or(|committed| next > committed) && next >= self.publish_from;
         debug_assert!(self.outputs.is_empty() || news, "muted records have no outputs");
         news.then_some(next)
@@ -282,6 +324,7 @@ mod tests {
             origin: Origin::Rebuild,
             replay_from: NextOffset(replay_from),
             publish_from: NextOffset(publish_from),
+            count_from: NextOffset(0),
             warm_up: false,
             set_aside: vec![],
             explanation: String::new(),
@@ -291,7 +334,7 @@ mod tests {
     fn lanes(replay_from: i64, committed: Option<i64>) -> Lanes {
         let mut lanes = Lanes::new(FlowLimits { records: 4, bytes: 1000 });
         let publish_from = committed.unwrap_or(replay_from);
-        lanes.open(P, Epoch(1), &resume(replay_from, publish_from), committed.map(NextOffset));
+        lanes.open(P, Epoch(1), &resume(replay_from, publish_from), committed.map(NextOffset), None);
         lanes
     }
 
@@ -389,7 +432,7 @@ mod tests {
         assert!(!lanes.drained(&[P]));
         assert_eq!(lanes.dispatch(P, 1, 10), Err(OrderError::NotAssigned(P)));
         lanes.close(P);
-        lanes.open(P, Epoch(2), &resume(0, 0), None);
+        lanes.open(P, Epoch(2), &resume(0, 0), None, None);
         assert_eq!(lanes.report(done(1, 1, 1)), None);
         assert!(lanes.burst().outputs.is_empty());
     }
@@ -401,5 +444,39 @@ mod tests {
         for offset in [4, 5] {
             assert!(matches!(lanes.dispatch(P, offset, 1), Err(OrderError::Repeated { .. })), "{offset}");
         }
+    }
+
+    #[test]
+    fn a_run_with_an_end_stops_there_whatever_lies_there() {
+        let bounded = |committed: Option<i64>| {
+            let mut lanes = Lanes::new(FlowLimits { records: 4, bytes: 1000 });
+            lanes.open(P, Epoch(1), &resume(0, 2), committed.map(NextOffset), Some(NextOffset(9)));
+            lanes
+        };
+        let mut fresh = bounded(None);
+        assert_eq!(
+            fresh.burst().next_offsets,
+            [(P, NextOffset(2))],
+            "the first commit holds every partition"
+        );
+        fresh.settle();
+        for offset in [0, 4] {
+            fresh.dispatch(P, offset, 10).expect("in order");
+        }
+        fresh.reached_end(P);
+        assert!(!fresh.are_processed(), "records are under way");
+        fresh.report(done(5, 2, 1));
+        assert!(fresh.are_processed() && !fresh.are_complete());
+        assert_eq!(fresh.burst().next_offsets, [(P, NextOffset(9))], "markers up to the end are done too");
+        fresh.settle();
+        assert!(fresh.are_complete());
+        assert_eq!(fresh.positions().collect::<Vec<_>>(), [(P, NextOffset(5))], "what the state holds");
+
+        let mut busy = bounded(Some(3));
+        assert!(!busy.is_past_end(P, 8) && !busy.are_processed());
+        assert!(busy.is_past_end(P, 12), "the log went on after the end was captured");
+        assert!(busy.are_processed());
+        assert!(bounded(Some(9)).are_complete(), "nothing is left to do");
+        assert!(!lanes(0, Some(9)).is_past_end(P, 1 << 40) && !lanes(0, Some(9)).are_complete());
     }
 }

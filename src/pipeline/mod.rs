@@ -10,5 +10,6 @@ pub mod pools;
 pub mod position;
 pub mod publish;
 pub mod resume;
+pub mod stretch;
 pub mod task;
 pub mod worker;

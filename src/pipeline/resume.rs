@@ -97,6 +97,8 @@ pub struct Resume {
     pub replay_from: NextOffset,
     /// First offset whose outputs are published; those of earlier records are known to be out.
     pub publish_from: NextOffset,
+    /// First offset that counts in windows; earlier records only warm the state up. 0 where all count.
+    pub count_from: NextOffset,
     /// Records the state should hold are missing, so hits are under-counted.
     pub warm_up: bool,
     /// Indexes of snapshots that should be set aside, never to be tried again.
@@ -138,6 +140,9 @@ pub enum Refusal {
         snapshot: NextOffset,
     },
 }
+
+/// Every record counts.
+const ALL: NextOffset = NextOffset(0);
 
 /// Decides where to take up a partition.
 pub fn decide(facts: &Facts<'_>) -> Result<Resume, Refusal> {
@@ -205,6 +210,7 @@ fn fresh(facts: &Facts<'_>) -> Result<Resume, Refusal> {
         origin: Origin::Fresh,
         replay_from: at,
         publish_from: at,
+        count_from: ALL,
         warm_up: at.0 > 0,
         set_aside: Vec::new(),
         explanation: format!("new group: starting at offset {at} ({name}){}", cold(at)),
@@ -225,7 +231,15 @@ fn restore(facts: &Facts<'_>, index: usize, committed: NextOffset) -> Result<Res
         ),
     };
     let origin = Origin::Snapshot(index);
-    Ok(Resume { origin, replay_from, publish_from, warm_up: gap, set_aside: Vec::new(), explanation })
+    Ok(Resume {
+        origin,
+        replay_from,
+        publish_from,
+        count_from: ALL,
+        warm_up: gap,
+        set_aside: Vec::new(),
+        explanation,
+    })
 }
 
 fn rebuild(facts: &Facts<'_>, committed: NextOffset) -> Result<Resume, Refusal> {
@@ -248,6 +262,7 @@ fn rebuild(facts: &Facts<'_>, committed: NextOffset) -> Result<Resume, Refusal> 
         origin: Origin::Rebuild,
         replay_from,
         publish_from,
+        count_from: ALL,
         warm_up,
         set_aside: Vec::new(),
         explanation,

@@ -4,7 +4,7 @@ use super::checkpoints::{Checkpoints, Occasion};
 use super::clock::Clock;
 use super::crew::{Crew, Reply};
 use super::observe::{Observer, ServiceEvent};
-use super::patience::Backoff;
+use super::patience::{Backoff, answered};
 use super::plan::ServicePlan;
 use super::recovery::{Known, TakenUp, take_up};
 use super::service::{ServiceError, Summary};
@@ -98,12 +98,12 @@ where
         }
     }
 
-    /// Until asked to stop, or until something cannot be mended.
+    /// Until asked to stop, until the end of its bounds, or until something cannot be mended.
     ///
     /// # Errors
     /// What that is.
     pub fn run(mut self, shutdown: &Shutdown) -> Result<Summary, ServiceError> {
-        while !shutdown.is_requested() {
+        while !shutdown.is_requested() && !self.lanes.are_complete() {
             if let Err(error) = self.turn() {
                 return Err(self.fail(error));
             }
@@ -187,6 +187,9 @@ where
 
     fn dispatch(&mut self, record: S::Record<'c>) -> Result<(), ServiceError> {
         let partition = record.partition();
+        if self.lanes.is_past_end(partition, record.offset()) {
+            return Ok(self.source.pause(partition)?);
+        }
         let (_, flow) = self.lanes.dispatch(partition, record.offset(), record.bytes())?;
         if flow == Flow::Pause {
             self.source.pause(partition)?;
@@ -260,6 +263,7 @@ where
         let since = self.clock.since(self.last_commit);
         let (outputs, bytes) = self.lanes.waiting();
         let full = self.records_since_commit >= pace.records || bytes >= pace.bytes;
+        let full = full || self.lanes.are_processed();
         let due = match self.failing_since {
             Some(_) => since >= RETRY,
             None => full || since >= pace.every || (outputs > 0 && since >= pace.linger),
@@ -360,7 +364,8 @@ where
         self.observer.on(&ServiceEvent::Assigned { partition, resume: &resume, log_end });
         (0..failures).for_each(|_| self.observer.on(&ServiceEvent::SnapshotFailed { partition }));
         self.epoch = self.epoch.next();
-        self.lanes.open(partition, self.epoch, &resume, committed);
+        let end = self.plan.stretch(partition).map(|stretch| stretch.end);
+        self.lanes.open(partition, self.epoch, &resume, committed, end);
         if let (Some(checkpoints), Some(id)) = (&mut self.checkpoints, id) {
             checkpoints.take_up(id, self.epoch, restored, self.clock.now());
         }
@@ -407,15 +412,7 @@ where
 
     /// Asks the brokers until they answer, for as long as passing troubles are waited out.
     fn answer<T>(&self, ask: impl Fn(&S) -> Result<T, KafkaFailure>) -> Result<T, KafkaFailure> {
-        let mut patience = Backoff::lasting(self.clock, self.plan.retry_for);
-        loop {
-            match ask(self.source) {
-                Err(failure) if failure.family == Family::Transient && patience.wait() => {
-                    tracing::warn!("{failure}");
-                }
-                answer => return answer,
-            }
-        }
+        answered(self.clock, self.plan.retry_for, || ask(self.source))
     }
 
     /// Gives partitions up in order: what was begun is finished and committed first.

@@ -1,5 +1,6 @@
-//! Wiring: run, replay, produce, watch, demo, shutdown.
+//! Wiring: run, backfill, replay, produce, watch, demo, shutdown.
 
+pub mod backfill;
 pub mod checkpoints;
 pub mod clock;
 pub mod coordinator;

@@ -1,7 +1,8 @@
 //! Repeating calls that fail in passing: with growing pauses, up to a deadline.
 
 use super::clock::Clock;
-use crate::pipeline::publish::Patience;
+use crate::kafka::KafkaFailure;
+use crate::pipeline::publish::{Family, Patience};
 use std::time::{Duration, Instant};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
@@ -30,6 +31,26 @@ impl Patience for Backoff<'_> {
         self.clock.sleep(self.pause.min(left));
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
         true
+    }
+}
+
+/// Asks the brokers until they answer, for as long as passing troubles are waited out.
+///
+/// # Errors
+/// What no repetition mended.
+pub fn answered<T>(
+    clock: &dyn Clock,
+    retry_for: Duration,
+    ask: impl Fn() -> Result<T, KafkaFailure>,
+) -> Result<T, KafkaFailure> {
+    let mut patience = Backoff::lasting(clock, retry_for);
+    loop {
+        match ask() {
+            Err(failure) if failure.family == Family::Transient && patience.wait() => {
+                tracing::warn!("{failure}");
+            }
+            answer => return answer,
+        }
     }
 }
 

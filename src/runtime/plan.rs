@@ -12,12 +12,15 @@ use crate::kafka::topics::{TopicPlan, Topics};
 use crate::pipeline::facts::Fingerprint;
 use crate::pipeline::lanes::FlowLimits;
 use crate::pipeline::pools::PoolConfigs;
+use crate::pipeline::position::Partition;
 use crate::pipeline::resume::{LostHistory, StartFrom};
+use crate::pipeline::stretch::Stretch;
 use crate::pipeline::task::TaskConfig;
 use crate::registry::cache::SchemaCache;
 use crate::settings::{
     self, Assignment, Delivery, InputEncoding, OutputEncoding, SecretError, Settings, Start,
 };
+use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -60,6 +63,15 @@ pub struct SharedPlan {
     pub group: String,
 }
 
+/// What a bounded run reads, and what it notes beside the offsets it commits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bounds {
+    /// Of each partition it reads.
+    pub stretches: BTreeMap<Partition, Stretch>,
+    /// Of the same partitions.
+    pub notes: BTreeMap<Partition, String>,
+}
+
 /// Everything the service is made of.
 #[derive(Debug, Clone)]
 pub struct ServicePlan {
@@ -69,6 +81,8 @@ pub struct ServicePlan {
     pub membership: Membership,
     /// The schema registry, where there is one.
     pub registry: Option<Arc<SchemaCache>>,
+    /// Where to begin and end; none for a group member that runs until it is stopped.
+    pub bounds: Option<Bounds>,
     /// What shapes the output.
     pub task: Arc<TaskConfig>,
     /// Where output goes.
@@ -232,6 +246,7 @@ impl ServicePlan {
             },
             connection,
             registry,
+            bounds: None,
             task: Arc::new(task),
             outputs,
             guarantee: match settings.output.delivery {
@@ -264,6 +279,19 @@ impl ServicePlan {
             retry_for,
             shutdown_deadline: settings.shutdown.deadline.as_duration(),
         })
+    }
+
+    /// What a bounded run reads of this partition.
+    pub fn stretch(&self, partition: Partition) -> Option<&Stretch> {
+        self.bounds.as_ref()?.stretches.get(&partition)
+    }
+
+    /// Who the producer is. A bounded run is one process at a time, so that a later one fences it.
+    pub fn transactional_id(&self) -> String {
+        match &self.bounds {
+            None => self.membership.transactional_id(),
+            Some(_) => format!("kvset-{}", self.membership.group),
+        }
     }
 }
 

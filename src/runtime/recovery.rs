@@ -109,7 +109,11 @@ fn decision(
     });
     let (start, lost_history) = (plan.start, plan.lost_history);
     let facts = Facts { committed, log, snapshots: &snapshots, start, lost_history };
-    decide(&facts).map_err(|refusal| ServiceError::Resume { partition, refusal })
+    let resume = match plan.stretch(partition) {
+        None => decide(&facts),
+        Some(stretch) => stretch.decide(&facts),
+    };
+    resume.map_err(|refusal| ServiceError::Resume { partition, refusal })
 }
 
 /// Whether the log still holds the last record of the state.

@@ -1,4 +1,4 @@
-//! `kvset run`: subscribe, estimate, publish.
+//! `kvset run`: subscribe, estimate, publish. `kvset backfill` is the same between two offsets.
 
 use super::checkpoints::Checkpoints;
 use super::clock::SystemClock;
@@ -75,7 +75,7 @@ pub struct Summary {
     pub next_offsets: BTreeMap<Partition, NextOffset>,
 }
 
-/// Runs the service until it is asked to stop or cannot go on.
+/// Runs the service until it is asked to stop, has come to the end of its bounds or cannot go on.
 ///
 /// # Errors
 /// Why it could not go on. What was committed stays; the rest is done again after a restart.
@@ -89,13 +89,19 @@ pub fn serve(
     let checkpoints = state.map(|state| Checkpoints::open(state, &plan.task.topic)).transpose()?;
     let outlet = KafkaOutlet::open(
         &plan.connection,
-        &plan.membership,
+        &plan.transactional_id(),
         plan.outputs.clone(),
         plan.guarantee,
         plan.retry_for,
     )?;
     // Outlives the workers, whose queues hold records in its memory.
-    let source = Source::join(&plan.connection, &plan.membership, &plan.task.topic)?;
+    let source = match &plan.bounds {
+        None => Source::join(&plan.connection, &plan.membership, &plan.task.topic)?,
+        Some(bounds) => {
+            let (group, topic) = (&plan.membership.group, &plan.task.topic);
+            Source::alone(&plan.connection, group, topic, bounds.notes.clone())?
+        }
+    };
     std::thread::scope(|scope| {
         let workers = Workers::start(scope, plan.threads)
             .map_err(|error| ServiceError::Threads(format!("starting {} workers: {error}", plan.threads)))?;

@@ -119,6 +119,7 @@ impl Broker {
                 assignor: Assignor::CooperativeSticky,
             },
             registry: None,
+            bounds: None,
             task: Arc::new(task),
             outputs: output_topics(self, run, partitions),
             guarantee: if self.is_real() { Guarantee::ExactlyOnce } else { Guarantee::AtLeastOnce },

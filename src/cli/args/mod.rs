@@ -1,5 +1,6 @@
 //! The arguments of every command, and what they mean to the parts that run them.
 
+mod backfill;
 mod demo;
 mod generate;
 mod maintenance;
@@ -9,6 +10,7 @@ mod replay;
 mod service;
 mod snapshot;
 
+pub use backfill::BackfillArgs;
 pub use demo::DemoArgs;
 pub use generate::GenerateArgs;
 pub use maintenance::{CompletionsArgs, ConfigArgs, ConfigCommand, ManArgs};
@@ -40,6 +42,7 @@ impl ConfigFile {
 #[cfg(test)]
 pub(super) fn standalone_commands() -> Vec<clap::Command> {
     vec![
+        BackfillArgs::augment_args(clap::Command::new("backfill")),
         DemoArgs::augment_args(clap::Command::new("demo")),
         ModelArgs::augment_args(clap::Command::new("model")),
         ReplayArgs::augment_args(clap::Command::new("replay")),

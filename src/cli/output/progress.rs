@@ -14,6 +14,12 @@ const REQUESTS: [&str; 2] = [
     "{spinner} {human_pos} requests, {per_sec}, {elapsed}  {msg}",
 ];
 
+/// Offsets of a log, gaps counted too, with and without a known total.
+const OFFSETS: [&str; 2] = [
+    "{bar:30} {human_pos} of {human_len} offsets, {per_sec}, {eta} left  {msg}",
+    "{spinner} {human_pos} offsets, {per_sec}, {elapsed}  {msg}",
+];
+
 /// A bar with rate and time left; nothing at all where nobody watches.
 #[derive(Debug)]
 pub struct Progress {
@@ -29,6 +35,15 @@ impl Progress {
     /// Counts requests, of a total where it is known.
     pub fn requests(total: Option<u64>) -> Self {
         Self::new(total, REQUESTS)
+    }
+
+    /// Counts offsets of a total, some of which were done before.
+    pub fn offsets(total: u64, before: u64) -> Self {
+        let progress = Self::new(Some(total), OFFSETS);
+        progress.bar.set_position(before);
+        // What others did tells nothing of how fast this goes.
+        progress.bar.reset_eta();
+        progress
     }
 
     fn new(total: Option<u64>, [with_total, without]: [&str; 2]) -> Self {
@@ -85,7 +100,7 @@ mod tests {
 
     #[test]
     fn every_template_is_valid() {
-        for template in [BYTES, REQUESTS].concat() {
+        for template in [BYTES, REQUESTS, OFFSETS].concat() {
             assert!(ProgressStyle::with_template(template).is_ok(), "{template}");
         }
     }

@@ -98,6 +98,7 @@ impl PartitionTask {
             deadlines,
             next: resume.replay_from,
             publish_from: resume.publish_from,
+            count_from: resume.count_from,
             last_record,
             history: if resume.warm_up { History::Missing } else { image.history },
             counts: Counts::default(),

@@ -19,11 +19,13 @@ use crate::pipeline::output::{Destination, OutputRecord};
 use crate::pipeline::pools::{Deadlines, PoolConfigs};
 use crate::pipeline::position::{NextOffset, Partition};
 use crate::pipeline::resume::Resume;
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+mod history;
 mod image;
+
+use history::History;
 
 pub use image::{RestoredTask, TaskImage, TaskRestoreError};
 
@@ -109,6 +111,7 @@ pub struct PartitionTask {
     deadlines: Deadlines,
     next: NextOffset,
     publish_from: NextOffset,
+    count_from: NextOffset,
     last_record: Option<RecordIdentity>,
     history: History,
     counts: Counts,
@@ -118,17 +121,6 @@ pub struct PartitionTask {
     new_pools: Vec<String>,
     /// Kept to reuse its memory.
     closed: Vec<Estimate>,
-}
-
-/// Whether everything the state depends on was seen.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-enum History {
-    /// It was.
-    Whole,
-    /// Records are missing; the first one after them has not come yet.
-    Missing,
-    /// Records before this event time are missing.
-    MissingBefore(EventTime),
 }
 
 impl PartitionTask {
@@ -145,6 +137,7 @@ impl PartitionTask {
             deadlines: Deadlines::default(),
             next: resume.replay_from,
             publish_from: resume.publish_from,
+            count_from: resume.count_from,
             last_record: None,
             history: if resume.warm_up { History::Missing } else { History::Whole },
             counts: Counts::default(),
@@ -165,6 +158,7 @@ impl PartitionTask {
         match accepted {
             Ok(event_time) => {
                 self.policy.accept();
+                self.history = self.history.after(event_time, record.offset >= self.count_from.0);
                 let next = NextOffset::after(record.offset);
                 self.close_windows(event_time, next, muted, out)?;
             }
@@ -248,7 +242,8 @@ impl PartitionTask {
             None => return Ok(Err(too_many_pools(self.config.max_pools))),
         };
         let offset = Offset(record.offset);
-        let arrival = Arrival { offset, counted: true, watermark: self.watermark.time() };
+        let counted = record.offset >= self.count_from.0;
+        let arrival = Arrival { offset, counted, watermark: self.watermark.time() };
         let pool = &mut self.pools[index];
         match pool.observe(&decoded.event, arrival) {
             Ok(outcome) => {
@@ -269,9 +264,6 @@ impl PartitionTask {
         muted: bool,
         out: &mut Vec<OutputRecord>,
     ) -> Result<(), TaskError> {
-        if let History::Missing = self.history {
-            self.history = History::MissingBefore(event_time);
-        }
         self.watermark.observe(event_time);
         let Some(watermark) = self.watermark.time() else { return Ok(()) };
         let mut closed = std::mem::take(&mut self.closed);
@@ -315,11 +307,8 @@ impl PartitionTask {
 
     /// Marks an estimate whose window reaches back to where history is missing.
     fn mark(&self, estimate: &mut Estimate) {
-        if let History::MissingBefore(time) = self.history {
-            let min_history = self.config.pools.of(&estimate.pool).min_history_ms;
-            let known_from = time.0.saturating_add(i64::try_from(min_history).unwrap_or(i64::MAX));
-            estimate.warm_up |= estimate.start_ms <= known_from;
-        }
+        let min_history_ms = self.config.pools.of(&estimate.pool).min_history_ms;
+        estimate.warm_up |= self.history.lacks(estimate, min_history_ms);
     }
 
     fn dead_letter(&self, record: &SourceRecord<'_>, error: &DecodeError) -> OutputRecord {

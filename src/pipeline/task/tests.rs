@@ -37,6 +37,7 @@ fn resume(replay_from: i64, publish_from: i64, warm_up: bool) -> Resume {
         origin: Origin::Rebuild,
         replay_from: NextOffset(replay_from),
         publish_from: NextOffset(publish_from),
+        count_from: NextOffset(0),
         warm_up,
         set_aside: vec![],
         explanation: String::new(),
@@ -253,5 +254,74 @@ proptest! {
             feed(&mut task, &log)
         };
         prop_assert_eq!(run(), run());
+    }
+}
+
+/// A run that counts from `count_from` on, warmed up by the records from `begin` on.
+fn warmed_up(begin: i64, count_from: i64) -> Resume {
+    let count_from = NextOffset(count_from);
+    Resume { count_from, publish_from: count_from, ..resume(begin, begin, begin > 0) }
+}
+
+#[test]
+fn records_that_warm_up_fill_the_cache_and_count_nowhere() {
+    let log: Vec<_> = (0..12).map(|i| request("a", 400 * i, &[1, 2])).collect();
+    let mut task = PartitionTask::new(Arc::new(config()), Partition(5), &warmed_up(2, 6));
+    let published = estimates(&feed(&mut task, &log).expect("within limits"));
+    let first = published.first().expect("windows closed");
+    assert_eq!((first.window.to_string().as_str(), first.start_ms, first.requests), ("tumbling:1s", 2000, 2));
+    assert_eq!(first.theoretical.page_hits, 4, "a warm cache");
+    assert!(published.iter().all(|estimate| estimate.first_offset >= 6));
+    // The record at 2000 ms, the last one that did not count, lies in the first window.
+    let marked = |estimate: &Estimate| match estimate.window {
+        WindowKind::All => true,
+        WindowKind::Last { requests } => estimate.requests < u64::from(requests),
+        _ => estimate.start_ms <= 2000,
+    };
+    assert!(published.iter().all(|estimate| estimate.warm_up == marked(estimate)), "{published:#?}");
+    assert!(published.iter().any(|estimate| !estimate.warm_up), "some are whole");
+}
+
+proptest! {
+    /// With everything before as warm-up, what is not marked is what a run over the whole log publishes,
+    /// late records apart: those of the warm-up were counted by that run only.
+    #[test]
+    fn whole_windows_of_a_run_from_the_middle_are_those_of_the_whole_run(
+        log in logs(), count_from in 0i64..60, cut in 0usize..60,
+    ) {
+        let loose = Arc::new(TaskConfig {
+            dead_letters: DeadLetterLimits { max_consecutive: 1000, max_share: Ratio::ONE, share_window: 100 },
+            ..config()
+        });
+        let punctual = |published: Vec<OutputRecord>| -> Vec<Estimate> {
+            let found = estimates(&published).into_iter();
+            found.map(|estimate| Estimate { late_records: 0, ..estimate }).collect()
+        };
+        let mut whole = PartitionTask::new(Arc::clone(&loose), Partition(5), &resume(0, 0, false));
+        let whole = punctual(feed(&mut whole, &log).expect("within limits"));
+        let resume = warmed_up(0, count_from);
+        let mut part = PartitionTask::new(Arc::clone(&loose), Partition(5), &resume);
+        // Half-way it is restored from a snapshot.
+        let cut = cut.min(log.len());
+        let mut published = feed(&mut part, &log[..cut]).expect("within limits");
+        let bytes = postcard::to_allocvec(&part.image()).expect("serialises");
+        let image = postcard::from_bytes(&bytes).expect("what was written");
+        let at = Resume { replay_from: NextOffset(cut as i64), ..resume };
+        let mut part = PartitionTask::restore(loose, Partition(5), &at, part.last_record(), image).expect("the same");
+        published.extend(feed(&mut part, &log).expect("within limits"));
+        let published = punctual(published);
+        for estimate in published.iter().filter(|estimate| !estimate.warm_up) {
+            prop_assert!(whole.contains(estimate), "{:#?}", estimate);
+        }
+        for estimate in whole.iter().filter(|estimate| {
+            matches!(estimate.window, WindowKind::Tumbling { .. }) && estimate.next_offset > count_from
+        }) {
+            let key = |other: &&Estimate| (&other.pool, other.window, other.end_ms) == (&estimate.pool, estimate.window, estimate.end_ms);
+            let found = published.iter().find(key);
+            let whole = found.is_some_and(|found| found == estimate);
+            let marked = found.is_some_and(|found| found.warm_up);
+            let before = estimate.first_offset < count_from;
+            prop_assert!(whole || marked || before, "{:#?}", estimate);
+        }
     }
 }
