@@ -13,6 +13,7 @@ use rdkafka::{ClientContext, Statistics, TopicPartitionList};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// librdkafka's lines, by level. They name hosts, topics and groups, and no property's value; lines
 /// about properties themselves are left out to keep it so.
@@ -36,6 +37,18 @@ fn log_error(error: &KafkaError, reason: &str) {
     tracing::warn!(target: "kvset::librdkafka", "{}: {reason}", describe(error));
 }
 
+/// Most events served at once.
+const EVENTS: usize = 100;
+
+/// Serves what waits for a client that reads nothing: log lines, its wish for a token, errors. Gives the
+/// error where a broker did not let it in: the client itself goes on trying, and calls only say that no
+/// broker is reached.
+pub(super) fn serve(client: &BaseConsumer<Logging>) -> Option<KafkaError> {
+    // A poll without waiting serves one event, and does not say whether there was one.
+    let said = (0..EVENTS).filter_map(|_| client.poll(Duration::ZERO)?.err());
+    said.filter(is_refusal).fold(None, |_, error| Some(error))
+}
+
 /// Whether a broker was reached and did not let the client in, or the client did not trust it.
 fn is_refusal(error: &KafkaError) -> bool {
     use RDKafkaErrorCode::{Authentication, SSL, SaslAuthenticationFailed};
@@ -48,23 +61,15 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// A client that only logs.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub(super) struct Logging {
     tokens: Tokens,
-    /// Why a broker did not let this client in, in words, if that was so.
-    refusal: Mutex<Option<String>>,
 }
 
 impl Logging {
     /// For a connection with these tokens.
     pub(super) fn new(tokens: Tokens) -> Self {
-        Self { tokens, ..Self::default() }
-    }
-
-    /// Why a broker did not let this client in since this was last asked for. The client itself goes on
-    /// trying and only says that no broker is reached.
-    pub(super) fn take_refusal(&self) -> Option<String> {
-        lock(&self.refusal).take()
+        Self { tokens }
     }
 }
 
@@ -81,9 +86,6 @@ impl ClientContext for Logging {
 
     fn error(&self, error: KafkaError, reason: &str) {
         log_error(&error, reason);
-        if is_refusal(&error) {
-            *lock(&self.refusal) = Some(format!("{reason}; {}", describe(&error)));
-        }
     }
 }
 

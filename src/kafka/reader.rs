@@ -2,7 +2,7 @@
 //! ever or up to a captured end.
 
 use super::config::Connection;
-use super::context::Logging;
+use super::context::{Logging, serve};
 use super::error::KafkaFailure;
 use super::topics::Topics;
 use crate::pipeline::position::NextOffset;
@@ -63,8 +63,7 @@ impl Reader {
         let failure = |error: KafkaError| KafkaFailure::of(&doing, &error);
         let consumer: BaseConsumer<Logging> =
             connection.reader().create_with_context(Logging::new(connection.tokens()?)).map_err(failure)?;
-        // Serves the client's wish for a token; there is nothing to read yet.
-        drop(consumer.poll(Duration::ZERO));
+        serve(&consumer);
         let mut ends = BTreeMap::new();
         {
             // A list that outlived its consumer would make dropping the consumer wait for ever.

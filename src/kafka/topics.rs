@@ -1,7 +1,7 @@
 //! Which topics exist, what to do about missing ones, and their creation.
 
 use super::config::Connection;
-use super::context::Logging;
+use super::context::{Logging, serve};
 use super::error::KafkaFailure;
 use crate::pipeline::publish::Family;
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
@@ -61,16 +61,9 @@ impl Topics {
         let doing = format!("asking {} about topic `{topic}`", self.connection.brokers);
         let failure = |error| KafkaFailure::of(&doing, &error);
         let timeout = Duration::from_secs(5).min(self.deadline);
-        // Serves the client's wish for a token; nothing is subscribed to.
-        drop(self.client.poll(Duration::ZERO));
-        let metadata = self.client.fetch_metadata(Some(topic), timeout).map_err(|error| {
-            // What the client had to say of it comes with polling.
-            drop(self.client.poll(Duration::ZERO));
-            match self.client.context().take_refusal() {
-                Some(refusal) => KafkaFailure::fatal(format!("{doing}: {refusal}")),
-                None => failure(error),
-            }
-        })?;
+        serve(&self.client);
+        let metadata = self.client.fetch_metadata(Some(topic), timeout);
+        let metadata = metadata.map_err(|error| failure(serve(&self.client).unwrap_or(error)))?;
         let Some(found) = metadata.topics().iter().find(|found| found.name() == topic) else {
             return Ok(None);
         };
