@@ -10,6 +10,7 @@ use super::context::{MemberContext, Rebalance};
 use super::error::KafkaFailure;
 use crate::codec::SourceRecord;
 use crate::pipeline::position::{LogRange, NextOffset, Partition};
+use crate::pipeline::publish::Family;
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer, ConsumerGroupMetadata, RebalanceProtocol};
 use rdkafka::error::KafkaError;
 use rdkafka::message::{BorrowedMessage, Message};
@@ -72,6 +73,8 @@ pub enum Event<'c> {
 pub struct Source {
     consumer: BaseConsumer<MemberContext>,
     topic: String,
+    /// Whether the member has a stable name, under which it is expected back.
+    is_static: bool,
 }
 
 impl Source {
@@ -86,7 +89,8 @@ impl Source {
             .create_with_context(MemberContext::default())
             .map_err(|error| KafkaFailure::of(&doing(), &error))?;
         consumer.subscribe(&[topic]).map_err(|error| KafkaFailure::of(&doing(), &error))?;
-        Ok(Self { consumer, topic: topic.to_owned() })
+        let is_static = membership.instance.is_some();
+        Ok(Self { consumer, topic: topic.to_owned(), is_static })
     }
 
     /// Waits up to `timeout` for something to happen. `None` is no sign of idleness: the client may
@@ -214,9 +218,12 @@ impl Source {
         ends.into_iter().map(|(partition, end)| (Partition(partition), NextOffset(end))).collect()
     }
 
-    /// Leaves the group; polling goes on until what comes of it, a revocation, is answered.
+    /// Leaves the group. A member with a stable name only goes silent: its partitions wait for it until
+    /// its session ends, so that a quick restart moves nothing.
     pub fn leave(&self) {
-        self.consumer.unsubscribe();
+        if !self.is_static {
+            self.consumer.unsubscribe();
+        }
     }
 
     /// The topic.
@@ -225,9 +232,23 @@ impl Source {
     }
 
     /// Proof of membership, for transactions.
+    ///
+    /// A client that was thrown out of its group forgets its member id at once, and says so at the next
+    /// poll. What it has to show in between proves nothing, and the broker may take it for the word of
+    /// somebody outside of any group: it must not be used.
     pub(super) fn group_metadata(&self) -> Result<ConsumerGroupMetadata, KafkaFailure> {
-        let missing = || KafkaFailure::fatal("the consumer has no group metadata");
-        self.consumer.group_metadata().ok_or_else(missing)
+        let metadata = self.consumer.group_metadata();
+        // In this order: whoever lost the partitions by now may have lost them before.
+        self.check_membership()?;
+        metadata.ok_or_else(|| KafkaFailure::fatal("the consumer has no group metadata"))
+    }
+
+    fn check_membership(&self) -> Result<(), KafkaFailure> {
+        if !self.consumer.assignment_lost() {
+            return Ok(());
+        }
+        let message = format!("this member has lost its partitions of topic `{}`", self.topic);
+        Err(KafkaFailure { family: Family::Abortable, message })
     }
 
     /// The next offsets in the client's form.
@@ -242,6 +263,7 @@ impl Source {
     /// Commits offsets outside of any transaction and waits for the answer.
     pub(super) fn commit(&self, next: &[(Partition, NextOffset)]) -> Result<(), KafkaFailure> {
         let list = self.next_offsets(next)?;
+        self.check_membership()?;
         self.consumer.commit(&list, CommitMode::Sync).map_err(|error| {
             KafkaFailure::of(&format!("committing offsets of topic `{}`", self.topic), &error)
         })

@@ -2,6 +2,7 @@
 
 use super::checkpoints::{Checkpoints, Occasion};
 use super::observe::{Observer, ServiceEvent};
+use super::parking::Parking;
 use super::patience::Backoff;
 use super::plan::ServicePlan;
 use super::recovery::{Known, TakenUp, take_up};
@@ -41,7 +42,10 @@ pub(super) struct Coordinator<'c> {
     checkpoints: Option<Checkpoints>,
     observer: &'c dyn Observer,
     lanes: Lanes,
+    parking: Parking,
     epoch: Epoch,
+    /// Whether this member was thrown out of the group and has not been given anything since.
+    evicted: bool,
     /// Where each pool was first seen.
     pools: BTreeMap<String, Partition>,
     last_commit: Instant,
@@ -69,7 +73,9 @@ impl<'c> Coordinator<'c> {
             checkpoints,
             observer,
             lanes: Lanes::new(plan.flow),
+            parking: Parking::new(plan.parking),
             epoch: Epoch::default(),
+            evicted: false,
             pools: BTreeMap::new(),
             last_commit: Instant::now(),
             last_tick: Instant::now(),
@@ -80,10 +86,13 @@ impl<'c> Coordinator<'c> {
     }
 
     /// Until asked to stop, or until something cannot be mended.
-    pub(super) fn run(mut self, shutdown: &Shutdown) -> Result<Summary, ServiceError> {
+    pub(super) fn run(mut self, shutdown: &Shutdown) -> (Summary, Result<(), ServiceError>) {
         let ended = self.turn_until(shutdown);
+        if !ended.as_ref().is_err_and(ServiceError::wants_a_new_client) {
+            self.observer.on(&ServiceEvent::Stopping);
+        }
         let stopped = self.stop(ended.is_ok());
-        ended.and(stopped).map(|()| self.summary)
+        (self.summary, ended.and(stopped))
     }
 
     fn turn_until(&mut self, shutdown: &Shutdown) -> Result<(), ServiceError> {
@@ -104,6 +113,7 @@ impl<'c> Coordinator<'c> {
             return Ok(());
         }
         self.last_tick = Instant::now();
+        self.parking.expire(self.last_tick);
         let ends = self.source.known_ends();
         let behind = |(partition, next): (Partition, NextOffset)| {
             let end = ends.get(&partition)?;
@@ -133,6 +143,12 @@ impl<'c> Coordinator<'c> {
             Event::Trouble(failure) if failure.family == Family::Transient => {
                 tracing::debug!("{failure}");
                 Ok(())
+            }
+            // librdkafka asks for the place of a stable name under a member id that it dropped when the
+            // session ended, and takes the refusal for a proof that another process has the name. If
+            // one has, a new client of ours is told so.
+            Event::Trouble(failure) if failure.family == Family::Migrated && self.evicted => {
+                Err(KafkaFailure { family: Family::Spent, ..failure }.into())
             }
             Event::Trouble(failure) => Err(failure.into()),
         }
@@ -164,9 +180,8 @@ impl<'c> Coordinator<'c> {
                 }
                 Ok(())
             }
-            // The state of a partition that was given up; another member goes on with it.
-            Reply::Released(task) => {
-                tracing::debug!("partition {}: state released", task.partition());
+            Reply::Released(partition, task) => {
+                self.parking.released(partition, task, Instant::now());
                 Ok(())
             }
         }
@@ -280,6 +295,7 @@ impl<'c> Coordinator<'c> {
             starts.push((partition, self.take_up(partition, committed, &mut lookup)?));
         }
         self.source.assign(&starts)?;
+        self.evicted = false;
         self.settled();
         Ok(())
     }
@@ -296,6 +312,7 @@ impl<'c> Coordinator<'c> {
     ) -> Result<NextOffset, ServiceError> {
         let log = self.answer(|source| source.log_range(partition, ANSWER))?;
         let known = Known { partition, committed, log };
+        let parked = self.parking.take(partition);
         let id = self.checkpoints.as_ref().map(|checkpoints| checkpoints.id(partition)).transpose()?;
         // Connects only where there is a snapshot to compare with the log.
         let mut look_up = |offset| {
@@ -305,7 +322,8 @@ impl<'c> Coordinator<'c> {
             };
             self.answer(|_| lookup.identity(partition, offset, ANSWER))
         };
-        let taken = take_up(self.plan, known, self.checkpoints.as_ref().zip(id.as_ref()), &mut look_up)?;
+        let checkpoints = self.checkpoints.as_ref().zip(id.as_ref());
+        let taken = take_up(self.plan, known, parked, checkpoints, &mut look_up)?;
         let TakenUp { resume, task, restored, failures } = taken;
         tracing::info!("partition {partition}: {}", resume.explanation);
         let log_end = log.end;
@@ -380,31 +398,50 @@ impl<'c> Coordinator<'c> {
             Err(error) => return Err(error.into()),
         }
         self.checkpoint_last(partitions, Occasion::Revocation, ANSWER)?;
-        self.give_up(partitions)?;
+        let released = self.give_up(partitions)?;
+        self.park(&released)?;
         partitions.iter().for_each(|partition| self.observer.on(&ServiceEvent::Revoked(*partition)));
         self.settled();
         Ok(self.source.unassign(partitions)?)
     }
 
+    /// Keeps the states of partitions that were just given up in order, for a quick return.
+    fn park(&mut self, partitions: &[Partition]) -> Result<(), ServiceError> {
+        let begin = Instant::now();
+        self.parking.expect(partitions);
+        while self.parking.is_waiting() {
+            let Some(left) = ANSWER.checked_sub(begin.elapsed()) else { break };
+            if let Some(reply) = self.workers.reply(left.min(IDLE))? {
+                self.take_reply(reply)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Drops partitions that others have already.
     fn lose(&mut self, partitions: &[Partition]) -> Result<(), ServiceError> {
         tracing::warn!("partitions {} were lost to other members: dropping their work", list(partitions));
+        self.evicted = true;
         self.give_up(partitions)?;
         partitions.iter().for_each(|partition| self.observer.on(&ServiceEvent::Lost(*partition)));
         self.settled();
         Ok(self.source.unassign(partitions)?)
     }
 
-    fn give_up(&mut self, partitions: &[Partition]) -> Result<(), ServiceError> {
+    /// Drops everything about these partitions; gives those whose states workers hand back.
+    fn give_up(&mut self, partitions: &[Partition]) -> Result<Vec<Partition>, ServiceError> {
+        let mut released = Vec::with_capacity(partitions.len());
         for partition in partitions {
             self.lanes.close(*partition);
-            self.workers.release(*partition)?;
+            if self.workers.release(*partition)? {
+                released.push(*partition);
+            }
             if let Some(checkpoints) = &mut self.checkpoints {
                 checkpoints.forget(*partition);
             }
             self.pools.retain(|_, home| home != partition);
         }
-        Ok(())
+        Ok(released)
     }
 
     /// Waits until workers have done what they were given of these partitions.
@@ -426,7 +463,6 @@ impl<'c> Coordinator<'c> {
     /// Stops intake, and when the run went well, finishes what was begun. Either way what is done is
     /// committed: a restart then begins no earlier than it must.
     fn stop(&mut self, in_order: bool) -> Result<(), ServiceError> {
-        self.observer.on(&ServiceEvent::Stopping);
         let begin = Instant::now();
         let deadline = self.plan.shutdown_deadline;
         let partitions = self.lanes.partitions();

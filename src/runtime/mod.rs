@@ -3,6 +3,7 @@
 pub mod demo;
 pub mod metrics;
 pub mod observe;
+mod parking;
 pub mod patience;
 pub mod plan;
 pub mod produce;

@@ -32,8 +32,8 @@ pub(super) enum Reply {
     Report(Box<Report>),
     /// A partition's state as bytes, or that there is none to be had.
     Captured(Partition, Option<Captured>),
-    /// A partition's state was handed back; everything before was reported.
-    Released(Box<PartitionTask>),
+    /// A partition was handed back, with its state if that is sound; everything before was reported.
+    Released(Partition, Option<Box<PartitionTask>>),
 }
 
 /// A partition's state between two records.
@@ -149,7 +149,7 @@ fn work(orders: &Receiver<Order<'_>>, replies: &Sender<Reply>) {
                 Order::Release(partition) => {
                     if let Some((report, task)) = worker.release(partition) {
                         let last = report.map(|report| Reply::Report(Box::new(report)));
-                        let released = Reply::Released(Box::new(task));
+                        let released = Reply::Released(partition, task.map(Box::new));
                         if last.into_iter().chain([released]).any(|reply| replies.send(reply).is_err()) {
                             return;
                         }

@@ -1,6 +1,7 @@
 //! A broker for tests: librdkafka's mock in this process, or the real one that KVSET_TEST_BROKERS names.
 
 pub mod kills;
+pub mod process;
 
 use kvset::codec::{RequestEncoding, SourceRecord, encode_request};
 use kvset::kafka::config::{Assignor, Connection, Membership};
@@ -15,7 +16,7 @@ use kvset::pipeline::position::{LogRange, NextOffset, Partition};
 use kvset::pipeline::resume::{Facts, LostHistory, StartFrom, decide};
 use kvset::pipeline::task::{PartitionTask, TaskConfig};
 use kvset::runtime::observe::{Observer, ServiceEvent};
-use kvset::runtime::plan::{CommitPace, ServicePlan, task_config};
+use kvset::runtime::plan::{CommitPace, ParkingPlan, ServicePlan, task_config};
 use kvset::runtime::produce::message_of;
 use kvset::runtime::service::{ServiceError, Summary, serve};
 use kvset::runtime::shutdown::Shutdown;
@@ -111,6 +112,7 @@ impl Broker {
             start: StartFrom::Earliest,
             lost_history: LostHistory::Refuse,
             state: None,
+            parking: ParkingPlan { keep_for: DEADLINE, max_bytes: 1 << 30 },
             commit: CommitPace {
                 every: Duration::from_millis(200),
                 linger: Duration::from_millis(20),
@@ -197,6 +199,7 @@ impl Input {
                 committed: None,
                 log: LogRange { start: NextOffset(0), end },
                 snapshots: &[],
+                parked: None,
                 start: StartFrom::Earliest,
                 lost_history: LostHistory::Refuse,
             };
