@@ -464,14 +464,15 @@ impl<'c> Coordinator<'c> {
     /// committed: a restart then begins no earlier than it must.
     fn stop(&mut self, in_order: bool) -> Result<(), ServiceError> {
         let begin = Instant::now();
-        let deadline = self.plan.shutdown_deadline;
+        // The rest of the deadline is for closing the clients.
+        let deadline = self.plan.shutdown_deadline.mul_f64(0.8);
+        let left = |begin: Instant| deadline.saturating_sub(begin.elapsed()).max(RETRY);
         let partitions = self.lanes.partitions();
         if in_order {
             tracing::info!("stopping: finishing and committing partitions {}", list(&partitions));
             self.drain(&partitions, deadline)?;
         }
-        let committed = self.commit(if in_order { deadline } else { RETRY });
-        let left = |begin: Instant| deadline.saturating_sub(begin.elapsed()).max(RETRY);
+        let committed = self.commit(if in_order { left(begin) } else { RETRY });
         if in_order {
             self.checkpoint_last(&partitions, Occasion::Shutdown, left(begin))?;
         }

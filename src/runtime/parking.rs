@@ -75,3 +75,88 @@ impl Parking {
         self.parked.values().map(|parked| parked.bytes).sum()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codec::SourceRecord;
+    use crate::pipeline::position::NextOffset;
+    use crate::pipeline::resume::{Origin, Resume};
+    use crate::runtime::plan::task_config;
+    use crate::settings::Settings;
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    /// The state of a partition after one record.
+    fn state(partition: Partition) -> Option<Box<PartitionTask>> {
+        let config = Arc::new(task_config(&Settings::default()).expect("usable settings"));
+        let (start, explanation) = (NextOffset(0), String::new());
+        let resume = Resume {
+            origin: Origin::Fresh,
+            replay_from: start,
+            publish_from: start,
+            warm_up: false,
+            set_aside: Vec::new(),
+            explanation,
+        };
+        let mut task = PartitionTask::new(config, partition, &resume);
+        let value = br#"{"event_time": 1, "page_size": 64, "page_ids": [11, 22, 33], "input_tokens": 200}"#;
+        let record = SourceRecord {
+            topic: "requests",
+            partition: partition.0,
+            offset: 0,
+            timestamp_ms: None,
+            key: Some(b"pool"),
+            value: Some(value),
+        };
+        task.feed(&record, &mut Vec::new()).expect("within limits");
+        assert!(task.memory_bytes() > 0);
+        Some(Box::new(task))
+    }
+
+    fn parking(keep_for: Duration, max_bytes: u64) -> Parking {
+        Parking::new(ParkingPlan { keep_for, max_bytes })
+    }
+
+    #[test]
+    fn only_states_given_up_in_order_are_kept_and_only_for_a_while() {
+        let [ours, lost, failed] = [1, 2, 3].map(Partition);
+        let (mut parking, now) = (parking(MINUTE, u64::MAX), Instant::now());
+        parking.expect(&[ours, failed]);
+        parking.released(lost, state(lost), now);
+        parking.released(failed, None, now);
+        assert!(parking.is_waiting());
+        parking.released(ours, state(ours), now);
+        assert!(!parking.is_waiting() && parking.take(lost).is_none() && parking.take(failed).is_none());
+        parking.expire(now + MINUTE / 2);
+        let mut task = parking.take(ours).expect("kept");
+        assert_eq!(task.next_offset(), NextOffset(1));
+        assert_eq!((task.take_new_pools().len(), task.take_new_pools().len()), (1, 0));
+        task.unpark();
+        assert_eq!(task.take_new_pools(), ["pool"], "told again");
+        assert!(parking.take(ours).is_none(), "handed out once");
+        parking.expect(&[ours]);
+        parking.released(ours, state(ours), now);
+        parking.expire(now + MINUTE);
+        assert!(parking.take(ours).is_none(), "too late");
+    }
+
+    #[test]
+    fn memory_is_bounded_and_the_oldest_states_make_room() {
+        let [first, second, third] = [1, 2, 3].map(Partition);
+        let (bytes, now) = (state(first).expect("one").memory_bytes(), Instant::now());
+        let mut two_fit = parking(MINUTE, bytes * 2);
+        for (partition, age) in [(first, 0), (second, 1), (third, 2)] {
+            two_fit.expect(&[partition]);
+            two_fit.released(partition, state(partition), now + Duration::from_secs(age));
+        }
+        assert_eq!([first, second, third].map(|it| two_fit.take(it).is_some()), [false, true, true]);
+        for mut none_fits in [parking(MINUTE, bytes - 1), parking(Duration::ZERO, u64::MAX)] {
+            none_fits.expect(&[first]);
+            none_fits.released(first, state(first), now);
+            assert!(none_fits.take(first).is_none());
+        }
+    }
+}

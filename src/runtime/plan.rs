@@ -181,6 +181,8 @@ impl ServicePlan {
                     Assignment::Range => Assignor::Range,
                     Assignment::RoundRobin => Assignor::RoundRobin,
                 },
+                // A commit and the answer to a rebalance may both wait the brokers out.
+                poll_within: retry_for.saturating_mul(2),
             },
             connection,
             task: Arc::new(task),

@@ -27,13 +27,16 @@ const PACE: Duration = Duration::from_millis(5);
 const LIFE: (u64, u64) = (800, 3200);
 /// Kills for each restart of the broker.
 const KILLS_A_BROKER_RESTART: u32 = 8;
-const PATIENCE: Duration = Duration::from_secs(180);
+const PATIENCE: Duration = Duration::from_secs(300);
 /// Two members with stable names and a nameless one, which is sometimes there.
 const MEMBERS: [&str; 3] = ["one", "two", "guest"];
 const GUEST: usize = 2;
-/// Short enough to have partitions taken over within the run.
-const PROPERTIES: &str = "[kafka.properties]\n\"session.timeout.ms\" = \"6000\"\n\
-                          \"heartbeat.interval.ms\" = \"500\"\n";
+/// Sessions short enough to have partitions taken over within the run, patience enough for a broker that
+/// starts on a busy machine.
+const SETTINGS: &str = "retry_for = \"10m\"\n\
+                        [kafka.properties]\n\"session.timeout.ms\" = \"6000\"\n\
+                        \"heartbeat.interval.ms\" = \"500\"\n\
+                        [shutdown]\ndeadline = \"5m\"\n";
 
 /// What came of it; the committed output is compared with that of a run in memory.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -161,7 +164,7 @@ impl<'b> Run<'b> {
     fn new(broker: &'b Broker, folder: &Path, seed: u64) -> Self {
         let config = |member: &str| {
             let instance = if member == MEMBERS[GUEST] { "" } else { member };
-            let extra = format!("instance = \"{instance}\"\n{PROPERTIES}");
+            let extra = format!("instance = \"{instance}\"\n{SETTINGS}");
             configure(broker, folder, "kills", member, &extra)
         };
         Self {
