@@ -194,7 +194,7 @@ impl<'b> Run<'b> {
             }
             let due = (self.table.kills * planned).div_ceil(kills);
             if self.table.broker_restarts < due {
-                let kill = self.table.broker_restarts % 2 == 0;
+                let kill = self.table.broker_restarts.is_multiple_of(2);
                 self.table.broker_restarts += 1;
                 restart = Some(scope.spawn(move || restart_broker(kill)));
             }
