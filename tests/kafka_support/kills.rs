@@ -115,7 +115,7 @@ pub fn kill_run(broker: &Broker, kills: u32, seed: u64) -> KillTable {
         records: input.records(),
         estimates: count(&published),
         restored: run.said("snapshot at "),
-        parked: run.said("in memory since "),
+        parked: run.said("state kept in memory is at "),
         ..compare(&published, &expected, run.table)
     };
     if published == expected {
