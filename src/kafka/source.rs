@@ -13,6 +13,7 @@ use super::member::{Event, InputRecord, Member};
 use super::offsets::{committed, list, log_range, next_offset};
 use crate::codec::SourceRecord;
 use crate::pipeline::position::{LogRange, NextOffset, Partition};
+use crate::pipeline::publish::Family;
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer, ConsumerGroupMetadata, RebalanceProtocol};
 use rdkafka::error::KafkaError;
 use rdkafka::message::{BorrowedMessage, Message};
@@ -57,6 +58,8 @@ pub struct Source {
     topic: String,
     /// What is kept beside each partition's committed offset.
     notes: BTreeMap<Partition, String>,
+    /// Whether the member has a stable name, under which it is expected back.
+    is_static: bool,
 }
 
 impl Source {
@@ -71,7 +74,9 @@ impl Source {
             .create_with_context(MemberContext::new(connection.tokens()?))
             .map_err(|error| KafkaFailure::of(&doing(), &error))?;
         consumer.subscribe(&[topic]).map_err(|error| KafkaFailure::of(&doing(), &error))?;
-        Ok(Self { consumer, connection: connection.clone(), topic: topic.to_owned(), notes: BTreeMap::new() })
+        let is_static = membership.instance.is_some();
+        let (connection, topic) = (connection.clone(), topic.to_owned());
+        Ok(Self { consumer, connection, topic, notes: BTreeMap::new(), is_static })
     }
 
     /// Reads chosen partitions without joining a group: they are handed out as assigned at once, and
@@ -91,7 +96,8 @@ impl Source {
             .create_with_context(MemberContext::new(connection.tokens()?))
             .map_err(|error| KafkaFailure::of(&doing(), &error))?;
         consumer.context().assign(notes.keys().map(|partition| partition.0).collect());
-        Ok(Self { consumer, connection: connection.clone(), topic: topic.to_owned(), notes })
+        let (connection, topic) = (connection.clone(), topic.to_owned());
+        Ok(Self { consumer, connection, topic, notes, is_static: false })
     }
 
     fn pending_rebalance(&self) -> Option<Event<Record<'_>>> {
@@ -110,9 +116,23 @@ impl Source {
     }
 
     /// Proof of membership, for transactions.
+    ///
+    /// A client that was thrown out of its group forgets its member id at once, and says so at the next
+    /// poll. What it has to show in between proves nothing, and the broker may take it for the word of
+    /// somebody outside of any group: it must not be used.
     pub(super) fn group_metadata(&self) -> Result<ConsumerGroupMetadata, KafkaFailure> {
-        let missing = || KafkaFailure::fatal("the consumer has no group metadata");
-        self.consumer.group_metadata().ok_or_else(missing)
+        let metadata = self.consumer.group_metadata();
+        // In this order: whoever lost the partitions by now may have lost them before.
+        self.check_membership()?;
+        metadata.ok_or_else(|| KafkaFailure::fatal("the consumer has no group metadata"))
+    }
+
+    fn check_membership(&self) -> Result<(), KafkaFailure> {
+        if !self.consumer.assignment_lost() {
+            return Ok(());
+        }
+        let message = format!("this member has lost its partitions of topic `{}`", self.topic);
+        Err(KafkaFailure { family: Family::Abortable, message })
     }
 
     /// The next offsets in the client's form.
@@ -133,6 +153,7 @@ impl Source {
     /// Commits offsets outside of any transaction and waits for the answer.
     pub(super) fn commit(&self, next: &[(Partition, NextOffset)]) -> Result<(), KafkaFailure> {
         let list = self.next_offsets(next)?;
+        self.check_membership()?;
         self.consumer.commit(&list, CommitMode::Sync).map_err(|error| {
             KafkaFailure::of(&format!("committing offsets of topic `{}`", self.topic), &error)
         })
@@ -225,7 +246,11 @@ impl Member for Source {
     }
 
     fn leave(&self) {
-        self.consumer.unsubscribe();
+        // A member with a stable name only goes silent: its partitions wait for it until its session
+        // ends, so that a quick restart moves nothing.
+        if !self.is_static {
+            self.consumer.unsubscribe();
+        }
     }
 }
 

@@ -79,7 +79,12 @@ impl SchemaCache {
         self.len() == 0
     }
 
-    /// Sends home whoever waits, now and later: the program stops.
+    /// Lets callers wait again, after a stop.
+    pub fn start(&self) {
+        self.lock().stopped = false;
+    }
+
+    /// Sends home whoever waits, now and until the next start: the service stops.
     pub fn stop(&self) {
         self.lock().stopped = true;
         self.changed.notify_all();

@@ -4,6 +4,7 @@ use super::checkpoints::{Checkpoints, Occasion};
 use super::clock::Clock;
 use super::crew::{Crew, Reply};
 use super::observe::{Observer, ServiceEvent};
+use super::parking::Parking;
 use super::patience::{Backoff, answered};
 use super::plan::ServicePlan;
 use super::recovery::{Known, TakenUp, take_up};
@@ -58,7 +59,10 @@ pub struct Coordinator<'c, S, O, W> {
     checkpoints: Option<Checkpoints>,
     observer: &'c dyn Observer,
     lanes: Lanes,
+    parking: Parking,
     epoch: Epoch,
+    /// Whether this member was thrown out of the group and has not been given anything since.
+    evicted: bool,
     /// Where each pool was first seen.
     pools: BTreeMap<String, Partition>,
     last_commit: Instant,
@@ -88,7 +92,9 @@ where
             checkpoints,
             observer,
             lanes: Lanes::new(plan.flow),
+            parking: Parking::new(plan.parking),
             epoch: Epoch::default(),
+            evicted: false,
             pools: BTreeMap::new(),
             last_commit: now,
             last_tick: now,
@@ -98,17 +104,18 @@ where
         }
     }
 
-    /// Until asked to stop, until the end of its bounds, or until something cannot be mended.
-    ///
-    /// # Errors
-    /// What that is.
-    pub fn run(mut self, shutdown: &Shutdown) -> Result<Summary, ServiceError> {
-        while !shutdown.is_requested() && !self.lanes.are_complete() {
-            if let Err(error) = self.turn() {
-                return Err(self.fail(error));
-            }
+    /// Until asked to stop, until the end of its bounds, or until something cannot be mended. What it came
+    /// to counts either way.
+    pub fn run(mut self, shutdown: &Shutdown) -> (Summary, Result<(), ServiceError>) {
+        let mut ended = Ok(());
+        while ended.is_ok() && !shutdown.is_requested() && !self.lanes.are_complete() {
+            ended = self.turn();
         }
-        self.stop()
+        let ended = match ended {
+            Ok(()) => self.wind_up(true),
+            Err(error) => Err(self.wind_up_after(error)),
+        };
+        (self.summary, ended)
     }
 
     /// One turn of the loop: answers, a commit if one is due, one event.
@@ -135,6 +142,13 @@ where
     /// Stops after an error, which is given back. What is done is committed all the same: a restart
     /// then begins no earlier than it must.
     pub fn fail(mut self, error: ServiceError) -> ServiceError {
+        self.wind_up_after(error)
+    }
+
+    fn wind_up_after(&mut self, error: ServiceError) -> ServiceError {
+        if !error.wants_a_new_client() {
+            self.observer.on(&ServiceEvent::Stopping);
+        }
         // The error that ended the run says more than one that followed from it.
         if let Err(next) = self.wind_up(false) {
             tracing::warn!("while stopping: {next}");
@@ -148,6 +162,7 @@ where
             return Ok(());
         }
         self.last_tick = self.clock.now();
+        self.parking.expire(self.last_tick);
         let ends = self.source.known_ends();
         let behind = |(partition, next): (Partition, NextOffset)| {
             let end = ends.get(&partition)?;
@@ -180,6 +195,12 @@ where
             Event::Trouble(failure) if failure.family == Family::Transient => {
                 tracing::debug!("{failure}");
                 Ok(())
+            }
+            // librdkafka asks for the place of a stable name under a member id that it dropped when the
+            // session ended, and takes the refusal for a proof that another process has the name. If
+            // one has, a new client of ours is told so.
+            Event::Trouble(failure) if failure.family == Family::Migrated && self.evicted => {
+                Err(KafkaFailure { family: Family::Spent, ..failure }.into())
             }
             Event::Trouble(failure) => Err(failure.into()),
         }
@@ -214,9 +235,8 @@ where
                 }
                 Ok(())
             }
-            // The state of a partition that was given up; another member goes on with it.
-            Reply::Released(task) => {
-                tracing::debug!("partition {}: state released", task.partition());
+            Reply::Released(partition, task) => {
+                self.parking.released(partition, task, self.clock.now());
                 Ok(())
             }
         }
@@ -332,6 +352,7 @@ where
             starts.push((partition, self.take_up(partition, committed, &mut lookup)?));
         }
         self.source.assign(&starts)?;
+        self.evicted = false;
         self.settled();
         Ok(())
     }
@@ -348,6 +369,7 @@ where
     ) -> Result<NextOffset, ServiceError> {
         let log = self.answer(|source| source.log_range(partition, ANSWER))?;
         let known = Known { partition, committed, log };
+        let parked = self.parking.take(partition);
         let id = self.checkpoints.as_ref().map(|checkpoints| checkpoints.id(partition)).transpose()?;
         // Connects only where there is a snapshot to compare with the log.
         let mut look_up = |offset| {
@@ -357,7 +379,8 @@ where
             };
             self.answer(|_| lookup.identity(partition, offset, ANSWER))
         };
-        let taken = take_up(self.plan, known, self.checkpoints.as_ref().zip(id.as_ref()), &mut look_up)?;
+        let checkpoints = self.checkpoints.as_ref().zip(id.as_ref());
+        let taken = take_up(self.plan, known, parked, checkpoints, &mut look_up)?;
         let TakenUp { resume, task, restored, failures } = taken;
         tracing::info!("partition {partition}: {}", resume.explanation);
         let log_end = log.end;
@@ -425,31 +448,50 @@ where
             Err(error) => return Err(error.into()),
         }
         self.checkpoint_last(partitions, Occasion::Revocation, ANSWER)?;
-        self.give_up(partitions)?;
+        let released = self.give_up(partitions)?;
+        self.park(&released)?;
         partitions.iter().for_each(|partition| self.observer.on(&ServiceEvent::Revoked(*partition)));
         self.settled();
         Ok(self.source.unassign(partitions)?)
     }
 
+    /// Keeps the states of partitions that were just given up in order, for a quick return.
+    fn park(&mut self, partitions: &[Partition]) -> Result<(), ServiceError> {
+        let begin = self.clock.now();
+        self.parking.expect(partitions);
+        while self.parking.is_waiting() {
+            let Some(left) = ANSWER.checked_sub(self.clock.since(begin)) else { break };
+            if let Some(reply) = self.workers.reply(left.min(IDLE))? {
+                self.take_reply(reply)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Drops partitions that others have already.
     fn lose(&mut self, partitions: &[Partition]) -> Result<(), ServiceError> {
         tracing::warn!("partitions {} were lost to other members: dropping their work", list(partitions));
+        self.evicted = true;
         self.give_up(partitions)?;
         partitions.iter().for_each(|partition| self.observer.on(&ServiceEvent::Lost(*partition)));
         self.settled();
         Ok(self.source.unassign(partitions)?)
     }
 
-    fn give_up(&mut self, partitions: &[Partition]) -> Result<(), ServiceError> {
+    /// Drops everything about these partitions; gives those whose states workers hand back.
+    fn give_up(&mut self, partitions: &[Partition]) -> Result<Vec<Partition>, ServiceError> {
+        let mut released = Vec::with_capacity(partitions.len());
         for partition in partitions {
             self.lanes.close(*partition);
-            self.workers.release(*partition)?;
+            if self.workers.release(*partition)? {
+                released.push(*partition);
+            }
             if let Some(checkpoints) = &mut self.checkpoints {
                 checkpoints.forget(*partition);
             }
             self.pools.retain(|_, home| home != partition);
         }
-        Ok(())
+        Ok(released)
     }
 
     /// Waits until workers have done what they were given of these partitions.
@@ -471,21 +513,27 @@ where
     /// Stops intake, and when the run went well, finishes what was begun. Either way what is done is
     /// committed: a restart then begins no earlier than it must.
     fn wind_up(&mut self, in_order: bool) -> Result<(), ServiceError> {
-        self.observer.on(&ServiceEvent::Stopping);
+        if in_order {
+            self.observer.on(&ServiceEvent::Stopping);
+        }
         if let Some(registry) = &self.plan.registry {
             // Workers that wait for it could not finish.
             registry.stop();
         }
-        let begin = self.clock.now();
-        let deadline = self.plan.shutdown_deadline;
+        let (clock, begin) = (self.clock, self.clock.now());
+        // The rest of the deadline is for closing the clients.
+        let deadline = self.plan.shutdown_deadline.mul_f64(0.8);
+        let left = |begin: Instant| deadline.saturating_sub(clock.since(begin)).max(RETRY);
         let partitions = self.lanes.partitions();
         if in_order {
             tracing::info!("stopping: finishing and committing partitions {}", list(&partitions));
             self.drain(&partitions, deadline)?;
         }
-        let committed = self.commit(if in_order { deadline } else { RETRY });
-        let clock = self.clock;
-        let left = |begin: Instant| deadline.saturating_sub(clock.since(begin)).max(RETRY);
+        let committed = match self.commit(if in_order { left(begin) } else { RETRY }) {
+            // Lost meanwhile, say: whoever has the partitions does again what was not committed.
+            Err(PublishError::Aborted(error)) if error.family == Family::Abortable => Ok(()),
+            outcome => outcome,
+        };
         if in_order {
             self.checkpoint_last(&partitions, Occasion::Shutdown, left(begin))?;
         }

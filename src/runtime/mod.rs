@@ -8,6 +8,7 @@ pub mod crew;
 pub mod demo;
 pub mod metrics;
 pub mod observe;
+mod parking;
 pub mod patience;
 pub mod plan;
 pub mod produce;
