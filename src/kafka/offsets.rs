@@ -31,7 +31,7 @@ impl Offsets {
     /// # Errors
     /// Properties the client refuses.
     pub fn open(connection: &Connection, group: &str, topic: &str) -> Result<Self, KafkaFailure> {
-        Self::with(connection.loner(group), topic)
+        Self::with(connection, connection.loner(group), topic)
     }
 
     /// The same, but committed offsets are told as they are before open transactions are decided.
@@ -39,11 +39,11 @@ impl Offsets {
     /// # Errors
     /// Properties the client refuses.
     pub fn undecided(connection: &Connection, group: &str, topic: &str) -> Result<Self, KafkaFailure> {
-        Self::with(connection.onlooker(group), topic)
+        Self::with(connection, connection.onlooker(group), topic)
     }
 
-    fn with(config: ClientConfig, topic: &str) -> Result<Self, KafkaFailure> {
-        let consumer = config.create_with_context(Logging);
+    fn with(connection: &Connection, config: ClientConfig, topic: &str) -> Result<Self, KafkaFailure> {
+        let consumer = config.create_with_context(Logging::new(connection.tokens()?));
         let consumer = consumer
             .map_err(|error| KafkaFailure::of(&format!("asking about offsets of topic `{topic}`"), &error))?;
         Ok(Self { consumer, topic: topic.to_owned() })

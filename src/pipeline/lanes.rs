@@ -418,7 +418,7 @@ mod tests {
     #[test]
     fn where_lost_records_end_is_committed_even_without_records() {
         let mut lanes = Lanes::new(FlowLimits { records: 4, bytes: 1000 });
-        lanes.open(P, Epoch(1), &resume(40, 40), Some(NextOffset(30)));
+        lanes.open(P, Epoch(1), &resume(40, 40), Some(NextOffset(30)), None);
         assert_eq!(lanes.burst().next_offsets, [(P, NextOffset(40))]);
         lanes.settle();
         assert!(lanes.burst().next_offsets.is_empty());

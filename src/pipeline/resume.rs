@@ -236,6 +236,8 @@ fn unpark(at: NextOffset) -> Resume {
         origin: Origin::Parked,
         replay_from: at,
         publish_from: at,
+        // The state itself knows what counts.
+        count_from: ALL,
         warm_up: false,
         set_aside: Vec::new(),
         explanation: format!("state kept in memory is at the committed offset {at}: nothing to restore"),

@@ -86,6 +86,7 @@ mod tests {
             committed: committed.map(NextOffset),
             log: LogRange { start: NextOffset(log.0), end: NextOffset(log.1) },
             snapshots,
+            parked: None,
             start: StartFrom::Latest,
             lost_history: LostHistory::Refuse,
         }

@@ -276,7 +276,7 @@ mod tests {
         let tell = move |done| report.send(done).expect("the checkpoints listen");
         let writer = SnapshotWriter::spawn(Arc::clone(&store), tell).expect("a thread");
         let (directory, fingerprint) = (PathBuf::new(), Fingerprint(7));
-        let plan = StatePlan { directory, every, generations: three, fingerprint };
+        let plan = StatePlan { directory, shared: None, every, generations: three, fingerprint };
         let mut checkpoints = Checkpoints::over(store, Box::new(writer), written, &plan, "requests");
         let id = checkpoints.id(P).expect("a legal name");
         checkpoints.take_up(id, Epoch(1), None, Instant::now());

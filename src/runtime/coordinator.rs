@@ -15,7 +15,7 @@ use crate::kafka::member::{Event, Identities, InputRecord, Member};
 use crate::pipeline::lanes::{Flow, Lanes};
 use crate::pipeline::output::Destination;
 use crate::pipeline::position::{Epoch, NextOffset, Partition};
-use crate::pipeline::publish::{Family, Outlet, Patience, PublishError, publish};
+use crate::pipeline::publish::{Family, Outlet, PublishError, publish};
 use crate::pipeline::worker::Report;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

@@ -97,6 +97,7 @@ mod tests {
             origin: Origin::Fresh,
             replay_from: start,
             publish_from: start,
+            count_from: start,
             warm_up: false,
             set_aside: Vec::new(),
             explanation,

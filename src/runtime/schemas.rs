@@ -1,5 +1,6 @@
 //! The schema registry of a run: opening it, and the ids of the schemas that are written.
 
+use super::clock::SystemClock;
 use super::patience::Backoff;
 use crate::codec::SchemaId;
 use crate::pipeline::publish::Patience;
@@ -64,7 +65,7 @@ pub fn id_of_values(
             client.registered(&subject, schema)
         }
     };
-    let mut patience = Backoff::lasting(retry_for);
+    let mut patience = Backoff::lasting(&SystemClock, retry_for);
     let found = loop {
         match ask() {
             Err(Failure::Passing(reason)) if patience.wait() => tracing::warn!("{reason}"),
