@@ -5,6 +5,7 @@ use super::clock::Clock;
 use super::crew::{Crew, Reply};
 use super::observe::{Observer, ServiceEvent};
 use super::parking::Parking;
+use super::parts::Parts;
 use super::patience::{Backoff, answered};
 use super::plan::ServicePlan;
 use super::recovery::{Known, TakenUp, take_up};
@@ -32,22 +33,6 @@ const RETRY: Duration = Duration::from_millis(200);
 const TICK: Duration = Duration::from_millis(100);
 /// Most pools whose partition is remembered to detect one in two partitions.
 const MAX_KNOWN_POOLS: usize = 100_000;
-
-/// What a service is made of beside its plan: the real things, or those of a simulation.
-pub struct Parts<'c, S, O, W> {
-    /// Time.
-    pub clock: &'c dyn Clock,
-    /// Membership in the group.
-    pub source: &'c S,
-    /// Where outputs and offsets go.
-    pub outlet: O,
-    /// Who does the work.
-    pub workers: W,
-    /// Snapshots, if any are kept.
-    pub checkpoints: Option<Checkpoints>,
-    /// Who is told.
-    pub observer: &'c dyn Observer,
-}
 
 /// One process of the service.
 pub struct Coordinator<'c, S, O, W> {
@@ -107,15 +92,13 @@ where
     /// Until asked to stop, until the end of its bounds, or until something cannot be mended. What it came
     /// to counts either way.
     pub fn run(mut self, shutdown: &Shutdown) -> (Summary, Result<(), ServiceError>) {
-        let mut ended = Ok(());
-        while ended.is_ok() && !shutdown.is_requested() && !self.lanes.are_complete() {
-            ended = self.turn();
+        while !shutdown.is_requested() && !self.lanes.are_complete() {
+            if let Err(error) = self.turn() {
+                let (summary, error) = self.fail(error);
+                return (summary, Err(error));
+            }
         }
-        let ended = match ended {
-            Ok(()) => self.wind_up(true),
-            Err(error) => Err(self.wind_up_after(error)),
-        };
-        (self.summary, ended)
+        self.stop()
     }
 
     /// One turn of the loop: answers, a commit if one is due, one event.
@@ -131,21 +114,17 @@ where
         self.tick()
     }
 
-    /// Stops in order: what was begun is finished, committed and kept in snapshots.
-    ///
-    /// # Errors
-    /// Why it did not come to that.
-    pub fn stop(mut self) -> Result<Summary, ServiceError> {
-        self.wind_up(true).map(|()| self.summary)
+    /// Stops in order: what was begun is finished, committed and kept in snapshots. If it did not come to
+    /// that, says why.
+    pub fn stop(mut self) -> (Summary, Result<(), ServiceError>) {
+        self.observer.on(&ServiceEvent::Stopping);
+        let stopped = self.wind_up(true);
+        (self.summary, stopped)
     }
 
     /// Stops after an error, which is given back. What is done is committed all the same: a restart
     /// then begins no earlier than it must.
-    pub fn fail(mut self, error: ServiceError) -> ServiceError {
-        self.wind_up_after(error)
-    }
-
-    fn wind_up_after(&mut self, error: ServiceError) -> ServiceError {
+    pub fn fail(mut self, error: ServiceError) -> (Summary, ServiceError) {
         if !error.wants_a_new_client() {
             self.observer.on(&ServiceEvent::Stopping);
         }
@@ -153,7 +132,7 @@ where
         if let Err(next) = self.wind_up(false) {
             tracing::warn!("while stopping: {next}");
         }
-        error
+        (self.summary, error)
     }
 
     /// What is done now and then: saying that the loop turns, seeing to snapshots.
@@ -513,9 +492,6 @@ where
     /// Stops intake, and when the run went well, finishes what was begun. Either way what is done is
     /// committed: a restart then begins no earlier than it must.
     fn wind_up(&mut self, in_order: bool) -> Result<(), ServiceError> {
-        if in_order {
-            self.observer.on(&ServiceEvent::Stopping);
-        }
         if let Some(registry) = &self.plan.registry {
             // Workers that wait for it could not finish.
             registry.stop();

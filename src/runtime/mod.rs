@@ -9,6 +9,7 @@ pub mod demo;
 pub mod metrics;
 pub mod observe;
 mod parking;
+pub mod parts;
 pub mod patience;
 pub mod plan;
 pub mod produce;

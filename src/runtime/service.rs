@@ -2,9 +2,10 @@
 
 use super::checkpoints::Checkpoints;
 use super::clock::SystemClock;
-use super::coordinator::{Coordinator, Parts};
+use super::coordinator::Coordinator;
 use super::crew::WorkerGone;
 use super::observe::Observer;
+use super::parts::Parts;
 use super::patience::Backoff;
 use super::plan::ServicePlan;
 use super::shutdown::Shutdown;

@@ -95,11 +95,14 @@ pub fn plan(lost_history: LostHistory, chance: &mut Chance) -> ServicePlan {
         start: StartFrom::Earliest,
         lost_history,
         state: Some(StatePlan {
+            shared: None,
             directory: PathBuf::from(STATE),
             every: millis(chance.below(400)),
             generations: NonZeroUsize::MIN.saturating_add(chance.below(3) as usize),
             fingerprint: Fingerprint(1),
         }),
+        bounds: None,
+        registry: None,
         parking: ParkingPlan { keep_for: millis(chance.below(3) * 5000), max_bytes: 1 << 30 },
         commit: CommitPace {
             every: millis(200),

@@ -123,6 +123,7 @@ pub fn task_config() -> TaskConfig {
         topic: TOPIC.to_owned(),
         encoding: Encoding::Auto,
         limits: DecodeLimits::default(),
+        schemas: None,
         pools: PoolConfigs::new(pool, []).expect("usable"),
         max_pools: 8,
         dead_letters: DeadLetterLimits { max_consecutive: 100, max_share: Ratio::ONE, share_window: 1000 },
