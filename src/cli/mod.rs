@@ -50,7 +50,7 @@ enum Command {
     Run(args::RunArgs),
     /// See it all in one command: embedded broker, generated load, the same pipeline.
     Demo(args::DemoArgs),
-    /// Estimate a part of the log again, from an offset or a time to another, into topics of its own.
+    /// Estimate a part of the log again, into topics of its own.
     Backfill(args::BackfillArgs),
     /// Write a trace as request events to a topic.
     Produce(args::ProduceArgs),
