@@ -3,8 +3,11 @@
 #
 #   scripts/kafka.sh start            start one, print KVSET_TEST_BROKERS=host:port on standard output
 #   scripts/kafka.sh stop             stop it and delete its data
-#   scripts/kafka.sh restart          stop and start it again on the same port, data kept
+#   scripts/kafka.sh restart [--kill] stop it, or kill it without warning, and start it again on the same
+#                                     port, data kept
 #   scripts/kafka.sh run -- CMD...    run CMD with KVSET_TEST_BROKERS set; exit with its status
+#
+# What runs under `run` finds this script's path in KVSET_TEST_BROKER_CONTROL, if it may restart the broker.
 #
 # Where the broker comes from, in this order:
 #   1. KVSET_TEST_BROKERS, when set: that broker is used and never stopped
@@ -22,6 +25,7 @@ properties=$dir/server.properties
 log=$dir/broker.log
 pid_file=$dir/broker.pid
 brokers_file=$dir/brokers
+compose_brokers=127.0.0.1:29092
 ready_seconds=90
 stop_seconds=30
 
@@ -128,7 +132,7 @@ launch() {
 halt() {
     local pid
     pid=$(broker_pid) || { rm -f "$pid_file"; return 0; }
-    kill "$pid"
+    if [ "${1:-}" = --kill ]; then kill -9 "$pid"; else kill "$pid"; fi
     for _ in $(seq $((stop_seconds * 5))); do
         kill -0 "$pid" 2>/dev/null || { rm -f "$pid_file"; return 0; }
         sleep 0.2
@@ -144,7 +148,7 @@ start() {
         printf 'KVSET_TEST_BROKERS=%s\n' "$KVSET_TEST_BROKERS"
     elif engine_answers; then
         compose up --detach --wait
-        printf 'KVSET_TEST_BROKERS=127.0.0.1:29092\n'
+        printf 'KVSET_TEST_BROKERS=%s\n' "$compose_brokers"
     else
         mkdir -p "$dir"
         if ! broker_pid >/dev/null; then
@@ -170,15 +174,28 @@ stop() {
     fi
 }
 
+# Whether KVSET_TEST_BROKERS, when set, names a broker that this script started.
+is_ours() {
+    case "${KVSET_TEST_BROKERS:-}" in
+        '') return 0 ;;
+        "$compose_brokers") engine_answers ;;
+        *) [ "$KVSET_TEST_BROKERS" = "$(cat "$brokers_file" 2>/dev/null)" ] ;;
+    esac
+}
+
 restart() {
-    [ -z "${KVSET_TEST_BROKERS:-}" ] || die "cannot restart the broker named by KVSET_TEST_BROKERS"
+    is_ours || die "cannot restart the broker named by KVSET_TEST_BROKERS"
+    case "${1:-}" in
+        '' | --kill) ;;
+        *) die "restart takes --kill or nothing, not '$1'" ;;
+    esac
     if engine_answers; then
-        compose restart
+        if [ "${1:-}" = --kill ]; then compose kill; else compose stop; fi
         compose up --detach --wait
-        printf 'KVSET_TEST_BROKERS=127.0.0.1:29092\n'
+        printf 'KVSET_TEST_BROKERS=%s\n' "$compose_brokers"
     else
         [ -e "$brokers_file" ] || die "no broker to restart: scripts/kafka.sh start"
-        halt
+        halt "${1:-}"
         launch
         printf 'KVSET_TEST_BROKERS=%s\n' "$(cat "$brokers_file")"
     fi
@@ -187,18 +204,19 @@ restart() {
 run() {
     [ "${1:-}" = -- ] && shift
     [ $# -gt 0 ] || die "run takes a command: scripts/kafka.sh run -- cargo test"
-    local line ours=yes
+    local line ours=yes control=
     # Whoever started the broker stops it: one found running is used and left as it was.
     if [ -n "${KVSET_TEST_BROKERS:-}" ] || broker_pid >/dev/null; then ours=no; fi
     line=$(start)
     [ "$ours" = no ] || trap stop EXIT
-    env "$line" KVSET_REQUIRE_BROKER=1 "$@"
+    if is_ours; then control=$here/kafka.sh; fi
+    env "$line" KVSET_TEST_BROKER_CONTROL="$control" KVSET_REQUIRE_BROKER=1 "$@"
 }
 
 case "${1:-}" in
     start) start ;;
     stop) stop ;;
-    restart) restart ;;
+    restart) shift; restart "$@" ;;
     run) shift; run "$@" ;;
-    *) sed -n '2,15s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2; exit 2 ;;
+    *) sed -n '2,/^set/s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2; exit 2 ;;
 esac

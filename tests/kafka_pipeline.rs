@@ -4,15 +4,12 @@
 #[allow(dead_code)]
 mod kafka_support;
 
-use kafka_support::{Broker, Input, Published, StopAtEnds, serve_records, shared_trace};
+use kafka_support::{Broker, Input, Published, serve_records, shared_trace};
 use kvset::codec::decode_estimate;
 use kvset::core::estimate::Estimate;
 use kvset::core::pool_config::PoolConfig;
 use kvset::core::window::WindowKind;
-use kvset::kafka::config::Assignor;
 use kvset::runtime::replay::{ReplayOptions, WarmUp, replay};
-use kvset::runtime::service::serve;
-use kvset::runtime::shutdown::Shutdown;
 use kvset::settings::Settings;
 use kvset::trace::{self, ReadOptions, TraceItem};
 use kvset::workload::{Generator, Workload};
@@ -182,48 +179,4 @@ fn too_many_broken_records_stop_the_service_with_a_clear_error() {
     let error = serve_records(&plan, 20).expect_err("too many").to_string();
     assert!(error.contains("in a row") && error.contains("max_consecutive"), "{error}");
     assert_eq!(Published::read(&broker, &plan.outputs).letters.len(), 5, "those within the limit");
-}
-
-/// A second member joins in the middle and the first one leaves: every partition moves at least once.
-#[test]
-fn members_come_and_go_and_every_estimate_is_published_once() {
-    let Some(broker) = Broker::real() else { return };
-    for (run, assignor) in [("cooperative", Assignor::CooperativeSticky), ("eager", Assignor::Range)] {
-        let topic = broker.topic("requests");
-        let input = generated(400);
-        if run == "cooperative" {
-            broker.create("requests", 3);
-        }
-        let mut plan = broker.plan(&settings(), run, 3);
-        plan.membership.assignor = assignor;
-        // Small steps, so that there is something in flight whenever partitions move.
-        plan.flow.records = 4;
-        let (first, second) = (Shutdown::new(), Shutdown::new());
-        let stop = StopAtEnds::new(&[first.clone(), second.clone()], &input);
-        std::thread::scope(|scope| {
-            let one = scope.spawn(|| serve(&plan, &first, &stop));
-            let feeding = scope.spawn(|| {
-                if run == "cooperative" {
-                    input.produce(&broker.connection, &topic);
-                }
-            });
-            wait_for(|| stop.settled() >= 1);
-            let two = scope.spawn(|| serve(&plan, &second, &stop));
-            wait_for(|| stop.settled() >= 3 || second.is_requested());
-            first.request();
-            one.join().expect("no panic").expect("a clean run");
-            two.join().expect("no panic").expect("a clean run");
-            feeding.join().expect("no panic");
-        });
-        let published = Published::read(&broker, &plan.outputs);
-        assert!(published == input.expected(&plan.task), "{run}");
-    }
-}
-
-fn wait_for(condition: impl Fn() -> bool) {
-    let begin = std::time::Instant::now();
-    while !condition() {
-        assert!(begin.elapsed() < std::time::Duration::from_secs(60), "waited for a minute");
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    }
 }

@@ -210,6 +210,7 @@ fn a_recreated_topic_is_refused_by_the_resume_decision() {
     assert_eq!(last_record, LastRecord::Different);
     let next_offset = header.fact.next_offset;
     let refusal = decide(&Facts {
+        parked: None,
         committed: Some(next_offset),
         log: LogRange { start: NextOffset(0), end: NextOffset(10_000) },
         snapshots: &[SnapshotFacts { next_offset, health: SnapshotHealth::Sound, last_record }],

@@ -1,9 +1,14 @@
-//! Ctrl-C and SIGTERM: the first asks to stop, the second forces it.
+//! Ctrl-C and SIGTERM: the first asks to stop, the second forces it, and so does the end of the deadline.
 
+use crate::runtime::shutdown::Shutdown;
 use anyhow::Context as _;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+/// Time between two looks at whether somebody asked to stop.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// A flag that turns true at the first Ctrl-C or SIGTERM; the second ends the process with exit code 1.
 ///
@@ -18,4 +23,26 @@ pub fn stop_flag() -> anyhow::Result<Arc<AtomicBool>> {
             .with_context(|| format!("cannot handle signal {signal}"))?;
     }
     Ok(stop)
+}
+
+/// Ends the process with exit code 1 where it has not ended by itself within `deadline` of being asked to,
+/// whatever it waits for: a client library may wait for brokers that never answer.
+///
+/// # Errors
+/// The system gives no thread.
+pub fn force_after(shutdown: Shutdown, deadline: Duration) -> anyhow::Result<()> {
+    let watch = move || {
+        while !shutdown.is_requested() {
+            std::thread::sleep(LOOK);
+        }
+        std::thread::sleep(deadline);
+        tracing::error!(
+            "not stopped within shutdown.deadline = {}: ending all the same; the next start goes on from the \
+             committed offsets",
+            humantime::format_duration(deadline)
+        );
+        signal_hook::low_level::exit(1);
+    };
+    let watching = std::thread::Builder::new().name("kvset-deadline".to_owned()).spawn(watch);
+    watching.map(drop).context("cannot watch the deadline of a shutdown")
 }

@@ -2,7 +2,7 @@
 
 use super::Failure;
 use super::args::RunArgs;
-use super::interrupt::stop_flag;
+use super::interrupt::{force_after, stop_flag};
 use super::output::thousands;
 use crate::runtime::metrics::ServiceMetrics;
 use crate::runtime::plan::{PlanError, ServicePlan};
@@ -18,6 +18,7 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
     let settings = Settings::load(args.config.file())?;
     logging::init(&settings.log).map_err(|error| Failure::Usage(error.into()))?;
     let shutdown = Shutdown::by(stop_flag()?);
+    force_after(shutdown.clone(), settings.shutdown.deadline.as_duration())?;
     let health = Arc::new(Health::new());
     let server = serve_metrics(&settings.http, &health)?;
     BUILD_INFO.gauge(&[env!("CARGO_PKG_VERSION"), &settings.fingerprint_hex()]).set(1.0);

@@ -42,6 +42,9 @@ pub struct Membership {
     pub instance: Option<String>,
     /// How partitions are shared.
     pub assignor: Assignor,
+    /// Longest time between two polls, waiting for brokers included; the group gives the partitions to
+    /// others after it. The client's default where that is longer.
+    pub poll_within: Duration,
 }
 
 impl Membership {
@@ -59,6 +62,9 @@ impl Membership {
         }
     }
 }
+
+/// The client's default for the time between two polls.
+const MAX_POLL_INTERVAL: Duration = Duration::from_secs(300);
 
 /// How long a transaction may stay open before the broker aborts it, and with it the time a reader
 /// may be held up by a crashed member.
@@ -124,6 +130,10 @@ impl Connection {
         let fixed = [("group.id", membership.group.as_str()), ("partition.assignment.strategy", strategy)];
         let mut config = self.consuming("source", &fixed);
         config.set("statistics.interval.ms", "2000");
+        if config.get("max.poll.interval.ms").is_none() {
+            let poll_within = MAX_POLL_INTERVAL.max(membership.poll_within).min(Duration::from_secs(86_400));
+            config.set("max.poll.interval.ms", poll_within.as_millis().to_string());
+        }
         if let Some(instance) = &membership.instance {
             config.set("group.instance.id", instance);
         }
@@ -185,10 +195,32 @@ mod tests {
         Connection { brokers: "b:1".to_owned(), properties }
     }
 
+    fn membership(instance: Option<&str>) -> Membership {
+        let (group, instance) = ("g".to_owned(), instance.map(str::to_owned));
+        Membership { group, instance, assignor: Assignor::Range, poll_within: Duration::from_secs(60) }
+    }
+
+    #[test]
+    fn brokers_are_waited_for_within_the_poll_interval() {
+        let interval = |poll_within, connection: Connection| {
+            let membership = Membership { poll_within: Duration::from_secs(poll_within), ..membership(None) };
+            connection.member(&membership).get("max.poll.interval.ms").map(str::to_owned)
+        };
+        assert_eq!(interval(60, connection()).as_deref(), Some("300000"), "never below the default");
+        assert_eq!(interval(1200, connection()).as_deref(), Some("1200000"));
+        assert_eq!(
+            interval(u64::MAX / 1000, connection()).as_deref(),
+            Some("86400000"),
+            "the client's limit"
+        );
+        let mut own = connection();
+        own.properties.push(("max.poll.interval.ms".to_owned(), "7000".to_owned()));
+        assert_eq!(interval(1200, own).as_deref(), Some("7000"), "the operator's word");
+    }
+
     #[test]
     fn what_correctness_hangs_on_cannot_be_overridden() {
-        let membership =
-            Membership { group: "g".into(), instance: Some("i-1".into()), assignor: Assignor::Range };
+        let membership = membership(Some("i-1"));
         let config = connection().member(&membership);
         assert_eq!(config.get("isolation.level"), Some("read_committed"));
         assert_eq!(config.get("group.instance.id"), Some("i-1"));
@@ -204,8 +236,7 @@ mod tests {
 
     #[test]
     fn a_stable_member_has_a_stable_transactional_id() {
-        let mut membership =
-            Membership { group: "g".into(), instance: Some("i-1".into()), assignor: Assignor::default() };
+        let mut membership = membership(Some("i-1"));
         assert_eq!(membership.transactional_id(), "kvset-g-i-1");
         membership.instance = None;
         assert!(membership.transactional_id().starts_with("kvset-g-"));

@@ -37,7 +37,7 @@ pub(super) fn family(error: &KafkaError) -> Family {
     if let KafkaError::Transaction(error) = error {
         // Fencing first: librdkafka calls it fatal, but it says that somebody else goes on.
         return match family_of_code(error.code()) {
-            Family::Migrated => Family::Migrated,
+            family @ (Family::Migrated | Family::Spent) => family,
             _ if error.txn_requires_abort() => Family::Abortable,
             _ if error.is_retriable() => Family::Transient,
             _ => Family::Fatal,
@@ -80,7 +80,15 @@ fn family_of_code(code: Code) -> Family {
         | Code::OffsetNotAvailable
         | Code::KafkaStorageError
         | Code::UnstableOffsetCommit
-        | Code::NoOffset => Family::Transient,
+        | Code::NoOffset
+        // Said once when this process did not poll for too long, after a suspension say; the client
+        // joins again by itself, and the partitions it lost are told apart.
+        | Code::PollExceeded => Family::Transient,
+        // A broker lost sight of the producer, by a crash for example. librdkafka never recovers from it.
+        Code::InvalidTransactionalState
+        | Code::OutOfOrderSequenceNumber
+        | Code::UnknownProducerId
+        | Code::InvalidProducerIdMapping => Family::Spent,
         // Only polling, which serves the rebalance, can help: take back, poll, publish again.
         Code::RebalanceInProgress | Code::IllegalGeneration | Code::UnknownMemberId => Family::Abortable,
         _ => Family::Fatal,
@@ -94,7 +102,9 @@ pub(super) fn describe(error: &KafkaError) -> String {
             "the client refuses property `{key}`: check its name and value under kafka.properties (and whether \
              this build has the feature it needs)"
         ),
-        KafkaError::Transaction(error) => format!("{} ({})", error.string(), error.name()),
+        KafkaError::Transaction(error) => {
+            format!("{} ({}){}", error.string(), error.name(), advice(error.code()))
+        }
         error => match error.rdkafka_error_code() {
             Some(code) => format!("{code}{}", advice(code)),
             None => error.to_string(),
@@ -115,6 +125,13 @@ fn advice(code: Code) -> &'static str {
             "; grant this user the transactional id, or set output.delivery = \"idempotent\""
         }
         Code::SaslAuthenticationFailed | Code::Authentication => "; check the credentials",
+        Code::FencedInstanceId => {
+            "; another process joined the group under this kafka.instance: give every process a name of its own"
+        }
+        Code::Fenced | Code::ProducerFenced | Code::InvalidProducerEpoch => {
+            "; another process runs under this kafka.instance, or this one stood still for longer than its \
+             transaction may stay open: give every process a name of its own, and start this one again"
+        }
         Code::AutoOffsetReset => {
             "; the offset asked for is no longer in the log: restart, so that state.lost_history decides"
         }
@@ -134,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn three_families_decide_recovery() {
+    fn families_decide_recovery() {
         use KafkaError::{Flush, MessageConsumption, MessageConsumptionFatal, MessageProduction};
         for (error, expected) in [
             (MessageProduction(Code::QueueFull), Family::Transient),
@@ -142,6 +159,8 @@ mod tests {
             (MessageProduction(Code::MessageSizeTooLarge), Family::Fatal),
             (Flush(Code::OperationTimedOut), Family::Transient),
             (MessageConsumption(Code::AllBrokersDown), Family::Transient),
+            (MessageConsumption(Code::PollExceeded), Family::Transient),
+            (KafkaError::ConsumerCommit(Code::InvalidTransactionalState), Family::Spent),
             (MessageConsumption(Code::UnknownTopicOrPartition), Family::Fatal),
             (MessageConsumption(Code::AutoOffsetReset), Family::Fatal),
             (MessageConsumptionFatal(Code::FencedInstanceId), Family::Migrated),

@@ -10,6 +10,7 @@ use crate::pipeline::position::{NextOffset, Partition};
 use crate::pipeline::publish::{Family, Outlet, OutletError};
 use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::{BaseRecord, Producer, PurgeConfig, ThreadedProducer};
+use rdkafka::types::RDKafkaErrorCode;
 use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
 
@@ -170,7 +171,17 @@ impl Outlet for KafkaOutlet {
                 let list = member.next_offsets(next)?;
                 let metadata = member.group_metadata()?;
                 let sent = self.producer.send_offsets_to_transaction(&list, &metadata, CALL);
-                sent.map_err(|error| self.failure("adding offsets to the transaction", &error))
+                sent.map_err(|error| {
+                    let failure = self.failure("adding offsets to the transaction", &error);
+                    match error.rdkafka_error_code() {
+                        // Also said of a member whose session ended a moment ago, while brokers were down
+                        // say. If another process has its name, the next poll tells.
+                        Some(RDKafkaErrorCode::FencedInstanceId) => {
+                            OutletError { family: Family::Abortable, ..failure }
+                        }
+                        _ => failure,
+                    }
+                })
             }
         }
     }

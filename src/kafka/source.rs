@@ -11,6 +11,7 @@ use super::lookup::Lookup;
 use super::member::{Event, InputRecord, Member};
 use crate::codec::SourceRecord;
 use crate::pipeline::position::{LogRange, NextOffset, Partition};
+use crate::pipeline::publish::Family;
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer, ConsumerGroupMetadata, RebalanceProtocol};
 use rdkafka::error::KafkaError;
 use rdkafka::message::{BorrowedMessage, Message};
@@ -52,6 +53,8 @@ pub struct Source {
     consumer: BaseConsumer<MemberContext>,
     connection: Connection,
     topic: String,
+    /// Whether the member has a stable name, under which it is expected back.
+    is_static: bool,
 }
 
 impl Source {
@@ -66,7 +69,8 @@ impl Source {
             .create_with_context(MemberContext::default())
             .map_err(|error| KafkaFailure::of(&doing(), &error))?;
         consumer.subscribe(&[topic]).map_err(|error| KafkaFailure::of(&doing(), &error))?;
-        Ok(Self { consumer, connection: connection.clone(), topic: topic.to_owned() })
+        let is_static = membership.instance.is_some();
+        Ok(Self { consumer, connection: connection.clone(), topic: topic.to_owned(), is_static })
     }
 
     fn pending_rebalance(&self) -> Option<Event<Record<'_>>> {
@@ -85,9 +89,23 @@ impl Source {
     }
 
     /// Proof of membership, for transactions.
+    ///
+    /// A client that was thrown out of its group forgets its member id at once, and says so at the next
+    /// poll. What it has to show in between proves nothing, and the broker may take it for the word of
+    /// somebody outside of any group: it must not be used.
     pub(super) fn group_metadata(&self) -> Result<ConsumerGroupMetadata, KafkaFailure> {
-        let missing = || KafkaFailure::fatal("the consumer has no group metadata");
-        self.consumer.group_metadata().ok_or_else(missing)
+        let metadata = self.consumer.group_metadata();
+        // In this order: whoever lost the partitions by now may have lost them before.
+        self.check_membership()?;
+        metadata.ok_or_else(|| KafkaFailure::fatal("the consumer has no group metadata"))
+    }
+
+    fn check_membership(&self) -> Result<(), KafkaFailure> {
+        if !self.consumer.assignment_lost() {
+            return Ok(());
+        }
+        let message = format!("this member has lost its partitions of topic `{}`", self.topic);
+        Err(KafkaFailure { family: Family::Abortable, message })
     }
 
     /// The next offsets in the client's form.
@@ -102,6 +120,7 @@ impl Source {
     /// Commits offsets outside of any transaction and waits for the answer.
     pub(super) fn commit(&self, next: &[(Partition, NextOffset)]) -> Result<(), KafkaFailure> {
         let list = self.next_offsets(next)?;
+        self.check_membership()?;
         self.consumer.commit(&list, CommitMode::Sync).map_err(|error| {
             KafkaFailure::of(&format!("committing offsets of topic `{}`", self.topic), &error)
         })
@@ -217,7 +236,9 @@ impl Member for Source {
     }
 
     fn leave(&self) {
-        self.consumer.unsubscribe();
+        if !self.is_static {
+            self.consumer.unsubscribe();
+        }
     }
 }
 

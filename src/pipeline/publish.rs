@@ -12,6 +12,9 @@ pub enum Family {
     Abortable,
     /// Somebody else owns the work now: what is pending must not be published by this process.
     Migrated,
+    /// The client can do no more and nothing is known to be wrong: a new one goes on from the committed
+    /// offsets.
+    Spent,
     /// Nothing this process can do will help.
     Fatal,
 }
@@ -90,7 +93,7 @@ pub fn publish<O: Outlet>(
         return Err(match error.family {
             Family::Transient | Family::Abortable => PublishError::Aborted(error),
             Family::Migrated => PublishError::Migrated(error),
-            Family::Fatal => PublishError::Fatal(error),
+            Family::Spent | Family::Fatal => PublishError::Fatal(error),
         });
     }
     if let Err(error) = fill(outlet, burst, member, patience) {
@@ -118,13 +121,13 @@ fn fill<O: Outlet>(
 }
 
 fn take_back<O: Outlet>(outlet: &mut O, error: OutletError, patience: &mut impl Patience) -> PublishError {
-    if error.family == Family::Fatal {
+    if matches!(error.family, Family::Spent | Family::Fatal) {
         return PublishError::Fatal(error);
     }
     match repeat(patience, || outlet.abort()) {
         Err(abort) if abort.family == Family::Migrated => PublishError::Migrated(abort),
         Err(abort) => PublishError::Fatal(OutletError {
-            family: Family::Fatal,
+            family: if abort.family == Family::Spent { Family::Spent } else { Family::Fatal },
             message: format!(
                 "{}; and the transaction could not be aborted: {}",
                 error.message, abort.message
@@ -281,6 +284,15 @@ mod tests {
         let error = run(&mut outlet).expect_err("patience ends");
         assert!(matches!(&error, PublishError::Fatal(e) if e.message.contains("outcome unknown")), "{error}");
         assert!(!outlet.calls.contains(&"abort"), "an abort could contradict a commit that went through");
+    }
+
+    /// A broker that died between two transactions knows nothing of the second one and refuses to abort it.
+    #[test]
+    fn a_client_that_cannot_abort_is_spent_and_published_nothing() {
+        let mut outlet = Scripted::failing(&[("offsets", Family::Abortable), ("abort", Family::Spent)]);
+        let error = run(&mut outlet).expect_err("nothing was committed");
+        assert!(matches!(&error, PublishError::Fatal(e) if e.family == Family::Spent), "{error:?}");
+        assert!(outlet.committed.is_empty());
     }
 
     #[test]

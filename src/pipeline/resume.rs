@@ -71,6 +71,8 @@ pub struct Facts<'a> {
     pub log: LogRange,
     /// Snapshots found, in any order.
     pub snapshots: &'a [SnapshotFacts],
+    /// How far a state has come that stayed in memory when the partition was given up in order.
+    pub parked: Option<NextOffset>,
     /// Where to begin without a committed offset.
     pub start: StartFrom,
     /// What to do where history is missing.
@@ -82,6 +84,8 @@ pub struct Facts<'a> {
 pub enum Origin {
     /// Nothing was processed before.
     Fresh,
+    /// The state that stayed in memory.
+    Parked,
     /// The snapshot at this index of [`Facts::snapshots`].
     Snapshot(usize),
     /// No usable snapshot: every record that is left is processed again.
@@ -145,11 +149,15 @@ pub fn decide(facts: &Facts<'_>) -> Result<Resume, Refusal> {
     let set_aside = damaged(facts);
     let mut resume = match facts.committed {
         None => fresh(facts)?,
+        Some(committed) if is_parked_at(facts, committed) => unpark(committed),
         Some(committed) => match newest_usable(facts, committed) {
             Some(index) => restore(facts, index, committed)?,
             None => rebuild(facts, committed)?,
         },
     };
+    if let Some(parked) = facts.parked.filter(|_| resume.origin != Origin::Parked) {
+        resume.explanation += &format!("; the state kept in memory is at {parked} and is dropped");
+    }
     if !set_aside.is_empty() {
         resume.explanation += &format!("; {} damaged snapshot(s) set aside", set_aside.len());
     }
@@ -209,6 +217,23 @@ fn fresh(facts: &Facts<'_>) -> Result<Resume, Refusal> {
         set_aside: Vec::new(),
         explanation: format!("new group: starting at offset {at} ({name}){}", cold(at)),
     })
+}
+
+/// Whether nobody worked on the partition since it was given up: only then is the state in memory worth
+/// more than a snapshot, which is compared with the log.
+fn is_parked_at(facts: &Facts<'_>, committed: NextOffset) -> bool {
+    facts.parked == Some(committed) && committed >= facts.log.start
+}
+
+fn unpark(at: NextOffset) -> Resume {
+    Resume {
+        origin: Origin::Parked,
+        replay_from: at,
+        publish_from: at,
+        warm_up: false,
+        set_aside: Vec::new(),
+        explanation: format!("state kept in memory is at the committed offset {at}: nothing to restore"),
+    }
 }
 
 fn restore(facts: &Facts<'_>, index: usize, committed: NextOffset) -> Result<Resume, Refusal> {
@@ -288,6 +313,7 @@ mod tests {
             committed: committed.map(NextOffset),
             log: LogRange { start: NextOffset(log.0), end: NextOffset(log.1) },
             snapshots,
+            parked: None,
             start: StartFrom::Earliest,
             lost_history: LostHistory::Refuse,
         }
@@ -398,6 +424,26 @@ mod tests {
         }
         let shortened = decide(&facts(Some(70), (40, 100), &[])).expect("resume");
         assert_eq!(points(&shortened), (Origin::Rebuild, 40, 70, true));
+    }
+
+    #[test]
+    fn a_state_kept_in_memory_serves_only_where_nobody_went_on() {
+        let parked = |at, committed, log: (i64, i64)| {
+            decide(&Facts { parked: Some(NextOffset(at)), ..facts(committed, log, &[self::at(50)]) })
+        };
+        let resume = parked(70, Some(70), (0, 100)).expect("resume");
+        assert_eq!(points(&resume), (Origin::Parked, 70, 70, false), "rather than the snapshot");
+        for committed in [69, 71] {
+            let resume = parked(70, Some(committed), (0, 100)).expect("resume");
+            assert_eq!(points(&resume), (Origin::Snapshot(0), 50, committed, false));
+            assert!(resume.explanation.ends_with("is at 70 and is dropped"), "{}", resume.explanation);
+        }
+        let expired = parked(70, Some(70), (80, 100)).expect_err("records between are gone");
+        assert!(matches!(expired, Refusal::HistoryLost { .. }), "{expired}");
+        let cut_off = parked(70, Some(70), (0, 60)).expect_err("another log");
+        assert!(matches!(cut_off, Refusal::OtherLog { .. }), "{cut_off}");
+        let forgotten = parked(70, None, (0, 100)).expect_err("the snapshot shows progress");
+        assert!(matches!(forgotten, Refusal::ProgressForgotten { .. }), "{forgotten}");
     }
 
     #[test]

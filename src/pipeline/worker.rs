@@ -63,11 +63,12 @@ impl Worker {
         self.held.values_mut().filter(|held| held.records > 0).map(Held::report)
     }
 
-    /// Gives a partition up: its last report, if anything was done, and its state.
-    pub fn release(&mut self, partition: Partition) -> Option<(Option<Report>, PartitionTask)> {
+    /// Gives a partition up: its last report, if anything was done, and its state, unless it failed: a
+    /// failed task may hold half of a record.
+    pub fn release(&mut self, partition: Partition) -> Option<(Option<Report>, Option<PartitionTask>)> {
         let mut held = self.held.remove(&partition)?;
         let report = (held.records > 0).then(|| held.report());
-        Some((report, held.task))
+        Some((report, held.failure.is_none().then_some(held.task)))
     }
 
     /// The task of a partition and the assignment it works for, to be looked at between two records.

@@ -3,7 +3,10 @@
 use super::checkpoints::{Checkpoints, Occasion};
 use super::clock::Clock;
 use super::crew::{Crew, Reply};
+use super::homes::PoolHomes;
 use super::observe::{Observer, ServiceEvent};
+use super::parking::Parking;
+use super::parts::Parts;
 use super::patience::Backoff;
 use super::plan::ServicePlan;
 use super::recovery::{Known, TakenUp, take_up};
@@ -16,7 +19,6 @@ use crate::pipeline::output::Destination;
 use crate::pipeline::position::{Epoch, NextOffset, Partition};
 use crate::pipeline::publish::{Family, Outlet, Patience, PublishError, publish};
 use crate::pipeline::worker::Report;
-use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 /// Longest wait for a broker's answer while a rebalance is answered.
@@ -29,24 +31,6 @@ const BUSY: Duration = Duration::from_millis(5);
 const RETRY: Duration = Duration::from_millis(200);
 /// Time between two signs of life, and looks at whether snapshots are due.
 const TICK: Duration = Duration::from_millis(100);
-/// Most pools whose partition is remembered to detect one in two partitions.
-const MAX_KNOWN_POOLS: usize = 100_000;
-
-/// What a service is made of beside its plan: the real things, or those of a simulation.
-pub struct Parts<'c, S, O, W> {
-    /// Time.
-    pub clock: &'c dyn Clock,
-    /// Membership in the group.
-    pub source: &'c S,
-    /// Where outputs and offsets go.
-    pub outlet: O,
-    /// Who does the work.
-    pub workers: W,
-    /// Snapshots, if any are kept.
-    pub checkpoints: Option<Checkpoints>,
-    /// Who is told.
-    pub observer: &'c dyn Observer,
-}
 
 /// One process of the service.
 pub struct Coordinator<'c, S, O, W> {
@@ -58,9 +42,11 @@ pub struct Coordinator<'c, S, O, W> {
     checkpoints: Option<Checkpoints>,
     observer: &'c dyn Observer,
     lanes: Lanes,
+    parking: Parking,
     epoch: Epoch,
-    /// Where each pool was first seen.
-    pools: BTreeMap<String, Partition>,
+    /// Whether this member was thrown out of the group and has not been given anything since.
+    evicted: bool,
+    homes: PoolHomes,
     last_commit: Instant,
     last_tick: Instant,
     records_since_commit: u64,
@@ -88,8 +74,10 @@ where
             checkpoints,
             observer,
             lanes: Lanes::new(plan.flow),
+            parking: Parking::new(plan.parking),
             epoch: Epoch::default(),
-            pools: BTreeMap::new(),
+            evicted: false,
+            homes: PoolHomes::default(),
             last_commit: now,
             last_tick: now,
             records_since_commit: 0,
@@ -102,10 +90,11 @@ where
     ///
     /// # Errors
     /// What that is.
-    pub fn run(mut self, shutdown: &Shutdown) -> Result<Summary, ServiceError> {
+    pub fn run(mut self, shutdown: &Shutdown) -> (Summary, Result<(), ServiceError>) {
         while !shutdown.is_requested() {
             if let Err(error) = self.turn() {
-                return Err(self.fail(error));
+                let (summary, error) = self.fail(error);
+                return (summary, Err(error));
             }
         }
         self.stop()
@@ -128,18 +117,23 @@ where
     ///
     /// # Errors
     /// Why it did not come to that.
-    pub fn stop(mut self) -> Result<Summary, ServiceError> {
-        self.wind_up(true).map(|()| self.summary)
+    pub fn stop(mut self) -> (Summary, Result<(), ServiceError>) {
+        self.observer.on(&ServiceEvent::Stopping);
+        let stopped = self.wind_up(true);
+        (self.summary, stopped)
     }
 
     /// Stops after an error, which is given back. What is done is committed all the same: a restart
     /// then begins no earlier than it must.
-    pub fn fail(mut self, error: ServiceError) -> ServiceError {
+    pub fn fail(mut self, error: ServiceError) -> (Summary, ServiceError) {
+        if !error.wants_a_new_client() {
+            self.observer.on(&ServiceEvent::Stopping);
+        }
         // The error that ended the run says more than one that followed from it.
         if let Err(next) = self.wind_up(false) {
             tracing::warn!("while stopping: {next}");
         }
-        error
+        (self.summary, error)
     }
 
     /// What is done now and then: saying that the loop turns, seeing to snapshots.
@@ -148,6 +142,7 @@ where
             return Ok(());
         }
         self.last_tick = self.clock.now();
+        self.parking.expire(self.last_tick);
         let ends = self.source.known_ends();
         let behind = |(partition, next): (Partition, NextOffset)| {
             let end = ends.get(&partition)?;
@@ -177,6 +172,12 @@ where
             Event::Trouble(failure) if failure.family == Family::Transient => {
                 tracing::debug!("{failure}");
                 Ok(())
+            }
+            // librdkafka asks for the place of a stable name under a member id that it dropped when the
+            // session ended, and takes the refusal for a proof that another process has the name. If
+            // one has, a new client of ours is told so.
+            Event::Trouble(failure) if failure.family == Family::Migrated && self.evicted => {
+                Err(KafkaFailure { family: Family::Spent, ..failure }.into())
             }
             Event::Trouble(failure) => Err(failure.into()),
         }
@@ -208,9 +209,8 @@ where
                 }
                 Ok(())
             }
-            // The state of a partition that was given up; another member goes on with it.
-            Reply::Released(task) => {
-                tracing::debug!("partition {}: state released", task.partition());
+            Reply::Released(partition, task) => {
+                self.parking.released(partition, task, self.clock.now());
                 Ok(())
             }
         }
@@ -224,32 +224,11 @@ where
             Some(Flow::Resume) => self.source.resume(partition)?,
             Some(Flow::Pause | Flow::Keep) => {}
         }
-        self.note_pools(partition, &new_pools);
+        self.homes.note(partition, &new_pools, self.observer);
         self.summary.records += counts.records;
         self.records_since_commit += counts.records;
         self.observer.on(&ServiceEvent::Progress { partition, next, counts: &counts, watermark, pools });
         failure.map_or(Ok(()), |failure| Err(failure.into()))
-    }
-
-    fn note_pools(&mut self, partition: Partition, names: &[String]) {
-        for name in names {
-            match self.pools.get(name) {
-                Some(first) if *first != partition => {
-                    tracing::warn!(
-                        "pool `{name}` is in partitions {first} and {partition}: its history is split; key its \
-                         records by pool so that they share a partition"
-                    );
-                    let (first, second) = (*first, partition);
-                    self.observer.on(&ServiceEvent::SplitPool { pool: name, first, second });
-                }
-                Some(_) => {}
-                None if self.pools.len() < MAX_KNOWN_POOLS => {
-                    self.pools.insert(name.clone(), partition);
-                    self.observer.on(&ServiceEvent::NewPool { partition, pool: name });
-                }
-                None => {}
-            }
-        }
     }
 
     fn commit_if_due(&mut self) -> Result<(), ServiceError> {
@@ -325,6 +304,7 @@ where
             starts.push((partition, self.take_up(partition, committed, &mut lookup)?));
         }
         self.source.assign(&starts)?;
+        self.evicted = false;
         self.settled();
         Ok(())
     }
@@ -341,6 +321,7 @@ where
     ) -> Result<NextOffset, ServiceError> {
         let log = self.answer(|source| source.log_range(partition, ANSWER))?;
         let known = Known { partition, committed, log };
+        let parked = self.parking.take(partition);
         let id = self.checkpoints.as_ref().map(|checkpoints| checkpoints.id(partition)).transpose()?;
         // Connects only where there is a snapshot to compare with the log.
         let mut look_up = |offset| {
@@ -350,7 +331,8 @@ where
             };
             self.answer(|_| lookup.identity(partition, offset, ANSWER))
         };
-        let taken = take_up(self.plan, known, self.checkpoints.as_ref().zip(id.as_ref()), &mut look_up)?;
+        let checkpoints = self.checkpoints.as_ref().zip(id.as_ref());
+        let taken = take_up(self.plan, known, parked, checkpoints, &mut look_up)?;
         let TakenUp { resume, task, restored, failures } = taken;
         tracing::info!("partition {partition}: {}", resume.explanation);
         let log_end = log.end;
@@ -425,31 +407,50 @@ where
             Err(error) => return Err(error.into()),
         }
         self.checkpoint_last(partitions, Occasion::Revocation, ANSWER)?;
-        self.give_up(partitions)?;
+        let released = self.give_up(partitions)?;
+        self.park(&released)?;
         partitions.iter().for_each(|partition| self.observer.on(&ServiceEvent::Revoked(*partition)));
         self.settled();
         Ok(self.source.unassign(partitions)?)
     }
 
+    /// Keeps the states of partitions that were just given up in order, for a quick return.
+    fn park(&mut self, partitions: &[Partition]) -> Result<(), ServiceError> {
+        let begin = self.clock.now();
+        self.parking.expect(partitions);
+        while self.parking.is_waiting() {
+            let Some(left) = ANSWER.checked_sub(self.clock.since(begin)) else { break };
+            if let Some(reply) = self.workers.reply(left.min(IDLE))? {
+                self.take_reply(reply)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Drops partitions that others have already.
     fn lose(&mut self, partitions: &[Partition]) -> Result<(), ServiceError> {
         tracing::warn!("partitions {} were lost to other members: dropping their work", list(partitions));
+        self.evicted = true;
         self.give_up(partitions)?;
         partitions.iter().for_each(|partition| self.observer.on(&ServiceEvent::Lost(*partition)));
         self.settled();
         Ok(self.source.unassign(partitions)?)
     }
 
-    fn give_up(&mut self, partitions: &[Partition]) -> Result<(), ServiceError> {
+    /// Drops everything about these partitions; gives those whose states workers hand back.
+    fn give_up(&mut self, partitions: &[Partition]) -> Result<Vec<Partition>, ServiceError> {
+        let mut released = Vec::with_capacity(partitions.len());
         for partition in partitions {
             self.lanes.close(*partition);
-            self.workers.release(*partition)?;
+            if self.workers.release(*partition)? {
+                released.push(*partition);
+            }
             if let Some(checkpoints) = &mut self.checkpoints {
                 checkpoints.forget(*partition);
             }
-            self.pools.retain(|_, home| home != partition);
+            self.homes.forget(*partition);
         }
-        Ok(())
+        Ok(released)
     }
 
     /// Waits until workers have done what they were given of these partitions.
@@ -471,17 +472,16 @@ where
     /// Stops intake, and when the run went well, finishes what was begun. Either way what is done is
     /// committed: a restart then begins no earlier than it must.
     fn wind_up(&mut self, in_order: bool) -> Result<(), ServiceError> {
-        self.observer.on(&ServiceEvent::Stopping);
-        let begin = self.clock.now();
-        let deadline = self.plan.shutdown_deadline;
+        let (clock, begin) = (self.clock, self.clock.now());
+        // The rest of the deadline is for closing the clients.
+        let deadline = self.plan.shutdown_deadline.mul_f64(0.8);
+        let left = |begin: Instant| deadline.saturating_sub(clock.since(begin)).max(RETRY);
         let partitions = self.lanes.partitions();
         if in_order {
             tracing::info!("stopping: finishing and committing partitions {}", list(&partitions));
             self.drain(&partitions, deadline)?;
         }
-        let committed = self.commit(if in_order { deadline } else { RETRY });
-        let clock = self.clock;
-        let left = |begin: Instant| deadline.saturating_sub(clock.since(begin)).max(RETRY);
+        let committed = self.commit(if in_order { left(begin) } else { RETRY });
         if in_order {
             self.checkpoint_last(&partitions, Occasion::Shutdown, left(begin))?;
         }

@@ -26,8 +26,8 @@ pub enum Reply {
     Report(Box<Report>),
     /// A partition's state as bytes, or that there is none to be had.
     Captured(Partition, Option<Captured>),
-    /// A partition's state was handed back; everything before was reported.
-    Released(Box<PartitionTask>),
+    /// A partition was handed back, with its state if that is sound; everything before was reported.
+    Released(Partition, Option<Box<PartitionTask>>),
 }
 
 /// A partition's state between two records.
@@ -95,7 +95,7 @@ pub fn carry_out<R: InputRecord>(
             }
             Order::Release(partition) => worker.release(partition).is_none_or(|(report, task)| {
                 let last = report.map(|report| Reply::Report(Box::new(report)));
-                last.into_iter().chain([Reply::Released(Box::new(task))]).all(&mut reply)
+                last.into_iter().chain([Reply::Released(partition, task.map(Box::new))]).all(&mut reply)
             }),
         };
         if !heard {

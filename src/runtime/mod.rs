@@ -7,6 +7,7 @@ pub mod crew;
 pub mod demo;
 pub mod metrics;
 pub mod observe;
+pub mod parts;
 pub mod patience;
 pub mod plan;
 pub mod produce;
@@ -15,5 +16,7 @@ pub mod service;
 pub mod shutdown;
 pub mod watch;
 
+mod homes;
+mod parking;
 mod recovery;
 mod workers;

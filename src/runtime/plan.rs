@@ -45,6 +45,15 @@ pub struct StatePlan {
     pub fingerprint: Fingerprint,
 }
 
+/// How long, and how many, states of partitions that moved away stay in memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ParkingPlan {
+    /// How long; zero for not at all.
+    pub keep_for: Duration,
+    /// Bytes of all of them.
+    pub max_bytes: u64,
+}
+
 /// Everything the service is made of.
 #[derive(Debug, Clone)]
 pub struct ServicePlan {
@@ -64,6 +73,8 @@ pub struct ServicePlan {
     pub lost_history: LostHistory,
     /// Snapshots; without them every start reads the whole log again.
     pub state: Option<StatePlan>,
+    /// States of partitions that moved away.
+    pub parking: ParkingPlan,
     /// When to commit.
     pub commit: CommitPace,
     /// How much of a partition may be under way.
@@ -170,6 +181,8 @@ impl ServicePlan {
                     Assignment::Range => Assignor::Range,
                     Assignment::RoundRobin => Assignor::RoundRobin,
                 },
+                // A commit and the answer to a rebalance may both wait the brokers out.
+                poll_within: retry_for.saturating_mul(2),
             },
             connection,
             task: Arc::new(task),
@@ -187,6 +200,10 @@ impl ServicePlan {
                 settings::LostHistory::Rebuild => LostHistory::Rebuild,
             },
             state: Some(state_plan(settings)),
+            parking: ParkingPlan {
+                keep_for: settings.state.keep_revoked.as_duration(),
+                max_bytes: settings.state.keep_revoked_bytes.0,
+            },
             commit: CommitPace {
                 every,
                 linger: LINGER.min(every),

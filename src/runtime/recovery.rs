@@ -47,6 +47,7 @@ pub(super) type LookUp<'a> = &'a mut dyn FnMut(Offset) -> Result<Option<RecordId
 pub(super) fn take_up(
     plan: &ServicePlan,
     known: Known,
+    mut parked: Option<PartitionTask>,
     checkpoints: Option<(&Checkpoints, &PartitionId)>,
     look_up: LookUp<'_>,
 ) -> Result<TakenUp, ServiceError> {
@@ -59,7 +60,13 @@ pub(super) fn take_up(
         })
     });
     loop {
-        let resume = decision(plan, known, checkpoints, &candidates)?;
+        let at = parked.as_ref().map(PartitionTask::next_offset);
+        let resume = decision(plan, known, at, checkpoints, &candidates)?;
+        if let (Origin::Parked, Some(mut task)) = (resume.origin, parked.take()) {
+            task.unpark();
+            failures += set_aside(checkpoints, &candidates, &resume);
+            return Ok(TakenUp { resume, task, restored: None, failures });
+        }
         let (Origin::Snapshot(index), Some((checkpoints, id))) = (resume.origin, checkpoints) else {
             failures += set_aside(checkpoints, &candidates, &resume);
             let task = PartitionTask::new(Arc::clone(&plan.task), known.partition, &resume);
@@ -96,6 +103,7 @@ fn found(store: &dyn SnapshotStore, id: &PartitionId) -> Result<Vec<Candidate>, 
 fn decision(
     plan: &ServicePlan,
     known: Known,
+    parked: Option<NextOffset>,
     checkpoints: Option<(&Checkpoints, &PartitionId)>,
     candidates: &[Candidate],
 ) -> Result<Resume, ServiceError> {
@@ -108,7 +116,7 @@ fn decision(
         candidates.iter().map(facts).collect()
     });
     let (start, lost_history) = (plan.start, plan.lost_history);
-    let facts = Facts { committed, log, snapshots: &snapshots, start, lost_history };
+    let facts = Facts { committed, log, snapshots: &snapshots, parked, start, lost_history };
     decide(&facts).map_err(|refusal| ServiceError::Resume { partition, refusal })
 }
 

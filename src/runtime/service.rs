@@ -2,9 +2,11 @@
 
 use super::checkpoints::Checkpoints;
 use super::clock::SystemClock;
-use super::coordinator::{Coordinator, Parts};
+use super::coordinator::Coordinator;
 use super::crew::WorkerGone;
 use super::observe::Observer;
+use super::parts::Parts;
+use super::patience::Backoff;
 use super::plan::ServicePlan;
 use super::shutdown::Shutdown;
 use super::workers::Workers;
@@ -14,11 +16,12 @@ use crate::kafka::source::Source;
 use crate::pipeline::facts::InvalidPartition;
 use crate::pipeline::lanes::OrderError;
 use crate::pipeline::position::{NextOffset, Partition};
-use crate::pipeline::publish::PublishError;
+use crate::pipeline::publish::{Family, Patience, PublishError};
 use crate::pipeline::resume::Refusal;
 use crate::pipeline::task::TaskError;
 use crate::snapshot::store::StoreError;
 use std::collections::BTreeMap;
+use std::time::Instant;
 
 /// Why the service ended. Whatever it was, a restart goes on from the committed offsets.
 #[derive(Debug, thiserror::Error)]
@@ -54,6 +57,17 @@ pub enum ServiceError {
     Threads(String),
 }
 
+impl ServiceError {
+    /// Whether the same process can go on, with new clients, as after a restart.
+    pub(super) fn wants_a_new_client(&self) -> bool {
+        match self {
+            Self::Kafka(failure) => failure.family == Family::Spent,
+            Self::Publish(PublishError::Fatal(error)) => error.family == Family::Spent,
+            _ => false,
+        }
+    }
+}
+
 impl From<WorkerGone> for ServiceError {
     fn from(gone: WorkerGone) -> Self {
         Self::Threads(gone.to_string())
@@ -75,6 +89,16 @@ pub struct Summary {
     pub next_offsets: BTreeMap<Partition, NextOffset>,
 }
 
+impl Summary {
+    fn add(&mut self, life: &Self) {
+        self.records += life.records;
+        self.estimates += life.estimates;
+        self.dead_letters += life.dead_letters;
+        self.commits += life.commits;
+        self.next_offsets.extend(life.next_offsets.iter().map(|(partition, next)| (*partition, *next)));
+    }
+}
+
 /// Runs the service until it is asked to stop or cannot go on.
 ///
 /// # Errors
@@ -84,6 +108,30 @@ pub fn serve(
     shutdown: &Shutdown,
     observer: &dyn Observer,
 ) -> Result<Summary, ServiceError> {
+    let mut summary = Summary::default();
+    let mut patience = Backoff::lasting(&SystemClock, plan.retry_for);
+    loop {
+        let (begin, commits) = (Instant::now(), summary.commits);
+        let ended = live(plan, shutdown, observer, &mut summary);
+        if summary.commits > commits || begin.elapsed() > plan.retry_for {
+            patience = Backoff::lasting(&SystemClock, plan.retry_for);
+        }
+        match ended {
+            Err(error) if error.wants_a_new_client() && !shutdown.is_requested() && patience.wait() => {
+                tracing::warn!("joining the group anew, with new clients: {error}");
+            }
+            ended => return ended.map(|()| summary),
+        }
+    }
+}
+
+/// From joining the group to leaving it.
+fn live(
+    plan: &ServicePlan,
+    shutdown: &Shutdown,
+    observer: &dyn Observer,
+    summary: &mut Summary,
+) -> Result<(), ServiceError> {
     // First of all, so that a second process on the directory disturbs nobody.
     let state = plan.state.as_ref();
     let checkpoints = state.map(|state| Checkpoints::open(state, &plan.task.topic)).transpose()?;
@@ -100,6 +148,8 @@ pub fn serve(
         let workers = Workers::start(scope, plan.threads)
             .map_err(|error| ServiceError::Threads(format!("starting {} workers: {error}", plan.threads)))?;
         let parts = Parts { clock: &SystemClock, source: &source, outlet, workers, checkpoints, observer };
-        Coordinator::new(plan, parts).run(shutdown)
+        let (life, ended) = Coordinator::new(plan, parts).run(shutdown);
+        summary.add(&life);
+        ended
     })
 }

@@ -151,6 +151,11 @@ sections! {
         checkpoint_every: Span = Span::from_secs(30), in Span::from_secs(1)..=Span::from_days(1);
         /// Snapshots kept for each partition.
         generations: u32 = 3, in 1..=100;
+        /// How long the state of a partition that moved to another member stays in memory, to go on at once
+        /// should it come back untouched; zero to drop it.
+        keep_revoked: Span = Span::from_mins(2), in Span::from_ms(0)..=Span::from_days(1);
+        /// Most memory for such states; the oldest ones go first.
+        keep_revoked_bytes: Size = Size::from_mib(1024), in Size(0)..=Size::from_mib(1 << 20);
         /// What happens when the log no longer holds what the state needs: "fail" stops and says so,
         /// "rebuild" starts from what is left and marks its output `warm_up`.
         lost_history: LostHistory = LostHistory::Fail;

@@ -1,192 +1,333 @@
-//! The real program, killed without warning at moments a seed chooses, over and over.
+//! The real program under faults that a seed chooses: instances killed without warning, joining and leaving,
+//! while the broker is restarted or killed too.
 
+use super::process::{Instance, configure};
 use super::{Broker, Bytes, Input, Published, output_topics, stamp};
 use kvset::core::pages::mix;
 use kvset::kafka::config::Connection;
 use kvset::kafka::feed::Feed;
+use kvset::kafka::outlet::OutputTopics;
 use kvset::runtime::plan::task_config;
 use kvset::settings::Settings;
 use kvset::workload::{Generator, Workload};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::process::Command;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::{Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
-const PARTITIONS: i32 = 3;
-const POOLS: [&str; PARTITIONS as usize] = ["alpha", "beta", "gamma"];
-/// Shortest life and by how much longer another one may be, in milliseconds: joining takes a second, and
-/// the first snapshot is due a second later.
+const PARTITIONS: i32 = 4;
+/// Requests fed a partition between two kills, and the pause after each.
+const REQUESTS: u64 = 300;
+const PACE: Duration = Duration::from_millis(5);
+/// Shortest time between two faults and by how much longer another one may be, in milliseconds: joining
+/// takes a second, and the first snapshot is due a second later.
 const LIFE: (u64, u64) = (800, 3200);
-const PATIENCE: Duration = Duration::from_secs(120);
+/// Kills for each restart of the broker.
+const KILLS_A_BROKER_RESTART: u32 = 8;
+const PATIENCE: Duration = Duration::from_secs(300);
+/// Two members with stable names and a nameless one, which is sometimes there.
+const MEMBERS: [&str; 3] = ["one", "two", "guest"];
+const GUEST: usize = 2;
+/// Sessions short enough to have partitions taken over within the run, patience enough for a broker that
+/// starts on a busy machine.
+const SETTINGS: &str = "retry_for = \"10m\"\n\
+                        [kafka.properties]\n\"session.timeout.ms\" = \"6000\"\n\
+                        \"heartbeat.interval.ms\" = \"500\"\n\
+                        [shutdown]\ndeadline = \"5m\"\n";
 
 /// What came of it; the committed output is compared with that of a run in memory.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct KillTable {
     pub kills: u32,
     pub restarts: u32,
+    pub broker_restarts: u32,
+    pub joins: u32,
+    pub leaves: u32,
+    /// Partitions taken up from a snapshot, and from memory after a quick return.
+    pub restored: u32,
+    pub parked: u32,
     pub records: u64,
     pub estimates: u64,
     pub missing: u64,
     pub doubled: u64,
     pub different: u64,
-    /// Lives that began with a snapshot, of at least one partition.
-    pub restored: u32,
 }
 
 impl fmt::Display for KillTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "kills  restarts  from a snapshot  records  estimates  missing  doubled  different\n\
-             {:>5}  {:>8}  {:>15}  {:>7}  {:>9}  {:>7}  {:>7}  {:>9}",
-            self.kills,
-            self.restarts,
-            self.restored,
-            self.records,
-            self.estimates,
-            self.missing,
-            self.doubled,
-            self.different
-        )
+        let columns: [(&str, u64); 12] = [
+            ("kills", self.kills.into()),
+            ("restarts", self.restarts.into()),
+            ("broker restarts", self.broker_restarts.into()),
+            ("joins", self.joins.into()),
+            ("leaves", self.leaves.into()),
+            ("from snapshot", self.restored.into()),
+            ("from memory", self.parked.into()),
+            ("records", self.records),
+            ("estimates", self.estimates),
+            ("missing", self.missing),
+            ("doubled", self.doubled),
+            ("different", self.different),
+        ];
+        let names: Vec<_> = columns.iter().map(|(name, _)| format!("{name:>7}")).collect();
+        let counts: Vec<_> = columns
+            .iter()
+            .map(|(name, count)| format!("{count:>width$}", width = name.len().max(7)))
+            .collect();
+        write!(f, "{}\n{}", names.join("  "), counts.join("  "))
     }
 }
 
-/// Feeds a log while the service is killed and restarted; lets it come to the end and compares.
-pub fn kill_run(broker: &Broker, requests: usize, kills: u32, seed: u64) -> KillTable {
-    let folder = tempfile::tempdir().expect("a folder");
+/// Whether the broker may be restarted, and how.
+fn broker_control() -> Option<String> {
+    std::env::var("KVSET_TEST_BROKER_CONTROL").ok().filter(|path| !path.is_empty())
+}
+
+/// Broker restarts that go with so many kills.
+pub fn planned_broker_restarts(kills: u32) -> u32 {
+    if broker_control().is_some() { kills.div_ceil(KILLS_A_BROKER_RESTART) } else { 0 }
+}
+
+/// Feeds a log while faults happen; lets the service come to the end and compares.
+pub fn kill_run(broker: &Broker, kills: u32, seed: u64) -> KillTable {
+    let folder = tempfile::tempdir().expect("a folder").keep();
     let topic = broker.create("requests", PARTITIONS as u32);
     let outputs = output_topics(broker, "kills", PARTITIONS as u32);
-    let config = configure(broker, folder.path());
-    let settings = Settings::load(Some(&config)).expect("usable settings");
-    let input = input(requests, seed);
+    let input = input(REQUESTS * u64::from(kills + 1), seed);
+    let mut run = Run::new(broker, &folder, seed);
+    let settings = Settings::load(Some(&run.configs[0])).expect("usable settings");
     let expected = input.expected(&task_config(&settings).expect("usable settings"));
-    let count = |published: &Published| published.estimates.values().map(Vec::len).sum::<usize>() as u64;
 
-    let stopped = AtomicBool::new(false);
-    let mut lives = 0;
-    let connection = &broker.connection;
-    // The log ends a little after the last kill, so that every life has something to do.
-    let span = Duration::from_millis(u64::from(kills) * (LIFE.0 + LIFE.1 / 2));
+    let (connection, quota) = (&broker.connection, AtomicU64::new(0));
     std::thread::scope(|scope| {
-        scope.spawn(|| feed(connection, &topic, &input, span, &stopped));
-        for kill in 0..kills {
-            let mut service = start(&config, folder.path(), lives);
-            lives += 1;
-            let life = LIFE.0 + mix(seed ^ mix(u64::from(kill))) % LIFE.1;
-            std::thread::sleep(Duration::from_millis(life));
-            if let Some(status) = service.try_wait().expect("our child") {
-                stopped.store(true, Ordering::SeqCst);
-                panic!("ended by itself with {status}: {}", log(folder.path(), lives - 1));
-            }
-            service.kill().and_then(|()| service.wait()).expect("our child");
-        }
-        let mut last = start(&config, folder.path(), lives);
-        lives += 1;
-        let begin = Instant::now();
-        while count(&Published::read(broker, &outputs)) < count(&expected) && begin.elapsed() < PATIENCE {
-            std::thread::sleep(Duration::from_millis(500));
-        }
-        // What would come twice has time to come.
-        std::thread::sleep(Duration::from_millis(500));
-        let asked = Command::new("kill").arg(last.id().to_string()).status().expect("kill runs");
-        let status = last.wait().expect("our child");
-        assert!(asked.success() && status.success(), "{status}: {}", log(folder.path(), lives - 1));
+        scope.spawn(|| feed(connection, &topic, &input, &quota));
+        // Whatever happens here, the feeder must come to its end.
+        let _all = Raise(&quota);
+        run.faults(scope, kills, &quota);
+        quota.store(u64::MAX, Ordering::SeqCst);
+        run.finish(&outputs, &expected);
     });
     let published = Published::read(broker, &outputs);
     let table = KillTable {
-        kills,
-        restarts: lives - 1,
         records: input.records(),
         estimates: count(&published),
-        restored: (0..lives).filter(|life| was_restored(&log(folder.path(), *life))).count() as u32,
-        ..compare(&published, &expected)
+        restored: run.said("snapshot at "),
+        parked: run.said("in memory since "),
+        ..compare(&published, &expected, run.table)
     };
-    assert!(table.missing + table.doubled + table.different > 0 || published == expected, "another order");
+    if published == expected {
+        std::fs::remove_dir_all(&folder).expect("our own folder");
+    } else {
+        println!("what the instances said is in {}", folder.display());
+        assert!(table.missing + table.doubled + table.different > 0, "another order");
+    }
     table
 }
 
-fn configure(broker: &Broker, folder: &Path) -> PathBuf {
-    let path = folder.join("kvset.toml");
-    let (brokers, topic) = (&broker.connection.brokers, |name: &str| broker.topic(name));
-    let text = format!(
-        "[kafka]\nbrokers = \"{brokers}\"\ngroup = \"{}\"\ninstance = \"one\"\n\
-         [input]\ntopic = \"{}\"\n[output]\ntopic = \"{}\"\ndead_letter_topic = \"{}\"\n\
-         [estimate]\nwindows = [\"tumbling:1m\", \"last:100\", \"all\"]\n\
-         [state]\ndirectory = \"{}\"\ncheckpoint_every = \"1s\"\n\
-         [http]\nlisten = \"\"\n",
-        topic("kills"),
-        topic("requests"),
-        topic("kills.estimates"),
-        topic("kills.dead-letters"),
-        folder.join("state").display(),
-    );
-    std::fs::write(&path, text).expect("a disk");
-    path
+fn count(published: &Published) -> u64 {
+    published.estimates.values().map(Vec::len).sum::<usize>() as u64
 }
 
-fn input(requests: usize, seed: u64) -> Input {
+/// Lets the feeder go on to its end when the run ends early.
+struct Raise<'a>(&'a AtomicU64);
+
+impl Drop for Raise<'_> {
+    fn drop(&mut self) {
+        self.0.store(u64::MAX, Ordering::SeqCst);
+    }
+}
+
+/// Numbers that follow from a seed.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = mix(self.0.wrapping_add(0x9e37_79b9_7f4a_7c15));
+        self.0 % bound
+    }
+}
+
+struct Run<'b> {
+    broker: &'b Broker,
+    folder: PathBuf,
+    configs: [PathBuf; MEMBERS.len()],
+    running: [Option<Instance>; MEMBERS.len()],
+    dice: Dice,
+    lives: u32,
+    table: KillTable,
+}
+
+impl<'b> Run<'b> {
+    fn new(broker: &'b Broker, folder: &Path, seed: u64) -> Self {
+        let config = |member: &str| {
+            let instance = if member == MEMBERS[GUEST] { "" } else { member };
+            let extra = format!("instance = \"{instance}\"\n{SETTINGS}");
+            configure(broker, folder, "kills", member, &extra)
+        };
+        Self {
+            broker,
+            folder: folder.to_owned(),
+            configs: MEMBERS.map(config),
+            running: [const { None }; MEMBERS.len()],
+            dice: Dice(mix(seed)),
+            lives: 0,
+            table: KillTable::default(),
+        }
+    }
+
+    /// Faults until so many kills were made; the broker is restarted meanwhile.
+    fn faults<'scope>(&mut self, scope: &'scope Scope<'scope, '_>, kills: u32, quota: &AtomicU64) {
+        let planned = planned_broker_restarts(kills);
+        let mut restart: Option<ScopedJoinHandle<'scope, ()>> = None;
+        (0..GUEST).for_each(|member| self.start(member));
+        while self.table.kills < kills {
+            quota.store(REQUESTS * u64::from(self.table.kills + 1), Ordering::SeqCst);
+            std::thread::sleep(Duration::from_millis(LIFE.0 + self.dice.below(LIFE.1)));
+            self.check();
+            self.fault();
+            // The next fault finds the broker up again, and one fault finds it down.
+            if let Some(restart) = restart.take() {
+                restart.join().expect("the broker restarts");
+            }
+            let due = (self.table.kills * planned).div_ceil(kills);
+            if self.table.broker_restarts < due {
+                let kill = self.table.broker_restarts % 2 == 0;
+                self.table.broker_restarts += 1;
+                restart = Some(scope.spawn(move || restart_broker(kill)));
+            }
+        }
+        if let Some(restart) = restart {
+            restart.join().expect("the broker restarts");
+        }
+    }
+
+    /// Two of three faults are kills; the others change who is a member.
+    fn fault(&mut self) {
+        let member = self.dice.below(MEMBERS.len() as u64) as usize;
+        match (self.running[member].is_some(), self.dice.below(3)) {
+            (false, _) => {
+                self.table.joins += 1;
+                self.start(member);
+            }
+            (true, 0) if self.running.iter().flatten().count() > 1 => {
+                self.table.leaves += 1;
+                self.leave(member);
+            }
+            (true, _) => {
+                self.table.kills += 1;
+                self.running[member] = None;
+                // A killed guest stays away: its partitions wait for its session to end.
+                if member != GUEST {
+                    std::thread::sleep(Duration::from_millis(self.dice.below(500)));
+                    self.table.restarts += 1;
+                    self.start(member);
+                }
+            }
+        }
+        if self.running.iter().all(Option::is_none) {
+            self.table.joins += 1;
+            self.start(0);
+        }
+    }
+
+    fn start(&mut self, member: usize) {
+        let log = self.folder.join(format!("life-{:03}-{}.log", self.lives, MEMBERS[member]));
+        self.lives += 1;
+        self.running[member] = Some(Instance::start(&self.configs[member], log));
+    }
+
+    fn leave(&mut self, member: usize) {
+        let Some(mut instance) = self.running[member].take() else { return };
+        instance.signal("TERM");
+        let status = instance.wait(PATIENCE);
+        assert!(status.success(), "{} ended with {status}: {}", MEMBERS[member], instance.said());
+    }
+
+    /// Nobody may end without being asked to.
+    fn check(&mut self) {
+        for (name, instance) in MEMBERS.iter().zip(&mut self.running) {
+            let Some(instance) = instance else { continue };
+            if let Some(status) = instance.ended() {
+                panic!("{name} ended by itself with {status}: {}", instance.said());
+            }
+        }
+    }
+
+    /// Waits for the last estimate, and for what would come twice; then everybody leaves.
+    fn finish(&mut self, outputs: &OutputTopics, expected: &Published) {
+        let begin = Instant::now();
+        while count(&Published::read(self.broker, outputs)) < count(expected) && begin.elapsed() < PATIENCE {
+            self.check();
+            std::thread::sleep(Duration::from_millis(500));
+        }
+        std::thread::sleep(Duration::from_millis(500));
+        (0..MEMBERS.len()).for_each(|member| self.leave(member));
+    }
+
+    /// How often a partition was taken up with these words.
+    fn said(&self, words: &str) -> u32 {
+        let logs = std::fs::read_dir(&self.folder).expect("our folder").map(|entry| entry.expect("readable"));
+        let logs = logs.filter(|entry| entry.path().extension().is_some_and(|extension| extension == "log"));
+        let texts = logs.map(|entry| std::fs::read_to_string(entry.path()).expect("readable"));
+        let said = |text: String| {
+            text.lines()
+                .filter(|line| line.contains(&format!(": {words}")) && !line.contains("passed over"))
+                .count()
+        };
+        texts.map(said).sum::<usize>() as u32
+    }
+}
+
+fn restart_broker(kill: bool) {
+    let mut command = Command::new(broker_control().expect("restarts were planned"));
+    command.arg("restart").args(kill.then_some("--kill"));
+    let done = command.output().expect("the script runs");
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+}
+
+fn input(requests: u64, seed: u64) -> Input {
     let mut input = Input::default();
-    for (partition, pool) in POOLS.iter().enumerate() {
+    for partition in 0..PARTITIONS {
         let workload = Workload {
             seed: seed.wrapping_add(partition as u64),
             start_ms: 36_000_000,
             sessions_per_day: 4000,
             ..Workload::default()
         };
-        for (number, request) in Generator::new(workload).expect("a workload").take(requests).enumerate() {
-            input.push_row(partition as i32, pool, &request.as_row());
+        let generator = Generator::new(workload).expect("a workload");
+        let pool = format!("pool-{partition}");
+        for (number, request) in generator.take(requests as usize).enumerate() {
+            input.push_row(partition, &pool, &request.as_row());
             if number % 100 == 50 {
-                input.push(partition as i32, pool, format!("broken {number}").into_bytes());
+                input.push(partition, &pool, format!("broken {number}").into_bytes());
             }
         }
     }
     input
 }
 
-/// Spreads the log over `span`, partition by turns.
-fn feed(connection: &Connection, topic: &str, input: &Input, span: Duration, stopped: &AtomicBool) {
+/// Feeds every partition by turns, as far as the quota goes.
+fn feed(connection: &Connection, topic: &str, input: &Input, quota: &AtomicU64) {
     let feed = Feed::open(connection, topic, PATIENCE).expect("a producer");
-    let begin = Instant::now();
     let longest = input.partitions.values().map(Vec::len).max().unwrap_or_default();
     for at in 0..longest {
+        while at as u64 >= quota.load(Ordering::SeqCst) {
+            std::thread::sleep(PACE);
+        }
         for (partition, records) in &input.partitions {
             if let Some((key, value)) = records.get(at) {
                 feed.send_to(Some(*partition), key, value, Some(stamp())).expect("room");
             }
         }
-        let due = span.mul_f64(at as f64 / longest as f64);
-        if let Some(early) = due.checked_sub(begin.elapsed()).filter(|_| !stopped.load(Ordering::SeqCst)) {
-            std::thread::sleep(early);
-        }
+        std::thread::sleep(PACE);
     }
-    feed.finish().expect("delivered");
+    assert_eq!(feed.finish().expect("delivered"), input.records());
 }
 
-fn log_path(folder: &Path, life: u32) -> PathBuf {
-    folder.join(format!("life-{life}.log"))
-}
-
-fn log(folder: &Path, life: u32) -> String {
-    std::fs::read_to_string(log_path(folder, life)).unwrap_or_default()
-}
-
-/// Whether a life's log tells of a snapshot that was taken up.
-fn was_restored(log: &str) -> bool {
-    log.lines().any(|line| line.contains(": snapshot at ") && !line.contains("passed over"))
-}
-
-fn start(config: &Path, folder: &Path, life: u32) -> Child {
-    let log = File::create(log_path(folder, life)).expect("a disk");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_kvset"));
-    command.arg("run").arg("--config").arg(config);
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().expect("the program starts")
-}
-
-fn compare(published: &Published, expected: &Published) -> KillTable {
-    let mut table = KillTable::default();
+fn compare(published: &Published, expected: &Published, mut table: KillTable) -> KillTable {
     let by_key = |published: &Published| {
         let mut found: BTreeMap<Bytes, Vec<Bytes>> = BTreeMap::new();
         let estimates = published.estimates.values().flatten().cloned();

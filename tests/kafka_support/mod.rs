@@ -1,6 +1,7 @@
 //! A broker for tests: librdkafka's mock in this process, or the real one that KVSET_TEST_BROKERS names.
 
 pub mod kills;
+pub mod process;
 
 use kvset::codec::{RequestEncoding, SourceRecord, encode_request};
 use kvset::kafka::config::{Assignor, Connection, Membership};
@@ -15,7 +16,7 @@ use kvset::pipeline::position::{LogRange, NextOffset, Partition};
 use kvset::pipeline::resume::{Facts, LostHistory, StartFrom, decide};
 use kvset::pipeline::task::{PartitionTask, TaskConfig};
 use kvset::runtime::observe::{Observer, ServiceEvent};
-use kvset::runtime::plan::{CommitPace, ServicePlan, task_config};
+use kvset::runtime::plan::{CommitPace, ParkingPlan, ServicePlan, task_config};
 use kvset::runtime::produce::message_of;
 use kvset::runtime::service::{ServiceError, Summary, serve};
 use kvset::runtime::shutdown::Shutdown;
@@ -104,6 +105,7 @@ impl Broker {
                 group: self.topic(run),
                 instance: None,
                 assignor: Assignor::CooperativeSticky,
+                poll_within: DEADLINE,
             },
             task: Arc::new(task),
             outputs: output_topics(self, run, partitions),
@@ -111,6 +113,7 @@ impl Broker {
             start: StartFrom::Earliest,
             lost_history: LostHistory::Refuse,
             state: None,
+            parking: ParkingPlan { keep_for: DEADLINE, max_bytes: 1 << 30 },
             commit: CommitPace {
                 every: Duration::from_millis(200),
                 linger: Duration::from_millis(20),
@@ -197,6 +200,7 @@ impl Input {
                 committed: None,
                 log: LogRange { start: NextOffset(0), end },
                 snapshots: &[],
+                parked: None,
                 start: StartFrom::Earliest,
                 lost_history: LostHistory::Refuse,
             };
@@ -300,47 +304,12 @@ impl Observer for StopAfter {
     }
 }
 
-/// Asks several services to stop once every partition was processed up to its end by one of them.
-pub struct StopAtEnds {
-    pub shutdowns: Vec<Shutdown>,
-    pub ends: BTreeMap<Partition, NextOffset>,
-    seen: Mutex<BTreeMap<Partition, NextOffset>>,
-    settled: AtomicU32,
-    patience: Patience,
-}
-
-impl StopAtEnds {
-    pub fn new(shutdowns: &[Shutdown], input: &Input) -> Self {
-        let ends = input.partitions.iter();
-        let ends = ends.map(|(partition, records)| (Partition(*partition), NextOffset(records.len() as i64)));
-        let (shutdowns, ends) = (shutdowns.to_vec(), ends.collect());
-        let patience = Patience(Instant::now());
-        Self { shutdowns, ends, seen: Mutex::default(), settled: AtomicU32::new(0), patience }
-    }
-
-    /// How often a member was told what it works on.
-    pub fn settled(&self) -> u32 {
-        self.settled.load(Ordering::SeqCst)
-    }
-}
-
-impl Observer for StopAtEnds {
-    fn on(&self, event: &ServiceEvent<'_>) {
-        self.patience.check();
-        match event {
-            ServiceEvent::Settled { .. } => {
-                self.settled.fetch_add(1, Ordering::SeqCst);
-            }
-            ServiceEvent::Progress { partition, next, .. } => {
-                let mut seen = self.seen.lock().expect("no panic under the lock");
-                let reached = seen.entry(*partition).or_insert(*next);
-                *reached = (*reached).max(*next);
-                if *seen == self.ends {
-                    self.shutdowns.iter().for_each(Shutdown::request);
-                }
-            }
-            _ => {}
-        }
+/// Looks again and again until it is so.
+pub fn wait_for(condition: impl Fn() -> bool) {
+    let begin = Instant::now();
+    while !condition() {
+        assert!(begin.elapsed() < Duration::from_secs(90), "waited for 90 s");
+        std::thread::sleep(Duration::from_millis(5));
     }
 }
 

@@ -32,7 +32,7 @@ const STEPS: [&str; 24] = [
 ];
 
 /// Everything else that goes wrong, or must go right.
-const KINDS: [(&str, &[&str]); 24] = [
+const KINDS: [(&str, &[&str]); 25] = [
     ("crash within", &["disk: write"]),
     ("killed", &["between two steps"]),
     ("stalled before", &["poll", "assign", "unassign", "offsets", "commit", "abort", "work"]),
@@ -46,6 +46,7 @@ const KINDS: [(&str, &[&str]); 24] = [
     ("passing failure", &["poll", "committed", "log range", "send", "offsets", "commit", "abort"]),
     ("abortable failure", &["send", "offsets", "commit"]),
     ("fatal failure", &["send", "offsets", "commit"]),
+    ("spent client", &["send", "offsets", "commit"]),
     ("fenced", &["member", "send", "offsets", "commit"]),
     ("refused offsets", &["no longer a member", "rebalance in progress"]),
     ("waited for", &["an undecided transaction"]),
@@ -60,6 +61,7 @@ const KINDS: [(&str, &[&str]); 24] = [
             "snapshot at the committed offset",
             "snapshot and muted replay",
             "muted rebuild",
+            "state kept in memory",
             "with lost history",
         ],
     ),

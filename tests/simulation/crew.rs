@@ -8,7 +8,7 @@ use kvset::pipeline::task::PartitionTask;
 use kvset::pipeline::worker::Worker;
 use kvset::runtime::crew::{Crew, Order, Reply, WorkerGone, carry_out};
 use std::cell::RefCell;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 /// Two workers, so that partitions come along at different paces.
@@ -25,11 +25,12 @@ pub struct SimCrew {
     process: Process,
     benches: RefCell<[Bench; WORKERS]>,
     replies: RefCell<VecDeque<Reply>>,
+    held: BTreeSet<Partition>,
 }
 
 impl SimCrew {
     pub fn new(process: Process) -> Self {
-        Self { process, benches: RefCell::default(), replies: RefCell::default() }
+        Self { process, benches: RefCell::default(), replies: RefCell::default(), held: BTreeSet::new() }
     }
 
     fn order(&self, partition: Partition, order: Order<Fetched>) -> Result<(), WorkerGone> {
@@ -61,6 +62,7 @@ impl SimCrew {
 
 impl Crew<Fetched> for SimCrew {
     fn take(&mut self, epoch: Epoch, task: PartitionTask) -> Result<(), WorkerGone> {
+        self.held.insert(task.partition());
         self.order(task.partition(), Order::Take(epoch, Box::new(task)))
     }
 
@@ -69,11 +71,13 @@ impl Crew<Fetched> for SimCrew {
     }
 
     fn capture(&self, partition: Partition, memory: Vec<u8>) -> Result<bool, WorkerGone> {
-        self.order(partition, Order::Capture(partition, memory)).map(|()| true)
+        let held = self.held.contains(&partition);
+        if held { self.order(partition, Order::Capture(partition, memory)).map(|()| true) } else { Ok(false) }
     }
 
     fn release(&mut self, partition: Partition) -> Result<bool, WorkerGone> {
-        self.order(partition, Order::Release(partition)).map(|()| true)
+        let held = self.held.remove(&partition);
+        if held { self.order(partition, Order::Release(partition)).map(|()| true) } else { Ok(false) }
     }
 
     fn try_reply(&self) -> Option<Reply> {

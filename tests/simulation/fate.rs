@@ -9,7 +9,7 @@ use kvset::kafka::outlet::{Guarantee, OutputTopic, OutputTopics};
 use kvset::pipeline::facts::Fingerprint;
 use kvset::pipeline::lanes::FlowLimits;
 use kvset::pipeline::resume::{LostHistory, StartFrom};
-use kvset::runtime::plan::{CommitPace, ServicePlan, StatePlan};
+use kvset::runtime::plan::{CommitPace, ParkingPlan, ServicePlan, StatePlan};
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -83,7 +83,12 @@ pub fn plan(lost_history: LostHistory, chance: &mut Chance) -> ServicePlan {
     let millis = Duration::from_millis;
     ServicePlan {
         connection: Connection { brokers: String::new(), properties: Vec::new() },
-        membership: Membership { group: "kvset".to_owned(), instance: None, assignor: Default::default() },
+        membership: Membership {
+            group: "kvset".to_owned(),
+            instance: None,
+            assignor: Default::default(),
+            poll_within: millis(60_000),
+        },
         task: Arc::new(task_config()),
         outputs: OutputTopics { estimates: output("estimates"), dead_letters: output("dead-letters") },
         guarantee: Guarantee::ExactlyOnce,
@@ -95,6 +100,7 @@ pub fn plan(lost_history: LostHistory, chance: &mut Chance) -> ServicePlan {
             generations: NonZeroUsize::MIN.saturating_add(chance.below(3) as usize),
             fingerprint: Fingerprint(1),
         }),
+        parking: ParkingPlan { keep_for: millis(chance.below(3) * 5000), max_bytes: 1 << 30 },
         commit: CommitPace {
             every: millis(200),
             linger: millis(chance.below(40)),

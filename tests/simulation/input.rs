@@ -183,6 +183,7 @@ fn undisturbed(
         committed: None,
         log: LogRange { start: NextOffset(0), end: NextOffset(end) },
         snapshots: &[],
+        parked: None,
         start: StartFrom::Earliest,
         lost_history: LostHistory::Refuse,
     };

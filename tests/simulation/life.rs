@@ -14,7 +14,8 @@ use crate::world::{Process, State, Tally, World};
 use kvset::pipeline::publish::PublishError;
 use kvset::pipeline::resume::{LostHistory, Refusal};
 use kvset::runtime::checkpoints::Checkpoints;
-use kvset::runtime::coordinator::{Coordinator, Parts};
+use kvset::runtime::coordinator::Coordinator;
+use kvset::runtime::parts::Parts;
 use kvset::runtime::plan::ServicePlan;
 use kvset::runtime::service::ServiceError;
 use kvset::snapshot::directory::Directory;
@@ -269,7 +270,7 @@ impl<'a> Life<'a> {
     fn end(&mut self, ended: Running<'a>, error: Option<ServiceError>) {
         let Running { process, host, coordinator, .. } = ended;
         let error = match error {
-            Some(error) if !process.is_dead() => coordinator.fail(error),
+            Some(error) if !process.is_dead() => coordinator.fail(error).1,
             _ => return self.fell(host),
         };
         self.world.state().note(|| format!("process {} ends: {error}", process.number));
@@ -324,10 +325,10 @@ impl<'a> Life<'a> {
     fn stop(&mut self, index: usize) {
         let Running { process, host, coordinator, .. } = self.running.swap_remove(index);
         self.world.state().note(|| format!("process {} is asked to stop", process.number));
-        let result = coordinator.stop();
+        let (_, result) = coordinator.stop();
         match result {
             _ if process.is_dead() => self.fell(host),
-            Ok(_) => {}
+            Ok(()) => {}
             Err(error) => self.judge(&error),
         }
     }

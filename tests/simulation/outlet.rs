@@ -75,13 +75,16 @@ impl SimOutlet {
             if state.strikes(rates.fatal, "fatal failure", at) {
                 return Err(Family::Fatal);
             }
+            if state.strikes(rates.fatal, "spent client", at) {
+                return Err(Family::Spent);
+            }
             effect(state, id, epoch)
         })?;
         result.map_err(|family| {
             self.phase = match family {
                 Family::Transient => self.phase,
                 Family::Abortable => Phase::MustAbort,
-                Family::Migrated | Family::Fatal => Phase::Over(family),
+                Family::Migrated | Family::Spent | Family::Fatal => Phase::Over(family),
             };
             if family == Family::Migrated {
                 self.process.world.state().count("fenced", at);

@@ -27,6 +27,7 @@ impl Observer for Watch {
                     (Origin::Snapshot(_), false) => ("resume", "snapshot at the committed offset"),
                     (Origin::Snapshot(_), true) => ("resume", "snapshot and muted replay"),
                     (Origin::Rebuild, _) => ("resume", "muted rebuild"),
+                    (Origin::Parked, _) => ("resume", "state kept in memory"),
                 };
                 state.count(origin, how);
                 if resume.warm_up {
@@ -45,6 +46,7 @@ impl Observer for Watch {
                     Family::Transient => "transient",
                     Family::Abortable => "abortable",
                     Family::Migrated => "migrated",
+                    Family::Spent => "spent",
                     Family::Fatal => "fatal",
                 };
                 state.note(|| format!("process {number}: the commit failed: {what}"));

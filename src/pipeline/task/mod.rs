@@ -214,6 +214,16 @@ impl PartitionTask {
         std::mem::take(&mut self.new_pools)
     }
 
+    /// Bytes of memory held, nearly.
+    pub fn memory_bytes(&self) -> u64 {
+        self.pools.iter().map(Pool::memory_bytes).sum()
+    }
+
+    /// Goes on after a while in which nobody fed it: its pools are told as new ones again.
+    pub fn unpark(&mut self) {
+        self.new_pools = self.pools.iter().map(|pool| pool.name().to_owned()).collect();
+    }
+
     /// What is still open, as it stands: provisional estimates, pool by pool in order of name.
     pub fn provisional(&self) -> Vec<Estimate> {
         let mut pools: Vec<&Pool> = self.pools.iter().collect();
