@@ -138,6 +138,11 @@ impl Seen {
     fn story(&self) -> MutexGuard<'_, Story> {
         self.story.lock().expect("no panic under the lock")
     }
+
+    fn go_on(&self) {
+        self.story().stand = Stand::No;
+        self.let_go.notify_all();
+    }
 }
 
 impl Observer for Seen {
@@ -205,8 +210,7 @@ impl<'scope> Member<'scope> {
 impl Drop for Member<'_> {
     fn drop(&mut self) {
         self.shutdown.request();
-        self.seen.story().stand = Stand::No;
-        self.seen.let_go.notify_all();
+        self.seen.go_on();
         // A test that waits in vain should show what ended the member.
         if let Some(Ok(Err(error))) = self.thread.take().map(ScopedJoinHandle::join) {
             println!("a member ended: {error}");
@@ -385,27 +389,32 @@ fn a_partition_is_committed_before_it_is_given_up() {
     }
 }
 
+/// A member that stood still with estimates in hand, while another one did all of its work.
+fn overtaken<'scope>(scope: &'scope Scope<'scope, '_>, group: &Group) -> Member<'scope> {
+    let mut plan = group.plan.clone();
+    plan.connection.properties.push(("max.poll.interval.ms".to_owned(), "6000".to_owned()));
+    let one = Member::start(scope, &plan, None);
+    wait_for(|| one.held().len() == 2);
+    group.feed(0..100);
+    wait_for(|| one.has_done(100));
+    one.seen.story().stand = Stand::Asked;
+    group.feed(100..200);
+    wait_for(|| one.seen.story().stand == Stand::Still);
+    let mut two = Member::start(scope, &plan, None);
+    wait_for(|| two.held().len() == 2 && two.has_done(200));
+    two.leave().expect("a clean run");
+    one
+}
+
 /// A suspended process, say: the group gives its partitions to others, and what it had in hand is theirs.
 #[test]
 fn a_member_that_stood_still_drops_what_it_lost_and_joins_again() {
     for (run, assignor) in ASSIGNORS {
-        let Some(mut group) = Group::new(run, assignor, 2, 300) else { return };
-        group.plan.connection.properties.push(("max.poll.interval.ms".to_owned(), "6000".to_owned()));
-        let (group, plan) = (&group, &group.plan);
+        let Some(group) = Group::new(run, assignor, 2, 300) else { return };
+        let group = &group;
         std::thread::scope(|scope| {
-            let mut one = Member::start(scope, plan, None);
-            wait_for(|| one.held().len() == 2);
-            group.feed(0..100);
-            wait_for(|| one.has_done(100));
-            one.seen.story().stand = Stand::Asked;
-            group.feed(100..200);
-            wait_for(|| one.seen.story().stand == Stand::Still);
-            // It has estimates in hand that are not committed. Another member does all of it, and leaves.
-            let mut two = Member::start(scope, plan, None);
-            wait_for(|| two.held().len() == 2 && two.has_done(200));
-            two.leave().expect("a clean run");
-            one.seen.story().stand = Stand::No;
-            one.seen.let_go.notify_all();
+            let mut one = overtaken(scope, group);
+            one.seen.go_on();
             wait_for(|| one.seen.story().gone >= 2 && one.held().len() == 2);
             group.feed(200..300);
             wait_for(|| one.has_done(300));
@@ -413,6 +422,19 @@ fn a_member_that_stood_still_drops_what_it_lost_and_joins_again() {
         });
         group.assert_undisturbed();
     }
+}
+
+#[test]
+fn a_member_that_lost_its_partitions_before_its_last_commit_stops_in_order() {
+    let Some(group) = Group::new("stop", Assignor::CooperativeSticky, 2, 200) else { return };
+    let group = &group;
+    std::thread::scope(|scope| {
+        let mut one = overtaken(scope, group);
+        one.shutdown.request();
+        one.seen.go_on();
+        one.leave().expect("its work is done by another member");
+    });
+    group.assert_undisturbed();
 }
 
 #[test]

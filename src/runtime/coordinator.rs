@@ -481,7 +481,11 @@ where
             tracing::info!("stopping: finishing and committing partitions {}", list(&partitions));
             self.drain(&partitions, deadline)?;
         }
-        let committed = self.commit(if in_order { left(begin) } else { RETRY });
+        let committed = match self.commit(if in_order { left(begin) } else { RETRY }) {
+            // Lost meanwhile, say: whoever has the partitions does again what was not committed.
+            Err(PublishError::Aborted(error)) if error.family == Family::Abortable => Ok(()),
+            outcome => outcome,
+        };
         if in_order {
             self.checkpoint_last(&partitions, Occasion::Shutdown, left(begin))?;
         }

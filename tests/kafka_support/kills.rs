@@ -115,7 +115,7 @@ pub fn kill_run(broker: &Broker, kills: u32, seed: u64) -> KillTable {
         records: input.records(),
         estimates: count(&published),
         restored: run.said("snapshot at "),
-        parked: run.said("in memory since "),
+        parked: run.said("state kept in memory is at "),
         ..compare(&published, &expected, run.table)
     };
     if published == expected {
@@ -194,7 +194,7 @@ impl<'b> Run<'b> {
             }
             let due = (self.table.kills * planned).div_ceil(kills);
             if self.table.broker_restarts < due {
-                let kill = self.table.broker_restarts % 2 == 0;
+                let kill = self.table.broker_restarts.is_multiple_of(2);
                 self.table.broker_restarts += 1;
                 restart = Some(scope.spawn(move || restart_broker(kill)));
             }
