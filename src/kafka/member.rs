@@ -106,7 +106,8 @@ pub trait Member {
     /// The end of each partition's committed records, as the client last learned it in passing.
     fn known_ends(&self) -> BTreeMap<Partition, NextOffset>;
 
-    /// Leaves the group; polling goes on until what comes of it, a revocation, is answered.
+    /// Leaves the group. A member with a stable name only goes silent: its partitions wait for it until
+    /// its session ends, so that a quick restart moves nothing.
     fn leave(&self);
 }
 

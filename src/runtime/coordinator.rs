@@ -3,6 +3,7 @@
 use super::checkpoints::{Checkpoints, Occasion};
 use super::clock::Clock;
 use super::crew::{Crew, Reply};
+use super::homes::PoolHomes;
 use super::observe::{Observer, ServiceEvent};
 use super::parking::Parking;
 use super::parts::Parts;
@@ -18,7 +19,6 @@ use crate::pipeline::output::Destination;
 use crate::pipeline::position::{Epoch, NextOffset, Partition};
 use crate::pipeline::publish::{Family, Outlet, PublishError, publish};
 use crate::pipeline::worker::Report;
-use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 /// Longest wait for a broker's answer while a rebalance is answered.
@@ -31,8 +31,6 @@ const BUSY: Duration = Duration::from_millis(5);
 const RETRY: Duration = Duration::from_millis(200);
 /// Time between two signs of life, and looks at whether snapshots are due.
 const TICK: Duration = Duration::from_millis(100);
-/// Most pools whose partition is remembered to detect one in two partitions.
-const MAX_KNOWN_POOLS: usize = 100_000;
 
 /// One process of the service.
 pub struct Coordinator<'c, S, O, W> {
@@ -48,8 +46,7 @@ pub struct Coordinator<'c, S, O, W> {
     epoch: Epoch,
     /// Whether this member was thrown out of the group and has not been given anything since.
     evicted: bool,
-    /// Where each pool was first seen.
-    pools: BTreeMap<String, Partition>,
+    homes: PoolHomes,
     last_commit: Instant,
     last_tick: Instant,
     records_since_commit: u64,
@@ -80,7 +77,7 @@ where
             parking: Parking::new(plan.parking),
             epoch: Epoch::default(),
             evicted: false,
-            pools: BTreeMap::new(),
+            homes: PoolHomes::default(),
             last_commit: now,
             last_tick: now,
             records_since_commit: 0,
@@ -229,32 +226,11 @@ where
             Some(Flow::Resume) => self.source.resume(partition)?,
             Some(Flow::Pause | Flow::Keep) => {}
         }
-        self.note_pools(partition, &new_pools);
+        self.homes.note(partition, &new_pools, self.observer);
         self.summary.records += counts.records;
         self.records_since_commit += counts.records;
         self.observer.on(&ServiceEvent::Progress { partition, next, counts: &counts, watermark, pools });
         failure.map_or(Ok(()), |failure| Err(failure.into()))
-    }
-
-    fn note_pools(&mut self, partition: Partition, names: &[String]) {
-        for name in names {
-            match self.pools.get(name) {
-                Some(first) if *first != partition => {
-                    tracing::warn!(
-                        "pool `{name}` is in partitions {first} and {partition}: its history is split; key its \
-                         records by pool so that they share a partition"
-                    );
-                    let (first, second) = (*first, partition);
-                    self.observer.on(&ServiceEvent::SplitPool { pool: name, first, second });
-                }
-                Some(_) => {}
-                None if self.pools.len() < MAX_KNOWN_POOLS => {
-                    self.pools.insert(name.clone(), partition);
-                    self.observer.on(&ServiceEvent::NewPool { partition, pool: name });
-                }
-                None => {}
-            }
-        }
     }
 
     fn commit_if_due(&mut self) -> Result<(), ServiceError> {
@@ -468,7 +444,7 @@ where
             if let Some(checkpoints) = &mut self.checkpoints {
                 checkpoints.forget(*partition);
             }
-            self.pools.retain(|_, home| home != partition);
+            self.homes.forget(*partition);
         }
         Ok(released)
     }

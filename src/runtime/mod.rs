@@ -8,7 +8,6 @@ pub mod crew;
 pub mod demo;
 pub mod metrics;
 pub mod observe;
-mod parking;
 pub mod parts;
 pub mod patience;
 pub mod plan;
@@ -20,5 +19,7 @@ pub mod shutdown;
 pub mod stores;
 pub mod watch;
 
+mod homes;
+mod parking;
 mod recovery;
 mod workers;
