@@ -26,6 +26,29 @@ pub fn serialize<T: Pod, S: Serializer>(values: &[T], serializer: S) -> Result<S
     sequence.end()
 }
 
+/// An array that is kept in memory otherwise than it is written: one written element for each of `count`,
+/// made by the function a chunk at a time. Reads back with [`deserialize`].
+pub struct Made<F> {
+    /// Elements.
+    pub count: usize,
+    /// The element at an index.
+    pub element: F,
+}
+
+impl<T: Pod, F: Fn(usize) -> T> Serialize for Made<F> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let size = elements_a_chunk::<T>();
+        let mut sequence = serializer.serialize_seq(Some(self.count.div_ceil(size)))?;
+        let mut chunk = Vec::with_capacity(size.min(self.count));
+        for start in (0..self.count).step_by(size) {
+            chunk.clear();
+            chunk.extend((start..self.count.min(start + size)).map(&self.element));
+            sequence.serialize_element(&RawBytes(bytemuck::cast_slice(&chunk)))?;
+        }
+        sequence.end()
+    }
+}
+
 /// Reads what [`serialize`] wrote.
 pub fn deserialize<'de, T: Pod, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
     deserializer.deserialize_seq(Chunks(PhantomData))
@@ -118,6 +141,19 @@ mod tests {
             let arrays = Arrays { wide, odd };
             let bytes = postcard::to_allocvec(&arrays).expect("bytes");
             assert_eq!(postcard::from_bytes::<Arrays>(&bytes).expect("whole"), arrays, "{length}");
+        }
+    }
+
+    #[test]
+    fn a_made_array_is_written_as_the_array_itself() {
+        for count in [0, 1, elements_a_chunk::<u64>(), 3 * elements_a_chunk::<u64>() + 7] {
+            let wide: Vec<u64> = (0..count as u64).collect();
+            let odd = wide.iter().map(|id| [*id as u8; 5]).collect();
+            let made = (
+                Made { count, element: |index| index as u64 },
+                Made { count, element: |index| [index as u8; 5] },
+            );
+            assert_eq!(postcard::to_allocvec(&made), postcard::to_allocvec(&Arrays { wide, odd }), "{count}");
         }
     }
 

@@ -64,17 +64,20 @@ impl<'a> PageIds<'a> {
 
     /// How many leading ids both runs share.
     pub fn common_prefix(self, other: PageIds<'_>) -> usize {
-        /// Ids compared at once: long enough for the C library's vector compare to pay, short
-        /// enough that finding the mismatch inside is cheap.
-        const BLOCK: usize = 64;
+        /// Ids compared at once: first as many as are usually shared whole, then few enough that finding
+        /// the mismatch inside is cheap. Both are long enough for the C library's vector compare to pay.
+        const BLOCKS: [usize; 2] = [1024, 32];
         let length = self.len().min(other.len());
         let (left, right) = (&self.0[..length], &other.0[..length]);
-        let equal_blocks = left
-            .chunks_exact(BLOCK)
-            .zip(right.chunks_exact(BLOCK))
-            .take_while(|(a, b)| a.as_flattened() == b.as_flattened())
-            .count();
-        let start = equal_blocks * BLOCK;
+        // Comparing nothing would still cost a look at memory.
+        if length == 0 || left.as_flattened() == right.as_flattened() {
+            return length;
+        }
+        let mut start = 0;
+        for block in BLOCKS {
+            let blocks = left[start..].chunks_exact(block).zip(right[start..].chunks_exact(block));
+            start += block * blocks.take_while(|(a, b)| a.as_flattened() == b.as_flattened()).count();
+        }
         let tail = left[start..].iter().zip(&right[start..]).take_while(|(a, b)| a == b).count();
         start + tail
     }

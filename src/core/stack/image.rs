@@ -56,6 +56,16 @@ impl TryFrom<Image> for Stack {
                 _ => chain.restore(scope, label),
             }
         }
-        Ok(Self { config, tree, slots, chain, ghosts, requests, accumulated, path: Vec::new() })
+        Ok(Self {
+            config,
+            tree,
+            slots,
+            chain,
+            ghosts,
+            requests,
+            accumulated,
+            path: Vec::new(),
+            stretches: Vec::new(),
+        })
     }
 }

@@ -89,6 +89,13 @@ struct Step {
     pages: u32,
 }
 
+/// Consecutive pages of a request's walk that belong to one slot.
+#[derive(Debug, Clone, Copy)]
+struct Stretch {
+    slot: Slot,
+    pages: u32,
+}
+
 /// The LRU stack of one pool.
 #[derive(Debug, Deserialize)]
 #[serde(try_from = "image::Image")]
@@ -100,8 +107,9 @@ pub struct Stack {
     ghosts: Ghosts,
     requests: u64,
     accumulated: u64,
-    /// The current request's walk, kept to reuse its memory.
+    /// The current request's walk, node by node and slot by slot, kept to reuse its memory.
     path: Vec<Step>,
+    stretches: Vec<Stretch>,
 }
 
 impl Stack {
@@ -117,6 +125,7 @@ impl Stack {
             requests: 0,
             accumulated: 0,
             path: Vec::new(),
+            stretches: Vec::new(),
         }
     }
 
@@ -169,14 +178,16 @@ impl Stack {
 
     /// Bytes of memory held, spare room included.
     pub fn memory_bytes(&self) -> u64 {
-        let own = self.path.capacity() * size_of::<Step>();
+        let own = self.path.capacity() * size_of::<Step>() + self.stretches.capacity() * size_of::<Stretch>();
         (own + self.tree.memory_bytes() + self.slots.memory_bytes()) as u64
             + (self.chain.memory_bytes() + self.ghosts.memory_bytes()) as u64
     }
 
-    /// Follows the request's pages down the tree into `self.path`; returns how many are known.
+    /// Follows the request's pages down the tree into `self.path` and `self.stretches`; returns how many
+    /// are known.
     fn walk(&mut self, access: &Access<'_>) -> usize {
         self.path.clear();
+        self.stretches.clear();
         let Some(first) = access.pages.get(0) else { return 0 };
         let mut parent = ROOT;
         let mut key = access.scope.first_page(first);
@@ -187,6 +198,7 @@ impl Stack {
             let pages = 1 + label.from(1).common_prefix(access.pages.from(at + 1));
             let whole = pages == label.len();
             self.path.push(Step { node, pages: pages as u32 });
+            self.lengthen_stretch(self.tree.slot(node), pages as u32);
             at += pages;
             match access.pages.get(at) {
                 Some(next) if whole => (parent, key) = (node, next),
@@ -207,22 +219,24 @@ impl Stack {
         Ok(violations)
     }
 
+    /// Adds pages of the walk to the stretch of their slot.
+    fn lengthen_stretch(&mut self, slot: Slot, pages: u32) {
+        match self.stretches.last_mut() {
+            Some(last) if last.slot == slot => last.pages += pages,
+            _ => self.stretches.push(Stretch { slot, pages }),
+        }
+    }
+
     /// Writes one run a distinct slot on the path, for the pages that can be hits.
     fn report_runs(&self, access: &Access<'_>, outcome: &mut Outcome) {
         let mut left = access.lookup_limit;
-        let mut steps = self.path.iter().peekable();
-        while let Some(step) = steps.next() {
-            let slot = self.tree.slot(step.node);
-            let mut pages = step.pages as usize;
-            while let Some(next) = steps.next_if(|next| self.tree.slot(next.node) == slot) {
-                pages += next.pages as usize;
-            }
-            let pages = pages.min(left);
+        for stretch in &self.stretches {
+            let pages = (stretch.pages as usize).min(left);
             if pages == 0 {
                 return;
             }
             left -= pages;
-            self.push_run(slot, pages as u32, access.extra_need, outcome);
+            self.push_run(stretch.slot, pages as u32, access.extra_need, outcome);
         }
     }
 
@@ -267,8 +281,8 @@ impl Stack {
 
     /// Takes the pages on the path away from the slots that owned them.
     fn take_path(&mut self) {
-        for step in &self.path {
-            self.slots.take(self.tree.slot(step.node), step.pages);
+        for stretch in &self.stretches {
+            self.slots.take(stretch.slot, stretch.pages);
         }
     }
 
@@ -314,11 +328,11 @@ impl Stack {
 
     /// Cuts the oldest slots off while what remains still answers every capacity up to the bound.
     fn forget_beyond_bound(&mut self) {
-        while let Some(oldest) = self.slots.oldest() {
-            let weight = self.slots.weight(oldest);
-            if self.slots.total() - weight < self.config.max_tracked_pages.0 {
-                break;
-            }
+        let bound = self.config.max_tracked_pages.0;
+        while self.slots.total() > bound
+            && let Some(oldest) = self.slots.oldest()
+            && self.slots.total() - self.slots.weight(oldest) >= bound
+        {
             self.forget(oldest);
         }
     }

@@ -1,48 +1,65 @@
 //! One LRU slot a request: how many pages still belong to it, and suffix sums over them.
 
 use super::tree::NodeId;
-use crate::core::packed;
+use crate::core::packed::{self, Made};
 use crate::core::pages::Scope;
 use bytemuck::{Pod, Zeroable};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 /// A request's place in the LRU order; larger is more recent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Pod, Zeroable)]
 #[repr(transparent)]
 pub(super) struct Slot(pub(super) u32);
 
+impl Slot {
+    fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Entries summed up in one of the level above: one cache line of them.
+const FAN: usize = 16;
+
+/// A level of sums. Entries nothing was added to yet are zero.
+type Level = Vec<[u32; FAN]>;
+
 /// What a slot keeps beside its weight, read only when its pages are met again or forgotten.
-#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+#[derive(Debug, Clone, Copy)]
 #[repr(C, packed(4))]
-struct Owner {
+struct Toucher {
     /// Number of the request in its pool.
     number: u64,
-    /// The scope its ids live in.
-    scope: Scope,
     /// The node its last page with an id ends at; the root when it only has unshared outputs.
     tail: NodeId,
 }
 
-/// All slots in LRU order with a Fenwick tree over their weights.
-#[derive(Debug, Serialize, Deserialize)]
+/// What a snapshot keeps of a slot beside its weight.
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+#[repr(C, packed(4))]
+struct Owner {
+    number: u64,
+    scope: Scope,
+    tail: NodeId,
+}
+
+/// All slots in LRU order with sums over their weights.
+///
+/// The sums are a tree without pointers: changing a weight changes one number a level, and the pages newer
+/// than a slot are what follows it in its group, a cache line at most, on every level.
+#[derive(Debug, Deserialize)]
 #[serde(try_from = "Columns")]
 pub(super) struct Slots {
-    /// Pages that belong to each slot.
-    #[serde(with = "packed")]
-    weights: Vec<u32>,
-    /// `sums[i]` holds the weights of the `lowbit(i + 1)` slots that end at `i`.
-    #[serde(skip)]
-    sums: Vec<u32>,
-    #[serde(with = "packed")]
-    owners: Vec<Owner>,
+    /// `sums[0]` holds the pages that belong to each slot, every further level the sums of [`FAN`] entries
+    /// below. The highest one is a single line.
+    sums: Vec<Level>,
+    touchers: Vec<Toucher>,
+    /// Scopes of the slots; empty as long as all of them are global.
+    scopes: Vec<Scope>,
     /// Slots with a weight.
-    #[serde(skip)]
     live: usize,
     /// Sum of all weights.
-    #[serde(skip)]
     total: u64,
     /// No slot before this one has a weight.
-    #[serde(skip)]
     first_live: usize,
 }
 
@@ -64,9 +81,44 @@ impl TryFrom<Columns> for Slots {
         }
         let mut slots = Self::new();
         for (weight, owner) in columns.weights.into_iter().zip(columns.owners) {
-            slots.push_owned(weight, owner);
+            slots.push(weight, owner.tail, owner.number, owner.scope);
         }
         Ok(slots)
+    }
+}
+
+/// [`Columns`] to be written.
+#[derive(Serialize)]
+struct ColumnsRef<W, O> {
+    weights: W,
+    owners: O,
+}
+
+impl Serialize for Slots {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let count = self.len();
+        let weights = Made { count, element: |index: usize| self.weight_at(index) };
+        let owner = |index: usize| {
+            let Toucher { number, tail } = self.touchers[index];
+            Owner { number, scope: self.scope(Slot(index as u32)), tail }
+        };
+        ColumnsRef { weights, owners: Made { count, element: owner } }.serialize(serializer)
+    }
+}
+
+/// The numbers slots get when the dead ones are dropped: small, because every node asks for one.
+#[derive(Debug)]
+pub(super) struct Renumbering {
+    /// For every 64 old slots: how many live ones come before them, and which of them are live.
+    ranks: Vec<(u32, u64)>,
+}
+
+impl Renumbering {
+    /// The new number of a live slot.
+    pub(super) fn of(&self, old: Slot) -> Slot {
+        let (before, live) = self.ranks[old.index() / 64];
+        let earlier = live & ((1 << (old.index() % 64)) - 1);
+        Slot(before + earlier.count_ones())
     }
 }
 
@@ -75,7 +127,12 @@ impl Slots {
     const SLACK: usize = 1024;
 
     pub(super) fn new() -> Self {
-        Self { weights: Vec::new(), sums: Vec::new(), owners: Vec::new(), live: 0, total: 0, first_live: 0 }
+        let sums = vec![Vec::new()];
+        Self { sums, touchers: Vec::new(), scopes: Vec::new(), live: 0, total: 0, first_live: 0 }
+    }
+
+    fn weight_at(&self, index: usize) -> u32 {
+        self.sums[0][index / FAN][index % FAN]
     }
 
     /// Pages of all slots.
@@ -90,45 +147,36 @@ impl Slots {
 
     /// Pages of one slot.
     pub(super) fn weight(&self, slot: Slot) -> u64 {
-        u64::from(self.weights[slot.0 as usize])
+        u64::from(self.weight_at(slot.index()))
     }
 
     /// `W(slot + 1)`: pages of all slots newer than this one.
     pub(super) fn newer_pages(&self, slot: Slot) -> u64 {
-        let index = slot.0 as usize;
-        // A request nearly always meets slots of the last few requests: adding those up directly reads
-        // one cache line where the tree would read one a level.
-        let newer = &self.weights[index + 1..];
-        if newer.len() <= 32 {
-            return newer.iter().map(|&weight| u64::from(weight)).sum();
+        let (mut newer, mut at) = (0, slot.index());
+        for level in &self.sums {
+            newer += sum_after(&level[at / FAN], at % FAN);
+            at /= FAN;
+            // A request nearly always meets slots of the last few requests: this was the level's last line.
+            if at + 1 == level.len() {
+                break;
+            }
         }
-        self.total - self.prefix(index + 1)
-    }
-
-    /// Pages of the first `count` slots.
-    fn prefix(&self, count: usize) -> u64 {
-        let mut sum = 0;
-        let mut end = count;
-        while end > 0 {
-            sum += u64::from(self.sums[end - 1]);
-            end &= end - 1;
-        }
-        sum
+        u64::from(newer)
     }
 
     /// Number of the request that owns the slot.
     pub(super) fn request_number(&self, slot: Slot) -> u64 {
-        self.owners[slot.0 as usize].number
+        self.touchers[slot.index()].number
     }
 
     /// Scope of the request that owns the slot.
     pub(super) fn scope(&self, slot: Slot) -> Scope {
-        self.owners[slot.0 as usize].scope
+        self.scopes.get(slot.index()).copied().unwrap_or(Scope::GLOBAL)
     }
 
     /// Node where the slot's stretch ends.
     pub(super) fn tail(&self, slot: Slot) -> NodeId {
-        self.owners[slot.0 as usize].tail
+        self.touchers[slot.index()].tail
     }
 
     /// Takes pages away from a slot.
@@ -136,96 +184,142 @@ impl Slots {
         if pages == 0 {
             return;
         }
-        let index = slot.0 as usize;
-        debug_assert!(self.weights[index] >= pages, "a slot gives no more pages than it has");
-        self.weights[index] -= pages;
-        self.live -= usize::from(self.weights[index] == 0);
-        self.total -= u64::from(pages);
-        let mut at = index;
-        while let Some(sum) = self.sums.get_mut(at) {
-            *sum -= pages;
-            at |= at + 1;
+        debug_assert!(self.weight(slot) >= u64::from(pages), "a slot gives no more pages than it has");
+        let mut at = slot.index();
+        for level in &mut self.sums {
+            level[at / FAN][at % FAN] -= pages;
+            at /= FAN;
         }
+        self.live -= usize::from(self.weight(slot) == 0);
+        self.total -= u64::from(pages);
     }
 
     /// Takes all its pages away from a slot.
     pub(super) fn clear(&mut self, slot: Slot) {
-        self.take(slot, self.weights[slot.0 as usize]);
+        self.take(slot, self.weight_at(slot.index()));
     }
 
     /// The slot the next request will get.
     pub(super) fn next_slot(&self) -> Slot {
-        Slot(self.weights.len() as u32)
+        Slot(self.touchers.len() as u32)
     }
 
     /// Adds the newest slot.
     pub(super) fn push(&mut self, weight: u32, tail: NodeId, number: u64, scope: Scope) {
-        self.push_owned(weight, Owner { number, scope, tail });
-    }
-
-    fn push_owned(&mut self, weight: u32, owner: Owner) {
-        let index = self.weights.len();
-        // Wraps only on bytes that are no snapshot, which `is_sound` refuses.
-        let mut sum = weight;
-        let first = index & (index + 1);
-        let mut end = index;
-        while end > first {
-            sum = sum.wrapping_add(self.sums[end - 1]);
-            end &= end - 1;
+        let index = self.touchers.len();
+        reserve_in_steps(&mut self.touchers);
+        self.touchers.push(Toucher { number, tail });
+        if scope != Scope::GLOBAL || !self.scopes.is_empty() {
+            self.scopes.resize(index, Scope::GLOBAL);
+            self.scopes.push(scope);
         }
-        self.weights.push(weight);
-        self.sums.push(sum);
-        self.owners.push(owner);
         self.live += usize::from(weight > 0);
         self.total += u64::from(weight);
+        let mut at = index;
+        for level in &mut self.sums {
+            if at / FAN == level.len() {
+                reserve_in_steps(level);
+                level.push([0; FAN]);
+            }
+            // Wraps only on bytes that are no snapshot, which `is_sound` refuses.
+            let sum = &mut level[at / FAN][at % FAN];
+            *sum = sum.wrapping_add(weight);
+            at /= FAN;
+        }
+        self.raise_sums();
+    }
+
+    /// Adds levels until the highest one is a single line.
+    fn raise_sums(&mut self) {
+        while let Some(top) = self.sums.last().filter(|top| top.len() > 1) {
+            let add_up = |line: &[u32; FAN]| line.iter().fold(0, |sum: u32, &below| sum.wrapping_add(below));
+            let mut above = vec![[0; FAN]; top.len().div_ceil(FAN)];
+            for (at, line) in top.iter().enumerate() {
+                above[at / FAN][at % FAN] = add_up(line);
+            }
+            self.sums.push(above);
+        }
     }
 
     /// The oldest slot that owns pages.
     pub(super) fn oldest(&mut self) -> Option<Slot> {
-        while *self.weights.get(self.first_live)? == 0 {
+        while self.first_live < self.len() && self.weight_at(self.first_live) == 0 {
             self.first_live += 1;
         }
-        Some(Slot(self.first_live as u32))
+        (self.first_live < self.len()).then_some(Slot(self.first_live as u32))
     }
 
     /// Whether dead slots outnumber what is worth keeping: a renumbering visits every slot and every
     /// node, so both pay for it.
     pub(super) fn crowded(&self, nodes: usize) -> bool {
-        self.weights.len() >= 2 * self.live + nodes / 8 + Self::SLACK
+        self.len() >= self.live + self.live / 2 + nodes / 8 + Self::SLACK
     }
 
-    /// Drops the dead slots, keeping the order; returns the new number of every old one. A dead
-    /// slot's number is unused: no node carries it.
-    pub(super) fn renumber(&mut self) -> Vec<Slot> {
-        let mut renumbered = Vec::with_capacity(self.weights.len());
-        let weights = std::mem::take(&mut self.weights);
-        let owners = std::mem::take(&mut self.owners);
-        self.sums.clear();
-        (self.live, self.total, self.first_live) = (0, 0, 0);
-        for (weight, owner) in weights.into_iter().zip(owners) {
-            renumbered.push(self.next_slot());
-            if weight > 0 {
-                self.push_owned(weight, owner);
-            }
+    /// Drops the dead slots, keeping the order; returns the live ones' new numbers.
+    pub(super) fn renumber(&mut self) -> Renumbering {
+        let mut ranks = Vec::with_capacity(self.len().div_ceil(64));
+        let mut weights = self.sums[0].as_flattened().to_vec();
+        let mut before = 0;
+        for weights in weights.chunks(64) {
+            let bits = weights.iter().enumerate().map(|(bit, &weight)| u64::from(weight > 0) << bit);
+            let live = bits.fold(0, |live, bit| live | bit);
+            ranks.push((before, live));
+            before += live.count_ones();
         }
-        renumbered
+        keep_live(&mut self.touchers, &weights);
+        keep_live(&mut self.scopes, &weights);
+        weights.retain(|&weight| weight > 0);
+        self.set_weights(&weights);
+        self.first_live = 0;
+        Renumbering { ranks }
+    }
+
+    /// Replaces all weights, and the sums with them.
+    fn set_weights(&mut self, weights: &[u32]) {
+        self.sums.truncate(1);
+        self.sums[0].clear();
+        for weights in weights.chunks(FAN) {
+            let mut line = [0; FAN];
+            line[..weights.len()].copy_from_slice(weights);
+            self.sums[0].push(line);
+        }
+        self.raise_sums();
     }
 
     /// Slots, dead ones too.
     pub(super) fn len(&self) -> usize {
-        self.weights.len()
+        self.touchers.len()
     }
 
     /// Whether what a snapshot said fits together: every tail is a node, the sums fit their type.
     pub(super) fn is_sound(&self, nodes: usize) -> bool {
-        let tails_exist = self.owners.iter().all(|owner| { owner.tail }.index() < nodes);
-        tails_exist && self.total <= u64::from(u32::MAX)
+        self.touchers.iter().all(|toucher| { toucher.tail }.index() < nodes)
+            && self.total <= u64::from(u32::MAX)
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        (self.weights.capacity() + self.sums.capacity()) * size_of::<u32>()
-            + self.owners.capacity() * size_of::<Owner>()
+        let sums: usize = self.sums.iter().map(|level| level.capacity() * size_of::<[u32; FAN]>()).sum();
+        sums + self.touchers.capacity() * size_of::<Toucher>() + self.scopes.capacity() * size_of::<Scope>()
     }
+}
+
+/// The sum of what follows an entry in its line.
+fn sum_after(line: &[u32; FAN], entry: usize) -> u32 {
+    let counted = |(index, &sum): (usize, &u32)| if index > entry { sum } else { 0 };
+    line.iter().enumerate().map(counted).sum()
+}
+
+/// Grows an array in small steps, so that spare room stays an eighth of it.
+fn reserve_in_steps<T>(values: &mut Vec<T>) {
+    if values.len() == values.capacity() {
+        values.reserve_exact((values.len() / 8).max(64));
+    }
+}
+
+/// Drops the elements of dead slots.
+fn keep_live<T>(column: &mut Vec<T>, weights: &[u32]) {
+    let mut weights = weights.iter();
+    column.retain(|_| weights.next().is_some_and(|&weight| weight > 0));
 }
 
 #[cfg(test)]
@@ -237,8 +331,8 @@ mod tests {
     proptest! {
         #[test]
         fn suffix_sums_equal_adding_up(
-            weights in prop::collection::vec(1u32..50, 1..200),
-            takes in prop::collection::vec((any::<prop::sample::Index>(), 0u32..50), 0..200),
+            weights in prop::collection::vec(1u32..50, 1..700),
+            takes in prop::collection::vec((any::<prop::sample::Index>(), 0u32..50), 0..700),
         ) {
             let mut slots = Slots::new();
             let mut model = weights.clone();
@@ -258,9 +352,9 @@ mod tests {
             prop_assert_eq!(slots.live(), model.iter().filter(|&&weight| weight > 0).count());
             let renumbered = slots.renumber();
             for (index, &weight) in model.iter().enumerate().filter(|(_, weight)| **weight > 0) {
-                prop_assert_eq!(slots.weight(renumbered[index]), u64::from(weight));
+                prop_assert_eq!(slots.weight(renumbered.of(Slot(index as u32))), u64::from(weight));
                 let newer: u32 = model[index + 1..].iter().sum();
-                prop_assert_eq!(slots.newer_pages(renumbered[index]), u64::from(newer));
+                prop_assert_eq!(slots.newer_pages(renumbered.of(Slot(index as u32))), u64::from(newer));
             }
         }
     }

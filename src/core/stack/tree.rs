@@ -1,15 +1,15 @@
 //! The pool's pages as a path-compressed radix tree over page ids.
 //!
 //! Labels lie in one arena, so splitting an edge moves no ids and a label is a slice to compare with.
-//! A node costs 24 bytes; children of a node that has several are found through one hash index.
+//! A node costs 32 bytes; children of a node that has several are found through one hash index.
 
-use super::slots::Slot;
-use crate::core::packed;
+use super::slots::{Renumbering, Slot};
+use crate::core::packed::{self, Made};
 use crate::core::pages::PageIds;
 use bytemuck::{Pod, Zeroable};
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use std::hash::BuildHasher;
 
 /// A node's place in the table.
@@ -27,10 +27,10 @@ impl NodeId {
 /// Where every path begins; it has no pages.
 pub(super) const ROOT: NodeId = NodeId(0);
 
-/// An edge with its lower end: the label leading here and what hangs below.
+/// An edge with its lower end: the label leading here and what hangs below. As a snapshot keeps it.
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
-struct Node {
+struct Edge {
     /// First id of the label in the arena.
     start: u32,
     /// Pages of the label; at least one but for the root.
@@ -43,29 +43,82 @@ struct Node {
     child_xor: u32,
 }
 
+/// An edge as the tree keeps it.
+#[derive(Debug, Clone, Copy)]
+#[repr(align(32))]
+struct Node {
+    /// The label's first id once more: whoever looks for a child compares it, and finds it in the cache
+    /// line of the node itself.
+    first: u64,
+    edge: Edge,
+}
+
 /// The tree. A node's children are in `index` when it has several, and only in `child_xor` when one.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Deserialize)]
+#[serde(try_from = "Arrays")]
 pub(super) struct Tree {
-    #[serde(with = "packed")]
     labels: Vec<u64>,
-    #[serde(with = "packed")]
     nodes: Vec<Node>,
-    #[serde(with = "packed")]
     free: Vec<NodeId>,
-    #[serde(skip)]
     index: HashTable<NodeId>,
-    #[serde(skip)]
     hasher: FixedState,
     /// Ids in the arena no node refers to.
     garbage: usize,
 }
 
+/// What a snapshot keeps of the tree; the index follows from it.
+#[derive(Deserialize)]
+struct Arrays {
+    #[serde(with = "packed")]
+    labels: Vec<u64>,
+    #[serde(with = "packed")]
+    edges: Vec<Edge>,
+    #[serde(with = "packed")]
+    free: Vec<NodeId>,
+    garbage: usize,
+}
+
+/// [`Arrays`] to be written.
+#[derive(Serialize)]
+struct ArraysRef<'a, E> {
+    #[serde(with = "packed")]
+    labels: &'a [u64],
+    edges: E,
+    #[serde(with = "packed")]
+    free: &'a [NodeId],
+    garbage: usize,
+}
+
+impl Serialize for Tree {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self { labels, nodes, free, garbage, .. } = self;
+        let edges = Made { count: nodes.len(), element: |index: usize| nodes[index].edge };
+        ArraysRef { labels, edges, free, garbage: *garbage }.serialize(serializer)
+    }
+}
+
+impl TryFrom<Arrays> for Tree {
+    type Error = &'static str;
+
+    /// The index of edges is still to be built, by [`Tree::rebuild_index`].
+    fn try_from(arrays: Arrays) -> Result<Self, Self::Error> {
+        let Arrays { labels, edges, free, garbage } = arrays;
+        let node = |edge: Edge| match labels.get(edge.start as usize) {
+            Some(&first) => Ok(Node { first, edge }),
+            None if edge.len == 0 => Ok(Node { first: 0, edge }),
+            None => Err("a label lies outside the arena"),
+        };
+        let nodes = edges.into_iter().map(node).collect::<Result<_, _>>()?;
+        Ok(Self { labels, nodes, free, index: HashTable::new(), hasher: FixedState::default(), garbage })
+    }
+}
+
 impl Tree {
     pub(super) fn new() -> Self {
-        let root = Node { start: 0, len: 0, slot: Slot(0), parent: ROOT, children: 0, child_xor: 0 };
+        let root = Edge { start: 0, len: 0, slot: Slot(0), parent: ROOT, children: 0, child_xor: 0 };
         Self {
             labels: Vec::new(),
-            nodes: vec![root],
+            nodes: vec![Node { first: 0, edge: root }],
             free: Vec::new(),
             index: HashTable::new(),
             hasher: FixedState::default(),
@@ -73,12 +126,12 @@ impl Tree {
         }
     }
 
-    fn node(&self, id: NodeId) -> &Node {
-        &self.nodes[id.index()]
+    fn node(&self, id: NodeId) -> &Edge {
+        &self.nodes[id.index()].edge
     }
 
-    fn node_mut(&mut self, id: NodeId) -> &mut Node {
-        &mut self.nodes[id.index()]
+    fn node_mut(&mut self, id: NodeId) -> &mut Edge {
+        &mut self.nodes[id.index()].edge
     }
 
     /// Nodes in the tree, the root among them.
@@ -112,10 +165,11 @@ impl Tree {
     }
 
     fn first_id(&self, id: NodeId) -> u64 {
-        self.labels[self.node(id).start as usize]
+        self.nodes[id.index()].first
     }
 
     /// The child whose label begins with `first`.
+    #[inline]
     pub(super) fn child(&self, parent: NodeId, first: u64) -> Option<NodeId> {
         let node = self.node(parent);
         match node.children {
@@ -171,10 +225,10 @@ impl Tree {
 
     fn index_edge(&mut self, id: NodeId) {
         let hash = self.edge_hash(self.node(id).parent, self.first_id(id));
-        let Self { index, nodes, labels, hasher, .. } = self;
+        let Self { index, nodes, hasher, .. } = self;
         let rehash = |id: &NodeId| {
-            let node = &nodes[id.index()];
-            hasher.hash_one((node.parent.0, labels[node.start as usize]))
+            let Node { first, edge } = &nodes[id.index()];
+            hasher.hash_one((edge.parent.0, *first))
         };
         index.insert_unique(hash, id, rehash);
     }
@@ -207,11 +261,14 @@ impl Tree {
         if pages == whole.len {
             return lower;
         }
-        let upper = self.new_node(Node { len: pages, children: 0, child_xor: 0, ..whole });
+        let first = self.first_id(lower);
+        let edge = Edge { len: pages, children: 0, child_xor: 0, ..whole };
+        let upper = self.new_node(Node { first, edge });
         self.replace_child(lower, upper);
-        let node = self.node_mut(lower);
-        node.start += pages;
-        node.len -= pages;
+        let start = whole.start + pages;
+        let node = &mut self.nodes[lower.index()];
+        node.first = self.labels[start as usize];
+        node.edge = Edge { start, len: whole.len - pages, ..node.edge };
         self.attach(upper, lower);
         upper
     }
@@ -223,10 +280,12 @@ impl Tree {
         if parent == ROOT || upper.children != 1 || upper.start + upper.len != self.node(child).start {
             return child;
         }
+        let first = self.first_id(parent);
         self.replace_child(parent, child);
-        let node = self.node_mut(child);
-        node.start = upper.start;
-        node.len += upper.len;
+        let node = &mut self.nodes[child.index()];
+        node.first = first;
+        node.edge.start = upper.start;
+        node.edge.len += upper.len;
         self.node_mut(parent).len = 0;
         self.free.push(parent);
         child
@@ -244,22 +303,25 @@ impl Tree {
             self.node_mut(parent).len += pages as u32;
             return parent;
         }
-        let leaf = self.new_node(Node { start, len: pages as u32, slot, parent, children: 0, child_xor: 0 });
+        let edge = Edge { start, len: pages as u32, slot, parent, children: 0, child_xor: 0 };
+        let leaf = self.new_node(Node { first, edge });
         self.attach(parent, leaf);
         leaf
     }
 
     /// Grows the arena in small steps, so that spare room stays a few per cent of the pages.
     fn reserve(&mut self, pages: usize) {
+        /// One step of a small arena: 32 KiB, so that growing it is no work to speak of.
+        const STEP_IDS: usize = 4096;
         let spare = self.labels.capacity() - self.labels.len();
         if spare < pages {
-            self.labels.reserve_exact(pages.max(self.labels.len() / 32).max(512));
+            self.labels.reserve_exact(pages.max(self.labels.len() / 32).max(STEP_IDS));
         }
     }
 
     fn new_node(&mut self, node: Node) -> NodeId {
         if let Some(id) = self.free.pop() {
-            *self.node_mut(id) = node;
+            self.nodes[id.index()] = node;
             return id;
         }
         if self.nodes.len() == self.nodes.capacity() {
@@ -279,9 +341,9 @@ impl Tree {
     }
 
     /// Gives every node its slot's new number.
-    pub(super) fn renumber_slots(&mut self, renumbered: &[Slot]) {
-        for node in self.nodes.iter_mut().skip(1).filter(|node| node.len > 0) {
-            node.slot = renumbered[node.slot.0 as usize];
+    pub(super) fn renumber_slots(&mut self, renumbering: &Renumbering) {
+        for Node { edge, .. } in self.nodes.iter_mut().skip(1).filter(|node| node.edge.len > 0) {
+            edge.slot = renumbering.of(edge.slot);
         }
     }
 
@@ -292,11 +354,11 @@ impl Tree {
             return;
         }
         let mut in_arena_order: Vec<u32> =
-            (1..self.nodes.len() as u32).filter(|&id| self.nodes[id as usize].len > 0).collect();
-        in_arena_order.sort_unstable_by_key(|&id| self.nodes[id as usize].start);
+            (1..self.nodes.len() as u32).filter(|&id| self.nodes[id as usize].edge.len > 0).collect();
+        in_arena_order.sort_unstable_by_key(|&id| self.nodes[id as usize].edge.start);
         let mut end = 0;
         for id in in_arena_order {
-            let node = &mut self.nodes[id as usize];
+            let node = &mut self.nodes[id as usize].edge;
             let start = node.start as usize;
             self.labels.copy_within(start..start + node.len as usize, end);
             node.start = end as u32;
@@ -314,18 +376,16 @@ impl Tree {
     /// Whether every index read from a snapshot points into its array.
     pub(super) fn is_sound(&self, slots: usize) -> bool {
         let table = self.nodes.len() as u32;
-        let node_is_sound = |node: &Node| {
+        let node_is_sound = |node: &Edge| {
             let end = u64::from(node.start) + u64::from(node.len);
             let only_child = node.children != 1 || (1..table).contains(&node.child_xor);
             end <= self.labels.len() as u64 && node.parent.0 < table && only_child
         };
-        let is_used = |node: &&Node| node.len > 0;
-        let root_is_sound = self.nodes.first().is_some_and(|root| root.len == 0 && node_is_sound(root));
+        let is_used = |node: &&Edge| node.len > 0;
+        let mut edges = self.nodes.iter().map(|node| &node.edge);
+        let root_is_sound = edges.next().is_some_and(|root| root.len == 0 && node_is_sound(root));
         root_is_sound
-            && self.nodes[1..]
-                .iter()
-                .filter(is_used)
-                .all(|node| node_is_sound(node) && (node.slot.0 as usize) < slots)
+            && edges.filter(is_used).all(|node| node_is_sound(node) && (node.slot.0 as usize) < slots)
             && self.free.iter().all(|id| (1..table).contains(&id.0) && self.node(*id).len == 0)
     }
 
