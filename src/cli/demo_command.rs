@@ -73,7 +73,7 @@ fn report(summary: &DemoSummary, json: bool) {
         offsets(&service.next_offsets, |next| next.0),
         thousands(service.records),
         thousands(service.commits),
-        thousands(service.estimates),
+        thousands(service.results),
         summary.estimates,
         offsets(&summary.estimate_offsets, |next| *next),
         thousands(service.dead_letters),

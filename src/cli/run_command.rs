@@ -56,7 +56,7 @@ pub(super) fn summary_line(summary: &Summary) -> String {
     format!(
         "stopped in order: {} records processed, {} estimates and {} dead letters published in {} commits",
         thousands(summary.records),
-        thousands(summary.estimates),
+        thousands(summary.results),
         thousands(summary.dead_letters),
         thousands(summary.commits)
     )

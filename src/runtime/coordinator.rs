@@ -1,27 +1,22 @@
-//! The poll loop: hands records to workers, collects what they did, commits it, answers rebalances.
+//! The poll loop: hands records to a stage, collects what it did, commits it, answers rebalances.
 
-use super::checkpoints::{Checkpoints, Occasion};
+use super::checkpoints::Occasion;
 use super::observe::{Observer, ServiceEvent};
-use super::patience::Backoff;
-use super::plan::ServicePlan;
-use super::recovery::{Known, TakenUp, take_up};
+use super::patience::{Backoff, answer};
+use super::plan::StreamPlan;
 use super::service::{ServiceError, Summary};
 use super::shutdown::Shutdown;
-use super::workers::{Reply, Workers};
-use crate::kafka::KafkaFailure;
-use crate::kafka::lookup::Lookup;
+use super::stage::{Done, Known, Stage};
 use crate::kafka::outlet::KafkaOutlet;
 use crate::kafka::source::{Event, Record, Source};
-use crate::pipeline::lanes::{Flow, Lanes};
+use crate::pipeline::lanes::{Flow, Lanes, Progress};
 use crate::pipeline::output::Destination;
 use crate::pipeline::position::{Epoch, NextOffset, Partition};
-use crate::pipeline::publish::{Family, Patience, PublishError, publish};
-use crate::pipeline::worker::Report;
-use std::collections::BTreeMap;
+use crate::pipeline::publish::{Family, PublishError, publish};
 use std::time::{Duration, Instant};
 
 /// Longest wait for a broker's answer while a rebalance is answered.
-const ANSWER: Duration = Duration::from_secs(10);
+pub(super) const ANSWER: Duration = Duration::from_secs(10);
 /// Longest wait for records while nothing is under way.
 const IDLE: Duration = Duration::from_millis(100);
 /// Longest wait for records while workers are busy or outputs wait.
@@ -30,20 +25,15 @@ const BUSY: Duration = Duration::from_millis(5);
 const RETRY: Duration = Duration::from_millis(200);
 /// Time between two signs of life, and looks at whether snapshots are due.
 const TICK: Duration = Duration::from_millis(100);
-/// Most pools whose partition is remembered to detect one in two partitions.
-const MAX_KNOWN_POOLS: usize = 100_000;
 
-pub(super) struct Coordinator<'c> {
-    plan: &'c ServicePlan,
+pub(super) struct Coordinator<'c, S> {
+    plan: &'c StreamPlan,
     source: &'c Source,
     outlet: KafkaOutlet,
-    workers: Workers<'c>,
-    checkpoints: Option<Checkpoints>,
+    stage: S,
     observer: &'c dyn Observer,
     lanes: Lanes,
     epoch: Epoch,
-    /// Where each pool was first seen.
-    pools: BTreeMap<String, Partition>,
     last_commit: Instant,
     last_tick: Instant,
     records_since_commit: u64,
@@ -52,25 +42,22 @@ pub(super) struct Coordinator<'c> {
     summary: Summary,
 }
 
-impl<'c> Coordinator<'c> {
+impl<'c, S: Stage<'c>> Coordinator<'c, S> {
     pub(super) fn new(
-        plan: &'c ServicePlan,
+        plan: &'c StreamPlan,
         source: &'c Source,
         outlet: KafkaOutlet,
-        workers: Workers<'c>,
-        checkpoints: Option<Checkpoints>,
+        stage: S,
         observer: &'c dyn Observer,
     ) -> Self {
         Self {
             plan,
             source,
             outlet,
-            workers,
-            checkpoints,
+            stage,
             observer,
             lanes: Lanes::new(plan.flow),
             epoch: Epoch::default(),
-            pools: BTreeMap::new(),
             last_commit: Instant::now(),
             last_tick: Instant::now(),
             records_since_commit: 0,
@@ -112,7 +99,7 @@ impl<'c> Coordinator<'c> {
         let lag: Vec<_> = self.lanes.positions().filter_map(behind).collect();
         let restoring = self.lanes.restoring();
         self.observer.on(&ServiceEvent::Polled { restoring, lag: &lag });
-        self.checkpoint(&self.lanes.partitions(), Occasion::Clock)
+        self.stage.checkpoint(&self.lanes, &self.lanes.partitions(), Occasion::Clock)
     }
 
     fn patience_of_poll(&self) -> Duration {
@@ -144,68 +131,29 @@ impl<'c> Coordinator<'c> {
         if flow == Flow::Pause {
             self.source.pause(partition)?;
         }
-        Ok(self.workers.feed(record)?)
+        self.stage.feed(record)
     }
 
-    /// Takes everything workers have to say.
+    /// Takes everything the stage has to say.
     fn take_replies(&mut self) -> Result<(), ServiceError> {
-        while let Some(reply) = self.workers.try_reply() {
-            self.take_reply(reply)?;
+        while let Some(done) = self.stage.reply(Duration::ZERO)? {
+            self.take_in(done)?;
         }
         Ok(())
     }
 
-    fn take_reply(&mut self, reply: Reply) -> Result<(), ServiceError> {
-        match reply {
-            Reply::Report(report) => self.take_report(*report),
-            Reply::Captured(partition, captured) => {
-                if let Some(checkpoints) = &mut self.checkpoints {
-                    checkpoints.captured(partition, captured, self.observer);
-                }
-                Ok(())
-            }
-            // The state of a partition that was given up; another member goes on with it.
-            Reply::Released(task) => {
-                tracing::debug!("partition {}: state released", task.partition());
-                Ok(())
-            }
-        }
-    }
-
-    fn take_report(&mut self, report: Report) -> Result<(), ServiceError> {
-        let Report { progress, counts, new_pools, watermark, pools, failure } = report;
-        let (partition, next) = (progress.partition, progress.next);
+    fn take_in(&mut self, done: Done<S::Note>) -> Result<(), ServiceError> {
+        let Done::Progress { progress, note, failure } = done else { return Ok(()) };
+        let Progress { partition, next, .. } = progress;
         match self.lanes.report(progress) {
             None => return Ok(()),
             Some(Flow::Resume) => self.source.resume(partition)?,
             Some(Flow::Pause | Flow::Keep) => {}
         }
-        self.note_pools(partition, &new_pools);
-        self.summary.records += counts.records;
-        self.records_since_commit += counts.records;
-        self.observer.on(&ServiceEvent::Progress { partition, next, counts: &counts, watermark, pools });
-        failure.map_or(Ok(()), |failure| Err(failure.into()))
-    }
-
-    fn note_pools(&mut self, partition: Partition, names: &[String]) {
-        for name in names {
-            match self.pools.get(name) {
-                Some(first) if *first != partition => {
-                    tracing::warn!(
-                        "pool `{name}` is in partitions {first} and {partition}: its history is split; key its \
-                         records by pool so that they share a partition"
-                    );
-                    let (first, second) = (*first, partition);
-                    self.observer.on(&ServiceEvent::SplitPool { pool: name, first, second });
-                }
-                Some(_) => {}
-                None if self.pools.len() < MAX_KNOWN_POOLS => {
-                    self.pools.insert(name.clone(), partition);
-                    self.observer.on(&ServiceEvent::NewPool { partition, pool: name });
-                }
-                None => {}
-            }
-        }
+        let records = self.stage.note(partition, next, note);
+        self.summary.records += records;
+        self.records_since_commit += records;
+        failure.map_or(Ok(()), Err)
     }
 
     fn commit_if_due(&mut self) -> Result<(), ServiceError> {
@@ -249,10 +197,10 @@ impl<'c> Coordinator<'c> {
             self.observer.on(&ServiceEvent::CommitFailed { family: cause.family });
             return Err(error);
         }
-        let estimates = burst.outputs.iter().filter(|output| output.destination == Destination::Estimates);
-        let (outputs, estimates) = (burst.outputs.len() as u64, estimates.count() as u64);
-        self.summary.estimates += estimates;
-        self.summary.dead_letters += outputs - estimates;
+        let results = burst.outputs.iter().filter(|output| output.destination == Destination::Results);
+        let (outputs, results) = (burst.outputs.len() as u64, results.count() as u64);
+        self.summary.results += results;
+        self.summary.dead_letters += outputs - results;
         self.summary.commits += 1;
         self.summary.next_offsets.extend(burst.next_offsets.iter().copied());
         let event = ServiceEvent::Committed {
@@ -272,12 +220,11 @@ impl<'c> Coordinator<'c> {
         let committed = if partitions.is_empty() {
             Vec::new()
         } else {
-            self.answer(|source| source.committed(partitions, ANSWER))?
+            answer(self.plan.retry_for, || self.source.committed(partitions, ANSWER))?
         };
         let mut starts = Vec::with_capacity(committed.len());
-        let mut lookup = None;
         for (partition, committed) in committed {
-            starts.push((partition, self.take_up(partition, committed, &mut lookup)?));
+            starts.push((partition, self.take_up(partition, committed)?));
         }
         self.source.assign(&starts)?;
         self.settled();
@@ -292,51 +239,17 @@ impl<'c> Coordinator<'c> {
         &mut self,
         partition: Partition,
         committed: Option<NextOffset>,
-        lookup: &mut Option<Lookup>,
     ) -> Result<NextOffset, ServiceError> {
-        let log = self.answer(|source| source.log_range(partition, ANSWER))?;
-        let known = Known { partition, committed, log };
-        let id = self.checkpoints.as_ref().map(|checkpoints| checkpoints.id(partition)).transpose()?;
-        // Connects only where there is a snapshot to compare with the log.
-        let mut look_up = |offset| {
-            let lookup = match lookup {
-                Some(lookup) => lookup,
-                None => lookup.insert(Lookup::open(&self.plan.connection, &self.plan.task.topic)?),
-            };
-            self.answer(|_| lookup.identity(partition, offset, ANSWER))
-        };
-        let taken = take_up(self.plan, known, self.checkpoints.as_ref().zip(id.as_ref()), &mut look_up)?;
-        let TakenUp { resume, task, restored, failures } = taken;
-        tracing::info!("partition {partition}: {}", resume.explanation);
-        let log_end = log.end;
-        self.observer.on(&ServiceEvent::Assigned { partition, resume: &resume, log_end });
-        (0..failures).for_each(|_| self.observer.on(&ServiceEvent::SnapshotFailed { partition }));
+        let log = answer(self.plan.retry_for, || self.source.log_range(partition, ANSWER))?;
         self.epoch = self.epoch.next();
+        let resume = self.stage.take_up(Known { partition, committed, log }, self.epoch)?;
+        tracing::info!("partition {partition}: {}", resume.explanation);
+        self.observer.on(&ServiceEvent::Assigned { partition, resume: &resume, log_end: log.end });
         self.lanes.open(partition, self.epoch, &resume, committed);
-        if let (Some(checkpoints), Some(id)) = (&mut self.checkpoints, id) {
-            checkpoints.take_up(id, self.epoch, restored);
-        }
-        self.workers.take(self.epoch, task)?;
         Ok(resume.replay_from)
     }
 
-    /// Asks for the states that snapshots are called for, and has those written that are committed.
-    fn checkpoint(&mut self, partitions: &[Partition], occasion: Occasion) -> Result<(), ServiceError> {
-        let Some(checkpoints) = &mut self.checkpoints else { return Ok(()) };
-        checkpoints.tell(self.observer);
-        for (partition, position) in self.lanes.positions() {
-            if !partitions.contains(&partition) {
-                continue;
-            }
-            if let Some(memory) = checkpoints.ask(partition, position, occasion) {
-                self.workers.capture(partition, memory)?;
-            }
-        }
-        checkpoints.release(|partition, epoch| self.lanes.committed(partition, epoch));
-        Ok(())
-    }
-
-    /// The same, and waits for the states: the last chance before these partitions are given up.
+    /// Asks for states, and waits for them: the last chance before these partitions are given up.
     fn checkpoint_last(
         &mut self,
         partitions: &[Partition],
@@ -344,30 +257,15 @@ impl<'c> Coordinator<'c> {
         deadline: Duration,
     ) -> Result<(), ServiceError> {
         let begin = Instant::now();
-        self.checkpoint(partitions, occasion)?;
-        while self.checkpoints.as_ref().is_some_and(Checkpoints::is_waiting) {
+        self.stage.checkpoint(&self.lanes, partitions, occasion)?;
+        while self.stage.is_checkpointing() {
             let Some(left) = deadline.checked_sub(begin.elapsed()) else { break };
-            if let Some(reply) = self.workers.reply(left.min(IDLE))? {
-                self.take_reply(reply)?;
+            if let Some(done) = self.stage.reply(left.min(IDLE))? {
+                self.take_in(done)?;
             }
         }
-        if let Some(checkpoints) = &mut self.checkpoints {
-            checkpoints.release(|partition, epoch| self.lanes.committed(partition, epoch));
-        }
+        self.stage.keep(&self.lanes);
         Ok(())
-    }
-
-    /// Asks the brokers until they answer, for as long as passing troubles are waited out.
-    fn answer<T>(&self, ask: impl Fn(&Source) -> Result<T, KafkaFailure>) -> Result<T, KafkaFailure> {
-        let mut patience = Backoff::lasting(self.plan.retry_for);
-        loop {
-            match ask(self.source) {
-                Err(failure) if failure.family == Family::Transient && patience.wait() => {
-                    tracing::warn!("{failure}");
-                }
-                answer => return answer,
-            }
-        }
     }
 
     /// Gives partitions up in order: what was begun is finished and committed first.
@@ -398,16 +296,12 @@ impl<'c> Coordinator<'c> {
     fn give_up(&mut self, partitions: &[Partition]) -> Result<(), ServiceError> {
         for partition in partitions {
             self.lanes.close(*partition);
-            self.workers.release(*partition)?;
-            if let Some(checkpoints) = &mut self.checkpoints {
-                checkpoints.forget(*partition);
-            }
-            self.pools.retain(|_, home| home != partition);
+            self.stage.give_up(*partition)?;
         }
         Ok(())
     }
 
-    /// Waits until workers have done what they were given of these partitions.
+    /// Waits until the stage has done what it was given of these partitions.
     fn drain(&mut self, partitions: &[Partition], deadline: Duration) -> Result<(), ServiceError> {
         let begin = Instant::now();
         self.lanes.drain(partitions);
@@ -416,8 +310,8 @@ impl<'c> Coordinator<'c> {
                 tracing::warn!("workers did not finish partitions {} within {deadline:?}", list(partitions));
                 return Ok(());
             };
-            if let Some(reply) = self.workers.reply(left.min(IDLE))? {
-                self.take_reply(reply)?;
+            if let Some(done) = self.stage.reply(left.min(IDLE))? {
+                self.take_in(done)?;
             }
         }
         Ok(())
@@ -441,9 +335,7 @@ impl<'c> Coordinator<'c> {
         }
         self.give_up(&partitions)?;
         self.source.leave();
-        if let Some(checkpoints) = self.checkpoints.take() {
-            checkpoints.finish(left(begin), self.observer);
-        }
+        self.stage.finish(left(begin));
         if in_order { Ok(committed?) } else { Ok(()) }
     }
 }

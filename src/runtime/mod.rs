@@ -13,5 +13,7 @@ pub mod watch;
 
 mod checkpoints;
 mod coordinator;
+mod estimating;
 mod recovery;
+mod stage;
 mod workers;

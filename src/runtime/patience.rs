@@ -1,6 +1,7 @@
 //! Repeating calls that fail in passing: with growing pauses, up to a deadline.
 
-use crate::pipeline::publish::Patience;
+use crate::kafka::KafkaFailure;
+use crate::pipeline::publish::{Family, Patience};
 use std::time::{Duration, Instant};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
@@ -29,6 +30,25 @@ impl Patience for Backoff {
         std::thread::sleep(self.pause.min(left));
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
         true
+    }
+}
+
+/// Asks the brokers until they answer, for as long as passing troubles are waited out.
+///
+/// # Errors
+/// The last failure.
+pub(super) fn answer<T>(
+    retry_for: Duration,
+    mut ask: impl FnMut() -> Result<T, KafkaFailure>,
+) -> Result<T, KafkaFailure> {
+    let mut patience = Backoff::lasting(retry_for);
+    loop {
+        match ask() {
+            Err(failure) if failure.family == Family::Transient && patience.wait() => {
+                tracing::warn!("{failure}");
+            }
+            answer => return answer,
+        }
     }
 }
 

@@ -45,15 +45,15 @@ pub struct StatePlan {
     pub fingerprint: Fingerprint,
 }
 
-/// Everything the service is made of.
+/// Everything a stage between two topics is made of, whatever it does with the records.
 #[derive(Debug, Clone)]
-pub struct ServicePlan {
+pub struct StreamPlan {
     /// How to reach the brokers.
     pub connection: Connection,
     /// Membership in the group.
     pub membership: Membership,
-    /// What shapes the output.
-    pub task: Arc<TaskConfig>,
+    /// The input topic.
+    pub topic: String,
     /// Where output goes.
     pub outputs: OutputTopics,
     /// How outputs and offsets are tied together.
@@ -62,8 +62,6 @@ pub struct ServicePlan {
     pub start: StartFrom,
     /// What to do where history is missing.
     pub lost_history: LostHistory,
-    /// Snapshots; without them every start reads the whole log again.
-    pub state: Option<StatePlan>,
     /// When to commit.
     pub commit: CommitPace,
     /// How much of a partition may be under way.
@@ -74,6 +72,17 @@ pub struct ServicePlan {
     pub retry_for: Duration,
     /// Longest time to stop.
     pub shutdown_deadline: Duration,
+}
+
+/// Everything the service is made of.
+#[derive(Debug, Clone)]
+pub struct ServicePlan {
+    /// Its topics, its group and its pace.
+    pub stream: StreamPlan,
+    /// What shapes the output.
+    pub task: Arc<TaskConfig>,
+    /// Snapshots; without them every start reads the whole log again.
+    pub state: Option<StatePlan>,
 }
 
 /// Why there is no service.
@@ -147,23 +156,33 @@ pub fn state_plan(settings: &Settings) -> StatePlan {
     }
 }
 
-impl ServicePlan {
-    /// Makes the plan, after a look at the topics. With `create_topics`, output topics that are
-    /// missing are created, with as many partitions as the input topic has.
-    ///
-    /// # Errors
-    /// What keeps the service from starting, with what to do about it.
-    pub fn make(settings: &Settings, create_topics: bool) -> Result<Self, PlanError> {
+/// The topics and the group of a stage, by the settings that name them.
+pub(super) struct Ends<'s> {
+    /// Consumer group.
+    pub group: &'s str,
+    /// Input topic, its setting, and what would have created it.
+    pub input: (&'s settings::TopicName, &'static str, &'static str),
+    /// Topic of results, its setting, and whether it is compacted where it is created.
+    pub results: (&'s settings::TopicName, &'static str, bool),
+    /// Topic of dead letters and its setting.
+    pub dead_letters: (&'s settings::TopicName, &'static str),
+    /// Threads asked for; 0 for one a core.
+    pub threads: u32,
+}
+
+impl StreamPlan {
+    /// Makes the plan, after a look at the topics. With `create`, output topics that are missing are
+    /// created, with as many partitions as the input topic has.
+    pub(super) fn make(settings: &Settings, ends: &Ends<'_>, create: bool) -> Result<Self, PlanError> {
         let connection = connection(&settings.kafka)?;
-        let task = task_config(settings)?;
         let retry_for = settings.kafka.retry_for.as_duration();
-        let outputs = output_topics(settings, &connection, create_topics, retry_for)?;
+        let outputs = output_topics(ends, &connection, create, retry_for)?;
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let instance = Some(settings.kafka.instance.clone()).filter(|name| !name.is_empty());
         let every = settings.commit.every.as_duration();
         Ok(Self {
             membership: Membership {
-                group: settings.kafka.group.clone(),
+                group: ends.group.to_owned(),
                 instance,
                 assignor: match settings.kafka.assignment {
                     Assignment::CooperativeSticky => Assignor::CooperativeSticky,
@@ -172,7 +191,7 @@ impl ServicePlan {
                 },
             },
             connection,
-            task: Arc::new(task),
+            topic: ends.input.0.as_str().to_owned(),
             outputs,
             guarantee: match settings.output.delivery {
                 Delivery::Transactional => Guarantee::ExactlyOnce,
@@ -186,7 +205,6 @@ impl ServicePlan {
                 settings::LostHistory::Fail => LostHistory::Refuse,
                 settings::LostHistory::Rebuild => LostHistory::Rebuild,
             },
-            state: Some(state_plan(settings)),
             commit: CommitPace {
                 every,
                 linger: LINGER.min(every),
@@ -197,7 +215,7 @@ impl ServicePlan {
                 records: settings.workers.queue_records as usize,
                 bytes: usize::try_from(settings.workers.queue_bytes.0).unwrap_or(usize::MAX),
             },
-            threads: match settings.workers.threads as usize {
+            threads: match ends.threads as usize {
                 0 => cores,
                 threads => threads,
             },
@@ -207,31 +225,52 @@ impl ServicePlan {
     }
 }
 
+impl ServicePlan {
+    /// Makes the plan, after a look at the topics. With `create_topics`, output topics that are
+    /// missing are created, with as many partitions as the input topic has.
+    ///
+    /// # Errors
+    /// What keeps the service from starting, with what to do about it.
+    pub fn make(settings: &Settings, create_topics: bool) -> Result<Self, PlanError> {
+        let task = Arc::new(task_config(settings)?);
+        let ends = Ends {
+            group: &settings.kafka.group,
+            input: (&settings.input.topic, "input.topic", "`kvset produce --create-topic`"),
+            results: (&settings.output.topic, "output.topic", true),
+            dead_letters: (&settings.output.dead_letter_topic, "output.dead_letter_topic"),
+            threads: settings.workers.threads,
+        };
+        let stream = StreamPlan::make(settings, &ends, create_topics)?;
+        Ok(Self { stream, task, state: Some(state_plan(settings)) })
+    }
+}
+
 /// Looks the topics up; creates output topics if told to.
 fn output_topics(
-    settings: &Settings,
+    ends: &Ends<'_>,
     connection: &Connection,
     create: bool,
     deadline: Duration,
 ) -> Result<OutputTopics, KafkaFailure> {
     let topics = Topics::new(connection, deadline)?;
-    let input =
-        topics.require(settings.input.topic.as_str(), "input.topic", "`kvset produce --create-topic`")?;
-    let (estimates, dead_letters) = (&settings.output.topic, &settings.output.dead_letter_topic);
+    let (input, key, creates_it) = ends.input;
+    let input = topics.require(input.as_str(), key, creates_it)?;
+    let (results, results_key, compacted) = ends.results;
+    let (dead_letters, dead_letters_key) = ends.dead_letters;
     if create {
         let plan = |name: &settings::TopicName, compacted| TopicPlan {
             name: name.as_str().to_owned(),
             partitions: input,
             compacted,
         };
-        topics.create(&[plan(estimates, true), plan(dead_letters, false)])?;
+        topics.create(&[plan(results, compacted), plan(dead_letters, false)])?;
     }
     let topic = |name: &settings::TopicName, key| {
         let partitions = topics.require(name.as_str(), key, "--create-topics")?;
         Ok::<_, KafkaFailure>(OutputTopic { name: name.as_str().to_owned(), partitions })
     };
     Ok(OutputTopics {
-        estimates: topic(estimates, "output.topic")?,
-        dead_letters: topic(dead_letters, "output.dead_letter_topic")?,
+        results: topic(results, results_key)?,
+        dead_letters: topic(dead_letters, dead_letters_key)?,
     })
 }

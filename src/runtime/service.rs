@@ -2,8 +2,9 @@
 
 use super::checkpoints::Checkpoints;
 use super::coordinator::Coordinator;
+use super::estimating::Estimating;
 use super::observe::Observer;
-use super::plan::ServicePlan;
+use super::plan::{ServicePlan, StreamPlan};
 use super::shutdown::Shutdown;
 use super::workers::{WorkerGone, Workers};
 use crate::kafka::KafkaFailure;
@@ -63,8 +64,8 @@ impl From<WorkerGone> for ServiceError {
 pub struct Summary {
     /// Records processed.
     pub records: u64,
-    /// Estimates committed.
-    pub estimates: u64,
+    /// Results committed: estimates, or prepared request events.
+    pub results: u64,
     /// Dead letters committed.
     pub dead_letters: u64,
     /// Commits.
@@ -85,18 +86,24 @@ pub fn serve(
     // First of all, so that a second process on the directory disturbs nobody.
     let state = plan.state.as_ref();
     let checkpoints = state.map(|state| Checkpoints::open(state, &plan.task.topic)).transpose()?;
-    let outlet = KafkaOutlet::open(
-        &plan.connection,
-        &plan.membership,
-        plan.outputs.clone(),
-        plan.guarantee,
-        plan.retry_for,
-    )?;
-    // Outlives the workers, whose queues hold records in its memory.
-    let source = Source::join(&plan.connection, &plan.membership, &plan.task.topic)?;
+    let (outlet, source) = join(&plan.stream)?;
     std::thread::scope(|scope| {
-        let workers = Workers::start(scope, plan.threads)
-            .map_err(|error| ServiceError::Threads(format!("starting {} workers: {error}", plan.threads)))?;
-        Coordinator::new(plan, &source, outlet, workers, checkpoints, observer).run(shutdown)
+        let threads = plan.stream.threads;
+        let workers = Workers::start(scope, threads).map_err(|error| no_threads(threads, &error))?;
+        let stage = Estimating::new(plan, workers, checkpoints, observer);
+        Coordinator::new(&plan.stream, &source, outlet, stage, observer).run(shutdown)
     })
+}
+
+/// Opens the producer and joins the group. The source must outlive the threads whose queues hold
+/// records in its memory.
+pub(super) fn join(plan: &StreamPlan) -> Result<(KafkaOutlet, Source), ServiceError> {
+    let (connection, membership) = (&plan.connection, &plan.membership);
+    let outlet =
+        KafkaOutlet::open(connection, membership, plan.outputs.clone(), plan.guarantee, plan.retry_for)?;
+    Ok((outlet, Source::join(connection, membership, &plan.topic)?))
+}
+
+pub(super) fn no_threads(threads: usize, error: &std::io::Error) -> ServiceError {
+    ServiceError::Threads(format!("starting {threads} threads: {error}"))
 }

@@ -112,11 +112,6 @@ impl<'c> Workers<'c> {
         }
     }
 
-    /// A reply that is there already.
-    pub(super) fn try_reply(&self) -> Option<Reply> {
-        self.replies.try_recv().ok()
-    }
-
     /// A reply, waited for; `None` when none came in time.
     pub(super) fn reply(&self, timeout: Duration) -> Result<Option<Reply>, WorkerGone> {
         match self.replies.recv_timeout(timeout) {
