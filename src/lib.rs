@@ -15,6 +15,7 @@ pub mod core;
 pub mod kafka;
 pub mod model;
 pub mod pipeline;
+pub mod prepare;
 pub mod report;
 pub mod runtime;
 pub mod settings;

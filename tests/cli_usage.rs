@@ -9,6 +9,7 @@ const COMMANDS: &[&[&str]] = &[
     &["run"],
     &["demo"],
     &["replay"],
+    &["prepare"],
     &["produce"],
     &["watch"],
     &["snapshot"],

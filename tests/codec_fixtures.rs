@@ -145,7 +145,11 @@ fn a_dead_letter_has_the_headers_of_its_schema_and_the_original_bytes() {
     let fields = parse(schema::DEAD_LETTER)["fields"].clone();
     let names: Vec<_> =
         fields.as_array().expect("fields").iter().map(|field| field["name"].clone()).collect();
-    assert_eq!(letter.headers.iter().map(|(name, _)| json!(name)).collect::<Vec<_>>(), names);
+    let redacted = DeadLetter::redacted(record, &error, by);
+    assert_eq!((redacted.key.as_deref(), redacted.value.as_deref()), (None, None));
+    assert_eq!(redacted.headers.iter().map(|(name, _)| json!(name)).collect::<Vec<_>>(), names);
+    assert_eq!(redacted.headers[..letter.headers.len()], letter.headers, "and size and hash of the value");
+    assert_eq!(redacted.headers[8], ("kvset_value_bytes", "7".to_owned()));
     let texts: Vec<_> = letter.headers.iter().map(|(_, text)| text.as_str()).collect();
     let detail = "x".repeat(256);
     let expected =

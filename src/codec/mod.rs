@@ -13,12 +13,13 @@ mod json;
 mod limits;
 mod message;
 mod policy;
+mod raw;
 mod request;
 pub mod schema;
 mod wire;
 
 pub use container::{ContainerError, ContainerReader};
-pub use dead_letter::{DeadLetter, Provenance, SourceRecord};
+pub use dead_letter::{DeadLetter, LetterContent, Provenance, SourceRecord};
 pub use error::{DecodeError, ErrorCode};
 pub use estimate::{
     EstimateEncoding, EstimateError, EstimateKey, KeyError, decode_estimate, encode_estimate, pool_partition,
@@ -26,4 +27,5 @@ pub use estimate::{
 pub use limits::{DecodeLimits, check_page_count};
 pub use message::{Decoded, RequestMessage};
 pub use policy::{DeadLetterLimit, DeadLetterLimits, DeadLetterPolicy, DeadLetterState};
+pub use raw::{RawPrompt, RawRequest, encode_raw_request, read_raw_request};
 pub use request::{Encoding, RequestDecoder, RequestEncoding, encode_request};

@@ -12,7 +12,7 @@ use crate::codec::SourceRecord;
 use crate::pipeline::position::{LogRange, NextOffset, Partition};
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer, ConsumerGroupMetadata, RebalanceProtocol};
 use rdkafka::error::KafkaError;
-use rdkafka::message::{BorrowedMessage, Message};
+use rdkafka::message::{BorrowedMessage, Headers, Message};
 use rdkafka::{Offset, TopicPartitionList};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -32,6 +32,12 @@ impl Record<'_> {
             key: self.0.key(),
             value: self.0.payload(),
         }
+    }
+
+    /// Its headers that have a value.
+    pub fn headers(&self) -> Vec<(&str, &[u8])> {
+        let headers = self.0.headers().into_iter().flat_map(|headers| headers.iter());
+        headers.filter_map(|header| Some((header.key, header.value?))).collect()
     }
 
     /// Its partition.

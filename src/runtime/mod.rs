@@ -1,10 +1,11 @@
-//! Wiring: run, replay, produce, watch, demo, shutdown.
+//! Wiring: run, prepare, replay, produce, watch, demo, shutdown.
 
 pub mod demo;
 pub mod metrics;
 pub mod observe;
 pub mod patience;
 pub mod plan;
+pub mod prepare;
 pub mod produce;
 pub mod replay;
 pub mod service;

@@ -132,11 +132,7 @@ pub fn task_config(settings: &Settings) -> Result<TaskConfig, PoolConfigError> {
         },
         pools: PoolConfigs::new(settings.pool_config(""), named)?,
         max_pools: settings.estimate.max_pools as usize,
-        dead_letters: DeadLetterLimits {
-            max_consecutive: settings.dead_letters.max_consecutive,
-            max_share: settings.dead_letters.max_share,
-            share_window: settings.dead_letters.share_over,
-        },
+        dead_letters: dead_letter_limits(settings),
         output: match settings.output.encoding {
             OutputEncoding::Json => EstimateEncoding::Json,
             OutputEncoding::Avro => EstimateEncoding::Avro,
@@ -144,6 +140,15 @@ pub fn task_config(settings: &Settings) -> Result<TaskConfig, PoolConfigError> {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         fingerprint: settings.fingerprint_hex(),
     })
+}
+
+/// How many refusals are tolerated.
+pub(super) fn dead_letter_limits(settings: &Settings) -> DeadLetterLimits {
+    DeadLetterLimits {
+        max_consecutive: settings.dead_letters.max_consecutive,
+        max_share: settings.dead_letters.max_share,
+        share_window: settings.dead_letters.share_over,
+    }
 }
 
 /// Where snapshots are kept, as the settings say.

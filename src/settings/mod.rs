@@ -10,6 +10,7 @@ mod field;
 mod fingerprint;
 mod load;
 mod pool;
+mod prepare;
 mod problem;
 mod properties;
 mod render;
@@ -19,11 +20,12 @@ mod values;
 pub use declare::{FieldDoc, Section};
 pub use field::Choice;
 pub use load::ENVIRONMENT_PREFIX;
+pub use prepare::ModelDirectory;
 pub use problem::{Problem, SettingsError};
 pub use properties::{MASK, Properties, SecretError};
 pub use render::default_toml;
 pub use sections::{
-    Commit, DeadLetters, Estimate, Http, Input, Kafka, Log, Output, Pool, Shutdown, State, Workers,
+    Commit, DeadLetters, Estimate, Http, Input, Kafka, Log, Output, Pool, Prepare, Shutdown, State, Workers,
 };
 pub use values::{
     Assignment, Delivery, InputEncoding, Listen, LogFilter, LogFormat, LostHistory, OutputEncoding, Size,
@@ -94,6 +96,8 @@ settings! {
     output: Output,
     /// How pools are estimated.
     estimate: Estimate,
+    /// From raw logs to request events.
+    prepare: Prepare,
     /// When unusable records are too many.
     dead_letters: DeadLetters,
     /// Snapshots.
