@@ -32,10 +32,10 @@ pub const REQUEST_EVENT_V1_RUST: [u8; 8] = [0x1a, 0xe2, 0xd1, 0x6c, 0xbc, 0x14, 
 pub const CAPACITY_ESTIMATE_V1: [u8; 8] = [0x54, 0xa5, 0x9d, 0x49, 0x5d, 0x6e, 0x80, 0x36];
 
 /// CRC-64-AVRO fingerprint, little-endian as it travels, of version 1 of the raw request.
-pub const RAW_REQUEST_V1: [u8; 8] = [0; 8];
+pub const RAW_REQUEST_V1: [u8; 8] = [0x41, 0xf0, 0x31, 0x41, 0xa8, 0x42, 0xa0, 0xd2];
 
 /// The same schema as apache-avro for Rust fingerprints it; see [`REQUEST_EVENT_V1_RUST`].
-pub const RAW_REQUEST_V1_RUST: [u8; 8] = [1; 8];
+pub const RAW_REQUEST_V1_RUST: [u8; 8] = [0xc9, 0x8b, 0xc8, 0x7f, 0x20, 0x8b, 0x4a, 0xaf];
 
 /// The most that apache-avro may allocate for one value, array or container block, in bytes.
 ///

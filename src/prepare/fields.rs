@@ -143,7 +143,10 @@ struct Inside<'a, 'w> {
 
 impl Inside<'_, '_> {
     fn value<E: Error>(self, value: fmt::Arguments<'_>) -> Result<(), E> {
-        let Self { walk, depth, level, open, .. } = self;
+        let Self { walk, depth, level, open, top } = self;
+        if top {
+            return Err(E::custom("no object"));
+        }
         for index in open.into_iter().filter(|index| walk.paths[*index].len() == level) {
             if let Err(refusal) = walk.values.put(index, depth, value) {
                 return Err(walk.refuse(refusal));

@@ -295,12 +295,15 @@ impl StopAfter {
 impl Observer for StopAfter {
     fn on(&self, event: &ServiceEvent<'_>) {
         self.patience.check();
-        if let ServiceEvent::Progress { counts, .. } = event {
-            let mut seen = self.seen.lock().expect("no panic under the lock");
-            *seen += counts.records;
-            if *seen >= self.records {
-                self.shutdown.request();
-            }
+        let records = match event {
+            ServiceEvent::Progress { counts, .. } => counts.records,
+            ServiceEvent::Prepared { counts, .. } => counts.records,
+            _ => return,
+        };
+        let mut seen = self.seen.lock().expect("no panic under the lock");
+        *seen += records;
+        if *seen >= self.records {
+            self.shutdown.request();
         }
     }
 }
@@ -336,7 +339,8 @@ impl Observer for StopAtEnds {
             ServiceEvent::Settled { .. } => {
                 self.settled.fetch_add(1, Ordering::SeqCst);
             }
-            ServiceEvent::Progress { partition, next, .. } => {
+            ServiceEvent::Progress { partition, next, .. }
+            | ServiceEvent::Prepared { partition, next, .. } => {
                 let mut seen = self.seen.lock().expect("no panic under the lock");
                 let reached = seen.entry(*partition).or_insert(*next);
                 *reached = (*reached).max(*next);
