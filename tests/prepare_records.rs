@@ -205,6 +205,12 @@ fn limits_hold_for_records_tokens_prompts_and_pages() {
     );
     let many = format!(r#"{{"model": "m", "tokens": [{}[]]}}"#, "[],".repeat(2000));
     assert_eq!(code(&many), Some(ErrorCode::RequestTooLarge));
+    settings.input.max_pages_per_request = 1000;
+    settings.prepare.max_tokens = 10_000;
+    settings.prepare.max_event_bytes = kvset::settings::Size(1024);
+    let tokens: Vec<u32> = (0..1000).collect();
+    let large = format!(r#"{{"model": "m", "tokens": {tokens:?}}}"#);
+    assert_eq!(prepare(&settings, &large).refused, Some(ErrorCode::TooManyPages), "2000 bytes of ids");
     settings.prepare.max_record_bytes = kvset::settings::Size(1024);
     let long = format!(r#"{{"model": "m", "tokens": [1], "x": "{}"}}"#, "x".repeat(1024));
     assert_eq!(prepare(&settings, &long).refused, Some(ErrorCode::RecordTooLarge));

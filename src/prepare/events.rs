@@ -1,7 +1,7 @@
 //! Prompts to request events: hashed, sampled, within limits, written.
 
 use super::preparer::Prepared;
-use super::recipe::{PageRules, Recipe};
+use super::recipe::{PageRules, PrepareLimits, Recipe};
 use crate::codec::{DecodeError, ErrorCode, RequestEncoding, RequestMessage, encode_request};
 use crate::core::hashing::PageHasher;
 use crate::core::pages::{PageIds, Scope};
@@ -80,15 +80,25 @@ impl<'a> Hashing<'a> {
             ..RequestMessage::default()
         };
         limits.admit(Some(common.pool.as_bytes()), message.clone())?;
-        push(self.out, &common.pool, &message)
+        push(self.out, &self.recipe.limits, &common.pool, &message)
     }
 }
 
 /// Adds an event to what goes out.
-pub(super) fn push(out: &mut Prepared, pool: &str, message: &RequestMessage<'_>) -> Result<(), DecodeError> {
+pub(super) fn push(
+    out: &mut Prepared,
+    limits: &PrepareLimits,
+    pool: &str,
+    message: &RequestMessage<'_>,
+) -> Result<(), DecodeError> {
     let mut value = Vec::with_capacity(64 + 8 * (message.page_ids.len() + message.output_page_ids.len()));
     encode_request(message, RequestEncoding::Avro, &mut value)
         .map_err(|_| DecodeError::new(ErrorCode::Undecodable, "the event cannot be written"))?;
+    let (bytes, limit) = (pool.len() + value.len(), limits.max_event_bytes);
+    if bytes > limit {
+        let detail = format!("its event has {bytes} bytes, more than prepare.max_event_bytes = {limit}");
+        return Err(DecodeError::new(ErrorCode::TooManyPages, detail));
+    }
     if out.pool.is_empty() {
         pool.clone_into(&mut out.pool);
     }

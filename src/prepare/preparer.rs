@@ -254,6 +254,6 @@ impl Preparer {
             message.output_page_ids = PageIds::from_slice(output);
             message.input_tokens = None;
         }
-        push(out, &pool, &message)
+        push(out, &self.recipe.limits, &pool, &message)
     }
 }

@@ -50,6 +50,8 @@ pub struct PrepareLimits {
     pub max_tokens: usize,
     /// Most prompts of one record.
     pub max_prompts: usize,
+    /// Largest request event, in bytes of key and value.
+    pub max_event_bytes: usize,
 }
 
 /// Everything that shapes prepared events but the tokenizers.

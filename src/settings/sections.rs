@@ -172,6 +172,9 @@ sections! {
         max_record_bytes: Size = Size::from_mib(16), in Size(1024)..=Size::from_mib(1024);
         /// Most prompt tokens a record may have; records with more become dead letters.
         max_tokens: u32 = 1 << 22, in 1..=1 << 28;
+        /// Largest request event that is written; records of larger ones become dead letters. A broker's
+        /// own limit is max.message.bytes of the topic.
+        max_event_bytes: Size = Size(960 << 10), in Size(1024)..=Size::from_mib(64);
         /// Memory for the token ids of texts met before, all models together: a conversation that grows is
         /// not tokenised from its start again.
         cache: Size = Size::from_mib(256), in Size(0)..=Size::from_mib(65_536);

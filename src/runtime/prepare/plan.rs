@@ -103,6 +103,7 @@ pub fn recipe(settings: &Settings) -> Recipe {
             },
             max_tokens: prepare.max_tokens as usize,
             max_prompts: MAX_PROMPTS,
+            max_event_bytes: usize::try_from(prepare.max_event_bytes.0).unwrap_or(usize::MAX),
         },
         letters: prepare.dead_letters,
         version: env!("CARGO_PKG_VERSION").to_owned(),
