@@ -15,7 +15,7 @@ mod kafka_support;
 mod prepare_support;
 
 use kafka_support::{
-    Broker, Input, Published, StopAfter, StopAtEnds, output_topics, serve_records, shared_trace,
+    Broker, Input, Published, StopAfter, StopAtEnds, kills, output_topics, serve_records, shared_trace,
 };
 use kvset::codec::{DeadLetterLimits, RequestDecoder};
 use kvset::core::pages::mix;
@@ -35,6 +35,7 @@ use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 const PARTITIONS: u32 = 3;
@@ -214,7 +215,7 @@ fn wait_for(condition: impl Fn() -> bool) {
     let begin = Instant::now();
     while !condition() {
         assert!(begin.elapsed() < PATIENCE, "waited for {PATIENCE:?}");
-        std::thread::sleep(Duration::from_millis(20));
+        std::thread::sleep(Duration::from_millis(100));
     }
 }
 
@@ -258,38 +259,46 @@ fn text(path: &Path) -> String {
 #[test]
 fn kills_leave_no_trace() {
     let Some(broker) = Broker::real() else { return };
-    let kills = std::env::var("KVSET_KILLS").map_or(3, |kills| kills.parse().expect("a number"));
+    let lives = std::env::var("KVSET_KILLS").map_or(3, |kills| kills.parse().expect("a number"));
     let folder = tempfile::tempdir().expect("a folder");
     let topic = broker.create("raw", PARTITIONS);
     let outputs = output_topics(&broker, "prepared", 2);
-    let rest = "event_time = \"{at}\"\n[workers]\nqueue_records = 200\n[dead_letters]\nmax_share = 1.0\n\
-                [commit]\nmax_records = 300\n[http]\nlisten = \"\"\n";
+    let rest = "event_time = \"{at}\"\n[dead_letters]\nmax_share = 1.0\n[http]\nlisten = \"\"\n";
     let config = configure(&broker, &outputs, folder.path(), rest);
     let settings = Settings::load(Some(&config)).expect("usable settings");
-    let (input, log) = (raw_input(4000 * kills as usize), folder.path().join("log"));
+    let (input, log) = (raw_input(1000 * lives as usize), folder.path().join("log"));
     let expected = Events::expected(&settings, &input);
-    let mut cut_off = 0;
+    let (mut cut_off, stopped) = (0, AtomicBool::new(false));
+    // The log ends a little after the last kill, so that every life has something to do.
+    let span = Duration::from_secs(4 * lives);
     std::thread::scope(|scope| {
-        scope.spawn(|| input.produce(&broker.connection, &topic));
-        for kill in 0..kills {
+        scope.spawn(|| kills::feed(&broker.connection, &topic, &input, span, &stopped));
+        for kill in 0..lives {
             let before = Events::read(&broker, &outputs).count();
             let mut child = start("prepare", &config, &log);
             // Until it has committed something, and then a moment that the seed chooses.
             wait_for(|| Events::read(&broker, &outputs).count() > before);
             std::thread::sleep(Duration::from_millis(mix(kill) % 300));
-            assert!(child.try_wait().expect("our child").is_none(), "ended by itself: {}", text(&log));
+            if let Some(status) = child.try_wait().expect("our child") {
+                stopped.store(true, Ordering::SeqCst);
+                panic!("ended by itself with {status}: {}", text(&log));
+            }
             child.kill().and_then(|()| child.wait()).expect("our child");
             cut_off += u32::from(Events::read(&broker, &outputs).count() < expected.count());
         }
     });
     let last = start("prepare", &config, &log);
-    wait_for(|| Events::read(&broker, &outputs).count() >= expected.count());
+    let begin = Instant::now();
+    while Events::read(&broker, &outputs).count() < expected.count() {
+        assert!(begin.elapsed() < PATIENCE, "not done: {}", text(&log));
+        std::thread::sleep(Duration::from_millis(500));
+    }
     // What would come twice has time to come.
     std::thread::sleep(Duration::from_millis(500));
     stop_in_order(last, &log);
     let found = Events::read(&broker, &outputs);
     println!(
-        "{kills} kills, {cut_off} of them midway: {} records, {} events, {} dead letters, each once and in order",
+        "{lives} kills, {cut_off} of them midway: {} records, {} events, {} dead letters, each once and in order",
         input.records(),
         found.count(),
         found.letters_read
@@ -360,7 +369,9 @@ fn the_week_through_a_broker_as_token_ids_gives_the_estimates_of_its_page_ids() 
     drop(raw);
     let requests = OutputTopic { name: broker.create("requests", 1), partitions: NonZeroU32::MIN };
     let letters = output_topics(&broker, "prepared", 1).dead_letters;
-    let plan = plan(&broker, &settings, "prepare", OutputTopics { results: requests, dead_letters: letters });
+    let mut plan =
+        plan(&broker, &settings, "prepare", OutputTopics { results: requests, dead_letters: letters });
+    plan.stream.flow.bytes = 64 << 20;
     let begin = Instant::now();
     let summary = prepare_records(&plan, page_ids.records());
     let took = begin.elapsed();

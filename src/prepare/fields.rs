@@ -85,16 +85,17 @@ pub(super) struct Held {
     pub(super) body: bool,
 }
 
-/// Reads a record: wanted fields into `values`, token ids into `prompts`.
+/// Reads a record: wanted fields into `values`, and `with_tokens` token ids into `prompts`.
 pub(super) fn read(
     record: &[u8],
     paths: &[Vec<String>],
+    with_tokens: bool,
     values: &mut Values,
     prompts: &mut Prompts,
 ) -> Result<Held, DecodeError> {
     values.reset(paths.len());
     prompts.clear();
-    let mut walk = Walk { paths, values, prompts, held: Held::default(), refusal: None };
+    let mut walk = Walk { paths, with_tokens, values, prompts, held: Held::default(), refusal: None };
     let mut deserializer = serde_json::Deserializer::from_slice(record);
     let all = (0..paths.len()).collect();
     let read = Inside { walk: &mut walk, depth: Depth::Top, level: 0, open: all, top: true }
@@ -115,6 +116,7 @@ fn undecodable(error: &serde_json::Error) -> DecodeError {
 
 struct Walk<'w> {
     paths: &'w [Vec<String>],
+    with_tokens: bool,
     values: &'w mut Values,
     prompts: &'w mut Prompts,
     held: Held,
@@ -159,13 +161,13 @@ impl Inside<'_, '_> {
     fn top_field<'de, A: MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<bool, A::Error> {
         let held = &mut self.walk.held;
         match key {
-            _ if TOKEN_FIELDS.contains(&key) => {
-                if held.tokens {
+            _ if self.walk.with_tokens && TOKEN_FIELDS.contains(&key) => {
+                let found = map.next_value_seed(Tokens(self.walk.prompts))?;
+                if found && held.tokens {
                     let detail = "the record holds token ids twice";
                     return Err(self.walk.refuse(DecodeError::new(ErrorCode::Undecodable, detail)));
                 }
-                held.tokens = true;
-                map.next_value_seed(Tokens(self.walk.prompts))?;
+                held.tokens |= found;
             }
             BODY => {
                 held.body = true;
@@ -263,7 +265,7 @@ mod tests {
         let paths: Vec<Vec<String>> =
             paths.iter().map(|path| path.split('.').map(str::to_owned).collect()).collect();
         let (mut values, mut prompts) = (Values::default(), Prompts::default());
-        let held = read(record.as_bytes(), &paths, &mut values, &mut prompts)?;
+        let held = read(record.as_bytes(), &paths, true, &mut values, &mut prompts)?;
         let found = (0..paths.len()).map(|index| values.get(index).map(str::to_owned)).collect();
         Ok((held, found, prompts))
     }
@@ -304,6 +306,11 @@ mod tests {
         assert_eq!(held(r#"{"prompt": "x"}"#), Held { body: true, ..none });
         assert_eq!(held(r#"{"page_ids": [1]}"#), Held { page_ids: true, ..none });
         assert_eq!(held(r#"{"tokens": [1]}"#), Held { tokens: true, ..none });
+        assert_eq!(
+            held(r#"{"tokens": 5, "messages": []}"#),
+            Held { body: true, ..none },
+            "a number of tokens"
+        );
         assert_eq!(held("{}"), none);
     }
 

@@ -111,7 +111,9 @@ impl Preparer {
             self.expect(RawFormat::PageIds)?;
             return self.page_ids(record, out);
         }
-        let held = fields::read(value, &self.names.paths, &mut self.values, &mut self.prompts)?;
+        let with_tokens = matches!(self.recipe.format, RawFormat::Auto | RawFormat::TokenIds);
+        let (paths, prompts) = (&self.names.paths, &mut self.prompts);
+        let held = fields::read(value, paths, with_tokens, &mut self.values, prompts)?;
         match self.kind(held)? {
             RawFormat::PageIds => self.page_ids(record, out),
             RawFormat::TokenIds => {
@@ -125,27 +127,24 @@ impl Preparer {
         }
     }
 
-    /// What a JSON record is, by its fields.
+    /// What a JSON record is to be taken for, by its fields.
     fn kind(&self, held: Held) -> Result<RawFormat, DecodeError> {
-        let found = match held {
-            Held { page_ids: true, .. } => RawFormat::PageIds,
-            Held { tokens: true, .. } => RawFormat::TokenIds,
-            Held { body: true, .. } => RawFormat::Openai,
-            _ => {
+        use RawFormat::{Auto, Openai, PageIds, TokenIds};
+        match (self.recipe.format, held) {
+            (Auto | PageIds, Held { page_ids: true, .. }) => Ok(PageIds),
+            (Auto | TokenIds, Held { tokens: true, .. }) => Ok(TokenIds),
+            (Auto | Openai, Held { body: true, .. }) => Ok(Openai),
+            (Auto, _) => {
                 let detail = "the record has neither messages, prompt, body, token_ids nor page_ids";
-                return Err(DecodeError::new(ErrorCode::MissingField, detail));
+                Err(DecodeError::new(ErrorCode::MissingField, detail))
             }
-        };
-        self.expect(found).map(|()| found)
+            _ => Err(other_format()),
+        }
     }
 
     fn expect(&self, found: RawFormat) -> Result<(), DecodeError> {
         let wanted = self.recipe.format;
-        if wanted == RawFormat::Auto || wanted == found {
-            return Ok(());
-        }
-        let detail = "the record is not of the format that prepare.format names";
-        Err(DecodeError::new(ErrorCode::UnknownEncoding, detail))
+        if wanted == RawFormat::Auto || wanted == found { Ok(()) } else { Err(other_format()) }
     }
 
     fn raw_request(
@@ -256,4 +255,8 @@ impl Preparer {
         }
         push(out, &self.recipe.limits, &pool, &message)
     }
+}
+
+fn other_format() -> DecodeError {
+    DecodeError::new(ErrorCode::UnknownEncoding, "the record is not of the format that prepare.format names")
 }

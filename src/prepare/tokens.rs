@@ -37,25 +37,38 @@ impl Prompts {
     }
 }
 
-/// An array of token ids, or of arrays of them.
+/// An array of token ids, or of arrays of them; says whether it is one. Under the same names logs keep
+/// numbers of tokens, which say nothing here.
 pub(super) struct Tokens<'p>(pub(super) &'p mut Prompts);
 
 impl<'de> DeserializeSeed<'de> for Tokens<'_> {
-    type Value = ();
+    type Value = bool;
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_seq(self)
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<bool, D::Error> {
+        deserializer.deserialize_any(self)
     }
 }
 
 impl<'de> Visitor<'de> for Tokens<'_> {
-    type Value = ();
+    type Value = bool;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an array of token ids, or of arrays of them")
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<(), A::Error> {
+    fn visit_u64<E>(self, _: u64) -> Result<bool, E> {
+        Ok(false)
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<bool, E> {
+        Ok(false)
+    }
+
+    fn visit_unit<E>(self) -> Result<bool, E> {
+        Ok(false)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<bool, A::Error> {
         let (mut lone, mut lists) = (false, false);
         while let Some(item) = array.next_element_seed(Item(self.0))? {
             match item {
@@ -69,7 +82,7 @@ impl<'de> Visitor<'de> for Tokens<'_> {
         if !lists {
             self.0.end_prompt();
         }
-        Ok(())
+        Ok(true)
     }
 }
 
@@ -118,7 +131,7 @@ mod tests {
     fn read(json: &str) -> Option<Vec<Vec<u32>>> {
         let mut prompts = Prompts::default();
         let read = Tokens(&mut prompts).deserialize(&mut serde_json::Deserializer::from_str(json));
-        read.ok().map(|()| prompts.iter().map(<[u32]>::to_vec).collect())
+        read.ok().filter(|found| *found).map(|_| prompts.iter().map(<[u32]>::to_vec).collect())
     }
 
     #[test]
@@ -126,7 +139,10 @@ mod tests {
         assert_eq!(read("[1, 2]"), Some(vec![vec![1, 2]]));
         assert_eq!(read("[[1], [], [2, 3]]"), Some(vec![vec![1], vec![], vec![2, 3]]));
         assert_eq!(read("[]"), Some(vec![vec![]]), "a prompt without tokens");
-        for wrong in ["[1, [2]]", "[[1], 2]", "[[[1]]]", "[-1]", "[4294967296]", "[1.5]", r#"["1"]"#, "7"] {
+        assert_eq!(read("7").or(read("null")).or(read("1.5")), None, "a number of tokens is no prompt");
+        for wrong in
+            ["[1, [2]]", "[[1], 2]", "[[[1]]]", "[-1]", "[4294967296]", "[1.5]", r#"["1"]"#, r#""1""#]
+        {
             assert_eq!(read(wrong), None, "{wrong}");
         }
     }

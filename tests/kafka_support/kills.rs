@@ -147,7 +147,7 @@ fn input(requests: usize, seed: u64) -> Input {
 }
 
 /// Spreads the log over `span`, partition by turns.
-fn feed(connection: &Connection, topic: &str, input: &Input, span: Duration, stopped: &AtomicBool) {
+pub fn feed(connection: &Connection, topic: &str, input: &Input, span: Duration, stopped: &AtomicBool) {
     let feed = Feed::open(connection, topic, PATIENCE).expect("a producer");
     let begin = Instant::now();
     let longest = input.partitions.values().map(Vec::len).max().unwrap_or_default();
