@@ -61,10 +61,11 @@ def make_requests(folder):
         return text[start : start + length]
 
     system = {"role": "system", "content": excerpt(6000)}
+    sessions = [[system] for _ in range(SESSIONS)]
+    # Turn by turn, as a log has sessions that go on at the same time.
     with open(folder / "requests.jsonl", "w") as out:
-        for _ in range(SESSIONS):
-            messages = [system]
-            for _ in range(TURNS):
+        for _ in range(TURNS):
+            for messages in sessions:
                 messages.append({"role": "user", "content": excerpt(rng.randrange(100, 3000))})
                 out.write(json.dumps({"model": "m", "messages": messages}) + "\n")
                 messages.append({"role": "assistant", "content": excerpt(rng.randrange(100, 1500))})

@@ -17,11 +17,13 @@ mod prepare_support;
 use kafka_support::{
     Broker, Input, Published, StopAfter, StopAtEnds, kills, output_topics, serve_records, shared_trace,
 };
-use kvset::codec::{DeadLetterLimits, RequestDecoder};
+use kvset::codec::{DeadLetterLimits, RequestDecoder, decode_estimate};
+use kvset::core::estimate::Estimate;
 use kvset::core::pages::mix;
 use kvset::core::ratio::Ratio;
 use kvset::kafka::outlet::{OutputTopic, OutputTopics};
 use kvset::kafka::reader::ReadRecord;
+use kvset::pipeline::lanes::FlowLimits;
 use kvset::pipeline::output::Destination;
 use kvset::prepare::{Preparer, Tokenizers};
 use kvset::runtime::prepare::{PreparePlan, prepare, recipe};
@@ -371,22 +373,32 @@ fn the_week_through_a_broker_as_token_ids_gives_the_estimates_of_its_page_ids() 
     let letters = output_topics(&broker, "prepared", 1).dead_letters;
     let mut plan =
         plan(&broker, &settings, "prepare", OutputTopics { results: requests, dead_letters: letters });
-    plan.stream.flow.bytes = 64 << 20;
+    // Large records: a lane as small as in the other tests would be paused at every one.
+    plan.stream.flow = FlowLimits { records: 10_000, bytes: 64 << 20 };
     let begin = Instant::now();
     let summary = prepare_records(&plan, page_ids.records());
     let took = begin.elapsed();
     assert_eq!((summary.results, summary.dead_letters), (page_ids.records(), 0));
     let service = broker.plan(&settings, "estimates", 1);
     serve_records(&service, page_ids.records()).expect("a clean run");
-    let (found, expected) =
-        (Published::read(&broker, &service.stream.outputs), page_ids.expected(&service.task));
-    assert!(found == expected && expected.estimates["week"].len() > 100);
+    let found = without_offsets(&Published::read(&broker, &service.stream.outputs));
+    let expected = without_offsets(&page_ids.expected(&service.task));
+    assert!(found == expected && expected.len() > 100, "{} of {} estimates", found.len(), expected.len());
     println!(
         "{} requests, {} MB of token ids prepared in {took:?}: {} equal estimates",
         summary.results,
         bytes / 1_000_000,
-        expected.estimates["week"].len()
+        found.len()
     );
+}
+
+/// The week's estimates. Prepare's transactions leave markers between its events, so their offsets are
+/// others than those of a log that was written without.
+fn without_offsets(published: &Published) -> Vec<Estimate> {
+    assert!(published.letters.is_empty());
+    let values = published.estimates["week"].iter().filter_map(|(_, value)| value.as_deref());
+    let estimates = values.map(|value| decode_estimate(value).expect("an estimate"));
+    estimates.map(|estimate| Estimate { first_offset: 0, next_offset: 0, ..estimate }).collect()
 }
 
 #[test]
