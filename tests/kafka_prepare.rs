@@ -322,8 +322,7 @@ fn nothing_of_a_prompt_leaves_the_process() {
     let config = configure(&broker, &outputs, folder.path(), &rest);
     let log = folder.path().join("log");
     let mut input = Input::default();
-    let records = hostile().into_iter().map(|(key, value)| (key, value)).collect::<Vec<_>>();
-    input.partitions.insert(0, records);
+    input.partitions.insert(0, hostile());
     input.produce(&broker.connection, &topic);
     let child = start("prepare", &config, &log);
     let read = |topic: &OutputTopic| broker.read_all(&topic.name);
