@@ -8,6 +8,8 @@ use kvset::core::estimate::{
 };
 use kvset::core::profile::{Outputs, Profile};
 use kvset::core::ratio::Ratio;
+use kvset::core::tiers::{Inclusion, NextUnit, Purchase, Settled, TierEstimate, TierEstimates};
+use kvset::core::units::PageCount;
 use kvset::core::window::WindowKind;
 use proptest::prelude::*;
 use std::num::NonZeroU32;
@@ -42,12 +44,56 @@ fn window() -> impl Strategy<Value = WindowKind> {
     ]
 }
 
+fn trend() -> impl Strategy<Value = (Settled, Option<f64>)> {
+    (prop::sample::select(vec![Settled::Converged, Settled::NotConverged]), maybe(-1.0..10.0f64))
+}
+
+prop_compose! {
+    fn purchase()(
+        units in maybe(count()), pages in maybe(count()), bytes in maybe(count()), reach_pages in maybe(count()),
+        hit_rate in maybe(rate()), relative_prefill_throughput in maybe(1.0..1e9), cost in maybe(0.0..1e15),
+    ) -> Purchase {
+        Purchase { units, pages, bytes, reach_pages, hit_rate, relative_prefill_throughput, cost }
+    }
+}
+
+prop_compose! {
+    fn tier()(
+        name in "[a-z0-9._-]{1,40}", coverage in ratio(), inclusive: bool, required_pages in maybe(count()),
+        flags in any::<[bool; 2]>(), trend in trend(), planned in purchase(), recommended in purchase(),
+        next in maybe((count(), maybe(rate()), maybe(1.0..1e9), maybe(0.0..1e15))),
+    ) -> TierEstimate {
+        TierEstimate {
+            name, coverage, required_pages, planned, recommended,
+            inclusion: if inclusive { Inclusion::Inclusive } else { Inclusion::Exclusive },
+            beyond_bound: flags[0], recommendation_changed: flags[1],
+            convergence: trend.0, growth_per_window: trend.1,
+            next_unit: next.map(|next| NextUnit {
+                reach_pages: PageCount(next.0), hit_rate_gain: next.1,
+                relative_prefill_throughput: next.2, cost: next.3,
+            }),
+        }
+    }
+}
+
+prop_compose! {
+    fn plan()(
+        target_ratio in ratio(), cost in maybe(0.0..1e15), recommended_cost in maybe(0.0..1e15),
+        tiers in prop::collection::vec(tier(), 0..4),
+    ) -> TierEstimates {
+        TierEstimates { target_ratio, cost, recommended_cost, tiers }
+    }
+}
+
 prop_compose! {
     fn coverage()(
         coverage in ratio(), pages in maybe(count()), bytes in maybe(count()), tokens in maybe(count()),
-        pages_with_reuse in maybe(count()), beyond_bound: bool,
+        pages_with_reuse in maybe(count()), beyond_bound: bool, trend in trend(),
     ) -> CoverageCapacity {
-        CoverageCapacity { coverage, pages, bytes, tokens, pages_with_reuse, beyond_bound }
+        let (convergence, growth_per_window) = trend;
+        CoverageCapacity {
+            coverage, pages, bytes, tokens, pages_with_reuse, beyond_bound, convergence, growth_per_window,
+        }
     }
 }
 
@@ -81,6 +127,7 @@ prop_compose! {
         place in (0i32..10_000, -1i64..i64::MAX, any::<i64>()), page in (1u32..65_536, maybe(count())),
         counts in prop::collection::vec(count(), 11), bytes in maybe(count()), rates in (rate(), rate()),
         required in prop::collection::vec(required(), 0..4), capacities in prop::collection::vec(capacity(), 0..4),
+        trend_windows in 0u32..101, plan in maybe(plan()),
     ) -> Estimate {
         Estimate {
             pool, window, start_ms: times.0, end_ms: times.1,
@@ -94,7 +141,7 @@ prop_compose! {
                 page_hits: counts[6], prefix_hits: counts[7], page_hit_rate: rates.0, prefix_hit_rate: rates.1,
             },
             required, capacities, late_records: counts[8], chain_violations: counts[9], rejected_records: counts[10],
-            output_reuse_unseen: flags[0] ^ flags[1],
+            output_reuse_unseen: flags[0] ^ flags[1], trend_windows, plan,
         }
     }
 }
@@ -150,7 +197,7 @@ proptest! {
 }
 
 fn sample() -> Estimate {
-    decode_estimate(include_bytes!("fixtures/codec/capacity_estimate.v1.json")).expect("the fixture reads")
+    decode_estimate(include_bytes!("fixtures/codec/capacity_estimate.v2.json")).expect("the fixture reads")
 }
 
 #[test]

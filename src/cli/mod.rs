@@ -13,6 +13,7 @@ pub mod interrupt;
 mod live;
 mod model_command;
 pub mod output;
+mod plan_output;
 mod produce_command;
 mod replay_command;
 mod replay_comparison;

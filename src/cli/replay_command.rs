@@ -3,8 +3,10 @@
 use super::Failure;
 use super::args::ReplayArgs;
 use super::output::Progress;
+use super::plan_output::CostResult;
 use super::replay_comparison;
 use super::replay_output::{ReplayResult, TraceSummary};
+use crate::core::estimate::Estimate;
 use crate::report;
 use crate::runtime::replay::{
     Chronicle, Replay, ReplayError, ReplayOptions, replay, replay_for_report, report_input,
@@ -20,7 +22,7 @@ pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
     let options = ReplayOptions {
         traces: args.trace.traces.clone(),
         read: args.trace.read_options(),
-        pool: args.pool_config(args.token_cost()?),
+        pool: args.pool_config(&args.token_costs()?),
         warm_up: args.warm_up,
         skip_bad_rows: args.trace.skip_bad_rows,
     };
@@ -126,6 +128,8 @@ impl ReplayResult {
             output_reuse_unseen: whole.is_some_and(|all| all.output_reuse_unseen),
         };
         let mut result = Self::new(trace, whole, &done.windows);
+        let at_cost = |(cost, estimate): &(f64, Estimate)| CostResult::new(*cost, estimate);
+        result.costs = done.at_further_costs.iter().map(at_cost).collect();
         for (point, turned_away) in result.capacities.iter_mut().zip(&done.turned_away) {
             point.turned_away_requests = Some(*turned_away);
         }
@@ -140,6 +144,7 @@ impl From<ReplayError> for Failure {
             | ReplayError::ShareOfStream
             | ReplayError::Capacity(_)
             | ReplayError::SampledPointwise(_)
+            | ReplayError::PlannedPointwise(_)
             | ReplayError::TooManyPoints { .. } => Self::Usage(error.into()),
             _ => Self::Runtime(error.into()),
         }

@@ -1,10 +1,12 @@
 //! What `kvset replay` prints: the JSON that scripts read, and the tables that people read.
 
 use super::output::{Column, Sheet, bytes, decimal, percent, thousands};
+use super::plan_output::{CostResult, plan_table, trend_words};
 use crate::core::estimate::{CapacityPoint, CoverageCapacity, Estimate, RequiredCapacity, TheoreticalHits};
 use crate::core::profile::Profile;
 use crate::core::ratio::Ratio;
 use crate::core::stack::ChainCheck;
+use crate::core::tiers::{Settled, TierEstimates};
 use crate::core::units::Bytes;
 use crate::core::window::WindowKind;
 use serde::Serialize;
@@ -27,6 +29,14 @@ pub struct ReplayResult {
     pub capacities: Vec<CapacityResult>,
     /// One entry a target ratio; none where each capacity was modelled on its own.
     pub required: Vec<RequiredResult>,
+    /// How many readings along the trace convergence was judged over; windows have trends of their own.
+    pub trend_windows: u32,
+    /// What to buy, where tiers were asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub plan: Option<TierEstimates>,
+    /// The sizes once more at each further cost a token.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub costs: Vec<CostResult>,
     /// The windows asked for, in the order in which they closed.
     pub windows: Vec<WindowResult>,
 }
@@ -120,6 +130,10 @@ pub struct CoverageResult {
     /// The requirement is larger than the tracked bound.
     #[serde(skip_serializing_if = "is_false")]
     pub beyond_bound: bool,
+    /// Whether it has settled over the last readings or windows.
+    pub convergence: Settled,
+    /// Its mean growth from one to the next, as a share.
+    pub growth_per_window: Option<f64>,
 }
 
 /// One window.
@@ -137,6 +151,11 @@ pub struct WindowResult {
     pub coverage: Vec<CoverageResult>,
     /// The requirement at every target ratio.
     pub required: Vec<RequiredResult>,
+    /// How many windows of this kind convergence was judged over.
+    pub trend_windows: u32,
+    /// What to buy by this window, where tiers were asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub plan: Option<TierEstimates>,
 }
 
 /// For fields that are written only when they are true.
@@ -153,6 +172,9 @@ impl ReplayResult {
             approximation: trace.engine.approximation(),
             capacities: whole.iter().flat_map(|all| &all.capacities).map(CapacityResult::from).collect(),
             required: whole.map(required_of).unwrap_or_default(),
+            trend_windows: whole.map_or(0, |all| all.trend_windows),
+            plan: whole.and_then(|all| all.plan.clone()),
+            costs: Vec::new(),
             windows: windows.iter().map(WindowResult::from).collect(),
             trace,
         }
@@ -167,6 +189,7 @@ impl ReplayResult {
     pub fn cut_grid(&mut self, footprint: u64) {
         let last = self.capacities.iter().position(|point| point.pages >= footprint);
         self.capacities.truncate(last.map_or(self.capacities.len(), |index| index + 1));
+        self.costs.iter_mut().for_each(|cost| cost.capacities.truncate(self.capacities.len()));
     }
 
     /// The result as tables.
@@ -176,6 +199,12 @@ impl ReplayResult {
             text.push_str(&required.render());
         }
         text.push_str(&self.curve());
+        if let Some(plan) = &self.plan {
+            text.push_str(&plan_table(plan));
+        }
+        for cost in &self.costs {
+            text.push_str(&cost.render());
+        }
         if self.windows.len() > 1 {
             text.push_str(&self.window_table());
         }
@@ -315,11 +344,16 @@ pub(super) fn known<T>(value: Option<T>, text: impl Fn(T) -> String, beyond_boun
 
 impl RequiredResult {
     fn render(&self) -> String {
-        let mut sheet =
-            Sheet::new(&[Column::Text("coverage"), Column::Number("pages"), Column::Number("size")]);
+        let mut sheet = Sheet::new(&[
+            Column::Text("coverage"),
+            Column::Number("pages"),
+            Column::Number("size"),
+            Column::Text("trend"),
+        ]);
         for entry in &self.coverage {
             let pages = known(entry.pages, thousands, entry.beyond_bound);
-            sheet.row([share_name(entry.coverage), pages, bytes(entry.bytes)]);
+            let trend = trend_words(entry.convergence, entry.growth_per_window);
+            sheet.row([share_name(entry.coverage), pages, bytes(entry.bytes), trend]);
         }
         format!(
             "\nrequired capacity at target ratio {}; {} of {} requests have something to reuse\n{}",
@@ -359,7 +393,7 @@ impl From<&CapacityPoint> for CapacityResult {
 }
 
 /// The requirements of an estimate.
-fn required_of(estimate: &Estimate) -> Vec<RequiredResult> {
+pub(super) fn required_of(estimate: &Estimate) -> Vec<RequiredResult> {
     let convert = |required: &RequiredCapacity| RequiredResult {
         target_ratio: required.target_ratio,
         requests: estimate.requests,
@@ -378,6 +412,8 @@ impl From<&CoverageCapacity> for CoverageResult {
             pages: found.pages,
             bytes: found.bytes,
             beyond_bound: found.beyond_bound,
+            convergence: found.convergence,
+            growth_per_window: found.growth_per_window,
         }
     }
 }
@@ -392,6 +428,8 @@ impl From<&Estimate> for WindowResult {
             requests: estimate.requests,
             coverage: required.first().map(|first| first.coverage.clone()).unwrap_or_default(),
             required,
+            trend_windows: estimate.trend_windows,
+            plan: estimate.plan.clone(),
         }
     }
 }

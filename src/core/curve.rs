@@ -29,6 +29,13 @@ pub struct HeldShares {
     pub followed: Ratio,
 }
 
+impl HeldShares {
+    /// The followed pages that tell what a nominal capacity finds.
+    pub fn followed_of(self, capacity: PageCount) -> u64 {
+        self.followed.share_of(self.effective.share_of(capacity.0))
+    }
+}
+
 /// What the hits of a curve are shares of, in followed pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Accesses {
@@ -62,8 +69,7 @@ impl Curve {
         };
         let mut points: Vec<Point> = specs.iter().filter_map(place).collect();
         points.sort_by_key(|point| point.pages);
-        let held = |point: &Point| shares.effective.share_of(point.pages.0);
-        let followed = points.iter().map(|point| shares.followed.share_of(held(point)));
+        let followed = points.iter().map(|point| shares.followed_of(point.pages));
         let thresholds = followed.take_while(|pages| *pages <= bound.0).collect();
         Self { points, thresholds, sample_rate: shares.followed, page_bytes }
     }

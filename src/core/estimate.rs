@@ -4,6 +4,7 @@
 
 use super::profile::{Outputs, Profile};
 use super::ratio::Ratio;
+use super::tiers::{Settled, TierEstimates};
 use super::window::WindowKind;
 use serde::{Deserialize, Serialize};
 
@@ -75,6 +76,13 @@ pub struct Estimate {
     pub rejected_records: u64,
     /// The log holds no output page ids though the engine caches outputs: hits are under-counted.
     pub output_reuse_unseen: bool,
+    /// Windows of this kind that convergence was judged over; while fewer than configured, nothing has
+    /// converged.
+    #[serde(default)]
+    pub trend_windows: u32,
+    /// What to buy; absent where no tiers are configured.
+    #[serde(default)]
+    pub plan: Option<TierEstimates>,
 }
 
 /// Hits with unlimited capacity.
@@ -108,6 +116,12 @@ pub struct CoverageCapacity {
     pub pages_with_reuse: Option<u64>,
     /// The requirement is larger than the tracked bound.
     pub beyond_bound: bool,
+    /// Whether it has settled over the last windows of this kind.
+    #[serde(default)]
+    pub convergence: Settled,
+    /// Its mean growth from one of these windows to the next, as a share; absent where it cannot be told.
+    #[serde(default)]
+    pub growth_per_window: Option<f64>,
 }
 
 /// One point of the hit-rate curve.

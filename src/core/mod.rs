@@ -10,6 +10,7 @@ pub mod engine;
 pub mod estimate;
 pub mod estimator;
 pub mod event;
+pub mod found;
 pub mod hashing;
 #[cfg(test)]
 pub(crate) mod naive;

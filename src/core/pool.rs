@@ -1,65 +1,31 @@
 //! One pool: its page size, its engine, its windows, and what was refused.
 
+mod refusal;
+mod shown;
 #[cfg(test)]
 mod tests;
 
+pub use refusal::{Refusal, RestoreError};
+pub use shown::Moment;
+
 use super::coverage::Distribution;
-use super::curve::{Curve, HeldShares};
-use super::engine::{Engine, EngineRefusal};
-use super::estimate::{Estimate, Status};
+use super::curve::Curve;
+use super::engine::Engine;
+use super::estimate::Estimate;
 use super::estimator::PoolFigures;
-use super::event::{PageCountMismatch, RequestEvent};
+use super::event::RequestEvent;
 use super::outcome::{BEYOND, Outcome};
 use super::pool_config::{PoolConfig, PoolConfigError};
 use super::profile::{Outputs, Profile};
-use super::stack::ChainViolation;
-use super::tally::{Digest, Position, Yardstick};
+use super::tally::{Digest, Position, TallyShape, Yardstick};
+use super::tiers::Trend;
 use super::units::{EventTime, Offset, PageBytes, PageCount, PageSize};
-use super::windows::{TallyShape, Window, WindowSet};
+use super::window::WindowKind;
+use super::windows::WindowSet;
 use serde::{Deserialize, Serialize};
+use shown::{Shown, Trends};
+use std::borrow::Cow;
 use std::sync::Arc;
-
-/// Why a request was refused. The pool's stack and windows are as they were before it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
-    /// Neither the event nor the configuration nor an earlier event says how large a page is.
-    #[error("the page size is unknown: neither the event nor the pool's configuration names one")]
-    UnknownPageSize,
-    /// Ids of pages of different sizes cannot be compared.
-    #[error("the event has {found} tokens a page, its pool has {expected}")]
-    PageSizeMismatch { expected: PageSize, found: PageSize },
-    /// The request is larger than the configured limit.
-    #[error("the request has {pages} pages: at most {limit} are accepted")]
-    TooManyPages { pages: u64, limit: u32 },
-    /// The ids cannot be those of the prompt's pages.
-    #[error(transparent)]
-    PageCountMismatch(#[from] PageCountMismatch),
-    /// Equal ids stand under different prefixes, and the policy is to refuse such a request.
-    #[error(transparent)]
-    Chain(#[from] ChainViolation),
-}
-
-impl From<EngineRefusal> for Refusal {
-    fn from(refusal: EngineRefusal) -> Self {
-        match refusal {
-            EngineRefusal::PageCount(mismatch) => Self::PageCountMismatch(mismatch),
-            EngineRefusal::Chain(violation) => Self::Chain(violation),
-        }
-    }
-}
-
-impl Refusal {
-    /// A short name out of a fixed set, for dead letters and metrics.
-    pub fn code(&self) -> &'static str {
-        match self {
-            Self::UnknownPageSize => "unknown_page_size",
-            Self::PageSizeMismatch { .. } => "page_size_mismatch",
-            Self::TooManyPages { .. } => "too_many_pages",
-            Self::PageCountMismatch(_) => "page_count_mismatch",
-            Self::Chain(_) => "chain_violation",
-        }
-    }
-}
 
 /// How a record reached its pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,6 +65,8 @@ struct Identity {
 struct Live {
     cache: Cache,
     windows: WindowSet,
+    /// One a kind of window, in the order of the configuration.
+    trends: Vec<Trend>,
     /// The last request, digested; kept to reuse its memory.
     #[serde(skip)]
     digest: Digest,
@@ -137,22 +105,6 @@ pub struct RestoredPool {
     fingerprint: String,
     rejected_records: u64,
     live: Option<Live>,
-}
-
-/// Why a pool cannot go on from a snapshot.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum RestoreError {
-    /// The configuration cannot be used.
-    #[error(transparent)]
-    Config(#[from] PoolConfigError),
-    /// State is never reinterpreted under another configuration.
-    #[error(
-        "the pool's snapshot was made under configuration {found}, not {expected}: rebuild it from the log"
-    )]
-    Fingerprint { expected: String, found: String },
-    /// The counts do not fit together.
-    #[error("the windows of the pool's snapshot are not those of its configuration: rebuild it from the log")]
-    Inconsistent,
 }
 
 impl Pool {
@@ -200,7 +152,7 @@ impl Pool {
         if let Some(live) = &mut pool.live {
             let config = &pool.identity.config;
             live.cache.place_capacities(config);
-            if !live.windows.are_those_of(&config.window_rules(), live.cache.shape(config)) {
+            if !live.is_of(config) {
                 return Err(RestoreError::Inconsistent);
             }
         }
@@ -222,37 +174,70 @@ impl Pool {
     }
 
     /// Publishes what the partition's watermark closes, by end and then in the order the windows are
-    /// configured in. `next_offset` is the offset after the last record observed in the partition: the
-    /// estimates are functions of the records before it.
+    /// configured in.
     pub fn advance_watermark(
         &mut self,
         watermark: EventTime,
-        next_offset: Offset,
+        at: impl Into<Moment>,
         estimates: &mut Vec<Estimate>,
     ) {
         let Some(live) = &mut self.live else { return };
-        let figures = self.identity.figures(&live.cache, self.rejected_records, next_offset);
-        let mut shown = Shown::new(figures, Status::Final);
+        let figures = self.identity.figures(&live.cache, self.rejected_records, at.into());
+        let mut shown = Shown::new(figures, Trends::Closed(&mut live.trends));
         live.windows.close(watermark, |order, window| shown.add(order, &window));
         estimates.extend(shown.in_order());
     }
 
     /// Publishes everything that holds a request: the end of a trace.
-    pub fn finish(&mut self, next_offset: Offset, estimates: &mut Vec<Estimate>) {
+    pub fn finish(&mut self, at: impl Into<Moment>, estimates: &mut Vec<Estimate>) {
         let Some(live) = &mut self.live else { return };
-        let figures = self.identity.figures(&live.cache, self.rejected_records, next_offset);
-        let mut shown = Shown::new(figures, Status::Final);
+        let figures = self.identity.figures(&live.cache, self.rejected_records, at.into());
+        let mut shown = Shown::new(figures, Trends::Closed(&mut live.trends));
         live.windows.finish(|order, window| shown.add(order, &window));
         estimates.extend(shown.in_order());
     }
 
     /// What is still open, as it stands; changes nothing.
-    pub fn provisional(&self, next_offset: Offset) -> Vec<Estimate> {
+    pub fn provisional(&self, at: impl Into<Moment>) -> Vec<Estimate> {
         let Some(live) = &self.live else { return Vec::new() };
-        let figures = self.identity.figures(&live.cache, self.rejected_records, next_offset);
-        let mut shown = Shown::new(figures, Status::Provisional);
+        let figures = self.identity.figures(&live.cache, self.rejected_records, at.into());
+        let mut shown = Shown::new(figures, Trends::Open(&live.trends));
         live.windows.provisional(|order, window| shown.add(order, &window));
         shown.in_order().collect()
+    }
+
+    /// Lets the trends of `last:N` and `all` see these windows as they stand, publishing nothing: for
+    /// logs whose times say nothing, where no publishing interval does it.
+    pub fn take_reading(&mut self, at: impl Into<Moment>) {
+        let Some(live) = &mut self.live else { return };
+        let figures = self.identity.figures(&live.cache, self.rejected_records, at.into());
+        let mut shown = Shown::new(figures, Trends::Closed(&mut live.trends));
+        live.windows.show_sliding(|order, window| shown.read(order, &window));
+    }
+
+    /// The estimate since the start as it would be at each of the further costs a token; empty where
+    /// `all` is not among the windows.
+    pub fn at_further_costs(&self, at: impl Into<Moment>) -> Vec<(f64, Estimate)> {
+        let Some(live) = &self.live else { return Vec::new() };
+        let at = at.into();
+        let costs = self.identity.config.further_costs.iter();
+        costs.filter_map(|cost| Some((*cost, self.at_cost(live, *cost, at)?))).collect()
+    }
+
+    fn at_cost(&self, live: &Live, cost: f64, at: Moment) -> Option<Estimate> {
+        let config = &self.identity.config;
+        let page_bytes = PageBytes::from_token_cost(cost, live.cache.page_size);
+        let curve = live.cache.curve_at(config, page_bytes);
+        let figures = self.identity.figures(&live.cache, self.rejected_records, at);
+        let figures = PoolFigures { page_bytes, curve: &curve, ..figures };
+        let mut shown = Shown::new(figures, Trends::Open(&live.trends));
+        live.windows.provisional(|order, mut window| {
+            if config.windows.get(order) == Some(&WindowKind::All) {
+                window.tally = Cow::Owned(window.tally.counted_at(curve.thresholds()));
+                shown.add(order, &window);
+            }
+        });
+        shown.in_order().next()
     }
 
     /// Every distinct requirement since the start at the target ratio with this index, ascending, with
@@ -358,12 +343,7 @@ impl Identity {
         }
     }
 
-    fn figures<'a>(
-        &'a self,
-        cache: &'a Cache,
-        rejected_records: u64,
-        next_offset: Offset,
-    ) -> PoolFigures<'a> {
+    fn figures<'a>(&'a self, cache: &'a Cache, rejected_records: u64, at: Moment) -> PoolFigures<'a> {
         PoolFigures {
             pool: &self.name,
             partition: self.partition,
@@ -373,7 +353,8 @@ impl Identity {
             page_bytes: cache.page_bytes,
             curve: &cache.curve,
             first_seen: cache.first_seen,
-            next_offset,
+            next_offset: at.next_offset,
+            missing_before: at.missing_before,
             accumulated_pages: cache.engine.stack().accumulated_pages(),
             tracked_pages: cache.engine.stack().tracked_pages(),
             chain_violations: cache.chain_violations,
@@ -419,16 +400,24 @@ impl Cache {
     }
 
     fn shape(&self, config: &PoolConfig) -> TallyShape {
-        TallyShape { targets: config.target_ratios.len(), thresholds: self.curve.thresholds().len() }
+        TallyShape {
+            targets: config.target_ratios.len(),
+            thresholds: self.curve.thresholds().len(),
+            whole_curve: config.asks_for_whole_curve(),
+        }
     }
 
     /// Derives what follows from the page size and the configuration.
     fn place_capacities(&mut self, config: &PoolConfig) {
         let cost = config.kv_bytes_per_token;
         self.page_bytes = cost.and_then(|cost| PageBytes::from_token_cost(cost, self.page_size));
-        let shares = HeldShares { effective: config.profile.effective_share(), followed: config.sample_rate };
+        self.curve = self.curve_at(config, self.page_bytes);
+    }
+
+    /// The curve where a page takes so many bytes.
+    fn curve_at(&self, config: &PoolConfig, page_bytes: Option<PageBytes>) -> Curve {
         let bound = config.max_tracked_pages;
-        self.curve = Curve::new(&config.curve_capacities(), self.page_bytes, bound, shares);
+        Curve::new(&config.curve_capacities(), page_bytes, bound, config.held_shares())
     }
 }
 
@@ -436,7 +425,22 @@ impl Live {
     fn new(page_size: PageSize, first_seen: EventTime, config: &PoolConfig) -> Self {
         let cache = Cache::new(page_size, first_seen, config);
         let shape = cache.shape(config);
-        Self { cache, windows: WindowSet::new(&config.window_rules(), shape), digest: Digest::default() }
+        let requirements = config.target_ratios.len() * config.coverages.len();
+        let trend = Trend::new(requirements, config.tiers.len(), &config.trend);
+        Self {
+            cache,
+            windows: WindowSet::new(&config.window_rules(), shape),
+            trends: vec![trend; config.windows.len()],
+            digest: Digest::default(),
+        }
+    }
+
+    /// Whether what was read back from a snapshot is of this configuration.
+    fn is_of(&self, config: &PoolConfig) -> bool {
+        let requirements = config.target_ratios.len() * config.coverages.len();
+        self.windows.are_those_of(&config.window_rules(), self.cache.shape(config))
+            && self.trends.len() == config.windows.len()
+            && self.trends.iter().all(|trend| trend.has_shape(requirements, config.tiers.len()))
     }
 
     fn observe(
@@ -455,37 +459,14 @@ impl Live {
             caches_outputs(config) && stores_output && event.output_page_ids.is_empty();
         if arrival.counted {
             let position = Position { arrival: number, offset: arrival.offset, event_time: event.event_time };
-            let yardstick =
-                Yardstick { target_ratios: &config.target_ratios, thresholds: cache.curve.thresholds() };
+            let yardstick = Yardstick {
+                target_ratios: &config.target_ratios,
+                thresholds: cache.curve.thresholds(),
+                whole_curve: config.asks_for_whole_curve(),
+            };
             self.digest.read(&cache.outcome, position, &yardstick);
             self.windows.observe(&self.digest, arrival.watermark);
         }
         Ok(())
-    }
-}
-
-/// Estimates made of the windows one call showed.
-struct Shown<'a> {
-    figures: PoolFigures<'a>,
-    status: Status,
-    /// With the index of the window's kind in the configuration.
-    estimates: Vec<(usize, Estimate)>,
-}
-
-impl<'a> Shown<'a> {
-    fn new(figures: PoolFigures<'a>, status: Status) -> Self {
-        Self { figures, status, estimates: Vec::new() }
-    }
-
-    fn add(&mut self, order: usize, window: &Window<'_>) {
-        let kind = self.figures.config.windows.get(order).copied();
-        let made = kind.map(|kind| (order, self.figures.estimate(kind, window, self.status)));
-        self.estimates.extend(made);
-    }
-
-    /// By end, then as configured.
-    fn in_order(mut self) -> impl Iterator<Item = Estimate> {
-        self.estimates.sort_by_key(|(order, estimate)| (estimate.end_ms, *order));
-        self.estimates.into_iter().map(|(_, estimate)| estimate)
     }
 }

@@ -1,10 +1,12 @@
 //! Everything that shapes a pool's estimates, and the checks that make it usable.
 
 use super::capacity::{CapacitySize, CapacitySpec, default_grid};
+use super::curve::HeldShares;
 use super::engine::EngineConfig;
 use super::profile::{Outputs, Profile};
 use super::ratio::Ratio;
 use super::stack::{ChainCheck, ChainPolicy, MAX_REQUEST_PAGES, MAX_TRACKED_PAGES};
+use super::tiers::{TierConfig, TrendRules, is_price, is_tier_name};
 use super::units::{PageCount, PageSize};
 use super::window::WindowKind;
 use super::windows::WindowRules;
@@ -55,10 +57,22 @@ pub struct PoolConfig {
     pub chain_check: ChainCheck,
     /// What happens to a request that violates the chain.
     pub chain_policy: ChainPolicy,
+    /// Tiers to plan, from the fastest, at most 8; no plan where there are none.
+    pub tiers: Vec<TierConfig>,
+    /// When a requirement has converged, and when a recommendation may change.
+    pub trend: TrendRules,
+    /// Further costs a token at which the estimate since the start is asked for, at most 16.
+    pub further_costs: Vec<f64>,
 }
 
 /// Enters the fingerprint: raised when equal configurations and records begin to give other results.
-pub const RESULT_VERSION: u32 = 1;
+pub const RESULT_VERSION: u32 = 2;
+
+/// Most tiers of a plan.
+pub const MAX_TIERS: usize = 8;
+
+/// Most further costs a token.
+pub const MAX_COSTS: usize = 16;
 
 /// Most panes the windows of one kind may have open.
 const MAX_OPEN_PANES: u64 = 100_000;
@@ -81,6 +95,9 @@ pub enum PoolConfigError {
     /// The profile has no single stack to read all capacities from.
     #[error("`profile` {0} is evaluated at single capacities by a replay, not as a stream: choose another")]
     Pointwise(Profile),
+    /// A tier that cannot be planned.
+    #[error("tier `{tier}`: {reason}")]
+    Tier { tier: String, reason: String },
     /// It cannot be written down.
     #[error("the pool's configuration has no fingerprint: {0}")]
     NoFingerprint(String),
@@ -117,6 +134,9 @@ impl Default for PoolConfig {
             sample_rate: Ratio::ONE,
             chain_check: ChainCheck::Sampled,
             chain_policy: ChainPolicy::Report,
+            tiers: Vec::new(),
+            trend: TrendRules::default(),
+            further_costs: Vec::new(),
         }
     }
 }
@@ -138,7 +158,32 @@ impl PoolConfig {
         range("max_pages_per_request", u64::from(self.max_pages_per_request), 1, MAX_REQUEST_PAGES)?;
         self.check_sample_rate()?;
         self.check_bytes()?;
+        self.check_tiers()?;
         self.check_windows()
+    }
+
+    fn check_tiers(&self) -> Result<(), PoolConfigError> {
+        entries("tiers", self.tiers.len(), 0, MAX_TIERS)?;
+        let most = u64::from(TrendRules::MAX_WINDOWS);
+        range("trend.converged_over", u64::from(self.trend.converged_over), 2, most)?;
+        range("trend.hold", u64::from(self.trend.hold), 1, most)?;
+        for (index, tier) in self.tiers.iter().enumerate() {
+            let reason = match tier.unit_price {
+                _ if !is_tier_name(&tier.name) => "a name is 1 to 40 letters, digits, `.`, `_` or `-`",
+                _ if self.tiers[..index].iter().any(|other| other.name == tier.name) => {
+                    "another tier has this name: choose another"
+                }
+                _ if matches!(tier.unit.size, CapacitySize::Bytes(_))
+                    && self.kv_bytes_per_token.is_none() =>
+                {
+                    "its unit is in bytes: set `kv_bytes_per_token`, or give pages (5000p)"
+                }
+                Some(price) if !is_price(price) => "a price is 0 to 1e15",
+                _ => continue,
+            };
+            return Err(PoolConfigError::Tier { tier: tier.name.clone(), reason: reason.to_owned() });
+        }
+        Ok(())
     }
 
     fn check_sample_rate(&self) -> Result<(), PoolConfigError> {
@@ -150,13 +195,10 @@ impl PoolConfig {
     }
 
     fn check_bytes(&self) -> Result<(), PoolConfigError> {
+        entries("further_costs", self.further_costs.len(), 0, MAX_COSTS)?;
+        self.further_costs.iter().try_for_each(|cost| token_cost("further_costs", *cost))?;
         match self.kv_bytes_per_token {
-            Some(cost) if !(cost > 0.0 && cost <= 1e12) => Err(PoolConfigError::Range {
-                key: "kv_bytes_per_token",
-                value: cost.to_string(),
-                expected: "more than 0, at most 1e12".to_owned(),
-            }),
-            Some(_) => Ok(()),
+            Some(cost) => token_cost("kv_bytes_per_token", cost),
             None => {
                 let in_bytes = |spec: &&CapacitySpec| matches!(spec.size, CapacitySize::Bytes(_));
                 let unpriced = self.capacities.iter().find(in_bytes);
@@ -212,6 +254,16 @@ impl PoolConfig {
         }
     }
 
+    /// Whether hits must be told at capacities that are not known beforehand.
+    pub fn asks_for_whole_curve(&self) -> bool {
+        !self.tiers.is_empty() || !self.further_costs.is_empty()
+    }
+
+    /// What of a capacity's pages counts.
+    pub fn held_shares(&self) -> HeldShares {
+        HeldShares { effective: self.profile.effective_share(), followed: self.sample_rate }
+    }
+
     /// The smallest nominal capacity that holds so many followed pages; an estimate at a sample rate
     /// below 1.
     pub fn nominal_pages(&self, followed: u64) -> u64 {
@@ -244,6 +296,14 @@ fn entries(key: &'static str, count: usize, min: usize, max: usize) -> Result<()
         return Ok(());
     }
     Err(PoolConfigError::Entries { key, count, min, max })
+}
+
+fn token_cost(key: &'static str, cost: f64) -> Result<(), PoolConfigError> {
+    if cost > 0.0 && cost <= 1e12 {
+        return Ok(());
+    }
+    let expected = "more than 0, at most 1e12".to_owned();
+    Err(PoolConfigError::Range { key, value: cost.to_string(), expected })
 }
 
 fn range(key: &'static str, value: u64, min: u64, max: u64) -> Result<(), PoolConfigError> {
@@ -304,7 +364,7 @@ mod tests {
     fn the_fingerprint_changes_with_any_value_and_is_published_so_it_is_frozen() {
         let config = PoolConfig::default();
         let fingerprint = config.fingerprint().expect("json");
-        assert_eq!(fingerprint, "923336b8942fc633");
+        assert_eq!(fingerprint, "6e1cfebcb2e98714");
         let other = PoolConfig { grace_ms: 1, ..config };
         assert_ne!(other.fingerprint().expect("json"), fingerprint);
     }

@@ -1,7 +1,7 @@
 //! What limits the figures, in plain words.
 
 use super::input::PoolReport;
-use super::words;
+use super::{plan, words};
 use crate::core::profile::{Outputs, Profile};
 
 /// One limit of a result.
@@ -23,6 +23,7 @@ pub fn caveats(pool: &PoolReport) -> Vec<Caveat> {
         warm_up,
         sampled,
         growing,
+        not_converged,
         outputs_unseen,
         approximate_engine,
         windows_open,
@@ -180,6 +181,19 @@ fn growing(pool: &PoolReport) -> Option<Caveat> {
         "In the last quarter of the history the requirement rose by more than a tenth over everything seen \
          before. A longer log may ask for more.",
     )
+}
+
+/// A requirement that moved from one reading to the next is no number to buy by.
+fn not_converged(pool: &PoolReport) -> Option<Caveat> {
+    let moving = plan::moving(pool);
+    (!moving.is_empty()).then(|| Caveat {
+        title: format!("Not converged: {}", words::listed(&moving)),
+        meaning: format!(
+            "Over the last {} the requirement did not stay within the tolerance, so its present figure is a \
+             moment, not a limit. A longer log tells where it settles.",
+            words::counted(u64::from(pool.trend_windows), "reading", "readings")
+        ),
+    })
 }
 
 fn outputs_unseen(pool: &PoolReport) -> Option<Caveat> {

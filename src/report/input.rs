@@ -5,6 +5,7 @@ use crate::core::estimate::{
 };
 use crate::core::profile::{Outputs, Profile};
 use crate::core::ratio::Ratio;
+use crate::core::tiers::TierEstimates;
 use crate::core::window::WindowKind;
 
 /// Everything one report shows.
@@ -51,6 +52,10 @@ pub struct PoolReport {
     pub distribution: Distribution,
     /// The hit-rate curve, ascending.
     pub capacities: Vec<CapacityPoint>,
+    /// Windows or readings that convergence was judged over.
+    pub trend_windows: u32,
+    /// What to buy, where tiers are configured.
+    pub plan: Option<TierEstimates>,
     /// How the estimate moved, in order of the log.
     pub history: History,
     /// Windows to list.
@@ -215,6 +220,8 @@ impl PoolReport {
             required: estimate.required.clone(),
             distribution: Distribution::default(),
             capacities: estimate.capacities.clone(),
+            trend_windows: estimate.trend_windows,
+            plan: estimate.plan.clone(),
             history: History::default(),
             windows: Vec::new(),
             bound_pages: None,

@@ -12,6 +12,7 @@ mod headline;
 mod input;
 mod markup;
 mod page;
+mod plan;
 pub mod plot;
 mod recorder;
 mod table;

@@ -4,6 +4,7 @@ use super::caveats::caveats;
 use super::headline::{headline, recommended};
 use super::input::{PoolReport, ReportInput, WindowRow};
 use super::markup::Markup;
+use super::plan::{plan_table, trend};
 use super::plot::{
     Plot, PlotError, capacity_curve, capacity_history, requirement_distribution, traffic_history,
 };
@@ -84,6 +85,9 @@ fn section(id: &str, pool: &PoolReport) -> Result<Markup, PlotError> {
     ];
     if let Some(table) = required_table(&pool.required, pool) {
         out.raw("<h2>Required capacity</h2>\n").markup(&table.markup());
+    }
+    if let Some(table) = plan_table(pool) {
+        out.raw("<h2>What to buy</h2>\n").markup(&table.markup());
     }
     if plots.iter().any(Option::is_some) {
         out.raw("<h2>Plots</h2>\n");
@@ -173,7 +177,7 @@ fn required_cell(entry: &CoverageCapacity, pool: &PoolReport) -> String {
 fn required_table(required: &[RequiredCapacity], pool: &PoolReport) -> Option<Table> {
     let mut table = Table::new(
         "Capacity that lets a share of requests keep the target share of their theoretical hit rate",
-        ["requests covered", "target", "capacity", "pages", "tokens", "pages (requests with reuse)"],
+        ["requests covered", "target", "capacity", "pages", "tokens", "pages (requests with reuse)", "trend"],
     );
     if pool.page_bytes.is_some() {
         table.columns.insert(3, "bytes".to_owned());
@@ -190,6 +194,7 @@ fn required_table(required: &[RequiredCapacity], pool: &PoolReport) -> Option<Ta
                 row.push(count(entry.bytes));
             }
             row.extend([count(entry.pages), count(entry.tokens), count(entry.pages_with_reuse)]);
+            row.push(trend(entry.convergence, entry.growth_per_window));
             table.rows.push(row);
         }
     }

@@ -2,6 +2,7 @@
 
 use super::observe::{Observer, ServiceEvent};
 use crate::core::estimate::Estimate;
+use crate::core::tiers::Settled;
 use crate::pipeline::position::Partition;
 use crate::pipeline::publish::Family;
 use crate::pipeline::task::Counts;
@@ -178,12 +179,28 @@ fn show(pool: &str, estimate: &Estimate) {
         for found in &required.coverage {
             let coverage = found.coverage.to_string();
             let labels = [pool, &window, &target, &coverage];
+            let converged = found.convergence == Settled::Converged;
+            metric::REQUIREMENT_CONVERGED.gauge(&labels).set(if converged { 1.0 } else { 0.0 });
             if let Some(pages) = found.pages {
                 metric::REQUIRED_CAPACITY_PAGES.gauge(&labels).set(pages as f64);
             }
             if let Some(bytes) = found.bytes {
                 metric::REQUIRED_CAPACITY_BYTES.gauge(&labels).set(bytes as f64);
             }
+        }
+    }
+    for tier in estimate.plan.iter().flat_map(|plan| &plan.tiers) {
+        let labels = [pool, &window, &tier.name];
+        let recommended = &tier.recommended;
+        for (gauge, count) in [
+            (metric::RECOMMENDED_UNITS, recommended.units),
+            (metric::RECOMMENDED_PAGES, recommended.pages),
+            (metric::RECOMMENDED_BYTES, recommended.bytes),
+        ] {
+            count.into_iter().for_each(|count| gauge.gauge(&labels).set(count as f64));
+        }
+        if let Some(rate) = recommended.hit_rate {
+            metric::RECOMMENDED_HIT_RATE.gauge(&labels).set(rate);
         }
     }
     for point in &estimate.capacities {

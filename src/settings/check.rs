@@ -3,8 +3,9 @@
 use super::problem::Problem;
 use super::{Settings, field::Field};
 use crate::core::capacity::{CapacitySize, CapacitySpec};
-use crate::core::pool_config::PoolConfigError;
+use crate::core::pool_config::{MAX_TIERS, PoolConfigError};
 use crate::core::profile::Profile;
+use crate::core::tiers::is_tier_name;
 use std::collections::BTreeSet;
 
 /// Most pools that may have settings of their own.
@@ -27,6 +28,7 @@ impl Settings {
         self.check_kafka(&mut notes);
         self.check_topics(&mut notes);
         self.check_lists(&mut notes);
+        self.check_tiers(&mut notes);
         self.check_pools(&mut notes);
         self.check_engine(&mut notes);
         // A key that was refused on its own kept its default, so what is said about that is moot.
@@ -83,6 +85,48 @@ impl Settings {
         }
     }
 
+    fn check_tiers(&self, notes: &mut Notes<'_>) {
+        if self.tiers.len() > MAX_TIERS {
+            notes.add("tiers", None, format!("expected at most {MAX_TIERS} tiers"));
+        }
+        for (index, tier) in self.tiers.iter().enumerate() {
+            let key = |name| format!("tiers[{index}].{name}");
+            if !is_tier_name(&tier.name) {
+                let reason = "expected a name of 1 to 40 letters, digits, `.`, `_` or `-`";
+                notes.add(key("name"), tier.name.toml(), reason);
+            } else if self.tiers[..index].iter().any(|other| other.name == tier.name) {
+                notes.add(key("name"), tier.name.toml(), "another tier has this name; choose another");
+            }
+            match &tier.unit {
+                None => {
+                    notes.add(key("unit"), None, "expected a size like \"80GiB\" or pages like \"5000p\"")
+                }
+                Some(unit) if self.estimate.kv_bytes_per_token.is_none() => {
+                    needs_cost(
+                        notes,
+                        &key("unit"),
+                        std::slice::from_ref(unit),
+                        "estimate.kv_bytes_per_token",
+                    );
+                }
+                Some(_) => {}
+            }
+        }
+    }
+
+    /// A pool's tiers are among those declared.
+    fn check_names_of_tiers(&self, notes: &mut Notes<'_>, key: &str, names: &[String]) {
+        no_repeats(notes, key, names);
+        let declared: Vec<&str> = self.tiers.iter().map(|tier| tier.name.as_str()).collect();
+        for name in names.iter().filter(|name| !declared.contains(&name.as_str())) {
+            let known = match declared.is_empty() {
+                true => "no [[tiers]] are declared".to_owned(),
+                false => format!("declared are {}", declared.join(", ")),
+            };
+            notes.add(key, name.toml(), format!("no tier has this name; {known}"));
+        }
+    }
+
     fn check_pools(&self, notes: &mut Notes<'_>) {
         if self.pools.len() > MAX_POOL_SETTINGS {
             notes.add("pools", None, format!("expected at most {MAX_POOL_SETTINGS} pools with settings"));
@@ -95,6 +139,8 @@ impl Settings {
             } else if !names.insert(&pool.name) {
                 notes.add(key, pool.name.toml(), "this pool already has settings further up; merge them");
             }
+            let names = pool.tiers.as_deref().unwrap_or_default();
+            self.check_names_of_tiers(notes, &format!("pools[{index}].tiers"), names);
             let Some(capacities) = &pool.capacities else { continue };
             let key = format!("pools[{index}].capacities");
             no_repeats(notes, &key, capacities);

@@ -8,6 +8,7 @@ use kvset::core::estimate::{
 };
 use kvset::core::profile::{Outputs, Profile};
 use kvset::core::ratio::Ratio;
+use kvset::core::tiers::Settled;
 use kvset::report::{
     Caveats, Distribution, History, HistoryPoint, PoolReport, ReportInput, RequirementStep, WindowRow,
 };
@@ -36,6 +37,8 @@ pub fn covered(coverage: &str, pages: Option<u64>) -> CoverageCapacity {
         tokens: pages.map(|pages| pages * u64::from(PAGE_SIZE)),
         pages_with_reuse: pages.map(|pages| pages + pages / 50),
         beyond_bound: pages.is_none(),
+        convergence: Settled::Converged,
+        growth_per_window: Some(0.001),
     }
 }
 
@@ -170,6 +173,8 @@ pub fn week_pool() -> PoolReport {
         capacities: pages
             .map(|pages| point(pages, 0.9366 * kept(pages as f64), 0.9366 * kept(pages as f64)))
             .collect(),
+        trend_windows: 12,
+        plan: None,
         history: history(),
         windows: windows(),
         bound_pages: None,
@@ -271,5 +276,7 @@ pub fn estimate(requests: u64) -> Estimate {
         chain_violations: 0,
         rejected_records: 0,
         output_reuse_unseen: false,
+        trend_windows: pool.trend_windows,
+        plan: None,
     }
 }

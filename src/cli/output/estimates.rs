@@ -4,6 +4,7 @@ use super::number::{UNKNOWN, bytes, percent, thousands};
 use super::{Column, Sheet, sparkline};
 use crate::core::estimate::{CoverageCapacity, Estimate, Status};
 use crate::core::ratio::Ratio;
+use crate::core::tiers::Settled;
 use crate::core::window::WindowKind;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -63,11 +64,19 @@ impl EstimateTable {
             Column::Number("hit rate"),
             Column::Text("99 % so far"),
         ]);
+        let planned = self.rows.values().any(|row| row.latest.plan.is_some());
+        if planned {
+            columns.push(Column::Text("recommended"));
+        }
         let mut sheet = Sheet::new(&columns);
         for row in self.rows.values() {
-            sheet.row(cells(row));
+            let plan = planned.then(|| recommended(&row.latest).unwrap_or_else(|| UNKNOWN.to_owned()));
+            sheet.row(cells(row).into_iter().chain(plan));
         }
         let mut text = sheet.render();
+        if self.rows.values().any(|row| still_moving(&row.latest)) {
+            text.push_str("* not converged: the requirement still moves from window to window\n");
+        }
         if self.left_out > 0 {
             text.push_str(&format!(
                 "{} estimates of further pools are not shown\n",
@@ -76,6 +85,28 @@ impl EstimateTable {
         }
         text
     }
+}
+
+/// The recommended size of each tier in one line; `None` where no tiers are configured.
+pub fn recommended(estimate: &Estimate) -> Option<String> {
+    let tiers = estimate.plan.as_ref()?.tiers.iter().map(|tier| {
+        let have = &tier.recommended;
+        let size = have.pages.map_or_else(|| UNKNOWN.to_owned(), |pages| size(pages, have.bytes));
+        format!("{} {size}", tier.name)
+    });
+    Some(tiers.collect::<Vec<_>>().join(" + "))
+}
+
+/// Marks a requirement that still moves; nothing while too few windows were seen to tell.
+pub fn trend_mark(found: &CoverageCapacity) -> &'static str {
+    let moves = found.convergence == Settled::NotConverged && found.growth_per_window.is_some();
+    if moves { "*" } else { "" }
+}
+
+/// Whether a requirement that is shown carries the mark.
+fn still_moving(estimate: &Estimate) -> bool {
+    let shown = COVERAGES.iter().filter_map(|(at, _)| coverage(estimate, Ratio::per_mille(*at)));
+    shown.into_iter().any(|found| !trend_mark(found).is_empty())
 }
 
 /// The cells of a row.
@@ -109,7 +140,10 @@ fn required(found: Option<&CoverageCapacity>) -> String {
     match found {
         None => UNKNOWN.to_owned(),
         Some(found) if found.beyond_bound => "beyond".to_owned(),
-        Some(found) => found.pages.map_or_else(|| UNKNOWN.to_owned(), |pages| size(pages, found.bytes)),
+        Some(found) => match found.pages {
+            None => UNKNOWN.to_owned(),
+            Some(pages) => format!("{}{}", size(pages, found.bytes), trend_mark(found)),
+        },
     }
 }
 

@@ -25,12 +25,13 @@ pub struct Convergence {
 }
 
 /// Whether it has settled.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Settled {
     /// It stayed within the tolerance.
     Converged,
     /// It did not, or too little is known.
+    #[default]
     NotConverged,
 }
 

@@ -83,6 +83,8 @@ fn uncounted(replay: &Replay) -> PoolReport {
         required: Vec::new(),
         distribution: Distribution::default(),
         capacities: Vec::new(),
+        trend_windows: 0,
+        plan: None,
         history: History::default(),
         windows: Vec::new(),
         bound_pages: None,

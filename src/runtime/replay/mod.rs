@@ -83,6 +83,12 @@ pub enum ReplayError {
         "the {profile} profile is modelled at each capacity on its own: {asked} were asked for, at most {most} can be"
     )]
     TooManyPoints { profile: Profile, asked: usize, most: usize },
+    /// Without a requirement there is nothing to plan, and another cost would be other caches.
+    #[error(
+        "the {0} profile has no required capacity and no curve between the capacities asked for, so there is \
+         nothing to plan from: leave --tier out, and give one cost a token"
+    )]
+    PlannedPointwise(Profile),
     /// Rows were passed over, and the caller did not allow that.
     #[error(
         "{count} of {rows} rows cannot be used, so the result would be wrong: mend them, or go on without them with --skip-bad-rows{}",
@@ -126,6 +132,8 @@ pub struct Replay {
     pub page_bytes: Option<PageBytes>,
     /// The estimate over every request that counts; none where no request does.
     pub whole: Option<Estimate>,
+    /// The same at each further cost a token.
+    pub at_further_costs: Vec<(f64, Estimate)>,
     /// The windows that were asked for, in the order in which they closed.
     pub windows: Vec<Estimate>,
     /// Requests too large to run at all, one a capacity, ascending; empty where the engine has a stack.
@@ -217,6 +225,16 @@ fn read(
     progress(reader.progress());
     Ok(reader.notes())
 }
+
+/// Whether the trends of `last:N` and `all` see their windows after so many counted requests: 32 to 64
+/// times in all, evenly spaced, so that the last dozen readings are the last fifth to third of the trace.
+fn is_reading_due(requests: u64) -> bool {
+    let spacing = (requests / READINGS).max(1);
+    requests > 0 && requests.is_multiple_of(1 << spacing.ilog2())
+}
+
+/// Fewest readings of a trace that has as many requests.
+const READINGS: u64 = 32;
 
 /// Rows between two reports of progress.
 const PROGRESS_ROWS: u64 = 256;
@@ -310,6 +328,9 @@ impl<'a> Run<'a> {
     fn observe(&mut self, event: &RequestEvent<'_>, place: (&str, u64)) -> Result<(), ReplayError> {
         let counted = self.requests >= self.warm_up;
         let offset = Offset(self.rows as i64);
+        if is_reading_due(self.requests.saturating_sub(self.warm_up)) {
+            self.pool.take_reading(offset);
+        }
         self.rows += 1;
         let arrival = Arrival { offset, counted, watermark: self.watermark.time() };
         if let Err(refusal) = self.pool.observe(event, arrival) {
@@ -385,6 +406,7 @@ impl<'a> Run<'a> {
         if let Some(caches) = &self.pointwise {
             self.closed.iter_mut().for_each(|estimate| caches.correct(estimate, self.config.profile));
         }
+        let at_further_costs = self.pool.at_further_costs(Offset(self.rows as i64));
         let whole = self.closed.iter().find(|estimate| estimate.window == WindowKind::All).cloned();
         self.closed.retain(|estimate| self.wanted.contains(&estimate.window));
         let replay = Replay {
@@ -399,6 +421,7 @@ impl<'a> Run<'a> {
             turned_away: self.pointwise.map(|caches| caches.turned_away()).unwrap_or_default(),
             config: self.config,
             whole,
+            at_further_costs,
             windows: self.closed,
             notes,
         };

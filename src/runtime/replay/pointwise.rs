@@ -54,6 +54,9 @@ impl Pointwise {
         if config.sample_rate != Ratio::ONE {
             return Err(ReplayError::SampledPointwise(config.profile));
         }
+        if config.asks_for_whole_curve() {
+            return Err(ReplayError::PlannedPointwise(config.profile));
+        }
         if config.capacities.len() > MAX_CAPACITIES {
             let asked = config.capacities.len();
             return Err(ReplayError::TooManyPoints { profile: config.profile, asked, most: MAX_CAPACITIES });
