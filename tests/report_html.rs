@@ -4,6 +4,8 @@ mod report_support;
 
 use kvset::core::profile::Profile;
 use kvset::core::ratio::Ratio;
+use kvset::core::tiers::{Inclusion, NextUnit, Purchase, Settled, TierEstimate, TierEstimates};
+use kvset::core::units::PageCount;
 use kvset::report::{ReportInput, caveats, headline, render};
 use report_support::{covered, troubled_pool, week, week_pool};
 use std::fs;
@@ -167,6 +169,77 @@ fn every_caveat_is_named_with_its_count() {
     let html = page("troubled", &of_pools("two pools", vec![troubled_pool(), week_pool()]));
     assert!(titles.iter().all(|title| html.contains(title.as_str())));
     assert!(html.contains("beyond bound"));
+}
+
+#[test]
+fn the_page_says_what_to_buy_and_whether_the_requirement_has_converged() {
+    let mut pool = week_pool();
+    let html = page("no-tiers", &of_pools("week", vec![pool.clone()]));
+    assert!(!html.contains("What to buy") && !html.contains("Not converged"));
+    pool.required[0].coverage[3].convergence = Settled::NotConverged;
+    pool.required[0].coverage[3].growth_per_window = Some(0.031);
+    pool.plan = Some(plan());
+    let words = headline(&pool);
+    assert_eq!(
+        words.further.last().map(String::as_str),
+        Some(
+            "This requirement has not converged: it was still growing by 3.1 % from one reading to the next."
+        )
+    );
+    let html = page("tiers", &of_pools("week", vec![pool]));
+    for part in [
+        "<h2>What to buy</h2>",
+        "Units of each tier that keep its share of requests at 99 % of their theoretical hit rate; 62,500 in all",
+        "<td>25</td><td>1.96 TiB</td><td>91.50 %</td><td>11.8 x</td><td>62,500</td>",
+        "<td>+0.25 % of page accesses for 2,500</td><td>not converged, +3.1 % a step</td>",
+        "nvme (inclusive)",
+        "<td>beyond bound</td>",
+        "<dt>Not converged: 99 % (+3.1 % a step)</dt>",
+        "Over the last 12 readings",
+    ] {
+        assert!(html.contains(part), "{part} is missing");
+    }
+}
+
+/// A tier with numbers and one beyond the bound.
+fn plan() -> TierEstimates {
+    let tier = |name: &str, coverage: &str| TierEstimate {
+        name: name.to_owned(),
+        coverage: coverage.parse().expect("a share"),
+        inclusion: Inclusion::Exclusive,
+        required_pages: Some(540_000),
+        beyond_bound: false,
+        convergence: Settled::NotConverged,
+        growth_per_window: Some(0.031),
+        planned: Purchase {
+            units: Some(25),
+            pages: Some(546_133),
+            bytes: Some(25 * (80 << 30)),
+            reach_pages: Some(546_133),
+            hit_rate: Some(0.915),
+            relative_prefill_throughput: Some(1.0 / 0.085),
+            cost: Some(62_500.0),
+        },
+        next_unit: Some(NextUnit {
+            reach_pages: PageCount(567_978),
+            hit_rate_gain: Some(0.0025),
+            relative_prefill_throughput: Some(12.0),
+            cost: Some(2_500.0),
+        }),
+        recommended: Purchase::default(),
+        recommendation_changed: false,
+    };
+    let beyond = TierEstimate {
+        inclusion: Inclusion::Inclusive,
+        required_pages: None,
+        beyond_bound: true,
+        growth_per_window: None,
+        planned: Purchase::default(),
+        next_unit: None,
+        ..tier("nvme", "0.999")
+    };
+    let tiers = vec![tier("hbm", "0.99"), beyond];
+    TierEstimates { target_ratio: Ratio::per_mille(990), cost: Some(62_500.0), recommended_cost: None, tiers }
 }
 
 const HOSTILE: [&str; 6] = [

@@ -3,7 +3,7 @@
 use super::output::{Column, Sheet, bytes, decimal, percent, thousands};
 use super::replay_output::{CapacityResult, RequiredResult, known, required_of, share_name};
 use crate::core::estimate::Estimate;
-use crate::core::tiers::{Settled, TierEstimate, TierEstimates};
+use crate::core::tiers::{TierEstimate, TierEstimates};
 use crate::core::units::Bytes;
 use serde::Serialize;
 
@@ -62,15 +62,6 @@ impl CostResult {
     }
 }
 
-/// A trend in a table cell.
-pub fn trend_words(convergence: Settled, growth_per_window: Option<f64>) -> String {
-    match (convergence, growth_per_window) {
-        (Settled::Converged, _) => "converged".to_owned(),
-        (Settled::NotConverged, None) => "not converged".to_owned(),
-        (Settled::NotConverged, Some(growth)) => format!("not converged, {:+.1} % a step", growth * 100.0),
-    }
-}
-
 /// A plan as a table.
 pub fn plan_table(plan: &TierEstimates) -> String {
     let mut sheet = Sheet::new(&[
@@ -96,7 +87,7 @@ pub fn plan_table(plan: &TierEstimates) -> String {
             known(planned.relative_prefill_throughput, decimal, beyond),
             known(planned.cost, price, beyond),
             gain(tier),
-            trend_words(tier.convergence, tier.growth_per_window),
+            tier.convergence.with_growth(tier.growth_per_window),
         ]);
     }
     let total = plan.cost.map_or_else(String::new, |cost| format!(", {} in all", price(cost)));
@@ -120,7 +111,7 @@ fn gain(tier: &TierEstimate) -> String {
 }
 
 /// A price without needless places.
-fn price(price: f64) -> String {
+pub fn price(price: f64) -> String {
     let cents = (price * 100.0).round() as u64;
     match (thousands(cents / 100), cents % 100) {
         (whole, 0) => whole,
@@ -133,10 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn prices_and_trends_are_short() {
+    fn prices_have_no_needless_places() {
         assert_eq!([price(25_000.0), price(0.999), price(1234.5)], ["25,000", "1", "1,234.50"]);
-        assert_eq!(trend_words(Settled::Converged, Some(0.01)), "converged");
-        assert_eq!(trend_words(Settled::NotConverged, Some(0.031)), "not converged, +3.1 % a step");
-        assert_eq!(trend_words(Settled::NotConverged, None), "not converged");
     }
 }

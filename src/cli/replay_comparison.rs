@@ -3,6 +3,7 @@
 use super::Failure;
 use super::args::ReplayArgs;
 use super::output::{Column, Progress, Sheet, bytes, percent, thousands};
+use super::plan_output::price;
 use super::replay_command::{json, notes, print};
 use super::replay_output::{ReplayResult, known, page_size, share_name};
 use crate::core::profile::Profile;
@@ -67,6 +68,7 @@ impl Comparison {
         let mut text = self.headline();
         text.push_str(&self.curves());
         text.push_str(&self.requirements());
+        text.push_str(&self.plans());
         for result in &self.engines {
             let engine = result.trace.engine;
             // Writing to a string cannot fail.
@@ -133,6 +135,27 @@ impl Comparison {
             );
         }
         text
+    }
+
+    /// One row a tier, one column an engine; the whole plan of each is in the JSON.
+    fn plans(&self) -> String {
+        let plans: Vec<_> = self.engines.iter().map(|result| result.plan.as_ref()).collect();
+        let Some(first) = plans.iter().flatten().next() else { return String::new() };
+        let mut sheet = self.sheet(&[Column::Text("tier"), Column::Number("coverage")]);
+        for (at, tier) in first.tiers.iter().enumerate() {
+            let units = plans.iter().map(|plan| {
+                let tier = plan.and_then(|plan| plan.tiers.get(at));
+                tier.map_or_else(String::new, |tier| known(tier.planned.units, thousands, tier.beyond_bound))
+            });
+            sheet.row([tier.name.clone(), share_name(tier.coverage)].into_iter().chain(units));
+        }
+        let costs = plans.iter().map(|plan| plan.and_then(|plan| plan.cost).map_or_else(String::new, price));
+        sheet.row(["cost".to_owned(), String::new()].into_iter().chain(costs));
+        format!(
+            "\nunits to buy by tier and engine, at target ratio {}\n{}",
+            first.target_ratio,
+            sheet.render()
+        )
     }
 
     /// A table with one column an engine after these.

@@ -1,7 +1,7 @@
 //! What `kvset replay` prints: the JSON that scripts read, and the tables that people read.
 
 use super::output::{Column, Sheet, bytes, decimal, percent, thousands};
-use super::plan_output::{CostResult, plan_table, trend_words};
+use super::plan_output::{CostResult, plan_table};
 use crate::core::estimate::{CapacityPoint, CoverageCapacity, Estimate, RequiredCapacity, TheoreticalHits};
 use crate::core::profile::Profile;
 use crate::core::ratio::Ratio;
@@ -352,7 +352,7 @@ impl RequiredResult {
         ]);
         for entry in &self.coverage {
             let pages = known(entry.pages, thousands, entry.beyond_bound);
-            let trend = trend_words(entry.convergence, entry.growth_per_window);
+            let trend = entry.convergence.with_growth(entry.growth_per_window);
             sheet.row([share_name(entry.coverage), pages, bytes(entry.bytes), trend]);
         }
         format!(

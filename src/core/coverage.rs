@@ -105,6 +105,11 @@ impl Needs {
         (self.values, self.counts) = (values, counts);
     }
 
+    /// Whether nothing is pending.
+    pub fn is_settled(&self) -> bool {
+        self.pending.is_empty()
+    }
+
     /// The union of several multisets.
     pub fn merged<'a>(parts: impl Iterator<Item = &'a Needs>) -> Needs {
         let mut all: Vec<(u32, u64)> = Vec::new();

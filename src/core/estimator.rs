@@ -145,8 +145,9 @@ impl PoolFigures<'_> {
         required: &[Option<PageCount>],
         standing: &Standing,
     ) -> Option<TierEstimates> {
+        let found = tally.found.as_ref()?.settled();
         let curve = FoundCurve {
-            found: tally.found.as_ref()?,
+            found: &found,
             page_accesses: tally.page_accesses,
             shares: self.config.held_shares(),
             bound: self.config.max_tracked_pages,

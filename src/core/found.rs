@@ -10,6 +10,7 @@ use super::outcome::{BEYOND, Need, Run};
 use super::tiers::HitCurve;
 use super::units::PageCount;
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 
 /// Pages of a request whose needs are one number, or climb by the same step from page to page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,6 +59,16 @@ impl FoundPages {
     /// Merges what is pending, so that reading copies nothing.
     pub fn settle(&mut self) {
         [&mut self.flat, &mut self.begins, &mut self.ends].into_iter().for_each(Needs::settle);
+    }
+
+    /// The same multiset with nothing pending, to be read often; copies only where something is.
+    pub fn settled(&self) -> Cow<'_, Self> {
+        if [&self.flat, &self.begins, &self.ends].into_iter().all(Needs::is_settled) {
+            return Cow::Borrowed(self);
+        }
+        let mut copy = self.clone();
+        copy.settle();
+        Cow::Owned(copy)
     }
 
     /// The union of several multisets.
@@ -170,7 +181,7 @@ mod tests {
                 prop_assert_eq!(found.hits_at(capacity), expected, "at {}", capacity);
                 prop_assert_eq!(union.hits_at(capacity), expected, "of the union at {}", capacity);
             }
-            found.settle();
+            found = found.settled().into_owned();
             prop_assert_eq!(found.hits_at(u64::from(u32::MAX) - 1), union.hits_at(u64::from(u32::MAX) - 1));
         }
     }

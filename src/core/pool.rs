@@ -300,8 +300,10 @@ impl Pool {
 
     /// Bytes of memory held, nearly.
     pub fn memory_bytes(&self) -> u64 {
-        let stack = |live: &Live| live.cache.engine.stack().memory_bytes();
-        self.live.as_ref().map_or(0, |live| stack(live) + live.windows.memory_bytes() as u64)
+        self.live.as_ref().map_or(0, |live| {
+            let trends: usize = live.trends.iter().map(Trend::memory_bytes).sum();
+            live.cache.engine.stack().memory_bytes() + (live.windows.memory_bytes() + trends) as u64
+        })
     }
 }
 

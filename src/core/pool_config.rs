@@ -334,6 +334,20 @@ mod tests {
         refused(|c| c.sample_rate = Ratio::ZERO, "`sample_rate` is 0");
         refused(|c| c.kv_bytes_per_token = Some(f64::NAN), "`kv_bytes_per_token` is NaN");
         refused(|c| c.profile = Profile::Sglang, "`profile` sglang");
+        refused(|c| c.further_costs = vec![0.0], "`further_costs` is 0");
+        refused(|c| c.trend.converged_over = 1, "`trend.converged_over` is 1: expected 2 to 100");
+        let tier = |text: &str| text.parse::<TierConfig>().expect(text);
+        let with = |tiers: Vec<TierConfig>| PoolConfig { tiers, ..PoolConfig::default() };
+        assert_eq!(with(vec![tier("a:0.9:1p")]).check(), Ok(()));
+        for (tiers, part) in [
+            (vec![tier("a:0.9:1p"); 9], "`tiers` has 9 entries: expected 0 to 8"),
+            (vec![tier("a:0.9:1p"), tier("a:0.5:2p")], "tier `a`: another tier has this name"),
+            (vec![tier("a:0.9:1GiB")], "tier `a`: its unit is in bytes: set `kv_bytes_per_token`"),
+            (vec![TierConfig { unit_price: Some(f64::NAN), ..tier("a:0.9:1p") }], "a price is"),
+        ] {
+            let error = with(tiers).check().expect_err(part).to_string();
+            assert!(error.contains(part), "{error}");
+        }
     }
 
     #[test]

@@ -218,8 +218,9 @@ impl Tally {
     /// The same with hits counted at other thresholds, ascending; without hits by need there are none.
     pub fn counted_at(&self, thresholds: &[u64]) -> Self {
         let mut before = 0;
+        let found = self.found.as_ref().map(FoundPages::settled);
         let hits = thresholds.iter().map(|threshold| {
-            let hits = self.found.as_ref().map_or(0, |found| found.hits_at(*threshold));
+            let hits = found.as_ref().map_or(0, |found| found.hits_at(*threshold));
             hits - std::mem::replace(&mut before, hits)
         });
         Self { hits: hits.collect(), ..self.clone() }

@@ -120,8 +120,8 @@ fn unsettled(entry: &CoverageCapacity) -> Option<String> {
     let growth = entry.growth_per_window.filter(|_| entry.convergence == Settled::NotConverged)?;
     let direction = if growth < 0.0 { "falling" } else { "growing" };
     Some(format!(
-        "This requirement has not converged: it was still {direction} by {} from one reading to the next.",
-        words::percent(growth.abs())
+        "This requirement has not converged: it was still {direction} by {:.1} % from one reading to the next.",
+        growth.abs() * 100.0
     ))
 }
 

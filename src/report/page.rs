@@ -4,7 +4,7 @@ use super::caveats::caveats;
 use super::headline::{headline, recommended};
 use super::input::{PoolReport, ReportInput, WindowRow};
 use super::markup::Markup;
-use super::plan::{plan_table, trend};
+use super::plan::plan_table;
 use super::plot::{
     Plot, PlotError, capacity_curve, capacity_history, requirement_distribution, traffic_history,
 };
@@ -194,7 +194,7 @@ fn required_table(required: &[RequiredCapacity], pool: &PoolReport) -> Option<Ta
                 row.push(count(entry.bytes));
             }
             row.extend([count(entry.pages), count(entry.tokens), count(entry.pages_with_reuse)]);
-            row.push(trend(entry.convergence, entry.growth_per_window));
+            row.push(entry.convergence.with_growth(entry.growth_per_window));
             table.rows.push(row);
         }
     }

@@ -50,7 +50,7 @@ fn row(tier: &TierEstimate, pool: &PoolReport) -> Vec<String> {
         text(planned.relative_prefill_throughput.map(|times| format!("{times:.1} x"))),
         text(planned.cost.map(price)),
         text(next_unit(tier)),
-        trend(tier.convergence, tier.growth_per_window),
+        tier.convergence.with_growth(tier.growth_per_window),
     ]
 }
 
@@ -65,20 +65,11 @@ fn bought(purchase: &Purchase) -> Option<String> {
 fn next_unit(tier: &TierEstimate) -> Option<String> {
     let next = tier.next_unit?;
     let cost = next.cost.map_or_else(String::new, |cost| format!(" for {}", price(cost)));
-    Some(format!("+{} of page accesses{cost}", words::rate(next.hit_rate_gain?)))
+    Some(format!("+{:.2} % of page accesses{cost}", next.hit_rate_gain? * 100.0))
 }
 
 fn price(price: f64) -> String {
     words::integer(price.round() as u64)
-}
-
-/// A trend in a table cell.
-pub(super) fn trend(convergence: Settled, growth_per_window: Option<f64>) -> String {
-    match (convergence, growth_per_window) {
-        (Settled::Converged, _) => "converged".to_owned(),
-        (Settled::NotConverged, None) => "not converged".to_owned(),
-        (Settled::NotConverged, Some(growth)) => format!("not converged ({} a step)", signed(growth)),
-    }
 }
 
 /// `99.9 % (+2.1 % a step)` for each coverage that has not converged though enough was seen to tell.
@@ -86,11 +77,7 @@ pub(super) fn moving(pool: &PoolReport) -> Vec<String> {
     let moving = |entry: &&CoverageCapacity| entry.convergence == Settled::NotConverged;
     let named = |entry: &CoverageCapacity| {
         let growth = entry.growth_per_window?;
-        Some(format!("{} ({} a step)", words::share(entry.coverage), signed(growth)))
+        Some(format!("{} ({:+.1} % a step)", words::share(entry.coverage), growth * 100.0))
     };
     pool.coverage().iter().filter(moving).filter_map(named).collect()
-}
-
-fn signed(share: f64) -> String {
-    format!("{:+.1} %", share * 100.0)
 }

@@ -162,11 +162,12 @@ mod tests {
     use crate::core::units::{EventTime, Offset, PageSize};
 
     /// The estimates of a pool that saw the same three pages a few times.
-    fn estimates(pool: &str, kv_bytes_per_token: Option<f64>) -> Vec<Estimate> {
+    fn estimates(pool: &str, kv_bytes_per_token: Option<f64>, tiers: &[&str]) -> Vec<Estimate> {
         let config = PoolConfig {
             page_size: PageSize::new(64),
             kv_bytes_per_token,
             windows: vec![WindowKind::All],
+            tiers: tiers.iter().map(|tier| tier.parse().expect("a tier")).collect(),
             ..PoolConfig::default()
         };
         let mut pool = Pool::new(pool, 0, std::sync::Arc::new(config)).expect("a pool");
@@ -188,8 +189,8 @@ mod tests {
     fn the_newest_estimate_of_a_pool_is_shown_with_its_history() {
         let mut table = EstimateTable::default();
         assert!(table.is_empty());
-        let first = estimates("b", None).into_iter().chain(estimates("a", Some(16_384.0)));
-        first.chain(estimates("b", None)).for_each(|estimate| table.observe(estimate));
+        let first = estimates("b", None, &[]).into_iter().chain(estimates("a", Some(16_384.0), &[]));
+        first.chain(estimates("b", None, &[])).for_each(|estimate| table.observe(estimate));
         let text = table.render();
         let rows: Vec<_> = text.lines().skip(2).map(str::trim).collect();
         assert_eq!(rows.len(), 2, "{text}");
@@ -202,9 +203,30 @@ mod tests {
     }
 
     #[test]
+    fn recommended_sizes_have_a_column_where_tiers_are_planned() {
+        let mut table = EstimateTable::default();
+        table.observe(estimates("a", None, &[]).remove(0));
+        assert!(!table.render().contains("recommended"));
+        table.observe(estimates("b", Some(16_384.0), &["hbm:0.9:10MiB", "dram:1:4p"]).remove(0));
+        let text = table.render();
+        let rows: Vec<_> = text.lines().skip(2).map(str::trim).collect();
+        assert!(rows[0].ends_with('-') && rows[1].ends_with("hbm 10.0 MiB + dram 0 B"), "{text}");
+    }
+
+    #[test]
+    fn a_requirement_that_still_moves_is_marked_and_the_mark_explained() {
+        let mut table = EstimateTable::default();
+        let mut moving = estimates("a", None, &[]).remove(0);
+        moving.required[0].coverage[3].growth_per_window = Some(0.2);
+        table.observe(moving);
+        let text = table.render();
+        assert!(text.contains("3 p*") && text.contains("* not converged: "), "{text}");
+    }
+
+    #[test]
     fn pools_beyond_the_last_row_are_counted() {
         let mut table = EstimateTable::default();
-        let one = estimates("", None).remove(0);
+        let one = estimates("", None, &[]).remove(0);
         for number in 0..=MAX_ROWS {
             table.observe(Estimate { pool: format!("{number:05}"), ..one.clone() });
         }

@@ -35,6 +35,17 @@ pub enum Settled {
     NotConverged,
 }
 
+impl Settled {
+    /// The verdict in words, with the mean growth where one is known and matters.
+    pub fn with_growth(self, growth_per_window: Option<f64>) -> String {
+        match (self, growth_per_window) {
+            (Self::Converged, _) => "converged".to_owned(),
+            (Self::NotConverged, None) => "not converged".to_owned(),
+            (Self::NotConverged, Some(growth)) => format!("not converged, {:+.1} % a step", growth * 100.0),
+        }
+    }
+}
+
 /// What is known after a window.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
@@ -65,6 +76,11 @@ impl Convergence {
             }
         }
         self.verdict()
+    }
+
+    /// Bytes of memory held.
+    pub fn memory_bytes(&self) -> usize {
+        size_of::<Self>() + self.last.capacity() * size_of::<Option<PageCount>>()
     }
 
     /// Where things stand.

@@ -53,6 +53,13 @@ impl Trend {
         (self.requirements.len(), self.tiers.len()) == (requirements, tiers)
     }
 
+    /// Bytes of memory held.
+    pub fn memory_bytes(&self) -> usize {
+        let tiers = self.tiers.iter().map(|tier| &tier.convergence);
+        self.requirements.iter().chain(tiers).map(Convergence::memory_bytes).sum::<usize>()
+            + self.tiers.len() * size_of::<Hysteresis>()
+    }
+
     /// Takes a closed window in and says where things stand.
     pub fn observe(&mut self, asked: &Requirements, warm_up: bool) -> Standing {
         let covering = self.requirements.iter_mut().zip(&asked.covering);
