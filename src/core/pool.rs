@@ -215,8 +215,8 @@ impl Pool {
         live.windows.show_sliding(|order, window| shown.read(order, &window));
     }
 
-    /// The estimate since the start as it would be at each of the further costs a token; empty where
-    /// `all` is not among the windows.
+    /// The estimate since the start as [`Pool::finish`] would give it at each of the further costs a token;
+    /// empty where `all` is not among the windows.
     pub fn at_further_costs(&self, at: impl Into<Moment>) -> Vec<(f64, Estimate)> {
         let Some(live) = &self.live else { return Vec::new() };
         let at = at.into();
@@ -230,7 +230,9 @@ impl Pool {
         let curve = live.cache.curve_at(config, page_bytes);
         let figures = self.identity.figures(&live.cache, self.rejected_records, at);
         let figures = PoolFigures { page_bytes, curve: &curve, ..figures };
-        let mut shown = Shown::new(figures, Trends::Open(&live.trends));
+        // Trends are of pages, which no cost changes.
+        let mut trends = live.trends.clone();
+        let mut shown = Shown::new(figures, Trends::Closed(&mut trends));
         live.windows.provisional(|order, mut window| {
             if config.windows.get(order) == Some(&WindowKind::All) {
                 window.tally = Cow::Owned(window.tally.counted_at(curve.thresholds()));

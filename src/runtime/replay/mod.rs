@@ -402,11 +402,11 @@ impl<'a> Run<'a> {
             per_request.flush().map_err(ReplayError::PerRequest)?;
         }
         let chronicle = Chronicle::of(&self.pool, self.recorder, self.rows, self.requests);
+        let at_further_costs = self.pool.at_further_costs(Offset(self.rows as i64));
         self.pool.finish(Offset(self.rows as i64), &mut self.closed);
         if let Some(caches) = &self.pointwise {
             self.closed.iter_mut().for_each(|estimate| caches.correct(estimate, self.config.profile));
         }
-        let at_further_costs = self.pool.at_further_costs(Offset(self.rows as i64));
         let whole = self.closed.iter().find(|estimate| estimate.window == WindowKind::All).cloned();
         self.closed.retain(|estimate| self.wanted.contains(&estimate.window));
         let replay = Replay {
