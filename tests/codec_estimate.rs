@@ -48,6 +48,7 @@ fn trend() -> impl Strategy<Value = (Settled, Option<f64>)> {
     (prop::sample::select(vec![Settled::Converged, Settled::NotConverged]), maybe(-1.0..10.0f64))
 }
 
+// Strategies nest by value; boxed, they fit a test's stack.
 prop_compose! {
     fn purchase()(
         units in maybe(count()), pages in maybe(count()), bytes in maybe(count()), reach_pages in maybe(count()),
@@ -60,7 +61,7 @@ prop_compose! {
 prop_compose! {
     fn tier()(
         name in "[a-z0-9._-]{1,40}", coverage in ratio(), inclusive: bool, required_pages in maybe(count()),
-        flags in any::<[bool; 2]>(), trend in trend(), planned in purchase(), recommended in purchase(),
+        flags in any::<[bool; 2]>(), trend in trend(), planned in purchase().boxed(), recommended in purchase().boxed(),
         next in maybe((count(), maybe(rate()), maybe(1.0..1e9), maybe(0.0..1e15))),
     ) -> TierEstimate {
         TierEstimate {
@@ -79,7 +80,7 @@ prop_compose! {
 prop_compose! {
     fn plan()(
         target_ratio in ratio(), cost in maybe(0.0..1e15), recommended_cost in maybe(0.0..1e15),
-        tiers in prop::collection::vec(tier(), 0..4),
+        tiers in prop::collection::vec(tier().boxed(), 0..4),
     ) -> TierEstimates {
         TierEstimates { target_ratio, cost, recommended_cost, tiers }
     }
@@ -100,7 +101,7 @@ prop_compose! {
 prop_compose! {
     fn required()(
         target_ratio in ratio(), mean_pages in maybe(0.0..1e15), max_pages in maybe(count()),
-        coverage in prop::collection::vec(coverage(), 0..4),
+        coverage in prop::collection::vec(coverage().boxed(), 0..4),
     ) -> RequiredCapacity {
         RequiredCapacity { target_ratio, mean_pages, max_pages, coverage }
     }
@@ -126,8 +127,8 @@ prop_compose! {
         flags in any::<[bool; 3]>(), profile in 0usize..6, sampling in (rate(), rate()), fingerprint in "[0-9a-f]{16}",
         place in (0i32..10_000, -1i64..i64::MAX, any::<i64>()), page in (1u32..65_536, maybe(count())),
         counts in prop::collection::vec(count(), 11), bytes in maybe(count()), rates in (rate(), rate()),
-        required in prop::collection::vec(required(), 0..4), capacities in prop::collection::vec(capacity(), 0..4),
-        trend_windows in 0u32..101, plan in maybe(plan()),
+        required in prop::collection::vec(required().boxed(), 0..4), capacities in prop::collection::vec(capacity().boxed(), 0..4),
+        trend_windows in 0u32..101, plan in maybe(plan().boxed()),
     ) -> Estimate {
         Estimate {
             pool, window, start_ms: times.0, end_ms: times.1,
