@@ -136,11 +136,7 @@ impl ReplayResult {
 impl From<ReplayError> for Failure {
     fn from(error: ReplayError) -> Self {
         match error {
-            ReplayError::Config(_)
-            | ReplayError::ShareOfStream
-            | ReplayError::Capacity(_)
-            | ReplayError::SampledPointwise(_)
-            | ReplayError::TooManyPoints { .. } => Self::Usage(error.into()),
+            ReplayError::Config(_) | ReplayError::ShareOfStream => Self::Usage(error.into()),
             _ => Self::Runtime(error.into()),
         }
     }

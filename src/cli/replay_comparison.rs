@@ -5,8 +5,9 @@ use super::args::ReplayArgs;
 use super::output::{Column, Progress, Sheet, bytes, percent, thousands};
 use super::replay_command::{json, notes, print};
 use super::replay_output::{ReplayResult, known, page_size, share_name};
+use crate::core::capacity::coarse_grid;
 use crate::core::profile::Profile;
-use crate::runtime::replay::{ReplayOptions, coarse_grid, replay_engines};
+use crate::runtime::replay::{ReplayOptions, replay_engines};
 use serde::Serialize;
 use std::fmt::Write as _;
 
@@ -20,7 +21,7 @@ struct Comparison {
 pub(super) fn run(args: &ReplayArgs, mut options: ReplayOptions) -> Result<(), Failure> {
     check(args)?;
     if args.capacities.is_empty() && args.engines.iter().any(|engine| engine.is_pointwise()) {
-        options.pool.capacities = coarse_grid();
+        options.pool.capacities = coarse_grid(options.pool.max_tracked_pages);
     }
     let mut bar = Progress::bytes(None);
     let mut progress = |at: crate::trace::Progress| bar.advance_of(at.read_bytes, at.total_bytes);

@@ -10,6 +10,7 @@ use super::units::{PageBytes, PageCount};
 pub struct Curve {
     points: Vec<Point>,
     thresholds: Vec<u64>,
+    reading: Reading,
     sample_rate: Ratio,
     page_bytes: Option<PageBytes>,
 }
@@ -18,6 +19,16 @@ pub struct Curve {
 struct Point {
     label: Option<String>,
     pages: PageCount,
+}
+
+/// How the hits counted at the thresholds are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Reading {
+    /// A page is counted at the smallest threshold that serves it: larger ones serve it too.
+    #[default]
+    Cumulative,
+    /// Each threshold was modelled on its own and has its own count.
+    Pointwise,
 }
 
 /// What of a capacity's pages counts.
@@ -65,7 +76,13 @@ impl Curve {
         let held = |point: &Point| shares.effective.share_of(point.pages.0);
         let followed = points.iter().map(|point| shares.followed.share_of(held(point)));
         let thresholds = followed.take_while(|pages| *pages <= bound.0).collect();
-        Self { points, thresholds, sample_rate: shares.followed, page_bytes }
+        let reading = Reading::default();
+        Self { points, thresholds, reading, sample_rate: shares.followed, page_bytes }
+    }
+
+    /// The same capacities, read in this way.
+    pub fn read_as(self, reading: Reading) -> Self {
+        Self { reading, ..self }
     }
 
     /// The capacities that can be told, in followed pages, ascending; those beyond the bound are the
@@ -84,12 +101,12 @@ impl Curve {
         self.points.is_empty()
     }
 
-    /// The curve over a window. `hits[i]` counts followed pages that are hits at threshold `i` and at no
-    /// smaller one.
+    /// The curve over a window. `hits[i]` counts followed pages that are hits at threshold `i` and, unless
+    /// the curve is pointwise, at no smaller one.
     pub fn points(&self, hits: &[u64], accesses: Accesses) -> Vec<CapacityPoint> {
         let mut total = 0;
         let cumulated = hits.iter().map(|hits| {
-            total += hits;
+            total = if self.reading == Reading::Pointwise { *hits } else { total + hits };
             Some(total)
         });
         let beyond = std::iter::repeat(None);
@@ -181,6 +198,15 @@ mod tests {
         assert_eq!(points[1].page_hits, Some(70));
         assert_eq!((points[2].page_hits, points[2].page_hit_rate), (Some(80), Some(0.5)));
         assert!(points[3].beyond_bound);
+    }
+
+    #[test]
+    fn a_pointwise_curve_may_fall() {
+        let shares = followed(Ratio::ONE);
+        let curve = Curve::new(&specs(&["1p", "2p", "9p"]), None, PageCount(5), shares);
+        let points = curve.read_as(Reading::Pointwise).points(&[3, 1], Accesses { all: 4, reusable: 4 });
+        let hits: Vec<_> = points.iter().map(|point| point.page_hits).collect();
+        assert_eq!(hits, [Some(3), Some(1), None]);
     }
 
     #[test]

@@ -116,7 +116,7 @@ impl PoolFigures<'_> {
 
     fn required(&self, tally: &Tally) -> Vec<RequiredCapacity> {
         let distribution = |needs| Distribution::new(needs, tally.requests);
-        let targets = self.config.target_ratios.iter().zip(tally.needs.iter().map(distribution));
+        let targets = self.config.measured_ratios().iter().zip(tally.needs.iter().map(distribution));
         targets.map(|(ratio, distribution)| self.required_at(*ratio, &distribution)).collect()
     }
 

@@ -1,65 +1,26 @@
 //! One pool: its page size, its engine, its windows, and what was refused.
 
+mod live;
+mod refusal;
 #[cfg(test)]
 mod tests;
 
 use super::coverage::Distribution;
-use super::curve::{Curve, HeldShares};
-use super::engine::{Engine, EngineRefusal};
+use super::curve::Curve;
+use super::engine::Engine;
 use super::estimate::{Estimate, Status};
 use super::estimator::PoolFigures;
-use super::event::{PageCountMismatch, RequestEvent};
+use super::event::RequestEvent;
 use super::outcome::{BEYOND, Outcome};
 use super::pool_config::{PoolConfig, PoolConfigError};
-use super::profile::{Outputs, Profile};
-use super::stack::ChainViolation;
-use super::tally::{Digest, Position, Yardstick};
+use super::sglang::CacheBank;
 use super::units::{EventTime, Offset, PageBytes, PageCount, PageSize};
-use super::windows::{TallyShape, Window, WindowSet};
+use super::windows::Window;
+use live::{Cache, Live, check_size};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// Why a request was refused. The pool's stack and windows are as they were before it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
-    /// Neither the event nor the configuration nor an earlier event says how large a page is.
-    #[error("the page size is unknown: neither the event nor the pool's configuration names one")]
-    UnknownPageSize,
-    /// Ids of pages of different sizes cannot be compared.
-    #[error("the event has {found} tokens a page, its pool has {expected}")]
-    PageSizeMismatch { expected: PageSize, found: PageSize },
-    /// The request is larger than the configured limit.
-    #[error("the request has {pages} pages: at most {limit} are accepted")]
-    TooManyPages { pages: u64, limit: u32 },
-    /// The ids cannot be those of the prompt's pages.
-    #[error(transparent)]
-    PageCountMismatch(#[from] PageCountMismatch),
-    /// Equal ids stand under different prefixes, and the policy is to refuse such a request.
-    #[error(transparent)]
-    Chain(#[from] ChainViolation),
-}
-
-impl From<EngineRefusal> for Refusal {
-    fn from(refusal: EngineRefusal) -> Self {
-        match refusal {
-            EngineRefusal::PageCount(mismatch) => Self::PageCountMismatch(mismatch),
-            EngineRefusal::Chain(violation) => Self::Chain(violation),
-        }
-    }
-}
-
-impl Refusal {
-    /// A short name out of a fixed set, for dead letters and metrics.
-    pub fn code(&self) -> &'static str {
-        match self {
-            Self::UnknownPageSize => "unknown_page_size",
-            Self::PageSizeMismatch { .. } => "page_size_mismatch",
-            Self::TooManyPages { .. } => "too_many_pages",
-            Self::PageCountMismatch(_) => "page_count_mismatch",
-            Self::Chain(_) => "chain_violation",
-        }
-    }
-}
+pub use refusal::Refusal;
 
 /// How a record reached its pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,35 +53,6 @@ struct Identity {
     partition: i32,
     config: Arc<PoolConfig>,
     fingerprint: String,
-}
-
-/// The pool from its first accepted record on.
-#[derive(Debug, Serialize, Deserialize)]
-struct Live {
-    cache: Cache,
-    windows: WindowSet,
-    /// The last request, digested; kept to reuse its memory.
-    #[serde(skip)]
-    digest: Digest,
-}
-
-/// The modelled cache and what was seen of it beside the windows.
-#[derive(Debug, Serialize, Deserialize)]
-struct Cache {
-    page_size: PageSize,
-    /// This and the curve follow from the page size and the configuration.
-    #[serde(skip)]
-    page_bytes: Option<PageBytes>,
-    #[serde(skip)]
-    curve: Curve,
-    engine: Engine,
-    /// Event time of the first record.
-    first_seen: EventTime,
-    chain_violations: u64,
-    output_reuse_unseen: bool,
-    /// The last request's result.
-    #[serde(skip)]
-    outcome: Outcome,
 }
 
 /// A pool's state, as a snapshot keeps it.
@@ -198,11 +130,7 @@ impl Pool {
         pool.rejected_records = image.rejected_records;
         pool.live = image.live;
         if let Some(live) = &mut pool.live {
-            let config = &pool.identity.config;
-            live.cache.place_capacities(config);
-            if !live.windows.are_those_of(&config.window_rules(), live.cache.shape(config)) {
-                return Err(RestoreError::Inconsistent);
-            }
+            live.resume(&pool.identity.config)?;
         }
         Ok(pool)
     }
@@ -303,6 +231,11 @@ impl Pool {
         self.live.as_ref().map(|live| (&live.cache.outcome, &live.cache.curve))
     }
 
+    /// The caches of a profile that models each capacity on its own, from the first accepted record on.
+    pub fn caches(&self) -> Option<&CacheBank> {
+        self.live.as_ref()?.cache.caches.as_ref()
+    }
+
     /// Records refused since the start.
     pub fn rejected_records(&self) -> u64 {
         self.rejected_records
@@ -315,8 +248,7 @@ impl Pool {
 
     /// Bytes of memory held, nearly.
     pub fn memory_bytes(&self) -> u64 {
-        let stack = |live: &Live| live.cache.engine.stack().memory_bytes();
-        self.live.as_ref().map_or(0, |live| stack(live) + live.windows.memory_bytes() as u64)
+        self.live.as_ref().map_or(0, Live::memory_bytes)
     }
 }
 
@@ -380,87 +312,6 @@ impl Identity {
             rejected_records,
             output_reuse_unseen: cache.output_reuse_unseen,
         }
-    }
-}
-
-/// Refuses what is larger than the limit, before it moves anything.
-fn check_size(event: &RequestEvent<'_>, page_size: PageSize, config: &PoolConfig) -> Result<(), Refusal> {
-    let generated = match caches_outputs(config) {
-        true => event.output_tokens.unwrap_or(0) / u64::from(page_size.get()),
-        false => 0,
-    };
-    let outputs = generated.max(event.output_page_ids.len() as u64);
-    let pages = (event.page_ids.len() as u64).saturating_add(outputs);
-    if pages > u64::from(config.max_pages_per_request) {
-        return Err(Refusal::TooManyPages { pages, limit: config.max_pages_per_request });
-    }
-    Ok(())
-}
-
-/// Whether output pages enter the modelled cache.
-fn caches_outputs(config: &PoolConfig) -> bool {
-    config.profile == Profile::Vllm && config.outputs == Outputs::Cached
-}
-
-impl Cache {
-    fn new(page_size: PageSize, first_seen: EventTime, config: &PoolConfig) -> Self {
-        let mut cache = Self {
-            page_size,
-            page_bytes: None,
-            curve: Curve::default(),
-            engine: Engine::new(config.engine()),
-            first_seen,
-            chain_violations: 0,
-            output_reuse_unseen: false,
-            outcome: Outcome::default(),
-        };
-        cache.place_capacities(config);
-        cache
-    }
-
-    fn shape(&self, config: &PoolConfig) -> TallyShape {
-        TallyShape { targets: config.target_ratios.len(), thresholds: self.curve.thresholds().len() }
-    }
-
-    /// Derives what follows from the page size and the configuration.
-    fn place_capacities(&mut self, config: &PoolConfig) {
-        let cost = config.kv_bytes_per_token;
-        self.page_bytes = cost.and_then(|cost| PageBytes::from_token_cost(cost, self.page_size));
-        let shares = HeldShares { effective: config.profile.effective_share(), followed: config.sample_rate };
-        let bound = config.max_tracked_pages;
-        self.curve = Curve::new(&config.curve_capacities(), self.page_bytes, bound, shares);
-    }
-}
-
-impl Live {
-    fn new(page_size: PageSize, first_seen: EventTime, config: &PoolConfig) -> Self {
-        let cache = Cache::new(page_size, first_seen, config);
-        let shape = cache.shape(config);
-        Self { cache, windows: WindowSet::new(&config.window_rules(), shape), digest: Digest::default() }
-    }
-
-    fn observe(
-        &mut self,
-        event: &RequestEvent<'_>,
-        arrival: Arrival,
-        config: &PoolConfig,
-    ) -> Result<(), Refusal> {
-        let cache = &mut self.cache;
-        let number = cache.engine.stack().requests();
-        cache.engine.observe(event, cache.page_size, &mut cache.outcome)?;
-        cache.chain_violations += cache.outcome.chain_violations;
-        // The last token generated is never stored, so two are needed for one to be.
-        let stores_output = event.output_tokens.is_none_or(|tokens| tokens > 1);
-        cache.output_reuse_unseen |=
-            caches_outputs(config) && stores_output && event.output_page_ids.is_empty();
-        if arrival.counted {
-            let position = Position { arrival: number, offset: arrival.offset, event_time: event.event_time };
-            let yardstick =
-                Yardstick { target_ratios: &config.target_ratios, thresholds: cache.curve.thresholds() };
-            self.digest.read(&cache.outcome, position, &yardstick);
-            self.windows.observe(&self.digest, arrival.watermark);
-        }
-        Ok(())
     }
 }
 

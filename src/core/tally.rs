@@ -60,6 +60,7 @@ pub struct Digest {
     /// Required capacity, one a target ratio; meaningless when nothing is reusable.
     pub needs: Vec<Need>,
     /// Hits by the smallest threshold that suffices, ascending; pages no threshold serves are left out.
+    /// Where each threshold is modelled on its own: the hits at each.
     pub hits: Vec<StepHits>,
     /// Known pages by who touched them last, in prefix order.
     pub touches: Vec<Touch>,
@@ -80,6 +81,15 @@ impl Digest {
         for run in &outcome.runs {
             self.read_touch(run);
             self.read_hits(run, yardstick.thresholds);
+        }
+    }
+
+    /// Replaces the hits by those found at each threshold on its own.
+    pub fn set_pointwise_hits(&mut self, hits: &[u64]) {
+        self.hits.clear();
+        for (step, pages) in hits.iter().copied().enumerate().filter(|(_, pages)| *pages > 0) {
+            // A request's pages are counted in 32 bits everywhere.
+            self.hits.push(StepHits { step: step as u32, pages: pages as u32 });
         }
     }
 
@@ -144,7 +154,7 @@ pub struct Tally {
     pub reusable: u64,
     /// Distinct pages touched; who adds a request knows which of its pages are.
     pub distinct_pages: u64,
-    /// Hits by the smallest threshold that suffices, one entry a threshold.
+    /// Hits by the smallest threshold that suffices, or at each on its own; one entry a threshold.
     pub hits: Vec<u64>,
     /// Required capacities of the requests with reuse, one multiset a target ratio.
     pub needs: Vec<Needs>,

@@ -151,7 +151,12 @@ fn a_pool_takes_what_it_does_not_say_from_the_general_settings() {
 
 #[test]
 fn what_the_engine_refuses_is_refused_here() {
-    assert!(problems("[estimate]\nengine = \"sglang\"", &[])[0].starts_with("estimate.engine"));
+    let sampled = problems("[estimate]\nengine = \"sglang\"\nsample_rate = 0.5", &[]);
+    assert!(sampled[0].starts_with("estimate.sample_rate"), "{sampled:?}");
+    let many = (1..=65).map(|pages| format!("\"{pages}p\"")).collect::<Vec<_>>().join(",");
+    let pool = format!("[estimate]\nengine = \"sglang\"\n[[pools]]\nname = \"a\"\ncapacities = [{many}]");
+    assert!(problems(&pool, &[])[0].starts_with("pools[0].capacities"));
+    assert!(load("[estimate]\nengine = \"sglang\"", &[]).is_ok());
     let panes = problems("[estimate]\nwindows = [\"tumbling:1ms\"]\ngrace = \"1d\"", &[]);
     assert!(panes[0].starts_with("estimate.windows") && panes[0].contains("panes"), "{panes:?}");
     // Everything else the engine checks lies within the ranges here.

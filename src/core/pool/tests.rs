@@ -2,6 +2,7 @@
 
 mod cases;
 mod model;
+mod pointwise;
 
 use super::*;
 use crate::core::pages::PageIds;
