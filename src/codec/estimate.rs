@@ -70,7 +70,7 @@ pub fn encode_estimate(
         }
         EstimateEncoding::Avro => {
             out.extend_from_slice(&schema::SINGLE_OBJECT_MARKER);
-            out.extend_from_slice(&schema::CAPACITY_ESTIMATE_V1);
+            out.extend_from_slice(&schema::CAPACITY_ESTIMATE_V2);
             let writer = GenericDatumWriter::builder(schema::capacity_estimate()).build();
             let written = writer.and_then(|writer| writer.write_value_ref(out, &avro));
             written.map(drop).map_err(|_| unrepresentable("estimate"))
@@ -96,15 +96,13 @@ pub fn decode_estimate(record: &[u8]) -> Result<Estimate, EstimateError> {
 }
 
 fn decode_avro(record: &[u8]) -> Result<Estimate, EstimateError> {
-    match schema::single_object_fingerprint(record) {
-        Some(schema::CAPACITY_ESTIMATE_V1) => {}
-        Some(other) => {
-            return Err(EstimateError::UnknownSchema { fingerprint: u64::from_le_bytes(other) });
-        }
-        None => return Err(undecodable("avro cut off inside the header")),
-    }
+    let fingerprint = schema::single_object_fingerprint(record)
+        .ok_or_else(|| undecodable("avro cut off inside the header"))?;
+    // What a former version did not have takes the default that JSON without it takes.
+    let written = schema::capacity_estimate_of(fingerprint)
+        .ok_or(EstimateError::UnknownSchema { fingerprint: u64::from_le_bytes(fingerprint) })?;
     let mut datum = &record[schema::SINGLE_OBJECT_HEADER..];
-    let reader = GenericDatumReader::builder(schema::capacity_estimate()).build();
+    let reader = GenericDatumReader::builder(written).build();
     let value = reader.and_then(|reader| reader.read_value(&mut datum));
     // The library's own text may quote the value.
     let value = value.map_err(|_| undecodable("avro that does not fit the schema"))?;

@@ -2,7 +2,10 @@
 
 use super::coverage::Distribution;
 use super::curve::{Accesses, Curve, share};
-use super::estimate::{CoverageCapacity, Estimate, RequiredCapacity, Status, TheoreticalHits};
+use super::estimate::{
+    CoverageCapacity, CoverageInFlight, Estimate, InFlight, RequiredCapacity, RequiredInFlight, Status,
+    TheoreticalHits,
+};
 use super::outcome::{BEYOND, Need};
 use super::pool_config::PoolConfig;
 use super::ratio::Ratio;
@@ -62,6 +65,7 @@ impl PoolFigures<'_> {
     pub fn estimate(&self, kind: WindowKind, window: &Window<'_>, status: Status) -> Estimate {
         let tally = &window.tally;
         let accesses = Accesses { all: tally.page_accesses, reusable: tally.reusable };
+        let required = self.required(tally);
         let accumulated = PageCount(self.whole(self.accumulated_pages.0));
         Estimate {
             pool: self.pool.to_owned(),
@@ -88,7 +92,8 @@ impl PoolFigures<'_> {
             accumulated_bytes: self.page_bytes.map(|page| accumulated.bytes(page).0),
             tracked_pages: self.whole(self.tracked_pages.0),
             theoretical: self.theoretical(tally),
-            required: self.required(tally),
+            in_flight: self.in_flight(tally, &required),
+            required,
             capacities: self.curve.points(&tally.hits, accesses),
             late_records: window.late_records,
             chain_violations: self.chain_violations,
@@ -137,11 +142,37 @@ impl PoolFigures<'_> {
         CoverageCapacity {
             coverage,
             pages,
-            bytes: pages.zip(self.page_bytes).map(|(pages, page)| PageCount(pages).bytes(page).0),
+            bytes: self.bytes(pages),
             tokens: pages.map(|pages| PageCount(pages).tokens(self.page_size)),
             pages_with_reuse: with_reuse.and_then(|need| self.pages(need)),
             beyond_bound: need == Some(BEYOND),
         }
+    }
+
+    fn in_flight(&self, tally: &Tally, required: &[RequiredCapacity]) -> Option<InFlight> {
+        let requests = Distribution::new(&tally.overlaps.requests, 0);
+        let pages = Distribution::new(&tally.overlaps.pages, 0);
+        let max_pages = pages.max().filter(|pages| *pages != BEYOND);
+        let with_room = |found: &CoverageCapacity| {
+            let pages = found.pages.zip(max_pages).map(|(own, others)| own.saturating_add(others));
+            CoverageInFlight { coverage: found.coverage, pages, bytes: self.bytes(pages) }
+        };
+        let at_ratio = |required: &RequiredCapacity| RequiredInFlight {
+            target_ratio: required.target_ratio,
+            coverage: required.coverage.iter().map(with_room).collect(),
+        };
+        Some(InFlight {
+            max_requests: requests.max()?,
+            max_pages,
+            max_bytes: self.bytes(max_pages),
+            mean_pages: pages.mean(),
+            required: required.iter().map(at_ratio).collect(),
+        })
+    }
+
+    /// So many pages in bytes, where a cost a token is configured.
+    fn bytes(&self, pages: Option<u64>) -> Option<u64> {
+        pages.zip(self.page_bytes).map(|(pages, page)| PageCount(pages).bytes(page).0)
     }
 
     /// The followed pages that a page of nominal capacity stands for.

@@ -11,6 +11,7 @@ pub mod estimate;
 pub mod estimator;
 pub mod event;
 pub mod hashing;
+pub mod in_flight;
 #[cfg(test)]
 pub(crate) mod naive;
 pub mod outcome;

@@ -3,6 +3,7 @@
 //! A request is digested once; every window of the pool then adds the same few numbers.
 
 use super::coverage::Needs;
+use super::in_flight::Overlap;
 use super::outcome::{Need, Outcome, Run};
 use super::ratio::Ratio;
 use super::units::{EventTime, Offset};
@@ -64,12 +65,15 @@ pub struct Digest {
     pub hits: Vec<StepHits>,
     /// Known pages by who touched them last, in prefix order.
     pub touches: Vec<Touch>,
+    /// What other requests in flight held as this one arrived, where the log tells durations.
+    pub overlap: Option<Overlap>,
 }
 
 impl Digest {
     /// Replaces the digest by that of another request. The cost is per run and target, never per page.
     pub fn read(&mut self, outcome: &Outcome, position: Position, yardstick: &Yardstick<'_>) {
         self.position = position;
+        self.overlap = None;
         self.page_accesses = outcome.page_accesses;
         self.reusable = outcome.reusable_prefix();
         self.new_pages = outcome.new_pages;
@@ -158,6 +162,31 @@ pub struct Tally {
     pub hits: Vec<u64>,
     /// Required capacities of the requests with reuse, one multiset a target ratio.
     pub needs: Vec<Needs>,
+    /// What the requests met in flight, of those the log could tell it for.
+    pub overlaps: Overlaps,
+}
+
+/// What requests met in flight: one entry a request that it was measured for.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Overlaps {
+    /// Other requests in flight.
+    pub requests: Needs,
+    /// The pages they held.
+    pub pages: Needs,
+}
+
+impl Overlaps {
+    /// Counts a request's.
+    pub fn insert(&mut self, overlap: Overlap) {
+        self.requests.insert(overlap.requests);
+        self.pages.insert(overlap.pages);
+    }
+
+    /// Takes out a request's that was counted before.
+    pub fn remove(&mut self, overlap: Overlap) {
+        self.requests.remove(overlap.requests);
+        self.pages.remove(overlap.pages);
+    }
 }
 
 impl Tally {
@@ -180,6 +209,9 @@ impl Tally {
         for hits in &digest.hits {
             self.hits[hits.step as usize] += u64::from(hits.pages);
         }
+        if let Some(overlap) = digest.overlap {
+            self.overlaps.insert(overlap);
+        }
         if digest.reusable > 0 {
             self.requests_with_reuse += 1;
             for (needs, need) in self.needs.iter_mut().zip(&digest.needs) {
@@ -190,7 +222,8 @@ impl Tally {
 
     /// Merges what is pending, so that reading the distributions copies nothing.
     pub fn settle(&mut self) {
-        self.needs.iter_mut().for_each(Needs::settle);
+        let Overlaps { requests, pages } = &mut self.overlaps;
+        self.needs.iter_mut().chain([requests, pages]).for_each(Needs::settle);
     }
 
     /// The sum of several tallies, whose sets of pages are taken to be disjoint.
@@ -207,12 +240,17 @@ impl Tally {
         }
         let needs_of = |target| Needs::merged(parts.clone().map(move |part: &Tally| &part.needs[target]));
         sum.needs = (0..first.needs.len()).map(needs_of).collect();
+        sum.overlaps = Overlaps {
+            requests: Needs::merged(parts.clone().map(|part| &part.overlaps.requests)),
+            pages: Needs::merged(parts.map(|part| &part.overlaps.pages)),
+        };
         sum
     }
 
     /// Bytes of memory held.
     pub fn memory_bytes(&self) -> usize {
-        self.hits.capacity() * size_of::<u64>() + self.needs.iter().map(Needs::memory_bytes).sum::<usize>()
+        let needs = self.needs.iter().chain([&self.overlaps.requests, &self.overlaps.pages]);
+        self.hits.capacity() * size_of::<u64>() + needs.map(Needs::memory_bytes).sum::<usize>()
     }
 }
 

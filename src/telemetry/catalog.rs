@@ -69,6 +69,10 @@ metrics! {
     REQUIRED_CAPACITY_BYTES = "kvset_required_capacity_bytes", Kind::Gauge, Bytes,
         ["pool", "window", "target", "coverage"],
         "The same in bytes, where a cost a token is known.";
+    IN_FLIGHT_PAGES = "kvset_in_flight_pages", Kind::Gauge, Pages, ["pool", "window"],
+        "Most distinct pages that other requests in flight held as one arrived; absent without durations.";
+    IN_FLIGHT_REQUESTS = "kvset_in_flight_requests", Kind::Gauge, Requests, ["pool", "window"],
+        "Most other requests in flight as one arrived; absent without durations.";
     ACCUMULATED_CAPACITY_PAGES = "kvset_accumulated_capacity_pages", Kind::Gauge, Pages, ["pool"],
         "Distinct pages ever seen: what never evicting would hold.";
     ACCUMULATED_CAPACITY_BYTES = "kvset_accumulated_capacity_bytes", Kind::Gauge, Bytes, ["pool"],

@@ -30,6 +30,9 @@ pub(super) struct Carried {
     first_pool: Option<Box<str>>,
     /// Whether a later event names another.
     pub several_pools: bool,
+    /// Prompts whose tokens the log states, and those of them that were tokenised to another number.
+    pub stated_prompts: u64,
+    pub differing_prompts: u64,
 }
 
 impl Carried {
@@ -39,6 +42,12 @@ impl Carried {
             None => self.first_pool = Some(pool.into()),
             Some(first) => self.several_pools |= **first != *pool,
         }
+    }
+
+    /// Holds the number of a prompt's tokens that the log states against the number found.
+    pub fn note_prompt_tokens(&mut self, stated: u64, found: u64) {
+        self.stated_prompts += 1;
+        self.differing_prompts += u64::from(stated != found);
     }
 }
 

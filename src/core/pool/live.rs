@@ -4,6 +4,7 @@ use super::{Arrival, Refusal, RestoreError};
 use crate::core::curve::{Curve, HeldShares, Reading};
 use crate::core::engine::Engine;
 use crate::core::event::RequestEvent;
+use crate::core::in_flight::{InFlight, Overlap, OverlapRules};
 use crate::core::outcome::Outcome;
 use crate::core::pool_config::PoolConfig;
 use crate::core::sglang::{CacheBank, MAX_CAPACITY};
@@ -36,6 +37,8 @@ pub(super) struct Cache {
     /// One cache a capacity, where the profile models each on its own; the engine beside them then knows
     /// what could be found with unlimited capacity.
     pub(super) caches: Option<CacheBank>,
+    /// The requests in flight.
+    in_flight: InFlight,
     /// Event time of the first record.
     pub(super) first_seen: EventTime,
     pub(super) chain_violations: u64,
@@ -74,6 +77,7 @@ impl Cache {
             curve: Curve::default(),
             engine: Engine::new(config.engine()),
             caches: None,
+            in_flight: InFlight::default(),
             first_seen,
             chain_violations: 0,
             output_reuse_unseen: false,
@@ -102,8 +106,8 @@ impl Cache {
         self.curve = curve.read_as(if pointwise { Reading::Pointwise } else { Reading::Cumulative });
     }
 
-    /// Takes a request in, everywhere but in the windows.
-    fn observe(&mut self, event: &RequestEvent<'_>, config: &PoolConfig) -> Result<(), Refusal> {
+    /// Takes a request in, everywhere but in the windows; says what it met in flight.
+    fn observe(&mut self, event: &RequestEvent<'_>, config: &PoolConfig) -> Result<Option<Overlap>, Refusal> {
         self.engine.observe(event, self.page_size, &mut self.outcome)?;
         if let Some(caches) = &mut self.caches {
             caches.request(event);
@@ -113,7 +117,12 @@ impl Cache {
         let stores_output = event.output_tokens.is_none_or(|tokens| tokens > 1);
         self.output_reuse_unseen |=
             config.caches_outputs() && stores_output && event.output_page_ids.is_empty();
-        Ok(())
+        let rules = OverlapRules {
+            page_size: self.page_size,
+            sample_rate: config.sample_rate,
+            max_pages: config.max_tracked_pages,
+        };
+        Ok(self.in_flight.arrive(event, &rules))
     }
 
     /// Whether this, read back from a snapshot, has the caches of the configuration.
@@ -136,11 +145,8 @@ impl Live {
     pub(super) fn resume(&mut self, config: &PoolConfig) -> Result<(), RestoreError> {
         self.cache.place_capacities(config);
         let windows_fit = self.windows.are_those_of(&config.window_rules(), self.cache.shape(config));
-        if windows_fit && self.cache.has_its_caches(config) {
-            Ok(())
-        } else {
-            Err(RestoreError::Inconsistent)
-        }
+        let whole = windows_fit && self.cache.has_its_caches(config) && self.cache.in_flight.is_sound();
+        if whole { Ok(()) } else { Err(RestoreError::Inconsistent) }
     }
 
     pub(super) fn observe(
@@ -151,12 +157,13 @@ impl Live {
     ) -> Result<(), Refusal> {
         let cache = &mut self.cache;
         let number = cache.engine.stack().requests();
-        cache.observe(event, config)?;
+        let overlap = cache.observe(event, config)?;
         if arrival.counted {
             let position = Position { arrival: number, offset: arrival.offset, event_time: event.event_time };
             let yardstick =
                 Yardstick { target_ratios: config.measured_ratios(), thresholds: cache.curve.thresholds() };
             self.digest.read(&cache.outcome, position, &yardstick);
+            self.digest.overlap = overlap;
             if let Some(caches) = &cache.caches {
                 self.digest.set_pointwise_hits(caches.last_hits());
             }
@@ -168,6 +175,7 @@ impl Live {
     /// Bytes of memory held, nearly.
     pub(super) fn memory_bytes(&self) -> u64 {
         let caches = self.cache.caches.as_ref().map_or(0, CacheBank::memory_bytes);
-        self.cache.engine.stack().memory_bytes() + (caches + self.windows.memory_bytes()) as u64
+        let beside = caches + self.cache.in_flight.memory_bytes() + self.windows.memory_bytes();
+        self.cache.engine.stack().memory_bytes() + beside as u64
     }
 }

@@ -2,6 +2,7 @@
 
 mod cases;
 mod model;
+mod overlap;
 mod pointwise;
 
 use super::*;

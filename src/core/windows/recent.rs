@@ -1,6 +1,7 @@
 //! Windows over offsets: the last N requests, and everything since the start.
 
 use super::{Extent, TallyShape};
+use crate::core::in_flight::Overlap;
 use crate::core::tally::{Digest, StepHits, Tally};
 use crate::core::units::{EventTime, Offset};
 use serde::{Deserialize, Serialize};
@@ -40,7 +41,7 @@ impl Everything {
 
 /// The last N requests: each one's share of the tally is kept, to be taken out again exactly.
 ///
-/// Memory is 64 bytes a request, with 8 for each target ratio and 8 for each threshold its hits are
+/// Memory is 88 bytes a request, with 8 for each target ratio and 8 for each threshold its hits are
 /// spread over.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct LastRequests {
@@ -67,6 +68,8 @@ struct Held {
     retouched: u64,
     /// How many entries of `hits` are its own.
     steps: u32,
+    /// What it met in flight.
+    overlap: Option<Overlap>,
 }
 
 impl LastRequests {
@@ -107,6 +110,7 @@ impl LastRequests {
             touched: digest.pages_touched(),
             retouched: 0,
             steps: digest.hits.len() as u32,
+            overlap: digest.overlap,
         });
     }
 
@@ -120,6 +124,9 @@ impl LastRequests {
         tally.distinct_pages = tally.distinct_pages - held.touched + held.retouched;
         for hits in self.hits.drain(..held.steps as usize) {
             tally.hits[hits.step as usize] -= u64::from(hits.pages);
+        }
+        if let Some(overlap) = held.overlap {
+            tally.overlaps.remove(overlap);
         }
         let own = self.needs.drain(..tally.needs.len());
         for (needs, need) in tally.needs.iter_mut().zip(own).filter(|_| held.reusable > 0) {

@@ -131,23 +131,26 @@ pub fn replay(
     Ok(run_one(Run::new(options, warm_up, per_request, None)?, options, progress)?.0)
 }
 
-/// Replays traces for several engines in one reading; all else about them is as in the options.
+/// Replays traces for several engines in one reading; all else about them is as in the options. With
+/// `for_report`, what a report shows beside the estimates is kept.
 ///
 /// # Errors
 /// [`ReplayError`]; nothing was printed then.
 pub fn replay_engines(
     options: &ReplayOptions,
     engines: &[Profile],
+    for_report: bool,
     progress: &mut dyn FnMut(Progress),
-) -> Result<Vec<Replay>, ReplayError> {
+) -> Result<Vec<(Replay, Chronicle)>, ReplayError> {
     let warm_up = warm_up_requests(options)?;
     let start = |profile: &Profile| {
         let pool = PoolConfig { profile: *profile, ..options.pool.clone() };
-        Run::new(&ReplayOptions { pool, ..options.clone() }, warm_up, None, None)
+        let recorder = for_report.then(HistoryRecorder::default);
+        Run::new(&ReplayOptions { pool, ..options.clone() }, warm_up, None, recorder)
     };
     let mut runs = engines.iter().map(start).collect::<Result<Vec<_>, _>>()?;
     let notes = read(&mut runs, options, progress)?;
-    let finish = |run: Run<'_>| Ok(run.finish(options.skip_bad_rows, notes.clone())?.0);
+    let finish = |run: Run<'_>| run.finish(options.skip_bad_rows, notes.clone());
     runs.into_iter().map(finish).collect()
 }
 
