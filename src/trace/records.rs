@@ -5,7 +5,7 @@ use super::error::{RowError, RowFault, TraceError};
 use super::json::{Object, TimeUnit, Trouble, read_line};
 use super::lines::{Lines, Step};
 use super::options::{IdScope, ReadOptions};
-use super::row::{Batch, Declared};
+use super::row::{Batch, Declared, Draft};
 use crate::core::units::PageSize;
 use std::sync::Arc;
 
@@ -155,8 +155,12 @@ impl Records {
             draft.session = session.cloned();
             draft.scope_name = draft.scope_name.take().or_else(|| found.scope_name.clone());
         }
-        if let Some(last) = batch.drafts.last() {
-            carried.session_end_ms = last.time_ms;
+        let end_ms = |draft: &Draft| {
+            let duration_ms = i64::try_from(draft.duration_ms.unwrap_or(0)).unwrap_or(i64::MAX);
+            draft.time_ms.saturating_add(duration_ms)
+        };
+        if let Some(end_ms) = batch.drafts.iter().map(end_ms).max() {
+            carried.session_end_ms = end_ms;
         }
         carried.placed_sessions += 1;
     }

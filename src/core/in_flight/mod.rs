@@ -54,7 +54,8 @@ pub struct OverlapRules {
 
 /// The requests in flight in one pool.
 ///
-/// A request costs one label comparison and one step a node of its path, as in the stack. Memory is
+/// A request costs one label comparison and one step a node of its path, as in the stack, and a copy of
+/// the ids nobody holds yet; a request without a duration costs next to nothing. Memory is
 /// bounded by `max_pages` ids and [`MAX_REQUESTS`] entries; a request that would pass either is not
 /// followed, and until it ends every measurement says so.
 #[derive(Debug, Default, Serialize, Deserialize)]

@@ -38,7 +38,7 @@ pub fn engine_curves(id: &str, engines: &[PoolReport]) -> Result<Option<Plot>, P
     Ok(Some(Plot {
         id: id.to_owned(),
         title: "Hit rate by cache capacity and engine".to_owned(),
-        description: description(engines, &shown),
+        description: description(engines),
         table: table(engines, &shown),
         drawing: draw(id, vec![panel])?,
     }))
@@ -73,14 +73,16 @@ fn ink(engine: Profile) -> Ink {
     }
 }
 
-fn description(engines: &[PoolReport], shown: &[&[CapacityPoint]]) -> String {
-    let last = |(engine, points): (&PoolReport, &&[CapacityPoint])| {
-        let point = points.iter().rev().find(|point| is_drawn(point))?;
-        let size = words::capacity(point.pages, engine.page_bytes);
-        Some(format!("{} hits {} with {size}", engine.engine, words::rate_or_dash(point.prefix_hit_rate)))
+fn description(engines: &[PoolReport]) -> String {
+    let unlimited = |engine: &PoolReport| {
+        format!("{} {}", engine.engine, words::rate(engine.theoretical.prefix_hit_rate))
     };
-    let ends: Vec<String> = engines.iter().zip(shown).filter_map(last).collect();
-    format!("One curve an engine, over the same requests: {}.", words::listed(&ends))
+    let unlimited: Vec<String> = engines.iter().map(unlimited).collect();
+    format!(
+        "One curve an engine over the same requests, up to where none of them evicts. With unlimited \
+         capacity the hit rates are: {}.",
+        words::listed(&unlimited)
+    )
 }
 
 fn table(engines: &[PoolReport], shown: &[&[CapacityPoint]]) -> Table {
