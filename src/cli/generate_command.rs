@@ -1,9 +1,14 @@
-//! `kvset generate`: a synthetic workload as a trace file.
+//! `kvset generate`: a synthetic workload as a trace file, or as request events on a topic.
 
 use super::Failure;
 use super::args::GenerateArgs;
 use super::interrupt::stop_flag;
 use super::output::{Progress, thousands};
+use super::produce_command::{produced_line, stopped_early, target};
+use crate::runtime::produce::{ProduceTarget, produce_generated};
+use crate::runtime::shutdown::Shutdown;
+use crate::settings::Settings;
+use crate::telemetry::logging;
 use crate::trace::write_row;
 use crate::workload::Generator;
 use anyhow::Context as _;
@@ -21,6 +26,29 @@ const STEP: u64 = 64;
 /// Runs `kvset generate`.
 pub fn run(args: &GenerateArgs) -> Result<(), Failure> {
     let generator = Generator::new(args.workload()).map_err(|error| Failure::Usage(error.into()))?;
+    match &args.topic {
+        Some(topic) => to_topic(args, generator, topic.as_str()),
+        None => to_file(args, generator),
+    }
+}
+
+/// Produces the requests, at the asked pace.
+fn to_topic(args: &GenerateArgs, generator: Generator, topic: &str) -> Result<(), Failure> {
+    let settings = Settings::load(args.config.file())?;
+    logging::init(&settings.log).map_err(|error| Failure::Usage(error.into()))?;
+    let shutdown = Shutdown::by(stop_flag()?);
+    let target = ProduceTarget { requests: Some(args.requests), ..target(topic, &args.sending, &settings)? };
+    let end_ms = args.end_ms();
+    let requests = generator.take_while(|request| request.event_time.0 < end_ms);
+    let mut bar = Progress::requests(args.duration.is_none().then_some(args.requests));
+    let produced = produce_generated(requests, &target, &shutdown, &mut |sent| bar.advance_to(sent))
+        .map_err(anyhow::Error::from)?;
+    bar.finish(&produced_line(&produced, topic));
+    stopped_early(&shutdown, &produced)
+}
+
+/// Writes the requests as a trace.
+fn to_file(args: &GenerateArgs, generator: Generator) -> Result<(), Failure> {
     let stop = stop_flag()?;
     let mut progress = Progress::requests(args.duration.is_none().then_some(args.requests));
     let mut out = Out::create(&args.output)?;

@@ -1,13 +1,13 @@
 //! `kvset produce`: a trace to a topic.
 
 use super::Failure;
-use super::args::ProduceArgs;
+use super::args::{ProduceArgs, SendArgs};
 use super::interrupt::stop_flag;
 use super::output::{Progress, bytes, thousands};
 use crate::codec::RequestEncoding;
 use crate::kafka::topics::{TopicPlan, Topics};
 use crate::runtime::plan::connection;
-use crate::runtime::produce::{PoolName, ProduceOptions, produce};
+use crate::runtime::produce::{PoolName, ProduceOptions, ProduceTarget, Produced, produce};
 use crate::runtime::shutdown::Shutdown;
 use crate::settings::{OutputEncoding, Settings};
 use crate::telemetry::logging;
@@ -18,6 +18,24 @@ pub fn run(args: &ProduceArgs) -> Result<(), Failure> {
     logging::init(&settings.log).map_err(|error| Failure::Usage(error.into()))?;
     let shutdown = Shutdown::by(stop_flag()?);
     let topic = args.topic.as_ref().unwrap_or(&settings.input.topic).as_str();
+    let options = ProduceOptions {
+        traces: args.trace.traces.clone(),
+        read: args.trace.read_options(),
+        skip_bad_rows: args.trace.skip_bad_rows,
+        target: ProduceTarget { requests: args.requests, ..target(topic, &args.sending, &settings)? },
+    };
+    let mut bar = Progress::requests(args.requests);
+    let produced =
+        produce(&options, &shutdown, &mut |sent, _| bar.advance_to(sent)).map_err(anyhow::Error::from)?;
+    bar.finish(&produced_line(&produced, topic));
+    if produced.bad_rows > 0 {
+        eprintln!("{} rows could not be used and were passed over", thousands(produced.bad_rows));
+    }
+    stopped_early(&shutdown, &produced)
+}
+
+/// Where requests go: the topic is there, or is made if that was asked for.
+pub(super) fn target(topic: &str, args: &SendArgs, settings: &Settings) -> Result<ProduceTarget, Failure> {
     let connection = connection(&settings.kafka).map_err(|error| Failure::Usage(error.into()))?;
     let retry_for = settings.kafka.retry_for.as_duration();
     let topics = Topics::new(&connection, retry_for).map_err(anyhow::Error::from)?;
@@ -26,10 +44,7 @@ pub fn run(args: &ProduceArgs) -> Result<(), Failure> {
         topics.create(&[plan]).map_err(anyhow::Error::from)?;
     }
     topics.require(topic, "--topic", "--create-topic").map_err(anyhow::Error::from)?;
-    let options = ProduceOptions {
-        traces: args.trace.traces.clone(),
-        read: args.trace.read_options(),
-        skip_bad_rows: args.trace.skip_bad_rows,
+    Ok(ProduceTarget {
         connection,
         topic: topic.to_owned(),
         pool: PoolName::new(&args.pool),
@@ -38,20 +53,18 @@ pub fn run(args: &ProduceArgs) -> Result<(), Failure> {
             OutputEncoding::Json => RequestEncoding::Json,
         },
         speed: args.speed,
-        requests: args.requests,
+        requests: None,
         retry_for,
-    };
-    let mut bar = Progress::requests(args.requests);
-    let produced =
-        produce(&options, &shutdown, &mut |sent, _| bar.advance_to(sent)).map_err(anyhow::Error::from)?;
-    bar.finish(&format!(
-        "{} requests ({}) on topic {topic}",
-        thousands(produced.requests),
-        bytes(Some(produced.bytes))
-    ));
-    if produced.bad_rows > 0 {
-        eprintln!("{} rows could not be used and were passed over", thousands(produced.bad_rows));
-    }
+    })
+}
+
+/// What was produced, in a line.
+pub(super) fn produced_line(produced: &Produced, topic: &str) -> String {
+    format!("{} requests ({}) on topic {topic}", thousands(produced.requests), bytes(Some(produced.bytes)))
+}
+
+/// Being stopped before the end is a failure, though everything sent was delivered.
+pub(super) fn stopped_early(shutdown: &Shutdown, produced: &Produced) -> Result<(), Failure> {
     match shutdown.is_requested() {
         true => Err(anyhow::anyhow!("stopped by a signal after {} requests", produced.requests).into()),
         false => Ok(()),

@@ -1,4 +1,4 @@
-//! `kvset produce`: trace rows to request events on a topic.
+//! `kvset produce` and `kvset generate --topic`: requests to request events on a topic.
 
 use super::shutdown::Shutdown;
 use crate::codec::{RequestEncoding, RequestMessage, encode_request};
@@ -7,6 +7,7 @@ use crate::kafka::KafkaFailure;
 use crate::kafka::config::Connection;
 use crate::kafka::feed::Feed;
 use crate::trace::{self, Progress, ReadOptions, RowError, TraceError, TraceItem, TraceRow};
+use crate::workload::GeneratedRequest;
 use std::borrow::Cow;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -34,7 +35,7 @@ impl PoolName {
     }
 }
 
-/// What to produce, and how.
+/// What to produce.
 #[derive(Debug, Clone)]
 pub struct ProduceOptions {
     /// Trace files in order; `-` is standard input.
@@ -43,6 +44,13 @@ pub struct ProduceOptions {
     pub read: ReadOptions,
     /// Go on past rows that cannot be used.
     pub skip_bad_rows: bool,
+    /// Where to, and how.
+    pub target: ProduceTarget,
+}
+
+/// Where requests go, and how.
+#[derive(Debug, Clone)]
+pub struct ProduceTarget {
     /// How to reach the brokers.
     pub connection: Connection,
     /// Where to.
@@ -105,37 +113,106 @@ pub fn produce(
     progress: &mut dyn FnMut(u64, Progress),
 ) -> Result<Produced, ProduceError> {
     let mut reader = trace::open(&options.traces, &options.read)?;
-    let feed = Feed::open(&options.connection, &options.topic, options.retry_for)?;
-    let mut pace = Pace::new(options.speed);
-    let (mut produced, mut sent, mut value) = (Produced::default(), 0u64, Vec::new());
-    while !shutdown.is_requested() && options.requests.is_none_or(|limit| sent < limit) {
+    let mut sender = Sender::open(&options.target, shutdown)?;
+    let mut bad_rows = 0;
+    while sender.wants_more() {
         match reader.next_item()? {
             None => break,
             Some(TraceItem::Refused(error)) => {
-                produced.bad_rows += 1;
+                bad_rows += 1;
                 if !options.skip_bad_rows {
                     return Err(bad_row(&error));
                 }
             }
             Some(TraceItem::Request(row)) => {
-                if !pace.wait(row.event.event_time.0, shutdown) {
+                if !sender.send(&row)? {
                     break;
                 }
-                let pool = options.pool.of(&row);
-                value.clear();
-                encode_request(&message_of(&row), options.encoding, &mut value)?;
-                feed.send(pool.as_bytes(), &value, None)?;
-                sent += 1;
-                produced.bytes += value.len() as u64;
             }
         }
-        if sent.is_multiple_of(PROGRESS_REQUESTS) {
-            progress(sent, reader.progress());
+        if sender.sent.is_multiple_of(PROGRESS_REQUESTS) {
+            progress(sender.sent, reader.progress());
         }
     }
-    produced.requests = feed.finish()?;
-    progress(sent, reader.progress());
+    let produced = Produced { bad_rows, ..sender.finish()? };
+    progress(produced.requests, reader.progress());
     Ok(produced)
+}
+
+/// Produces generated requests until they end. `progress` is called now and then with the requests
+/// sent. Being asked to stop is no error: what was sent is delivered.
+///
+/// # Errors
+/// Why it could not go on.
+pub fn produce_generated(
+    requests: impl Iterator<Item = GeneratedRequest>,
+    target: &ProduceTarget,
+    shutdown: &Shutdown,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Produced, ProduceError> {
+    let mut sender = Sender::open(target, shutdown)?;
+    for request in requests {
+        if !sender.wants_more() || !sender.send(&request.as_row())? {
+            break;
+        }
+        if sender.sent.is_multiple_of(PROGRESS_REQUESTS) {
+            progress(sender.sent);
+        }
+    }
+    let produced = sender.finish()?;
+    progress(produced.requests);
+    Ok(produced)
+}
+
+/// Sends requests as events, each when it is due.
+struct Sender<'a> {
+    target: &'a ProduceTarget,
+    shutdown: &'a Shutdown,
+    feed: Feed,
+    pace: Pace,
+    /// The record's value, kept for its memory.
+    value: Vec<u8>,
+    sent: u64,
+    bytes: u64,
+}
+
+impl<'a> Sender<'a> {
+    fn open(target: &'a ProduceTarget, shutdown: &'a Shutdown) -> Result<Self, ProduceError> {
+        let feed = Feed::open(&target.connection, &target.topic, target.retry_for)?;
+        Ok(Self {
+            target,
+            shutdown,
+            feed,
+            pace: Pace::new(target.speed),
+            value: Vec::new(),
+            sent: 0,
+            bytes: 0,
+        })
+    }
+
+    /// Neither asked to stop nor at the limit.
+    fn wants_more(&self) -> bool {
+        !self.shutdown.is_requested() && self.target.requests.is_none_or(|limit| self.sent < limit)
+    }
+
+    /// Sends one request when it is due; `false` when asked to stop meanwhile.
+    fn send(&mut self, row: &TraceRow<'_>) -> Result<bool, ProduceError> {
+        if !self.pace.wait(row.event.event_time.0, self.shutdown) {
+            return Ok(false);
+        }
+        let pool = self.target.pool.of(row);
+        self.value.clear();
+        encode_request(&message_of(row), self.target.encoding, &mut self.value)?;
+        self.feed.send(pool.as_bytes(), &self.value, None)?;
+        self.sent += 1;
+        self.bytes += self.value.len() as u64;
+        Ok(true)
+    }
+
+    /// Waits until everything is acknowledged.
+    fn finish(self) -> Result<Produced, ProduceError> {
+        Ok(Produced { requests: self.feed.finish()?, bytes: self.bytes, bad_rows: 0 })
+    }
 }
 
 /// Requests between two reports of progress.

@@ -1,8 +1,9 @@
 //! Arguments of `kvset generate`.
 
 use super::parse::page_size;
+use super::{ConfigFile, SendArgs};
 use crate::core::units::PageSize;
-use crate::settings::Span;
+use crate::settings::{Span, TopicName};
 use crate::workload::Workload;
 use clap::Args;
 use std::path::PathBuf;
@@ -11,12 +12,14 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 The trace is in weka's flat form: a JSON object a line with timestamp (ms), session_id, block_size,
-hash_ids, input_length, output_length and duration_ms. The same options give the same bytes.
+hash_ids, input_length, output_length and duration_ms. The same options give the same bytes. With --topic,
+requests go to Kafka as request events instead.
 
 Examples:
   kvset generate --requests 10000 --output load.jsonl.zst
   kvset generate --duration 1d --sessions-per-day 2000 --seed 7 --output day.jsonl.gz
-  kvset generate --requests 100 | head -1")]
+  kvset generate --requests 100 | head -1
+  kvset generate --topic kvset.requests --create-topic --pool coding/eu --start now --speed 1")]
 pub struct GenerateArgs {
     /// File to write; .zst and .gz are compressed, - is standard output.
     #[arg(short, long, value_name = "FILE", default_value = "-")]
@@ -38,8 +41,15 @@ pub struct GenerateArgs {
     /// Same seed and options, same requests.
     #[arg(long, value_name = "N", default_value_t = Workload::default().seed)]
     pub seed: u64,
-    /// Event time of the first possible request, in milliseconds since the epoch; days begin at 0.
-    #[arg(long, value_name = "MS", default_value_t = 0, allow_negative_numbers = true)]
+    /// Event time of the first possible request, in milliseconds since the epoch, or `now`; days begin at 0.
+    #[arg(
+        long = "start",
+        alias = "start-ms",
+        value_name = "MS",
+        default_value = "0",
+        value_parser = moment,
+        allow_negative_numbers = true
+    )]
     pub start_ms: i64,
     /// Tokens a page.
     #[arg(long, value_name = "N", default_value = "64", value_parser = page_size)]
@@ -68,6 +78,25 @@ pub struct GenerateArgs {
     /// Tokens generated a turn, on average.
     #[arg(long, value_name = "N", default_value_t = Workload::default().mean_output_tokens)]
     pub output_tokens: u64,
+    /// Write to this topic instead of a file, keyed by pool.
+    #[arg(long, value_name = "TOPIC", conflicts_with = "output")]
+    pub topic: Option<TopicName>,
+    /// How to write there.
+    #[command(flatten, next_help_heading = "With --topic")]
+    pub sending: SendArgs,
+    /// Where the configuration is: brokers and their security.
+    #[command(flatten)]
+    pub config: ConfigFile,
+}
+
+/// Reads a moment of event time.
+fn moment(text: &str) -> Result<i64, String> {
+    if text == "now" {
+        let since_epoch = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        let since_epoch = since_epoch.map_err(|_| "the clock of this machine is before 1970".to_owned())?;
+        return i64::try_from(since_epoch.as_millis()).map_err(|error| error.to_string());
+    }
+    text.parse().map_err(|_| "expected milliseconds since the epoch, or `now`".to_owned())
 }
 
 impl GenerateArgs {

@@ -14,7 +14,7 @@ pub use generate::GenerateArgs;
 pub use maintenance::{CompletionsArgs, ConfigArgs, ConfigCommand, ManArgs};
 pub use model::ModelArgs;
 pub use replay::{ChainChecking, ReplayArgs, TraceArgs};
-pub use service::{ProduceArgs, RunArgs, WatchArgs};
+pub use service::{ProduceArgs, RunArgs, SendArgs, WatchArgs};
 pub use snapshot::{SnapshotArgs, SnapshotCommand, SnapshotPlace};
 
 use clap::Args;

@@ -1,4 +1,4 @@
-//! Arguments of the commands that talk to Kafka: `run`, `produce`, `watch`.
+//! Arguments of the commands that talk to Kafka: `run`, `produce`, `watch`, and of writing to topics.
 
 use super::ConfigFile;
 use super::parse::{choice, factor};
@@ -42,6 +42,20 @@ pub struct ProduceArgs {
     /// Topic to write to; input.topic of the configuration where left out.
     #[arg(long, value_name = "TOPIC")]
     pub topic: Option<TopicName>,
+    /// How to write there.
+    #[command(flatten)]
+    pub sending: SendArgs,
+    /// Stop after so many requests.
+    #[arg(short = 'n', long, value_name = "N")]
+    pub requests: Option<u64>,
+    /// Where the configuration is.
+    #[command(flatten)]
+    pub config: ConfigFile,
+}
+
+/// How requests are written to a topic.
+#[derive(Debug, Clone, Args)]
+pub struct SendArgs {
     /// Create the topic if it does not exist, with so many partitions.
     #[arg(long, value_name = "PARTITIONS", num_args = 0..=1, require_equals = true, default_missing_value = "1")]
     pub create_topic: Option<NonZeroU32>,
@@ -54,12 +68,6 @@ pub struct ProduceArgs {
     /// Keep the trace's own pace, so many times as fast; as fast as the broker takes it where left out.
     #[arg(long, value_name = "N", value_parser = factor)]
     pub speed: Option<f64>,
-    /// Stop after so many requests.
-    #[arg(short = 'n', long, value_name = "N")]
-    pub requests: Option<u64>,
-    /// Where the configuration is.
-    #[command(flatten)]
-    pub config: ConfigFile,
 }
 
 /// Arguments of `kvset watch`.
