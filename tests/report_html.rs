@@ -145,7 +145,7 @@ fn without_a_requirement_the_curve_serves() {
     assert!(words.lead.starts_with("None of the capacities asked for reaches 99 %"), "{}", words.lead);
     assert_eq!(words.size, None);
     let html = page("pointwise", &of_pools("sglang", vec![pool]));
-    assert!(html.contains("The profile sglang is an approximation"));
+    assert!(html.contains("Nothing is said about capacities that were not asked for"));
 }
 
 #[test]
