@@ -44,7 +44,7 @@ const TIERS: [&str; 6] =
 
 /// The part of a result that hangs on the cost a token.
 fn by_cost(result: &Value) -> Value {
-    json!([result["capacities"], result["required"], result["plan"]])
+    json!([result["capacities"], result["required"], result["in_flight"], result["plan"]])
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn what_cannot_be_planned_is_refused_with_a_reason() {
         (&["--tier", "hbm:0.9:1GiB"][..], "tier `hbm`: its unit is in bytes: set `kv_bytes_per_token`"),
         (&["--tier", "hbm:0.9"], "the unit is missing (expected NAME:COVERAGE:UNIT[:PRICE][:inclusive]"),
         (&["--tier", "a:0.9:1p", "--tier", "a:0.9:2p"], "another tier has this name"),
-        (&["--engine", "sglang", "--tier", "a:0.9:1p"], "nothing to plan from: leave --tier out"),
+        (&["--engine", "sglang", "--tier", "a:0.9:1p"], "nothing to plan from: leave tiers out"),
     ] {
         let said = refusal(&trace, args);
         assert!(said.contains(part), "{args:?}: {said}");

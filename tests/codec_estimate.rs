@@ -4,7 +4,8 @@ use kvset::codec::{
     EstimateEncoding, EstimateError, EstimateKey, decode_estimate, encode_estimate, pool_partition,
 };
 use kvset::core::estimate::{
-    CapacityPoint, CoverageCapacity, Estimate, RequiredCapacity, Status, TheoreticalHits,
+    CapacityPoint, CoverageCapacity, CoverageInFlight, Estimate, InFlight, RequiredCapacity,
+    RequiredInFlight, Status, TheoreticalHits,
 };
 use kvset::core::profile::{Outputs, Profile};
 use kvset::core::ratio::Ratio;
@@ -122,13 +123,31 @@ prop_compose! {
 }
 
 prop_compose! {
+    fn required_in_flight()(
+        target_ratio in ratio(), entries in prop::collection::vec((ratio(), maybe(count()), maybe(count())), 0..4),
+    ) -> RequiredInFlight {
+        let entry = |(coverage, pages, bytes)| CoverageInFlight { coverage, pages, bytes };
+        RequiredInFlight { target_ratio, coverage: entries.into_iter().map(entry).collect() }
+    }
+}
+
+prop_compose! {
+    fn in_flight()(
+        max_requests in count(), max_pages in maybe(count()), max_bytes in maybe(count()),
+        mean_pages in maybe(0.0..1e15), required in prop::collection::vec(required_in_flight(), 0..4),
+    ) -> InFlight {
+        InFlight { max_requests, max_pages, max_bytes, mean_pages, required }
+    }
+}
+
+prop_compose! {
     fn estimate()(
         pool in "\\PC{0,20}", window in window(), times in (any::<i64>(), any::<i64>()),
         flags in any::<[bool; 3]>(), profile in 0usize..6, sampling in (rate(), rate()), fingerprint in "[0-9a-f]{16}",
         place in (0i32..10_000, -1i64..i64::MAX, any::<i64>()), page in (1u32..65_536, maybe(count())),
         counts in prop::collection::vec(count(), 11), bytes in maybe(count()), rates in (rate(), rate()),
         required in prop::collection::vec(required().boxed(), 0..4), capacities in prop::collection::vec(capacity().boxed(), 0..4),
-        trend_windows in 0u32..101, plan in maybe(plan().boxed()),
+        in_flight in maybe(in_flight().boxed()), trend_windows in 0u32..101, plan in maybe(plan().boxed()),
     ) -> Estimate {
         Estimate {
             pool, window, start_ms: times.0, end_ms: times.1,
@@ -142,7 +161,7 @@ prop_compose! {
                 page_hits: counts[6], prefix_hits: counts[7], page_hit_rate: rates.0, prefix_hit_rate: rates.1,
             },
             required, capacities, late_records: counts[8], chain_violations: counts[9], rejected_records: counts[10],
-            output_reuse_unseen: flags[0] ^ flags[1], trend_windows, plan,
+            output_reuse_unseen: flags[0] ^ flags[1], in_flight, trend_windows, plan,
         }
     }
 }

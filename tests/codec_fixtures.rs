@@ -43,9 +43,9 @@ fn every_version_of_the_estimate_stays_readable_and_is_written_to_the_byte() {
     let estimate = decode_estimate(&json).expect("json");
     assert_eq!(decode_estimate(&avro).expect("avro"), estimate);
     let mut bare = estimate.clone();
-    (bare.plan, bare.trend_windows) = (None, 0);
+    (bare.in_flight, bare.plan, bare.trend_windows) = (None, None, 0);
     bare.required.clone_from(&first.required);
-    assert_eq!(bare, first, "version 2 adds convergence and the plan");
+    assert_eq!(bare, first, "version 2 adds what requests met in flight, convergence and the plan");
     for (encoding, bytes) in [(EstimateEncoding::Json, json), (EstimateEncoding::Avro, avro)] {
         let mut written = Vec::new();
         encode_estimate(&estimate, encoding, &mut written).expect("within the schema");
@@ -133,6 +133,8 @@ fn the_names_of_the_estimate_in_json_are_those_of_its_schema() {
         !estimate.capacities.is_empty() && !estimate.required[0].coverage.is_empty(),
         "nested names are seen"
     );
+    let in_flight = estimate.in_flight.as_ref().expect("requests in flight");
+    assert!(!in_flight.required[0].coverage.is_empty(), "nested names are seen");
     let plan = estimate.plan.as_ref().expect("a plan");
     assert!(plan.tiers[0].next_unit.is_some(), "nested names are seen");
     let value = serde_json::to_value(&estimate).expect("serialises");

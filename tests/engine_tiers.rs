@@ -32,7 +32,7 @@ impl HitCurve for Straight {
 
 fn plan_of(tiers: &[TierSpec], required: &[Option<u64>], pinned: u64) -> TierPlan {
     let required: Vec<_> = required.iter().map(|pages| pages.map(PageCount)).collect();
-    plan(tiers, &PlanInput { required: &required, pinned: PageCount(pinned), curve: &Straight })
+    plan(tiers, &PlanInput { required: &required, pinned: Some(PageCount(pinned)), curve: &Straight })
 }
 
 #[test]
@@ -274,7 +274,7 @@ proptest! {
         for _ in 0..2 * hold {
             tracker.observe(Some(PageCount(steady)), false);
         }
-        prop_assert_eq!(tracker.current(), Some(PageCount(steady)));
+        prop_assert_eq!(tracker.beside(None).pages, Some(PageCount(steady)));
     }
 }
 

@@ -7,7 +7,7 @@ use kvset::core::ratio::Ratio;
 use kvset::core::tiers::{Inclusion, NextUnit, Purchase, Settled, TierEstimate, TierEstimates};
 use kvset::core::units::PageCount;
 use kvset::report::{ReportInput, caveats, headline, render};
-use report_support::{covered, troubled_pool, week, week_pool};
+use report_support::{covered, in_flight, troubled_pool, week, week_pool};
 use std::fs;
 use std::path::Path;
 
@@ -20,7 +20,7 @@ fn page(name: &str, input: &ReportInput) -> String {
 }
 
 fn of_pools(title: &str, pools: Vec<kvset::report::PoolReport>) -> ReportInput {
-    ReportInput { title: title.to_owned(), inputs: Vec::new(), pools }
+    ReportInput { title: title.to_owned(), inputs: Vec::new(), pools, compares_engines: false }
 }
 
 #[test]
@@ -147,7 +147,7 @@ fn without_a_requirement_the_curve_serves() {
     assert!(words.lead.starts_with("None of the capacities asked for reaches 99 %"), "{}", words.lead);
     assert_eq!(words.size, None);
     let html = page("pointwise", &of_pools("sglang", vec![pool]));
-    assert!(html.contains("The profile sglang is an approximation"));
+    assert!(html.contains("Nothing is said about capacities that were not asked for"));
 }
 
 #[test]
@@ -294,4 +294,38 @@ fn the_page_needs_nothing_else_and_runs_nothing() {
 #[test]
 fn the_same_input_gives_the_same_bytes() {
     assert_eq!(render(&week()).expect("a report"), render(&week()).expect("a report"));
+}
+
+#[test]
+fn requests_in_flight_are_a_caveat_and_a_column_and_their_absence_is_told() {
+    let mut pool = week_pool();
+    let says = |pool: &kvset::report::PoolReport, words: &str| {
+        caveats(pool).iter().filter(|caveat| caveat.title.contains(words)).count()
+    };
+    assert_eq!(says(&pool, "in flight"), 0, "nothing overlapped");
+    pool.in_flight = Some(in_flight(12, 40_000));
+    assert_eq!(says(&pool, "Up to 12 other requests were in flight as one arrived, holding at most"), 1);
+    let html = page("in-flight", &of_pools("overlap.jsonl", vec![pool.clone()]));
+    assert!(html.contains("capacity with room for requests in flight"));
+    pool.in_flight = None;
+    assert_eq!(says(&pool, "Requests in flight are not visible"), 1);
+    pool.requests = 0;
+    assert_eq!(says(&pool, "in flight"), 0);
+}
+
+#[test]
+fn engines_side_by_side_share_one_plot_and_keep_their_sections() {
+    let engines = [Profile::Paper, Profile::Vllm, Profile::Sglang].map(|engine| {
+        let mut pool = week_pool();
+        (pool.engine, pool.name) = (engine, Some(engine.to_string()));
+        pool
+    });
+    let mut engines = engines.to_vec();
+    engines[2].required.clear();
+    let input = ReportInput { compares_engines: true, ..of_pools("engines.jsonl", engines) };
+    let html = page("engines", &input);
+    assert_eq!(html.matches("id=\"comparison-curves-title\"").count(), 1);
+    assert!(html.contains("<h2>Engine vllm</h2>") && !html.contains("<h2>Pool"));
+    assert!(html.contains("<caption>Required capacity at target 99 %</caption>"));
+    assert!(html.contains("aria-label=\"Engines\""));
 }

@@ -2,7 +2,7 @@
 
 use super::output::{Column, Sheet, bytes, decimal, percent, thousands};
 use super::replay_output::{CapacityResult, RequiredResult, known, required_of, share_name};
-use crate::core::estimate::Estimate;
+use crate::core::estimate::{Estimate, InFlight};
 use crate::core::tiers::{TierEstimate, TierEstimates};
 use crate::core::units::Bytes;
 use serde::Serialize;
@@ -20,6 +20,8 @@ pub struct CostResult {
     pub capacities: Vec<CapacityResult>,
     /// One entry a target ratio.
     pub required: Vec<RequiredResult>,
+    /// What requests met in flight, and the requirement with room for it.
+    pub in_flight: Option<InFlight>,
     /// What to buy, where tiers were asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub plan: Option<TierEstimates>,
@@ -34,6 +36,7 @@ impl CostResult {
             distinct_bytes: estimate.accumulated_bytes,
             capacities: estimate.capacities.iter().map(CapacityResult::from).collect(),
             required: required_of(estimate),
+            in_flight: estimate.in_flight.clone(),
             plan: estimate.plan.clone(),
         }
     }

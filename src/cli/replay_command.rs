@@ -40,7 +40,7 @@ pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
         None => replay(&options, rows, &mut progress)?,
         Some(path) => {
             let (done, chronicle) = replay_for_report(&options, rows, &mut progress)?;
-            write_report(path, &done, chronicle, &options)?;
+            write_report(path, vec![(&done, chronicle)], &options)?;
             done
         }
     };
@@ -55,17 +55,16 @@ pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
 }
 
 /// Writes the self-contained page with the plots.
-fn write_report(
+pub(super) fn write_report(
     path: &Path,
-    done: &Replay,
-    chronicle: Chronicle,
+    replays: Vec<(&Replay, Chronicle)>,
     options: &ReplayOptions,
 ) -> anyhow::Result<()> {
     let mut inputs: Vec<(String, String)> =
         options.traces.iter().map(|trace| ("Trace".to_owned(), trace.display().to_string())).collect();
     inputs.push(("Ids unique within".to_owned(), options.read.id_scope.to_string()));
     inputs.push(("kvset".to_owned(), env!("CARGO_PKG_VERSION").to_owned()));
-    let input = report_input(done, chronicle, "KV cache capacity".to_owned(), inputs);
+    let input = report_input(replays, "KV cache capacity".to_owned(), inputs);
     let page = report::render(&input).context("cannot draw the report")?;
     std::fs::write(path, page).with_context(|| format!("cannot write the report `{}`", path.display()))
 }
@@ -140,12 +139,7 @@ impl ReplayResult {
 impl From<ReplayError> for Failure {
     fn from(error: ReplayError) -> Self {
         match error {
-            ReplayError::Config(_)
-            | ReplayError::ShareOfStream
-            | ReplayError::Capacity(_)
-            | ReplayError::SampledPointwise(_)
-            | ReplayError::PlannedPointwise(_)
-            | ReplayError::TooManyPoints { .. } => Self::Usage(error.into()),
+            ReplayError::Config(_) | ReplayError::ShareOfStream => Self::Usage(error.into()),
             _ => Self::Runtime(error.into()),
         }
     }

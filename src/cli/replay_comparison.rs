@@ -4,10 +4,11 @@ use super::Failure;
 use super::args::ReplayArgs;
 use super::output::{Column, Progress, Sheet, bytes, percent, thousands};
 use super::plan_output::price;
-use super::replay_command::{json, notes, print};
+use super::replay_command::{json, notes, print, write_report};
 use super::replay_output::{ReplayResult, known, page_size, share_name};
+use crate::core::capacity::coarse_grid;
 use crate::core::profile::Profile;
-use crate::runtime::replay::{ReplayOptions, coarse_grid, replay_engines};
+use crate::runtime::replay::{ReplayOptions, replay_engines};
 use serde::Serialize;
 use std::fmt::Write as _;
 
@@ -21,11 +22,15 @@ struct Comparison {
 pub(super) fn run(args: &ReplayArgs, mut options: ReplayOptions) -> Result<(), Failure> {
     check(args)?;
     if args.capacities.is_empty() && args.engines.iter().any(|engine| engine.is_pointwise()) {
-        options.pool.capacities = coarse_grid();
+        options.pool.capacities = coarse_grid(options.pool.max_tracked_pages);
     }
     let mut bar = Progress::bytes(None);
     let mut progress = |at: crate::trace::Progress| bar.advance_of(at.read_bytes, at.total_bytes);
-    let done = replay_engines(&options, &args.engines, &mut progress)?;
+    let done = replay_engines(&options, &args.engines, args.report.is_some(), &mut progress)?;
+    let (done, chronicles): (Vec<_>, Vec<_>) = done.into_iter().unzip();
+    if let Some(path) = &args.report {
+        write_report(path, done.iter().zip(chronicles).collect(), &options)?;
+    }
     let mut shown: Vec<String> = Vec::new();
     for line in done.iter().flat_map(notes) {
         if !shown.contains(&line) {
@@ -49,8 +54,6 @@ fn check(args: &ReplayArgs) -> Result<(), Failure> {
         "--engine names an engine twice: leave one out"
     } else if args.per_request.is_some() {
         "--per-request writes the rows of one engine: name one with --engine"
-    } else if args.report.is_some() {
-        "--report shows one engine: name one with --engine"
     } else {
         return Ok(());
     };

@@ -125,7 +125,8 @@ impl Engine {
         buffer: &mut Vec<u64>,
         outcome: &mut Outcome,
     ) -> Result<(), ChainViolation> {
-        let sampled = self.config.sample_rate != Ratio::ONE;
+        let rate = self.config.sample_rate;
+        let sampled = rate != Ratio::ONE;
         let (unshared, carry) = self.sample_count(footprint.unshared_outputs);
         let mut access = Access {
             scope,
@@ -137,11 +138,11 @@ impl Engine {
         let mut prompt_pages = footprint.prompt.len();
         if sampled || !footprint.known_outputs.is_empty() {
             buffer.clear();
-            buffer.extend(self.followed(scope, footprint.prompt.first(footprint.lookup_limit)));
+            buffer.extend(followed(rate, scope, footprint.prompt.first(footprint.lookup_limit)));
             access.lookup_limit = buffer.len();
-            buffer.extend(self.followed(scope, footprint.prompt.from(footprint.lookup_limit)));
+            buffer.extend(followed(rate, scope, footprint.prompt.from(footprint.lookup_limit)));
             prompt_pages = buffer.len();
-            buffer.extend(self.followed(scope, footprint.known_outputs));
+            buffer.extend(followed(rate, scope, footprint.known_outputs));
             access.pages = PageIds::from_slice(buffer);
         }
         self.stack.access(&access, outcome)?;
@@ -149,12 +150,6 @@ impl Engine {
         self.sampled_outputs = carry;
         self.previous_partial = footprint.partial;
         Ok(())
-    }
-
-    /// The ids the sample follows: those whose hash lies below the rate's share of all hashes.
-    fn followed<'a>(&self, scope: Scope, ids: PageIds<'a>) -> impl Iterator<Item = u64> + use<'a> {
-        let threshold = self.config.sample_rate.share_of(u64::MAX);
-        ids.iter().filter(move |&id| scope.key(id) <= threshold)
     }
 
     /// The sampled share of pages without ids, with what is left for the next request.
@@ -211,6 +206,12 @@ impl Engine {
             partial: !stored.is_multiple_of(size),
         })
     }
+}
+
+/// The ids a sample follows: those whose hash lies below the rate's share of all hashes.
+pub(super) fn followed(rate: Ratio, scope: Scope, ids: PageIds<'_>) -> impl Iterator<Item = u64> + '_ {
+    let threshold = rate.share_of(u64::MAX);
+    ids.iter().filter(move |&id| scope.key(id) <= threshold)
 }
 
 #[cfg(test)]

@@ -2,7 +2,10 @@
 
 use super::coverage::Distribution;
 use super::curve::{Accesses, Curve, share};
-use super::estimate::{CoverageCapacity, Estimate, RequiredCapacity, Status, TheoreticalHits};
+use super::estimate::{
+    CoverageCapacity, CoverageInFlight, Estimate, InFlight, RequiredCapacity, RequiredInFlight, Status,
+    TheoreticalHits,
+};
 use super::found::FoundCurve;
 use super::outcome::{BEYOND, Need};
 use super::pool_config::PoolConfig;
@@ -78,7 +81,8 @@ impl PoolFigures<'_> {
         let required = self.required(&window.tally);
         let pages = |found: &CoverageCapacity| found.pages.map(PageCount);
         let covering = required.iter().flat_map(|required| required.coverage.iter().map(pages)).collect();
-        let asked = Requirements { covering, tiers: self.required_by_tiers(&window.tally) };
+        let tiers = self.required_by_tiers(&window.tally);
+        let asked = Requirements { covering, tiers, pinned: pinned(&window.tally) };
         Reading { required, asked, warm_up: self.is_warming_up(kind, window) }
     }
 
@@ -92,7 +96,7 @@ impl PoolFigures<'_> {
         standing: &Standing,
     ) -> Estimate {
         let tally = &window.tally;
-        let plan = self.plan(tally, &reading.asked.tiers, standing);
+        let plan = self.plan(tally, &reading.asked, standing);
         let accesses = Accesses { all: tally.page_accesses, reusable: tally.reusable };
         let accumulated = PageCount(self.whole(self.accumulated_pages.0));
         Estimate {
@@ -120,6 +124,7 @@ impl PoolFigures<'_> {
             accumulated_bytes: self.page_bytes.map(|page| accumulated.bytes(page).0),
             tracked_pages: self.whole(self.tracked_pages.0),
             theoretical: self.theoretical(tally),
+            in_flight: self.in_flight(tally, &reading.required),
             required: judged(reading.required, standing),
             capacities: self.curve.points(&tally.hits, accesses),
             late_records: window.late_records,
@@ -139,12 +144,7 @@ impl PoolFigures<'_> {
         self.config.tiers.iter().map(|tier| need(tier.coverage).map(PageCount)).collect()
     }
 
-    fn plan(
-        &self,
-        tally: &Tally,
-        required: &[Option<PageCount>],
-        standing: &Standing,
-    ) -> Option<TierEstimates> {
+    fn plan(&self, tally: &Tally, asked: &Requirements, standing: &Standing) -> Option<TierEstimates> {
         let found = tally.found.as_ref()?.settled();
         let curve = FoundCurve {
             found: &found,
@@ -156,8 +156,8 @@ impl PoolFigures<'_> {
             tiers: &self.config.tiers,
             page_bytes: self.page_bytes,
             target_ratio: *self.config.target_ratios.first()?,
-            required,
-            pinned: PageCount(0),
+            required: &asked.tiers,
+            pinned: asked.pinned,
             standing,
             curve: &curve,
         };
@@ -187,7 +187,7 @@ impl PoolFigures<'_> {
 
     fn required(&self, tally: &Tally) -> Vec<RequiredCapacity> {
         let distribution = |needs| Distribution::new(needs, tally.requests);
-        let targets = self.config.target_ratios.iter().zip(tally.needs.iter().map(distribution));
+        let targets = self.config.measured_ratios().iter().zip(tally.needs.iter().map(distribution));
         targets.map(|(ratio, distribution)| self.required_at(*ratio, &distribution)).collect()
     }
 
@@ -208,13 +208,39 @@ impl PoolFigures<'_> {
         CoverageCapacity {
             coverage,
             pages,
-            bytes: pages.zip(self.page_bytes).map(|(pages, page)| PageCount(pages).bytes(page).0),
+            bytes: self.bytes(pages),
             tokens: pages.map(|pages| PageCount(pages).tokens(self.page_size)),
             pages_with_reuse: with_reuse.and_then(|need| self.pages(need)),
             beyond_bound: need == Some(BEYOND),
             convergence: Settled::NotConverged,
             growth_per_window: None,
         }
+    }
+
+    fn in_flight(&self, tally: &Tally, required: &[RequiredCapacity]) -> Option<InFlight> {
+        let requests = Distribution::new(&tally.overlaps.requests, 0);
+        let pages = Distribution::new(&tally.overlaps.pages, 0);
+        let max_pages = pinned(tally).map(|pages| pages.0);
+        let with_room = |found: &CoverageCapacity| {
+            let pages = found.pages.zip(max_pages).map(|(own, others)| own.saturating_add(others));
+            CoverageInFlight { coverage: found.coverage, pages, bytes: self.bytes(pages) }
+        };
+        let at_ratio = |required: &RequiredCapacity| RequiredInFlight {
+            target_ratio: required.target_ratio,
+            coverage: required.coverage.iter().map(with_room).collect(),
+        };
+        Some(InFlight {
+            max_requests: requests.max()?,
+            max_pages,
+            max_bytes: self.bytes(max_pages),
+            mean_pages: pages.mean(),
+            required: required.iter().map(at_ratio).collect(),
+        })
+    }
+
+    /// So many pages in bytes, where a cost a token is configured.
+    fn bytes(&self, pages: Option<u64>) -> Option<u64> {
+        pages.zip(self.page_bytes).map(|(pages, page)| PageCount(pages).bytes(page).0)
     }
 
     /// The followed pages that a page of nominal capacity stands for.
@@ -226,6 +252,13 @@ impl PoolFigures<'_> {
     fn pages(&self, need: Need) -> Option<u64> {
         (need != BEYOND).then(|| self.config.nominal_pages(need))
     }
+}
+
+/// Most pages that other requests in flight held: zero where nothing was measured, `None` beyond the
+/// bound.
+fn pinned(tally: &Tally) -> Option<PageCount> {
+    let most = Distribution::new(&tally.overlaps.pages, 0).max().unwrap_or(0);
+    (most != BEYOND).then_some(PageCount(most))
 }
 
 /// Requirements with the verdict on each.

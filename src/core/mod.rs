@@ -12,6 +12,7 @@ pub mod estimator;
 pub mod event;
 pub mod found;
 pub mod hashing;
+pub mod in_flight;
 #[cfg(test)]
 pub(crate) mod naive;
 pub mod outcome;

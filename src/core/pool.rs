@@ -1,5 +1,6 @@
 //! One pool: its page size, its engine, its windows, and what was refused.
 
+mod live;
 mod refusal;
 mod shown;
 #[cfg(test)]
@@ -16,12 +17,10 @@ use super::estimator::PoolFigures;
 use super::event::RequestEvent;
 use super::outcome::{BEYOND, Outcome};
 use super::pool_config::{PoolConfig, PoolConfigError};
-use super::profile::{Outputs, Profile};
-use super::tally::{Digest, Position, TallyShape, Yardstick};
-use super::tiers::Trend;
+use super::sglang::CacheBank;
 use super::units::{EventTime, Offset, PageBytes, PageCount, PageSize};
 use super::window::WindowKind;
-use super::windows::WindowSet;
+use live::{Cache, Live, check_size};
 use serde::{Deserialize, Serialize};
 use shown::{Shown, Trends};
 use std::borrow::Cow;
@@ -58,37 +57,6 @@ struct Identity {
     partition: i32,
     config: Arc<PoolConfig>,
     fingerprint: String,
-}
-
-/// The pool from its first accepted record on.
-#[derive(Debug, Serialize, Deserialize)]
-struct Live {
-    cache: Cache,
-    windows: WindowSet,
-    /// One a kind of window, in the order of the configuration.
-    trends: Vec<Trend>,
-    /// The last request, digested; kept to reuse its memory.
-    #[serde(skip)]
-    digest: Digest,
-}
-
-/// The modelled cache and what was seen of it beside the windows.
-#[derive(Debug, Serialize, Deserialize)]
-struct Cache {
-    page_size: PageSize,
-    /// This and the curve follow from the page size and the configuration.
-    #[serde(skip)]
-    page_bytes: Option<PageBytes>,
-    #[serde(skip)]
-    curve: Curve,
-    engine: Engine,
-    /// Event time of the first record.
-    first_seen: EventTime,
-    chain_violations: u64,
-    output_reuse_unseen: bool,
-    /// The last request's result.
-    #[serde(skip)]
-    outcome: Outcome,
 }
 
 /// A pool's state, as a snapshot keeps it.
@@ -150,11 +118,7 @@ impl Pool {
         pool.rejected_records = image.rejected_records;
         pool.live = image.live;
         if let Some(live) = &mut pool.live {
-            let config = &pool.identity.config;
-            live.cache.place_capacities(config);
-            if !live.is_of(config) {
-                return Err(RestoreError::Inconsistent);
-            }
+            live.resume(&pool.identity.config)?;
         }
         Ok(pool)
     }
@@ -290,6 +254,11 @@ impl Pool {
         self.live.as_ref().map(|live| (&live.cache.outcome, &live.cache.curve))
     }
 
+    /// The caches of a profile that models each capacity on its own, from the first accepted record on.
+    pub fn caches(&self) -> Option<&CacheBank> {
+        self.live.as_ref()?.cache.caches.as_ref()
+    }
+
     /// Records refused since the start.
     pub fn rejected_records(&self) -> u64 {
         self.rejected_records
@@ -302,10 +271,7 @@ impl Pool {
 
     /// Bytes of memory held, nearly.
     pub fn memory_bytes(&self) -> u64 {
-        self.live.as_ref().map_or(0, |live| {
-            let trends: usize = live.trends.iter().map(Trend::memory_bytes).sum();
-            live.cache.engine.stack().memory_bytes() + (live.windows.memory_bytes() + trends) as u64
-        })
+        self.live.as_ref().map_or(0, Live::memory_bytes)
     }
 }
 
@@ -365,112 +331,5 @@ impl Identity {
             rejected_records,
             output_reuse_unseen: cache.output_reuse_unseen,
         }
-    }
-}
-
-/// Refuses what is larger than the limit, before it moves anything.
-fn check_size(event: &RequestEvent<'_>, page_size: PageSize, config: &PoolConfig) -> Result<(), Refusal> {
-    let generated = match caches_outputs(config) {
-        true => event.output_tokens.unwrap_or(0) / u64::from(page_size.get()),
-        false => 0,
-    };
-    let outputs = generated.max(event.output_page_ids.len() as u64);
-    let pages = (event.page_ids.len() as u64).saturating_add(outputs);
-    if pages > u64::from(config.max_pages_per_request) {
-        return Err(Refusal::TooManyPages { pages, limit: config.max_pages_per_request });
-    }
-    Ok(())
-}
-
-/// Whether output pages enter the modelled cache.
-fn caches_outputs(config: &PoolConfig) -> bool {
-    config.profile == Profile::Vllm && config.outputs == Outputs::Cached
-}
-
-impl Cache {
-    fn new(page_size: PageSize, first_seen: EventTime, config: &PoolConfig) -> Self {
-        let mut cache = Self {
-            page_size,
-            page_bytes: None,
-            curve: Curve::default(),
-            engine: Engine::new(config.engine()),
-            first_seen,
-            chain_violations: 0,
-            output_reuse_unseen: false,
-            outcome: Outcome::default(),
-        };
-        cache.place_capacities(config);
-        cache
-    }
-
-    fn shape(&self, config: &PoolConfig) -> TallyShape {
-        TallyShape {
-            targets: config.target_ratios.len(),
-            thresholds: self.curve.thresholds().len(),
-            whole_curve: config.asks_for_whole_curve(),
-        }
-    }
-
-    /// Derives what follows from the page size and the configuration.
-    fn place_capacities(&mut self, config: &PoolConfig) {
-        let cost = config.kv_bytes_per_token;
-        self.page_bytes = cost.and_then(|cost| PageBytes::from_token_cost(cost, self.page_size));
-        self.curve = self.curve_at(config, self.page_bytes);
-    }
-
-    /// The curve where a page takes so many bytes.
-    fn curve_at(&self, config: &PoolConfig, page_bytes: Option<PageBytes>) -> Curve {
-        let bound = config.max_tracked_pages;
-        Curve::new(&config.curve_capacities(), page_bytes, bound, config.held_shares())
-    }
-}
-
-impl Live {
-    fn new(page_size: PageSize, first_seen: EventTime, config: &PoolConfig) -> Self {
-        let cache = Cache::new(page_size, first_seen, config);
-        let shape = cache.shape(config);
-        let requirements = config.target_ratios.len() * config.coverages.len();
-        let trend = Trend::new(requirements, config.tiers.len(), &config.trend);
-        Self {
-            cache,
-            windows: WindowSet::new(&config.window_rules(), shape),
-            trends: vec![trend; config.windows.len()],
-            digest: Digest::default(),
-        }
-    }
-
-    /// Whether what was read back from a snapshot is of this configuration.
-    fn is_of(&self, config: &PoolConfig) -> bool {
-        let requirements = config.target_ratios.len() * config.coverages.len();
-        self.windows.are_those_of(&config.window_rules(), self.cache.shape(config))
-            && self.trends.len() == config.windows.len()
-            && self.trends.iter().all(|trend| trend.has_shape(requirements, config.tiers.len()))
-    }
-
-    fn observe(
-        &mut self,
-        event: &RequestEvent<'_>,
-        arrival: Arrival,
-        config: &PoolConfig,
-    ) -> Result<(), Refusal> {
-        let cache = &mut self.cache;
-        let number = cache.engine.stack().requests();
-        cache.engine.observe(event, cache.page_size, &mut cache.outcome)?;
-        cache.chain_violations += cache.outcome.chain_violations;
-        // The last token generated is never stored, so two are needed for one to be.
-        let stores_output = event.output_tokens.is_none_or(|tokens| tokens > 1);
-        cache.output_reuse_unseen |=
-            caches_outputs(config) && stores_output && event.output_page_ids.is_empty();
-        if arrival.counted {
-            let position = Position { arrival: number, offset: arrival.offset, event_time: event.event_time };
-            let yardstick = Yardstick {
-                target_ratios: &config.target_ratios,
-                thresholds: cache.curve.thresholds(),
-                whole_curve: config.asks_for_whole_curve(),
-            };
-            self.digest.read(&cache.outcome, position, &yardstick);
-            self.windows.observe(&self.digest, arrival.watermark);
-        }
-        Ok(())
     }
 }

@@ -1,6 +1,6 @@
 //! Everything that shapes a pool's estimates, and the checks that make it usable.
 
-use super::capacity::{CapacitySize, CapacitySpec, default_grid};
+use super::capacity::{CapacitySize, CapacitySpec, coarse_grid, default_grid};
 use super::curve::HeldShares;
 use super::engine::EngineConfig;
 use super::profile::{Outputs, Profile};
@@ -18,7 +18,7 @@ use xxhash_rust::xxh3::xxh3_64;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PoolConfig {
-    /// The modelled engine.
+    /// The modelled engine. `sglang` keeps one cache a capacity in memory, each up to its capacity.
     pub profile: Profile,
     /// Whether output tokens enter the cache.
     pub outputs: Outputs,
@@ -32,7 +32,8 @@ pub struct PoolConfig {
     pub target_ratios: Vec<Ratio>,
     /// Shares of the requests a capacity must cover; 1 to 64 of them.
     pub coverages: Vec<Ratio>,
-    /// Capacities of the hit-rate curve, at most 1024; where empty, four a doubling up to the bound.
+    /// Capacities of the hit-rate curve, at most 1024 (64 for `sglang`); where empty, four a doubling up to
+    /// the bound (for `sglang` one a doubling from 64 pages to 2^20).
     pub capacities: Vec<CapacitySpec>,
     /// Windows to publish, 1 to 16 different ones.
     pub windows: Vec<WindowKind>,
@@ -77,6 +78,9 @@ pub const MAX_COSTS: usize = 16;
 /// Most panes the windows of one kind may have open.
 const MAX_OPEN_PANES: u64 = 100_000;
 
+/// Most capacities that are modelled each on its own.
+const MAX_POINTS: usize = 64;
+
 /// Why a configuration cannot be used.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum PoolConfigError {
@@ -92,12 +96,24 @@ pub enum PoolConfigError {
     /// Bytes cannot be turned into pages.
     #[error("`capacities` has {0}, a size in bytes: set `kv_bytes_per_token`, or give pages (5000p)")]
     BytesWithoutCost(CapacitySpec),
-    /// The profile has no single stack to read all capacities from.
-    #[error("`profile` {0} is evaluated at single capacities by a replay, not as a stream: choose another")]
-    Pointwise(Profile),
     /// A tier that cannot be planned.
     #[error("tier `{tier}`: {reason}")]
     Tier { tier: String, reason: String },
+    /// Each capacity of such a profile costs a cache of its own.
+    #[error("`capacities` has {count} entries and `profile` {profile} models each on its own: at most {max}")]
+    TooManyPoints { profile: Profile, count: usize, max: usize },
+    /// Single nodes cannot be followed by a sample of their pages.
+    #[error(
+        "`sample_rate` is {rate} and `profile` {profile} evicts whole nodes, which a sample of pages cannot \
+         show: leave it at 1"
+    )]
+    SampledPointwise { profile: Profile, rate: Ratio },
+    /// Without a requirement there is nothing to plan, and another cost would be other caches.
+    #[error(
+        "`profile` {0} has no required capacity and no curve between the capacities asked for, so there is \
+         nothing to plan from: leave tiers out, and give one cost a token"
+    )]
+    PlannedPointwise(Profile),
     /// It cannot be written down.
     #[error("the pool's configuration has no fingerprint: {0}")]
     NoFingerprint(String),
@@ -147,9 +163,6 @@ impl PoolConfig {
     /// # Errors
     /// The first value that cannot be used, by its key, with what is expected.
     pub fn check(&self) -> Result<(), PoolConfigError> {
-        if self.profile == Profile::Sglang {
-            return Err(PoolConfigError::Pointwise(self.profile));
-        }
         entries("target_ratios", self.target_ratios.len(), 1, 16)?;
         entries("coverages", self.coverages.len(), 1, 64)?;
         entries("capacities", self.capacities.len(), 0, 1024)?;
@@ -157,6 +170,7 @@ impl PoolConfig {
         range("max_tracked_pages", self.max_tracked_pages.0, 1, MAX_TRACKED_PAGES)?;
         range("max_pages_per_request", u64::from(self.max_pages_per_request), 1, MAX_REQUEST_PAGES)?;
         self.check_sample_rate()?;
+        self.check_points()?;
         self.check_bytes()?;
         self.check_tiers()?;
         self.check_windows()
@@ -192,6 +206,20 @@ impl PoolConfig {
         }
         let expected = "more than 0, at most 1".to_owned();
         Err(PoolConfigError::Range { key: "sample_rate", value: self.sample_rate.to_string(), expected })
+    }
+
+    fn check_points(&self) -> Result<(), PoolConfigError> {
+        let (profile, count) = (self.profile, self.capacities.len());
+        if profile.is_pointwise() && self.sample_rate != Ratio::ONE {
+            return Err(PoolConfigError::SampledPointwise { profile, rate: self.sample_rate });
+        }
+        if profile.is_pointwise() && count > MAX_POINTS {
+            return Err(PoolConfigError::TooManyPoints { profile, count, max: MAX_POINTS });
+        }
+        if profile.is_pointwise() && self.asks_for_whole_curve() {
+            return Err(PoolConfigError::PlannedPointwise(profile));
+        }
+        Ok(())
     }
 
     fn check_bytes(&self) -> Result<(), PoolConfigError> {
@@ -231,10 +259,12 @@ impl PoolConfig {
         (waiting / advance_ms.max(1)).saturating_add(2)
     }
 
-    /// The engine's part.
+    /// The engine's part. A profile without a single stack gets one beside its caches, for what could be
+    /// found with unlimited capacity: without evictions, engines that look up all but the last token and
+    /// store outputs find the same.
     pub fn engine(&self) -> EngineConfig {
         EngineConfig {
-            profile: self.profile,
+            profile: if self.profile.is_pointwise() { Profile::Vllm } else { self.profile },
             outputs: self.outputs,
             include_partial_page: self.include_partial_page,
             sample_rate: self.sample_rate,
@@ -275,9 +305,22 @@ impl PoolConfig {
         if !self.capacities.is_empty() {
             return self.capacities.clone();
         }
+        if self.profile.is_pointwise() {
+            return coarse_grid(self.max_tracked_pages);
+        }
         // Rounding adds less than a followed page, so the bound still tells this capacity.
         let bound = self.sample_rate.whole_of(self.max_tracked_pages.0);
         default_grid(PageCount(bound))
+    }
+
+    /// The target ratios a required capacity exists for: none where each capacity is modelled on its own.
+    pub fn measured_ratios(&self) -> &[Ratio] {
+        if self.profile.is_pointwise() { &[] } else { &self.target_ratios }
+    }
+
+    /// Whether output pages enter the modelled cache.
+    pub fn caches_outputs(&self) -> bool {
+        matches!(self.profile, Profile::Vllm | Profile::Sglang) && self.outputs == Outputs::Cached
     }
 
     /// Identifies the configuration, and thereby the results: 16 hexadecimal digits.
@@ -333,7 +376,6 @@ mod tests {
         refused(|c| c.max_pages_per_request = u32::MAX, "`max_pages_per_request`");
         refused(|c| c.sample_rate = Ratio::ZERO, "`sample_rate` is 0");
         refused(|c| c.kv_bytes_per_token = Some(f64::NAN), "`kv_bytes_per_token` is NaN");
-        refused(|c| c.profile = Profile::Sglang, "`profile` sglang");
         refused(|c| c.further_costs = vec![0.0], "`further_costs` is 0");
         refused(|c| c.trend.converged_over = 1, "`trend.converged_over` is 1: expected 2 to 100");
         let tier = |text: &str| text.parse::<TierConfig>().expect(text);
@@ -348,6 +390,23 @@ mod tests {
             let error = with(tiers).check().expect_err(part).to_string();
             assert!(error.contains(part), "{error}");
         }
+    }
+
+    #[test]
+    fn a_profile_of_single_capacities_refuses_what_needs_all_of_them() {
+        let refused = |config: PoolConfig, part: &str| {
+            let error =
+                PoolConfig { profile: Profile::Sglang, ..config }.check().expect_err(part).to_string();
+            assert!(error.contains(part), "{error}");
+        };
+        let (config, grid) = (PoolConfig::default(), (1..=65).map(CapacitySpec::of_pages));
+        let points = PoolConfig { capacities: grid.collect(), ..config.clone() };
+        refused(points, "`capacities` has 65 entries and `profile` sglang");
+        let sampled = PoolConfig { sample_rate: Ratio::per_mille(500), ..config.clone() };
+        refused(sampled, "`sample_rate` is 0.5 and `profile` sglang");
+        let tiers = vec!["a:0.9:1p".parse().expect("a tier")];
+        refused(PoolConfig { tiers, ..config.clone() }, "nothing to plan from: leave tiers out");
+        refused(PoolConfig { further_costs: vec![1.0], ..config }, "give one cost a token");
     }
 
     #[test]

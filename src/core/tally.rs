@@ -4,6 +4,7 @@
 
 use super::coverage::Needs;
 use super::found::{FoundPages, FoundRun};
+use super::in_flight::Overlap;
 use super::outcome::{Need, Outcome, Run};
 use super::ratio::Ratio;
 use super::units::{EventTime, Offset};
@@ -63,17 +64,21 @@ pub struct Digest {
     /// Required capacity, one a target ratio; meaningless when nothing is reusable.
     pub needs: Vec<Need>,
     /// Hits by the smallest threshold that suffices, ascending; pages no threshold serves are left out.
+    /// Where each threshold is modelled on its own: the hits at each.
     pub hits: Vec<StepHits>,
     /// Known pages by who touched them last, in prefix order.
     pub touches: Vec<Touch>,
     /// The runs themselves, where hits at every capacity are asked for.
     pub found: Vec<FoundRun>,
+    /// What other requests in flight held as this one arrived, where the log tells durations.
+    pub overlap: Option<Overlap>,
 }
 
 impl Digest {
     /// Replaces the digest by that of another request. The cost is per run and target, never per page.
     pub fn read(&mut self, outcome: &Outcome, position: Position, yardstick: &Yardstick<'_>) {
         self.position = position;
+        self.overlap = None;
         self.page_accesses = outcome.page_accesses;
         self.reusable = outcome.reusable_prefix();
         self.new_pages = outcome.new_pages;
@@ -89,6 +94,15 @@ impl Digest {
         self.found.clear();
         if yardstick.whole_curve {
             self.found.extend(outcome.runs.iter().filter_map(FoundRun::of));
+        }
+    }
+
+    /// Replaces the hits by those found at each threshold on its own.
+    pub fn set_pointwise_hits(&mut self, hits: &[u64]) {
+        self.hits.clear();
+        for (step, pages) in hits.iter().copied().enumerate().filter(|(_, pages)| *pages > 0) {
+            // A request's pages are counted in 32 bits everywhere.
+            self.hits.push(StepHits { step: step as u32, pages: pages as u32 });
         }
     }
 
@@ -164,12 +178,37 @@ pub struct Tally {
     pub reusable: u64,
     /// Distinct pages touched; who adds a request knows which of its pages are.
     pub distinct_pages: u64,
-    /// Hits by the smallest threshold that suffices, one entry a threshold.
+    /// Hits by the smallest threshold that suffices, or at each on its own; one entry a threshold.
     pub hits: Vec<u64>,
     /// Required capacities of the requests with reuse, one multiset a target ratio.
     pub needs: Vec<Needs>,
     /// Found pages by need, where hits at every capacity are asked for.
     pub found: Option<FoundPages>,
+    /// What the requests met in flight, of those the log could tell it for.
+    pub overlaps: Overlaps,
+}
+
+/// What requests met in flight: one entry a request that it was measured for.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Overlaps {
+    /// Other requests in flight.
+    pub requests: Needs,
+    /// The pages they held.
+    pub pages: Needs,
+}
+
+impl Overlaps {
+    /// Counts a request's.
+    pub fn insert(&mut self, overlap: Overlap) {
+        self.requests.insert(overlap.requests);
+        self.pages.insert(overlap.pages);
+    }
+
+    /// Takes out a request's that was counted before.
+    pub fn remove(&mut self, overlap: Overlap) {
+        self.requests.remove(overlap.requests);
+        self.pages.remove(overlap.pages);
+    }
 }
 
 impl Tally {
@@ -198,6 +237,9 @@ impl Tally {
         for hits in &digest.hits {
             self.hits[hits.step as usize] += u64::from(hits.pages);
         }
+        if let Some(overlap) = digest.overlap {
+            self.overlaps.insert(overlap);
+        }
         if digest.reusable > 0 {
             self.requests_with_reuse += 1;
             for (needs, need) in self.needs.iter_mut().zip(&digest.needs) {
@@ -211,7 +253,8 @@ impl Tally {
 
     /// Merges what is pending, so that reading the distributions copies nothing.
     pub fn settle(&mut self) {
-        self.needs.iter_mut().for_each(Needs::settle);
+        let Overlaps { requests, pages } = &mut self.overlaps;
+        self.needs.iter_mut().chain([requests, pages]).for_each(Needs::settle);
         self.found.iter_mut().for_each(FoundPages::settle);
     }
 
@@ -242,15 +285,18 @@ impl Tally {
         sum.needs = (0..first.needs.len()).map(needs_of).collect();
         let found = || parts.clone().filter_map(|part| part.found.as_ref());
         sum.found = first.found.as_ref().map(|_| FoundPages::merged(found()));
+        sum.overlaps = Overlaps {
+            requests: Needs::merged(parts.clone().map(|part| &part.overlaps.requests)),
+            pages: Needs::merged(parts.clone().map(|part| &part.overlaps.pages)),
+        };
         sum
     }
 
     /// Bytes of memory held.
     pub fn memory_bytes(&self) -> usize {
+        let needs = self.needs.iter().chain([&self.overlaps.requests, &self.overlaps.pages]);
         let found = self.found.as_ref().map_or(0, FoundPages::memory_bytes);
-        self.hits.capacity() * size_of::<u64>()
-            + self.needs.iter().map(Needs::memory_bytes).sum::<usize>()
-            + found
+        self.hits.capacity() * size_of::<u64>() + needs.map(Needs::memory_bytes).sum::<usize>() + found
     }
 }
 

@@ -1,7 +1,7 @@
 //! What a report is made of: plain facts, in the units of the estimate (pages, bytes, milliseconds).
 
 use crate::core::estimate::{
-    CapacityPoint, CoverageCapacity, Estimate, RequiredCapacity, Status, TheoreticalHits,
+    CapacityPoint, CoverageCapacity, Estimate, InFlight, RequiredCapacity, Status, TheoreticalHits,
 };
 use crate::core::profile::{Outputs, Profile};
 use crate::core::ratio::Ratio;
@@ -17,6 +17,8 @@ pub struct ReportInput {
     pub inputs: Vec<(String, String)>,
     /// One entry a pool; a replayed trace is one pool without a name.
     pub pools: Vec<PoolReport>,
+    /// The entries are one pool under several engines, named by them.
+    pub compares_engines: bool,
 }
 
 /// The facts about one pool over all counted requests.
@@ -48,6 +50,8 @@ pub struct PoolReport {
     pub theoretical: TheoreticalHits,
     /// The requirement, one entry a target ratio; the first is the one recommended from.
     pub required: Vec<RequiredCapacity>,
+    /// What requests met in flight; absent where the log tells no durations.
+    pub in_flight: Option<InFlight>,
     /// How the requirement at the first target ratio is distributed over requests.
     pub distribution: Distribution,
     /// The hit-rate curve, ascending.
@@ -218,6 +222,7 @@ impl PoolReport {
             accumulated_pages: estimate.accumulated_pages,
             theoretical: estimate.theoretical,
             required: estimate.required.clone(),
+            in_flight: estimate.in_flight.clone(),
             distribution: Distribution::default(),
             capacities: estimate.capacities.clone(),
             trend_windows: estimate.trend_windows,

@@ -8,6 +8,7 @@
 //! ```
 
 mod caveats;
+mod comparison;
 mod headline;
 mod input;
 mod markup;

@@ -174,6 +174,12 @@ fn show(pool: &str, estimate: &Estimate) {
     metric::THEORETICAL_HIT_RATE.gauge(&[pool, &window]).set(estimate.theoretical.prefix_hit_rate);
     metric::WINDOW_REQUESTS.gauge(&[pool, &window]).set(estimate.requests as f64);
     metric::WARM_UP.gauge(&[pool, &window]).set(if estimate.warm_up { 1.0 } else { 0.0 });
+    if let Some(in_flight) = &estimate.in_flight {
+        metric::IN_FLIGHT_REQUESTS.gauge(&[pool, &window]).set(in_flight.max_requests as f64);
+        if let Some(pages) = in_flight.max_pages {
+            metric::IN_FLIGHT_PAGES.gauge(&[pool, &window]).set(pages as f64);
+        }
+    }
     for required in &estimate.required {
         let target = required.target_ratio.to_string();
         for found in &required.coverage {

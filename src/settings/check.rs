@@ -4,7 +4,6 @@ use super::problem::Problem;
 use super::{Settings, field::Field};
 use crate::core::capacity::{CapacitySize, CapacitySpec};
 use crate::core::pool_config::{MAX_TIERS, PoolConfigError};
-use crate::core::profile::Profile;
 use crate::core::tiers::is_tier_name;
 use std::collections::BTreeSet;
 
@@ -76,12 +75,13 @@ impl Settings {
     /// What the engine itself refuses; it speaks of the same keys.
     fn check_engine(&self, notes: &mut Notes<'_>) {
         let estimate = &self.estimate;
-        if estimate.engine == Profile::Sglang {
-            let reason =
-                "is evaluated at single capacities by `kvset replay`, not as a stream; choose another";
-            notes.add("estimate.engine", estimate.engine.toml(), reason);
-        } else if let Err(error @ PoolConfigError::OpenPanes { .. }) = self.pool_config("").check() {
-            notes.add("estimate.windows", estimate.windows.toml(), error.to_string());
+        match self.pool_config("").check() {
+            Err(error @ PoolConfigError::OpenPanes { .. }) => {
+                notes.add("estimate.windows", estimate.windows.toml(), error.to_string());
+            }
+            Err(error @ PoolConfigError::PlannedPointwise(_)) => notes.add("tiers", None, error.to_string()),
+            Err(error) => add_pointwise(notes, "estimate", &error),
+            Ok(()) => {}
         }
     }
 
@@ -141,6 +141,11 @@ impl Settings {
             }
             let names = pool.tiers.as_deref().unwrap_or_default();
             self.check_names_of_tiers(notes, &format!("pools[{index}].tiers"), names);
+            if (pool.capacities.is_some() || pool.sample_rate.is_some())
+                && let Err(error) = self.pool_config(&pool.name).check()
+            {
+                add_pointwise(notes, &format!("pools[{index}]"), &error);
+            }
             let Some(capacities) = &pool.capacities else { continue };
             let key = format!("pools[{index}].capacities");
             no_repeats(notes, &key, capacities);
@@ -154,6 +159,17 @@ impl Settings {
 /// Whether the rest of a key, after a prefix, is nothing or a key below it.
 fn begins_deeper(rest: &str) -> bool {
     rest.is_empty() || rest.starts_with('.')
+}
+
+/// What an engine that is modelled at each capacity on its own cannot have.
+fn add_pointwise(notes: &mut Notes<'_>, section: &str, error: &PoolConfigError) {
+    let field = match error {
+        PoolConfigError::TooManyPoints { .. } => "capacities",
+        PoolConfigError::SampledPointwise { .. } => "sample_rate",
+        // Every other fault lies outside the ranges that were checked before.
+        _ => return,
+    };
+    notes.add(format!("{section}.{field}"), None, error.to_string());
 }
 
 /// A list whose entries must differ.

@@ -74,7 +74,9 @@ sections! {
 
     /// How pools are estimated, where [[pools]] says nothing else.
     pub struct Estimate {
-        /// The engine whose cache is modelled.
+        /// The engine whose cache is modelled. "sglang" is modelled at each capacity on its own: at most
+        /// 64 of them, each a cache in memory (8 bytes a page it holds, and its nodes), no required
+        /// capacities, no [[tiers]], no sampling; capacities above max_tracked_pages are not modelled.
         [results]
         engine: Profile = Profile::Paper;
         /// Whether the tokens a model generates enter its cache too.
@@ -97,7 +99,7 @@ sections! {
         [results]
         coverages: Vec<Ratio> = [500, 900, 950, 990, 999].map(Ratio::per_mille).to_vec(), in 1..=64;
         /// Capacities to report hit rates for: sizes like "10GiB", pages like "5000p". An empty list
-        /// stands for a grid of four steps a doubling.
+        /// stands for a grid of four steps a doubling ("sglang": of doublings from 64 to 2^20 pages).
         [results]
         capacities: Vec<CapacitySpec> = Vec::new(), in 0..=1024;
         /// Which requests an estimate covers.
@@ -218,7 +220,8 @@ sections! {
     }
 
     /// Memory that can be bought, from the fastest tier to the slowest; every estimate then says how many
-    /// units of each to have. Repeat the block for each tier, up to 8.
+    /// units of each to have, the first with room for what requests in flight hold. Repeat the block for
+    /// each tier, up to 8.
     pub struct Tier {
         /// What it is called, in estimates and metrics.
         [results]

@@ -196,7 +196,14 @@ fn tiers_that_cannot_be_planned_are_named() {
 
 #[test]
 fn what_the_engine_refuses_is_refused_here() {
-    assert!(problems("[estimate]\nengine = \"sglang\"", &[])[0].starts_with("estimate.engine"));
+    let sampled = problems("[estimate]\nengine = \"sglang\"\nsample_rate = 0.5", &[]);
+    assert!(sampled[0].starts_with("estimate.sample_rate"), "{sampled:?}");
+    let many = (1..=65).map(|pages| format!("\"{pages}p\"")).collect::<Vec<_>>().join(",");
+    let pool = format!("[estimate]\nengine = \"sglang\"\n[[pools]]\nname = \"a\"\ncapacities = [{many}]");
+    assert!(problems(&pool, &[])[0].starts_with("pools[0].capacities"));
+    let planned = problems("[estimate]\nengine = \"sglang\"\n[[tiers]]\nname = \"hbm\"\nunit = \"5p\"", &[]);
+    assert!(planned[0].starts_with("tiers: ") && planned[0].contains("nothing to plan from"), "{planned:?}");
+    assert!(load("[estimate]\nengine = \"sglang\"", &[]).is_ok());
     let panes = problems("[estimate]\nwindows = [\"tumbling:1ms\"]\ngrace = \"1d\"", &[]);
     assert!(panes[0].starts_with("estimate.windows") && panes[0].contains("panes"), "{panes:?}");
     // Everything else the engine checks lies within the ranges here.

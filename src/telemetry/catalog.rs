@@ -69,6 +69,10 @@ metrics! {
     REQUIRED_CAPACITY_BYTES = "kvset_required_capacity_bytes", Kind::Gauge, Bytes,
         ["pool", "window", "target", "coverage"],
         "The same in bytes, where a cost a token is known.";
+    IN_FLIGHT_PAGES = "kvset_in_flight_pages", Kind::Gauge, Pages, ["pool", "window"],
+        "Most distinct pages that other requests in flight held as one arrived; absent without durations.";
+    IN_FLIGHT_REQUESTS = "kvset_in_flight_requests", Kind::Gauge, Requests, ["pool", "window"],
+        "Most other requests in flight as one arrived; absent without durations.";
     REQUIREMENT_CONVERGED = "kvset_requirement_converged", Kind::Gauge, Things,
         ["pool", "window", "target", "coverage"],
         "1 while the requirement stayed within the tolerance over the last windows, 0 while it still moves.";

@@ -60,6 +60,7 @@ impl EstimateTable {
         let mut columns = vec![Column::Text("pool"), Column::Text("window"), Column::Number("requests")];
         columns.extend(COVERAGES.map(|(_, name)| Column::Number(name)));
         columns.extend([
+            Column::Number("in flight"),
             Column::Number("accumulated"),
             Column::Number("hit rate"),
             Column::Text("99 % so far"),
@@ -117,6 +118,12 @@ fn cells(row: &Row) -> Vec<String> {
     for (thousandths, _) in COVERAGES {
         cells.push(required(coverage(estimate, Ratio::per_mille(thousandths))));
     }
+    let in_flight = estimate.in_flight.as_ref().map(|found| (found.max_pages, found.max_bytes));
+    cells.push(match in_flight {
+        None => UNKNOWN.to_owned(),
+        Some((None, _)) => "beyond".to_owned(),
+        Some((Some(pages), in_bytes)) => size(pages, in_bytes),
+    });
     cells.push(size(estimate.accumulated_pages, estimate.accumulated_bytes));
     cells.push(percent(estimate.theoretical.prefix_hit_rate));
     cells.push(sparkline(&history, HISTORY));
@@ -175,6 +182,8 @@ mod tests {
             let event = RequestEvent {
                 event_time: EventTime(offset),
                 page_ids: PageIds::from_slice(&[1, 2, 3]),
+                duration_ms: Some(2),
+                output_tokens: Some(3 * 64),
                 ..RequestEvent::default()
             };
             let arrival = Arrival { offset: Offset(offset), counted: true, watermark: None };
@@ -199,6 +208,7 @@ mod tests {
             "{text}"
         );
         assert!(rows[1].starts_with("b ") && rows[1].contains("3 p"), "{text}");
+        assert!(rows[1].contains(" 6 p "), "one other request holds its prompt and outputs: {text}");
         assert!(rows[1].contains("75.00 %") && rows[1].ends_with("██"), "{text}");
     }
 

@@ -31,7 +31,8 @@ pub struct TierEstimate {
     pub inclusion: Inclusion,
     /// The capacity that share requires of it and the tiers above; absent beyond the tracked bound.
     pub required_pages: Option<u64>,
-    /// The requirement is larger than the tracked bound.
+    /// The requirement, or for the first tier what requests in flight pin, is larger than the tracked
+    /// bound.
     pub beyond_bound: bool,
     /// Whether the requirement has settled over the last windows.
     pub convergence: Settled,
@@ -43,7 +44,8 @@ pub struct TierEstimate {
     pub next_unit: Option<NextUnit>,
     /// What to have after hysteresis: steadier than what is planned.
     pub recommended: Purchase,
-    /// This window changed the recommendation of this tier.
+    /// This window changed the recommended requirement of this tier or, for the first, the room for
+    /// requests in flight.
     pub recommendation_changed: bool,
 }
 
@@ -74,8 +76,8 @@ pub struct Planning<'a, C> {
     pub target_ratio: Ratio,
     /// The capacity each tier's coverage requires; `None` beyond the bound.
     pub required: &'a [Option<PageCount>],
-    /// Most pages requests in flight pin at a time.
-    pub pinned: PageCount,
+    /// Most pages requests in flight pin at a time; `None` beyond the bound.
+    pub pinned: Option<PageCount>,
     /// Where the trends stand.
     pub standing: &'a Standing,
     /// The hit-rate curve.
@@ -87,11 +89,12 @@ impl<C: HitCurve> Planning<'_, C> {
     pub fn publish(&self) -> Option<TierEstimates> {
         let specs: Option<Vec<TierSpec>> = self.tiers.iter().map(|tier| tier.spec(self.page_bytes)).collect();
         let specs = specs.filter(|specs| !specs.is_empty())?;
-        let sized = |required: &[Option<PageCount>]| -> TierPlan {
-            plan(&specs, &PlanInput { required, pinned: self.pinned, curve: self.curve })
+        let sized = |required: &[Option<PageCount>], pinned| -> TierPlan {
+            plan(&specs, &PlanInput { required, pinned, curve: self.curve })
         };
         let recommended: Vec<_> = self.standing.tiers.iter().map(|(_, told)| told.pages).collect();
-        let (planned, recommended) = (sized(self.required), sized(&recommended));
+        let room = self.standing.pinned;
+        let (planned, recommended) = (sized(self.required, self.pinned), sized(&recommended, room.pages));
         let pairs = planned.tiers.iter().zip(&recommended.tiers).zip(&self.standing.tiers);
         let tiers =
             self.tiers.iter().zip(pairs).map(|(config, ((planned, recommended), (verdict, told)))| {
@@ -109,11 +112,16 @@ impl<C: HitCurve> Planning<'_, C> {
                     recommendation_changed: told.changed,
                 }
             });
+        let mut tiers: Vec<_> = tiers.collect();
+        if let Some(first) = tiers.first_mut() {
+            first.beyond_bound |= self.pinned.is_none();
+            first.recommendation_changed |= room.changed && first.recommended.units.is_some();
+        }
         Some(TierEstimates {
             target_ratio: self.target_ratio,
             cost: planned.cost,
             recommended_cost: recommended.cost,
-            tiers: tiers.collect(),
+            tiers,
         })
     }
 

@@ -13,6 +13,8 @@ pub struct Trend {
     requirements: Vec<Convergence>,
     /// One a tier.
     tiers: Vec<TierTrend>,
+    /// Of the pages that requests in flight pin.
+    pinned: Hysteresis,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,6 +30,8 @@ pub struct Requirements {
     pub covering: Vec<Option<PageCount>>,
     /// Tier by tier.
     pub tiers: Vec<Option<PageCount>>,
+    /// Room for the pages that requests in flight pin; zero where the log has no durations.
+    pub pinned: Option<PageCount>,
 }
 
 /// Where the trends stand, in the order of [`Requirements`].
@@ -37,6 +41,8 @@ pub struct Standing {
     pub covering: Vec<Verdict>,
     /// The same tier by tier, with what is recommended.
     pub tiers: Vec<(Verdict, Recommendation)>,
+    /// Room to leave for the pages that requests in flight pin.
+    pub pinned: Recommendation,
 }
 
 impl Trend {
@@ -44,8 +50,8 @@ impl Trend {
     pub fn new(requirements: usize, tiers: usize, rules: &TrendRules) -> Self {
         let convergence = Convergence::new(rules.converged_over, rules.tolerance);
         let hysteresis = Hysteresis::new(rules.min_change, rules.hold);
-        let tier = TierTrend { convergence: convergence.clone(), hysteresis };
-        Self { requirements: vec![convergence; requirements], tiers: vec![tier; tiers] }
+        let tier = TierTrend { convergence: convergence.clone(), hysteresis: hysteresis.clone() };
+        Self { requirements: vec![convergence; requirements], tiers: vec![tier; tiers], pinned: hysteresis }
     }
 
     /// Whether these trends, read back from a snapshot, are of so many requirements and tiers.
@@ -71,19 +77,19 @@ impl Trend {
         Standing {
             covering: covering.map(|(trend, required)| trend.observe(*required, warm_up)).collect(),
             tiers: tiers.map(observe).collect(),
+            pinned: self.pinned.observe(asked.pinned, warm_up),
         }
     }
 
     /// Where things stand beside a window that is still open, which changes nothing.
     pub fn beside(&self, asked: &Requirements) -> Standing {
         let standing = |(tier, required): (&TierTrend, &Option<PageCount>)| {
-            let pages = tier.hysteresis.current();
-            let beside = Recommendation { pages, changed: false, beyond_bound: required.is_none() };
-            (tier.convergence.verdict(), beside)
+            (tier.convergence.verdict(), tier.hysteresis.beside(*required))
         };
         Standing {
             covering: self.requirements.iter().map(Convergence::verdict).collect(),
             tiers: self.tiers.iter().zip(&asked.tiers).map(standing).collect(),
+            pinned: self.pinned.beside(asked.pinned),
         }
     }
 }

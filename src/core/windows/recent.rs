@@ -2,6 +2,7 @@
 
 use super::Extent;
 use crate::core::found::FoundRun;
+use crate::core::in_flight::Overlap;
 use crate::core::tally::{Digest, StepHits, Tally, TallyShape};
 use crate::core::units::{EventTime, Offset};
 use serde::{Deserialize, Serialize};
@@ -41,7 +42,7 @@ impl Everything {
 
 /// The last N requests: each one's share of the tally is kept, to be taken out again exactly.
 ///
-/// Memory is 72 bytes a request, with 8 for each target ratio, 8 for each threshold its hits are spread
+/// Memory is 88 bytes a request, with 8 for each target ratio, 8 for each threshold its hits are spread
 /// over and, where hits at every capacity are asked for, 16 for each run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct LastRequests {
@@ -71,6 +72,8 @@ struct Held {
     steps: u32,
     /// How many entries of `found` are its own.
     runs: u32,
+    /// What it met in flight.
+    overlap: Option<Overlap>,
 }
 
 impl LastRequests {
@@ -114,6 +117,7 @@ impl LastRequests {
             retouched: 0,
             steps: digest.hits.len() as u32,
             runs: digest.found.len() as u32,
+            overlap: digest.overlap,
         });
     }
 
@@ -127,6 +131,9 @@ impl LastRequests {
         tally.distinct_pages = tally.distinct_pages - held.touched + held.retouched;
         for hits in self.hits.drain(..held.steps as usize) {
             tally.hits[hits.step as usize] -= u64::from(hits.pages);
+        }
+        if let Some(overlap) = held.overlap {
+            tally.overlaps.remove(overlap);
         }
         let own = self.needs.drain(..tally.needs.len());
         for (needs, need) in tally.needs.iter_mut().zip(own).filter(|_| held.reusable > 0) {

@@ -4,7 +4,6 @@
 
 mod chronicle;
 mod per_request;
-mod pointwise;
 
 use crate::core::estimate::Estimate;
 use crate::core::event::RequestEvent;
@@ -12,7 +11,6 @@ use crate::core::pool::{Arrival, Pool};
 use crate::core::pool_config::{PoolConfig, PoolConfigError};
 use crate::core::profile::Profile;
 use crate::core::ratio::Ratio;
-use crate::core::sglang::CapacityTooLarge;
 use crate::core::units::{Offset, PageBytes, PageCount, PageSize};
 use crate::core::window::WindowKind;
 use crate::core::windows::Watermark;
@@ -20,13 +18,11 @@ use crate::report::HistoryRecorder;
 use crate::trace::{self, Progress, ReadOptions, RowError, TraceError, TraceItem};
 use chronicle::HISTORY_WINDOW;
 use per_request::PerRequest;
-use pointwise::Pointwise;
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 pub use chronicle::{Chronicle, report_input};
-pub use pointwise::coarse_grid;
 
 /// Leading requests that touch the cache but do not count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,25 +66,6 @@ pub enum ReplayError {
     /// The configuration cannot be used.
     #[error(transparent)]
     Config(#[from] PoolConfigError),
-    /// A capacity is larger than one cache models.
-    #[error(transparent)]
-    Capacity(#[from] CapacityTooLarge),
-    /// Single nodes cannot be followed by a sample of their pages.
-    #[error(
-        "the {0} profile evicts whole nodes, which a sample of pages cannot show: leave --sample-rate at 1"
-    )]
-    SampledPointwise(Profile),
-    /// Each capacity costs a pass of its own.
-    #[error(
-        "the {profile} profile is modelled at each capacity on its own: {asked} were asked for, at most {most} can be"
-    )]
-    TooManyPoints { profile: Profile, asked: usize, most: usize },
-    /// Without a requirement there is nothing to plan, and another cost would be other caches.
-    #[error(
-        "the {0} profile has no required capacity and no curve between the capacities asked for, so there is \
-         nothing to plan from: leave --tier out, and give one cost a token"
-    )]
-    PlannedPointwise(Profile),
     /// Rows were passed over, and the caller did not allow that.
     #[error(
         "{count} of {rows} rows cannot be used, so the result would be wrong: mend them, or go on without them with --skip-bad-rows{}",
@@ -156,23 +133,26 @@ pub fn replay(
     Ok(run_one(Run::new(options, warm_up, per_request, None)?, options, progress)?.0)
 }
 
-/// Replays traces for several engines in one reading; all else about them is as in the options.
+/// Replays traces for several engines in one reading; all else about them is as in the options. With
+/// `for_report`, what a report shows beside the estimates is kept.
 ///
 /// # Errors
 /// [`ReplayError`]; nothing was printed then.
 pub fn replay_engines(
     options: &ReplayOptions,
     engines: &[Profile],
+    for_report: bool,
     progress: &mut dyn FnMut(Progress),
-) -> Result<Vec<Replay>, ReplayError> {
+) -> Result<Vec<(Replay, Chronicle)>, ReplayError> {
     let warm_up = warm_up_requests(options)?;
     let start = |profile: &Profile| {
         let pool = PoolConfig { profile: *profile, ..options.pool.clone() };
-        Run::new(&ReplayOptions { pool, ..options.clone() }, warm_up, None, None)
+        let recorder = for_report.then(HistoryRecorder::default);
+        Run::new(&ReplayOptions { pool, ..options.clone() }, warm_up, None, recorder)
     };
     let mut runs = engines.iter().map(start).collect::<Result<Vec<_>, _>>()?;
     let notes = read(&mut runs, options, progress)?;
-    let finish = |run: Run<'_>| Ok(run.finish(options.skip_bad_rows, notes.clone())?.0);
+    let finish = |run: Run<'_>| run.finish(options.skip_bad_rows, notes.clone());
     runs.into_iter().map(finish).collect()
 }
 
@@ -265,9 +245,7 @@ fn count_requests(options: &ReplayOptions) -> Result<u64, ReplayError> {
 
 /// A replay under way.
 struct Run<'a> {
-    /// The engine's pool; of an engine without a stack, a pool that never evicts.
     pool: Pool,
-    pointwise: Option<Pointwise>,
     config: Arc<PoolConfig>,
     watermark: Watermark,
     warm_up: u64,
@@ -302,15 +280,9 @@ impl<'a> Run<'a> {
         }
         // `last` and `all` are wanted once, at the end of the trace.
         config.publish_every_ms = 0;
-        let pointwise = Pointwise::of(&config)?;
         let config = Arc::new(config);
-        let pooled = match pointwise {
-            Some(_) => Arc::new(Pointwise::unlimited(&config)),
-            None => Arc::clone(&config),
-        };
         Ok(Self {
-            pool: Pool::new("trace", 0, pooled)?,
-            pointwise,
+            pool: Pool::new("trace", 0, Arc::clone(&config))?,
             watermark: Watermark::new(config.allowed_lateness_ms),
             config,
             warm_up,
@@ -337,9 +309,6 @@ impl<'a> Run<'a> {
             self.refuse(format!("{}, line {}", place.0, place.1), &refusal);
             return Ok(());
         }
-        if let Some(caches) = &mut self.pointwise {
-            caches.observe(event, &self.pool, counted)?;
-        }
         if counted {
             self.write_request().map_err(ReplayError::PerRequest)?;
         }
@@ -356,8 +325,8 @@ impl<'a> Run<'a> {
         else {
             return Ok(());
         };
-        match &self.pointwise {
-            Some(caches) => per_request.write_pointwise(outcome, caches.last_hits()),
+        match self.pool.caches() {
+            Some(caches) => per_request.write_pointwise(outcome, caches.last_hits(), curve),
             None => per_request.write(outcome, &self.config, curve),
         }
     }
@@ -404,9 +373,6 @@ impl<'a> Run<'a> {
         let chronicle = Chronicle::of(&self.pool, self.recorder, self.rows, self.requests);
         let at_further_costs = self.pool.at_further_costs(Offset(self.rows as i64));
         self.pool.finish(Offset(self.rows as i64), &mut self.closed);
-        if let Some(caches) = &self.pointwise {
-            self.closed.iter_mut().for_each(|estimate| caches.correct(estimate, self.config.profile));
-        }
         let whole = self.closed.iter().find(|estimate| estimate.window == WindowKind::All).cloned();
         self.closed.retain(|estimate| self.wanted.contains(&estimate.window));
         let replay = Replay {
@@ -418,7 +384,7 @@ impl<'a> Run<'a> {
             distinct_pages: self.pool.accumulated_pages(),
             page_size: self.pool.page_size(),
             page_bytes: self.pool.page_bytes(),
-            turned_away: self.pointwise.map(|caches| caches.turned_away()).unwrap_or_default(),
+            turned_away: self.pool.caches().map(|caches| caches.refused().collect()).unwrap_or_default(),
             config: self.config,
             whole,
             at_further_costs,

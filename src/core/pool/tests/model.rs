@@ -4,6 +4,7 @@ use super::super::*;
 use super::{PAGE_SIZE, event, ratios};
 use crate::core::estimate::{CoverageCapacity, Status};
 use crate::core::naive::{NaiveRequest, NaiveStack, Page, chained_requests};
+use crate::core::profile::Profile;
 use crate::core::ratio::Ratio;
 use crate::core::stack::Order;
 use crate::core::tiers::{Convergence, Hysteresis, Purchase, Settled, TierConfig, TierEstimate, TrendRules};
