@@ -2,6 +2,7 @@
 
 use super::observe::{Observer, ServiceEvent};
 use crate::core::estimate::Estimate;
+use crate::pipeline::output::OutputRecord;
 use crate::pipeline::position::Partition;
 use crate::pipeline::publish::Family;
 use crate::pipeline::task::Counts;
@@ -83,8 +84,10 @@ impl Observer for ServiceMetrics {
                 metric::POOLS.gauge(&[&partition]).set(*pools as f64);
                 inner.progress(&partition, counts);
             }
-            ServiceEvent::NewPool { .. } | ServiceEvent::SplitPool { .. } => {}
-            ServiceEvent::Committed { took, .. } => {
+            ServiceEvent::NewPool { .. } => {}
+            ServiceEvent::SplitPool { .. } => metric::SPLIT_POOLS.counter(&[]).increment(1),
+            ServiceEvent::Committed { outputs, took, .. } => {
+                count_published(outputs);
                 metric::TRANSACTIONS.counter(&["committed"]).increment(1);
                 metric::TRANSACTION_DURATION.histogram(&[]).record(took.as_secs_f64());
             }
@@ -128,15 +131,11 @@ impl Inner {
     fn progress(&mut self, partition: &str, counts: &Counts) {
         metric::CONSUMED_RECORDS.counter(&[partition]).increment(counts.records);
         metric::CONSUMED_BYTES.counter(&[partition]).increment(counts.bytes);
-        metric::DEAD_LETTERS.counter(&[partition]).increment(counts.refused.values().sum());
         for (code, records) in &counts.refused {
             metric::DECODE_ERRORS.counter(&[code.name()]).increment(*records);
         }
         for (pool, pages) in &counts.pages {
             metric::CONSUMED_PAGES.counter(&[self.labels.counted(pool)]).increment(*pages);
-        }
-        for (window, count) in &counts.estimates {
-            metric::PUBLISHED_ESTIMATES.counter(&[&window.to_string()]).increment(*count);
         }
         for estimate in counts.latest.values() {
             self.count_totals(estimate);
@@ -163,6 +162,23 @@ impl Inner {
         metric::LATE_RECORDS.counter(&[&label]).increment(added(estimate.late_records, late));
         let violated = added(estimate.chain_violations, violations);
         metric::CHAIN_VIOLATIONS.counter(&[&label]).increment(violated);
+    }
+}
+
+/// Counts what was committed.
+fn count_published(outputs: &[&OutputRecord]) {
+    let (mut estimates, mut dead_letters) = (BTreeMap::new(), BTreeMap::new());
+    for output in outputs {
+        match output.window {
+            Some(window) => *estimates.entry(window).or_default() += 1,
+            None => *dead_letters.entry(output.partition).or_default() += 1,
+        }
+    }
+    for (window, count) in estimates {
+        metric::PUBLISHED_ESTIMATES.counter(&[&window.to_string()]).increment(count);
+    }
+    for (partition, count) in dead_letters {
+        metric::DEAD_LETTERS.counter(&[&partition.to_string()]).increment(count);
     }
 }
 

@@ -1,6 +1,7 @@
 //! What happens in the service, as typed events for metrics, health and the demonstration.
 
 use crate::core::units::EventTime;
+use crate::pipeline::output::OutputRecord;
 use crate::pipeline::position::{NextOffset, Partition};
 use crate::pipeline::publish::Family;
 use crate::pipeline::resume::Resume;
@@ -67,7 +68,7 @@ pub enum ServiceEvent<'a> {
     /// A commit went through.
     Committed {
         /// Outputs published.
-        outputs: usize,
+        outputs: &'a [&'a OutputRecord],
         /// Partitions whose offset moved.
         partitions: usize,
         /// How long it took.
