@@ -6,8 +6,8 @@ use crate::core::window::WindowKind;
 /// Which of the output topics a record is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Destination {
-    /// Capacity estimates.
-    Estimates,
+    /// Capacity estimates, or request events made of raw logs.
+    Results,
     /// Refused input.
     DeadLetters,
 }
@@ -19,7 +19,7 @@ pub struct OutputRecord {
     pub destination: Destination,
     /// The input partition it came of.
     pub partition: Partition,
-    /// The window that an estimate covers; none for a dead letter.
+    /// The window that it covers, if it is an estimate.
     pub window: Option<WindowKind>,
     /// The record's key.
     pub key: Option<Vec<u8>>,

@@ -227,7 +227,7 @@ mod tests {
 
     fn run(outlet: &mut Scripted) -> Result<(), PublishError> {
         let record = OutputRecord {
-            destination: Destination::Estimates,
+            destination: Destination::Results,
             partition: Partition(0),
             window: None,
             key: None,

@@ -1,8 +1,8 @@
 //! The service's events as metrics and health.
 
-use super::observe::{Observer, ServiceEvent};
+use super::observe::{Observer, PrepareCounts, ServiceEvent};
 use crate::core::estimate::Estimate;
-use crate::pipeline::output::OutputRecord;
+use crate::pipeline::output::{Destination, OutputRecord};
 use crate::pipeline::position::Partition;
 use crate::pipeline::publish::Family;
 use crate::pipeline::task::Counts;
@@ -16,6 +16,8 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 #[derive(Debug)]
 pub struct ServiceMetrics {
     health: Arc<Health>,
+    /// Whether there are snapshots whose age says something.
+    keeps_state: bool,
     inner: Mutex<Inner>,
 }
 
@@ -35,7 +37,13 @@ impl ServiceMetrics {
     pub fn new(health: Arc<Health>, max_pool_labels: u32) -> Self {
         let labels = PoolLabels::new(max_pool_labels);
         let (restoring, snapshots, counted) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Self { health, inner: Mutex::new(Inner { labels, restoring, snapshots, counted }) }
+        let inner = Mutex::new(Inner { labels, restoring, snapshots, counted });
+        Self { health, keeps_state: true, inner }
+    }
+
+    /// The same for a stage that makes no snapshots.
+    pub fn stateless(health: Arc<Health>, max_pool_labels: u32) -> Self {
+        Self { keeps_state: false, ..Self::new(health, max_pool_labels) }
     }
 }
 
@@ -59,8 +67,10 @@ impl Observer for ServiceMetrics {
             }
             ServiceEvent::Assigned { partition, .. } => {
                 metric::REBALANCES.counter(&["assigned"]).increment(1);
-                inner.restoring.insert(*partition, Instant::now());
-                inner.snapshots.insert(*partition, Instant::now());
+                if self.keeps_state {
+                    inner.restoring.insert(*partition, Instant::now());
+                    inner.snapshots.insert(*partition, Instant::now());
+                }
             }
             ServiceEvent::Settled { partitions } => {
                 self.health.set_assigned(true);
@@ -83,6 +93,9 @@ impl Observer for ServiceMetrics {
                 }
                 metric::POOLS.gauge(&[&partition]).set(*pools as f64);
                 inner.progress(&partition, counts);
+            }
+            ServiceEvent::Prepared { partition, counts, .. } => {
+                inner.prepared(&partition.to_string(), counts)
             }
             ServiceEvent::NewPool { .. } => {}
             ServiceEvent::SplitPool { .. } => metric::SPLIT_POOLS.counter(&[]).increment(1),
@@ -150,6 +163,22 @@ impl Inner {
         }
     }
 
+    fn prepared(&mut self, partition: &str, counts: &PrepareCounts) {
+        metric::CONSUMED_RECORDS.counter(&[partition]).increment(counts.records);
+        metric::CONSUMED_BYTES.counter(&[partition]).increment(counts.bytes);
+        for (code, records) in &counts.refused {
+            metric::DECODE_ERRORS.counter(&[code.name()]).increment(*records);
+        }
+        for (pool, made) in &counts.pools {
+            let pool = self.labels.counted(pool);
+            metric::PREPARED_REQUESTS.counter(&[pool]).increment(made.requests);
+            metric::PREPARED_TOKENS.counter(&[pool]).increment(made.tokens);
+            metric::PREPARED_PAGES.counter(&[pool]).increment(made.pages);
+        }
+        let durations = metric::PREPARE_DURATION.histogram(&[]);
+        counts.durations.iter().for_each(|took| durations.record(took.as_secs_f64()));
+    }
+
     /// Estimates carry totals since the start; counters want what was added.
     fn count_totals(&mut self, estimate: &Estimate) {
         let label = self.labels.counted(&estimate.pool).to_owned();
@@ -169,9 +198,11 @@ impl Inner {
 fn count_published(outputs: &[&OutputRecord]) {
     let (mut estimates, mut dead_letters) = (BTreeMap::new(), BTreeMap::new());
     for output in outputs {
-        match output.window {
-            Some(window) => *estimates.entry(window).or_default() += 1,
-            None => *dead_letters.entry(output.partition).or_default() += 1,
+        match (output.destination, output.window) {
+            (Destination::DeadLetters, _) => *dead_letters.entry(output.partition).or_default() += 1,
+            (Destination::Results, Some(window)) => *estimates.entry(window).or_default() += 1,
+            // Request events, which are counted as they are prepared.
+            (Destination::Results, None) => {}
         }
     }
     for (window, count) in estimates {

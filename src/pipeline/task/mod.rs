@@ -308,7 +308,7 @@ impl PartitionTask {
                 return Err(TaskError::Estimate { partition: self.partition, error });
             }
             out.push(OutputRecord {
-                destination: Destination::Estimates,
+                destination: Destination::Results,
                 partition: self.partition,
                 window: Some(estimate.window),
                 key: Some(EstimateKey::of(estimate).to_bytes()),
