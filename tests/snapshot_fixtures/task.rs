@@ -1,5 +1,5 @@
-//! A whole task as the service keeps it, with every kind of state there is: pools of each engine that has
-//! a stack, sampled, bounded, of a page size learnt from the log, with refused requests, and with nothing
+//! A whole task as the service keeps it, with every kind of state there is: pools of each engine, with a
+//! plan of tiers, sampled, bounded, of a page size learnt from the log, with refused requests, and with nothing
 //! but refused requests; open windows of every kind; late records; dead letters; a history that was
 //! warmed up.
 
@@ -11,6 +11,7 @@ use kvset::core::pool_config::PoolConfig;
 use kvset::core::profile::Profile;
 use kvset::core::ratio::Ratio;
 use kvset::core::stack::{ChainCheck, ChainPolicy};
+use kvset::core::tiers::{Inclusion, TierConfig};
 use kvset::core::units::{PageCount, PageSize};
 use kvset::pipeline::facts::{PartitionId, SnapshotFact};
 use kvset::pipeline::output::OutputRecord;
@@ -31,7 +32,7 @@ const PARTITION: Partition = Partition(7);
 const SNAPSHOT: i64 = 240;
 /// Where the log ends.
 const END: i64 = 290;
-const POOLS: [&str; 6] = ["bounded", "learning", "paper", "refusing", "sampled", "unsized"];
+const POOLS: [&str; 7] = ["bounded", "learning", "paper", "refusing", "sampled", "sglang", "unsized"];
 
 fn config() -> Arc<TaskConfig> {
     let pool = PoolConfig {
@@ -47,12 +48,14 @@ fn config() -> Arc<TaskConfig> {
         grace_ms: 3_000,
         min_history_ms: 60_000,
         chain_check: ChainCheck::Full,
+        tiers: vec![tier("gpu", 500, "8p"), tier("host", 950, "32p")],
         ..PoolConfig::default()
     };
     let named = [
         ("bounded", PoolConfig { max_tracked_pages: PageCount(24), ..pool.clone() }),
         ("learning", PoolConfig { page_size: None, profile: Profile::Vllm, ..pool.clone() }),
         ("refusing", PoolConfig { chain_policy: ChainPolicy::Reject, ..pool.clone() }),
+        ("sglang", PoolConfig { profile: Profile::Sglang, ..pool.clone() }),
         ("sampled", PoolConfig { sample_rate: Ratio::per_mille(500), ..pool.clone() }),
         ("unsized", PoolConfig { page_size: None, ..pool.clone() }),
     ];
@@ -68,6 +71,16 @@ fn config() -> Arc<TaskConfig> {
         version: "fixture".to_owned(),
         fingerprint: FINGERPRINT.to_string(),
     })
+}
+
+fn tier(name: &str, coverage: u16, unit: &str) -> TierConfig {
+    TierConfig {
+        name: name.to_owned(),
+        coverage: Ratio::per_mille(coverage),
+        inclusion: Inclusion::Exclusive,
+        unit: unit.parse().expect("a capacity"),
+        unit_price: Some(2.5),
+    }
 }
 
 /// The log is read from its start, which is not the topic's; the first records only warm the caches up.
@@ -202,10 +215,17 @@ fn the_frozen_task_has_every_kind_of_state() {
     assert_eq!(pool("learning").page_size(), PageSize::new(16), "learnt from the log");
     assert!(pool("paper").chain_violations() > 0 && pool("refusing").rejected_records() > 0);
     assert!(pool("unsized").engine().is_none() && pool("unsized").rejected_records() > 0);
+    assert!(pool("sglang").caches().is_some(), "a cache a capacity");
     let open = task.provisional();
+    let paper: Vec<_> = open.iter().filter(|estimate| estimate.pool == "paper").collect();
+    assert!(
+        paper.iter().any(|estimate| estimate.plan.is_some() && estimate.trend_windows > 0),
+        "tiers settle"
+    );
+    assert!(paper.iter().any(|estimate| estimate.in_flight.is_some()), "requests overlap");
     for window in &pool("paper").config().windows {
-        let open = open.iter().filter(|estimate| estimate.pool == "paper" && estimate.window == *window);
-        assert!(open.clone().any(|estimate| estimate.requests > 0), "{window} has nothing open");
+        let is_open = paper.iter().any(|estimate| estimate.window == *window && estimate.requests > 0);
+        assert!(is_open, "{window} has nothing open");
     }
     assert!(
         open.iter().any(|estimate| estimate.late_records > 0) && open.iter().any(|estimate| estimate.warm_up)
