@@ -279,3 +279,50 @@ fn show(pool: &str, estimate: &Estimate) {
 fn now() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |elapsed| elapsed.as_secs_f64())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::telemetry::recorder;
+    use std::time::Duration;
+
+    fn output(destination: Destination, window: Option<&str>) -> OutputRecord {
+        OutputRecord {
+            destination,
+            partition: Partition(3),
+            window: window.map(|text| text.parse().expect("a window")),
+            key: None,
+            value: None,
+            headers: vec![],
+            placed_by: None,
+        }
+    }
+
+    #[test]
+    fn outputs_are_counted_once_they_are_committed_and_split_pools_when_they_are_seen() {
+        let recorder = recorder().expect("a recorder");
+        let outputs = [
+            output(Destination::Results, Some("last:3000")),
+            output(Destination::DeadLetters, None),
+            output(Destination::Results, Some("last:3000")),
+            // A request event that `kvset prepare` made.
+            output(Destination::Results, None),
+        ];
+        let (outputs, took) = (outputs.iter().collect::<Vec<_>>(), Duration::ZERO);
+        let (first, second) = (Partition(0), Partition(3));
+        let metrics = ServiceMetrics::new(Arc::new(Health::new()), 1);
+        metrics::with_local_recorder(&recorder, || {
+            metrics.on(&ServiceEvent::CommitFailed { family: Family::Abortable });
+            metrics.on(&ServiceEvent::Committed { outputs: &outputs, partitions: 1, took });
+            metrics.on(&ServiceEvent::SplitPool { pool: "a", first, second });
+        });
+        let text = recorder.handle().render();
+        for line in [
+            "kvset_published_estimates_total{window=\"last:3000\"} 2",
+            "kvset_dead_letters_total{partition=\"3\"} 1",
+            "kvset_split_pools_total 1",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line} is missing in:\n{text}");
+        }
+    }
+}

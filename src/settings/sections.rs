@@ -88,7 +88,7 @@ sections! {
         /// One event in the far future would close every window of its partition, so that all others come
         /// late: records further ahead become dead letters.
         [results]
-        max_event_time_ahead: Span = Span::from_days(1), in Span::from_ms(0)..=Span::from_days(3660);
+        max_event_time_ahead: Span = Span::from_days(1), in Span::from_ms(0)..=Span::from_days(366);
     }
 
     /// What goes out.
