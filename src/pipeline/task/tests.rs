@@ -147,6 +147,40 @@ fn too_many_refusals_stop_before_the_record_that_passes_the_limit() {
 }
 
 #[test]
+fn an_event_time_far_ahead_of_its_records_time_stamp_is_refused_and_closes_nothing() {
+    let limits = DecodeLimits { max_event_time_ahead_ms: Some(993), ..DecodeLimits::default() };
+    let guarded = Arc::new(TaskConfig { limits, ..config() });
+    // The records' time stamp is 7.
+    let log = [
+        request("a", 100, &[1]),
+        request("a", 1000, &[1]),
+        request("b", 1001, &[1]),
+        request("b", 4_000_000_000_000, &[1]),
+        request("a", 200, &[1]),
+    ];
+    let mut task = PartitionTask::new(Arc::clone(&guarded), Partition(5), &resume(0, 0, false));
+    let outputs = feed(&mut task, &log).expect("within limits");
+    let refused: Vec<_> =
+        outputs.iter().filter(|output| output.destination == Destination::DeadLetters).collect();
+    let code = ("kvset_error_code", "event_time_ahead".to_owned());
+    assert!(refused.len() == 2 && refused.iter().all(|output| output.headers.contains(&code)), "{refused:?}");
+    assert_eq!(task.watermark(), Some(EventTime(1000)));
+    assert_eq!(task.take_new_pools(), ["a"], "a refused record makes no pool");
+
+    let unstamped = SourceRecord {
+        topic: TOPIC,
+        partition: 5,
+        offset: 5,
+        timestamp_ms: None,
+        key: Some(b"a"),
+        value: Some(log[3].1.as_bytes()),
+    };
+    let mut outputs = Vec::new();
+    task.feed(&unstamped, &mut outputs).expect("within limits");
+    assert!(!outputs.is_empty(), "nothing to compare with: taken");
+}
+
+#[test]
 fn windows_that_reach_back_to_missing_records_are_marked() {
     let log: Vec<_> = (0..8).map(|i| request("a", 700 * i, &[1, i as u64 + 2])).collect();
     let mut task = PartitionTask::new(Arc::new(config()), Partition(5), &resume(2, 2, true));
@@ -254,6 +288,50 @@ proptest! {
         prop_assert_eq!(restored.last_record(), whole.last_record());
         let images = [&restored, &whole].map(|task| postcard::to_allocvec(&task.image()).expect("serialises"));
         prop_assert_eq!(&images[0], &images[1]);
+    }
+
+    /// Refused records of the muted stretch count as they did in the life that published them, so the
+    /// limits stop every life at the same record, with the same outputs before it.
+    #[test]
+    fn a_life_with_restarts_is_stopped_by_the_limits_where_an_undisturbed_one_is(
+        log in prop::collection::vec(prop::bool::weighted(0.5), 1..40),
+        (snapshot, committed) in (0usize..40, 0usize..40),
+        (max_consecutive, share) in (1u32..6, prop::sample::select(vec!["0.4", "0.6", "1"])),
+    ) {
+        let log: Vec<Request> = log.into_iter().zip(0..).map(|(refused, i)| match refused {
+            true => ("a", "broken".to_owned()),
+            false => request("a", 400 * i, &[1]),
+        }).collect();
+        let limits = DeadLetterLimits { max_consecutive, max_share: share.parse().expect("a share"), share_window: 7 };
+        let strict = Arc::new(TaskConfig { dead_letters: limits, ..config() });
+        let new = |publish_from| {
+            PartitionTask::new(Arc::clone(&strict), Partition(5), &resume(0, publish_from, false))
+        };
+        // Feeds one by one: what was given out before a stop counts.
+        let live = |task: &mut PartitionTask, log: &[Request]| {
+            let mut outputs = Vec::new();
+            for end in 1..=log.len() {
+                match feed(task, &log[..end]) {
+                    Ok(more) => outputs.extend(more.into_iter().map(|output| (end, output))),
+                    Err(error) => return (outputs, Some((task.next_offset(), error))),
+                }
+            }
+            (outputs, None)
+        };
+        let (outputs, stop) = live(&mut new(0), &log);
+        // The commit lies before the stop, the snapshot before the commit.
+        let committed = committed.min(stop.as_ref().map_or(log.len(), |(at, _)| at.0 as usize));
+        let snapshot = snapshot.min(committed);
+        let mut before = new(0);
+        feed(&mut before, &log[..snapshot]).expect("within limits");
+        let bytes = postcard::to_allocvec(&before.image()).expect("serialises");
+        let at = resume(snapshot as i64, committed as i64, false);
+        let image = postcard::from_bytes(&bytes).expect("what was written");
+        let mut restored = PartitionTask::restore(Arc::clone(&strict), Partition(5), &at, before.last_record(), image)
+            .expect("the same configuration");
+        let rest: Vec<_> = outputs.into_iter().filter(|(end, _)| *end > committed).collect();
+        prop_assert_eq!(live(&mut restored, &log), (rest.clone(), stop.clone()));
+        prop_assert_eq!(live(&mut new(committed as i64), &log), (rest, stop));
     }
 
     /// No clock, no randomness, no order of a hash map enters the bytes.
