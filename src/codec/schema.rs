@@ -7,6 +7,8 @@ use std::sync::LazyLock;
 pub const REQUEST_EVENT: &str = include_str!("../../schemas/request_event.avsc");
 /// `schemas/capacity_estimate.avsc`.
 pub const CAPACITY_ESTIMATE: &str = include_str!("../../schemas/capacity_estimate.avsc");
+/// `schemas/raw_request.avsc`.
+pub const RAW_REQUEST: &str = include_str!("../../schemas/raw_request.avsc");
 /// `schemas/dead_letter.avsc`.
 pub const DEAD_LETTER: &str = include_str!("../../schemas/dead_letter.avsc");
 
@@ -29,6 +31,12 @@ pub const REQUEST_EVENT_V1_RUST: [u8; 8] = [0x1a, 0xe2, 0xd1, 0x6c, 0xbc, 0x14, 
 /// CRC-64-AVRO fingerprint, little-endian as it travels, of version 1 of the capacity estimate.
 pub const CAPACITY_ESTIMATE_V1: [u8; 8] = [0x54, 0xa5, 0x9d, 0x49, 0x5d, 0x6e, 0x80, 0x36];
 
+/// CRC-64-AVRO fingerprint, little-endian as it travels, of version 1 of the raw request.
+pub const RAW_REQUEST_V1: [u8; 8] = [0x41, 0xf0, 0x31, 0x41, 0xa8, 0x42, 0xa0, 0xd2];
+
+/// The same schema as apache-avro for Rust fingerprints it; see [`REQUEST_EVENT_V1_RUST`].
+pub const RAW_REQUEST_V1_RUST: [u8; 8] = [0xc9, 0x8b, 0xc8, 0x7f, 0x20, 0x8b, 0x4a, 0xaf];
+
 /// The most that apache-avro may allocate for one value, array or container block, in bytes.
 ///
 /// The limit is the library's and holds for the whole process; its own default is 512 MiB.
@@ -43,6 +51,13 @@ pub(super) fn request_event() -> &'static Schema {
 /// The parsed capacity estimate schema.
 pub(super) fn capacity_estimate() -> &'static Schema {
     static SCHEMA: LazyLock<Schema> = LazyLock::new(|| parse(CAPACITY_ESTIMATE));
+    &SCHEMA
+}
+
+/// The parsed raw request schema.
+#[cfg(test)]
+pub(super) fn raw_request() -> &'static Schema {
+    static SCHEMA: LazyLock<Schema> = LazyLock::new(|| parse(RAW_REQUEST));
     &SCHEMA
 }
 
@@ -80,6 +95,8 @@ mod tests {
         assert_eq!(crc_64_avro(&canonical_form(request_event())), REQUEST_EVENT_V1);
         assert_eq!(crc_64_avro(&canonical_form(capacity_estimate())), CAPACITY_ESTIMATE_V1);
         assert_eq!(request_event().fingerprint::<Rabin>().bytes, REQUEST_EVENT_V1_RUST);
+        assert_eq!(crc_64_avro(&canonical_form(raw_request())), RAW_REQUEST_V1);
+        assert_eq!(raw_request().fingerprint::<Rabin>().bytes, RAW_REQUEST_V1_RUST);
     }
 
     #[test]

@@ -5,6 +5,7 @@ use super::outcome::Outcome;
 use super::pages::{PageIds, Scope};
 use super::profile::{Outputs, Profile};
 use super::ratio::Ratio;
+use super::sample::Sample;
 use super::stack::{
     Access, ChainCheck, ChainPolicy, ChainViolation, MAX_REQUEST_PAGES, Order, Stack, StackConfig,
 };
@@ -151,10 +152,8 @@ impl Engine {
         Ok(())
     }
 
-    /// The ids the sample follows: those whose hash lies below the rate's share of all hashes.
     fn followed<'a>(&self, scope: Scope, ids: PageIds<'a>) -> impl Iterator<Item = u64> + use<'a> {
-        let threshold = self.config.sample_rate.share_of(u64::MAX);
-        ids.iter().filter(move |&id| scope.key(id) <= threshold)
+        Sample::at(self.config.sample_rate).followed(scope, ids)
     }
 
     /// The sampled share of pages without ids, with what is left for the next request.

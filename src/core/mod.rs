@@ -20,6 +20,7 @@ pub mod pool;
 pub mod pool_config;
 pub mod profile;
 pub mod ratio;
+pub mod sample;
 pub mod sglang;
 pub mod stack;
 pub mod tally;

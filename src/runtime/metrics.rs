@@ -1,6 +1,6 @@
 //! The service's events as metrics and health.
 
-use super::observe::{Observer, ServiceEvent};
+use super::observe::{Observer, PrepareCounts, ServiceEvent};
 use crate::core::estimate::Estimate;
 use crate::pipeline::position::Partition;
 use crate::pipeline::publish::Family;
@@ -15,6 +15,8 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 #[derive(Debug)]
 pub struct ServiceMetrics {
     health: Arc<Health>,
+    /// Whether there are snapshots whose age says something.
+    keeps_state: bool,
     inner: Mutex<Inner>,
 }
 
@@ -34,7 +36,13 @@ impl ServiceMetrics {
     pub fn new(health: Arc<Health>, max_pool_labels: u32) -> Self {
         let labels = PoolLabels::new(max_pool_labels);
         let (restoring, snapshots, counted) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Self { health, inner: Mutex::new(Inner { labels, restoring, snapshots, counted }) }
+        let inner = Mutex::new(Inner { labels, restoring, snapshots, counted });
+        Self { health, keeps_state: true, inner }
+    }
+
+    /// The same for a stage that makes no snapshots.
+    pub fn stateless(health: Arc<Health>, max_pool_labels: u32) -> Self {
+        Self { keeps_state: false, ..Self::new(health, max_pool_labels) }
     }
 }
 
@@ -58,8 +66,10 @@ impl Observer for ServiceMetrics {
             }
             ServiceEvent::Assigned { partition, .. } => {
                 metric::REBALANCES.counter(&["assigned"]).increment(1);
-                inner.restoring.insert(*partition, Instant::now());
-                inner.snapshots.insert(*partition, Instant::now());
+                if self.keeps_state {
+                    inner.restoring.insert(*partition, Instant::now());
+                    inner.snapshots.insert(*partition, Instant::now());
+                }
             }
             ServiceEvent::Settled { partitions } => {
                 self.health.set_assigned(true);
@@ -82,6 +92,9 @@ impl Observer for ServiceMetrics {
                 }
                 metric::POOLS.gauge(&[&partition]).set(*pools as f64);
                 inner.progress(&partition, counts);
+            }
+            ServiceEvent::Prepared { partition, counts, .. } => {
+                inner.prepared(&partition.to_string(), counts)
             }
             ServiceEvent::NewPool { .. } | ServiceEvent::SplitPool { .. } => {}
             ServiceEvent::Committed { took, .. } => {
@@ -149,6 +162,23 @@ impl Inner {
                 metric::ENGINE_BYTES.gauge(&[pool]).set(*bytes as f64);
             }
         }
+    }
+
+    fn prepared(&mut self, partition: &str, counts: &PrepareCounts) {
+        metric::CONSUMED_RECORDS.counter(&[partition]).increment(counts.records);
+        metric::CONSUMED_BYTES.counter(&[partition]).increment(counts.bytes);
+        metric::DEAD_LETTERS.counter(&[partition]).increment(counts.dead_letters);
+        for (code, records) in &counts.refused {
+            metric::DECODE_ERRORS.counter(&[code.name()]).increment(*records);
+        }
+        for (pool, made) in &counts.pools {
+            let pool = self.labels.counted(pool);
+            metric::PREPARED_REQUESTS.counter(&[pool]).increment(made.requests);
+            metric::PREPARED_TOKENS.counter(&[pool]).increment(made.tokens);
+            metric::PREPARED_PAGES.counter(&[pool]).increment(made.pages);
+        }
+        let durations = metric::PREPARE_DURATION.histogram(&[]);
+        counts.durations.iter().for_each(|took| durations.record(took.as_secs_f64()));
     }
 
     /// Estimates carry totals since the start; counters want what was added.

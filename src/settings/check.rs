@@ -1,10 +1,12 @@
 //! What must hold between settings, beyond the range of each.
 
+use super::prepare::ModelDirectory;
 use super::problem::Problem;
 use super::{InputEncoding, OutputEncoding, Settings, field::Field};
 use crate::core::capacity::{CapacitySize, CapacitySpec};
 use crate::core::pool_config::PoolConfigError;
 use crate::core::profile::Profile;
+use crate::prepare::template::Part;
 use std::collections::BTreeSet;
 
 /// Most pools that may have settings of their own.
@@ -27,6 +29,7 @@ impl Settings {
         self.check_kafka(&mut notes);
         self.check_schema_registry(&mut notes);
         self.check_topics(&mut notes);
+        self.check_prepare(&mut notes);
         self.check_lists(&mut notes);
         self.check_pools(&mut notes);
         self.check_engine(&mut notes);
@@ -81,11 +84,40 @@ impl Settings {
             ("input.topic", &self.input.topic),
             ("output.topic", &self.output.topic),
             ("output.dead_letter_topic", &self.output.dead_letter_topic),
+            ("prepare.topic", &self.prepare.topic),
+            ("prepare.dead_letter_topic", &self.prepare.dead_letter_topic),
         ];
         for (index, (key, topic)) in topics.iter().enumerate() {
             if let Some((other, _)) = topics[..index].iter().find(|(_, earlier)| earlier == topic) {
                 notes.add(*key, topic.toml(), format!("expected another topic than {other}"));
             }
+        }
+    }
+
+    fn check_prepare(&self, notes: &mut Notes<'_>) {
+        let prepare = &self.prepare;
+        if prepare.group == self.kafka.group {
+            notes.add("prepare.group", prepare.group.toml(), "expected another group than kafka.group");
+        }
+        if prepare.output_topic.as_ref() == Some(&prepare.topic) {
+            notes.add(
+                "prepare.output_topic",
+                prepare.topic.toml(),
+                "expected another topic than prepare.topic",
+            );
+        }
+        if prepare.pool.is_empty() {
+            notes.add("prepare.pool", prepare.pool.toml(), "expected a name, or a template like \"{model}\"");
+        }
+        let event_time = prepare.event_time.parts();
+        if !matches!(event_time, [] | [Part::Place { optional: false, .. }]) {
+            let reason = "expected one field like \"{created}\", or nothing for the record's time stamp";
+            notes.add("prepare.event_time", prepare.event_time.toml(), reason);
+        }
+        let names: Vec<_> = prepare.models.iter().map(ModelDirectory::name).collect();
+        if let Some(repeated) = (1..names.len()).find(|index| names[..*index].contains(&names[*index])) {
+            let reason = "its model already has a directory further up";
+            notes.add("prepare.models", prepare.models[repeated].toml(), reason);
         }
     }
 

@@ -10,6 +10,7 @@ mod field;
 mod fingerprint;
 mod load;
 mod pool;
+mod prepare;
 mod problem;
 mod properties;
 mod render;
@@ -21,13 +22,14 @@ mod values;
 pub use declare::{FieldDoc, Section};
 pub use field::Choice;
 pub use load::{ENVIRONMENT_PREFIX, File};
+pub use prepare::ModelDirectory;
 pub use problem::{Problem, SettingsError};
 pub use properties::Properties;
 pub use render::default_toml;
 pub use secret::{MASK, Secret, SecretError};
 pub use sections::{
-    Commit, DeadLetters, Estimate, Http, Input, Kafka, Log, Output, Pool, SchemaRegistry, Shutdown, State,
-    Workers,
+    Commit, DeadLetters, Estimate, Http, Input, Kafka, Log, Output, Pool, Prepare, SchemaRegistry, Shutdown,
+    State, Workers,
 };
 pub use url::HttpUrl;
 pub use values::{
@@ -101,6 +103,8 @@ settings! {
     output: Output,
     /// How pools are estimated.
     estimate: Estimate,
+    /// From raw logs to request events.
+    prepare: Prepare,
     /// When unusable records are too many.
     dead_letters: DeadLetters,
     /// Snapshots.

@@ -137,6 +137,29 @@ fn topics_and_pools_must_differ() {
 }
 
 #[test]
+fn what_prepare_could_not_work_with_is_refused() {
+    let found = problems(
+        "[prepare]\ntopic = \"kvset.requests\"\ngroup = \"kvset\"\npool = \"{model\"\nmodel = \"{messages}\"\n\
+         event_time = \"{a}{b}\"\nmodels = [\"m=/a\", \"/b\", \"m=/c\"]\nformat = \"chat\"\n",
+        &[],
+    );
+    assert_eq!(
+        found,
+        [
+            "prepare.format = \"chat\": expected \"auto\", \"openai\", \"token-ids\" or \"page-ids\"",
+            "prepare.model = \"{messages}\": `messages` leads to `messages`, which holds a prompt and must not \
+             leave the log",
+            "prepare.pool = \"{model\": `{model` has a brace without its other half",
+            "prepare.topic = \"kvset.requests\": expected another topic than input.topic",
+            "prepare.group = \"kvset\": expected another group than kafka.group",
+            "prepare.event_time = \"{a}{b}\": expected one field like \"{created}\", or nothing for the record's \
+             time stamp",
+            "prepare.models = \"m=/c\": its model already has a directory further up",
+        ]
+    );
+}
+
+#[test]
 fn a_pool_takes_what_it_does_not_say_from_the_general_settings() {
     let text = "[estimate]\npage_size = 64\nkv_bytes_per_token = 10\nmax_tracked_pages = 7\n\
                 [[pools]]\nname = \"a\"\npage_size = 16\nsample_rate = 0.5\n";

@@ -47,6 +47,15 @@ metrics! {
     CHAIN_VIOLATIONS = "kvset_chain_violations_total", Kind::Counter, Things, ["pool"],
         "New pages whose sampled id was already known under another prefix: a wrong id scope.";
 
+    PREPARED_REQUESTS = "kvset_prepared_requests_total", Kind::Counter, Requests, ["pool"],
+        "Request events made of raw records; pools without a label of their own share `other`.";
+    PREPARED_TOKENS = "kvset_prepared_tokens_total", Kind::Counter, Things, ["pool"],
+        "Prompt tokens of these.";
+    PREPARED_PAGES = "kvset_prepared_pages_total", Kind::Counter, Pages, ["pool"],
+        "Page ids of these, after sampling.";
+    PREPARE_DURATION = "kvset_prepare_duration_seconds", Kind::Histogram(DURATIONS), Seconds, [],
+        "Time a thread took to decode, tokenise and hash a raw record.";
+
     CONSUMER_LAG_RECORDS = "kvset_consumer_lag_records", Kind::Gauge, Records, ["partition"],
         "Records between the last one taken and the end of the partition.";
     CONSUMER_LAG_SECONDS = "kvset_consumer_lag_seconds", Kind::Gauge, Seconds, ["partition"],

@@ -30,7 +30,7 @@ mod dynamo;
 mod entry;
 mod error;
 mod input;
-mod json;
+pub(crate) mod json;
 mod lines;
 #[cfg(feature = "tokenize")]
 mod openai;

@@ -304,7 +304,7 @@ impl PartitionTask {
                 return Err(TaskError::Estimate { partition: self.partition, error });
             }
             out.push(OutputRecord {
-                destination: Destination::Estimates,
+                destination: Destination::Results,
                 key: Some(EstimateKey::of(estimate).to_bytes()),
                 value: Some(value),
                 headers: Vec::new(),

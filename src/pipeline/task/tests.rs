@@ -72,7 +72,7 @@ fn feed(task: &mut PartitionTask, log: &[Request]) -> Result<Vec<OutputRecord>, 
 }
 
 fn estimates(outputs: &[OutputRecord]) -> Vec<Estimate> {
-    let estimates = outputs.iter().filter(|output| output.destination == Destination::Estimates);
+    let estimates = outputs.iter().filter(|output| output.destination == Destination::Results);
     estimates
         .map(|output| decode_estimate(output.value.as_deref().unwrap_or_default()).expect("ours"))
         .collect()
