@@ -56,10 +56,17 @@ fn every_version_of_the_raw_request_stays_readable() {
 
 #[test]
 fn every_version_of_the_estimate_stays_readable_and_is_written_to_the_byte() {
-    let (json, avro) = (fixture("capacity_estimate.v1.json"), fixture("capacity_estimate.v1.avro"));
+    let first = decode_estimate(&fixture("capacity_estimate.v1.json")).expect("json");
+    assert_eq!(decode_estimate(&fixture("capacity_estimate.v1.avro")).expect("avro"), first);
+    assert_eq!(EstimateKey::of(&first).to_bytes(), fixture("capacity_estimate.v1.key"));
+
+    let (json, avro) = (fixture("capacity_estimate.v2.json"), fixture("capacity_estimate.v2.avro"));
     let estimate = decode_estimate(&json).expect("json");
     assert_eq!(decode_estimate(&avro).expect("avro"), estimate);
-    assert_eq!(EstimateKey::of(&estimate).to_bytes(), fixture("capacity_estimate.v1.key"));
+    let mut bare = estimate.clone();
+    (bare.in_flight, bare.plan, bare.trend_windows) = (None, None, 0);
+    bare.required.clone_from(&first.required);
+    assert_eq!(bare, first, "version 2 adds what requests met in flight, convergence and the plan");
     for (encoding, bytes) in [(EstimateEncoding::Json, json), (EstimateEncoding::Avro, avro)] {
         let mut written = Vec::new();
         encode_estimate(&estimate, encoding, &mut written).expect("within the schema");
@@ -134,17 +141,23 @@ fn assert_same_names(schema: &Json, value: &Json) {
         (Json::Object(object), _) if object.get("type").is_some_and(Json::is_object) => {
             assert_same_names(&object["type"], value);
         }
+        // A union is null or one other type, null first.
+        (Json::Array(union), value) if !value.is_null() => assert_same_names(&union[1], value),
         _ => {}
     }
 }
 
 #[test]
 fn the_names_of_the_estimate_in_json_are_those_of_its_schema() {
-    let estimate = decode_estimate(&fixture("capacity_estimate.v1.json")).expect("json");
+    let estimate = decode_estimate(&fixture("capacity_estimate.v2.json")).expect("json");
     assert!(
         !estimate.capacities.is_empty() && !estimate.required[0].coverage.is_empty(),
         "nested names are seen"
     );
+    let in_flight = estimate.in_flight.as_ref().expect("requests in flight");
+    assert!(!in_flight.required[0].coverage.is_empty(), "nested names are seen");
+    let plan = estimate.plan.as_ref().expect("a plan");
+    assert!(plan.tiers[0].next_unit.is_some(), "nested names are seen");
     let value = serde_json::to_value(&estimate).expect("serialises");
     assert_same_names(&parse(schema::CAPACITY_ESTIMATE), &value);
 }

@@ -14,6 +14,7 @@ pub mod interrupt;
 mod live;
 mod model_command;
 pub mod output;
+mod plan_output;
 mod prepare_command;
 mod produce_command;
 mod replay_command;

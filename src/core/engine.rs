@@ -126,7 +126,8 @@ impl Engine {
         buffer: &mut Vec<u64>,
         outcome: &mut Outcome,
     ) -> Result<(), ChainViolation> {
-        let sampled = self.config.sample_rate != Ratio::ONE;
+        let rate = self.config.sample_rate;
+        let (sampled, sample) = (rate != Ratio::ONE, Sample::at(rate));
         let (unshared, carry) = self.sample_count(footprint.unshared_outputs);
         let mut access = Access {
             scope,
@@ -138,11 +139,11 @@ impl Engine {
         let mut prompt_pages = footprint.prompt.len();
         if sampled || !footprint.known_outputs.is_empty() {
             buffer.clear();
-            buffer.extend(self.followed(scope, footprint.prompt.first(footprint.lookup_limit)));
+            buffer.extend(sample.followed(scope, footprint.prompt.first(footprint.lookup_limit)));
             access.lookup_limit = buffer.len();
-            buffer.extend(self.followed(scope, footprint.prompt.from(footprint.lookup_limit)));
+            buffer.extend(sample.followed(scope, footprint.prompt.from(footprint.lookup_limit)));
             prompt_pages = buffer.len();
-            buffer.extend(self.followed(scope, footprint.known_outputs));
+            buffer.extend(sample.followed(scope, footprint.known_outputs));
             access.pages = PageIds::from_slice(buffer);
         }
         self.stack.access(&access, outcome)?;
@@ -150,10 +151,6 @@ impl Engine {
         self.sampled_outputs = carry;
         self.previous_partial = footprint.partial;
         Ok(())
-    }
-
-    fn followed<'a>(&self, scope: Scope, ids: PageIds<'a>) -> impl Iterator<Item = u64> + use<'a> {
-        Sample::at(self.config.sample_rate).followed(scope, ids)
     }
 
     /// The sampled share of pages without ids, with what is left for the next request.

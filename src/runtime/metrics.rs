@@ -2,6 +2,7 @@
 
 use super::observe::{Observer, PrepareCounts, ServiceEvent};
 use crate::core::estimate::Estimate;
+use crate::core::tiers::Settled;
 use crate::pipeline::position::Partition;
 use crate::pipeline::publish::Family;
 use crate::pipeline::task::Counts;
@@ -207,17 +208,39 @@ fn show(pool: &str, estimate: &Estimate) {
     metric::THEORETICAL_HIT_RATE.gauge(&[pool, &window]).set(estimate.theoretical.prefix_hit_rate);
     metric::WINDOW_REQUESTS.gauge(&[pool, &window]).set(estimate.requests as f64);
     metric::WARM_UP.gauge(&[pool, &window]).set(if estimate.warm_up { 1.0 } else { 0.0 });
+    if let Some(in_flight) = &estimate.in_flight {
+        metric::IN_FLIGHT_REQUESTS.gauge(&[pool, &window]).set(in_flight.max_requests as f64);
+        if let Some(pages) = in_flight.max_pages {
+            metric::IN_FLIGHT_PAGES.gauge(&[pool, &window]).set(pages as f64);
+        }
+    }
     for required in &estimate.required {
         let target = required.target_ratio.to_string();
         for found in &required.coverage {
             let coverage = found.coverage.to_string();
             let labels = [pool, &window, &target, &coverage];
+            let converged = found.convergence == Settled::Converged;
+            metric::REQUIREMENT_CONVERGED.gauge(&labels).set(if converged { 1.0 } else { 0.0 });
             if let Some(pages) = found.pages {
                 metric::REQUIRED_CAPACITY_PAGES.gauge(&labels).set(pages as f64);
             }
             if let Some(bytes) = found.bytes {
                 metric::REQUIRED_CAPACITY_BYTES.gauge(&labels).set(bytes as f64);
             }
+        }
+    }
+    for tier in estimate.plan.iter().flat_map(|plan| &plan.tiers) {
+        let labels = [pool, &window, &tier.name];
+        let recommended = &tier.recommended;
+        for (gauge, count) in [
+            (metric::RECOMMENDED_UNITS, recommended.units),
+            (metric::RECOMMENDED_PAGES, recommended.pages),
+            (metric::RECOMMENDED_BYTES, recommended.bytes),
+        ] {
+            count.into_iter().for_each(|count| gauge.gauge(&labels).set(count as f64));
+        }
+        if let Some(rate) = recommended.hit_rate {
+            metric::RECOMMENDED_HIT_RATE.gauge(&labels).set(rate);
         }
     }
     for point in &estimate.capacities {

@@ -6,14 +6,15 @@ use super::properties::Properties;
 use super::secret::Secret;
 use super::url::HttpUrl;
 use super::values::{
-    Assignment, Delivery, InputEncoding, Listen, LogFilter, LogFormat, LostHistory, OutputEncoding, Size,
-    Span, Start, TokenCost, TopicName,
+    Assignment, Delivery, InputEncoding, Listen, LogFilter, LogFormat, LostHistory, OutputEncoding, Price,
+    Size, Span, Start, TokenCost, TopicName,
 };
 use crate::codec::LetterContent;
 use crate::core::capacity::CapacitySpec;
 use crate::core::profile::{Outputs, Profile};
 use crate::core::ratio::Ratio;
 use crate::core::stack::{ChainPolicy, MAX_REQUEST_PAGES, MAX_TRACKED_PAGES};
+use crate::core::tiers::{Inclusion, TrendRules};
 use crate::core::units::PageSize;
 use crate::core::window::WindowKind;
 use crate::prepare::template::Template;
@@ -101,7 +102,9 @@ sections! {
 
     /// How pools are estimated, where [[pools]] says nothing else.
     pub struct Estimate {
-        /// The engine whose cache is modelled.
+        /// The engine whose cache is modelled. "sglang" is modelled at each capacity on its own: at most
+        /// 64 of them, each a cache in memory (8 bytes a page it holds, and its nodes), no required
+        /// capacities, no [[tiers]], no sampling; capacities above max_tracked_pages are not modelled.
         [results]
         engine: Profile = Profile::Paper;
         /// Whether the tokens a model generates enter its cache too.
@@ -124,7 +127,7 @@ sections! {
         [results]
         coverages: Vec<Ratio> = [500, 900, 950, 990, 999].map(Ratio::per_mille).to_vec(), in 1..=64;
         /// Capacities to report hit rates for: sizes like "10GiB", pages like "5000p". An empty list
-        /// stands for a grid of four steps a doubling.
+        /// stands for a grid of four steps a doubling ("sglang": of doublings from 64 to 2^20 pages).
         [results]
         capacities: Vec<CapacitySpec> = Vec::new(), in 0..=1024;
         /// Which requests an estimate covers.
@@ -159,6 +162,22 @@ sections! {
         /// Most pools a partition may hold; records of further pools become dead letters.
         [results]
         max_pools: u32 = 1000, in 1..=100_000;
+    }
+
+    /// When a requirement has converged, and when a recommendation for [[tiers]] may change.
+    pub struct Plan {
+        /// Windows of one kind that a requirement must stay steady over to count as converged.
+        [results]
+        converged_over: u32 = TrendRules::default().converged_over, in 2..=TrendRules::MAX_WINDOWS;
+        /// How far the largest requirement of these windows may exceed the smallest, as a share of it.
+        [results]
+        tolerance: Ratio = TrendRules::default().tolerance, in Ratio::ZERO..=Ratio::ONE;
+        /// A recommendation changes at once where the requirement differs from it by more than this share.
+        [results]
+        min_change: Ratio = TrendRules::default().min_change, in Ratio::ZERO..=Ratio::ONE;
+        /// Windows in a row after which a smaller difference changes it, too.
+        [results]
+        hold: u32 = TrendRules::default().hold, in 1..=TrendRules::MAX_WINDOWS;
     }
 
     /// `kvset prepare`: raw request logs to request events. Page sizes, partial pages and sample rates are
@@ -287,6 +306,28 @@ sections! {
         format: LogFormat = LogFormat::Text;
     }
 
+    /// Memory that can be bought, from the fastest tier to the slowest; every estimate then says how many
+    /// units of each to have, the first with room for what requests in flight hold. Repeat the block for
+    /// each tier, up to 8.
+    pub struct Tier {
+        /// What it is called, in estimates and metrics.
+        [results]
+        name: String = String::new(), in 1..=40, like "hbm".to_owned();
+        /// Share of the requests whose required capacity this tier and those above are to hold.
+        [results]
+        coverage: Ratio = Ratio::per_mille(990), in Ratio::ZERO..=Ratio::ONE;
+        /// "exclusive": it holds what the tiers above evicted, so capacities add up. "inclusive": it holds
+        /// what they hold, too, so the larger capacity counts.
+        [results]
+        inclusion: Inclusion = Inclusion::Exclusive;
+        /// What its capacity is bought in.
+        [results]
+        unit: Option<CapacitySpec> = None, like "80GiB".parse().ok();
+        /// Price of a unit, in whatever currency.
+        [results]
+        unit_price: Option<Price> = None, like Price::new(25_000.0);
+    }
+
     /// Settings of single pools, by exact name; what is left out is taken from [estimate]. Repeat the
     /// block for each pool.
     pub struct Pool {
@@ -308,6 +349,9 @@ sections! {
         /// Most pages the pool remembers.
         [results]
         max_tracked_pages: Option<u64> = None, in 1..=MAX_TRACKED_PAGES, like Some(1 << 20);
+        /// Names of the [[tiers]] to plan it on, from the fastest; an empty list for no plan.
+        [results]
+        tiers: Option<Vec<String>> = None, in 0..=8, like Some(vec!["hbm".to_owned()]);
     }
 }
 

@@ -24,6 +24,7 @@
 //! [`TraceItem::Refused`]; the rows after it are read on. Damaged compressed data and failing disks end
 //! the trace with a [`TraceError`].
 
+mod answer;
 mod avro;
 mod detect;
 mod dynamo;

@@ -54,7 +54,7 @@ pub fn report(backfill: &Backfill) -> Result<Option<ReportInput>, KafkaFailure> 
         inputs.push(("Pools".to_owned(), format!("the first {MAX_POOLS} by name; there are more")));
     }
     let title = "KV cache capacity".to_owned();
-    Ok((!pools.is_empty()).then_some(ReportInput { title, inputs, pools }))
+    Ok((!pools.is_empty()).then_some(ReportInput { title, inputs, pools, compares_engines: false }))
 }
 
 fn is_of(backfill: &Backfill, estimate: &Estimate) -> bool {
