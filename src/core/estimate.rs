@@ -2,6 +2,7 @@
 //!
 //! A value carries no wall-clock time, so that the same log gives the same bytes (DESIGN 3).
 
+use super::estimator::sampling_error;
 use super::profile::{Outputs, Profile};
 use super::ratio::Ratio;
 use super::tiers::{Settled, TierEstimates};
@@ -37,7 +38,8 @@ pub struct Estimate {
     pub outputs: Outputs,
     /// Share of the pages that were followed; counts and capacities are already scaled up by it.
     pub sample_rate: f64,
-    /// Standard error of sampled capacities, as a share of the capacity; 0 when exact.
+    /// Standard error of the smallest required capacity, as a share of it: no larger one errs more. Of
+    /// others see [`Estimate::error_of`]. 0 when exact.
     pub sample_error: f64,
     /// Identifies the configuration that shaped this result: 16 hexadecimal digits.
     pub fingerprint: String,
@@ -86,6 +88,14 @@ pub struct Estimate {
     /// What to buy; absent where no tiers are configured.
     #[serde(default)]
     pub plan: Option<TierEstimates>,
+}
+
+impl Estimate {
+    /// Standard error of a required capacity of so many pages, as a share of it; 0 when exact.
+    pub fn error_of(&self, pages: u64) -> f64 {
+        let held = self.sample_rate * self.engine.effective_share().as_f64();
+        sampling_error(self.sample_rate, pages as f64 * held)
+    }
 }
 
 /// Hits with unlimited capacity.
