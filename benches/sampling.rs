@@ -112,8 +112,7 @@ fn required(exact: &Estimate, samples: &[Estimate], coverage: usize) -> String {
     let square: f64 = errors.iter().map(|error| error * error).sum();
     let rms = (square / errors.len() as f64).sqrt();
     let worst = errors.iter().fold(0.0_f64, |worst, error| worst.max(error.abs()));
-    let followed = capacity(&samples[0], coverage) * samples[0].sample_rate;
-    let stated = ((1.0 - samples[0].sample_rate) / followed).sqrt();
+    let stated = samples[0].error_of(capacity(&samples[0], coverage) as u64);
     format!("{} {} {} ({})", signed(errors[0]), percent(rms), percent(worst), percent(stated))
 }
 

@@ -42,7 +42,7 @@ fn required(estimate: &Estimate) -> Vec<u64> {
 fn required_capacities_err_by_what_is_stated() {
     let requests: Vec<_> = Generator::new(Workload::default()).expect("valid").take(REQUESTS).collect();
     let exact = estimate(&requests, "1", 0);
-    assert_eq!((exact.sample_error, exact.error_of(100)), (0.0, 0.0));
+    assert_eq!((exact.sample_error, exact.error_of(100), exact.too_few_followed()), (0.0, 0.0, None));
     let samples: Vec<_> = (1..=SAMPLES).map(|salt| estimate(&requests, "0.1", salt)).collect();
     for (coverage, truth) in required(&exact).into_iter().enumerate() {
         // In units of the error stated beside each.
@@ -54,6 +54,6 @@ fn required_capacities_err_by_what_is_stated() {
         });
         let squares: f64 = errors.map(|error| error * error).sum();
         let rms = (squares / SAMPLES as f64).sqrt();
-        assert!((0.4..1.5).contains(&rms), "{rms} standard errors at coverage {coverage}");
+        assert!((0.1..1.5).contains(&rms), "{rms} standard errors at coverage {coverage}");
     }
 }

@@ -90,11 +90,22 @@ pub struct Estimate {
     pub plan: Option<TierEstimates>,
 }
 
+/// Pages of a request that a sample should follow, on average.
+pub const FEWEST_FOLLOWED: f64 = 10.0;
+
 impl Estimate {
     /// Standard error of a required capacity of so many pages, as a share of it; 0 when exact.
     pub fn error_of(&self, pages: u64) -> f64 {
         let held = self.sample_rate * self.engine.effective_share().as_f64();
         sampling_error(self.sample_rate, pages as f64 * held)
+    }
+
+    /// Pages of a request that a sample follows, on average, where they are too few: a request of which no
+    /// page is followed seems to need nothing, so required capacities come out too small by more than
+    /// their standard error.
+    pub fn too_few_followed(&self) -> Option<f64> {
+        let followed = self.sample_rate * self.page_accesses as f64 / self.requests.max(1) as f64;
+        Some(followed).filter(|followed| self.sample_rate < 1.0 && *followed < FEWEST_FOLLOWED)
     }
 }
 
