@@ -415,3 +415,25 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn each_pool_is_sampled_at_its_own_rate() {
+    let general = config();
+    let pool = general.pools.default_pool().clone();
+    let sampled = PoolConfig { sample_rate: Ratio::per_mille(250), ..pool.clone() };
+    let pools = PoolConfigs::new(pool, [("sampled".to_owned(), sampled)]).expect("usable");
+    let config = Arc::new(TaskConfig { pools, ..general });
+    let ids: Vec<u64> = (1..=4000).collect();
+    let turn = |time| ["sampled", "whole"].map(|pool| request(pool, time, &ids));
+    let log = [turn(100), turn(200), turn(5000)].concat();
+    let mut task = PartitionTask::new(config, Partition(5), &resume(0, 0, false));
+    let published = estimates(&feed(&mut task, &log).expect("within limits"));
+    let of = |name: &str| published.iter().rfind(|estimate| estimate.pool == name).expect("published");
+    let required = |estimate: &Estimate| estimate.required[0].max_pages.expect("within the bound");
+    let (sampled, whole) = (of("sampled"), of("whole"));
+    assert_eq!((whole.sample_rate, whole.sample_error, required(whole)), (1.0, 0.0, 4000));
+    assert_eq!((sampled.sample_rate, required(sampled) % 4), (0.25, 0), "a multiple of one followed page");
+    // Some 1000 pages are followed, so one standard error is 2.7 %.
+    assert!((0.025..0.03).contains(&sampled.sample_error), "{}", sampled.sample_error);
+    assert!(required(sampled).abs_diff(4000) < 400, "{}", required(sampled));
+}
