@@ -55,7 +55,7 @@ fn config() -> Arc<TaskConfig> {
         ("bounded", PoolConfig { max_tracked_pages: PageCount(24), ..pool.clone() }),
         ("learning", PoolConfig { page_size: None, profile: Profile::Vllm, ..pool.clone() }),
         ("refusing", PoolConfig { chain_policy: ChainPolicy::Reject, ..pool.clone() }),
-        ("sglang", PoolConfig { profile: Profile::Sglang, ..pool.clone() }),
+        ("sglang", PoolConfig { profile: Profile::Sglang, tiers: Vec::new(), ..pool.clone() }),
         ("sampled", PoolConfig { sample_rate: Ratio::per_mille(500), ..pool.clone() }),
         ("unsized", PoolConfig { page_size: None, ..pool.clone() }),
     ];
