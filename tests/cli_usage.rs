@@ -18,6 +18,7 @@ const COMMANDS: &[&[&str]] = &[
     &["snapshot", "verify"],
     &["config"],
     &["config", "default"],
+    &["config", "reference"],
     &["config", "check"],
     &["config", "show"],
     &["generate"],

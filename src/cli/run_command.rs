@@ -24,7 +24,7 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
     let server = serve_metrics(&settings.http, &health)?;
     BUILD_INFO.gauge(&[env!("CARGO_PKG_VERSION"), &settings.fingerprint_hex()]).set(1.0);
     let plan = ServicePlan::make(&settings, args.create_topics).map_err(plan_failure)?;
-    let metrics = ServiceMetrics::new(health, settings.http.max_pool_labels);
+    let metrics = ServiceMetrics::new(health, settings.http.max_pool_labels, settings.provisioned());
     let summary = serve(&plan, &shutdown, &metrics).map_err(anyhow::Error::from)?;
     tracing::info!("{}", summary_line(&summary));
     if let Some(server) = server {

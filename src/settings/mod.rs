@@ -12,6 +12,7 @@ mod load;
 mod pool;
 mod problem;
 mod properties;
+mod reference;
 mod render;
 mod secret;
 mod sections;
@@ -21,8 +22,10 @@ mod values;
 pub use declare::{FieldDoc, Section};
 pub use field::Choice;
 pub use load::ENVIRONMENT_PREFIX;
+pub use pool::Provisioned;
 pub use problem::{Problem, SettingsError};
 pub use properties::Properties;
+pub use reference::reference_markdown;
 pub use render::default_toml;
 pub use secret::{MASK, Secret, SecretError};
 pub use sections::{

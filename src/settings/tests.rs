@@ -150,6 +150,21 @@ fn a_pool_takes_what_it_does_not_say_from_the_general_settings() {
 }
 
 #[test]
+fn what_a_pool_holds_today_is_its_own_or_the_general_and_shapes_nothing() {
+    let text = "[estimate]\nkv_bytes_per_token = 10\nprovisioned = \"1GiB\"\n\
+                [[pools]]\nname = \"a\"\nprovisioned = \"70p\"\n";
+    let settings = load(text, &[]).expect("valid");
+    let provisioned = settings.provisioned();
+    let size = |pool| provisioned.of(pool).map(ToString::to_string);
+    assert_eq!([size("a"), size("b")], [Some("70p".to_owned()), Some("1GiB".to_owned())]);
+    assert!(Settings::default().provisioned().of("a").is_none());
+    let without = load("[estimate]\nkv_bytes_per_token = 10\n[[pools]]\nname = \"a\"\n", &[]).expect("valid");
+    assert_eq!(settings.fingerprint(), without.fingerprint());
+    let uncosted = problems("[estimate]\nprovisioned = \"1GiB\"", &[]);
+    assert!(uncosted[0].starts_with("estimate.provisioned") && uncosted.len() == 1, "{uncosted:?}");
+}
+
+#[test]
 fn what_the_engine_refuses_is_refused_here() {
     assert!(problems("[estimate]\nengine = \"sglang\"", &[])[0].starts_with("estimate.engine"));
     let panes = problems("[estimate]\nwindows = [\"tumbling:1ms\"]\ngrace = \"1d\"", &[]);
