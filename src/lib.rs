@@ -16,6 +16,7 @@ mod http;
 pub mod kafka;
 pub mod model;
 pub mod pipeline;
+pub mod prepare;
 pub mod registry;
 pub mod report;
 pub mod runtime;

@@ -5,7 +5,7 @@ use super::args::DemoArgs;
 use super::interrupt::stop_flag;
 use super::live::Live;
 use super::output::thousands;
-use super::run_command::plan_failure;
+use super::serving::plan_failure;
 use crate::core::window::WindowKind;
 use crate::runtime::demo::{DemoError, DemoOptions, DemoSummary, demo};
 use crate::runtime::shutdown::Shutdown;
@@ -73,7 +73,7 @@ fn report(summary: &DemoSummary, json: bool) {
         offsets(&service.next_offsets, |next| next.0),
         thousands(service.records),
         thousands(service.commits),
-        thousands(service.estimates),
+        thousands(service.results),
         summary.estimates,
         offsets(&summary.estimate_offsets, |next| *next),
         thousands(service.dead_letters),

@@ -1,6 +1,6 @@
 //! The reference of all settings, as a page of the documentation.
 
-use super::{FieldDoc, Pool, Section, Settings};
+use super::{FieldDoc, Pool, Section, Settings, Tier};
 
 /// What the page begins with.
 const PREAMBLE: &str = "\
@@ -26,8 +26,8 @@ pub fn reference_markdown() -> String {
     for section in Settings::default().sections() {
         describe(&mut text, &format!("[{}]", section.name), section.about, &section.fields);
     }
-    let pool = Pool::default().fields().into_iter().map(|field| FieldDoc { value: None, ..field });
-    describe(&mut text, "[[pools]]", Pool::ABOUT, &pool.collect::<Vec<_>>());
+    describe(&mut text, "[[tiers]]", Tier::ABOUT, &Tier::default().fields());
+    describe(&mut text, "[[pools]]", Pool::ABOUT, &Pool::default().fields());
     text
 }
 
@@ -46,6 +46,8 @@ fn describe(text: &mut String, header: &str, about: &[&str], fields: &[FieldDoc]
 fn default(field: &FieldDoc) -> String {
     let code = |value: &String| format!("`{}`", cell(value));
     match (&field.value, &field.example) {
+        // A name that is empty cannot be left out: only the blocks that may be repeated have such.
+        (Some(value), Some(example)) if value == "\"\"" => format!("required; for example {}", code(example)),
         (Some(value), _) => code(value),
         (None, Some(example)) => format!("none; for example {}", code(example)),
         (None, None) => "none".to_owned(),

@@ -51,7 +51,10 @@ fn the_image_is_built_with_features_that_there_are_and_a_compiler_that_is_new_en
     for feature in named.split(',') {
         assert!(manifest["features"].get(feature).is_some(), "there is no feature `{feature}`");
     }
-    let minor = |version: &str| version.split('.').nth(1).and_then(|minor| minor.parse::<u32>().ok());
+    let minor = |version: &str| {
+        let minor = version.split(['.', '-']).nth(1);
+        minor.and_then(|minor| minor.parse::<u32>().ok())
+    };
     let oldest = manifest["package"]["rust-version"].as_str().and_then(minor).expect("a version");
     let image =
         instructions().into_iter().find_map(|line| line.strip_prefix("FROM rust:").map(str::to_owned));

@@ -132,17 +132,19 @@ impl Session {
                 signal(&child, "KILL", true);
             }
             let (out, err) = (Said::text(&said.out), Said::text(&said.err));
-            assert!(
-                status.is_some_and(|status| status.success()),
-                "{place}: {status:?} of\n{commands}\n-- standard output:\n{out}\n-- standard error:\n{err}"
-            );
+            let said = format!("-- standard output:\n{out}\n-- standard error:\n{err}");
+            let succeeded = status.is_some_and(|status| status.success());
             match &needs.until {
-                Some(text) if !out.contains(text) => {
-                    assert!(begin.elapsed() < REPEAT_LIMIT, "{place}: no {text} in\n{out}\n{err}");
+                None => assert!(succeeded, "{place}: {status:?} of\n{commands}\n{said}"),
+                // What it waits for may not even be there yet.
+                Some(text) if !succeeded || !out.contains(text) => {
+                    assert!(begin.elapsed() < REPEAT_LIMIT, "{place}: {status:?}, no {text}\n{said}");
                     std::thread::sleep(Duration::from_millis(200));
+                    continue;
                 }
-                _ => return out,
+                Some(_) => {}
             }
+            return out;
         }
     }
 
