@@ -13,7 +13,12 @@ use std::sync::Arc;
 pub fn run(args: &RunArgs) -> Result<(), Failure> {
     let serving = Serving::start(&args.config)?;
     let plan = ServicePlan::make(&serving.settings, args.create_topics).map_err(plan_failure)?;
-    let metrics = ServiceMetrics::new(Arc::clone(&serving.health), serving.settings.http.max_pool_labels);
+    let settings = &serving.settings;
+    let metrics = ServiceMetrics::new(
+        Arc::clone(&serving.health),
+        settings.http.max_pool_labels,
+        settings.provisioned(),
+    );
     let summary = serve(&plan, &serving.shutdown, &metrics).map_err(anyhow::Error::from)?;
     tracing::info!("{}", summary_line(&summary, "estimates"));
     serving.stop();
