@@ -42,7 +42,7 @@ pub fn render(input: &ReportInput) -> Result<String, PlotError> {
         );
     }
     for (index, pool) in input.pools.iter().enumerate() {
-        out.markup(&section(&format!("pool-{}", index + 1), pool)?);
+        out.markup(&pool_section(&format!("pool-{}", index + 1), pool)?);
     }
     out.markup(&inputs(input)).markup(&reading()).raw("</main>\n<footer>\n<p>Made by kvset ");
     out.raw(env!("CARGO_PKG_VERSION"));
@@ -64,7 +64,15 @@ fn contents(input: &ReportInput) -> Markup {
     out
 }
 
-fn section(id: &str, pool: &PoolReport) -> Result<Markup, PlotError> {
+/// One pool's part of a report, for a page that holds [`stylesheet`]. `id` is unique on that page.
+///
+/// # Errors
+/// When the drawing library refuses a plot.
+pub fn section(id: &str, pool: &PoolReport) -> Result<String, PlotError> {
+    Ok(pool_section(id, pool)?.into_string())
+}
+
+fn pool_section(id: &str, pool: &PoolReport) -> Result<Markup, PlotError> {
     let mut out = Markup::default();
     out.raw("<section id=\"").text(id).raw("\">\n");
     if let Some(name) = &pool.name {
