@@ -15,7 +15,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 /// Most points kept of a history; when there are more every other one is dropped.
 const MAX_POINTS: usize = 256;
 /// Most windows listed; the latest ones.
-const MAX_WINDOWS: usize = 50;
+const MAX_WINDOWS: usize = 24;
 /// Most pools named as being in several partitions.
 const MAX_SPLIT: usize = 10;
 

@@ -18,7 +18,7 @@ pub(super) fn whole(overview: &Overview, view: &View, filter: &Filter) -> Result
          <body>\n<header>\n<h1>KV cache capacity</h1>\n\
          <p id=\"connection\" role=\"status\">Reload to see what is new.</p>\n",
     );
-    out.markup(&navigation(overview, view, filter)).raw("</header>\n<main>\n");
+    out.markup(&summary(overview)).markup(&navigation(overview, view, filter)).raw("</header>\n<main>\n");
     out.markup(&shown(view, filter)?).markup(&standing(overview)).raw("</main>\n<footer>\n<p>Made by kvset ");
     out.raw(env!("CARGO_PKG_VERSION")).raw(
         ". Sizes are rounded up to three digits and counted in powers of 1024. For programs: \
@@ -31,8 +31,8 @@ pub(super) fn whole(overview: &Overview, view: &View, filter: &Filter) -> Result
 
 /// The parts that change while nothing is published: what there is to see, and how partitions stand.
 pub(super) fn status(overview: &Overview, view: &View, filter: &Filter) -> String {
-    let mut out = navigation(overview, view, filter);
-    out.markup(&standing(overview));
+    let mut out = summary(overview);
+    out.markup(&navigation(overview, view, filter)).markup(&standing(overview));
     out.into_string()
 }
 
@@ -140,10 +140,31 @@ fn problems(overview: &Overview) -> Markup {
     out
 }
 
+/// How far the whole instance is, in a line.
+fn summary(overview: &Overview) -> Markup {
+    let places = &overview.partitions;
+    let mut text = words::counted(places.len() as u64, "partition", "partitions");
+    let behind: u64 = places.iter().filter_map(|place| place.lag_records).fold(0, u64::saturating_add);
+    text += &format!(", {} behind, ", words::counted(behind, "record", "records"));
+    match places.iter().filter_map(|place| place.snapshot_age_ms).max() {
+        Some(age) => text += &format!("oldest snapshot {} ago.", seconds(age)),
+        None => text += "no snapshot yet.",
+    }
+    let mut out = Markup::default();
+    out.element("<p class=\"kv-quiet\" data-part=\"summary\">", &text, "");
+    out.raw(" <a href=\"#instance\">Details</a></p>\n");
+    out
+}
+
+/// A length of time in milliseconds as whole seconds.
+fn seconds(ms: u64) -> String {
+    words::elapsed(i64::try_from(ms / 1000).unwrap_or(i64::MAX / 1000).saturating_mul(1000))
+}
+
 /// How pools and partitions stand.
 fn standing(overview: &Overview) -> Markup {
     let mut out = Markup::default();
-    out.raw("<section data-part=\"standing\">\n<h2>This instance</h2>\n");
+    out.raw("<section id=\"instance\" data-part=\"standing\">\n<h2>This instance</h2>\n");
     let partitions = Table {
         rows: overview.partitions.iter().map(partition_row).collect(),
         ..Table::new(
@@ -173,10 +194,10 @@ fn or_dash(value: Option<String>) -> String {
 }
 
 fn partition_row(place: &PartitionState) -> Vec<String> {
-    let snapshot = place.snapshot_age_ms.zip(place.snapshot_bytes).map(|(age, bytes)| {
-        let seconds = i64::try_from(age / 1000).unwrap_or(i64::MAX).saturating_mul(1000);
-        format!("{} ago, {}", words::elapsed(seconds), words::bytes_up(bytes))
-    });
+    let snapshot = place
+        .snapshot_age_ms
+        .zip(place.snapshot_bytes)
+        .map(|(age, bytes)| format!("{} ago, {}", seconds(age), words::bytes_up(bytes)));
     vec![
         place.partition.to_string(),
         if place.restoring { "catching up" } else { "following" }.to_owned(),

@@ -45,6 +45,21 @@ impl Answer {
     }
 }
 
+/// Asks a server for a path, if what it has is not `known`.
+pub fn get(address: &str, path: &str, known: Option<&str>) -> Answer {
+    let config = ureq::Agent::config_builder()
+        .http_status_as_error(false)
+        .timeout_global(Some(Duration::from_secs(30)));
+    let request = config.build().new_agent().get(format!("{address}{path}"));
+    let request = match known {
+        Some(tag) => request.header("If-None-Match", tag),
+        None => request,
+    };
+    let mut answer = request.call().expect("answered");
+    let body = answer.body_mut().read_to_string().expect("text");
+    Answer { status: answer.status().as_u16(), headers: answer.headers().clone(), body }
+}
+
 impl Service {
     pub fn start(max_pools: u32) -> Self {
         let (board, health) = (Arc::new(Board::new(max_pools)), Arc::new(Health::new()));
@@ -66,22 +81,12 @@ impl Service {
     }
 
     pub fn get(&self, path: &str) -> Answer {
-        self.ask(path, None)
+        get(&self.address(), path, None)
     }
 
     /// Asks for what has another tag than this one.
     pub fn ask(&self, path: &str, known: Option<&str>) -> Answer {
-        let config = ureq::Agent::config_builder()
-            .http_status_as_error(false)
-            .timeout_global(Some(Duration::from_secs(30)));
-        let request = config.build().new_agent().get(format!("{}{path}", self.address()));
-        let request = match known {
-            Some(tag) => request.header("If-None-Match", tag),
-            None => request,
-        };
-        let mut answer = request.call().expect("answered");
-        let body = answer.body_mut().read_to_string().expect("text");
-        Answer { status: answer.status().as_u16(), headers: answer.headers().clone(), body }
+        get(&self.address(), path, known)
     }
 
     pub fn take_up(&self, partition: i32, publish_from: i64) {
@@ -137,7 +142,7 @@ pub fn closed(pool: &str, window: &str, minute: i64) -> Estimate {
     let requests = 300 + 40 * (minute % 7) as u64;
     let mut required = week.required;
     for entry in required.iter_mut().flat_map(|target| &mut target.coverage) {
-        let grown = |pages: u64| pages * (100 + 5 * minute as u64) / 200;
+        let grown = |pages: u64| pages * (200 + minute as u64 % 35) / 200;
         entry.pages = entry.pages.map(grown);
         entry.bytes = entry.pages.map(|pages| pages * report_support::PAGE_BYTES);
     }
@@ -149,6 +154,9 @@ pub fn closed(pool: &str, window: &str, minute: i64) -> Estimate {
         status: Status::Final,
         next_offset: minute,
         requests: if window == "all" { requests * minute as u64 / 5 } else { requests },
+        requests_with_reuse: requests * 9 / 10,
+        accumulated_pages: 5_000_000 + 20_000 * minute as u64,
+        tracked_pages: 5_000_000,
         required,
         capacities: week.capacities,
         ..report_support::estimate(10_000 + minute as u64)
