@@ -17,6 +17,7 @@ pub mod kafka;
 pub mod live;
 pub mod model;
 pub mod pipeline;
+pub mod prepare;
 pub mod registry;
 pub mod report;
 pub mod runtime;

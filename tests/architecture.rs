@@ -63,11 +63,18 @@ fn the_pipeline_is_sans_io() {
 }
 
 #[test]
+fn preparing_is_a_function_of_the_record() {
+    names_none_of("prepare", &IO);
+    names_none_of("prepare", &["crate::kafka", "crate::runtime", "crate::telemetry", "crate::cli"]);
+}
+
+#[test]
 fn only_the_kafka_module_names_rdkafka() {
     for folder in [
         "core",
         "codec",
         "pipeline",
+        "prepare",
         "snapshot",
         "runtime",
         "telemetry",

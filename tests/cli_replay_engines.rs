@@ -150,17 +150,34 @@ fn people_see_a_column_an_engine_and_what_to_mind() {
 }
 
 #[test]
+fn a_report_of_several_engines_compares_them_and_has_a_section_for_each() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let trace = generated(directory.path());
+    let report = directory.path().join("report.html");
+    let to = report.to_str().expect("UTF-8");
+    replay(&trace, &["--engine", &ENGINES.join(","), "--report", to]);
+    let page = std::fs::read_to_string(&report).expect("the report");
+    assert_eq!(page.matches("The engines side by side").count(), 1);
+    assert_eq!(page.matches("id=\"comparison-curves-title\"").count(), 1);
+    for engine in ENGINES {
+        assert!(page.contains(&format!("<h2>Engine {engine}</h2>")), "{engine}");
+    }
+    replay(&trace, &["--engine", "sglang", "--report", to]);
+    let page = std::fs::read_to_string(&report).expect("the report");
+    assert!(!page.contains("side by side") && page.contains("Hit rate by cache capacity"));
+    assert!(page.contains("is the smallest capacity asked for that reaches 99"), "a headline from the curve");
+}
+
+#[test]
 fn what_only_one_engine_or_no_such_engine_can_do_is_wrong_usage() {
     let directory = tempfile::tempdir().expect("a directory");
     let trace = generated(directory.path());
     let many = (1..=65).map(|pages| format!("{pages}p")).collect::<Vec<_>>().join(",");
     for (args, expected) in [
         (&["--engine", "paper,vllm", "--per-request", "rows"][..], "--per-request"),
-        (&["--engine", "paper,vllm", "--report", "report.html"], "--report"),
         (&["--engine", "vllm,vllm"], "twice"),
-        (&["--engine", "sglang", "--sample-rate", "0.5"], "--sample-rate"),
+        (&["--engine", "sglang", "--sample-rate", "0.5"], "`sample_rate` is 0.5"),
         (&["--engine", "sglang", "--capacities", &many], "at most 64"),
-        (&["--engine", "sglang", "--capacities", "5000000000p"], "ask for less"),
         (&["--engine", "sglang", "--capacities", "1GiB"], "kv_bytes_per_token"),
         (&["--engine", "redis"], "redis"),
     ] {

@@ -10,6 +10,7 @@ const COMMANDS: &[&[&str]] = &[
     &["backfill"],
     &["demo"],
     &["replay"],
+    &["prepare"],
     &["produce"],
     &["watch"],
     &["snapshot"],

@@ -4,10 +4,13 @@ use kvset::codec::{
     EstimateEncoding, EstimateError, EstimateKey, SchemaId, decode_estimate, encode_estimate, pool_partition,
 };
 use kvset::core::estimate::{
-    CapacityPoint, CoverageCapacity, Estimate, RequiredCapacity, Status, TheoreticalHits,
+    CapacityPoint, CoverageCapacity, CoverageInFlight, Estimate, InFlight, RequiredCapacity,
+    RequiredInFlight, Status, TheoreticalHits,
 };
 use kvset::core::profile::{Outputs, Profile};
 use kvset::core::ratio::Ratio;
+use kvset::core::tiers::{Inclusion, NextUnit, Purchase, Settled, TierEstimate, TierEstimates};
+use kvset::core::units::PageCount;
 use kvset::core::window::WindowKind;
 use proptest::prelude::*;
 use std::num::NonZeroU32;
@@ -43,19 +46,64 @@ fn window() -> impl Strategy<Value = WindowKind> {
     ]
 }
 
+fn trend() -> impl Strategy<Value = (Settled, Option<f64>)> {
+    (prop::sample::select(vec![Settled::Converged, Settled::NotConverged]), maybe(-1.0..10.0f64))
+}
+
+// Strategies nest by value; boxed, they fit a test's stack.
+prop_compose! {
+    fn purchase()(
+        units in maybe(count()), pages in maybe(count()), bytes in maybe(count()), reach_pages in maybe(count()),
+        hit_rate in maybe(rate()), relative_prefill_throughput in maybe(1.0..1e9), cost in maybe(0.0..1e15),
+    ) -> Purchase {
+        Purchase { units, pages, bytes, reach_pages, hit_rate, relative_prefill_throughput, cost }
+    }
+}
+
+prop_compose! {
+    fn tier()(
+        name in "[a-z0-9._-]{1,40}", coverage in ratio(), inclusive: bool, required_pages in maybe(count()),
+        flags in any::<[bool; 2]>(), trend in trend(), planned in purchase().boxed(), recommended in purchase().boxed(),
+        next in maybe((count(), maybe(rate()), maybe(1.0..1e9), maybe(0.0..1e15))),
+    ) -> TierEstimate {
+        TierEstimate {
+            name, coverage, required_pages, planned, recommended,
+            inclusion: if inclusive { Inclusion::Inclusive } else { Inclusion::Exclusive },
+            beyond_bound: flags[0], recommendation_changed: flags[1],
+            convergence: trend.0, growth_per_window: trend.1,
+            next_unit: next.map(|next| NextUnit {
+                reach_pages: PageCount(next.0), hit_rate_gain: next.1,
+                relative_prefill_throughput: next.2, cost: next.3,
+            }),
+        }
+    }
+}
+
+prop_compose! {
+    fn plan()(
+        target_ratio in ratio(), cost in maybe(0.0..1e15), recommended_cost in maybe(0.0..1e15),
+        tiers in prop::collection::vec(tier().boxed(), 0..4),
+    ) -> TierEstimates {
+        TierEstimates { target_ratio, cost, recommended_cost, tiers }
+    }
+}
+
 prop_compose! {
     fn coverage()(
         coverage in ratio(), pages in maybe(count()), bytes in maybe(count()), tokens in maybe(count()),
-        pages_with_reuse in maybe(count()), beyond_bound: bool,
+        pages_with_reuse in maybe(count()), beyond_bound: bool, trend in trend(),
     ) -> CoverageCapacity {
-        CoverageCapacity { coverage, pages, bytes, tokens, pages_with_reuse, beyond_bound }
+        let (convergence, growth_per_window) = trend;
+        CoverageCapacity {
+            coverage, pages, bytes, tokens, pages_with_reuse, beyond_bound, convergence, growth_per_window,
+        }
     }
 }
 
 prop_compose! {
     fn required()(
         target_ratio in ratio(), mean_pages in maybe(0.0..1e15), max_pages in maybe(count()),
-        coverage in prop::collection::vec(coverage(), 0..4),
+        coverage in prop::collection::vec(coverage().boxed(), 0..4),
     ) -> RequiredCapacity {
         RequiredCapacity { target_ratio, mean_pages, max_pages, coverage }
     }
@@ -76,12 +124,31 @@ prop_compose! {
 }
 
 prop_compose! {
+    fn required_in_flight()(
+        target_ratio in ratio(), entries in prop::collection::vec((ratio(), maybe(count()), maybe(count())), 0..4),
+    ) -> RequiredInFlight {
+        let entry = |(coverage, pages, bytes)| CoverageInFlight { coverage, pages, bytes };
+        RequiredInFlight { target_ratio, coverage: entries.into_iter().map(entry).collect() }
+    }
+}
+
+prop_compose! {
+    fn in_flight()(
+        max_requests in count(), max_pages in maybe(count()), max_bytes in maybe(count()),
+        mean_pages in maybe(0.0..1e15), required in prop::collection::vec(required_in_flight(), 0..4),
+    ) -> InFlight {
+        InFlight { max_requests, max_pages, max_bytes, mean_pages, required }
+    }
+}
+
+prop_compose! {
     fn estimate()(
         pool in "\\PC{0,20}", window in window(), times in (any::<i64>(), any::<i64>()),
         flags in any::<[bool; 3]>(), profile in 0usize..6, sampling in (rate(), rate()), fingerprint in "[0-9a-f]{16}",
         place in (0i32..10_000, -1i64..i64::MAX, any::<i64>()), page in (1u32..65_536, maybe(count())),
         counts in prop::collection::vec(count(), 11), bytes in maybe(count()), rates in (rate(), rate()),
-        required in prop::collection::vec(required(), 0..4), capacities in prop::collection::vec(capacity(), 0..4),
+        required in prop::collection::vec(required().boxed(), 0..4), capacities in prop::collection::vec(capacity().boxed(), 0..4),
+        in_flight in maybe(in_flight().boxed()), trend_windows in 0u32..101, plan in maybe(plan().boxed()),
     ) -> Estimate {
         Estimate {
             pool, window, start_ms: times.0, end_ms: times.1,
@@ -95,7 +162,7 @@ prop_compose! {
                 page_hits: counts[6], prefix_hits: counts[7], page_hit_rate: rates.0, prefix_hit_rate: rates.1,
             },
             required, capacities, late_records: counts[8], chain_violations: counts[9], rejected_records: counts[10],
-            output_reuse_unseen: flags[0] ^ flags[1],
+            output_reuse_unseen: flags[0] ^ flags[1], in_flight, trend_windows, plan,
         }
     }
 }
@@ -151,7 +218,7 @@ proptest! {
 }
 
 fn sample() -> Estimate {
-    decode_estimate(include_bytes!("fixtures/codec/capacity_estimate.v1.json")).expect("the fixture reads")
+    decode_estimate(include_bytes!("fixtures/codec/capacity_estimate.v2.json")).expect("the fixture reads")
 }
 
 #[test]

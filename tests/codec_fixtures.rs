@@ -2,7 +2,7 @@
 
 use kvset::codec::{
     DeadLetter, DecodeError, DecodeLimits, Encoding, ErrorCode, EstimateEncoding, EstimateKey, Provenance,
-    RequestDecoder, SourceRecord, decode_estimate, encode_estimate, schema,
+    RawPrompt, RequestDecoder, SourceRecord, decode_estimate, encode_estimate, read_raw_request, schema,
 };
 use kvset::core::pages::Scope;
 use serde_json::{Value as Json, json};
@@ -34,11 +34,39 @@ fn every_version_of_the_request_event_stays_readable() {
 }
 
 #[test]
+fn every_version_of_the_raw_request_stays_readable() {
+    let expected: Json = serde_json::from_slice(&fixture("raw_request.v1.expected.json")).expect("json");
+    for (name, prompt) in [("packed", "tokens"), ("array", "tokens"), ("body", "body")] {
+        let record = fixture(&format!("raw_request.v1.{name}.avro"));
+        let request = read_raw_request(&record).expect("its schema is known");
+        let request = request.unwrap_or_else(|error| panic!("{name}: {error}"));
+        let found = match request.prompt {
+            RawPrompt::Tokens(tokens) => json!(tokens),
+            RawPrompt::Body(body) => json!(body),
+        };
+        assert_eq!(found, expected[prompt], "{name}");
+        let fields: serde_json::Map<_, _> =
+            request.fields.iter().map(|(field, value)| ((*field).to_owned(), json!(value))).collect();
+        assert_eq!(Json::Object(fields), expected["fields"], "{name}");
+        let numbers = [request.event_time, request.output_tokens, request.duration_ms];
+        let names = ["event_time", "output_tokens", "duration_ms"];
+        assert_eq!(numbers.map(|number| json!(number)), names.map(|name| expected[name].clone()), "{name}");
+    }
+}
+
+#[test]
 fn every_version_of_the_estimate_stays_readable_and_is_written_to_the_byte() {
-    let (json, avro) = (fixture("capacity_estimate.v1.json"), fixture("capacity_estimate.v1.avro"));
+    let first = decode_estimate(&fixture("capacity_estimate.v1.json")).expect("json");
+    assert_eq!(decode_estimate(&fixture("capacity_estimate.v1.avro")).expect("avro"), first);
+    assert_eq!(EstimateKey::of(&first).to_bytes(), fixture("capacity_estimate.v1.key"));
+
+    let (json, avro) = (fixture("capacity_estimate.v2.json"), fixture("capacity_estimate.v2.avro"));
     let estimate = decode_estimate(&json).expect("json");
     assert_eq!(decode_estimate(&avro).expect("avro"), estimate);
-    assert_eq!(EstimateKey::of(&estimate).to_bytes(), fixture("capacity_estimate.v1.key"));
+    let mut bare = estimate.clone();
+    (bare.in_flight, bare.plan, bare.trend_windows) = (None, None, 0);
+    bare.required.clone_from(&first.required);
+    assert_eq!(bare, first, "version 2 adds what requests met in flight, convergence and the plan");
     for (encoding, bytes) in [(EstimateEncoding::Json, json), (EstimateEncoding::Avro, avro)] {
         let mut written = Vec::new();
         encode_estimate(&estimate, encoding, &mut written).expect("within the schema");
@@ -72,7 +100,7 @@ fn records<'a>(schema: &'a Json, visit: &mut dyn FnMut(&'a Json)) {
 
 #[test]
 fn every_field_is_documented_and_every_nullable_one_defaults_to_null() {
-    for text in [schema::REQUEST_EVENT, schema::CAPACITY_ESTIMATE, schema::DEAD_LETTER] {
+    for text in [schema::REQUEST_EVENT, schema::CAPACITY_ESTIMATE, schema::DEAD_LETTER, schema::RAW_REQUEST] {
         let schema = parse(text);
         assert_eq!(schema["namespace"], "io.kvset");
         let mut fields = 0;
@@ -90,7 +118,7 @@ fn every_field_is_documented_and_every_nullable_one_defaults_to_null() {
                 }
             }
         });
-        assert!(fields >= 8, "the schema was walked");
+        assert!(fields >= 5, "the schema was walked");
     }
 }
 
@@ -113,17 +141,23 @@ fn assert_same_names(schema: &Json, value: &Json) {
         (Json::Object(object), _) if object.get("type").is_some_and(Json::is_object) => {
             assert_same_names(&object["type"], value);
         }
+        // A union is null or one other type, null first.
+        (Json::Array(union), value) if !value.is_null() => assert_same_names(&union[1], value),
         _ => {}
     }
 }
 
 #[test]
 fn the_names_of_the_estimate_in_json_are_those_of_its_schema() {
-    let estimate = decode_estimate(&fixture("capacity_estimate.v1.json")).expect("json");
+    let estimate = decode_estimate(&fixture("capacity_estimate.v2.json")).expect("json");
     assert!(
         !estimate.capacities.is_empty() && !estimate.required[0].coverage.is_empty(),
         "nested names are seen"
     );
+    let in_flight = estimate.in_flight.as_ref().expect("requests in flight");
+    assert!(!in_flight.required[0].coverage.is_empty(), "nested names are seen");
+    let plan = estimate.plan.as_ref().expect("a plan");
+    assert!(plan.tiers[0].next_unit.is_some(), "nested names are seen");
     let value = serde_json::to_value(&estimate).expect("serialises");
     assert_same_names(&parse(schema::CAPACITY_ESTIMATE), &value);
 }
@@ -145,7 +179,11 @@ fn a_dead_letter_has_the_headers_of_its_schema_and_the_original_bytes() {
     let fields = parse(schema::DEAD_LETTER)["fields"].clone();
     let names: Vec<_> =
         fields.as_array().expect("fields").iter().map(|field| field["name"].clone()).collect();
-    assert_eq!(letter.headers.iter().map(|(name, _)| json!(name)).collect::<Vec<_>>(), names);
+    let redacted = DeadLetter::redacted(record, &error, by);
+    assert_eq!((redacted.key.as_deref(), redacted.value.as_deref()), (None, None));
+    assert_eq!(redacted.headers.iter().map(|(name, _)| json!(name)).collect::<Vec<_>>(), names);
+    assert_eq!(redacted.headers[..letter.headers.len()], letter.headers, "and size and hash of the value");
+    assert_eq!(redacted.headers[8], ("kvset_value_bytes", "7".to_owned()));
     let texts: Vec<_> = letter.headers.iter().map(|(_, text)| text.as_str()).collect();
     let detail = "x".repeat(256);
     let expected =

@@ -32,7 +32,7 @@ impl HitCurve for Straight {
 
 fn plan_of(tiers: &[TierSpec], required: &[Option<u64>], pinned: u64) -> TierPlan {
     let required: Vec<_> = required.iter().map(|pages| pages.map(PageCount)).collect();
-    plan(tiers, &PlanInput { required: &required, pinned: PageCount(pinned), curve: &Straight })
+    plan(tiers, &PlanInput { required: &required, pinned: Some(PageCount(pinned)), curve: &Straight })
 }
 
 #[test]
@@ -116,6 +116,9 @@ fn a_growing_requirement_is_not_converged_and_says_how_fast_it_grows() {
     assert_eq!((verdict.status, verdict.windows), (Settled::Converged, 3), "6 is 5 % of 120");
     assert_eq!(growing.observe(None, false).status, Settled::NotConverged);
     assert_eq!(growing.verdict().growth_per_window, None, "beyond the bound there is no rate");
+    assert_eq!(Settled::NotConverged.with_growth(Some(0.031)), "not converged, +3.1 % a step");
+    assert_eq!(Settled::NotConverged.with_growth(None), "not converged");
+    assert_eq!(Settled::Converged.with_growth(Some(0.01)), "converged");
 }
 
 #[test]
@@ -271,7 +274,7 @@ proptest! {
         for _ in 0..2 * hold {
             tracker.observe(Some(PageCount(steady)), false);
         }
-        prop_assert_eq!(tracker.current(), Some(PageCount(steady)));
+        prop_assert_eq!(tracker.beside(None).pages, Some(PageCount(steady)));
     }
 }
 

@@ -103,7 +103,7 @@ impl Bench {
             partitions: NonZeroU32::new(PARTITIONS).expect("not zero"),
         };
         OutputTopics {
-            estimates: topic(&self.settings.output.topic),
+            results: topic(&self.settings.output.topic),
             dead_letters: topic(&self.settings.output.dead_letter_topic),
         }
     }
@@ -131,7 +131,7 @@ impl Bench {
         let backfill = self.prepare(run, from, to, warm_up).expect("a range");
         let outcome = to_the_end(&backfill);
         assert!(outcome.complete, "{outcome:?}");
-        Published::read(&self.broker, &backfill.plan.outputs)
+        Published::read(&self.broker, &backfill.plan.stream.outputs)
     }
 
     /// The live group's committed offsets.
@@ -267,7 +267,7 @@ fn a_stopped_run_goes_on_within_the_bounds_it_began_with() {
         let first = bench.prepare("halves", "earliest", "latest", WarmUp::None).expect("a range");
         let shutdown = Shutdown::new();
         let outcome = first.run(&shutdown, &StopAfter::new(&shutdown, 250)).expect("a clean run");
-        assert!(!outcome.complete && outcome.summary.estimates > 0, "{outcome:?}");
+        assert!(!outcome.complete && outcome.summary.results > 0, "{outcome:?}");
         drop(first);
         bench.produce(&input);
         let second = bench.prepare("halves", "earliest", "latest", WarmUp::None).expect("a range");
@@ -275,7 +275,7 @@ fn a_stopped_run_goes_on_within_the_bounds_it_began_with() {
         let ends: Vec<_> = second.stretches.values().map(|stretch| stretch.end.0 as u64).collect();
         assert_eq!(ends, [input.records() / 2; 2], "captured when the run began");
         assert!(to_the_end(&second).complete);
-        let published = Published::read(&bench.broker, &second.plan.outputs);
+        let published = Published::read(&bench.broker, &second.plan.stream.outputs);
         assert!(published == live, "real broker: {}", bench.broker.is_real());
         let third = bench.prepare("halves", "earliest", "latest", WarmUp::None).expect("a range");
         let outcome = third.run(&Shutdown::new(), &Unobserved).expect("nothing to do");
@@ -294,7 +294,7 @@ fn a_report_shows_what_the_run_published() {
     let shown = report(&backfill).expect("readable").expect("windows closed");
     let names: Vec<_> = shown.pools.iter().filter_map(|pool| pool.name.as_deref()).collect();
     assert_eq!(names, ["alpha", "beta"]);
-    let published = Published::read(&bench.broker, &backfill.plan.outputs);
+    let published = Published::read(&bench.broker, &backfill.plan.stream.outputs);
     for pool in &shown.pools {
         let of_pool = || estimates(&published).filter(|estimate| Some(&estimate.pool) == pool.name.as_ref());
         let all = of_pool().filter(|estimate| estimate.window == WindowKind::All).last().expect("some");
@@ -431,7 +431,7 @@ fn a_run_ends_where_the_log_ends_in_transaction_markers() {
     let outcome = to_the_end(&backfill);
     assert!(outcome.complete && outcome.reached[&Partition(0)] == end, "{outcome:?}");
     assert_eq!(outcome.summary.records, input.records(), "committed records only");
-    assert!(Published::read(&bench.broker, &backfill.plan.outputs) == live);
+    assert!(Published::read(&bench.broker, &backfill.plan.stream.outputs) == live);
     // Nothing but markers and aborted records.
     let tail = format!("{}", end.0 - 8);
     let published = bench.backfill("tail", &tail, "latest", WarmUp::None);
@@ -488,7 +488,7 @@ fn what_retention_deleted_is_refused_or_begun_after() {
     let rest = bench.prepare("rest", "earliest", "latest", WarmUp::All).expect("a range");
     assert_eq!(rest.stretches[&Partition(0)].begin, NextOffset(60));
     assert!(to_the_end(&rest).complete);
-    let published = Published::read(&bench.broker, &rest.plan.outputs);
+    let published = Published::read(&bench.broker, &rest.plan.stream.outputs);
     assert!(estimates(&published).next().expect("some").warm_up, "what was deleted is missing");
     // A run whose state cannot be rebuilt any more is not bent silently.
     std::fs::remove_dir_all(&begun.settings.state.directory).expect("snapshots");
@@ -546,7 +546,7 @@ fn a_compacted_log_is_read_to_its_end() {
     let backfill = bench.prepare("compacted", "earliest", "latest", WarmUp::None).expect("a range");
     let outcome = to_the_end(&backfill);
     assert!(outcome.complete && outcome.summary.records <= kept.len() as u64, "{outcome:?}");
-    assert!(Published::read(&bench.broker, &backfill.plan.outputs) == live);
+    assert!(Published::read(&bench.broker, &backfill.plan.stream.outputs) == live);
 }
 
 fn spawn(config: &Path, run: &str) -> Child {
@@ -571,7 +571,7 @@ fn kills_leave_no_trace_in_what_a_run_published() {
             partitions: NonZeroU32::new(PARTITIONS).expect("not zero"),
         });
     let [estimates, dead_letters] = topics;
-    let outputs = OutputTopics { estimates, dead_letters };
+    let outputs = OutputTopics { results: estimates, dead_letters };
     let published = || count(&Published::read(&bench.broker, &outputs));
     let mut midway = 0;
     for _ in 0..4 {
@@ -605,7 +605,7 @@ fn a_signal_stops_a_run_in_order_and_says_how_to_go_on() {
     let child =
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts");
     let begin = Instant::now();
-    while count(&Published::read(&bench.broker, &backfill.plan.outputs)) == 0 {
+    while count(&Published::read(&bench.broker, &backfill.plan.stream.outputs)) == 0 {
         assert!(begin.elapsed() < Duration::from_secs(60), "nothing is published");
     }
     let asked = std::process::Command::new("kill").arg(child.id().to_string()).status().expect("kill runs");
@@ -615,6 +615,6 @@ fn a_signal_stops_a_run_in_order_and_says_how_to_go_on() {
     assert!(said.contains("stopped by a signal after") && said.contains("--run-id asked goes on"), "{said}");
     let rest = bench.prepare("asked", "earliest", "latest", WarmUp::None).expect("a range");
     assert!(rest.reached.values().any(|next| next.0 > 0) && to_the_end(&rest).complete);
-    let by_pool: BTreeMap<_, _> = Published::read(&bench.broker, &rest.plan.outputs).estimates;
+    let by_pool: BTreeMap<_, _> = Published::read(&bench.broker, &rest.plan.stream.outputs).estimates;
     assert_eq!(by_pool, bench.live(input.records()).estimates);
 }

@@ -30,7 +30,7 @@ fn batches_of_every_codec_give_the_same_estimates() {
         }
         let plan = broker.plan(&Settings::default(), "run", CODECS.len() as u32);
         serve_records(&plan, all.records()).expect("a clean run");
-        let published = Published::read(&broker, &plan.outputs);
+        let published = Published::read(&broker, &plan.stream.outputs);
         assert!(published == all.expected(&plan.task), "real broker: {}", broker.is_real());
         let of = |codec: &str| -> Vec<Estimate> {
             let values = published.estimates[codec].iter().filter_map(|(_, value)| value.as_deref());

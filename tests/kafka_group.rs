@@ -65,7 +65,7 @@ impl Group {
             properties.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
         let topic = broker.create("requests", partitions as u32);
         let mut plan = broker.plan(&settings(), run, partitions as u32);
-        plan.membership.assignor = assignor;
+        plan.stream.membership.assignor = assignor;
         Some(Self { input: input(partitions, requests), broker, topic, plan })
     }
 
@@ -78,7 +78,7 @@ impl Group {
     }
 
     fn assert_undisturbed(&self) {
-        let published = Published::read(&self.broker, &self.plan.outputs);
+        let published = Published::read(&self.broker, &self.plan.stream.outputs);
         assert!(published.estimates.values().map(Vec::len).sum::<usize>() > 20, "too little to compare");
         assert!(published == self.input.expected(&self.plan.task), "not what an undisturbed run publishes");
     }
@@ -181,7 +181,7 @@ struct Member<'scope> {
 impl<'scope> Member<'scope> {
     fn start(scope: &'scope Scope<'scope, '_>, plan: &ServicePlan, instance: Option<&str>) -> Self {
         let (seen, shutdown, mut plan) = (Arc::new(Seen::default()), Shutdown::new(), plan.clone());
-        plan.membership.instance = instance.map(str::to_owned);
+        plan.stream.membership.instance = instance.map(str::to_owned);
         let (watch, asked) = (Arc::clone(&seen), shutdown.clone());
         let thread = scope.spawn(move || serve(&plan, &asked, &*watch));
         Self { seen, shutdown, thread: Some(thread) }
@@ -232,7 +232,7 @@ fn three_instances_come_and_go_and_every_partition_is_estimated_once() {
     for (run, assignor) in ASSIGNORS {
         let Some(mut group) = Group::new(run, assignor, 6, 300) else { return };
         // Small steps, so that there is something in flight whenever partitions move.
-        group.plan.flow.records = 4;
+        group.plan.stream.flow.records = 4;
         let (feeder, plan) = (group.feeder(), &group.plan);
         std::thread::scope(|scope| {
             let mut one = Member::start(scope, plan, None);
@@ -265,7 +265,7 @@ fn a_member_with_a_name_restarts_without_a_rebalance() {
         let Some(mut group) = Group::new(run, assignor, 4, 200) else { return };
         // A restart takes less, also on a busy machine.
         group.broker.connection.properties[0].1 = "30000".to_owned();
-        group.plan.connection = group.broker.connection.clone();
+        group.plan.stream.connection = group.broker.connection.clone();
         let (group, plan) = (&group, &group.plan);
         std::thread::scope(|scope| {
             let mut one = Member::start(scope, plan, Some("one"));
@@ -365,7 +365,8 @@ fn a_partition_is_committed_before_it_is_given_up() {
     for (run, assignor) in ASSIGNORS {
         let Some(mut group) = Group::new(run, assignor, 2, 200) else { return };
         let never = Duration::from_secs(3600);
-        group.plan.commit = CommitPace { every: never, linger: never, records: u64::MAX, bytes: usize::MAX };
+        group.plan.stream.commit =
+            CommitPace { every: never, linger: never, records: u64::MAX, bytes: usize::MAX };
         let (group, plan) = (&group, &group.plan);
         std::thread::scope(|scope| {
             let mut one = Member::start(scope, plan, None);
@@ -392,7 +393,7 @@ fn a_partition_is_committed_before_it_is_given_up() {
 /// A member that stood still with estimates in hand, while another one did all of its work.
 fn overtaken<'scope>(scope: &'scope Scope<'scope, '_>, group: &Group) -> Member<'scope> {
     let mut plan = group.plan.clone();
-    plan.connection.properties.push(("max.poll.interval.ms".to_owned(), "6000".to_owned()));
+    plan.stream.connection.properties.push(("max.poll.interval.ms".to_owned(), "6000".to_owned()));
     let one = Member::start(scope, &plan, None);
     wait_for(|| one.held().len() == 2);
     group.feed(0..100);
@@ -441,7 +442,7 @@ fn a_member_that_lost_its_partitions_before_its_last_commit_stops_in_order() {
 fn polling_goes_on_while_partitions_are_paused_behind_a_slow_worker() {
     let Some(mut group) = Group::new("slow", Assignor::CooperativeSticky, 1, 60) else { return };
     // One at a time, and each of them long: the partition is paused after every record.
-    group.plan.flow.records = 1;
+    group.plan.stream.flow.records = 1;
     let ids = (0..400_000).map(|id| id.to_string()).collect::<Vec<_>>().join(",");
     for (at, (_, value)) in group.input.partitions.get_mut(&0).expect("one").iter_mut().enumerate() {
         let time = 36_000_000 + at as i64 * 20_000;

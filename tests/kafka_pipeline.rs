@@ -65,10 +65,10 @@ fn estimates_through_a_broker_equal_those_in_memory() {
         let summary = serve_records(&plan, input.records()).expect("a clean run");
         assert_eq!(summary.records, input.records());
         let expected = input.expected(&plan.task);
-        let published = Published::read(&broker, &plan.outputs);
+        let published = Published::read(&broker, &plan.stream.outputs);
         let count: usize = published.estimates.values().map(Vec::len).sum();
         assert!(count > 30, "only {count} estimates: the comparison would show little");
-        assert_eq!(summary.estimates, count as u64);
+        assert_eq!(summary.results, count as u64);
         assert!(published == expected, "real broker: {}", broker.is_real());
     }
 }
@@ -86,7 +86,7 @@ fn the_public_trace_gives_the_same_bytes_on_every_run() {
                 summary.next_offsets.values().map(|next| next.0).collect::<Vec<_>>(),
                 [input.records() as i64]
             );
-            Published::read(&broker, &plan.outputs)
+            Published::read(&broker, &plan.stream.outputs)
         });
         assert!(!runs[0].estimates.is_empty());
         assert!(runs[0] == runs[1], "the same log gave other bytes; real broker: {}", broker.is_real());
@@ -133,7 +133,7 @@ fn broken_records_become_dead_letters_while_the_stream_goes_on() {
         input.produce(&broker.connection, &topic);
         let plan = broker.plan(&settings(), "run", 1);
         serve_records(&plan, input.records()).expect("a clean run");
-        let published = Published::read(&broker, &plan.outputs);
+        let published = Published::read(&broker, &plan.stream.outputs);
         assert!(published == input.expected(&plan.task), "real broker: {}", broker.is_real());
         assert_eq!(published.letters.len(), 3);
         let header = |letter: &kafka_support::Letter, name: &str| {
@@ -161,7 +161,7 @@ fn a_restart_publishes_the_rest_and_nothing_twice() {
             let total = records.min(input.records());
             serve_records(&plan, total).expect("a clean run");
         }
-        let published = Published::read(&broker, &plan.outputs);
+        let published = Published::read(&broker, &plan.stream.outputs);
         assert!(published == input.expected(&plan.task), "real broker: {}", broker.is_real());
     }
 }
@@ -178,5 +178,5 @@ fn too_many_broken_records_stop_the_service_with_a_clear_error() {
     let plan = broker.plan(&settings, "run", 1);
     let error = serve_records(&plan, 20).expect_err("too many").to_string();
     assert!(error.contains("in a row") && error.contains("max_consecutive"), "{error}");
-    assert_eq!(Published::read(&broker, &plan.outputs).letters.len(), 5, "those within the limit");
+    assert_eq!(Published::read(&broker, &plan.stream.outputs).letters.len(), 5, "those within the limit");
 }

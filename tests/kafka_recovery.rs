@@ -102,7 +102,7 @@ impl Bench {
     }
 
     fn assert_undisturbed(&self) {
-        let published = Published::read(&self.broker, &self.plan.outputs);
+        let published = Published::read(&self.broker, &self.plan.stream.outputs);
         assert!(published.estimates.values().map(Vec::len).sum::<usize>() > 20, "too little to compare");
         assert!(published == self.input.expected(&self.plan.task), "real broker: {}", self.broker.is_real());
     }

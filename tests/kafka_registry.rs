@@ -96,7 +96,7 @@ fn confluents_wire_format_gives_the_same_estimates_also_as_output() {
         let plan = plan(&broker, &settings);
         assert!(registry.has("kvset.estimates-value", 2), "registered before the first record");
         serve_records(&plan, framed.records()).expect("a clean run");
-        let published = Published::read(&broker, &plan.outputs);
+        let published = Published::read(&broker, &plan.stream.outputs);
         assert!(published == plain.expected(&plan.task), "real broker: {}", broker.is_real());
         let values: Vec<_> =
             published.estimates.values().flatten().filter_map(|(_, value)| value.as_deref()).collect();
@@ -124,7 +124,7 @@ fn a_registry_that_is_down_holds_records_back_until_it_is_up() {
         watch.wait();
         shutdown.request();
         let summary = service.join().expect("no panic").expect("a clean run");
-        assert_eq!((summary.records, summary.estimates, summary.dead_letters), (0, 0, 0));
+        assert_eq!((summary.records, summary.results, summary.dead_letters), (0, 0, 0));
     });
 
     let again = self::plan_again(&plan, &settings(&registry));
@@ -139,7 +139,7 @@ fn a_registry_that_is_down_holds_records_back_until_it_is_up() {
         registry.start();
         service.join().expect("no panic").expect("a clean run");
     });
-    let published = Published::read(&broker, &plan.outputs);
+    let published = Published::read(&broker, &plan.stream.outputs);
     assert!(published == plain.expected(&plan.task));
 }
 
@@ -163,7 +163,7 @@ fn an_id_the_registry_does_not_know_is_a_dead_letter() {
     framed.produce(&broker.connection, &broker.create("requests", PARTITIONS));
     let plan = plan(&broker, &settings(&registry));
     serve_records(&plan, framed.records()).expect("a clean run");
-    let published = Published::read(&broker, &plan.outputs);
+    let published = Published::read(&broker, &plan.stream.outputs);
     assert!(published == framed.expected(&plan.task));
     let codes: Vec<_> = published.letters.iter().flat_map(|letter| &letter.2).collect();
     let code = codes.iter().find(|(name, _)| name == "kvset_error_code").expect("a code");
@@ -183,5 +183,5 @@ fn a_wrong_password_stops_the_service_with_what_to_do() {
     let error = serve_records(&plan, framed.records()).expect_err("refused").to_string();
     assert!(error.contains("401") && error.contains("schema_registry"), "{error}");
     assert!(!error.contains("hunter2") && !format!("{plan:?}").contains("hunter2"), "{error}");
-    assert_eq!(Published::read(&broker, &plan.outputs), Published::default(), "no record was refused");
+    assert_eq!(Published::read(&broker, &plan.stream.outputs), Published::default(), "no record was refused");
 }

@@ -26,9 +26,9 @@ fn round_trip(broker: &Broker) {
     }
     input.produce(&broker.connection, &maker.create("requests", 1));
     let mut plan = maker.plan(&Settings::default(), "run", 1);
-    plan.connection = broker.connection.clone();
+    plan.stream.connection = broker.connection.clone();
     serve_records(&plan, input.records()).expect("a clean run");
-    let published = Published::read(broker, &plan.outputs);
+    let published = Published::read(broker, &plan.stream.outputs);
     assert!(!published.estimates.is_empty());
     assert!(published == input.expected(&plan.task));
 }

@@ -4,8 +4,10 @@ mod report_support;
 
 use kvset::core::profile::Profile;
 use kvset::core::ratio::Ratio;
+use kvset::core::tiers::{Inclusion, NextUnit, Purchase, Settled, TierEstimate, TierEstimates};
+use kvset::core::units::PageCount;
 use kvset::report::{ReportInput, caveats, headline, render};
-use report_support::{covered, troubled_pool, week, week_pool};
+use report_support::{covered, in_flight, troubled_pool, week, week_pool};
 use std::fs;
 use std::path::Path;
 
@@ -18,7 +20,7 @@ fn page(name: &str, input: &ReportInput) -> String {
 }
 
 fn of_pools(title: &str, pools: Vec<kvset::report::PoolReport>) -> ReportInput {
-    ReportInput { title: title.to_owned(), inputs: Vec::new(), pools }
+    ReportInput { title: title.to_owned(), inputs: Vec::new(), pools, compares_engines: false }
 }
 
 #[test]
@@ -145,7 +147,7 @@ fn without_a_requirement_the_curve_serves() {
     assert!(words.lead.starts_with("None of the capacities asked for reaches 99 %"), "{}", words.lead);
     assert_eq!(words.size, None);
     let html = page("pointwise", &of_pools("sglang", vec![pool]));
-    assert!(html.contains("The profile sglang is an approximation"));
+    assert!(html.contains("Nothing is said about capacities that were not asked for"));
 }
 
 #[test]
@@ -167,6 +169,77 @@ fn every_caveat_is_named_with_its_count() {
     let html = page("troubled", &of_pools("two pools", vec![troubled_pool(), week_pool()]));
     assert!(titles.iter().all(|title| html.contains(title.as_str())));
     assert!(html.contains("beyond bound"));
+}
+
+#[test]
+fn the_page_says_what_to_buy_and_whether_the_requirement_has_converged() {
+    let mut pool = week_pool();
+    let html = page("no-tiers", &of_pools("week", vec![pool.clone()]));
+    assert!(!html.contains("<h2>What to buy") && !html.contains("Not converged"));
+    pool.required[0].coverage[3].convergence = Settled::NotConverged;
+    pool.required[0].coverage[3].growth_per_window = Some(0.031);
+    pool.plan = Some(plan());
+    let words = headline(&pool);
+    assert_eq!(
+        words.further.last().map(String::as_str),
+        Some(
+            "This requirement has not converged: it was still growing by 3.1 % from one reading to the next."
+        )
+    );
+    let html = page("tiers", &of_pools("week", vec![pool]));
+    for part in [
+        "<h2>What to buy</h2>",
+        "Units of each tier that keep its share of requests at 99 % of their theoretical hit rate; 62,500 in all",
+        "<td>25</td><td>1.96 TiB</td><td>91.50 %</td><td>11.8 x</td><td>62,500</td>",
+        "<td>+0.25 % of page accesses for 2,500</td><td>not converged, +3.1 % a step</td>",
+        "nvme (inclusive)",
+        "<td>beyond bound</td>",
+        "<dt>Not converged: 99 % (+3.1 % a step)</dt>",
+        "Over the last 12 readings",
+    ] {
+        assert!(html.contains(part), "{part} is missing");
+    }
+}
+
+/// A tier with numbers and one beyond the bound.
+fn plan() -> TierEstimates {
+    let tier = |name: &str, coverage: &str| TierEstimate {
+        name: name.to_owned(),
+        coverage: coverage.parse().expect("a share"),
+        inclusion: Inclusion::Exclusive,
+        required_pages: Some(540_000),
+        beyond_bound: false,
+        convergence: Settled::NotConverged,
+        growth_per_window: Some(0.031),
+        planned: Purchase {
+            units: Some(25),
+            pages: Some(546_133),
+            bytes: Some(25 * (80 << 30)),
+            reach_pages: Some(546_133),
+            hit_rate: Some(0.915),
+            relative_prefill_throughput: Some(1.0 / 0.085),
+            cost: Some(62_500.0),
+        },
+        next_unit: Some(NextUnit {
+            reach_pages: PageCount(567_978),
+            hit_rate_gain: Some(0.0025),
+            relative_prefill_throughput: Some(12.0),
+            cost: Some(2_500.0),
+        }),
+        recommended: Purchase::default(),
+        recommendation_changed: false,
+    };
+    let beyond = TierEstimate {
+        inclusion: Inclusion::Inclusive,
+        required_pages: None,
+        beyond_bound: true,
+        growth_per_window: None,
+        planned: Purchase::default(),
+        next_unit: None,
+        ..tier("nvme", "0.999")
+    };
+    let tiers = vec![tier("hbm", "0.99"), beyond];
+    TierEstimates { target_ratio: Ratio::per_mille(990), cost: Some(62_500.0), recommended_cost: None, tiers }
 }
 
 const HOSTILE: [&str; 6] = [
@@ -221,4 +294,38 @@ fn the_page_needs_nothing_else_and_runs_nothing() {
 #[test]
 fn the_same_input_gives_the_same_bytes() {
     assert_eq!(render(&week()).expect("a report"), render(&week()).expect("a report"));
+}
+
+#[test]
+fn requests_in_flight_are_a_caveat_and_a_column_and_their_absence_is_told() {
+    let mut pool = week_pool();
+    let says = |pool: &kvset::report::PoolReport, words: &str| {
+        caveats(pool).iter().filter(|caveat| caveat.title.contains(words)).count()
+    };
+    assert_eq!(says(&pool, "in flight"), 0, "nothing overlapped");
+    pool.in_flight = Some(in_flight(12, 40_000));
+    assert_eq!(says(&pool, "Up to 12 other requests were in flight as one arrived, holding at most"), 1);
+    let html = page("in-flight", &of_pools("overlap.jsonl", vec![pool.clone()]));
+    assert!(html.contains("capacity with room for requests in flight"));
+    pool.in_flight = None;
+    assert_eq!(says(&pool, "Requests in flight are not visible"), 1);
+    pool.requests = 0;
+    assert_eq!(says(&pool, "in flight"), 0);
+}
+
+#[test]
+fn engines_side_by_side_share_one_plot_and_keep_their_sections() {
+    let engines = [Profile::Paper, Profile::Vllm, Profile::Sglang].map(|engine| {
+        let mut pool = week_pool();
+        (pool.engine, pool.name) = (engine, Some(engine.to_string()));
+        pool
+    });
+    let mut engines = engines.to_vec();
+    engines[2].required.clear();
+    let input = ReportInput { compares_engines: true, ..of_pools("engines.jsonl", engines) };
+    let html = page("engines", &input);
+    assert_eq!(html.matches("id=\"comparison-curves-title\"").count(), 1);
+    assert!(html.contains("<h2>Engine vllm</h2>") && !html.contains("<h2>Pool"));
+    assert!(html.contains("<caption>Required capacity at target 99 %</caption>"));
+    assert!(html.contains("aria-label=\"Engines\""));
 }

@@ -43,7 +43,7 @@ fn reported(options: &ReplayOptions, title: &str) -> (Replay, ReportInput, Strin
     assert_eq!(figures(&replayed), figures(&plain), "keeping a history changes no figure");
     assert_eq!(replayed.windows.len(), plain.windows.len(), "nor the windows listed");
     let inputs = vec![("Files".to_owned(), title.to_owned())];
-    let input = report_input(&replayed, chronicle, title.to_owned(), inputs);
+    let input = report_input(vec![(&replayed, chronicle)], title.to_owned(), inputs);
     let html = render(&input).expect("a drawable report");
     let name = format!("report-{}.html", title.split('.').next().unwrap_or("trace"));
     fs::write(Path::new(env!("CARGO_TARGET_TMPDIR")).join(name), &html).expect("a writable folder");

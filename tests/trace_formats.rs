@@ -184,3 +184,23 @@ fn a_missing_file_is_named_before_anything_is_read() {
     let error = open(&paths, &ReadOptions::default()).err().expect("the second is missing").to_string();
     assert!(error.contains("not-there.jsonl"), "{error}");
 }
+
+#[test]
+fn token_ids_may_tell_of_the_answer() {
+    let text = concat!(
+        r#"{"output_tokens": 6, "duration_ms": 40, "input_ids": [1, 2, 3]}"#,
+        "\n",
+        r#"{"input_ids": [1], "usage": {"completion_tokens": 5, "prompt_tokens": 2}}"#,
+        "\n",
+        r#"{"input_ids": [[1], [2]], "output_tokens": 6}"#,
+        "\n[1]\n",
+    );
+    let mut reader = reader(text.as_bytes().to_vec(), &options(Format::TokenIds, Some(4)));
+    let mut answers = Vec::new();
+    while let Some(item) = reader.next_item().expect("readable") {
+        let TraceItem::Request(row) = item else { panic!("every row is read") };
+        answers.push((row.event.output_tokens, row.event.duration_ms));
+    }
+    assert_eq!(answers, [(Some(6), Some(40)), (Some(5), None), (None, None), (None, None), (None, None)]);
+    assert!(reader.notes().join("").contains("1 of 1 prompts have another number"), "{:?}", reader.notes());
+}

@@ -72,6 +72,41 @@ fn requests_become_pages_as_their_token_ids_do() {
 }
 
 #[test]
+fn the_answer_is_read_from_the_row_or_from_the_usage_of_its_response() {
+    let text = concat!(
+        r#"{"prompt": [1, 2, 3], "usage": {"prompt_tokens": 3, "completion_tokens": 7}, "duration_ms": 90}"#,
+        "\n",
+        r#"{"body": {"prompt": [1]}, "response": {"body": {"usage": {"prompt_tokens": 5, "completion_tokens": 8}}}}"#,
+        "\n",
+        r#"{"prompt": [1], "response": {"usage": {"input_tokens": 1, "output_tokens": 9}}, "usage": null}"#,
+        "\n",
+        r#"{"prompt": [[1], [2]], "usage": {"completion_tokens": 7}}"#,
+        "\n",
+        r#"{"prompt": [1], "usage": {"completion_tokens": "hunter2"}}"#,
+    );
+    let mut reader = open(text, &options()).expect("opens");
+    let mut answers = Vec::new();
+    while let Some(item) = reader.next_item().expect("readable") {
+        answers.push(match item {
+            TraceItem::Request(row) => Ok((row.event.output_tokens, row.event.duration_ms)),
+            TraceItem::Refused(error) => Err(error.to_string()),
+        });
+    }
+    let read = [
+        Ok((Some(7), Some(90))),
+        Ok((Some(8), None)),
+        Ok((Some(9), None)),
+        Ok((None, None)),
+        Ok((None, None)),
+    ];
+    assert_eq!(answers[..5], read, "a sum over two prompts tells of neither");
+    let fault = answers[5].as_ref().expect_err("no number");
+    assert!(fault.contains("`completion_tokens`") && !fault.contains("hunter2"), "{fault}");
+    let notes = reader.notes().join("\n");
+    assert!(notes.contains("1 of 3 prompts have another number of tokens"), "{notes}");
+}
+
+#[test]
 fn a_chat_that_grows_shares_the_pages_of_its_beginning() {
     let turn = |role: &str, text: &str| format!(r#"{{"role": "{role}", "content": "{text}"}}"#);
     let chat = |turns: &[String]| format!(r#"{{"messages": [{}]}}"#, turns.join(","));

@@ -5,7 +5,7 @@ use super::args::BackfillArgs;
 use super::interrupt::stop_flag;
 use super::output::{Column, Progress, Sheet, thousands};
 use super::replay_command::{json, print, write_page};
-use super::run_command::plan_failure;
+use super::serving::plan_failure;
 use crate::pipeline::position::Partition;
 use crate::pipeline::stretch::Stretch;
 use crate::runtime::backfill::{Backfill, BackfillError, BackfillOptions, Outcome, Range, RunId, report};
@@ -92,7 +92,7 @@ fn heading(backfill: &Backfill) -> String {
         backfill.run_id,
         thousands(backfill.offsets()),
         backfill.plan.task.topic,
-        backfill.plan.outputs.estimates.name,
+        backfill.plan.stream.outputs.results.name,
         backfill.run_id
     )
 }
@@ -194,11 +194,11 @@ impl<'a> BackfillResult<'a> {
             run_id: backfill.run_id.to_string(),
             resumed: !backfill.reached.is_empty(),
             records: outcome.summary.records,
-            estimates: outcome.summary.estimates,
+            estimates: outcome.summary.results,
             dead_letters: outcome.summary.dead_letters,
             input_topic: &backfill.plan.task.topic,
-            output_topic: &backfill.plan.outputs.estimates.name,
-            dead_letter_topic: &backfill.plan.outputs.dead_letters.name,
+            output_topic: &backfill.plan.stream.outputs.results.name,
+            dead_letter_topic: &backfill.plan.stream.outputs.dead_letters.name,
             state_directory: &backfill.settings.state.directory,
             partitions: partitions.collect(),
         }

@@ -5,7 +5,7 @@ use super::args::DemoArgs;
 use super::interrupt::stop_flag;
 use super::live::Live;
 use super::output::thousands;
-use super::run_command::{plan_failure, serve_http};
+use super::serving::{plan_failure, serve_http};
 use crate::core::window::WindowKind;
 use crate::live::Board;
 use crate::runtime::demo::{DemoError, DemoOptions, DemoSummary, demo};
@@ -36,7 +36,7 @@ pub fn run(args: &DemoArgs) -> Result<(), Failure> {
     eprintln!("starting an embedded broker: {heading}");
     let health = Arc::new(Health::new());
     let board = Arc::new(Board::new(settings.http.max_pool_labels));
-    let server = serve_http(&settings.http, &health, &board)?;
+    let server = serve_http(&settings.http, &health, Some(&board))?;
     if let Some(server) = &server {
         eprintln!("live page on http://{}/", server.address());
     }
@@ -89,7 +89,7 @@ fn report(summary: &DemoSummary, json: bool) {
         offsets(&service.next_offsets, |next| next.0),
         thousands(service.records),
         thousands(service.commits),
-        thousands(service.estimates),
+        thousands(service.results),
         summary.estimates,
         offsets(&summary.estimate_offsets, |next| *next),
         thousands(service.dead_letters),

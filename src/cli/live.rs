@@ -1,6 +1,6 @@
 //! Estimates as they arrive: a live table on a terminal, a line each elsewhere, or JSON lines.
 
-use super::output::{EstimateTable, bytes, percent, thousands};
+use super::output::{EstimateTable, bytes, percent, recommended, thousands, trend_mark};
 use crate::core::estimate::Estimate;
 use crate::core::ratio::Ratio;
 use std::io::{self, IsTerminal as _, Write};
@@ -91,13 +91,16 @@ fn line(estimate: &Estimate) -> String {
         let found = required.and_then(|required| required.coverage.iter().find(|found| found.coverage == at));
         let need = match found {
             Some(found) if found.beyond_bound => "beyond the bound".to_owned(),
-            Some(found) => found.pages.map_or_else(|| "-".to_owned(), |pages| size(pages, found.bytes)),
+            Some(found) => {
+                let need = found.pages.map_or_else(|| "-".to_owned(), |pages| size(pages, found.bytes));
+                format!("{need}{}", trend_mark(found))
+            }
             None => "-".to_owned(),
         };
         format!("{name} {need}")
     });
     format!(
-        "{} {} ending {}: {} requests, accumulated {}, required {}, hit rate {}{}",
+        "{} {} ending {}: {} requests, accumulated {}, required {}, hit rate {}{}{}",
         estimate.pool,
         estimate.window,
         clock(estimate.end_ms),
@@ -105,6 +108,7 @@ fn line(estimate: &Estimate) -> String {
         size(estimate.accumulated_pages, estimate.accumulated_bytes),
         needs.join(", "),
         percent(estimate.theoretical.prefix_hit_rate),
+        recommended(estimate).map_or_else(String::new, |plan| format!(", recommended {plan}")),
         if estimate.warm_up { " (warm-up)" } else { "" },
     )
 }

@@ -14,11 +14,14 @@ pub mod interrupt;
 mod live;
 mod model_command;
 pub mod output;
+mod plan_output;
+mod prepare_command;
 mod produce_command;
 mod replay_command;
 mod replay_comparison;
 pub mod replay_output;
 mod run_command;
+mod serving;
 mod shell;
 mod snapshot_command;
 mod watch_command;
@@ -52,6 +55,8 @@ enum Command {
     Demo(args::DemoArgs),
     /// Estimate a part of the log again, into topics of its own.
     Backfill(args::BackfillArgs),
+    /// Turn raw request logs into request events: tokenise, hash, sample.
+    Prepare(args::PrepareArgs),
     /// Write a trace as request events to a topic.
     Produce(args::ProduceArgs),
     /// Show committed estimates as they are published.
@@ -85,6 +90,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Run(args) => run_command::run(&args),
         Command::Demo(args) => demo_command::run(&args),
         Command::Backfill(args) => backfill_command::run(&args),
+        Command::Prepare(args) => prepare_command::run(&args),
         Command::Produce(args) => produce_command::run(&args),
         Command::Watch(args) => watch_command::run(&args),
         Command::Replay(args) => replay_command::run(&args),

@@ -13,7 +13,7 @@ const MAX_CONFIG_BYTES: u64 = 8 << 20;
 
 /// Runs `kvset model`.
 pub fn run(args: &ModelArgs) -> Result<(), Failure> {
-    let cost = read_cost(&args.config, &args.cost_options())?;
+    let cost = cost_of(&read_config(&args.config)?, &args.config, &args.cost_options())?;
     let text = if args.json {
         serde_json::to_string_pretty(&cost).context("cannot write the result as JSON")? + "\n"
     } else {
@@ -23,22 +23,27 @@ pub fn run(args: &ModelArgs) -> Result<(), Failure> {
 }
 
 impl ReplayArgs {
-    /// Bytes of KV state a token costs: as given, or as the model's config says; `None` where neither is.
+    /// Bytes of KV state a token costs: as given, or as the model's config says, once for each type of
+    /// elements; none where neither is.
     ///
     /// # Errors
     /// The config cannot be read, or the model's cache cannot be told from it.
-    pub fn token_cost(&self) -> anyhow::Result<Option<f64>> {
-        let Some(config) = &self.model_config else { return Ok(self.kv_bytes_per_token) };
-        let options = CostOptions { kv_dtype: self.kv_dtype, ..CostOptions::default() };
-        Ok(Some(read_cost(config, &options)?.bytes_per_token as f64))
+    pub fn token_costs(&self) -> anyhow::Result<Vec<f64>> {
+        let Some(config) = &self.model_config else { return Ok(self.kv_bytes_per_token.clone()) };
+        let text = read_config(config)?;
+        let of = |kv_dtype| {
+            let options = CostOptions { kv_dtype, ..CostOptions::default() };
+            Ok(cost_of(&text, config, &options)?.bytes_per_token as f64)
+        };
+        match self.kv_dtypes.as_slice() {
+            [] => Ok(vec![of(None)?]),
+            types => types.iter().map(|kv_dtype| of(Some(*kv_dtype))).collect(),
+        }
     }
 }
 
-/// Reads a config.json (`-` is standard input) and computes what a token costs.
-///
-/// # Errors
-/// The file cannot be read, or the model's cache cannot be told from it.
-fn read_cost(path: &Path, options: &CostOptions) -> anyhow::Result<ModelCost> {
+/// Reads a config.json; `-` is standard input.
+fn read_config(path: &Path) -> anyhow::Result<String> {
     let mut text = String::new();
     let read = if path.as_os_str() == "-" {
         io::stdin().take(MAX_CONFIG_BYTES).read_to_string(&mut text)
@@ -46,6 +51,10 @@ fn read_cost(path: &Path, options: &CostOptions) -> anyhow::Result<ModelCost> {
         File::open(path).and_then(|file| file.take(MAX_CONFIG_BYTES).read_to_string(&mut text))
     };
     read.with_context(|| format!("cannot read model config `{}`", path.display()))?;
-    cost(&text, options)
-        .with_context(|| format!("cannot tell the cache of model config `{}`", path.display()))
+    Ok(text)
+}
+
+/// What a token costs by the config read from `path`.
+fn cost_of(text: &str, path: &Path, options: &CostOptions) -> anyhow::Result<ModelCost> {
+    cost(text, options).with_context(|| format!("cannot tell the cache of model config `{}`", path.display()))
 }

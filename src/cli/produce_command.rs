@@ -4,7 +4,7 @@ use super::Failure;
 use super::args::{ProduceArgs, SendArgs};
 use super::interrupt::stop_flag;
 use super::output::{Progress, bytes, thousands};
-use super::run_command::plan_failure;
+use super::serving::plan_failure;
 use crate::codec::{RequestEncoding, schema};
 use crate::kafka::topics::{TopicPlan, Topics};
 use crate::runtime::plan::{PlanError, connection};

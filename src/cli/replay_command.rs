@@ -3,8 +3,10 @@
 use super::Failure;
 use super::args::ReplayArgs;
 use super::output::Progress;
+use super::plan_output::CostResult;
 use super::replay_comparison;
 use super::replay_output::{ReplayResult, TraceSummary};
+use crate::core::estimate::Estimate;
 use crate::report::{self, ReportInput};
 use crate::runtime::replay::{
     Chronicle, Replay, ReplayError, ReplayOptions, replay, replay_for_report, report_input,
@@ -20,7 +22,7 @@ pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
     let options = ReplayOptions {
         traces: args.trace.traces.clone(),
         read: args.trace.read_options(),
-        pool: args.pool_config(args.token_cost()?),
+        pool: args.pool_config(&args.token_costs()?),
         warm_up: args.warm_up,
         skip_bad_rows: args.trace.skip_bad_rows,
     };
@@ -38,7 +40,7 @@ pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
         None => replay(&options, rows, &mut progress)?,
         Some(path) => {
             let (done, chronicle) = replay_for_report(&options, rows, &mut progress)?;
-            write_report(path, &done, chronicle, &options)?;
+            write_report(path, vec![(&done, chronicle)], &options)?;
             done
         }
     };
@@ -53,17 +55,16 @@ pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
 }
 
 /// Writes the self-contained page with the plots.
-fn write_report(
+pub(super) fn write_report(
     path: &Path,
-    done: &Replay,
-    chronicle: Chronicle,
+    replays: Vec<(&Replay, Chronicle)>,
     options: &ReplayOptions,
 ) -> anyhow::Result<()> {
     let mut inputs: Vec<(String, String)> =
         options.traces.iter().map(|trace| ("Trace".to_owned(), trace.display().to_string())).collect();
     inputs.push(("Ids unique within".to_owned(), options.read.id_scope.to_string()));
     inputs.push(("kvset".to_owned(), env!("CARGO_PKG_VERSION").to_owned()));
-    let input = report_input(done, chronicle, "KV cache capacity".to_owned(), inputs);
+    let input = report_input(replays, "KV cache capacity".to_owned(), inputs);
     write_page(path, &input)
 }
 
@@ -131,6 +132,8 @@ impl ReplayResult {
             output_reuse_unseen: whole.is_some_and(|all| all.output_reuse_unseen),
         };
         let mut result = Self::new(trace, whole, &done.windows);
+        let at_cost = |(cost, estimate): &(f64, Estimate)| CostResult::new(*cost, estimate);
+        result.costs = done.at_further_costs.iter().map(at_cost).collect();
         for (point, turned_away) in result.capacities.iter_mut().zip(&done.turned_away) {
             point.turned_away_requests = Some(*turned_away);
         }
@@ -141,11 +144,7 @@ impl ReplayResult {
 impl From<ReplayError> for Failure {
     fn from(error: ReplayError) -> Self {
         match error {
-            ReplayError::Config(_)
-            | ReplayError::ShareOfStream
-            | ReplayError::Capacity(_)
-            | ReplayError::SampledPointwise(_)
-            | ReplayError::TooManyPoints { .. } => Self::Usage(error.into()),
+            ReplayError::Config(_) | ReplayError::ShareOfStream => Self::Usage(error.into()),
             _ => Self::Runtime(error.into()),
         }
     }

@@ -3,10 +3,12 @@
 use super::Failure;
 use super::args::ReplayArgs;
 use super::output::{Column, Progress, Sheet, bytes, percent, thousands};
-use super::replay_command::{json, notes, print};
+use super::plan_output::price;
+use super::replay_command::{json, notes, print, write_report};
 use super::replay_output::{ReplayResult, known, page_size, share_name};
+use crate::core::capacity::coarse_grid;
 use crate::core::profile::Profile;
-use crate::runtime::replay::{ReplayOptions, coarse_grid, replay_engines};
+use crate::runtime::replay::{ReplayOptions, replay_engines};
 use serde::Serialize;
 use std::fmt::Write as _;
 
@@ -20,11 +22,15 @@ struct Comparison {
 pub(super) fn run(args: &ReplayArgs, mut options: ReplayOptions) -> Result<(), Failure> {
     check(args)?;
     if args.capacities.is_empty() && args.engines.iter().any(|engine| engine.is_pointwise()) {
-        options.pool.capacities = coarse_grid();
+        options.pool.capacities = coarse_grid(options.pool.max_tracked_pages);
     }
     let mut bar = Progress::bytes(None);
     let mut progress = |at: crate::trace::Progress| bar.advance_of(at.read_bytes, at.total_bytes);
-    let done = replay_engines(&options, &args.engines, &mut progress)?;
+    let done = replay_engines(&options, &args.engines, args.report.is_some(), &mut progress)?;
+    let (done, chronicles): (Vec<_>, Vec<_>) = done.into_iter().unzip();
+    if let Some(path) = &args.report {
+        write_report(path, done.iter().zip(chronicles).collect(), &options)?;
+    }
     let mut shown: Vec<String> = Vec::new();
     for line in done.iter().flat_map(notes) {
         if !shown.contains(&line) {
@@ -48,8 +54,6 @@ fn check(args: &ReplayArgs) -> Result<(), Failure> {
         "--engine names an engine twice: leave one out"
     } else if args.per_request.is_some() {
         "--per-request writes the rows of one engine: name one with --engine"
-    } else if args.report.is_some() {
-        "--report shows one engine: name one with --engine"
     } else {
         return Ok(());
     };
@@ -67,6 +71,7 @@ impl Comparison {
         let mut text = self.headline();
         text.push_str(&self.curves());
         text.push_str(&self.requirements());
+        text.push_str(&self.plans());
         for result in &self.engines {
             let engine = result.trace.engine;
             // Writing to a string cannot fail.
@@ -133,6 +138,27 @@ impl Comparison {
             );
         }
         text
+    }
+
+    /// One row a tier, one column an engine; the whole plan of each is in the JSON.
+    fn plans(&self) -> String {
+        let plans: Vec<_> = self.engines.iter().map(|result| result.plan.as_ref()).collect();
+        let Some(first) = plans.iter().flatten().next() else { return String::new() };
+        let mut sheet = self.sheet(&[Column::Text("tier"), Column::Number("coverage")]);
+        for (at, tier) in first.tiers.iter().enumerate() {
+            let units = plans.iter().map(|plan| {
+                let tier = plan.and_then(|plan| plan.tiers.get(at));
+                tier.map_or_else(String::new, |tier| known(tier.planned.units, thousands, tier.beyond_bound))
+            });
+            sheet.row([tier.name.clone(), share_name(tier.coverage)].into_iter().chain(units));
+        }
+        let costs = plans.iter().map(|plan| plan.and_then(|plan| plan.cost).map_or_else(String::new, price));
+        sheet.row(["cost".to_owned(), String::new()].into_iter().chain(costs));
+        format!(
+            "\nunits to buy by tier and engine, at target ratio {}\n{}",
+            first.target_ratio,
+            sheet.render()
+        )
     }
 
     /// A table with one column an engine after these.

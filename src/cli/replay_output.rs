@@ -1,10 +1,14 @@
 //! What `kvset replay` prints: the JSON that scripts read, and the tables that people read.
 
 use super::output::{Column, Sheet, bytes, decimal, percent, thousands};
-use crate::core::estimate::{CapacityPoint, CoverageCapacity, Estimate, RequiredCapacity, TheoreticalHits};
+use super::plan_output::{CostResult, plan_table};
+use crate::core::estimate::{
+    CapacityPoint, CoverageCapacity, Estimate, InFlight, RequiredCapacity, RequiredInFlight, TheoreticalHits,
+};
 use crate::core::profile::Profile;
 use crate::core::ratio::Ratio;
 use crate::core::stack::ChainCheck;
+use crate::core::tiers::{Settled, TierEstimates};
 use crate::core::units::Bytes;
 use crate::core::window::WindowKind;
 use serde::Serialize;
@@ -27,6 +31,17 @@ pub struct ReplayResult {
     pub capacities: Vec<CapacityResult>,
     /// One entry a target ratio; none where each capacity was modelled on its own.
     pub required: Vec<RequiredResult>,
+    /// What requests met in flight, and the requirement with room for it; none where the trace tells no
+    /// durations.
+    pub in_flight: Option<InFlight>,
+    /// How many readings along the trace convergence was judged over; windows have trends of their own.
+    pub trend_windows: u32,
+    /// What to buy, where tiers were asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub plan: Option<TierEstimates>,
+    /// The sizes once more at each further cost a token.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub costs: Vec<CostResult>,
     /// The windows asked for, in the order in which they closed.
     pub windows: Vec<WindowResult>,
 }
@@ -120,6 +135,10 @@ pub struct CoverageResult {
     /// The requirement is larger than the tracked bound.
     #[serde(skip_serializing_if = "is_false")]
     pub beyond_bound: bool,
+    /// Whether it has settled over the last readings or windows.
+    pub convergence: Settled,
+    /// Its mean growth from one to the next, as a share.
+    pub growth_per_window: Option<f64>,
 }
 
 /// One window.
@@ -137,6 +156,13 @@ pub struct WindowResult {
     pub coverage: Vec<CoverageResult>,
     /// The requirement at every target ratio.
     pub required: Vec<RequiredResult>,
+    /// What its requests met in flight.
+    pub in_flight: Option<InFlight>,
+    /// How many windows of this kind convergence was judged over.
+    pub trend_windows: u32,
+    /// What to buy by this window, where tiers were asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub plan: Option<TierEstimates>,
 }
 
 /// For fields that are written only when they are true.
@@ -153,6 +179,10 @@ impl ReplayResult {
             approximation: trace.engine.approximation(),
             capacities: whole.iter().flat_map(|all| &all.capacities).map(CapacityResult::from).collect(),
             required: whole.map(required_of).unwrap_or_default(),
+            in_flight: whole.and_then(|all| all.in_flight.clone()),
+            trend_windows: whole.map_or(0, |all| all.trend_windows),
+            plan: whole.and_then(|all| all.plan.clone()),
+            costs: Vec::new(),
             windows: windows.iter().map(WindowResult::from).collect(),
             trace,
         }
@@ -167,15 +197,23 @@ impl ReplayResult {
     pub fn cut_grid(&mut self, footprint: u64) {
         let last = self.capacities.iter().position(|point| point.pages >= footprint);
         self.capacities.truncate(last.map_or(self.capacities.len(), |index| index + 1));
+        self.costs.iter_mut().for_each(|cost| cost.capacities.truncate(self.capacities.len()));
     }
 
     /// The result as tables.
     pub fn render(&self) -> String {
         let mut text = self.headline();
-        for required in &self.required {
-            text.push_str(&required.render());
+        for (at, required) in self.required.iter().enumerate() {
+            let with_room = self.in_flight.as_ref().and_then(|found| found.required.get(at));
+            text.push_str(&required.render(with_room));
         }
         text.push_str(&self.curve());
+        if let Some(plan) = &self.plan {
+            text.push_str(&plan_table(plan));
+        }
+        for cost in &self.costs {
+            text.push_str(&cost.render());
+        }
         if self.windows.len() > 1 {
             text.push_str(&self.window_table());
         }
@@ -201,6 +239,9 @@ impl ReplayResult {
             line("approximation", reason.to_owned());
         }
         line("hit rate, unlimited", percent(self.theoretical.prefix_hit_rate));
+        if let Some(found) = &self.in_flight {
+            line("most in flight", in_flight(found));
+        }
         if trace.rejected_rows > 0 {
             line("rejected rows", thousands(trace.rejected_rows));
         }
@@ -286,6 +327,13 @@ pub(super) fn page_size(trace: &TraceSummary) -> String {
     }
 }
 
+/// `12 requests, 3,400 pages (1.0 GiB) at once, beside the one that arrives`.
+fn in_flight(found: &InFlight) -> String {
+    let pages = known(found.max_pages, thousands, true);
+    let size = found.max_bytes.map(|size| format!(" ({})", Bytes(size))).unwrap_or_default();
+    format!("{} requests, {pages} pages{size}, beside the one that arrives", thousands(found.max_requests))
+}
+
 /// Among which ids violations were counted.
 fn watched(check: ChainCheck) -> &'static str {
     match check {
@@ -314,12 +362,21 @@ pub(super) fn known<T>(value: Option<T>, text: impl Fn(T) -> String, beyond_boun
 }
 
 impl RequiredResult {
-    fn render(&self) -> String {
-        let mut sheet =
-            Sheet::new(&[Column::Text("coverage"), Column::Number("pages"), Column::Number("size")]);
-        for entry in &self.coverage {
+    fn render(&self, with_room: Option<&RequiredInFlight>) -> String {
+        let mut columns = vec![Column::Text("coverage"), Column::Number("pages"), Column::Number("size")];
+        if with_room.is_some() {
+            columns.extend([Column::Number("with in-flight pages"), Column::Number("size")]);
+        }
+        columns.push(Column::Text("trend"));
+        let mut sheet = Sheet::new(&columns);
+        for (at, entry) in self.coverage.iter().enumerate() {
             let pages = known(entry.pages, thousands, entry.beyond_bound);
-            sheet.row([share_name(entry.coverage), pages, bytes(entry.bytes)]);
+            let mut cells = vec![share_name(entry.coverage), pages, bytes(entry.bytes)];
+            if let Some(sum) = with_room.and_then(|with_room| with_room.coverage.get(at)) {
+                cells.extend([known(sum.pages, thousands, true), bytes(sum.bytes)]);
+            }
+            cells.push(entry.convergence.with_growth(entry.growth_per_window));
+            sheet.row(cells);
         }
         format!(
             "\nrequired capacity at target ratio {}; {} of {} requests have something to reuse\n{}",
@@ -359,7 +416,7 @@ impl From<&CapacityPoint> for CapacityResult {
 }
 
 /// The requirements of an estimate.
-fn required_of(estimate: &Estimate) -> Vec<RequiredResult> {
+pub(super) fn required_of(estimate: &Estimate) -> Vec<RequiredResult> {
     let convert = |required: &RequiredCapacity| RequiredResult {
         target_ratio: required.target_ratio,
         requests: estimate.requests,
@@ -378,6 +435,8 @@ impl From<&CoverageCapacity> for CoverageResult {
             pages: found.pages,
             bytes: found.bytes,
             beyond_bound: found.beyond_bound,
+            convergence: found.convergence,
+            growth_per_window: found.growth_per_window,
         }
     }
 }
@@ -392,6 +451,9 @@ impl From<&Estimate> for WindowResult {
             requests: estimate.requests,
             coverage: required.first().map(|first| first.coverage.clone()).unwrap_or_default(),
             required,
+            in_flight: estimate.in_flight.clone(),
+            trend_windows: estimate.trend_windows,
+            plan: estimate.plan.clone(),
         }
     }
 }

@@ -50,26 +50,19 @@ pub(super) fn read_v1<'a>(
     let message = RequestMessage {
         event_time: cursor.long()?,
         page_ids: read_ids(&mut cursor, limits, &mut buffers.prompt)?,
-        pool: nullable(&mut cursor, Cursor::string)?.map(Cow::Borrowed),
-        page_size: nullable(&mut cursor, Cursor::int)?,
+        pool: cursor.nullable(Cursor::string)?.map(Cow::Borrowed),
+        page_size: cursor.nullable(Cursor::int)?,
         output_page_ids: read_ids(&mut cursor, limits, &mut buffers.output)?,
-        input_tokens: nullable(&mut cursor, Cursor::long)?,
-        output_tokens: nullable(&mut cursor, Cursor::long)?,
-        duration_ms: nullable(&mut cursor, Cursor::long)?,
-        scope: nullable(&mut cursor, Cursor::string)?.map(Cow::Borrowed),
-        request_id: nullable(&mut cursor, Cursor::string)?.map(Cow::Borrowed),
+        input_tokens: cursor.nullable(Cursor::long)?,
+        output_tokens: cursor.nullable(Cursor::long)?,
+        duration_ms: cursor.nullable(Cursor::long)?,
+        scope: cursor.nullable(Cursor::string)?.map(Cow::Borrowed),
+        request_id: cursor.nullable(Cursor::string)?.map(Cow::Borrowed),
     };
     match cursor.remaining() {
         0 => Ok(message),
         _ => Err(cursor.undecodable("bytes behind the end of the record")),
     }
-}
-
-fn nullable<'a, T>(
-    cursor: &mut Cursor<'a>,
-    read: impl FnOnce(&mut Cursor<'a>) -> Result<T, DecodeError>,
-) -> Result<Option<T>, DecodeError> {
-    if cursor.second_branch()? { read(cursor).map(Some) } else { Ok(None) }
 }
 
 fn read_ids<'a>(
@@ -86,34 +79,17 @@ fn read_ids<'a>(
         .ok_or_else(|| cursor.undecodable("packed ids of no multiple of eight bytes before"))
 }
 
-/// Reads an Avro array: blocks of a count and that many items, ended by the count 0. A negative
-/// count is followed by the block's size in bytes.
 fn read_id_blocks(
     cursor: &mut Cursor<'_>,
     limits: &DecodeLimits,
     buffer: &mut Vec<u64>,
 ) -> Result<(), DecodeError> {
     buffer.clear();
-    loop {
-        let count = cursor.long()?;
-        if count == 0 {
-            return Ok(());
-        }
-        let size = if count < 0 { Some(cursor.long()?) } else { None };
-        let start = cursor.position();
-        // An item takes at least a byte, so a larger count is a lie, told before memory is taken.
-        let items = usize::try_from(count.unsigned_abs()).ok().filter(|items| *items <= cursor.remaining());
-        let items = items.ok_or_else(|| cursor.undecodable("an array longer than the record before"))?;
-        limits.check_pages(buffer.len() + items)?;
-        buffer.reserve(items);
-        for _ in 0..items {
-            buffer.push(cursor.long()? as u64);
-        }
-        let read = cursor.position() - start;
-        if size.is_some_and(|size| usize::try_from(size) != Ok(read)) {
-            return Err(cursor.undecodable("an array block whose size is wrong before"));
-        }
-    }
+    cursor.blocks(|cursor| {
+        limits.check_pages(buffer.len() + 1)?;
+        buffer.push(cursor.long()? as u64);
+        Ok(())
+    })
 }
 
 /// How page ids are written.

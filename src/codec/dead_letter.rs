@@ -1,6 +1,7 @@
 //! A refused record on its way to the dead-letter topic (`schemas/dead_letter.avsc`).
 
 use super::error::DecodeError;
+use xxhash_rust::xxh3::xxh3_64;
 
 /// The record that was refused, as it was read.
 #[derive(Debug, Clone, Copy)]
@@ -33,7 +34,7 @@ pub struct Provenance<'a> {
 pub struct DeadLetter {
     /// The original key.
     pub key: Option<Vec<u8>>,
-    /// The original value, untouched.
+    /// The original value, untouched; none in a redacted letter.
     pub value: Option<Vec<u8>>,
     /// Header names and texts, in the order of `schemas/dead_letter.avsc`.
     pub headers: Vec<(&'static str, String)>,
@@ -48,6 +49,18 @@ impl std::fmt::Debug for DeadLetter {
             .field("headers", &self.headers)
             .finish()
     }
+}
+
+/// What a dead letter holds of its record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LetterContent {
+    /// Key and value as they came.
+    Raw,
+    /// Where the record is, the size and the hash of its value.
+    #[default]
+    Redacted,
+    /// No dead letter is written.
+    Off,
 }
 
 /// Longest detail in a header, in characters.
@@ -69,5 +82,16 @@ impl DeadLetter {
             ("kvset_fingerprint", by.fingerprint.to_owned()),
         ]);
         Self { key: record.key.map(<[u8]>::to_vec), value: record.value.map(<[u8]>::to_vec), headers }
+    }
+
+    /// The same without key and value: their place is taken by the value's size and hash, which find the
+    /// record again where its log is still kept, and give nothing of it away.
+    pub fn redacted(record: SourceRecord<'_>, error: &DecodeError, by: Provenance<'_>) -> Self {
+        let mut letter = Self::new(SourceRecord { key: None, value: None, ..record }, error, by);
+        letter.headers.extend(record.value.into_iter().flat_map(|value| {
+            let hash = format!("{:016x}", xxh3_64(value));
+            [("kvset_value_bytes", value.len().to_string()), ("kvset_value_xxh3", hash)]
+        }));
+        letter
     }
 }

@@ -41,11 +41,31 @@ pub enum ErrorCode {
     TooManyPools,
     /// Page ids are known under another prefix and the policy is to refuse that.
     ChainViolation,
+    /// A request's body is not JSON, or a known field has the wrong type.
+    InvalidBody,
+    /// Images, audio, video, files or another content that is not text.
+    UnsupportedContent,
+    /// A field changes the prompt in a way this program does not follow.
+    UnsupportedField,
+    /// Messages, but the model has no chat template.
+    NoChatTemplate,
+    /// The chat template called `raise_exception`.
+    TemplateRefused,
+    /// The chat template failed on these messages.
+    TemplateFailed,
+    /// The tokenizer failed on this text.
+    TokenizerFailed,
+    /// The prompt, or the number of prompts or tokens, is larger than its limit.
+    RequestTooLarge,
+    /// No tokenizer is configured for the request's model.
+    UnknownModel,
+    /// A field that a template or a time is taken from holds what it cannot hold.
+    InvalidField,
 }
 
 impl ErrorCode {
     /// Every code, in the order of this page; the complete set of metric labels.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 27] = [
         Self::EmptyRecord,
         Self::UnknownEncoding,
         Self::UnknownSchema,
@@ -63,6 +83,16 @@ impl ErrorCode {
         Self::UnknownPageSize,
         Self::TooManyPools,
         Self::ChainViolation,
+        Self::InvalidBody,
+        Self::UnsupportedContent,
+        Self::UnsupportedField,
+        Self::NoChatTemplate,
+        Self::TemplateRefused,
+        Self::TemplateFailed,
+        Self::TokenizerFailed,
+        Self::RequestTooLarge,
+        Self::UnknownModel,
+        Self::InvalidField,
     ];
 
     /// The stable name.
@@ -85,6 +115,16 @@ impl ErrorCode {
             Self::UnknownPageSize => "unknown_page_size",
             Self::TooManyPools => "too_many_pools",
             Self::ChainViolation => "chain_violation",
+            Self::InvalidBody => "invalid_body",
+            Self::UnsupportedContent => "unsupported_content",
+            Self::UnsupportedField => "unsupported_field",
+            Self::NoChatTemplate => "no_chat_template",
+            Self::TemplateRefused => "template_refused",
+            Self::TemplateFailed => "template_failed",
+            Self::TokenizerFailed => "tokenizer_failed",
+            Self::RequestTooLarge => "request_too_large",
+            Self::UnknownModel => "unknown_model",
+            Self::InvalidField => "invalid_field",
         }
     }
 }

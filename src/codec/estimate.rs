@@ -71,7 +71,7 @@ pub fn encode_estimate(
         }
         EstimateEncoding::Avro => {
             out.extend_from_slice(&schema::SINGLE_OBJECT_MARKER);
-            out.extend_from_slice(&schema::CAPACITY_ESTIMATE_V1);
+            out.extend_from_slice(&schema::CAPACITY_ESTIMATE_V2);
             put_datum(&avro, out)
         }
         EstimateEncoding::ConfluentAvro(id) => {
@@ -99,7 +99,8 @@ pub fn decode_estimate(record: &[u8]) -> Result<Estimate, EstimateError> {
     }
     if record.first() == Some(&FRAME_MARKER) {
         let datum = record.get(FRAME_HEADER..);
-        return decode_datum(datum.ok_or_else(|| undecodable("avro cut off inside the header"))?);
+        let datum = datum.ok_or_else(|| undecodable("avro cut off inside the header"))?;
+        return decode_datum(schema::capacity_estimate(), datum);
     }
     if record.trim_ascii_start().first() != Some(&b'{') {
         return Err(EstimateError::UnknownEncoding);
@@ -111,18 +112,16 @@ pub fn decode_estimate(record: &[u8]) -> Result<Estimate, EstimateError> {
 }
 
 fn decode_avro(record: &[u8]) -> Result<Estimate, EstimateError> {
-    match schema::single_object_fingerprint(record) {
-        Some(schema::CAPACITY_ESTIMATE_V1) => {}
-        Some(other) => {
-            return Err(EstimateError::UnknownSchema { fingerprint: u64::from_le_bytes(other) });
-        }
-        None => return Err(undecodable("avro cut off inside the header")),
-    }
-    decode_datum(&record[schema::SINGLE_OBJECT_HEADER..])
+    let fingerprint = schema::single_object_fingerprint(record)
+        .ok_or_else(|| undecodable("avro cut off inside the header"))?;
+    // What an earlier version lacks, the estimate has defaults for.
+    let writer = schema::capacity_estimate_of(fingerprint)
+        .ok_or(EstimateError::UnknownSchema { fingerprint: u64::from_le_bytes(fingerprint) })?;
+    decode_datum(writer, &record[schema::SINGLE_OBJECT_HEADER..])
 }
 
-fn decode_datum(mut datum: &[u8]) -> Result<Estimate, EstimateError> {
-    let reader = GenericDatumReader::builder(schema::capacity_estimate()).build();
+fn decode_datum(writer: &Schema, mut datum: &[u8]) -> Result<Estimate, EstimateError> {
+    let reader = GenericDatumReader::builder(writer).build();
     let value = reader.and_then(|reader| reader.read_value(&mut datum));
     // The library's own text may quote the value.
     let value = value.map_err(|_| undecodable("avro that does not fit the schema"))?;

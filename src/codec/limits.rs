@@ -42,7 +42,10 @@ impl Default for DecodeLimits {
 
 impl DecodeLimits {
     /// Refuses a value without bytes, or with too many, before anything reads it.
-    pub(super) fn check_size(&self, payload: &[u8]) -> Result<(), DecodeError> {
+    ///
+    /// # Errors
+    /// [`ErrorCode::EmptyRecord`] or [`ErrorCode::RecordTooLarge`].
+    pub fn check_size(&self, payload: &[u8]) -> Result<(), DecodeError> {
         let (bytes, limit) = (payload.len(), self.max_record_bytes);
         match bytes {
             0 => Err(DecodeError::new(ErrorCode::EmptyRecord, "the record has no value")),
@@ -55,7 +58,10 @@ impl DecodeLimits {
     }
 
     /// Refuses more pages than a request may have.
-    pub(super) fn check_pages(&self, pages: usize) -> Result<(), DecodeError> {
+    ///
+    /// # Errors
+    /// [`ErrorCode::TooManyPages`].
+    pub fn check_pages(&self, pages: usize) -> Result<(), DecodeError> {
         if pages <= self.max_pages_per_request {
             return Ok(());
         }
@@ -66,8 +72,11 @@ impl DecodeLimits {
         ))
     }
 
-    /// Turns a message into what the core consumes, or says why not.
-    pub(super) fn admit<'a>(
+    /// Turns a message into what the core consumes, or says why not. `key` names the pool.
+    ///
+    /// # Errors
+    /// The first thing that a request event must not say.
+    pub fn admit<'a>(
         &self,
         key: Option<&'a [u8]>,
         message: RequestMessage<'a>,

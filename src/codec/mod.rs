@@ -13,6 +13,7 @@ mod json;
 mod limits;
 mod message;
 mod policy;
+mod raw;
 mod request;
 mod resolved;
 pub mod schema;
@@ -20,7 +21,7 @@ mod wire;
 mod writer;
 
 pub use container::{ContainerError, ContainerReader};
-pub use dead_letter::{DeadLetter, Provenance, SourceRecord};
+pub use dead_letter::{DeadLetter, LetterContent, Provenance, SourceRecord};
 pub use error::{DecodeError, ErrorCode};
 pub use estimate::{
     EstimateEncoding, EstimateError, EstimateKey, KeyError, decode_estimate, encode_estimate, pool_partition,
@@ -28,5 +29,6 @@ pub use estimate::{
 pub use limits::{DecodeLimits, check_page_count};
 pub use message::{Decoded, RequestMessage};
 pub use policy::{DeadLetterLimit, DeadLetterLimits, DeadLetterPolicy, DeadLetterState};
+pub use raw::{RawPrompt, RawRequest, encode_raw_request, read_raw_request};
 pub use request::{Encoding, RequestDecoder, RequestEncoding, encode_request};
 pub use writer::{LookupError, SchemaId, WriterSchema, WriterSchemas};

@@ -109,17 +109,25 @@ impl RequestDecoder {
         key: Option<&'a [u8]>,
         payload: &'a [u8],
     ) -> Result<Decoded<'a>, DecodeError> {
+        let limits = self.limits;
+        limits.admit(key, self.read(payload)?)
+    }
+
+    /// Reads one record as it was written; [`DecodeLimits::admit`] checks what it says.
+    ///
+    /// # Errors
+    /// As for [`RequestDecoder::decode`].
+    pub fn read<'a>(&'a mut self, payload: &'a [u8]) -> Result<RequestMessage<'a>, DecodeError> {
         self.limits.check_size(payload)?;
-        let message = match self.encoding.of(payload) {
-            Some(Encoding::Json) => json::read(payload, &self.limits, &mut self.buffers)?,
+        match self.encoding.of(payload) {
+            Some(Encoding::Json) => json::read(payload, &self.limits, &mut self.buffers),
             Some(Encoding::ConfluentAvro) => {
                 let writer = writer_of(payload, self.writer.as_ref(), self.schemas.is_some())?;
-                writer.read(payload, &self.limits, &mut self.buffers, &mut self.resolved)?
+                writer.read(payload, &self.limits, &mut self.buffers, &mut self.resolved)
             }
-            Some(_) => avro::read_single_object(payload, &self.limits, &mut self.buffers)?,
-            None => return Err(DecodeError::new(ErrorCode::UnknownEncoding, self.encoding.expected())),
-        };
-        self.limits.admit(key, message)
+            Some(_) => avro::read_single_object(payload, &self.limits, &mut self.buffers),
+            None => Err(DecodeError::new(ErrorCode::UnknownEncoding, self.encoding.expected())),
+        }
     }
 }
 

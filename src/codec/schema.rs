@@ -7,6 +7,10 @@ use std::sync::LazyLock;
 pub const REQUEST_EVENT: &str = include_str!("../../schemas/request_event.avsc");
 /// `schemas/capacity_estimate.avsc`.
 pub const CAPACITY_ESTIMATE: &str = include_str!("../../schemas/capacity_estimate.avsc");
+/// `schemas/raw_request.avsc`.
+pub const RAW_REQUEST: &str = include_str!("../../schemas/raw_request.avsc");
+/// `schemas/history/capacity_estimate.v1.avsc`: read, never written.
+pub const CAPACITY_ESTIMATE_OF_V1: &str = include_str!("../../schemas/history/capacity_estimate.v1.avsc");
 /// `schemas/dead_letter.avsc`.
 pub const DEAD_LETTER: &str = include_str!("../../schemas/dead_letter.avsc");
 
@@ -29,6 +33,14 @@ pub const REQUEST_EVENT_V1_RUST: [u8; 8] = [0x1a, 0xe2, 0xd1, 0x6c, 0xbc, 0x14, 
 /// CRC-64-AVRO fingerprint, little-endian as it travels, of version 1 of the capacity estimate.
 pub const CAPACITY_ESTIMATE_V1: [u8; 8] = [0x54, 0xa5, 0x9d, 0x49, 0x5d, 0x6e, 0x80, 0x36];
 
+/// CRC-64-AVRO fingerprint, little-endian as it travels, of version 1 of the raw request.
+pub const RAW_REQUEST_V1: [u8; 8] = [0x41, 0xf0, 0x31, 0x41, 0xa8, 0x42, 0xa0, 0xd2];
+
+/// The same schema as apache-avro for Rust fingerprints it; see [`REQUEST_EVENT_V1_RUST`].
+pub const RAW_REQUEST_V1_RUST: [u8; 8] = [0xc9, 0x8b, 0xc8, 0x7f, 0x20, 0x8b, 0x4a, 0xaf];
+/// The same of version 2, which adds what requests met in flight, convergence and the plan.
+pub const CAPACITY_ESTIMATE_V2: [u8; 8] = [0xaf, 0x87, 0xec, 0x4b, 0xcc, 0x75, 0xf6, 0x33];
+
 /// The most that apache-avro may allocate for one value, array or container block, in bytes.
 ///
 /// The limit is the library's and holds for the whole process; its own default is 512 MiB.
@@ -44,6 +56,23 @@ pub(super) fn request_event() -> &'static Schema {
 pub(super) fn capacity_estimate() -> &'static Schema {
     static SCHEMA: LazyLock<Schema> = LazyLock::new(|| parse(CAPACITY_ESTIMATE));
     &SCHEMA
+}
+
+/// The parsed raw request schema.
+#[cfg(test)]
+pub(super) fn raw_request() -> &'static Schema {
+    static SCHEMA: LazyLock<Schema> = LazyLock::new(|| parse(RAW_REQUEST));
+    &SCHEMA
+}
+
+/// The schema of the capacity estimate with this fingerprint, where this program knows it.
+pub(super) fn capacity_estimate_of(fingerprint: [u8; 8]) -> Option<&'static Schema> {
+    static V1: LazyLock<Schema> = LazyLock::new(|| parse(CAPACITY_ESTIMATE_OF_V1));
+    match fingerprint {
+        CAPACITY_ESTIMATE_V1 => Some(&V1),
+        CAPACITY_ESTIMATE_V2 => Some(capacity_estimate()),
+        _ => None,
+    }
 }
 
 fn parse(text: &str) -> Schema {
@@ -78,8 +107,14 @@ mod tests {
     #[test]
     fn fingerprints_are_those_of_the_schema_files() {
         assert_eq!(crc_64_avro(&canonical_form(request_event())), REQUEST_EVENT_V1);
-        assert_eq!(crc_64_avro(&canonical_form(capacity_estimate())), CAPACITY_ESTIMATE_V1);
+        assert_eq!(crc_64_avro(&canonical_form(capacity_estimate())), CAPACITY_ESTIMATE_V2);
+        for version in [CAPACITY_ESTIMATE_V1, CAPACITY_ESTIMATE_V2] {
+            let schema = capacity_estimate_of(version).expect("published");
+            assert_eq!(crc_64_avro(&canonical_form(schema)), version);
+        }
         assert_eq!(request_event().fingerprint::<Rabin>().bytes, REQUEST_EVENT_V1_RUST);
+        assert_eq!(crc_64_avro(&canonical_form(raw_request())), RAW_REQUEST_V1);
+        assert_eq!(raw_request().fingerprint::<Rabin>().bytes, RAW_REQUEST_V1_RUST);
     }
 
     #[test]

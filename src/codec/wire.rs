@@ -67,6 +67,40 @@ impl<'a> Cursor<'a> {
         }
     }
 
+    /// A union of null and something.
+    pub(super) fn nullable<T>(
+        &mut self,
+        read: impl FnOnce(&mut Self) -> Result<T, DecodeError>,
+    ) -> Result<Option<T>, DecodeError> {
+        if self.second_branch()? { read(self).map(Some) } else { Ok(None) }
+    }
+
+    /// An array or a map, item by item: blocks of a count and that many items, ended by the count 0. A
+    /// negative count is followed by the block's size in bytes.
+    pub(super) fn blocks(
+        &mut self,
+        mut item: impl FnMut(&mut Self) -> Result<(), DecodeError>,
+    ) -> Result<(), DecodeError> {
+        loop {
+            let count = self.long()?;
+            if count == 0 {
+                return Ok(());
+            }
+            let size = if count < 0 { Some(self.long()?) } else { None };
+            let start = self.position();
+            // An item takes at least a byte, so a larger count is a lie.
+            let items = usize::try_from(count.unsigned_abs()).ok().filter(|items| *items <= self.remaining());
+            let items = items.ok_or_else(|| self.undecodable("an array longer than the record before"))?;
+            for _ in 0..items {
+                item(self)?;
+            }
+            let read = self.position() - start;
+            if size.is_some_and(|size| usize::try_from(size) != Ok(read)) {
+                return Err(self.undecodable("an array block whose size is wrong before"));
+            }
+        }
+    }
+
     fn varint(&mut self) -> Result<u64, DecodeError> {
         let read = match self.bytes[self.position..].first_chunk::<10>() {
             Some(window) => whole_varint(window),

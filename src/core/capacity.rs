@@ -148,6 +148,13 @@ pub fn default_grid(bound: PageCount) -> Vec<CapacitySpec> {
     pages.into_iter().map(CapacitySpec::of_pages).collect()
 }
 
+/// The capacities reported where none are configured and each costs a cache of its own: one a doubling
+/// from 64 pages to 2^20, and none above `bound` but the smallest.
+pub fn coarse_grid(bound: PageCount) -> Vec<CapacitySpec> {
+    let fits = |exponent: &u32| *exponent == 6 || 1_u64 << exponent <= bound.0;
+    (6..=20).filter(fits).map(|exponent| CapacitySpec::of_pages(1 << exponent)).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -216,5 +223,15 @@ mod tests {
         expected.dedup();
         assert_eq!(grid(1 << 31), expected);
         assert_eq!(grid(u64::MAX).last(), Some(&u64::MAX));
+    }
+
+    #[test]
+    fn the_coarse_grid_doubles_and_stays_within_the_bound() {
+        let pages = |bound| coarse_grid(PageCount(bound)).iter().map(|spec| spec.size).collect::<Vec<_>>();
+        let of = |sizes: &[u64]| sizes.iter().map(|&p| CapacitySize::Pages(PageCount(p))).collect::<Vec<_>>();
+        assert_eq!(pages(300), of(&[64, 128, 256]));
+        assert_eq!(pages(1), of(&[64]), "beyond the bound, and shown as such");
+        let all = pages(u64::MAX);
+        assert_eq!((all.len(), all.last().copied()), (15, Some(CapacitySize::Pages(PageCount(1 << 20)))));
     }
 }

@@ -39,6 +39,34 @@ impl Needs {
         self.change(narrow(need), -1);
     }
 
+    /// Puts a need in so many times.
+    pub fn insert_many(&mut self, need: Need, times: u32) {
+        self.change(narrow(need), i32::try_from(times).unwrap_or(i32::MAX));
+    }
+
+    /// Takes a need out so many times.
+    pub fn remove_many(&mut self, need: Need, times: u32) {
+        self.change(narrow(need), -i32::try_from(times).unwrap_or(i32::MAX));
+    }
+
+    /// How many needs are at most `need`, which lies below [`BEYOND`].
+    pub fn count_upto(&self, need: Need) -> u64 {
+        self.settled().upto(need).map(|(_, count)| count).sum()
+    }
+
+    /// The sum of `need - n + 1` over all needs `n` up to `need`: how far counts that begin at each
+    /// need and rise by one have come.
+    pub fn climbed_upto(&self, need: Need) -> u128 {
+        let climbed = |(from, count): (u64, u64)| u128::from(need - from + 1) * u128::from(count);
+        self.settled().upto(need).map(climbed).sum()
+    }
+
+    /// The needs up to `need` with their counts; nothing must be pending.
+    fn upto(&self, need: Need) -> impl Iterator<Item = (Need, u64)> + '_ {
+        let pairs = self.values.iter().copied().map(u64::from).zip(self.counts.iter().copied());
+        pairs.take_while(move |(value, _)| *value <= need)
+    }
+
     fn change(&mut self, need: u32, by: i32) {
         self.pending.push((need, by));
         if self.pending.len() >= MIN_PENDING.max(self.values.len() / 4) {
@@ -75,6 +103,11 @@ impl Needs {
         old.for_each(push);
         self.pending.clear();
         (self.values, self.counts) = (values, counts);
+    }
+
+    /// Whether nothing is pending.
+    pub fn is_settled(&self) -> bool {
+        self.pending.is_empty()
     }
 
     /// The union of several multisets.

@@ -10,6 +10,7 @@ use super::units::{PageBytes, PageCount};
 pub struct Curve {
     points: Vec<Point>,
     thresholds: Vec<u64>,
+    counting: Counting,
     sample_rate: Ratio,
     page_bytes: Option<PageBytes>,
 }
@@ -20,6 +21,16 @@ struct Point {
     pages: PageCount,
 }
 
+/// How the hits at the thresholds are counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Counting {
+    /// A page is counted at the smallest threshold that serves it: larger ones serve it too.
+    #[default]
+    Cumulative,
+    /// Each threshold was modelled on its own and has its own count.
+    Pointwise,
+}
+
 /// What of a capacity's pages counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HeldShares {
@@ -27,6 +38,13 @@ pub struct HeldShares {
     pub effective: Ratio,
     /// Share of the pages that are followed.
     pub followed: Ratio,
+}
+
+impl HeldShares {
+    /// The followed pages that tell what a nominal capacity finds.
+    pub fn followed_of(self, capacity: PageCount) -> u64 {
+        self.followed.share_of(self.effective.share_of(capacity.0))
+    }
 }
 
 /// What the hits of a curve are shares of, in followed pages.
@@ -62,10 +80,15 @@ impl Curve {
         };
         let mut points: Vec<Point> = specs.iter().filter_map(place).collect();
         points.sort_by_key(|point| point.pages);
-        let held = |point: &Point| shares.effective.share_of(point.pages.0);
-        let followed = points.iter().map(|point| shares.followed.share_of(held(point)));
+        let followed = points.iter().map(|point| shares.followed_of(point.pages));
         let thresholds = followed.take_while(|pages| *pages <= bound.0).collect();
-        Self { points, thresholds, sample_rate: shares.followed, page_bytes }
+        let counting = Counting::default();
+        Self { points, thresholds, counting, sample_rate: shares.followed, page_bytes }
+    }
+
+    /// The same capacities, with hits counted in this way.
+    pub fn counted(self, counting: Counting) -> Self {
+        Self { counting, ..self }
     }
 
     /// The capacities that can be told, in followed pages, ascending; those beyond the bound are the
@@ -84,12 +107,12 @@ impl Curve {
         self.points.is_empty()
     }
 
-    /// The curve over a window. `hits[i]` counts followed pages that are hits at threshold `i` and at no
-    /// smaller one.
+    /// The curve over a window. `hits[i]` counts followed pages that are hits at threshold `i` and, unless
+    /// the curve is pointwise, at no smaller one.
     pub fn points(&self, hits: &[u64], accesses: Accesses) -> Vec<CapacityPoint> {
         let mut total = 0;
         let cumulated = hits.iter().map(|hits| {
-            total += hits;
+            total = if self.counting == Counting::Pointwise { *hits } else { total + hits };
             Some(total)
         });
         let beyond = std::iter::repeat(None);
@@ -181,6 +204,15 @@ mod tests {
         assert_eq!(points[1].page_hits, Some(70));
         assert_eq!((points[2].page_hits, points[2].page_hit_rate), (Some(80), Some(0.5)));
         assert!(points[3].beyond_bound);
+    }
+
+    #[test]
+    fn a_pointwise_curve_may_fall() {
+        let shares = followed(Ratio::ONE);
+        let curve = Curve::new(&specs(&["1p", "2p", "9p"]), None, PageCount(5), shares);
+        let points = curve.counted(Counting::Pointwise).points(&[3, 1], Accesses { all: 4, reusable: 4 });
+        let hits: Vec<_> = points.iter().map(|point| point.page_hits).collect();
+        assert_eq!(hits, [Some(3), Some(1), None]);
     }
 
     #[test]

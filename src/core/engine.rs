@@ -5,6 +5,7 @@ use super::outcome::Outcome;
 use super::pages::{PageIds, Scope};
 use super::profile::{Outputs, Profile};
 use super::ratio::Ratio;
+use super::sample::Sample;
 use super::stack::{
     Access, ChainCheck, ChainPolicy, ChainViolation, MAX_REQUEST_PAGES, Order, Stack, StackConfig,
 };
@@ -125,7 +126,8 @@ impl Engine {
         buffer: &mut Vec<u64>,
         outcome: &mut Outcome,
     ) -> Result<(), ChainViolation> {
-        let sampled = self.config.sample_rate != Ratio::ONE;
+        let rate = self.config.sample_rate;
+        let (sampled, sample) = (rate != Ratio::ONE, Sample::at(rate));
         let (unshared, carry) = self.sample_count(footprint.unshared_outputs);
         let mut access = Access {
             scope,
@@ -137,11 +139,11 @@ impl Engine {
         let mut prompt_pages = footprint.prompt.len();
         if sampled || !footprint.known_outputs.is_empty() {
             buffer.clear();
-            buffer.extend(self.followed(scope, footprint.prompt.first(footprint.lookup_limit)));
+            buffer.extend(sample.followed(scope, footprint.prompt.first(footprint.lookup_limit)));
             access.lookup_limit = buffer.len();
-            buffer.extend(self.followed(scope, footprint.prompt.from(footprint.lookup_limit)));
+            buffer.extend(sample.followed(scope, footprint.prompt.from(footprint.lookup_limit)));
             prompt_pages = buffer.len();
-            buffer.extend(self.followed(scope, footprint.known_outputs));
+            buffer.extend(sample.followed(scope, footprint.known_outputs));
             access.pages = PageIds::from_slice(buffer);
         }
         self.stack.access(&access, outcome)?;
@@ -149,12 +151,6 @@ impl Engine {
         self.sampled_outputs = carry;
         self.previous_partial = footprint.partial;
         Ok(())
-    }
-
-    /// The ids the sample follows: those whose hash lies below the rate's share of all hashes.
-    fn followed<'a>(&self, scope: Scope, ids: PageIds<'a>) -> impl Iterator<Item = u64> + use<'a> {
-        let threshold = self.config.sample_rate.share_of(u64::MAX);
-        ids.iter().filter(move |&id| scope.key(id) <= threshold)
     }
 
     /// The sampled share of pages without ids, with what is left for the next request.

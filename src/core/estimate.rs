@@ -4,6 +4,7 @@
 
 use super::profile::{Outputs, Profile};
 use super::ratio::Ratio;
+use super::tiers::{Settled, TierEstimates};
 use super::window::WindowKind;
 use serde::{Deserialize, Serialize};
 
@@ -75,6 +76,16 @@ pub struct Estimate {
     pub rejected_records: u64,
     /// The log holds no output page ids though the engine caches outputs: hits are under-counted.
     pub output_reuse_unseen: bool,
+    /// What requests met in flight; absent where the log tells no durations.
+    #[serde(default)]
+    pub in_flight: Option<InFlight>,
+    /// Windows of this kind that convergence was judged over; while fewer than configured, nothing has
+    /// converged.
+    #[serde(default)]
+    pub trend_windows: u32,
+    /// What to buy; absent where no tiers are configured.
+    #[serde(default)]
+    pub plan: Option<TierEstimates>,
 }
 
 /// Hits with unlimited capacity.
@@ -108,6 +119,45 @@ pub struct CoverageCapacity {
     pub pages_with_reuse: Option<u64>,
     /// The requirement is larger than the tracked bound.
     pub beyond_bound: bool,
+    /// Whether it has settled over the last windows of this kind.
+    #[serde(default)]
+    pub convergence: Settled,
+    /// Its mean growth from one of these windows to the next, as a share; absent where it cannot be told.
+    #[serde(default)]
+    pub growth_per_window: Option<f64>,
+}
+
+/// What other requests in flight held as the window's requests arrived: pages that a live engine cannot
+/// evict, and that a model of one request after another does not see
+/// ([`in_flight`](super::in_flight) says exactly what is measured).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct InFlight {
+    /// Most other requests in flight at once.
+    pub max_requests: u64,
+    /// Most distinct pages they held at once; absent when beyond the tracked bound.
+    pub max_pages: Option<u64>,
+    pub max_bytes: Option<u64>,
+    /// Mean number of distinct pages they held; absent like `max_pages`.
+    pub mean_pages: Option<f64>,
+    /// The requirement with this room added: one entry a target ratio, as in `required`.
+    pub required: Vec<RequiredInFlight>,
+}
+
+/// Capacities that are enough for requests that overlap: a requirement plus the most pages that others
+/// held. Safe rather than exact: the requirement may count some of these pages already.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RequiredInFlight {
+    pub target_ratio: Ratio,
+    pub coverage: Vec<CoverageInFlight>,
+}
+
+/// The capacity that covers a share of the window's requests with room for those in flight.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CoverageInFlight {
+    pub coverage: Ratio,
+    /// Absent when either part of the sum is.
+    pub pages: Option<u64>,
+    pub bytes: Option<u64>,
 }
 
 /// One point of the hit-rate curve.

@@ -2,11 +2,17 @@
 
 use super::coverage::Distribution;
 use super::curve::{Accesses, Curve, share};
-use super::estimate::{CoverageCapacity, Estimate, RequiredCapacity, Status, TheoreticalHits};
+use super::estimate::{
+    CoverageCapacity, CoverageInFlight, Estimate, InFlight, RequiredCapacity, RequiredInFlight, Status,
+    TheoreticalHits,
+};
+use super::found::FoundCurve;
+use super::missing::Missing;
 use super::outcome::{BEYOND, Need};
 use super::pool_config::PoolConfig;
 use super::ratio::Ratio;
 use super::tally::Tally;
+use super::tiers::{Planning, Requirements, Settled, Standing, TierEstimates};
 use super::units::{EventTime, Offset, PageBytes, PageCount, PageSize};
 use super::window::WindowKind;
 use super::windows::Window;
@@ -32,6 +38,8 @@ pub struct PoolFigures<'a> {
     pub first_seen: EventTime,
     /// Offset after the last record the figures follow from.
     pub next_offset: Offset,
+    /// What of the log is not in its windows.
+    pub missing: Missing,
     /// Distinct pages ever seen.
     pub accumulated_pages: PageCount,
     /// Pages held now.
@@ -42,6 +50,17 @@ pub struct PoolFigures<'a> {
     pub rejected_records: u64,
     /// Outputs were cached that the log has no ids for.
     pub output_reuse_unseen: bool,
+}
+
+/// What one window requires.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Reading {
+    /// The requirement distribution, one entry a target ratio.
+    required: Vec<RequiredCapacity>,
+    /// The same as trends follow it.
+    pub asked: Requirements,
+    /// The window's history is shorter than configured.
+    pub warm_up: bool,
 }
 
 /// Standard error of a capacity estimated from `followed_pages` pages that hash below the rate `p`, as a
@@ -58,9 +77,27 @@ pub fn sampling_error(rate: Ratio, followed_pages: PageCount) -> f64 {
 }
 
 impl PoolFigures<'_> {
-    /// The estimate for one window of this pool.
-    pub fn estimate(&self, kind: WindowKind, window: &Window<'_>, status: Status) -> Estimate {
+    /// What one window of this pool requires.
+    pub fn reading(&self, kind: WindowKind, window: &Window<'_>) -> Reading {
+        let required = self.required(&window.tally);
+        let pages = |found: &CoverageCapacity| found.pages.map(PageCount);
+        let covering = required.iter().flat_map(|required| required.coverage.iter().map(pages)).collect();
+        let tiers = self.required_by_tiers(&window.tally);
+        let asked = Requirements { covering, tiers, pinned: pinned(&window.tally) };
+        Reading { required, asked, warm_up: self.is_warming_up(kind, window) }
+    }
+
+    /// The estimate for one window of this pool, with what it requires and where the trends stand then.
+    pub fn estimate(
+        &self,
+        kind: WindowKind,
+        window: &Window<'_>,
+        status: Status,
+        reading: Reading,
+        standing: &Standing,
+    ) -> Estimate {
         let tally = &window.tally;
+        let plan = self.plan(tally, &reading.asked, standing);
         let accesses = Accesses { all: tally.page_accesses, reusable: tally.reusable };
         let accumulated = PageCount(self.whole(self.accumulated_pages.0));
         Estimate {
@@ -69,7 +106,7 @@ impl PoolFigures<'_> {
             start_ms: window.start_ms,
             end_ms: window.end_ms,
             status,
-            warm_up: self.is_warming_up(kind, window),
+            warm_up: reading.warm_up,
             engine: self.config.profile,
             outputs: self.config.outputs,
             sample_rate: self.config.sample_rate.as_f64(),
@@ -88,20 +125,53 @@ impl PoolFigures<'_> {
             accumulated_bytes: self.page_bytes.map(|page| accumulated.bytes(page).0),
             tracked_pages: self.whole(self.tracked_pages.0),
             theoretical: self.theoretical(tally),
-            required: self.required(tally),
+            in_flight: self.in_flight(tally, &reading.required),
+            required: judged(reading.required, standing),
             capacities: self.curve.points(&tally.hits, accesses),
             late_records: window.late_records,
             chain_violations: self.chain_violations,
             rejected_records: self.rejected_records,
             output_reuse_unseen: self.output_reuse_unseen,
+            trend_windows: standing.covering.first().map_or(0, |verdict| verdict.windows),
+            plan,
         }
+    }
+
+    /// The capacity each tier's coverage requires at the first target ratio.
+    fn required_by_tiers(&self, tally: &Tally) -> Vec<Option<PageCount>> {
+        let Some(needs) = tally.needs.first() else { return Vec::new() };
+        let distribution = Distribution::new(needs, tally.requests);
+        let need = |coverage| distribution.quantile(coverage).and_then(|need| self.pages(need));
+        self.config.tiers.iter().map(|tier| need(tier.coverage).map(PageCount)).collect()
+    }
+
+    fn plan(&self, tally: &Tally, asked: &Requirements, standing: &Standing) -> Option<TierEstimates> {
+        let found = tally.found.as_ref()?.settled();
+        let curve = FoundCurve {
+            found: &found,
+            page_accesses: tally.page_accesses,
+            shares: self.config.held_shares(),
+            bound: self.config.max_tracked_pages,
+        };
+        let planning = Planning {
+            tiers: &self.config.tiers,
+            page_bytes: self.page_bytes,
+            target_ratio: *self.config.target_ratios.first()?,
+            required: &asked.tiers,
+            pinned: asked.pinned,
+            standing,
+            curve: &curve,
+        };
+        planning.publish()
     }
 
     /// History is what lies before the window; `all` has none before it, so there it is its own length.
     fn is_warming_up(&self, kind: WindowKind, window: &Window<'_>) -> bool {
         let upto = if kind == WindowKind::All { window.end_ms } else { window.start_ms };
         let history = upto.saturating_sub(self.first_seen.0).max(0);
-        history.unsigned_abs() < self.config.min_history_ms
+        let (min_history_ms, requests) = (self.config.min_history_ms, window.tally.requests);
+        history.unsigned_abs() < min_history_ms
+            || self.missing.touches(kind, window.start_ms, requests, min_history_ms)
     }
 
     /// Followed pages scaled up to all pages.
@@ -116,7 +186,7 @@ impl PoolFigures<'_> {
 
     fn required(&self, tally: &Tally) -> Vec<RequiredCapacity> {
         let distribution = |needs| Distribution::new(needs, tally.requests);
-        let targets = self.config.target_ratios.iter().zip(tally.needs.iter().map(distribution));
+        let targets = self.config.measured_ratios().iter().zip(tally.needs.iter().map(distribution));
         targets.map(|(ratio, distribution)| self.required_at(*ratio, &distribution)).collect()
     }
 
@@ -137,11 +207,39 @@ impl PoolFigures<'_> {
         CoverageCapacity {
             coverage,
             pages,
-            bytes: pages.zip(self.page_bytes).map(|(pages, page)| PageCount(pages).bytes(page).0),
+            bytes: self.bytes(pages),
             tokens: pages.map(|pages| PageCount(pages).tokens(self.page_size)),
             pages_with_reuse: with_reuse.and_then(|need| self.pages(need)),
             beyond_bound: need == Some(BEYOND),
+            convergence: Settled::NotConverged,
+            growth_per_window: None,
         }
+    }
+
+    fn in_flight(&self, tally: &Tally, required: &[RequiredCapacity]) -> Option<InFlight> {
+        let requests = Distribution::new(&tally.overlaps.requests, 0);
+        let pages = Distribution::new(&tally.overlaps.pages, 0);
+        let max_pages = pinned(tally).map(|pages| pages.0);
+        let with_room = |found: &CoverageCapacity| {
+            let pages = found.pages.zip(max_pages).map(|(own, others)| own.saturating_add(others));
+            CoverageInFlight { coverage: found.coverage, pages, bytes: self.bytes(pages) }
+        };
+        let at_ratio = |required: &RequiredCapacity| RequiredInFlight {
+            target_ratio: required.target_ratio,
+            coverage: required.coverage.iter().map(with_room).collect(),
+        };
+        Some(InFlight {
+            max_requests: requests.max()?,
+            max_pages,
+            max_bytes: self.bytes(max_pages),
+            mean_pages: pages.mean(),
+            required: required.iter().map(at_ratio).collect(),
+        })
+    }
+
+    /// So many pages in bytes, where a cost a token is configured.
+    fn bytes(&self, pages: Option<u64>) -> Option<u64> {
+        pages.zip(self.page_bytes).map(|(pages, page)| PageCount(pages).bytes(page).0)
     }
 
     /// The followed pages that a page of nominal capacity stands for.
@@ -153,6 +251,22 @@ impl PoolFigures<'_> {
     fn pages(&self, need: Need) -> Option<u64> {
         (need != BEYOND).then(|| self.config.nominal_pages(need))
     }
+}
+
+/// Most pages that other requests in flight held: zero where nothing was measured, `None` beyond the
+/// bound.
+fn pinned(tally: &Tally) -> Option<PageCount> {
+    let most = Distribution::new(&tally.overlaps.pages, 0).max().unwrap_or(0);
+    (most != BEYOND).then_some(PageCount(most))
+}
+
+/// Requirements with the verdict on each.
+fn judged(mut required: Vec<RequiredCapacity>, standing: &Standing) -> Vec<RequiredCapacity> {
+    let entries = required.iter_mut().flat_map(|required| &mut required.coverage);
+    for (entry, verdict) in entries.zip(&standing.covering) {
+        (entry.convergence, entry.growth_per_window) = (verdict.status, verdict.growth_per_window);
+    }
+    required
 }
 
 #[cfg(test)]

@@ -10,7 +10,10 @@ pub mod engine;
 pub mod estimate;
 pub mod estimator;
 pub mod event;
+pub mod found;
 pub mod hashing;
+pub mod in_flight;
+pub mod missing;
 #[cfg(test)]
 pub(crate) mod naive;
 pub mod outcome;
@@ -20,6 +23,7 @@ pub mod pool;
 pub mod pool_config;
 pub mod profile;
 pub mod ratio;
+pub mod sample;
 pub mod sglang;
 pub mod stack;
 pub mod tally;

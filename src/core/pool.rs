@@ -1,65 +1,30 @@
 //! One pool: its page size, its engine, its windows, and what was refused.
 
+mod live;
+mod refusal;
+mod shown;
 #[cfg(test)]
 mod tests;
 
+pub use refusal::{Refusal, RestoreError};
+pub use shown::Moment;
+
 use super::coverage::Distribution;
-use super::curve::{Curve, HeldShares};
-use super::engine::{Engine, EngineRefusal};
-use super::estimate::{Estimate, Status};
+use super::curve::Curve;
+use super::engine::Engine;
+use super::estimate::Estimate;
 use super::estimator::PoolFigures;
-use super::event::{PageCountMismatch, RequestEvent};
+use super::event::RequestEvent;
 use super::outcome::{BEYOND, Outcome};
 use super::pool_config::{PoolConfig, PoolConfigError};
-use super::profile::{Outputs, Profile};
-use super::stack::ChainViolation;
-use super::tally::{Digest, Position, Yardstick};
+use super::sglang::CacheBank;
 use super::units::{EventTime, Offset, PageBytes, PageCount, PageSize};
-use super::windows::{TallyShape, Window, WindowSet};
+use super::window::WindowKind;
+use live::{Cache, Live, check_size};
 use serde::{Deserialize, Serialize};
+use shown::{Shown, Trends};
+use std::borrow::Cow;
 use std::sync::Arc;
-
-/// Why a request was refused. The pool's stack and windows are as they were before it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
-    /// Neither the event nor the configuration nor an earlier event says how large a page is.
-    #[error("the page size is unknown: neither the event nor the pool's configuration names one")]
-    UnknownPageSize,
-    /// Ids of pages of different sizes cannot be compared.
-    #[error("the event has {found} tokens a page, its pool has {expected}")]
-    PageSizeMismatch { expected: PageSize, found: PageSize },
-    /// The request is larger than the configured limit.
-    #[error("the request has {pages} pages: at most {limit} are accepted")]
-    TooManyPages { pages: u64, limit: u32 },
-    /// The ids cannot be those of the prompt's pages.
-    #[error(transparent)]
-    PageCountMismatch(#[from] PageCountMismatch),
-    /// Equal ids stand under different prefixes, and the policy is to refuse such a request.
-    #[error(transparent)]
-    Chain(#[from] ChainViolation),
-}
-
-impl From<EngineRefusal> for Refusal {
-    fn from(refusal: EngineRefusal) -> Self {
-        match refusal {
-            EngineRefusal::PageCount(mismatch) => Self::PageCountMismatch(mismatch),
-            EngineRefusal::Chain(violation) => Self::Chain(violation),
-        }
-    }
-}
-
-impl Refusal {
-    /// A short name out of a fixed set, for dead letters and metrics.
-    pub fn code(&self) -> &'static str {
-        match self {
-            Self::UnknownPageSize => "unknown_page_size",
-            Self::PageSizeMismatch { .. } => "page_size_mismatch",
-            Self::TooManyPages { .. } => "too_many_pages",
-            Self::PageCountMismatch(_) => "page_count_mismatch",
-            Self::Chain(_) => "chain_violation",
-        }
-    }
-}
 
 /// How a record reached its pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,35 +59,6 @@ struct Identity {
     fingerprint: String,
 }
 
-/// The pool from its first accepted record on.
-#[derive(Debug, Serialize, Deserialize)]
-struct Live {
-    cache: Cache,
-    windows: WindowSet,
-    /// The last request, digested; kept to reuse its memory.
-    #[serde(skip)]
-    digest: Digest,
-}
-
-/// The modelled cache and what was seen of it beside the windows.
-#[derive(Debug, Serialize, Deserialize)]
-struct Cache {
-    page_size: PageSize,
-    /// This and the curve follow from the page size and the configuration.
-    #[serde(skip)]
-    page_bytes: Option<PageBytes>,
-    #[serde(skip)]
-    curve: Curve,
-    engine: Engine,
-    /// Event time of the first record.
-    first_seen: EventTime,
-    chain_violations: u64,
-    output_reuse_unseen: bool,
-    /// The last request's result.
-    #[serde(skip)]
-    outcome: Outcome,
-}
-
 /// A pool's state, as a snapshot keeps it.
 #[derive(Debug, Serialize)]
 pub struct PoolImage<'a> {
@@ -137,22 +73,6 @@ pub struct RestoredPool {
     fingerprint: String,
     rejected_records: u64,
     live: Option<Live>,
-}
-
-/// Why a pool cannot go on from a snapshot.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum RestoreError {
-    /// The configuration cannot be used.
-    #[error(transparent)]
-    Config(#[from] PoolConfigError),
-    /// State is never reinterpreted under another configuration.
-    #[error(
-        "the pool's snapshot was made under configuration {found}, not {expected}: rebuild it from the log"
-    )]
-    Fingerprint { expected: String, found: String },
-    /// The counts do not fit together.
-    #[error("the windows of the pool's snapshot are not those of its configuration: rebuild it from the log")]
-    Inconsistent,
 }
 
 impl Pool {
@@ -198,11 +118,7 @@ impl Pool {
         pool.rejected_records = image.rejected_records;
         pool.live = image.live;
         if let Some(live) = &mut pool.live {
-            let config = &pool.identity.config;
-            live.cache.place_capacities(config);
-            if !live.windows.are_those_of(&config.window_rules(), live.cache.shape(config)) {
-                return Err(RestoreError::Inconsistent);
-            }
+            live.resume(&pool.identity.config)?;
         }
         Ok(pool)
     }
@@ -222,37 +138,72 @@ impl Pool {
     }
 
     /// Publishes what the partition's watermark closes, by end and then in the order the windows are
-    /// configured in. `next_offset` is the offset after the last record observed in the partition: the
-    /// estimates are functions of the records before it.
+    /// configured in.
     pub fn advance_watermark(
         &mut self,
         watermark: EventTime,
-        next_offset: Offset,
+        at: impl Into<Moment>,
         estimates: &mut Vec<Estimate>,
     ) {
         let Some(live) = &mut self.live else { return };
-        let figures = self.identity.figures(&live.cache, self.rejected_records, next_offset);
-        let mut shown = Shown::new(figures, Status::Final);
+        let figures = self.identity.figures(&live.cache, self.rejected_records, at.into());
+        let mut shown = Shown::new(figures, Trends::Closed(&mut live.trends));
         live.windows.close(watermark, |order, window| shown.add(order, &window));
         estimates.extend(shown.in_order());
     }
 
     /// Publishes everything that holds a request: the end of a trace.
-    pub fn finish(&mut self, next_offset: Offset, estimates: &mut Vec<Estimate>) {
+    pub fn finish(&mut self, at: impl Into<Moment>, estimates: &mut Vec<Estimate>) {
         let Some(live) = &mut self.live else { return };
-        let figures = self.identity.figures(&live.cache, self.rejected_records, next_offset);
-        let mut shown = Shown::new(figures, Status::Final);
+        let figures = self.identity.figures(&live.cache, self.rejected_records, at.into());
+        let mut shown = Shown::new(figures, Trends::Closed(&mut live.trends));
         live.windows.finish(|order, window| shown.add(order, &window));
         estimates.extend(shown.in_order());
     }
 
     /// What is still open, as it stands; changes nothing.
-    pub fn provisional(&self, next_offset: Offset) -> Vec<Estimate> {
+    pub fn provisional(&self, at: impl Into<Moment>) -> Vec<Estimate> {
         let Some(live) = &self.live else { return Vec::new() };
-        let figures = self.identity.figures(&live.cache, self.rejected_records, next_offset);
-        let mut shown = Shown::new(figures, Status::Provisional);
+        let figures = self.identity.figures(&live.cache, self.rejected_records, at.into());
+        let mut shown = Shown::new(figures, Trends::Open(&live.trends));
         live.windows.provisional(|order, window| shown.add(order, &window));
         shown.in_order().collect()
+    }
+
+    /// Lets the trends of `last:N` and `all` see these windows as they stand, publishing nothing: for
+    /// logs whose times say nothing, where no publishing interval does it.
+    pub fn take_reading(&mut self, at: impl Into<Moment>) {
+        let Some(live) = &mut self.live else { return };
+        let figures = self.identity.figures(&live.cache, self.rejected_records, at.into());
+        let mut shown = Shown::new(figures, Trends::Closed(&mut live.trends));
+        live.windows.show_sliding(|order, window| shown.read(order, &window));
+    }
+
+    /// The estimate since the start as [`Pool::finish`] would give it at each of the further costs a token;
+    /// empty where `all` is not among the windows.
+    pub fn at_further_costs(&self, at: impl Into<Moment>) -> Vec<(f64, Estimate)> {
+        let Some(live) = &self.live else { return Vec::new() };
+        let at = at.into();
+        let costs = self.identity.config.further_costs.iter();
+        costs.filter_map(|cost| Some((*cost, self.at_cost(live, *cost, at)?))).collect()
+    }
+
+    fn at_cost(&self, live: &Live, cost: f64, at: Moment) -> Option<Estimate> {
+        let config = &self.identity.config;
+        let page_bytes = PageBytes::from_token_cost(cost, live.cache.page_size);
+        let curve = live.cache.curve_at(config, page_bytes);
+        let figures = self.identity.figures(&live.cache, self.rejected_records, at);
+        let figures = PoolFigures { page_bytes, curve: &curve, ..figures };
+        // Trends are of pages, which no cost changes.
+        let mut trends = live.trends.clone();
+        let mut shown = Shown::new(figures, Trends::Closed(&mut trends));
+        live.windows.provisional(|order, mut window| {
+            if config.windows.get(order) == Some(&WindowKind::All) {
+                window.tally = Cow::Owned(window.tally.counted_at(curve.thresholds()));
+                shown.add(order, &window);
+            }
+        });
+        shown.in_order().next()
     }
 
     /// Every distinct requirement since the start at the target ratio with this index, ascending, with
@@ -303,6 +254,11 @@ impl Pool {
         self.live.as_ref().map(|live| (&live.cache.outcome, &live.cache.curve))
     }
 
+    /// The caches of a profile that models each capacity on its own, from the first accepted record on.
+    pub fn caches(&self) -> Option<&CacheBank> {
+        self.live.as_ref()?.cache.caches.as_ref()
+    }
+
     /// Records refused since the start.
     pub fn rejected_records(&self) -> u64 {
         self.rejected_records
@@ -315,8 +271,7 @@ impl Pool {
 
     /// Bytes of memory held, nearly.
     pub fn memory_bytes(&self) -> u64 {
-        let stack = |live: &Live| live.cache.engine.stack().memory_bytes();
-        self.live.as_ref().map_or(0, |live| stack(live) + live.windows.memory_bytes() as u64)
+        self.live.as_ref().map_or(0, Live::memory_bytes)
     }
 }
 
@@ -358,12 +313,7 @@ impl Identity {
         }
     }
 
-    fn figures<'a>(
-        &'a self,
-        cache: &'a Cache,
-        rejected_records: u64,
-        next_offset: Offset,
-    ) -> PoolFigures<'a> {
+    fn figures<'a>(&'a self, cache: &'a Cache, rejected_records: u64, at: Moment) -> PoolFigures<'a> {
         PoolFigures {
             pool: &self.name,
             partition: self.partition,
@@ -373,119 +323,13 @@ impl Identity {
             page_bytes: cache.page_bytes,
             curve: &cache.curve,
             first_seen: cache.first_seen,
-            next_offset,
+            next_offset: at.next_offset,
+            missing: at.missing,
             accumulated_pages: cache.engine.stack().accumulated_pages(),
             tracked_pages: cache.engine.stack().tracked_pages(),
             chain_violations: cache.chain_violations,
             rejected_records,
             output_reuse_unseen: cache.output_reuse_unseen,
         }
-    }
-}
-
-/// Refuses what is larger than the limit, before it moves anything.
-fn check_size(event: &RequestEvent<'_>, page_size: PageSize, config: &PoolConfig) -> Result<(), Refusal> {
-    let generated = match caches_outputs(config) {
-        true => event.output_tokens.unwrap_or(0) / u64::from(page_size.get()),
-        false => 0,
-    };
-    let outputs = generated.max(event.output_page_ids.len() as u64);
-    let pages = (event.page_ids.len() as u64).saturating_add(outputs);
-    if pages > u64::from(config.max_pages_per_request) {
-        return Err(Refusal::TooManyPages { pages, limit: config.max_pages_per_request });
-    }
-    Ok(())
-}
-
-/// Whether output pages enter the modelled cache.
-fn caches_outputs(config: &PoolConfig) -> bool {
-    config.profile == Profile::Vllm && config.outputs == Outputs::Cached
-}
-
-impl Cache {
-    fn new(page_size: PageSize, first_seen: EventTime, config: &PoolConfig) -> Self {
-        let mut cache = Self {
-            page_size,
-            page_bytes: None,
-            curve: Curve::default(),
-            engine: Engine::new(config.engine()),
-            first_seen,
-            chain_violations: 0,
-            output_reuse_unseen: false,
-            outcome: Outcome::default(),
-        };
-        cache.place_capacities(config);
-        cache
-    }
-
-    fn shape(&self, config: &PoolConfig) -> TallyShape {
-        TallyShape { targets: config.target_ratios.len(), thresholds: self.curve.thresholds().len() }
-    }
-
-    /// Derives what follows from the page size and the configuration.
-    fn place_capacities(&mut self, config: &PoolConfig) {
-        let cost = config.kv_bytes_per_token;
-        self.page_bytes = cost.and_then(|cost| PageBytes::from_token_cost(cost, self.page_size));
-        let shares = HeldShares { effective: config.profile.effective_share(), followed: config.sample_rate };
-        let bound = config.max_tracked_pages;
-        self.curve = Curve::new(&config.curve_capacities(), self.page_bytes, bound, shares);
-    }
-}
-
-impl Live {
-    fn new(page_size: PageSize, first_seen: EventTime, config: &PoolConfig) -> Self {
-        let cache = Cache::new(page_size, first_seen, config);
-        let shape = cache.shape(config);
-        Self { cache, windows: WindowSet::new(&config.window_rules(), shape), digest: Digest::default() }
-    }
-
-    fn observe(
-        &mut self,
-        event: &RequestEvent<'_>,
-        arrival: Arrival,
-        config: &PoolConfig,
-    ) -> Result<(), Refusal> {
-        let cache = &mut self.cache;
-        let number = cache.engine.stack().requests();
-        cache.engine.observe(event, cache.page_size, &mut cache.outcome)?;
-        cache.chain_violations += cache.outcome.chain_violations;
-        // The last token generated is never stored, so two are needed for one to be.
-        let stores_output = event.output_tokens.is_none_or(|tokens| tokens > 1);
-        cache.output_reuse_unseen |=
-            caches_outputs(config) && stores_output && event.output_page_ids.is_empty();
-        if arrival.counted {
-            let position = Position { arrival: number, offset: arrival.offset, event_time: event.event_time };
-            let yardstick =
-                Yardstick { target_ratios: &config.target_ratios, thresholds: cache.curve.thresholds() };
-            self.digest.read(&cache.outcome, position, &yardstick);
-            self.windows.observe(&self.digest, arrival.watermark);
-        }
-        Ok(())
-    }
-}
-
-/// Estimates made of the windows one call showed.
-struct Shown<'a> {
-    figures: PoolFigures<'a>,
-    status: Status,
-    /// With the index of the window's kind in the configuration.
-    estimates: Vec<(usize, Estimate)>,
-}
-
-impl<'a> Shown<'a> {
-    fn new(figures: PoolFigures<'a>, status: Status) -> Self {
-        Self { figures, status, estimates: Vec::new() }
-    }
-
-    fn add(&mut self, order: usize, window: &Window<'_>) {
-        let kind = self.figures.config.windows.get(order).copied();
-        let made = kind.map(|kind| (order, self.figures.estimate(kind, window, self.status)));
-        self.estimates.extend(made);
-    }
-
-    /// By end, then as configured.
-    fn in_order(mut self) -> impl Iterator<Item = Estimate> {
-        self.estimates.sort_by_key(|(order, estimate)| (estimate.end_ms, *order));
-        self.estimates.into_iter().map(|(_, estimate)| estimate)
     }
 }

@@ -1,10 +1,12 @@
 //! Everything that shapes a pool's estimates, and the checks that make it usable.
 
-use super::capacity::{CapacitySize, CapacitySpec, default_grid};
+use super::capacity::{CapacitySize, CapacitySpec, coarse_grid, default_grid};
+use super::curve::HeldShares;
 use super::engine::EngineConfig;
 use super::profile::{Outputs, Profile};
 use super::ratio::Ratio;
 use super::stack::{ChainCheck, ChainPolicy, MAX_REQUEST_PAGES, MAX_TRACKED_PAGES};
+use super::tiers::{TierConfig, TrendRules, is_price, is_tier_name};
 use super::units::{PageCount, PageSize};
 use super::window::WindowKind;
 use super::windows::WindowRules;
@@ -16,7 +18,7 @@ use xxhash_rust::xxh3::xxh3_64;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PoolConfig {
-    /// The modelled engine.
+    /// The modelled engine. `sglang` keeps one cache a capacity in memory, each up to its capacity.
     pub profile: Profile,
     /// Whether output tokens enter the cache.
     pub outputs: Outputs,
@@ -30,7 +32,8 @@ pub struct PoolConfig {
     pub target_ratios: Vec<Ratio>,
     /// Shares of the requests a capacity must cover; 1 to 64 of them.
     pub coverages: Vec<Ratio>,
-    /// Capacities of the hit-rate curve, at most 1024; where empty, four a doubling up to the bound.
+    /// Capacities of the hit-rate curve, at most 1024 (64 for `sglang`); where empty, four a doubling up to
+    /// the bound (for `sglang` one a doubling from 64 pages to 2^20).
     pub capacities: Vec<CapacitySpec>,
     /// Windows to publish, 1 to 16 different ones.
     pub windows: Vec<WindowKind>,
@@ -55,13 +58,28 @@ pub struct PoolConfig {
     pub chain_check: ChainCheck,
     /// What happens to a request that violates the chain.
     pub chain_policy: ChainPolicy,
+    /// Tiers to plan, from the fastest, at most 8; no plan where there are none.
+    pub tiers: Vec<TierConfig>,
+    /// When a requirement has converged, and when a recommendation may change.
+    pub trend: TrendRules,
+    /// Further costs a token at which the estimate since the start is asked for, at most 16.
+    pub further_costs: Vec<f64>,
 }
 
 /// Enters the fingerprint: raised when equal configurations and records begin to give other results.
-pub const RESULT_VERSION: u32 = 1;
+pub const RESULT_VERSION: u32 = 2;
+
+/// Most tiers of a plan.
+pub const MAX_TIERS: usize = 8;
+
+/// Most further costs a token.
+pub const MAX_COSTS: usize = 16;
 
 /// Most panes the windows of one kind may have open.
 const MAX_OPEN_PANES: u64 = 100_000;
+
+/// Most capacities that are modelled each on its own.
+const MAX_POINTS: usize = 64;
 
 /// Why a configuration cannot be used.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -78,9 +96,24 @@ pub enum PoolConfigError {
     /// Bytes cannot be turned into pages.
     #[error("`capacities` has {0}, a size in bytes: set `kv_bytes_per_token`, or give pages (5000p)")]
     BytesWithoutCost(CapacitySpec),
-    /// The profile has no single stack to read all capacities from.
-    #[error("`profile` {0} is evaluated at single capacities by a replay, not as a stream: choose another")]
-    Pointwise(Profile),
+    /// A tier that cannot be planned.
+    #[error("tier `{tier}`: {reason}")]
+    Tier { tier: String, reason: String },
+    /// Each capacity of such a profile costs a cache of its own.
+    #[error("`capacities` has {count} entries and `profile` {profile} models each on its own: at most {max}")]
+    TooManyPoints { profile: Profile, count: usize, max: usize },
+    /// Single nodes cannot be followed by a sample of their pages.
+    #[error(
+        "`sample_rate` is {rate} and `profile` {profile} evicts whole nodes, which a sample of pages cannot \
+         show: leave it at 1"
+    )]
+    SampledPointwise { profile: Profile, rate: Ratio },
+    /// Without a requirement there is nothing to plan, and another cost would be other caches.
+    #[error(
+        "`profile` {0} has no required capacity and no curve between the capacities asked for, so there is \
+         nothing to plan from: leave tiers out, and give one cost a token"
+    )]
+    PlannedPointwise(Profile),
     /// It cannot be written down.
     #[error("the pool's configuration has no fingerprint: {0}")]
     NoFingerprint(String),
@@ -117,6 +150,9 @@ impl Default for PoolConfig {
             sample_rate: Ratio::ONE,
             chain_check: ChainCheck::Sampled,
             chain_policy: ChainPolicy::Report,
+            tiers: Vec::new(),
+            trend: TrendRules::default(),
+            further_costs: Vec::new(),
         }
     }
 }
@@ -127,9 +163,6 @@ impl PoolConfig {
     /// # Errors
     /// The first value that cannot be used, by its key, with what is expected.
     pub fn check(&self) -> Result<(), PoolConfigError> {
-        if self.profile == Profile::Sglang {
-            return Err(PoolConfigError::Pointwise(self.profile));
-        }
         entries("target_ratios", self.target_ratios.len(), 1, 16)?;
         entries("coverages", self.coverages.len(), 1, 64)?;
         entries("capacities", self.capacities.len(), 0, 1024)?;
@@ -137,8 +170,34 @@ impl PoolConfig {
         range("max_tracked_pages", self.max_tracked_pages.0, 1, MAX_TRACKED_PAGES)?;
         range("max_pages_per_request", u64::from(self.max_pages_per_request), 1, MAX_REQUEST_PAGES)?;
         self.check_sample_rate()?;
+        self.check_points()?;
         self.check_bytes()?;
+        self.check_tiers()?;
         self.check_windows()
+    }
+
+    fn check_tiers(&self) -> Result<(), PoolConfigError> {
+        entries("tiers", self.tiers.len(), 0, MAX_TIERS)?;
+        let most = u64::from(TrendRules::MAX_WINDOWS);
+        range("trend.converged_over", u64::from(self.trend.converged_over), 2, most)?;
+        range("trend.hold", u64::from(self.trend.hold), 1, most)?;
+        for (index, tier) in self.tiers.iter().enumerate() {
+            let reason = match tier.unit_price {
+                _ if !is_tier_name(&tier.name) => "a name is 1 to 40 letters, digits, `.`, `_` or `-`",
+                _ if self.tiers[..index].iter().any(|other| other.name == tier.name) => {
+                    "another tier has this name: choose another"
+                }
+                _ if matches!(tier.unit.size, CapacitySize::Bytes(_))
+                    && self.kv_bytes_per_token.is_none() =>
+                {
+                    "its unit is in bytes: set `kv_bytes_per_token`, or give pages (5000p)"
+                }
+                Some(price) if !is_price(price) => "a price is 0 to 1e15",
+                _ => continue,
+            };
+            return Err(PoolConfigError::Tier { tier: tier.name.clone(), reason: reason.to_owned() });
+        }
+        Ok(())
     }
 
     fn check_sample_rate(&self) -> Result<(), PoolConfigError> {
@@ -149,14 +208,25 @@ impl PoolConfig {
         Err(PoolConfigError::Range { key: "sample_rate", value: self.sample_rate.to_string(), expected })
     }
 
+    fn check_points(&self) -> Result<(), PoolConfigError> {
+        let (profile, count) = (self.profile, self.capacities.len());
+        if profile.is_pointwise() && self.sample_rate != Ratio::ONE {
+            return Err(PoolConfigError::SampledPointwise { profile, rate: self.sample_rate });
+        }
+        if profile.is_pointwise() && count > MAX_POINTS {
+            return Err(PoolConfigError::TooManyPoints { profile, count, max: MAX_POINTS });
+        }
+        if profile.is_pointwise() && self.asks_for_whole_curve() {
+            return Err(PoolConfigError::PlannedPointwise(profile));
+        }
+        Ok(())
+    }
+
     fn check_bytes(&self) -> Result<(), PoolConfigError> {
+        entries("further_costs", self.further_costs.len(), 0, MAX_COSTS)?;
+        self.further_costs.iter().try_for_each(|cost| token_cost("further_costs", *cost))?;
         match self.kv_bytes_per_token {
-            Some(cost) if !(cost > 0.0 && cost <= 1e12) => Err(PoolConfigError::Range {
-                key: "kv_bytes_per_token",
-                value: cost.to_string(),
-                expected: "more than 0, at most 1e12".to_owned(),
-            }),
-            Some(_) => Ok(()),
+            Some(cost) => token_cost("kv_bytes_per_token", cost),
             None => {
                 let in_bytes = |spec: &&CapacitySpec| matches!(spec.size, CapacitySize::Bytes(_));
                 let unpriced = self.capacities.iter().find(in_bytes);
@@ -189,10 +259,12 @@ impl PoolConfig {
         (waiting / advance_ms.max(1)).saturating_add(2)
     }
 
-    /// The engine's part.
+    /// The engine's part. A profile without a single stack gets one beside its caches, for what could be
+    /// found with unlimited capacity: without evictions, engines that look up all but the last token and
+    /// store outputs find the same.
     pub fn engine(&self) -> EngineConfig {
         EngineConfig {
-            profile: self.profile,
+            profile: if self.profile.is_pointwise() { Profile::Vllm } else { self.profile },
             outputs: self.outputs,
             include_partial_page: self.include_partial_page,
             sample_rate: self.sample_rate,
@@ -212,6 +284,16 @@ impl PoolConfig {
         }
     }
 
+    /// Whether hits must be told at capacities that are not known beforehand.
+    pub fn asks_for_whole_curve(&self) -> bool {
+        !self.tiers.is_empty() || !self.further_costs.is_empty()
+    }
+
+    /// What of a capacity's pages counts.
+    pub fn held_shares(&self) -> HeldShares {
+        HeldShares { effective: self.profile.effective_share(), followed: self.sample_rate }
+    }
+
     /// The smallest nominal capacity that holds so many followed pages; an estimate at a sample rate
     /// below 1.
     pub fn nominal_pages(&self, followed: u64) -> u64 {
@@ -223,9 +305,22 @@ impl PoolConfig {
         if !self.capacities.is_empty() {
             return self.capacities.clone();
         }
+        if self.profile.is_pointwise() {
+            return coarse_grid(self.max_tracked_pages);
+        }
         // Rounding adds less than a followed page, so the bound still tells this capacity.
         let bound = self.sample_rate.whole_of(self.max_tracked_pages.0);
         default_grid(PageCount(bound))
+    }
+
+    /// The target ratios a required capacity exists for: none where each capacity is modelled on its own.
+    pub fn measured_ratios(&self) -> &[Ratio] {
+        if self.profile.is_pointwise() { &[] } else { &self.target_ratios }
+    }
+
+    /// Whether output pages enter the modelled cache.
+    pub fn caches_outputs(&self) -> bool {
+        matches!(self.profile, Profile::Vllm | Profile::Sglang) && self.outputs == Outputs::Cached
     }
 
     /// Identifies the configuration, and thereby the results: 16 hexadecimal digits.
@@ -244,6 +339,14 @@ fn entries(key: &'static str, count: usize, min: usize, max: usize) -> Result<()
         return Ok(());
     }
     Err(PoolConfigError::Entries { key, count, min, max })
+}
+
+fn token_cost(key: &'static str, cost: f64) -> Result<(), PoolConfigError> {
+    if cost > 0.0 && cost <= 1e12 {
+        return Ok(());
+    }
+    let expected = "more than 0, at most 1e12".to_owned();
+    Err(PoolConfigError::Range { key, value: cost.to_string(), expected })
 }
 
 fn range(key: &'static str, value: u64, min: u64, max: u64) -> Result<(), PoolConfigError> {
@@ -273,7 +376,37 @@ mod tests {
         refused(|c| c.max_pages_per_request = u32::MAX, "`max_pages_per_request`");
         refused(|c| c.sample_rate = Ratio::ZERO, "`sample_rate` is 0");
         refused(|c| c.kv_bytes_per_token = Some(f64::NAN), "`kv_bytes_per_token` is NaN");
-        refused(|c| c.profile = Profile::Sglang, "`profile` sglang");
+        refused(|c| c.further_costs = vec![0.0], "`further_costs` is 0");
+        refused(|c| c.trend.converged_over = 1, "`trend.converged_over` is 1: expected 2 to 100");
+        let tier = |text: &str| text.parse::<TierConfig>().expect(text);
+        let with = |tiers: Vec<TierConfig>| PoolConfig { tiers, ..PoolConfig::default() };
+        assert_eq!(with(vec![tier("a:0.9:1p")]).check(), Ok(()));
+        for (tiers, part) in [
+            (vec![tier("a:0.9:1p"); 9], "`tiers` has 9 entries: expected 0 to 8"),
+            (vec![tier("a:0.9:1p"), tier("a:0.5:2p")], "tier `a`: another tier has this name"),
+            (vec![tier("a:0.9:1GiB")], "tier `a`: its unit is in bytes: set `kv_bytes_per_token`"),
+            (vec![TierConfig { unit_price: Some(f64::NAN), ..tier("a:0.9:1p") }], "a price is"),
+        ] {
+            let error = with(tiers).check().expect_err(part).to_string();
+            assert!(error.contains(part), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_profile_of_single_capacities_refuses_what_needs_all_of_them() {
+        let refused = |config: PoolConfig, part: &str| {
+            let error =
+                PoolConfig { profile: Profile::Sglang, ..config }.check().expect_err(part).to_string();
+            assert!(error.contains(part), "{error}");
+        };
+        let (config, grid) = (PoolConfig::default(), (1..=65).map(CapacitySpec::of_pages));
+        let points = PoolConfig { capacities: grid.collect(), ..config.clone() };
+        refused(points, "`capacities` has 65 entries and `profile` sglang");
+        let sampled = PoolConfig { sample_rate: Ratio::per_mille(500), ..config.clone() };
+        refused(sampled, "`sample_rate` is 0.5 and `profile` sglang");
+        let tiers = vec!["a:0.9:1p".parse().expect("a tier")];
+        refused(PoolConfig { tiers, ..config.clone() }, "nothing to plan from: leave tiers out");
+        refused(PoolConfig { further_costs: vec![1.0], ..config }, "give one cost a token");
     }
 
     #[test]
@@ -304,7 +437,7 @@ mod tests {
     fn the_fingerprint_changes_with_any_value_and_is_published_so_it_is_frozen() {
         let config = PoolConfig::default();
         let fingerprint = config.fingerprint().expect("json");
-        assert_eq!(fingerprint, "923336b8942fc633");
+        assert_eq!(fingerprint, "6e1cfebcb2e98714");
         let other = PoolConfig { grace_ms: 1, ..config };
         assert_ne!(other.fingerprint().expect("json"), fingerprint);
     }

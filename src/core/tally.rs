@@ -3,6 +3,8 @@
 //! A request is digested once; every window of the pool then adds the same few numbers.
 
 use super::coverage::Needs;
+use super::found::{FoundPages, FoundRun};
+use super::in_flight::Overlap;
 use super::outcome::{Need, Outcome, Run};
 use super::ratio::Ratio;
 use super::units::{EventTime, Offset};
@@ -15,6 +17,8 @@ pub struct Yardstick<'a> {
     pub target_ratios: &'a [Ratio],
     /// Capacities hits are counted for, in followed pages, ascending.
     pub thresholds: &'a [u64],
+    /// Whether found pages are kept by need as well, which gives hits at every capacity.
+    pub whole_curve: bool,
 }
 
 /// Where a request stands in its log.
@@ -60,15 +64,21 @@ pub struct Digest {
     /// Required capacity, one a target ratio; meaningless when nothing is reusable.
     pub needs: Vec<Need>,
     /// Hits by the smallest threshold that suffices, ascending; pages no threshold serves are left out.
+    /// Where each threshold is modelled on its own: the hits at each.
     pub hits: Vec<StepHits>,
     /// Known pages by who touched them last, in prefix order.
     pub touches: Vec<Touch>,
+    /// The runs themselves, where hits at every capacity are asked for.
+    pub found: Vec<FoundRun>,
+    /// What other requests in flight held as this one arrived, where the log tells durations.
+    pub overlap: Option<Overlap>,
 }
 
 impl Digest {
     /// Replaces the digest by that of another request. The cost is per run and target, never per page.
     pub fn read(&mut self, outcome: &Outcome, position: Position, yardstick: &Yardstick<'_>) {
         self.position = position;
+        self.overlap = None;
         self.page_accesses = outcome.page_accesses;
         self.reusable = outcome.reusable_prefix();
         self.new_pages = outcome.new_pages;
@@ -80,6 +90,19 @@ impl Digest {
         for run in &outcome.runs {
             self.read_touch(run);
             self.read_hits(run, yardstick.thresholds);
+        }
+        self.found.clear();
+        if yardstick.whole_curve {
+            self.found.extend(outcome.runs.iter().filter_map(FoundRun::of));
+        }
+    }
+
+    /// Replaces the hits by those found at each threshold on its own.
+    pub fn set_pointwise_hits(&mut self, hits: &[u64]) {
+        self.hits.clear();
+        for (step, pages) in hits.iter().copied().enumerate().filter(|(_, pages)| *pages > 0) {
+            // A request's pages are counted in 32 bits everywhere.
+            self.hits.push(StepHits { step: step as u32, pages: pages as u32 });
         }
     }
 
@@ -131,6 +154,17 @@ impl Digest {
     }
 }
 
+/// How many numbers the tallies of a pool hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TallyShape {
+    /// Target ratios.
+    pub targets: usize,
+    /// Thresholds of the curve.
+    pub thresholds: usize,
+    /// Whether found pages are kept by need.
+    pub whole_curve: bool,
+}
+
 /// The exact counts over a set of requests. All pages are followed pages.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tally {
@@ -144,21 +178,54 @@ pub struct Tally {
     pub reusable: u64,
     /// Distinct pages touched; who adds a request knows which of its pages are.
     pub distinct_pages: u64,
-    /// Hits by the smallest threshold that suffices, one entry a threshold.
+    /// Hits by the smallest threshold that suffices, or at each on its own; one entry a threshold.
     pub hits: Vec<u64>,
     /// Required capacities of the requests with reuse, one multiset a target ratio.
     pub needs: Vec<Needs>,
+    /// Found pages by need, where hits at every capacity are asked for.
+    pub found: Option<FoundPages>,
+    /// What the requests met in flight, of those the log could tell it for.
+    pub overlaps: Overlaps,
+}
+
+/// What requests met in flight: one entry a request that it was measured for.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Overlaps {
+    /// Other requests in flight.
+    pub requests: Needs,
+    /// The pages they held.
+    pub pages: Needs,
+}
+
+impl Overlaps {
+    /// Counts a request's.
+    pub fn insert(&mut self, overlap: Overlap) {
+        self.requests.insert(overlap.requests);
+        self.pages.insert(overlap.pages);
+    }
+
+    /// Takes out a request's that was counted before.
+    pub fn remove(&mut self, overlap: Overlap) {
+        self.requests.remove(overlap.requests);
+        self.pages.remove(overlap.pages);
+    }
 }
 
 impl Tally {
     /// Nothing counted yet.
-    pub fn new(targets: usize, thresholds: usize) -> Self {
-        Self { hits: vec![0; thresholds], needs: vec![Needs::default(); targets], ..Self::default() }
+    pub fn new(shape: TallyShape) -> Self {
+        Self {
+            hits: vec![0; shape.thresholds],
+            needs: vec![Needs::default(); shape.targets],
+            found: shape.whole_curve.then(FoundPages::default),
+            ..Self::default()
+        }
     }
 
-    /// Whether it counts for this many target ratios and thresholds: one read back from a snapshot may not.
-    pub fn has_shape(&self, targets: usize, thresholds: usize) -> bool {
-        (self.needs.len(), self.hits.len()) == (targets, thresholds)
+    /// Whether it counts what this shape says: one read back from a snapshot may not.
+    pub fn has_shape(&self, shape: TallyShape) -> bool {
+        (self.needs.len(), self.hits.len(), self.found.is_some())
+            == (shape.targets, shape.thresholds, shape.whole_curve)
     }
 
     /// Counts a request, of which `distinct_pages` pages are new to this set.
@@ -170,17 +237,36 @@ impl Tally {
         for hits in &digest.hits {
             self.hits[hits.step as usize] += u64::from(hits.pages);
         }
+        if let Some(overlap) = digest.overlap {
+            self.overlaps.insert(overlap);
+        }
         if digest.reusable > 0 {
             self.requests_with_reuse += 1;
             for (needs, need) in self.needs.iter_mut().zip(&digest.needs) {
                 needs.insert(*need);
             }
         }
+        if let Some(found) = &mut self.found {
+            digest.found.iter().for_each(|run| found.add(run));
+        }
     }
 
     /// Merges what is pending, so that reading the distributions copies nothing.
     pub fn settle(&mut self) {
-        self.needs.iter_mut().for_each(Needs::settle);
+        let Overlaps { requests, pages } = &mut self.overlaps;
+        self.needs.iter_mut().chain([requests, pages]).for_each(Needs::settle);
+        self.found.iter_mut().for_each(FoundPages::settle);
+    }
+
+    /// The same with hits counted at other thresholds, ascending; without hits by need there are none.
+    pub fn counted_at(&self, thresholds: &[u64]) -> Self {
+        let mut before = 0;
+        let found = self.found.as_ref().map(FoundPages::settled);
+        let hits = thresholds.iter().map(|threshold| {
+            let hits = found.as_ref().map_or(0, |found| found.hits_at(*threshold));
+            hits - std::mem::replace(&mut before, hits)
+        });
+        Self { hits: hits.collect(), ..self.clone() }
     }
 
     /// The sum of several tallies, whose sets of pages are taken to be disjoint.
@@ -197,12 +283,20 @@ impl Tally {
         }
         let needs_of = |target| Needs::merged(parts.clone().map(move |part: &Tally| &part.needs[target]));
         sum.needs = (0..first.needs.len()).map(needs_of).collect();
+        let found = || parts.clone().filter_map(|part| part.found.as_ref());
+        sum.found = first.found.as_ref().map(|_| FoundPages::merged(found()));
+        sum.overlaps = Overlaps {
+            requests: Needs::merged(parts.clone().map(|part| &part.overlaps.requests)),
+            pages: Needs::merged(parts.clone().map(|part| &part.overlaps.pages)),
+        };
         sum
     }
 
     /// Bytes of memory held.
     pub fn memory_bytes(&self) -> usize {
-        self.hits.capacity() * size_of::<u64>() + self.needs.iter().map(Needs::memory_bytes).sum::<usize>()
+        let needs = self.needs.iter().chain([&self.overlaps.requests, &self.overlaps.pages]);
+        let found = self.found.as_ref().map_or(0, FoundPages::memory_bytes);
+        self.hits.capacity() * size_of::<u64>() + needs.map(Needs::memory_bytes).sum::<usize>() + found
     }
 }
 
@@ -239,14 +333,17 @@ mod tests {
             thresholds.sort_unstable();
             let outcome = Outcome { page_accesses: 500, runs, ..Outcome::default() };
             let mut digest = Digest::default();
-            let yardstick = Yardstick { target_ratios: &[Ratio::ONE], thresholds: &thresholds };
+            let yardstick = Yardstick { target_ratios: &[Ratio::ONE], thresholds: &thresholds, whole_curve: true };
             digest.read(&outcome, Position::default(), &yardstick);
-            let mut tally = Tally::new(1, thresholds.len());
+            let shape = TallyShape { targets: 1, thresholds: thresholds.len(), whole_curve: true };
+            let mut tally = Tally::new(shape);
             tally.add(&digest, 0);
             let mut total = 0;
             for (threshold, hits) in thresholds.iter().zip(&tally.hits) {
                 total += hits;
                 prop_assert_eq!(total, outcome.hits_at(*threshold), "at {}", threshold);
+                let found = tally.found.as_ref().map(|found| found.hits_at(*threshold));
+                prop_assert_eq!(found, Some(total), "by need at {}", threshold);
             }
             prop_assert_eq!(digest.needs[0], outcome.need_of_prefix(outcome.reusable_prefix()));
         }
@@ -259,7 +356,8 @@ mod tests {
             Outcome { page_accesses: 120, runs: vec![run(99, 100), run(1, 5000)], ..Outcome::default() };
         let ratios = ["0.99", "1"].map(|text| text.parse().expect("a share"));
         let mut digest = Digest::default();
-        digest.read(&outcome, Position::default(), &Yardstick { target_ratios: &ratios, thresholds: &[] });
+        let yardstick = Yardstick { target_ratios: &ratios, thresholds: &[], whole_curve: false };
+        digest.read(&outcome, Position::default(), &yardstick);
         assert_eq!(digest.needs, [100, 5000]);
     }
 
@@ -269,7 +367,7 @@ mod tests {
         let outcome =
             Outcome { new_pages: 5, runs: vec![run(3, 7), run(2, 7), run(4, 2)], ..Outcome::default() };
         let mut digest = Digest::default();
-        let yardstick = Yardstick { target_ratios: &[], thresholds: &[] };
+        let yardstick = Yardstick { target_ratios: &[], thresholds: &[], whole_curve: false };
         digest.read(&outcome, Position::default(), &yardstick);
         assert_eq!(digest.touches.len(), 2, "runs of one toucher are one");
         assert_eq!([0, 2, 3, 7, 8].map(|first| digest.pages_unseen_since(first)), [5, 5, 9, 9, 14]);

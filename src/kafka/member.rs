@@ -13,6 +13,11 @@ pub trait InputRecord {
     /// The record as the codec takes it.
     fn as_source(&self) -> SourceRecord<'_>;
 
+    /// Its headers that have a value.
+    fn headers(&self) -> Vec<(&str, &[u8])> {
+        Vec::new()
+    }
+
     /// Its partition.
     fn partition(&self) -> Partition {
         Partition(self.as_source().partition)

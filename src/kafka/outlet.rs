@@ -26,8 +26,8 @@ pub struct OutputTopic {
 /// Where outputs go.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutputTopics {
-    /// Capacity estimates.
-    pub estimates: OutputTopic,
+    /// Capacity estimates, or request events made of raw logs.
+    pub results: OutputTopic,
     /// Refused input.
     pub dead_letters: OutputTopic,
 }
@@ -100,7 +100,7 @@ impl KafkaOutlet {
 
     fn topic_of(&self, record: &OutputRecord) -> &OutputTopic {
         match record.destination {
-            Destination::Estimates => &self.topics.estimates,
+            Destination::Results => &self.topics.results,
             Destination::DeadLetters => &self.topics.dead_letters,
         }
     }

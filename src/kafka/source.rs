@@ -16,7 +16,7 @@ use crate::pipeline::position::{LogRange, NextOffset, Partition};
 use crate::pipeline::publish::Family;
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer, ConsumerGroupMetadata, RebalanceProtocol};
 use rdkafka::error::KafkaError;
-use rdkafka::message::{BorrowedMessage, Message};
+use rdkafka::message::{BorrowedMessage, Headers, Message};
 use rdkafka::topic_partition_list::TopicPartitionListElem;
 use rdkafka::{Offset, TopicPartitionList};
 use std::collections::BTreeMap;
@@ -36,6 +36,11 @@ impl InputRecord for Record<'_> {
             key: self.0.key(),
             value: self.0.payload(),
         }
+    }
+
+    fn headers(&self) -> Vec<(&str, &[u8])> {
+        let headers = self.0.headers().into_iter().flat_map(|headers| headers.iter());
+        headers.filter_map(|header| Some((header.key, header.value?))).collect()
     }
 
     fn partition(&self) -> Partition {

@@ -195,7 +195,10 @@ impl Observer for Board {
                 inner.at(*partition, |place| place.snapshot_failed = true);
             }
             ServiceEvent::SchemaRegistry { waiting } => inner.registry_away = *waiting,
-            ServiceEvent::Settled { .. } | ServiceEvent::Captured { .. } | ServiceEvent::Stopping => {}
+            ServiceEvent::Settled { .. }
+            | ServiceEvent::Prepared { .. }
+            | ServiceEvent::Captured { .. }
+            | ServiceEvent::Stopping => {}
         }
     }
 }

@@ -340,7 +340,7 @@ mod tests {
 
     fn done(next: i64, records: usize, outputs: usize) -> Progress {
         let output = OutputRecord {
-            destination: Destination::Estimates,
+            destination: Destination::Results,
             key: None,
             value: Some(vec![1; 10]),
             headers: vec![],

@@ -5,6 +5,7 @@
 
 pub mod facts;
 pub mod lanes;
+pub mod ordered;
 pub mod output;
 pub mod pools;
 pub mod position;

@@ -3,8 +3,8 @@
 /// Which of the output topics a record is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Destination {
-    /// Capacity estimates.
-    Estimates,
+    /// Capacity estimates, or request events made of raw logs.
+    Results,
     /// Refused input.
     DeadLetters,
 }

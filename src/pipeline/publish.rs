@@ -227,7 +227,7 @@ mod tests {
 
     fn run(outlet: &mut Scripted) -> Result<(), PublishError> {
         let record = OutputRecord {
-            destination: Destination::Estimates,
+            destination: Destination::Results,
             key: None,
             value: Some(b"estimate".to_vec()),
             headers: vec![],

@@ -169,6 +169,35 @@ pub fn decide(facts: &Facts<'_>) -> Result<Resume, Refusal> {
     Ok(Resume { set_aside, ..resume })
 }
 
+/// Decides where a stage without state takes up a partition: where the group left it.
+///
+/// # Errors
+/// [`Refusal`], as for [`decide`].
+pub fn decide_stateless(facts: &Facts<'_>) -> Result<Resume, Refusal> {
+    check_same_log(facts)?;
+    let Some(committed) = facts.committed else {
+        let fresh = fresh(facts)?;
+        let explanation = format!("new group: starting at offset {}", fresh.replay_from);
+        return Ok(Resume { explanation, warm_up: false, ..fresh });
+    };
+    let gap = history_lost(facts, committed)?;
+    let at = committed.max(facts.log.start);
+    let explanation = match gap {
+        true => format!("records {committed} to {at} are gone: going on from there"),
+        false => format!("going on at the committed offset {at}"),
+    };
+    let (origin, set_aside) = (Origin::Fresh, Vec::new());
+    Ok(Resume {
+        origin,
+        replay_from: at,
+        publish_from: at,
+        count_from: ALL,
+        warm_up: false,
+        set_aside,
+        explanation,
+    })
+}
+
 /// Refuses a log that cannot be the one the group consumed.
 fn check_same_log(facts: &Facts<'_>) -> Result<(), Refusal> {
     let LogRange { end, .. } = facts.log;
@@ -348,6 +377,19 @@ mod tests {
         assert_eq!(points(&decide(&latest).expect("fresh")), (Origin::Fresh, 100, 100, true));
         let expired = decide(&facts(None, (40, 100), &[])).expect("fresh");
         assert_eq!(points(&expired), (Origin::Fresh, 40, 40, true), "earlier records may have existed");
+    }
+
+    #[test]
+    fn a_stage_without_state_goes_on_where_the_group_left_it() {
+        let points = |facts: &Facts<'_>| decide_stateless(facts).map(|resume| points(&resume));
+        assert_eq!(points(&facts(Some(70), (0, 100), &[])), Ok((Origin::Fresh, 70, 70, false)));
+        assert_eq!(points(&facts(None, (40, 100), &[])), Ok((Origin::Fresh, 40, 40, false)));
+        let latest = Facts { start: StartFrom::Latest, ..facts(None, (0, 100), &[]) };
+        assert_eq!(points(&latest), Ok((Origin::Fresh, 100, 100, false)));
+        assert!(matches!(points(&facts(Some(101), (0, 100), &[])), Err(Refusal::OtherLog { .. })));
+        assert!(matches!(points(&facts(Some(30), (40, 100), &[])), Err(Refusal::HistoryLost { .. })));
+        let rebuild = Facts { lost_history: LostHistory::Rebuild, ..facts(Some(30), (40, 100), &[]) };
+        assert_eq!(points(&rebuild), Ok((Origin::Fresh, 40, 40, false)));
     }
 
     /// Row: before the transaction commits. The outputs of C.. were aborted.

@@ -1,7 +1,7 @@
 //! What limits the figures, in plain words.
 
 use super::input::PoolReport;
-use super::words;
+use super::{plan, words};
 use crate::core::profile::{Outputs, Profile};
 
 /// One limit of a result.
@@ -23,7 +23,9 @@ pub fn caveats(pool: &PoolReport) -> Vec<Caveat> {
         warm_up,
         sampled,
         growing,
+        not_converged,
         outputs_unseen,
+        in_flight,
         approximate_engine,
         windows_open,
         no_byte_cost,
@@ -182,6 +184,19 @@ fn growing(pool: &PoolReport) -> Option<Caveat> {
     )
 }
 
+/// A requirement that moved from one reading to the next is no number to buy by.
+fn not_converged(pool: &PoolReport) -> Option<Caveat> {
+    let moving = plan::moving(pool);
+    (!moving.is_empty()).then(|| Caveat {
+        title: format!("Not converged: {}", words::listed(&moving)),
+        meaning: format!(
+            "Over the last {} the requirement did not stay within the tolerance, so its present figure is a \
+             moment, not a limit. A longer log tells where it settles.",
+            words::counted(u64::from(pool.trend_windows), "reading", "readings")
+        ),
+    })
+}
+
 fn outputs_unseen(pool: &PoolReport) -> Option<Caveat> {
     pool.caveats.output_reuse_unseen.then(|| Caveat {
         title: "Reuse of generated tokens is not visible".to_owned(),
@@ -196,12 +211,43 @@ fn outputs_unseen(pool: &PoolReport) -> Option<Caveat> {
     })
 }
 
+/// What one request after another does not show of requests that overlap.
+fn in_flight(pool: &PoolReport) -> Option<Caveat> {
+    let Some(found) = &pool.in_flight else {
+        if pool.requests == 0 {
+            return None;
+        }
+        return caveat(
+            "Requests in flight are not visible".to_owned(),
+            "The log tells no durations, so requests were modelled one after another. In a live engine those \
+             that overlap hold their pages, and a cache little larger than they are keeps less for reuse.",
+        );
+    };
+    if found.max_requests == 0 {
+        return None;
+    }
+    let most = words::counted(found.max_requests, "other request was", "other requests were");
+    let held = match found.max_pages {
+        Some(pages) => format!(", holding at most {}", words::capacity(pages, pool.page_bytes)),
+        None => ", holding more than was tracked".to_owned(),
+    };
+    caveat(
+        format!("Up to {most} in flight as one arrived{held}"),
+        "A live engine cannot evict their pages. Requirements are those of one request after another; the \
+         table of required capacity has them with this room added, and what to buy has it in the first tier: \
+         safe rather than exact, for some of these pages are in the requirement already.",
+    )
+}
+
 fn approximate_engine(pool: &PoolReport) -> Option<Caveat> {
     let meaning = match pool.engine {
         Profile::Paper | Profile::LeafFirst | Profile::Vllm => return None,
         Profile::Sglang => {
-            "SGLang evicts whole leaves of its tree, so more capacity can lose hits. Each capacity was \
-             modelled on its own, and nothing is said about those in between."
+            return caveat(
+                "Nothing is said about capacities that were not asked for".to_owned(),
+                "SGLang evicts whole leaves of its tree, so more capacity can lose hits. Each capacity was \
+                 modelled on its own, node by node; no requirement follows, and nothing for those in between.",
+            );
         }
         Profile::Lmcache => {
             "LMCache is modelled as a plain LRU order, with a known error of up to 3.5 % of hits."

@@ -4,6 +4,7 @@ use super::input::PoolReport;
 use super::words;
 use crate::core::estimate::{CapacityPoint, CoverageCapacity};
 use crate::core::ratio::Ratio;
+use crate::core::tiers::Settled;
 use std::cmp::Ordering;
 
 /// The recommendation for one pool.
@@ -109,8 +110,19 @@ fn from_coverage(pool: &PoolReport, entry: &CoverageCapacity) -> Headline {
     } else {
         further.push(unlimited(pool));
     }
+    further.extend(unsettled(entry));
     let size = entry.pages.map(|pages| words::capacity(pages, pool.page_bytes));
     Headline { lead: sentence(&clauses.join("; ")), further, size }
+}
+
+/// That the recommended requirement itself still moves.
+fn unsettled(entry: &CoverageCapacity) -> Option<String> {
+    let growth = entry.growth_per_window.filter(|_| entry.convergence == Settled::NotConverged)?;
+    let direction = if growth < 0.0 { "falling" } else { "growing" };
+    Some(format!(
+        "This requirement has not converged: it was still {direction} by {:.1} % from one reading to the next.",
+        growth.abs() * 100.0
+    ))
 }
 
 /// `99 % of requests at 99 % or more of their theoretical hit rate`.

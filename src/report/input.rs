@@ -1,10 +1,11 @@
 //! What a report is made of: plain facts, in the units of the estimate (pages, bytes, milliseconds).
 
 use crate::core::estimate::{
-    CapacityPoint, CoverageCapacity, Estimate, RequiredCapacity, Status, TheoreticalHits,
+    CapacityPoint, CoverageCapacity, Estimate, InFlight, RequiredCapacity, Status, TheoreticalHits,
 };
 use crate::core::profile::{Outputs, Profile};
 use crate::core::ratio::Ratio;
+use crate::core::tiers::TierEstimates;
 use crate::core::window::WindowKind;
 
 /// Everything one report shows.
@@ -16,6 +17,8 @@ pub struct ReportInput {
     pub inputs: Vec<(String, String)>,
     /// One entry a pool; a replayed trace is one pool without a name.
     pub pools: Vec<PoolReport>,
+    /// The entries are one pool under several engines, named by them.
+    pub compares_engines: bool,
 }
 
 /// The facts about one pool over all counted requests.
@@ -47,10 +50,16 @@ pub struct PoolReport {
     pub theoretical: TheoreticalHits,
     /// The requirement, one entry a target ratio; the first is the one recommended from.
     pub required: Vec<RequiredCapacity>,
+    /// What requests met in flight; absent where the log tells no durations.
+    pub in_flight: Option<InFlight>,
     /// How the requirement at the first target ratio is distributed over requests.
     pub distribution: Distribution,
     /// The hit-rate curve, ascending.
     pub capacities: Vec<CapacityPoint>,
+    /// Windows or readings that convergence was judged over.
+    pub trend_windows: u32,
+    /// What to buy, where tiers are configured.
+    pub plan: Option<TierEstimates>,
     /// How the estimate moved, in order of the log.
     pub history: History,
     /// Windows to list.
@@ -213,8 +222,11 @@ impl PoolReport {
             accumulated_pages: estimate.accumulated_pages,
             theoretical: estimate.theoretical,
             required: estimate.required.clone(),
+            in_flight: estimate.in_flight.clone(),
             distribution: Distribution::default(),
             capacities: estimate.capacities.clone(),
+            trend_windows: estimate.trend_windows,
+            plan: estimate.plan.clone(),
             history: History::default(),
             windows: Vec::new(),
             bound_pages: None,

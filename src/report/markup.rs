@@ -89,6 +89,13 @@ mod tests {
     }
 
     #[test]
+    fn an_attribute_is_escaped_and_whole_however_long() {
+        let mut markup = Markup::default();
+        markup.attribute(&("\"'".to_owned() + &"a".repeat(2 * MAX_CHARS)));
+        assert_eq!(markup.into_string(), "&quot;&#39;".to_owned() + &"a".repeat(2 * MAX_CHARS));
+    }
+
+    #[test]
     fn text_cannot_become_markup() {
         assert_eq!(escaped("<b a='x' b=\"y\">&"), "&lt;b a=&#39;x&#39; b=&quot;y&quot;&gt;&amp;");
         assert_eq!(escaped("&amp;"), "&amp;amp;", "what is escaped already is data too");

@@ -8,10 +8,12 @@
 //! ```
 
 mod caveats;
+mod comparison;
 mod headline;
 mod input;
 mod markup;
 mod page;
+mod plan;
 pub mod plot;
 mod recorder;
 mod table;

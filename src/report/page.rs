@@ -1,16 +1,18 @@
 //! The report as one HTML page: nothing is fetched, no script runs.
 
 use super::caveats::caveats;
+use super::comparison::comparison;
 use super::headline::{headline, recommended};
 use super::input::{PoolReport, ReportInput, WindowRow};
 use super::markup::Markup;
+use super::plan::plan_table;
 use super::plot::{
     Plot, PlotError, capacity_curve, capacity_history, requirement_distribution, traffic_history,
 };
 use super::table::Table;
 use super::theme::stylesheet;
 use super::words;
-use crate::core::estimate::{CoverageCapacity, RequiredCapacity, Status};
+use crate::core::estimate::{CoverageCapacity, Status};
 use crate::core::profile::{Outputs, Profile};
 
 /// Most windows listed of a pool; the latest ones.
@@ -41,8 +43,11 @@ pub fn render(input: &ReportInput) -> Result<String, PlotError> {
             "<div class=\"lead\"><p>There is nothing to recommend: the input holds no request.</p></div>\n",
         );
     }
+    if input.compares_engines {
+        out.markup(&comparison(&input.pools)?);
+    }
     for (index, pool) in input.pools.iter().enumerate() {
-        out.markup(&pool_section(&format!("pool-{}", index + 1), pool)?);
+        out.markup(&pool_section(&format!("pool-{}", index + 1), kind(input), pool)?);
     }
     out.markup(&inputs(input)).markup(&reading()).raw("</main>\n<footer>\n<p>Made by kvset ");
     out.raw(env!("CARGO_PKG_VERSION"));
@@ -55,7 +60,7 @@ fn contents(input: &ReportInput) -> Markup {
     if input.pools.len() < 2 {
         return out;
     }
-    out.raw("<nav aria-label=\"Pools\"><ul>\n");
+    out.element("<nav aria-label=\"", kind(input), "s\"><ul>\n");
     for (index, pool) in input.pools.iter().enumerate() {
         out.raw("<li><a href=\"#pool-").text(&(index + 1).to_string()).raw("\">");
         out.text(pool.name.as_deref().unwrap_or("pool")).raw("</a></li>\n");
@@ -69,14 +74,19 @@ fn contents(input: &ReportInput) -> Markup {
 /// # Errors
 /// When the drawing library refuses a plot.
 pub fn section(id: &str, pool: &PoolReport) -> Result<String, PlotError> {
-    Ok(pool_section(id, pool)?.into_string())
+    Ok(pool_section(id, "Pool", pool)?.into_string())
 }
 
-fn pool_section(id: &str, pool: &PoolReport) -> Result<Markup, PlotError> {
+/// What the entries of the report are.
+fn kind(input: &ReportInput) -> &'static str {
+    if input.compares_engines { "Engine" } else { "Pool" }
+}
+
+fn pool_section(id: &str, kind: &str, pool: &PoolReport) -> Result<Markup, PlotError> {
     let mut out = Markup::default();
     out.raw("<section id=\"").text(id).raw("\">\n");
     if let Some(name) = &pool.name {
-        out.element("<h2>Pool ", name, "</h2>\n");
+        out.raw("<h2>").text(kind).element(" ", name, "</h2>\n");
     }
     let headline = headline(pool);
     out.element("<div class=\"lead\">\n<p>", &headline.lead, "</p>\n");
@@ -90,8 +100,11 @@ fn pool_section(id: &str, pool: &PoolReport) -> Result<Markup, PlotError> {
         requirement_distribution(&format!("{id}-distribution"), pool)?,
         traffic_history(&format!("{id}-traffic"), pool)?,
     ];
-    if let Some(table) = required_table(&pool.required, pool) {
+    if let Some(table) = required_table(pool) {
         out.raw("<h2>Required capacity</h2>\n").markup(&table.markup());
+    }
+    if let Some(table) = plan_table(pool) {
+        out.raw("<h2>What to buy</h2>\n").markup(&table.markup());
     }
     if plots.iter().any(Option::is_some) {
         out.raw("<h2>Plots</h2>\n");
@@ -157,7 +170,7 @@ fn caveat_list(pool: &PoolReport) -> Markup {
     out
 }
 
-fn figure(plot: &Plot) -> Markup {
+pub(super) fn figure(plot: &Plot) -> Markup {
     let mut out = Markup::default();
     out.element("<figure>\n<h3>", &plot.title, "</h3>\n");
     out.element("<figcaption>", &plot.description, "</figcaption>\n");
@@ -170,7 +183,7 @@ fn figure(plot: &Plot) -> Markup {
 }
 
 /// A requirement in a table cell.
-fn required_cell(entry: &CoverageCapacity, pool: &PoolReport) -> String {
+pub(super) fn required_cell(entry: &CoverageCapacity, pool: &PoolReport) -> String {
     match entry.pages {
         Some(pages) => words::capacity(pages, pool.page_bytes),
         None if entry.beyond_bound => "beyond bound".to_owned(),
@@ -178,7 +191,7 @@ fn required_cell(entry: &CoverageCapacity, pool: &PoolReport) -> String {
     }
 }
 
-fn required_table(required: &[RequiredCapacity], pool: &PoolReport) -> Option<Table> {
+fn required_table(pool: &PoolReport) -> Option<Table> {
     let mut table = Table::new(
         "Capacity that lets a share of requests keep the target share of their theoretical hit rate",
         ["requests covered", "target", "capacity", "pages", "tokens", "pages (requests with reuse)"],
@@ -186,9 +199,13 @@ fn required_table(required: &[RequiredCapacity], pool: &PoolReport) -> Option<Ta
     if pool.page_bytes.is_some() {
         table.columns.insert(3, "bytes".to_owned());
     }
+    if pool.in_flight.is_some() {
+        table.columns.push("capacity with room for requests in flight".to_owned());
+    }
+    table.columns.push("trend".to_owned());
     let count = |value: Option<u64>| value.map_or_else(|| "–".to_owned(), words::integer);
-    for target in required {
-        for entry in &target.coverage {
+    for (at, target) in pool.required.iter().enumerate() {
+        for (place, entry) in target.coverage.iter().enumerate() {
             let mut row = vec![
                 words::share(entry.coverage),
                 words::share(target.target_ratio),
@@ -198,6 +215,12 @@ fn required_table(required: &[RequiredCapacity], pool: &PoolReport) -> Option<Ta
                 row.push(count(entry.bytes));
             }
             row.extend([count(entry.pages), count(entry.tokens), count(entry.pages_with_reuse)]);
+            if let Some(in_flight) = &pool.in_flight {
+                let found = in_flight.required.get(at).and_then(|required| required.coverage.get(place));
+                let sum = found.and_then(|found| found.pages);
+                row.push(sum.map_or_else(|| "–".to_owned(), |pages| words::capacity(pages, pool.page_bytes)));
+            }
+            row.push(entry.convergence.with_growth(entry.growth_per_window));
             table.rows.push(row);
         }
     }

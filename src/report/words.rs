@@ -31,7 +31,8 @@ fn three_digits_up(value: f64) -> f64 {
         _ => 1.0,
     };
     // The tolerance keeps a figure that is already round (2.1 is 2.10000000000000008) where it is.
-    (value * places - 1e-9).ceil().max(0.0) / places
+    // Adding 0 makes a negative zero, which `max` may leave, a plain one.
+    ((value * places - 1e-9).ceil().max(0.0) + 0.0) / places
 }
 
 /// A size in binary units, three significant digits, rounded up: `2.1 TiB`.

@@ -1,28 +1,24 @@
-//! The poll loop: hands records to workers, collects what they did, commits it, answers rebalances.
+//! The poll loop: hands records to a stage, collects what it did, commits it, answers rebalances.
 
-use super::checkpoints::{Checkpoints, Occasion};
+use super::checkpoints::Occasion;
 use super::clock::Clock;
-use super::crew::{Crew, Reply};
-use super::homes::PoolHomes;
 use super::observe::{Observer, ServiceEvent};
-use super::parking::Parking;
 use super::parts::Parts;
 use super::patience::{Backoff, answered};
-use super::plan::ServicePlan;
-use super::recovery::{Known, TakenUp, take_up};
+use super::plan::StreamPlan;
 use super::service::{ServiceError, Summary};
 use super::shutdown::Shutdown;
+use super::stage::{Done, Known, Stage};
 use crate::kafka::KafkaFailure;
-use crate::kafka::member::{Event, Identities, InputRecord, Member};
-use crate::pipeline::lanes::{Flow, Lanes};
+use crate::kafka::member::{Event, InputRecord, Member};
+use crate::pipeline::lanes::{Flow, Lanes, Progress};
 use crate::pipeline::output::Destination;
 use crate::pipeline::position::{Epoch, NextOffset, Partition};
 use crate::pipeline::publish::{Family, Outlet, PublishError, publish};
-use crate::pipeline::worker::Report;
 use std::time::{Duration, Instant};
 
 /// Longest wait for a broker's answer while a rebalance is answered.
-const ANSWER: Duration = Duration::from_secs(10);
+pub(super) const ANSWER: Duration = Duration::from_secs(10);
 /// Longest wait for records while nothing is under way.
 const IDLE: Duration = Duration::from_millis(100);
 /// Longest wait for records while workers are busy or outputs wait.
@@ -32,21 +28,18 @@ const RETRY: Duration = Duration::from_millis(200);
 /// Time between two signs of life, and looks at whether snapshots are due.
 const TICK: Duration = Duration::from_millis(100);
 
-/// One process of the service.
-pub struct Coordinator<'c, S, O, W> {
-    plan: &'c ServicePlan,
+/// One process: a stage between two topics.
+pub struct Coordinator<'c, M, O, S> {
+    plan: &'c StreamPlan,
     clock: &'c dyn Clock,
-    source: &'c S,
+    source: &'c M,
     outlet: O,
-    workers: W,
-    checkpoints: Option<Checkpoints>,
+    stage: S,
     observer: &'c dyn Observer,
     lanes: Lanes,
-    parking: Parking,
     epoch: Epoch,
     /// Whether this member was thrown out of the group and has not been given anything since.
     evicted: bool,
-    homes: PoolHomes,
     last_commit: Instant,
     last_tick: Instant,
     records_since_commit: u64,
@@ -55,29 +48,26 @@ pub struct Coordinator<'c, S, O, W> {
     summary: Summary,
 }
 
-impl<'c, S, O, W> Coordinator<'c, S, O, W>
+impl<'c, M, O, S> Coordinator<'c, M, O, S>
 where
-    S: Member,
-    O: Outlet<Member = S>,
-    W: Crew<S::Record<'c>>,
+    M: Member,
+    O: Outlet<Member = M>,
+    S: Stage<'c, M>,
 {
     /// A process that has done nothing yet.
-    pub fn new(plan: &'c ServicePlan, parts: Parts<'c, S, O, W>) -> Self {
-        let Parts { clock, source, outlet, workers, checkpoints, observer } = parts;
+    pub fn new(plan: &'c StreamPlan, parts: Parts<'c, M, O, S>) -> Self {
+        let Parts { clock, source, outlet, stage, observer } = parts;
         let now = clock.now();
         Self {
             plan,
             clock,
             source,
             outlet,
-            workers,
-            checkpoints,
+            stage,
             observer,
             lanes: Lanes::new(plan.flow),
-            parking: Parking::new(plan.parking),
             epoch: Epoch::default(),
             evicted: false,
-            homes: PoolHomes::default(),
             last_commit: now,
             last_tick: now,
             records_since_commit: 0,
@@ -138,7 +128,6 @@ where
             return Ok(());
         }
         self.last_tick = self.clock.now();
-        self.parking.expire(self.last_tick);
         let ends = self.source.known_ends();
         let behind = |(partition, next): (Partition, NextOffset)| {
             let end = ends.get(&partition)?;
@@ -147,17 +136,15 @@ where
         let lag: Vec<_> = self.lanes.positions().filter_map(behind).collect();
         let restoring = self.lanes.restoring();
         self.observer.on(&ServiceEvent::Polled { restoring, lag: &lag });
-        if let Some(registry) = &self.plan.registry {
-            self.observer.on(&ServiceEvent::SchemaRegistry { waiting: registry.is_waiting() });
-        }
-        self.checkpoint(&self.lanes.partitions(), Occasion::Clock)
+        self.stage.tick();
+        self.stage.checkpoint(&self.lanes, &self.lanes.partitions(), Occasion::Clock)
     }
 
     fn patience_of_poll(&self) -> Duration {
         if self.lanes.in_flight() > 0 || self.lanes.waiting().0 > 0 { BUSY } else { IDLE }
     }
 
-    fn handle(&mut self, event: Event<S::Record<'c>>) -> Result<(), ServiceError> {
+    fn handle(&mut self, event: Event<M::Record<'c>>) -> Result<(), ServiceError> {
         match event {
             Event::Record(record) => self.dispatch(record),
             Event::End(partition) => {
@@ -182,7 +169,7 @@ where
         }
     }
 
-    fn dispatch(&mut self, record: S::Record<'c>) -> Result<(), ServiceError> {
+    fn dispatch(&mut self, record: M::Record<'c>) -> Result<(), ServiceError> {
         let partition = record.partition();
         if self.lanes.is_past_end(partition, record.offset()) {
             return Ok(self.source.pause(partition)?);
@@ -191,46 +178,29 @@ where
         if flow == Flow::Pause {
             self.source.pause(partition)?;
         }
-        Ok(self.workers.feed(record)?)
+        self.stage.feed(record)
     }
 
-    /// Takes everything workers have to say.
+    /// Takes everything the stage has to say.
     fn take_replies(&mut self) -> Result<(), ServiceError> {
-        while let Some(reply) = self.workers.try_reply() {
-            self.take_reply(reply)?;
+        while let Some(done) = self.stage.reply(Duration::ZERO)? {
+            self.take_in(done)?;
         }
         Ok(())
     }
 
-    fn take_reply(&mut self, reply: Reply) -> Result<(), ServiceError> {
-        match reply {
-            Reply::Report(report) => self.take_report(*report),
-            Reply::Captured(partition, captured) => {
-                if let Some(checkpoints) = &mut self.checkpoints {
-                    checkpoints.captured(partition, captured, self.observer);
-                }
-                Ok(())
-            }
-            Reply::Released(partition, task) => {
-                self.parking.released(partition, task, self.clock.now());
-                Ok(())
-            }
-        }
-    }
-
-    fn take_report(&mut self, report: Report) -> Result<(), ServiceError> {
-        let Report { progress, counts, new_pools, watermark, pools, failure } = report;
-        let (partition, next) = (progress.partition, progress.next);
+    fn take_in(&mut self, done: Done<S::Note>) -> Result<(), ServiceError> {
+        let Done::Progress { progress, note, failure } = done else { return Ok(()) };
+        let Progress { partition, next, .. } = progress;
         match self.lanes.report(progress) {
             None => return Ok(()),
             Some(Flow::Resume) => self.source.resume(partition)?,
             Some(Flow::Pause | Flow::Keep) => {}
         }
-        self.homes.note(partition, &new_pools, self.observer);
-        self.summary.records += counts.records;
-        self.records_since_commit += counts.records;
-        self.observer.on(&ServiceEvent::Progress { partition, next, counts: &counts, watermark, pools });
-        failure.map_or(Ok(()), |failure| Err(failure.into()))
+        let records = self.stage.note(partition, next, note);
+        self.summary.records += records;
+        self.records_since_commit += records;
+        failure.map_or(Ok(()), Err)
     }
 
     fn commit_if_due(&mut self) -> Result<(), ServiceError> {
@@ -276,10 +246,10 @@ where
             self.observer.on(&ServiceEvent::CommitFailed { family: cause.family });
             return Err(error);
         }
-        let estimates = burst.outputs.iter().filter(|output| output.destination == Destination::Estimates);
-        let (outputs, estimates) = (burst.outputs.len() as u64, estimates.count() as u64);
-        self.summary.estimates += estimates;
-        self.summary.dead_letters += outputs - estimates;
+        let results = burst.outputs.iter().filter(|output| output.destination == Destination::Results);
+        let (outputs, results) = (burst.outputs.len() as u64, results.count() as u64);
+        self.summary.results += results;
+        self.summary.dead_letters += outputs - results;
         self.summary.commits += 1;
         self.summary.next_offsets.extend(burst.next_offsets.iter().copied());
         let event = ServiceEvent::Committed {
@@ -302,9 +272,8 @@ where
             self.answer(|source| source.committed(partitions, ANSWER))?
         };
         let mut starts = Vec::with_capacity(committed.len());
-        let mut lookup = None;
         for (partition, committed) in committed {
-            starts.push((partition, self.take_up(partition, committed, &mut lookup)?));
+            starts.push((partition, self.take_up(partition, committed)?));
         }
         self.source.assign(&starts)?;
         self.evicted = false;
@@ -320,54 +289,19 @@ where
         &mut self,
         partition: Partition,
         committed: Option<NextOffset>,
-        lookup: &mut Option<S::Lookup>,
     ) -> Result<NextOffset, ServiceError> {
         let log = self.answer(|source| source.log_range(partition, ANSWER))?;
-        let known = Known { partition, committed, log };
-        let parked = self.parking.take(partition);
-        let id = self.checkpoints.as_ref().map(|checkpoints| checkpoints.id(partition)).transpose()?;
-        // Connects only where there is a snapshot to compare with the log.
-        let mut look_up = |offset| {
-            let lookup = match lookup {
-                Some(lookup) => lookup,
-                None => lookup.insert(self.source.lookup()?),
-            };
-            self.answer(|_| lookup.identity(partition, offset, ANSWER))
-        };
-        let checkpoints = self.checkpoints.as_ref().zip(id.as_ref());
-        let taken = take_up(self.plan, known, parked, checkpoints, &mut look_up)?;
-        let TakenUp { resume, task, restored, failures } = taken;
-        tracing::info!("partition {partition}: {}", resume.explanation);
-        let log_end = log.end;
-        self.observer.on(&ServiceEvent::Assigned { partition, resume: &resume, log_end });
-        (0..failures).for_each(|_| self.observer.on(&ServiceEvent::SnapshotFailed { partition }));
         self.epoch = self.epoch.next();
+        let known = Known { partition, committed, log };
+        let resume = self.stage.take_up(self.source, known, self.epoch)?;
+        tracing::info!("partition {partition}: {}", resume.explanation);
+        self.observer.on(&ServiceEvent::Assigned { partition, resume: &resume, log_end: log.end });
         let end = self.plan.stretch(partition).map(|stretch| stretch.end);
         self.lanes.open(partition, self.epoch, &resume, committed, end);
-        if let (Some(checkpoints), Some(id)) = (&mut self.checkpoints, id) {
-            checkpoints.take_up(id, self.epoch, restored, self.clock.now());
-        }
-        self.workers.take(self.epoch, task)?;
         Ok(resume.replay_from)
     }
 
-    /// Asks for the states that snapshots are called for, and has those written that are committed.
-    fn checkpoint(&mut self, partitions: &[Partition], occasion: Occasion) -> Result<(), ServiceError> {
-        let Some(checkpoints) = &mut self.checkpoints else { return Ok(()) };
-        checkpoints.tell(self.observer);
-        for (partition, position) in self.lanes.positions() {
-            if !partitions.contains(&partition) {
-                continue;
-            }
-            if let Some(memory) = checkpoints.ask(partition, position, occasion, self.clock.now()) {
-                self.workers.capture(partition, memory)?;
-            }
-        }
-        checkpoints.release(|partition, epoch| self.lanes.committed(partition, epoch));
-        Ok(())
-    }
-
-    /// The same, and waits for the states: the last chance before these partitions are given up.
+    /// Asks for states, and waits for them: the last chance before these partitions are given up.
     fn checkpoint_last(
         &mut self,
         partitions: &[Partition],
@@ -375,21 +309,31 @@ where
         deadline: Duration,
     ) -> Result<(), ServiceError> {
         let begin = self.clock.now();
-        self.checkpoint(partitions, occasion)?;
-        while self.checkpoints.as_ref().is_some_and(Checkpoints::is_waiting) {
+        self.stage.checkpoint(&self.lanes, partitions, occasion)?;
+        self.wait_while(begin, deadline, S::is_checkpointing)?;
+        self.stage.keep(&self.lanes);
+        Ok(())
+    }
+
+    /// Takes in what the stage has to say for as long as it is so, within a deadline that runs since
+    /// `begin`.
+    fn wait_while(
+        &mut self,
+        begin: Instant,
+        deadline: Duration,
+        is_so: impl Fn(&S) -> bool,
+    ) -> Result<(), ServiceError> {
+        while is_so(&self.stage) {
             let Some(left) = deadline.checked_sub(self.clock.since(begin)) else { break };
-            if let Some(reply) = self.workers.reply(left.min(IDLE))? {
-                self.take_reply(reply)?;
+            if let Some(done) = self.stage.reply(left.min(IDLE))? {
+                self.take_in(done)?;
             }
-        }
-        if let Some(checkpoints) = &mut self.checkpoints {
-            checkpoints.release(|partition, epoch| self.lanes.committed(partition, epoch));
         }
         Ok(())
     }
 
     /// Asks the brokers until they answer, for as long as passing troubles are waited out.
-    fn answer<T>(&self, ask: impl Fn(&S) -> Result<T, KafkaFailure>) -> Result<T, KafkaFailure> {
+    fn answer<T>(&self, ask: impl Fn(&M) -> Result<T, KafkaFailure>) -> Result<T, KafkaFailure> {
         answered(self.clock, self.plan.retry_for, || ask(self.source))
     }
 
@@ -403,53 +347,34 @@ where
             Err(error) => return Err(error.into()),
         }
         self.checkpoint_last(partitions, Occasion::Revocation, ANSWER)?;
-        let released = self.give_up(partitions)?;
-        self.park(&released)?;
+        let begin = self.clock.now();
+        self.give_up(partitions, true)?;
+        self.wait_while(begin, ANSWER, S::is_parking)?;
         partitions.iter().for_each(|partition| self.observer.on(&ServiceEvent::Revoked(*partition)));
         self.settled();
         Ok(self.source.unassign(partitions)?)
-    }
-
-    /// Keeps the states of partitions that were just given up in order, for a quick return.
-    fn park(&mut self, partitions: &[Partition]) -> Result<(), ServiceError> {
-        let begin = self.clock.now();
-        self.parking.expect(partitions);
-        while self.parking.is_waiting() {
-            let Some(left) = ANSWER.checked_sub(self.clock.since(begin)) else { break };
-            if let Some(reply) = self.workers.reply(left.min(IDLE))? {
-                self.take_reply(reply)?;
-            }
-        }
-        Ok(())
     }
 
     /// Drops partitions that others have already.
     fn lose(&mut self, partitions: &[Partition]) -> Result<(), ServiceError> {
         tracing::warn!("partitions {} were lost to other members: dropping their work", list(partitions));
         self.evicted = true;
-        self.give_up(partitions)?;
+        self.give_up(partitions, false)?;
         partitions.iter().for_each(|partition| self.observer.on(&ServiceEvent::Lost(*partition)));
         self.settled();
         Ok(self.source.unassign(partitions)?)
     }
 
-    /// Drops everything about these partitions; gives those whose states workers hand back.
-    fn give_up(&mut self, partitions: &[Partition]) -> Result<Vec<Partition>, ServiceError> {
-        let mut released = Vec::with_capacity(partitions.len());
+    /// Drops these partitions; with `may_return` the stage may keep their states for a while.
+    fn give_up(&mut self, partitions: &[Partition], may_return: bool) -> Result<(), ServiceError> {
         for partition in partitions {
             self.lanes.close(*partition);
-            if self.workers.release(*partition)? {
-                released.push(*partition);
-            }
-            if let Some(checkpoints) = &mut self.checkpoints {
-                checkpoints.forget(*partition);
-            }
-            self.homes.forget(*partition);
+            self.stage.give_up(*partition, may_return)?;
         }
-        Ok(released)
+        Ok(())
     }
 
-    /// Waits until workers have done what they were given of these partitions.
+    /// Waits until the stage has done what it was given of these partitions.
     fn drain(&mut self, partitions: &[Partition], deadline: Duration) -> Result<(), ServiceError> {
         let begin = self.clock.now();
         self.lanes.drain(partitions);
@@ -458,8 +383,8 @@ where
                 tracing::warn!("workers did not finish partitions {} within {deadline:?}", list(partitions));
                 return Ok(());
             };
-            if let Some(reply) = self.workers.reply(left.min(IDLE))? {
-                self.take_reply(reply)?;
+            if let Some(done) = self.stage.reply(left.min(IDLE))? {
+                self.take_in(done)?;
             }
         }
         Ok(())
@@ -468,10 +393,7 @@ where
     /// Stops intake, and when the run went well, finishes what was begun. Either way what is done is
     /// committed: a restart then begins no earlier than it must.
     fn wind_up(&mut self, in_order: bool) -> Result<(), ServiceError> {
-        if let Some(registry) = &self.plan.registry {
-            // Workers that wait for it could not finish.
-            registry.stop();
-        }
+        self.stage.stop_waiting();
         let (clock, begin) = (self.clock, self.clock.now());
         // The rest of the deadline is for closing the clients.
         let deadline = self.plan.shutdown_deadline.mul_f64(0.8);
@@ -489,11 +411,9 @@ where
         if in_order {
             self.checkpoint_last(&partitions, Occasion::Shutdown, left(begin))?;
         }
-        self.give_up(&partitions)?;
+        self.give_up(&partitions, false)?;
         self.source.leave();
-        if let Some(checkpoints) = self.checkpoints.take() {
-            checkpoints.finish(left(begin), self.observer);
-        }
+        self.stage.finish(left(begin));
         if in_order { Ok(committed?) } else { Ok(()) }
     }
 }

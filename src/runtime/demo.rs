@@ -113,11 +113,11 @@ pub fn demo(
     let meter = Meter::default();
     // The service outlives the feeder: what was fed is estimated before it stops.
     let stop_service = Shutdown::new();
-    let mut reader = Reader::open(&plan.connection, output, From::Beginning, DEADLINE)?;
+    let mut reader = Reader::open(&plan.stream.connection, output, From::Beginning, DEADLINE)?;
     let mut view = View { show, offsets: BTreeMap::new(), estimates: 0 };
     let (fed, service) = std::thread::scope(|scope| {
         let service = scope.spawn(|| serve(&plan, &stop_service, &Observers(vec![&meter, observer])));
-        let feeder = scope.spawn(|| feed(options, &plan.connection, input, shutdown, &meter));
+        let feeder = scope.spawn(|| feed(options, &plan.stream.connection, input, shutdown, &meter));
         let watched = watch(options, shutdown, &mut reader, &mut view, &|| {
             service.is_finished() || feeder.is_finished()
         });
@@ -133,7 +133,7 @@ pub fn demo(
         watched.and(Ok((fed, service)))
     })?;
     let (service, fed) = (service?, fed?);
-    view.rest(&mut reader, service.estimates)?;
+    view.rest(&mut reader, service.results)?;
     Ok(DemoSummary {
         service,
         fed,

@@ -1,7 +1,8 @@
 //! The service's events as metrics and health.
 
-use super::observe::{Observer, ServiceEvent};
+use super::observe::{Observer, PrepareCounts, ServiceEvent};
 use crate::core::estimate::Estimate;
+use crate::core::tiers::Settled;
 use crate::pipeline::position::Partition;
 use crate::pipeline::publish::Family;
 use crate::pipeline::task::Counts;
@@ -15,6 +16,8 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 #[derive(Debug)]
 pub struct ServiceMetrics {
     health: Arc<Health>,
+    /// Whether there are snapshots whose age says something.
+    keeps_state: bool,
     inner: Mutex<Inner>,
 }
 
@@ -34,7 +37,13 @@ impl ServiceMetrics {
     pub fn new(health: Arc<Health>, max_pool_labels: u32) -> Self {
         let labels = PoolLabels::new(max_pool_labels);
         let (restoring, snapshots, counted) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Self { health, inner: Mutex::new(Inner { labels, restoring, snapshots, counted }) }
+        let inner = Mutex::new(Inner { labels, restoring, snapshots, counted });
+        Self { health, keeps_state: true, inner }
+    }
+
+    /// The same for a stage that makes no snapshots.
+    pub fn stateless(health: Arc<Health>, max_pool_labels: u32) -> Self {
+        Self { keeps_state: false, ..Self::new(health, max_pool_labels) }
     }
 }
 
@@ -58,8 +67,10 @@ impl Observer for ServiceMetrics {
             }
             ServiceEvent::Assigned { partition, .. } => {
                 metric::REBALANCES.counter(&["assigned"]).increment(1);
-                inner.restoring.insert(*partition, Instant::now());
-                inner.snapshots.insert(*partition, Instant::now());
+                if self.keeps_state {
+                    inner.restoring.insert(*partition, Instant::now());
+                    inner.snapshots.insert(*partition, Instant::now());
+                }
             }
             ServiceEvent::Settled { partitions } => {
                 self.health.set_assigned(true);
@@ -82,6 +93,9 @@ impl Observer for ServiceMetrics {
                 }
                 metric::POOLS.gauge(&[&partition]).set(*pools as f64);
                 inner.progress(&partition, counts);
+            }
+            ServiceEvent::Prepared { partition, counts, .. } => {
+                inner.prepared(&partition.to_string(), counts)
             }
             ServiceEvent::NewPool { .. } | ServiceEvent::SplitPool { .. } => {}
             ServiceEvent::Committed { took, .. } => {
@@ -151,6 +165,23 @@ impl Inner {
         }
     }
 
+    fn prepared(&mut self, partition: &str, counts: &PrepareCounts) {
+        metric::CONSUMED_RECORDS.counter(&[partition]).increment(counts.records);
+        metric::CONSUMED_BYTES.counter(&[partition]).increment(counts.bytes);
+        metric::DEAD_LETTERS.counter(&[partition]).increment(counts.dead_letters);
+        for (code, records) in &counts.refused {
+            metric::DECODE_ERRORS.counter(&[code.name()]).increment(*records);
+        }
+        for (pool, made) in &counts.pools {
+            let pool = self.labels.counted(pool);
+            metric::PREPARED_REQUESTS.counter(&[pool]).increment(made.requests);
+            metric::PREPARED_TOKENS.counter(&[pool]).increment(made.tokens);
+            metric::PREPARED_PAGES.counter(&[pool]).increment(made.pages);
+        }
+        let durations = metric::PREPARE_DURATION.histogram(&[]);
+        counts.durations.iter().for_each(|took| durations.record(took.as_secs_f64()));
+    }
+
     /// Estimates carry totals since the start; counters want what was added.
     fn count_totals(&mut self, estimate: &Estimate) {
         let label = self.labels.counted(&estimate.pool).to_owned();
@@ -177,17 +208,39 @@ fn show(pool: &str, estimate: &Estimate) {
     metric::THEORETICAL_HIT_RATE.gauge(&[pool, &window]).set(estimate.theoretical.prefix_hit_rate);
     metric::WINDOW_REQUESTS.gauge(&[pool, &window]).set(estimate.requests as f64);
     metric::WARM_UP.gauge(&[pool, &window]).set(if estimate.warm_up { 1.0 } else { 0.0 });
+    if let Some(in_flight) = &estimate.in_flight {
+        metric::IN_FLIGHT_REQUESTS.gauge(&[pool, &window]).set(in_flight.max_requests as f64);
+        if let Some(pages) = in_flight.max_pages {
+            metric::IN_FLIGHT_PAGES.gauge(&[pool, &window]).set(pages as f64);
+        }
+    }
     for required in &estimate.required {
         let target = required.target_ratio.to_string();
         for found in &required.coverage {
             let coverage = found.coverage.to_string();
             let labels = [pool, &window, &target, &coverage];
+            let converged = found.convergence == Settled::Converged;
+            metric::REQUIREMENT_CONVERGED.gauge(&labels).set(if converged { 1.0 } else { 0.0 });
             if let Some(pages) = found.pages {
                 metric::REQUIRED_CAPACITY_PAGES.gauge(&labels).set(pages as f64);
             }
             if let Some(bytes) = found.bytes {
                 metric::REQUIRED_CAPACITY_BYTES.gauge(&labels).set(bytes as f64);
             }
+        }
+    }
+    for tier in estimate.plan.iter().flat_map(|plan| &plan.tiers) {
+        let labels = [pool, &window, &tier.name];
+        let recommended = &tier.recommended;
+        for (gauge, count) in [
+            (metric::RECOMMENDED_UNITS, recommended.units),
+            (metric::RECOMMENDED_PAGES, recommended.pages),
+            (metric::RECOMMENDED_BYTES, recommended.bytes),
+        ] {
+            count.into_iter().for_each(|count| gauge.gauge(&labels).set(count as f64));
+        }
+        if let Some(rate) = recommended.hit_rate {
+            metric::RECOMMENDED_HIT_RATE.gauge(&labels).set(rate);
         }
     }
     for point in &estimate.capacities {

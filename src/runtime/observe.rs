@@ -1,11 +1,64 @@
 //! What happens in the service, as typed events for metrics, health and the demonstration.
 
+use crate::codec::ErrorCode;
 use crate::core::units::EventTime;
 use crate::pipeline::position::{NextOffset, Partition};
 use crate::pipeline::publish::Family;
 use crate::pipeline::resume::Resume;
 use crate::pipeline::task::Counts;
+use crate::prepare::Prepared;
+use std::collections::BTreeMap;
 use std::time::Duration;
+
+/// What was prepared, for metrics.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct PrepareCounts {
+    /// Raw records, refused ones included.
+    pub records: u64,
+    /// Bytes of their keys and values.
+    pub bytes: u64,
+    /// What became of them, by pool.
+    pub pools: BTreeMap<String, PoolCounts>,
+    /// Refused records by code.
+    pub refused: BTreeMap<ErrorCode, u64>,
+    /// Dead letters among the outputs.
+    pub dead_letters: u64,
+    /// How long each record took.
+    pub durations: Vec<Duration>,
+}
+
+/// What was prepared for one pool.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PoolCounts {
+    /// Request events.
+    pub requests: u64,
+    /// Prompt tokens.
+    pub tokens: u64,
+    /// Page ids.
+    pub pages: u64,
+}
+
+impl PrepareCounts {
+    /// Counts a record of so many bytes that took so long.
+    pub(super) fn add(&mut self, prepared: &Prepared, bytes: usize, took: Duration) {
+        self.records += 1;
+        self.bytes += bytes as u64;
+        self.durations.push(took);
+        if let Some(code) = prepared.refused {
+            *self.refused.entry(code).or_default() += 1;
+            self.dead_letters += prepared.outputs.len() as u64;
+            return;
+        }
+        if !self.pools.contains_key(&prepared.pool) {
+            self.pools.insert(prepared.pool.clone(), PoolCounts::default());
+        }
+        if let Some(pool) = self.pools.get_mut(&prepared.pool) {
+            pool.requests += prepared.requests;
+            pool.tokens += prepared.tokens;
+            pool.pages += prepared.pages;
+        }
+    }
+}
 
 /// Something that happened.
 #[derive(Debug)]
@@ -47,6 +100,15 @@ pub enum ServiceEvent<'a> {
         watermark: Option<EventTime>,
         /// Pools of the partition.
         pools: usize,
+    },
+    /// Raw records were prepared.
+    Prepared {
+        /// Their partition.
+        partition: Partition,
+        /// Everything before this is done.
+        next: NextOffset,
+        /// What was done.
+        counts: &'a PrepareCounts,
     },
     /// A pool was seen for the first time in this process.
     NewPool {

@@ -81,19 +81,17 @@ pub struct ParkingPlan {
     pub max_bytes: u64,
 }
 
-/// Everything the service is made of.
+/// Everything a stage between two topics is made of, whatever it does with the records.
 #[derive(Debug, Clone)]
-pub struct ServicePlan {
+pub struct StreamPlan {
     /// How to reach the brokers.
     pub connection: Connection,
     /// Membership in the group.
     pub membership: Membership,
-    /// The schema registry, where there is one.
-    pub registry: Option<Arc<SchemaCache>>,
+    /// The input topic.
+    pub topic: String,
     /// Where to begin and end; none for a group member that runs until it is stopped.
     pub bounds: Option<Bounds>,
-    /// What shapes the output.
-    pub task: Arc<TaskConfig>,
     /// Where output goes.
     pub outputs: OutputTopics,
     /// How outputs and offsets are tied together.
@@ -102,10 +100,6 @@ pub struct ServicePlan {
     pub start: StartFrom,
     /// What to do where history is missing.
     pub lost_history: LostHistory,
-    /// Snapshots; without them every start reads the whole log again.
-    pub state: Option<StatePlan>,
-    /// States of partitions that moved away.
-    pub parking: ParkingPlan,
     /// When to commit.
     pub commit: CommitPace,
     /// How much of a partition may be under way.
@@ -116,6 +110,21 @@ pub struct ServicePlan {
     pub retry_for: Duration,
     /// Longest time to stop.
     pub shutdown_deadline: Duration,
+}
+
+/// Everything the service is made of.
+#[derive(Debug, Clone)]
+pub struct ServicePlan {
+    /// Its topics, its group and its pace.
+    pub stream: StreamPlan,
+    /// What shapes the output.
+    pub task: Arc<TaskConfig>,
+    /// The schema registry, where there is one.
+    pub registry: Option<Arc<SchemaCache>>,
+    /// Snapshots; without them every start reads the whole log again.
+    pub state: Option<StatePlan>,
+    /// States of partitions that moved away.
+    pub parking: ParkingPlan,
 }
 
 /// Why there is no service.
@@ -170,11 +179,7 @@ pub fn task_config(settings: &Settings) -> Result<TaskConfig, PoolConfigError> {
         },
         pools: PoolConfigs::new(settings.pool_config(""), named)?,
         max_pools: settings.estimate.max_pools as usize,
-        dead_letters: DeadLetterLimits {
-            max_consecutive: settings.dead_letters.max_consecutive,
-            max_share: settings.dead_letters.max_share,
-            share_window: settings.dead_letters.share_over,
-        },
+        dead_letters: dead_letter_limits(settings),
         output: match settings.output.encoding {
             OutputEncoding::Json => EstimateEncoding::Json,
             OutputEncoding::Avro => EstimateEncoding::Avro,
@@ -216,6 +221,15 @@ pub fn with_registry(
     Ok(TaskConfig { schemas: Some(reading), output, ..task })
 }
 
+/// How many refusals are tolerated.
+pub(super) fn dead_letter_limits(settings: &Settings) -> DeadLetterLimits {
+    DeadLetterLimits {
+        max_consecutive: settings.dead_letters.max_consecutive,
+        max_share: settings.dead_letters.max_share,
+        share_window: settings.dead_letters.share_over,
+    }
+}
+
 /// Where snapshots are kept, as the settings say.
 pub fn state_plan(settings: &Settings) -> StatePlan {
     StatePlan {
@@ -227,27 +241,33 @@ pub fn state_plan(settings: &Settings) -> StatePlan {
     }
 }
 
-impl ServicePlan {
-    /// Makes the plan, after a look at the topics. With `create_topics`, output topics that are
-    /// missing are created, with as many partitions as the input topic has.
-    ///
-    /// # Errors
-    /// What keeps the service from starting, with what to do about it.
-    pub fn make(settings: &Settings, create_topics: bool) -> Result<Self, PlanError> {
+/// The topics and the group of a stage, by the settings that name them.
+pub(super) struct Ends<'s> {
+    /// Consumer group.
+    pub group: &'s str,
+    /// Input topic, its setting, and what would have created it.
+    pub input: (&'s settings::TopicName, &'static str, &'static str),
+    /// Topic of results, its setting, and whether it is compacted where it is created.
+    pub results: (&'s settings::TopicName, &'static str, bool),
+    /// Topic of dead letters and its setting.
+    pub dead_letters: (&'s settings::TopicName, &'static str),
+    /// Threads asked for; 0 for one a core.
+    pub threads: u32,
+}
+
+impl StreamPlan {
+    /// Makes the plan, after a look at the topics. With `create`, output topics that are missing are
+    /// created, with as many partitions as the input topic has.
+    pub(super) fn make(settings: &Settings, ends: &Ends<'_>, create: bool) -> Result<Self, PlanError> {
         let connection = connection(&settings.kafka)?;
-        let mut task = task_config(settings)?;
         let retry_for = settings.kafka.retry_for.as_duration();
-        let registry = schemas::open(&settings.schema_registry).map_err(RegistryError::from)?;
-        if let Some(registry) = &registry {
-            task = with_registry(task, settings, registry, retry_for)?;
-        }
-        let outputs = output_topics(settings, &connection, create_topics, retry_for)?;
+        let outputs = output_topics(ends, &connection, create, retry_for)?;
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let instance = Some(settings.kafka.instance.clone()).filter(|name| !name.is_empty());
         let every = settings.commit.every.as_duration();
         Ok(Self {
             membership: Membership {
-                group: settings.kafka.group.clone(),
+                group: ends.group.to_owned(),
                 instance,
                 assignor: match settings.kafka.assignment {
                     Assignment::CooperativeSticky => Assignor::CooperativeSticky,
@@ -258,9 +278,8 @@ impl ServicePlan {
                 poll_within: retry_for.saturating_mul(2),
             },
             connection,
-            registry,
+            topic: ends.input.0.as_str().to_owned(),
             bounds: None,
-            task: Arc::new(task),
             outputs,
             guarantee: match settings.output.delivery {
                 Delivery::Transactional => Guarantee::ExactlyOnce,
@@ -274,11 +293,6 @@ impl ServicePlan {
                 settings::LostHistory::Fail => LostHistory::Refuse,
                 settings::LostHistory::Rebuild => LostHistory::Rebuild,
             },
-            state: Some(state_plan(settings)),
-            parking: ParkingPlan {
-                keep_for: settings.state.keep_revoked.as_duration(),
-                max_bytes: settings.state.keep_revoked_bytes.0,
-            },
             commit: CommitPace {
                 every,
                 linger: LINGER.min(every),
@@ -289,7 +303,7 @@ impl ServicePlan {
                 records: settings.workers.queue_records as usize,
                 bytes: usize::try_from(settings.workers.queue_bytes.0).unwrap_or(usize::MAX),
             },
-            threads: match settings.workers.threads as usize {
+            threads: match ends.threads as usize {
                 0 => cores,
                 threads => threads,
             },
@@ -312,31 +326,65 @@ impl ServicePlan {
     }
 }
 
+impl ServicePlan {
+    /// Makes the plan, after a look at the topics. With `create_topics`, output topics that are
+    /// missing are created, with as many partitions as the input topic has.
+    ///
+    /// # Errors
+    /// What keeps the service from starting, with what to do about it.
+    pub fn make(settings: &Settings, create_topics: bool) -> Result<Self, PlanError> {
+        let mut task = task_config(settings)?;
+        let registry = schemas::open(&settings.schema_registry).map_err(RegistryError::from)?;
+        if let Some(registry) = &registry {
+            task = with_registry(task, settings, registry, settings.kafka.retry_for.as_duration())?;
+        }
+        let ends = Ends {
+            group: &settings.kafka.group,
+            input: (&settings.input.topic, "input.topic", "`kvset produce --create-topic`"),
+            results: (&settings.output.topic, "output.topic", true),
+            dead_letters: (&settings.output.dead_letter_topic, "output.dead_letter_topic"),
+            threads: settings.workers.threads,
+        };
+        let stream = StreamPlan::make(settings, &ends, create_topics)?;
+        Ok(Self {
+            stream,
+            task: Arc::new(task),
+            registry,
+            state: Some(state_plan(settings)),
+            parking: ParkingPlan {
+                keep_for: settings.state.keep_revoked.as_duration(),
+                max_bytes: settings.state.keep_revoked_bytes.0,
+            },
+        })
+    }
+}
+
 /// Looks the topics up; creates output topics if told to.
 fn output_topics(
-    settings: &Settings,
+    ends: &Ends<'_>,
     connection: &Connection,
     create: bool,
     deadline: Duration,
 ) -> Result<OutputTopics, KafkaFailure> {
     let topics = Topics::new(connection, deadline)?;
-    let input =
-        topics.require(settings.input.topic.as_str(), "input.topic", "`kvset produce --create-topic`")?;
-    let (estimates, dead_letters) = (&settings.output.topic, &settings.output.dead_letter_topic);
+    let (input, key, creates_it) = ends.input;
+    let input = topics.require(input.as_str(), key, creates_it)?;
+    let (results, results_key, compacted) = ends.results;
+    let (dead_letters, dead_letters_key) = ends.dead_letters;
     if create {
         let plan = |name: &settings::TopicName, compacted| TopicPlan {
             name: name.as_str().to_owned(),
             partitions: input,
             compacted,
         };
-        topics.create(&[plan(estimates, true), plan(dead_letters, false)])?;
+        topics.create(&[plan(results, compacted), plan(dead_letters, false)])?;
     }
     let topic = |name: &settings::TopicName, key| {
         let partitions = topics.require(name.as_str(), key, "--create-topics")?;
         Ok::<_, KafkaFailure>(OutputTopic { name: name.as_str().to_owned(), partitions })
     };
     Ok(OutputTopics {
-        estimates: topic(estimates, "output.topic")?,
-        dead_letters: topic(dead_letters, "output.dead_letter_topic")?,
+        results: topic(results, results_key)?,
+        dead_letters: topic(dead_letters, dead_letters_key)?,
     })
 }

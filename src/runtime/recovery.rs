@@ -3,6 +3,7 @@
 use super::checkpoints::Checkpoints;
 use super::plan::ServicePlan;
 use super::service::ServiceError;
+use super::stage::Known;
 use crate::core::units::Offset;
 use crate::kafka::KafkaFailure;
 use crate::pipeline::facts::{PartitionId, RecordIdentity};
@@ -12,16 +13,6 @@ use crate::pipeline::task::{PartitionTask, RestoredTask, TaskRestoreError};
 use crate::snapshot::store::{Generation, SnapshotStore, StoreError, load_or_set_aside};
 use crate::snapshot::stream::ReadError;
 use std::sync::Arc;
-
-/// What the brokers say of a partition.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Known {
-    pub(super) partition: Partition,
-    /// The group's stable committed offset.
-    pub(super) committed: Option<NextOffset>,
-    /// What the log holds.
-    pub(super) log: LogRange,
-}
 
 /// A partition, ready to be fed.
 pub(super) struct TakenUp {
@@ -115,9 +106,9 @@ fn decision(
         };
         candidates.iter().map(facts).collect()
     });
-    let (start, lost_history) = (plan.start, plan.lost_history);
+    let (start, lost_history) = (plan.stream.start, plan.stream.lost_history);
     let facts = Facts { committed, log, snapshots: &snapshots, parked, start, lost_history };
-    let resume = match plan.stretch(partition) {
+    let resume = match plan.stream.stretch(partition) {
         None => decide(&facts),
         Some(stretch) => stretch.decide(&facts),
     };

@@ -4,10 +4,11 @@ use super::checkpoints::Checkpoints;
 use super::clock::SystemClock;
 use super::coordinator::Coordinator;
 use super::crew::WorkerGone;
+use super::estimating::Estimating;
 use super::observe::Observer;
 use super::parts::Parts;
 use super::patience::Backoff;
-use super::plan::ServicePlan;
+use super::plan::{ServicePlan, StreamPlan};
 use super::shutdown::Shutdown;
 use super::workers::Workers;
 use crate::kafka::KafkaFailure;
@@ -21,7 +22,7 @@ use crate::pipeline::resume::Refusal;
 use crate::pipeline::task::TaskError;
 use crate::snapshot::store::StoreError;
 use std::collections::BTreeMap;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Why the service ended. Whatever it was, a restart goes on from the committed offsets.
 #[derive(Debug, thiserror::Error)]
@@ -79,8 +80,8 @@ impl From<WorkerGone> for ServiceError {
 pub struct Summary {
     /// Records processed.
     pub records: u64,
-    /// Estimates committed.
-    pub estimates: u64,
+    /// Results committed: estimates, or prepared request events.
+    pub results: u64,
     /// Dead letters committed.
     pub dead_letters: u64,
     /// Commits.
@@ -90,9 +91,9 @@ pub struct Summary {
 }
 
 impl Summary {
-    fn add(&mut self, life: &Self) {
+    pub(super) fn add(&mut self, life: &Self) {
         self.records += life.records;
-        self.estimates += life.estimates;
+        self.results += life.results;
         self.dead_letters += life.dead_letters;
         self.commits += life.commits;
         self.next_offsets.extend(life.next_offsets.iter().map(|(partition, next)| (*partition, *next)));
@@ -108,13 +109,22 @@ pub fn serve(
     shutdown: &Shutdown,
     observer: &dyn Observer,
 ) -> Result<Summary, ServiceError> {
+    live_on(plan.stream.retry_for, shutdown, |summary| live(plan, shutdown, observer, summary))
+}
+
+/// One life after another, until one ends for a reason that new clients would not mend.
+pub(super) fn live_on(
+    retry_for: Duration,
+    shutdown: &Shutdown,
+    mut live: impl FnMut(&mut Summary) -> Result<(), ServiceError>,
+) -> Result<Summary, ServiceError> {
     let mut summary = Summary::default();
-    let mut patience = Backoff::lasting(&SystemClock, plan.retry_for);
+    let mut patience = Backoff::lasting(&SystemClock, retry_for);
     loop {
         let (begin, commits) = (Instant::now(), summary.commits);
-        let ended = live(plan, shutdown, observer, &mut summary);
-        if summary.commits > commits || begin.elapsed() > plan.retry_for {
-            patience = Backoff::lasting(&SystemClock, plan.retry_for);
+        let ended = live(&mut summary);
+        if summary.commits > commits || begin.elapsed() > retry_for {
+            patience = Backoff::lasting(&SystemClock, retry_for);
         }
         match ended {
             Err(error) if error.wants_a_new_client() && !shutdown.is_requested() && patience.wait() => {
@@ -138,27 +148,32 @@ fn live(
     // First of all, so that a second process on the directory disturbs nobody.
     let state = plan.state.as_ref();
     let checkpoints = state.map(|state| Checkpoints::open(state, &plan.task.topic)).transpose()?;
-    let outlet = KafkaOutlet::open(
-        &plan.connection,
-        &plan.transactional_id(),
-        plan.outputs.clone(),
-        plan.guarantee,
-        plan.retry_for,
-    )?;
-    // Outlives the workers, whose queues hold records in its memory.
-    let source = match &plan.bounds {
-        None => Source::join(&plan.connection, &plan.membership, &plan.task.topic)?,
-        Some(bounds) => {
-            let (group, topic) = (&plan.membership.group, &plan.task.topic);
-            Source::alone(&plan.connection, group, topic, bounds.notes.clone())?
-        }
-    };
+    let (outlet, source) = join(&plan.stream)?;
     std::thread::scope(|scope| {
-        let workers = Workers::start(scope, plan.threads)
-            .map_err(|error| ServiceError::Threads(format!("starting {} workers: {error}", plan.threads)))?;
-        let parts = Parts { clock: &SystemClock, source: &source, outlet, workers, checkpoints, observer };
-        let (life, ended) = Coordinator::new(plan, parts).run(shutdown);
+        let threads = plan.stream.threads;
+        let workers = Workers::start(scope, threads).map_err(|error| no_threads(threads, &error))?;
+        let stage = Estimating::new(plan, &SystemClock, workers, checkpoints, observer);
+        let parts = Parts { clock: &SystemClock, source: &source, outlet, stage, observer };
+        let (life, ended) = Coordinator::new(&plan.stream, parts).run(shutdown);
         summary.add(&life);
         ended
     })
+}
+
+/// Opens the producer and joins the group, or reads what the bounds say. The source must outlive the threads whose queues hold
+/// records in its memory.
+pub(super) fn join(plan: &StreamPlan) -> Result<(KafkaOutlet, Source), ServiceError> {
+    let connection = &plan.connection;
+    let outputs = plan.outputs.clone();
+    let outlet =
+        KafkaOutlet::open(connection, &plan.transactional_id(), outputs, plan.guarantee, plan.retry_for)?;
+    let source = match &plan.bounds {
+        None => Source::join(connection, &plan.membership, &plan.topic)?,
+        Some(bounds) => Source::alone(connection, &plan.membership.group, &plan.topic, bounds.notes.clone())?,
+    };
+    Ok((outlet, source))
+}
+
+pub(super) fn no_threads(threads: usize, error: &std::io::Error) -> ServiceError {
+    ServiceError::Threads(format!("starting {threads} threads: {error}"))
 }

@@ -1,10 +1,12 @@
 //! What must hold between settings, beyond the range of each.
 
+use super::prepare::ModelDirectory;
 use super::problem::Problem;
 use super::{InputEncoding, OutputEncoding, Settings, field::Field};
 use crate::core::capacity::{CapacitySize, CapacitySpec};
-use crate::core::pool_config::PoolConfigError;
-use crate::core::profile::Profile;
+use crate::core::pool_config::{MAX_TIERS, PoolConfigError};
+use crate::core::tiers::is_tier_name;
+use crate::prepare::template::Part;
 use std::collections::BTreeSet;
 
 /// Most pools that may have settings of their own.
@@ -27,7 +29,9 @@ impl Settings {
         self.check_kafka(&mut notes);
         self.check_schema_registry(&mut notes);
         self.check_topics(&mut notes);
+        self.check_prepare(&mut notes);
         self.check_lists(&mut notes);
+        self.check_tiers(&mut notes);
         self.check_pools(&mut notes);
         self.check_engine(&mut notes);
         // A key that was refused on its own kept its default, so what is said about that is moot.
@@ -81,11 +85,40 @@ impl Settings {
             ("input.topic", &self.input.topic),
             ("output.topic", &self.output.topic),
             ("output.dead_letter_topic", &self.output.dead_letter_topic),
+            ("prepare.topic", &self.prepare.topic),
+            ("prepare.dead_letter_topic", &self.prepare.dead_letter_topic),
         ];
         for (index, (key, topic)) in topics.iter().enumerate() {
             if let Some((other, _)) = topics[..index].iter().find(|(_, earlier)| earlier == topic) {
                 notes.add(*key, topic.toml(), format!("expected another topic than {other}"));
             }
+        }
+    }
+
+    fn check_prepare(&self, notes: &mut Notes<'_>) {
+        let prepare = &self.prepare;
+        if prepare.group == self.kafka.group {
+            notes.add("prepare.group", prepare.group.toml(), "expected another group than kafka.group");
+        }
+        if prepare.output_topic.as_ref() == Some(&prepare.topic) {
+            notes.add(
+                "prepare.output_topic",
+                prepare.topic.toml(),
+                "expected another topic than prepare.topic",
+            );
+        }
+        if prepare.pool.is_empty() {
+            notes.add("prepare.pool", prepare.pool.toml(), "expected a name, or a template like \"{model}\"");
+        }
+        let event_time = prepare.event_time.parts();
+        if !matches!(event_time, [] | [Part::Place { optional: false, .. }]) {
+            let reason = "expected one field like \"{created}\", or nothing for the record's time stamp";
+            notes.add("prepare.event_time", prepare.event_time.toml(), reason);
+        }
+        let names: Vec<_> = prepare.models.iter().map(ModelDirectory::name).collect();
+        if let Some(repeated) = (1..names.len()).find(|index| names[..*index].contains(&names[*index])) {
+            let reason = "its model already has a directory further up";
+            notes.add("prepare.models", prepare.models[repeated].toml(), reason);
         }
     }
 
@@ -103,12 +136,55 @@ impl Settings {
     /// What the engine itself refuses; it speaks of the same keys.
     fn check_engine(&self, notes: &mut Notes<'_>) {
         let estimate = &self.estimate;
-        if estimate.engine == Profile::Sglang {
-            let reason =
-                "is evaluated at single capacities by `kvset replay`, not as a stream; choose another";
-            notes.add("estimate.engine", estimate.engine.toml(), reason);
-        } else if let Err(error @ PoolConfigError::OpenPanes { .. }) = self.pool_config("").check() {
-            notes.add("estimate.windows", estimate.windows.toml(), error.to_string());
+        match self.pool_config("").check() {
+            Err(error @ PoolConfigError::OpenPanes { .. }) => {
+                notes.add("estimate.windows", estimate.windows.toml(), error.to_string());
+            }
+            Err(error @ PoolConfigError::PlannedPointwise(_)) => notes.add("tiers", None, error.to_string()),
+            Err(error) => add_pointwise(notes, "estimate", &error),
+            Ok(()) => {}
+        }
+    }
+
+    fn check_tiers(&self, notes: &mut Notes<'_>) {
+        if self.tiers.len() > MAX_TIERS {
+            notes.add("tiers", None, format!("expected at most {MAX_TIERS} tiers"));
+        }
+        for (index, tier) in self.tiers.iter().enumerate() {
+            let key = |name| format!("tiers[{index}].{name}");
+            if !is_tier_name(&tier.name) {
+                let reason = "expected a name of 1 to 40 letters, digits, `.`, `_` or `-`";
+                notes.add(key("name"), tier.name.toml(), reason);
+            } else if self.tiers[..index].iter().any(|other| other.name == tier.name) {
+                notes.add(key("name"), tier.name.toml(), "another tier has this name; choose another");
+            }
+            match &tier.unit {
+                None => {
+                    notes.add(key("unit"), None, "expected a size like \"80GiB\" or pages like \"5000p\"")
+                }
+                Some(unit) if self.estimate.kv_bytes_per_token.is_none() => {
+                    needs_cost(
+                        notes,
+                        &key("unit"),
+                        std::slice::from_ref(unit),
+                        "estimate.kv_bytes_per_token",
+                    );
+                }
+                Some(_) => {}
+            }
+        }
+    }
+
+    /// A pool's tiers are among those declared.
+    fn check_names_of_tiers(&self, notes: &mut Notes<'_>, key: &str, names: &[String]) {
+        no_repeats(notes, key, names);
+        let declared: Vec<&str> = self.tiers.iter().map(|tier| tier.name.as_str()).collect();
+        for name in names.iter().filter(|name| !declared.contains(&name.as_str())) {
+            let known = match declared.is_empty() {
+                true => "no [[tiers]] are declared".to_owned(),
+                false => format!("declared are {}", declared.join(", ")),
+            };
+            notes.add(key, name.toml(), format!("no tier has this name; {known}"));
         }
     }
 
@@ -124,6 +200,13 @@ impl Settings {
             } else if !names.insert(&pool.name) {
                 notes.add(key, pool.name.toml(), "this pool already has settings further up; merge them");
             }
+            let names = pool.tiers.as_deref().unwrap_or_default();
+            self.check_names_of_tiers(notes, &format!("pools[{index}].tiers"), names);
+            if (pool.capacities.is_some() || pool.sample_rate.is_some())
+                && let Err(error) = self.pool_config(&pool.name).check()
+            {
+                add_pointwise(notes, &format!("pools[{index}]"), &error);
+            }
             let Some(capacities) = &pool.capacities else { continue };
             let key = format!("pools[{index}].capacities");
             no_repeats(notes, &key, capacities);
@@ -137,6 +220,17 @@ impl Settings {
 /// Whether the rest of a key, after a prefix, is nothing or a key below it.
 fn begins_deeper(rest: &str) -> bool {
     rest.is_empty() || rest.starts_with('.')
+}
+
+/// What an engine that is modelled at each capacity on its own cannot have.
+fn add_pointwise(notes: &mut Notes<'_>, section: &str, error: &PoolConfigError) {
+    let field = match error {
+        PoolConfigError::TooManyPoints { .. } => "capacities",
+        PoolConfigError::SampledPointwise { .. } => "sample_rate",
+        // Every other fault lies outside the ranges that were checked before.
+        _ => return,
+    };
+    notes.add(format!("{section}.{field}"), None, error.to_string());
 }
 
 /// A list whose entries must differ.

@@ -12,9 +12,9 @@ impl Settings {
     /// estimates for the same log.
     ///
     /// What enters: the version of results; every setting marked `[results]` in `sections.rs` ("shapes results" in
-    /// the commented default: of `[input]` the encoding and the limits, and all of `[estimate]`), as
-    /// `section.key=value` in order of declaration, left out when not set; then each pool's settings in
-    /// order of the pools' names. Brokers, topics, properties, delivery, paths, commits, threads, HTTP
+    /// the commented default: of `[input]` the encoding and the limits, all of `[estimate]` and `[plan]`), as
+    /// `section.key=value` in order of declaration, left out when not set; then each
+    /// tier's settings, in their order, and each pool's, in order of the pools' names. Brokers, topics, properties, delivery, paths, commits, threads, HTTP
     /// and logging stay out.
     pub fn fingerprint(&self) -> u64 {
         let mut hash = Xxh3::new();
@@ -22,6 +22,9 @@ impl Settings {
         hash.update(&RESULT_VERSION.to_le_bytes());
         for section in self.sections() {
             enter(&mut hash, section.name, &section.fields);
+        }
+        for tier in &self.tiers {
+            enter(&mut hash, "tiers", &tier.fields());
         }
         let mut pools: Vec<_> = self.pools.iter().collect();
         pools.sort_by(|left, right| left.name.cmp(&right.name));

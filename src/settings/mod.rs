@@ -10,6 +10,7 @@ mod field;
 mod fingerprint;
 mod load;
 mod pool;
+mod prepare;
 mod problem;
 mod properties;
 mod render;
@@ -21,18 +22,19 @@ mod values;
 pub use declare::{FieldDoc, Section};
 pub use field::Choice;
 pub use load::ENVIRONMENT_PREFIX;
+pub use prepare::ModelDirectory;
 pub use problem::{Problem, SettingsError};
 pub use properties::Properties;
 pub use render::default_toml;
 pub use secret::{MASK, Secret, SecretError};
 pub use sections::{
-    Commit, DeadLetters, Estimate, Http, Input, Kafka, Log, Output, Pool, SchemaRegistry, Shutdown, State,
-    Workers,
+    Commit, DeadLetters, Estimate, Http, Input, Kafka, Log, Output, Plan, Pool, Prepare, SchemaRegistry,
+    Shutdown, State, Tier, Workers,
 };
 pub use url::HttpUrl;
 pub use values::{
-    Assignment, Delivery, InputEncoding, Listen, LogFilter, LogFormat, LostHistory, OutputEncoding, Size,
-    Span, Start, TokenCost, TopicName,
+    Assignment, Delivery, InputEncoding, Listen, LogFilter, LogFormat, LostHistory, OutputEncoding, Price,
+    Size, Span, Start, TokenCost, TopicName,
 };
 
 use config::{Map, Value, ValueKind};
@@ -58,12 +60,14 @@ macro_rules! settings {
         #[derive(Debug, Clone, Default, PartialEq)]
         pub struct Settings {
             $( $(#[doc = $doc])+ pub $name: $Section, )+
+            /// Tiers to plan, from the fastest.
+            pub tiers: Vec<Tier>,
             /// Settings of single pools.
             pub pools: Vec<Pool>,
         }
 
         /// The names that may stand at the top of the file.
-        const SECTIONS: &[&str] = &[$(stringify!($name),)+ "pools"];
+        const SECTIONS: &[&str] = &[$(stringify!($name),)+ "tiers", "pools"];
 
         impl Settings {
             /// Reads every section and notes every problem.
@@ -74,11 +78,12 @@ macro_rules! settings {
                         let (name, section) = (stringify!($name), root.remove(stringify!($name)));
                         $Section::read(Reader::open(name, section, $Section::KEYS, problems))
                     }, )+
-                    pools: read_pools(root.remove("pools"), problems),
+                    tiers: read_list("tiers", root.remove("tiers"), problems),
+                    pools: read_list("pools", root.remove("pools"), problems),
                 }
             }
 
-            /// Every section but the pools, with the present values, secrets masked.
+            /// Every section but the tiers and pools, with the present values, secrets masked.
             pub fn sections(&self) -> Vec<SectionDoc> {
                 vec![$( SectionDoc {
                     name: stringify!($name),
@@ -101,6 +106,10 @@ settings! {
     output: Output,
     /// How pools are estimated.
     estimate: Estimate,
+    /// When requirements have converged and recommendations change.
+    plan: Plan,
+    /// From raw logs to request events.
+    prepare: Prepare,
     /// When unusable records are too many.
     dead_letters: DeadLetters,
     /// Snapshots.
@@ -151,18 +160,18 @@ fn note_unknown_sections(root: &Map<String, Value>, problems: &mut Vec<Problem>)
     }));
 }
 
-/// Reads the list of pools.
-fn read_pools(value: Option<Value>, problems: &mut Vec<Problem>) -> Vec<Pool> {
+/// Reads the blocks of a list.
+fn read_list<S: Section>(name: &str, value: Option<Value>, problems: &mut Vec<Problem>) -> Vec<S> {
     let Some(value) = value else { return Vec::new() };
     let origin = value.origin().map(str::to_owned);
     let ValueKind::Array(entries) = value.kind else {
-        let reason = "expected [[pools]] blocks in the configuration file".to_owned();
-        problems.push(Problem { key: "pools".to_owned(), value: None, reason, origin });
+        let reason = format!("expected [[{name}]] blocks in the configuration file");
+        problems.push(Problem { key: name.to_owned(), value: None, reason, origin });
         return Vec::new();
     };
     let entry = |(index, value)| {
-        let path = format!("pools[{index}]");
-        Pool::read(Reader::open(&path, Some(value), Pool::KEYS, problems))
+        let path = format!("{name}[{index}]");
+        S::read(Reader::open(&path, Some(value), S::KEYS, problems))
     };
     entries.into_iter().enumerate().map(entry).collect()
 }

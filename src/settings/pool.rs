@@ -1,8 +1,9 @@
 //! What one pool is estimated with: its own settings over the general ones.
 
-use super::{Settings, TokenCost};
+use super::{Plan, Price, Settings, Tier, TokenCost};
 use crate::core::pool_config::PoolConfig;
 use crate::core::stack::ChainCheck;
+use crate::core::tiers::{TierConfig, TrendRules};
 use crate::core::units::PageCount;
 
 impl Settings {
@@ -32,6 +33,41 @@ impl Settings {
             sample_rate: own.and_then(|pool| pool.sample_rate).unwrap_or(general.sample_rate),
             chain_check: ChainCheck::Sampled,
             chain_policy: general.chain_policy,
+            tiers: self.tiers_of(own.and_then(|pool| pool.tiers.as_deref())),
+            trend: self.plan.rules(),
+            further_costs: Vec::new(),
+        }
+    }
+
+    /// The tiers of these names; all where none are named.
+    fn tiers_of(&self, names: Option<&[String]>) -> Vec<TierConfig> {
+        let Some(names) = names else { return self.tiers.iter().filter_map(Tier::config).collect() };
+        let named = |name: &String| self.tiers.iter().find(|tier| tier.name == *name);
+        names.iter().filter_map(named).filter_map(Tier::config).collect()
+    }
+}
+
+impl Tier {
+    /// The tier; `None` while it has no unit, which the check refuses.
+    fn config(&self) -> Option<TierConfig> {
+        Some(TierConfig {
+            name: self.name.clone(),
+            coverage: self.coverage,
+            inclusion: self.inclusion,
+            unit: self.unit.clone()?,
+            unit_price: self.unit_price.map(Price::get),
+        })
+    }
+}
+
+impl Plan {
+    /// The rules of trends.
+    fn rules(&self) -> TrendRules {
+        TrendRules {
+            converged_over: self.converged_over,
+            tolerance: self.tolerance,
+            min_change: self.min_change,
+            hold: self.hold,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The configuration as text: the commented default, and what is in effect.
 
-use super::{FieldDoc, Pool, Section, SectionDoc, Settings};
+use super::{FieldDoc, Pool, Section, SectionDoc, Settings, Tier};
 
 /// What the default configuration begins with.
 const PREAMBLE: &str = "\
@@ -22,11 +22,18 @@ pub fn default_toml() -> String {
         begin(&mut text, section.about, "", &format!("[{}]", section.name));
         section.fields.iter().for_each(|field| documented(&mut text, field));
     }
-    begin(&mut text, Pool::ABOUT, "# ", "[[pools]]");
-    for field in Pool::default().fields() {
-        documented(&mut text, &FieldDoc { value: None, ..field });
-    }
+    block(&mut text, Tier::ABOUT, "[[tiers]]", Tier::default().fields());
+    block(&mut text, Pool::ABOUT, "[[pools]]", Pool::default().fields());
     text
+}
+
+/// A block that may be repeated, commented out; a setting without an example shows its default.
+fn block(text: &mut String, about: &[&str], header: &str, fields: Vec<FieldDoc>) {
+    begin(text, about, "# ", header);
+    for field in fields {
+        let example = field.example.clone().or_else(|| field.value.clone());
+        documented(text, &FieldDoc { value: None, example, ..field });
+    }
 }
 
 /// A section's comment and header.
@@ -71,6 +78,9 @@ impl Settings {
         let mut text = String::new();
         for SectionDoc { name, fields, .. } in self.sections() {
             table(&mut text, &format!("[{name}]"), &fields);
+        }
+        for tier in &self.tiers {
+            table(&mut text, "[[tiers]]", &tier.fields());
         }
         for pool in &self.pools {
             table(&mut text, "[[pools]]", &pool.fields());

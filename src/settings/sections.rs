@@ -1,19 +1,24 @@
 //! Every setting there is. This file is the one source of the types, the defaults, the ranges, the
 //! commented default configuration and the reference.
 
+use super::prepare::ModelDirectory;
 use super::properties::Properties;
 use super::secret::Secret;
 use super::url::HttpUrl;
 use super::values::{
-    Assignment, Delivery, InputEncoding, Listen, LogFilter, LogFormat, LostHistory, OutputEncoding, Size,
-    Span, Start, TokenCost, TopicName,
+    Assignment, Delivery, InputEncoding, Listen, LogFilter, LogFormat, LostHistory, OutputEncoding, Price,
+    Size, Span, Start, TokenCost, TopicName,
 };
+use crate::codec::LetterContent;
 use crate::core::capacity::CapacitySpec;
 use crate::core::profile::{Outputs, Profile};
 use crate::core::ratio::Ratio;
 use crate::core::stack::{ChainPolicy, MAX_REQUEST_PAGES, MAX_TRACKED_PAGES};
+use crate::core::tiers::{Inclusion, TrendRules};
 use crate::core::units::PageSize;
 use crate::core::window::WindowKind;
+use crate::prepare::template::Template;
+use crate::prepare::{RawFormat, TimeUnit};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
@@ -97,7 +102,9 @@ sections! {
 
     /// How pools are estimated, where [[pools]] says nothing else.
     pub struct Estimate {
-        /// The engine whose cache is modelled.
+        /// The engine whose cache is modelled. "sglang" is modelled at each capacity on its own: at most
+        /// 64 of them, each a cache in memory (8 bytes a page it holds, and its nodes), no required
+        /// capacities, no [[tiers]], no sampling; capacities above max_tracked_pages are not modelled.
         [results]
         engine: Profile = Profile::Paper;
         /// Whether the tokens a model generates enter its cache too.
@@ -120,7 +127,7 @@ sections! {
         [results]
         coverages: Vec<Ratio> = [500, 900, 950, 990, 999].map(Ratio::per_mille).to_vec(), in 1..=64;
         /// Capacities to report hit rates for: sizes like "10GiB", pages like "5000p". An empty list
-        /// stands for a grid of four steps a doubling.
+        /// stands for a grid of four steps a doubling ("sglang": of doublings from 64 to 2^20 pages).
         [results]
         capacities: Vec<CapacitySpec> = Vec::new(), in 0..=1024;
         /// Which requests an estimate covers.
@@ -155,6 +162,72 @@ sections! {
         /// Most pools a partition may hold; records of further pools become dead letters.
         [results]
         max_pools: u32 = 1000, in 1..=100_000;
+    }
+
+    /// When a requirement has converged, and when a recommendation for [[tiers]] may change.
+    pub struct Plan {
+        /// Windows of one kind that a requirement must stay steady over to count as converged.
+        [results]
+        converged_over: u32 = TrendRules::default().converged_over, in 2..=TrendRules::MAX_WINDOWS;
+        /// How far the largest requirement of these windows may exceed the smallest, as a share of it.
+        [results]
+        tolerance: Ratio = TrendRules::default().tolerance, in Ratio::ZERO..=Ratio::ONE;
+        /// A recommendation changes at once where the requirement differs from it by more than this share.
+        [results]
+        min_change: Ratio = TrendRules::default().min_change, in Ratio::ZERO..=Ratio::ONE;
+        /// Windows in a row after which a smaller difference changes it, too.
+        [results]
+        hold: u32 = TrendRules::default().hold, in 1..=TrendRules::MAX_WINDOWS;
+    }
+
+    /// `kvset prepare`: raw request logs to request events. Page sizes, partial pages and sample rates are
+    /// those of [estimate] and [[pools]] (64 tokens a page where none is set); connections, commits,
+    /// queues and the limits on dead letters are those of the other sections.
+    pub struct Prepare {
+        /// Topic of raw requests, in any partitioning.
+        topic: TopicName = TopicName::known("kvset.raw");
+        /// Consumer group. Its committed offsets are where prepare goes on.
+        group: String = "kvset-prepare".to_owned(), in 1..=200;
+        /// Topic of request events; input.topic where it is left out.
+        output_topic: Option<TopicName> = None, like TopicName::new("kvset.requests");
+        /// What records are: chat and completion requests, token ids, or page ids ready made; "auto" tells
+        /// them apart one by one.
+        format: RawFormat = RawFormat::Auto;
+        /// Model directories (tokenizer.json, tokenizer_config.json, chat_template.jinja) by the name of the
+        /// model whose requests they tokenise; one without a name is for every other model.
+        models: Vec<ModelDirectory> = Vec::new(), in 0..=64, like ModelDirectory::examples();
+        /// The name of the model that a request is for.
+        model: Template = template("{model}");
+        /// The pool that a request belongs to: the key of its request event.
+        pool: Template = template("{model}");
+        /// What page ids are unique within: a tenant, a cache salt, a LoRA adapter. Requests of two
+        /// namespaces share no page. Empty where a whole pool shares its pages.
+        namespace: Template = Template::default();
+        /// The field that holds the event time, like "{created}"; the record's time stamp where it is
+        /// empty. Texts are read as RFC 3339, numbers in event_time_unit.
+        event_time: Template = Template::default();
+        /// The unit of event times that are numbers.
+        event_time_unit: TimeUnit = TimeUnit::Milliseconds;
+        /// Whether to leave out the pages that a pool's sample_rate does not follow, which makes its events
+        /// smaller. The service must then have the same sample rates.
+        sample: bool = false;
+        /// Largest record that is decoded; larger ones become dead letters.
+        max_record_bytes: Size = Size::from_mib(16), in Size(1024)..=Size::from_mib(1024);
+        /// Most prompt tokens a record may have; records with more become dead letters.
+        max_tokens: u32 = 1 << 22, in 1..=1 << 28;
+        /// Largest request event that is written; records of larger ones become dead letters. A broker's
+        /// own limit is max.message.bytes of the topic.
+        max_event_bytes: Size = Size(960 << 10), in Size(1024)..=Size::from_mib(64);
+        /// Memory for the token ids of texts met before, all models together: a conversation that grows is
+        /// not tokenised from its start again.
+        cache: Size = Size::from_mib(256), in Size(0)..=Size::from_mib(65_536);
+        /// Threads that tokenise; 0 for one a core. They share the records of all partitions.
+        threads: u32 = 0, in 0..=1024;
+        /// What dead letters hold of their record: "raw" all of it, prompts too; "redacted" its place, its
+        /// size and its hash; "off" writes none.
+        dead_letters: LetterContent = LetterContent::Redacted;
+        /// Topic of records that could not be used.
+        dead_letter_topic: TopicName = TopicName::known("kvset.raw-dead-letters");
     }
 
     /// When records that cannot be used are too many to go on.
@@ -233,6 +306,28 @@ sections! {
         format: LogFormat = LogFormat::Text;
     }
 
+    /// Memory that can be bought, from the fastest tier to the slowest; every estimate then says how many
+    /// units of each to have, the first with room for what requests in flight hold. Repeat the block for
+    /// each tier, up to 8.
+    pub struct Tier {
+        /// What it is called, in estimates and metrics.
+        [results]
+        name: String = String::new(), in 1..=40, like "hbm".to_owned();
+        /// Share of the requests whose required capacity this tier and those above are to hold.
+        [results]
+        coverage: Ratio = Ratio::per_mille(990), in Ratio::ZERO..=Ratio::ONE;
+        /// "exclusive": it holds what the tiers above evicted, so capacities add up. "inclusive": it holds
+        /// what they hold, too, so the larger capacity counts.
+        [results]
+        inclusion: Inclusion = Inclusion::Exclusive;
+        /// What its capacity is bought in.
+        [results]
+        unit: Option<CapacitySpec> = None, like "80GiB".parse().ok();
+        /// Price of a unit, in whatever currency.
+        [results]
+        unit_price: Option<Price> = None, like Price::new(25_000.0);
+    }
+
     /// Settings of single pools, by exact name; what is left out is taken from [estimate]. Repeat the
     /// block for each pool.
     pub struct Pool {
@@ -254,7 +349,15 @@ sections! {
         /// Most pages the pool remembers.
         [results]
         max_tracked_pages: Option<u64> = None, in 1..=MAX_TRACKED_PAGES, like Some(1 << 20);
+        /// Names of the [[tiers]] to plan it on, from the fastest; an empty list for no plan.
+        [results]
+        tiers: Option<Vec<String>> = None, in 0..=8, like Some(vec!["hbm".to_owned()]);
     }
+}
+
+/// A template that is known to be one.
+fn template(text: &str) -> Template {
+    text.parse().unwrap_or_default()
 }
 
 /// What the default configuration shows as a pool's capacities.

@@ -26,7 +26,7 @@ fn the_default_file_is_the_default() {
 fn every_example_in_the_default_file_is_valid() {
     let uncommented = |line: &str| match line.strip_prefix("# ") {
         Some(rest) if rest.contains(" = ") && !rest.ends_with('.') => rest.to_owned(),
-        Some("[[pools]]") => "[[pools]]".to_owned(),
+        Some(block @ ("[[pools]]" | "[[tiers]]")) => block.to_owned(),
         _ => line.to_owned(),
     };
     let text: Vec<String> = default_toml().lines().map(uncommented).collect();
@@ -137,6 +137,29 @@ fn topics_and_pools_must_differ() {
 }
 
 #[test]
+fn what_prepare_could_not_work_with_is_refused() {
+    let found = problems(
+        "[prepare]\ntopic = \"kvset.requests\"\ngroup = \"kvset\"\npool = \"{model\"\nmodel = \"{messages}\"\n\
+         event_time = \"{a}{b}\"\nmodels = [\"m=/a\", \"/b\", \"m=/c\"]\nformat = \"chat\"\n",
+        &[],
+    );
+    assert_eq!(
+        found,
+        [
+            "prepare.format = \"chat\": expected \"auto\", \"openai\", \"token-ids\" or \"page-ids\"",
+            "prepare.model = \"{messages}\": `messages` leads to `messages`, which holds a prompt and must not \
+             leave the log",
+            "prepare.pool = \"{model\": `{model` has a brace without its other half",
+            "prepare.topic = \"kvset.requests\": expected another topic than input.topic",
+            "prepare.group = \"kvset\": expected another group than kafka.group",
+            "prepare.event_time = \"{a}{b}\": expected one field like \"{created}\", or nothing for the record's \
+             time stamp",
+            "prepare.models = \"m=/c\": its model already has a directory further up",
+        ]
+    );
+}
+
+#[test]
 fn a_pool_takes_what_it_does_not_say_from_the_general_settings() {
     let text = "[estimate]\npage_size = 64\nkv_bytes_per_token = 10\nmax_tracked_pages = 7\n\
                 [[pools]]\nname = \"a\"\npage_size = 16\nsample_rate = 0.5\n";
@@ -149,9 +172,61 @@ fn a_pool_takes_what_it_does_not_say_from_the_general_settings() {
     assert_eq!(Settings::default().pool_config("a"), crate::core::pool_config::PoolConfig::default());
 }
 
+const TIERS: &str = "[[tiers]]\nname = \"hbm\"\ncoverage = 0.95\nunit = \"80GiB\"\nunit_price = 25000\n\
+                     [[tiers]]\nname = \"dram\"\ninclusion = \"inclusive\"\nunit = \"5000p\"\n";
+
+#[test]
+fn tiers_hold_for_every_pool_that_names_no_others() {
+    let pools = "[[pools]]\nname = \"a\"\ntiers = [\"dram\"]\n[[pools]]\nname = \"b\"\ntiers = []\n";
+    let text = format!("[estimate]\nkv_bytes_per_token = 10\n[plan]\nhold = 2\n{TIERS}{pools}");
+    let settings = load(&text, &[]).expect("valid");
+    let names = |pool: &str| -> Vec<String> {
+        settings.pool_config(pool).tiers.iter().map(|tier| tier.name.clone()).collect()
+    };
+    assert_eq!([names("a"), names("b"), names("c")].map(|names| names.join("+")), ["dram", "", "hbm+dram"]);
+    let general = settings.pool_config("c");
+    assert_eq!((general.check(), general.trend.hold), (Ok(()), 2));
+    assert_eq!(general.tiers[0].unit_price, Some(25_000.0));
+    assert_eq!(load(&settings.to_toml(), &[]).expect("valid"), settings);
+}
+
+#[test]
+fn tiers_that_cannot_be_planned_are_named() {
+    let nameless =
+        "[[tiers]]\nname = \"hbm 1\"\n[[tiers]]\nname = \"dram\"\nunit = \"1p\"\nunit_price = -1\n";
+    let found = problems(
+        &format!(
+            "{TIERS}{nameless}[[pools]]\nname = \"a\"\ntiers = [\"disk\"]\n[plan]\nconverged_over = 1\n"
+        ),
+        &[],
+    );
+    assert_eq!(
+        found,
+        [
+            "plan.converged_over = 1: expected a whole number from 2 to 100",
+            "tiers[3].unit_price = -1: expected a number from 0 to 1e15",
+            "tiers[0].unit = \"80GiB\": a size in bytes needs estimate.kv_bytes_per_token; set it, or give \
+             pages like \"5000p\"",
+            "tiers[2].name = \"hbm 1\": expected a name of 1 to 40 letters, digits, `.`, `_` or `-`",
+            "tiers[2].unit: expected a size like \"80GiB\" or pages like \"5000p\"",
+            "tiers[3].name = \"dram\": another tier has this name; choose another",
+            "pools[0].tiers = \"disk\": no tier has this name; declared are hbm, dram, hbm 1, dram",
+        ]
+    );
+    let many: String = (0..9).map(|tier| format!("[[tiers]]\nname = \"t{tier}\"\nunit = \"1p\"\n")).collect();
+    assert_eq!(problems(&many, &[]), ["tiers: expected at most 8 tiers"]);
+}
+
 #[test]
 fn what_the_engine_refuses_is_refused_here() {
-    assert!(problems("[estimate]\nengine = \"sglang\"", &[])[0].starts_with("estimate.engine"));
+    let sampled = problems("[estimate]\nengine = \"sglang\"\nsample_rate = 0.5", &[]);
+    assert!(sampled[0].starts_with("estimate.sample_rate"), "{sampled:?}");
+    let many = (1..=65).map(|pages| format!("\"{pages}p\"")).collect::<Vec<_>>().join(",");
+    let pool = format!("[estimate]\nengine = \"sglang\"\n[[pools]]\nname = \"a\"\ncapacities = [{many}]");
+    assert!(problems(&pool, &[])[0].starts_with("pools[0].capacities"));
+    let planned = problems("[estimate]\nengine = \"sglang\"\n[[tiers]]\nname = \"hbm\"\nunit = \"5p\"", &[]);
+    assert!(planned[0].starts_with("tiers: ") && planned[0].contains("nothing to plan from"), "{planned:?}");
+    assert!(load("[estimate]\nengine = \"sglang\"", &[]).is_ok());
     let panes = problems("[estimate]\nwindows = [\"tumbling:1ms\"]\ngrace = \"1d\"", &[]);
     assert!(panes[0].starts_with("estimate.windows") && panes[0].contains("panes"), "{panes:?}");
     // Everything else the engine checks lies within the ranges here.
@@ -211,7 +286,7 @@ fn the_fingerprint_follows_what_shapes_results_and_nothing_else() {
     let of = |text: &str| load(text, &[]).expect(text).fingerprint_hex();
     let default = of("");
     assert_eq!(
-        default, "e93ed614204e7607",
+        default, "c8c8f4c86864b1e5",
         "a change rebuilds every state there is: raise VERSION knowingly"
     );
     for same in [
@@ -234,6 +309,9 @@ fn the_fingerprint_follows_what_shapes_results_and_nothing_else() {
         "[estimate]\nwindows = [\"all\"]",
         "[estimate]\nmax_tracked_pages = 5",
         "[input]\nmax_record_bytes = \"1MiB\"",
+        "[plan]\nhold = 2",
+        "[[tiers]]\nname = \"a\"\nunit = \"1p\"",
+        "[[tiers]]\nname = \"a\"\nunit = \"2p\"",
         "[[pools]]\nname = \"a\"\npage_size = 16",
         "[[pools]]\nname = \"b\"\npage_size = 16",
     ] {

@@ -3,6 +3,7 @@
 use super::field::{Choice, Field, Refusal, quoted, text_of};
 use crate::core::capacity::{CapacityError, CapacitySize, CapacitySpec};
 use crate::core::stack::ChainPolicy;
+use crate::core::tiers::{Inclusion, is_price};
 use crate::core::window::{format_duration_ms, parse_duration_ms};
 use config::Value;
 use std::fmt;
@@ -201,6 +202,42 @@ impl Field for TokenCost {
     }
 }
 
+/// The price of something, in whatever currency; finite and not negative.
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
+pub struct Price(f64);
+
+impl Price {
+    /// `None` unless the number can be a price.
+    pub fn new(price: f64) -> Option<Self> {
+        is_price(price).then_some(Self(price))
+    }
+
+    /// The number.
+    pub fn get(self) -> f64 {
+        self.0
+    }
+}
+
+impl Field for Price {
+    type Bound = bool;
+
+    fn allowed(_: Option<&RangeInclusive<bool>>) -> String {
+        "a number from 0 to 1e15".to_owned()
+    }
+
+    fn read(value: &Value) -> Result<Self, Refusal> {
+        Price::new(super::field::decimal(value)?).ok_or(Refusal::NotAllowed)
+    }
+
+    fn measure(&self) -> Option<bool> {
+        None
+    }
+
+    fn toml(&self) -> Option<String> {
+        Some(format!("{:?}", self.0))
+    }
+}
+
 /// The name of a Kafka topic.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct TopicName(String);
@@ -334,6 +371,11 @@ impl Field for LogFilter {
     fn toml(&self) -> Option<String> {
         Some(quoted(&self.0))
     }
+}
+
+impl Choice for Inclusion {
+    const NAMES: &'static [(&'static str, Self)] =
+        &[("exclusive", Inclusion::Exclusive), ("inclusive", Inclusion::Inclusive)];
 }
 
 impl Choice for ChainPolicy {

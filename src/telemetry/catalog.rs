@@ -1,7 +1,7 @@
 //! Every metric there is. Names begin with `kvset_`, units come last, counters end in `_total`.
 //!
 //! Labels: `partition` is bounded by the input topic, `pool` by `http.max_pool_labels` (see
-//! [`PoolLabels`](super::PoolLabels)), `window`, `target`, `coverage` and `capacity` by the configured
+//! [`PoolLabels`](super::PoolLabels)), `window`, `target`, `coverage`, `capacity` and `tier` by the configured
 //! lists, the others by the values named in the help.
 
 use super::metric::{Kind, Metric, Unit};
@@ -47,6 +47,15 @@ metrics! {
     CHAIN_VIOLATIONS = "kvset_chain_violations_total", Kind::Counter, Things, ["pool"],
         "New pages whose sampled id was already known under another prefix: a wrong id scope.";
 
+    PREPARED_REQUESTS = "kvset_prepared_requests_total", Kind::Counter, Requests, ["pool"],
+        "Request events made of raw records; pools without a label of their own share `other`.";
+    PREPARED_TOKENS = "kvset_prepared_tokens_total", Kind::Counter, Things, ["pool"],
+        "Prompt tokens of these.";
+    PREPARED_PAGES = "kvset_prepared_pages_total", Kind::Counter, Pages, ["pool"],
+        "Page ids of these, after sampling.";
+    PREPARE_DURATION = "kvset_prepare_duration_seconds", Kind::Histogram(DURATIONS), Seconds, [],
+        "Time a thread took to decode, tokenise and hash a raw record.";
+
     CONSUMER_LAG_RECORDS = "kvset_consumer_lag_records", Kind::Gauge, Records, ["partition"],
         "Records between the last one taken and the end of the partition.";
     CONSUMER_LAG_SECONDS = "kvset_consumer_lag_seconds", Kind::Gauge, Seconds, ["partition"],
@@ -69,6 +78,21 @@ metrics! {
     REQUIRED_CAPACITY_BYTES = "kvset_required_capacity_bytes", Kind::Gauge, Bytes,
         ["pool", "window", "target", "coverage"],
         "The same in bytes, where a cost a token is known.";
+    IN_FLIGHT_PAGES = "kvset_in_flight_pages", Kind::Gauge, Pages, ["pool", "window"],
+        "Most distinct pages that other requests in flight held as one arrived; absent without durations.";
+    IN_FLIGHT_REQUESTS = "kvset_in_flight_requests", Kind::Gauge, Requests, ["pool", "window"],
+        "Most other requests in flight as one arrived; absent without durations.";
+    REQUIREMENT_CONVERGED = "kvset_requirement_converged", Kind::Gauge, Things,
+        ["pool", "window", "target", "coverage"],
+        "1 while the requirement stayed within the tolerance over the last windows, 0 while it still moves.";
+    RECOMMENDED_UNITS = "kvset_recommended_units", Kind::Gauge, Things, ["pool", "window", "tier"],
+        "Units of a tier to have, after hysteresis; what automation should follow.";
+    RECOMMENDED_PAGES = "kvset_recommended_capacity_pages", Kind::Gauge, Pages, ["pool", "window", "tier"],
+        "The whole pages these units hold.";
+    RECOMMENDED_BYTES = "kvset_recommended_capacity_bytes", Kind::Gauge, Bytes, ["pool", "window", "tier"],
+        "The bytes of these units, where they are known.";
+    RECOMMENDED_HIT_RATE = "kvset_recommended_hit_rate_ratio", Kind::Gauge, Ratio, ["pool", "window", "tier"],
+        "Prefix hit rate of the last window with the recommended units of this tier and those above.";
     ACCUMULATED_CAPACITY_PAGES = "kvset_accumulated_capacity_pages", Kind::Gauge, Pages, ["pool"],
         "Distinct pages ever seen: what never evicting would hold.";
     ACCUMULATED_CAPACITY_BYTES = "kvset_accumulated_capacity_bytes", Kind::Gauge, Bytes, ["pool"],

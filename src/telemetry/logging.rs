@@ -37,6 +37,16 @@ fn colours(terminal: bool, no_color: Option<&std::ffi::OsStr>) -> bool {
     terminal && no_color.is_none_or(std::ffi::OsStr::is_empty)
 }
 
+/// From here on a panic is logged by its place alone.
+pub fn leave_out_panic_messages() {
+    std::panic::set_hook(Box::new(|panic| {
+        let place = panic.location().map(ToString::to_string).unwrap_or_default();
+        tracing::error!(
+            "panic at {place}; its message is left out, since it may quote a prompt: report the place"
+        );
+    }));
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,15 +1,51 @@
-//! Token ids of pieces of text met before, in bounded memory.
+//! Token ids of pieces of text met before, in bounded memory that threads share.
 
 use hashbrown::HashMap;
+use std::hash::BuildHasher;
+use std::sync::{Mutex, PoisonError};
 
 type Pieces = HashMap<Box<str>, Box<[u32]>, foldhash::fast::RandomState>;
+
+/// Parts of the memory that are locked one by one, so that threads seldom wait for each other.
+const SHARDS: usize = 16;
 
 /// What an entry costs beside its text and its ids.
 const ENTRY_BYTES: usize = 64;
 
+/// Pieces met by any thread: a conversation that goes on elsewhere is still known.
+pub(super) struct SharedCache {
+    shards: Box<[Mutex<PieceCache>]>,
+    hasher: foldhash::fast::RandomState,
+}
+
+impl SharedCache {
+    /// A cache of at most `max_bytes` in all; 0 keeps nothing.
+    pub fn new(max_bytes: usize) -> Self {
+        let shard = || Mutex::new(PieceCache::new(max_bytes / SHARDS));
+        let shards = std::iter::repeat_with(shard).take(SHARDS).collect();
+        Self { shards, hasher: foldhash::fast::RandomState::default() }
+    }
+
+    /// Appends the ids of a piece, if it is known.
+    pub fn append(&self, piece: &str, ids: &mut Vec<u32>) -> bool {
+        self.with(piece, |cache| cache.get(piece).map(|known| ids.extend(known)).is_some())
+    }
+
+    /// Remembers a piece's ids, where it is not too large.
+    pub fn insert(&self, piece: &str, ids: &[u32]) {
+        self.with(piece, |cache| cache.insert(piece, ids));
+    }
+
+    fn with<T>(&self, piece: &str, act: impl FnOnce(&mut PieceCache) -> T) -> T {
+        let shard = self.hasher.hash_one(piece) as usize % self.shards.len();
+        // A shard is whole after every call, so a panic elsewhere does not spoil it.
+        act(&mut self.shards[shard].lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
 /// Two generations of pieces: what is used moves to the young one, and when that is full the old one is
 /// dropped whole. So a piece in use is kept, and eviction costs nothing a piece.
-pub(super) struct PieceCache {
+struct PieceCache {
     young: Pieces,
     old: Pieces,
     young_bytes: usize,
@@ -19,7 +55,7 @@ pub(super) struct PieceCache {
 
 impl PieceCache {
     /// A cache of at most `max_bytes`; 0 keeps nothing.
-    pub fn new(max_bytes: usize) -> Self {
+    fn new(max_bytes: usize) -> Self {
         Self {
             young: Pieces::default(),
             old: Pieces::default(),
@@ -29,7 +65,7 @@ impl PieceCache {
     }
 
     /// The ids of a piece, if it is known. The texts are compared, not only their hashes.
-    pub fn get(&mut self, piece: &str) -> Option<&[u32]> {
+    fn get(&mut self, piece: &str) -> Option<&[u32]> {
         if !self.young.contains_key(piece)
             && let Some((piece, ids)) = self.old.remove_entry(piece)
         {
@@ -39,7 +75,7 @@ impl PieceCache {
     }
 
     /// Remembers a piece's ids, where it is not larger than a generation.
-    pub fn insert(&mut self, piece: &str, ids: &[u32]) {
+    fn insert(&mut self, piece: &str, ids: &[u32]) {
         if cost(piece, ids) <= self.generation_bytes {
             self.keep(piece.into(), ids.into());
         }
@@ -75,6 +111,18 @@ mod tests {
         }
         assert_eq!(cache.get("piece 999"), Some(&[999][..]));
         assert_eq!(cache.get("piece 0"), None);
+    }
+
+    #[test]
+    fn what_one_thread_met_another_one_knows() {
+        let cache = SharedCache::new(1 << 20);
+        std::thread::scope(|scope| {
+            scope.spawn(|| (0..100u32).for_each(|number| cache.insert(&number.to_string(), &[number])));
+        });
+        let mut ids = Vec::new();
+        assert!((0..100u32).all(|number| cache.append(&number.to_string(), &mut ids)));
+        assert_eq!(ids, (0..100).collect::<Vec<u32>>());
+        assert!(!cache.append("no", &mut ids));
     }
 
     #[test]

@@ -18,7 +18,7 @@
 //!   whether it is at the start of the text. Text after a cut is not, in a piece no more than in the
 //!   whole: a token precedes it.
 
-use super::cache::PieceCache;
+use super::cache::SharedCache;
 use super::error::{ModelError, TokenizeCode, TokenizeError};
 use aho_corasick::{AhoCorasick, MatchKind};
 use tokenizers::models::ModelWrapper;
@@ -72,7 +72,7 @@ impl Encoder {
         &self,
         text: &str,
         framed: bool,
-        cache: &mut PieceCache,
+        cache: &SharedCache,
         reuse: &mut Reuse,
         ids: &mut Vec<u32>,
     ) -> Result<(), TokenizeError> {
@@ -80,9 +80,8 @@ impl Encoder {
             ids.extend(&self.frame.head);
         }
         for piece in self.pieces(text) {
-            if let Some(known) = cache.get(piece) {
+            if cache.append(piece, ids) {
                 reuse.reused_bytes += piece.len() as u64;
-                ids.extend(known);
                 continue;
             }
             let start = ids.len();

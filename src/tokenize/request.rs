@@ -1,7 +1,7 @@
 //! Requests to token ids.
 
 use super::body::{Body, Prompts};
-use super::cache::PieceCache;
+use super::cache::SharedCache;
 use super::encoder::Reuse;
 use super::error::{TokenizeCode, TokenizeError};
 use super::messages::{self, Fields};
@@ -18,7 +18,8 @@ pub struct TokenizeLimits {
     pub max_body_bytes: usize,
     /// Largest prompt, in bytes of text.
     pub max_prompt_bytes: usize,
-    /// Memory for token ids of texts met before, in bytes; 0 tokenises everything anew.
+    /// Memory for token ids of texts met before, in bytes, of a tokenizer and all its clones; 0 tokenises
+    /// everything anew.
     pub cache_bytes: usize,
 }
 
@@ -79,13 +80,26 @@ impl fmt::Debug for TokenizedPrompts {
     }
 }
 
-/// Turns OpenAI-compatible bodies into token ids. One a thread: it remembers the pieces it met.
+/// Turns OpenAI-compatible bodies into token ids. One a thread; clones share the memory of the pieces
+/// they met.
 pub struct RequestTokenizer {
     model: Arc<Model>,
     limits: TokenizeLimits,
-    cache: PieceCache,
+    cache: Arc<SharedCache>,
     reuse: Reuse,
     prompts: TokenizedPrompts,
+}
+
+impl Clone for RequestTokenizer {
+    fn clone(&self) -> Self {
+        Self {
+            model: Arc::clone(&self.model),
+            limits: self.limits,
+            cache: Arc::clone(&self.cache),
+            reuse: Reuse::default(),
+            prompts: TokenizedPrompts::default(),
+        }
+    }
 }
 
 impl RequestTokenizer {
@@ -93,7 +107,7 @@ impl RequestTokenizer {
     pub fn new(model: Arc<Model>, limits: TokenizeLimits) -> Self {
         Self {
             model,
-            cache: PieceCache::new(limits.cache_bytes),
+            cache: Arc::new(SharedCache::new(limits.cache_bytes)),
             limits,
             reuse: Reuse::default(),
             prompts: TokenizedPrompts::default(),
@@ -158,7 +172,7 @@ impl RequestTokenizer {
     fn text(&mut self, text: &str, framed: bool) -> Result<(), TokenizeError> {
         self.check_size("a prompt", text.len(), self.limits.max_prompt_bytes)?;
         let ids = &mut self.prompts.ids;
-        self.model.encoder.encode(text, framed, &mut self.cache, &mut self.reuse, ids)?;
+        self.model.encoder.encode(text, framed, &self.cache, &mut self.reuse, ids)?;
         self.prompts.end_prompt();
         Ok(())
     }

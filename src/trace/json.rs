@@ -65,7 +65,7 @@ pub(super) fn ignore<'de, A: MapAccess<'de>>(map: &mut A) -> Result<(), A::Error
 }
 
 /// A key, borrowed from the line unless it is written with escapes.
-struct Key<'de>(Cow<'de, str>);
+pub(crate) struct Key<'de>(pub(crate) Cow<'de, str>);
 
 impl<'de> Deserialize<'de> for Key<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -159,14 +159,14 @@ impl<'de> Visitor<'de> for Name<'_> {
 
 /// The unit a trace writes times in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum TimeUnit {
+pub(crate) enum TimeUnit {
     Seconds,
     Milliseconds,
 }
 
 /// A time or a length of time: not negative, an integer or a fraction of its unit.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Time {
+pub(crate) enum Time {
     Whole(u64),
     Fraction(f64),
 }

@@ -24,13 +24,14 @@
 //! [`TraceItem::Refused`]; the rows after it are read on. Damaged compressed data and failing disks end
 //! the trace with a [`TraceError`].
 
+mod answer;
 mod avro;
 mod detect;
 mod dynamo;
 mod entry;
 mod error;
 mod input;
-mod json;
+pub(crate) mod json;
 mod lines;
 #[cfg(feature = "tokenize")]
 mod openai;

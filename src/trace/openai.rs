@@ -3,8 +3,10 @@
 //! A line is an OpenAI-compatible body, bare or under `body` (see [`crate::tokenize`]); a completion of
 //! several prompts is several requests. Beside the body's fields a line may carry `timestamp`
 //! (milliseconds) and `session_id`; without a `timestamp` a request has the time of the one before it,
-//! 0 at first. The partial last page is hashed too, as for token ids.
+//! 0 at first. What it says of the answer is read too: a `usage` (its own, or that of a `response`) or
+//! `output_tokens`, and `duration_ms`. The partial last page is hashed too, as for token ids.
 
+use super::answer::Answer;
 use super::error::RowFault;
 use super::json::{Fields, Name, Object, Time, TimeUnit, Trouble, ignore, read_line};
 use super::options::{IdScope, ReadOptions};
@@ -49,16 +51,19 @@ impl Decode for Requests {
         line: &[u8],
         number: u64,
         batch: &mut Batch,
-        _carried: &mut Carried,
+        carried: &mut Carried,
     ) -> Result<(), RowFault> {
         let mut beside = Beside::new(&self.id_scope, &mut batch.text);
         if let Err(error) = read_line(line, Object(&mut beside)) {
             return Err(beside.trouble.fault(&error));
         }
-        let Beside { time_ms, session, scope_name, .. } = beside;
+        let Beside { time_ms, session, scope_name, answer, .. } = beside;
         let prompts = self.tokenizer.tokenize(line, time_ms.map(EventTime))?;
         self.time_ms = time_ms.unwrap_or(self.time_ms);
         for tokens in prompts.iter() {
+            if let Some(stated) = answer.prompt_tokens(prompts.len()) {
+                carried.note_prompt_tokens(stated, tokens.len() as u64);
+            }
             let start = batch.ids.len();
             self.hasher.hash(Scope::GLOBAL, tokens, true, &mut batch.ids);
             batch.drafts.push(Draft {
@@ -66,6 +71,8 @@ impl Decode for Requests {
                 page_size: Some(self.hasher.page_size()),
                 ids: start..batch.ids.len(),
                 input_tokens: Some(tokens.len() as u64),
+                output_tokens: answer.output_tokens(prompts.len()),
+                duration_ms: answer.duration_ms(),
                 session: session.clone(),
                 scope_name: scope_name.clone(),
                 line: number,
@@ -87,6 +94,7 @@ struct Beside<'s> {
     time_ms: Option<i64>,
     session: Option<Range<usize>>,
     scope_name: Option<Range<usize>>,
+    answer: Answer,
 }
 
 impl<'s> Beside<'s> {
@@ -96,7 +104,8 @@ impl<'s> Beside<'s> {
             _ => None,
         };
         let trouble = Trouble::default();
-        Self { text, scope_field, trouble, time_ms: None, session: None, scope_name: None }
+        let answer = Answer::default();
+        Self { text, scope_field, trouble, time_ms: None, session: None, scope_name: None, answer }
     }
 }
 
@@ -119,6 +128,7 @@ impl<'de> Fields<'de> for Beside<'_> {
                 self.trouble.field = FIELD_SESSION;
                 self.session = map.next_value_seed(Name(self.text))?;
             }
+            _ if Answer::takes(key) => self.answer.read(key, map, &mut self.trouble)?,
             _ => {
                 self.trouble.field = "";
                 ignore(map)?;

@@ -227,7 +227,8 @@ impl TraceReader {
         let placed = self.carried.placed_sessions;
         let note = format!(
             "{placed} sessions have no common clock: each was started where the one before it ended, \
-             so times across sessions are invented and sessions never interleave"
+             so times across sessions are invented, sessions never interleave, and only requests of one \
+             session are in flight together"
         );
         let mut notes = if placed > 1 { vec![note] } else { Vec::new() };
         if self.carried.several_pools {
@@ -236,6 +237,13 @@ impl TraceReader {
                  that of one cache they share; --id-scope field:pool keeps their pages apart"
                     .to_owned(),
             );
+        }
+        let (stated, differing) = (self.carried.stated_prompts, self.carried.differing_prompts);
+        if differing > 0 {
+            notes.push(format!(
+                "{differing} of {stated} prompts have another number of tokens than the log states: the \
+                 tokenizer or its chat template is not the serving engine's"
+            ));
         }
         notes
     }

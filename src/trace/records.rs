@@ -5,7 +5,7 @@ use super::error::{RowError, RowFault, TraceError};
 use super::json::{Object, TimeUnit, Trouble, read_line};
 use super::lines::{Lines, Step};
 use super::options::{IdScope, ReadOptions};
-use super::row::{Batch, Declared};
+use super::row::{Batch, Declared, Draft};
 use crate::core::units::PageSize;
 use std::sync::Arc;
 
@@ -30,6 +30,9 @@ pub(super) struct Carried {
     first_pool: Option<Box<str>>,
     /// Whether a later event names another.
     pub several_pools: bool,
+    /// Prompts whose tokens the log states, and those of them that were tokenised to another number.
+    pub stated_prompts: u64,
+    pub differing_prompts: u64,
 }
 
 impl Carried {
@@ -39,6 +42,12 @@ impl Carried {
             None => self.first_pool = Some(pool.into()),
             Some(first) => self.several_pools |= **first != *pool,
         }
+    }
+
+    /// Holds the number of a prompt's tokens that the log states against the number found.
+    pub fn note_prompt_tokens(&mut self, stated: u64, found: u64) {
+        self.stated_prompts += 1;
+        self.differing_prompts += u64::from(stated != found);
     }
 }
 
@@ -146,8 +155,12 @@ impl Records {
             draft.session = session.cloned();
             draft.scope_name = draft.scope_name.take().or_else(|| found.scope_name.clone());
         }
-        if let Some(last) = batch.drafts.last() {
-            carried.session_end_ms = last.time_ms;
+        let end_ms = |draft: &Draft| {
+            let duration_ms = i64::try_from(draft.duration_ms.unwrap_or(0)).unwrap_or(i64::MAX);
+            draft.time_ms.saturating_add(duration_ms)
+        };
+        if let Some(end_ms) = batch.drafts.iter().map(end_ms).max() {
+            carried.session_end_ms = end_ms;
         }
         carried.placed_sessions += 1;
     }

@@ -3,9 +3,11 @@
 //! A line is an array of token ids, an object that holds one under `input_ids`, `token_ids` or
 //! `tokens`, or an array of these. An object's array may itself be a batch of arrays. An empty array
 //! is a prompt without tokens. Objects may carry `timestamp` (milliseconds) and `session_id`; without
-//! a `timestamp` a prompt has the time of the one before it, 0 at first. Every prompt's partial last
+//! a `timestamp` a prompt has the time of the one before it, 0 at first. What an object says of the
+//! answer is read too: `output_tokens` or a `usage`, and `duration_ms`. Every prompt's partial last
 //! page is hashed too and shows in `input_tokens`, so that the consumer decides whether it counts.
 
+use super::answer::Answer;
 use super::error::RowFault;
 use super::json::{Fields, Name, Object, Time, TimeUnit, Trouble, ignore, read_line};
 use super::options::{IdScope, ReadOptions};
@@ -49,7 +51,7 @@ impl Decode for TokenIds {
         line: &[u8],
         number: u64,
         batch: &mut Batch,
-        _carried: &mut Carried,
+        carried: &mut Carried,
     ) -> Result<(), RowFault> {
         self.tokens.clear();
         let scope_field = match &self.id_scope {
@@ -58,6 +60,7 @@ impl Decode for TokenIds {
         };
         let mut prompts = Prompts {
             batch,
+            carried,
             hasher: &mut self.hasher,
             tokens: &mut self.tokens,
             scope_field,
@@ -79,6 +82,7 @@ impl Decode for TokenIds {
 /// Where the prompts of one line go.
 struct Prompts<'s> {
     batch: &'s mut Batch,
+    carried: &'s mut Carried,
     hasher: &'s mut PageHasher,
     /// Tokens of the prompt being read.
     tokens: &'s mut Vec<u32>,
@@ -173,8 +177,13 @@ impl<'de> Visitor<'de> for Value<'_, '_> {
             return Err(A::Error::custom("a prompt object within another"));
         }
         let first = self.prompts.batch.drafts.len();
-        let mut object =
-            PromptObject { prompts: self.prompts, found: false, session: None, scope_name: None };
+        let mut object = PromptObject {
+            prompts: self.prompts,
+            found: false,
+            session: None,
+            scope_name: None,
+            answer: Answer::default(),
+        };
         Object(&mut object).visit_map(map)?;
         object.finish(first).map_err(|fault| self.prompts.trouble.stop(fault))?;
         Ok(Held::Prompts)
@@ -187,6 +196,7 @@ struct PromptObject<'a, 's> {
     found: bool,
     session: Option<Range<usize>>,
     scope_name: Option<Range<usize>>,
+    answer: Answer,
 }
 
 impl PromptObject<'_, '_> {
@@ -195,7 +205,14 @@ impl PromptObject<'_, '_> {
         if !self.found {
             return Err(RowFault::missing("input_ids"));
         }
-        for draft in &mut self.prompts.batch.drafts[first..] {
+        let drafts = &mut self.prompts.batch.drafts[first..];
+        if let (Some(stated), [draft]) = (self.answer.prompt_tokens(drafts.len()), &drafts[..]) {
+            self.prompts.carried.note_prompt_tokens(stated, draft.input_tokens.unwrap_or(0));
+        }
+        let output_tokens = self.answer.output_tokens(drafts.len());
+        for draft in drafts {
+            draft.output_tokens = output_tokens;
+            draft.duration_ms = self.answer.duration_ms();
             draft.time_ms = self.prompts.time_ms;
             draft.session = self.session.clone();
             draft.scope_name = self.scope_name.clone();
@@ -245,6 +262,7 @@ impl<'de> Fields<'de> for PromptObject<'_, '_> {
                 self.prompts.trouble.field = FIELD_SESSION;
                 self.session = self.name(map)?;
             }
+            _ if Answer::takes(key) => self.answer.read(key, map, &mut self.prompts.trouble)?,
             _ => {
                 self.prompts.trouble.field = "";
                 ignore(map)?;

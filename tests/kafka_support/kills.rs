@@ -132,7 +132,7 @@ fn count(published: &Published) -> u64 {
 }
 
 /// Lets the feeder go on to its end when the run ends early.
-struct Raise<'a>(&'a AtomicU64);
+pub struct Raise<'a>(pub &'a AtomicU64);
 
 impl Drop for Raise<'_> {
     fn drop(&mut self) {
@@ -310,7 +310,7 @@ fn input(requests: u64, seed: u64) -> Input {
 }
 
 /// Feeds every partition by turns, as far as the quota goes.
-fn feed(connection: &Connection, topic: &str, input: &Input, quota: &AtomicU64) {
+pub fn feed(connection: &Connection, topic: &str, input: &Input, quota: &AtomicU64) {
     let feed = Feed::open(connection, topic, PATIENCE).expect("a producer");
     let longest = input.partitions.values().map(Vec::len).max().unwrap_or_default();
     for at in 0..longest {

@@ -16,7 +16,7 @@ use kvset::pipeline::position::{LogRange, NextOffset, Partition};
 use kvset::pipeline::resume::{Facts, LostHistory, StartFrom, decide};
 use kvset::pipeline::task::{PartitionTask, TaskConfig};
 use kvset::runtime::observe::{Observer, ServiceEvent};
-use kvset::runtime::plan::{CommitPace, ParkingPlan, ServicePlan, task_config};
+use kvset::runtime::plan::{CommitPace, ParkingPlan, ServicePlan, StreamPlan, task_config};
 use kvset::runtime::produce::message_of;
 use kvset::runtime::service::{ServiceError, Summary, serve};
 use kvset::runtime::shutdown::Shutdown;
@@ -112,7 +112,14 @@ impl Broker {
     pub fn plan(&self, settings: &Settings, run: &str, partitions: u32) -> ServicePlan {
         let mut task = task_config(settings).expect("usable settings");
         task.topic = self.topic("requests");
-        ServicePlan {
+        let stream = self.stream(&task.topic, run, output_topics(self, run, partitions));
+        let parking = ParkingPlan { keep_for: DEADLINE, max_bytes: 1 << 30 };
+        ServicePlan { stream, task: Arc::new(task), registry: None, state: None, parking }
+    }
+
+    /// A stage from `topic` to these topics, in a group named by `run`.
+    pub fn stream(&self, topic: &str, run: &str, outputs: OutputTopics) -> StreamPlan {
+        StreamPlan {
             connection: self.connection.clone(),
             membership: Membership {
                 group: self.topic(run),
@@ -120,15 +127,12 @@ impl Broker {
                 assignor: Assignor::CooperativeSticky,
                 poll_within: DEADLINE,
             },
-            registry: None,
-            bounds: None,
-            task: Arc::new(task),
-            outputs: output_topics(self, run, partitions),
+            topic: topic.to_owned(),
+            outputs,
             guarantee: if self.is_real() { Guarantee::ExactlyOnce } else { Guarantee::AtLeastOnce },
             start: StartFrom::Earliest,
             lost_history: LostHistory::Refuse,
-            state: None,
-            parking: ParkingPlan { keep_for: DEADLINE, max_bytes: 1 << 30 },
+            bounds: None,
             commit: CommitPace {
                 every: Duration::from_millis(200),
                 linger: Duration::from_millis(20),
@@ -158,7 +162,7 @@ pub fn output_topics(broker: &Broker, run: &str, partitions: u32) -> OutputTopic
         name: broker.create(&format!("{run}.{kind}"), partitions),
         partitions: NonZeroU32::new(partitions).expect("not zero"),
     };
-    OutputTopics { estimates: output("estimates"), dead_letters: output("dead-letters") }
+    OutputTopics { results: output("estimates"), dead_letters: output("dead-letters") }
 }
 
 /// The time stamp of every record: of today, or a broker's retention would delete the log under the test.
@@ -255,7 +259,7 @@ pub struct Published {
 impl Published {
     fn add(&mut self, output: OutputRecord) {
         match output.destination {
-            Destination::Estimates => {
+            Destination::Results => {
                 let pool = output.placed_by.expect("estimates are placed by pool");
                 self.estimates.entry(pool).or_default().push((output.key, output.value));
             }
@@ -269,7 +273,7 @@ impl Published {
 
     pub fn read(broker: &Broker, topics: &OutputTopics) -> Self {
         let mut published = Self::default();
-        for record in broker.read_all(&topics.estimates.name) {
+        for record in broker.read_all(&topics.results.name) {
             let key = kvset::codec::EstimateKey::from_bytes(record.key.as_deref().unwrap_or_default());
             let pool = key.expect("an estimate's key").pool;
             published.estimates.entry(pool).or_default().push((record.key, record.value));
@@ -309,12 +313,15 @@ impl StopAfter {
 impl Observer for StopAfter {
     fn on(&self, event: &ServiceEvent<'_>) {
         self.patience.check();
-        if let ServiceEvent::Progress { counts, .. } = event {
-            let mut seen = self.seen.lock().expect("no panic under the lock");
-            *seen += counts.records;
-            if *seen >= self.records {
-                self.shutdown.request();
-            }
+        let records = match event {
+            ServiceEvent::Progress { counts, .. } => counts.records,
+            ServiceEvent::Prepared { counts, .. } => counts.records,
+            _ => return,
+        };
+        let mut seen = self.seen.lock().expect("no panic under the lock");
+        *seen += records;
+        if *seen >= self.records {
+            self.shutdown.request();
         }
     }
 }

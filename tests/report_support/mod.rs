@@ -4,10 +4,12 @@
 #![allow(dead_code)]
 
 use kvset::core::estimate::{
-    CapacityPoint, CoverageCapacity, Estimate, RequiredCapacity, Status, TheoreticalHits,
+    CapacityPoint, CoverageCapacity, CoverageInFlight, Estimate, InFlight, RequiredCapacity,
+    RequiredInFlight, Status, TheoreticalHits,
 };
 use kvset::core::profile::{Outputs, Profile};
 use kvset::core::ratio::Ratio;
+use kvset::core::tiers::Settled;
 use kvset::report::{
     Caveats, Distribution, History, HistoryPoint, PoolReport, ReportInput, RequirementStep, WindowRow,
 };
@@ -36,6 +38,8 @@ pub fn covered(coverage: &str, pages: Option<u64>) -> CoverageCapacity {
         tokens: pages.map(|pages| pages * u64::from(PAGE_SIZE)),
         pages_with_reuse: pages.map(|pages| pages + pages / 50),
         beyond_bound: pages.is_none(),
+        convergence: Settled::Converged,
+        growth_per_window: Some(0.001),
     }
 }
 
@@ -142,6 +146,29 @@ fn windows() -> Vec<WindowRow> {
     (0..7).map(day).collect()
 }
 
+/// So many other requests in flight at most, holding so many pages.
+pub fn in_flight(max_requests: u64, pages: u64) -> InFlight {
+    let with_room = |required: &RequiredCapacity| RequiredInFlight {
+        target_ratio: required.target_ratio,
+        coverage: required
+            .coverage
+            .iter()
+            .map(|entry| CoverageInFlight {
+                coverage: entry.coverage,
+                pages: entry.pages.map(|own| own + pages),
+                bytes: entry.pages.map(|own| (own + pages) * PAGE_BYTES),
+            })
+            .collect(),
+    };
+    InFlight {
+        max_requests,
+        max_pages: Some(pages),
+        max_bytes: Some(pages * PAGE_BYTES),
+        mean_pages: Some(pages as f64 / 2.0),
+        required: [requirement("0.99", 1.0), requirement("0.9", 0.7)].iter().map(with_room).collect(),
+    }
+}
+
 /// The pool of a whole week: root-first order, byte costs known, nothing wrong.
 pub fn week_pool() -> PoolReport {
     let pages = (0..64)
@@ -166,10 +193,13 @@ pub fn week_pool() -> PoolReport {
             prefix_hit_rate: 0.9366,
         },
         required: vec![requirement("0.99", 1.0), requirement("0.9", 0.7)],
+        in_flight: Some(in_flight(0, 0)),
         distribution: distribution(),
         capacities: pages
             .map(|pages| point(pages, 0.9366 * kept(pages as f64), 0.9366 * kept(pages as f64)))
             .collect(),
+        trend_windows: 12,
+        plan: None,
         history: history(),
         windows: windows(),
         bound_pages: None,
@@ -187,6 +217,7 @@ pub fn week() -> ReportInput {
             ("KV bytes a token".to_owned(), "61,464 (given)".to_owned()),
         ],
         pools: vec![week_pool()],
+        compares_engines: false,
     }
 }
 
@@ -271,5 +302,8 @@ pub fn estimate(requests: u64) -> Estimate {
         chain_violations: 0,
         rejected_records: 0,
         output_reuse_unseen: false,
+        in_flight: None,
+        trend_windows: pool.trend_windows,
+        plan: None,
     }
 }

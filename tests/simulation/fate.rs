@@ -2,14 +2,14 @@
 
 use crate::broker::Promise;
 use crate::chance::Chance;
-use crate::input::task_config;
+use crate::input::{TOPIC, task_config};
 use crate::world::Rates;
 use kvset::kafka::config::{Connection, Membership};
 use kvset::kafka::outlet::{Guarantee, OutputTopic, OutputTopics};
 use kvset::pipeline::facts::Fingerprint;
 use kvset::pipeline::lanes::FlowLimits;
 use kvset::pipeline::resume::{LostHistory, StartFrom};
-use kvset::runtime::plan::{CommitPace, ParkingPlan, ServicePlan, StatePlan};
+use kvset::runtime::plan::{CommitPace, ParkingPlan, ServicePlan, StatePlan, StreamPlan};
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -81,7 +81,7 @@ pub fn rates(chance: &mut Chance) -> Rates {
 pub fn plan(lost_history: LostHistory, chance: &mut Chance) -> ServicePlan {
     let output = |name: &str| OutputTopic { name: name.to_owned(), partitions: NonZeroU32::MIN };
     let millis = Duration::from_millis;
-    ServicePlan {
+    let stream = StreamPlan {
         connection: Connection { brokers: String::new(), properties: Vec::new() },
         membership: Membership {
             group: "kvset".to_owned(),
@@ -89,21 +89,12 @@ pub fn plan(lost_history: LostHistory, chance: &mut Chance) -> ServicePlan {
             assignor: Default::default(),
             poll_within: millis(60_000),
         },
-        task: Arc::new(task_config()),
-        outputs: OutputTopics { estimates: output("estimates"), dead_letters: output("dead-letters") },
+        topic: TOPIC.to_owned(),
+        outputs: OutputTopics { results: output("estimates"), dead_letters: output("dead-letters") },
         guarantee: Guarantee::ExactlyOnce,
         start: StartFrom::Earliest,
         lost_history,
-        state: Some(StatePlan {
-            shared: None,
-            directory: PathBuf::from(STATE),
-            every: millis(chance.below(400)),
-            generations: NonZeroUsize::MIN.saturating_add(chance.below(3) as usize),
-            fingerprint: Fingerprint(1),
-        }),
         bounds: None,
-        registry: None,
-        parking: ParkingPlan { keep_for: millis(chance.below(3) * 5000), max_bytes: 1 << 30 },
         commit: CommitPace {
             every: millis(200),
             linger: millis(chance.below(40)),
@@ -114,5 +105,18 @@ pub fn plan(lost_history: LostHistory, chance: &mut Chance) -> ServicePlan {
         threads: 1,
         retry_for: Duration::from_secs(30),
         shutdown_deadline: Duration::from_secs(5),
+    };
+    ServicePlan {
+        stream,
+        task: Arc::new(task_config()),
+        registry: None,
+        state: Some(StatePlan {
+            shared: None,
+            directory: PathBuf::from(STATE),
+            every: millis(chance.below(400)),
+            generations: NonZeroUsize::MIN.saturating_add(chance.below(3) as usize),
+            fingerprint: Fingerprint(1),
+        }),
+        parking: ParkingPlan { keep_for: millis(chance.below(3) * 5000), max_bytes: 1 << 30 },
     }
 }

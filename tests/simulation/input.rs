@@ -136,7 +136,7 @@ pub fn task_config() -> TaskConfig {
 /// Which partition's records an output came of.
 pub fn partition_of(output: &OutputRecord) -> Option<usize> {
     match output.destination {
-        Destination::Estimates => {
+        Destination::Results => {
             let key = EstimateKey::from_bytes(output.key.as_deref()?).ok()?;
             key.pool.strip_prefix("pool-")?.split('-').next()?.parse().ok()
         }

@@ -15,6 +15,7 @@ use kvset::pipeline::publish::PublishError;
 use kvset::pipeline::resume::{LostHistory, Refusal};
 use kvset::runtime::checkpoints::Checkpoints;
 use kvset::runtime::coordinator::Coordinator;
+use kvset::runtime::estimating::Estimating;
 use kvset::runtime::parts::Parts;
 use kvset::runtime::plan::ServicePlan;
 use kvset::runtime::service::ServiceError;
@@ -53,7 +54,7 @@ struct Running<'a> {
     host: usize,
     /// The member's stable name, which is its transactional id too.
     name: usize,
-    coordinator: Coordinator<'a, SimMember, SimOutlet, SimCrew>,
+    coordinator: Coordinator<'a, SimMember, SimOutlet, Estimating<'a, SimMember, SimCrew>>,
     desk: Desk,
 }
 
@@ -258,11 +259,16 @@ impl<'a> Life<'a> {
             clock: &kit.clock,
             source: &kit.member,
             outlet,
-            workers: SimCrew::new(process.clone()),
-            checkpoints: Some(checkpoints),
+            stage: Estimating::new(
+                plan,
+                &kit.clock,
+                SimCrew::new(process.clone()),
+                Some(checkpoints),
+                &kit.watch,
+            ),
             observer: &kit.watch,
         };
-        let coordinator = Coordinator::new(plan, parts);
+        let coordinator = Coordinator::new(&plan.stream, parts);
         self.running.push(Running { process, host, name: named, coordinator, desk });
     }
 

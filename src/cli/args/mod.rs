@@ -16,7 +16,7 @@ pub use generate::GenerateArgs;
 pub use maintenance::{CompletionsArgs, ConfigArgs, ConfigCommand, ManArgs};
 pub use model::ModelArgs;
 pub use replay::{ChainChecking, ReplayArgs, TraceArgs};
-pub use service::{ProduceArgs, RunArgs, SendArgs, WatchArgs};
+pub use service::{PrepareArgs, ProduceArgs, RunArgs, SendArgs, WatchArgs};
 pub use snapshot::{SnapshotArgs, SnapshotCommand, SnapshotPlace};
 
 use clap::Args;
@@ -47,6 +47,7 @@ pub(super) fn standalone_commands() -> Vec<clap::Command> {
         ModelArgs::augment_args(clap::Command::new("model")),
         ReplayArgs::augment_args(clap::Command::new("replay")),
         RunArgs::augment_args(clap::Command::new("run")),
+        PrepareArgs::augment_args(clap::Command::new("prepare")),
         ProduceArgs::augment_args(clap::Command::new("produce")),
         WatchArgs::augment_args(clap::Command::new("watch")),
     ]

@@ -8,6 +8,7 @@ use crate::core::pool_config::PoolConfig;
 use crate::core::profile::{Outputs, Profile};
 use crate::core::ratio::Ratio;
 use crate::core::stack::{ChainCheck, ChainPolicy, MAX_REQUEST_PAGES, MAX_TRACKED_PAGES};
+use crate::core::tiers::{TierConfig, TrendRules};
 use crate::core::units::{PageCount, PageSize};
 use crate::core::window::WindowKind;
 use crate::runtime::replay::WarmUp;
@@ -72,21 +73,25 @@ Examples:
   kvset replay --kv-bytes-per-token 131072 --capacities 100GiB,1TiB,5000p trace.jsonl
   kvset replay --engine vllm --page-size 16 --target-ratio 1.0 --target-ratio 0.95 trace.jsonl
   kvset replay --engine paper,vllm,sglang --capacities 1000p,10000p trace.jsonl
+  kvset replay --kv-bytes-per-token 61464 --tier hbm:0.95:10GiB:2500 --tier dram:0.999:64GiB:400 trace.jsonl
+  kvset replay --model-config config.json --kv-dtype bf16,fp8 trace.jsonl
   kvset replay --format openai --model models/llama --page-size 16 batch.jsonl
   kvset replay --window tumbling:1h --window last:3000 --json trace.jsonl | jq .windows")]
 pub struct ReplayArgs {
     /// What to read.
     #[command(flatten)]
     pub trace: TraceArgs,
-    /// Bytes of KV state a token costs.
+    /// Bytes of KV state a token costs (repeatable): sizes are told at the first, and once more at each
+    /// further one.
     #[arg(long, value_name = "X", value_parser = token_cost, conflicts_with = "model_config")]
-    pub kv_bytes_per_token: Option<f64>,
+    pub kv_bytes_per_token: Vec<f64>,
     /// Compute the bytes a token costs from this config.json.
     #[arg(long, value_name = "FILE")]
     pub model_config: Option<PathBuf>,
-    /// Type of the cached elements, with --model-config: bf16, fp16, fp32 or fp8.
-    #[arg(long, value_name = "TYPE", requires = "model_config")]
-    pub kv_dtype: Option<crate::model::KvDtype>,
+    /// Type of the cached elements, with --model-config: bf16, fp16, fp32 or fp8; several, separated by
+    /// commas, give a cost each.
+    #[arg(long = "kv-dtype", value_name = "TYPE,...", value_delimiter = ',', requires = "model_config")]
+    pub kv_dtypes: Vec<crate::model::KvDtype>,
     /// Share of its reusable prefix that a request must find (repeatable) [default: 0.99].
     #[arg(long = "target-ratio", value_name = "R", default_value = "0.99", hide_default_value = true)]
     pub target_ratios: Vec<Ratio>,
@@ -97,6 +102,10 @@ pub struct ReplayArgs {
     /// of four steps a doubling, with sglang one step from 64 pages to 1048576, up to the pages seen.
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub capacities: Vec<CapacitySpec>,
+    /// A tier to plan (repeatable, from the fastest): NAME:COVERAGE:UNIT[:PRICE][:inclusive], such as
+    /// hbm:0.95:80GiB:25000 for as many units of 80 GiB as cover 95 % of requests.
+    #[arg(long = "tier", value_name = "TIER")]
+    pub tiers: Vec<TierConfig>,
     /// The engine whose cache is modelled; several, separated by commas, are shown side by side.
     #[arg(
         long = "engine",
@@ -158,14 +167,15 @@ impl Choice for ChainChecking {
 }
 
 impl ReplayArgs {
-    /// The pool to replay into, at this cost a token, for the first engine. Everything the windows need but the trace cannot
-    /// give is neutral: no lateness, no history asked for, "last" and "all" published at the end.
-    pub fn pool_config(&self, kv_bytes_per_token: Option<f64>) -> PoolConfig {
+    /// The pool to replay into, for the first engine, at the first of these costs a token and, as further ones, at
+    /// the others. Everything the windows need but the trace cannot give is neutral: no lateness, no
+    /// history asked for, "last" and "all" published at the end.
+    pub fn pool_config(&self, costs: &[f64]) -> PoolConfig {
         PoolConfig {
             profile: self.engines.first().copied().unwrap_or_default(),
             outputs: self.outputs,
             page_size: self.trace.page_size,
-            kv_bytes_per_token,
+            kv_bytes_per_token: costs.first().copied(),
             include_partial_page: self.include_partial_page,
             target_ratios: self.target_ratios.clone(),
             coverages: self.coverage.clone(),
@@ -183,6 +193,9 @@ impl ReplayArgs {
                 ChainChecking::Full => ChainCheck::Full,
             },
             chain_policy: ChainPolicy::Report,
+            tiers: self.tiers.clone(),
+            trend: TrendRules::default(),
+            further_costs: costs.iter().skip(1).copied().collect(),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Arguments of the commands that talk to Kafka: `run`, `produce`, `watch`, and of writing to topics.
+//! Arguments of the commands that talk to Kafka: `run`, `prepare`, `produce`, `watch`, and of writing to topics.
 
 use super::ConfigFile;
 use super::parse::{choice, factor};
@@ -20,6 +20,26 @@ Examples:
 pub struct RunArgs {
     /// Create output topics that do not exist, with as many partitions as the input topic has; the one
     /// of estimates is compacted.
+    #[arg(long)]
+    pub create_topics: bool,
+    /// Where the configuration is.
+    #[command(flatten)]
+    pub config: ConfigFile,
+}
+
+/// Arguments of `kvset prepare`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Reads [prepare] topic, of chat and completion requests, token ids or page ids, in any partitioning, and
+writes request events keyed by pool to [input] topic: each record once, and those of one source partition
+in its order. Prompts and token ids go nowhere. More instances share the partitions.
+
+Examples:
+  kvset prepare --config kvset.toml
+  kvset prepare --create-topics
+  KVSET__PREPARE__MODELS=/models/qwen3 KVSET__HTTP__LISTEN=127.0.0.1:9465 kvset prepare")]
+pub struct PrepareArgs {
+    /// Create output topics that do not exist, with as many partitions as the topic of raw requests has.
     #[arg(long)]
     pub create_topics: bool,
     /// Where the configuration is.

@@ -4,6 +4,7 @@ use super::number::{UNKNOWN, bytes, percent, thousands};
 use super::{Column, Sheet, sparkline};
 use crate::core::estimate::{CoverageCapacity, Estimate, Status};
 use crate::core::ratio::Ratio;
+use crate::core::tiers::Settled;
 use crate::core::window::WindowKind;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -59,15 +60,24 @@ impl EstimateTable {
         let mut columns = vec![Column::Text("pool"), Column::Text("window"), Column::Number("requests")];
         columns.extend(COVERAGES.map(|(_, name)| Column::Number(name)));
         columns.extend([
+            Column::Number("in flight"),
             Column::Number("accumulated"),
             Column::Number("hit rate"),
             Column::Text("99 % so far"),
         ]);
+        let planned = self.rows.values().any(|row| row.latest.plan.is_some());
+        if planned {
+            columns.push(Column::Text("recommended"));
+        }
         let mut sheet = Sheet::new(&columns);
         for row in self.rows.values() {
-            sheet.row(cells(row));
+            let plan = planned.then(|| recommended(&row.latest).unwrap_or_else(|| UNKNOWN.to_owned()));
+            sheet.row(cells(row).into_iter().chain(plan));
         }
         let mut text = sheet.render();
+        if self.rows.values().any(|row| still_moving(&row.latest)) {
+            text.push_str("* not converged: the requirement still moves from window to window\n");
+        }
         if self.left_out > 0 {
             text.push_str(&format!(
                 "{} estimates of further pools are not shown\n",
@@ -78,6 +88,28 @@ impl EstimateTable {
     }
 }
 
+/// The recommended size of each tier in one line; `None` where no tiers are configured.
+pub fn recommended(estimate: &Estimate) -> Option<String> {
+    let tiers = estimate.plan.as_ref()?.tiers.iter().map(|tier| {
+        let have = &tier.recommended;
+        let size = have.pages.map_or_else(|| UNKNOWN.to_owned(), |pages| size(pages, have.bytes));
+        format!("{} {size}", tier.name)
+    });
+    Some(tiers.collect::<Vec<_>>().join(" + "))
+}
+
+/// Marks a requirement that still moves; nothing while too few windows were seen to tell.
+pub fn trend_mark(found: &CoverageCapacity) -> &'static str {
+    let moves = found.convergence == Settled::NotConverged && found.growth_per_window.is_some();
+    if moves { "*" } else { "" }
+}
+
+/// Whether a requirement that is shown carries the mark.
+fn still_moving(estimate: &Estimate) -> bool {
+    let shown = COVERAGES.iter().filter_map(|(at, _)| coverage(estimate, Ratio::per_mille(*at)));
+    shown.into_iter().any(|found| !trend_mark(found).is_empty())
+}
+
 /// The cells of a row.
 fn cells(row: &Row) -> Vec<String> {
     let estimate = &row.latest;
@@ -86,6 +118,12 @@ fn cells(row: &Row) -> Vec<String> {
     for (thousandths, _) in COVERAGES {
         cells.push(required(coverage(estimate, Ratio::per_mille(thousandths))));
     }
+    let in_flight = estimate.in_flight.as_ref().map(|found| (found.max_pages, found.max_bytes));
+    cells.push(match in_flight {
+        None => UNKNOWN.to_owned(),
+        Some((None, _)) => "beyond".to_owned(),
+        Some((Some(pages), in_bytes)) => size(pages, in_bytes),
+    });
     cells.push(size(estimate.accumulated_pages, estimate.accumulated_bytes));
     cells.push(percent(estimate.theoretical.prefix_hit_rate));
     cells.push(sparkline(&history, HISTORY));
@@ -109,7 +147,10 @@ fn required(found: Option<&CoverageCapacity>) -> String {
     match found {
         None => UNKNOWN.to_owned(),
         Some(found) if found.beyond_bound => "beyond".to_owned(),
-        Some(found) => found.pages.map_or_else(|| UNKNOWN.to_owned(), |pages| size(pages, found.bytes)),
+        Some(found) => match found.pages {
+            None => UNKNOWN.to_owned(),
+            Some(pages) => format!("{}{}", size(pages, found.bytes), trend_mark(found)),
+        },
     }
 }
 
@@ -128,11 +169,12 @@ mod tests {
     use crate::core::units::{EventTime, Offset, PageSize};
 
     /// The estimates of a pool that saw the same three pages a few times.
-    fn estimates(pool: &str, kv_bytes_per_token: Option<f64>) -> Vec<Estimate> {
+    fn estimates(pool: &str, kv_bytes_per_token: Option<f64>, tiers: &[&str]) -> Vec<Estimate> {
         let config = PoolConfig {
             page_size: PageSize::new(64),
             kv_bytes_per_token,
             windows: vec![WindowKind::All],
+            tiers: tiers.iter().map(|tier| tier.parse().expect("a tier")).collect(),
             ..PoolConfig::default()
         };
         let mut pool = Pool::new(pool, 0, std::sync::Arc::new(config)).expect("a pool");
@@ -140,6 +182,8 @@ mod tests {
             let event = RequestEvent {
                 event_time: EventTime(offset),
                 page_ids: PageIds::from_slice(&[1, 2, 3]),
+                duration_ms: Some(2),
+                output_tokens: Some(3 * 64),
                 ..RequestEvent::default()
             };
             let arrival = Arrival { offset: Offset(offset), counted: true, watermark: None };
@@ -154,8 +198,8 @@ mod tests {
     fn the_newest_estimate_of_a_pool_is_shown_with_its_history() {
         let mut table = EstimateTable::default();
         assert!(table.is_empty());
-        let first = estimates("b", None).into_iter().chain(estimates("a", Some(16_384.0)));
-        first.chain(estimates("b", None)).for_each(|estimate| table.observe(estimate));
+        let first = estimates("b", None, &[]).into_iter().chain(estimates("a", Some(16_384.0), &[]));
+        first.chain(estimates("b", None, &[])).for_each(|estimate| table.observe(estimate));
         let text = table.render();
         let rows: Vec<_> = text.lines().skip(2).map(str::trim).collect();
         assert_eq!(rows.len(), 2, "{text}");
@@ -164,13 +208,35 @@ mod tests {
             "{text}"
         );
         assert!(rows[1].starts_with("b ") && rows[1].contains("3 p"), "{text}");
+        assert!(rows[1].contains(" 6 p "), "one other request holds its prompt and outputs: {text}");
         assert!(rows[1].contains("75.00 %") && rows[1].ends_with("██"), "{text}");
+    }
+
+    #[test]
+    fn recommended_sizes_have_a_column_where_tiers_are_planned() {
+        let mut table = EstimateTable::default();
+        table.observe(estimates("a", None, &[]).remove(0));
+        assert!(!table.render().contains("recommended"));
+        table.observe(estimates("b", Some(16_384.0), &["hbm:0.9:10MiB", "dram:1:4p"]).remove(0));
+        let text = table.render();
+        let rows: Vec<_> = text.lines().skip(2).map(str::trim).collect();
+        assert!(rows[0].ends_with('-') && rows[1].ends_with("hbm 10.0 MiB + dram 0 B"), "{text}");
+    }
+
+    #[test]
+    fn a_requirement_that_still_moves_is_marked_and_the_mark_explained() {
+        let mut table = EstimateTable::default();
+        let mut moving = estimates("a", None, &[]).remove(0);
+        moving.required[0].coverage[3].growth_per_window = Some(0.2);
+        table.observe(moving);
+        let text = table.render();
+        assert!(text.contains("3 p*") && text.contains("* not converged: "), "{text}");
     }
 
     #[test]
     fn pools_beyond_the_last_row_are_counted() {
         let mut table = EstimateTable::default();
-        let one = estimates("", None).remove(0);
+        let one = estimates("", None, &[]).remove(0);
         for number in 0..=MAX_ROWS {
             table.observe(Estimate { pool: format!("{number:05}"), ..one.clone() });
         }

@@ -6,7 +6,7 @@ mod progress;
 mod sparkline;
 mod table;
 
-pub use estimates::EstimateTable;
+pub use estimates::{EstimateTable, recommended, trend_mark};
 pub use number::{bytes, decimal, percent, thousands};
 pub use progress::Progress;
 pub use sparkline::sparkline;

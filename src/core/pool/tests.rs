@@ -2,6 +2,8 @@
 
 mod cases;
 mod model;
+mod overlap;
+mod pointwise;
 
 use super::*;
 use crate::core::pages::PageIds;

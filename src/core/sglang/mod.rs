@@ -4,15 +4,18 @@
 //! exists: one [`SglangCache`] answers for one capacity, and a curve made of several is pointwise.
 //! One request at a time is modelled, as everywhere in the core; requests that overlap pin pages.
 
+mod bank;
 mod saved;
 mod shape;
 mod tree;
 
+pub use bank::CacheBank;
 pub use saved::{RestoreError, SavedCache, SavedNode};
 
 use super::event::RequestEvent;
 use super::profile::Outputs;
 use super::units::{PageCount, PageSize};
+use serde::Deserialize;
 use shape::Shape;
 use tree::{NodeIndex, ROOT, Touching, Tree};
 
@@ -36,7 +39,8 @@ pub struct SglangHits {
 }
 
 /// SGLang's radix cache of a fixed number of pages, serving one request after the other.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Deserialize)]
+#[serde(try_from = "SavedCache")]
 pub struct SglangCache {
     capacity: u64,
     page_size: PageSize,

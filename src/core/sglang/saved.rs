@@ -4,7 +4,7 @@ use super::tree::{NONE, NodeIndex, ROOT, Tree};
 use super::{CapacityTooLarge, SglangCache};
 use crate::core::profile::Outputs;
 use crate::core::units::{PageCount, PageSize};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 /// All that decides the cache's future answers. Two caches that answer alike save alike, whatever
 /// their arenas went through.
@@ -89,6 +89,20 @@ impl SglangCache {
             return Err(RestoreError::Overfull { capacity: saved.capacity, pages: cache.resident() });
         }
         Ok(cache)
+    }
+}
+
+impl Serialize for SglangCache {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.save().serialize(serializer)
+    }
+}
+
+impl TryFrom<SavedCache> for SglangCache {
+    type Error = RestoreError;
+
+    fn try_from(saved: SavedCache) -> Result<Self, RestoreError> {
+        Self::restore(&saved)
     }
 }
 

@@ -25,13 +25,25 @@ pub struct Convergence {
 }
 
 /// Whether it has settled.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Settled {
     /// It stayed within the tolerance.
     Converged,
     /// It did not, or too little is known.
+    #[default]
     NotConverged,
+}
+
+impl Settled {
+    /// The verdict in words, with the mean growth where one is known and matters.
+    pub fn with_growth(self, growth_per_window: Option<f64>) -> String {
+        match (self, growth_per_window) {
+            (Self::Converged, _) => "converged".to_owned(),
+            (Self::NotConverged, None) => "not converged".to_owned(),
+            (Self::NotConverged, Some(growth)) => format!("not converged, {:+.1} % a step", growth * 100.0),
+        }
+    }
 }
 
 /// What is known after a window.
@@ -64,6 +76,11 @@ impl Convergence {
             }
         }
         self.verdict()
+    }
+
+    /// Bytes of memory held.
+    pub fn memory_bytes(&self) -> usize {
+        size_of::<Self>() + self.last.capacity() * size_of::<Option<PageCount>>()
     }
 
     /// Where things stand.

@@ -36,7 +36,7 @@ struct Row {
 }
 
 /// What is recommended after a window.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Recommendation {
     /// The capacity; absent as long as no requirement was known.
     pub pages: Option<PageCount>,
@@ -53,9 +53,9 @@ impl Hysteresis {
         Self { min_change, hold: hold.max(1), current: None, row: None }
     }
 
-    /// What is recommended now.
-    pub fn current(&self) -> Option<PageCount> {
-        self.current
+    /// What is recommended beside a window that is still open, which changes nothing.
+    pub fn beside(&self, required: Option<PageCount>) -> Recommendation {
+        Recommendation { pages: self.current, changed: false, beyond_bound: required.is_none() }
     }
 
     /// Takes a closed window's requirement (`None` beyond the bound).

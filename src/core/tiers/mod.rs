@@ -6,14 +6,23 @@
 //! - [`Convergence`]: whether the requirement still grows; a growing one is no number to buy by.
 //! - [`Hysteresis`]: keeps automation downstream from following every wobble.
 //!
-//! All are pure; the two trackers are plain data that a snapshot can hold.
+//! [`Trend`] holds the trackers of one kind of window, [`Planning`] makes of them and the plan what an
+//! estimate publishes.
+//!
+//! All are pure; the trackers are plain data that a snapshot can hold.
 
+mod config;
 mod convergence;
 mod curve;
 mod hysteresis;
 mod plan;
+mod published;
+mod trend;
 
+pub use config::{TierConfig, TierError, TrendRules, is_price, is_tier_name};
 pub use convergence::{Convergence, Settled, Verdict};
 pub use curve::{CurvePoint, HitCurve, PointCurve};
 pub use hysteresis::{Hysteresis, Recommendation};
 pub use plan::{Inclusion, NextUnit, PlanInput, PlannedTier, TierPlan, TierSpec, Unit, plan};
+pub use published::{Planning, Purchase, TierEstimate, TierEstimates};
+pub use trend::{Requirements, Standing, Trend};

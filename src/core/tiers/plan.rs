@@ -10,7 +10,7 @@
 //!    added to its size and left out of its reach.
 //! 4. The curve is read at the reach: at `C1` and `C1 + C2` for an exclusive second tier, at `C1` and
 //!    `C2` for an inclusive one.
-//! 5. A requirement beyond the tracked bound gives no number of units, here and below.
+//! 5. A requirement or pinned pages beyond the tracked bound give no number of units, here and below.
 
 use super::curve::HitCurve;
 use crate::core::ratio::Ratio;
@@ -74,8 +74,9 @@ pub struct TierSpec {
 pub struct PlanInput<'a, C> {
     /// The capacity each tier's coverage requires, in the tiers' order; `None` beyond the bound.
     pub required: &'a [Option<PageCount>],
-    /// Most pages requests in flight pin at a time; zero where the log has no durations.
-    pub pinned: PageCount,
+    /// Most pages requests in flight pin at a time: zero where the log has no durations, `None` beyond
+    /// the bound.
+    pub pinned: Option<PageCount>,
     /// The hit-rate curve.
     pub curve: &'a C,
 }
@@ -133,10 +134,11 @@ pub fn plan<C: HitCurve>(tiers: &[TierSpec], input: &PlanInput<'_, C>) -> TierPl
     let mut planned = Vec::with_capacity(tiers.len());
     for (position, spec) in tiers.iter().enumerate() {
         let required = input.required.get(position).copied().flatten();
-        let pinned = if position == 0 { input.pinned } else { PageCount(0) };
+        let pinned = if position == 0 { input.pinned } else { Some(PageCount(0)) };
         let inclusion = if position == 0 { Inclusion::Exclusive } else { spec.inclusion };
+        let known = above.zip(pinned).zip(required);
         let sizing =
-            above.zip(required).map(|(above, required)| Sizing { spec, inclusion, above, pinned, required });
+            known.map(|((above, pinned), required)| Sizing { spec, inclusion, above, pinned, required });
         let tier = planned_tier(spec, required, sizing, input.curve);
         above = tier.reach_pages;
         planned.push(tier);

@@ -1,7 +1,7 @@
 //! Tumbling and hopping windows, made of panes as wide as the advance.
 
-use super::{Extent, TallyShape, Window};
-use crate::core::tally::{Digest, Tally};
+use super::{Extent, Window};
+use crate::core::tally::{Digest, Tally, TallyShape};
 use crate::core::units::EventTime;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -15,8 +15,7 @@ pub(super) struct EventWindows {
     /// Panes a window.
     span: i64,
     grace_ms: i64,
-    targets: usize,
-    thresholds: usize,
+    shape: TallyShape,
     /// Windows with an end up to this one are closed.
     closed_end: i64,
     late_records: u64,
@@ -54,8 +53,7 @@ impl EventWindows {
             advance_ms,
             span: (milliseconds(size_ms) / advance_ms).max(1),
             grace_ms: milliseconds(grace_ms),
-            targets: shape.targets,
-            thresholds: shape.thresholds,
+            shape,
             closed_end: i64::MIN,
             late_records: 0,
             panes: VecDeque::new(),
@@ -95,7 +93,7 @@ impl EventWindows {
         match self.panes.get_mut(at) {
             Some(pane) if pane.index == index => pane.extent = pane.extent.union(extent),
             _ => {
-                let tally = Tally::new(self.targets, self.thresholds);
+                let tally = Tally::new(self.shape);
                 self.panes.insert(at, Pane { index, extent, tally, behind: Vec::new(), ahead: Vec::new() });
                 self.openings.push(Opening { first_arrival: extent.first_arrival, index });
             }
@@ -133,10 +131,9 @@ impl EventWindows {
 
     pub(super) fn has_shape(&self, shape: TallyShape) -> bool {
         let span = usize::try_from(self.span).unwrap_or(usize::MAX);
-        let fits = |pane: &Pane| shape.is_of(&pane.tally) && pane.behind.len().max(pane.ahead.len()) <= span;
-        (self.targets, self.thresholds) == (shape.targets, shape.thresholds)
-            && self.advance_ms > 0
-            && self.panes.iter().all(fits)
+        let fits =
+            |pane: &Pane| pane.tally.has_shape(shape) && pane.behind.len().max(pane.ahead.len()) <= span;
+        self.shape == shape && self.advance_ms > 0 && self.panes.iter().all(fits)
     }
 
     pub(super) fn memory_bytes(&self) -> usize {

@@ -16,7 +16,7 @@ mod event_time;
 mod recent;
 mod watermark;
 
-use super::tally::{Digest, Tally};
+use super::tally::{Digest, Tally, TallyShape};
 use super::units::{EventTime, Offset};
 use super::window::WindowKind;
 use event_time::EventWindows;
@@ -37,25 +37,6 @@ pub struct WindowRules<'a> {
     pub allowed_lateness_ms: u64,
     /// Interval at which `last:N` and `all` are published; 0 for never but at the end.
     pub publish_every_ms: u64,
-}
-
-/// How many numbers a tally of this pool holds.
-#[derive(Debug, Clone, Copy)]
-pub struct TallyShape {
-    /// Target ratios.
-    pub targets: usize,
-    /// Thresholds of the curve.
-    pub thresholds: usize,
-}
-
-impl TallyShape {
-    fn tally(self) -> Tally {
-        Tally::new(self.targets, self.thresholds)
-    }
-
-    fn is_of(self, tally: &Tally) -> bool {
-        tally.has_shape(self.targets, self.thresholds)
-    }
 }
 
 /// One window as it is shown: closed, or still open.
@@ -224,6 +205,15 @@ impl WindowSet {
             } else if let Some(window) = windows.sliding(end) {
                 show(order, window);
             }
+        }
+    }
+
+    /// Shows `last:N` and `all` as they stand.
+    pub fn show_sliding(&mut self, mut show: impl FnMut(usize, Window<'_>)) {
+        let end = self.end_of_data();
+        for (order, windows) in self.kinds.iter_mut().enumerate() {
+            windows.settle();
+            windows.sliding(end).into_iter().for_each(|window| show(order, window));
         }
     }
 

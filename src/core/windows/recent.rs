@@ -1,7 +1,9 @@
 //! Windows over offsets: the last N requests, and everything since the start.
 
-use super::{Extent, TallyShape};
-use crate::core::tally::{Digest, StepHits, Tally};
+use super::Extent;
+use crate::core::found::FoundRun;
+use crate::core::in_flight::Overlap;
+use crate::core::tally::{Digest, StepHits, Tally, TallyShape};
 use crate::core::units::{EventTime, Offset};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
@@ -15,7 +17,7 @@ pub(super) struct Everything {
 
 impl Everything {
     pub(super) fn new(shape: TallyShape) -> Self {
-        Self { extent: None, tally: shape.tally() }
+        Self { extent: None, tally: Tally::new(shape) }
     }
 
     pub(super) fn observe(&mut self, digest: &Digest) {
@@ -30,7 +32,7 @@ impl Everything {
     }
 
     pub(super) fn has_shape(&self, shape: TallyShape) -> bool {
-        shape.is_of(&self.tally)
+        self.tally.has_shape(shape)
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
@@ -40,8 +42,8 @@ impl Everything {
 
 /// The last N requests: each one's share of the tally is kept, to be taken out again exactly.
 ///
-/// Memory is 64 bytes a request, with 8 for each target ratio and 8 for each threshold its hits are
-/// spread over.
+/// Memory is 88 bytes a request, with 8 for each target ratio, 8 for each threshold its hits are spread
+/// over and, where hits at every capacity are asked for, 16 for each run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct LastRequests {
     capacity: usize,
@@ -49,6 +51,7 @@ pub(super) struct LastRequests {
     /// Needs and hits of the held requests, one after another.
     needs: VecDeque<u64>,
     hits: VecDeque<StepHits>,
+    found: VecDeque<FoundRun>,
     pub(super) tally: Tally,
 }
 
@@ -67,6 +70,10 @@ struct Held {
     retouched: u64,
     /// How many entries of `hits` are its own.
     steps: u32,
+    /// How many entries of `found` are its own.
+    runs: u32,
+    /// What it met in flight.
+    overlap: Option<Overlap>,
 }
 
 impl LastRequests {
@@ -76,7 +83,8 @@ impl LastRequests {
             requests: VecDeque::new(),
             needs: VecDeque::new(),
             hits: VecDeque::new(),
-            tally: shape.tally(),
+            found: VecDeque::new(),
+            tally: Tally::new(shape),
         }
     }
 
@@ -98,6 +106,7 @@ impl LastRequests {
     fn hold(&mut self, digest: &Digest) {
         self.needs.extend(&digest.needs);
         self.hits.extend(&digest.hits);
+        self.found.extend(&digest.found);
         self.requests.push_back(Held {
             arrival: digest.position.arrival,
             offset: digest.position.offset,
@@ -107,6 +116,8 @@ impl LastRequests {
             touched: digest.pages_touched(),
             retouched: 0,
             steps: digest.hits.len() as u32,
+            runs: digest.found.len() as u32,
+            overlap: digest.overlap,
         });
     }
 
@@ -121,9 +132,15 @@ impl LastRequests {
         for hits in self.hits.drain(..held.steps as usize) {
             tally.hits[hits.step as usize] -= u64::from(hits.pages);
         }
+        if let Some(overlap) = held.overlap {
+            tally.overlaps.remove(overlap);
+        }
         let own = self.needs.drain(..tally.needs.len());
         for (needs, need) in tally.needs.iter_mut().zip(own).filter(|_| held.reusable > 0) {
             needs.remove(need);
+        }
+        for run in self.found.drain(..held.runs as usize) {
+            tally.found.iter_mut().for_each(|found| found.remove(&run));
         }
     }
 
@@ -139,10 +156,12 @@ impl LastRequests {
     /// Whether every held request can be taken out of the tally again.
     pub(super) fn has_shape(&self, shape: TallyShape) -> bool {
         let steps: u64 = self.requests.iter().map(|held| u64::from(held.steps)).sum();
-        shape.is_of(&self.tally)
+        let runs: u64 = self.requests.iter().map(|held| u64::from(held.runs)).sum();
+        self.tally.has_shape(shape)
             && self.requests.len() <= self.capacity
             && self.needs.len() == self.requests.len() * shape.targets
             && self.hits.len() as u64 == steps
+            && self.found.len() as u64 == runs
             && self.hits.iter().all(|hits| (hits.step as usize) < shape.thresholds)
     }
 
@@ -150,6 +169,7 @@ impl LastRequests {
         self.requests.capacity() * size_of::<Held>()
             + self.needs.capacity() * size_of::<u64>()
             + self.hits.capacity() * size_of::<StepHits>()
+            + self.found.capacity() * size_of::<FoundRun>()
             + self.tally.memory_bytes()
     }
 }

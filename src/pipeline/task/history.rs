@@ -1,8 +1,7 @@
-//! What a task did not see of its log, and which windows that leaves incomplete.
+//! What a task did not see, or not count, of its log.
 
-use crate::core::estimate::Estimate;
+use crate::core::missing::Missing;
 use crate::core::units::EventTime;
-use crate::core::window::WindowKind;
 use serde::{Deserialize, Serialize};
 
 /// Whether everything the state depends on was seen.
@@ -40,23 +39,14 @@ impl History {
         }
     }
 
-    /// Whether records that belong into the window, or into the history it must have, are not in it.
-    pub(super) fn lacks(self, estimate: &Estimate, min_history_ms: u64) -> bool {
-        let (missing_before, upto) = match self {
-            Self::Whole | Self::Missing => return false,
-            Self::MissingBefore(time) => (Some(time), None),
-            Self::WarmedUp { missing_before, upto } => (missing_before, Some(upto)),
-        };
-        let known_from =
-            |time: EventTime| time.0.saturating_add(i64::try_from(min_history_ms).unwrap_or(i64::MAX));
-        let partial = match estimate.window {
-            // These reach back further than any event time tells.
-            WindowKind::All => true,
-            WindowKind::Last { requests } => estimate.requests < u64::from(requests),
-            WindowKind::Tumbling { .. } | WindowKind::Hopping { .. } => {
-                upto.is_some_and(|upto| estimate.start_ms <= upto.0)
+    /// What of the log is not in the windows.
+    pub(super) fn missing(self) -> Missing {
+        match self {
+            Self::Whole | Self::Missing => Missing::default(),
+            Self::MissingBefore(time) => Missing { unseen_before: Some(time), uncounted_upto: None },
+            Self::WarmedUp { missing_before, upto } => {
+                Missing { unseen_before: missing_before, uncounted_upto: Some(upto) }
             }
-        };
-        partial || missing_before.is_some_and(|time| estimate.start_ms <= known_from(time))
+        }
     }
 }

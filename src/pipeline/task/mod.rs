@@ -9,7 +9,7 @@ use crate::codec::{
     SourceRecord, WriterSchemas, encode_estimate,
 };
 use crate::core::estimate::Estimate;
-use crate::core::pool::{Arrival, Pool, Refusal};
+use crate::core::pool::{Arrival, Moment, Pool, Refusal};
 use crate::core::pool_config::PoolConfigError;
 use crate::core::units::{EventTime, Offset};
 use crate::core::window::WindowKind;
@@ -227,9 +227,7 @@ impl PartitionTask {
     pub fn provisional(&self) -> Vec<Estimate> {
         let mut pools: Vec<&Pool> = self.pools.iter().collect();
         pools.sort_unstable_by_key(|pool| pool.name());
-        let mut open: Vec<_> = pools.iter().flat_map(|pool| pool.provisional(Offset(self.next.0))).collect();
-        open.iter_mut().for_each(|estimate| self.mark(estimate));
-        open
+        pools.iter().flat_map(|pool| pool.provisional(self.at(self.next))).collect()
     }
 
     /// Decodes a record and shows it to its pool; gives its event time, or why it was refused.
@@ -277,16 +275,16 @@ impl PartitionTask {
         self.watermark.observe(event_time);
         let Some(watermark) = self.watermark.time() else { return Ok(()) };
         let mut closed = std::mem::take(&mut self.closed);
+        let at = self.at(next);
         while let Some(index) = self.deadlines.due(watermark) {
             let pool = &mut self.pools[index];
-            pool.advance_watermark(watermark, Offset(next.0), &mut closed);
+            pool.advance_watermark(watermark, at, &mut closed);
             self.counts.memory.insert(pool.name().to_owned(), pool.memory_bytes());
             // A deadline that stayed would be due for ever.
             self.deadlines.set(index, pool.next_deadline().filter(|deadline| *deadline > watermark));
         }
         // Stable, so that each pool's windows stay in the order they are configured in.
         closed.sort_by(|a, b| (a.end_ms, &a.pool).cmp(&(b.end_ms, &b.pool)));
-        closed.iter_mut().for_each(|estimate| self.mark(estimate));
         let written = if muted { Ok(()) } else { self.write(&closed, out) };
         for estimate in closed.drain(..) {
             self.counts.latest.insert((estimate.pool.clone(), estimate.window), estimate);
@@ -304,7 +302,7 @@ impl PartitionTask {
                 return Err(TaskError::Estimate { partition: self.partition, error });
             }
             out.push(OutputRecord {
-                destination: Destination::Estimates,
+                destination: Destination::Results,
                 key: Some(EstimateKey::of(estimate).to_bytes()),
                 value: Some(value),
                 headers: Vec::new(),
@@ -315,10 +313,9 @@ impl PartitionTask {
         Ok(())
     }
 
-    /// Marks an estimate whose window reaches back to where history is missing.
-    fn mark(&self, estimate: &mut Estimate) {
-        let min_history_ms = self.config.pools.of(&estimate.pool).min_history_ms;
-        estimate.warm_up |= self.history.lacks(estimate, min_history_ms);
+    /// The point of the log the state stands at.
+    fn at(&self, next: NextOffset) -> Moment {
+        Moment { next_offset: Offset(next.0), missing: self.history.missing() }
     }
 
     fn dead_letter(&self, record: &SourceRecord<'_>, error: &DecodeError) -> OutputRecord {

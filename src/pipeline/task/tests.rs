@@ -2,6 +2,7 @@ use super::*;
 use crate::codec::decode_estimate;
 use crate::core::pool_config::PoolConfig;
 use crate::core::ratio::Ratio;
+use crate::core::tiers::TrendRules;
 use crate::core::units::{PageCount, PageSize};
 use crate::pipeline::resume::Origin;
 use proptest::prelude::*;
@@ -16,6 +17,8 @@ fn config() -> TaskConfig {
         publish_every_ms: 1000,
         allowed_lateness_ms: 0,
         max_tracked_pages: PageCount(1 << 16),
+        tiers: ["hbm:0.5:3p:2", "dram:1:4p"].map(|text| text.parse().expect("a tier")).to_vec(),
+        trend: TrendRules { converged_over: 2, hold: 2, ..TrendRules::default() },
         ..PoolConfig::default()
     };
     TaskConfig {
@@ -72,7 +75,7 @@ fn feed(task: &mut PartitionTask, log: &[Request]) -> Result<Vec<OutputRecord>, 
 }
 
 fn estimates(outputs: &[OutputRecord]) -> Vec<Estimate> {
-    let estimates = outputs.iter().filter(|output| output.destination == Destination::Estimates);
+    let estimates = outputs.iter().filter(|output| output.destination == Destination::Results);
     estimates
         .map(|output| decode_estimate(output.value.as_deref().unwrap_or_default()).expect("ours"))
         .collect()

@@ -8,7 +8,6 @@ use super::axis::Axis;
 use super::draw::{Marker, Names, Panel, Series, Shape, draw};
 use super::{Plot, PlotError};
 use crate::core::estimate::CapacityPoint;
-use crate::core::profile::Profile;
 
 /// Draws the hit-rate curve of a pool; `None` without a point to draw. `id` is unique on the page.
 pub fn capacity_curve(id: &str, pool: &PoolReport) -> Result<Option<Plot>, PlotError> {
@@ -77,7 +76,7 @@ fn telling<'a, 'b>(known: &'a [&'b CapacityPoint]) -> &'a [&'b CapacityPoint] {
     &known[first.saturating_sub(1)..end]
 }
 
-fn rate(value: Option<f64>) -> Option<f64> {
+pub(super) fn rate(value: Option<f64>) -> Option<f64> {
     value.filter(|value| (0.0..=1.0).contains(value))
 }
 
@@ -91,8 +90,8 @@ fn throughput_axis(drawn: &[&CapacityPoint]) -> Option<Axis> {
 }
 
 fn series(pool: &PoolReport, drawn: &[&CapacityPoint], (low, high): (f64, f64)) -> Vec<Series> {
-    // SGLang's hits do not grow steadily with capacity, so nothing is said about what lies between.
-    let shape = if pool.engine == Profile::Sglang { Shape::Dots } else { Shape::Line };
+    // Hits need not grow with a capacity that is modelled on its own: nothing is said of what lies between.
+    let shape = if pool.engine.is_pointwise() { Shape::Dots } else { Shape::Line };
     let of = |label: &str, ink, on_right, value: &dyn Fn(&CapacityPoint) -> Option<f64>| Series {
         label: label.to_owned(),
         ink,

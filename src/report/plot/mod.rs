@@ -4,12 +4,14 @@ mod axis;
 mod curve;
 mod distribution;
 mod draw;
+mod engines;
 mod history;
 mod layout;
 
 pub use curve::capacity_curve;
 pub use distribution::requirement_distribution;
 pub(super) use draw::UNITS_A_PIXEL;
+pub use engines::engine_curves;
 pub use history::{capacity_history, traffic_history};
 
 use super::markup::Markup;

@@ -157,7 +157,7 @@ impl Backfill {
         let reached: BTreeMap<_, _> =
             begun.iter().map(|(partition, (_, next))| (*partition, *next)).collect();
         let mut plan = ServicePlan::make(&own, options.create_topics)?;
-        plan.bounds = Some(bounds_of(digest, &stretches, &reached)?);
+        plan.stream.bounds = Some(bounds_of(digest, &stretches, &reached)?);
         if let Some(state) = &mut plan.state {
             // The same log read from elsewhere is another state.
             state.fingerprint = Fingerprint(digest);

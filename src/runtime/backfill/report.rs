@@ -26,9 +26,9 @@ const MOMENT: Duration = Duration::from_millis(200);
 /// The brokers, or a record of the run's that is no estimate.
 pub fn report(backfill: &Backfill) -> Result<Option<ReportInput>, KafkaFailure> {
     let plan = &backfill.plan;
-    let topic = plan.outputs.estimates.name.as_str();
+    let topic = plan.stream.outputs.results.name.as_str();
     let windows = &backfill.settings.estimate.windows;
-    let mut reader = Reader::open(&plan.connection, topic, From::Beginning, plan.retry_for)?;
+    let mut reader = Reader::open(&plan.stream.connection, topic, From::Beginning, plan.stream.retry_for)?;
     let mut pools: BTreeMap<String, Chronicle> = BTreeMap::new();
     let mut more = false;
     while !reader.at_end() {
@@ -53,7 +53,7 @@ pub fn report(backfill: &Backfill) -> Result<Option<ReportInput>, KafkaFailure> 
         inputs.push(("Pools".to_owned(), format!("the first {MAX_POOLS} by name; there are more")));
     }
     let title = "KV cache capacity".to_owned();
-    Ok((!pools.is_empty()).then_some(ReportInput { title, inputs, pools }))
+    Ok((!pools.is_empty()).then_some(ReportInput { title, inputs, pools, compares_engines: false }))
 }
 
 fn is_of(backfill: &Backfill, estimate: &Estimate) -> bool {
@@ -74,7 +74,7 @@ fn inputs(backfill: &Backfill) -> Vec<(String, String)> {
         inputs.push((format!("Partition {partition}"), text));
     }
     inputs.push(("Backfill run".to_owned(), backfill.run_id.to_string()));
-    inputs.push(("Estimates on topic".to_owned(), backfill.plan.outputs.estimates.name.clone()));
+    inputs.push(("Estimates on topic".to_owned(), backfill.plan.stream.outputs.results.name.clone()));
     inputs.push(("kvset".to_owned(), env!("CARGO_PKG_VERSION").to_owned()));
     inputs
 }

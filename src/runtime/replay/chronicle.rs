@@ -38,15 +38,25 @@ pub(super) fn recent(pool: &Pool, rows: u64) -> Option<Estimate> {
     estimates.into_iter().find(|estimate| estimate.window == HISTORY_WINDOW)
 }
 
-/// The report of a replay. `inputs` says what was read and how, in the order shown; what the reader had
+/// The report of a replay, of one engine or of several side by side. `inputs` says what was read and how, in the order shown; what the reader had
 /// to assume follows it.
 pub fn report_input(
-    replay: &Replay,
-    chronicle: Chronicle,
+    replays: Vec<(&Replay, Chronicle)>,
     title: String,
     mut inputs: Vec<(String, String)>,
 ) -> ReportInput {
-    inputs.extend(replay.notes.iter().map(|note| ("Assumed".to_owned(), note.clone())));
+    let notes = replays.first().map(|(replay, _)| replay.notes.as_slice()).unwrap_or_default();
+    inputs.extend(notes.iter().map(|note| ("Assumed".to_owned(), note.clone())));
+    let compares_engines = replays.len() > 1;
+    let mut pools: Vec<_> =
+        replays.into_iter().map(|(replay, chronicle)| pool_report(replay, chronicle)).collect();
+    if compares_engines {
+        pools.iter_mut().for_each(|pool| pool.name = Some(pool.engine.to_string()));
+    }
+    ReportInput { title, inputs, pools, compares_engines }
+}
+
+fn pool_report(replay: &Replay, chronicle: Chronicle) -> PoolReport {
     let mut pool = replay.whole.as_ref().map_or_else(|| uncounted(replay), PoolReport::of);
     let late = |windows: &[Estimate]| windows.iter().map(|window| window.late_records).max();
     pool.name = None;
@@ -62,7 +72,7 @@ pub fn report_input(
         warm_up_requests: replay.warm_up_requests,
         ..pool.caveats
     };
-    ReportInput { title, inputs, pools: vec![pool] }
+    pool
 }
 
 /// A trace of which no request counts.
@@ -81,8 +91,11 @@ fn uncounted(replay: &Replay) -> PoolReport {
         accumulated_pages: 0,
         theoretical: TheoreticalHits::default(),
         required: Vec::new(),
+        in_flight: None,
         distribution: Distribution::default(),
         capacities: Vec::new(),
+        trend_windows: 0,
+        plan: None,
         history: History::default(),
         windows: Vec::new(),
         bound_pages: None,

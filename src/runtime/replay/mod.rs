@@ -4,7 +4,6 @@
 
 mod chronicle;
 mod per_request;
-mod pointwise;
 
 use crate::core::estimate::Estimate;
 use crate::core::event::RequestEvent;
@@ -12,7 +11,6 @@ use crate::core::pool::{Arrival, Pool};
 use crate::core::pool_config::{PoolConfig, PoolConfigError};
 use crate::core::profile::Profile;
 use crate::core::ratio::Ratio;
-use crate::core::sglang::CapacityTooLarge;
 use crate::core::units::{Offset, PageBytes, PageCount, PageSize};
 use crate::core::window::WindowKind;
 use crate::core::windows::Watermark;
@@ -20,13 +18,11 @@ use crate::report::HistoryRecorder;
 use crate::trace::{self, Progress, ReadOptions, RowError, TraceError, TraceItem};
 use chronicle::HISTORY_WINDOW;
 use per_request::PerRequest;
-use pointwise::Pointwise;
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 pub use chronicle::{Chronicle, report_input};
-pub use pointwise::coarse_grid;
 
 /// Leading requests that touch the cache but do not count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,19 +66,6 @@ pub enum ReplayError {
     /// The configuration cannot be used.
     #[error(transparent)]
     Config(#[from] PoolConfigError),
-    /// A capacity is larger than one cache models.
-    #[error(transparent)]
-    Capacity(#[from] CapacityTooLarge),
-    /// Single nodes cannot be followed by a sample of their pages.
-    #[error(
-        "the {0} profile evicts whole nodes, which a sample of pages cannot show: leave --sample-rate at 1"
-    )]
-    SampledPointwise(Profile),
-    /// Each capacity costs a pass of its own.
-    #[error(
-        "the {profile} profile is modelled at each capacity on its own: {asked} were asked for, at most {most} can be"
-    )]
-    TooManyPoints { profile: Profile, asked: usize, most: usize },
     /// Rows were passed over, and the caller did not allow that.
     #[error(
         "{count} of {rows} rows cannot be used, so the result would be wrong: mend them, or go on without them with --skip-bad-rows{}",
@@ -126,6 +109,8 @@ pub struct Replay {
     pub page_bytes: Option<PageBytes>,
     /// The estimate over every request that counts; none where no request does.
     pub whole: Option<Estimate>,
+    /// The same at each further cost a token.
+    pub at_further_costs: Vec<(f64, Estimate)>,
     /// The windows that were asked for, in the order in which they closed.
     pub windows: Vec<Estimate>,
     /// Requests too large to run at all, one a capacity, ascending; empty where the engine has a stack.
@@ -148,23 +133,26 @@ pub fn replay(
     Ok(run_one(Run::new(options, warm_up, per_request, None)?, options, progress)?.0)
 }
 
-/// Replays traces for several engines in one reading; all else about them is as in the options.
+/// Replays traces for several engines in one reading; all else about them is as in the options. With
+/// `for_report`, what a report shows beside the estimates is kept.
 ///
 /// # Errors
 /// [`ReplayError`]; nothing was printed then.
 pub fn replay_engines(
     options: &ReplayOptions,
     engines: &[Profile],
+    for_report: bool,
     progress: &mut dyn FnMut(Progress),
-) -> Result<Vec<Replay>, ReplayError> {
+) -> Result<Vec<(Replay, Chronicle)>, ReplayError> {
     let warm_up = warm_up_requests(options)?;
     let start = |profile: &Profile| {
         let pool = PoolConfig { profile: *profile, ..options.pool.clone() };
-        Run::new(&ReplayOptions { pool, ..options.clone() }, warm_up, None, None)
+        let recorder = for_report.then(HistoryRecorder::default);
+        Run::new(&ReplayOptions { pool, ..options.clone() }, warm_up, None, recorder)
     };
     let mut runs = engines.iter().map(start).collect::<Result<Vec<_>, _>>()?;
     let notes = read(&mut runs, options, progress)?;
-    let finish = |run: Run<'_>| Ok(run.finish(options.skip_bad_rows, notes.clone())?.0);
+    let finish = |run: Run<'_>| run.finish(options.skip_bad_rows, notes.clone());
     runs.into_iter().map(finish).collect()
 }
 
@@ -218,6 +206,16 @@ fn read(
     Ok(reader.notes())
 }
 
+/// Whether the trends of `last:N` and `all` see their windows after so many counted requests: 32 to 64
+/// times in all, evenly spaced, so that the last dozen readings are the last fifth to third of the trace.
+fn is_reading_due(requests: u64) -> bool {
+    let spacing = (requests / READINGS).max(1);
+    requests > 0 && requests.is_multiple_of(1 << spacing.ilog2())
+}
+
+/// Fewest readings of a trace that has as many requests.
+const READINGS: u64 = 32;
+
 /// Rows between two reports of progress.
 const PROGRESS_ROWS: u64 = 256;
 
@@ -247,9 +245,7 @@ fn count_requests(options: &ReplayOptions) -> Result<u64, ReplayError> {
 
 /// A replay under way.
 struct Run<'a> {
-    /// The engine's pool; of an engine without a stack, a pool that never evicts.
     pool: Pool,
-    pointwise: Option<Pointwise>,
     config: Arc<PoolConfig>,
     watermark: Watermark,
     warm_up: u64,
@@ -284,15 +280,9 @@ impl<'a> Run<'a> {
         }
         // `last` and `all` are wanted once, at the end of the trace.
         config.publish_every_ms = 0;
-        let pointwise = Pointwise::of(&config)?;
         let config = Arc::new(config);
-        let pooled = match pointwise {
-            Some(_) => Arc::new(Pointwise::unlimited(&config)),
-            None => Arc::clone(&config),
-        };
         Ok(Self {
-            pool: Pool::new("trace", 0, pooled)?,
-            pointwise,
+            pool: Pool::new("trace", 0, Arc::clone(&config))?,
             watermark: Watermark::new(config.allowed_lateness_ms),
             config,
             warm_up,
@@ -310,14 +300,14 @@ impl<'a> Run<'a> {
     fn observe(&mut self, event: &RequestEvent<'_>, place: (&str, u64)) -> Result<(), ReplayError> {
         let counted = self.requests >= self.warm_up;
         let offset = Offset(self.rows as i64);
+        if is_reading_due(self.requests.saturating_sub(self.warm_up)) {
+            self.pool.take_reading(offset);
+        }
         self.rows += 1;
         let arrival = Arrival { offset, counted, watermark: self.watermark.time() };
         if let Err(refusal) = self.pool.observe(event, arrival) {
             self.refuse(format!("{}, line {}", place.0, place.1), &refusal);
             return Ok(());
-        }
-        if let Some(caches) = &mut self.pointwise {
-            caches.observe(event, &self.pool, counted)?;
         }
         if counted {
             self.write_request().map_err(ReplayError::PerRequest)?;
@@ -335,8 +325,8 @@ impl<'a> Run<'a> {
         else {
             return Ok(());
         };
-        match &self.pointwise {
-            Some(caches) => per_request.write_pointwise(outcome, caches.last_hits()),
+        match self.pool.caches() {
+            Some(caches) => per_request.write_pointwise(outcome, caches.last_hits(), curve),
             None => per_request.write(outcome, &self.config, curve),
         }
     }
@@ -381,10 +371,8 @@ impl<'a> Run<'a> {
             per_request.flush().map_err(ReplayError::PerRequest)?;
         }
         let chronicle = Chronicle::of(&self.pool, self.recorder, self.rows, self.requests);
+        let at_further_costs = self.pool.at_further_costs(Offset(self.rows as i64));
         self.pool.finish(Offset(self.rows as i64), &mut self.closed);
-        if let Some(caches) = &self.pointwise {
-            self.closed.iter_mut().for_each(|estimate| caches.correct(estimate, self.config.profile));
-        }
         let whole = self.closed.iter().find(|estimate| estimate.window == WindowKind::All).cloned();
         self.closed.retain(|estimate| self.wanted.contains(&estimate.window));
         let replay = Replay {
@@ -396,9 +384,10 @@ impl<'a> Run<'a> {
             distinct_pages: self.pool.accumulated_pages(),
             page_size: self.pool.page_size(),
             page_bytes: self.pool.page_bytes(),
-            turned_away: self.pointwise.map(|caches| caches.turned_away()).unwrap_or_default(),
+            turned_away: self.pool.caches().map(|caches| caches.refused().collect()).unwrap_or_default(),
             config: self.config,
             whole,
+            at_further_costs,
             windows: self.closed,
             notes,
         };

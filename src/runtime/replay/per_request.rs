@@ -50,10 +50,12 @@ impl<'a> PerRequest<'a> {
     pub(super) fn write_pointwise(
         &mut self,
         outcome: &Outcome,
-        hits: impl Iterator<Item = u64>,
+        hits: &[u64],
+        curve: &Curve,
     ) -> io::Result<()> {
         self.hits.clear();
-        self.hits.extend(hits.map(Some));
+        self.hits.extend(hits.iter().copied().map(Some));
+        self.hits.resize(curve.len(), None);
         self.put(outcome.page_accesses, outcome.reusable_prefix(), false)
     }
 

@@ -2,6 +2,7 @@
 
 use super::super::*;
 use super::{PAGE_SIZE, event, ratios};
+use crate::core::missing::Missing;
 use crate::core::pages::PageIds;
 use crate::core::ratio::Ratio;
 use crate::core::stack::ChainPolicy;
@@ -189,6 +190,29 @@ fn records_that_warm_up_touch_but_do_not_count() {
         })
         .collect();
     assert_eq!(told, [(20, 1, 1, true), (30, 1, 1, false)]);
+}
+
+#[test]
+fn a_recommendation_never_shrinks_on_a_window_that_warms_up() {
+    let mut pool =
+        pool(PoolConfig { tiers: vec!["ram:1:1p".parse().expect("a tier")], ..config(&["tumbling:10ms"]) });
+    let mut recommended = |window: i64, ids: &[u64], missing_before: Option<i64>| {
+        for (offset, time) in [1, 5].map(|ms| 10 * window + ms).into_iter().enumerate() {
+            pool.observe(&event(time, ids), at(2 * window + offset as i64, None)).expect("accepted");
+        }
+        let moment = Moment {
+            next_offset: Offset(2 * window + 2),
+            missing: Missing { unseen_before: missing_before.map(EventTime), ..Missing::default() },
+        };
+        let mut closed = Vec::new();
+        pool.advance_watermark(EventTime(10 * window + 10), moment, &mut closed);
+        let tier = closed[0].plan.as_ref().expect("a plan").tiers[0].clone();
+        (tier.planned.units, tier.recommended.units, closed[0].warm_up)
+    };
+    assert_eq!(recommended(0, &[1, 2, 3, 4, 5], None), (Some(5), Some(5), false));
+    assert_eq!(recommended(1, &[1, 2], Some(15)), (Some(5), Some(5), true));
+    assert_eq!(recommended(2, &[1, 2], Some(25)), (Some(2), Some(5), true), "less is asked for");
+    assert_eq!(recommended(3, &[1, 2], Some(25)), (Some(2), Some(2), false), "and now it counts");
 }
 
 #[test]

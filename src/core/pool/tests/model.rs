@@ -2,10 +2,12 @@
 
 use super::super::*;
 use super::{PAGE_SIZE, event, ratios};
-use crate::core::estimate::CoverageCapacity;
+use crate::core::estimate::{CoverageCapacity, Status};
 use crate::core::naive::{NaiveRequest, NaiveStack, Page, chained_requests};
+use crate::core::profile::Profile;
 use crate::core::ratio::Ratio;
 use crate::core::stack::Order;
+use crate::core::tiers::{Convergence, Hysteresis, Purchase, Settled, TierConfig, TierEstimate, TrendRules};
 use crate::core::units::PageCount;
 use crate::core::window::WindowKind;
 use crate::core::windows::Watermark;
@@ -41,27 +43,39 @@ fn logs(in_order: bool) -> impl Strategy<Value = Vec<Record>> {
 
 fn configs() -> impl Strategy<Value = PoolConfig> {
     let bound = prop_oneof![Just(1u64 << 20), 4u64..40];
-    (any::<bool>(), bound, 0u64..8, 0u64..12, prop_oneof![Just(0u64), Just(7u64)], 0u64..40).prop_map(
-        |(leaf_first, bound, grace_ms, allowed_lateness_ms, publish_every_ms, min_history_ms)| PoolConfig {
-            profile: if leaf_first { Profile::LeafFirst } else { Profile::Paper },
-            page_size: PageSize::new(PAGE_SIZE),
-            kv_bytes_per_token: Some(2.5),
-            target_ratios: ratios(&["0.5", "0.99", "1"]),
-            coverages: ratios(&["0", "0.5", "0.9", "0.999", "1"]),
-            capacities: ["30B", "2p", "3p", "5p", "5p", "8p", "13p", "30p"]
-                .map(|text| text.parse().expect("a capacity"))
-                .into(),
-            windows: ["tumbling:10ms", "all", "hopping:12ms/4ms", "last:5", "last:1", "hopping:9ms/9ms"]
-                .map(|text| text.parse().expect("a window"))
-                .into(),
-            grace_ms,
-            allowed_lateness_ms,
-            publish_every_ms,
-            min_history_ms,
-            max_tracked_pages: PageCount(bound),
-            ..PoolConfig::default()
+    let flags = (any::<bool>(), prop::bool::weighted(0.7));
+    (flags, bound, 0u64..8, 0u64..12, prop_oneof![Just(0u64), Just(7u64)], 0u64..40).prop_map(
+        |((leaf_first, planned), bound, grace_ms, allowed_lateness_ms, publish_every_ms, min_history_ms)| {
+            PoolConfig {
+                profile: if leaf_first { Profile::LeafFirst } else { Profile::Paper },
+                page_size: PageSize::new(PAGE_SIZE),
+                kv_bytes_per_token: Some(2.5),
+                target_ratios: ratios(&["0.5", "0.99", "1"]),
+                coverages: ratios(&["0", "0.5", "0.9", "0.999", "1"]),
+                capacities: ["30B", "2p", "3p", "5p", "5p", "8p", "13p", "30p"]
+                    .map(|text| text.parse().expect("a capacity"))
+                    .into(),
+                windows: ["tumbling:10ms", "all", "hopping:12ms/4ms", "last:5", "last:1", "hopping:9ms/9ms"]
+                    .map(|text| text.parse().expect("a window"))
+                    .into(),
+                grace_ms,
+                allowed_lateness_ms,
+                publish_every_ms,
+                min_history_ms,
+                max_tracked_pages: PageCount(bound),
+                tiers: if planned { tiers() } else { Vec::new() },
+                trend: TrendRules { converged_over: 3, hold: 2, ..TrendRules::default() },
+                ..PoolConfig::default()
+            }
         },
     )
+}
+
+/// Units of 3, 4 and 5 pages; a page has 10 bytes.
+fn tiers() -> Vec<TierConfig> {
+    ["fast:0.5:3p:7", "middle:0.9:40B:2", "slow:1:5p:inclusive"]
+        .map(|text| text.parse().expect("a tier"))
+        .into()
 }
 
 /// A log on its way through a pool.
@@ -135,7 +149,12 @@ struct Facts {
     /// One entry a target ratio.
     required: Vec<Required>,
     hits: Vec<Option<u64>>,
+    /// By tier.
+    plan: Option<Vec<Planned>>,
 }
+
+/// Required pages, units, and the hit rate with them.
+type Planned = (Option<u64>, Option<u64>, Option<f64>);
 
 /// Mean, max, and for each coverage the pages and those with reuse.
 type Required = (Option<f64>, Option<u64>, Vec<[Option<u64>; 2]>);
@@ -157,6 +176,10 @@ fn facts(estimate: &Estimate, with_distinct: bool) -> Facts {
             .map(|at| (at.mean_pages, at.max_pages, at.coverage.iter().map(pair).collect()))
             .collect(),
         hits: estimate.capacities.iter().map(|point| point.prefix_hits).collect(),
+        plan: estimate.plan.as_ref().map(|plan| {
+            let told = |tier: &TierEstimate| (tier.required_pages, tier.planned.units, tier.planned.hit_rate);
+            plan.tiers.iter().map(told).collect()
+        }),
     }
 }
 
@@ -287,12 +310,7 @@ impl<'a> Model<'a> {
         let window = self.config.windows[kind];
         let reusing = members.iter().filter(|listed| !listed.found.needs.is_empty()).count() as u64;
         let history = if window == WindowKind::All { span.1 } else { span.0 } - self.first_seen.unwrap_or(0);
-        let hits_at = |capacity: u64| {
-            let prefix =
-                |listed: &&Listed| listed.found.needs.iter().take_while(|need| **need <= capacity).count();
-            (capacity <= self.bound())
-                .then(|| members.iter().map(|listed| prefix(listed) as u64).sum::<u64>())
-        };
+        let hits_at = |capacity: u64| self.hits_at(capacity, members);
         let is_bounded = self.stack.len() > self.bound();
         // Hopping windows share panes, which tell distinct pages exactly where times never go back.
         let shares_panes = matches!(window, WindowKind::Hopping { size_ms: 12, .. });
@@ -312,7 +330,37 @@ impl<'a> Model<'a> {
             required: self.config.target_ratios.iter().map(|ratio| self.required(*ratio, members)).collect(),
             // 30 bytes are 3 pages of 10 bytes.
             hits: [2, 3, 3, 5, 5, 8, 13, 30].map(hits_at).into(),
+            plan: (!self.config.tiers.is_empty()).then(|| self.plan(members)),
         }
+    }
+
+    fn hits_at(&self, capacity: u64, members: &[&Listed]) -> Option<u64> {
+        let prefix =
+            |listed: &&Listed| listed.found.needs.iter().take_while(|need| **need <= capacity).count() as u64;
+        (capacity <= self.bound()).then(|| members.iter().map(prefix).sum())
+    }
+
+    /// The tiers by trying one unit more until it is enough.
+    fn plan(&self, members: &[&Listed]) -> Vec<Planned> {
+        let accesses: u64 = members.iter().map(|listed| listed.found.pages.len() as u64).sum();
+        let (ratio, mut above) = (self.config.target_ratios[0], Some(0));
+        let sizes = [("0.5", 3, false), ("0.9", 4, false), ("1", 5, true)];
+        let plan = sizes.map(|(coverage, unit, inclusive)| {
+            let needs = self.sorted_needs(ratio, members);
+            let rank = ratios(&[coverage])[0].nearest_rank(needs.len() as u64);
+            let required = rank.map(|rank| needs[rank as usize - 1]).filter(|need| *need <= self.bound());
+            let reach = |above: u64, units: u64| match inclusive {
+                true => above.max(units * unit),
+                false => above + units * unit,
+            };
+            let units = above
+                .zip(required)
+                .and_then(|(above, required)| (0..).find(|units| reach(above, *units) >= required));
+            above = above.zip(units).map(|(above, units)| reach(above, units));
+            let hits = above.filter(|_| accesses > 0).and_then(|reach| self.hits_at(reach, members));
+            (required, units, hits.map(|hits| hits as f64 / accesses as f64))
+        });
+        plan.into()
     }
 
     fn bound(&self) -> u64 {
@@ -328,16 +376,20 @@ impl<'a> Model<'a> {
         pages.filter(|(_, toucher)| toucher.is_none_or(|toucher| toucher < first)).count() as u64
     }
 
-    fn required(&self, ratio: Ratio, members: &[&Listed]) -> Required {
+    fn sorted_needs(&self, ratio: Ratio, members: &[&Listed]) -> Vec<u64> {
         let need = |listed: &&Listed| {
             let count = ratio.ceil_of(listed.found.needs.len() as u64) as usize;
             listed.found.needs[..count].iter().copied().max().unwrap_or(0)
         };
-        let mut all: Vec<u64> = members.iter().map(need).collect();
-        let mut reusing: Vec<u64> =
-            members.iter().filter(|listed| !listed.found.needs.is_empty()).map(need).collect();
-        all.sort_unstable();
-        reusing.sort_unstable();
+        let mut needs: Vec<u64> = members.iter().map(need).collect();
+        needs.sort_unstable();
+        needs
+    }
+
+    fn required(&self, ratio: Ratio, members: &[&Listed]) -> Required {
+        let reuses = |listed: &&Listed| !listed.found.needs.is_empty();
+        let all = self.sorted_needs(ratio, members);
+        let reusing = self.sorted_needs(ratio, &members.iter().copied().filter(reuses).collect::<Vec<_>>());
         let bounded = |need: u64| (need <= self.bound()).then_some(need);
         let at = |sorted: &[u64], coverage: Ratio| {
             let rank = coverage.nearest_rank(sorted.len() as u64)?;
@@ -359,6 +411,50 @@ fn spans(kind: WindowKind) -> Option<(i64, i64)> {
     }
 }
 
+/// Feeds what the estimates ask for to trackers of their own and compares the verdicts.
+fn trends_follow_the_estimates(config: &PoolConfig, estimates: &[Estimate]) -> Result<(), TestCaseError> {
+    let rules = config.trend;
+    for kind in &config.windows {
+        let mut settling = vec![Convergence::new(rules.converged_over, rules.tolerance); 15];
+        let mut held = vec![Hysteresis::new(rules.min_change, rules.hold); config.tiers.len()];
+        for estimate in estimates.iter().filter(|estimate| estimate.window == *kind) {
+            let entries = estimate.required.iter().flat_map(|required| &required.coverage);
+            for (tracker, entry) in settling.iter_mut().zip(entries) {
+                let verdict = tracker.observe(entry.pages.map(PageCount), estimate.warm_up);
+                prop_assert_eq!(verdict.status, entry.convergence);
+                prop_assert_eq!(verdict.growth_per_window, entry.growth_per_window);
+                prop_assert_eq!(verdict.windows, estimate.trend_windows);
+            }
+            let tiers = estimate.plan.iter().flat_map(|plan| &plan.tiers);
+            for (tracker, (tier, spec)) in held.iter_mut().zip(tiers.zip(&config.tiers)) {
+                let told = tracker.observe(tier.required_pages.map(PageCount), estimate.warm_up);
+                prop_assert_eq!(told.changed, tier.recommendation_changed);
+                let reach = tier.recommended.reach_pages;
+                prop_assert!(reach.is_none_or(|reach| told.pages.is_some_and(|pages| reach >= pages.0)));
+                let bytes = tier.recommended.units.and_then(|units| spec.bytes(units, None));
+                prop_assert!(bytes.is_none_or(|bytes| tier.recommended.bytes == Some(bytes)));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The estimate without what trends add.
+fn without_trend(estimate: &Estimate) -> Estimate {
+    let mut bare = Estimate { trend_windows: 0, ..estimate.clone() };
+    for entry in bare.required.iter_mut().flat_map(|required| &mut required.coverage) {
+        (entry.convergence, entry.growth_per_window) = (Settled::NotConverged, None);
+    }
+    if let Some(plan) = &mut bare.plan {
+        plan.recommended_cost = None;
+        for tier in &mut plan.tiers {
+            (tier.convergence, tier.growth_per_window) = (Settled::NotConverged, None);
+            (tier.recommended, tier.recommendation_changed) = (Purchase::default(), false);
+        }
+    }
+    bare
+}
+
 fn equals_the_list(config: &PoolConfig, log: &[Record], in_order: bool) -> Result<(), TestCaseError> {
     let (mut finals, mut pool) = run(config, log, false);
     let (expected, expected_last) = Model::new(config, in_order).run(log);
@@ -370,9 +466,11 @@ fn equals_the_list(config: &PoolConfig, log: &[Record], in_order: bool) -> Resul
         Ok(())
     };
     compare(&finals, &expected)?;
-    finals.clear();
-    pool.finish(Offset(log.len() as i64), &mut finals);
-    compare(&finals, &expected_last)
+    let mut last = Vec::new();
+    pool.finish(Offset(log.len() as i64), &mut last);
+    compare(&last, &expected_last)?;
+    finals.extend(last);
+    trends_follow_the_estimates(config, &finals)
 }
 
 proptest! {
@@ -397,12 +495,14 @@ proptest! {
         let mut open = pool.provisional(next_offset);
         prop_assert_eq!(&open, &pool.provisional(next_offset));
         prop_assert!(open.iter().all(|estimate| estimate.status == Status::Provisional));
-        open.iter_mut().for_each(|estimate| estimate.status = Status::Final);
+        open.iter_mut().for_each(|estimate| {
+            *estimate = Estimate { status: Status::Final, ..without_trend(estimate) };
+        });
         let mut closed = Vec::new();
         pool.finish(next_offset, &mut closed);
         for estimate in &closed {
             let hopping = matches!(estimate.window, WindowKind::Hopping { size_ms: 12, .. });
-            prop_assert!(hopping || open.contains(estimate), "{} was not provisional before", estimate.window);
+            prop_assert!(hopping || open.contains(&without_trend(estimate)), "{} was not provisional before", estimate.window);
         }
         closed.clear();
         pool.finish(next_offset, &mut closed);

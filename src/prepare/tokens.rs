@@ -1,0 +1,149 @@
+//! Token ids of one prompt or several.
+
+use serde::de::{DeserializeSeed, Deserializer, Error, SeqAccess, Visitor};
+use std::fmt;
+
+/// The prompts of a record, in memory reused from record to record. `Debug` is left out: token ids must
+/// reach no log.
+#[derive(Default)]
+pub(super) struct Prompts {
+    ids: Vec<u32>,
+    ends: Vec<usize>,
+}
+
+impl Prompts {
+    pub(super) fn clear(&mut self) {
+        self.ids.clear();
+        self.ends.clear();
+    }
+
+    /// One prompt of these tokens, and no other.
+    pub(super) fn set(&mut self, tokens: Vec<u32>) {
+        self.ids = tokens;
+        self.ends = vec![self.ids.len()];
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &[u32]> {
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        starts.zip(&self.ends).map(|(start, end)| &self.ids[start..*end])
+    }
+
+    fn end_prompt(&mut self) {
+        self.ends.push(self.ids.len());
+    }
+}
+
+/// An array of token ids, or of arrays of them; says whether it is one. Under the same names logs keep
+/// numbers of tokens, which say nothing here.
+pub(super) struct Tokens<'p>(pub(super) &'p mut Prompts);
+
+impl<'de> DeserializeSeed<'de> for Tokens<'_> {
+    type Value = bool;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<bool, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Tokens<'_> {
+    type Value = bool;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an array of token ids, or of arrays of them")
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<bool, E> {
+        Ok(false)
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<bool, E> {
+        Ok(false)
+    }
+
+    fn visit_unit<E>(self) -> Result<bool, E> {
+        Ok(false)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<bool, A::Error> {
+        let (mut lone, mut lists) = (false, false);
+        while let Some(item) = array.next_element_seed(Item(self.0))? {
+            match item {
+                Kind::Token => lone = true,
+                Kind::List => lists = true,
+            }
+            if lone && lists {
+                return Err(A::Error::custom("tokens and arrays of tokens in one array"));
+            }
+        }
+        if !lists {
+            self.0.end_prompt();
+        }
+        Ok(true)
+    }
+}
+
+enum Kind {
+    Token,
+    List,
+}
+
+/// A token id, or an array of them.
+struct Item<'p>(&'p mut Prompts);
+
+impl<'de> DeserializeSeed<'de> for Item<'_> {
+    type Value = Kind;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Kind, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Item<'_> {
+    type Value = Kind;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a token id or an array of token ids")
+    }
+
+    fn visit_u64<E: Error>(self, token: u64) -> Result<Kind, E> {
+        let token = u32::try_from(token).map_err(|_| E::custom("token id out of range"))?;
+        self.0.ids.push(token);
+        Ok(Kind::Token)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<Kind, A::Error> {
+        while let Some(token) = array.next_element()? {
+            self.0.ids.push(token);
+        }
+        self.0.end_prompt();
+        Ok(Kind::List)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(json: &str) -> Option<Vec<Vec<u32>>> {
+        let mut prompts = Prompts::default();
+        let read = Tokens(&mut prompts).deserialize(&mut serde_json::Deserializer::from_str(json));
+        read.ok().filter(|found| *found).map(|_| prompts.iter().map(<[u32]>::to_vec).collect())
+    }
+
+    #[test]
+    fn one_prompt_or_several() {
+        assert_eq!(read("[1, 2]"), Some(vec![vec![1, 2]]));
+        assert_eq!(read("[[1], [], [2, 3]]"), Some(vec![vec![1], vec![], vec![2, 3]]));
+        assert_eq!(read("[]"), Some(vec![vec![]]), "a prompt without tokens");
+        assert_eq!(read("7").or(read("null")).or(read("1.5")), None, "a number of tokens is no prompt");
+        for wrong in
+            ["[1, [2]]", "[[1], 2]", "[[[1]]]", "[-1]", "[4294967296]", "[1.5]", r#"["1"]"#, r#""1""#]
+        {
+            assert_eq!(read(wrong), None, "{wrong}");
+        }
+    }
+}

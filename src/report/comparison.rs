@@ -1,0 +1,46 @@
+//! Several engines side by side, before the section of each.
+
+use super::input::PoolReport;
+use super::markup::Markup;
+use super::page::{figure, required_cell};
+use super::plot::{PlotError, engine_curves};
+use super::table::Table;
+use super::words;
+
+/// The section that compares the engines; empty with fewer than two.
+pub(super) fn comparison(engines: &[PoolReport]) -> Result<Markup, PlotError> {
+    let mut out = Markup::default();
+    if engines.len() < 2 {
+        return Ok(out);
+    }
+    out.raw("<section id=\"comparison\">\n<h2>The engines side by side</h2>\n");
+    out.raw(
+        "<p>The same requests, once through the cache of each engine. What an engine's figures rest on is \
+         in its own section.</p>\n",
+    );
+    if let Some(plot) = engine_curves("comparison-curves", engines)? {
+        out.markup(&figure(&plot));
+    }
+    if let Some(table) = requirements(engines) {
+        out.markup(&table.markup());
+    }
+    out.raw("</section>\n");
+    Ok(out)
+}
+
+/// One row a coverage, one column an engine; at the first target ratio.
+fn requirements(engines: &[PoolReport]) -> Option<Table> {
+    let told = engines.iter().find(|engine| !engine.coverage().is_empty())?;
+    let target = told.required.first().map(|required| words::share(required.target_ratio))?;
+    let mut table = Table::new(format!("Required capacity at target {target}"), ["requests covered"]);
+    table.columns.extend(engines.iter().map(|engine| engine.engine.to_string()));
+    for entry in told.coverage() {
+        let mut row = vec![words::share(entry.coverage)];
+        row.extend(engines.iter().map(|engine| {
+            let found = engine.coverage().iter().find(|found| found.coverage == entry.coverage);
+            found.map_or_else(|| "–".to_owned(), |found| required_cell(found, engine))
+        }));
+        table.rows.push(row);
+    }
+    Some(table)
+}

@@ -1,0 +1,54 @@
+//! `kvset prepare`: raw request logs to request events.
+
+mod plan;
+mod progress;
+mod stage;
+mod threads;
+
+pub use plan::{PreparePlan, PreparePlanError, recipe};
+pub use progress::ProgressLog;
+
+use super::clock::SystemClock;
+use super::coordinator::Coordinator;
+use super::observe::Observer;
+use super::parts::Parts;
+use super::service::{ServiceError, Summary, join, live_on, no_threads};
+use super::shutdown::Shutdown;
+use stage::Preparing;
+use threads::{Threads, ThreadsGone};
+
+impl From<ThreadsGone> for ServiceError {
+    fn from(gone: ThreadsGone) -> Self {
+        Self::Threads(gone.to_string())
+    }
+}
+
+/// Prepares records until it is asked to stop or cannot go on.
+///
+/// # Errors
+/// Why it could not go on. What was committed stays; the rest is done again after a restart.
+pub fn prepare(
+    plan: &PreparePlan,
+    shutdown: &Shutdown,
+    observer: &dyn Observer,
+) -> Result<Summary, ServiceError> {
+    live_on(plan.stream.retry_for, shutdown, |summary| live(plan, shutdown, observer, summary))
+}
+
+/// From joining the group to leaving it.
+fn live(
+    plan: &PreparePlan,
+    shutdown: &Shutdown,
+    observer: &dyn Observer,
+    summary: &mut Summary,
+) -> Result<(), ServiceError> {
+    let (outlet, source) = join(&plan.stream)?;
+    std::thread::scope(|scope| {
+        let threads = Threads::start(scope, plan).map_err(|error| no_threads(plan.stream.threads, &error))?;
+        let stage = Preparing::new(plan, threads, observer);
+        let parts = Parts { clock: &SystemClock, source: &source, outlet, stage, observer };
+        let (life, ended) = Coordinator::new(&plan.stream, parts).run(shutdown);
+        summary.add(&life);
+        ended
+    })
+}

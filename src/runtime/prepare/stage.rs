@@ -1,0 +1,133 @@
+//! Prepare's stage: records to any thread, what they become back in the order of the log.
+
+use super::PreparePlan;
+use super::threads::{Finished, Threads};
+use crate::codec::{DeadLetterPolicy, SourceRecord};
+use crate::kafka::member::InputRecord;
+use crate::kafka::source::{Record, Source};
+use crate::pipeline::lanes::Progress;
+use crate::pipeline::ordered::{Ordered, Ready};
+use crate::pipeline::position::{Epoch, NextOffset, Partition};
+use crate::pipeline::resume::{Facts, Resume, decide_stateless};
+use crate::pipeline::task::TaskError;
+use crate::prepare::Prepared;
+use crate::runtime::observe::{Observer, PrepareCounts, ServiceEvent};
+use crate::runtime::service::ServiceError;
+use crate::runtime::stage::{Done, Known, Stage};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+pub(super) struct Preparing<'c> {
+    plan: &'c PreparePlan,
+    threads: Threads<'c>,
+    observer: &'c dyn Observer,
+    ordered: Ordered<(Prepared, Duration)>,
+    held: BTreeMap<Partition, Held>,
+}
+
+/// What is known of a partition between two records.
+struct Held {
+    epoch: Epoch,
+    policy: DeadLetterPolicy,
+    next: NextOffset,
+    /// Too many records were refused: nothing further of it may go out.
+    failed: bool,
+}
+
+impl<'c> Preparing<'c> {
+    pub(super) fn new(plan: &'c PreparePlan, threads: Threads<'c>, observer: &'c dyn Observer) -> Self {
+        Self { plan, threads, observer, ordered: Ordered::default(), held: BTreeMap::new() }
+    }
+
+    fn take_in(&mut self, finished: Finished) -> Done<PrepareCounts> {
+        let Finished { partition, epoch, offset, prepared, took } = finished;
+        let ready = self.ordered.done(partition, epoch, offset, (prepared, took));
+        match self.held.get_mut(&partition) {
+            Some(held) if !ready.is_empty() => held.take_in(&self.plan.stream.topic, partition, ready),
+            _ => Done::Other,
+        }
+    }
+}
+
+impl Held {
+    /// Adds up records in order, up to one that is refused too many.
+    fn take_in(
+        &mut self,
+        topic: &str,
+        partition: Partition,
+        ready: Vec<Ready<(Prepared, Duration)>>,
+    ) -> Done<PrepareCounts> {
+        let (mut counts, mut failure) = (PrepareCounts::default(), None);
+        let (mut outputs, records) = (Vec::new(), ready.len());
+        let bytes = ready.iter().map(|ready| ready.bytes).sum();
+        for Ready { offset, bytes, done: (prepared, took) } in ready {
+            if self.failed {
+                break;
+            }
+            if let Err(error) = self.judge(topic, partition, offset, &prepared) {
+                self.failed = true;
+                failure = Some(error);
+                break;
+            }
+            counts.add(&prepared, bytes, took);
+            outputs.extend(prepared.outputs);
+            self.next = NextOffset::after(offset);
+        }
+        let progress = Progress { partition, epoch: self.epoch, next: self.next, records, bytes, outputs };
+        Done::Progress { progress, note: counts, failure }
+    }
+
+    fn judge(
+        &mut self,
+        topic: &str,
+        partition: Partition,
+        offset: i64,
+        prepared: &Prepared,
+    ) -> Result<(), ServiceError> {
+        let Some(code) = prepared.refused else {
+            self.policy.accept();
+            return Ok(());
+        };
+        let (timestamp_ms, key, value) = (None, None, None);
+        let record = SourceRecord { topic, partition: partition.0, offset, timestamp_ms, key, value };
+        Ok(self.policy.refuse(&record, code).map_err(TaskError::from)?)
+    }
+}
+
+impl<'c> Stage<'c, Source> for Preparing<'c> {
+    type Note = PrepareCounts;
+
+    fn take_up(&mut self, _: &'c Source, known: Known, epoch: Epoch) -> Result<Resume, ServiceError> {
+        let Known { partition, committed, log } = known;
+        let (start, lost_history) = (self.plan.stream.start, self.plan.stream.lost_history);
+        let facts = Facts { committed, log, snapshots: &[], parked: None, start, lost_history };
+        let resume =
+            decide_stateless(&facts).map_err(|refusal| ServiceError::Resume { partition, refusal })?;
+        let policy = DeadLetterPolicy::new(self.plan.dead_letters);
+        self.held.insert(partition, Held { epoch, policy, next: resume.replay_from, failed: false });
+        self.ordered.open(partition, epoch);
+        Ok(resume)
+    }
+
+    fn feed(&mut self, record: Record<'c>) -> Result<(), ServiceError> {
+        match self.ordered.begin(record.partition(), record.offset(), record.bytes()) {
+            Some(epoch) => Ok(self.threads.feed(epoch, record)?),
+            None => Ok(()),
+        }
+    }
+
+    fn reply(&mut self, timeout: Duration) -> Result<Option<Done<PrepareCounts>>, ServiceError> {
+        Ok(self.threads.finished(timeout)?.map(|finished| self.take_in(finished)))
+    }
+
+    fn note(&mut self, partition: Partition, next: NextOffset, counts: PrepareCounts) -> u64 {
+        self.observer.on(&ServiceEvent::Prepared { partition, next, counts: &counts });
+        counts.records
+    }
+
+    fn give_up(&mut self, partition: Partition, _: bool) -> Result<(), ServiceError> {
+        self.ordered.close(partition);
+        self.held.remove(&partition);
+        Ok(())
+    }
+}
