@@ -114,7 +114,7 @@ fn a_long_run_is_kept_in_bounded_space_and_ends_with_the_newest() {
     let newest = closed("a", "tumbling:5m", 5000);
     let last = report.history.points.last().expect("a point");
     assert_eq!(last.span_ms, Some((newest.start_ms, newest.end_ms)));
-    let requests = (1..=1000).map(|window| closed("a", "tumbling:5m", window * 5).requests).sum();
+    let requests: u64 = (1..=1000).map(|window| closed("a", "tumbling:5m", window * 5).requests).sum();
     assert_eq!(last.requests_seen, requests, "they add up over tumbling windows");
 }
 

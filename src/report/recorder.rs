@@ -105,20 +105,20 @@ impl EstimateHistory {
             WindowKind::Hopping { .. } | WindowKind::Last { .. } => 0,
         };
         self.estimates += 1;
-        let point = HistoryPoint::of(estimate, self.requests);
-        if !self.estimates.is_multiple_of(self.stride) {
-            self.passed_over = Some(point);
-            return;
-        }
-        self.passed_over = None;
-        self.history.points.push(point);
-        if self.history.points.len() > self.most {
+        if self.estimates.is_multiple_of(self.stride) && self.history.points.len() >= self.most {
+            self.stride = self.stride.saturating_mul(2);
             let mut index = 0;
             self.history.points.retain(|_| {
                 index += 1;
                 index % 2 == 0
             });
-            self.stride *= 2;
+        }
+        let point = HistoryPoint::of(estimate, self.requests);
+        if self.estimates.is_multiple_of(self.stride) {
+            self.history.points.push(point);
+            self.passed_over = None;
+        } else {
+            self.passed_over = Some(point);
         }
     }
 
