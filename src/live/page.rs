@@ -144,8 +144,14 @@ fn problems(overview: &Overview) -> Markup {
 fn summary(overview: &Overview) -> Markup {
     let places = &overview.partitions;
     let mut text = words::counted(places.len() as u64, "partition", "partitions");
-    let behind: u64 = places.iter().filter_map(|place| place.lag_records).fold(0, u64::saturating_add);
-    text += &format!(", {} behind, ", words::counted(behind, "record", "records"));
+    let lags: Option<Vec<u64>> = places.iter().map(|place| place.lag_records).collect();
+    match lags {
+        Some(lags) => {
+            let behind = lags.into_iter().fold(0, u64::saturating_add);
+            text += &format!(", {} behind, ", words::counted(behind, "record", "records"));
+        }
+        None => text += ", lag not known yet, ",
+    }
     match places.iter().filter_map(|place| place.snapshot_age_ms).max() {
         Some(age) => text += &format!("oldest snapshot {} ago.", seconds(age)),
         None => text += "no snapshot yet.",

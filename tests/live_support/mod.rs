@@ -124,7 +124,7 @@ impl Service {
     }
 
     pub fn commit(&self) {
-        self.board.on(&ServiceEvent::Committed { outputs: 1, partitions: 1, took: Duration::ZERO });
+        self.board.on(&ServiceEvent::Committed { outputs: &[], partitions: 1, took: Duration::ZERO });
     }
 
     /// Hands out and commits.
