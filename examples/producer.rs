@@ -9,12 +9,14 @@
 //! says. Nothing of kvset is used: this is what a serving system of its own would do.
 
 use base64::Engine as _;
-use rdkafka::ClientConfig;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
-use rdkafka::producer::{BaseRecord, DefaultProducerContext, Producer, ThreadedProducer};
+use rdkafka::message::DeliveryResult;
+use rdkafka::producer::{BaseRecord, Producer, ProducerContext, ThreadedProducer};
+use rdkafka::{ClientConfig, ClientContext};
 use std::error::Error;
 use std::io::BufRead as _;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
@@ -65,13 +67,32 @@ fn event(line: &Line, page_size: usize) -> Event {
     }
 }
 
+/// Counts what was not delivered.
+#[derive(Default)]
+struct Deliveries {
+    failed: AtomicU64,
+}
+
+impl ClientContext for Deliveries {}
+
+impl ProducerContext for Deliveries {
+    type DeliveryOpaque = ();
+
+    fn delivery(&self, result: &DeliveryResult<'_>, (): ()) {
+        if let Err((error, _)) = result {
+            eprintln!("not delivered: {error}");
+            self.failed.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [brokers, topic, page_size] = &arguments[..] else {
         return Err("usage: producer BROKERS TOPIC TOKENS-A-PAGE < LINES".into());
     };
     let page_size: usize = page_size.parse()?;
-    let producer: ThreadedProducer<DefaultProducerContext> = ClientConfig::new()
+    let producer: ThreadedProducer<Deliveries> = ClientConfig::new()
         .set("bootstrap.servers", brokers)
         // Keeps a pool's requests in order and free of doubles when the producer retries.
         .set("enable.idempotence", "true")
@@ -80,7 +101,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         // Kafka's own hash of the key, so that pools go where other clients put them.
         .set("partitioner", "murmur2_random")
         .set_log_level(RDKafkaLogLevel::Warning)
-        .create()?;
+        .create_with_context(Deliveries::default())?;
     for line in std::io::stdin().lock().lines() {
         let line: Line = serde_json::from_str(&line?)?;
         let value = serde_json::to_vec(&event(&line, page_size))?;
@@ -95,5 +116,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
     }
     producer.flush(Duration::from_secs(60))?;
-    Ok(())
+    match producer.context().failed.load(Ordering::Relaxed) {
+        0 => Ok(()),
+        failed => Err(format!("{failed} records were not delivered").into()),
+    }
 }

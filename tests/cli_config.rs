@@ -43,6 +43,14 @@ fn the_default_is_valid_and_kept_in_the_repository() {
 }
 
 #[test]
+fn the_reference_in_the_documentation_is_what_the_types_say() {
+    let output = kvset(&["config", "reference"]).assert().success().get_output().clone();
+    let kept = std::fs::read_to_string("docs/configuration.md").expect("docs/configuration.md");
+    let again = "cargo run -- config reference > docs/configuration.md";
+    assert_eq!(text(&output.stdout), kept, "run: {again}");
+}
+
+#[test]
 fn all_problems_are_named_with_exit_code_2() {
     let (code, said) = check("[estimate]\npage_sise = 3\nsample_rate = 7\n[http]\nlisten = \"x\"\n");
     assert_eq!(code, Some(2));

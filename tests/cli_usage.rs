@@ -19,6 +19,7 @@ const COMMANDS: &[&[&str]] = &[
     &["snapshot", "verify"],
     &["config"],
     &["config", "default"],
+    &["config", "reference"],
     &["config", "check"],
     &["config", "show"],
     &["generate"],

@@ -24,18 +24,19 @@ def recommendation(estimate, coverage):
 
 
 def upsert(table, key, value, window):
-    """Keeps the estimate if it is final, of the window asked for, and not older than the one known."""
-    if value is None:  # A tombstone: the key was deleted.
-        table.pop(key, None)
+    """Keeps the estimate if it is final, of the window asked for, and not older than the pool's known one."""
+    if value is None:  # A tombstone: what had this key was deleted.
+        for pool in [pool for pool, (known_key, _) in table.items() if known_key == key]:
+            del table[pool]
         return None
     estimate = json.loads(value)
     if estimate["status"] != "final" or estimate["window"] != window or estimate["warm_up"]:
         return None
     pool = estimate["pool"]
-    known = table.get(pool)
+    _, known = table.get(pool, (None, None))
     if known and (known["next_offset"], known["end_ms"]) > (estimate["next_offset"], estimate["end_ms"]):
         return None
-    table[pool] = estimate
+    table[pool] = (key, estimate)
     return estimate
 
 
@@ -77,7 +78,7 @@ def main():
         estimate = upsert(table, message.key(), message.value(), args.window)
         if estimate and not args.until_end:
             print(estimate["pool"], recommendation(estimate, args.coverage), flush=True)
-    for pool, estimate in sorted(table.items()):
+    for pool, (_, estimate) in sorted(table.items()):
         print(pool, recommendation(estimate, args.coverage))
     consumer.close()
 

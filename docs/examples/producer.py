@@ -59,6 +59,8 @@ def main():
             # Keeps a pool's requests in order and free of doubles when the producer retries.
             "enable.idempotence": True,
             "compression.type": "zstd",
+            # Kafka's own hash of the key, so that pools go where other clients put them.
+            "partitioner": "murmur2_random",
             "linger.ms": 50,
         }
     )

@@ -2,13 +2,14 @@
 
 use super::Failure;
 use super::args::{ConfigArgs, ConfigCommand};
-use crate::settings::{Settings, default_toml};
+use crate::settings::{Settings, default_toml, reference_markdown};
 use std::io::Write as _;
 
 /// Runs `kvset config`.
 pub fn run(args: &ConfigArgs) -> Result<(), Failure> {
     let text = match &args.command {
         ConfigCommand::Default => default_toml(),
+        ConfigCommand::Reference => reference_markdown(),
         ConfigCommand::Check { file } => {
             let settings = Settings::load(Some(file))?;
             format!("{}: valid, fingerprint {}\n", file.display(), settings.fingerprint_hex())

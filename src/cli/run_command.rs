@@ -5,16 +5,23 @@ use super::args::RunArgs;
 use super::output::thousands;
 use super::serving::{Serving, plan_failure};
 use crate::runtime::metrics::ServiceMetrics;
+use crate::runtime::observe::Observers;
 use crate::runtime::plan::ServicePlan;
 use crate::runtime::service::{Summary, serve};
 use std::sync::Arc;
 
 /// Runs `kvset run`.
 pub fn run(args: &RunArgs) -> Result<(), Failure> {
-    let serving = Serving::start(&args.config)?;
+    let (serving, board) = Serving::with_page(&args.config)?;
     let plan = ServicePlan::make(&serving.settings, args.create_topics).map_err(plan_failure)?;
-    let metrics = ServiceMetrics::new(Arc::clone(&serving.health), serving.settings.http.max_pool_labels);
-    let summary = serve(&plan, &serving.shutdown, &metrics).map_err(anyhow::Error::from)?;
+    let settings = &serving.settings;
+    let metrics = ServiceMetrics::new(
+        Arc::clone(&serving.health),
+        settings.http.max_pool_labels,
+        settings.provisioned(),
+    );
+    let observers = Observers(vec![&metrics, &*board]);
+    let summary = serve(&plan, &serving.shutdown, &observers).map_err(anyhow::Error::from)?;
     tracing::info!("{}", summary_line(&summary, "estimates"));
     serving.stop();
     Ok(())

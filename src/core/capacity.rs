@@ -64,6 +64,14 @@ impl CapacitySpec {
             CapacitySize::Bytes(bytes) => page_bytes.map(|page| bytes.whole_pages(page)),
         }
     }
+
+    /// The bytes it takes; `None` for pages where a page's bytes are unknown.
+    pub fn bytes(&self, page_bytes: Option<PageBytes>) -> Option<Bytes> {
+        match self.size {
+            CapacitySize::Bytes(bytes) => Some(bytes),
+            CapacitySize::Pages(pages) => page_bytes.map(|page| pages.bytes(page)),
+        }
+    }
 }
 
 impl FromStr for CapacitySpec {

@@ -1,12 +1,15 @@
 //! The service's events as metrics and health.
 
 use super::observe::{Observer, PrepareCounts, ServiceEvent};
+use crate::core::capacity::CapacitySpec;
 use crate::core::estimate::Estimate;
 use crate::core::tiers::Settled;
+use crate::core::units::PageBytes;
 use crate::pipeline::output::{Destination, OutputRecord};
 use crate::pipeline::position::Partition;
 use crate::pipeline::publish::Family;
 use crate::pipeline::task::Counts;
+use crate::settings::Provisioned;
 use crate::telemetry::catalog as metric;
 use crate::telemetry::{Health, PoolLabels};
 use std::collections::BTreeMap;
@@ -25,6 +28,7 @@ pub struct ServiceMetrics {
 #[derive(Debug)]
 struct Inner {
     labels: PoolLabels,
+    provisioned: Provisioned,
     /// When each partition was taken up, until it has caught up.
     restoring: BTreeMap<Partition, Instant>,
     /// When each partition's last good snapshot was made, or the partition taken up.
@@ -34,17 +38,17 @@ struct Inner {
 }
 
 impl ServiceMetrics {
-    /// Metrics for at most this many pools; health as the events tell it.
-    pub fn new(health: Arc<Health>, max_pool_labels: u32) -> Self {
+    /// Metrics for at most this many pools, beside what these hold today; health as the events tell it.
+    pub fn new(health: Arc<Health>, max_pool_labels: u32, provisioned: Provisioned) -> Self {
         let labels = PoolLabels::new(max_pool_labels);
         let (restoring, snapshots, counted) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        let inner = Mutex::new(Inner { labels, restoring, snapshots, counted });
+        let inner = Mutex::new(Inner { labels, provisioned, restoring, snapshots, counted });
         Self { health, keeps_state: true, inner }
     }
 
     /// The same for a stage that makes no snapshots.
     pub fn stateless(health: Arc<Health>, max_pool_labels: u32) -> Self {
-        Self { keeps_state: false, ..Self::new(health, max_pool_labels) }
+        Self { keeps_state: false, ..Self::new(health, max_pool_labels, Provisioned::default()) }
     }
 }
 
@@ -155,6 +159,7 @@ impl Inner {
             self.count_totals(estimate);
             if let Some(pool) = self.labels.own(&estimate.pool) {
                 show(pool, estimate);
+                show_provisioned(pool, self.provisioned.of(pool), estimate.page_bytes);
             }
         }
         for (pool, bytes) in &counts.memory {
@@ -273,6 +278,18 @@ fn show(pool: &str, estimate: &Estimate) {
                 metric::HIT_RATE.gauge(&[pool, &window, capacity, kind]).set(rate);
             }
         }
+    }
+}
+
+/// Shows what the pool's cache holds, in whatever units can be told.
+fn show_provisioned(pool: &str, provisioned: Option<&CapacitySpec>, page_bytes: Option<u64>) {
+    let Some(provisioned) = provisioned else { return };
+    let page_bytes = page_bytes.map(PageBytes);
+    if let Some(pages) = provisioned.pages(page_bytes) {
+        metric::PROVISIONED_CAPACITY_PAGES.gauge(&[pool]).set(pages.0 as f64);
+    }
+    if let Some(bytes) = provisioned.bytes(page_bytes) {
+        metric::PROVISIONED_CAPACITY_BYTES.gauge(&[pool]).set(bytes.0 as f64);
     }
 }
 

@@ -183,3 +183,12 @@ pub struct Unobserved;
 impl Observer for Unobserved {
     fn on(&self, _: &ServiceEvent<'_>) {}
 }
+
+/// Tells several watchers, in order.
+pub struct Observers<'a>(pub Vec<&'a dyn Observer>);
+
+impl Observer for Observers<'_> {
+    fn on(&self, event: &ServiceEvent<'_>) {
+        self.0.iter().for_each(|observer| observer.on(event));
+    }
+}

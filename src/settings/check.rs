@@ -129,7 +129,9 @@ impl Settings {
         no_repeats(notes, "estimate.windows", &estimate.windows);
         no_repeats(notes, "estimate.capacities", &estimate.capacities);
         if estimate.kv_bytes_per_token.is_none() {
-            needs_cost(notes, "estimate.capacities", &estimate.capacities, "estimate.kv_bytes_per_token");
+            let cost = "estimate.kv_bytes_per_token";
+            needs_cost(notes, "estimate.capacities", &estimate.capacities, cost);
+            needs_cost(notes, "estimate.provisioned", estimate.provisioned.as_slice(), cost);
         }
     }
 
@@ -207,11 +209,13 @@ impl Settings {
             {
                 add_pointwise(notes, &format!("pools[{index}]"), &error);
             }
-            let Some(capacities) = &pool.capacities else { continue };
-            let key = format!("pools[{index}].capacities");
-            no_repeats(notes, &key, capacities);
+            let capacities = pool.capacities.as_deref().unwrap_or_default();
+            let key = |name: &str| format!("pools[{index}].{name}");
+            no_repeats(notes, &key("capacities"), capacities);
             if pool.kv_bytes_per_token.or(self.estimate.kv_bytes_per_token).is_none() {
-                needs_cost(notes, &key, capacities, &format!("pools[{index}].kv_bytes_per_token"));
+                let cost = key("kv_bytes_per_token");
+                needs_cost(notes, &key("capacities"), capacities, &cost);
+                needs_cost(notes, &key("provisioned"), pool.provisioned.as_slice(), &cost);
             }
         }
     }

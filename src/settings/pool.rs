@@ -1,12 +1,37 @@
 //! What one pool is estimated with: its own settings over the general ones.
 
-use super::{Plan, Price, Settings, Tier, TokenCost};
+use super::{Plan, Pool, Price, Settings, Tier, TokenCost};
+use crate::core::capacity::CapacitySpec;
 use crate::core::pool_config::PoolConfig;
 use crate::core::stack::ChainCheck;
 use crate::core::tiers::{TierConfig, TrendRules};
 use crate::core::units::PageCount;
+use std::collections::BTreeMap;
+
+/// What pools hold today: compared with what they need, and no part of it.
+#[derive(Debug, Clone, Default)]
+pub struct Provisioned {
+    general: Option<CapacitySpec>,
+    own: BTreeMap<String, CapacitySpec>,
+}
+
+impl Provisioned {
+    /// What the pool called `name` holds, where it is known.
+    pub fn of(&self, name: &str) -> Option<&CapacitySpec> {
+        self.own.get(name).or(self.general.as_ref())
+    }
+}
 
 impl Settings {
+    /// What each pool holds today.
+    pub fn provisioned(&self) -> Provisioned {
+        let own = |pool: &Pool| Some((pool.name.clone(), pool.provisioned.clone()?));
+        Provisioned {
+            general: self.estimate.provisioned.clone(),
+            own: self.pools.iter().filter_map(own).collect(),
+        }
+    }
+
     /// The configuration of the pool called `name`.
     pub fn pool_config(&self, name: &str) -> PoolConfig {
         let general = &self.estimate;

@@ -160,6 +160,8 @@ sections! {
         /// What happens to a request whose page ids are already known under another prefix.
         [results]
         chain_policy: ChainPolicy = ChainPolicy::Report;
+        /// What a pool's cache holds today, shown as a metric beside what it needs; changes no estimate.
+        provisioned: Option<CapacitySpec> = None, like "500GiB".parse().ok();
         /// Most pages a pool remembers, at about 10 bytes each. Results are exact up to this capacity;
         /// what lies beyond is reported as beyond the bound.
         [results]
@@ -348,6 +350,8 @@ sections! {
         /// Capacities to report hit rates for.
         [results]
         capacities: Option<Vec<CapacitySpec>> = None, in 0..=1024, like Some(example_capacities());
+        /// What the pool's cache holds today.
+        provisioned: Option<CapacitySpec> = None, like "500GiB".parse().ok();
         /// Share of the pages that are followed.
         [results]
         sample_rate: Option<Ratio> = None, in MIN_SAMPLE_RATE..=Ratio::ONE, like Some(Ratio::per_mille(100));

@@ -218,6 +218,21 @@ fn tiers_that_cannot_be_planned_are_named() {
 }
 
 #[test]
+fn what_a_pool_holds_today_is_its_own_or_the_general_and_shapes_nothing() {
+    let text = "[estimate]\nkv_bytes_per_token = 10\nprovisioned = \"1GiB\"\n\
+                [[pools]]\nname = \"a\"\nprovisioned = \"70p\"\n";
+    let settings = load(text, &[]).expect("valid");
+    let provisioned = settings.provisioned();
+    let size = |pool| provisioned.of(pool).map(ToString::to_string);
+    assert_eq!([size("a"), size("b")], [Some("70p".to_owned()), Some("1GiB".to_owned())]);
+    assert!(Settings::default().provisioned().of("a").is_none());
+    let without = load("[estimate]\nkv_bytes_per_token = 10\n[[pools]]\nname = \"a\"\n", &[]).expect("valid");
+    assert_eq!(settings.fingerprint(), without.fingerprint());
+    let uncosted = problems("[estimate]\nprovisioned = \"1GiB\"", &[]);
+    assert!(uncosted[0].starts_with("estimate.provisioned") && uncosted.len() == 1, "{uncosted:?}");
+}
+
+#[test]
 fn what_the_engine_refuses_is_refused_here() {
     let sampled = problems("[estimate]\nengine = \"sglang\"\nsample_rate = 0.5", &[]);
     assert!(sampled[0].starts_with("estimate.sample_rate"), "{sampled:?}");

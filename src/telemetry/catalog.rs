@@ -99,6 +99,10 @@ metrics! {
         "Distinct pages ever seen: what never evicting would hold.";
     ACCUMULATED_CAPACITY_BYTES = "kvset_accumulated_capacity_bytes", Kind::Gauge, Bytes, ["pool"],
         "The same in bytes, where a cost a token is known.";
+    PROVISIONED_CAPACITY_PAGES = "kvset_provisioned_capacity_pages", Kind::Gauge, Pages, ["pool"],
+        "What the pool's cache holds today, as configured (`provisioned`).";
+    PROVISIONED_CAPACITY_BYTES = "kvset_provisioned_capacity_bytes", Kind::Gauge, Bytes, ["pool"],
+        "The same in bytes, where a cost a token is known.";
     HIT_RATE = "kvset_hit_rate_ratio", Kind::Gauge, Ratio, ["pool", "window", "capacity", "kind"],
         "Hit rate at a configured capacity; kind is `page`, `reuse` or `prefix`.";
     THEORETICAL_HIT_RATE = "kvset_theoretical_hit_rate_ratio", Kind::Gauge, Ratio, ["pool", "window"],

@@ -23,6 +23,9 @@ pub enum ConfigCommand {
     /// Print the default configuration, every setting explained.
     #[command(after_help = "Example:\n  kvset config default > kvset.toml")]
     Default,
+    /// Print the reference of all settings as Markdown.
+    #[command(after_help = "Example:\n  kvset config reference > configuration.md")]
+    Reference,
     /// Check a configuration, with the environment's settings over it, and name every problem.
     #[command(after_help = "Example:\n  kvset config check kvset.toml")]
     Check {

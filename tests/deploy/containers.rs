@@ -1,0 +1,139 @@
+//! The image and the compose stack against the program.
+
+use super::{list_at, path, read, settings, takes, text_at, texts, yaml};
+use serde_json::Value;
+use std::collections::BTreeSet;
+
+/// The lines of the Dockerfile, continued ones joined.
+fn instructions() -> Vec<String> {
+    let joined = read("Dockerfile").replace("\\\n", " ");
+    let lines = joined.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
+    lines.filter(|line| !line.is_empty() && !line.starts_with('#')).collect()
+}
+
+/// The image's environment.
+fn image_environment() -> Vec<(String, String)> {
+    let lines = instructions().into_iter().filter_map(|line| line.strip_prefix("ENV ").map(str::to_owned));
+    let pairs: Vec<String> =
+        lines.flat_map(|line| line.split(' ').map(str::to_owned).collect::<Vec<_>>()).collect();
+    pairs.iter().filter_map(|pair| pair.split_once('=')).map(owned).collect()
+}
+
+fn owned((name, value): (&str, &str)) -> (String, String) {
+    (name.to_owned(), value.to_owned())
+}
+
+#[test]
+fn what_the_image_copies_is_there_and_is_sent_to_the_build() {
+    let ignored = read(".dockerignore");
+    let copies: Vec<String> = instructions().into_iter().filter(|line| line.starts_with("COPY ")).collect();
+    let from_here = copies.iter().filter(|line| !line.contains("--from="));
+    let mut sources = BTreeSet::new();
+    for line in from_here {
+        let words: Vec<&str> = line.split(' ').collect();
+        sources.extend(words[1..words.len() - 1].iter().map(|word| (*word).to_owned()));
+    }
+    assert!(sources.len() >= 4, "{sources:?}");
+    for source in sources {
+        assert!(path(&source).exists(), "Dockerfile copies {source}, which is not there");
+        assert!(
+            ignored.lines().any(|line| line == format!("!{source}")),
+            ".dockerignore keeps {source} back"
+        );
+    }
+}
+
+#[test]
+fn the_image_is_built_with_features_that_there_are_and_a_compiler_that_is_new_enough() {
+    let manifest: toml::Value = toml::from_str(&read("Cargo.toml")).expect("a manifest");
+    let build = instructions().into_iter().find(|line| line.contains("cargo build")).expect("a build");
+    let named = build.split("--features ").nth(1).and_then(|rest| rest.split(' ').next()).expect("features");
+    for feature in named.split(',') {
+        assert!(manifest["features"].get(feature).is_some(), "there is no feature `{feature}`");
+    }
+    let minor = |version: &str| {
+        let minor = version.split(['.', '-']).nth(1);
+        minor.and_then(|minor| minor.parse::<u32>().ok())
+    };
+    let oldest = manifest["package"]["rust-version"].as_str().and_then(minor).expect("a version");
+    let image =
+        instructions().into_iter().find_map(|line| line.strip_prefix("FROM rust:").map(str::to_owned));
+    let used = image.as_deref().and_then(minor).expect("a version");
+    assert!(used >= oldest, "the image builds with 1.{used}, the manifest wants 1.{oldest}");
+}
+
+#[test]
+fn the_image_runs_as_nobody_with_settings_and_a_command_that_there_are() {
+    let instructions = instructions();
+    assert!(instructions.iter().any(|line| line.starts_with("FROM ") && line.ends_with(":nonroot")));
+    let settings = settings(None, &image_environment());
+    let port = settings.http.listen.0.expect("a server").port();
+    assert!(instructions.contains(&format!("EXPOSE {port}")));
+    let state = settings.state.directory.to_str().expect("UTF-8").to_owned();
+    assert!(instructions.contains(&format!("VOLUME {state}")));
+    let command = instructions.iter().find_map(|line| line.strip_prefix("CMD ")).expect("a command");
+    takes(&serde_json::from_str::<Vec<String>>(command).expect("a list"));
+}
+
+fn service(name: &str) -> Value {
+    let compose = yaml("docker-compose.yml");
+    compose["services"].get(name).unwrap_or_else(|| panic!("no service {name}")).clone()
+}
+
+/// A service's environment over the image's.
+fn environment(service: &Value) -> Vec<(String, String)> {
+    let given = service["environment"].as_object().expect("an environment");
+    let given = given.iter().map(|(name, value)| (name.clone(), value.as_str().expect("a text").to_owned()));
+    image_environment().into_iter().chain(given).collect()
+}
+
+#[test]
+fn the_stack_runs_commands_and_settings_that_there_are() {
+    for name in ["kvset", "load"] {
+        let service = service(name);
+        let settings = settings(None, &environment(&service));
+        assert_eq!(settings.kafka.brokers, "kafka:9092", "{name}");
+        if service.get("command").is_some() {
+            takes(&texts(list_at(&service, "/command")));
+        }
+    }
+    let load = texts(list_at(&service("load"), "/command"));
+    let settings = settings(None, &environment(&service("kvset")));
+    let topics = text_at(&service("topics"), "/command/0").to_owned();
+    for topic in [&settings.input.topic, &settings.output.topic, &settings.output.dead_letter_topic] {
+        assert!(topics.contains(&format!("create {}", topic.as_str())), "{} is not made", topic.as_str());
+    }
+    assert!(load.contains(&settings.input.topic.as_str().to_owned()));
+}
+
+#[test]
+fn prometheus_scrapes_the_service_and_grafana_asks_prometheus() {
+    let prometheus = yaml("deploy/prometheus/prometheus.yml");
+    let port = settings(None, &image_environment()).http.listen.0.expect("a server").port();
+    assert_eq!(text_at(&prometheus, "/scrape_configs/0/static_configs/0/targets/0"), format!("kvset:{port}"));
+    for rules in texts(list_at(&prometheus, "/rule_files")) {
+        assert!(path("deploy/prometheus").join(&rules).is_file(), "{rules}");
+    }
+    let source = yaml("deploy/grafana/provisioning/datasources/prometheus.yml");
+    let dashboard = read("deploy/grafana/dashboards/kvset.json");
+    let uid = text_at(&source, "/datasources/0/uid");
+    let dashboard: Value = serde_json::from_str(&dashboard).expect("a dashboard");
+    for panel in list_at(&dashboard, "/panels").iter().filter(|panel| panel["targets"].is_array()) {
+        assert_eq!(text_at(panel, "/datasource/uid"), uid, "{}", panel["title"]);
+    }
+}
+
+#[test]
+fn mounted_files_are_there_and_ports_are_on_loopback() {
+    for name in ["prometheus", "grafana"] {
+        for mount in texts(list_at(&service(name), "/volumes")) {
+            let source = mount.split(':').next().expect("a source");
+            assert!(path(source).exists(), "{name} mounts {source}, which is not there");
+        }
+    }
+    for name in ["kafka", "kvset", "prometheus", "grafana"] {
+        for port in texts(list_at(&service(name), "/ports")) {
+            assert!(port.starts_with("127.0.0.1:"), "{name} listens to the world: {port}");
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! What a running service really exports, against what the dashboard and the alerts ask for.
+
+use super::kafka_support::{Broker, Input, StopAfter};
+use super::queries;
+use kvset::runtime::metrics::ServiceMetrics;
+use kvset::runtime::observe::{Observer, ServiceEvent};
+use kvset::runtime::service::serve;
+use kvset::runtime::shutdown::Shutdown;
+use kvset::settings::{Settings, TokenCost};
+use kvset::telemetry::{Health, catalog, recorder};
+use kvset::workload::{Generator, Workload};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// What is exported only by services that write snapshots, plan tiers, or read events with durations;
+/// other tests make these.
+const CONDITIONAL: [&str; 3] = ["kvset_snapshot_", "kvset_recommended_", "kvset_in_flight_"];
+
+/// The service's own metrics, and an end after so many records.
+struct Watched {
+    metrics: ServiceMetrics,
+    stop: StopAfter,
+}
+
+impl Observer for Watched {
+    fn on(&self, event: &ServiceEvent<'_>) {
+        self.metrics.on(event);
+        self.stop.on(event);
+    }
+}
+
+/// Runs the service on an embedded broker and gives what `/metrics` then answers.
+fn scrape() -> String {
+    let recorder = recorder().expect("a recorder");
+    let handle = recorder.handle();
+    metrics::set_global_recorder(recorder).expect("the only recorder of this process");
+    let mut settings = Settings::default();
+    settings.estimate.windows = ["tumbling:1m", "all"].map(|text| text.parse().expect("a window")).to_vec();
+    settings.estimate.kv_bytes_per_token = TokenCost::new(61_464.0);
+    settings.estimate.capacities = vec!["10GiB".parse().expect("a capacity")];
+    settings.estimate.provisioned = Some("20GiB".parse().expect("a capacity"));
+    let broker = Broker::mock();
+    let topic = broker.create("requests", 1);
+    let mut input = Input::default();
+    let workload = Workload { start_ms: 36_000_000, sessions_per_day: 4000, ..Workload::default() };
+    for request in Generator::new(workload).expect("a workload").take(300) {
+        input.push_row(0, "alpha", &request.as_row());
+    }
+    input.push(0, "alpha", b"no event".to_vec());
+    input.produce(&broker.connection, &topic);
+    let shutdown = Shutdown::new();
+    let watched = Watched {
+        metrics: ServiceMetrics::new(Arc::new(Health::new()), 10, settings.provisioned()),
+        stop: StopAfter::new(&shutdown, input.records()),
+    };
+    serve(&broker.plan(&settings, "exported", 1), &shutdown, &watched).expect("a clean run");
+    handle.render()
+}
+
+/// The labels of each metric's series, without a histogram's `le`.
+fn series(scraped: &str) -> BTreeMap<String, BTreeSet<String>> {
+    let samples = scraped.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for sample in samples {
+        let (series, _) = sample.rsplit_once(' ').expect("a value");
+        let (name, labels) = series.split_once('{').unwrap_or((series, ""));
+        let suffixes = ["_bucket", "_sum", "_count"].iter().filter_map(|suffix| name.strip_suffix(suffix));
+        let histogram =
+            suffixes.into_iter().find(|base| catalog::ALL.iter().any(|metric| metric.name == *base));
+        let pairs = labels.trim_end_matches('}').split("\",").filter_map(|pair| pair.split_once('='));
+        let labels = pairs.map(|(label, _)| label.to_owned()).filter(|label| label != "le");
+        found.entry(histogram.unwrap_or(name).to_owned()).or_default().extend(labels);
+    }
+    found
+}
+
+#[test]
+fn a_running_service_exports_what_is_asked_for_with_the_labels_of_the_catalog() {
+    let scraped = scrape();
+    let exported = series(&scraped);
+    for (name, labels) in &exported {
+        let metric = catalog::ALL.iter().find(|metric| metric.name == name);
+        let metric = metric.unwrap_or_else(|| panic!("{name} is not in the catalog"));
+        assert_eq!(*labels, metric.labels.iter().map(|label| (*label).to_owned()).collect(), "{name}");
+    }
+    for asked in queries::all() {
+        for name in asked.checked().metrics {
+            let conditional = name == "up" || CONDITIONAL.iter().any(|prefix| name.starts_with(prefix));
+            assert!(conditional || exported.contains_key(name), "{}: no {name} in\n{scraped}", asked.place);
+        }
+    }
+    let held = scraped.lines().find(|line| line.starts_with("kvset_provisioned_capacity_pages{"));
+    assert_eq!(held, Some("kvset_provisioned_capacity_pages{pool=\"alpha\"} 5459"));
+    let bytes = format!("kvset_provisioned_capacity_bytes{{pool=\"alpha\"}} {}", 20_u64 << 30);
+    assert!(scraped.lines().any(|line| line == bytes), "no {bytes} in\n{scraped}");
+}
