@@ -1,8 +1,10 @@
 //! `cargo bench --bench snapshot`: what a snapshot of ten million tracked pages costs, beside the bare
 //! work on the same bytes (a copy in memory, reading the file), in one run, as ratios.
 
+mod traffic;
+
 use kvset::core::outcome::Outcome;
-use kvset::core::pages::{PageIds, mix};
+use kvset::core::pages::PageIds;
 use kvset::core::stack::{Access, ChainCheck, ChainPolicy, MAX_TRACKED_PAGES, Order, Stack, StackConfig};
 use kvset::core::units::PageCount;
 use kvset::pipeline::facts::{Fingerprint, PartitionId, SnapshotFact};
@@ -13,13 +15,12 @@ use kvset::snapshot::stream::Verified;
 use std::fs::File;
 use std::path::Path;
 use std::time::Instant;
+use traffic::Agentic;
 
 const PAGES: u64 = 10_000_000;
-const SESSIONS: u64 = 5000;
 const ROUNDS: usize = 11;
 
-/// Agentic traffic: sessions behind a shared prefix grow by some 70 pages a request, in random turns;
-/// one request in sixteen is a sub-agent's that leaves its session half-way.
+/// A stack that agentic traffic has filled.
 fn agentic_stack() -> Stack {
     let mut stack = Stack::new(StackConfig {
         order: Order::RootFirst,
@@ -27,24 +28,13 @@ fn agentic_stack() -> Stack {
         chain_check: ChainCheck::Sampled,
         chain_policy: ChainPolicy::Report,
     });
-    let shared: Vec<u64> = (0..200).map(mix).collect();
-    let mut sessions = vec![shared; SESSIONS as usize];
     let mut outcome = Outcome::default();
-    let mut turn = 0;
-    while stack.tracked_pages().0 < PAGES {
-        turn += 1;
-        let chance = mix(turn);
-        let session = &mut sessions[(chance % SESSIONS) as usize];
-        let grown = 40 + (chance >> 32) % 60;
-        let branch = chance >> 60 == 0;
-        let kept = if branch { session.len() / 2 } else { session.len() };
-        let mut request = session[..kept].to_vec();
-        request.extend((0..grown).map(|page| mix(turn << 8 | page)));
+    for request in Agentic::new(usize::MAX) {
         let access =
             Access { pages: PageIds::from_slice(&request), lookup_limit: request.len(), ..Access::default() };
         stack.access(&access, &mut outcome).expect("violations are only reported");
-        if !branch {
-            *session = request;
+        if stack.tracked_pages().0 >= PAGES {
+            break;
         }
     }
     stack

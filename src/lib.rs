@@ -14,6 +14,7 @@ pub mod codec;
 pub mod core;
 mod http;
 pub mod kafka;
+pub mod live;
 pub mod model;
 pub mod pipeline;
 pub mod prepare;

@@ -78,6 +78,8 @@ fn only_the_kafka_module_names_rdkafka() {
         "snapshot",
         "runtime",
         "telemetry",
+        "live",
+        "report",
         "trace",
         "workload",
         "model",

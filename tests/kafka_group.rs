@@ -161,7 +161,7 @@ impl Observer for Seen {
             }
             ServiceEvent::Progress { partition, next, counts, .. } => {
                 story.next.insert(*partition, *next);
-                if story.stand == Stand::Asked && !counts.estimates.is_empty() {
+                if story.stand == Stand::Asked && !counts.latest.is_empty() {
                     story.stand = Stand::Still;
                     drop(self.let_go.wait_while(story, |story| story.stand == Stand::Still));
                 }

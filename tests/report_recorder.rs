@@ -2,7 +2,8 @@
 
 mod report_support;
 
-use kvset::report::HistoryRecorder;
+use kvset::core::estimate::Estimate;
+use kvset::report::{EstimateHistory, HistoryRecorder};
 use report_support::estimate;
 
 /// Records a log of `requests` requests, one a second, except that one goes back in time.
@@ -36,4 +37,36 @@ fn points_stay_few_evenly_spaced_and_reach_the_end() {
 fn a_log_that_goes_back_in_time_has_no_time_axis() {
     assert!(recorded(1000, None).points.iter().all(|point| point.span_ms.is_some()));
     assert!(recorded(1000, Some(700)).points.iter().all(|point| point.span_ms.is_none()));
+}
+
+/// The history of so many estimates of this kind of window, ten requests each.
+fn published(estimates: i64, window: &str) -> kvset::report::History {
+    let mut history = EstimateHistory::of_at_most(16);
+    for index in 1..=estimates {
+        let window = window.parse().expect("a window");
+        history.add(&Estimate { window, end_ms: index * 1000, requests: 10, ..estimate(1) });
+    }
+    history.history()
+}
+
+#[test]
+fn published_estimates_stay_few_evenly_spaced_and_end_with_the_newest() {
+    for estimates in [0, 1, 16, 17, 33, 1000, 12_345] {
+        let points = published(estimates, "tumbling:1s").points;
+        let ends: Vec<i64> = points.iter().filter_map(|point| Some(point.span_ms?.1)).collect();
+        assert!(ends.len() <= 17 && ends.len() as i64 >= estimates.min(8), "{ends:?} of {estimates}");
+        assert_eq!(ends.last().copied().unwrap_or(0), estimates * 1000);
+        let gaps: Vec<i64> = ends.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        let even = gaps.split_last().map_or(&[][..], |(_, even)| even);
+        assert!(even.windows(2).all(|pair| pair[0] == pair[1]), "uneven: {gaps:?}");
+        assert_eq!(points.last().map_or(0, |point| point.requests_seen), estimates as u64 * 10);
+    }
+}
+
+#[test]
+fn overlapping_windows_do_not_tell_how_many_requests_were_seen() {
+    let seen = |window: &str| published(40, window).points.last().map(|point| point.requests_seen);
+    assert_eq!(seen("tumbling:1s"), Some(400));
+    assert_eq!(seen("all"), Some(10), "it holds every request itself");
+    assert_eq!(seen("last:10"), Some(0));
 }

@@ -5,14 +5,18 @@ use super::args::DemoArgs;
 use super::interrupt::stop_flag;
 use super::live::Live;
 use super::output::thousands;
-use super::serving::plan_failure;
+use super::serving::{plan_failure, serve_http};
 use crate::core::window::WindowKind;
+use crate::live::Board;
 use crate::runtime::demo::{DemoError, DemoOptions, DemoSummary, demo};
+use crate::runtime::metrics::ServiceMetrics;
+use crate::runtime::observe::Observers;
 use crate::runtime::shutdown::Shutdown;
-use crate::settings::{LogFilter, Settings, Span, TokenCost};
-use crate::telemetry::logging;
+use crate::settings::{Listen, LogFilter, Settings, Span, TokenCost};
+use crate::telemetry::{Health, logging};
 use std::collections::BTreeMap;
 use std::fmt::Display;
+use std::sync::Arc;
 
 /// Event time of the demonstration's windows: at the default speed, about one closes every second.
 const WINDOW_MS: u64 = 600_000;
@@ -30,6 +34,13 @@ pub fn run(args: &DemoArgs) -> Result<(), Failure> {
     };
     let heading = format!("{load}, event time at {} times the clock; Ctrl-C ends", args.speed);
     eprintln!("starting an embedded broker: {heading}");
+    let health = Arc::new(Health::new());
+    let board = Arc::new(Board::new(settings.http.max_pool_labels));
+    let server = serve_http(&settings.http, &health, Some(&board))?;
+    if let Some(server) = &server {
+        eprintln!("live page on http://{}/", server.address());
+    }
+    let metrics = ServiceMetrics::new(health, settings.http.max_pool_labels);
     let mut live = Live::new(args.json, heading);
     let options = DemoOptions {
         settings,
@@ -37,8 +48,12 @@ pub fn run(args: &DemoArgs) -> Result<(), Failure> {
         trace: args.trace.clone(),
         speed: args.speed,
     };
-    let outcome = demo(&options, &shutdown, &mut |estimate| live.show(estimate));
+    let outcome =
+        demo(&options, &shutdown, &Observers(vec![&metrics, &*board]), &mut |estimate| live.show(estimate));
     live.finish()?;
+    if let Some(server) = server {
+        server.stop();
+    }
     let summary = outcome.map_err(|error| match error {
         DemoError::Plan(error) => plan_failure(error),
         error => Failure::Runtime(error.into()),
@@ -50,6 +65,7 @@ pub fn run(args: &DemoArgs) -> Result<(), Failure> {
 /// The configuration, with windows short enough to see them close where none is given.
 fn settings(args: &DemoArgs) -> Result<Settings, Failure> {
     let mut settings = Settings::load(args.config.file())?;
+    settings.http.listen = Listen(args.listen);
     if args.config.file().is_none() {
         settings.estimate.windows = vec![WindowKind::Tumbling { size_ms: WINDOW_MS }, WindowKind::All];
         settings.estimate.publish_every = Span::from_ms(WINDOW_MS);

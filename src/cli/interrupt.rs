@@ -25,7 +25,7 @@ pub fn stop_flag() -> anyhow::Result<Arc<AtomicBool>> {
     Ok(stop)
 }
 
-/// Ends the process with exit code 1 where it has not ended by itself within `deadline` of being asked to,
+/// Says that the process was asked to stop, and ends it with exit code 1 where it has not ended by itself within `deadline` of being asked to,
 /// whatever it waits for: a client library may wait for brokers that never answer.
 ///
 /// # Errors
@@ -35,6 +35,11 @@ pub fn force_after(shutdown: Shutdown, deadline: Duration) -> anyhow::Result<()>
         while !shutdown.is_requested() {
             std::thread::sleep(LOOK);
         }
+        // Said from here: the poll loop may be waiting for a broker, and hears of it only then.
+        tracing::info!(
+            "asked to stop: within shutdown.deadline = {}, or at once when asked again",
+            humantime::format_duration(deadline)
+        );
         std::thread::sleep(deadline);
         tracing::error!(
             "not stopped within shutdown.deadline = {}: ending all the same; the next start goes on from the \

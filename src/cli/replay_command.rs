@@ -6,7 +6,7 @@ use super::output::Progress;
 use super::plan_output::CostResult;
 use super::replay_comparison;
 use super::replay_output::{ReplayResult, TraceSummary};
-use crate::core::estimate::Estimate;
+use crate::core::estimate::{Estimate, FEWEST_FOLLOWED};
 use crate::report::{self, ReportInput};
 use crate::runtime::replay::{
     Chronicle, Replay, ReplayError, ReplayOptions, replay, replay_for_report, report_input,
@@ -83,6 +83,13 @@ pub(super) fn notes(done: &Replay) -> Vec<String> {
              cannot be seen and are under-counted"
                 .to_owned(),
         );
+    }
+    if let Some(followed) = done.whole.as_ref().and_then(Estimate::too_few_followed) {
+        lines.push(format!(
+            "warning: the sample follows {followed:.1} pages of a request on average: with fewer than \
+             {FEWEST_FOLLOWED} many requests are not seen at all and required capacities come out too small; \
+             raise --sample-rate"
+        ));
     }
     for row in &done.bad_rows {
         lines.push(format!("skipped: {}: {}", row.place, row.reason));

@@ -71,7 +71,7 @@ pub struct TraceSummary {
     pub engine: Profile,
     /// Share of the pages that were followed.
     pub sample_rate: f64,
-    /// Standard error of capacities found in a sample, as a share of the capacity; 0 when exact.
+    /// Standard error of the smallest required capacity, as a share of it; 0 when exact.
     pub sample_error: f64,
     /// The engine caches outputs, but the trace has no ids for them: hits are under-counted.
     pub output_reuse_unseen: bool,
@@ -132,6 +132,9 @@ pub struct CoverageResult {
     pub pages: Option<u64>,
     /// The capacity, where a cost a token is known.
     pub bytes: Option<u64>,
+    /// Standard error of the capacity, as a share of it, where it was found in a sample.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sample_error: Option<f64>,
     /// The requirement is larger than the tracked bound.
     #[serde(skip_serializing_if = "is_false")]
     pub beyond_bound: bool,
@@ -364,6 +367,10 @@ pub(super) fn known<T>(value: Option<T>, text: impl Fn(T) -> String, beyond_boun
 impl RequiredResult {
     fn render(&self, with_room: Option<&RequiredInFlight>) -> String {
         let mut columns = vec![Column::Text("coverage"), Column::Number("pages"), Column::Number("size")];
+        let sampled = self.coverage.iter().any(|entry| entry.sample_error.is_some());
+        if sampled {
+            columns.push(Column::Number("std. error"));
+        }
         if with_room.is_some() {
             columns.extend([Column::Number("with in-flight pages"), Column::Number("size")]);
         }
@@ -372,6 +379,10 @@ impl RequiredResult {
         for (at, entry) in self.coverage.iter().enumerate() {
             let pages = known(entry.pages, thousands, entry.beyond_bound);
             let mut cells = vec![share_name(entry.coverage), pages, bytes(entry.bytes)];
+            if sampled {
+                let error = entry.sample_error.map(|error| format!("{:.1} %", error * 100.0));
+                cells.push(error.unwrap_or_else(|| "-".to_owned()));
+            }
             if let Some(sum) = with_room.and_then(|with_room| with_room.coverage.get(at)) {
                 cells.extend([known(sum.pages, thousands, true), bytes(sum.bytes)]);
             }
@@ -423,14 +434,16 @@ pub(super) fn required_of(estimate: &Estimate) -> Vec<RequiredResult> {
         requests_with_reuse: estimate.requests_with_reuse,
         mean_pages: required.mean_pages,
         max_pages: required.max_pages,
-        coverage: required.coverage.iter().map(CoverageResult::from).collect(),
+        coverage: required.coverage.iter().map(|found| CoverageResult::of(estimate, found)).collect(),
     };
     estimate.required.iter().map(convert).collect()
 }
 
-impl From<&CoverageCapacity> for CoverageResult {
-    fn from(found: &CoverageCapacity) -> Self {
+impl CoverageResult {
+    fn of(estimate: &Estimate, found: &CoverageCapacity) -> Self {
+        let sampled = found.pages.filter(|_| estimate.sample_rate < 1.0);
         Self {
+            sample_error: sampled.map(|pages| estimate.error_of(pages)),
             coverage: found.coverage,
             pages: found.pages,
             bytes: found.bytes,

@@ -5,13 +5,14 @@ use super::args::RunArgs;
 use super::output::thousands;
 use super::serving::{Serving, plan_failure};
 use crate::runtime::metrics::ServiceMetrics;
+use crate::runtime::observe::Observers;
 use crate::runtime::plan::ServicePlan;
 use crate::runtime::service::{Summary, serve};
 use std::sync::Arc;
 
 /// Runs `kvset run`.
 pub fn run(args: &RunArgs) -> Result<(), Failure> {
-    let serving = Serving::start(&args.config)?;
+    let (serving, board) = Serving::with_page(&args.config)?;
     let plan = ServicePlan::make(&serving.settings, args.create_topics).map_err(plan_failure)?;
     let settings = &serving.settings;
     let metrics = ServiceMetrics::new(
@@ -19,7 +20,8 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
         settings.http.max_pool_labels,
         settings.provisioned(),
     );
-    let summary = serve(&plan, &serving.shutdown, &metrics).map_err(anyhow::Error::from)?;
+    let observers = Observers(vec![&metrics, &*board]);
+    let summary = serve(&plan, &serving.shutdown, &observers).map_err(anyhow::Error::from)?;
     tracing::info!("{}", summary_line(&summary, "estimates"));
     serving.stop();
     Ok(())

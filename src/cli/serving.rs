@@ -3,12 +3,14 @@
 use super::Failure;
 use super::args::ConfigFile;
 use super::interrupt::{force_after, stop_flag};
+use crate::live::{Board, Live, router};
 use crate::runtime::plan::PlanError;
 use crate::runtime::schemas::RegistryError;
 use crate::runtime::shutdown::Shutdown;
 use crate::settings::{Http, Settings};
 use crate::telemetry::catalog::BUILD_INFO;
 use crate::telemetry::{Health, HealthBounds, Server, logging, recorder};
+use axum::Router;
 use std::sync::Arc;
 
 /// A process that serves until it is told to stop.
@@ -22,17 +24,27 @@ pub(super) struct Serving {
 impl Serving {
     /// Reads the settings, begins to log, to listen for signals and to show metrics.
     pub(super) fn start(config: &ConfigFile) -> Result<Self, Failure> {
+        Self::over(Settings::load(config.file())?, None)
+    }
+
+    /// The same with the page and the API, which show what the board is told.
+    pub(super) fn with_page(config: &ConfigFile) -> Result<(Self, Arc<Board>), Failure> {
         let settings = Settings::load(config.file())?;
+        let board = Arc::new(Board::new(settings.http.max_pool_labels));
+        Ok((Self::over(settings, Some(&board))?, board))
+    }
+
+    fn over(settings: Settings, board: Option<&Arc<Board>>) -> Result<Self, Failure> {
         logging::init(&settings.log).map_err(|error| Failure::Usage(error.into()))?;
         let shutdown = Shutdown::by(stop_flag()?);
         force_after(shutdown.clone(), settings.shutdown.deadline.as_duration())?;
         let health = Arc::new(Health::new());
-        let server = serve_metrics(&settings.http, &health)?;
+        let server = serve_http(&settings.http, &health, board)?;
         BUILD_INFO.gauge(&[env!("CARGO_PKG_VERSION"), &settings.fingerprint_hex()]).set(1.0);
         Ok(Self { settings, shutdown, health, server })
     }
 
-    /// Shows no metrics any more.
+    /// Serves nothing any more.
     pub(super) fn stop(self) {
         if let Some(server) = self.server {
             server.stop();
@@ -50,14 +62,22 @@ pub(super) fn plan_failure(error: PlanError) -> Failure {
     }
 }
 
-fn serve_metrics(http: &Http, health: &Arc<Health>) -> Result<Option<Server>, Failure> {
+/// Serves metrics and health, and the page and the API of a board, where `http.listen` asks for it.
+pub(super) fn serve_http(
+    http: &Http,
+    health: &Arc<Health>,
+    board: Option<&Arc<Board>>,
+) -> Result<Option<Server>, Failure> {
     let Some(address) = http.listen.0 else { return Ok(None) };
     let recorder = recorder().map_err(anyhow::Error::from)?;
     let handle = recorder.handle();
     metrics::set_global_recorder(recorder).map_err(|error| anyhow::anyhow!("metrics: {error}"))?;
     let bounds =
         HealthBounds { live_within: http.live_within.as_duration(), ready_max_lag: http.ready_max_lag };
-    let server = Server::start(address, handle, Arc::clone(health), bounds).map_err(anyhow::Error::from)?;
-    tracing::info!("serving /metrics, /livez and /readyz on {}", server.address());
+    let live = |board: &Arc<Board>| Live { board: Arc::clone(board), health: Arc::clone(health), bounds };
+    let page = board.map_or_else(Router::new, |board| router(live(board)));
+    let server =
+        Server::start(address, handle, Arc::clone(health), bounds, page).map_err(anyhow::Error::from)?;
+    tracing::info!("serving on http://{}", server.address());
     Ok(Some(server))
 }

@@ -2,13 +2,16 @@
 
 use super::Failure;
 use super::args::{SnapshotArgs, SnapshotCommand, SnapshotPlace};
+use crate::pipeline::facts::Fingerprint;
 use crate::pipeline::position::NextOffset;
+use crate::pipeline::task::RestoredTask;
 use crate::runtime::plan::shared_plan;
 use crate::runtime::stores::open_shared;
 use crate::settings::Settings;
 use crate::snapshot::directory::DirectoryStore;
-use crate::snapshot::inventory::{self, Inventory};
+use crate::snapshot::inventory::{self, Depth, Inventory, decodes_as};
 use crate::snapshot::store::SnapshotStore;
+use crate::snapshot::stream::{ReadError, Verified};
 use serde::Serialize;
 use std::fmt::Display;
 use std::io::Write as _;
@@ -22,18 +25,35 @@ pub fn run(args: &SnapshotArgs) -> Result<(), Failure> {
             tell_all(&found, place)
         }
         SnapshotCommand::Verify { partition, place } => {
-            // The store compares the checksums; a state's own decoding needs its service's settings.
-            let found = inventory::verify(&*open(place)?, partition.as_ref(), &|_| Ok(()));
+            let own = own_fingerprint(place)?;
+            let check_body = |verified| decode_own(verified, own);
+            let found = inventory::verify(&*open(place)?, partition.as_ref(), &check_body);
             tell_all(&found.map_err(anyhow::Error::new)?, place)
         }
         SnapshotCommand::Inspect { partition, at, place } => {
-            let found = inventory::inspect(&*open(place)?, partition, at.map(NextOffset), &|_| Ok(()));
+            let own = own_fingerprint(place)?;
+            let check_body = |verified| decode_own(verified, own);
+            let found = inventory::inspect(&*open(place)?, partition, at.map(NextOffset), &check_body);
             let found = found.map_err(anyhow::Error::new)?.ok_or_else(|| {
                 anyhow::anyhow!("no such snapshot of {partition}: `kvset snapshot list` shows what there is")
             })?;
             tell(&found, place)?;
             verdict(usize::from(found.problem.is_some()))
         }
+    }
+}
+
+/// The configuration whose states this program decodes.
+fn own_fingerprint(place: &SnapshotPlace) -> Result<Fingerprint, Failure> {
+    Ok(Fingerprint(Settings::load(place.config.file())?.fingerprint()))
+}
+
+/// Decodes a state of this configuration. One of another may be another program's: of that the checksums
+/// say all there is to say.
+fn decode_own(verified: Verified, own: Fingerprint) -> Result<Depth, ReadError> {
+    match verified.header().require_fingerprint(own) {
+        Ok(()) => decodes_as::<RestoredTask>(verified),
+        Err(_) => Ok(Depth::Checksums),
     }
 }
 

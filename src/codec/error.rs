@@ -27,6 +27,8 @@ pub enum ErrorCode {
     InvalidPageSize,
     /// The event time lies outside the accepted range, often because it is not in milliseconds.
     EventTimeOutOfRange,
+    /// The event time is further ahead of the record's own time stamp than `max_event_time_ahead`.
+    EventTimeAhead,
     /// A required field is missing or null.
     MissingField,
     /// Neither the record key nor the value names a pool.
@@ -65,7 +67,7 @@ pub enum ErrorCode {
 
 impl ErrorCode {
     /// Every code, in the order of this page; the complete set of metric labels.
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 28] = [
         Self::EmptyRecord,
         Self::UnknownEncoding,
         Self::UnknownSchema,
@@ -76,6 +78,7 @@ impl ErrorCode {
         Self::InvalidNumber,
         Self::InvalidPageSize,
         Self::EventTimeOutOfRange,
+        Self::EventTimeAhead,
         Self::MissingField,
         Self::MissingPool,
         Self::InvalidPool,
@@ -108,6 +111,7 @@ impl ErrorCode {
             Self::InvalidNumber => "invalid_number",
             Self::InvalidPageSize => "invalid_page_size",
             Self::EventTimeOutOfRange => "event_time_out_of_range",
+            Self::EventTimeAhead => "event_time_ahead",
             Self::MissingField => "missing_field",
             Self::MissingPool => "missing_pool",
             Self::InvalidPool => "invalid_pool",

@@ -20,14 +20,16 @@ pub struct DecodeLimits {
     pub max_pool_bytes: usize,
     /// Earliest accepted event time, in milliseconds.
     pub min_event_time_ms: i64,
-    /// Latest accepted event time, in milliseconds. One event in the far future would close every
-    /// open window, so this is a guard against seconds, microseconds and nanoseconds.
+    /// Latest accepted event time, in milliseconds: a guard against microseconds and nanoseconds.
     pub max_event_time_ms: i64,
+    /// How far an event time may be ahead of its record's time stamp, in milliseconds; none for any
+    /// distance. One event in the far future would close every open window of its partition.
+    pub max_event_time_ahead_ms: Option<u64>,
 }
 
 impl Default for DecodeLimits {
     /// 16 MiB and 1,048,576 pages a request, 65,536 tokens a page, pool names of 256 bytes, and
-    /// event times from the epoch to the year 2100.
+    /// event times from the epoch to the year 2100, whatever the record's time stamp.
     fn default() -> Self {
         Self {
             max_record_bytes: 16 << 20,
@@ -36,6 +38,7 @@ impl Default for DecodeLimits {
             max_pool_bytes: 256,
             min_event_time_ms: 0,
             max_event_time_ms: 4_102_444_800_000,
+            max_event_time_ahead_ms: None,
         }
     }
 }
@@ -55,6 +58,25 @@ impl DecodeLimits {
             )),
             _ => Ok(()),
         }
+    }
+
+    /// Refuses an event time too far ahead of the time stamp its record has in the log. That is part of
+    /// the log as the event is, so a record is judged alike whenever it is read; one without is let pass.
+    pub fn check_ahead(&self, event_time: EventTime, timestamp_ms: Option<i64>) -> Result<(), DecodeError> {
+        let (Some(limit), Some(timestamp_ms)) = (self.max_event_time_ahead_ms, timestamp_ms) else {
+            return Ok(());
+        };
+        let ahead = i128::from(event_time.0) - i128::from(timestamp_ms);
+        if ahead <= i128::from(limit) {
+            return Ok(());
+        }
+        Err(DecodeError::new(
+            ErrorCode::EventTimeAhead,
+            format!(
+                "event_time is {ahead} ms ahead of the record's time stamp, more than max_event_time_ahead = \
+                 {limit} ms"
+            ),
+        ))
     }
 
     /// Refuses more pages than a request may have.

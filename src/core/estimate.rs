@@ -2,6 +2,7 @@
 //!
 //! A value carries no wall-clock time, so that the same log gives the same bytes (DESIGN 3).
 
+use super::estimator::sampling_error;
 use super::profile::{Outputs, Profile};
 use super::ratio::Ratio;
 use super::tiers::{Settled, TierEstimates};
@@ -37,7 +38,8 @@ pub struct Estimate {
     pub outputs: Outputs,
     /// Share of the pages that were followed; counts and capacities are already scaled up by it.
     pub sample_rate: f64,
-    /// Standard error of sampled capacities, as a share of the capacity; 0 when exact.
+    /// Standard error of the smallest required capacity, as a share of it: no larger one errs more. Of
+    /// others see [`Estimate::error_of`]. 0 when exact.
     pub sample_error: f64,
     /// Identifies the configuration that shaped this result: 16 hexadecimal digits.
     pub fingerprint: String,
@@ -86,6 +88,25 @@ pub struct Estimate {
     /// What to buy; absent where no tiers are configured.
     #[serde(default)]
     pub plan: Option<TierEstimates>,
+}
+
+/// Pages of a request that a sample should follow, on average.
+pub const FEWEST_FOLLOWED: f64 = 10.0;
+
+impl Estimate {
+    /// Standard error of a required capacity of so many pages, as a share of it; 0 when exact.
+    pub fn error_of(&self, pages: u64) -> f64 {
+        let held = self.sample_rate * self.engine.effective_share().as_f64();
+        sampling_error(self.sample_rate, pages as f64 * held)
+    }
+
+    /// Pages of a request that a sample follows, on average, where they are too few: a request of which no
+    /// page is followed seems to need nothing, so required capacities come out too small by more than
+    /// their standard error.
+    pub fn too_few_followed(&self) -> Option<f64> {
+        let followed = self.sample_rate * self.page_accesses as f64 / self.requests.max(1) as f64;
+        Some(followed).filter(|followed| self.sample_rate < 1.0 && *followed < FEWEST_FOLLOWED)
+    }
 }
 
 /// Hits with unlimited capacity.

@@ -63,17 +63,17 @@ pub struct Reading {
     pub warm_up: bool,
 }
 
-/// Standard error of a capacity estimated from `followed_pages` pages that hash below the rate `p`, as a
-/// share of it: `sqrt((1 - p) / followed_pages)`, and 0 where all pages are followed.
+/// Standard error of a capacity found as `followed_pages` pages that hash below the rate `p`, as a share of
+/// it: `sqrt((1 - p) / followed_pages)`, and 0 where all pages are followed.
 ///
 /// A stack distance of `D` pages is seen as a binomial count of mean `D * p` and variance `D * p * (1 - p)`;
-/// dividing by `p` leaves the relative error `sqrt((1 - p) / (D * p))` (SHARDS, FAST '15). Published is
-/// the one at the pool's footprint; a capacity a hundred times smaller errs ten times more.
-pub fn sampling_error(rate: Ratio, followed_pages: PageCount) -> f64 {
-    if rate == Ratio::ONE {
+/// dividing by `p` leaves the relative error `sqrt((1 - p) / (D * p))` (SHARDS, FAST '15). A capacity a
+/// hundred times smaller errs ten times more.
+pub fn sampling_error(rate: f64, followed_pages: f64) -> f64 {
+    if rate >= 1.0 {
         return 0.0;
     }
-    ((1.0 - rate.as_f64()) / followed_pages.0.max(1) as f64).sqrt()
+    ((1.0 - rate) / followed_pages.max(1.0)).sqrt()
 }
 
 impl PoolFigures<'_> {
@@ -110,7 +110,7 @@ impl PoolFigures<'_> {
             engine: self.config.profile,
             outputs: self.config.outputs,
             sample_rate: self.config.sample_rate.as_f64(),
-            sample_error: sampling_error(self.config.sample_rate, self.tracked_pages),
+            sample_error: self.largest_error(&reading.required),
             fingerprint: self.fingerprint.to_owned(),
             partition: self.partition,
             first_offset: window.first_offset.0,
@@ -135,6 +135,16 @@ impl PoolFigures<'_> {
             trend_windows: standing.covering.first().map_or(0, |verdict| verdict.windows),
             plan,
         }
+    }
+
+    /// The standard error of the smallest required capacity, which errs most; where nothing is required,
+    /// that of the pool's footprint.
+    fn largest_error(&self, required: &[RequiredCapacity]) -> f64 {
+        let found = required.iter().flat_map(|required| &required.coverage);
+        let smallest = found.filter_map(|found| found.pages).filter(|pages| *pages > 0).min();
+        let footprint = self.tracked_pages.0 as f64;
+        let followed = smallest.map_or(footprint, |pages| pages as f64 * self.held_share());
+        sampling_error(self.config.sample_rate.as_f64(), followed)
     }
 
     /// The capacity each tier's coverage requires at the first target ratio.
@@ -275,9 +285,8 @@ mod tests {
 
     #[test]
     fn the_sampling_error_falls_with_the_root_of_the_sample() {
-        let rate: Ratio = "0.1".parse().expect("a share");
-        assert_eq!(sampling_error(Ratio::ONE, PageCount(5)), 0.0);
-        assert!((sampling_error(rate, PageCount(9000)) - 0.01).abs() < 1e-12);
-        assert!(sampling_error(rate, PageCount(0)).is_finite());
+        assert_eq!(sampling_error(1.0, 5.0), 0.0);
+        assert!((sampling_error(0.1, 9000.0) - 0.01).abs() < 1e-12);
+        assert!(sampling_error(0.1, 0.0).is_finite());
     }
 }

@@ -68,6 +68,7 @@ fn family_of_code(code: Code) -> Family {
         | Code::MessageTimedOut
         | Code::TimedOutQueue
         | Code::RequestTimedOut
+        | Code::WaitingForCoordinator
         | Code::CoordinatorLoadInProgress
         | Code::CoordinatorNotAvailable
         | Code::NotCoordinator

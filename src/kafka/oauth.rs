@@ -64,10 +64,29 @@ impl fmt::Debug for TokenSource {
     }
 }
 
+/// What a server answers that grants a token.
 #[derive(Deserialize)]
-struct Answer {
+pub struct Answer {
     access_token: String,
     expires_in: Option<u64>,
+}
+
+impl Answer {
+    /// Reads an answer's body; `None` when it holds no token.
+    pub fn read(body: &[u8]) -> Option<Self> {
+        serde_json::from_slice(body).ok()
+    }
+
+    /// How long the token is good for; at most some 136 years, whatever the server says.
+    pub fn lifetime(&self) -> Duration {
+        Duration::from_secs(self.expires_in.unwrap_or(UNSAID_LIFETIME).min(u64::from(u32::MAX)))
+    }
+}
+
+impl fmt::Debug for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Answer").field("expires_in", &self.expires_in).finish_non_exhaustive()
+    }
 }
 
 /// Where a client's tokens come from; nowhere unless the properties ask for it.
@@ -117,11 +136,8 @@ impl TokenSource {
         }
         let body = answer.into_body().into_with_config().limit(MAX_ANSWER).read_to_vec();
         let body = body.map_err(|error| failed(&error.to_string()))?;
-        let answer: Answer =
-            serde_json::from_slice(&body).map_err(|_| failed("the answer holds no access_token"))?;
-        let lifetime =
-            Duration::from_secs(answer.expires_in.unwrap_or(UNSAID_LIFETIME).min(u64::from(u32::MAX)));
-        let until = asked.duration_since(UNIX_EPOCH).unwrap_or_default() + lifetime;
+        let answer = Answer::read(&body).ok_or_else(|| failed("the answer holds no access_token"))?;
+        let until = asked.duration_since(UNIX_EPOCH).unwrap_or_default() + answer.lifetime();
         Ok(OAuthToken {
             token: answer.access_token,
             principal_name: self.client_id.clone(),

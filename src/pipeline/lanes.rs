@@ -341,6 +341,8 @@ mod tests {
     fn done(next: i64, records: usize, outputs: usize) -> Progress {
         let output = OutputRecord {
             destination: Destination::Results,
+            partition: P,
+            window: None,
             key: None,
             value: Some(vec![1; 10]),
             headers: vec![],

@@ -1,5 +1,8 @@
 //! What a task hands out: finished records for the output topics.
 
+use super::position::Partition;
+use crate::core::window::WindowKind;
+
 /// Which of the output topics a record is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Destination {
@@ -14,6 +17,10 @@ pub enum Destination {
 pub struct OutputRecord {
     /// Where it goes.
     pub destination: Destination,
+    /// The input partition it came of.
+    pub partition: Partition,
+    /// The window that it covers, if it is an estimate.
+    pub window: Option<WindowKind>,
     /// The record's key.
     pub key: Option<Vec<u8>>,
     /// The record's value; none for a refused tombstone.
@@ -38,6 +45,8 @@ impl std::fmt::Debug for OutputRecord {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("OutputRecord")
             .field("destination", &self.destination)
+            .field("partition", &self.partition)
+            .field("window", &self.window)
             .field("key_bytes", &self.key.as_ref().map(Vec::len))
             .field("value_bytes", &self.value.as_ref().map(Vec::len))
             .finish_non_exhaustive()

@@ -4,7 +4,7 @@
 use std::fmt;
 
 /// A partition of the input topic.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Partition(pub i32);
 
 impl fmt::Display for Partition {

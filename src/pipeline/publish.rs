@@ -228,6 +228,8 @@ mod tests {
     fn run(outlet: &mut Scripted) -> Result<(), PublishError> {
         let record = OutputRecord {
             destination: Destination::Results,
+            partition: Partition(0),
+            window: None,
             key: None,
             value: Some(b"estimate".to_vec()),
             headers: vec![],

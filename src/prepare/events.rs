@@ -106,6 +106,8 @@ pub(super) fn push(
     out.pages += message.page_ids.len() as u64;
     out.outputs.push(OutputRecord {
         destination: Destination::Results,
+        partition: out.partition,
+        window: None,
         key: Some(pool.as_bytes().to_vec()),
         value: Some(value),
         headers: Vec::new(),

@@ -16,12 +16,15 @@ use crate::core::ratio::Ratio;
 use crate::core::sample::Sample;
 use crate::core::units::EventTime;
 use crate::pipeline::output::{Destination, OutputRecord};
+use crate::pipeline::position::Partition;
 use std::borrow::Cow;
 use std::sync::Arc;
 
 /// What became of a record.
 #[derive(Debug, Default)]
 pub struct Prepared {
+    /// The partition it came of.
+    pub partition: Partition,
     /// Its request events in the order of its prompts, or its dead letter.
     pub outputs: Vec<OutputRecord>,
     /// Why it was refused.
@@ -72,7 +75,7 @@ impl Preparer {
 
     /// Prepares one record. One that cannot be used becomes a dead letter, where those are asked for.
     pub fn prepare(&mut self, record: &RawRecord<'_>) -> Prepared {
-        let mut prepared = Prepared::default();
+        let mut prepared = Prepared { partition: Partition(record.source.partition), ..Prepared::default() };
         match self.events(record, &mut prepared) {
             Ok(()) => prepared,
             Err(error) => self.refuse(record, &error),
@@ -90,13 +93,16 @@ impl Preparer {
         };
         let outputs = letter.map(|letter| OutputRecord {
             destination: Destination::DeadLetters,
+            partition: Partition(record.source.partition),
+            window: None,
             key: letter.key,
             value: letter.value,
             headers: letter.headers,
             placed_by: None,
         });
         let outputs = outputs.into_iter().collect();
-        Prepared { outputs, refused: Some(error.code()), ..Prepared::default() }
+        let partition = Partition(record.source.partition);
+        Prepared { partition, outputs, refused: Some(error.code()), ..Prepared::default() }
     }
 
     fn events(&mut self, record: &RawRecord<'_>, out: &mut Prepared) -> Result<(), DecodeError> {

@@ -2,12 +2,13 @@
 //!
 //! No text made here repeats what a server answered, for it may repeat what it was sent.
 
+use super::answer;
 use crate::codec::{SchemaId, WriterSchema};
 use crate::http::{self, AuthoritiesError};
 use crate::settings::{SchemaRegistry, Secret, SecretError};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use ureq::http::{Response, StatusCode};
 use ureq::{Agent, Body};
 
@@ -48,26 +49,6 @@ pub struct Client {
     token: Secret,
 }
 
-/// What a registry says of a schema; Avro where it names no type.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct SchemaAnswer {
-    schema: String,
-    schema_type: Option<String>,
-    #[serde(default)]
-    references: Vec<serde::de::IgnoredAny>,
-}
-
-#[derive(Deserialize)]
-struct IdAnswer {
-    id: u32,
-}
-
-#[derive(Deserialize)]
-struct ErrorAnswer {
-    error_code: u32,
-}
-
 #[derive(Serialize)]
 struct SchemaQuestion<'a> {
     schema: &'a str,
@@ -96,17 +77,7 @@ impl Client {
     /// # Errors
     /// No answer, or none that says so.
     pub fn schema(&self, id: SchemaId) -> Result<Option<WriterSchema>, Failure> {
-        let path = format!("/schemas/ids/{id}");
-        let answer: Option<SchemaAnswer> = self.ask(&path, None)?;
-        Ok(answer.map(|answer| match answer.schema_type.as_deref() {
-            Some(kind) if kind != "AVRO" => {
-                WriterSchema::unusable(format!("schema id {id} is no avro schema but of another type"))
-            }
-            _ if !answer.references.is_empty() => WriterSchema::unusable(format!(
-                "schema id {id} refers to other schemas, which are not followed: register it in one piece"
-            )),
-            _ => WriterSchema::parse(&answer.schema),
-        }))
+        self.ask(&format!("/schemas/ids/{id}"), None, |body| answer::schema(id, body))
     }
 
     /// The id this schema has under a subject, if it was registered there.
@@ -114,8 +85,7 @@ impl Client {
     /// # Errors
     /// No answer, or none that says so.
     pub fn registered(&self, subject: &str, schema: &str) -> Result<Option<SchemaId>, Failure> {
-        let answer: Option<IdAnswer> = self.ask(&format!("/subjects/{subject}"), Some(schema))?;
-        Ok(answer.map(|answer| SchemaId(answer.id)))
+        self.ask(&format!("/subjects/{subject}"), Some(schema), answer::id)
     }
 
     /// Registers a schema under a subject, where it is not yet, and gives its id.
@@ -124,29 +94,28 @@ impl Client {
     /// No answer; the subject's compatibility forbids the schema; no right to.
     pub fn register(&self, subject: &str, schema: &str) -> Result<SchemaId, Failure> {
         let path = format!("/subjects/{subject}/versions");
-        let answer: Option<IdAnswer> = self.ask(&path, Some(schema))?;
-        let id = answer.map(|answer| SchemaId(answer.id));
+        let id = self.ask(&path, Some(schema), answer::id)?;
         id.ok_or_else(|| self.lasting(&path, "cannot register there: check schema_registry.url"))
     }
 
-    /// Asks once; `None` when the registry says that there is no such thing.
-    fn ask<T: for<'d> Deserialize<'d>>(
+    /// Asks once and gives what `read` finds in the answer; `None` when the registry says that there is
+    /// no such thing.
+    fn ask<T>(
         &self,
         path: &str,
         schema: Option<&str>,
+        read: impl Fn(&[u8]) -> Option<T>,
     ) -> Result<Option<T>, Failure> {
         let response = self.send(path, schema)?;
         let status = response.status();
         let body = response.into_body().into_with_config().limit(MAX_ANSWER).read_to_vec();
         let body = body.map_err(|error| self.failure(path, &error))?;
         if status == StatusCode::OK {
-            let answer = serde_json::from_slice(&body);
-            return answer.map(Some).map_err(|_| {
-                self.lasting(path, "the answer is not a schema registry's: check schema_registry.url")
-            });
+            let foreign =
+                || self.lasting(path, "the answer is not a schema registry's: check schema_registry.url");
+            return read(&body).map(Some).ok_or_else(foreign);
         }
-        let code = serde_json::from_slice(&body).ok().map(|answer: ErrorAnswer| answer.error_code);
-        match (status.as_u16(), code) {
+        match (status.as_u16(), answer::error_code(&body)) {
             (404, Some(40401..=40403)) => Ok(None),
             (status, code) => Err(self.refusal(path, status, code)),
         }

@@ -149,7 +149,8 @@ fn sampled(pool: &PoolReport) -> Option<Caveat> {
         title: format!("Estimated from a sample of {} of the pages", words::percent(rate)),
         meaning: match pool.sample_error > 0.0 {
             true => format!(
-                "Capacities and counts are scaled up from it; the standard error of a capacity is about {}.",
+                "Capacities and counts are scaled up from it; the standard error of a required capacity is at most \
+                 {}, as long as some ten pages of a request are followed.",
                 words::percent(pool.sample_error)
             ),
             false => "Capacities and counts are scaled up from it and carry a statistical error.".to_owned(),

@@ -98,7 +98,7 @@ pub struct History {
 /// One estimate of the history.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct HistoryPoint {
-    /// Requests seen since the start, this point's included.
+    /// Requests seen since the start, this point's included; 0 where windows overlap and do not tell.
     pub requests_seen: u64,
     /// Start and end of the point's window in event time. Plots run over event time when every point
     /// has both and ends ascend, else over requests.

@@ -8,61 +8,69 @@ const MAX_CHARS: usize = 300;
 
 /// HTML or SVG under construction.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Markup(String);
+pub(crate) struct Markup(String);
 
 impl Markup {
     /// Appends markup written in the program's source.
-    pub(super) fn raw(&mut self, literal: &'static str) -> &mut Self {
+    pub(crate) fn raw(&mut self, literal: &'static str) -> &mut Self {
         self.0.push_str(literal);
         self
     }
 
     /// Appends text, escaped for element content and for quoted attribute values.
-    pub(super) fn text(&mut self, text: &str) -> &mut Self {
+    pub(crate) fn text(&mut self, text: &str) -> &mut Self {
         push_escaped(&mut self.0, text);
         self
     }
 
+    /// Appends a quoted attribute's value in full, however long: for what a program reads back.
+    pub(crate) fn attribute(&mut self, value: &str) -> &mut Self {
+        value.chars().for_each(|character| push_character(&mut self.0, character));
+        self
+    }
+
     /// Appends an opened and closed element around text.
-    pub(super) fn element(&mut self, open: &'static str, text: &str, close: &'static str) -> &mut Self {
+    pub(crate) fn element(&mut self, open: &'static str, text: &str, close: &'static str) -> &mut Self {
         self.raw(open).text(text).raw(close)
     }
 
     /// Appends finished markup.
-    pub(super) fn markup(&mut self, other: &Markup) -> &mut Self {
+    pub(crate) fn markup(&mut self, other: &Markup) -> &mut Self {
         self.0.push_str(&other.0);
         self
     }
 
     /// Takes markup that a drawing backend wrote, which escapes its texts itself.
-    pub(super) fn from_backend(svg: String) -> Self {
+    pub(crate) fn from_backend(svg: String) -> Self {
         Self(svg)
     }
 
-    pub(super) fn into_string(self) -> String {
+    pub(crate) fn into_string(self) -> String {
         self.0
     }
 }
 
 fn push_escaped(out: &mut String, text: &str) {
-    for character in text.chars().take(MAX_CHARS) {
-        match character {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            '\n' | '\t' => out.push(' '),
-            other => out.push(visible(other)),
-        }
-    }
+    text.chars().take(MAX_CHARS).for_each(|character| push_character(out, character));
     if text.chars().nth(MAX_CHARS).is_some() {
         out.push('…');
     }
 }
 
+fn push_character(out: &mut String, character: char) {
+    match character {
+        '&' => out.push_str("&amp;"),
+        '<' => out.push_str("&lt;"),
+        '>' => out.push_str("&gt;"),
+        '"' => out.push_str("&quot;"),
+        '\'' => out.push_str("&#39;"),
+        '\n' | '\t' => out.push(' '),
+        other => out.push(visible(other)),
+    }
+}
+
 /// Replaces what is not a printable character, and what would reorder the text around it.
-pub(super) fn visible(character: char) -> char {
+pub(crate) fn visible(character: char) -> char {
     match character {
         c if c.is_control() => '\u{fffd}',
         '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => '\u{fffd}',
@@ -78,6 +86,13 @@ mod tests {
         let mut markup = Markup::default();
         markup.text(text);
         markup.into_string()
+    }
+
+    #[test]
+    fn an_attribute_is_escaped_and_whole_however_long() {
+        let mut markup = Markup::default();
+        markup.attribute(&("\"'".to_owned() + &"a".repeat(2 * MAX_CHARS)));
+        assert_eq!(markup.into_string(), "&quot;&#39;".to_owned() + &"a".repeat(2 * MAX_CHARS));
     }
 
     #[test]

@@ -18,15 +18,16 @@ pub mod plot;
 mod recorder;
 mod table;
 mod theme;
-mod words;
+pub(crate) mod words;
 
 pub use caveats::{Caveat, caveats};
 pub use headline::{Headline, headline};
 pub use input::{
     Caveats, Distribution, History, HistoryPoint, PoolReport, ReportInput, RequirementStep, WindowRow,
 };
-pub use page::render;
+pub(crate) use markup::Markup;
+pub use page::{render, section};
 pub use plot::{Plot, PlotError};
-pub use recorder::HistoryRecorder;
+pub use recorder::{EstimateHistory, HistoryRecorder};
 pub use table::Table;
 pub use theme::stylesheet;

@@ -47,7 +47,7 @@ pub fn render(input: &ReportInput) -> Result<String, PlotError> {
         out.markup(&comparison(&input.pools)?);
     }
     for (index, pool) in input.pools.iter().enumerate() {
-        out.markup(&section(&format!("pool-{}", index + 1), kind(input), pool)?);
+        out.markup(&pool_section(&format!("pool-{}", index + 1), kind(input), pool)?);
     }
     out.markup(&inputs(input)).markup(&reading()).raw("</main>\n<footer>\n<p>Made by kvset ");
     out.raw(env!("CARGO_PKG_VERSION"));
@@ -69,12 +69,20 @@ fn contents(input: &ReportInput) -> Markup {
     out
 }
 
+/// One pool's part of a report, for a page that holds [`stylesheet`]. `id` is unique on that page.
+///
+/// # Errors
+/// When the drawing library refuses a plot.
+pub fn section(id: &str, pool: &PoolReport) -> Result<String, PlotError> {
+    Ok(pool_section(id, "Pool", pool)?.into_string())
+}
+
 /// What the entries of the report are.
 fn kind(input: &ReportInput) -> &'static str {
     if input.compares_engines { "Engine" } else { "Pool" }
 }
 
-fn section(id: &str, kind: &str, pool: &PoolReport) -> Result<Markup, PlotError> {
+fn pool_section(id: &str, kind: &str, pool: &PoolReport) -> Result<Markup, PlotError> {
     let mut out = Markup::default();
     out.raw("<section id=\"").text(id).raw("\">\n");
     if let Some(name) = &pool.name {

@@ -2,6 +2,7 @@
 
 use super::input::{History, HistoryPoint};
 use crate::core::estimate::Estimate;
+use crate::core::window::WindowKind;
 
 /// Most points kept; when they are reached every other one is dropped and the stride doubles.
 const MAX_POINTS: usize = 256;
@@ -69,5 +70,62 @@ impl HistoryRecorder {
             };
         }
         self.history.points.push(HistoryPoint::of(estimate, requests));
+    }
+}
+
+/// The history that published estimates of one kind of window of one pool tell, one after another.
+#[derive(Debug, Clone)]
+pub struct EstimateHistory {
+    history: History,
+    /// The newest point, while the stride passes it over.
+    passed_over: Option<HistoryPoint>,
+    most: usize,
+    /// Every so many estimates one point is kept.
+    stride: u64,
+    estimates: u64,
+    requests: u64,
+}
+
+impl EstimateHistory {
+    /// At most this many points; when there are more every other one is dropped.
+    pub fn of_at_most(most: usize) -> Self {
+        let history = History::default();
+        Self { history, passed_over: None, most, stride: 1, estimates: 0, requests: 0 }
+    }
+
+    /// Takes the next estimate in.
+    pub fn add(&mut self, estimate: &Estimate) {
+        if self.estimates == 0 {
+            self.history = History { points: Vec::new(), ..History::of(std::slice::from_ref(estimate)) };
+        }
+        self.requests = match estimate.window {
+            WindowKind::All => estimate.requests,
+            WindowKind::Tumbling { .. } => self.requests.saturating_add(estimate.requests),
+            // Overlapping windows count a request more than once.
+            WindowKind::Hopping { .. } | WindowKind::Last { .. } => 0,
+        };
+        self.estimates += 1;
+        if self.estimates.is_multiple_of(self.stride) && self.history.points.len() >= self.most {
+            self.stride = self.stride.saturating_mul(2);
+            let mut index = 0;
+            self.history.points.retain(|_| {
+                index += 1;
+                index % 2 == 0
+            });
+        }
+        let point = HistoryPoint::of(estimate, self.requests);
+        if self.estimates.is_multiple_of(self.stride) {
+            self.history.points.push(point);
+            self.passed_over = None;
+        } else {
+            self.passed_over = Some(point);
+        }
+    }
+
+    /// What was kept, and the newest estimate whatever the stride.
+    pub fn history(&self) -> History {
+        let mut history = self.history.clone();
+        history.points.extend(self.passed_over.clone());
+        history
     }
 }

@@ -13,11 +13,11 @@ pub struct Table {
 }
 
 impl Table {
-    pub(super) fn new<const N: usize>(caption: impl Into<String>, columns: [&str; N]) -> Self {
+    pub(crate) fn new<const N: usize>(caption: impl Into<String>, columns: [&str; N]) -> Self {
         Self { caption: caption.into(), columns: columns.map(str::to_owned).to_vec(), rows: Vec::new() }
     }
 
-    pub(super) fn markup(&self) -> Markup {
+    pub(crate) fn markup(&self) -> Markup {
         let mut out = Markup::default();
         out.raw("<div class=\"scroll\" tabindex=\"0\"><table>");
         out.element("<caption>", &self.caption, "</caption>").raw("<thead><tr>");

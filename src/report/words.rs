@@ -11,7 +11,7 @@ const FIRST_DATE_MS: i64 = 946_684_800_000;
 const LAST_DATE_MS: i64 = 253_402_300_799_000;
 
 /// An integer with thousands separators: `4,836,915`.
-pub(super) fn integer(value: u64) -> String {
+pub(crate) fn integer(value: u64) -> String {
     let digits = value.to_string();
     let groups: Vec<&str> =
         digits.as_bytes().rchunks(3).rev().filter_map(|g| std::str::from_utf8(g).ok()).collect();
@@ -19,7 +19,7 @@ pub(super) fn integer(value: u64) -> String {
 }
 
 /// A count with its noun: `1 request`, `4,002 requests`.
-pub(super) fn counted(count: u64, one: &str, many: &str) -> String {
+pub(crate) fn counted(count: u64, one: &str, many: &str) -> String {
     format!("{} {}", integer(count), if count == 1 { one } else { many })
 }
 
@@ -36,7 +36,7 @@ fn three_digits_up(value: f64) -> f64 {
 }
 
 /// A size in binary units, three significant digits, rounded up: `2.1 TiB`.
-pub(super) fn bytes_up(bytes: u64) -> String {
+pub(crate) fn bytes_up(bytes: u64) -> String {
     let mut unit = 0;
     let mut value = bytes as f64;
     while three_digits_up(value) >= 1024.0 && unit + 1 < UNITS.len() {
@@ -47,7 +47,7 @@ pub(super) fn bytes_up(bytes: u64) -> String {
 }
 
 /// A size for a caller with its verb: bytes where a page's bytes are known, else pages.
-pub(super) fn capacity(pages: u64, page_bytes: Option<u64>) -> String {
+pub(crate) fn capacity(pages: u64, page_bytes: Option<u64>) -> String {
     match page_bytes {
         Some(bytes) => bytes_up(pages.saturating_mul(bytes)),
         None => counted(pages, "page", "pages"),
@@ -55,18 +55,18 @@ pub(super) fn capacity(pages: u64, page_bytes: Option<u64>) -> String {
 }
 
 /// An exact share: `99.9 %`.
-pub(super) fn share(ratio: Ratio) -> String {
+pub(crate) fn share(ratio: Ratio) -> String {
     percent(ratio.as_f64())
 }
 
 /// A share as configured, without trailing zeros: `10 %`.
-pub(super) fn percent(share: f64) -> String {
+pub(crate) fn percent(share: f64) -> String {
     let text = format!("{:.7}", share * 100.0);
     format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
 /// A rate between 0 and 1 with two decimals, never rounded to none or all of it.
-pub(super) fn rate(value: f64) -> String {
+pub(crate) fn rate(value: f64) -> String {
     match value {
         v if !v.is_finite() => "n/a".to_owned(),
         v if v > 0.0 && v < 0.00005 => "< 0.01 %".to_owned(),
@@ -76,12 +76,12 @@ pub(super) fn rate(value: f64) -> String {
 }
 
 /// An optional rate; a dash where there is none.
-pub(super) fn rate_or_dash(value: Option<f64>) -> String {
+pub(crate) fn rate_or_dash(value: Option<f64>) -> String {
     value.map_or_else(|| "–".to_owned(), rate)
 }
 
 /// How many times: `14.6 ×`.
-pub(super) fn factor(value: f64) -> String {
+pub(crate) fn factor(value: f64) -> String {
     match value {
         v if !v.is_finite() => "n/a".to_owned(),
         v if v < 100.0 => format!("{v:.1} ×"),
@@ -90,7 +90,7 @@ pub(super) fn factor(value: f64) -> String {
 }
 
 /// A short number for an axis: `0`, `250`, `1.5k`, `2M`.
-pub(super) fn short(value: f64) -> String {
+pub(crate) fn short(value: f64) -> String {
     const STEPS: [(f64, &str); 5] = [(1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")];
     match STEPS.iter().find(|(step, _)| value.abs() >= *step) {
         Some((step, suffix)) => format!("{}{suffix}", round_three(value / step)),
@@ -103,7 +103,7 @@ fn round_three(value: f64) -> f64 {
 }
 
 /// A moment of event time: a date in UTC, or for a trace with its own zero the time since it.
-pub(super) fn moment(ms: i64) -> String {
+pub(crate) fn moment(ms: i64) -> String {
     match date(ms) {
         Some(_) => format!("{} UTC", clock(ms)),
         None => elapsed(ms),
@@ -111,7 +111,7 @@ pub(super) fn moment(ms: i64) -> String {
 }
 
 /// A [`moment`] where a heading says that times are UTC.
-pub(super) fn clock(ms: i64) -> String {
+pub(crate) fn clock(ms: i64) -> String {
     match date(ms) {
         Some(date) => format!("{} {}", &date[..10], &date[11..19]),
         None => elapsed(ms),
@@ -119,7 +119,7 @@ pub(super) fn clock(ms: i64) -> String {
 }
 
 /// The date and time of day of a moment (`2026-11-21T05:22:27Z`); `None` before the year 2000.
-pub(super) fn date(ms: i64) -> Option<String> {
+pub(crate) fn date(ms: i64) -> Option<String> {
     let since_epoch = u64::try_from(ms.min(LAST_DATE_MS)).ok()?;
     (ms >= FIRST_DATE_MS).then(|| {
         humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_millis(since_epoch)).to_string()
@@ -127,7 +127,7 @@ pub(super) fn date(ms: i64) -> Option<String> {
 }
 
 /// A length of time in its two largest units: `2 d 3 h`, `1.5 s`.
-pub(super) fn elapsed(ms: i64) -> String {
+pub(crate) fn elapsed(ms: i64) -> String {
     let sign = if ms < 0 { "−" } else { "" };
     let ms = ms.unsigned_abs();
     if ms == 0 {
@@ -150,7 +150,7 @@ pub(super) fn elapsed(ms: i64) -> String {
 }
 
 /// A list in a sentence: `a`, `a and b`, `a, b and c`.
-pub(super) fn listed(parts: &[String]) -> String {
+pub(crate) fn listed(parts: &[String]) -> String {
     match parts {
         [] => String::new(),
         [only] => only.clone(),

@@ -253,7 +253,7 @@ where
         self.summary.commits += 1;
         self.summary.next_offsets.extend(burst.next_offsets.iter().copied());
         let event = ServiceEvent::Committed {
-            outputs: burst.outputs.len(),
+            outputs: &burst.outputs,
             partitions: burst.next_offsets.len(),
             took: self.clock.since(self.last_commit),
         };

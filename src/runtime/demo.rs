@@ -3,7 +3,7 @@
 //! The service is the one of `kvset run`; only its surroundings are made here. The embedded broker
 //! forgets what lies unread too long, so load is fed no faster than it is consumed.
 
-use super::observe::{Observer, ServiceEvent};
+use super::observe::{Observer, Observers, ServiceEvent};
 use super::plan::{PlanError, ServicePlan};
 use super::produce::{Pace, ProduceError, message_of};
 use super::service::{ServiceError, Summary, serve};
@@ -90,7 +90,7 @@ const MORNING_MS: i64 = 8 * 3_600_000;
 /// Longest wait for an embedded broker.
 const DEADLINE: Duration = Duration::from_secs(10);
 
-/// Runs the demonstration. `show` receives each estimate as it is read back from the output topic, and
+/// Runs the demonstration. `observer` watches the service. `show` receives each estimate as it is read back from the output topic, and
 /// `None` when nothing new has come for a moment.
 ///
 /// # Errors
@@ -98,6 +98,7 @@ const DEADLINE: Duration = Duration::from_secs(10);
 pub fn demo(
     options: &DemoOptions,
     shutdown: &Shutdown,
+    observer: &dyn Observer,
     show: &mut dyn FnMut(Option<Estimate>) -> std::io::Result<()>,
 ) -> Result<DemoSummary, DemoError> {
     let broker = MockBroker::start()?;
@@ -115,7 +116,7 @@ pub fn demo(
     let mut reader = Reader::open(&plan.stream.connection, output, From::Beginning, DEADLINE)?;
     let mut view = View { show, offsets: BTreeMap::new(), estimates: 0 };
     let (fed, service) = std::thread::scope(|scope| {
-        let service = scope.spawn(|| serve(&plan, &stop_service, &meter));
+        let service = scope.spawn(|| serve(&plan, &stop_service, &Observers(vec![&meter, observer])));
         let feeder = scope.spawn(|| feed(options, &plan.stream.connection, input, shutdown, &meter));
         let watched = watch(options, shutdown, &mut reader, &mut view, &|| {
             service.is_finished() || feeder.is_finished()

@@ -5,6 +5,7 @@ use crate::core::capacity::CapacitySpec;
 use crate::core::estimate::Estimate;
 use crate::core::tiers::Settled;
 use crate::core::units::PageBytes;
+use crate::pipeline::output::{Destination, OutputRecord};
 use crate::pipeline::position::Partition;
 use crate::pipeline::publish::Family;
 use crate::pipeline::task::Counts;
@@ -101,8 +102,10 @@ impl Observer for ServiceMetrics {
             ServiceEvent::Prepared { partition, counts, .. } => {
                 inner.prepared(&partition.to_string(), counts)
             }
-            ServiceEvent::NewPool { .. } | ServiceEvent::SplitPool { .. } => {}
-            ServiceEvent::Committed { took, .. } => {
+            ServiceEvent::NewPool { .. } => {}
+            ServiceEvent::SplitPool { .. } => metric::SPLIT_POOLS.counter(&[]).increment(1),
+            ServiceEvent::Committed { outputs, took, .. } => {
+                count_published(outputs);
                 metric::TRANSACTIONS.counter(&["committed"]).increment(1);
                 metric::TRANSACTION_DURATION.histogram(&[]).record(took.as_secs_f64());
             }
@@ -146,15 +149,11 @@ impl Inner {
     fn progress(&mut self, partition: &str, counts: &Counts) {
         metric::CONSUMED_RECORDS.counter(&[partition]).increment(counts.records);
         metric::CONSUMED_BYTES.counter(&[partition]).increment(counts.bytes);
-        metric::DEAD_LETTERS.counter(&[partition]).increment(counts.refused.values().sum());
         for (code, records) in &counts.refused {
             metric::DECODE_ERRORS.counter(&[code.name()]).increment(*records);
         }
         for (pool, pages) in &counts.pages {
             metric::CONSUMED_PAGES.counter(&[self.labels.counted(pool)]).increment(*pages);
-        }
-        for (window, count) in &counts.estimates {
-            metric::PUBLISHED_ESTIMATES.counter(&[&window.to_string()]).increment(*count);
         }
         for estimate in counts.latest.values() {
             self.count_totals(estimate);
@@ -173,7 +172,6 @@ impl Inner {
     fn prepared(&mut self, partition: &str, counts: &PrepareCounts) {
         metric::CONSUMED_RECORDS.counter(&[partition]).increment(counts.records);
         metric::CONSUMED_BYTES.counter(&[partition]).increment(counts.bytes);
-        metric::DEAD_LETTERS.counter(&[partition]).increment(counts.dead_letters);
         for (code, records) in &counts.refused {
             metric::DECODE_ERRORS.counter(&[code.name()]).increment(*records);
         }
@@ -199,6 +197,25 @@ impl Inner {
         metric::LATE_RECORDS.counter(&[&label]).increment(added(estimate.late_records, late));
         let violated = added(estimate.chain_violations, violations);
         metric::CHAIN_VIOLATIONS.counter(&[&label]).increment(violated);
+    }
+}
+
+/// Counts what was committed.
+fn count_published(outputs: &[&OutputRecord]) {
+    let (mut estimates, mut dead_letters) = (BTreeMap::new(), BTreeMap::new());
+    for output in outputs {
+        match (output.destination, output.window) {
+            (Destination::DeadLetters, _) => *dead_letters.entry(output.partition).or_default() += 1,
+            (Destination::Results, Some(window)) => *estimates.entry(window).or_default() += 1,
+            // Request events, which are counted as they are prepared.
+            (Destination::Results, None) => {}
+        }
+    }
+    for (window, count) in estimates {
+        metric::PUBLISHED_ESTIMATES.counter(&[&window.to_string()]).increment(count);
+    }
+    for (partition, count) in dead_letters {
+        metric::DEAD_LETTERS.counter(&[&partition.to_string()]).increment(count);
     }
 }
 
@@ -278,4 +295,51 @@ fn show_provisioned(pool: &str, provisioned: Option<&CapacitySpec>, page_bytes: 
 
 fn now() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |elapsed| elapsed.as_secs_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::telemetry::recorder;
+    use std::time::Duration;
+
+    fn output(destination: Destination, window: Option<&str>) -> OutputRecord {
+        OutputRecord {
+            destination,
+            partition: Partition(3),
+            window: window.map(|text| text.parse().expect("a window")),
+            key: None,
+            value: None,
+            headers: vec![],
+            placed_by: None,
+        }
+    }
+
+    #[test]
+    fn outputs_are_counted_once_they_are_committed_and_split_pools_when_they_are_seen() {
+        let recorder = recorder().expect("a recorder");
+        let outputs = [
+            output(Destination::Results, Some("last:3000")),
+            output(Destination::DeadLetters, None),
+            output(Destination::Results, Some("last:3000")),
+            // A request event that `kvset prepare` made.
+            output(Destination::Results, None),
+        ];
+        let (outputs, took) = (outputs.iter().collect::<Vec<_>>(), Duration::ZERO);
+        let (first, second) = (Partition(0), Partition(3));
+        let metrics = ServiceMetrics::new(Arc::new(Health::new()), 1);
+        metrics::with_local_recorder(&recorder, || {
+            metrics.on(&ServiceEvent::CommitFailed { family: Family::Abortable });
+            metrics.on(&ServiceEvent::Committed { outputs: &outputs, partitions: 1, took });
+            metrics.on(&ServiceEvent::SplitPool { pool: "a", first, second });
+        });
+        let text = recorder.handle().render();
+        for line in [
+            "kvset_published_estimates_total{window=\"last:3000\"} 2",
+            "kvset_dead_letters_total{partition=\"3\"} 1",
+            "kvset_split_pools_total 1",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line} is missing in:\n{text}");
+        }
+    }
 }

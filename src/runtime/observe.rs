@@ -2,6 +2,7 @@
 
 use crate::codec::ErrorCode;
 use crate::core::units::EventTime;
+use crate::pipeline::output::OutputRecord;
 use crate::pipeline::position::{NextOffset, Partition};
 use crate::pipeline::publish::Family;
 use crate::pipeline::resume::Resume;
@@ -21,8 +22,6 @@ pub struct PrepareCounts {
     pub pools: BTreeMap<String, PoolCounts>,
     /// Refused records by code.
     pub refused: BTreeMap<ErrorCode, u64>,
-    /// Dead letters among the outputs.
-    pub dead_letters: u64,
     /// How long each record took.
     pub durations: Vec<Duration>,
 }
@@ -46,7 +45,6 @@ impl PrepareCounts {
         self.durations.push(took);
         if let Some(code) = prepared.refused {
             *self.refused.entry(code).or_default() += 1;
-            self.dead_letters += prepared.outputs.len() as u64;
             return;
         }
         if !self.pools.contains_key(&prepared.pool) {
@@ -129,7 +127,7 @@ pub enum ServiceEvent<'a> {
     /// A commit went through.
     Committed {
         /// Outputs published.
-        outputs: usize,
+        outputs: &'a [&'a OutputRecord],
         /// Partitions whose offset moved.
         partitions: usize,
         /// How long it took.
@@ -184,4 +182,13 @@ pub struct Unobserved;
 
 impl Observer for Unobserved {
     fn on(&self, _: &ServiceEvent<'_>) {}
+}
+
+/// Tells several watchers, in order.
+pub struct Observers<'a>(pub Vec<&'a dyn Observer>);
+
+impl Observer for Observers<'_> {
+    fn on(&self, event: &ServiceEvent<'_>) {
+        self.0.iter().for_each(|observer| observer.on(event));
+    }
 }

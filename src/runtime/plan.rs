@@ -175,6 +175,7 @@ pub fn task_config(settings: &Settings) -> Result<TaskConfig, PoolConfigError> {
         limits: DecodeLimits {
             max_record_bytes: usize::try_from(settings.input.max_record_bytes.0).unwrap_or(usize::MAX),
             max_pages_per_request: settings.input.max_pages_per_request as usize,
+            max_event_time_ahead_ms: Some(settings.input.max_event_time_ahead.as_ms()).filter(|ms| *ms > 0),
             ..DecodeLimits::default()
         },
         pools: PoolConfigs::new(settings.pool_config(""), named)?,

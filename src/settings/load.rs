@@ -52,14 +52,22 @@ fn convert(origin: &String, value: &toml::Value) -> Value {
     Value::new(Some(origin), kind)
 }
 
-/// Reads a file. The parser's own message is not passed on whole: it quotes the line, which may hold a
+/// A configuration file that was read.
+#[derive(Debug, Clone, Copy)]
+pub struct File<'a> {
+    /// Where it was read; errors name it.
+    pub path: &'a Path,
+    /// What it holds.
+    pub text: &'a str,
+}
+
+/// Parses a file. The parser's own message is not passed on whole: it quotes the line, which may hold a
 /// secret.
-fn read_file(path: &Path) -> Result<TomlFile, SettingsError> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|source| SettingsError::Read { path: path.to_owned(), source })?;
+fn parse(file: File<'_>) -> Result<TomlFile, SettingsError> {
+    let File { path, text } = file;
     let table = text.parse::<toml::Table>().map_err(|error| SettingsError::Syntax {
         path: path.to_owned(),
-        position: position(&text, error.span().map_or(0, |span| span.start)),
+        position: position(text, error.span().map_or(0, |span| span.start)),
         reason: error.message().to_owned(),
     })?;
     Ok(TomlFile { origin: path.display().to_string(), table })
@@ -103,14 +111,14 @@ fn settings_variables(
 
 /// The tree of all values: the file's, and over it the environment's.
 pub fn load(
-    file: Option<&Path>,
+    file: Option<File<'_>>,
     variables: impl Iterator<Item = (OsString, OsString)>,
     problems: &mut Vec<Problem>,
 ) -> Result<Map<String, Value>, SettingsError> {
     let mut builder = Config::builder();
     let mut root = Map::new();
-    if let Some(path) = file {
-        let mut file = read_file(path)?;
+    if let Some(file) = file {
+        let mut file = parse(file)?;
         // Top-level names are taken as paths by the `config` crate; a name that is no plain word is
         // unknown anyway, and goes round it.
         let plain = |key: &str| key.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');

@@ -22,7 +22,7 @@ mod values;
 
 pub use declare::{FieldDoc, Section};
 pub use field::Choice;
-pub use load::ENVIRONMENT_PREFIX;
+pub use load::{ENVIRONMENT_PREFIX, File};
 pub use pool::Provisioned;
 pub use prepare::ModelDirectory;
 pub use problem::{Problem, SettingsError};
@@ -141,6 +141,20 @@ impl Settings {
     /// Like [`Settings::load`], with an environment of the caller's.
     pub fn load_with(
         file: Option<&Path>,
+        variables: impl IntoIterator<Item = (OsString, OsString)>,
+    ) -> Result<Self, SettingsError> {
+        let read = |path: &Path| {
+            std::fs::read_to_string(path)
+                .map_err(|source| SettingsError::Read { path: path.to_owned(), source })
+        };
+        let text = file.map(read).transpose()?;
+        let file = file.zip(text.as_deref()).map(|(path, text)| File { path, text });
+        Self::of_file(file, variables)
+    }
+
+    /// Like [`Settings::load_with`], with a file that was already read.
+    pub fn of_file(
+        file: Option<File<'_>>,
         variables: impl IntoIterator<Item = (OsString, OsString)>,
     ) -> Result<Self, SettingsError> {
         let mut problems = Vec::new();

@@ -84,6 +84,11 @@ sections! {
         /// Most pages a request may have; requests with more become dead letters.
         [results]
         max_pages_per_request: u32 = 1 << 20, in 1..=MAX_REQUEST_PAGES as u32;
+        /// How far an event time may be ahead of its record's time stamp in Kafka; zero for any distance.
+        /// One event in the far future would close every window of its partition, so that all others come
+        /// late: records further ahead become dead letters.
+        [results]
+        max_event_time_ahead: Span = Span::from_days(1), in Span::from_ms(0)..=Span::from_days(366);
     }
 
     /// What goes out.

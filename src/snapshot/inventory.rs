@@ -23,6 +23,18 @@ pub struct Description {
     pub header: Option<HeaderDescription>,
     /// What is wrong with it, as far as was looked.
     pub problem: Option<String>,
+    /// What is known to be right beside the header; `None` where no more was looked at, or found right.
+    pub verified: Option<Depth>,
+}
+
+/// How far a snapshot was looked into.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Depth {
+    /// Every byte matches its checksum.
+    Checksums,
+    /// The same, and the bytes are a state.
+    State,
 }
 
 /// A sound header's facts.
@@ -78,11 +90,12 @@ fn describe(partition: &PartitionId, generation: &Generation) -> Description {
         place: generation.place.clone(),
         header: generation.header.as_ref().ok().map(HeaderDescription::from),
         problem: generation.header.as_ref().err().map(StoreError::to_string),
+        verified: None,
     }
 }
 
-/// Decodes a body far enough to know that it is a state; which type that is, the caller knows.
-pub type CheckBody<'a> = &'a dyn Fn(Verified) -> Result<(), ReadError>;
+/// Looks into a body whose checksums match, as far as the caller can: it knows which type the state is.
+pub type CheckBody<'a> = &'a dyn Fn(Verified) -> Result<Depth, ReadError>;
 
 /// Generations, in order of partition and the newest first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -119,7 +132,7 @@ pub fn list(store: &dyn SnapshotStore, only: Option<&PartitionId>) -> Result<Inv
     Ok(Inventory { snapshots })
 }
 
-/// The same with every byte read and every state decoded.
+/// The same with every byte read, and bodies looked into.
 ///
 /// # Errors
 /// [`StoreError`] when the store cannot be listed; what is wrong with a generation stands in it.
@@ -130,18 +143,21 @@ pub fn verify(
 ) -> Result<Inventory, StoreError> {
     let mut inventory = list(store, only)?;
     for snapshot in inventory.snapshots.iter_mut().filter(|snapshot| snapshot.problem.is_none()) {
-        snapshot.problem = problem(store, snapshot, check_body);
+        look_into(store, snapshot, check_body);
     }
     Ok(inventory)
 }
 
-fn problem(store: &dyn SnapshotStore, snapshot: &Description, check_body: CheckBody<'_>) -> Option<String> {
+fn look_into(store: &dyn SnapshotStore, snapshot: &mut Description, check_body: CheckBody<'_>) {
     let check = || {
         let verified = store.load(&snapshot.partition, NextOffset(snapshot.next_offset))?;
         let in_place = |cause| StoreError::Snapshot { place: snapshot.place.clone(), cause };
         check_body(verified).map_err(in_place)
     };
-    check().err().map(|error| error.to_string())
+    match check() {
+        Ok(depth) => snapshot.verified = Some(depth),
+        Err(error) => snapshot.problem = Some(error.to_string()),
+    }
 }
 
 /// One generation, or the newest, with every byte read; `None` where there is none such.
@@ -157,10 +173,11 @@ pub fn inspect(
     let generations = store.list(partition)?;
     let is_meant = |found: &&Generation| next_offset.is_none_or(|meant| meant == found.next_offset);
     Ok(generations.iter().find(is_meant).map(|generation| {
-        let description = describe(partition, generation);
-        let problem = description.problem.clone();
-        let problem = problem.or_else(|| self::problem(store, &description, check_body));
-        Description { problem, ..description }
+        let mut description = describe(partition, generation);
+        if description.problem.is_none() {
+            look_into(store, &mut description, check_body);
+        }
+        description
     }))
 }
 
@@ -168,8 +185,20 @@ pub fn inspect(
 ///
 /// # Errors
 /// [`ReadError`], most often that the body is another state.
-pub fn decodes_as<T: serde::de::DeserializeOwned>(verified: Verified) -> Result<(), ReadError> {
-    verified.restore::<T>().map(drop)
+pub fn decodes_as<T: serde::de::DeserializeOwned>(verified: Verified) -> Result<Depth, ReadError> {
+    verified.restore::<T>().map(|_| Depth::State)
+}
+
+impl Description {
+    /// One or two words for a table.
+    fn verdict(&self) -> &'static str {
+        match (&self.problem, self.verified) {
+            (Some(_), _) => "unsound",
+            (None, None) => "sound header",
+            (None, Some(Depth::Checksums)) => "sound checksums",
+            (None, Some(Depth::State)) => "sound",
+        }
+    }
 }
 
 impl fmt::Display for Description {
@@ -180,7 +209,7 @@ impl fmt::Display for Description {
         if let Some(header) = &self.header {
             write!(f, "{header}")?;
         }
-        writeln!(f, "state          {}", self.problem.as_deref().unwrap_or("sound"))
+        writeln!(f, "state          {}", self.problem.as_deref().unwrap_or(self.verdict()))
     }
 }
 
@@ -217,7 +246,7 @@ impl fmt::Display for Inventory {
                 number(snapshot.next_offset.to_string()),
                 number(size),
                 Cell::new(header.map_or("-", |header| &header.fingerprint)),
-                Cell::new(if snapshot.problem.is_some() { "unsound" } else { "sound" }),
+                Cell::new(snapshot.verdict()),
             ]);
         }
         table.lines().try_for_each(|line| writeln!(f, "{}", line.trim_end()))?;

@@ -41,11 +41,13 @@ metrics! {
     DECODE_ERRORS = "kvset_decode_errors_total", Kind::Counter, Things, ["code"],
         "Records that could not be used, by error code.";
     DEAD_LETTERS = "kvset_dead_letters_total", Kind::Counter, Things, ["partition"],
-        "Records sent to the dead-letter topic.";
+        "Records committed to the dead-letter topic.";
     LATE_RECORDS = "kvset_late_records_total", Kind::Counter, Records, ["pool"],
         "Records that came after a window they belong to was closed; they still touch the cache.";
     CHAIN_VIOLATIONS = "kvset_chain_violations_total", Kind::Counter, Things, ["pool"],
         "New pages whose sampled id was already known under another prefix: a wrong id scope.";
+    SPLIT_POOLS = "kvset_split_pools_total", Kind::Counter, Things, [],
+        "Times a pool was found in a second partition of this instance, its history split: a wrong record key.";
 
     PREPARED_REQUESTS = "kvset_prepared_requests_total", Kind::Counter, Requests, ["pool"],
         "Request events made of raw records; pools without a label of their own share `other`.";

@@ -1,4 +1,4 @@
-//! The HTTP server for `/metrics`, `/livez` and `/readyz`, on a thread of its own.
+//! The HTTP server, on a thread of its own: `/metrics`, `/livez`, `/readyz` and what it is given beside.
 
 use super::health::{Health, HealthBounds};
 use axum::Router;
@@ -52,7 +52,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens on the address (port 0 for any free one) and serves until it is stopped.
+    /// Listens on the address (port 0 for any free one) and serves until it is stopped; `further` holds
+    /// what is served beside metrics and health.
     ///
     /// # Errors
     /// The address is taken or not ours, or the system has no thread left.
@@ -61,6 +62,7 @@ impl Server {
         metrics: PrometheusHandle,
         health: Arc<Health>,
         bounds: HealthBounds,
+        further: Router,
     ) -> Result<Self, ServerError> {
         let bind = |source| ServerError::Bind { address, source };
         let listener = std::net::TcpListener::bind(address).map_err(bind)?;
@@ -70,7 +72,7 @@ impl Server {
         let listener = runtime.block_on(async { tokio::net::TcpListener::from_std(listener) })?;
         let (stop, stopped) = oneshot::channel();
         let facts = Facts { metrics, health, bounds };
-        let serve = move || runtime.block_on(serve(listener, facts, stopped));
+        let serve = move || runtime.block_on(serve(listener, facts, further, stopped));
         let thread = std::thread::Builder::new().name("kvset-http".to_owned()).spawn(serve)?;
         Ok(Self { address, stop: Some(stop), thread: Some(thread) })
     }
@@ -103,13 +105,19 @@ impl Drop for Server {
 }
 
 /// Serves until told to stop, and a little longer for what is still open.
-async fn serve(listener: tokio::net::TcpListener, facts: Facts, stopped: oneshot::Receiver<()>) {
+async fn serve(
+    listener: tokio::net::TcpListener,
+    facts: Facts,
+    further: Router,
+    stopped: oneshot::Receiver<()>,
+) {
     let upkeep = facts.metrics.clone();
     let router = Router::new()
         .route("/metrics", get(metrics))
         .route("/livez", get(live))
         .route("/readyz", get(ready))
-        .with_state(facts);
+        .with_state(facts)
+        .merge(further);
     let (drain, draining) = oneshot::channel::<()>();
     let server = axum::serve(listener, router).with_graceful_shutdown(async move {
         // Told to stop, or the sender is gone: both mean the same.
@@ -174,7 +182,8 @@ mod tests {
     fn start(health: &Arc<Health>) -> (Server, metrics_exporter_prometheus::PrometheusRecorder) {
         let recorder = recorder().expect("a recorder");
         let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        let server = Server::start(any, recorder.handle(), Arc::clone(health), BOUNDS).expect("started");
+        let server = Server::start(any, recorder.handle(), Arc::clone(health), BOUNDS, Router::new())
+            .expect("started");
         (server, recorder)
     }
 
@@ -224,7 +233,7 @@ mod tests {
     fn a_taken_address_is_refused_with_the_way_out() {
         let health = Arc::new(Health::new());
         let (server, recorder) = start(&health);
-        let refused = Server::start(server.address(), recorder.handle(), health, BOUNDS);
+        let refused = Server::start(server.address(), recorder.handle(), health, BOUNDS, Router::new());
         let said = refused.expect_err("taken").to_string();
         assert!(said.contains("http.listen") && said.contains(&server.address().to_string()), "{said}");
     }

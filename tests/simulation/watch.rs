@@ -38,7 +38,7 @@ impl Observer for Watch {
                 }
             }
             ServiceEvent::Committed { outputs, .. } => {
-                state.note(|| format!("process {number} committed {outputs} outputs"));
+                state.note(|| format!("process {number} committed {} outputs", outputs.len()));
                 state.count("commit", "went through");
             }
             ServiceEvent::CommitFailed { family } => {

@@ -4,6 +4,7 @@ use super::ConfigFile;
 use super::parse::factor;
 use crate::settings::Span;
 use clap::Args;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// Arguments of `kvset demo`.
@@ -13,6 +14,7 @@ Nothing needs to be installed: a broker runs inside the process.
 
 Examples:
   kvset demo
+  kvset demo --listen 127.0.0.1:9464
   kvset demo --duration 30s --json
   kvset demo --trace requests.jsonl.zst --speed 600")]
 pub struct DemoArgs {
@@ -25,6 +27,10 @@ pub struct DemoArgs {
     /// How much faster than the wall clock event time runs.
     #[arg(long, value_name = "N", value_parser = factor, default_value = "600")]
     pub speed: f64,
+    /// Serve the live page, the API and metrics on this address, like 127.0.0.1:9464; nowhere where left
+    /// out, whatever the configuration says.
+    #[arg(long, value_name = "ADDRESS")]
+    pub listen: Option<SocketAddr>,
     /// Print each final estimate as a line of JSON.
     #[arg(long)]
     pub json: bool,

@@ -42,6 +42,7 @@ pub struct GenerateArgs {
     #[arg(long, value_name = "N", default_value_t = Workload::default().seed)]
     pub seed: u64,
     /// Event time of the first possible request, in milliseconds since the epoch, or `now`; days begin at 0.
+    /// The service refuses what is more than `input.max_event_time_ahead` in the future.
     #[arg(
         long = "start",
         alias = "start-ms",

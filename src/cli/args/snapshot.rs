@@ -34,7 +34,7 @@ pub enum SnapshotCommand {
         #[command(flatten)]
         place: SnapshotPlace,
     },
-    /// Show all that is known of one snapshot, with every byte of it read.
+    /// Show all that is known of one snapshot, read and decoded as by `verify`.
     #[command(after_help = "Example:\n  kvset snapshot inspect llm.requests-3 --at 120000")]
     Inspect {
         /// The partition.
@@ -47,8 +47,13 @@ pub enum SnapshotCommand {
         #[command(flatten)]
         place: SnapshotPlace,
     },
-    /// Read every byte of the snapshots and compare their checksums.
-    #[command(after_help = "Example:\n  kvset snapshot verify --directory kvset-state")]
+    /// Read every byte of the snapshots, compare their checksums, and decode the states of the configuration.
+    #[command(after_help = "\
+Example:
+  kvset snapshot verify --config kvset.toml
+
+\"sound\" is a state that was decoded. A state of another configuration than the given one is not:
+\"sound checksums\".")]
     Verify {
         /// Only this partition.
         #[arg(long, value_name = "TOPIC-NUMBER", value_parser = partition)]

@@ -2,7 +2,7 @@ use super::*;
 use crate::codec::decode_estimate;
 use crate::core::pool_config::PoolConfig;
 use crate::core::ratio::Ratio;
-use crate::core::tiers::TrendRules;
+use crate::core::tiers::{Settled, TrendRules};
 use crate::core::units::{PageCount, PageSize};
 use crate::pipeline::resume::Origin;
 use proptest::prelude::*;
@@ -147,6 +147,40 @@ fn too_many_refusals_stop_before_the_record_that_passes_the_limit() {
 }
 
 #[test]
+fn an_event_time_far_ahead_of_its_records_time_stamp_is_refused_and_closes_nothing() {
+    let limits = DecodeLimits { max_event_time_ahead_ms: Some(993), ..DecodeLimits::default() };
+    let guarded = Arc::new(TaskConfig { limits, ..config() });
+    // The records' time stamp is 7.
+    let log = [
+        request("a", 100, &[1]),
+        request("a", 1000, &[1]),
+        request("b", 1001, &[1]),
+        request("b", 4_000_000_000_000, &[1]),
+        request("a", 200, &[1]),
+    ];
+    let mut task = PartitionTask::new(Arc::clone(&guarded), Partition(5), &resume(0, 0, false));
+    let outputs = feed(&mut task, &log).expect("within limits");
+    let refused: Vec<_> =
+        outputs.iter().filter(|output| output.destination == Destination::DeadLetters).collect();
+    let code = ("kvset_error_code", "event_time_ahead".to_owned());
+    assert!(refused.len() == 2 && refused.iter().all(|output| output.headers.contains(&code)), "{refused:?}");
+    assert_eq!(task.watermark(), Some(EventTime(1000)));
+    assert_eq!(task.take_new_pools(), ["a"], "a refused record makes no pool");
+
+    let unstamped = SourceRecord {
+        topic: TOPIC,
+        partition: 5,
+        offset: 5,
+        timestamp_ms: None,
+        key: Some(b"a"),
+        value: Some(log[3].1.as_bytes()),
+    };
+    let mut outputs = Vec::new();
+    task.feed(&unstamped, &mut outputs).expect("within limits");
+    assert!(!outputs.is_empty(), "nothing to compare with: taken");
+}
+
+#[test]
 fn windows_that_reach_back_to_missing_records_are_marked() {
     let log: Vec<_> = (0..8).map(|i| request("a", 700 * i, &[1, i as u64 + 2])).collect();
     let mut task = PartitionTask::new(Arc::new(config()), Partition(5), &resume(2, 2, true));
@@ -204,6 +238,15 @@ fn logs() -> impl Strategy<Value = Vec<Request>> {
     })
 }
 
+/// The estimate without what follows from windows before it.
+fn of_its_window_alone(estimate: Estimate) -> Estimate {
+    let mut estimate = Estimate { late_records: 0, trend_windows: 0, plan: None, ..estimate };
+    for entry in estimate.required.iter_mut().flat_map(|required| &mut required.coverage) {
+        (entry.convergence, entry.growth_per_window) = (Settled::default(), None);
+    }
+    estimate
+}
+
 proptest! {
     /// The heart of recovery: a muted replay up to C and going on from there gives what was missing.
     #[test]
@@ -247,6 +290,50 @@ proptest! {
         prop_assert_eq!(&images[0], &images[1]);
     }
 
+    /// Refused records of the muted stretch count as they did in the life that published them, so the
+    /// limits stop every life at the same record, with the same outputs before it.
+    #[test]
+    fn a_life_with_restarts_is_stopped_by_the_limits_where_an_undisturbed_one_is(
+        log in prop::collection::vec(prop::bool::weighted(0.5), 1..40),
+        (snapshot, committed) in (0usize..40, 0usize..40),
+        (max_consecutive, share) in (1u32..6, prop::sample::select(vec!["0.4", "0.6", "1"])),
+    ) {
+        let log: Vec<Request> = log.into_iter().zip(0..).map(|(refused, i)| match refused {
+            true => ("a", "broken".to_owned()),
+            false => request("a", 400 * i, &[1]),
+        }).collect();
+        let limits = DeadLetterLimits { max_consecutive, max_share: share.parse().expect("a share"), share_window: 7 };
+        let strict = Arc::new(TaskConfig { dead_letters: limits, ..config() });
+        let new = |publish_from| {
+            PartitionTask::new(Arc::clone(&strict), Partition(5), &resume(0, publish_from, false))
+        };
+        // Feeds one by one: what was given out before a stop counts.
+        let live = |task: &mut PartitionTask, log: &[Request]| {
+            let mut outputs = Vec::new();
+            for end in 1..=log.len() {
+                match feed(task, &log[..end]) {
+                    Ok(more) => outputs.extend(more.into_iter().map(|output| (end, output))),
+                    Err(error) => return (outputs, Some((task.next_offset(), error))),
+                }
+            }
+            (outputs, None)
+        };
+        let (outputs, stop) = live(&mut new(0), &log);
+        // The commit lies before the stop, the snapshot before the commit.
+        let committed = committed.min(stop.as_ref().map_or(log.len(), |(at, _)| at.0 as usize));
+        let snapshot = snapshot.min(committed);
+        let mut before = new(0);
+        feed(&mut before, &log[..snapshot]).expect("within limits");
+        let bytes = postcard::to_allocvec(&before.image()).expect("serialises");
+        let at = resume(snapshot as i64, committed as i64, false);
+        let image = postcard::from_bytes(&bytes).expect("what was written");
+        let mut restored = PartitionTask::restore(Arc::clone(&strict), Partition(5), &at, before.last_record(), image)
+            .expect("the same configuration");
+        let rest: Vec<_> = outputs.into_iter().filter(|(end, _)| *end > committed).collect();
+        prop_assert_eq!(live(&mut restored, &log), (rest.clone(), stop.clone()));
+        prop_assert_eq!(live(&mut new(committed as i64), &log), (rest, stop));
+    }
+
     /// No clock, no randomness, no order of a hash map enters the bytes.
     #[test]
     fn the_same_log_gives_the_same_bytes(log in logs()) {
@@ -287,7 +374,7 @@ fn records_that_warm_up_fill_the_cache_and_count_nowhere() {
 
 proptest! {
     /// With everything before as warm-up, what is not marked is what a run over the whole log publishes,
-    /// late records apart: those of the warm-up were counted by that run only.
+    /// apart from what follows from windows before: late records, and trends.
     #[test]
     fn whole_windows_of_a_run_from_the_middle_are_those_of_the_whole_run(
         log in logs(), count_from in 0i64..60, cut in 0usize..60,
@@ -298,7 +385,7 @@ proptest! {
         });
         let punctual = |published: Vec<OutputRecord>| -> Vec<Estimate> {
             let found = estimates(&published).into_iter();
-            found.map(|estimate| Estimate { late_records: 0, ..estimate }).collect()
+            found.map(of_its_window_alone).collect()
         };
         let mut whole = PartitionTask::new(Arc::clone(&loose), Partition(5), &resume(0, 0, false));
         let whole = punctual(feed(&mut whole, &log).expect("within limits"));
@@ -327,4 +414,26 @@ proptest! {
             prop_assert!(whole || marked || before, "{:#?}", estimate);
         }
     }
+}
+
+#[test]
+fn each_pool_is_sampled_at_its_own_rate() {
+    let general = config();
+    let pool = general.pools.default_pool().clone();
+    let sampled = PoolConfig { sample_rate: Ratio::per_mille(250), ..pool.clone() };
+    let pools = PoolConfigs::new(pool, [("sampled".to_owned(), sampled)]).expect("usable");
+    let config = Arc::new(TaskConfig { pools, ..general });
+    let ids: Vec<u64> = (1..=4000).collect();
+    let turn = |time| ["sampled", "whole"].map(|pool| request(pool, time, &ids));
+    let log = [turn(100), turn(200), turn(5000)].concat();
+    let mut task = PartitionTask::new(config, Partition(5), &resume(0, 0, false));
+    let published = estimates(&feed(&mut task, &log).expect("within limits"));
+    let of = |name: &str| published.iter().rfind(|estimate| estimate.pool == name).expect("published");
+    let required = |estimate: &Estimate| estimate.required[0].max_pages.expect("within the bound");
+    let (sampled, whole) = (of("sampled"), of("whole"));
+    assert_eq!((whole.sample_rate, whole.sample_error, required(whole)), (1.0, 0.0, 4000));
+    assert_eq!((sampled.sample_rate, required(sampled) % 4), (0.25, 0), "a multiple of one followed page");
+    // Some 1000 pages are followed, so one standard error is 2.7 %.
+    assert!((0.025..0.03).contains(&sampled.sample_error), "{}", sampled.sample_error);
+    assert!(required(sampled).abs_diff(4000) < 400, "{}", required(sampled));
 }

@@ -133,11 +133,12 @@ pub fn traffic_history(id: &str, pool: &PoolReport) -> Result<Option<Plot>, Plot
     }))
 }
 
-/// Requests a unit of time, where the history runs over event time.
+/// Requests a unit of time, where the history runs over event time and tells how many were seen.
 fn arrivals(track: &Track) -> Option<Panel> {
     const UNITS: [(f64, &str); 4] =
         [(1000.0, "second"), (60_000.0, "minute"), (3_600_000.0, "hour"), (86_400_000.0, "day")];
-    let x = track.timed.then(|| track.axis())?;
+    let counted = track.points.iter().any(|point| point.requests_seen > 0);
+    let x = (track.timed && counted).then(|| track.axis())?;
     let (low, high) = x.range();
     let width = (high - low) / BINS as f64;
     let counts = binned(track, low, width);

@@ -3,12 +3,11 @@
 use super::Backfill;
 use crate::codec::decode_estimate;
 use crate::core::estimate::Estimate;
-use crate::core::ratio::Ratio;
 use crate::core::window::WindowKind;
 use crate::kafka::KafkaFailure;
 use crate::kafka::reader::{From, Reader};
 use crate::pipeline::position::Partition;
-use crate::report::{History, HistoryPoint, PoolReport, ReportInput, WindowRow};
+use crate::report::{EstimateHistory, PoolReport, ReportInput, WindowRow};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
@@ -86,12 +85,7 @@ struct Chronicle {
     headline: Option<Estimate>,
     /// The kind of window the history is taken over: one that tells how many requests came before.
     history_of: Option<WindowKind>,
-    coverage: Vec<Ratio>,
-    points: Vec<HistoryPoint>,
-    /// Every so many estimates one point is kept.
-    stride: u64,
-    seen: u64,
-    requests: u64,
+    history: EstimateHistory,
     windows: VecDeque<WindowRow>,
 }
 
@@ -102,18 +96,14 @@ impl Chronicle {
         Self {
             headline: None,
             history_of: tumbling.or(all).copied(),
-            coverage: Vec::new(),
-            points: Vec::new(),
-            stride: 1,
-            seen: 0,
-            requests: 0,
+            history: EstimateHistory::of_at_most(MAX_POINTS),
             windows: VecDeque::new(),
         }
     }
 
     fn add(&mut self, estimate: Estimate) {
         if self.history_of == Some(estimate.window) {
-            self.point(&estimate);
+            self.history.add(&estimate);
         }
         if self.windows.len() == MAX_WINDOWS {
             self.windows.pop_front();
@@ -125,32 +115,9 @@ impl Chronicle {
         }
     }
 
-    fn point(&mut self, estimate: &Estimate) {
-        self.requests = match estimate.window {
-            WindowKind::All => estimate.requests,
-            _ => self.requests.saturating_add(estimate.requests),
-        };
-        self.seen += 1;
-        if self.points.is_empty() {
-            self.coverage = History::of(std::slice::from_ref(estimate)).coverage;
-        }
-        if !self.seen.is_multiple_of(self.stride) {
-            return;
-        }
-        self.points.push(HistoryPoint::of(estimate, self.requests));
-        if self.points.len() > MAX_POINTS {
-            let mut index = 0;
-            self.points.retain(|_| {
-                index += 1;
-                index % 2 == 0
-            });
-            self.stride *= 2;
-        }
-    }
-
     fn finish(self) -> Option<PoolReport> {
         let headline = self.headline?;
-        let history = History { window: self.history_of, coverage: self.coverage, points: self.points };
+        let history = self.history.history();
         Some(PoolReport { history, windows: self.windows.into(), ..PoolReport::of(&headline) })
     }
 }

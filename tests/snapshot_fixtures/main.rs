@@ -4,6 +4,8 @@
 //! `KVSET_BLESS=1` writes them. That is for a new format version, whose files get a folder of their
 //! own; the files of a released version never change.
 
+mod task;
+
 use kvset::core::engine::{Engine, EngineConfig};
 use kvset::core::event::RequestEvent;
 use kvset::core::outcome::Outcome;

@@ -1,0 +1,221 @@
+//! `cargo bench --bench checkpoint`: what a checkpoint every 30 s costs the stream of a partition with ten
+//! million tracked pages.
+//!
+//! One thread does a worker's work (decode, estimate, encode what closes) on records that are encoded
+//! beforehand, in stretches of some seconds. Every other stretch a checkpoint is taken in its middle: the
+//! capture stops the stream, the service's own writer thread writes it to disk meanwhile. A stretch costs
+//! the processor time of its thread, so that busy neighbours on the machine count as little as possible.
+
+mod traffic;
+
+use kvset::codec::{
+    DeadLetterLimits, DecodeLimits, Encoding, EstimateEncoding, RequestEncoding, RequestMessage,
+    SourceRecord, encode_request,
+};
+use kvset::core::pages::PageIds;
+use kvset::core::pool_config::PoolConfig;
+use kvset::core::ratio::Ratio;
+use kvset::core::units::{PageCount, PageSize};
+use kvset::pipeline::facts::{Fingerprint, PartitionId, SnapshotFact};
+use kvset::pipeline::pools::PoolConfigs;
+use kvset::pipeline::position::{NextOffset, Partition};
+use kvset::pipeline::resume::{Origin, Resume};
+use kvset::pipeline::task::{PartitionTask, TaskConfig};
+use kvset::snapshot::capture::capture;
+use kvset::snapshot::directory::DirectoryStore;
+use kvset::snapshot::format::Snapshot;
+use kvset::snapshot::writer::{SnapshotWriter, Submitted, Written};
+use std::num::NonZeroUsize;
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+use traffic::Agentic;
+
+const PAGES: u64 = 10_000_000;
+/// `state.checkpoint_every`, as it is by default.
+const EVERY: Duration = Duration::from_secs(30);
+/// Pairs of stretches, one without and one with a checkpoint.
+const ROUNDS: usize = 7;
+/// Records of a stretch.
+const STRETCH: usize = 10_000;
+/// Event time between two records, in milliseconds.
+const TICK_MS: i64 = 100;
+
+/// A worker's task and the log it reads.
+struct Stream {
+    traffic: Agentic,
+    task: PartitionTask,
+    offset: i64,
+}
+
+impl Stream {
+    fn new() -> Self {
+        let pool = PoolConfig {
+            page_size: PageSize::new(64),
+            max_tracked_pages: PageCount(PAGES),
+            ..PoolConfig::default()
+        };
+        let config = TaskConfig {
+            topic: "requests".to_owned(),
+            encoding: Encoding::Avro,
+            schemas: None,
+            limits: DecodeLimits::default(),
+            pools: PoolConfigs::new(pool, []).expect("usable"),
+            max_pools: 1,
+            dead_letters: DeadLetterLimits { max_consecutive: 0, max_share: Ratio::ONE, share_window: 1 },
+            output: EstimateEncoding::Json,
+            version: "bench".to_owned(),
+            fingerprint: "bench".to_owned(),
+        };
+        let resume = Resume {
+            origin: Origin::Fresh,
+            replay_from: NextOffset(0),
+            publish_from: NextOffset(0),
+            count_from: NextOffset(0),
+            warm_up: false,
+            set_aside: Vec::new(),
+            explanation: String::new(),
+        };
+        let task = PartitionTask::new(Arc::new(config), Partition(0), &resume);
+        Self { traffic: Agentic::new(2500), task, offset: 0 }
+    }
+
+    /// The next records as they come from the topic.
+    fn encode(&mut self, records: usize) -> Vec<Vec<u8>> {
+        let offsets = self.offset..;
+        let encoded = self.traffic.by_ref().zip(offsets).take(records).map(|(ids, offset)| {
+            let message = RequestMessage {
+                event_time: offset * TICK_MS,
+                page_ids: PageIds::from_slice(&ids),
+                ..RequestMessage::default()
+            };
+            let mut value = Vec::new();
+            encode_request(&message, RequestEncoding::Avro, &mut value).expect("encodes");
+            value
+        });
+        encoded.collect()
+    }
+
+    /// Processes records; the outputs go nowhere.
+    fn feed(&mut self, values: &[Vec<u8>]) {
+        let mut outputs = Vec::new();
+        for value in values {
+            let record = SourceRecord {
+                topic: "requests",
+                partition: 0,
+                offset: self.offset,
+                timestamp_ms: Some(self.offset * TICK_MS),
+                key: Some(b"coding/eu"),
+                value: Some(value),
+            };
+            self.task.feed(&record, &mut outputs).expect("accepted");
+            self.offset += 1;
+            outputs.clear();
+        }
+    }
+
+    fn tracked_pages(&self) -> u64 {
+        let pool = self.task.pools().first().and_then(|pool| pool.engine());
+        pool.map_or(0, |engine| engine.stack().tracked_pages().0)
+    }
+
+    fn snapshot(&self, memory: Vec<u8>) -> Snapshot {
+        let (next_offset, last_record) = (self.task.next_offset(), self.task.last_record());
+        Snapshot {
+            partition: PartitionId::new("requests", 0).expect("a legal name"),
+            fact: SnapshotFact { next_offset, fingerprint: Fingerprint(1), last_record },
+            body: capture(&self.task.image(), memory).expect("bytes"),
+        }
+    }
+}
+
+/// Processor time of the calling thread; wall-clock time where the system does not tell it.
+fn thread_time(begin: Instant) -> Duration {
+    let stat = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
+    let nanos = stat.as_deref().and_then(|stat| stat.split(' ').next()?.parse().ok());
+    nanos.map_or_else(|| begin.elapsed(), Duration::from_nanos)
+}
+
+/// What one checkpoint took.
+struct Checkpoint {
+    pause: Duration,
+    /// The stretch with it less the one before without.
+    stream: f64,
+    /// Processor time of the writer thread.
+    writer: Duration,
+    bytes: u64,
+}
+
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+fn main() {
+    let begin = Instant::now();
+    let mut stream = Stream::new();
+    while stream.tracked_pages() < PAGES * 99 / 100 {
+        let values = stream.encode(1000);
+        stream.feed(&values);
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = DirectoryStore::open(folder.path(), NonZeroUsize::MIN).expect("a directory of its own");
+    let (done, written) = mpsc::channel();
+    let mut before = Duration::ZERO;
+    let report = move |snapshot: Written| {
+        let now = thread_time(begin);
+        done.send((snapshot, now - std::mem::replace(&mut before, now))).expect("the bench listens");
+    };
+    let writer = SnapshotWriter::spawn(Arc::new(store), report).expect("a thread");
+
+    let (mut plain, mut checkpoints) = (Vec::new(), Vec::new());
+    let mut memory = stream.snapshot(Vec::new()).body;
+    for _ in 0..ROUNDS {
+        let values = stream.encode(STRETCH);
+        let from = thread_time(begin);
+        stream.feed(&values);
+        let without = thread_time(begin) - from;
+        plain.push(without.as_secs_f64());
+
+        let values = stream.encode(STRETCH);
+        let (first, rest) = values.split_at(STRETCH / 10);
+        let from = thread_time(begin);
+        stream.feed(first);
+        let paused = Instant::now();
+        let snapshot = stream.snapshot(std::mem::take(&mut memory));
+        let pause = paused.elapsed();
+        assert_eq!(writer.submit(snapshot), Submitted::Queued, "the one before is written");
+        stream.feed(rest);
+        let with = thread_time(begin) - from;
+        let (snapshot, cpu) = written.recv().expect("the writer goes on");
+        let bytes = snapshot.result.expect("a disk").bytes;
+        memory = snapshot.buffer;
+        let stream = with.as_secs_f64() - without.as_secs_f64();
+        checkpoints.push(Checkpoint { pause, stream, writer: cpu, bytes });
+    }
+    print(&stream, median(plain.into_iter()), &checkpoints);
+}
+
+fn print(stream: &Stream, stretch: f64, checkpoints: &[Checkpoint]) {
+    let of = |value: fn(&Checkpoint) -> f64| median(checkpoints.iter().map(value));
+    let pause = of(|checkpoint| checkpoint.pause.as_secs_f64());
+    let slower = of(|checkpoint| checkpoint.stream);
+    let writer = of(|checkpoint| checkpoint.writer.as_secs_f64());
+    println!(
+        "{} tracked pages, snapshots of {:.0} MB, one every {} s; {:.0} records/s a worker without",
+        stream.tracked_pages(),
+        of(|checkpoint| checkpoint.bytes as f64) / 1e6,
+        EVERY.as_secs(),
+        STRETCH as f64 / stretch,
+    );
+    let row = |name, seconds: f64| {
+        println!("{name:<58} {:>7.1} ms {:>6.2} %", seconds * 1e3, 100.0 * seconds / EVERY.as_secs_f64());
+    };
+    row("pause of the stream", pause);
+    row("processor time of the writer thread", writer);
+    row("cost where the writer has a core to itself, pause included", slower);
+    let most = slower.max(pause) + writer;
+    row("cost where the writer takes the worker's core (at most 2 %)", most);
+    let share = most / EVERY.as_secs_f64();
+    println!("{}", if share <= 0.02 { "within 2 %" } else { "MORE THAN 2 %" });
+}

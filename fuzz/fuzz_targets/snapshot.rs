@@ -1,0 +1,123 @@
+//! Snapshots: the input as a file, as a state under right checksums, and as changes (two bytes of place,
+//! one of value) to a sound state. What is restored must be written again; what it then makes of records is
+//! no promise, for checksums keep rot out, not forgery. Seeds: `tests/fixtures/snapshot/v1`.
+#![no_main]
+
+use kvset::codec::{
+    DeadLetterLimits, DecodeLimits, Encoding, EstimateEncoding, RequestEncoding, RequestMessage, SourceRecord,
+    encode_request,
+};
+use kvset::core::pages::PageIds;
+use kvset::core::pool_config::PoolConfig;
+use kvset::core::ratio::Ratio;
+use kvset::core::units::{PageCount, PageSize};
+use kvset::pipeline::facts::{Fingerprint, PartitionId, SnapshotFact};
+use kvset::pipeline::pools::PoolConfigs;
+use kvset::pipeline::position::{NextOffset, Partition};
+use kvset::pipeline::resume::{Origin, Resume};
+use kvset::pipeline::task::{PartitionTask, RestoredTask, TaskConfig};
+use kvset::snapshot::capture::capture;
+use kvset::snapshot::format::Snapshot;
+use kvset::snapshot::stream::Verified;
+use libfuzzer_sys::fuzz_target;
+use std::io::Cursor;
+use std::sync::{Arc, LazyLock};
+
+/// Records in the sound state.
+const RECORDS: i64 = 24;
+
+static CONFIG: LazyLock<Arc<TaskConfig>> = LazyLock::new(|| {
+    let pool = PoolConfig {
+        page_size: PageSize::new(4),
+        windows: ["tumbling:1s", "last:3", "all"].map(|text| text.parse().expect("a window")).to_vec(),
+        capacities: ["4p", "16p"].map(|text| text.parse().expect("a capacity")).to_vec(),
+        publish_every_ms: 1000,
+        allowed_lateness_ms: 0,
+        max_tracked_pages: PageCount(1 << 16),
+        ..PoolConfig::default()
+    };
+    Arc::new(TaskConfig {
+        topic: "requests".to_owned(),
+        encoding: Encoding::Auto,
+        schemas: None,
+        limits: DecodeLimits::default(),
+        pools: PoolConfigs::new(pool, []).expect("usable"),
+        max_pools: 3,
+        dead_letters: DeadLetterLimits { max_consecutive: 2, max_share: Ratio::ONE, share_window: 100 },
+        output: EstimateEncoding::Json,
+        version: "1".to_owned(),
+        fingerprint: "f".to_owned(),
+    })
+});
+
+/// The state after the first records.
+static SOUND: LazyLock<Vec<u8>> = LazyLock::new(|| {
+    let mut task = PartitionTask::new(Arc::clone(&CONFIG), Partition(0), &resume(0));
+    feed(&mut task);
+    capture(&task.image(), Vec::new()).expect("bytes")
+});
+
+fuzz_target!(|input: &[u8]| {
+    restore(input.to_vec());
+    restore(under_right_checksums(input.to_vec()));
+    let mut changed = SOUND.clone();
+    for change in input.chunks_exact(3) {
+        let place = usize::from(u16::from_le_bytes([change[0], change[1]])) % changed.len();
+        changed[place] = change[2];
+    }
+    restore(under_right_checksums(changed));
+});
+
+fn under_right_checksums(body: Vec<u8>) -> Vec<u8> {
+    let fact = SnapshotFact {
+        next_offset: NextOffset(RECORDS),
+        fingerprint: Fingerprint(0xfeed),
+        last_record: None,
+    };
+    let partition = PartitionId::new("requests", 0).expect("a legal name");
+    let snapshot = Snapshot { partition, fact, body };
+    let mut file = snapshot.header().expect("a sensible snapshot");
+    file.extend(&snapshot.body);
+    file
+}
+
+fn restore(file: Vec<u8>) {
+    let Ok(verified) = Verified::read(Box::new(Cursor::new(file))) else { return };
+    let Ok(image) = verified.restore::<RestoredTask>() else { return };
+    let resume = resume(RECORDS);
+    let restored = PartitionTask::restore(Arc::clone(&CONFIG), Partition(0), &resume, None, image);
+    let Ok(task) = restored else { return };
+    capture(&task.image(), Vec::new()).expect("a state that was read is written");
+}
+
+fn resume(from: i64) -> Resume {
+    Resume {
+        origin: Origin::Rebuild,
+        replay_from: NextOffset(from),
+        publish_from: NextOffset(0),
+        count_from: NextOffset(0),
+        warm_up: false,
+        set_aside: vec![],
+        explanation: String::new(),
+    }
+}
+
+/// Requests of two pools that share and add pages.
+fn feed(task: &mut PartitionTask) {
+    let mut out = Vec::new();
+    for offset in 0..RECORDS {
+        let turn = offset.unsigned_abs();
+        let ids = [1, 2 + turn % 3, 10 + turn % 7, 20 + turn];
+        let message = RequestMessage {
+            event_time: offset * 300,
+            page_ids: PageIds::from_slice(&ids[..1 + (turn % 4) as usize]),
+            pool: Some(if turn % 5 == 0 { "b" } else { "a" }.into()),
+            ..RequestMessage::default()
+        };
+        let mut value = Vec::new();
+        encode_request(&message, RequestEncoding::Avro, &mut value).expect("encodes");
+        let (topic, value) = ("requests", Some(&value[..]));
+        let record = SourceRecord { topic, partition: 0, offset, timestamp_ms: Some(1), key: None, value };
+        task.feed(&record, &mut out).expect("a sound record");
+    }
+}

@@ -1,0 +1,378 @@
+//! The latest committed estimates and how far partitions are: bounded, and fed by the service's events.
+
+use super::overview::{Overview, PartitionState, PoolState, Problem};
+use crate::codec::ErrorCode;
+use crate::core::estimate::Estimate;
+use crate::core::window::WindowKind;
+use crate::pipeline::position::{NextOffset, Partition};
+use crate::pipeline::task::Counts;
+use crate::report::{EstimateHistory, PoolReport, WindowRow};
+use crate::runtime::observe::{Observer, ServiceEvent};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+/// Most points kept of a history; when there are more every other one is dropped.
+const MAX_POINTS: usize = 256;
+/// Most windows listed; the latest ones.
+const MAX_WINDOWS: usize = 24;
+/// Most pools named as being in several partitions.
+const MAX_SPLIT: usize = 10;
+
+/// What the service did last, for those who look. Estimates are shown once they are committed.
+#[derive(Debug)]
+pub struct Board {
+    /// Tells this process's views from those of one before it at the same address.
+    born: u128,
+    inner: Mutex<Inner>,
+}
+
+/// What one view of the page shows.
+#[derive(Debug, Clone, PartialEq)]
+pub struct View {
+    /// Changes when the rest does.
+    pub tag: String,
+    /// The pool and window shown, and the facts about them; `None` where there is no such estimate.
+    pub shown: Option<(WindowKind, PoolReport)>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    most_pools: usize,
+    pools: BTreeMap<String, Shown>,
+    partitions: BTreeMap<Partition, Place>,
+    /// Handed out and not committed yet: the newest of each pool and window.
+    staged: BTreeMap<(String, WindowKind), Estimate>,
+    /// Counts committed estimates.
+    version: u64,
+    refused: BTreeMap<ErrorCode, u64>,
+    split: BTreeMap<String, (Partition, Partition)>,
+    commits_fail: bool,
+    registry_away: bool,
+}
+
+#[derive(Debug)]
+struct Shown {
+    partition: Partition,
+    page_accesses: u64,
+    engine_bytes: Option<u64>,
+    series: BTreeMap<WindowKind, Series>,
+}
+
+#[derive(Debug)]
+struct Series {
+    version: u64,
+    latest: Estimate,
+    history: EstimateHistory,
+    windows: VecDeque<WindowRow>,
+}
+
+#[derive(Debug)]
+struct Place {
+    publish_from: NextOffset,
+    next: Option<NextOffset>,
+    lag: Option<u64>,
+    watermark_ms: Option<i64>,
+    pools: usize,
+    snapshot: Option<Snapshot>,
+    snapshot_failed: bool,
+}
+
+#[derive(Debug)]
+struct Snapshot {
+    made: Instant,
+    next: NextOffset,
+    bytes: u64,
+}
+
+impl Board {
+    /// Shows at most this many pools (`http.max_pool_labels`), first come first served.
+    pub fn new(max_pools: u32) -> Self {
+        let inner = Inner {
+            most_pools: max_pools as usize,
+            pools: BTreeMap::new(),
+            partitions: BTreeMap::new(),
+            staged: BTreeMap::new(),
+            version: 0,
+            refused: BTreeMap::new(),
+            split: BTreeMap::new(),
+            commits_fail: false,
+            registry_away: false,
+        };
+        let born = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_micros());
+        Self { born, inner: Mutex::new(inner) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The latest committed estimates, by pool and window; of one pool or one kind of window if asked.
+    pub fn estimates(&self, pool: Option<&str>, window: Option<WindowKind>) -> Vec<Estimate> {
+        let inner = self.lock();
+        let pools = inner.pools.iter().filter(|(name, _)| pool.is_none_or(|pool| pool == name.as_str()));
+        let series = pools.flat_map(|(_, shown)| &shown.series);
+        let asked = series.filter(|(kind, _)| window.is_none_or(|window| window == **kind));
+        asked.map(|(_, series)| series.latest.clone()).collect()
+    }
+
+    /// How the service stands.
+    pub fn overview(&self) -> Overview {
+        let inner = self.lock();
+        let with_state: usize = inner.partitions.values().map(|place| place.pools).sum();
+        Overview {
+            version: env!("CARGO_PKG_VERSION"),
+            pools: inner.pools.iter().map(|(name, shown)| inner.pool_state(name, shown)).collect(),
+            pools_not_shown: with_state.saturating_sub(inner.pools.len()) as u64,
+            partitions: inner.partitions.iter().map(|(partition, place)| place.state(*partition)).collect(),
+            problems: inner.problems(),
+        }
+    }
+
+    /// The pool and window a reader asked for; where left out, the first pool and its widest window.
+    pub fn view(&self, pool: Option<&str>, window: Option<WindowKind>) -> View {
+        let inner = self.lock();
+        let found = match pool {
+            Some(name) => inner.pools.get(name),
+            None => inner.pools.values().find(|shown| !shown.series.is_empty()),
+        };
+        let series = found.and_then(|shown| match window {
+            Some(window) => shown.series.get(&window),
+            // Kinds are in order of how much of the log they cover.
+            None => shown.series.values().next_back(),
+        });
+        View {
+            tag: format!("\"{:x}-{}\"", self.born, series.map_or(0, |series| series.version)),
+            shown: series.map(|series| (series.latest.window, series.report())),
+        }
+    }
+}
+
+impl Observer for Board {
+    fn on(&self, event: &ServiceEvent<'_>) {
+        let mut inner = self.lock();
+        match event {
+            ServiceEvent::Polled { lag, .. } => {
+                for (partition, records) in *lag {
+                    inner.at(*partition, |place| place.lag = Some(*records));
+                }
+            }
+            ServiceEvent::Assigned { partition, resume, .. } => {
+                inner.drop_staged(*partition);
+                inner.partitions.insert(*partition, Place::from(resume.publish_from));
+            }
+            ServiceEvent::Revoked(partition) | ServiceEvent::Lost(partition) => inner.give_up(*partition),
+            ServiceEvent::Progress { partition, next, counts, watermark, pools } => {
+                inner.at(*partition, |place| {
+                    place.next = Some(*next);
+                    place.watermark_ms = watermark.map(|time| time.0);
+                    place.pools = *pools;
+                });
+                inner.progress(*partition, counts);
+            }
+            ServiceEvent::NewPool { partition, pool } => {
+                inner.pool(pool, *partition);
+            }
+            ServiceEvent::SplitPool { pool, first, second } => {
+                if inner.split.len() < MAX_SPLIT {
+                    inner.split.insert((*pool).to_owned(), (*first, *second));
+                }
+            }
+            ServiceEvent::Committed { .. } => {
+                inner.commits_fail = false;
+                let committed = std::mem::take(&mut inner.staged);
+                committed.into_values().for_each(|estimate| inner.show(estimate));
+            }
+            ServiceEvent::CommitFailed { .. } => inner.commits_fail = true,
+            ServiceEvent::SnapshotSaved { partition, next, bytes, .. } => {
+                let snapshot = Snapshot { made: Instant::now(), next: *next, bytes: *bytes };
+                inner.at(*partition, |place| {
+                    place.snapshot = Some(snapshot);
+                    place.snapshot_failed = false;
+                });
+            }
+            ServiceEvent::SnapshotFailed { partition } => {
+                inner.at(*partition, |place| place.snapshot_failed = true);
+            }
+            ServiceEvent::SchemaRegistry { waiting } => inner.registry_away = *waiting,
+            ServiceEvent::Settled { .. }
+            | ServiceEvent::Prepared { .. }
+            | ServiceEvent::Captured { .. }
+            | ServiceEvent::Stopping => {}
+        }
+    }
+}
+
+impl Inner {
+    fn at(&mut self, partition: Partition, change: impl FnOnce(&mut Place)) {
+        if let Some(place) = self.partitions.get_mut(&partition) {
+            change(place);
+        }
+    }
+
+    /// What is shown of a pool; `None` when there are too many.
+    fn pool(&mut self, name: &str, partition: Partition) -> Option<&mut Shown> {
+        if !self.pools.contains_key(name) {
+            if self.pools.len() >= self.most_pools {
+                return None;
+            }
+            let (page_accesses, engine_bytes, series) = (0, None, BTreeMap::new());
+            self.pools.insert(name.to_owned(), Shown { partition, page_accesses, engine_bytes, series });
+        }
+        self.pools.get_mut(name)
+    }
+
+    fn progress(&mut self, partition: Partition, counts: &Counts) {
+        for (code, records) in &counts.refused {
+            *self.refused.entry(*code).or_default() += records;
+        }
+        for (name, pages) in &counts.pages {
+            if let Some(shown) = self.pool(name, partition) {
+                shown.page_accesses = shown.page_accesses.saturating_add(*pages);
+            }
+        }
+        for (name, bytes) in &counts.memory {
+            if let Some(shown) = self.pool(name, partition) {
+                shown.engine_bytes = Some(*bytes);
+            }
+        }
+        let published = self.partitions.get(&partition).map(|place| place.publish_from);
+        for ((name, window), estimate) in &counts.latest {
+            if self.pool(name, partition).is_none() {
+                continue;
+            }
+            // Replayed to rebuild the state: it was committed before, and is in no commit to come.
+            if published.is_some_and(|from| estimate.next_offset <= from.0) {
+                self.show(estimate.clone());
+            } else {
+                self.staged.insert((name.clone(), *window), estimate.clone());
+            }
+        }
+    }
+
+    /// Shows a committed estimate, unless a newer one is shown already.
+    fn show(&mut self, estimate: Estimate) {
+        let version = self.version + 1;
+        let Some(shown) = self.pool(&estimate.pool, Partition(estimate.partition)) else { return };
+        shown.partition = Partition(estimate.partition);
+        match shown.series.get_mut(&estimate.window) {
+            Some(series) if series.latest.end_ms >= estimate.end_ms => return,
+            Some(series) => series.add(estimate, version),
+            None => {
+                shown.series.insert(estimate.window, Series::of(estimate, version));
+            }
+        }
+        self.version = version;
+    }
+
+    fn drop_staged(&mut self, partition: Partition) {
+        self.staged.retain(|_, estimate| estimate.partition != partition.0);
+    }
+
+    /// Another member shows it from here on.
+    fn give_up(&mut self, partition: Partition) {
+        self.drop_staged(partition);
+        self.partitions.remove(&partition);
+        self.pools.retain(|_, shown| shown.partition != partition);
+        self.split.retain(|_, (first, second)| *first != partition && *second != partition);
+    }
+
+    fn pool_state(&self, name: &str, shown: &Shown) -> PoolState {
+        let latest = shown.series.values().map(|series| &series.latest);
+        let latest = latest.max_by_key(|estimate| estimate.next_offset);
+        PoolState {
+            pool: name.to_owned(),
+            partition: shown.partition.0,
+            lag_records: self.partitions.get(&shown.partition).and_then(|place| place.lag),
+            page_accesses: shown.page_accesses,
+            engine_bytes: shown.engine_bytes,
+            engine: latest.map(|estimate| estimate.engine),
+            page_size: latest.map(|estimate| estimate.page_size),
+            page_bytes: latest.and_then(|estimate| estimate.page_bytes),
+            tracked_pages: latest.map(|estimate| estimate.tracked_pages),
+            accumulated_pages: latest.map(|estimate| estimate.accumulated_pages),
+            windows: shown.series.keys().copied().collect(),
+        }
+    }
+
+    fn problems(&self) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        if self.commits_fail {
+            let message = "The last commit did not go through; it is tried again, and nothing is lost.";
+            problems.push(Problem::general("commit_failed", message));
+        }
+        if self.registry_away {
+            let message = "Records wait for a schema registry that does not answer.";
+            problems.push(Problem::general("schema_registry_away", message));
+        }
+        let failed = self.partitions.iter().filter(|(_, place)| place.snapshot_failed);
+        for (partition, _) in failed {
+            let message = "The last snapshot could not be made, read or written; a restart takes longer \
+                           until one succeeds. The log says why.";
+            problems.push(Problem::of_partition("snapshot_failed", partition.0, message));
+        }
+        for (pool, (first, second)) in &self.split {
+            let message = format!(
+                "Its records are in partitions {first} and {second}, which splits its history: key them by \
+                 pool."
+            );
+            problems.push(Problem { pool: Some(pool.clone()), ..Problem::general("split_pool", message) });
+        }
+        for (code, records) in &self.refused {
+            let (records, name) = (*records, code.name());
+            let message = format!("{records} refused as {name} since the start; see the dead-letter topic.");
+            problems.push(Problem::general("records_refused", message));
+        }
+        problems
+    }
+}
+
+impl Series {
+    fn of(estimate: Estimate, version: u64) -> Self {
+        let history = EstimateHistory::of_at_most(MAX_POINTS);
+        let mut series = Self { version, latest: estimate.clone(), history, windows: VecDeque::new() };
+        series.add(estimate, version);
+        series
+    }
+
+    fn add(&mut self, estimate: Estimate, version: u64) {
+        self.history.add(&estimate);
+        if self.windows.len() == MAX_WINDOWS {
+            self.windows.pop_front();
+        }
+        self.windows.push_back(WindowRow::of(&estimate));
+        (self.latest, self.version) = (estimate, version);
+    }
+
+    fn report(&self) -> PoolReport {
+        PoolReport {
+            history: self.history.history(),
+            windows: self.windows.iter().cloned().collect(),
+            ..PoolReport::of(&self.latest)
+        }
+    }
+}
+
+impl Place {
+    fn from(publish_from: NextOffset) -> Self {
+        let (next, lag, watermark_ms, snapshot) = (None, None, None, None);
+        Self { publish_from, next, lag, watermark_ms, pools: 0, snapshot, snapshot_failed: false }
+    }
+
+    fn state(&self, partition: Partition) -> PartitionState {
+        let snapshot = self.snapshot.as_ref();
+        let age =
+            |snapshot: &Snapshot| u64::try_from(snapshot.made.elapsed().as_millis()).unwrap_or(u64::MAX);
+        PartitionState {
+            partition: partition.0,
+            next_offset: self.next.map(|next| next.0),
+            lag_records: self.lag,
+            watermark_ms: self.watermark_ms,
+            pools: self.pools as u64,
+            restoring: self.next.is_some_and(|next| next < self.publish_from),
+            snapshot_age_ms: snapshot.map(age),
+            snapshot_next_offset: snapshot.map(|snapshot| snapshot.next.0),
+            snapshot_bytes: snapshot.map(|snapshot| snapshot.bytes),
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! The page as HTML, whole and in the parts that the script swaps.
+
+use super::api::Filter;
+use super::board::View;
+use super::overview::{Overview, PartitionState, PoolState};
+use crate::core::window::WindowKind;
+use crate::report::{Markup, PlotError, Table, section as report_section, words};
+
+/// The whole page.
+pub(super) fn whole(overview: &Overview, view: &View, filter: &Filter) -> Result<String, PlotError> {
+    let mut out = Markup::default();
+    out.raw(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n<title>kvset: KV cache capacity</title>\n\
+         <link rel=\"icon\" href=\"/live.svg\" type=\"image/svg+xml\">\n\
+         <link rel=\"stylesheet\" href=\"/live.css\">\n<script src=\"/live.js\" defer></script>\n</head>\n\
+         <body>\n<header>\n<h1>KV cache capacity</h1>\n\
+         <p id=\"connection\" role=\"status\">Reload to see what is new.</p>\n",
+    );
+    out.markup(&summary(overview)).markup(&navigation(overview, view, filter)).raw("</header>\n<main>\n");
+    out.markup(&shown(view, filter)?).markup(&standing(overview)).raw("</main>\n<footer>\n<p>Made by kvset ");
+    out.raw(env!("CARGO_PKG_VERSION")).raw(
+        ". Sizes are rounded up to three digits and counted in powers of 1024. For programs: \
+         <a href=\"/api/v1/estimates\">estimates</a>, <a href=\"/api/v1/pools\">pools</a>, \
+         <a href=\"/api/v1/openapi.json\">their description</a>, <a href=\"/metrics\">metrics</a>.</p>\n\
+         </footer>\n</body>\n</html>\n",
+    );
+    Ok(out.into_string())
+}
+
+/// The parts that change while nothing is published: what there is to see, and how partitions stand.
+pub(super) fn status(overview: &Overview, view: &View, filter: &Filter) -> String {
+    let mut out = summary(overview);
+    out.markup(&navigation(overview, view, filter)).markup(&standing(overview));
+    out.into_string()
+}
+
+/// The part that shows one pool and window.
+pub(super) fn section(view: &View, filter: &Filter) -> Result<String, PlotError> {
+    Ok(shown(view, filter)?.into_string())
+}
+
+fn shown(view: &View, filter: &Filter) -> Result<Markup, PlotError> {
+    let mut out = Markup::default();
+    out.raw("<div data-part=\"section\" data-tag=\"").text(&view.tag).raw("\"");
+    match &view.shown {
+        Some((window, pool)) => {
+            // What a reader who chose nothing looks at stays, whatever comes before it later.
+            let query = query(pool.name.as_deref().unwrap_or_default(), Some(*window));
+            out.raw(" data-query=\"").attribute(&query).raw("\">\n");
+            out.markup(&Markup::from_backend(report_section("pool-1", pool)?));
+        }
+        None => {
+            out.raw(">\n<div class=\"lead\"><p>").text(&nothing(filter)).raw("</p></div>\n");
+        }
+    }
+    out.raw("</div>\n");
+    Ok(out)
+}
+
+fn nothing(filter: &Filter) -> String {
+    match (&filter.pool, filter.window) {
+        (None, None) => "No estimate yet. The first one appears when a window has closed.".to_owned(),
+        (Some(pool), None) => format!("No estimate of pool {pool} yet on this instance."),
+        (None, Some(window)) => format!("No estimate of window {window} yet."),
+        (Some(pool), Some(window)) => {
+            format!("No estimate of pool {pool} for window {window} yet on this instance.")
+        }
+    }
+}
+
+/// Pools and windows to choose from, and problems.
+fn navigation(overview: &Overview, view: &View, filter: &Filter) -> Markup {
+    let (name, window) = match &view.shown {
+        Some((window, pool)) => (pool.name.as_deref(), Some(*window)),
+        None => (filter.pool.as_deref(), filter.window),
+    };
+    let mut out = Markup::default();
+    out.raw("<div data-part=\"navigation\">\n");
+    if !overview.pools.is_empty() {
+        out.raw("<nav aria-label=\"Pools\">\n<span class=\"kv-quiet\">Pool</span>\n<ul>\n");
+        for pool in &overview.pools {
+            // The window stays chosen where the other pool has it.
+            let kept = window.filter(|window| pool.windows.contains(window));
+            out.markup(&link(&pool.pool, kept, name == Some(&pool.pool), &pool.pool));
+        }
+        out.raw("</ul>\n</nav>\n");
+    }
+    if overview.pools_not_shown > 0 {
+        let more = words::counted(overview.pools_not_shown, "pool is", "pools are");
+        out.raw("<p class=\"kv-quiet\">").text(&more).raw(" not shown: see http.max_pool_labels.</p>\n");
+    }
+    let chosen = overview.pools.iter().find(|pool| name == Some(&pool.pool));
+    if let Some(pool) = chosen.filter(|pool| !pool.windows.is_empty()) {
+        out.raw("<nav aria-label=\"Windows\">\n<span class=\"kv-quiet\">Window</span>\n<ul>\n");
+        for kind in &pool.windows {
+            out.markup(&link(&pool.pool, Some(*kind), window == Some(*kind), &kind.to_string()));
+        }
+        out.raw("</ul>\n</nav>\n");
+    }
+    out.markup(&problems(overview)).raw("</div>\n");
+    out
+}
+
+/// The query that asks for a pool and a window.
+fn query(pool: &str, window: Option<WindowKind>) -> String {
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    query.append_pair("pool", pool);
+    if let Some(window) = window {
+        query.append_pair("window", &window.to_string());
+    }
+    query.finish()
+}
+
+fn link(pool: &str, window: Option<WindowKind>, current: bool, text: &str) -> Markup {
+    let mut out = Markup::default();
+    out.raw("<li><a href=\"/?").attribute(&query(pool, window)).raw("\"");
+    out.raw(if current { " aria-current=\"page\">" } else { ">" }).text(text).raw("</a></li>\n");
+    out
+}
+
+fn problems(overview: &Overview) -> Markup {
+    let mut out = Markup::default();
+    if overview.problems.is_empty() {
+        return out;
+    }
+    out.raw("<ul class=\"problems\" aria-label=\"Problems\">\n");
+    for problem in &overview.problems {
+        out.raw("<li>");
+        if let Some(partition) = problem.partition {
+            out.raw("Partition ").text(&partition.to_string()).raw(": ");
+        }
+        if let Some(pool) = &problem.pool {
+            out.raw("Pool ").text(pool).raw(": ");
+        }
+        out.text(&problem.message).raw("</li>\n");
+    }
+    out.raw("</ul>\n");
+    out
+}
+
+/// How far the whole instance is, in a line.
+fn summary(overview: &Overview) -> Markup {
+    let places = &overview.partitions;
+    let mut text = words::counted(places.len() as u64, "partition", "partitions");
+    let lags: Option<Vec<u64>> = places.iter().map(|place| place.lag_records).collect();
+    match lags {
+        Some(lags) => {
+            let behind = lags.into_iter().fold(0, u64::saturating_add);
+            text += &format!(", {} behind, ", words::counted(behind, "record", "records"));
+        }
+        None => text += ", lag not known yet, ",
+    }
+    match places.iter().filter_map(|place| place.snapshot_age_ms).max() {
+        Some(age) => text += &format!("oldest snapshot {} ago.", seconds(age)),
+        None => text += "no snapshot yet.",
+    }
+    let mut out = Markup::default();
+    out.element("<p class=\"kv-quiet\" data-part=\"summary\">", &text, "");
+    out.raw(" <a href=\"#instance\">Details</a></p>\n");
+    out
+}
+
+/// A length of time in milliseconds as whole seconds.
+fn seconds(ms: u64) -> String {
+    words::elapsed(i64::try_from(ms / 1000).unwrap_or(i64::MAX / 1000).saturating_mul(1000))
+}
+
+/// How pools and partitions stand.
+fn standing(overview: &Overview) -> Markup {
+    let mut out = Markup::default();
+    out.raw("<section id=\"instance\" data-part=\"standing\">\n<h2>This instance</h2>\n");
+    let partitions = Table {
+        rows: overview.partitions.iter().map(partition_row).collect(),
+        ..Table::new(
+            "Partitions it works on",
+            ["partition", "state", "records behind", "next offset", "event time (UTC)", "pools", "snapshot"],
+        )
+    };
+    let pools = Table {
+        rows: overview.pools.iter().map(pool_row).collect(),
+        ..Table::new(
+            "Pools it follows",
+            ["pool", "partition", "pages accessed", "pages tracked", "pages ever seen", "memory"],
+        )
+    };
+    for table in [partitions, pools].iter().filter(|table| !table.rows.is_empty()) {
+        out.markup(&table.markup());
+    }
+    if overview.partitions.is_empty() {
+        out.raw("<p>No partition is assigned to it.</p>\n");
+    }
+    out.raw("</section>\n");
+    out
+}
+
+fn or_dash(value: Option<String>) -> String {
+    value.unwrap_or_else(|| "–".to_owned())
+}
+
+fn partition_row(place: &PartitionState) -> Vec<String> {
+    let snapshot = place
+        .snapshot_age_ms
+        .zip(place.snapshot_bytes)
+        .map(|(age, bytes)| format!("{} ago, {}", seconds(age), words::bytes_up(bytes)));
+    vec![
+        place.partition.to_string(),
+        if place.restoring { "catching up" } else { "following" }.to_owned(),
+        or_dash(place.lag_records.map(words::integer)),
+        or_dash(place.next_offset.map(|next| words::integer(u64::try_from(next).unwrap_or(0)))),
+        or_dash(place.watermark_ms.map(words::clock)),
+        words::integer(place.pools),
+        snapshot.unwrap_or_else(|| "none yet".to_owned()),
+    ]
+}
+
+fn pool_row(pool: &PoolState) -> Vec<String> {
+    vec![
+        pool.pool.clone(),
+        pool.partition.to_string(),
+        words::integer(pool.page_accesses),
+        or_dash(pool.tracked_pages.map(words::integer)),
+        or_dash(pool.accumulated_pages.map(words::integer)),
+        or_dash(pool.engine_bytes.map(words::bytes_up)),
+    ]
+}

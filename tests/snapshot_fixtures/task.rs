@@ -1,0 +1,233 @@
+//! A whole task as the service keeps it, with every kind of state there is: pools of each engine, with a
+//! plan of tiers, sampled, bounded, of a page size learnt from the log, with refused requests, and with nothing
+//! but refused requests; open windows of every kind; late records; dead letters; a history that was
+//! warmed up.
+
+use super::{FINGERPRINT, file, frozen};
+use kvset::codec::{DeadLetterLimits, DecodeLimits, Encoding, EstimateEncoding, SourceRecord};
+use kvset::core::pages::mix;
+use kvset::core::pool::Pool;
+use kvset::core::pool_config::PoolConfig;
+use kvset::core::profile::Profile;
+use kvset::core::ratio::Ratio;
+use kvset::core::stack::{ChainCheck, ChainPolicy};
+use kvset::core::tiers::{Inclusion, TierConfig};
+use kvset::core::units::{PageCount, PageSize};
+use kvset::pipeline::facts::{PartitionId, SnapshotFact};
+use kvset::pipeline::output::OutputRecord;
+use kvset::pipeline::pools::PoolConfigs;
+use kvset::pipeline::position::{NextOffset, Partition};
+use kvset::pipeline::resume::{Origin, Resume};
+use kvset::pipeline::task::{PartitionTask, RestoredTask, TaskConfig};
+use kvset::snapshot::capture::capture;
+use kvset::snapshot::format::Snapshot;
+use kvset::snapshot::stream::Verified;
+use std::fmt::Write as _;
+use std::io::Cursor;
+use std::sync::Arc;
+
+const TOPIC: &str = "llm.requests";
+const PARTITION: Partition = Partition(7);
+/// Where in the log the snapshot was taken.
+const SNAPSHOT: i64 = 240;
+/// Where the log ends.
+const END: i64 = 290;
+const POOLS: [&str; 7] = ["bounded", "learning", "paper", "refusing", "sampled", "sglang", "unsized"];
+
+fn config() -> Arc<TaskConfig> {
+    let pool = PoolConfig {
+        page_size: PageSize::new(16),
+        kv_bytes_per_token: Some(131_072.0),
+        windows: ["tumbling:10s", "hopping:20s/10s", "last:40", "all"]
+            .map(|text| text.parse().expect("a window"))
+            .to_vec(),
+        capacities: ["16p", "64p"].map(|text| text.parse().expect("a capacity")).to_vec(),
+        coverages: [500, 950].map(Ratio::per_mille).to_vec(),
+        publish_every_ms: 20_000,
+        allowed_lateness_ms: 2_000,
+        grace_ms: 3_000,
+        min_history_ms: 60_000,
+        chain_check: ChainCheck::Full,
+        tiers: vec![tier("gpu", 500, "8p"), tier("host", 950, "32p")],
+        ..PoolConfig::default()
+    };
+    let named = [
+        ("bounded", PoolConfig { max_tracked_pages: PageCount(24), ..pool.clone() }),
+        ("learning", PoolConfig { page_size: None, profile: Profile::Vllm, ..pool.clone() }),
+        ("refusing", PoolConfig { chain_policy: ChainPolicy::Reject, ..pool.clone() }),
+        ("sglang", PoolConfig { profile: Profile::Sglang, tiers: Vec::new(), ..pool.clone() }),
+        ("sampled", PoolConfig { sample_rate: Ratio::per_mille(500), ..pool.clone() }),
+        ("unsized", PoolConfig { page_size: None, ..pool.clone() }),
+    ];
+    Arc::new(TaskConfig {
+        topic: TOPIC.to_owned(),
+        encoding: Encoding::Auto,
+        schemas: None,
+        limits: DecodeLimits::default(),
+        pools: PoolConfigs::new(pool, named.map(|(name, config)| (name.to_owned(), config))).expect("usable"),
+        max_pools: 10,
+        dead_letters: DeadLetterLimits { max_consecutive: 9, max_share: Ratio::ONE, share_window: 100 },
+        output: EstimateEncoding::Json,
+        version: "fixture".to_owned(),
+        fingerprint: FINGERPRINT.to_string(),
+    })
+}
+
+fn tier(name: &str, coverage: u16, unit: &str) -> TierConfig {
+    TierConfig {
+        name: name.to_owned(),
+        coverage: Ratio::per_mille(coverage),
+        inclusion: Inclusion::Exclusive,
+        unit: unit.parse().expect("a capacity"),
+        unit_price: Some(2.5),
+    }
+}
+
+/// The log is read from its start, which is not the topic's; the first records only warm the caches up.
+fn from_the_start() -> Resume {
+    Resume {
+        origin: Origin::Rebuild,
+        replay_from: NextOffset(0),
+        publish_from: NextOffset(20),
+        count_from: NextOffset(20),
+        warm_up: true,
+        set_aside: vec![],
+        explanation: String::new(),
+    }
+}
+
+/// One record of the log: pools in turns, sessions that grow, some records late, some broken.
+fn value(offset: i64) -> String {
+    let chance = mix(offset as u64);
+    if chance % 17 == 0 {
+        return "no request".to_owned();
+    }
+    let (session, pages) = (chance % 5, 2 + chance / 8 % 12);
+    let ids: Vec<u64> = match chance % 13 {
+        // Ids known under another prefix.
+        0 => vec![9, 1, 2],
+        _ => [1, 2].into_iter().chain((0..pages).map(|page| 100 * (session + 1) + page)).collect(),
+    };
+    let late = if chance % 11 == 0 { 15_000 } else { 0 };
+    let (time, tokens) = (100_000 + 500 * offset - late, ids.len() as u64 * 16 + chance % 16);
+    let (output, duration) = (chance % 50, chance % 4_000);
+    let page_size = if pool(offset) == "learning" { r#","page_size":16"# } else { "" };
+    let scope = if session == 4 { r#","scope":"tenant""# } else { "" };
+    format!(
+        r#"{{"event_time":{time},"page_ids":{ids:?},"input_tokens":{tokens},"output_tokens":{output},"duration_ms":{duration}{page_size}{scope}}}"#
+    )
+}
+
+fn pool(offset: i64) -> &'static str {
+    POOLS[(mix(offset as u64) >> 32) as usize % POOLS.len()]
+}
+
+/// Feeds the log up to `end`; what is given out.
+fn feed(task: &mut PartitionTask, end: i64) -> Vec<OutputRecord> {
+    let mut outputs = Vec::new();
+    for offset in task.next_offset().0..end {
+        let value = value(offset);
+        let record = SourceRecord {
+            topic: TOPIC,
+            partition: PARTITION.0,
+            offset,
+            timestamp_ms: Some(1_760_000_000_000 + offset),
+            key: Some(pool(offset).as_bytes()),
+            value: Some(value.as_bytes()),
+        };
+        task.feed(&record, &mut outputs).expect("within limits");
+    }
+    outputs
+}
+
+fn task() -> PartitionTask {
+    let mut task = PartitionTask::new(config(), PARTITION, &from_the_start());
+    feed(&mut task, SNAPSHOT);
+    task
+}
+
+fn snapshot(task: &PartitionTask) -> Snapshot {
+    Snapshot {
+        partition: PartitionId::new(TOPIC, PARTITION.0).expect("a legal name"),
+        fact: SnapshotFact {
+            next_offset: task.next_offset(),
+            fingerprint: FINGERPRINT,
+            last_record: task.last_record(),
+        },
+        body: capture(&task.image(), Vec::new()).expect("bytes"),
+    }
+}
+
+/// What a task gives out for the rest of the log, a line an output.
+fn rest(task: &mut PartitionTask) -> String {
+    let text =
+        |bytes: &Option<Vec<u8>>| String::from_utf8_lossy(bytes.as_deref().unwrap_or(b"-")).into_owned();
+    feed(task, END).into_iter().fold(String::new(), |mut lines, output| {
+        let OutputRecord { destination, key, value, headers, .. } = output;
+        let (key, value) = (text(&key), text(&value));
+        writeln!(lines, "{destination:?} {key} {value} {headers:?}").expect("memory");
+        lines
+    })
+}
+
+#[test]
+fn a_task_of_version_1_goes_on_as_if_it_had_never_stopped() {
+    let mut unstopped = task();
+    let written = frozen("task.kvs", &file(&snapshot(&unstopped)));
+    let verified = Verified::read(Box::new(Cursor::new(written))).expect("a sound file");
+    let header = verified.header().clone();
+    assert_eq!(header.version, 1);
+    let place = PartitionId::new(TOPIC, PARTITION.0).expect("a legal name");
+    header.require_place(&place, NextOffset(SNAPSHOT)).expect("its own place");
+    let image: RestoredTask = verified.restore().expect("a task");
+    let resume = Resume {
+        origin: Origin::Snapshot(0),
+        replay_from: NextOffset(SNAPSHOT),
+        publish_from: NextOffset(SNAPSHOT),
+        warm_up: false,
+        ..from_the_start()
+    };
+    let restored = PartitionTask::restore(config(), PARTITION, &resume, header.fact.last_record, image);
+    let published = rest(&mut restored.expect("the same configuration"));
+    assert!(published.lines().count() > 40, "enough to compare");
+    assert_eq!(published, rest(&mut unstopped));
+    assert_eq!(published.as_bytes(), frozen("task.expected.txt", published.as_bytes()));
+}
+
+/// A change to the layout of a task's state, or to what equal records make of it, must raise the version
+/// of results and freeze a new file.
+#[test]
+fn the_task_written_now_is_the_newest_frozen_one() {
+    let now = file(&snapshot(&task()));
+    assert!(now == frozen("task.kvs", &now), "the state changed: raise RESULT_VERSION and freeze it anew");
+}
+
+/// A fixture of an empty state would prove nothing.
+#[test]
+fn the_frozen_task_has_every_kind_of_state() {
+    let task = task();
+    let pool = |name: &str| -> &Pool {
+        task.pools().iter().find(|pool| pool.name() == name).unwrap_or_else(|| panic!("no pool {name}"))
+    };
+    assert_eq!(task.pools().len(), POOLS.len());
+    let bounded = pool("bounded").engine().expect("a cache").stack();
+    assert!(bounded.tracked_pages() < bounded.accumulated_pages(), "it forgot pages");
+    assert_eq!(pool("learning").page_size(), PageSize::new(16), "learnt from the log");
+    assert!(pool("paper").chain_violations() > 0 && pool("refusing").rejected_records() > 0);
+    assert!(pool("unsized").engine().is_none() && pool("unsized").rejected_records() > 0);
+    assert!(pool("sglang").caches().is_some(), "a cache a capacity");
+    let open = task.provisional();
+    let paper: Vec<_> = open.iter().filter(|estimate| estimate.pool == "paper").collect();
+    assert!(
+        paper.iter().any(|estimate| estimate.plan.is_some() && estimate.trend_windows > 0),
+        "tiers settle"
+    );
+    assert!(paper.iter().any(|estimate| estimate.in_flight.is_some()), "requests overlap");
+    for window in &pool("paper").config().windows {
+        let is_open = paper.iter().any(|estimate| estimate.window == *window && estimate.requests > 0);
+        assert!(is_open, "{window} has nothing open");
+    }
+    assert!(
+        open.iter().any(|estimate| estimate.late_records > 0) && open.iter().any(|estimate| estimate.warm_up)
+    );
+}
