@@ -40,7 +40,7 @@ pub fn run(args: &DemoArgs) -> Result<(), Failure> {
     if let Some(server) = &server {
         eprintln!("live page on http://{}/", server.address());
     }
-    let metrics = ServiceMetrics::new(health, settings.http.max_pool_labels);
+    let metrics = ServiceMetrics::new(health, settings.http.max_pool_labels, settings.provisioned());
     let mut live = Live::new(args.json, heading);
     let options = DemoOptions {
         settings,

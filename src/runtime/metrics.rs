@@ -327,7 +327,7 @@ mod tests {
         ];
         let (outputs, took) = (outputs.iter().collect::<Vec<_>>(), Duration::ZERO);
         let (first, second) = (Partition(0), Partition(3));
-        let metrics = ServiceMetrics::new(Arc::new(Health::new()), 1);
+        let metrics = ServiceMetrics::new(Arc::new(Health::new()), 1, Provisioned::default());
         metrics::with_local_recorder(&recorder, || {
             metrics.on(&ServiceEvent::CommitFailed { family: Family::Abortable });
             metrics.on(&ServiceEvent::Committed { outputs: &outputs, partitions: 1, took });

@@ -12,9 +12,10 @@ use kvset::workload::{Generator, Workload};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// What is exported only by services that write snapshots, plan tiers, or read events with durations;
-/// other tests make these.
-const CONDITIONAL: [&str; 3] = ["kvset_snapshot_", "kvset_recommended_", "kvset_in_flight_"];
+/// What is exported only by services that write snapshots, plan tiers, read events with durations, or
+/// wait at the end of the log for the next record; other tests make these.
+const CONDITIONAL: [&str; 4] =
+    ["kvset_snapshot_", "kvset_recommended_", "kvset_in_flight_", "kvset_consumer_lag_records"];
 
 /// The service's own metrics, and an end after so many records.
 struct Watched {

@@ -135,7 +135,7 @@ impl Session {
             let said = format!("-- standard output:\n{out}\n-- standard error:\n{err}");
             let succeeded = status.is_some_and(|status| status.success());
             match &needs.until {
-                None => assert!(succeeded, "{place}: {status:?} of\n{commands}\n{said}"),
+                None => assert!(succeeded, "{place}: {status:?} of\n{commands}\n{said}{}", hint(commands)),
                 // What it waits for may not even be there yet.
                 Some(text) if !succeeded || !out.contains(text) => {
                     assert!(begin.elapsed() < REPEAT_LIMIT, "{place}: {status:?}, no {text}\n{said}");
@@ -190,4 +190,15 @@ fn signal(child: &Child, name: &str, group: bool) {
     let target = format!("{}{}", if group { "-" } else { "" }, child.id());
     let sent = Command::new("kill").args([&format!("-{name}"), "--", &target]).status();
     assert!(sent.expect("kill runs").success(), "cannot signal {target}");
+}
+
+/// What a machine must have for these commands, where that is more than the program.
+fn hint(commands: &str) -> &'static str {
+    if commands.contains("pip install") {
+        "\nneeds python3 with venv, and a package index in reach"
+    } else if commands.contains("go run") {
+        "\nneeds Go 1.26 or later, and a module proxy in reach"
+    } else {
+        ""
+    }
 }
