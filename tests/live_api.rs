@@ -306,7 +306,9 @@ fn check(value: &Value, schema: &Value, schemas: &Value, at: &str) {
     }
     if let Some(any) = schema["anyOf"].as_array() {
         let some = any.iter().find(|branch| branch["type"] != "null").expect("a schema");
-        return if !value.is_null() { check(value, some, schemas, at) };
+        return if !value.is_null() {
+            check(value, some, schemas, at)
+        };
     }
     let kinds: Vec<&str> = match &schema["type"] {
         Value::Array(kinds) => kinds.iter().filter_map(Value::as_str).collect(),
