@@ -461,9 +461,10 @@ fn the_byte_size_of_an_array_block_is_checked() {
 
 #[test]
 fn each_fault_has_its_code() {
-    let cases: [(&str, ErrorCode); 29] = [
+    let cases: [(&str, ErrorCode); 30] = [
         ("", ErrorCode::EmptyRecord),
-        ("\0\0\0\0\u{1}", ErrorCode::UnknownEncoding),
+        ("\0\0\0\0\u{1}", ErrorCode::UnknownSchema),
+        ("\u{1}\0\0\0\u{1}", ErrorCode::UnknownEncoding),
         ("[1, 2]", ErrorCode::UnknownEncoding),
         ("  ", ErrorCode::UnknownEncoding),
         ("{", ErrorCode::Undecodable),
