@@ -240,10 +240,11 @@ impl Observer for StopAtEnds {
 fn members_share_the_partitions_and_every_event_is_written_once() {
     let Some(broker) = Broker::real() else { return };
     let topic = broker.create("raw", PARTITIONS);
-    let input = raw_input(2000);
+    let input = raw_input(150);
     let (settings, outputs) = (settings(), output_topics(&broker, "prepared", 2));
     let mut plan = plan(&broker, &settings, "prepare", outputs.clone());
-    plan.stream.flow.records = 4;
+    // Small steps, so that there is something in flight whenever partitions move.
+    plan.stream.flow.records = 16;
     let (first, second) = (Shutdown::new(), Shutdown::new());
     let stop = StopAtEnds::new(&[first.clone(), second.clone()], &input);
     std::thread::scope(|scope| {
@@ -374,9 +375,10 @@ fn nothing_of_a_prompt_leaves_the_process() {
     let child = start("prepare", &config, &log);
     let read = |topic: &OutputTopic| broker.read_all(&topic.name);
     wait_for(|| read(&outputs.results).len() + read(&outputs.dead_letters).len() >= input.records() as usize);
-    wait_for(|| text(&log).contains("serving /metrics"));
+    wait_for(|| text(&log).contains("serving on http://"));
     let log_text = text(&log);
-    let address = log_text.split(" on 127.0.0.1:").nth(1).and_then(|rest| rest.split_whitespace().next());
+    let address =
+        log_text.split(" on http://127.0.0.1:").nth(1).and_then(|rest| rest.split_whitespace().next());
     let metrics = scrape(&format!("127.0.0.1:{}", address.expect("an address")));
     stop_in_order(child, &log);
 
