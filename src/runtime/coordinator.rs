@@ -324,7 +324,10 @@ where
         is_so: impl Fn(&S) -> bool,
     ) -> Result<(), ServiceError> {
         while is_so(&self.stage) {
-            let Some(left) = deadline.checked_sub(self.clock.since(begin)) else { break };
+            let left = deadline.saturating_sub(self.clock.since(begin));
+            if left.is_zero() {
+                break;
+            }
             if let Some(done) = self.stage.reply(left.min(IDLE))? {
                 self.take_in(done)?;
             }
@@ -379,10 +382,11 @@ where
         let begin = self.clock.now();
         self.lanes.drain(partitions);
         while !self.lanes.drained(partitions) {
-            let Some(left) = deadline.checked_sub(self.clock.since(begin)) else {
+            let left = deadline.saturating_sub(self.clock.since(begin));
+            if left.is_zero() {
                 tracing::warn!("workers did not finish partitions {} within {deadline:?}", list(partitions));
                 return Ok(());
-            };
+            }
             if let Some(done) = self.stage.reply(left.min(IDLE))? {
                 self.take_in(done)?;
             }
