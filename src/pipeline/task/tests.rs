@@ -290,6 +290,31 @@ proptest! {
         prop_assert_eq!(&images[0], &images[1]);
     }
 
+    /// Checksums keep rot out, not forgery: what they would let in must not panic, now or later.
+    #[test]
+    fn a_forged_state_is_refused_or_goes_on_without_a_panic(
+        log in logs(), at in 0usize..60, forged in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
+    ) {
+        let at = at.min(log.len());
+        let mut loose = config();
+        loose.dead_letters.max_consecutive = 100;
+        let loose = Arc::new(loose);
+        let mut source = PartitionTask::new(Arc::clone(&loose), Partition(5), &resume(0, 0, false));
+        feed(&mut source, &log[..at]).expect("within limits");
+        let mut bytes = postcard::to_allocvec(&source.image()).expect("serialises");
+        for (place, value) in forged {
+            let place = place.index(bytes.len());
+            bytes[place] = value;
+        }
+        if let Ok(image) = postcard::from_bytes(&bytes) {
+            let point = resume(at as i64, at as i64, false);
+            if let Ok(mut task) = PartitionTask::restore(loose, Partition(5), &point, None, image) {
+                let _ = feed(&mut task, &log);
+                task.provisional();
+            }
+        }
+    }
+
     /// Refused records of the muted stretch count as they did in the life that published them, so the
     /// limits stop every life at the same record, with the same outputs before it.
     #[test]
