@@ -42,6 +42,9 @@ fn live(
     observer: &dyn Observer,
     summary: &mut Summary,
 ) -> Result<(), ServiceError> {
+    if let Some(registry) = &plan.registry {
+        registry.start();
+    }
     let (outlet, source) = join(&plan.stream)?;
     std::thread::scope(|scope| {
         let threads = Threads::start(scope, plan).map_err(|error| no_threads(plan.stream.threads, &error))?;
