@@ -14,7 +14,6 @@ use anyhow::Context as _;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
-use std::sync::atomic::Ordering;
 
 /// Compression level of `.zst` traces: fast, and within a few percent of the slow ones on page ids.
 const ZSTD_LEVEL: i32 = 3;
