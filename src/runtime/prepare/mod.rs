@@ -46,6 +46,7 @@ fn live(
         registry.start();
     }
     let (outlet, source) = join(&plan.stream)?;
+    shutdown.begin();
     std::thread::scope(|scope| {
         let threads = Threads::start(scope, plan).map_err(|error| no_threads(plan.stream.threads, &error))?;
         let stage = Preparing::new(plan, threads, observer);
