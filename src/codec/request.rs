@@ -83,8 +83,8 @@ impl RequestDecoder {
         Self { schemas, ..self }
     }
 
-    /// Gets the writer's schema that [`Self::decode`] or [`Self::read_raw`] will need for this record, where it needs one:
-    /// the only step that may wait.
+    /// Gets the writer's schema that [`Self::decode`] or [`Self::read_raw`] will need for this record, where
+    /// it needs one: the only step that may wait.
     ///
     /// # Errors
     /// The schema cannot be known now, and so neither what the record is.

@@ -118,8 +118,8 @@ impl WriterSchema {
         }
     }
 
-    /// Reads a framed raw request; `None` where the schema is of something else. `rewritten` keeps what does not lie in
-    /// the record.
+    /// Reads a framed raw request; `None` where the schema is of something else. `rewritten` keeps what
+    /// does not lie in the record.
     pub(super) fn read_raw<'a>(
         &self,
         record: &'a [u8],

@@ -178,7 +178,9 @@ proptest! {
         let mut bytes = postcard::to_allocvec(&original).expect("memory");
         let at = at.index(bytes.len());
         bytes[at] ^= flip;
-        if let Ok(mut read) = postcard::from_bytes::<Stack>(&bytes) && read.is_like(&stack(Order::RootFirst, 50)) {
+        if let Ok(mut read) = postcard::from_bytes::<Stack>(&bytes)
+            && read.is_like(&stack(Order::RootFirst, 50))
+        {
             for (ids, outputs) in requests(&draws) {
                 let _ = read.access(&access(&ids, outputs), &mut outcome);
             }

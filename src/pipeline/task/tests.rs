@@ -293,7 +293,9 @@ proptest! {
     /// Checksums keep rot out, not forgery: what they would let in must not panic, now or later.
     #[test]
     fn a_forged_state_is_refused_or_goes_on_without_a_panic(
-        log in logs(), at in 0usize..60, forged in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
+        log in logs(),
+        at in 0usize..60,
+        forged in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
     ) {
         let at = at.min(log.len());
         let mut loose = config();
