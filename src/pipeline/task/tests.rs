@@ -1,6 +1,7 @@
 use super::*;
 use crate::codec::decode_estimate;
 use crate::core::pool_config::PoolConfig;
+use crate::core::profile::Profile;
 use crate::core::ratio::Ratio;
 use crate::core::tiers::{Settled, TrendRules};
 use crate::core::units::{PageCount, PageSize};
@@ -296,13 +297,25 @@ proptest! {
         log in logs(),
         at in 0usize..60,
         forged in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
+        profile in prop::sample::select(vec![Profile::Paper, Profile::Vllm, Profile::Sglang]),
     ) {
         let at = at.min(log.len());
         let mut loose = config();
         loose.dead_letters.max_consecutive = 100;
+        // A bound that is passed, so that there are forgotten pages to forge.
+        let max_tracked_pages = PageCount(if profile == Profile::Sglang { 1 << 16 } else { 6 });
+        let tiers = if profile == Profile::Sglang { vec![] } else { loose.pools.default_pool().tiers.clone() };
+        let pool = loose.pools.default_pool().clone();
+        let pool = PoolConfig { profile, max_tracked_pages, tiers, ..pool };
+        loose.pools = PoolConfigs::new(pool, []).expect("usable");
         let loose = Arc::new(loose);
+        let told = |(pool, value): &Request| {
+            (*pool, value.replace('}', r#","output_tokens":9,"duration_ms":900}"#))
+        };
+        let log: Vec<Request> = log.iter().map(told).collect();
         let mut source = PartitionTask::new(Arc::clone(&loose), Partition(5), &resume(0, 0, false));
         feed(&mut source, &log[..at]).expect("within limits");
+        prop_assert_eq!(source.pools().is_empty(), log[..at].iter().all(|(_, value)| value == "broken"));
         let mut bytes = postcard::to_allocvec(&source.image()).expect("serialises");
         for (place, value) in forged {
             let place = place.index(bytes.len());
