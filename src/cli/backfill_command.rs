@@ -3,8 +3,8 @@
 use super::Failure;
 use super::args::BackfillArgs;
 use super::interrupt::shutdown_by_signals;
-use super::output::{Column, Progress, Sheet, thousands};
-use super::replay_command::{json, print, write_page};
+use super::output::{Column, Progress, Sheet, json, print, thousands};
+use super::replay_report::write_page;
 use super::serving::plan_failure;
 use crate::pipeline::position::Partition;
 use crate::pipeline::stretch::Stretch;
