@@ -17,12 +17,13 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-/// A run's settings: every default, but for where things are and what is said here.
+/// A run's settings: every default, but for where things are and what is said here. Snapshots come as often
+/// as they may, 30 times as often as by default, so that a reading of seconds has some.
 pub fn settings(connection: &Connection, folder: &Path, run: &str, topic: &str, extra: &str) -> Settings {
     let text = format!(
         "[kafka]\nbrokers = \"{}\"\ngroup = \"{run}\"\n[input]\ntopic = \"{topic}\"\n\
          [output]\ntopic = \"{run}.estimates\"\ndead_letter_topic = \"{run}.dead\"\n\
-         [state]\ndirectory = \"{}\"\ncheckpoint_every = \"2s\"\n{extra}",
+         [state]\ndirectory = \"{}\"\ncheckpoint_every = \"1s\"\n{extra}",
         connection.brokers,
         folder.join(run).display(),
     );

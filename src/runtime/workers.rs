@@ -65,8 +65,8 @@ impl<R: InputRecord + Send> Crew<R> for Workers<R> {
                 batches[*index].push(record);
             }
         }
-        let batches = batches.into_iter().enumerate().filter(|(_, batch)| !batch.is_empty());
-        batches.map(|(index, batch)| self.order(index, Order::Feed(batch))).collect()
+        let mut batches = batches.into_iter().enumerate().filter(|(_, batch)| !batch.is_empty());
+        batches.try_for_each(|(index, batch)| self.order(index, Order::Feed(batch)))
     }
 
     fn capture(&self, partition: Partition, memory: Vec<u8>) -> Result<bool, WorkerGone> {
