@@ -67,3 +67,18 @@ fn the_deadline_ends_a_shutdown_that_waits_for_brokers() {
     let said = instance.said();
     assert!(said.contains("shutdown.deadline = 2s") || said.contains("error: "), "{said}");
 }
+
+/// There is nothing to put in order yet, and brokers are looked for for minutes.
+#[test]
+fn a_signal_ends_at_once_what_has_not_found_a_broker_yet() {
+    let (broker, folder) = (Broker::mock(), tempfile::tempdir().expect("a folder"));
+    let config = configure(&broker, folder.path(), "stop", "one", "[shutdown]\ndeadline = \"10m\"\n");
+    drop(broker);
+    for command in [vec!["run"], vec!["watch"], vec!["backfill", "--from", "earliest"]] {
+        let log = folder.path().join(format!("{}.log", command[0]));
+        let mut instance = Instance::start_command(&command, &config, log);
+        instance.wait_for("check kafka.brokers and the network", LIMIT);
+        instance.signal("INT");
+        assert_eq!(instance.wait(LIMIT).code(), Some(1), "{command:?}: {}", instance.said());
+    }
+}

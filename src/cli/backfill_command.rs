@@ -2,15 +2,14 @@
 
 use super::Failure;
 use super::args::BackfillArgs;
-use super::interrupt::stop_flag;
-use super::output::{Column, Progress, Sheet, thousands};
-use super::replay_command::{json, print, write_page};
+use super::interrupt::shutdown_by_signals;
+use super::output::{Column, Progress, Sheet, json, print, thousands};
+use super::replay_report::write_page;
 use super::serving::plan_failure;
 use crate::pipeline::position::Partition;
 use crate::pipeline::stretch::Stretch;
 use crate::runtime::backfill::{Backfill, BackfillError, BackfillOptions, Outcome, Range, RunId, report};
 use crate::runtime::observe::{Observer, ServiceEvent};
-use crate::runtime::shutdown::Shutdown;
 use crate::settings::Settings;
 use crate::telemetry::logging;
 use anyhow::Context as _;
@@ -24,7 +23,7 @@ use std::time::SystemTime;
 pub fn run(args: &BackfillArgs) -> Result<(), Failure> {
     let settings = Settings::load(args.config.file())?;
     logging::init(&settings.log).map_err(|error| Failure::Usage(error.into()))?;
-    let shutdown = Shutdown::by(stop_flag()?);
+    let shutdown = shutdown_by_signals()?;
     let run_id = match &args.run_id {
         Some(run_id) => run_id.clone(),
         None => named_now()?,

@@ -2,7 +2,7 @@
 
 use super::Failure;
 use super::args::DemoArgs;
-use super::interrupt::stop_flag;
+use super::interrupt::shutdown_by_signals;
 use super::live::Live;
 use super::output::thousands;
 use super::serving::{plan_failure, serve_http};
@@ -11,7 +11,6 @@ use crate::live::Board;
 use crate::runtime::demo::{DemoError, DemoOptions, DemoSummary, demo};
 use crate::runtime::metrics::ServiceMetrics;
 use crate::runtime::observe::Observers;
-use crate::runtime::shutdown::Shutdown;
 use crate::settings::{Listen, LogFilter, Settings, Span, TokenCost};
 use crate::telemetry::{Health, logging};
 use std::collections::BTreeMap;
@@ -27,7 +26,8 @@ const BYTES_A_TOKEN: f64 = 131_072.0;
 pub fn run(args: &DemoArgs) -> Result<(), Failure> {
     let settings = settings(args)?;
     logging::init(&settings.log).map_err(|error| Failure::Usage(error.into()))?;
-    let shutdown = Shutdown::by(stop_flag()?);
+    let shutdown = shutdown_by_signals()?;
+    shutdown.begin();
     let load = match &args.trace {
         Some(path) => format!("trace {}", path.display()),
         None => "generated agentic load".to_owned(),

@@ -2,11 +2,10 @@
 
 use super::Failure;
 use super::args::GenerateArgs;
-use super::interrupt::stop_flag;
+use super::interrupt::shutdown_by_signals;
 use super::output::{Progress, thousands};
 use super::produce_command::{produced_line, stopped_early, target};
 use crate::runtime::produce::{ProduceTarget, produce_generated};
-use crate::runtime::shutdown::Shutdown;
 use crate::settings::Settings;
 use crate::telemetry::logging;
 use crate::trace::write_row;
@@ -15,7 +14,6 @@ use anyhow::Context as _;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
-use std::sync::atomic::Ordering;
 
 /// Compression level of `.zst` traces: fast, and within a few percent of the slow ones on page ids.
 const ZSTD_LEVEL: i32 = 3;
@@ -36,7 +34,7 @@ pub fn run(args: &GenerateArgs) -> Result<(), Failure> {
 fn to_topic(args: &GenerateArgs, generator: Generator, topic: &str) -> Result<(), Failure> {
     let settings = Settings::load(args.config.file())?;
     logging::init(&settings.log).map_err(|error| Failure::Usage(error.into()))?;
-    let shutdown = Shutdown::by(stop_flag()?);
+    let shutdown = shutdown_by_signals()?;
     let target = ProduceTarget { requests: Some(args.requests), ..target(topic, &args.sending, &settings)? };
     let end_ms = args.end_ms();
     let requests = generator.take_while(|request| request.event_time.0 < end_ms);
@@ -49,7 +47,8 @@ fn to_topic(args: &GenerateArgs, generator: Generator, topic: &str) -> Result<()
 
 /// Writes the requests as a trace.
 fn to_file(args: &GenerateArgs, generator: Generator) -> Result<(), Failure> {
-    let stop = stop_flag()?;
+    let shutdown = shutdown_by_signals()?;
+    shutdown.begin();
     let mut progress = Progress::requests(args.duration.is_none().then_some(args.requests));
     let mut out = Out::create(&args.output)?;
     let end_ms = args.end_ms();
@@ -60,7 +59,7 @@ fn to_file(args: &GenerateArgs, generator: Generator) -> Result<(), Failure> {
         }
         if written % STEP == 0 {
             progress.advance_to(written);
-            if stop.load(Ordering::Relaxed) {
+            if shutdown.is_requested() {
                 out.finish()?;
                 let reached = thousands(written);
                 return Err(anyhow::anyhow!("stopped by a signal after {reached} whole requests").into());

@@ -3,6 +3,7 @@
 use crate::runtime::shutdown::Shutdown;
 use anyhow::Context as _;
 use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag::{register, register_conditional_shutdown};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -10,19 +11,22 @@ use std::time::Duration;
 /// Time between two looks at whether somebody asked to stop.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// A flag that turns true at the first Ctrl-C or SIGTERM; the second ends the process with exit code 1.
+/// A shutdown asked for by the first Ctrl-C or SIGTERM; the second ends the process with exit code 1, and so
+/// does the first one as long as there is nothing to put in order: while brokers are looked for, which may
+/// take minutes.
 ///
 /// # Errors
 /// The system lets no handler be set.
-pub fn stop_flag() -> anyhow::Result<Arc<AtomicBool>> {
-    let stop = Arc::new(AtomicBool::new(false));
+pub fn shutdown_by_signals() -> anyhow::Result<Shutdown> {
+    let (stop, idle) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(true)));
     for signal in [SIGINT, SIGTERM] {
         // In this order: the second signal finds the flag the first one set.
-        signal_hook::flag::register_conditional_shutdown(signal, 1, Arc::clone(&stop))
-            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)))
+        register_conditional_shutdown(signal, 1, Arc::clone(&idle))
+            .and_then(|_| register_conditional_shutdown(signal, 1, Arc::clone(&stop)))
+            .and_then(|_| register(signal, Arc::clone(&stop)))
             .with_context(|| format!("cannot handle signal {signal}"))?;
     }
-    Ok(stop)
+    Ok(Shutdown::by(stop, idle))
 }
 
 /// Says that the process was asked to stop, and ends it with exit code 1 where it has not ended by itself within `deadline` of being asked to,

@@ -10,6 +10,9 @@ use std::time::{Duration, Instant};
 const REDRAW: Duration = Duration::from_millis(200);
 /// To the top left, and everything below cleared.
 const HOME: &str = "\x1b[H\x1b[2J";
+/// Lines longer than the terminal is wide end at its edge (DECAWM off), and wrap again.
+const CLIP: &str = "\x1b[?7l";
+const WRAP: &str = "\x1b[?7h";
 /// Coverages that lines show.
 const COVERAGES: [(u16, &str); 3] = [(950, "95 %"), (990, "99 %"), (999, "99.9 %")];
 
@@ -74,7 +77,7 @@ impl Live {
     fn draw(&mut self) -> io::Result<()> {
         (self.changed, self.drawn) = (false, Instant::now());
         let mut out = io::stdout().lock();
-        write!(out, "{HOME}{}\n\n{}", self.heading, self.table.render())?;
+        write!(out, "{HOME}{CLIP}{}\n\n{}{WRAP}", self.heading, self.table.render())?;
         out.flush()
     }
 }

@@ -20,6 +20,8 @@ mod produce_command;
 mod replay_command;
 mod replay_comparison;
 pub mod replay_output;
+mod replay_report;
+pub mod required_output;
 mod run_command;
 mod serving;
 mod shell;

@@ -1,7 +1,7 @@
 //! What to buy, and what further costs a token make of it, for scripts and for people.
 
-use super::output::{Column, Sheet, bytes, decimal, percent, thousands};
-use super::replay_output::{CapacityResult, RequiredResult, known, required_of, share_name};
+use super::output::{Column, Sheet, bytes, decimal, known, percent, share_name, thousands};
+use super::required_output::{CapacityResult, RequiredResult, required_of};
 use crate::core::estimate::{Estimate, InFlight};
 use crate::core::tiers::{TierEstimate, TierEstimates};
 use crate::core::units::Bytes;

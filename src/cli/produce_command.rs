@@ -2,7 +2,7 @@
 
 use super::Failure;
 use super::args::{ProduceArgs, SendArgs};
-use super::interrupt::stop_flag;
+use super::interrupt::shutdown_by_signals;
 use super::output::{Progress, bytes, thousands};
 use super::serving::plan_failure;
 use crate::codec::{RequestEncoding, schema};
@@ -18,7 +18,7 @@ use crate::telemetry::logging;
 pub fn run(args: &ProduceArgs) -> Result<(), Failure> {
     let settings = Settings::load(args.config.file())?;
     logging::init(&settings.log).map_err(|error| Failure::Usage(error.into()))?;
-    let shutdown = Shutdown::by(stop_flag()?);
+    let shutdown = shutdown_by_signals()?;
     let topic = args.topic.as_ref().unwrap_or(&settings.input.topic).as_str();
     let options = ProduceOptions {
         traces: args.trace.traces.clone(),

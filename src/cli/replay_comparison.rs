@@ -2,10 +2,10 @@
 
 use super::Failure;
 use super::args::ReplayArgs;
-use super::output::{Column, Progress, Sheet, bytes, percent, thousands};
+use super::output::{Column, Progress, Sheet, bytes, json, known, percent, print, share_name, thousands};
 use super::plan_output::price;
-use super::replay_command::{json, notes, print, write_report};
-use super::replay_output::{ReplayResult, known, page_size, share_name};
+use super::replay_output::{ReplayResult, page_size};
+use super::replay_report::{notes, write_report};
 use crate::core::capacity::coarse_grid;
 use crate::core::profile::Profile;
 use crate::runtime::replay::{ReplayOptions, replay_engines};

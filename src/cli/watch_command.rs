@@ -2,11 +2,10 @@
 
 use super::Failure;
 use super::args::WatchArgs;
-use super::interrupt::stop_flag;
+use super::interrupt::shutdown_by_signals;
 use super::live::Live;
 use crate::kafka::reader::From;
 use crate::runtime::plan::connection;
-use crate::runtime::shutdown::Shutdown;
 use crate::runtime::watch::{WatchOptions, watch};
 use crate::settings::Settings;
 use crate::telemetry::logging;
@@ -15,7 +14,7 @@ use crate::telemetry::logging;
 pub fn run(args: &WatchArgs) -> Result<(), Failure> {
     let settings = Settings::load(args.config.file())?;
     logging::init(&settings.log).map_err(|error| Failure::Usage(error.into()))?;
-    let shutdown = Shutdown::by(stop_flag()?);
+    let shutdown = shutdown_by_signals()?;
     let topic = args.topic.as_ref().unwrap_or(&settings.output.topic).as_str().to_owned();
     let mut live = Live::new(args.json, format!("estimates on topic {topic}"));
     let options = WatchOptions {

@@ -2,9 +2,9 @@
 //!
 //! A value carries no wall-clock time, so that the same log gives the same bytes (DESIGN 3).
 
-use super::estimator::sampling_error;
 use super::profile::{Outputs, Profile};
 use super::ratio::Ratio;
+use super::sample::sampling_error;
 use super::tiers::{Settled, TierEstimates};
 use super::window::WindowKind;
 use serde::{Deserialize, Serialize};

@@ -11,6 +11,7 @@ use super::missing::Missing;
 use super::outcome::{BEYOND, Need};
 use super::pool_config::PoolConfig;
 use super::ratio::Ratio;
+use super::sample::sampling_error;
 use super::tally::Tally;
 use super::tiers::{Planning, Requirements, Settled, Standing, TierEstimates};
 use super::units::{EventTime, Offset, PageBytes, PageCount, PageSize};
@@ -61,19 +62,6 @@ pub struct Reading {
     pub asked: Requirements,
     /// The window's history is shorter than configured.
     pub warm_up: bool,
-}
-
-/// Standard error of a capacity found as `followed_pages` pages that hash below the rate `p`, as a share of
-/// it: `sqrt((1 - p) / followed_pages)`, and 0 where all pages are followed.
-///
-/// A stack distance of `D` pages is seen as a binomial count of mean `D * p` and variance `D * p * (1 - p)`;
-/// dividing by `p` leaves the relative error `sqrt((1 - p) / (D * p))` (SHARDS, FAST '15). A capacity a
-/// hundred times smaller errs ten times more.
-pub fn sampling_error(rate: f64, followed_pages: f64) -> f64 {
-    if rate >= 1.0 {
-        return 0.0;
-    }
-    ((1.0 - rate) / followed_pages.max(1.0)).sqrt()
 }
 
 impl PoolFigures<'_> {
@@ -277,16 +265,4 @@ fn judged(mut required: Vec<RequiredCapacity>, standing: &Standing) -> Vec<Requi
         (entry.convergence, entry.growth_per_window) = (verdict.status, verdict.growth_per_window);
     }
     required
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_sampling_error_falls_with_the_root_of_the_sample() {
-        assert_eq!(sampling_error(1.0, 5.0), 0.0);
-        assert!((sampling_error(0.1, 9000.0) - 0.01).abs() < 1e-12);
-        assert!(sampling_error(0.1, 0.0).is_finite());
-    }
 }

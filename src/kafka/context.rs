@@ -13,7 +13,7 @@ use rdkafka::{ClientContext, Statistics, TopicPartitionList};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// librdkafka's lines, by level. They name hosts, topics and groups, and no property's value; lines
 /// about properties themselves are left out to keep it so.
@@ -30,11 +30,40 @@ fn log(level: Level, facility: &str, line: &str) {
 }
 
 fn log_error(error: &KafkaError, reason: &str) {
+    static SAID: Mutex<Spaced> = Mutex::new(Spaced { said: BTreeMap::new() });
     // The end of a log is news for the reader, which gets it as an event, and no error.
-    if error.rdkafka_error_code() == Some(RDKafkaErrorCode::PartitionEOF) {
+    let Some(code) = error.rdkafka_error_code().filter(|code| *code != RDKafkaErrorCode::PartitionEOF) else {
         return;
+    };
+    let Some(unsaid) = lock(&SAID).due(code as i32, Instant::now()) else { return };
+    let repeated =
+        if unsaid > 0 { format!(" ({unsaid} more since it was said last)") } else { String::new() };
+    tracing::warn!(target: "kvset::librdkafka", "{}: {reason}{repeated}", describe(error));
+}
+
+/// Errors said now and then: clients without a broker repeat themselves many times a second.
+struct Spaced {
+    /// By error code: when it was said last, and how often it came since.
+    said: BTreeMap<i32, (Instant, u64)>,
+}
+
+impl Spaced {
+    /// Least time between two lines about one error.
+    const SPACING: Duration = Duration::from_secs(10);
+
+    /// Whether to say this error: how often it came without being said.
+    fn due(&mut self, code: i32, now: Instant) -> Option<u64> {
+        let Some((last, unsaid)) = self.said.get_mut(&code) else {
+            self.said.insert(code, (now, 0));
+            return Some(0);
+        };
+        if now.duration_since(*last) < Self::SPACING {
+            *unsaid += 1;
+            return None;
+        }
+        *last = now;
+        Some(std::mem::take(unsaid))
     }
-    tracing::warn!(target: "kvset::librdkafka", "{}: {reason}", describe(error));
 }
 
 /// Most events served at once.
@@ -237,5 +266,18 @@ impl ProducerContext for Deliveries {
                 self.failed.fetch_add(1, Ordering::SeqCst)
             }
         };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_that_repeats_itself_is_said_now_and_then_and_counted() {
+        let (mut spaced, begin) = (Spaced { said: BTreeMap::new() }, Instant::now());
+        let mut at = |code, seconds| spaced.due(code, begin + Duration::from_secs(seconds));
+        assert_eq!([at(1, 0), at(1, 1), at(2, 1), at(1, 9)], [Some(0), None, Some(0), None]);
+        assert_eq!([at(1, 10), at(1, 25), at(2, 25)], [Some(2), Some(0), Some(0)]);
     }
 }

@@ -174,10 +174,13 @@ where
         if !error.wants_a_new_client() {
             self.observer.on(&ServiceEvent::Stopping);
         }
+        let held = self.lanes.partitions();
         // The error that ended the run says more than one that followed from it.
         if let Err(next) = self.wind_up(false) {
             tracing::warn!("while stopping: {next}");
         }
+        // Whoever watches goes on watching new clients, which may be given other partitions.
+        held.iter().for_each(|partition| self.observer.on(&ServiceEvent::Lost(*partition)));
         (self.summary, error)
     }
 

@@ -179,6 +179,7 @@ struct Sender<'a> {
 impl<'a> Sender<'a> {
     fn open(target: &'a ProduceTarget, shutdown: &'a Shutdown) -> Result<Self, ProduceError> {
         let feed = Feed::open(&target.connection, &target.topic, target.retry_for)?;
+        shutdown.begin();
         Ok(Self {
             target,
             shutdown,

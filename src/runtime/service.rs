@@ -149,6 +149,7 @@ fn live(
     let state = plan.state.as_ref();
     let checkpoints = state.map(|state| Checkpoints::open(state, &plan.task.topic)).transpose()?;
     let (outlet, source) = join(&plan.stream)?;
+    shutdown.begin();
     std::thread::scope(|scope| {
         let threads = plan.stream.threads;
         let workers = Workers::start(scope, threads).map_err(|error| no_threads(threads, &error))?;

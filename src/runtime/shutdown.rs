@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 #[derive(Debug, Clone, Default)]
 pub struct Shutdown {
     requested: Arc<AtomicBool>,
+    idle: Arc<AtomicBool>,
 }
 
 impl Shutdown {
@@ -15,9 +16,15 @@ impl Shutdown {
         Self::default()
     }
 
-    /// Asked for by whoever raises this flag, a signal for example.
-    pub fn by(requested: Arc<AtomicBool>) -> Self {
-        Self { requested }
+    /// Asked for by whoever raises the flag `requested`, a signal for example. While `idle` is raised there
+    /// is nothing to put in order, and whoever asks may end the process at once.
+    pub fn by(requested: Arc<AtomicBool>, idle: Arc<AtomicBool>) -> Self {
+        Self { requested, idle }
+    }
+
+    /// From here on there is something to put in order.
+    pub fn begin(&self) {
+        self.idle.store(false, Ordering::SeqCst);
     }
 
     /// Asks to stop.

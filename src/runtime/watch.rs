@@ -57,6 +57,7 @@ pub fn watch(
 ) -> Result<Watched, WatchError> {
     const MOMENT: Duration = Duration::from_millis(100);
     let mut reader = Reader::open(&options.connection, &options.topic, options.from, options.retry_for)?;
+    shutdown.begin();
     let mut watched = Watched::default();
     let ended = |reader: &Reader| options.until_end && reader.at_end();
     while !shutdown.is_requested() && !ended(&reader) {

@@ -15,9 +15,14 @@ pub struct Instance {
 impl Instance {
     /// Starts it; what it says goes to `log`.
     pub fn start(config: &Path, log: PathBuf) -> Self {
+        Self::start_command(&["run"], config, log)
+    }
+
+    /// The same with another command than `run`.
+    pub fn start_command(words: &[&str], config: &Path, log: PathBuf) -> Self {
         let said = File::create(&log).expect("a disk");
         let mut command = Command::new(env!("CARGO_BIN_EXE_kvset"));
-        command.arg("run").arg("--config").arg(config);
+        command.args(words).arg("--config").arg(config);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said);
         Self { child: command.spawn().expect("the program starts"), log }
     }

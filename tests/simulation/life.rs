@@ -282,8 +282,19 @@ impl<'a> Life<'a> {
         self.world.state().note(|| format!("process {} ends: {error}", process.number));
         if process.is_dead() {
             self.fell(host);
+        } else {
+            self.says_it_holds_nothing(process.number);
         }
         self.judge(&error);
+    }
+
+    /// Metrics and the page outlive the clients, and the next ones may be given other partitions.
+    fn says_it_holds_nothing(&self, number: usize) {
+        let mut state = self.world.state();
+        let held: Vec<i32> = state.held.iter().filter(|held| held.0 == number).map(|held| held.1).collect();
+        let told =
+            if held.is_empty() { Ok(()) } else { Err(format!("{number} ended, still showing {held:?}")) };
+        state.demand(told);
     }
 
     /// A process fell over, and perhaps its machine with it.

@@ -20,6 +20,7 @@ impl Observer for Watch {
                 state.note(|| {
                     format!("process {number} takes partition {partition} up: {}", resume.explanation)
                 });
+                state.held.insert((number, partition.0));
                 state.broker.logs[partition.0 as usize].warm_up |= resume.warm_up;
                 let muted = resume.replay_from < resume.publish_from;
                 let (origin, how) = match (resume.origin, muted) {
@@ -54,7 +55,13 @@ impl Observer for Watch {
             }
             ServiceEvent::Revoked(partition) => {
                 state.note(|| format!("process {number} gave partition {partition} up"));
+                state.held.remove(&(number, partition.0));
                 state.count("rebalance", "revoked");
+            }
+            ServiceEvent::Lost(partition) => {
+                state.note(|| format!("process {number} lost partition {partition}"));
+                state.held.remove(&(number, partition.0));
+                state.count("rebalance", "lost");
             }
             ServiceEvent::SnapshotFailed { partition } => {
                 state.note(|| format!("process {number}: a snapshot of partition {partition} failed"));

@@ -6,7 +6,7 @@ use crate::chance::Chance;
 use kvset::kafka::KafkaFailure;
 use kvset::pipeline::publish::{Family, OutletError};
 use kvset::runtime::clock::Clock;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -35,6 +35,8 @@ pub struct State {
     /// Nothing goes wrong any more.
     pub calm: bool,
     pub tally: Tally,
+    /// What processes say they hold: their numbers, and partitions.
+    pub held: BTreeSet<(usize, i32)>,
     /// By number, whether each process has died.
     dead: Vec<bool>,
     /// The first promise that was broken.
@@ -46,7 +48,7 @@ impl State {
     pub fn new(chance: Chance, broker: Broker, rates: Rates, traced: bool) -> Self {
         let (now, calm, broken) = (Duration::ZERO, false, None);
         let (tally, dead, trace) = (Tally::new(), Vec::new(), traced.then(Vec::new));
-        Self { chance, now, broker, rates, calm, tally, dead, broken, trace }
+        Self { chance, now, broker, rates, calm, tally, held: BTreeSet::new(), dead, broken, trace }
     }
 
     pub fn note(&mut self, text: impl FnOnce() -> String) {

@@ -99,7 +99,7 @@ fn from_the_start() -> Resume {
 /// One record of the log: pools in turns, sessions that grow, some records late, some broken.
 fn value(offset: i64) -> String {
     let chance = mix(offset as u64);
-    if chance % 17 == 0 {
+    if chance.is_multiple_of(17) {
         return "no request".to_owned();
     }
     let (session, pages) = (chance % 5, 2 + chance / 8 % 12);
@@ -108,7 +108,7 @@ fn value(offset: i64) -> String {
         0 => vec![9, 1, 2],
         _ => [1, 2].into_iter().chain((0..pages).map(|page| 100 * (session + 1) + page)).collect(),
     };
-    let late = if chance % 11 == 0 { 15_000 } else { 0 };
+    let late = if chance.is_multiple_of(11) { 15_000 } else { 0 };
     let (time, tokens) = (100_000 + 500 * offset - late, ids.len() as u64 * 16 + chance % 16);
     let (output, duration) = (chance % 50, chance % 4_000);
     let page_size = if pool(offset) == "learning" { r#","page_size":16"# } else { "" };

@@ -3,11 +3,13 @@
 mod estimates;
 mod number;
 mod progress;
+mod result;
 mod sparkline;
 mod table;
 
 pub use estimates::{EstimateTable, recommended, trend_mark};
-pub use number::{bytes, decimal, percent, thousands};
+pub use number::{bytes, decimal, known, percent, share_name, thousands};
 pub use progress::Progress;
+pub use result::{json, print};
 pub use sparkline::sparkline;
 pub use table::{Column, Sheet};

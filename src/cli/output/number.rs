@@ -1,5 +1,6 @@
 //! Numbers as people read them.
 
+use crate::core::ratio::Ratio;
 use crate::core::units::Bytes;
 
 /// What stands for a number that is not known.
@@ -31,6 +32,17 @@ pub fn decimal(value: f64) -> String {
 /// A size in binary units, or a dash.
 pub fn bytes(size: Option<u64>) -> String {
     size.map_or_else(|| UNKNOWN.to_owned(), |size| Bytes(size).to_string())
+}
+
+/// A coverage as a percentage without needless places (`99.9 %`).
+pub fn share_name(share: Ratio) -> String {
+    let text = format!("{:.7}", share.as_f64() * 100.0);
+    format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))
+}
+
+/// A number as text; `beyond` past the bound, a dash where there is none.
+pub fn known<T>(value: Option<T>, text: impl Fn(T) -> String, beyond_bound: bool) -> String {
+    value.map_or_else(|| if beyond_bound { "beyond" } else { "-" }.to_owned(), text)
 }
 
 #[cfg(test)]

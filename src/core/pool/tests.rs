@@ -4,6 +4,7 @@ mod cases;
 mod model;
 mod overlap;
 mod pointwise;
+mod trends;
 
 use super::*;
 use crate::core::pages::PageIds;

@@ -56,9 +56,12 @@ impl Ghosts {
         self.stretches.is_empty()
     }
 
-    /// Remembers a stretch below the page `above` (0 at the root); drops the oldest ones when full.
-    pub(super) fn remember(&mut self, above: u64, ids: impl Iterator<Item = u64>) {
-        self.insert(above, ids.map(fingerprint).collect());
+    /// Remembers a stretch below the page `above` (0 at the root), its labels in prefix order; drops the
+    /// oldest ones when full.
+    pub(super) fn remember<'a>(&mut self, above: u64, labels: impl Iterator<Item = PageIds<'a>> + Clone) {
+        let mut stretch = Vec::with_capacity(labels.clone().map(PageIds::len).sum());
+        labels.for_each(|label| stretch.extend(label.iter().map(fingerprint)));
+        self.insert(above, stretch.into());
         while self.pages > self.max_pages
             && let Some(oldest) = self.order.pop_front()
         {
@@ -117,10 +120,15 @@ mod tests {
         ghosts.recall(above, ids[0], PageIds::from_slice(&ids[1..]))
     }
 
+    fn remember(ghosts: &mut Ghosts, above: u64, ids: std::ops::Range<u64>) {
+        let ids: Vec<u64> = ids.collect();
+        ghosts.remember(above, std::iter::once(PageIds::from_slice(&ids)));
+    }
+
     #[test]
     fn a_stretch_recalled_in_part_keeps_its_rest() {
         let mut ghosts = Ghosts::for_bound(1);
-        ghosts.remember(0, 1..=5);
+        remember(&mut ghosts, 0, 1..6);
         assert_eq!(recall(&mut ghosts, 0, &[1, 2, 9]), 2, "9 is new");
         assert_eq!(recall(&mut ghosts, 2, &[3]), 1);
         assert_eq!(recall(&mut ghosts, 3, &[4, 5, 6]), 2);
@@ -130,9 +138,9 @@ mod tests {
     #[test]
     fn stretches_below_one_another_are_recalled_together() {
         let mut ghosts = Ghosts::for_bound(1);
-        ghosts.remember(3, 4..=6);
-        ghosts.remember(0, 1..=3);
-        ghosts.remember(2, 8..=9);
+        remember(&mut ghosts, 3, 4..7);
+        remember(&mut ghosts, 0, 1..4);
+        remember(&mut ghosts, 2, 8..10);
         assert_eq!(recall(&mut ghosts, 0, &[1, 2, 8, 9]), 4, "a branch below a page in the middle");
         assert_eq!(recall(&mut ghosts, 2, &[3, 4, 5, 6, 7]), 4);
     }
@@ -141,7 +149,7 @@ mod tests {
     fn forgets_the_oldest_when_full_and_never_grows_past_its_limit() {
         let mut ghosts = Ghosts::for_bound(1);
         for head in 0..50_000 {
-            ghosts.remember(0, head * 10..head * 10 + 2);
+            remember(&mut ghosts, 0, head * 10..head * 10 + 2);
             recall(&mut ghosts, 0, &[head * 7]);
             assert!(ghosts.pages <= ghosts.max_pages && ghosts.order.len() <= 2 * ghosts.max_pages + 1025);
         }

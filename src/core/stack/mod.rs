@@ -345,8 +345,8 @@ impl Stack {
         if let Some(&head) = stretch.last() {
             let above = self.tree.parent(head);
             let above_id = if above == ROOT { 0 } else { self.tree.last_id(above) };
-            let ids = stretch.iter().rev().flat_map(|&node| self.tree.label(node).iter());
-            self.ghosts.remember(above_id, ids);
+            let labels = stretch.iter().rev().map(|&node| self.tree.label(node));
+            self.ghosts.remember(above_id, labels);
         }
         for node in stretch {
             let label = self.tree.label(node);

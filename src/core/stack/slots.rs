@@ -120,6 +120,16 @@ impl Renumbering {
         let earlier = live & ((1 << (old.index() % 64)) - 1);
         Slot(before + earlier.count_ones())
     }
+
+    /// Drops the elements of dead slots, without a branch on each: nobody can predict which are dead.
+    fn compact<T: Copy>(&self, column: &mut Vec<T>) {
+        let mut kept = 0;
+        for index in 0..column.len() {
+            column[kept] = column[index];
+            kept += (self.ranks[index / 64].1 >> (index % 64) & 1) as usize;
+        }
+        column.truncate(kept);
+    }
 }
 
 impl Slots {
@@ -266,12 +276,13 @@ impl Slots {
             ranks.push((before, live));
             before += live.count_ones();
         }
-        keep_live(&mut self.touchers, &weights);
-        keep_live(&mut self.scopes, &weights);
-        weights.retain(|&weight| weight > 0);
+        let renumbering = Renumbering { ranks };
+        renumbering.compact(&mut self.touchers);
+        renumbering.compact(&mut self.scopes);
+        renumbering.compact(&mut weights);
         self.set_weights(&weights);
         self.first_live = 0;
-        Renumbering { ranks }
+        renumbering
     }
 
     /// Replaces all weights, and the sums with them.
@@ -314,12 +325,6 @@ fn reserve_in_steps<T>(values: &mut Vec<T>) {
     if values.len() == values.capacity() {
         values.reserve_exact((values.len() / 8).max(64));
     }
-}
-
-/// Drops the elements of dead slots.
-fn keep_live<T>(column: &mut Vec<T>, weights: &[u32]) {
-    let mut weights = weights.iter();
-    column.retain(|_| weights.next().is_some_and(|&weight| weight > 0));
 }
 
 #[cfg(test)]

@@ -43,6 +43,7 @@ fn live(
     summary: &mut Summary,
 ) -> Result<(), ServiceError> {
     let (outlet, source) = join(&plan.stream)?;
+    shutdown.begin();
     std::thread::scope(|scope| {
         let threads = Threads::start(scope, plan).map_err(|error| no_threads(plan.stream.threads, &error))?;
         let stage = Preparing::new(plan, threads, observer);

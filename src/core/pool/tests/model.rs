@@ -1,13 +1,14 @@
 //! A pool against a recomputation of every window from the list of all requests.
 
 use super::super::*;
+use super::trends::{trends_follow_the_estimates, without_trend};
 use super::{PAGE_SIZE, event, ratios};
 use crate::core::estimate::{CoverageCapacity, Status};
 use crate::core::naive::{NaiveRequest, NaiveStack, Page, chained_requests};
 use crate::core::profile::Profile;
 use crate::core::ratio::Ratio;
 use crate::core::stack::Order;
-use crate::core::tiers::{Convergence, Hysteresis, Purchase, Settled, TierConfig, TierEstimate, TrendRules};
+use crate::core::tiers::{TierConfig, TierEstimate, TrendRules};
 use crate::core::units::PageCount;
 use crate::core::window::WindowKind;
 use crate::core::windows::Watermark;
@@ -409,50 +410,6 @@ fn spans(kind: WindowKind) -> Option<(i64, i64)> {
         WindowKind::Hopping { size_ms, advance_ms } => Some((size_ms as i64, advance_ms as i64)),
         WindowKind::Last { .. } | WindowKind::All => None,
     }
-}
-
-/// Feeds what the estimates ask for to trackers of their own and compares the verdicts.
-fn trends_follow_the_estimates(config: &PoolConfig, estimates: &[Estimate]) -> Result<(), TestCaseError> {
-    let rules = config.trend;
-    for kind in &config.windows {
-        let mut settling = vec![Convergence::new(rules.converged_over, rules.tolerance); 15];
-        let mut held = vec![Hysteresis::new(rules.min_change, rules.hold); config.tiers.len()];
-        for estimate in estimates.iter().filter(|estimate| estimate.window == *kind) {
-            let entries = estimate.required.iter().flat_map(|required| &required.coverage);
-            for (tracker, entry) in settling.iter_mut().zip(entries) {
-                let verdict = tracker.observe(entry.pages.map(PageCount), estimate.warm_up);
-                prop_assert_eq!(verdict.status, entry.convergence);
-                prop_assert_eq!(verdict.growth_per_window, entry.growth_per_window);
-                prop_assert_eq!(verdict.windows, estimate.trend_windows);
-            }
-            let tiers = estimate.plan.iter().flat_map(|plan| &plan.tiers);
-            for (tracker, (tier, spec)) in held.iter_mut().zip(tiers.zip(&config.tiers)) {
-                let told = tracker.observe(tier.required_pages.map(PageCount), estimate.warm_up);
-                prop_assert_eq!(told.changed, tier.recommendation_changed);
-                let reach = tier.recommended.reach_pages;
-                prop_assert!(reach.is_none_or(|reach| told.pages.is_some_and(|pages| reach >= pages.0)));
-                let bytes = tier.recommended.units.and_then(|units| spec.bytes(units, None));
-                prop_assert!(bytes.is_none_or(|bytes| tier.recommended.bytes == Some(bytes)));
-            }
-        }
-    }
-    Ok(())
-}
-
-/// The estimate without what trends add.
-fn without_trend(estimate: &Estimate) -> Estimate {
-    let mut bare = Estimate { trend_windows: 0, ..estimate.clone() };
-    for entry in bare.required.iter_mut().flat_map(|required| &mut required.coverage) {
-        (entry.convergence, entry.growth_per_window) = (Settled::NotConverged, None);
-    }
-    if let Some(plan) = &mut bare.plan {
-        plan.recommended_cost = None;
-        for tier in &mut plan.tiers {
-            (tier.convergence, tier.growth_per_window) = (Settled::NotConverged, None);
-            (tier.recommended, tier.recommendation_changed) = (Purchase::default(), false);
-        }
-    }
-    bare
 }
 
 fn equals_the_list(config: &PoolConfig, log: &[Record], in_order: bool) -> Result<(), TestCaseError> {

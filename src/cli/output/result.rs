@@ -1,0 +1,16 @@
+//! Results on standard output.
+
+use crate::cli::Failure;
+use anyhow::Context as _;
+use std::io::{self, Write as _};
+
+/// A result as scripts read it.
+pub fn json(result: &impl serde::Serialize) -> Result<String, Failure> {
+    Ok(serde_json::to_string_pretty(result).context("cannot write the result as JSON")? + "\n")
+}
+
+/// Puts a result on standard output.
+pub fn print(text: &str) -> Result<(), Failure> {
+    io::stdout().write_all(text.as_bytes()).context("cannot write the result")?;
+    Ok(())
+}
