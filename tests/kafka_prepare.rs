@@ -145,6 +145,7 @@ fn plan(broker: &Broker, settings: &Settings, run: &str, outputs: OutputTopics) 
         recipe: Arc::new(recipe(settings)),
         tokenizers: tokenizers(),
         dead_letters: DeadLetterLimits { max_consecutive: 100, max_share: Ratio::ONE, share_window: 100 },
+        registry: None,
     }
 }
 

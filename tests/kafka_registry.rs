@@ -9,7 +9,7 @@ mod registry_support;
 use kafka_support::{Broker, Input, Published, serve_records};
 use kvset::codec::{RequestEncoding, SchemaId, decode_estimate, encode_request, schema};
 use kvset::runtime::observe::{Observer, ServiceEvent};
-use kvset::runtime::plan::{ServicePlan, with_registry};
+use kvset::runtime::plan::{ServicePlan, task_config, with_registry};
 use kvset::runtime::produce::message_of;
 use kvset::runtime::schemas::open;
 use kvset::runtime::service::serve;
@@ -141,6 +141,42 @@ fn a_registry_that_is_down_holds_records_back_until_it_is_up() {
     });
     let published = Published::read(&broker, &plan.stream.outputs);
     assert!(published == plain.expected(&plan.task));
+}
+
+#[cfg(feature = "tokenize")]
+#[test]
+fn raw_records_wait_for_their_registry_and_are_prepared_once_it_is_up() {
+    use kafka_support::{StopAfter, output_topics};
+    use kvset::runtime::prepare::{PreparePlan, prepare, recipe};
+    let broker = Broker::mock();
+    let mut registry = Registry::down();
+    let (_, framed) = generated(40, registry.add(schema::REQUEST_EVENT));
+    framed.produce(&broker.connection, &broker.create("raw", PARTITIONS));
+    let mut settings = settings(&registry);
+    settings.prepare.pool = "{key}".parse().expect("a template");
+    let plan = PreparePlan {
+        stream: broker.stream(&broker.topic("raw"), "run", output_topics(&broker, "run", PARTITIONS)),
+        recipe: Arc::new(recipe(&settings)),
+        tokenizers: Default::default(),
+        dead_letters: task_config(&settings).expect("usable settings").dead_letters,
+        registry: open(&settings.schema_registry).expect("nothing is missing"),
+    };
+
+    // Asked to stop meanwhile, prepare stops in order and has committed nothing.
+    let (shutdown, watch) = (Shutdown::new(), Watch::default());
+    std::thread::scope(|scope| {
+        let stopped = scope.spawn(|| prepare(&plan, &shutdown, &watch));
+        watch.wait();
+        shutdown.request();
+        let summary = stopped.join().expect("no panic").expect("a clean run");
+        assert_eq!((summary.records, summary.results, summary.dead_letters), (0, 0, 0));
+    });
+
+    registry.start();
+    let shutdown = Shutdown::new();
+    let summary =
+        prepare(&plan, &shutdown, &StopAfter::new(&shutdown, framed.records())).expect("a clean run");
+    assert_eq!((summary.results, summary.dead_letters), (framed.records(), 0));
 }
 
 /// The plan of a restart: a registry client that was not told to stop.

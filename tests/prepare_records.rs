@@ -6,11 +6,16 @@
 mod kafka_support;
 #[allow(dead_code)]
 mod prepare_support;
+#[allow(dead_code)]
+mod registry_support;
 
+use apache_avro::Schema;
+use apache_avro::types::Value;
+use apache_avro::writer::datum::GenericDatumWriter;
 use kafka_support::{Input, shared_trace};
 use kvset::codec::{
     DecodeLimits, Encoding, ErrorCode, LetterContent, RawPrompt, RawRequest, RequestDecoder, RequestEncoding,
-    RequestMessage, encode_raw_request, encode_request,
+    RequestMessage, SchemaId, encode_raw_request, encode_request, schema,
 };
 use kvset::core::hashing::PageHasher;
 use kvset::core::pages::{PageIds, Scope};
@@ -20,8 +25,10 @@ use kvset::pipeline::output::Destination;
 use kvset::prepare::{Prepared, Preparer, Tokenizers};
 use kvset::runtime::plan::task_config;
 use kvset::runtime::prepare::recipe;
-use kvset::settings::Settings;
+use kvset::runtime::schemas::open;
+use kvset::settings::{HttpUrl, Settings};
 use prepare_support::{MARKER, MARKER_TOKEN, hostile, tokenizers, week};
+use registry_support::Registry;
 use std::sync::Arc;
 
 const TIME: i64 = 1_700_000_000_000;
@@ -125,6 +132,78 @@ fn avro_and_json_give_the_same_events() {
     assert_eq!(avro(RawPrompt::Tokens(vec![1, 2, 3, 4])), tokens);
     let body = at_five(settings.clone(), r#"{"t": 5, "model": "chat", "prompt": "hello world"}"#);
     assert_eq!(avro(RawPrompt::Body(r#"{"prompt": "hello world"}"#)), body);
+}
+
+/// Prepares a record whose schema is in this registry.
+fn prepare_framed(settings: &Settings, registry: &Registry, value: &[u8]) -> Prepared {
+    let mut settings = settings.clone();
+    settings.schema_registry.url = HttpUrl::new(&registry.url()).expect("an address");
+    let schemas = open(&settings.schema_registry).expect("nothing is missing").expect("an address");
+    let mut preparer = preparer(&settings).with_schemas(Some(schemas));
+    let record = prepare_support::record(0, 0, Some(TIME), Some(b"chat"), Some(value), &[]);
+    preparer.look_up(&record).expect("the registry answers");
+    preparer.prepare(&record)
+}
+
+#[test]
+fn confluents_wire_format_gives_the_same_events_as_single_object_encoding() {
+    let (settings, registry) = (settings(), Registry::up());
+    let raw = RawRequest {
+        event_time: Some(5),
+        fields: vec![("model", "chat")],
+        prompt: RawPrompt::Tokens(vec![1, 2, 3, 4]),
+        output_tokens: Some(3),
+        duration_ms: None,
+    };
+    let mut plain = Vec::new();
+    encode_raw_request(&raw, &mut plain);
+    let expected = events(&prepare_with(&settings, None, &plain, &[]));
+    assert_eq!(expected[0].2, pages(Scope::GLOBAL, &[1, 2, 3, 4]));
+    let frame = |id: u32, datum: &[u8]| [&[0], &id.to_be_bytes()[..], datum].concat();
+    // What follows marker and fingerprint is the datum.
+    let ours = frame(registry.add(schema::RAW_REQUEST), &plain[10..]);
+    assert_eq!(events(&prepare_framed(&settings, &registry, &ours)), expected);
+
+    let other = r#"{"type": "record", "name": "Call", "fields": [
+        {"name": "prompt", "type": {"type": "array", "items": "int"}},
+        {"name": "region", "type": "string"},
+        {"name": "output_tokens", "type": "int"},
+        {"name": "fields", "type": {"type": "map", "values": "string"}},
+        {"name": "event_time", "type": "long"}]}"#;
+    let fields = [
+        ("prompt", Value::Array([1, 2, 3, 4].map(Value::Int).to_vec())),
+        ("region", Value::String("north".to_owned())),
+        ("output_tokens", Value::Int(3)),
+        ("fields", Value::Map([("model".to_owned(), Value::String("chat".to_owned()))].into())),
+        ("event_time", Value::Long(5)),
+    ];
+    let schema = Schema::parse_str(other).expect("a schema");
+    let writer = GenericDatumWriter::builder(&schema).build().expect("a writer");
+    let value = Value::Record(fields.map(|(name, value)| (name.to_owned(), value)).to_vec());
+    let datum = writer.write_value_to_vec(value).expect("fits its schema");
+    let resolved = frame(registry.add(other), &datum);
+    assert_eq!(events(&prepare_framed(&settings, &registry, &resolved)), expected);
+
+    let mut by_key = settings.clone();
+    by_key.prepare.pool = "{key}".parse().expect("a template");
+    let ids = [11, 22];
+    let message =
+        RequestMessage { event_time: 7, page_ids: PageIds::from_slice(&ids), ..RequestMessage::default() };
+    let mut event = Vec::new();
+    let encoding = RequestEncoding::ConfluentAvro(SchemaId(registry.add(schema::REQUEST_EVENT)));
+    encode_request(&message, encoding, &mut event).expect("encodes");
+    let prepared = prepare_framed(&by_key, &registry, &event);
+    assert_eq!(events(&prepared), [("chat".to_owned(), 7, ids.to_vec(), None)]);
+
+    for (value, code) in [
+        (frame(99, &datum), ErrorCode::UnknownSchema),
+        (resolved[..resolved.len() - 1].to_vec(), ErrorCode::Undecodable),
+        ([&ours[..], &[0]].concat(), ErrorCode::Undecodable),
+    ] {
+        assert_eq!(prepare_framed(&settings, &registry, &value).refused, Some(code));
+    }
+    let without_registry = prepare_with(&settings, None, &ours, &[]);
+    assert_eq!(without_registry.refused, Some(ErrorCode::UnknownSchema));
 }
 
 #[test]

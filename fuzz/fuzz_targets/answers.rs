@@ -11,7 +11,9 @@ fuzz_target!(|body: &[u8]| {
     let _ = (answer::schema(SchemaId(1), body), answer::id(body), answer::error_code(body));
     if let Some(answer) = Answer::read(body) {
         let years = answer.lifetime() / (365 * 86_400);
-        assert!(years < Duration::from_secs(137) && SystemTime::now().checked_add(answer.lifetime()).is_some());
+        assert!(
+            years < Duration::from_secs(137) && SystemTime::now().checked_add(answer.lifetime()).is_some()
+        );
         assert!(format!("{answer:?}").len() < 60, "the token is shown");
     }
 });

@@ -8,10 +8,11 @@ use kvset::codec::{
 use libfuzzer_sys::fuzz_target;
 use std::sync::{Arc, LazyLock};
 
-/// Our own schema, and two that apache-avro has to resolve to it.
+/// Our own schemas, and some that apache-avro has to resolve to one of them.
 static KNOWN: LazyLock<Vec<Arc<WriterSchema>>> = LazyLock::new(|| {
     let parse = |text: &str| Arc::new(WriterSchema::parse(text));
-    vec![parse(schema::REQUEST_EVENT), parse(OTHER_TYPES), parse(EMPTY_ITEMS)]
+    let ours = [schema::REQUEST_EVENT, schema::RAW_REQUEST];
+    ours.into_iter().chain([OTHER_TYPES, EMPTY_ITEMS, OTHER_RAW]).map(parse).collect()
 });
 
 const OTHER_TYPES: &str = r#"{"type":"record","name":"R","fields":[
@@ -26,6 +27,11 @@ const EMPTY_ITEMS: &str = r#"{"type":"record","name":"N","fields":[
     {"name":"page_ids","type":"bytes"},
     {"name":"nothing","type":{"type":"array","items":"null"}},
     {"name":"event_time","type":"long"}]}"#;
+
+const OTHER_RAW: &str = r#"{"type":"record","name":"W","fields":[
+    {"name":"prompt","type":["string",{"type":"array","items":"int"}]},
+    {"name":"fields","type":{"type":"map","values":"string"}},
+    {"name":"output_tokens","type":"int"}]}"#;
 
 /// One schema under every id.
 #[derive(Debug)]
@@ -53,6 +59,10 @@ fn decode(writer: Arc<WriterSchema>, datum: &[u8]) {
     let mut decoder = RequestDecoder::new(Encoding::Auto, limits).with_schemas(Some(schemas));
     let record = [&[0, 0, 0, 0, 1], datum].concat();
     decoder.look_up(&record).expect("it is known");
+    let mut rewritten = Vec::new();
+    if let Some(Err(error)) = decoder.read_raw(&record, &mut rewritten) {
+        assert!(error.to_string().len() < 500);
+    }
     match decoder.decode(Some(b"pool"), &record) {
         Ok(decoded) => {
             let pages = decoded.event.page_ids.len() + decoded.event.output_page_ids.len();

@@ -1,11 +1,11 @@
 //! Snapshots: the input as a file, as a state under right checksums, and as changes (two bytes of place,
-//! one of value) to a sound state. What is restored must be written again; what it then makes of records is
-//! no promise, for checksums keep rot out, not forgery. Seeds: `tests/fixtures/snapshot/v1`.
+//! one of value) to a sound state. What is restored must be written again and go on with more records:
+//! checksums keep rot out, not forgery. Seeds: `tests/fixtures/snapshot/v1`.
 #![no_main]
 
 use kvset::codec::{
-    DeadLetterLimits, DecodeLimits, Encoding, EstimateEncoding, RequestEncoding, RequestMessage, SourceRecord,
-    encode_request,
+    DeadLetterLimits, DecodeLimits, Encoding, EstimateEncoding, RequestEncoding, RequestMessage,
+    SourceRecord, encode_request,
 };
 use kvset::core::pages::PageIds;
 use kvset::core::pool_config::PoolConfig;
@@ -15,16 +15,20 @@ use kvset::pipeline::facts::{Fingerprint, PartitionId, SnapshotFact};
 use kvset::pipeline::pools::PoolConfigs;
 use kvset::pipeline::position::{NextOffset, Partition};
 use kvset::pipeline::resume::{Origin, Resume};
-use kvset::pipeline::task::{PartitionTask, RestoredTask, TaskConfig};
+use kvset::pipeline::task::{PartitionTask, RestoredTask, TaskConfig, TaskError};
 use kvset::snapshot::capture::capture;
 use kvset::snapshot::format::Snapshot;
 use kvset::snapshot::stream::Verified;
 use libfuzzer_sys::fuzz_target;
 use std::io::Cursor;
+use std::ops::Range;
 use std::sync::{Arc, LazyLock};
 
 /// Records in the sound state.
 const RECORDS: i64 = 24;
+
+/// Records fed to what was restored.
+const FURTHER_RECORDS: i64 = 8;
 
 static CONFIG: LazyLock<Arc<TaskConfig>> = LazyLock::new(|| {
     let pool = PoolConfig {
@@ -53,7 +57,7 @@ static CONFIG: LazyLock<Arc<TaskConfig>> = LazyLock::new(|| {
 /// The state after the first records.
 static SOUND: LazyLock<Vec<u8>> = LazyLock::new(|| {
     let mut task = PartitionTask::new(Arc::clone(&CONFIG), Partition(0), &resume(0));
-    feed(&mut task);
+    feed(&mut task, 0..RECORDS).expect("sound records");
     capture(&task.image(), Vec::new()).expect("bytes")
 });
 
@@ -86,8 +90,11 @@ fn restore(file: Vec<u8>) {
     let Ok(image) = verified.restore::<RestoredTask>() else { return };
     let resume = resume(RECORDS);
     let restored = PartitionTask::restore(Arc::clone(&CONFIG), Partition(0), &resume, None, image);
-    let Ok(task) = restored else { return };
+    let Ok(mut task) = restored else { return };
     capture(&task.image(), Vec::new()).expect("a state that was read is written");
+    // What was forged may pass a limit with them.
+    let _ = feed(&mut task, RECORDS..RECORDS + FURTHER_RECORDS);
+    task.provisional();
 }
 
 fn resume(from: i64) -> Resume {
@@ -103,9 +110,9 @@ fn resume(from: i64) -> Resume {
 }
 
 /// Requests of two pools that share and add pages.
-fn feed(task: &mut PartitionTask) {
+fn feed(task: &mut PartitionTask, offsets: Range<i64>) -> Result<(), TaskError> {
     let mut out = Vec::new();
-    for offset in 0..RECORDS {
+    for offset in offsets {
         let turn = offset.unsigned_abs();
         let ids = [1, 2 + turn % 3, 10 + turn % 7, 20 + turn];
         let message = RequestMessage {
@@ -118,6 +125,7 @@ fn feed(task: &mut PartitionTask) {
         encode_request(&message, RequestEncoding::Avro, &mut value).expect("encodes");
         let (topic, value) = ("requests", Some(&value[..]));
         let record = SourceRecord { topic, partition: 0, offset, timestamp_ms: Some(1), key: None, value };
-        task.feed(&record, &mut out).expect("a sound record");
+        task.feed(&record, &mut out)?;
     }
+    Ok(())
 }

@@ -35,13 +35,16 @@ const MAX_FIELDS: usize = 256;
 /// The bounded code and a detail that quotes nothing.
 pub fn read_raw_request(record: &[u8]) -> Option<Result<RawRequest<'_>, DecodeError>> {
     match schema::single_object_fingerprint(record)? {
-        schema::RAW_REQUEST_V1 | schema::RAW_REQUEST_V1_RUST => Some(read_v1(record)),
+        schema::RAW_REQUEST_V1 | schema::RAW_REQUEST_V1_RUST => {
+            Some(read_v1(record, schema::SINGLE_OBJECT_HEADER))
+        }
         _ => None,
     }
 }
 
-fn read_v1(record: &[u8]) -> Result<RawRequest<'_>, DecodeError> {
-    let mut cursor = Cursor::new(record, schema::SINGLE_OBJECT_HEADER);
+/// Reads the datum that begins at `start`.
+pub(super) fn read_v1(record: &[u8], start: usize) -> Result<RawRequest<'_>, DecodeError> {
+    let mut cursor = Cursor::new(record, start);
     // Fields of a record follow each other in the schema's order; so do these initialisers.
     let request = RawRequest {
         event_time: cursor.nullable(Cursor::long)?,

@@ -3,6 +3,7 @@
 use super::error::{DecodeError, ErrorCode};
 use super::limits::DecodeLimits;
 use super::message::{Decoded, RequestMessage};
+use super::raw::{RawRequest, read_raw_request};
 use super::resolved::ResolvedEvent;
 use super::writer::{FRAME_MARKER, LookupError, SchemaId, WriterSchema, WriterSchemas};
 use super::{avro, json, schema};
@@ -82,8 +83,8 @@ impl RequestDecoder {
         Self { schemas, ..self }
     }
 
-    /// Gets the writer's schema that [`Self::decode`] will need for this record, where it needs one:
-    /// the only step that may wait.
+    /// Gets the writer's schema that [`Self::decode`] or [`Self::read_raw`] will need for this record, where
+    /// it needs one: the only step that may wait.
     ///
     /// # Errors
     /// The schema cannot be known now, and so neither what the record is.
@@ -97,6 +98,25 @@ impl RequestDecoder {
             self.writer = Some((id, schemas.find(id)?));
         }
         Ok(())
+    }
+
+    /// Reads a raw request; `None` where the record is one of something else. `rewritten` keeps what does not
+    /// lie in the record.
+    ///
+    /// # Errors
+    /// As for [`RequestDecoder::decode`].
+    pub fn read_raw<'a>(
+        &self,
+        payload: &'a [u8],
+        rewritten: &'a mut Vec<u8>,
+    ) -> Option<Result<RawRequest<'a>, DecodeError>> {
+        if self.encoding.of(payload) != Some(Encoding::ConfluentAvro) {
+            return read_raw_request(payload);
+        }
+        match writer_of(payload, self.writer.as_ref(), self.schemas.is_some()) {
+            Ok(writer) => writer.read_raw(payload, rewritten),
+            Err(unknown) => Some(Err(unknown)),
+        }
     }
 
     /// Decodes and checks one record: `key` names the pool, `payload` is the value (empty for a

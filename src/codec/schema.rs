@@ -59,7 +59,6 @@ pub(super) fn capacity_estimate() -> &'static Schema {
 }
 
 /// The parsed raw request schema.
-#[cfg(test)]
 pub(super) fn raw_request() -> &'static Schema {
     static SCHEMA: LazyLock<Schema> = LazyLock::new(|| parse(RAW_REQUEST));
     &SCHEMA

@@ -2,18 +2,21 @@
 //! Avro datum of that schema.
 //!
 //! What the id stands for is asked of [`WriterSchemas`], which may wait for a registry. A schema with
-//! the fields and types of `schemas/request_event.avsc` is read where it lies, like single-object
-//! encoding; any other is resolved to it by apache-avro: fields in another order, further fields,
-//! missing fields that have a default, narrower numbers.
+//! the fields and types of `schemas/request_event.avsc` or of `schemas/raw_request.avsc` is read where it
+//! lies, like single-object encoding; any other is resolved to one of them by apache-avro: fields in another
+//! order, further fields, missing fields that have a default, narrower numbers.
 
 use super::avro::{self, IdBuffers};
 use super::error::{DecodeError, ErrorCode};
 use super::limits::DecodeLimits;
 use super::message::RequestMessage;
+use super::raw::{self, RawRequest};
 use super::resolved::{ResolvedEvent, is_recursive};
 use super::schema;
 use apache_avro::Schema;
 use apache_avro::reader::datum::GenericDatumReader;
+use apache_avro::types::Value;
+use apache_avro::writer::datum::GenericDatumWriter;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
@@ -48,7 +51,7 @@ impl SchemaId {
     }
 }
 
-/// A writer's schema, made ready for reading request events.
+/// A writer's schema, made ready for reading request events or raw requests.
 #[derive(Debug)]
 pub struct WriterSchema(Layout);
 
@@ -57,6 +60,10 @@ enum Layout {
     /// Fields and types of `schemas/request_event.avsc`, whatever the record is called.
     RequestEventV1,
     Other(Box<Schema>),
+    /// The same of `schemas/raw_request.avsc`.
+    RawRequestV1,
+    /// Any other with a prompt in place of page ids.
+    OtherRaw(Box<Schema>),
     Unusable(String),
 }
 
@@ -65,19 +72,21 @@ impl WriterSchema {
     /// record of it is refused.
     pub fn parse(text: &str) -> Self {
         // First of all: it sets the bound of what apache-avro may allocate.
-        let reader = schema::request_event();
+        let event = schema::request_event();
         let unusable = |why: &str| Self(Layout::Unusable(format!("the writer's schema {why}")));
         let Ok(writer) = Schema::parse_str(text) else { return unusable("is no avro schema") };
-        if !matches!(writer, Schema::Record(_)) {
-            return unusable("is no record");
-        }
+        let Schema::Record(record) = &writer else { return unusable("is no record") };
+        let has = |field| record.lookup.contains_key(field);
+        let is_raw = has("prompt") && !has("page_ids");
         if is_recursive(&writer, &mut Vec::new()) {
             return unusable("is recursive");
         }
-        Self(if fields(&writer) == fields(reader) {
-            Layout::RequestEventV1
-        } else {
-            Layout::Other(Box::new(writer))
+        let lies_as = |ours: &Schema| fields(&writer) == fields(ours);
+        Self(match is_raw {
+            false if lies_as(event) => Layout::RequestEventV1,
+            false => Layout::Other(Box::new(writer)),
+            true if lies_as(schema::raw_request()) => Layout::RawRequestV1,
+            true => Layout::OtherRaw(Box::new(writer)),
         })
     }
 
@@ -97,10 +106,33 @@ impl WriterSchema {
         match &self.0 {
             Layout::RequestEventV1 => avro::read_v1(record, FRAME_HEADER, limits, buffers),
             Layout::Other(writer) => {
-                *resolved = resolve(writer, record.get(FRAME_HEADER..).unwrap_or_default())?;
+                let value = resolve(writer, schema::request_event(), record)?;
+                *resolved = ResolvedEvent::take(value).ok_or_else(unfit)?;
                 resolved.message()
             }
+            Layout::RawRequestV1 | Layout::OtherRaw(_) => {
+                let detail = "the writer's schema is one of raw requests, which kvset prepare reads";
+                Err(DecodeError::new(ErrorCode::UnknownSchema, detail))
+            }
             Layout::Unusable(why) => Err(DecodeError::new(ErrorCode::UnknownSchema, why.clone())),
+        }
+    }
+
+    /// Reads a framed raw request; `None` where the schema is of something else. `rewritten` keeps what
+    /// does not lie in the record.
+    pub(super) fn read_raw<'a>(
+        &self,
+        record: &'a [u8],
+        rewritten: &'a mut Vec<u8>,
+    ) -> Option<Result<RawRequest<'a>, DecodeError>> {
+        match &self.0 {
+            Layout::RawRequestV1 => Some(raw::read_v1(record, FRAME_HEADER)),
+            Layout::OtherRaw(writer) => Some(rewrite(writer, record).and_then(|datum| {
+                *rewritten = datum;
+                raw::read_v1(rewritten, 0)
+            })),
+            Layout::RequestEventV1 | Layout::Other(_) => None,
+            Layout::Unusable(why) => Some(Err(DecodeError::new(ErrorCode::UnknownSchema, why.clone()))),
         }
     }
 }
@@ -112,19 +144,28 @@ fn fields(schema: &Schema) -> Option<Vec<(&str, String)>> {
     Some(record.fields.iter().map(|field| (field.name.as_str(), layout(&field.schema))).collect())
 }
 
-fn resolve(writer: &Schema, mut datum: &[u8]) -> Result<ResolvedEvent, DecodeError> {
-    // The library's own texts may quote the record.
-    let unfit = || {
-        let detail = "avro: the record does not resolve from its writer's schema to the request event's";
-        DecodeError::new(ErrorCode::Undecodable, detail)
-    };
-    let reader = GenericDatumReader::builder(writer).reader_schema(schema::request_event()).build();
+/// The library's own texts may quote the record.
+fn unfit() -> DecodeError {
+    let detail = "avro: the record does not resolve from its writer's schema to the one it is read with";
+    DecodeError::new(ErrorCode::Undecodable, detail)
+}
+
+fn resolve(writer: &Schema, ours: &Schema, record: &[u8]) -> Result<Value, DecodeError> {
+    let mut datum = record.get(FRAME_HEADER..).unwrap_or_default();
+    let reader = GenericDatumReader::builder(writer).reader_schema(ours).build();
     let value = reader.and_then(|reader| reader.read_value(&mut datum)).map_err(|_| unfit())?;
     if !datum.is_empty() {
         let detail = "avro: bytes behind the end of the record";
         return Err(DecodeError::new(ErrorCode::Undecodable, detail));
     }
-    ResolvedEvent::take(value).ok_or_else(unfit)
+    Ok(value)
+}
+
+/// The datum of a raw request of another schema as one of ours.
+fn rewrite(writer: &Schema, record: &[u8]) -> Result<Vec<u8>, DecodeError> {
+    let value = resolve(writer, schema::raw_request(), record)?;
+    let writer = GenericDatumWriter::builder(schema::raw_request()).build();
+    writer.and_then(|writer| writer.write_value_to_vec(value)).map_err(|_| unfit())
 }
 
 /// Why it is not known what an id stands for. No record is refused for it.

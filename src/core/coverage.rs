@@ -2,8 +2,10 @@
 
 use super::outcome::{BEYOND, Need};
 use super::ratio::Ratio;
+use super::units::is_countable;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 /// A need in 32 bits: tracked pages stay far below, so the largest value stands for [`BEYOND`].
 const BEYOND_NARROW: u32 = u32::MAX;
@@ -103,6 +105,22 @@ impl Needs {
         old.for_each(push);
         self.pending.clear();
         (self.values, self.counts) = (values, counts);
+    }
+
+    /// Whether this, read back from a snapshot, is a multiset: distinct values in order, none taken out more
+    /// often than it was put in, few enough to be counted together.
+    pub fn is_sound(&self) -> bool {
+        if self.values.len() != self.counts.len() || !self.values.is_sorted_by(|one, next| one < next) {
+            return false;
+        }
+        let mut changes: BTreeMap<u32, i64> = BTreeMap::new();
+        for (need, by) in &self.pending {
+            *changes.entry(*need).or_default() += i64::from(*by);
+        }
+        let known = |need: &u32| self.values.binary_search(need).map_or(0, |index| self.counts[index]);
+        let total = self.counts.iter().try_fold(0_u64, |total, count| total.checked_add(*count));
+        total.is_some_and(is_countable)
+            && changes.iter().all(|(need, by)| *by >= 0 || known(need) >= by.unsigned_abs())
     }
 
     /// Whether nothing is pending.

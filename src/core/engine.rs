@@ -114,6 +114,11 @@ impl Engine {
         Ok(result?)
     }
 
+    /// Whether this, read back from a snapshot, is kept as `config` says and can go on.
+    pub fn is_sound(&self, config: &EngineConfig) -> bool {
+        self.config == *config && self.stack.is_like(&Self::new(*config).stack)
+    }
+
     /// The stack below, for its counts.
     pub fn stack(&self) -> &Stack {
         &self.stack

@@ -21,6 +21,12 @@ pub struct FoundRun {
 }
 
 impl FoundRun {
+    /// Whether its step is one that engines have: other runs are spread page by page, and a snapshot that
+    /// is no snapshot could ask for billions.
+    pub fn is_of_an_engine(&self) -> bool {
+        self.step <= 1
+    }
+
     /// The run, unless it lies beyond the tracked bound, where no capacity that can be told finds it.
     pub fn of(run: &Run) -> Option<Self> {
         (run.need != BEYOND).then_some(Self { need: run.need, pages: run.pages, step: run.step })
@@ -54,6 +60,11 @@ impl FoundPages {
         let climbed = self.begins.climbed_upto(capacity).saturating_sub(self.ends.climbed_upto(capacity));
         let hits = u128::from(self.flat.count_upto(capacity)) + climbed;
         u64::try_from(hits).unwrap_or(u64::MAX)
+    }
+
+    /// Whether this, read back from a snapshot, can be read and changed.
+    pub fn is_sound(&self) -> bool {
+        [&self.flat, &self.begins, &self.ends].into_iter().all(Needs::is_sound)
     }
 
     /// Merges what is pending, so that reading copies nothing.

@@ -18,7 +18,7 @@ use super::event::RequestEvent;
 use super::outcome::{BEYOND, Outcome};
 use super::pool_config::{PoolConfig, PoolConfigError};
 use super::sglang::CacheBank;
-use super::units::{EventTime, Offset, PageBytes, PageCount, PageSize};
+use super::units::{EventTime, Offset, PageBytes, PageCount, PageSize, is_countable};
 use super::window::WindowKind;
 use live::{Cache, Live, check_size};
 use serde::{Deserialize, Serialize};
@@ -119,6 +119,9 @@ impl Pool {
         pool.live = image.live;
         if let Some(live) = &mut pool.live {
             live.resume(&pool.identity.config)?;
+        }
+        if !is_countable(pool.rejected_records) {
+            return Err(RestoreError::Inconsistent);
         }
         Ok(pool)
     }

@@ -7,7 +7,7 @@ use super::found::{FoundPages, FoundRun};
 use super::in_flight::Overlap;
 use super::outcome::{Need, Outcome, Run};
 use super::ratio::Ratio;
-use super::units::{EventTime, Offset};
+use super::units::{EventTime, Offset, is_countable};
 use serde::{Deserialize, Serialize};
 
 /// What the windows of a pool measure requests by.
@@ -222,10 +222,16 @@ impl Tally {
         }
     }
 
-    /// Whether it counts what this shape says: one read back from a snapshot may not.
-    pub fn has_shape(&self, shape: TallyShape) -> bool {
+    /// Whether this, read back from a snapshot, counts what the shape says and can be added to.
+    pub fn is_sound(&self, shape: TallyShape) -> bool {
+        let counts =
+            [self.requests, self.requests_with_reuse, self.page_accesses, self.reusable, self.distinct_pages];
+        let Overlaps { requests, pages } = &self.overlaps;
         (self.needs.len(), self.hits.len(), self.found.is_some())
             == (shape.targets, shape.thresholds, shape.whole_curve)
+            && counts.iter().chain(&self.hits).all(|count| is_countable(*count))
+            && self.needs.iter().chain([requests, pages]).all(Needs::is_sound)
+            && self.found.iter().all(FoundPages::is_sound)
     }
 
     /// Counts a request, of which `distinct_pages` pages are new to this set.
@@ -256,6 +262,13 @@ impl Tally {
         let Overlaps { requests, pages } = &mut self.overlaps;
         self.needs.iter_mut().chain([requests, pages]).for_each(Needs::settle);
         self.found.iter_mut().for_each(FoundPages::settle);
+    }
+
+    /// The same with nothing pending.
+    pub fn settled(&self) -> Self {
+        let mut settled = self.clone();
+        settled.settle();
+        settled
     }
 
     /// The same with hits counted at other thresholds, ascending; without hits by need there are none.

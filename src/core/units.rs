@@ -3,6 +3,12 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
+/// Whether a log can have so many of anything: no count read back from a snapshot that is larger is true, and
+/// adding to it could overflow.
+pub fn is_countable(count: u64) -> bool {
+    count <= 1 << 56
+}
+
 /// A number of pages; the unit every capacity is computed in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(transparent)]

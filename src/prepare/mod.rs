@@ -10,6 +10,8 @@
 //! | JSON with `page_ids`, or Avro of `schemas/request_event.avsc` | page ids as they are |
 //! | Avro of `schemas/raw_request.avsc` | token ids, or a request's body |
 //!
+//! Avro is in single-object encoding, or in Confluent's wire format with schemas from a registry.
+//!
 //! Token ids become page ids as [`crate::core::hashing`] says. No error quotes a record, and what goes
 //! out holds page ids, counts and the names that templates make.
 

@@ -7,8 +7,8 @@ use super::models::Tokenizers;
 use super::recipe::{DURATION_MS, Names, OUTPUT_TOKENS, RawFormat, Recipe};
 use super::tokens::Prompts;
 use crate::codec::{
-    DeadLetter, DecodeError, Encoding, ErrorCode, LetterContent, Provenance, RawPrompt, RawRequest,
-    RequestDecoder, SourceRecord, read_raw_request,
+    DeadLetter, DecodeError, Encoding, ErrorCode, LetterContent, LookupError, Provenance, RawPrompt,
+    RawRequest, RequestDecoder, SourceRecord, WriterSchemas,
 };
 use crate::core::event::full_pages;
 use crate::core::pages::PageIds;
@@ -73,6 +73,20 @@ impl Preparer {
         }
     }
 
+    /// The same, which finds the schemas of records in Confluent's wire format here.
+    pub fn with_schemas(self, schemas: Option<Arc<dyn WriterSchemas>>) -> Self {
+        Self { decoder: self.decoder.with_schemas(schemas), ..self }
+    }
+
+    /// Gets the schema that [`Self::prepare`] will need for this record, where it needs one: the only step
+    /// that may wait.
+    ///
+    /// # Errors
+    /// The schema cannot be known now, and so neither what the record is.
+    pub fn look_up(&mut self, record: &RawRecord<'_>) -> Result<(), LookupError> {
+        self.decoder.look_up(record.source.value.unwrap_or_default())
+    }
+
     /// Prepares one record. One that cannot be used becomes a dead letter, where those are asked for.
     pub fn prepare(&mut self, record: &RawRecord<'_>) -> Prepared {
         let mut prepared = Prepared { partition: Partition(record.source.partition), ..Prepared::default() };
@@ -108,7 +122,8 @@ impl Preparer {
     fn events(&mut self, record: &RawRecord<'_>, out: &mut Prepared) -> Result<(), DecodeError> {
         let value = record.source.value.unwrap_or_default();
         self.recipe.limits.decode.check_size(value)?;
-        if let Some(raw) = read_raw_request(value) {
+        let mut rewritten = Vec::new();
+        if let Some(raw) = self.decoder.read_raw(value, &mut rewritten) {
             return self.raw_request(raw?, record, out);
         }
         if value.trim_ascii_start().first() != Some(&b'{') {

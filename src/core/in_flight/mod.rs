@@ -106,9 +106,10 @@ impl InFlight {
         self.pages.memory_bytes() + self.by_end.capacity() * size_of::<Held>() + self.ids.capacity() * 8
     }
 
-    /// Whether what a snapshot said fits together.
-    pub fn is_sound(&self) -> bool {
-        self.pages.are_held_by(self.by_end.iter().map(|Reverse(held)| held.tail))
+    /// Whether what a snapshot said fits together, and fits the bound.
+    pub fn is_sound(&self, max_pages: PageCount) -> bool {
+        self.pages.count().saturating_add(self.private_pages) <= max_pages.0
+            && self.pages.are_held_by(self.by_end.iter().map(|Reverse(held)| held.tail))
             && self.by_end.iter().map(|Reverse(held)| u128::from(held.private_pages)).sum::<u128>()
                 == u128::from(self.private_pages)
     }

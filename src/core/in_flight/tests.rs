@@ -95,7 +95,7 @@ proptest! {
             if index == cut {
                 let bytes = postcard::to_allocvec(&in_flight).expect("bytes");
                 in_flight = postcard::from_bytes(&bytes).expect("the same bytes");
-                prop_assert!(in_flight.is_sound());
+                prop_assert!(in_flight.is_sound(PageCount(1 << 20)));
             }
             let found = in_flight.arrive(&request.event(), &rules(1 << 20));
             prop_assert_eq!(found, obvious(&log[..=index]), "request {}", index);
@@ -182,7 +182,7 @@ fn a_damaged_snapshot_is_noticed() {
         let mut rotten = bytes.clone();
         rotten[at] ^= 1;
         if let Ok(read) = postcard::from_bytes::<InFlight>(&rotten)
-            && read.is_sound()
+            && read.is_sound(PageCount(99))
         {
             let mut read = read;
             read.arrive(&request(100, 5, &[1, 2]).event(), &rules(99));

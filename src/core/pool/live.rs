@@ -11,7 +11,7 @@ use crate::core::sglang::{CacheBank, MAX_CAPACITY};
 use crate::core::stack::MAX_TRACKED_PAGES;
 use crate::core::tally::{Digest, Position, TallyShape, Yardstick};
 use crate::core::tiers::Trend;
-use crate::core::units::{EventTime, PageBytes, PageSize};
+use crate::core::units::{EventTime, PageBytes, PageSize, is_countable};
 use crate::core::windows::WindowSet;
 use serde::{Deserialize, Serialize};
 
@@ -72,9 +72,10 @@ pub(super) fn check_size(
     Ok(())
 }
 
-/// How many requirements an estimate has.
-fn requirements(config: &PoolConfig) -> usize {
-    config.measured_ratios().len() * config.coverages.len()
+/// The trends of one kind of window, as they begin.
+fn fresh_trend(config: &PoolConfig) -> Trend {
+    let requirements = config.measured_ratios().len() * config.coverages.len();
+    Trend::new(requirements, config.tiers.len(), &config.trend)
 }
 
 impl Cache {
@@ -141,10 +142,18 @@ impl Cache {
         Ok(self.in_flight.arrive(event, &rules))
     }
 
-    /// Whether this, read back from a snapshot, has the caches of the configuration.
-    fn has_its_caches(&self, config: &PoolConfig) -> bool {
+    /// Whether this, read back from a snapshot, is of the configuration and can go on.
+    fn is_sound(&self, config: &PoolConfig) -> bool {
+        self.engine.is_sound(&config.engine())
+            && self.has_sound_caches(config)
+            && self.in_flight.is_sound(config.max_tracked_pages)
+            && is_countable(self.chain_violations)
+    }
+
+    /// Whether it has the caches of the configuration, where that has any.
+    fn has_sound_caches(&self, config: &PoolConfig) -> bool {
         match &self.caches {
-            Some(caches) => config.profile.is_pointwise() && caches.has_capacities(self.curve.thresholds()),
+            Some(caches) => config.profile.is_pointwise() && caches.are_sound(self.curve.thresholds()),
             None => !config.profile.is_pointwise(),
         }
     }
@@ -154,11 +163,10 @@ impl Live {
     pub(super) fn new(page_size: PageSize, first_seen: EventTime, config: &PoolConfig) -> Self {
         let cache = Cache::new(page_size, first_seen, config);
         let shape = cache.shape(config);
-        let trend = Trend::new(requirements(config), config.tiers.len(), &config.trend);
         Self {
             cache,
             windows: WindowSet::new(&config.window_rules(), shape),
-            trends: vec![trend; config.windows.len()],
+            trends: vec![fresh_trend(config); config.windows.len()],
             digest: Digest::default(),
         }
     }
@@ -167,9 +175,10 @@ impl Live {
     pub(super) fn resume(&mut self, config: &PoolConfig) -> Result<(), RestoreError> {
         self.cache.place_capacities(config);
         let windows_fit = self.windows.are_those_of(&config.window_rules(), self.cache.shape(config));
+        let fresh = fresh_trend(config);
         let trends_fit = self.trends.len() == config.windows.len()
-            && self.trends.iter().all(|trend| trend.has_shape(requirements(config), config.tiers.len()));
-        let cache_fits = self.cache.has_its_caches(config) && self.cache.in_flight.is_sound();
+            && self.trends.iter().all(|trend| trend.are_like(&fresh));
+        let cache_fits = self.cache.is_sound(config);
         let whole = windows_fit && trends_fit && cache_fits;
         if whole { Ok(()) } else { Err(RestoreError::Inconsistent) }
     }

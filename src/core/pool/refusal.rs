@@ -60,6 +60,8 @@ pub enum RestoreError {
     )]
     Fingerprint { expected: String, found: String },
     /// The counts do not fit together.
-    #[error("the windows of the pool's snapshot are not those of its configuration: rebuild it from the log")]
+    #[error(
+        "the counts in the pool's snapshot do not fit together, or not its configuration: rebuild it from the log"
+    )]
     Inconsistent,
 }

@@ -3,7 +3,7 @@
 use super::{CapacityTooLarge, SglangCache};
 use crate::core::event::RequestEvent;
 use crate::core::profile::Outputs;
-use crate::core::units::{PageCount, PageSize};
+use crate::core::units::{PageCount, PageSize, is_countable};
 use serde::{Deserialize, Serialize};
 
 /// One cache a capacity; every one of them serves every request.
@@ -28,9 +28,10 @@ impl CacheBank {
         Ok(Self { caches: capacities.iter().map(cache).collect::<Result<_, _>>()?, last_hits: Vec::new() })
     }
 
-    /// Whether these, read back from a snapshot, are the caches of these capacities.
-    pub fn has_capacities(&self, capacities: &[u64]) -> bool {
+    /// Whether these, read back from a snapshot, are the caches of these capacities and can go on.
+    pub fn are_sound(&self, capacities: &[u64]) -> bool {
         self.caches.iter().map(|cache| cache.capacity().0).eq(capacities.iter().copied())
+            && self.caches.iter().all(|cache| is_countable(cache.tree.clock()) && is_countable(cache.refused))
     }
 
     /// Serves a request at every capacity.

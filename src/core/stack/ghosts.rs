@@ -6,7 +6,7 @@
 use crate::core::pages::{PageIds, mix};
 use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 
 /// Forgotten stretches as 32-bit fingerprints of their ids, found by the page above and the first page.
 ///
@@ -50,6 +50,14 @@ impl Ghosts {
     pub(super) fn for_bound(bound: u64) -> Self {
         let max_pages = (bound / 2).max(1024) as usize;
         Self { max_pages, pages: 0, stretches: HashMap::default(), order: VecDeque::new() }
+    }
+
+    /// Whether this, read back from a snapshot, has room as the `fresh` one and can forget all it remembers.
+    pub(super) fn is_like(&self, fresh: &Self) -> bool {
+        let order: HashSet<u64> = self.order.iter().copied().collect();
+        self.max_pages == fresh.max_pages
+            && self.pages == self.stretches.values().map(|stretch| stretch.len()).sum::<usize>()
+            && self.stretches.iter().all(|(key, stretch)| !stretch.is_empty() && order.contains(key))
     }
 
     pub(super) fn is_empty(&self) -> bool {

@@ -45,7 +45,10 @@ impl TryFrom<Image> for Stack {
     fn try_from(image: Image) -> Result<Self, Inconsistent> {
         let Image { config, mut tree, slots, ghosts, requests, accumulated } = image;
         if !tree.is_sound(slots.len()) || !slots.is_sound(tree.table_len()) {
-            return Err(Inconsistent("an index points outside its array"));
+            return Err(Inconsistent("the tree is none, or a slot lies outside of it"));
+        }
+        if !stretches_fit(&tree, &slots) {
+            return Err(Inconsistent("the slots do not own the nodes"));
         }
         tree.rebuild_index();
         let mut chain = ChainIndex::new(config.chain_check);
@@ -68,4 +71,31 @@ impl TryFrom<Image> for Stack {
             stretches: Vec::new(),
         })
     }
+}
+
+/// Whether every slot that owns pages owns a line of nodes, from its tail upwards, with no more pages than
+/// it counts, and every node lies on such a line.
+fn stretches_fit(tree: &Tree, slots: &Slots) -> bool {
+    let mut left = tree.node_count() - 1;
+    for slot in slots.owners() {
+        let (mut node, mut pages) = (slots.tail(slot), 0);
+        // A tail that was taken over, and its place once it is free, has the number of a newer slot.
+        if node != ROOT && tree.slot(node) < slot {
+            return false;
+        }
+        while node != ROOT && tree.slot(node) == slot {
+            let label = tree.pages(node);
+            // A line that leads back to itself ends here, for it runs out of nodes.
+            if label == 0 || left == 0 {
+                return false;
+            }
+            left -= 1;
+            pages += u64::from(label);
+            node = tree.parent(node);
+        }
+        if pages > slots.weight(slot) {
+            return false;
+        }
+    }
+    left == 0
 }

@@ -21,7 +21,7 @@ mod tests;
 
 use super::outcome::{BEYOND, Outcome, Run};
 use super::pages::{PageIds, Scope};
-use super::units::PageCount;
+use super::units::{PageCount, is_countable};
 use chain::ChainIndex;
 use ghosts::Ghosts;
 use serde::{Deserialize, Serialize};
@@ -149,6 +149,14 @@ impl Stack {
         self.accumulated += outcome.new_pages;
         self.forget_beyond_bound();
         Ok(())
+    }
+
+    /// Whether this, read back from a snapshot, is kept as the `fresh` one and counts what can be counted.
+    pub fn is_like(&self, fresh: &Self) -> bool {
+        self.config == fresh.config
+            && self.ghosts.is_like(&fresh.ghosts)
+            && is_countable(self.requests)
+            && is_countable(self.accumulated)
     }
 
     /// Pages held now.

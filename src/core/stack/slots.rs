@@ -1,6 +1,7 @@
 //! One LRU slot a request: how many pages still belong to it, and suffix sums over them.
 
 use super::tree::NodeId;
+use super::{MAX_REQUEST_PAGES, MAX_TRACKED_PAGES};
 use crate::core::packed::{self, Made};
 use crate::core::pages::Scope;
 use bytemuck::{Pod, Zeroable};
@@ -12,7 +13,7 @@ use serde::{Deserialize, Serialize, Serializer};
 pub(super) struct Slot(pub(super) u32);
 
 impl Slot {
-    fn index(self) -> usize {
+    pub(super) fn index(self) -> usize {
         self.0 as usize
     }
 }
@@ -302,10 +303,16 @@ impl Slots {
         self.touchers.len()
     }
 
-    /// Whether what a snapshot said fits together: every tail is a node, the sums fit their type.
+    /// Slots that own pages, from the oldest on.
+    pub(super) fn owners(&self) -> impl Iterator<Item = Slot> + '_ {
+        (0..self.len()).filter(|&index| self.weight_at(index) > 0).map(|index| Slot(index as u32))
+    }
+
+    /// Whether what a snapshot said fits together: every tail is a node, the sums fit their type and leave
+    /// room for the next request.
     pub(super) fn is_sound(&self, nodes: usize) -> bool {
         self.touchers.iter().all(|toucher| { toucher.tail }.index() < nodes)
-            && self.total <= u64::from(u32::MAX)
+            && self.total <= MAX_TRACKED_PAGES + 2 * MAX_REQUEST_PAGES
     }
 
     pub(super) fn memory_bytes(&self) -> usize {

@@ -178,7 +178,13 @@ proptest! {
         let mut bytes = postcard::to_allocvec(&original).expect("memory");
         let at = at.index(bytes.len());
         bytes[at] ^= flip;
-        let _ = postcard::from_bytes::<Stack>(&bytes);
+        if let Ok(mut read) = postcard::from_bytes::<Stack>(&bytes)
+            && read.is_like(&stack(Order::RootFirst, 50))
+        {
+            for (ids, outputs) in requests(&draws) {
+                let _ = read.access(&access(&ids, outputs), &mut outcome);
+            }
+        }
         prop_assert!(postcard::from_bytes::<Stack>(&bytes[..at]).is_err(), "a truncated stack");
     }
 

@@ -10,6 +10,7 @@ use bytemuck::{Pod, Zeroable};
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 use serde::{Deserialize, Serialize, Serializer};
+use std::collections::HashSet;
 use std::hash::BuildHasher;
 
 /// A node's place in the table.
@@ -149,6 +150,11 @@ impl Tree {
 
     pub(super) fn parent(&self, id: NodeId) -> NodeId {
         self.node(id).parent
+    }
+
+    /// Pages on the edge that leads to this node; none for the root and for a free place.
+    pub(super) fn pages(&self, id: NodeId) -> u32 {
+        self.node(id).len
     }
 
     /// The ids on the edge that leads to this node.
@@ -375,20 +381,41 @@ impl Tree {
         self.nodes.len()
     }
 
-    /// Whether every index read from a snapshot points into its array.
+    /// Whether what was read from a snapshot is a tree: every index points into its array, every node is
+    /// either free or the child of one that is not and was touched no earlier, and what counts them is true.
     pub(super) fn is_sound(&self, slots: usize) -> bool {
-        let table = self.nodes.len() as u32;
-        let node_is_sound = |node: &Edge| {
+        let is_node = |id: NodeId| id.index() < self.nodes.len();
+        let is_free = |id: NodeId| id != ROOT && self.node(id).len == 0;
+        let edge_is_sound = |node: &Edge| {
             let end = u64::from(node.start) + u64::from(node.len);
-            let only_child = node.children != 1 || (1..table).contains(&node.child_xor);
-            end <= self.labels.len() as u64 && node.parent.0 < table && only_child
+            let lies_below = |parent| parent == ROOT || node.slot <= self.slot(parent);
+            let hangs = is_node(node.parent) && !is_free(node.parent) && lies_below(node.parent);
+            end <= self.labels.len() as u64 && node.slot.index() < slots && hangs
         };
-        let is_used = |node: &&Edge| node.len > 0;
-        let mut edges = self.nodes.iter().map(|node| &node.edge);
-        let root_is_sound = edges.next().is_some_and(|root| root.len == 0 && node_is_sound(root));
-        root_is_sound
-            && edges.filter(is_used).all(|node| node_is_sound(node) && (node.slot.0 as usize) < slots)
-            && self.free.iter().all(|id| (1..table).contains(&id.0) && self.node(*id).len == 0)
+        let edges = || self.nodes.iter().skip(1).map(|node| &node.edge).filter(|node| node.len > 0);
+        let pages: u64 = edges().map(|node| u64::from(node.len)).sum();
+        let free: HashSet<u32> = self.free.iter().map(|id| id.0).collect();
+        self.nodes.first().is_some_and(|root| root.edge.len == 0 && root.edge.start == 0)
+            && edges().all(edge_is_sound)
+            && pages.checked_add(self.garbage as u64) == Some(self.labels.len() as u64)
+            && self.free.iter().all(|&id| is_node(id) && is_free(id))
+            && free.len() == self.free.len()
+            && 1 + edges().count() + free.len() == self.nodes.len()
+            && self.knows_its_children()
+    }
+
+    /// Whether every node counts the children it has.
+    fn knows_its_children(&self) -> bool {
+        let mut children = vec![(0, 0); self.nodes.len()];
+        for (id, ..) in self.edges() {
+            let (count, xor) = &mut children[self.parent(id).index()];
+            *count += 1;
+            *xor ^= id.0;
+        }
+        let knows =
+            |(node, counted): (&Node, (u32, u32))| (node.edge.children, node.edge.child_xor) == counted;
+        let mut nodes = self.nodes.iter().zip(children);
+        nodes.next().is_some_and(knows) && nodes.filter(|(node, _)| node.edge.len > 0).all(knows)
     }
 
     /// Indexes the children of all nodes that have several, as after reading a snapshot.

@@ -78,6 +78,12 @@ impl Convergence {
         self.verdict()
     }
 
+    /// Whether this one, read back from a snapshot, goes by the rules of the `fresh` one.
+    pub fn is_like(&self, fresh: &Self) -> bool {
+        (self.windows, self.tolerance) == (fresh.windows, fresh.tolerance)
+            && self.last.len() <= self.windows as usize
+    }
+
     /// Bytes of memory held.
     pub fn memory_bytes(&self) -> usize {
         size_of::<Self>() + self.last.capacity() * size_of::<Option<PageCount>>()

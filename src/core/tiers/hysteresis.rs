@@ -53,6 +53,12 @@ impl Hysteresis {
         Self { min_change, hold: hold.max(1), current: None, row: None }
     }
 
+    /// Whether this one, read back from a snapshot, goes by the rules of the `fresh` one.
+    pub fn is_like(&self, fresh: &Self) -> bool {
+        (self.min_change, self.hold) == (fresh.min_change, fresh.hold)
+            && self.row.is_none_or(|row| row.windows < self.hold)
+    }
+
     /// What is recommended beside a window that is still open, which changes nothing.
     pub fn beside(&self, required: Option<PageCount>) -> Recommendation {
         Recommendation { pages: self.current, changed: false, beyond_bound: required.is_none() }

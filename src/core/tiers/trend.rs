@@ -54,9 +54,16 @@ impl Trend {
         Self { requirements: vec![convergence; requirements], tiers: vec![tier; tiers], pinned: hysteresis }
     }
 
-    /// Whether these trends, read back from a snapshot, are of so many requirements and tiers.
-    pub fn has_shape(&self, requirements: usize, tiers: usize) -> bool {
-        (self.requirements.len(), self.tiers.len()) == (requirements, tiers)
+    /// Whether these trends, read back from a snapshot, follow as many requirements and tiers as the `fresh`
+    /// ones, by the same rules.
+    pub fn are_like(&self, fresh: &Self) -> bool {
+        let tier = |(tier, fresh): (&TierTrend, &TierTrend)| {
+            tier.convergence.is_like(&fresh.convergence) && tier.hysteresis.is_like(&fresh.hysteresis)
+        };
+        (self.requirements.len(), self.tiers.len()) == (fresh.requirements.len(), fresh.tiers.len())
+            && self.requirements.iter().zip(&fresh.requirements).all(|(trend, fresh)| trend.is_like(fresh))
+            && self.tiers.iter().zip(&fresh.tiers).all(tier)
+            && self.pinned.is_like(&fresh.pinned)
     }
 
     /// Bytes of memory held.

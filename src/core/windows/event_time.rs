@@ -2,7 +2,7 @@
 
 use super::{Extent, Window};
 use crate::core::tally::{Digest, Tally, TallyShape};
-use crate::core::units::EventTime;
+use crate::core::units::{EventTime, is_countable};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -129,11 +129,13 @@ impl EventWindows {
         }
     }
 
-    pub(super) fn has_shape(&self, shape: TallyShape) -> bool {
-        let span = usize::try_from(self.span).unwrap_or(usize::MAX);
-        let fits =
-            |pane: &Pane| pane.tally.has_shape(shape) && pane.behind.len().max(pane.ahead.len()) <= span;
-        self.shape == shape && self.advance_ms > 0 && self.panes.iter().all(fits)
+    /// Whether these, read back from a snapshot, are windows like the `fresh` ones.
+    pub(super) fn are_sound(&self, fresh: &Self) -> bool {
+        (self.advance_ms, self.span, self.grace_ms, self.shape)
+            == (fresh.advance_ms, fresh.span, fresh.grace_ms, fresh.shape)
+            && is_countable(self.late_records)
+            && self.panes.iter().map(|pane| pane.index).is_sorted_by(|one, next| one < next)
+            && self.panes.iter().all(|pane| pane.is_sound(self.span, self.shape))
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
@@ -206,6 +208,13 @@ impl EventWindows {
 }
 
 impl Pane {
+    fn is_sound(&self, span: i64, shape: TallyShape) -> bool {
+        let span = usize::try_from(span).unwrap_or(usize::MAX);
+        self.tally.is_sound(shape)
+            && self.behind.len().max(self.ahead.len()) <= span
+            && self.behind.iter().chain(&self.ahead).all(|pages| is_countable(*pages))
+    }
+
     fn memory_bytes(&self) -> usize {
         (self.behind.capacity() + self.ahead.capacity()) * size_of::<u64>() + self.tally.memory_bytes()
     }

@@ -122,17 +122,18 @@ impl WindowSet {
         }
     }
 
-    /// Whether these windows, read back from a snapshot, are those of the configuration.
+    /// Whether these windows, read back from a snapshot, are those of the configuration and can go on.
     pub fn are_those_of(&self, rules: &WindowRules<'_>, shape: TallyShape) -> bool {
-        let matches = |(kind, windows): (&WindowKind, &Windows)| match (kind, windows) {
-            (WindowKind::Tumbling { .. } | WindowKind::Hopping { .. }, Windows::EventTime(windows)) => {
-                windows.has_shape(shape)
-            }
-            (WindowKind::Last { .. }, Windows::Last(last)) => last.has_shape(shape),
-            (WindowKind::All, Windows::All(all)) => all.has_shape(shape),
+        let fresh = Self::new(rules, shape);
+        let is_sound = |(windows, fresh): (&Windows, &Windows)| match (windows, fresh) {
+            (Windows::EventTime(windows), Windows::EventTime(fresh)) => windows.are_sound(fresh),
+            (Windows::Last(last), Windows::Last(fresh)) => last.is_sound(fresh, shape),
+            (Windows::All(all), Windows::All(_)) => all.is_sound(shape),
             _ => false,
         };
-        self.kinds.len() == rules.kinds.len() && rules.kinds.iter().zip(&self.kinds).all(matches)
+        (self.allowed_lateness_ms, self.publish_every_ms, self.kinds.len())
+            == (fresh.allowed_lateness_ms, fresh.publish_every_ms, fresh.kinds.len())
+            && self.kinds.iter().zip(&fresh.kinds).all(is_sound)
     }
 
     /// Counts a request. `watermark` is the partition's before this record, and decides what is late;

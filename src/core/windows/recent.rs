@@ -31,8 +31,9 @@ impl Everything {
         self.extent.map(|extent| (extent, &self.tally))
     }
 
-    pub(super) fn has_shape(&self, shape: TallyShape) -> bool {
-        self.tally.has_shape(shape)
+    /// Whether this, read back from a snapshot, can be added to.
+    pub(super) fn is_sound(&self, shape: TallyShape) -> bool {
+        self.tally.is_sound(shape)
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
@@ -92,14 +93,16 @@ impl LastRequests {
         if self.requests.len() == self.capacity {
             self.release_oldest();
         }
-        let first = self.requests.front().map_or(digest.position.arrival, |held| held.arrival);
-        for touch in digest.touches.iter().filter(|touch| touch.last_touched_by >= first) {
+        // What one request gains here another one loses, so the tally never has less than it gives back.
+        let mut unseen = digest.pages_touched();
+        for touch in &digest.touches {
             let toucher = self.requests.partition_point(|held| held.arrival <= touch.last_touched_by);
             if let Some(held) = toucher.checked_sub(1).and_then(|index| self.requests.get_mut(index)) {
                 held.retouched += touch.pages;
+                unseen -= touch.pages;
             }
         }
-        self.tally.add(digest, digest.pages_unseen_since(first));
+        self.tally.add(digest, unseen);
         self.hold(digest);
     }
 
@@ -153,16 +156,49 @@ impl LastRequests {
         Some((extent, &self.tally))
     }
 
-    /// Whether every held request can be taken out of the tally again.
-    pub(super) fn has_shape(&self, shape: TallyShape) -> bool {
+    /// Whether this, read back from a snapshot, is a window like `fresh` whose requests can all be taken out
+    /// again: the tally is exactly their sum.
+    pub(super) fn is_sound(&self, fresh: &Self, shape: TallyShape) -> bool {
         let steps: u64 = self.requests.iter().map(|held| u64::from(held.steps)).sum();
         let runs: u64 = self.requests.iter().map(|held| u64::from(held.runs)).sum();
-        self.tally.has_shape(shape)
+        self.tally.is_sound(shape)
+            && self.capacity == fresh.capacity
             && self.requests.len() <= self.capacity
             && self.needs.len() == self.requests.len() * shape.targets
             && self.hits.len() as u64 == steps
             && self.found.len() as u64 == runs
             && self.hits.iter().all(|hits| (hits.step as usize) < shape.thresholds)
+            && self.found.iter().all(FoundRun::is_of_an_engine)
+            && self.recount(shape).is_some_and(|recount| recount == self.tally.settled())
+    }
+
+    /// The sum of the held requests; `None` where a request is larger than any can be, or where pages
+    /// were touched again more often than later requests touched any.
+    fn recount(&self, shape: TallyShape) -> Option<Tally> {
+        let mut needs = self.needs.iter().copied();
+        let mut hits = self.hits.iter().copied();
+        let mut found = self.found.iter().copied();
+        let mut tally = Tally::new(shape);
+        for held in &self.requests {
+            let largest = held.page_accesses.max(held.reusable).max(held.touched);
+            u32::try_from(largest).ok()?;
+            let digest = Digest {
+                page_accesses: held.page_accesses,
+                reusable: held.reusable,
+                needs: needs.by_ref().take(shape.targets).collect(),
+                hits: hits.by_ref().take(held.steps as usize).collect(),
+                found: found.by_ref().take(held.runs as usize).collect(),
+                overlap: held.overlap,
+                ..Digest::default()
+            };
+            tally.add(&digest, 0);
+        }
+        // From the newest on: what it touched, and of that what earlier requests had touched.
+        for held in self.requests.iter().rev() {
+            tally.distinct_pages = tally.distinct_pages.checked_sub(held.retouched)? + held.touched;
+        }
+        tally.settle();
+        Some(tally)
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
@@ -171,5 +207,59 @@ impl LastRequests {
             + self.hits.capacity() * size_of::<StepHits>()
             + self.found.capacity() * size_of::<FoundRun>()
             + self.tally.memory_bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::outcome::{Outcome, Run};
+    use crate::core::ratio::Ratio;
+    use crate::core::tally::{Position, Yardstick};
+
+    const SHAPE: TallyShape = TallyShape { targets: 1, thresholds: 1, whole_curve: true };
+
+    /// A full window of requests that each touch the pages of the one before and one new page.
+    fn window() -> LastRequests {
+        let mut window = LastRequests::new(3, SHAPE);
+        let yardstick = Yardstick { target_ratios: &[Ratio::ONE], thresholds: &[9], whole_curve: true };
+        for arrival in 0..5_u64 {
+            let known = Run { pages: 2, need: 3, step: 1, last_touched_by: arrival.saturating_sub(1) };
+            let outcome = Outcome { page_accesses: 3, new_pages: 1, runs: vec![known], ..Outcome::default() };
+            let mut digest = Digest::default();
+            digest.read(&outcome, Position { arrival, ..Position::default() }, &yardstick);
+            digest.overlap = Some(Overlap { requests: 1, pages: 2 });
+            window.observe(&digest);
+        }
+        window
+    }
+
+    #[test]
+    fn a_tally_smaller_than_its_requests_is_refused_before_they_are_taken_out_of_it() {
+        let fresh = LastRequests::new(3, SHAPE);
+        assert!(fresh.is_sound(&fresh, SHAPE) && window().is_sound(&fresh, SHAPE));
+        let forgeries: [fn(&mut LastRequests); 16] = [
+            |window| window.tally.requests -= 1,
+            |window| window.tally.page_accesses -= 1,
+            |window| window.tally.reusable -= 1,
+            |window| window.tally.requests_with_reuse -= 1,
+            |window| window.tally.distinct_pages -= 1,
+            |window| window.tally.hits[0] -= 1,
+            |window| window.tally.needs[0] = Default::default(),
+            |window| window.tally.overlaps = Default::default(),
+            |window| window.tally.found = Some(Default::default()),
+            |window| window.requests[0].page_accesses += 1,
+            |window| window.requests[1].touched = u64::MAX,
+            |window| window.requests[2].retouched += 1,
+            |window| window.requests[0].steps += 1,
+            |window| window.hits[1].pages += 1,
+            |window| window.needs[1] += 1,
+            |window| window.capacity = 2,
+        ];
+        for (index, forge) in forgeries.into_iter().enumerate() {
+            let mut forged = window();
+            forge(&mut forged);
+            assert!(!forged.is_sound(&fresh, SHAPE), "forgery {index}");
+        }
     }
 }

@@ -6,6 +6,7 @@
 use super::{Counts, History, PartitionTask, TaskConfig};
 use crate::codec::{DeadLetterPolicy, DeadLetterState};
 use crate::core::pool::{Pool, PoolImage, RestoreError, RestoredPool};
+use crate::core::units::EventTime;
 use crate::core::windows::Watermark;
 use crate::pipeline::facts::RecordIdentity;
 use crate::pipeline::pools::Deadlines;
@@ -43,6 +44,9 @@ pub enum TaskRestoreError {
     /// The pools are not in the order, or the number, that this program writes.
     #[error("the snapshot's pools are out of order or more than max_pools: rebuild the state from the log")]
     Pools,
+    /// A pool waits for a watermark that the task has passed.
+    #[error("a window of the snapshot was due before it was taken: rebuild the state from the log")]
+    Overdue,
 }
 
 impl PartitionTask {
@@ -83,9 +87,13 @@ impl PartitionTask {
         let (mut names, mut deadlines) = (BTreeMap::new(), Deadlines::default());
         for (index, (name, pool)) in image.pools.into_iter().enumerate() {
             let pool = Pool::restore(&*name, partition.0, Arc::clone(config.pools.of(&name)), pool)?;
-            // What the watermark reached was handed out before the image was taken.
-            let deadline = pool.next_deadline().filter(|deadline| Some(*deadline) > watermark);
-            deadlines.set(index, deadline);
+            let (due, waiting) = (pool.next_deadline(), |due: &EventTime| Some(*due) > watermark);
+            // What the watermark reached was handed out before the image was taken, but for windows that
+            // end with time itself.
+            if due.is_some_and(|due| !waiting(&due) && due.0 < i64::MAX) {
+                return Err(TaskRestoreError::Overdue);
+            }
+            deadlines.set(index, due.filter(waiting));
             pools.push(pool);
             names.insert(name, index);
         }

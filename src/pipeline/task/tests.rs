@@ -1,6 +1,7 @@
 use super::*;
 use crate::codec::decode_estimate;
 use crate::core::pool_config::PoolConfig;
+use crate::core::profile::Profile;
 use crate::core::ratio::Ratio;
 use crate::core::tiers::{Settled, TrendRules};
 use crate::core::units::{PageCount, PageSize};
@@ -288,6 +289,45 @@ proptest! {
         prop_assert_eq!(restored.last_record(), whole.last_record());
         let images = [&restored, &whole].map(|task| postcard::to_allocvec(&task.image()).expect("serialises"));
         prop_assert_eq!(&images[0], &images[1]);
+    }
+
+    /// Checksums keep rot out, not forgery: what they would let in must not panic, now or later.
+    #[test]
+    fn a_forged_state_is_refused_or_goes_on_without_a_panic(
+        log in logs(),
+        at in 0usize..60,
+        forged in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
+        profile in prop::sample::select(vec![Profile::Paper, Profile::Vllm, Profile::Sglang]),
+    ) {
+        let at = at.min(log.len());
+        let mut loose = config();
+        loose.dead_letters.max_consecutive = 100;
+        // A bound that is passed, so that there are forgotten pages to forge.
+        let max_tracked_pages = PageCount(if profile == Profile::Sglang { 1 << 16 } else { 6 });
+        let tiers = if profile == Profile::Sglang { vec![] } else { loose.pools.default_pool().tiers.clone() };
+        let pool = loose.pools.default_pool().clone();
+        let pool = PoolConfig { profile, max_tracked_pages, tiers, ..pool };
+        loose.pools = PoolConfigs::new(pool, []).expect("usable");
+        let loose = Arc::new(loose);
+        let told = |(pool, value): &Request| {
+            (*pool, value.replace('}', r#","output_tokens":9,"duration_ms":900}"#))
+        };
+        let log: Vec<Request> = log.iter().map(told).collect();
+        let mut source = PartitionTask::new(Arc::clone(&loose), Partition(5), &resume(0, 0, false));
+        feed(&mut source, &log[..at]).expect("within limits");
+        prop_assert_eq!(source.pools().is_empty(), log[..at].iter().all(|(_, value)| value == "broken"));
+        let mut bytes = postcard::to_allocvec(&source.image()).expect("serialises");
+        for (place, value) in forged {
+            let place = place.index(bytes.len());
+            bytes[place] = value;
+        }
+        if let Ok(image) = postcard::from_bytes(&bytes) {
+            let point = resume(at as i64, at as i64, false);
+            if let Ok(mut task) = PartitionTask::restore(loose, Partition(5), &point, None, image) {
+                let _ = feed(&mut task, &log);
+                task.provisional();
+            }
+        }
     }
 
     /// Refused records of the muted stretch count as they did in the life that published them, so the

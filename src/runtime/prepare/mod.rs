@@ -42,6 +42,9 @@ fn live(
     observer: &dyn Observer,
     summary: &mut Summary,
 ) -> Result<(), ServiceError> {
+    if let Some(registry) = &plan.registry {
+        registry.start();
+    }
     let (outlet, source) = join(&plan.stream)?;
     shutdown.begin();
     std::thread::scope(|scope| {

@@ -5,7 +5,9 @@ use crate::core::ratio::Ratio;
 use crate::core::units::PageSize;
 use crate::prepare::template::{Part, Place};
 use crate::prepare::{PageRules, PrepareLimits, Recipe, Tokenizers};
+use crate::registry::cache::SchemaCache;
 use crate::runtime::plan::{Ends, PlanError, StreamPlan, dead_letter_limits};
+use crate::runtime::schemas::{self, RegistryError};
 use crate::settings::{ModelDirectory, Settings};
 use std::sync::Arc;
 
@@ -20,6 +22,8 @@ pub struct PreparePlan {
     pub tokenizers: Tokenizers,
     /// How many refusals are tolerated.
     pub dead_letters: DeadLetterLimits,
+    /// The schema registry, where there is one.
+    pub registry: Option<Arc<SchemaCache>>,
 }
 
 /// Why there is nothing to prepare with.
@@ -52,6 +56,7 @@ impl PreparePlan {
     pub fn make(settings: &Settings, create_topics: bool) -> Result<Self, PreparePlanError> {
         let prepare = &settings.prepare;
         let tokenizers = tokenizers(settings)?;
+        let registry = schemas::open(&settings.schema_registry);
         let (results, results_key) = match &prepare.output_topic {
             Some(topic) => (topic, "prepare.output_topic"),
             None => (&settings.input.topic, "input.topic"),
@@ -68,6 +73,7 @@ impl PreparePlan {
             recipe: Arc::new(recipe(settings)),
             tokenizers,
             dead_letters: dead_letter_limits(settings),
+            registry: registry.map_err(|error| PlanError::from(RegistryError::from(error)))?,
         })
     }
 }

@@ -2,7 +2,7 @@
 
 use super::PreparePlan;
 use super::threads::{Finished, Threads};
-use crate::codec::{DeadLetterPolicy, SourceRecord};
+use crate::codec::{DeadLetterPolicy, LookupError, SourceRecord};
 use crate::kafka::member::InputRecord;
 use crate::kafka::source::{Record, Source};
 use crate::pipeline::lanes::Progress;
@@ -21,16 +21,19 @@ pub(super) struct Preparing<'c> {
     plan: &'c PreparePlan,
     threads: Threads<'c>,
     observer: &'c dyn Observer,
-    ordered: Ordered<(Prepared, Duration)>,
+    ordered: Ordered<Attempt>,
     held: BTreeMap<Partition, Held>,
 }
+
+/// What became of a record, and how long it took.
+type Attempt = (Result<Prepared, LookupError>, Duration);
 
 /// What is known of a partition between two records.
 struct Held {
     epoch: Epoch,
     policy: DeadLetterPolicy,
     next: NextOffset,
-    /// Too many records were refused: nothing further of it may go out.
+    /// Too many records were refused, or the schema of one cannot be known: nothing further of it may go out.
     failed: bool,
 }
 
@@ -55,7 +58,7 @@ impl Held {
         &mut self,
         topic: &str,
         partition: Partition,
-        ready: Vec<Ready<(Prepared, Duration)>>,
+        ready: Vec<Ready<Attempt>>,
     ) -> Done<PrepareCounts> {
         let (mut counts, mut failure) = (PrepareCounts::default(), None);
         let (mut outputs, records) = (Vec::new(), ready.len());
@@ -64,11 +67,13 @@ impl Held {
             if self.failed {
                 break;
             }
-            if let Err(error) = self.judge(topic, partition, offset, &prepared) {
-                self.failed = true;
-                failure = Some(error);
-                break;
-            }
+            let prepared = match self.judge(topic, partition, offset, prepared) {
+                Ok(prepared) => prepared,
+                Err(error) => {
+                    (self.failed, failure) = (true, error);
+                    break;
+                }
+            };
             counts.add(&prepared, bytes, took);
             outputs.extend(prepared.outputs);
             self.next = NextOffset::after(offset);
@@ -77,20 +82,25 @@ impl Held {
         Done::Progress { progress, note: counts, failure }
     }
 
+    /// Gives the record back if its partition may go on, else why not: being told to stop is no failure, the
+    /// record is read again after a restart.
     fn judge(
         &mut self,
         topic: &str,
         partition: Partition,
         offset: i64,
-        prepared: &Prepared,
-    ) -> Result<(), ServiceError> {
+        prepared: Result<Prepared, LookupError>,
+    ) -> Result<Prepared, Option<ServiceError>> {
+        let prepared = prepared
+            .map_err(|unknown| (unknown != LookupError::Stopped).then(|| TaskError::from(unknown).into()))?;
         let Some(code) = prepared.refused else {
             self.policy.accept();
-            return Ok(());
+            return Ok(prepared);
         };
         let (timestamp_ms, key, value) = (None, None, None);
         let record = SourceRecord { topic, partition: partition.0, offset, timestamp_ms, key, value };
-        Ok(self.policy.refuse(&record, code).map_err(TaskError::from)?)
+        let within = self.policy.refuse(&record, code).map_err(TaskError::from);
+        within.map_err(|error| Some(error.into())).map(|()| prepared)
     }
 }
 
@@ -125,6 +135,18 @@ impl<'c> Stage<'c, Source> for Preparing<'c> {
     fn note(&mut self, partition: Partition, next: NextOffset, counts: PrepareCounts) -> u64 {
         self.observer.on(&ServiceEvent::Prepared { partition, next, counts: &counts });
         counts.records
+    }
+
+    fn tick(&mut self) {
+        if let Some(registry) = &self.plan.registry {
+            self.observer.on(&ServiceEvent::SchemaRegistry { waiting: registry.is_waiting() });
+        }
+    }
+
+    fn stop_waiting(&mut self) {
+        if let Some(registry) = &self.plan.registry {
+            registry.stop();
+        }
     }
 
     fn give_up(&mut self, partition: Partition, _: bool) -> Result<(), ServiceError> {

@@ -4,11 +4,12 @@
 //! before more is fetched.
 
 use super::PreparePlan;
-use crate::codec::{DecodeError, ErrorCode};
+use crate::codec::{DecodeError, ErrorCode, LookupError, WriterSchemas};
 use crate::kafka::member::InputRecord as _;
 use crate::kafka::source::Record;
 use crate::pipeline::position::{Epoch, Partition};
 use crate::prepare::{Prepared, Preparer, RawRecord};
+use crate::registry::cache::SchemaCache;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -21,12 +22,12 @@ struct Job<'c> {
     record: Record<'c>,
 }
 
-/// A record that was prepared.
+/// A record that was prepared, or why its schema cannot be known.
 pub(super) struct Finished {
     pub(super) partition: Partition,
     pub(super) epoch: Epoch,
     pub(super) offset: i64,
-    pub(super) prepared: Prepared,
+    pub(super) prepared: Result<Prepared, LookupError>,
     pub(super) took: Duration,
 }
 
@@ -50,7 +51,12 @@ impl<'c> Threads<'c> {
         let (jobs, queue) = unbounded::<Job<'c>>();
         let (report, finished) = unbounded();
         for index in 0..plan.stream.threads.max(1) {
-            let mut preparer = Preparer::new(Arc::clone(&plan.recipe), plan.tokenizers.clone());
+            let schemas = plan
+                .registry
+                .as_ref()
+                .map(|cache| Arc::<SchemaCache>::clone(cache) as Arc<dyn WriterSchemas>);
+            let preparer = Preparer::new(Arc::clone(&plan.recipe), plan.tokenizers.clone());
+            let mut preparer = preparer.with_schemas(schemas);
             let (queue, report) = (queue.clone(), report.clone());
             let builder = Builder::new().name(format!("kvset-prepare-{index}"));
             builder.spawn_scoped(scope, move || {
@@ -81,7 +87,8 @@ impl<'c> Threads<'c> {
 fn finish(preparer: &mut Preparer, job: &Job<'_>) -> Finished {
     let begin = Instant::now();
     let record = RawRecord { source: job.record.as_source(), headers: job.record.headers() };
-    let prepared = prepare_guarded(preparer, &record, Preparer::prepare);
+    let known = preparer.look_up(&record);
+    let prepared = known.map(|()| prepare_guarded(preparer, &record, Preparer::prepare));
     let (partition, offset) = (job.record.partition(), job.record.offset());
     Finished { partition, epoch: job.epoch, offset, prepared, took: begin.elapsed() }
 }
