@@ -9,6 +9,7 @@ mod container;
 mod dead_letter;
 mod error;
 mod estimate;
+pub(crate) mod integers;
 mod json;
 mod limits;
 mod message;

@@ -102,9 +102,15 @@ impl<'a> Cursor<'a> {
     }
 
     fn varint(&mut self) -> Result<u64, DecodeError> {
-        let read = match self.bytes[self.position..].first_chunk::<10>() {
-            Some(window) => whole_varint(window),
-            None => short_varint(&self.bytes[self.position..]),
+        let rest = &self.bytes[self.position..];
+        let read = match rest {
+            // Small numbers, lengths and branches among them.
+            [only @ ..0x80, ..] => Some((u64::from(*only), 1)),
+            [low, high @ ..0x80, ..] => Some((u64::from(low & 0x7f) | u64::from(*high) << 7, 2)),
+            _ => match rest.first_chunk::<10>() {
+                Some(window) => whole_varint(window),
+                None => short_varint(rest),
+            },
         };
         let (value, length) = read.ok_or_else(|| self.undecodable("no whole varint of 64 bits"))?;
         self.position += length;

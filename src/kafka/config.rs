@@ -147,8 +147,9 @@ impl Connection {
         config
     }
 
-    /// A reader that takes part in no group's rebalances and keeps its offsets under this name.
-    pub(super) fn loner(&self, group: &str) -> ClientConfig {
+    /// A reader that takes part in no group's rebalances and keeps its offsets under this name: fetches
+    /// as the service does, so that a bare client can be measured beside it.
+    pub fn loner(&self, group: &str) -> ClientConfig {
         let mut config = self.consuming("source", &[("group.id", group)]);
         config.set("statistics.interval.ms", "2000");
         config

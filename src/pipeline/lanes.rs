@@ -41,8 +41,6 @@ pub struct Progress {
 pub enum Flow {
     /// Nothing.
     Keep,
-    /// Fetch no more until told.
-    Pause,
     /// Fetch again.
     Resume,
 }
@@ -144,13 +142,8 @@ impl Lanes {
         true
     }
 
-    /// Counts a record that is about to be handed to a worker; says whether to pause the partition.
-    pub fn dispatch(
-        &mut self,
-        partition: Partition,
-        offset: i64,
-        bytes: usize,
-    ) -> Result<(Epoch, Flow), OrderError> {
+    /// Counts a record that is about to be handed to a worker; says whether its partition is full now.
+    pub fn dispatch(&mut self, partition: Partition, offset: i64, bytes: usize) -> Result<bool, OrderError> {
         let limits = self.limits;
         let lane = self.lanes.get_mut(&partition).filter(|lane| lane.phase == Phase::Consuming);
         let lane = lane.ok_or(OrderError::NotAssigned(partition))?;
@@ -161,10 +154,23 @@ impl Lanes {
         lane.at_end = false;
         lane.records += 1;
         lane.bytes += bytes;
-        let full = lane.records >= limits.records || lane.bytes >= limits.bytes;
-        let flow = if full && !lane.paused { Flow::Pause } else { Flow::Keep };
-        lane.paused |= full;
-        Ok((lane.epoch, flow))
+        Ok(lane.is_full(limits))
+    }
+
+    /// Whether a partition that is being fetched has as much under way as it may.
+    pub fn is_full(&self) -> bool {
+        self.lanes.values().any(|lane| lane.is_full(self.limits))
+    }
+
+    /// Notes that the full partitions are fetched no more, and gives them.
+    pub fn pause_full(&mut self) -> Vec<Partition> {
+        let limits = self.limits;
+        let full = self.lanes.iter_mut().filter(|(_, lane)| lane.is_full(limits));
+        full.map(|(partition, lane)| {
+            lane.paused = true;
+            *partition
+        })
+        .collect()
     }
 
     /// Takes a worker's report; says whether to fetch again. `None` when it is of an assignment that
@@ -288,6 +294,11 @@ impl Lanes {
 }
 
 impl Lane {
+    fn is_full(&self, limits: FlowLimits) -> bool {
+        let full = self.records >= limits.records || self.bytes >= limits.bytes;
+        full && !self.paused && self.phase == Phase::Consuming
+    }
+
     /// Everything before it is done. Once nothing before the end is under way or to come that is the end,
     /// no matter which offset the last record had.
     fn reached(&self) -> NextOffset {
@@ -361,9 +372,13 @@ mod tests {
     #[test]
     fn a_full_lane_pauses_once_and_resumes_half_empty() {
         let mut lanes = lanes(0, None);
-        let flows: Vec<Flow> =
-            (0..4).map(|offset| lanes.dispatch(P, offset, 10).expect("in order").1).collect();
-        assert_eq!(flows, [Flow::Keep, Flow::Keep, Flow::Keep, Flow::Pause]);
+        for offset in 0..4 {
+            assert!(!lanes.is_full() && lanes.pause_full().is_empty());
+            assert_eq!(lanes.dispatch(P, offset, 10), Ok(offset == 3));
+        }
+        assert!(lanes.is_full());
+        assert_eq!(lanes.pause_full(), [P]);
+        assert!(!lanes.is_full() && lanes.pause_full().is_empty(), "nobody waits for a paused one");
         assert_eq!(lanes.report(done(1, 1, 0)), Some(Flow::Keep));
         assert_eq!(lanes.report(done(2, 1, 0)), Some(Flow::Resume));
         assert_eq!(lanes.report(done(3, 1, 0)), Some(Flow::Keep));
@@ -372,11 +387,9 @@ mod tests {
     #[test]
     fn bytes_fill_a_lane_too() {
         let mut lanes = lanes(0, None);
-        assert_eq!(
-            lanes.dispatch(P, 0, 5000),
-            Ok((Epoch(1), Flow::Pause)),
-            "one record may exceed the bound"
-        );
+        assert_eq!(lanes.dispatch(P, 0, 5000), Ok(true), "one record may exceed the bound");
+        lanes.drain(&[P]);
+        assert!(!lanes.is_full(), "no more comes anyway");
     }
 
     #[test]

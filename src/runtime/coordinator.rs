@@ -23,13 +23,19 @@ pub(super) const ANSWER: Duration = Duration::from_secs(10);
 const IDLE: Duration = Duration::from_millis(100);
 /// Longest wait for records while workers are busy or outputs wait.
 const BUSY: Duration = Duration::from_millis(5);
+/// Most records handed on at once.
+const BATCH: usize = 256;
+/// How long nothing is taken in because a partition is full, before that partition is paused. Pausing
+/// makes the client throw away, and fetch again, what it has fetched ahead: it is for partitions that stand
+/// still, not for workers that are slower than the network.
+const HOLD: Duration = Duration::from_millis(500);
 /// Pause after a commit that was taken back.
 const RETRY: Duration = Duration::from_millis(200);
 /// Time between two signs of life, and looks at whether snapshots are due.
 const TICK: Duration = Duration::from_millis(100);
 
 /// One process: a stage between two topics.
-pub struct Coordinator<'c, M, O, S> {
+pub struct Coordinator<'c, M: Member + 'c, O, S> {
     plan: &'c StreamPlan,
     clock: &'c dyn Clock,
     source: &'c M,
@@ -37,12 +43,18 @@ pub struct Coordinator<'c, M, O, S> {
     stage: S,
     observer: &'c dyn Observer,
     lanes: Lanes,
+    /// Counted in the lanes, and still to be handed on within this turn.
+    records: Vec<M::Record<'c>>,
     epoch: Epoch,
     /// Whether this member was thrown out of the group and has not been given anything since.
     evicted: bool,
     last_commit: Instant,
     last_tick: Instant,
     records_since_commit: u64,
+    /// Whether more records wait than were taken in last.
+    is_behind: bool,
+    /// When a partition became full, and nothing was taken in any more.
+    full_since: Option<Instant>,
     /// Since when commits fail, if they do.
     failing_since: Option<Instant>,
     summary: Summary,
@@ -66,11 +78,14 @@ where
             stage,
             observer,
             lanes: Lanes::new(plan.flow),
+            records: Vec::new(),
             epoch: Epoch::default(),
             evicted: false,
             last_commit: now,
             last_tick: now,
             records_since_commit: 0,
+            is_behind: false,
+            full_since: None,
             failing_since: None,
             summary: Summary::default(),
         }
@@ -88,17 +103,61 @@ where
         self.stop()
     }
 
-    /// One turn of the loop: answers, a commit if one is due, one event.
+    /// One turn of the loop: answers, a commit if one is due, records or another event.
     ///
     /// # Errors
     /// What cannot be mended: hand it to [`Coordinator::fail`].
     pub fn turn(&mut self) -> Result<(), ServiceError> {
         self.take_replies()?;
         self.commit_if_due()?;
-        if let Some(event) = self.source.poll(self.patience_of_poll()) {
-            self.handle(event)?;
+        if self.is_held_up()? {
+            if let Some(done) = self.stage.reply(BUSY)? {
+                self.take_in(done)?;
+            }
+        } else {
+            self.take_events()?;
         }
         self.tick()
+    }
+
+    /// Whether a full partition keeps everything back. One that stays full is paused, so that the others
+    /// and the group's own business go on.
+    fn is_held_up(&mut self) -> Result<bool, ServiceError> {
+        let Some(since) = self.full_since else { return Ok(false) };
+        if self.lanes.is_full() {
+            if self.clock.since(since) < HOLD {
+                return Ok(true);
+            }
+            for partition in self.lanes.pause_full() {
+                self.source.pause(partition)?;
+            }
+        }
+        self.full_since = None;
+        Ok(false)
+    }
+
+    /// Waits for an event. Records that have come already are handed on together: a message to another
+    /// thread costs more than most records do.
+    fn take_events(&mut self) -> Result<(), ServiceError> {
+        let mut patience = self.patience_of_poll();
+        while let Some(event) = self.source.poll(patience) {
+            let is_record = matches!(event, Event::Record(_));
+            if !is_record {
+                self.hand_on()?;
+            }
+            self.handle(event)?;
+            if !is_record || self.records.len() == BATCH || self.full_since.is_some() {
+                break;
+            }
+            patience = Duration::ZERO;
+        }
+        self.is_behind = self.records.len() == BATCH || self.full_since.is_some();
+        self.hand_on()
+    }
+
+    /// Gives the stage what was taken in.
+    fn hand_on(&mut self) -> Result<(), ServiceError> {
+        if self.records.is_empty() { Ok(()) } else { self.stage.feed(std::mem::take(&mut self.records)) }
     }
 
     /// Stops in order: what was begun is finished, committed and kept in snapshots. If it did not come to
@@ -177,11 +236,11 @@ where
         if self.lanes.is_past_end(partition, record.offset()) {
             return Ok(self.source.pause(partition)?);
         }
-        let (_, flow) = self.lanes.dispatch(partition, record.offset(), record.bytes())?;
-        if flow == Flow::Pause {
-            self.source.pause(partition)?;
+        if self.lanes.dispatch(partition, record.offset(), record.bytes())? {
+            self.full_since.get_or_insert(self.clock.now());
         }
-        self.stage.feed(record)
+        self.records.push(record);
+        Ok(())
     }
 
     /// Takes everything the stage has to say.
@@ -198,7 +257,7 @@ where
         match self.lanes.report(progress) {
             None => return Ok(()),
             Some(Flow::Resume) => self.source.resume(partition)?,
-            Some(Flow::Pause | Flow::Keep) => {}
+            Some(Flow::Keep) => {}
         }
         let records = self.stage.note(partition, next, note);
         self.summary.records += records;
@@ -212,9 +271,12 @@ where
         let (outputs, bytes) = self.lanes.waiting();
         let full = self.records_since_commit >= pace.records || bytes >= pace.bytes;
         let full = full || self.lanes.are_processed();
+        // Whoever reads the estimates of a log that is behind gains nothing by a commit more often, each of
+        // which keeps this thread from the records.
+        let lingered = outputs > 0 && since >= pace.linger && !self.is_behind;
         let due = match self.failing_since {
             Some(_) => since >= RETRY,
-            None => full || since >= pace.every || (outputs > 0 && since >= pace.linger),
+            None => full || since >= pace.every || lingered,
         };
         if !due {
             return Ok(());
@@ -235,7 +297,14 @@ where
 
     /// Publishes what can be published.
     fn commit(&mut self, deadline: Duration) -> Result<(), PublishError> {
+        let begin = self.clock.now();
+        let committed = self.commit_since(begin, deadline);
+        // The pace is that of the time between two commits, however long one takes.
         self.last_commit = self.clock.now();
+        committed
+    }
+
+    fn commit_since(&mut self, begin: Instant, deadline: Duration) -> Result<(), PublishError> {
         let burst = self.lanes.burst();
         if burst.next_offsets.is_empty() {
             return Ok(());
@@ -258,7 +327,7 @@ where
         let event = ServiceEvent::Committed {
             outputs: &burst.outputs,
             partitions: burst.next_offsets.len(),
-            took: self.clock.since(self.last_commit),
+            took: self.clock.since(begin),
         };
         self.observer.on(&event);
         self.lanes.settle();

@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 pub enum Order<R> {
     /// Take a partition over.
     Take(Epoch, Box<PartitionTask>),
-    /// Process a record.
-    Feed(R),
+    /// Process records.
+    Feed(Vec<R>),
     /// Write a partition's state into this memory.
     Capture(Partition, Vec<u8>),
     /// Give a partition up.
@@ -57,8 +57,8 @@ pub trait Crew<R> {
     /// [`WorkerGone`]; so for all methods.
     fn take(&mut self, epoch: Epoch, task: PartitionTask) -> Result<(), WorkerGone>;
 
-    /// Queues a record of a partition that was taken.
-    fn feed(&self, record: R) -> Result<(), WorkerGone>;
+    /// Queues records of partitions that were taken, each partition's in order.
+    fn feed(&self, records: Vec<R>) -> Result<(), WorkerGone>;
 
     /// Asks for a partition's state as bytes, in this memory; false when nobody holds it.
     fn capture(&self, partition: Partition, memory: Vec<u8>) -> Result<bool, WorkerGone>;
@@ -86,8 +86,8 @@ pub fn carry_out<R: InputRecord>(
                 worker.take(epoch, *task);
                 true
             }
-            Order::Feed(record) => {
-                worker.feed(&record.as_source(), record.bytes());
+            Order::Feed(records) => {
+                records.iter().for_each(|record| worker.feed(&record.as_source(), record.bytes()));
                 true
             }
             Order::Capture(partition, memory) => {

@@ -110,8 +110,8 @@ impl<'c, M: Member + 'c, W: Crew<M::Record<'c>>> Stage<'c, M> for Estimating<'c,
         Ok(resume)
     }
 
-    fn feed(&mut self, record: M::Record<'c>) -> Result<(), ServiceError> {
-        Ok(self.workers.feed(record)?)
+    fn feed(&mut self, records: Vec<M::Record<'c>>) -> Result<(), ServiceError> {
+        Ok(self.workers.feed(records)?)
     }
 
     fn reply(&mut self, timeout: Duration) -> Result<Option<Done<Note>>, ServiceError> {

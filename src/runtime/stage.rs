@@ -46,8 +46,8 @@ pub trait Stage<'c, M: Member> {
     /// Why it cannot be; for the other methods, why the stage cannot go on.
     fn take_up(&mut self, source: &'c M, known: Known, epoch: Epoch) -> Result<Resume, ServiceError>;
 
-    /// Takes a record in.
-    fn feed(&mut self, record: M::Record<'c>) -> Result<(), ServiceError>;
+    /// Takes records in, each partition's in order.
+    fn feed(&mut self, records: Vec<M::Record<'c>>) -> Result<(), ServiceError>;
 
     /// What was done, waited for up to `timeout`.
     fn reply(&mut self, timeout: Duration) -> Result<Option<Done<Self::Note>>, ServiceError>;

@@ -15,8 +15,9 @@ use std::io;
 use std::thread::{Builder, Scope};
 use std::time::Duration;
 
-/// Records processed between two reports of a worker.
-const BATCH: usize = 256;
+/// Orders carried out between two reports of a worker, if as many wait: more records a report, fewer
+/// reports, and no longer wait for one than it takes the worker anyway.
+const ORDERS: usize = 4;
 
 /// The worker threads and who is where.
 pub(super) struct Workers<R> {
@@ -57,11 +58,15 @@ impl<R: InputRecord + Send> Crew<R> for Workers<R> {
         self.order(index, Order::Take(epoch, Box::new(task)))
     }
 
-    fn feed(&self, record: R) -> Result<(), WorkerGone> {
-        match self.placed.get(&record.partition()) {
-            Some(index) => self.order(*index, Order::Feed(record)),
-            None => Ok(()),
+    fn feed(&self, records: Vec<R>) -> Result<(), WorkerGone> {
+        let mut batches: Vec<Vec<R>> = self.queues.iter().map(|_| Vec::new()).collect();
+        for record in records {
+            if let Some(index) = self.placed.get(&record.partition()) {
+                batches[*index].push(record);
+            }
         }
+        let mut batches = batches.into_iter().enumerate().filter(|(_, batch)| !batch.is_empty());
+        batches.try_for_each(|(index, batch)| self.order(index, Order::Feed(batch)))
     }
 
     fn capture(&self, partition: Partition, memory: Vec<u8>) -> Result<bool, WorkerGone> {
@@ -95,7 +100,7 @@ impl<R: InputRecord + Send> Crew<R> for Workers<R> {
 fn work<R: InputRecord>(orders: &Receiver<Order<R>>, replies: &Sender<Reply>) {
     let mut worker = Worker::default();
     while let Ok(first) = orders.recv() {
-        let batch = std::iter::once(first).chain(orders.try_iter().take(BATCH - 1));
+        let batch = std::iter::once(first).chain(orders.try_iter().take(ORDERS - 1));
         if !carry_out(&mut worker, batch, |reply| replies.send(reply).is_ok()) {
             return;
         }

@@ -287,9 +287,9 @@ sections! {
     pub struct Workers {
         /// Threads that estimate; 0 for one a core. A partition uses one at a time.
         threads: u32 = 0, in 0..=1024;
-        /// Most records that wait for a partition; beyond, the partition is paused.
+        /// Most records that wait for a partition; beyond, nothing more is taken in.
         queue_records: u32 = 10_000, in 1..=10_000_000;
-        /// Most bytes that wait for a partition; beyond, the partition is paused.
+        /// Most bytes that wait for a partition; beyond, nothing more is taken in.
         queue_bytes: Size = Size::from_mib(64), in Size::from_mib(1)..=Size::from_mib(65_536);
     }
 

@@ -13,6 +13,7 @@ use super::json::{Fields, Name, Object, Time, TimeUnit, Trouble, ignore, read_li
 use super::options::{IdScope, ReadOptions};
 use super::records::{Carried, Decode};
 use super::row::{Batch, Declared, Draft};
+use crate::codec::integers;
 use crate::core::hashing::PageHasher;
 use crate::core::pages::Scope;
 use crate::core::units::PageSize;
@@ -68,6 +69,21 @@ impl Decode for TokenIds {
             time_ms: self.time_ms,
             trouble: Trouble::default(),
         };
+        let tokens = &mut *prompts.tokens;
+        // The most common line; whatever else it is, or what is wrong with it, is for the general parser.
+        let is_prompt = integers::read_array(line, |token| match u32::try_from(token) {
+            Ok(token) => {
+                tokens.push(token);
+                true
+            }
+            Err(_) => false,
+        });
+        if is_prompt {
+            prompts.file();
+            batch.set_scope(batch.drafts.len() - 1, &self.id_scope, Declared::Global)?;
+            return Ok(());
+        }
+        prompts.tokens.clear();
         if let Err(error) = read_line(line, Value { prompts: &mut prompts, depth: 0, in_object: false }) {
             return Err(prompts.trouble.fault(&error));
         }

@@ -66,8 +66,10 @@ impl Crew<Fetched> for SimCrew {
         self.order(task.partition(), Order::Take(epoch, Box::new(task)))
     }
 
-    fn feed(&self, record: Fetched) -> Result<(), WorkerGone> {
-        self.order(record.partition(), Order::Feed(record))
+    fn feed(&self, records: Vec<Fetched>) -> Result<(), WorkerGone> {
+        // One by one, so that other orders and deaths come between any two.
+        let mut orders = records.into_iter().map(|record| (record.partition(), Order::Feed(vec![record])));
+        orders.try_for_each(|(partition, order)| self.order(partition, order))
     }
 
     fn capture(&self, partition: Partition, memory: Vec<u8>) -> Result<bool, WorkerGone> {

@@ -119,11 +119,13 @@ impl<'c> Stage<'c, Source> for Preparing<'c> {
         Ok(resume)
     }
 
-    fn feed(&mut self, record: Record<'c>) -> Result<(), ServiceError> {
-        match self.ordered.begin(record.partition(), record.offset(), record.bytes()) {
-            Some(epoch) => Ok(self.threads.feed(epoch, record)?),
-            None => Ok(()),
+    fn feed(&mut self, records: Vec<Record<'c>>) -> Result<(), ServiceError> {
+        for record in records {
+            if let Some(epoch) = self.ordered.begin(record.partition(), record.offset(), record.bytes()) {
+                self.threads.feed(epoch, record)?;
+            }
         }
+        Ok(())
     }
 
     fn reply(&mut self, timeout: Duration) -> Result<Option<Done<PrepareCounts>>, ServiceError> {

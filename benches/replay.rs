@@ -1,0 +1,150 @@
+//! `cargo bench --bench replay`: a replay of the coding sessions (460 MB of JSON) beside decompressing them and
+//! parsing their JSON alone, in one run; and the peak of a replay's memory beside its state.
+//!
+//! Nothing is kept of what is parsed alone: serde_json checks every value and passes over it, or reads the
+//! page ids into one buffer. `KVSET_SHARED` names the folder of shared traces.
+
+use kvset::core::pool::{Arrival, Pool};
+use kvset::core::pool_config::PoolConfig;
+use kvset::core::units::Offset;
+use kvset::core::window::WindowKind;
+use kvset::runtime::replay::{ReplayOptions, WarmUp, replay};
+use kvset::trace::{IdScope, ReadOptions, TraceItem};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use std::fs::File;
+use std::hint::black_box;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Readings of each kind, by turns; the median counts.
+const ROUNDS: usize = 9;
+const MIB: f64 = 1024.0 * 1024.0;
+
+/// What every reading of the ids needs of a session.
+#[derive(Deserialize)]
+struct Session {
+    requests: Vec<Entry>,
+}
+
+#[derive(Deserialize)]
+struct Entry {
+    #[serde(default)]
+    hash_ids: Vec<u64>,
+    #[serde(default)]
+    requests: Vec<Entry>,
+}
+
+impl Entry {
+    fn pages(&self) -> usize {
+        self.hash_ids.len() + self.requests.iter().map(Self::pages).sum::<usize>()
+    }
+}
+
+fn main() {
+    let beside = || format!("{}/../shared", env!("CARGO_MANIFEST_DIR"));
+    let folder = PathBuf::from(std::env::var("KVSET_SHARED").unwrap_or_else(|_| beside()));
+    let trace = folder.join("traces/weka_claude_code_sessions.jsonl.zst");
+    if !trace.exists() {
+        println!("skipped: {} is not there; KVSET_SHARED names the folder of shared traces", trace.display());
+        return;
+    }
+    let options = options(&trace);
+    // First of all, while the process has no memory that it could use again.
+    let before = memory("VmRSS");
+    replayed(&options);
+    let peak = memory("VmHWM") - before;
+    let state = state_bytes(&options);
+    println!(
+        "memory of a replay: peak {:.1} MiB above the process's own, {:.1} MiB above its state of {:.1} MiB",
+        peak / MIB,
+        (peak - state) / MIB,
+        state / MIB
+    );
+    compare(&trace, &options);
+}
+
+fn options(trace: &Path) -> ReplayOptions {
+    let windows = vec![WindowKind::All];
+    ReplayOptions {
+        traces: vec![trace.to_owned()],
+        read: ReadOptions { id_scope: IdScope::Session, ..ReadOptions::default() },
+        pool: PoolConfig { windows, publish_every_ms: 0, ..PoolConfig::default() },
+        warm_up: WarmUp::Requests(0),
+        skip_bad_rows: false,
+    }
+}
+
+fn compare(trace: &Path, options: &ReplayOptions) {
+    type Reading<'a> = (&'a str, &'a dyn Fn() -> usize);
+    let ignored = || parse(trace, |line| usize::from(serde_json::from_slice::<IgnoredAny>(line).is_ok()));
+    let typed = || {
+        parse(trace, |line| {
+            let session: Session = serde_json::from_slice(line).expect("a session");
+            session.requests.iter().map(Entry::pages).sum()
+        })
+    };
+    let readings: [Reading<'_>; 4] = [
+        ("decompressing", &|| parse(trace, <[u8]>::len)),
+        ("and passing over the JSON", &ignored),
+        ("and reading the page ids", &typed),
+        ("kvset replay", &|| replayed(options)),
+    ];
+    let mut times = [const { Vec::new() }; 4];
+    for _ in 0..ROUNDS {
+        for ((_, read), times) in readings.iter().zip(&mut times) {
+            let begin = Instant::now();
+            black_box(read());
+            times.push(begin.elapsed());
+        }
+    }
+    let medians = times.map(|mut times: Vec<Duration>| {
+        times.sort_unstable();
+        times[times.len() / 2].as_secs_f64()
+    });
+    println!("\n{:<28} {:>8}  replay takes", "medians", "seconds");
+    for ((name, _), median) in readings.iter().zip(medians) {
+        println!("{name:<28} {median:>8.2}  {:.2} x that", medians[3] / median);
+    }
+}
+
+/// Decompresses the trace and gives each line to `each`; gives the sum of what comes back.
+fn parse(trace: &Path, mut each: impl FnMut(&[u8]) -> usize) -> usize {
+    let file = BufReader::new(File::open(trace).expect("a trace"));
+    let mut lines = BufReader::with_capacity(1 << 18, zstd::Decoder::with_buffer(file).expect("zstd"));
+    let (mut line, mut sum) = (Vec::new(), 0);
+    while lines.read_until(b'\n', &mut line).expect("readable") > 0 {
+        sum += each(&line);
+        line.clear();
+    }
+    sum
+}
+
+fn replayed(options: &ReplayOptions) -> usize {
+    let done = replay(options, None, &mut |_| {}).expect("a whole trace");
+    usize::try_from(done.requests).expect("not so many")
+}
+
+/// Bytes of the state that a replay ends with.
+fn state_bytes(options: &ReplayOptions) -> f64 {
+    let mut pool = Pool::new("trace", 0, Arc::new(options.pool.clone())).expect("a usable configuration");
+    let mut reader = kvset::trace::open(&options.traces, &options.read).expect("a trace");
+    let mut offset = 0;
+    while let Some(item) = reader.next_item().expect("a whole trace") {
+        let TraceItem::Request(row) = item else { panic!("the trace has a bad row") };
+        let arrival = Arrival { offset: Offset(offset), counted: true, watermark: None };
+        pool.observe(&row.event, arrival).expect("a sound request");
+        offset += 1;
+    }
+    pool.memory_bytes() as f64
+}
+
+/// A line of `/proc/self/status`, in bytes.
+fn memory(name: &str) -> f64 {
+    let status = std::fs::read_to_string("/proc/self/status").expect("Linux");
+    let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    let kilobytes = line.and_then(|line| line.trim().strip_suffix(" kB")).expect("in kB");
+    kilobytes.parse::<f64>().expect("a number") * 1024.0
+}

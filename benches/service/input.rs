@@ -1,0 +1,80 @@
+//! The topics that are read: agentic requests as `kvset produce` writes them, page ids packed.
+
+use crate::DEADLINE;
+use crate::traffic::Agentic;
+use kvset::codec::{RequestEncoding, RequestMessage, encode_request};
+use kvset::core::pages::PageIds;
+use kvset::kafka::config::Connection;
+use kvset::kafka::feed::Feed;
+use kvset::kafka::topics::{TopicPlan, Topics};
+use std::num::NonZeroU32;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Tokens a page.
+const PAGE_SIZE: i32 = 64;
+/// Pages of the longest prompt: 128,000 tokens.
+const LONGEST: usize = 2000;
+/// Event time between two requests of a pool, in milliseconds.
+const GAP_MS: i64 = 50;
+
+/// A topic full of requests.
+pub struct Filled {
+    pub topic: String,
+    pub partitions: u32,
+    pub records: u64,
+    /// Bytes of keys and values.
+    pub bytes: u64,
+    pub pages: u64,
+}
+
+/// Creates a topic.
+pub fn create(connection: &Connection, topic: &str, partitions: u32) {
+    let partitions = NonZeroU32::new(partitions).expect("not zero");
+    let plan = TopicPlan { name: topic.to_owned(), partitions, compacted: false };
+    let topics = Topics::new(connection, DEADLINE).expect("a client");
+    topics.create(&[plan]).expect("the broker creates topics");
+}
+
+/// Fills a topic with so many requests, a pool a partition.
+pub fn fill(connection: &Connection, topic: &str, partitions: u32, records: u64) -> Filled {
+    create(connection, topic, partitions);
+    let feed = Feed::open(connection, topic, DEADLINE).expect("a producer");
+    let rounds = records / u64::from(partitions);
+    // In the past, so that no event is ahead of its record's time stamp.
+    let begin = now_ms() - rounds as i64 * GAP_MS;
+    let mut filled = Filled { topic: topic.to_owned(), partitions, records: 0, bytes: 0, pages: 0 };
+    let mut pools: Vec<Agentic> = (0..partitions).map(|_| Agentic::new(LONGEST)).collect();
+    for round in 0..rounds {
+        for (partition, pool) in (0..).zip(&mut pools) {
+            let ids = pool.next().unwrap_or_default();
+            let key = format!("pool-{partition}");
+            let value = request(begin + round as i64 * GAP_MS, &ids);
+            feed.send_to(Some(partition), key.as_bytes(), &value, None).expect("room");
+            filled.records += 1;
+            filled.bytes += (key.len() + value.len()) as u64;
+            filled.pages += ids.len() as u64;
+        }
+    }
+    feed.finish().expect("delivered");
+    filled
+}
+
+/// One request event.
+pub fn request(event_time: i64, ids: &[u64]) -> Vec<u8> {
+    let message = RequestMessage {
+        event_time,
+        page_ids: PageIds::from_slice(ids),
+        page_size: Some(PAGE_SIZE),
+        input_tokens: Some(i64::from(PAGE_SIZE) * ids.len() as i64),
+        ..RequestMessage::default()
+    };
+    let mut value = Vec::new();
+    encode_request(&message, RequestEncoding::Avro, &mut value).expect("serialises");
+    value
+}
+
+/// Milliseconds since the Unix epoch.
+pub fn now_ms() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_millis();
+    i64::try_from(now).expect("not so late")
+}

@@ -1,0 +1,106 @@
+//! `cargo bench --bench service`: the service, everything on, beside a bare librdkafka consumer with the
+//! same settings on the same topic of a real Kafka; then how long after a window's end its estimate can be
+//! read.
+//!
+//! Both read by turns, several times; the share is that of the medians. Where the machine has few cores, the
+//! broker takes a part of them from both, and the service's own work takes it from the client's: processor
+//! time a GB says what each really costs.
+//!
+//! Without `KVSET_TEST_BROKERS` it starts a broker of its own with `scripts/kafka.sh`. Set
+//! `KVSET_BENCH_RECORDS` (default 200000) for the records of a topic.
+
+mod bare;
+mod drained;
+mod input;
+mod latency;
+mod served;
+#[path = "../traffic/mod.rs"]
+mod traffic;
+mod usage;
+
+use drained::{Drained, medians};
+use input::Filled;
+use kvset::kafka::config::Connection;
+use std::path::Path;
+use std::process::{Command, ExitCode};
+use std::time::Duration;
+
+/// Longest wait for the broker.
+const DEADLINE: Duration = Duration::from_secs(60);
+/// Readings of each topic by each reader, after one that is not counted.
+const ROUNDS: usize = 5;
+
+fn main() -> ExitCode {
+    let Ok(brokers) = std::env::var("KVSET_TEST_BROKERS") else { return with_a_broker() };
+    let connection = Connection { brokers, properties: Vec::new() };
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let recorder = kvset::telemetry::recorder().expect("a recorder");
+    metrics::set_global_recorder(recorder).expect("the first recorder");
+    let records = std::env::var("KVSET_BENCH_RECORDS").ok().and_then(|text| text.parse().ok());
+    let name = format!("bench-{}", input::now_ms());
+    for partitions in [1, 4] {
+        let topic = format!("{name}-{partitions}");
+        let filled = input::fill(&connection, &topic, partitions, records.unwrap_or(200_000));
+        compare(&connection, folder.path(), &filled);
+    }
+    let delays = latency::measure(&connection, folder.path(), &format!("{name}-latency"));
+    let quantile = |share: usize| delays[(delays.len() * share / 100).min(delays.len() - 1)];
+    println!(
+        "\nfrom a window's end to its estimate in the hands of a reader of committed records, {} windows:\n  \
+         p50 {} ms, p99 {} ms, most {} ms",
+        delays.len(),
+        quantile(50),
+        quantile(99),
+        quantile(100)
+    );
+    ExitCode::SUCCESS
+}
+
+/// Runs this again under a broker.
+fn with_a_broker() -> ExitCode {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/kafka.sh");
+    let program = std::env::current_exe().expect("this program has a path");
+    let status = Command::new(script).args(["run", "--"]).arg(program).status().expect("the script runs");
+    if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Lets both readers read the topic by turns and prints what came of it.
+fn compare(connection: &Connection, folder: &Path, filled: &Filled) {
+    let mut readings: [Vec<Drained>; 2] = Default::default();
+    let mut last = None;
+    for round in 0..=ROUNDS {
+        let bare = bare::drain(connection, filled);
+        let served = served::drain(connection, folder, &format!("{}-{round}", filled.topic), filled);
+        if round > 0 {
+            readings[0].push(bare);
+            readings[1].push(served.drained);
+        }
+        last = Some(served);
+    }
+    let [bare, service] = readings.map(|readings| medians(&readings));
+    let gigabytes = filled.bytes as f64 / 1e9;
+    println!(
+        "\n{} partition(s), {} records, {:.2} GB, {} page ids; medians of {ROUNDS} readings",
+        filled.partitions, filled.records, gigabytes, filled.pages
+    );
+    println!("  {:<24} {:>8} {:>11} {:>14} {:>14}", "", "MB/s", "records/s", "own CPU s/GB", "broker s/GB");
+    for (name, reading) in [("bare consumer", &bare), ("kvset run, all on", &service)] {
+        let rate = 1.0 / reading.elapsed.as_secs_f64();
+        let a_gigabyte = |time: Duration| format!("{:.2}", time.as_secs_f64() / gigabytes);
+        println!(
+            "  {name:<24} {:>8.0} {:>11.0} {:>14} {:>14}",
+            filled.bytes as f64 * rate / 1e6,
+            filled.records as f64 * rate,
+            a_gigabyte(reading.own),
+            reading.broker.map_or_else(|| "unknown".to_owned(), a_gigabyte),
+        );
+    }
+    let share = bare.elapsed.as_secs_f64() / service.elapsed.as_secs_f64();
+    println!("  the service reads at {share:.2} of the bare consumer's rate");
+    if let Some(served) = last {
+        println!(
+            "  a run: {} estimates in {} transactions, {} snapshots",
+            served.summary.results, served.summary.commits, served.snapshots
+        );
+    }
+}

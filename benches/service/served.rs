@@ -1,0 +1,103 @@
+//! The service as `kvset run` makes it, everything on: decoding, estimates, windows, metrics, the page's
+//! board, snapshots, transactions.
+
+use crate::drained::{Clock, Drained};
+use crate::input::{Filled, create};
+use kvset::kafka::config::Connection;
+use kvset::live::Board;
+use kvset::pipeline::position::{NextOffset, Partition};
+use kvset::runtime::metrics::ServiceMetrics;
+use kvset::runtime::observe::{Observer, Observers, ServiceEvent};
+use kvset::runtime::plan::ServicePlan;
+use kvset::runtime::service::{Summary, serve};
+use kvset::runtime::shutdown::Shutdown;
+use kvset::settings::Settings;
+use kvset::telemetry::Health;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+/// A run's settings: every default, but for where things are and what is said here. Snapshots come as often
+/// as they may, 30 times as often as by default, so that a reading of seconds has some.
+pub fn settings(connection: &Connection, folder: &Path, run: &str, topic: &str, extra: &str) -> Settings {
+    let text = format!(
+        "[kafka]\nbrokers = \"{}\"\ngroup = \"{run}\"\n[input]\ntopic = \"{topic}\"\n\
+         [output]\ntopic = \"{run}.estimates\"\ndead_letter_topic = \"{run}.dead\"\n\
+         [state]\ndirectory = \"{}\"\ncheckpoint_every = \"1s\"\n{extra}",
+        connection.brokers,
+        folder.join(run).display(),
+    );
+    let path = folder.join(format!("{run}.toml"));
+    std::fs::write(&path, text).expect("a folder of our own");
+    Settings::load(Some(&path)).expect("usable settings")
+}
+
+/// Runs the service with all that watches it, and `watch`.
+pub fn run(settings: &Settings, partitions: u32, shutdown: &Shutdown, watch: &dyn Observer) -> Summary {
+    let connection = kvset::runtime::plan::connection(&settings.kafka).expect("no secrets");
+    for topic in [&settings.output.topic, &settings.output.dead_letter_topic] {
+        create(&connection, topic.as_str(), partitions);
+    }
+    let plan = ServicePlan::make(settings, false).expect("a plan");
+    let labels = settings.http.max_pool_labels;
+    let metrics = ServiceMetrics::new(Arc::new(Health::new()), labels, settings.provisioned());
+    let board = Board::new(labels);
+    serve(&plan, shutdown, &Observers(vec![&metrics, &board, watch])).expect("a run to its end")
+}
+
+/// What one run gave.
+pub struct Served {
+    pub drained: Drained,
+    pub summary: Summary,
+    /// Snapshots that were safe on disk within the measured time.
+    pub snapshots: u32,
+}
+
+/// Reads a topic from its beginning until its end is processed and committed.
+pub fn drain(connection: &Connection, folder: &Path, run_name: &str, filled: &Filled) -> Served {
+    let settings = settings(connection, folder, run_name, &filled.topic, "");
+    let shutdown = Shutdown::new();
+    let watch = Stopwatch { shutdown: shutdown.clone(), inner: Mutex::default() };
+    let summary = run(&settings, filled.partitions, &shutdown, &watch);
+    assert_eq!((summary.records, summary.dead_letters), (filled.records, 0), "every record counts");
+    let inner = watch.inner.into_inner().expect("no panic under the lock");
+    Served { drained: inner.drained.expect("a commit"), summary, snapshots: inner.snapshots }
+}
+
+/// Takes the time from the assignment to the commit of the log's end, and ends the run there.
+struct Stopwatch {
+    shutdown: Shutdown,
+    inner: Mutex<Timed>,
+}
+
+#[derive(Default)]
+struct Timed {
+    clock: Option<Clock>,
+    /// Of every partition that is not processed to its end, the end.
+    ends: BTreeMap<Partition, NextOffset>,
+    drained: Option<Drained>,
+    snapshots: u32,
+}
+
+impl Observer for Stopwatch {
+    fn on(&self, event: &ServiceEvent<'_>) {
+        let mut inner = self.inner.lock().expect("no panic under the lock");
+        match event {
+            ServiceEvent::Assigned { partition, log_end, .. } => {
+                inner.clock.get_or_insert_with(Clock::start);
+                inner.ends.insert(*partition, *log_end);
+            }
+            ServiceEvent::Progress { partition, next, .. } => {
+                inner.ends.retain(|of, end| of != partition || next < end);
+                if inner.ends.is_empty() {
+                    self.shutdown.request();
+                }
+            }
+            ServiceEvent::Committed { .. } if inner.ends.is_empty() => {
+                inner.drained = inner.clock.map(|clock| clock.stop());
+            }
+            ServiceEvent::SnapshotSaved { .. } if inner.drained.is_none() => inner.snapshots += 1,
+            _ => {}
+        }
+    }
+}
