@@ -172,7 +172,8 @@ launch() {
     pid=$!
     printf '%s' "$pid" >"$pid_file"
     for _ in $(seq $((ready_seconds * 5))); do
-        tail -n "+$((mark + 1))" "$log" | grep -q 'Kafka Server started' && return
+        # Not a pipe: grep ends at the first match, and a tail that cannot go on would make the pipe fail.
+        grep -q 'Kafka Server started' <(tail -n "+$((mark + 1))" "$log") && return
         kill -0 "$pid" 2>/dev/null || die "the broker stopped while starting, see $log"
         sleep 0.2
     done
