@@ -60,8 +60,15 @@ impl Bench {
         Broker::all().into_iter().map(|broker| {
             let (input, folder) = (input(), tempfile::tempdir().expect("a folder"));
             let topic = broker.create("requests", PARTITIONS as u32);
-            input.produce(&broker.connection, &topic);
+            // Batches of one record, fetched one by one, and few of them under way: no run finishes one
+            // partition before it has begun the other.
+            let mut connection = broker.connection.clone();
+            connection.properties.push(("batch.num.messages".to_owned(), "1".to_owned()));
+            input.produce(&connection, &topic);
             let mut plan = broker.plan(&settings(), "run", PARTITIONS as u32);
+            let fetch = ("max.partition.fetch.bytes".to_owned(), "1024".to_owned());
+            plan.stream.connection.properties.push(fetch);
+            plan.stream.flow.records = 32;
             plan.state = Some(StatePlan {
                 directory: folder.path().to_owned(),
                 shared: None,
