@@ -1,16 +1,10 @@
 //! `kvset config`: what operators see of a right and of a wrong configuration.
 
-use assert_cmd::Command;
-use std::path::PathBuf;
+#[path = "support/program.rs"]
+mod program;
 
-fn kvset(args: &[&str]) -> Command {
-    let mut command = Command::cargo_bin("kvset").expect("the program");
-    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("KVSET")) {
-        command.env_remove(name);
-    }
-    command.args(args);
-    command
-}
+use program::kvset;
+use std::path::PathBuf;
 
 /// A directory with a configuration file in it.
 fn file(text: &str) -> (tempfile::TempDir, PathBuf) {

@@ -2,19 +2,10 @@
 
 mod support;
 
-use assert_cmd::Command;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
+use support::program::kvset;
 use support::shared::shared_path;
-
-fn kvset(args: &[&str]) -> Command {
-    let mut command = Command::cargo_bin("kvset").expect("the program");
-    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("KVSET")) {
-        command.env_remove(name);
-    }
-    command.args(args);
-    command
-}
 
 fn output(trace: &Path, args: &[&str]) -> String {
     let run = kvset(&["replay"]).args(args).arg(trace).assert().success().get_output().clone();

@@ -1,6 +1,9 @@
 //! Usage, help and exit codes of the program as scripts see it.
 
-use assert_cmd::Command;
+#[path = "support/program.rs"]
+mod program;
+
+use program::kvset;
 use std::process::{Command as Process, Stdio};
 
 /// Every command there is, with what asks for its help.
@@ -27,15 +30,6 @@ const COMMANDS: &[&[&str]] = &[
     &["completions"],
     &["man"],
 ];
-
-fn kvset(args: &[&str]) -> Command {
-    let mut command = Command::cargo_bin("kvset").expect("the program");
-    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("KVSET")) {
-        command.env_remove(name);
-    }
-    command.args(args);
-    command
-}
 
 fn stdout(args: &[&str]) -> String {
     let output = kvset(args).assert().success().get_output().clone();

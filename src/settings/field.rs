@@ -144,7 +144,13 @@ impl Field for String {
     }
 
     fn read(value: &Value) -> Result<Self, Refusal> {
-        text_of(value).map(str::to_owned)
+        match &value.kind {
+            // Brokers above all, which many programs take as a list.
+            ValueKind::Array(_) => Err(Refusal::Because(
+                "expected one text, not a list: write several values as \"a,b\"".to_owned(),
+            )),
+            _ => text_of(value).map(str::to_owned),
+        }
     }
 
     fn measure(&self) -> Option<usize> {

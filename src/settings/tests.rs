@@ -73,6 +73,14 @@ fn the_environment_wins_over_the_file() {
 }
 
 #[test]
+fn a_list_of_brokers_is_refused_with_how_to_write_it() {
+    let found = problems("[kafka]\nbrokers = [\"a:9092\", \"b:9092\"]\n", &[]);
+    let expected = "kafka.brokers = [\"a:9092\", \"b:9092\"]: expected one text, not a list: write several values \
+                    as \"a,b\"";
+    assert!(found.iter().any(|problem| problem.starts_with(expected)), "{found:?}");
+}
+
+#[test]
 fn all_problems_are_named_at_once_with_key_value_and_range() {
     let found = problems(
         "[estimate]\npage_sise = 64\ncoverages = []\nsample_rate = 1.5\nwindows = [\"sliding:3\"]\n\

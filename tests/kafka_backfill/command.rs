@@ -1,16 +1,14 @@
 //! The command itself: what it says, and what kills and signals do to a run.
 
+use super::program::kvset;
 use super::*;
 use assert_cmd::Command;
 use std::process::{Child, Stdio};
 use std::time::Instant;
 
-fn kvset(config: &Path, args: &[&str]) -> Command {
-    let mut command = Command::cargo_bin("kvset").expect("the program");
-    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("KVSET")) {
-        command.env_remove(name);
-    }
-    command.arg("backfill").arg("--config").arg(config).args(args).timeout(Duration::from_secs(120));
+fn backfill(config: &Path, args: &[&str]) -> Command {
+    let mut command = kvset(&["backfill", "--config"]);
+    command.arg(config).args(args).timeout(Duration::from_secs(120));
     command
 }
 
@@ -23,7 +21,7 @@ fn the_command_says_what_it_did_and_what_was_wrong() {
         bench.options("cli", "earliest", "latest", WarmUp::None);
         let page = bench.folder.path().join("report.html");
         let args = ["--from", "earliest", "--run-id", "cli", "--json", "--report"];
-        let done = kvset(&config, &args).arg(&page).assert().success();
+        let done = backfill(&config, &args).arg(&page).assert().success();
         let result: serde_json::Value = serde_json::from_slice(&done.get_output().stdout).expect("JSON");
         assert_eq!(result["records"], input.records());
         assert_eq!(result["partitions"][1]["to"], input.records() / 2);
@@ -31,7 +29,7 @@ fn the_command_says_what_it_did_and_what_was_wrong() {
         assert!(std::fs::read_to_string(&page).expect("written").contains("Backfill run"));
         let said = String::from_utf8_lossy(&done.get_output().stderr).into_owned();
         assert!(said.contains("--run-id cli goes on with it"), "{said}");
-        let again = kvset(&config, &["--from", "earliest", "--run-id", "cli"]).assert().success();
+        let again = backfill(&config, &["--from", "earliest", "--run-id", "cli"]).assert().success();
         let text = String::from_utf8_lossy(&again.get_output().stdout).into_owned();
         assert!(text.contains("complete: 0 records read"), "{text}");
 
@@ -43,12 +41,12 @@ fn the_command_says_what_it_did_and_what_was_wrong() {
             (&["--from", "5", "--run-id", "cli"], 2, "another --run-id"),
             (&["--from", "earliest", "--run-id", "fresh"], 1, "--create-topics"),
         ] {
-            let failed = kvset(&config, args).assert().code(code);
+            let failed = backfill(&config, args).assert().code(code);
             let said = String::from_utf8_lossy(&failed.get_output().stderr).into_owned();
             assert!(said.contains(why), "{args:?}: {said}");
             assert!(failed.get_output().stdout.is_empty(), "{args:?}");
         }
-        let unknown = kvset(&config, &["--from", "earliest"])
+        let unknown = backfill(&config, &["--from", "earliest"])
             .env("KVSET__INPUT__TOPIC", "no-such-topic")
             .assert()
             .code(1);
@@ -93,7 +91,7 @@ fn kills_leave_no_trace_in_what_a_run_published() {
         child.kill().and_then(|()| child.wait()).expect("our child");
     }
     assert!(midway > 1, "killed {midway} times before the end: too few");
-    let done = kvset(&config, &["--from", "earliest", "--run-id", "killed", "--json"]).assert().success();
+    let done = backfill(&config, &["--from", "earliest", "--run-id", "killed", "--json"]).assert().success();
     let result: serde_json::Value = serde_json::from_slice(&done.get_output().stdout).expect("JSON");
     assert_eq!(result["resumed"], true);
     assert!(Published::read(&bench.broker, &outputs) == live, "killed {midway} times midway");

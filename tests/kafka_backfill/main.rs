@@ -4,6 +4,8 @@
 #[allow(dead_code)]
 #[path = "../kafka_support/mod.rs"]
 mod kafka_support;
+#[path = "../support/program.rs"]
+mod program;
 
 mod command;
 mod log_ends;

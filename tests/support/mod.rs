@@ -1,6 +1,7 @@
 //! Help shared by the integration tests. Each test binary uses a part of it.
 #![allow(dead_code)]
 
+pub mod program;
 pub mod reference;
 pub mod shared;
 pub mod slow_sglang;
