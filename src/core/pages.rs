@@ -64,22 +64,20 @@ impl<'a> PageIds<'a> {
 
     /// How many leading ids both runs share.
     pub fn common_prefix(self, other: PageIds<'_>) -> usize {
-        /// Ids compared at once: first as many as are usually shared whole, then few enough that finding
-        /// the mismatch inside is cheap. Both are long enough for the C library's vector compare to pay.
-        const BLOCKS: [usize; 2] = [1024, 32];
+        /// Ids compared at once: long enough for the C library's vector compare to pay, then short enough
+        /// that finding the mismatch inside is cheap.
+        const BLOCKS: [usize; 3] = [512, 32, 1];
         let length = self.len().min(other.len());
-        let (left, right) = (&self.0[..length], &other.0[..length]);
-        // Comparing nothing would still cost a look at memory.
-        if length == 0 || left.as_flattened() == right.as_flattened() {
-            return length;
-        }
         let mut start = 0;
         for block in BLOCKS {
-            let blocks = left[start..].chunks_exact(block).zip(right[start..].chunks_exact(block));
-            start += block * blocks.take_while(|(a, b)| a.as_flattened() == b.as_flattened()).count();
+            let (left, right) = (self.0[start..length].chunks(block), other.0[start..length].chunks(block));
+            let same = |(a, b): &(&[[u8; 8]], &[[u8; 8]])| a.as_flattened() == b.as_flattened();
+            start += left.zip(right).take_while(same).map(|(ids, _)| ids.len()).sum::<usize>();
+            if start == length {
+                break;
+            }
         }
-        let tail = left[start..].iter().zip(&right[start..]).take_while(|(a, b)| a == b).count();
-        start + tail
+        start
     }
 }
 

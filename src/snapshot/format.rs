@@ -17,7 +17,7 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 pub const MAGIC: [u8; 8] = *b"kvset\x1a\r\n";
 
 /// The version this program writes, and the newest it reads.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Longest header of any version, in bytes; so much is read to learn what a file is.
 pub const MAX_HEADER_BYTES: usize = 4096;
@@ -184,9 +184,11 @@ pub struct Header {
     pub body_checksum: u64,
 }
 
-/// The fields of version 1, in the order they are written. Frozen: a change is a new version.
+/// The fields of versions 1 and 2, in the order they are written. Frozen: a change is a new version.
+///
+/// The versions differ in how a stack's tree is laid out in the body.
 #[derive(Serialize, Deserialize)]
-struct FieldsV1<'a> {
+struct Fields<'a> {
     fingerprint: u64,
     topic: &'a str,
     partition: i32,
@@ -202,7 +204,7 @@ impl Snapshot {
     /// # Errors
     /// [`FormatError::Malformed`] when [`decode_header`] would refuse what the snapshot says.
     pub fn header(&self) -> Result<Vec<u8>, FormatError> {
-        let fields = FieldsV1 {
+        let fields = Fields {
             fingerprint: self.fact.fingerprint.0,
             topic: self.partition.topic(),
             partition: self.partition.partition(),
@@ -259,7 +261,7 @@ pub fn decode_header(head: &[u8], file_bytes: u64) -> Result<Header, FormatError
         return Err(FormatError::HeaderRotten { end: end as u64 });
     }
     match version {
-        1 => decode_fields_v1(covered, end as u64, file_bytes),
+        1 | 2 => decode_fields(version, covered, end as u64, file_bytes),
         0 => Err(FormatError::Malformed { field: "version", end: end as u64 }),
         found => Err(FormatError::FutureVersion { found, newest: VERSION }),
     }
@@ -270,15 +272,15 @@ fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_le_bytes(*four))
 }
 
-fn decode_fields_v1(covered: &[u8], end: u64, file_bytes: u64) -> Result<Header, FormatError> {
+fn decode_fields(version: u32, covered: &[u8], end: u64, file_bytes: u64) -> Result<Header, FormatError> {
     let malformed = |field| FormatError::Malformed { field, end };
     let (fields, rest) =
-        postcard::take_from_bytes::<FieldsV1<'_>>(&covered[FIELDS_AT..]).map_err(|_| malformed("layout"))?;
+        postcard::take_from_bytes::<Fields<'_>>(&covered[FIELDS_AT..]).map_err(|_| malformed("layout"))?;
     if !rest.is_empty() {
         return Err(malformed("layout"));
     }
     let header = Header {
-        version: 1,
+        version,
         partition: PartitionId::new(fields.topic, fields.partition).map_err(|_| malformed("partition"))?,
         fact: SnapshotFact {
             next_offset: NextOffset(fields.next_offset),

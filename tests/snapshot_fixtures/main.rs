@@ -18,7 +18,7 @@ use kvset::pipeline::resume::{
     Facts, LastRecord, LostHistory, SnapshotFacts, SnapshotHealth, StartFrom, decide,
 };
 use kvset::snapshot::capture::capture;
-use kvset::snapshot::format::{MAX_HEADER_BYTES, Snapshot, decode_header};
+use kvset::snapshot::format::{MAX_HEADER_BYTES, Snapshot, VERSION, decode_header};
 use kvset::snapshot::stream::{ReadError, Verified};
 use serde::{Deserialize, Serialize};
 use std::io::Cursor;
@@ -28,17 +28,24 @@ use xxhash_rust::xxh3::xxh3_64;
 const FINGERPRINT: Fingerprint = Fingerprint(0x0123_4567_89ab_cdef);
 const NEXT_OFFSET: NextOffset = NextOffset(6021);
 
-fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/snapshot/v1")
+/// The folder of a format version's files.
+fn folder(version: u32) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/fixtures/snapshot/v{version}"))
+}
+
+/// A file of a version that is written no more.
+fn old(version: u32, name: &str) -> Vec<u8> {
+    let path = folder(version).join(name);
+    std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
 fn blessing() -> bool {
     std::env::var_os("KVSET_BLESS").is_some()
 }
 
-/// The file's contents; writes them first when blessing.
+/// The contents of a file of the newest version; writes them first when blessing.
 fn frozen(name: &str, bytes: &[u8]) -> Vec<u8> {
-    let path = folder().join(name);
+    let path = folder(VERSION).join(name);
     if blessing() {
         std::fs::create_dir_all(path.parent().expect("a folder")).expect("a writable tree");
         std::fs::write(&path, bytes).expect("a writable tree");
@@ -130,16 +137,24 @@ fn open(file: Vec<u8>) -> Result<Engine, ReadError> {
     verified.restore()
 }
 
-#[test]
-fn version_1_is_read_for_ever() {
-    let written = frozen("state.kvs", &file(&snapshot()));
-    let expected =
-        frozen("state.expected.json", &serde_json::to_vec_pretty(&answers(engine())).expect("text"));
-    let expected: Vec<Answer> = serde_json::from_slice(&expected).expect("answers");
+/// Reads the state of a file of this version and compares what it says of the next requests.
+fn answers_as(version: u32, written: Vec<u8>, expected: &[u8]) {
+    let expected: Vec<Answer> = serde_json::from_slice(expected).expect("answers");
     let header = decode_header(&written[..MAX_HEADER_BYTES.min(written.len())], written.len() as u64);
     let header = header.expect("a sound header");
-    assert_eq!((header.version, header.fact), (1, snapshot().fact));
+    assert_eq!((header.version, header.fact), (version, snapshot().fact));
     assert_eq!(answers(open(written).expect("a sound file")), expected);
+}
+
+#[test]
+fn version_1_is_read_for_ever() {
+    answers_as(1, old(1, "state.kvs"), &old(1, "state.expected.json"));
+}
+
+#[test]
+fn version_2_is_read_for_ever() {
+    let expected = serde_json::to_vec_pretty(&answers(engine())).expect("text");
+    answers_as(2, frozen("state.kvs", &file(&snapshot())), &frozen("state.expected.json", &expected));
 }
 
 /// A change to the layout of the header or the state must raise the version and freeze a new file.
@@ -175,14 +190,14 @@ fn other(change: impl FnOnce(&mut Snapshot)) -> Vec<u8> {
 fn every_kind_of_corruption_is_refused_with_its_own_words() {
     let kinds: [(&str, Vec<u8>); 13] = [
         ("bit_flipped_in_header", changed(|bytes| bytes[40] ^= 1)),
-        ("bit_flipped_in_version", changed(|bytes| bytes[8] ^= 2)),
+        ("bit_flipped_in_version", changed(|bytes| bytes[8] ^= 4)),
         ("bit_flipped_in_body", changed(|bytes| bytes[500] ^= 0x10)),
         ("truncated_in_header", changed(|bytes| bytes.truncate(60))),
         ("truncated_in_body", changed(|bytes| bytes.truncate(700))),
         ("empty", Vec::new()),
         ("appended_to", changed(|bytes| bytes.extend(b"more"))),
         ("wrong_magic", changed(|bytes| bytes[..8].copy_from_slice(b"PK\x03\x04\x14\0\0\0"))),
-        ("future_version", seal(changed(|bytes| bytes[8] = 2))),
+        ("future_version", seal(changed(|bytes| bytes[8] = VERSION as u8 + 1))),
         ("wrong_configuration", other(|snapshot| snapshot.fact.fingerprint = Fingerprint(1))),
         (
             "wrong_partition",
@@ -195,6 +210,30 @@ fn every_kind_of_corruption_is_refused_with_its_own_words() {
         let bytes = frozen(&format!("refused/{kind}.kvs"), &bytes);
         let error = open(bytes).err().unwrap_or_else(|| panic!("{kind} is accepted")).to_string();
         let expected = frozen(&format!("refused/{kind}.expected.txt"), format!("{error}\n").as_bytes());
+        assert_eq!(format!("{error}\n").as_bytes(), expected, "{kind}: {error}");
+    }
+}
+
+#[test]
+fn broken_files_of_version_1_are_refused_with_the_same_words() {
+    let kinds = [
+        "bit_flipped_in_header",
+        "bit_flipped_in_version",
+        "bit_flipped_in_body",
+        "truncated_in_header",
+        "truncated_in_body",
+        "empty",
+        "appended_to",
+        "wrong_magic",
+        "wrong_configuration",
+        "wrong_partition",
+        "renamed",
+        "another_state",
+    ];
+    for kind in kinds {
+        let error = open(old(1, &format!("refused/{kind}.kvs"))).err();
+        let error = error.unwrap_or_else(|| panic!("{kind} is accepted")).to_string();
+        let expected = old(1, &format!("refused/{kind}.expected.txt"));
         assert_eq!(format!("{error}\n").as_bytes(), expected, "{kind}: {error}");
     }
 }

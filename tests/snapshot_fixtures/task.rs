@@ -3,7 +3,7 @@
 //! but refused requests; open windows of every kind; late records; dead letters; a history that was
 //! warmed up.
 
-use super::{FINGERPRINT, file, frozen};
+use super::{FINGERPRINT, file, frozen, old};
 use kvset::codec::{DeadLetterLimits, DecodeLimits, Encoding, EstimateEncoding, SourceRecord};
 use kvset::core::pages::mix;
 use kvset::core::pool::Pool;
@@ -170,13 +170,11 @@ fn rest(task: &mut PartitionTask) -> String {
     })
 }
 
-#[test]
-fn a_task_of_version_1_goes_on_as_if_it_had_never_stopped() {
-    let mut unstopped = task();
-    let written = frozen("task.kvs", &file(&snapshot(&unstopped)));
+/// What a task says that goes on from a file of this version.
+fn goes_on(version: u32, written: Vec<u8>) -> String {
     let verified = Verified::read(Box::new(Cursor::new(written))).expect("a sound file");
     let header = verified.header().clone();
-    assert_eq!(header.version, 1);
+    assert_eq!(header.version, version);
     let place = PartitionId::new(TOPIC, PARTITION.0).expect("a legal name");
     header.require_place(&place, NextOffset(SNAPSHOT)).expect("its own place");
     let image: RestoredTask = verified.restore().expect("a task");
@@ -188,18 +186,34 @@ fn a_task_of_version_1_goes_on_as_if_it_had_never_stopped() {
         ..from_the_start()
     };
     let restored = PartitionTask::restore(config(), PARTITION, &resume, header.fact.last_record, image);
-    let published = rest(&mut restored.expect("the same configuration"));
+    rest(&mut restored.expect("the same configuration"))
+}
+
+#[test]
+fn a_task_of_version_1_goes_on_as_if_it_had_never_stopped() {
+    let published = goes_on(1, old(1, "task.kvs"));
+    assert_eq!(published.as_bytes(), old(1, "task.expected.txt"));
+    assert_eq!(published, rest(&mut task()));
+}
+
+#[test]
+fn a_task_of_version_2_goes_on_as_if_it_had_never_stopped() {
+    let mut unstopped = task();
+    let published = goes_on(2, frozen("task.kvs", &file(&snapshot(&unstopped))));
     assert!(published.lines().count() > 40, "enough to compare");
     assert_eq!(published, rest(&mut unstopped));
     assert_eq!(published.as_bytes(), frozen("task.expected.txt", published.as_bytes()));
 }
 
-/// A change to the layout of a task's state, or to what equal records make of it, must raise the version
-/// of results and freeze a new file.
+/// A change to the layout of a task's state must raise the version of the format, a change to what equal
+/// records make of it that of results; either freezes a new file.
 #[test]
 fn the_task_written_now_is_the_newest_frozen_one() {
     let now = file(&snapshot(&task()));
-    assert!(now == frozen("task.kvs", &now), "the state changed: raise RESULT_VERSION and freeze it anew");
+    assert!(
+        now == frozen("task.kvs", &now),
+        "the state changed: raise VERSION or RESULT_VERSION and freeze it anew"
+    );
 }
 
 /// A fixture of an empty state would prove nothing.

@@ -10,9 +10,11 @@
 //! the top by this request. That is `W(s) - 1` distinct pages for every `j` of the slot, root first.
 //! Leaf first, only the slot's pages between its shallowest remaining one and `j` are above `j`.
 
+mod arrays;
 mod chain;
 mod ghosts;
 mod image;
+mod regions;
 mod slots;
 mod tree;
 
@@ -26,7 +28,7 @@ use chain::ChainIndex;
 use ghosts::Ghosts;
 use serde::{Deserialize, Serialize};
 use slots::{Slot, Slots};
-use tree::{NodeId, ROOT, Tree};
+use tree::{Place, ROOT, TOP, Tree};
 
 pub use chain::{ChainCheck, ChainPolicy};
 
@@ -82,13 +84,6 @@ pub struct ChainViolation {
     pub pages: u64,
 }
 
-/// One step of a request's walk: a node and how many of its label's pages the request shares.
-#[derive(Debug, Clone, Copy)]
-struct Step {
-    node: NodeId,
-    pages: u32,
-}
-
 /// Consecutive pages of a request's walk that belong to one slot.
 #[derive(Debug, Clone, Copy)]
 struct Stretch {
@@ -107,8 +102,8 @@ pub struct Stack {
     ghosts: Ghosts,
     requests: u64,
     accumulated: u64,
-    /// The current request's walk, node by node and slot by slot, kept to reuse its memory.
-    path: Vec<Step>,
+    /// The current request's walk, segment by segment (how far it went in each) and slot by slot, kept to reuse its memory.
+    path: Vec<Place>,
     stretches: Vec<Stretch>,
 }
 
@@ -186,7 +181,8 @@ impl Stack {
 
     /// Bytes of memory held, spare room included.
     pub fn memory_bytes(&self) -> u64 {
-        let own = self.path.capacity() * size_of::<Step>() + self.stretches.capacity() * size_of::<Stretch>();
+        let own =
+            self.path.capacity() * size_of::<Place>() + self.stretches.capacity() * size_of::<Stretch>();
         (own + self.tree.memory_bytes() + self.slots.memory_bytes()) as u64
             + (self.chain.memory_bytes() + self.ghosts.memory_bytes()) as u64
     }
@@ -196,22 +192,19 @@ impl Stack {
     fn walk(&mut self, access: &Access<'_>) -> usize {
         self.path.clear();
         self.stretches.clear();
-        let Some(first) = access.pages.get(0) else { return 0 };
-        let mut parent = ROOT;
-        let mut key = access.scope.first_page(first);
-        let mut at = 0;
-        while let Some(node) = self.tree.child(parent, key) {
+        let (mut place, mut at) = (TOP, 0);
+        while let Some(id) = access.pages.get(at) {
+            let key = if at == 0 { access.scope.first_page(id) } else { id };
+            let Some(segment) = self.tree.child(place, key) else { break };
             // The key is the label's first id, so only the rest needs comparing.
-            let label = self.tree.label(node);
-            let pages = 1 + label.from(1).common_prefix(access.pages.from(at + 1));
-            let whole = pages == label.len();
-            self.path.push(Step { node, pages: pages as u32 });
-            self.lengthen_stretch(self.tree.slot(node), pages as u32);
-            at += pages;
-            match access.pages.get(at) {
-                Some(next) if whole => (parent, key) = (node, next),
-                _ => break,
+            let rest = self.tree.label(segment).from(1);
+            let pages = 1 + rest.common_prefix(access.pages.from(at + 1));
+            place = Place { segment, pages: pages as u32 };
+            self.path.push(place);
+            for (slot, pages) in self.tree.owners(segment, place.pages) {
+                lengthen_stretch(&mut self.stretches, slot, pages);
             }
+            at += pages;
         }
         at
     }
@@ -225,14 +218,6 @@ impl Stack {
             return Err(ChainViolation { pages: violations });
         }
         Ok(violations)
-    }
-
-    /// Adds pages of the walk to the stretch of their slot.
-    fn lengthen_stretch(&mut self, slot: Slot, pages: u32) {
-        match self.stretches.last_mut() {
-            Some(last) if last.slot == slot => last.pages += pages,
-            _ => self.stretches.push(Stretch { slot, pages }),
-        }
     }
 
     /// Writes one run a distinct slot on the path, for the pages that can be hits.
@@ -294,8 +279,8 @@ impl Stack {
         }
     }
 
-    /// Gives the request its slot and makes the tree show it: the path changes hands, an edge left
-    /// half-way is split, the new pages become a leaf.
+    /// Gives the request its slot and makes the tree show it: the path changes hands, the new pages hang
+    /// below it.
     fn settle(&mut self, access: &Access<'_>, known: usize) {
         let number = self.requests;
         self.requests += 1;
@@ -305,30 +290,24 @@ impl Stack {
         }
         self.make_room();
         let slot = self.slots.next_slot();
-        let mut end = self.take_over_path(slot);
-        if known < access.pages.len() {
-            let first = access.pages.get(known).unwrap_or_default();
-            let key = if known == 0 { access.scope.first_page(first) } else { first };
-            end = self.tree.append(end, key, access.pages.from(known + 1), slot);
-        }
-        self.slots.push(weight, end, number, access.scope);
-    }
-
-    /// Moves the path's nodes to `slot`; returns the last one.
-    fn take_over_path(&mut self, slot: Slot) -> NodeId {
-        let mut end = ROOT;
         for step in &self.path {
-            let node = self.tree.split_at(step.node, step.pages);
-            self.tree.set_slot(node, slot);
-            end = self.tree.join(end, node);
+            self.tree.take_over(step.segment, step.pages, slot);
         }
-        end
+        let end = self.path.last().copied().unwrap_or(TOP);
+        let tail = match access.pages.get(known) {
+            Some(next) => {
+                let key = if known == 0 { access.scope.first_page(next) } else { next };
+                self.tree.append(end, key, access.pages.from(known + 1), slot)
+            }
+            None => end.segment,
+        };
+        self.slots.push(weight, tail, number, access.scope);
     }
 
     /// Renumbers the slots when most of them are dead, so that the sums stay as short as the number
     /// of live requests; amortised over the requests that made the slots.
     fn make_room(&mut self) {
-        if self.slots.crowded(self.tree.node_count()) {
+        if self.slots.crowded(self.tree.segment_count()) {
             let renumbered = self.slots.renumber();
             self.tree.renumber_slots(&renumbered);
         }
@@ -351,31 +330,45 @@ impl Stack {
         let stretch = self.stretch(slot);
         let scope = self.slots.scope(slot);
         if let Some(&head) = stretch.last() {
-            let above = self.tree.parent(head);
-            let above_id = if above == ROOT { 0 } else { self.tree.last_id(above) };
-            let labels = stretch.iter().rev().map(|&node| self.tree.label(node));
-            self.ghosts.remember(above_id, labels);
+            let labels = stretch.iter().rev().map(|&part| self.tree.label_below(part));
+            self.ghosts.remember(self.tree.id_above(self.tree.above(head)), labels);
         }
-        for node in stretch {
-            let label = self.tree.label(node);
-            match self.tree.parent(node) {
+        for part in stretch {
+            let label = self.tree.label_below(part);
+            match self.tree.above(part).segment {
                 ROOT => self.chain.remove_path_start(scope, label),
                 _ => self.chain.remove(scope, label.iter()),
             }
-            self.tree.remove_leaf(node);
+            self.tree.remove_deepest(part.segment);
         }
         self.slots.clear(slot);
         self.tree.collect_garbage();
     }
 
-    /// The nodes of a slot's stretch, from its last page upwards.
-    fn stretch(&self, slot: Slot) -> Vec<NodeId> {
-        let mut nodes = Vec::new();
-        let mut node = self.slots.tail(slot);
-        while node != ROOT && self.tree.slot(node) == slot {
-            nodes.push(node);
-            node = self.tree.parent(node);
+    /// The parts of segments the oldest slot still owns, from its last page upwards: each is what lies
+    /// below a place.
+    fn stretch(&self, slot: Slot) -> Vec<Place> {
+        let mut parts = Vec::new();
+        let mut segment = self.slots.tail(slot);
+        while segment != ROOT {
+            let (owner, pages) = self.tree.deepest(segment);
+            if owner != slot {
+                break;
+            }
+            parts.push(Place { segment, pages });
+            if pages > 0 {
+                break;
+            }
+            segment = self.tree.place(segment).segment;
         }
-        nodes
+        parts
+    }
+}
+
+/// Adds pages of a walk to the stretch of their slot.
+fn lengthen_stretch(stretches: &mut Vec<Stretch>, slot: Slot, pages: u32) {
+    match stretches.last_mut() {
+        Some(last) if last.slot == slot => last.pages += pages,
+        _ => stretches.push(Stretch { slot, pages }),
     }
 }

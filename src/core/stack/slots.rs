@@ -1,6 +1,6 @@
 //! One LRU slot a request: how many pages still belong to it, and suffix sums over them.
 
-use super::tree::NodeId;
+use super::tree::SegmentId;
 use super::{MAX_REQUEST_PAGES, MAX_TRACKED_PAGES};
 use crate::core::packed::{self, Made};
 use crate::core::pages::Scope;
@@ -30,8 +30,8 @@ type Level = Vec<[u32; FAN]>;
 struct Toucher {
     /// Number of the request in its pool.
     number: u64,
-    /// The node its last page with an id ends at; the root when it only has unshared outputs.
-    tail: NodeId,
+    /// The segment of its last page with an id; the root when it only has unshared outputs.
+    tail: SegmentId,
 }
 
 /// What a snapshot keeps of a slot beside its weight.
@@ -40,7 +40,7 @@ struct Toucher {
 struct Owner {
     number: u64,
     scope: Scope,
-    tail: NodeId,
+    tail: SegmentId,
 }
 
 /// All slots in LRU order with sums over their weights.
@@ -107,7 +107,7 @@ impl Serialize for Slots {
     }
 }
 
-/// The numbers slots get when the dead ones are dropped: small, because every node asks for one.
+/// The numbers slots get when the dead ones are dropped: small, because every segment asks for one.
 #[derive(Debug)]
 pub(super) struct Renumbering {
     /// For every 64 old slots: how many live ones come before them, and which of them are live.
@@ -185,8 +185,8 @@ impl Slots {
         self.scopes.get(slot.index()).copied().unwrap_or(Scope::GLOBAL)
     }
 
-    /// Node where the slot's stretch ends.
-    pub(super) fn tail(&self, slot: Slot) -> NodeId {
+    /// Segment the slot's stretch ends in.
+    pub(super) fn tail(&self, slot: Slot) -> SegmentId {
         self.touchers[slot.index()].tail
     }
 
@@ -216,7 +216,7 @@ impl Slots {
     }
 
     /// Adds the newest slot.
-    pub(super) fn push(&mut self, weight: u32, tail: NodeId, number: u64, scope: Scope) {
+    pub(super) fn push(&mut self, weight: u32, tail: SegmentId, number: u64, scope: Scope) {
         let index = self.touchers.len();
         reserve_in_steps(&mut self.touchers);
         self.touchers.push(Toucher { number, tail });
@@ -261,9 +261,9 @@ impl Slots {
     }
 
     /// Whether dead slots outnumber what is worth keeping: a renumbering visits every slot and every
-    /// node, so both pay for it.
-    pub(super) fn crowded(&self, nodes: usize) -> bool {
-        self.len() >= self.live + self.live / 2 + nodes / 8 + Self::SLACK
+    /// segment, so both pay for it.
+    pub(super) fn crowded(&self, segments: usize) -> bool {
+        self.len() >= self.live + self.live / 2 + segments / 8 + Self::SLACK
     }
 
     /// Drops the dead slots, keeping the order; returns the live ones' new numbers.
@@ -308,10 +308,10 @@ impl Slots {
         (0..self.len()).filter(|&index| self.weight_at(index) > 0).map(|index| Slot(index as u32))
     }
 
-    /// Whether what a snapshot said fits together: every tail is a node, the sums fit their type and leave
+    /// Whether what a snapshot said fits together: every tail is a segment, the sums fit their type and leave
     /// room for the next request.
-    pub(super) fn is_sound(&self, nodes: usize) -> bool {
-        self.touchers.iter().all(|toucher| { toucher.tail }.index() < nodes)
+    pub(super) fn is_sound(&self, segments: usize) -> bool {
+        self.touchers.iter().all(|toucher| { toucher.tail }.index() < segments)
             && self.total <= MAX_TRACKED_PAGES + 2 * MAX_REQUEST_PAGES
     }
 

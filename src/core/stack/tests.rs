@@ -316,3 +316,22 @@ fn a_long_life_under_a_bound_keeps_memory_flat() {
     assert!(stack.accumulated_pages().0 > 5 * BOUND, "{} pages passed", stack.accumulated_pages());
     assert!(peak < BOUND * MOST_BYTES_A_PAGE, "{} bytes a page at the peak", peak / BOUND);
 }
+
+/// The cost of a request is that of its runs: others that branched off its path leave no trace in its walk.
+#[test]
+fn requests_that_branch_off_do_not_cut_a_path_up() {
+    let mut stack = stack(Order::RootFirst, MAX_TRACKED_PAGES);
+    let mut outcome = Outcome::default();
+    let trunk: Vec<u64> = (1..=2000).collect();
+    stack.access(&access(&trunk, 0), &mut outcome).expect("chained");
+    for turn in 0..1000 {
+        let mut branch = trunk[..1 + (turn * 7) % 2000].to_vec();
+        branch.push(1 << 40 | turn as u64);
+        stack.access(&access(&branch, 0), &mut outcome).expect("chained");
+    }
+    stack.access(&access(&trunk, 0), &mut outcome).expect("chained");
+    assert_eq!(outcome.reusable_prefix(), 2000);
+    assert_eq!(stack.path.len(), 1, "one comparison");
+    stack.access(&access(&trunk, 0), &mut outcome).expect("chained");
+    assert_eq!((stack.path.len(), outcome.runs.len()), (1, 1), "whose regions were taken over once");
+}
