@@ -247,6 +247,7 @@ fn code(record: impl AsRef<[u8]>) -> ErrorCode {
 
 fn code_with(limits: DecodeLimits, record: impl AsRef<[u8]>) -> ErrorCode {
     let mut decoder = RequestDecoder::new(Encoding::Auto, limits);
+    assert!(decoder.decode_in_place(Some(b"pool"), record.as_ref()).is_none(), "refused either way");
     decoder.decode(Some(b"pool"), record.as_ref()).expect_err("should be refused").code()
 }
 
@@ -263,6 +264,9 @@ proptest! {
         let record = by_apache_avro(&event, packed, block);
         let mut decoder = RequestDecoder::new(Encoding::Auto, DecodeLimits::default());
         let key = event.pool.clone().unwrap_or("the key".to_owned());
+        let in_place = decoder.decode_in_place(Some(key.as_bytes()), &record);
+        prop_assert_eq!(in_place.is_some(), packed, "a list of longs takes a buffer");
+        in_place.iter().for_each(|decoded| event.assert_decoded(decoded));
         let decoded = decoder.decode(Some(key.as_bytes()), &record).expect("a valid record");
         event.assert_decoded(&decoded);
     }

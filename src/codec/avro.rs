@@ -45,14 +45,35 @@ pub(super) fn read_v1<'a>(
     limits: &DecodeLimits,
     buffers: &'a mut IdBuffers,
 ) -> Result<RequestMessage<'a>, DecodeError> {
-    let mut cursor = Cursor::new(record, begin);
+    let IdBuffers { prompt, output } = buffers;
+    let cursor = Cursor::new(record, begin);
+    read_fields(cursor, |cursor| read_ids(cursor, limits, prompt), |cursor| read_ids(cursor, limits, output))
+}
+
+/// Reads a record in single-object encoding whose ids travel packed, which takes no buffers; `None` where it
+/// is anything else.
+pub(super) fn read_packed(record: &[u8]) -> Option<RequestMessage<'_>> {
+    match schema::single_object_fingerprint(record)? {
+        schema::REQUEST_EVENT_V1 | schema::REQUEST_EVENT_V1_RUST => {}
+        _ => return None,
+    }
+    let cursor = Cursor::new(record, schema::SINGLE_OBJECT_HEADER);
+    read_fields(cursor, read_packed_ids, read_packed_ids).ok()
+}
+
+/// Reads the fields of version 1, with the prompt's and the output's ids as they are asked for.
+fn read_fields<'a>(
+    mut cursor: Cursor<'a>,
+    prompt_ids: impl FnOnce(&mut Cursor<'a>) -> Result<PageIds<'a>, DecodeError>,
+    output_ids: impl FnOnce(&mut Cursor<'a>) -> Result<PageIds<'a>, DecodeError>,
+) -> Result<RequestMessage<'a>, DecodeError> {
     // Fields of a record follow each other in the schema's order; so do these initialisers.
     let message = RequestMessage {
         event_time: cursor.long()?,
-        page_ids: read_ids(&mut cursor, limits, &mut buffers.prompt)?,
+        page_ids: prompt_ids(&mut cursor)?,
         pool: cursor.nullable(Cursor::string)?.map(Cow::Borrowed),
         page_size: cursor.nullable(Cursor::int)?,
-        output_page_ids: read_ids(&mut cursor, limits, &mut buffers.output)?,
+        output_page_ids: output_ids(&mut cursor)?,
         input_tokens: cursor.nullable(Cursor::long)?,
         output_tokens: cursor.nullable(Cursor::long)?,
         duration_ms: cursor.nullable(Cursor::long)?,
@@ -74,8 +95,18 @@ fn read_ids<'a>(
         read_id_blocks(cursor, limits, buffer)?;
         return Ok(PageIds::from_slice(buffer));
     }
-    let packed = cursor.bytes()?;
-    PageIds::from_packed(packed)
+    packed_ids(cursor)
+}
+
+fn read_packed_ids<'a>(cursor: &mut Cursor<'a>) -> Result<PageIds<'a>, DecodeError> {
+    if cursor.second_branch()? {
+        return Err(cursor.undecodable("ids that are not packed"));
+    }
+    packed_ids(cursor)
+}
+
+fn packed_ids<'a>(cursor: &mut Cursor<'a>) -> Result<PageIds<'a>, DecodeError> {
+    PageIds::from_packed(cursor.bytes()?)
         .ok_or_else(|| cursor.undecodable("packed ids of no multiple of eight bytes before"))
 }
 

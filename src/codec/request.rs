@@ -133,6 +133,16 @@ impl RequestDecoder {
         limits.admit(key, self.read(payload)?)
     }
 
+    /// Decodes one record as [`Self::decode`] does where that takes none of the decoder's buffers, so that
+    /// several can be held at once: Avro in single-object encoding with packed ids. `None` where it is
+    /// anything else, or is refused.
+    pub fn decode_in_place<'a>(&self, key: Option<&'a [u8]>, payload: &'a [u8]) -> Option<Decoded<'a>> {
+        self.limits.check_size(payload).ok()?;
+        let is_avro = self.encoding.of(payload) == Some(Encoding::Avro);
+        let message = is_avro.then(|| avro::read_packed(payload))??;
+        self.limits.admit(key, message).ok()
+    }
+
     /// Reads one record as it was written; [`DecodeLimits::admit`] checks what it says.
     ///
     /// # Errors

@@ -7,7 +7,7 @@ use super::profile::{Outputs, Profile};
 use super::ratio::Ratio;
 use super::sample::Sample;
 use super::stack::{
-    Access, ChainCheck, ChainPolicy, ChainViolation, MAX_REQUEST_PAGES, Order, Stack, StackConfig,
+    Access, ChainCheck, ChainPolicy, ChainViolation, MAX_REQUEST_PAGES, Order, Stack, StackConfig, Upcoming,
 };
 use super::units::{PageCount, PageSize};
 use serde::{Deserialize, Serialize};
@@ -117,6 +117,13 @@ impl Engine {
     /// Whether this, read back from a snapshot, is kept as `config` says and can go on.
     pub fn is_sound(&self, config: &EngineConfig) -> bool {
         self.config == *config && self.stack.is_like(&Self::new(*config).stack)
+    }
+
+    /// The request that [`Engine::observe`] is about to make of the stack, to be looked ahead at; none where
+    /// that would not pay, or where other pages are followed than the event's own.
+    pub fn upcoming<'a>(&'a self, event: &RequestEvent<'a>) -> Option<Upcoming<'a>> {
+        let follows_all = self.config.sample_rate == Ratio::ONE;
+        follows_all.then(|| self.stack.upcoming(event.scope, event.page_ids))?
     }
 
     /// The stack below, for its counts.

@@ -18,6 +18,7 @@ use super::event::RequestEvent;
 use super::outcome::{BEYOND, Outcome};
 use super::pool_config::{PoolConfig, PoolConfigError};
 use super::sglang::CacheBank;
+use super::stack::Upcoming;
 use super::units::{EventTime, Offset, PageBytes, PageCount, PageSize, is_countable};
 use super::window::WindowKind;
 use live::{Cache, Live, check_size};
@@ -133,6 +134,12 @@ impl Pool {
     pub fn observe(&mut self, event: &RequestEvent<'_>, arrival: Arrival) -> Result<&Outcome, Refusal> {
         let outcome = self.identity.observe(&mut self.live, event, arrival);
         outcome.inspect_err(|_| self.rejected_records += 1)
+    }
+
+    /// What [`Pool::observe`] will ask of the stack for this event, to be looked ahead at; none where that
+    /// would not pay.
+    pub fn upcoming<'a>(&'a self, event: &RequestEvent<'a>) -> Option<Upcoming<'a>> {
+        self.live.as_ref()?.cache.engine.upcoming(event)
     }
 
     /// The smallest watermark at which [`Pool::advance_watermark`] has something to publish.

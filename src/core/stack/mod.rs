@@ -14,6 +14,7 @@ mod arrays;
 mod chain;
 mod ghosts;
 mod image;
+mod look_ahead;
 mod regions;
 mod slots;
 mod tree;
@@ -31,6 +32,7 @@ use slots::{Slot, Slots};
 use tree::{Place, ROOT, TOP, Tree};
 
 pub use chain::{ChainCheck, ChainPolicy};
+pub use look_ahead::{LOOK_AHEAD, Upcoming, look_ahead};
 
 /// The order in which a request's pages enter the stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

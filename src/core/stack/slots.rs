@@ -146,6 +146,12 @@ impl Slots {
         self.sums[0][index / FAN][index % FAN]
     }
 
+    /// Reads what reporting a slot's pages reads.
+    #[inline]
+    pub(super) fn glance(&self, slot: Slot) -> u64 {
+        u64::from(self.sums[0][slot.index() / FAN][slot.index() % FAN]) ^ self.request_number(slot)
+    }
+
     /// Pages of all slots.
     pub(super) fn total(&self) -> u64 {
         self.total

@@ -113,9 +113,13 @@ fn needs(outcome: &Outcome) -> Vec<u64> {
 fn equals_the_naive_stack(order: Order, draws: &[Draw]) -> Result<(), TestCaseError> {
     let (mut fast, mut slow) = (stack(order, MAX_TRACKED_PAGES), NaiveStack::new(order));
     let mut outcome = Outcome::default();
-    for (ids, outputs) in requests(draws) {
-        fast.access(&access(&ids, outputs), &mut outcome).expect("chained ids");
-        prop_assert_eq!(needs(&outcome), slow.access(&ids, outputs));
+    let requests = requests(draws);
+    for (index, (ids, outputs)) in requests.iter().enumerate() {
+        // Looking ahead, at this request and at others, known and unknown, changes nothing.
+        let pages = requests[index..].iter().map(|(ids, _)| PageIds::from_slice(ids));
+        look_ahead(pages.filter_map(|pages| fast.upcoming(Scope::GLOBAL, pages)));
+        fast.access(&access(ids, *outputs), &mut outcome).expect("chained ids");
+        prop_assert_eq!(needs(&outcome), slow.access(ids, *outputs));
         prop_assert_eq!(outcome.chain_violations, 0);
         prop_assert_eq!(fast.tracked_pages().0, slow.stack.len() as u64);
         prop_assert_eq!(fast.accumulated_pages().0, slow.stack.len() as u64);

@@ -175,6 +175,33 @@ impl Tree {
         hash_of(&self.hasher, place, first)
     }
 
+    /// The child that [`Tree::child`] would look at first, right or wrong.
+    #[inline]
+    pub(super) fn guess_child(&self, place: Place, first: u64) -> Option<SegmentId> {
+        let segment = self.segment(place.segment);
+        match (segment.next, segment.children) {
+            (next, 0) => (next != ROOT).then_some(next),
+            _ => {
+                let indexed = self.index.find(self.hash(place, first), |_| true).map(|child| child.id);
+                indexed.or((segment.next != ROOT).then_some(segment.next))
+            }
+        }
+    }
+
+    /// Reads a segment.
+    #[inline]
+    pub(super) fn touch(&self, id: SegmentId) -> u32 {
+        self.segment(id).start
+    }
+
+    /// The slot of a segment's first page, and the first and last id of its label, read.
+    #[inline]
+    pub(super) fn glance(&self, id: SegmentId) -> (Slot, u64) {
+        let segment = self.segment(id);
+        let (first, last) = (segment.start as usize, segment.start + segment.len.saturating_sub(1));
+        (segment.slot, self.labels[first] ^ self.labels[last as usize])
+    }
+
     /// The slots of a segment's first `pages` pages, each with how many of them it has.
     pub(super) fn owners(&self, id: SegmentId, pages: u32) -> impl Iterator<Item = (Slot, u32)> {
         let segment = self.segment(id);

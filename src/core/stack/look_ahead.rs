@@ -1,0 +1,105 @@
+//! Waiting for memory once for several requests instead of once a step of each.
+//!
+//! In a pool larger than the processor's caches, a walk is a chain of cache misses: the index says which
+//! segment, the segment where its label lies and which slot has it. A processor waits for many misses at once
+//! if none depends on another. So the next few requests are walked side by side, without comparing pages and
+//! without deciding anything: a step reads what all of them need next. The walks that count then find it
+//! in the cache. What is read here is only a guess and changes nothing.
+
+use super::Stack;
+use super::tree::{Place, SegmentId, TOP};
+use crate::core::pages::{PageIds, Scope};
+use std::hint::black_box;
+
+/// Requests walked side by side: enough to fill the processor's queue of misses, few enough that what they
+/// need stays in its nearest caches.
+pub const LOOK_AHEAD: usize = 16;
+
+/// Segments followed down a path at most.
+const STEPS: usize = 64;
+
+/// Segments below which a tree is taken to be in the cache anyway. Tests look ahead in every tree.
+const SMALL: usize = if cfg!(test) { 0 } else { 4096 };
+
+/// A request that is about to be made of a stack.
+#[derive(Debug, Clone, Copy)]
+pub struct Upcoming<'a> {
+    stack: &'a Stack,
+    scope: Scope,
+    pages: PageIds<'a>,
+}
+
+impl Stack {
+    /// A request that is about to be made; none where looking ahead would not pay.
+    pub fn upcoming<'a>(&'a self, scope: Scope, pages: PageIds<'a>) -> Option<Upcoming<'a>> {
+        (self.tree.segment_count() >= SMALL).then_some(Upcoming { stack: self, scope, pages })
+    }
+}
+
+/// How far the guess has followed a request.
+#[derive(Clone, Copy)]
+struct Walker<'a> {
+    request: Upcoming<'a>,
+    /// The segment that is on its way from memory.
+    next: SegmentId,
+    /// Pages of the request above it.
+    at: usize,
+}
+
+impl Walker<'_> {
+    /// Reads what leads on from the segment: the ends of its label, and its slot.
+    fn read(&self) -> u64 {
+        let Stack { tree, slots, .. } = self.request.stack;
+        let (slot, ids) = tree.glance(self.next);
+        ids ^ slots.glance(slot)
+    }
+
+    /// Guesses where the request goes on; false at its end. A segment with the right last id is taken to be
+    /// right from the first on, since ids are chained.
+    fn step(&mut self) -> bool {
+        let Upcoming { stack: Stack { tree, .. }, pages, .. } = self.request;
+        let (label, rest) = (tree.label(self.next), pages.from(self.at));
+        let last = label.len().saturating_sub(1);
+        let shared = if rest.get(last) == label.get(last) { label.len() } else { label.common_prefix(rest) };
+        // The first id may be that of another scope's page.
+        self.at += shared.max(1);
+        let place = Place { segment: self.next, pages: shared.max(1) as u32 };
+        let next = pages.get(self.at).and_then(|id| tree.guess_child(place, id));
+        next.inspect(|next| self.next = *next).is_some()
+    }
+}
+
+/// Has the memory that the walks of up to [`LOOK_AHEAD`] requests need brought near, for all at once.
+pub fn look_ahead<'a>(upcoming: impl IntoIterator<Item = Upcoming<'a>>) {
+    let mut seen = 0;
+    let mut walkers: [Option<Walker<'_>>; LOOK_AHEAD] = [None; LOOK_AHEAD];
+    let mut walking = 0;
+    for request in upcoming.into_iter().take(LOOK_AHEAD) {
+        let first = request.pages.get(0).map(|id| request.scope.first_page(id));
+        if let Some(next) = first.and_then(|first| request.stack.tree.guess_child(TOP, first)) {
+            walkers[walking] = Some(Walker { request, next, at: 0 });
+            walking += 1;
+        }
+    }
+    for _ in 0..STEPS {
+        // Neither loop depends on what it reads, so all of it is under way before the first arrives.
+        for walker in walkers[..walking].iter().flatten() {
+            seen ^= u64::from(walker.request.stack.tree.touch(walker.next));
+        }
+        for walker in walkers[..walking].iter().flatten() {
+            seen ^= walker.read();
+        }
+        let mut kept = 0;
+        for index in 0..walking {
+            if walkers[index].as_mut().is_some_and(Walker::step) {
+                walkers[kept] = walkers[index];
+                kept += 1;
+            }
+        }
+        walking = kept;
+        if walking == 0 {
+            break;
+        }
+    }
+    black_box(seen);
+}
