@@ -150,6 +150,31 @@ impl PartitionTask {
     /// # Errors
     /// The task must not be fed further; the record counts as not processed, and nothing was appended.
     pub fn feed(&mut self, record: &SourceRecord<'_>, out: &mut Vec<OutputRecord>) -> Result<(), TaskError> {
+        self.feed_run([*record], out)
+    }
+
+    /// The same for one record after another. Nobody can ask for a record's identity before the run is
+    /// over, so only the last one's is made: it takes a hash of the whole record.
+    ///
+    /// # Errors
+    /// As for [`PartitionTask::feed`], of the first record that cannot be processed; those before it were.
+    pub fn feed_run<'r>(
+        &mut self,
+        records: impl IntoIterator<Item = SourceRecord<'r>>,
+        out: &mut Vec<OutputRecord>,
+    ) -> Result<(), TaskError> {
+        let mut last = None;
+        let result = records.into_iter().try_for_each(|record| {
+            self.process(&record, out)?;
+            last = Some(record);
+            Ok(())
+        });
+        self.last_record = last.as_ref().map(identity).or(self.last_record);
+        result
+    }
+
+    /// Processes one record, all but for its identity.
+    fn process(&mut self, record: &SourceRecord<'_>, out: &mut Vec<OutputRecord>) -> Result<(), TaskError> {
         debug_assert!(record.offset >= self.next.0, "records come in offset order");
         let muted = record.offset < self.publish_from.0;
         let accepted = self.take_in(record)?;
@@ -172,7 +197,6 @@ impl PartitionTask {
             }
         }
         self.next = NextOffset::after(record.offset);
-        self.last_record = Some(identity(record));
         self.counts.records += 1;
         self.counts.replayed += u64::from(muted);
         self.counts.bytes += (record.key.map_or(0, <[u8]>::len) + record.value.map_or(0, <[u8]>::len)) as u64;
