@@ -1,5 +1,8 @@
 //! Estimates: both encodings read back, bytes are deterministic, keys are unambiguous.
 
+use apache_avro::Schema;
+use apache_avro::reader::datum::GenericDatumReader;
+use apache_avro::writer::datum::GenericDatumWriter;
 use kvset::codec::{
     EstimateEncoding, EstimateError, EstimateKey, SchemaId, decode_estimate, encode_estimate, pool_partition,
 };
@@ -167,6 +170,10 @@ prop_compose! {
     }
 }
 
+fn schema() -> Schema {
+    Schema::parse_str(include_str!("../schemas/capacity_estimate.avsc")).expect("a schema")
+}
+
 fn encode(estimate: &Estimate, encoding: EstimateEncoding) -> Vec<u8> {
     let mut bytes = Vec::new();
     encode_estimate(estimate, encoding, &mut bytes).expect("an estimate within the schema");
@@ -181,6 +188,18 @@ proptest! {
             prop_assert_eq!(&bytes, &encode(&estimate, encoding), "equal estimates, equal bytes");
             prop_assert_eq!(&decode_estimate(&bytes).expect("reads back"), &estimate);
         }
+    }
+
+    #[test]
+    fn the_datum_is_what_a_general_encoder_writes(estimate in estimate()) {
+        let schema = schema();
+        let bytes = encode(&estimate, EstimateEncoding::Avro);
+        let (header, datum) = bytes.split_at(10);
+        let reader = GenericDatumReader::builder(&schema).build().expect("a reader");
+        let value = reader.read_value(&mut &*datum).expect("a datum");
+        let writer = GenericDatumWriter::builder(&schema).build().expect("a writer");
+        let written = writer.write_value_to_vec(value).expect("encodes");
+        prop_assert_eq!(&[header, &written].concat(), &bytes);
     }
 
     #[test]
@@ -225,10 +244,16 @@ fn sample() -> Estimate {
 fn numbers_beyond_the_schema_are_refused_with_the_field_named_in_every_encoding() {
     let large = Estimate { accumulated_bytes: Some(1 << 63), ..sample() };
     let not_finite = Estimate { sample_error: f64::NAN, ..sample() };
-    for (estimate, field) in [(large, "accumulated_bytes"), (not_finite, "sample_error")] {
+    let theoretical = TheoreticalHits { prefix_hits: u64::MAX, ..sample().theoretical };
+    let inside = Estimate { theoretical, ..sample() };
+    for (estimate, field) in
+        [(large, "accumulated_bytes"), (not_finite, "sample_error"), (inside, "prefix_hits")]
+    {
         for encoding in ENCODINGS {
-            let error = encode_estimate(&estimate, encoding, &mut Vec::new());
+            let mut out = b"before".to_vec();
+            let error = encode_estimate(&estimate, encoding, &mut out);
             assert_eq!(error, Err(EstimateError::Unrepresentable { field: field.to_owned() }));
+            assert_eq!(out, b"before", "nothing is appended");
         }
     }
 }

@@ -1,13 +1,12 @@
 //! Records of the estimates topic: value, key and partition.
 
+use super::datum::put_datum;
 use super::schema;
 use super::writer::{FRAME_HEADER, FRAME_MARKER, SchemaId};
 use crate::core::estimate::Estimate;
 use crate::core::window::WindowKind;
 use apache_avro::Schema;
 use apache_avro::reader::datum::GenericDatumReader;
-use apache_avro::types::Value;
-use apache_avro::writer::datum::GenericDatumWriter;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 use std::num::NonZeroU32;
@@ -62,29 +61,32 @@ pub fn encode_estimate(
     encoding: EstimateEncoding,
     out: &mut Vec<u8>,
 ) -> Result<(), EstimateError> {
-    // Both encodings take the way through JSON values: a number that one refuses, the other refuses.
-    let json = serde_json::to_value(estimate).map_err(|_| unrepresentable("estimate"))?;
-    let avro = to_avro(schema::capacity_estimate(), json, "estimate")?;
+    let begin = out.len();
+    put_header(encoding, out);
+    let datum = put_datum(estimate, schema::capacity_estimate(), "estimate", out);
+    if datum.is_err() || encoding == EstimateEncoding::Json {
+        out.truncate(begin);
+    }
+    // A number that one encoding refuses, the other refuses.
+    datum?;
     match encoding {
         EstimateEncoding::Json => {
             serde_json::to_writer(out, estimate).map_err(|_| unrepresentable("estimate"))
         }
-        EstimateEncoding::Avro => {
-            out.extend_from_slice(&schema::SINGLE_OBJECT_MARKER);
-            out.extend_from_slice(&schema::CAPACITY_ESTIMATE_V2);
-            put_datum(&avro, out)
-        }
-        EstimateEncoding::ConfluentAvro(id) => {
-            id.put_header(out);
-            put_datum(&avro, out)
-        }
+        EstimateEncoding::Avro | EstimateEncoding::ConfluentAvro(_) => Ok(()),
     }
 }
 
-fn put_datum(estimate: &Value, out: &mut Vec<u8>) -> Result<(), EstimateError> {
-    let writer = GenericDatumWriter::builder(schema::capacity_estimate()).build();
-    let written = writer.and_then(|writer| writer.write_value_ref(out, estimate));
-    written.map(drop).map_err(|_| unrepresentable("estimate"))
+/// What comes before the datum; before JSON nothing.
+fn put_header(encoding: EstimateEncoding, out: &mut Vec<u8>) {
+    match encoding {
+        EstimateEncoding::Json => {}
+        EstimateEncoding::Avro => {
+            out.extend_from_slice(&schema::SINGLE_OBJECT_MARKER);
+            out.extend_from_slice(&schema::CAPACITY_ESTIMATE_V2);
+        }
+        EstimateEncoding::ConfluentAvro(id) => id.put_header(out),
+    }
 }
 
 /// Reads an estimate in any encoding. Of Confluent's wire format the id is passed over: what it stands
@@ -138,48 +140,6 @@ fn undecodable(what: impl Into<String>) -> EstimateError {
 
 fn unrepresentable(field: &str) -> EstimateError {
     EstimateError::Unrepresentable { field: field.to_owned() }
-}
-
-/// Gives a JSON value the types of a schema. apache-avro's own serde bridge has no way from
-/// unsigned counts to Avro's long.
-fn to_avro(schema: &Schema, json: Json, field: &str) -> Result<Value, EstimateError> {
-    let unfit = || unrepresentable(field);
-    let value = match (schema, json) {
-        (Schema::Record(record), Json::Object(mut object)) => {
-            let fields = record.fields.iter().map(|inner| {
-                let value = object.remove(&inner.name).ok_or_else(|| unrepresentable(&inner.name))?;
-                Ok((inner.name.clone(), to_avro(&inner.schema, value, &inner.name)?))
-            });
-            Value::Record(fields.collect::<Result<_, _>>()?)
-        }
-        (Schema::Array(array), Json::Array(items)) => {
-            let items = items.into_iter().map(|item| to_avro(&array.items, item, field));
-            Value::Array(items.collect::<Result<_, _>>()?)
-        }
-        // Every union of these schemas is null or one other type, null first.
-        (Schema::Union(_), Json::Null) => Value::Union(0, Box::new(Value::Null)),
-        (Schema::Union(union), json) => {
-            let inner = union.variants().get(1).ok_or_else(unfit)?;
-            Value::Union(1, Box::new(to_avro(inner, json, field)?))
-        }
-        (Schema::Enum(symbols), Json::String(text)) => {
-            let index = symbols.symbols.iter().position(|symbol| *symbol == text).ok_or_else(unfit)?;
-            Value::Enum(u32::try_from(index).map_err(|_| unfit())?, text)
-        }
-        (Schema::String, Json::String(text)) => Value::String(text),
-        (Schema::Boolean, Json::Bool(flag)) => Value::Boolean(flag),
-        (Schema::Double, Json::Number(number)) => Value::Double(number.as_f64().ok_or_else(unfit)?),
-        (Schema::Long, Json::Number(number)) => Value::Long(number.as_i64().ok_or_else(unfit)?),
-        (Schema::TimestampMillis, Json::Number(number)) => {
-            Value::TimestampMillis(number.as_i64().ok_or_else(unfit)?)
-        }
-        (Schema::Int, Json::Number(number)) => {
-            let int = number.as_i64().and_then(|long| i32::try_from(long).ok());
-            Value::Int(int.ok_or_else(unfit)?)
-        }
-        _ => return Err(unfit()),
-    };
-    Ok(value)
 }
 
 /// What identifies an estimate on its topic: `<window>|<end_ms>|<pool>`, for example

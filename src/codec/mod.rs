@@ -6,6 +6,7 @@
 
 mod avro;
 mod container;
+mod datum;
 mod dead_letter;
 mod error;
 mod estimate;

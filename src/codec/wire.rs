@@ -31,6 +31,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// A zigzag varint: Avro's `long`.
+    #[inline]
     pub(super) fn long(&mut self) -> Result<i64, DecodeError> {
         let zigzag = self.varint()?;
         Ok((zigzag >> 1) as i64 ^ -((zigzag & 1) as i64))
@@ -101,11 +102,21 @@ impl<'a> Cursor<'a> {
         }
     }
 
+    /// Small numbers, lengths and branches among them, are one byte.
+    #[inline]
     fn varint(&mut self) -> Result<u64, DecodeError> {
+        match self.bytes.get(self.position) {
+            Some(only @ ..0x80) => {
+                self.position += 1;
+                Ok(u64::from(*only))
+            }
+            _ => self.long_varint(),
+        }
+    }
+
+    fn long_varint(&mut self) -> Result<u64, DecodeError> {
         let rest = &self.bytes[self.position..];
         let read = match rest {
-            // Small numbers, lengths and branches among them.
-            [only @ ..0x80, ..] => Some((u64::from(*only), 1)),
             [low, high @ ..0x80, ..] => Some((u64::from(low & 0x7f) | u64::from(*high) << 7, 2)),
             _ => match rest.first_chunk::<10>() {
                 Some(window) => whole_varint(window),

@@ -81,30 +81,66 @@ impl Needs {
         if self.pending.is_empty() {
             return;
         }
-        self.pending.sort_unstable_by_key(|(need, _)| *need);
-        let mut values = Vec::with_capacity(self.values.len() + self.pending.len());
-        let mut counts = Vec::with_capacity(values.capacity());
-        let mut old = self.values.iter().copied().zip(self.counts.iter().copied()).peekable();
-        let mut push = |(value, count): (u32, u64)| {
-            values.push(value);
-            counts.push(count);
-        };
-        for changes in self.pending.chunk_by(|a, b| a.0 == b.0) {
-            let value = changes[0].0;
-            while let Some(smaller) = old.next_if(|(known, _)| *known < value) {
-                push(smaller);
-            }
-            let known = old.next_if(|(known, _)| *known == value).map_or(0, |(_, count)| count);
+        let mut pending = std::mem::take(&mut self.pending);
+        pending.sort_unstable_by_key(|(need, _)| *need);
+        let fresh = self.change_known(&pending);
+        self.insert_fresh(&fresh, pending.len());
+        pending.clear();
+        self.pending = pending;
+        if self.counts.contains(&0) {
+            self.drop_unused();
+        }
+    }
+
+    /// Carries out sorted changes of needs in the list, and returns the others with the place each belongs
+    /// at.
+    fn change_known(&mut self, changes: &[Change]) -> Vec<(usize, u32, u64)> {
+        let mut fresh = Vec::new();
+        let mut at = 0;
+        for changes in changes.chunk_by(|a, b| a.0 == b.0) {
+            let need = changes[0].0;
             let by: i64 = changes.iter().map(|(_, by)| i64::from(*by)).sum();
-            debug_assert!(by >= 0 || known >= by.unsigned_abs(), "a need is removed that was never put in");
-            match known.saturating_add_signed(by) {
-                0 => {}
-                count => push((value, count)),
+            at += self.values[at..].iter().take_while(|known| **known < need).count();
+            let known = self.values.get(at).is_some_and(|known| *known == need);
+            debug_assert!(by >= 0 || known, "a need is removed that was never put in");
+            if known {
+                debug_assert!(
+                    by >= 0 || self.counts[at] >= by.unsigned_abs(),
+                    "removed more often than put in"
+                );
+                self.counts[at] = self.counts[at].saturating_add_signed(by);
+            } else if by > 0 {
+                fresh.push((at, need, by.unsigned_abs()));
             }
         }
-        old.for_each(push);
-        self.pending.clear();
-        (self.values, self.counts) = (values, counts);
+        fresh
+    }
+
+    /// Puts needs into the list, each at its place in the list as it is, ascending. Where room has to be
+    /// made, it is made for `room` needs.
+    fn insert_fresh(&mut self, fresh: &[(usize, u32, u64)], room: usize) {
+        let mut unmoved = self.values.len();
+        let mut end = unmoved + fresh.len();
+        if end > self.values.capacity() {
+            self.values.reserve_exact(room);
+            self.counts.reserve_exact(room);
+        }
+        self.values.resize(end, 0);
+        self.counts.resize(end, 0);
+        for (at, need, count) in fresh.iter().rev() {
+            end -= unmoved - at;
+            self.values.copy_within(*at..unmoved, end);
+            self.counts.copy_within(*at..unmoved, end);
+            (end, unmoved) = (end - 1, *at);
+            (self.values[end], self.counts[end]) = (*need, *count);
+        }
+    }
+
+    /// Drops the needs that no longer occur.
+    fn drop_unused(&mut self) {
+        let mut counts = self.counts.iter();
+        self.values.retain(|_| counts.next().is_some_and(|count| *count > 0));
+        self.counts.retain(|count| *count > 0);
     }
 
     /// Whether this, read back from a snapshot, is a multiset: distinct values in order, none taken out more

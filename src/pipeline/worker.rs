@@ -48,13 +48,15 @@ impl Worker {
         self.held.insert(task.partition(), Held { epoch, task, records, bytes, outputs, failure });
     }
 
-    /// Processes a record; one of a partition that is not held, or that failed, is passed over.
-    pub fn feed(&mut self, record: &SourceRecord<'_>, bytes: usize) {
-        let Some(held) = self.held.get_mut(&Partition(record.partition)) else { return };
-        held.records += 1;
-        held.bytes += bytes;
-        if held.failure.is_none() {
-            held.failure = held.task.feed(record, &mut held.outputs).err();
+    /// Processes records of one partition, each told with its bytes; those of a partition that is not
+    /// held, and those from one on that it fails at, are passed over.
+    pub fn feed<'r>(
+        &mut self,
+        partition: Partition,
+        records: impl Iterator<Item = (SourceRecord<'r>, usize)>,
+    ) {
+        if let Some(held) = self.held.get_mut(&partition) {
+            held.feed(records);
         }
     }
 
@@ -90,6 +92,18 @@ fn is_stop(failure: &TaskError) -> bool {
 }
 
 impl Held {
+    fn feed<'r>(&mut self, records: impl Iterator<Item = (SourceRecord<'r>, usize)>) {
+        let mut counted = records.map(|(record, bytes)| {
+            self.records += 1;
+            self.bytes += bytes;
+            record
+        });
+        if self.failure.is_none() {
+            self.failure = self.task.feed_run(counted.by_ref(), &mut self.outputs).err();
+        }
+        counted.for_each(drop);
+    }
+
     fn report(&mut self) -> Report {
         let next: NextOffset = self.task.next_offset();
         Report {

@@ -87,7 +87,10 @@ pub fn carry_out<R: InputRecord>(
                 true
             }
             Order::Feed(records) => {
-                records.iter().for_each(|record| worker.feed(&record.as_source(), record.bytes()));
+                for run in records.chunk_by(|one, next| one.partition() == next.partition()) {
+                    let told = run.iter().map(|record| (record.as_source(), record.bytes()));
+                    worker.feed(run[0].partition(), told);
+                }
                 true
             }
             Order::Capture(partition, memory) => {

@@ -94,19 +94,32 @@ impl LastRequests {
             self.release_oldest();
         }
         // What one request gains here another one loses, so the tally never has less than it gives back.
-        let mut unseen = digest.pages_touched();
+        let touched = digest.pages_touched();
+        let mut unseen = touched;
         for touch in &digest.touches {
-            let toucher = self.requests.partition_point(|held| held.arrival <= touch.last_touched_by);
-            if let Some(held) = toucher.checked_sub(1).and_then(|index| self.requests.get_mut(index)) {
-                held.retouched += touch.pages;
+            if let Some(index) = self.last_held_upto(touch.last_touched_by) {
+                self.requests[index].retouched += touch.pages;
                 unseen -= touch.pages;
             }
         }
         self.tally.add(digest, unseen);
-        self.hold(digest);
+        self.hold(digest, touched);
     }
 
-    fn hold(&mut self, digest: &Digest) {
+    /// Position of the last held request whose number is at most `arrival`.
+    ///
+    /// Numbers follow each other without a gap but where a request between was not counted, so its place
+    /// is mostly where its number says; a search would miss the processor's caches a dozen times.
+    fn last_held_upto(&self, arrival: u64) -> Option<usize> {
+        let after_first = arrival.checked_sub(self.requests.front()?.arrival)?;
+        let index = usize::try_from(after_first).ok()?;
+        if self.requests.get(index).is_some_and(|held| held.arrival == arrival) {
+            return Some(index);
+        }
+        self.requests.partition_point(|held| held.arrival <= arrival).checked_sub(1)
+    }
+
+    fn hold(&mut self, digest: &Digest, touched: u64) {
         self.needs.extend(&digest.needs);
         self.hits.extend(&digest.hits);
         self.found.extend(&digest.found);
@@ -116,7 +129,7 @@ impl LastRequests {
             event_time: digest.position.event_time,
             page_accesses: digest.page_accesses,
             reusable: digest.reusable,
-            touched: digest.pages_touched(),
+            touched,
             retouched: 0,
             steps: digest.hits.len() as u32,
             runs: digest.found.len() as u32,
@@ -132,17 +145,17 @@ impl LastRequests {
         tally.reusable -= held.reusable;
         tally.requests_with_reuse -= u64::from(held.reusable > 0);
         tally.distinct_pages = tally.distinct_pages - held.touched + held.retouched;
-        for hits in self.hits.drain(..held.steps as usize) {
+        for hits in (0..held.steps).filter_map(|_| self.hits.pop_front()) {
             tally.hits[hits.step as usize] -= u64::from(hits.pages);
         }
         if let Some(overlap) = held.overlap {
             tally.overlaps.remove(overlap);
         }
-        let own = self.needs.drain(..tally.needs.len());
-        for (needs, need) in tally.needs.iter_mut().zip(own).filter(|_| held.reusable > 0) {
-            needs.remove(need);
+        for needs in &mut tally.needs {
+            let need = self.needs.pop_front().filter(|_| held.reusable > 0);
+            need.into_iter().for_each(|need| needs.remove(need));
         }
-        for run in self.found.drain(..held.runs as usize) {
+        for run in (0..held.runs).filter_map(|_| self.found.pop_front()) {
             tally.found.iter_mut().for_each(|found| found.remove(&run));
         }
     }

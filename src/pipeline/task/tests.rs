@@ -59,19 +59,21 @@ fn request(pool: &'static str, time_ms: i64, pages: &[u64]) -> Request {
     (pool, format!(r#"{{"event_time":{time_ms},"page_ids":{pages:?}}}"#))
 }
 
+/// The records of a log from an offset on.
+fn records(log: &[Request], from: NextOffset) -> impl Iterator<Item = SourceRecord<'_>> {
+    log.iter().enumerate().skip(from.0 as usize).map(|(offset, (pool, value))| SourceRecord {
+        topic: TOPIC,
+        partition: 5,
+        offset: offset as i64,
+        timestamp_ms: Some(7),
+        key: Some(pool.as_bytes()),
+        value: Some(value.as_bytes()),
+    })
+}
+
 fn feed(task: &mut PartitionTask, log: &[Request]) -> Result<Vec<OutputRecord>, TaskError> {
     let mut out = Vec::new();
-    for (offset, (pool, value)) in log.iter().enumerate().skip(task.next_offset().0 as usize) {
-        let record = SourceRecord {
-            topic: TOPIC,
-            partition: 5,
-            offset: offset as i64,
-            timestamp_ms: Some(7),
-            key: Some(pool.as_bytes()),
-            value: Some(value.as_bytes()),
-        };
-        task.feed(&record, &mut out)?;
-    }
+    records(log, task.next_offset()).try_for_each(|record| task.feed(&record, &mut out))?;
     Ok(out)
 }
 
@@ -263,6 +265,27 @@ proptest! {
         let before = feed(&mut new(0), &log[..at]).expect("within limits");
         let after = feed(&mut new(at as i64), &log).expect("within limits");
         prop_assert_eq!([before, after].concat(), whole);
+    }
+
+    /// However records are cut into runs, and also where one of them ends early.
+    #[test]
+    fn after_a_run_the_last_record_is_the_last_one_processed(log in logs(), run in 1usize..9) {
+        let (mut single, mut cut) = (task(0), task(0));
+        let mut outputs = [Vec::new(), Vec::new()];
+        for begin in (0..log.len()).step_by(run) {
+            let end = log.len().min(begin + run);
+            let one_by_one = records(&log[..end], NextOffset(begin as i64))
+                .try_for_each(|record| single.feed(&record, &mut outputs[0]));
+            let at_once = cut.feed_run(records(&log[..end], NextOffset(begin as i64)), &mut outputs[1]);
+            prop_assert_eq!(&at_once, &one_by_one);
+            let processed = records(&log[..cut.next_offset().0 as usize], NextOffset(0)).last();
+            prop_assert_eq!(cut.last_record(), processed.as_ref().map(identity));
+            prop_assert_eq!(single.last_record(), cut.last_record());
+            prop_assert_eq!(&outputs[0], &outputs[1]);
+            if at_once.is_err() {
+                break;
+            }
+        }
     }
 
     /// A snapshot is a cache: what goes on from it cannot be told from what never stopped, and equal
