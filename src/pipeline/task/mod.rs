@@ -4,9 +4,9 @@
 //! hands nothing out: that is how state is rebuilt whose outputs were published before.
 
 use crate::codec::{
-    DeadLetter, DeadLetterLimit, DeadLetterLimits, DeadLetterPolicy, DecodeError, DecodeLimits, Encoding,
-    ErrorCode, EstimateEncoding, EstimateError, EstimateKey, LookupError, Provenance, RequestDecoder,
-    SourceRecord, WriterSchemas, encode_estimate,
+    DeadLetter, DeadLetterLimit, DeadLetterLimits, DeadLetterPolicy, DecodeError, DecodeLimits, Decoded,
+    Encoding, ErrorCode, EstimateEncoding, EstimateError, EstimateKey, LookupError, Provenance,
+    RequestDecoder, SourceRecord, WriterSchemas, encode_estimate,
 };
 use crate::core::estimate::Estimate;
 use crate::core::pool::{Arrival, Moment, Pool, Refusal};
@@ -22,9 +22,11 @@ use crate::pipeline::resume::Resume;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+mod ahead;
 mod history;
 mod image;
 
+use ahead::Read;
 use history::History;
 
 pub use image::{RestoredTask, TaskImage, TaskRestoreError};
@@ -163,21 +165,33 @@ impl PartitionTask {
         records: impl IntoIterator<Item = SourceRecord<'r>>,
         out: &mut Vec<OutputRecord>,
     ) -> Result<(), TaskError> {
-        let mut last = None;
-        let result = records.into_iter().try_for_each(|record| {
-            self.process(&record, out)?;
-            last = Some(record);
-            Ok(())
-        });
+        let (mut records, mut last) = (records.into_iter(), None);
+        let result = loop {
+            let read = self.read_ahead(&mut records);
+            let is_end = read.iter().any(Option::is_none);
+            let done = read.into_iter().flatten().try_for_each(|Read { record, decoded }| {
+                self.process(&record, decoded, out)?;
+                last = Some(record);
+                Ok(())
+            });
+            if is_end || done.is_err() {
+                break done;
+            }
+        };
         self.last_record = last.as_ref().map(identity).or(self.last_record);
         result
     }
 
     /// Processes one record, all but for its identity.
-    fn process(&mut self, record: &SourceRecord<'_>, out: &mut Vec<OutputRecord>) -> Result<(), TaskError> {
+    fn process(
+        &mut self,
+        record: &SourceRecord<'_>,
+        decoded: Option<Decoded<'_>>,
+        out: &mut Vec<OutputRecord>,
+    ) -> Result<(), TaskError> {
         debug_assert!(record.offset >= self.next.0, "records come in offset order");
         let muted = record.offset < self.publish_from.0;
-        let accepted = self.take_in(record)?;
+        let accepted = self.take_in(record, decoded)?;
         match accepted {
             Ok(event_time) => {
                 self.policy.accept();
@@ -254,16 +268,22 @@ impl PartitionTask {
         pools.iter().flat_map(|pool| pool.provisional(self.at(self.next))).collect()
     }
 
-    /// Decodes a record and shows it to its pool; gives its event time, or why it was refused.
-    fn take_in(&mut self, record: &SourceRecord<'_>) -> Result<Result<EventTime, DecodeError>, TaskError> {
-        let value = record.value.unwrap_or_default();
-        // A record comes from another thread: its first and last fields lie in no near cache, and asked for
-        // together they are waited for once.
-        std::hint::black_box(value.first().copied().zip(value.last().copied()));
-        self.decoder.look_up(value)?;
-        let decoded = match self.decoder.decode(record.key, value) {
-            Ok(decoded) => decoded,
-            Err(error) => return Ok(Err(error)),
+    /// Shows a record to its pool, decoded if it was not yet; gives its event time, or why it was refused.
+    fn take_in(
+        &mut self,
+        record: &SourceRecord<'_>,
+        decoded: Option<Decoded<'_>>,
+    ) -> Result<Result<EventTime, DecodeError>, TaskError> {
+        let decoded = match decoded {
+            Some(decoded) => decoded,
+            None => {
+                let value = record.value.unwrap_or_default();
+                self.decoder.look_up(value)?;
+                match self.decoder.decode(record.key, value) {
+                    Ok(decoded) => decoded,
+                    Err(error) => return Ok(Err(error)),
+                }
+            }
         };
         let event_time = decoded.event.event_time;
         if let Err(error) = self.config.limits.check_ahead(event_time, record.timestamp_ms) {
