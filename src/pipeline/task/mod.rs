@@ -173,36 +173,6 @@ impl PartitionTask {
         result
     }
 
-    /// Processes one record, all but for its identity.
-    fn process(&mut self, record: &SourceRecord<'_>, out: &mut Vec<OutputRecord>) -> Result<(), TaskError> {
-        debug_assert!(record.offset >= self.next.0, "records come in offset order");
-        let muted = record.offset < self.publish_from.0;
-        let accepted = self.take_in(record)?;
-        match accepted {
-            Ok(event_time) => {
-                self.policy.accept();
-                self.history = self.history.after(event_time, record.offset >= self.count_from.0);
-                let next = NextOffset::after(record.offset);
-                self.close_windows(event_time, next, muted, out)?;
-            }
-            Err(error) => {
-                let within = self.policy.refuse(record, error.code());
-                // A muted record was passed by the life that published it, under the limits of that day: here
-                // it counts towards them and stops nobody.
-                if !muted {
-                    within?;
-                    *self.counts.refused.entry(error.code()).or_default() += 1;
-                    out.push(self.dead_letter(record, &error));
-                }
-            }
-        }
-        self.next = NextOffset::after(record.offset);
-        self.counts.records += 1;
-        self.counts.replayed += u64::from(muted);
-        self.counts.bytes += (record.key.map_or(0, <[u8]>::len) + record.value.map_or(0, <[u8]>::len)) as u64;
-        Ok(())
-    }
-
     /// The partition.
     pub fn partition(&self) -> Partition {
         self.partition
@@ -252,6 +222,36 @@ impl PartitionTask {
         let mut pools: Vec<&Pool> = self.pools.iter().collect();
         pools.sort_unstable_by_key(|pool| pool.name());
         pools.iter().flat_map(|pool| pool.provisional(self.at(self.next))).collect()
+    }
+
+    /// Processes one record, all but for its identity.
+    fn process(&mut self, record: &SourceRecord<'_>, out: &mut Vec<OutputRecord>) -> Result<(), TaskError> {
+        debug_assert!(record.offset >= self.next.0, "records come in offset order");
+        let muted = record.offset < self.publish_from.0;
+        let accepted = self.take_in(record)?;
+        match accepted {
+            Ok(event_time) => {
+                self.policy.accept();
+                self.history = self.history.after(event_time, record.offset >= self.count_from.0);
+                let next = NextOffset::after(record.offset);
+                self.close_windows(event_time, next, muted, out)?;
+            }
+            Err(error) => {
+                let within = self.policy.refuse(record, error.code());
+                // A muted record was passed by the life that published it, under the limits of that day: here
+                // it counts towards them and stops nobody.
+                if !muted {
+                    within?;
+                    *self.counts.refused.entry(error.code()).or_default() += 1;
+                    out.push(self.dead_letter(record, &error));
+                }
+            }
+        }
+        self.next = NextOffset::after(record.offset);
+        self.counts.records += 1;
+        self.counts.replayed += u64::from(muted);
+        self.counts.bytes += (record.key.map_or(0, <[u8]>::len) + record.value.map_or(0, <[u8]>::len)) as u64;
+        Ok(())
     }
 
     /// Decodes a record and shows it to its pool; gives its event time, or why it was refused.
