@@ -213,7 +213,13 @@ proptest! {
             1 => bytes.insert(at, byte),
             _ => {
                 bytes.truncate(at);
-                prop_assert!(decode_estimate(&bytes).is_err(), "cut off at {at}");
+                // Avro's reader takes an optional field that is missing at the very end for one that is null.
+                let lost = match decode_estimate(&bytes) {
+                    Ok(read) => encode(&read, ENCODINGS[encoding]).len() - bytes.len(),
+                    Err(_) => 0,
+                };
+                prop_assert!(lost <= 1, "cut off at {at}");
+                prop_assert!(lost == 0 || ENCODINGS[encoding] != EstimateEncoding::Json, "cut off at {at}");
             }
         }
         if let Ok(read) = decode_estimate(&bytes) {

@@ -248,6 +248,18 @@ mod tests {
     }
 
     #[test]
+    fn a_held_request_is_found_by_its_number_also_where_numbers_between_are_missing() {
+        let mut window = LastRequests::new(4, SHAPE);
+        for arrival in [1, 3, 4, 7, 8] {
+            let position = Position { arrival, ..Position::default() };
+            window.observe(&Digest { position, needs: vec![0], ..Digest::default() });
+        }
+        let found = [2, 3, 4, 5, 6, 7, 8, 9].map(|arrival| window.last_held_upto(arrival));
+        let expected = [None, Some(0), Some(1), Some(1), Some(1), Some(2), Some(3), Some(3)];
+        assert_eq!(found, expected);
+    }
+
+    #[test]
     fn a_tally_smaller_than_its_requests_is_refused_before_they_are_taken_out_of_it() {
         let fresh = LastRequests::new(3, SHAPE);
         assert!(fresh.is_sound(&fresh, SHAPE) && window().is_sound(&fresh, SHAPE));
