@@ -30,7 +30,8 @@ const SETTINGS: &str = "[estimate]\nwindows = [\"hopping:1s/200ms\"]\nallowed_la
 pub fn measure(connection: &Connection, folder: &Path, name: &str) -> Vec<i64> {
     let topic = format!("{name}.requests");
     create(connection, &topic, PARTITIONS);
-    let settings = served::settings(connection, folder, name, &topic, SETTINGS);
+    let extra = format!("{}{SETTINGS}", served::EVERY_SECOND);
+    let settings = served::settings(connection, folder, name, &topic, &extra);
     let estimates = settings.output.topic.as_str().to_owned();
     create(connection, &estimates, PARTITIONS);
     let (stop_serving, stop_reading) = (Shutdown::new(), Shutdown::new());

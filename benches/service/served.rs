@@ -17,13 +17,16 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-/// A run's settings: every default, but for where things are and what is said here. Snapshots come as often
-/// as they may, 30 times as often as by default, so that a reading of seconds has some.
+/// Snapshots as often as they may come, 30 times as often as by default: so that a reading of seconds has
+/// some.
+pub const EVERY_SECOND: &str = "checkpoint_every = \"1s\"\n";
+
+/// A run's settings: every default, but for where things are and what is said here.
 pub fn settings(connection: &Connection, folder: &Path, run: &str, topic: &str, extra: &str) -> Settings {
     let text = format!(
         "[kafka]\nbrokers = \"{}\"\ngroup = \"{run}\"\n[input]\ntopic = \"{topic}\"\n\
          [output]\ntopic = \"{run}.estimates\"\ndead_letter_topic = \"{run}.dead\"\n\
-         [state]\ndirectory = \"{}\"\ncheckpoint_every = \"1s\"\n{extra}",
+         [state]\ndirectory = \"{}\"\n{extra}",
         connection.brokers,
         folder.join(run).display(),
     );
@@ -54,8 +57,8 @@ pub struct Served {
 }
 
 /// Reads a topic from its beginning until its end is processed and committed.
-pub fn drain(connection: &Connection, folder: &Path, run_name: &str, filled: &Filled) -> Served {
-    let settings = settings(connection, folder, run_name, &filled.topic, "");
+pub fn drain(connection: &Connection, folder: &Path, run_name: &str, filled: &Filled, extra: &str) -> Served {
+    let settings = settings(connection, folder, run_name, &filled.topic, extra);
     let shutdown = Shutdown::new();
     let watch = Stopwatch { shutdown: shutdown.clone(), inner: Mutex::default() };
     let summary = run(&settings, filled.partitions, &shutdown, &watch);

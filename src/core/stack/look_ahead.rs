@@ -16,7 +16,11 @@ use std::hint::black_box;
 pub const LOOK_AHEAD: usize = 16;
 
 /// Segments followed down a path at most.
-const STEPS: usize = 64;
+const STEPS: usize = 8;
+
+/// Pages of the longest request worth looking ahead at. Comparing a longer one takes so long that the
+/// processor finds the time by itself, and its far pages would have to be fetched for the guess alone.
+const LONGEST: usize = 64;
 
 /// Segments below which a tree is taken to be in the cache anyway. Tests look ahead in every tree.
 const SMALL: usize = if cfg!(test) { 0 } else { 4096 };
@@ -32,7 +36,8 @@ pub struct Upcoming<'a> {
 impl Stack {
     /// A request that is about to be made; none where looking ahead would not pay.
     pub fn upcoming<'a>(&'a self, scope: Scope, pages: PageIds<'a>) -> Option<Upcoming<'a>> {
-        (self.tree.segment_count() >= SMALL).then_some(Upcoming { stack: self, scope, pages })
+        let pays = pages.len() <= LONGEST && self.tree.segment_count() >= SMALL;
+        pays.then_some(Upcoming { stack: self, scope, pages })
     }
 }
 

@@ -21,8 +21,13 @@ impl Slot {
 /// Entries summed up in one of the level above: one cache line of them.
 const FAN: usize = 16;
 
+/// Entries that lie in one cache line.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(align(64))]
+struct Line([u32; FAN]);
+
 /// A level of sums. Entries nothing was added to yet are zero.
-type Level = Vec<[u32; FAN]>;
+type Level = Vec<Line>;
 
 /// What a slot keeps beside its weight, read only when its pages are met again or forgotten.
 #[derive(Debug, Clone, Copy)]
@@ -143,13 +148,13 @@ impl Slots {
     }
 
     fn weight_at(&self, index: usize) -> u32 {
-        self.sums[0][index / FAN][index % FAN]
+        self.sums[0][index / FAN].0[index % FAN]
     }
 
     /// Reads what reporting a slot's pages reads.
     #[inline]
     pub(super) fn glance(&self, slot: Slot) -> u64 {
-        u64::from(self.sums[0][slot.index() / FAN][slot.index() % FAN]) ^ self.request_number(slot)
+        self.weight(slot) ^ self.request_number(slot)
     }
 
     /// Pages of all slots.
@@ -204,7 +209,7 @@ impl Slots {
         debug_assert!(self.weight(slot) >= u64::from(pages), "a slot gives no more pages than it has");
         let mut at = slot.index();
         for level in &mut self.sums {
-            level[at / FAN][at % FAN] -= pages;
+            level[at / FAN].0[at % FAN] -= pages;
             at /= FAN;
         }
         self.live -= usize::from(self.weight(slot) == 0);
@@ -236,10 +241,10 @@ impl Slots {
         for level in &mut self.sums {
             if at / FAN == level.len() {
                 reserve_in_steps(level);
-                level.push([0; FAN]);
+                level.push(Line::default());
             }
             // Wraps only on bytes that are no snapshot, which `is_sound` refuses.
-            let sum = &mut level[at / FAN][at % FAN];
+            let sum = &mut level[at / FAN].0[at % FAN];
             *sum = sum.wrapping_add(weight);
             at /= FAN;
         }
@@ -249,10 +254,10 @@ impl Slots {
     /// Adds levels until the highest one is a single line.
     fn raise_sums(&mut self) {
         while let Some(top) = self.sums.last().filter(|top| top.len() > 1) {
-            let add_up = |line: &[u32; FAN]| line.iter().fold(0, |sum: u32, &below| sum.wrapping_add(below));
-            let mut above = vec![[0; FAN]; top.len().div_ceil(FAN)];
+            let add_up = |line: &Line| line.0.iter().fold(0, |sum: u32, &below| sum.wrapping_add(below));
+            let mut above = vec![Line::default(); top.len().div_ceil(FAN)];
             for (at, line) in top.iter().enumerate() {
-                above[at / FAN][at % FAN] = add_up(line);
+                above[at / FAN].0[at % FAN] = add_up(line);
             }
             self.sums.push(above);
         }
@@ -275,7 +280,7 @@ impl Slots {
     /// Drops the dead slots, keeping the order; returns the live ones' new numbers.
     pub(super) fn renumber(&mut self) -> Renumbering {
         let mut ranks = Vec::with_capacity(self.len().div_ceil(64));
-        let mut weights = self.sums[0].as_flattened().to_vec();
+        let mut weights: Vec<u32> = self.sums[0].iter().flat_map(|line| line.0).collect();
         let mut before = 0;
         for weights in weights.chunks(64) {
             let bits = weights.iter().enumerate().map(|(bit, &weight)| u64::from(weight > 0) << bit);
@@ -297,8 +302,8 @@ impl Slots {
         self.sums.truncate(1);
         self.sums[0].clear();
         for weights in weights.chunks(FAN) {
-            let mut line = [0; FAN];
-            line[..weights.len()].copy_from_slice(weights);
+            let mut line = Line::default();
+            line.0[..weights.len()].copy_from_slice(weights);
             self.sums[0].push(line);
         }
         self.raise_sums();
@@ -322,15 +327,26 @@ impl Slots {
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        let sums: usize = self.sums.iter().map(|level| level.capacity() * size_of::<[u32; FAN]>()).sum();
+        let sums: usize = self.sums.iter().map(|level| level.capacity() * size_of::<Line>()).sum();
         sums + self.touchers.capacity() * size_of::<Toucher>() + self.scopes.capacity() * size_of::<Scope>()
     }
 }
 
-/// The sum of what follows an entry in its line.
-fn sum_after(line: &[u32; FAN], entry: usize) -> u32 {
-    let counted = |(index, &sum): (usize, &u32)| if index > entry { sum } else { 0 };
-    line.iter().enumerate().map(counted).sum()
+/// For every entry of a line, all ones at those that follow it.
+const FOLLOWING: [[u32; FAN]; FAN] = {
+    let mut masks = [[0; FAN]; FAN];
+    let mut at = 0;
+    while at < FAN * FAN {
+        masks[at / FAN][at % FAN] = if at % FAN > at / FAN { u32::MAX } else { 0 };
+        at += 1;
+    }
+    masks
+};
+
+/// The sum of what follows an entry in its line. All entries are read and masked: nobody could predict a
+/// branch on which of them count.
+fn sum_after(line: &Line, entry: usize) -> u32 {
+    line.0.iter().zip(&FOLLOWING[entry]).map(|(sum, mask)| sum & mask).sum()
 }
 
 /// Grows an array in small steps, so that spare room stays an eighth of it.
