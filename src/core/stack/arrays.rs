@@ -147,14 +147,16 @@ impl Arrays {
         let free: HashSet<u32> = self.free.iter().map(|id| id.0).collect();
         let is_free = |id: &SegmentId| *id != ROOT && self.spans.get(id.index()).is_some_and(|s| s.len == 0);
         let root_is_sound = |root: &Span| (root.start, root.len, root.offset, root.parent) == (0, 0, 0, ROOT);
-        self.spans.first().is_some_and(root_is_sound)
-            && self.changes_are_sound(slots)
-            && used().all(|span| self.span_is_sound(span, slots))
+        let counts_are_true = self.spans.first().is_some_and(root_is_sound)
             && pages.checked_add(self.garbage as u64) == Some(self.labels.len() as u64)
             && self.free.iter().all(is_free)
             && free.len() == self.free.len()
-            && 1 + used().count() + free.len() == self.spans.len()
-            && self.stretches_fit(slots)
+            && 1 + used().count() + free.len() == self.spans.len();
+        if !counts_are_true || !self.changes_are_sound(slots) {
+            return false;
+        }
+        let parts = Parts::of(self);
+        used().all(|span| parts.span_is_sound(span, slots)) && parts.stretches_fit(slots)
     }
 
     /// Whether the changes are in order and lead from newer slots to older ones.
@@ -176,24 +178,43 @@ impl Arrays {
         };
         self.changes.iter().enumerate().all(is_sound)
     }
+}
+
+/// The segments' parts with one owner each, of arrays whose changes are sound.
+struct Parts<'a> {
+    labels: usize,
+    spans: &'a [Span],
+    changes: &'a [Change],
+    /// For every segment, where its changes begin.
+    begins: Vec<u32>,
+}
+
+impl<'a> Parts<'a> {
+    fn of(arrays: &'a Arrays) -> Self {
+        let Arrays { labels, spans, changes, .. } = arrays;
+        let mut begins = vec![0; spans.len() + 1];
+        changes.iter().for_each(|change| begins[change.segment.index() + 1] += 1);
+        for id in 0..spans.len() {
+            begins[id + 1] += begins[id];
+        }
+        Self { labels: labels.len(), spans, changes, begins }
+    }
 
     fn span_is_sound(&self, span: &Span, slots: &Slots) -> bool {
         let end = u64::from(span.start) + u64::from(span.len);
         let hangs = match span.parent {
             ROOT => span.offset == 0,
-            parent => self.spans.get(parent.index()).is_some_and(|parent| {
-                (1..=parent.len).contains(&span.offset)
-                    && span.slot <= self.part_with(span.parent, span.offset - 1).slot
+            parent => self.spans.get(parent.index()).is_some_and(|above| {
+                (1..=above.len).contains(&span.offset)
+                    && span.slot <= self.part_with(parent, span.offset - 1).slot
             }),
         };
-        end <= self.labels.len() as u64 && span.slot.index() < slots.len() && hangs
+        end <= self.labels as u64 && span.slot.index() < slots.len() && hangs
     }
 
     /// The changes within one segment.
     fn changes_of(&self, id: SegmentId) -> &[Change] {
-        let begin = self.changes.partition_point(|change| change.segment.0 < id.0);
-        let count = self.changes[begin..].partition_point(|change| change.segment == id);
-        &self.changes[begin..begin + count]
+        &self.changes[self.begins[id.index()] as usize..self.begins[id.index() + 1] as usize]
     }
 
     /// The part of a segment with one owner that a page lies in.
@@ -211,10 +232,11 @@ impl Arrays {
     /// The part of a segment that a slot owns.
     fn part_of(&self, id: SegmentId, slot: Slot) -> Option<Part> {
         let span = self.spans.get(id.index()).filter(|span| span.len > 0)?;
-        let page = match self.changes_of(id).iter().find(|change| change.slot <= slot) {
-            _ if span.slot <= slot => 0,
-            Some(change) => change.begin,
-            None => return None,
+        let changes = self.changes_of(id);
+        let page = match span.slot <= slot {
+            true => 0,
+            // They lead from newer slots to older ones.
+            false => changes.get(changes.partition_point(|change| change.slot > slot))?.begin,
         };
         Some(self.part_with(id, page)).filter(|part| part.slot == slot)
     }

@@ -23,7 +23,7 @@ const STEPS: usize = 8;
 const LONGEST: usize = 64;
 
 /// Segments below which a tree is taken to be in the cache anyway. Tests look ahead in every tree.
-const SMALL: usize = if cfg!(test) { 0 } else { 4096 };
+const SMALL: usize = if cfg!(test) { 1 } else { 4096 };
 
 /// A request that is about to be made of a stack.
 #[derive(Debug, Clone, Copy)]
