@@ -247,10 +247,6 @@ impl<'a> Parts<'a> {
         let mut left = self.spans.iter().skip(1).filter(|span| span.len > 0).count() + self.changes.len();
         for slot in slots.owners() {
             let (mut id, mut pages) = (slots.tail(slot), 0);
-            // Where it ends was touched no earlier than by the slot itself, so it is still there.
-            if id != ROOT && self.spans[id.index()].len == 0 {
-                return false;
-            }
             let mut part = self.part_of(id, slot);
             while let Some(Part { begin, end, .. }) = part {
                 // A line that leads back to itself ends here, for it runs out of parts.

@@ -352,8 +352,7 @@ impl Stack {
     fn stretch(&self, slot: Slot) -> Vec<Place> {
         let mut parts = Vec::new();
         let mut segment = self.slots.tail(slot);
-        while segment != ROOT {
-            let (owner, pages) = self.tree.deepest(segment);
+        while let Some((owner, pages)) = self.tree.deepest(segment) {
             if owner != slot {
                 break;
             }

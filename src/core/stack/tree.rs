@@ -223,10 +223,13 @@ impl Tree {
         self.segment_mut(id).slot = slot;
     }
 
-    /// The slot of a segment's last page, and the first page it has there.
-    pub(super) fn deepest(&self, id: SegmentId) -> (Slot, u32) {
+    /// The slot of a segment's last page, and the first page it has there; none of a place that is free.
+    pub(super) fn deepest(&self, id: SegmentId) -> Option<(Slot, u32)> {
         let segment = self.segment(id);
-        self.regions.deepest(segment.deeper).map_or((segment.slot, 0), |region| (region.slot, region.begin))
+        let first = (segment.slot, 0);
+        let deepest =
+            self.regions.deepest(segment.deeper).map_or(first, |region| (region.slot, region.begin));
+        (segment.len > 0).then_some(deepest)
     }
 
     /// Adds new pages below a place whose pages all belong to `slot`: to the segment itself where its label
@@ -317,7 +320,7 @@ impl Tree {
     /// Removes the pages of a segment's deepest region, which must have nothing below them; with the
     /// first region the segment goes.
     pub(super) fn remove_deepest(&mut self, id: SegmentId) {
-        let (_, begin) = self.deepest(id);
+        let begin = self.deepest(id).map_or(0, |(_, begin)| begin);
         if begin == 0 {
             self.detach(id);
             self.free.push(id);
