@@ -11,7 +11,7 @@ use std::hint::black_box;
 
 /// A record with its event, where reading it takes none of the decoder's buffers.
 #[derive(Debug)]
-pub(super) struct Read<'r> {
+pub(super) struct ReadRecord<'r> {
     pub(super) record: SourceRecord<'r>,
     pub(super) decoded: Option<Decoded<'r>>,
 }
@@ -22,7 +22,7 @@ impl PartitionTask {
     pub(super) fn read_ahead<'r>(
         &self,
         records: &mut impl Iterator<Item = SourceRecord<'r>>,
-    ) -> [Option<Read<'r>>; LOOK_AHEAD] {
+    ) -> [Option<ReadRecord<'r>>; LOOK_AHEAD] {
         let records: [_; LOOK_AHEAD] = std::array::from_fn(|_| records.next());
         for value in records.iter().flatten().filter_map(|record| record.value) {
             black_box(value.first().copied().zip(value.last().copied()));
@@ -30,7 +30,7 @@ impl PartitionTask {
         let read = records.map(|record| {
             let record = record?;
             let decoded = self.decoder.decode_in_place(record.key, record.value.unwrap_or_default());
-            Some(Read { record, decoded })
+            Some(ReadRecord { record, decoded })
         });
         let events = read.iter().flatten().filter_map(|read| read.decoded.as_ref());
         look_ahead(events.filter_map(|decoded| {

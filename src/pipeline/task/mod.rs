@@ -26,7 +26,7 @@ mod ahead;
 mod history;
 mod image;
 
-use ahead::Read;
+use ahead::ReadRecord;
 use history::History;
 
 pub use image::{RestoredTask, TaskImage, TaskRestoreError};
@@ -169,7 +169,7 @@ impl PartitionTask {
         let result = loop {
             let read = self.read_ahead(&mut records);
             let is_end = read.iter().any(Option::is_none);
-            let done = read.into_iter().flatten().try_for_each(|Read { record, decoded }| {
+            let done = read.into_iter().flatten().try_for_each(|ReadRecord { record, decoded }| {
                 self.process(&record, decoded, out)?;
                 last = Some(record);
                 Ok(())
