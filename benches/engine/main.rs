@@ -39,12 +39,12 @@ fn time(load: &Load, mut access: impl FnMut(Scope, PageIds<'_>) -> (u64, u64)) -
 }
 
 /// One fresh run of the engine.
-fn run_once(load: &Load, order: Order) -> (Duration, Stack, Results) {
+fn run_once(load: &Load, order: Order, chain_policy: ChainPolicy) -> (Duration, Stack, Results) {
     let mut stack = Stack::new(StackConfig {
         order,
         max_tracked_pages: PageCount(MAX_TRACKED_PAGES),
         chain_check: ChainCheck::Sampled,
-        chain_policy: ChainPolicy::Report,
+        chain_policy,
     });
     let mut outcome = Outcome::default();
     let requests: Vec<(Scope, PageIds<'_>)> = load.iter().collect();
@@ -66,11 +66,12 @@ fn run_once(load: &Load, order: Order) -> (Duration, Stack, Results) {
 /// The median of several fresh runs of the engine: five, and more of a load that takes milliseconds. Each
 /// run's memory is given back before the next, and the first is not counted: what the kernel takes to hand
 /// out pages is as long as a short load itself.
-fn run_engine(load: &Load, order: Order) -> (Duration, Stack, Results) {
+fn run_engine(load: &Load, order: Order, chain_policy: ChainPolicy) -> (Duration, Stack, Results) {
     let count = if load.ids.len() < 10_000_000 { 25 } else { 5 };
-    let mut times: Vec<Duration> = (0..count).map(|_| run_once(load, order).0).skip(1).collect();
+    let mut times: Vec<Duration> =
+        (0..count).map(|_| run_once(load, order, chain_policy).0).skip(1).collect();
     times.sort_unstable();
-    let (_, stack, results) = run_once(load, order);
+    let (_, stack, results) = run_once(load, order, chain_policy);
     (times[times.len() / 2], stack, results)
 }
 
@@ -90,7 +91,7 @@ fn compare(load: &Load) {
     println!("\n{}: {} requests, {accesses} page accesses, {distinct} distinct", load.name, load.requests());
     let row = |name: &str, elapsed: Duration, note: String| {
         let ratio = yardstick.as_secs_f64() / elapsed.as_secs_f64();
-        println!("  {name:<26} {:>8.1} M accesses/s {ratio:>7.1}x  {note}", rate(elapsed));
+        println!("  {name:<29} {:>8.1} M accesses/s {ratio:>7.1}x  {note}", rate(elapsed));
     };
     let bytes = |memory: u64| format!("{:.2} bytes a distinct page", memory as f64 / distinct as f64);
     row("page-at-a-time Fenwick", yardstick, bytes(fenwick.memory_bytes()));
@@ -102,11 +103,14 @@ fn compare(load: &Load) {
     let (elapsed, sampled) = time(load, |scope, pages| shards.access(scope, pages));
     let (exact, estimate) = (p99(&expected), p99(&sampled));
     row("SHARDS at 1 %", elapsed, format!("p99 need {estimate} instead of {exact}"));
-    let (elapsed, stack, found) = run_engine(load, Order::RootFirst);
-    assert!(found == expected, "the engine and the yardstick disagree on {}", load.name);
-    row("kvset root-first", elapsed, format!("equal results, {}", bytes(stack.memory_bytes())));
-    let (elapsed, stack, _) = run_engine(load, Order::LeafFirst);
-    row("kvset leaf-first", elapsed, bytes(stack.memory_bytes()));
+    for (name, policy) in [("", ChainPolicy::Report), (", ids trusted", ChainPolicy::Trust)] {
+        let (elapsed, stack, found) = run_engine(load, Order::RootFirst, policy);
+        assert!(found == expected, "the engine and the yardstick disagree on {}", load.name);
+        let note = format!("equal results, {}", bytes(stack.memory_bytes()));
+        row(&format!("kvset root-first{name}"), elapsed, note);
+        let (elapsed, stack, _) = run_engine(load, Order::LeafFirst, policy);
+        row(&format!("kvset leaf-first{name}"), elapsed, bytes(stack.memory_bytes()));
+    }
 }
 
 fn main() {

@@ -49,6 +49,35 @@ impl<T: Pod, F: Fn(usize) -> T> Serialize for Made<F> {
     }
 }
 
+/// An array that lies in several slices. Reads back with [`deserialize`].
+pub struct Joined<I> {
+    /// Elements of all slices together.
+    pub count: usize,
+    /// The slices, in order.
+    pub slices: I,
+}
+
+impl<'a, T: Pod, I: Iterator<Item = &'a [T]> + Clone> Serialize for Joined<I> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let size = elements_a_chunk::<T>();
+        let mut sequence = serializer.serialize_seq(Some(self.count.div_ceil(size)))?;
+        let mut chunk = Vec::with_capacity(size.min(self.count));
+        for mut slice in self.slices.clone() {
+            while let Some((fits, rest)) = slice.split_at_checked(size - chunk.len()) {
+                chunk.extend_from_slice(fits);
+                sequence.serialize_element(&RawBytes(bytemuck::cast_slice(&chunk)))?;
+                chunk.clear();
+                slice = rest;
+            }
+            chunk.extend_from_slice(slice);
+        }
+        if !chunk.is_empty() {
+            sequence.serialize_element(&RawBytes(bytemuck::cast_slice(&chunk)))?;
+        }
+        sequence.end()
+    }
+}
+
 /// Reads what [`serialize`] wrote.
 pub fn deserialize<'de, T: Pod, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
     deserializer.deserialize_seq(Chunks(PhantomData))
@@ -154,6 +183,23 @@ mod tests {
                 Made { count, element: |index| [index as u8; 5] },
             );
             assert_eq!(postcard::to_allocvec(&made), postcard::to_allocvec(&Arrays { wide, odd }), "{count}");
+        }
+    }
+
+    #[test]
+    fn joined_slices_are_written_as_one_array() {
+        let a_chunk = elements_a_chunk::<u64>();
+        for lengths in [&[][..], &[0, 1], &[a_chunk], &[a_chunk - 1, 1, 1], &[5, 3 * a_chunk, 0, 2 * a_chunk]]
+        {
+            let slices: Vec<Vec<u64>> = lengths
+                .iter()
+                .map(|&length| (0..length as u64).map(|id| id ^ length as u64).collect())
+                .collect();
+            let wide = slices.concat();
+            let joined = Joined { count: wide.len(), slices: slices.iter().map(Vec::as_slice) };
+            let whole = Arrays { wide, odd: Vec::new() };
+            let odd = Made { count: 0, element: |_| [0u8; 5] };
+            assert_eq!(postcard::to_allocvec(&(joined, odd)), postcard::to_allocvec(&whole), "{lengths:?}");
         }
     }
 

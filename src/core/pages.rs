@@ -81,6 +81,30 @@ impl<'a> PageIds<'a> {
     }
 }
 
+/// How many of `length` leading pages are shared where ids are chained, so that a page that is shared tells
+/// of all before it: searched from `guess` on in steps that double, then by halving.
+///
+/// Where the ids are not chained after all, a number of pages of which the last is shared and the next is not.
+pub fn shared_near(guess: usize, length: usize, is_shared: impl Fn(usize) -> bool) -> usize {
+    // Those before `shared` are, the one at `end` is not, or there is none.
+    let (mut shared, mut end) = (0, length);
+    let (mut probe, mut step) = (guess.min(length).saturating_sub(1), 1);
+    while shared < end {
+        if is_shared(probe) {
+            shared = probe + 1;
+        } else {
+            end = probe;
+        }
+        probe = match (shared, end) {
+            (0, _) => end.saturating_sub(step),
+            _ if end == length => (shared - 1 + step).min(length - 1),
+            _ => usize::midpoint(shared, end),
+        };
+        step *= 2;
+    }
+    shared
+}
+
 /// What page ids are unique within: one id under two scopes is two pages.
 ///
 /// The scope enters the first page only. Every later page is keyed by its whole prefix, so that is
@@ -146,6 +170,22 @@ mod tests {
             let right: Vec<u64> = shared.iter().chain(&b).copied().collect();
             let expected = left.iter().zip(&right).take_while(|(x, y)| x == y).count();
             prop_assert_eq!(PageIds::from_slice(&left).common_prefix(PageIds::from_slice(&right)), expected);
+        }
+
+        #[test]
+        fn halving_finds_what_comparing_every_id_of_chained_runs_finds(shared in 0usize..3000, more in 0usize..3000) {
+            for guess in [0, 1, shared / 2, shared, shared + 1, shared + more, usize::MAX] {
+                prop_assert_eq!(shared_near(guess, shared + more, |page| page < shared), shared);
+            }
+        }
+
+        #[test]
+        fn halving_ends_where_runs_differ_though_their_ids_are_not_chained(
+            pages in prop::collection::vec(any::<bool>(), 0..200), guess in 0usize..250,
+        ) {
+            let end = shared_near(guess, pages.len(), |page| pages[page]);
+            prop_assert!(end == pages.len() || !pages[end]);
+            prop_assert!(end == 0 || pages[end - 1]);
         }
     }
 

@@ -380,7 +380,7 @@ impl Choice for Inclusion {
 
 impl Choice for ChainPolicy {
     const NAMES: &'static [(&'static str, Self)] =
-        &[("report", ChainPolicy::Report), ("reject", ChainPolicy::Reject)];
+        &[("report", ChainPolicy::Report), ("reject", ChainPolicy::Reject), ("trust", ChainPolicy::Trust)];
 }
 
 /// Declares a setting with a few named values.

@@ -1,9 +1,11 @@
 //! The tree as a snapshot keeps it: plain arrays, and whether bytes that claim to be such are a tree.
 
+use super::labels::{Label, Labels};
 use super::regions::{NONE, Region};
 use super::slots::{Slot, Slots};
 use super::tree::{Place, ROOT, Segment, SegmentId, Tree};
-use crate::core::packed::{self, Made};
+use crate::core::packed::{self, Joined, Made};
+use crate::core::pages::PageIds;
 use bytemuck::{Pod, Zeroable};
 use serde::{Deserialize, Serialize, Serializer};
 use std::collections::HashSet;
@@ -47,9 +49,8 @@ pub(super) struct Arrays {
 
 /// [`Arrays`] to be written.
 #[derive(Serialize)]
-struct ArraysRef<'a, S> {
-    #[serde(with = "packed")]
-    labels: &'a [u64],
+struct ArraysRef<'a, L, S> {
+    labels: L,
     spans: S,
     #[serde(with = "packed")]
     changes: &'a [Change],
@@ -59,11 +60,20 @@ struct ArraysRef<'a, S> {
 }
 
 impl Serialize for Tree {
+    /// Labels are written whole, one after another in order of their segments, whatever pieces they lie in.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self { labels, segments, free, garbage, .. } = self;
+        let Self { labels, segments, free, .. } = self;
+        let mut end = 0;
+        let start = |segment: &Segment| {
+            end += segment.len();
+            end - segment.len()
+        };
+        let starts: Vec<u32> = segments.iter().map(start).collect();
         let span = |index: usize| {
-            let Segment { start, len, parent, offset, slot, .. } = segments[index];
-            Span { start, len, parent, offset, slot }
+            let segment = segments[index];
+            let Segment { parent, offset, slot, .. } = segment;
+            let start = if segment.len() > 0 { starts[index] } else { 0 };
+            Span { start, len: segment.len(), parent, offset, slot }
         };
         let changed = (0..).zip(segments).filter(|(_, segment)| segment.deeper != NONE);
         let changes = changed.flat_map(|(id, segment)| {
@@ -75,8 +85,10 @@ impl Serialize for Tree {
             self.regions.from(segment.deeper).map(change)
         });
         let changes: Vec<Change> = changes.collect();
+        let runs = segments.iter().flat_map(|segment| labels.runs(segment.label, 0));
+        let ids = Joined { count: size_of::<u64>() * end as usize, slices: runs.map(PageIds::as_packed) };
         let spans = Made { count: segments.len(), element: span };
-        ArraysRef { labels, spans, changes: &changes, free, garbage: *garbage }.serialize(serializer)
+        ArraysRef { labels: ids, spans, changes: &changes, free, garbage: 0 }.serialize(serializer)
     }
 }
 
@@ -121,10 +133,10 @@ impl Arrays {
     pub(super) fn build(self) -> Tree {
         let segment = |span: &Span| {
             let place = Place { segment: span.parent, pages: span.offset };
-            Segment::hanging_at(place, span.start, span.len, span.slot)
+            Segment::hanging_at(place, Label::whole(span.start, span.len), span.slot)
         };
         let segments = self.spans.iter().map(segment).collect();
-        let mut tree = Tree::of(self.labels, segments, self.free, self.garbage);
+        let mut tree = Tree::of(Labels::of(self.labels, self.garbage), segments, self.free);
         for Change { segment, begin, slot } in self.changes {
             let head = tree.segments[segment.index()].deeper;
             tree.segments[segment.index()].deeper = tree.regions.push_bottom(head, slot, begin);

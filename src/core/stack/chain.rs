@@ -24,6 +24,10 @@ pub enum ChainPolicy {
     Report,
     /// It is refused.
     Reject,
+    /// It is counted, and not looked for in known pages: ids are taken to be chained as their definition says
+    /// (DESIGN 1), so that a request reads a few ids of each run it follows, however long it is. One
+    /// request in 64 is compared page by page all the same; pages found to differ are counted.
+    Trust,
 }
 
 /// The watched ids of all pages in the tree, with how many pages carry each.
@@ -65,26 +69,26 @@ impl ChainIndex {
         }
     }
 
-    /// The same for a label at the root, whose first id carries the scope already.
-    pub(super) fn remove_path_start(&mut self, scope: Scope, label: PageIds<'_>) {
-        if let Some(first) = label.get(0) {
+    /// The same for pages at the root, the first of whose ids carries the scope already.
+    pub(super) fn remove_path_start(&mut self, scope: Scope, mut ids: impl Iterator<Item = u64>) {
+        if let Some(first) = ids.next() {
             self.remove_key(scope.key_of_first_page(first));
-            self.remove(scope, label.from(1).iter());
+            self.remove(scope, ids);
         }
     }
 
-    /// Enters a label read from a snapshot.
-    pub(super) fn restore(&mut self, scope: Scope, label: PageIds<'_>) {
-        for id in label.iter() {
+    /// Enters ids read from a snapshot.
+    pub(super) fn restore(&mut self, scope: Scope, ids: impl Iterator<Item = u64>) {
+        for id in ids {
             self.restore_key(scope.key(id));
         }
     }
 
-    /// The same for a label at the root, whose first id carries the scope already.
-    pub(super) fn restore_path_start(&mut self, scope: Scope, label: PageIds<'_>) {
-        if let Some(first) = label.get(0) {
+    /// The same for pages at the root, the first of whose ids carries the scope already.
+    pub(super) fn restore_path_start(&mut self, scope: Scope, mut ids: impl Iterator<Item = u64>) {
+        if let Some(first) = ids.next() {
             self.restore_key(scope.key_of_first_page(first));
-            self.restore(scope, label.from(1));
+            self.restore(scope, ids);
         }
     }
 

@@ -2,9 +2,10 @@
 //! sums, the edge index, the chain index) is computed again, so that it cannot disagree.
 
 use super::arrays::{Arrays, ArraysV1};
-use super::tree::{ROOT, Tree};
+use super::tree::{Place, ROOT, Tree};
 use super::{ChainCheck, ChainPolicy, PageCount};
 use super::{Ghosts, Order, Stack, StackConfig, chain::ChainIndex, slots::Slots};
+use crate::core::pages::PageIds;
 use serde::{Deserialize, Serialize, Serializer};
 
 /// What is written: always the newest of [`Image`].
@@ -93,11 +94,12 @@ impl TryFrom<Image> for Stack {
         }
         let tree = tree.build();
         let mut chain = ChainIndex::new(config.chain_check);
-        for (place, slot, label) in tree.segments() {
-            let scope = slots.scope(slot);
-            match place.segment {
-                ROOT => chain.restore_path_start(scope, label),
-                _ => chain.restore(scope, label),
+        for (id, segment) in tree.segments() {
+            let scope = slots.scope(segment.slot);
+            let ids = tree.ids_below(Place { segment: id, pages: 0 }).flat_map(PageIds::iter);
+            match segment.parent {
+                ROOT => chain.restore_path_start(scope, ids),
+                _ => chain.restore(scope, ids),
             }
         }
         let (path, stretches) = (Vec::new(), Vec::new());

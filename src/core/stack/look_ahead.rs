@@ -3,8 +3,7 @@
 //! In a pool larger than the processor's caches, a walk is a chain of cache misses: the index says which
 //! segment, the segment where its label lies and which slot has it. A processor waits for many misses at once
 //! if none depends on another. So the next few requests are walked side by side: a step first reads what all of
-//! them need next, then guesses where each goes on, comparing pages only where the last id of a label is not
-//! the request's. The walks that count then find it in the cache; what is read here changes nothing.
+//! them need next, then guesses where each goes on from a few of its ids. The walks that count then find it in the cache; what is read here changes nothing.
 
 use super::Stack;
 use super::tree::{Place, SegmentId, TOP};
@@ -59,16 +58,14 @@ impl Walker<'_> {
         ids ^ slots.glance(slot)
     }
 
-    /// Guesses where the request goes on; false at its end. A segment with the right last id is taken to be
-    /// right from the first on, since ids are chained.
+    /// Guesses where the request goes on; false at its end. Ids are taken to be chained, so that a right one tells
+    /// of all above it.
     fn step(&mut self) -> bool {
         let Upcoming { stack: Stack { tree, .. }, pages, .. } = self.request;
-        let (label, rest) = (tree.label(self.next), pages.from(self.at));
-        let last = label.len().saturating_sub(1);
-        let shared = if rest.get(last) == label.get(last) { label.len() } else { label.common_prefix(rest) };
         // The first id may be that of another scope's page.
-        self.at += shared.max(1);
-        let place = Place { segment: self.next, pages: shared.max(1) as u32 };
+        let shared = tree.shared_chained_pages(self.next, pages.from(self.at + 1));
+        self.at += shared;
+        let place = Place { segment: self.next, pages: shared as u32 };
         let next = pages.get(self.at).and_then(|id| tree.guess_child(place, id));
         next.inspect(|next| self.next = *next).is_some()
     }

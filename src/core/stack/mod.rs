@@ -14,10 +14,12 @@ mod arrays;
 mod chain;
 mod ghosts;
 mod image;
+mod labels;
 mod look_ahead;
 mod regions;
 mod slots;
 mod tree;
+mod walk;
 
 #[cfg(test)]
 mod tests;
@@ -30,6 +32,7 @@ use ghosts::Ghosts;
 use serde::{Deserialize, Serialize};
 use slots::{Slot, Slots};
 use tree::{Place, ROOT, TOP, Tree};
+use walk::{Stretch, Walked};
 
 pub use chain::{ChainCheck, ChainPolicy};
 pub use look_ahead::{LOOK_AHEAD, Upcoming, look_ahead};
@@ -86,13 +89,6 @@ pub struct ChainViolation {
     pub pages: u64,
 }
 
-/// Consecutive pages of a request's walk that belong to one slot.
-#[derive(Debug, Clone, Copy)]
-struct Stretch {
-    slot: Slot,
-    pages: u32,
-}
-
 /// The LRU stack of one pool.
 #[derive(Debug, Deserialize)]
 #[serde(try_from = "image::Image")]
@@ -135,8 +131,8 @@ impl Stack {
     /// [`ChainViolation`] under [`ChainPolicy::Reject`]; nothing has changed then.
     pub fn access(&mut self, access: &Access<'_>, outcome: &mut Outcome) -> Result<(), ChainViolation> {
         outcome.clear();
-        let known = self.walk(access);
-        outcome.chain_violations = self.check_chain(access, known)?;
+        let Walked { known, mismatched } = self.walk(access);
+        outcome.chain_violations = self.check_chain(access, known)? + mismatched;
         self.report_runs(access, outcome);
         let recalled = self.report_ghosts(access, known, outcome);
         self.take_path();
@@ -187,28 +183,6 @@ impl Stack {
             self.path.capacity() * size_of::<Place>() + self.stretches.capacity() * size_of::<Stretch>();
         (own + self.tree.memory_bytes() + self.slots.memory_bytes()) as u64
             + (self.chain.memory_bytes() + self.ghosts.memory_bytes()) as u64
-    }
-
-    /// Follows the request's pages down the tree into `self.path` and `self.stretches`; returns how many
-    /// are known.
-    fn walk(&mut self, access: &Access<'_>) -> usize {
-        self.path.clear();
-        self.stretches.clear();
-        let (mut place, mut at) = (TOP, 0);
-        while let Some(id) = access.pages.get(at) {
-            let key = if at == 0 { access.scope.first_page(id) } else { id };
-            let Some(segment) = self.tree.child(place, key) else { break };
-            // The key is the label's first id, so only the rest needs comparing.
-            let rest = self.tree.label(segment).from(1);
-            let pages = 1 + rest.common_prefix(access.pages.from(at + 1));
-            place = Place { segment, pages: pages as u32 };
-            self.path.push(place);
-            for (slot, pages) in self.tree.owners(segment, place.pages) {
-                lengthen_stretch(&mut self.stretches, slot, pages);
-            }
-            at += pages;
-        }
-        at
     }
 
     /// Enters the ids of the new pages into the chain index and counts those already there.
@@ -332,14 +306,14 @@ impl Stack {
         let stretch = self.stretch(slot);
         let scope = self.slots.scope(slot);
         if let Some(&head) = stretch.last() {
-            let labels = stretch.iter().rev().map(|&part| self.tree.label_below(part));
+            let labels = stretch.iter().rev().flat_map(|&part| self.tree.ids_below(part));
             self.ghosts.remember(self.tree.id_above(self.tree.above(head)), labels);
         }
         for part in stretch {
-            let label = self.tree.label_below(part);
+            let ids = self.tree.ids_below(part).flat_map(PageIds::iter);
             match self.tree.above(part).segment {
-                ROOT => self.chain.remove_path_start(scope, label),
-                _ => self.chain.remove(scope, label.iter()),
+                ROOT => self.chain.remove_path_start(scope, ids),
+                _ => self.chain.remove(scope, ids),
             }
             self.tree.remove_deepest(part.segment);
         }
@@ -363,13 +337,5 @@ impl Stack {
             segment = self.tree.place(segment).segment;
         }
         parts
-    }
-}
-
-/// Adds pages of a walk to the stretch of their slot.
-fn lengthen_stretch(stretches: &mut Vec<Stretch>, slot: Slot, pages: u32) {
-    match stretches.last_mut() {
-        Some(last) if last.slot == slot => last.pages += pages,
-        _ => stretches.push(Stretch { slot, pages }),
     }
 }

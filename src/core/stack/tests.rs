@@ -110,8 +110,14 @@ fn needs(outcome: &Outcome) -> Vec<u64> {
     outcome.runs.iter().flat_map(|run| (0..run.pages).map(|page| run.need_at(page))).collect()
 }
 
-fn equals_the_naive_stack(order: Order, draws: &[Draw]) -> Result<(), TestCaseError> {
-    let (mut fast, mut slow) = (stack(order, MAX_TRACKED_PAGES), NaiveStack::new(order));
+/// A stack that relies on ids being chained.
+fn trusting_stack(order: Order) -> Stack {
+    let config = stack(order, MAX_TRACKED_PAGES).config;
+    Stack::new(StackConfig { chain_policy: ChainPolicy::Trust, ..config })
+}
+
+fn equals_the_naive_stack(mut fast: Stack, draws: &[Draw]) -> Result<(), TestCaseError> {
+    let mut slow = NaiveStack::new(fast.config.order);
     let mut outcome = Outcome::default();
     let requests = requests(draws);
     for (index, (ids, outputs)) in requests.iter().enumerate() {
@@ -151,7 +157,28 @@ proptest! {
 
     #[test]
     fn every_distance_equals_the_naive_stack_root_first(draws in draws()) {
-        equals_the_naive_stack(Order::RootFirst, &draws)?;
+        equals_the_naive_stack(stack(Order::RootFirst, MAX_TRACKED_PAGES), &draws)?;
+    }
+
+    #[test]
+    fn relying_on_chained_ids_changes_no_distance_where_they_are(draws in draws()) {
+        for order in [Order::RootFirst, Order::LeafFirst] {
+            equals_the_naive_stack(trusting_stack(order), &draws)?;
+        }
+    }
+
+    /// Wrong, and said to be wrong, but whole: what a walk by halving leaves behind is a tree.
+    #[test]
+    fn a_broken_promise_of_chained_ids_breaks_no_tree(
+        requests in prop::collection::vec(prop::collection::vec(0u64..6, 0..40), 0..60),
+    ) {
+        let mut trusting = trusting_stack(Order::LeafFirst);
+        let mut outcome = Outcome::default();
+        for ids in &requests {
+            trusting.access(&access(ids, 0), &mut outcome).expect("reported only");
+            let bytes = postcard::to_allocvec(&trusting).expect("memory");
+            prop_assert!(postcard::from_bytes::<Stack>(&bytes).is_ok(), "a sound tree");
+        }
     }
 
     #[test]
@@ -194,7 +221,7 @@ proptest! {
 
     #[test]
     fn every_distance_equals_the_naive_stack_leaf_first(draws in draws()) {
-        equals_the_naive_stack(Order::LeafFirst, &draws)?;
+        equals_the_naive_stack(stack(Order::LeafFirst, MAX_TRACKED_PAGES), &draws)?;
     }
 
     #[test]
@@ -255,6 +282,21 @@ fn an_id_under_two_prefixes_is_counted_once_a_page() {
         violations.push(outcome.chain_violations);
     }
     assert_eq!(violations, [0, 2, 0, 1, 1]);
+}
+
+#[test]
+fn a_broken_promise_of_chained_ids_is_noticed_and_counted() {
+    let mut trusting = trusting_stack(Order::RootFirst);
+    let mut outcome = Outcome::default();
+    let mut violations = 0;
+    // The last of a hundred pages is the same under a thousand prefixes.
+    for number in 0..1000u64 {
+        let mut ids: Vec<u64> = (0..99).map(|page| if page == 50 { 1000 + number } else { page }).collect();
+        ids.push(99);
+        trusting.access(&access(&ids, 0), &mut outcome).expect("reported only");
+        violations += outcome.chain_violations;
+    }
+    assert!(violations > 0, "one request in 64 is compared whole");
 }
 
 #[test]
@@ -335,7 +377,7 @@ fn requests_that_branch_off_do_not_cut_a_path_up() {
     }
     stack.access(&access(&trunk, 0), &mut outcome).expect("chained");
     assert_eq!(outcome.reusable_prefix(), 2000);
-    assert_eq!(stack.path.len(), 1, "one comparison");
+    assert_eq!(stack.path.len(), 1, "one segment");
     stack.access(&access(&trunk, 0), &mut outcome).expect("chained");
     assert_eq!((stack.path.len(), outcome.runs.len()), (1, 1), "whose regions were taken over once");
 }

@@ -1,15 +1,15 @@
 //! The pool's pages as a path-compressed radix tree over page ids.
 //!
-//! Labels lie in one arena, so a label is a slice to compare with. What DESIGN 2 calls an edge is a *region*
-//! here: the pages of a segment that one slot touched last. A segment, the unit that is allocated and
-//! compared, is a line of such edges whose labels lie side by side: a request that leaves it half-way neither
-//! splits nor moves it, it hangs a new segment at the page it left, and takes the regions above that page
-//! over. A walk therefore costs one comparison a segment, however many requests branched off on its way,
-//! and a region is taken over once for each time it was made.
+//! What DESIGN 2 calls an edge is a *region* here: the pages of a segment that one slot touched last. A
+//! segment is a line of such edges. A request that goes on where it ends lengthens it; one that leaves it
+//! half-way neither splits nor moves it, it hangs a new segment at the page it left, and takes the regions above
+//! that page over. A walk therefore follows one segment for each time the path branched off another, and a
+//! region is taken over once for each time it was made.
 //!
-//! A segment costs 32 bytes. The child that goes on where a segment ends is found in it; further children,
-//! and those that hang further up, through one hash index over (segment, page, first id).
+//! A segment costs 32 bytes and its ids ([`super::labels`]). What hangs in it is found through one hash index
+//! over (segment, page, first id).
 
+use super::labels::{Label, Labels};
 use super::regions::{NONE, RegionId, Regions};
 use super::slots::{Renumbering, Slot};
 use crate::core::pages::PageIds;
@@ -43,14 +43,12 @@ pub(super) struct Place {
 /// Above the first page of every path.
 pub(super) const TOP: Place = Place { segment: ROOT, pages: 0 };
 
-/// Pages that lie side by side in the arena, the last of them one below the other.
+/// Pages one below the other.
 #[derive(Debug, Clone, Copy)]
 #[repr(align(32))]
 pub(super) struct Segment {
-    /// First id of the label in the arena.
-    pub(super) start: u32,
-    /// Pages of the label; none for the root and for a free place.
-    pub(super) len: u32,
+    /// The pages' ids; none for the root and for a free place.
+    pub(super) label: Label,
     /// The segment this one hangs in, and how many of its pages lie above.
     pub(super) parent: SegmentId,
     pub(super) offset: u32,
@@ -58,16 +56,19 @@ pub(super) struct Segment {
     pub(super) slot: Slot,
     /// Where pages begin that another request touched last.
     pub(super) deeper: RegionId,
-    /// A child that hangs at the end; the root when there is none.
-    next: SegmentId,
-    /// Children in the index: all others.
+    /// Segments that hang in this one.
     children: u32,
 }
 
 impl Segment {
-    pub(super) fn hanging_at(place: Place, start: u32, len: u32, slot: Slot) -> Self {
+    pub(super) fn hanging_at(place: Place, label: Label, slot: Slot) -> Self {
         let Place { segment: parent, pages: offset } = place;
-        Self { start, len, parent, offset, slot, deeper: NONE, next: ROOT, children: 0 }
+        Self { label, parent, offset, slot, deeper: NONE, children: 0 }
+    }
+
+    /// Pages of the segment.
+    pub(super) fn len(&self) -> u32 {
+        self.label.len()
     }
 
     /// What this hangs below.
@@ -88,25 +89,24 @@ struct Indexed {
 /// The tree.
 #[derive(Debug)]
 pub(super) struct Tree {
-    pub(super) labels: Vec<u64>,
+    pub(super) labels: Labels,
     pub(super) segments: Vec<Segment>,
     pub(super) regions: Regions,
     pub(super) free: Vec<SegmentId>,
     index: HashTable<Indexed>,
     hasher: FixedState,
-    /// Ids in the arena no segment refers to.
-    pub(super) garbage: usize,
 }
 
 impl Tree {
     pub(super) fn new() -> Self {
-        Self::of(Vec::new(), vec![Segment::hanging_at(TOP, 0, 0, Slot(0))], Vec::new(), 0)
+        let root = Segment::hanging_at(TOP, Label::EMPTY, Slot(0));
+        Self::of(Labels::default(), vec![root], Vec::new())
     }
 
     /// A tree of segments that know what they hang below; [`Tree::find_children`] does the rest.
-    pub(super) fn of(labels: Vec<u64>, segments: Vec<Segment>, free: Vec<SegmentId>, garbage: usize) -> Self {
+    pub(super) fn of(labels: Labels, segments: Vec<Segment>, free: Vec<SegmentId>) -> Self {
         let (index, hasher) = (HashTable::new(), FixedState::default());
-        Self { labels, segments, regions: Regions::new(), free, index, hasher, garbage }
+        Self { labels, segments, regions: Regions::new(), free, index, hasher }
     }
 
     fn segment(&self, id: SegmentId) -> &Segment {
@@ -127,16 +127,25 @@ impl Tree {
         self.segment(id).place()
     }
 
-    /// The ids of a segment.
-    pub(super) fn label(&self, id: SegmentId) -> PageIds<'_> {
-        let segment = self.segment(id);
-        let start = segment.start as usize;
-        PageIds::from_slice(&self.labels[start..start + segment.len as usize])
+    /// The ids of a segment below a place in it, in one run or several.
+    pub(super) fn ids_below(&self, place: Place) -> impl Iterator<Item = PageIds<'_>> + Clone {
+        self.labels.runs(self.segment(place.segment).label, place.pages)
     }
 
-    /// The ids of a segment below a place in it.
-    pub(super) fn label_below(&self, place: Place) -> PageIds<'_> {
-        self.label(place.segment).from(place.pages as usize)
+    /// How many pages of a segment a request has that begins with the segment's first page and goes on with
+    /// `rest`.
+    #[inline]
+    pub(super) fn shared_pages(&self, id: SegmentId, rest: PageIds<'_>) -> usize {
+        1 + self.labels.common_prefix(self.segment(id).label, 1, rest)
+    }
+
+    /// The same where ids are chained.
+    #[inline]
+    pub(super) fn shared_chained_pages(&self, id: SegmentId, rest: PageIds<'_>) -> usize {
+        let Segment { label, deeper, .. } = *self.segment(id);
+        // Where the last request left it, if that was not its end.
+        let guess = if deeper == NONE { label.len() } else { self.regions.get(deeper).begin };
+        1 + self.labels.common_chained_prefix(label, 1, rest, guess as usize - 1)
     }
 
     /// Where the page above a place lies: in the segment itself, or where that hangs.
@@ -148,23 +157,18 @@ impl Tree {
     pub(super) fn id_above(&self, place: Place) -> u64 {
         match place.pages {
             0 => 0,
-            pages => self.labels[(self.segment(place.segment).start + pages - 1) as usize],
+            pages => self.labels.id(self.segment(place.segment).label, pages - 1),
         }
     }
 
     fn first_id(&self, id: SegmentId) -> u64 {
-        self.labels[self.segment(id).start as usize]
+        self.labels.id(self.segment(id).label, 0)
     }
 
     /// The segment at a place whose label begins with `first`.
     #[inline]
     pub(super) fn child(&self, place: Place, first: u64) -> Option<SegmentId> {
-        let segment = self.segment(place.segment);
-        let goes_on = place.pages == segment.len && segment.next != ROOT;
-        if goes_on && self.first_id(segment.next) == first {
-            return Some(segment.next);
-        }
-        if segment.children == 0 {
+        if self.segment(place.segment).children == 0 {
             return None;
         }
         let is_child = |child: &Indexed| child.first == first && self.place(child.id) == place;
@@ -178,28 +182,23 @@ impl Tree {
     /// The child that [`Tree::child`] would look at first, right or wrong.
     #[inline]
     pub(super) fn guess_child(&self, place: Place, first: u64) -> Option<SegmentId> {
-        let segment = self.segment(place.segment);
-        match (segment.next, segment.children) {
-            (next, 0) => (next != ROOT).then_some(next),
-            _ => {
-                let indexed = self.index.find(self.hash(place, first), |_| true).map(|child| child.id);
-                indexed.or((segment.next != ROOT).then_some(segment.next))
-            }
+        if self.segment(place.segment).children == 0 {
+            return None;
         }
+        self.index.find(self.hash(place, first), |_| true).map(|child| child.id)
     }
 
     /// Reads a segment.
     #[inline]
     pub(super) fn touch(&self, id: SegmentId) -> u32 {
-        self.segment(id).start
+        self.segment(id).offset
     }
 
     /// The slot of a segment's first page, and the first and last id of its label, read.
     #[inline]
     pub(super) fn glance(&self, id: SegmentId) -> (Slot, u64) {
-        let segment = self.segment(id);
-        let (first, last) = (segment.start as usize, segment.start + segment.len.saturating_sub(1));
-        (segment.slot, self.labels[first] ^ self.labels[last as usize])
+        let Segment { slot, label, .. } = *self.segment(id);
+        (slot, self.labels.id(label, 0) ^ self.labels.id(label, label.len() - 1))
     }
 
     /// The slots of a segment's first `pages` pages, each with how many of them it has.
@@ -216,9 +215,9 @@ impl Tree {
 
     /// Gives a segment's first `pages` pages to a slot newer than all.
     pub(super) fn take_over(&mut self, id: SegmentId, pages: u32, slot: Slot) {
-        let Segment { slot: first, deeper, len, .. } = *self.segment(id);
-        if deeper != NONE || pages < len {
-            self.segment_mut(id).deeper = self.regions.take_top(deeper, first, pages, len);
+        let Segment { slot: first, deeper, label, .. } = *self.segment(id);
+        if deeper != NONE || pages < label.len() {
+            self.segment_mut(id).deeper = self.regions.take_top(deeper, first, pages, label.len());
         }
         self.segment_mut(id).slot = slot;
     }
@@ -229,62 +228,33 @@ impl Tree {
         let first = (segment.slot, 0);
         let deepest =
             self.regions.deepest(segment.deeper).map_or(first, |region| (region.slot, region.begin));
-        (segment.len > 0).then_some(deepest)
+        (segment.len() > 0).then_some(deepest)
     }
 
-    /// Adds new pages below a place whose pages all belong to `slot`: to the segment itself where its label
-    /// is the arena's last, else as a segment of their own. Returns the segment that holds them.
+    /// Adds new pages below a place whose pages all belong to `slot`: to the segment itself where that ends
+    /// there, else as a segment of their own. Returns the segment that holds them.
     pub(super) fn append(&mut self, place: Place, first: u64, rest: PageIds<'_>, slot: Slot) -> SegmentId {
-        let pages = rest.len() as u32 + 1;
-        self.reserve(pages as usize);
-        let start = self.labels.len() as u32;
-        self.labels.push(first);
-        self.labels.extend(rest.iter());
-        let above = *self.segment(place.segment);
-        let is_end = place.segment != ROOT && place.pages == above.len;
-        if is_end && above.start + above.len == start {
-            self.lengthen(place.segment, pages);
+        let segment = &mut self.segments[place.segment.index()];
+        if place != TOP && place.pages == segment.len() {
+            self.labels.lengthen(&mut segment.label, first, rest);
             return place.segment;
         }
-        let id = self.new_segment(Segment::hanging_at(place, start, pages, slot));
-        self.attach(id);
+        let label = self.labels.add(first, rest);
+        let id = self.new_segment(Segment::hanging_at(place, label, slot));
+        self.index_child(id);
         id
-    }
-
-    fn lengthen(&mut self, id: SegmentId, pages: u32) {
-        let next = std::mem::replace(&mut self.segment_mut(id).next, ROOT);
-        if next != ROOT {
-            // It hangs half-way from now on.
-            self.index_child(next);
-        }
-        self.segment_mut(id).len += pages;
-    }
-
-    /// Makes a segment known to the one it hangs in.
-    fn attach(&mut self, id: SegmentId) {
-        let place = self.place(id);
-        let parent = self.segment_mut(place.segment);
-        if parent.next == ROOT && parent.len == place.pages {
-            parent.next = id;
-        } else {
-            self.index_child(id);
-        }
     }
 
     fn detach(&mut self, id: SegmentId) {
         let place = self.place(id);
-        let parent = self.segment_mut(place.segment);
-        if parent.next == id {
-            parent.next = ROOT;
-            return;
-        }
-        parent.children -= 1;
+        self.segment_mut(place.segment).children -= 1;
         let hash = self.hash(place, self.first_id(id));
         if let Ok(entry) = self.index.find_entry(hash, |child| { child.id } == id) {
             entry.remove();
         }
     }
 
+    /// Makes a segment known to the one it hangs in.
     fn index_child(&mut self, id: SegmentId) {
         let place = self.place(id);
         self.segment_mut(place.segment).children += 1;
@@ -293,16 +263,6 @@ impl Tree {
         let Self { index, segments, hasher, .. } = self;
         let rehash = |child: &Indexed| hash_of(hasher, segments[{ child.id }.index()].place(), child.first);
         index.insert_unique(hash, Indexed { first, id }, rehash);
-    }
-
-    /// Grows the arena in small steps, so that spare room stays a few per cent of the pages.
-    fn reserve(&mut self, pages: usize) {
-        /// One step of a small arena: 32 KiB, so that growing it is no work to speak of.
-        const STEP_IDS: usize = 4096;
-        let spare = self.labels.capacity() - self.labels.len();
-        if spare < pages {
-            self.labels.reserve_exact(pages.max(self.labels.len() / 32).max(STEP_IDS));
-        }
     }
 
     fn new_segment(&mut self, segment: Segment) -> SegmentId {
@@ -328,61 +288,40 @@ impl Tree {
             let deeper = self.segment(id).deeper;
             self.segment_mut(id).deeper = self.regions.pop_bottom(deeper);
         }
-        let segment = self.segment_mut(id);
-        let removed = segment.len - begin;
-        segment.len = begin;
-        self.garbage += removed as usize;
+        self.labels.truncate(&mut self.segments[id.index()].label, begin);
     }
 
     /// Gives every region its slot's new number.
     pub(super) fn renumber_slots(&mut self, renumbering: &Renumbering) {
-        for segment in self.segments.iter_mut().skip(1).filter(|segment| segment.len > 0) {
+        for segment in self.segments.iter_mut().skip(1).filter(|segment| segment.len() > 0) {
             segment.slot = renumbering.of(segment.slot);
         }
         self.regions.renumber_slots(renumbering);
     }
 
-    /// Closes the gaps of removed labels once they are a sixteenth of the arena and two a segment, so that each
-    /// removed page pays for moving at most sixteen kept ones and for half a segment in the sorting.
+    /// Closes the gaps of removed labels once that pays.
     pub(super) fn collect_garbage(&mut self) {
-        if self.garbage < self.labels.len() / 16 + 2 * self.segments.len() + 4096 {
-            return;
+        if self.labels.is_worth_collecting(self.segments.len()) {
+            self.labels.collect_garbage(self.segments.iter_mut().map(|segment| &mut segment.label));
         }
-        let used = self.segments.iter().enumerate().skip(1).filter(|(_, segment)| segment.len > 0);
-        // Sorting numbers, not segments looked up by their ids, stays in the cache.
-        let mut in_arena_order: Vec<u64> =
-            used.map(|(id, segment)| u64::from(segment.start) << 32 | id as u64).collect();
-        in_arena_order.sort_unstable();
-        let mut end = 0;
-        for id in in_arena_order.into_iter().map(|key| key as u32) {
-            let segment = &mut self.segments[id as usize];
-            let start = segment.start as usize;
-            self.labels.copy_within(start..start + segment.len as usize, end);
-            segment.start = end as u32;
-            end += segment.len as usize;
-        }
-        self.labels.truncate(end);
-        self.garbage = 0;
     }
 
     /// Makes every segment known to the one it hangs in, as after reading a snapshot.
     pub(super) fn find_children(&mut self) {
         for id in (1..self.segments.len() as u32).map(SegmentId) {
-            if self.segment(id).len > 0 {
-                self.attach(id);
+            if self.segment(id).len() > 0 {
+                self.index_child(id);
             }
         }
     }
 
-    /// Every segment with what it hangs below, the slot of its first page and its label.
-    pub(super) fn segments(&self) -> impl Iterator<Item = (Place, Slot, PageIds<'_>)> {
-        let ids = (1..self.segments.len() as u32).map(SegmentId);
-        let used = ids.filter(|&id| self.segment(id).len > 0);
-        used.map(|id| (self.place(id), self.segment(id).slot, self.label(id)))
+    /// Every segment with what it hangs below, the slot of its first page and its first id.
+    pub(super) fn segments(&self) -> impl Iterator<Item = (SegmentId, &Segment)> {
+        (0..).map(SegmentId).zip(&self.segments).filter(|(_, segment)| segment.len() > 0)
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        self.labels.capacity() * size_of::<u64>()
+        self.labels.memory_bytes()
             + self.segments.capacity() * size_of::<Segment>()
             + self.free.capacity() * size_of::<SegmentId>()
             + self.regions.memory_bytes()

@@ -1,0 +1,82 @@
+//! Following a request down the tree.
+
+use super::slots::Slot;
+use super::tree::{Place, SegmentId, TOP, Tree};
+use super::{Access, ChainPolicy, Stack};
+use crate::core::pages::{PageIds, mix};
+
+/// Consecutive pages of a request's walk that belong to one slot.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Stretch {
+    pub(super) slot: Slot,
+    pub(super) pages: u32,
+}
+
+/// What a walk found.
+pub(super) struct Walked {
+    /// Leading pages of the request that are in the tree.
+    pub(super) known: usize,
+    /// Pages that were taken for known or unknown on trust in chained ids, and were not.
+    pub(super) mismatched: u64,
+}
+
+impl Stack {
+    /// Whether a request's pages are compared one by one, as they are always but under
+    /// [`ChainPolicy::Trust`].
+    pub(super) fn compares_every_page(&self) -> bool {
+        self.config.chain_policy != ChainPolicy::Trust
+    }
+
+    /// Whether the current request tests if ids are chained: one in 64, at no regular distance, so that no
+    /// rhythm of the traffic escapes.
+    fn tests_the_chain(&self) -> bool {
+        mix(self.requests).is_multiple_of(64)
+    }
+
+    /// Follows the request's pages down the tree into `self.path` and `self.stretches`.
+    pub(super) fn walk(&mut self, access: &Access<'_>) -> Walked {
+        if self.compares_every_page() {
+            return Walked { known: self.follow(access, Tree::shared_pages), mismatched: 0 };
+        }
+        let trusted = self.follow(access, Tree::shared_chained_pages);
+        if !self.tests_the_chain() {
+            return Walked { known: trusted, mismatched: 0 };
+        }
+        let known = self.follow(access, Tree::shared_pages);
+        Walked { known, mismatched: known.abs_diff(trusted) as u64 }
+    }
+
+    /// The walk itself, with what tells how many pages of a segment a request has; returns how many are
+    /// known.
+    #[inline]
+    fn follow(
+        &mut self,
+        access: &Access<'_>,
+        shared: impl Fn(&Tree, SegmentId, PageIds<'_>) -> usize,
+    ) -> usize {
+        self.path.clear();
+        self.stretches.clear();
+        let (mut place, mut at) = (TOP, 0);
+        while let Some(id) = access.pages.get(at) {
+            let key = if at == 0 { access.scope.first_page(id) } else { id };
+            let Some(segment) = self.tree.child(place, key) else { break };
+            // The key is the segment's first id, so only the rest needs comparing.
+            let pages = shared(&self.tree, segment, access.pages.from(at + 1));
+            place = Place { segment, pages: pages as u32 };
+            self.path.push(place);
+            for (slot, pages) in self.tree.owners(segment, place.pages) {
+                lengthen_stretch(&mut self.stretches, slot, pages);
+            }
+            at += pages;
+        }
+        at
+    }
+}
+
+/// Adds pages of a walk to the stretch of their slot.
+fn lengthen_stretch(stretches: &mut Vec<Stretch>, slot: Slot, pages: u32) {
+    match stretches.last_mut() {
+        Some(last) if last.slot == slot => last.pages += pages,
+        _ => stretches.push(Stretch { slot, pages }),
+    }
+}
