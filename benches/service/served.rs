@@ -21,6 +21,9 @@ use std::sync::{Arc, Mutex};
 /// some.
 pub const EVERY_SECOND: &str = "checkpoint_every = \"1s\"\n";
 
+/// A few ids of a known run are compared, not all.
+pub const IDS_TRUSTED: &str = "[estimate]\nchain_policy = \"trust\"\n";
+
 /// A run's settings: every default, but for where things are and what is said here.
 pub fn settings(connection: &Connection, folder: &Path, run: &str, topic: &str, extra: &str) -> Settings {
     let text = format!(
