@@ -4,8 +4,8 @@
 //! plan buys is known only once the window is closed, so where there are tiers to plan every window
 //! keeps this too. It holds two numbers a distinct need at most, so the tracked bound bounds it.
 
-use super::coverage::Needs;
 use super::curve::HeldShares;
+use super::needs::Needs;
 use super::outcome::{BEYOND, Need, Run};
 use super::tiers::HitCurve;
 use super::units::PageCount;

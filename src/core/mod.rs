@@ -16,6 +16,7 @@ pub mod in_flight;
 pub mod missing;
 #[cfg(test)]
 pub(crate) mod naive;
+pub mod needs;
 pub mod outcome;
 mod packed;
 pub mod pages;

@@ -2,9 +2,9 @@
 //!
 //! A request is digested once; every window of the pool then adds the same few numbers.
 
-use super::coverage::Needs;
 use super::found::{FoundPages, FoundRun};
 use super::in_flight::Overlap;
+use super::needs::Needs;
 use super::outcome::{Need, Outcome, Run};
 use super::ratio::Ratio;
 use super::units::{EventTime, Offset, is_countable};
