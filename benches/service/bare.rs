@@ -1,6 +1,7 @@
 //! The yardstick: librdkafka's own consumer with the service's settings, which hands records out and does
 //! nothing with them.
 
+use crate::DEADLINE;
 use crate::drained::{Clock, Drained};
 use crate::input::Filled;
 use kvset::kafka::config::Connection;
@@ -11,6 +12,10 @@ use std::time::Duration;
 /// Reads a topic from its beginning to its end.
 pub fn drain(connection: &Connection, filled: &Filled) -> Drained {
     let consumer: BaseConsumer = connection.loner("bare").create().expect("known properties");
+    // As the service has before its clock runs: the leaders are known, and connected to.
+    for partition in (0..).take(filled.partitions as usize) {
+        consumer.fetch_watermarks(&filled.topic, partition, DEADLINE).expect("a log");
+    }
     let clock = Clock::start();
     {
         // A list that outlived its consumer would make dropping the consumer wait for ever.

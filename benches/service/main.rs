@@ -9,7 +9,7 @@
 //! time a GB says what each really costs.
 //!
 //! Without `KVSET_TEST_BROKERS` it starts a broker of its own with `scripts/kafka.sh`. Set
-//! `KVSET_BENCH_RECORDS` (default 200000) for the records of a topic.
+//! `KVSET_BENCH_RECORDS` (default 400000) for the records of a topic.
 
 mod bare;
 mod drained;
@@ -42,7 +42,7 @@ fn main() -> ExitCode {
     let name = format!("bench-{}", input::now_ms());
     for partitions in [1, 4] {
         let topic = format!("{name}-{partitions}");
-        let filled = input::fill(&connection, &topic, partitions, records.unwrap_or(200_000));
+        let filled = input::fill(&connection, &topic, partitions, records.unwrap_or(400_000));
         compare(&connection, folder.path(), &filled);
     }
     let delays = latency::measure(&connection, folder.path(), &format!("{name}-latency"));
