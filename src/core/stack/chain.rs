@@ -64,9 +64,7 @@ impl ChainIndex {
 
     /// Takes ids out that [`insert`](Self::insert) entered.
     pub(super) fn remove(&mut self, scope: Scope, ids: impl Iterator<Item = u64>) {
-        for id in ids {
-            self.remove_key(scope.key(id));
-        }
+        ids.for_each(|id| self.remove_key(scope.key(id)));
     }
 
     /// The same for pages at the root, the first of whose ids carries the scope already.
@@ -79,9 +77,7 @@ impl ChainIndex {
 
     /// Enters ids read from a snapshot.
     pub(super) fn restore(&mut self, scope: Scope, ids: impl Iterator<Item = u64>) {
-        for id in ids {
-            self.restore_key(scope.key(id));
-        }
+        ids.for_each(|id| self.restore_key(scope.key(id)));
     }
 
     /// The same for pages at the root, the first of whose ids carries the scope already.
