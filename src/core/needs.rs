@@ -211,14 +211,17 @@ impl Needs {
         for (need, by) in &self.pending {
             *changes.entry(*need).or_default() += i64::from(*by);
         }
-        let counts: BTreeMap<u32, u64> = match changes.is_empty() {
-            true => BTreeMap::new(),
-            false => self.pairs().collect(),
-        };
-        let known = |need: &u32| counts.get(need).copied().unwrap_or(0);
         let total = self.pairs().try_fold(0_u64, |total, (_, count)| total.checked_add(count));
         total.is_some_and(is_countable)
-            && changes.iter().all(|(need, by)| *by >= 0 || known(need) >= by.unsigned_abs())
+            && changes.iter().all(|(need, by)| *by >= 0 || self.count_of(*need) >= by.unsigned_abs())
+    }
+
+    /// How often a need occurs, what is pending left out.
+    fn count_of(&self, need: u32) -> u64 {
+        let further =
+            self.blocks.partition_point(|block| block.values.last().is_some_and(|last| *last < need));
+        let Some(block) = self.blocks.get(further) else { return 0 };
+        block.values.binary_search(&need).map_or(0, |at| block.counts[at])
     }
 
     /// Whether nothing is pending.
@@ -406,6 +409,17 @@ mod tests {
         };
         assert!(refused(&[1, 1], &[1, 1]) && refused(&[2, 1], &[1, 1]) && refused(&[1, 2], &[1]));
         assert!(!refused(&[1, 2], &[1, 1]));
+    }
+
+    #[test]
+    fn what_is_taken_out_must_have_been_put_in() {
+        let is_sound = |pending: &[Change]| {
+            let (values, counts) = ((0..300).map(|need| 2 * need).collect(), vec![2; 300]);
+            let bytes = postcard::to_allocvec(&Flat { values, counts, pending: pending.into() });
+            postcard::from_bytes::<Needs>(&bytes.expect("memory")).expect("in order").is_sound()
+        };
+        assert!(is_sound(&[]) && is_sound(&[(0, -2), (598, -1)]) && is_sound(&[(9, 1), (9, -1)]));
+        assert!(!is_sound(&[(598, -3)]) && !is_sound(&[(9, -1)]) && !is_sound(&[(700, -1)]));
     }
 
     #[test]

@@ -1,5 +1,5 @@
 //! A stack as a snapshot keeps it: the arrays as they are. What can be computed from them (suffix
-//! sums, the edge index, the chain index) is computed again, so that it cannot disagree.
+//! sums, the index of children, the chain index) is computed again, so that it cannot disagree.
 
 use super::arrays::{Arrays, ArraysV1};
 use super::tree::{Place, ROOT, Tree};

@@ -315,7 +315,7 @@ impl Tree {
         }
     }
 
-    /// Every segment with what it hangs below, the slot of its first page and its first id.
+    /// Every segment that has pages.
     pub(super) fn segments(&self) -> impl Iterator<Item = (SegmentId, &Segment)> {
         (0..).map(SegmentId).zip(&self.segments).filter(|(_, segment)| segment.len() > 0)
     }
