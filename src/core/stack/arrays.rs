@@ -75,7 +75,7 @@ impl Serialize for Tree {
             let start = if segment.len() > 0 { starts[index] } else { 0 };
             Span { start, len: segment.len(), parent, offset, slot }
         };
-        let changed = (0..).zip(segments).filter(|(_, segment)| segment.deeper != NONE);
+        let changed = (0..).zip(segments.iter()).filter(|(_, segment)| segment.deeper != NONE);
         let changes = changed.flat_map(|(id, segment)| {
             let change = move |region: &Region| Change {
                 segment: SegmentId(id),

@@ -66,7 +66,8 @@ impl Walker<'_> {
         let shared = tree.shared_chained_pages(self.next, pages.from(self.at + 1));
         self.at += shared;
         let place = Place { segment: self.next, pages: shared as u32 };
-        let next = pages.get(self.at).and_then(|id| tree.guess_child(place, id));
+        let hash = pages.get(self.at).and_then(|id| tree.hash_of_child(place, id));
+        let next = hash.and_then(|hash| tree.guess_child(hash));
         next.inspect(|next| self.next = *next).is_some()
     }
 }
@@ -74,11 +75,16 @@ impl Walker<'_> {
 /// Has the memory that the walks of up to [`LOOK_AHEAD`] requests need brought near, for all at once.
 pub fn look_ahead<'a>(upcoming: impl IntoIterator<Item = Upcoming<'a>>) {
     let mut seen = 0;
+    let mut starts: [Option<(Upcoming<'_>, u64)>; LOOK_AHEAD] = [None; LOOK_AHEAD];
+    for (start, request) in starts.iter_mut().zip(upcoming) {
+        let first = request.pages.get(0).map(|id| request.scope.first_page(id));
+        let hash = first.and_then(|first| request.stack.tree.hash_of_child(TOP, first));
+        *start = hash.map(|hash| (request, hash));
+    }
     let mut walkers: [Option<Walker<'_>>; LOOK_AHEAD] = [None; LOOK_AHEAD];
     let mut walking = 0;
-    for request in upcoming.into_iter().take(LOOK_AHEAD) {
-        let first = request.pages.get(0).map(|id| request.scope.first_page(id));
-        if let Some(next) = first.and_then(|first| request.stack.tree.guess_child(TOP, first)) {
+    for (request, hash) in starts.into_iter().flatten() {
+        if let Some(next) = request.stack.tree.guess_child(hash) {
             walkers[walking] = Some(Walker { request, next, at: 0 });
             walking += 1;
         }

@@ -18,6 +18,7 @@ mod labels;
 mod look_ahead;
 mod regions;
 mod slots;
+mod table;
 mod tree;
 mod walk;
 

@@ -22,8 +22,8 @@ impl Slot {
 const FAN: usize = 16;
 
 /// Entries that lie in one cache line.
-#[derive(Debug, Clone, Copy, Default)]
-#[repr(align(64))]
+#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
+#[repr(C, align(64))]
 struct Line([u32; FAN]);
 
 /// A level of sums. Entries nothing was added to yet are zero.
@@ -127,14 +127,15 @@ impl Renumbering {
         Slot(before + earlier.count_ones())
     }
 
-    /// Drops the elements of dead slots, without a branch on each: nobody can predict which are dead.
-    fn compact<T: Copy>(&self, column: &mut Vec<T>) {
+    /// Moves the elements of live slots to the front, without a branch on each: nobody can predict which are
+    /// dead. Returns how many there are.
+    fn compact<T: Copy>(&self, column: &mut [T]) -> usize {
         let mut kept = 0;
         for index in 0..column.len() {
             column[kept] = column[index];
             kept += (self.ranks[index / 64].1 >> (index % 64) & 1) as usize;
         }
-        column.truncate(kept);
+        kept
     }
 }
 
@@ -280,32 +281,30 @@ impl Slots {
     /// Drops the dead slots, keeping the order; returns the live ones' new numbers.
     pub(super) fn renumber(&mut self) -> Renumbering {
         let mut ranks = Vec::with_capacity(self.len().div_ceil(64));
-        let mut weights: Vec<u32> = self.sums[0].iter().flat_map(|line| line.0).collect();
         let mut before = 0;
-        for weights in weights.chunks(64) {
-            let bits = weights.iter().enumerate().map(|(bit, &weight)| u64::from(weight > 0) << bit);
-            let live = bits.fold(0, |live, bit| live | bit);
+        for lines in self.sums[0].chunks(64 / FAN) {
+            let weights = lines.iter().flat_map(|line| line.0).enumerate();
+            let live = weights.fold(0, |live, (bit, weight)| live | u64::from(weight > 0) << bit);
             ranks.push((before, live));
             before += live.count_ones();
         }
         let renumbering = Renumbering { ranks };
-        renumbering.compact(&mut self.touchers);
-        renumbering.compact(&mut self.scopes);
-        renumbering.compact(&mut weights);
-        self.set_weights(&weights);
+        let live = renumbering.compact(&mut self.touchers);
+        self.touchers.truncate(live);
+        let scopes = renumbering.compact(&mut self.scopes);
+        self.scopes.truncate(scopes);
+        self.keep_live_weights(&renumbering);
         self.first_live = 0;
         renumbering
     }
 
-    /// Replaces all weights, and the sums with them.
-    fn set_weights(&mut self, weights: &[u32]) {
+    /// Drops the weights of dead slots, and makes the sums anew.
+    fn keep_live_weights(&mut self, renumbering: &Renumbering) {
+        let weights: &mut [u32] = bytemuck::cast_slice_mut(&mut self.sums[0]);
+        let live = renumbering.compact(weights);
+        weights[live..].fill(0);
+        self.sums[0].truncate(live.div_ceil(FAN));
         self.sums.truncate(1);
-        self.sums[0].clear();
-        for weights in weights.chunks(FAN) {
-            let mut line = Line::default();
-            line.0[..weights.len()].copy_from_slice(weights);
-            self.sums[0].push(line);
-        }
         self.raise_sums();
     }
 

@@ -12,6 +12,7 @@
 use super::labels::{Label, Labels};
 use super::regions::{NONE, RegionId, Regions};
 use super::slots::{Renumbering, Slot};
+use super::table::Table;
 use crate::core::pages::PageIds;
 use bytemuck::{Pod, Zeroable};
 use foldhash::fast::FixedState;
@@ -90,7 +91,7 @@ struct Indexed {
 #[derive(Debug)]
 pub(super) struct Tree {
     pub(super) labels: Labels,
-    pub(super) segments: Vec<Segment>,
+    pub(super) segments: Table<Segment>,
     pub(super) regions: Regions,
     pub(super) free: Vec<SegmentId>,
     index: HashTable<Indexed>,
@@ -100,11 +101,11 @@ pub(super) struct Tree {
 impl Tree {
     pub(super) fn new() -> Self {
         let root = Segment::hanging_at(TOP, Label::EMPTY, Slot(0));
-        Self::of(Labels::default(), vec![root], Vec::new())
+        Self::of(Labels::default(), Table::from_iter([root]), Vec::new())
     }
 
     /// A tree of segments that know what they hang below; [`Tree::find_children`] does the rest.
-    pub(super) fn of(labels: Labels, segments: Vec<Segment>, free: Vec<SegmentId>) -> Self {
+    pub(super) fn of(labels: Labels, segments: Table<Segment>, free: Vec<SegmentId>) -> Self {
         let (index, hasher) = (HashTable::new(), FixedState::default());
         Self { labels, segments, regions: Regions::new(), free, index, hasher }
     }
@@ -179,13 +180,16 @@ impl Tree {
         hash_of(&self.hasher, place, first)
     }
 
+    /// Where in the index [`Tree::child`] looks for a child; nowhere if the segment has none.
+    #[inline]
+    pub(super) fn hash_of_child(&self, place: Place, first: u64) -> Option<u64> {
+        (self.segment(place.segment).children > 0).then(|| self.hash(place, first))
+    }
+
     /// The child that [`Tree::child`] would look at first, right or wrong.
     #[inline]
-    pub(super) fn guess_child(&self, place: Place, first: u64) -> Option<SegmentId> {
-        if self.segment(place.segment).children == 0 {
-            return None;
-        }
-        self.index.find(self.hash(place, first), |_| true).map(|child| child.id)
+    pub(super) fn guess_child(&self, hash: u64) -> Option<SegmentId> {
+        self.index.find(hash, |_| true).map(|child| child.id)
     }
 
     /// Reads a segment.
@@ -194,11 +198,16 @@ impl Tree {
         self.segment(id).offset
     }
 
-    /// The slot of a segment's first page, and the first and last id of its label, read.
+    /// The slot of a segment's first page, and the first and last id of its label, read. A single id is known
+    /// from the index.
     #[inline]
     pub(super) fn glance(&self, id: SegmentId) -> (Slot, u64) {
         let Segment { slot, label, .. } = *self.segment(id);
-        (slot, self.labels.id(label, 0) ^ self.labels.id(label, label.len() - 1))
+        let ids = match label.len() {
+            1 => 0,
+            pages => self.labels.id(label, 0) ^ self.labels.id(label, pages - 1),
+        };
+        (slot, ids)
     }
 
     /// The slots of a segment's first `pages` pages, each with how many of them it has.
@@ -270,9 +279,6 @@ impl Tree {
             self.segments[id.index()] = segment;
             return id;
         }
-        if self.segments.len() == self.segments.capacity() {
-            self.segments.reserve_exact((self.segments.len() / 8).max(64));
-        }
         self.segments.push(segment);
         SegmentId(self.segments.len() as u32 - 1)
     }
@@ -317,12 +323,12 @@ impl Tree {
 
     /// Every segment that has pages.
     pub(super) fn segments(&self) -> impl Iterator<Item = (SegmentId, &Segment)> {
-        (0..).map(SegmentId).zip(&self.segments).filter(|(_, segment)| segment.len() > 0)
+        (0..).map(SegmentId).zip(self.segments.iter()).filter(|(_, segment)| segment.len() > 0)
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
         self.labels.memory_bytes()
-            + self.segments.capacity() * size_of::<Segment>()
+            + self.segments.memory_bytes()
             + self.free.capacity() * size_of::<SegmentId>()
             + self.regions.memory_bytes()
             + self.index.allocation_size()

@@ -1,0 +1,105 @@
+//! A growing table whose elements stay where they are.
+//!
+//! A vector that grows is copied, and one whose elements are aligned to more than the allocator's usual
+//! sixteen bytes is copied every time, into memory the kernel has to hand out anew.
+
+use std::ops::{Index, IndexMut};
+
+/// Elements allocated at once.
+const CHUNK: usize = 1024;
+
+/// A table of elements that are added at its end and never taken away.
+#[derive(Debug)]
+pub(super) struct Table<T> {
+    /// All are full but the last. The first grows as a vector does, so that a small table takes little room.
+    chunks: Vec<Vec<T>>,
+}
+
+impl<T> Table<T> {
+    pub(super) fn new() -> Self {
+        Self { chunks: Vec::new() }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.chunks.last().map_or(0, |last| (self.chunks.len() - 1) * CHUNK + last.len())
+    }
+
+    pub(super) fn push(&mut self, value: T) {
+        match self.chunks.last_mut() {
+            Some(last) if last.len() < CHUNK => last.push(value),
+            Some(_) => {
+                let mut chunk = Vec::with_capacity(CHUNK);
+                chunk.push(value);
+                self.chunks.push(chunk);
+            }
+            None => self.chunks.push(vec![value]),
+        }
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &T> + Clone {
+        self.chunks.iter().flatten()
+    }
+
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.chunks.iter_mut().flatten()
+    }
+
+    /// Bytes of memory held, spare room included.
+    pub(super) fn memory_bytes(&self) -> usize {
+        let elements: usize = self.chunks.iter().map(Vec::capacity).sum();
+        elements * size_of::<T>() + self.chunks.capacity() * size_of::<Vec<T>>()
+    }
+}
+
+impl<T> FromIterator<T> for Table<T> {
+    fn from_iter<I: IntoIterator<Item = T>>(values: I) -> Self {
+        let mut table = Self::new();
+        values.into_iter().for_each(|value| table.push(value));
+        table
+    }
+}
+
+impl<T> Index<usize> for Table<T> {
+    type Output = T;
+
+    #[inline]
+    fn index(&self, index: usize) -> &T {
+        &self.chunks[index / CHUNK][index % CHUNK]
+    }
+}
+
+impl<T> IndexMut<usize> for Table<T> {
+    #[inline]
+    fn index_mut(&mut self, index: usize) -> &mut T {
+        &mut self.chunks[index / CHUNK][index % CHUNK]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn elements_stay_where_they_are_and_in_order() {
+        let mut table: Table<usize> = (0..CHUNK).collect();
+        let first: *const usize = &table[0];
+        for value in CHUNK..3 * CHUNK + 5 {
+            table.push(value);
+            assert_eq!(table.len(), value + 1);
+        }
+        assert!(std::ptr::eq(first, &table[0]), "growing moved nothing");
+        table[CHUNK] = 7;
+        table.iter_mut().skip(2 * CHUNK).for_each(|value| *value += 1);
+        let expected = (0..CHUNK).chain([7]).chain(CHUNK + 1..2 * CHUNK).chain(2 * CHUNK + 1..3 * CHUNK + 6);
+        assert!(table.iter().copied().eq(expected));
+        assert!((0..table.len()).all(|index| table[index] == *table.iter().nth(index).expect("an element")));
+    }
+
+    #[test]
+    fn a_small_table_takes_little_room() {
+        let table: Table<u64> = (0..3).collect();
+        assert!(table.memory_bytes() < 500, "{} bytes", table.memory_bytes());
+        let table: Table<u64> = (0..100_000).collect();
+        assert!(table.memory_bytes() < 100_000 * 8 * 102 / 100, "{} bytes", table.memory_bytes());
+    }
+}
