@@ -116,10 +116,11 @@ fn read_id_blocks(
     buffer: &mut Vec<u64>,
 ) -> Result<(), DecodeError> {
     buffer.clear();
-    cursor.blocks(|cursor| {
-        limits.check_pages(buffer.len() + 1)?;
-        buffer.push(cursor.long()? as u64);
-        Ok(())
+    cursor.blocks(|cursor, ids| {
+        let above = buffer.len();
+        limits.check_pages(above + ids)?;
+        buffer.resize(above + ids, 0);
+        cursor.longs(&mut buffer[above..])
     })
 }
 

@@ -61,7 +61,7 @@ pub(super) fn read_v1(record: &[u8], start: usize) -> Result<RawRequest<'_>, Dec
 
 fn read_fields<'a>(cursor: &mut Cursor<'a>) -> Result<Vec<(&'a str, &'a str)>, DecodeError> {
     let mut fields = Vec::new();
-    cursor.blocks(|cursor| {
+    cursor.items(|cursor| {
         if fields.len() == MAX_FIELDS {
             let detail = format!("the record has more than {MAX_FIELDS} fields");
             return Err(DecodeError::new(ErrorCode::InvalidField, detail));
@@ -83,7 +83,7 @@ fn read_prompt<'a>(cursor: &mut Cursor<'a>) -> Result<RawPrompt<'a>, DecodeError
         }
         1 => {
             let mut tokens = Vec::new();
-            cursor.blocks(|cursor| {
+            cursor.items(|cursor| {
                 let token = u32::try_from(cursor.long()?);
                 tokens.push(token.map_err(|_| cursor.undecodable("a token id out of range before"))?);
                 Ok(())

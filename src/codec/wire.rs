@@ -33,8 +33,7 @@ impl<'a> Cursor<'a> {
     /// A zigzag varint: Avro's `long`.
     #[inline]
     pub(super) fn long(&mut self) -> Result<i64, DecodeError> {
-        let zigzag = self.varint()?;
-        Ok((zigzag >> 1) as i64 ^ -((zigzag & 1) as i64))
+        self.varint().map(from_zigzag)
     }
 
     /// Avro's `int`: a long that fits 32 bits.
@@ -76,11 +75,11 @@ impl<'a> Cursor<'a> {
         if self.second_branch()? { read(self).map(Some) } else { Ok(None) }
     }
 
-    /// An array or a map, item by item: blocks of a count and that many items, ended by the count 0. A
-    /// negative count is followed by the block's size in bytes.
+    /// An array or a map, block by block: a count and that many items, ended by the count 0. A negative count
+    /// is followed by the block's size in bytes. `block` reads as many items as it is told.
     pub(super) fn blocks(
         &mut self,
-        mut item: impl FnMut(&mut Self) -> Result<(), DecodeError>,
+        mut block: impl FnMut(&mut Self, usize) -> Result<(), DecodeError>,
     ) -> Result<(), DecodeError> {
         loop {
             let count = self.long()?;
@@ -92,14 +91,49 @@ impl<'a> Cursor<'a> {
             // An item takes at least a byte, so a larger count is a lie.
             let items = usize::try_from(count.unsigned_abs()).ok().filter(|items| *items <= self.remaining());
             let items = items.ok_or_else(|| self.undecodable("an array longer than the record before"))?;
-            for _ in 0..items {
-                item(self)?;
-            }
+            block(self, items)?;
             let read = self.position() - start;
             if size.is_some_and(|size| usize::try_from(size) != Ok(read)) {
                 return Err(self.undecodable("an array block whose size is wrong before"));
             }
         }
+    }
+
+    /// An array or a map, item by item.
+    pub(super) fn items(
+        &mut self,
+        mut item: impl FnMut(&mut Self) -> Result<(), DecodeError>,
+    ) -> Result<(), DecodeError> {
+        self.blocks(|cursor, items| (0..items).try_for_each(|_| item(cursor)))
+    }
+
+    /// As many longs as there is room for, as the 64 bits they are.
+    pub(super) fn longs(&mut self, into: &mut [u64]) -> Result<(), DecodeError> {
+        // Position and result stay in registers as long as numbers are of the common lengths.
+        let mut rest = &self.bytes[self.position..];
+        for slot in into {
+            let zigzag = match *rest {
+                [only @ ..0x80, ref tail @ ..] => {
+                    rest = tail;
+                    u64::from(only)
+                }
+                [low, high @ ..0x80, ref tail @ ..] => {
+                    rest = tail;
+                    two_bytes(low, high)
+                }
+                _ => {
+                    let Some((zigzag, length)) = wide_varint(rest) else {
+                        self.position = self.bytes.len() - rest.len();
+                        return Err(self.no_varint());
+                    };
+                    rest = &rest[length..];
+                    zigzag
+                }
+            };
+            *slot = from_zigzag(zigzag) as u64;
+        }
+        self.position = self.bytes.len() - rest.len();
+        Ok(())
     }
 
     /// Small numbers, lengths and branches among them, are one byte.
@@ -117,20 +151,43 @@ impl<'a> Cursor<'a> {
     fn long_varint(&mut self) -> Result<u64, DecodeError> {
         let rest = &self.bytes[self.position..];
         let read = match rest {
-            [low, high @ ..0x80, ..] => Some((u64::from(low & 0x7f) | u64::from(*high) << 7, 2)),
-            _ => match rest.first_chunk::<10>() {
-                Some(window) => whole_varint(window),
-                None => short_varint(rest),
-            },
+            [low, high @ ..0x80, ..] => Some((two_bytes(*low, *high), 2)),
+            _ => wide_varint(rest),
         };
-        let (value, length) = read.ok_or_else(|| self.undecodable("no whole varint of 64 bits"))?;
+        let (value, length) = read.ok_or_else(|| self.no_varint())?;
         self.position += length;
         Ok(value)
+    }
+
+    #[cold]
+    fn no_varint(&self) -> DecodeError {
+        self.undecodable("no whole varint of 64 bits")
+    }
+}
+
+/// What zigzag coding made of a number, undone.
+#[inline]
+fn from_zigzag(zigzag: u64) -> i64 {
+    (zigzag >> 1) as i64 ^ -((zigzag & 1) as i64)
+}
+
+#[inline]
+fn two_bytes(low: u8, high: u8) -> u64 {
+    u64::from(low & 0x7f) | u64::from(high) << 7
+}
+
+/// Reads a varint of any width; returns how many bytes it takes, too.
+#[inline]
+fn wide_varint(bytes: &[u8]) -> Option<(u64, usize)> {
+    match bytes.first_chunk() {
+        Some(window) => whole_varint(window),
+        None => short_varint(bytes),
     }
 }
 
 /// Reads a varint where ten bytes are there to look at: eight at once, then the rare last two.
 /// `None` when the number is wider than 64 bits.
+#[inline]
 fn whole_varint(window: &[u8; 10]) -> Option<(u64, usize)> {
     let [b0, b1, b2, b3, b4, b5, b6, b7, ninth, tenth] = *window;
     let first = u64::from_le_bytes([b0, b1, b2, b3, b4, b5, b6, b7]);
@@ -139,12 +196,11 @@ fn whole_varint(window: &[u8; 10]) -> Option<(u64, usize)> {
         let bits = ends.trailing_zeros() + 1;
         return Some((pack_sevens(first & (u64::MAX >> (64 - bits))), (bits / 8) as usize));
     }
-    let low = pack_sevens(first);
-    match (ninth, tenth) {
-        (..0x80, _) => Some((low | u64::from(ninth) << 56, 9)),
-        (_, 0 | 1) => Some((low | u64::from(ninth & 0x7f) << 56 | u64::from(tenth) << 63, 10)),
-        _ => None,
-    }
+    // Of random numbers every other one takes ten bytes, so there is no branch on that.
+    let goes_on = ninth >> 7;
+    let top = tenth & goes_on.wrapping_neg();
+    let value = pack_sevens(first) | u64::from(ninth & 0x7f) << 56 | u64::from(top) << 63;
+    (top <= 1).then_some((value, 9 + usize::from(goes_on)))
 }
 
 /// Joins the low seven bits of eight bytes, by pairs, then fours, then all.
