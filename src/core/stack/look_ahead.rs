@@ -6,8 +6,9 @@
 //! them need next, then guesses where each goes on from a few of its ids. The walks that count then find it in the cache; what is read here changes nothing.
 
 use super::Stack;
-use super::tree::{Place, SegmentId, TOP};
+use super::tree::{Place, ROOT, SegmentId, TOP};
 use crate::core::pages::{PageIds, Scope};
+use std::array::from_fn;
 use std::hint::black_box;
 
 /// Requests walked side by side: enough to fill the processor's queue of misses, few enough that what they
@@ -44,13 +45,27 @@ impl Stack {
 #[derive(Clone, Copy)]
 struct Walker<'a> {
     request: Upcoming<'a>,
+    /// Pages of the request above the next segment.
+    at: usize,
+    /// Where the index has the next segment.
+    hash: u64,
     /// The segment that is on its way from memory.
     next: SegmentId,
-    /// Pages of the request above it.
-    at: usize,
 }
 
-impl Walker<'_> {
+impl<'a> Walker<'a> {
+    fn at_top(request: Upcoming<'a>) -> Option<Self> {
+        let first = request.scope.first_page(request.pages.get(0)?);
+        let hash = request.stack.tree.hash_of_child(TOP, first)?;
+        Some(Self { request, at: 0, hash, next: ROOT })
+    }
+
+    /// Guesses the next segment; false if there is none.
+    fn guess(&mut self) -> bool {
+        let next = self.request.stack.tree.guess_child(self.hash);
+        next.inspect(|next| self.next = *next).is_some()
+    }
+
     /// Reads what leads on from the segment: the ends of its label, and its slot.
     fn read(&self) -> u64 {
         let Stack { tree, slots, .. } = self.request.stack;
@@ -58,54 +73,57 @@ impl Walker<'_> {
         ids ^ slots.glance(slot)
     }
 
-    /// Guesses where the request goes on; false at its end. Ids are taken to be chained, so that a right one tells
-    /// of all above it.
-    fn step(&mut self) -> bool {
+    /// Finds where the request goes on below the segment; false at its end. Ids are taken to be chained, so that
+    /// a right one tells of all above it.
+    fn leave(&mut self) -> bool {
         let Upcoming { stack: Stack { tree, .. }, pages, .. } = self.request;
         // The first id may be that of another scope's page.
-        let shared = tree.shared_chained_pages(self.next, pages.from(self.at + 1));
+        let rest = pages.from(self.at + 1);
+        if rest.is_empty() {
+            return false;
+        }
+        let shared = tree.shared_chained_pages(self.next, rest);
         self.at += shared;
         let place = Place { segment: self.next, pages: shared as u32 };
         let hash = pages.get(self.at).and_then(|id| tree.hash_of_child(place, id));
-        let next = hash.and_then(|hash| tree.guess_child(hash));
-        next.inspect(|next| self.next = *next).is_some()
+        hash.inspect(|hash| self.hash = *hash).is_some()
     }
+}
+
+/// Moves the walkers that go on to the front; returns them.
+fn keep<'w, 'a>(
+    walkers: &'w mut [Option<Walker<'a>>],
+    goes_on: impl Fn(&mut Walker<'a>) -> bool,
+) -> &'w mut [Option<Walker<'a>>] {
+    let mut kept = 0;
+    for index in 0..walkers.len() {
+        if walkers[index].as_mut().is_some_and(&goes_on) {
+            if kept < index {
+                walkers[kept] = walkers[index];
+            }
+            kept += 1;
+        }
+    }
+    &mut walkers[..kept]
 }
 
 /// Has the memory that the walks of up to [`LOOK_AHEAD`] requests need brought near, for all at once.
 pub fn look_ahead<'a>(upcoming: impl IntoIterator<Item = Upcoming<'a>>) {
     let mut seen = 0;
-    let mut starts: [Option<(Upcoming<'_>, u64)>; LOOK_AHEAD] = [None; LOOK_AHEAD];
-    for (start, request) in starts.iter_mut().zip(upcoming) {
-        let first = request.pages.get(0).map(|id| request.scope.first_page(id));
-        let hash = first.and_then(|first| request.stack.tree.hash_of_child(TOP, first));
-        *start = hash.map(|hash| (request, hash));
-    }
-    let mut walkers: [Option<Walker<'_>>; LOOK_AHEAD] = [None; LOOK_AHEAD];
-    let mut walking = 0;
-    for (request, hash) in starts.into_iter().flatten() {
-        if let Some(next) = request.stack.tree.guess_child(hash) {
-            walkers[walking] = Some(Walker { request, next, at: 0 });
-            walking += 1;
-        }
-    }
+    let mut upcoming = upcoming.into_iter();
+    let mut walkers: [_; LOOK_AHEAD] = from_fn(|_| upcoming.next().and_then(Walker::at_top));
+    let mut walking = &mut walkers[..];
     for _ in 0..STEPS {
-        // Neither loop depends on what it reads, so all of it is under way before the first arrives.
-        for walker in walkers[..walking].iter().flatten() {
+        // No loop depends on what it reads, so all of it is under way before the first arrives.
+        walking = keep(walking, Walker::guess);
+        for walker in walking.iter().flatten() {
             seen ^= u64::from(walker.request.stack.tree.touch(walker.next));
         }
-        for walker in walkers[..walking].iter().flatten() {
+        for walker in walking.iter().flatten() {
             seen ^= walker.read();
         }
-        let mut kept = 0;
-        for index in 0..walking {
-            if walkers[index].as_mut().is_some_and(Walker::step) {
-                walkers[kept] = walkers[index];
-                kept += 1;
-            }
-        }
-        walking = kept;
-        if walking == 0 {
+        walking = keep(walking, Walker::leave);
+        if walking.is_empty() {
             break;
         }
     }
