@@ -259,6 +259,21 @@ mod tests {
         }
 
         #[test]
+        fn longs_read_together_equal_one_by_one(
+            values in prop::collection::vec((any::<i64>(), 0u32..64), 0..50), cut in 0usize..60, more in 0usize..3,
+        ) {
+            let mut bytes = Vec::new();
+            values.iter().for_each(|(value, shift)| put_long(&mut bytes, value >> shift));
+            bytes.truncate(bytes.len().saturating_sub(cut.saturating_sub(20)));
+            let mut together = vec![0; values.len() + more];
+            let (mut all, mut single) = (Cursor::new(&bytes, 0), Cursor::new(&bytes, 0));
+            let read = all.longs(&mut together);
+            let one_by_one: Result<Vec<u64>, _> = together.iter().map(|_| single.long().map(|long| long as u64)).collect();
+            prop_assert_eq!(read.map(|()| together), one_by_one);
+            prop_assert_eq!(all.position(), single.position());
+        }
+
+        #[test]
         fn the_wide_reading_equals_the_byte_by_byte_one(window in any::<[u8; 10]>()) {
             let mut slow = 0u128;
             let mut expected = None;
