@@ -3,7 +3,8 @@
 //! In a pool larger than the processor's caches, a walk is a chain of cache misses: the index says which
 //! segment, the segment where its label lies and which slot has it. A processor waits for many misses at once
 //! if none depends on another. So the next few requests are walked side by side: a step first reads what all of
-//! them need next, then guesses where each goes on from a few of its ids. The walks that count then find it in the cache; what is read here changes nothing.
+//! them need next, then guesses where each goes on from a few of its ids. The walks that count then find it in the
+//! cache; what is read here changes nothing.
 
 use super::Stack;
 use super::tree::{Place, ROOT, SegmentId, TOP};
