@@ -20,9 +20,8 @@ pub enum LoggingError {
 /// # Errors
 /// The directives cannot be read, or there is a log already.
 pub fn init(log: &Log) -> Result<(), LoggingError> {
-    let filter = EnvFilter::try_new(log.level.as_str())?;
     let builder = tracing_subscriber::fmt()
-        .with_env_filter(filter)
+        .with_env_filter(filter(log.level.as_str())?)
         .with_writer(std::io::stderr)
         .with_ansi(colours(std::io::stderr().is_terminal(), std::env::var_os("NO_COLOR").as_deref()));
     match log.format {
@@ -30,6 +29,12 @@ pub fn init(log: &Log) -> Result<(), LoggingError> {
         LogFormat::Json => builder.json().flatten_event(true).try_init(),
     }
     .map_err(LoggingError::Taken)
+}
+
+/// What `log.level` asks for. A plain `info` leaves out the ten tries that one attempt to reach an object store
+/// is: whoever made the attempt tells of its failure.
+fn filter(directives: &str) -> Result<EnvFilter, tracing_subscriber::filter::ParseError> {
+    EnvFilter::try_new(if directives == "info" { "info,object_store=warn" } else { directives })
 }
 
 /// Whether to colour: on terminals, unless NO_COLOR is set to anything (no-color.org).
@@ -57,6 +62,15 @@ mod tests {
         assert!(colours(true, Some("".as_ref())), "an empty NO_COLOR asks for nothing");
         assert!(!colours(true, Some("1".as_ref())));
         assert!(!colours(false, None));
+    }
+
+    #[test]
+    fn tries_of_the_object_store_are_told_of_only_when_asked_for() {
+        let told = |directives| filter(directives).expect("directives").to_string();
+        assert!(told("info").contains("object_store=warn"));
+        for asked in ["off", "error", "debug", "info,object_store=info"] {
+            assert!(!told(asked).contains("object_store=warn"), "{asked}");
+        }
     }
 
     #[test]
