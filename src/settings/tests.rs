@@ -364,3 +364,14 @@ fn a_schema_registry_is_demanded_where_it_is_needed_and_has_one_way_in() {
     let inside = said("[schema_registry]\nurl = \"https://me:hunter2@registry\"\npassword = 3");
     assert!(inside.contains("do not belong") && !inside.contains("hunter2"), "{inside}");
 }
+
+#[test]
+fn a_level_that_does_not_exist_is_not_taken_for_a_module() {
+    for known in ["info", "WARN", "off", "info,kvset::kafka=debug", "kvset=trace", "warn,kvset[commit]=info"]
+    {
+        assert!(LogFilter::new(known).is_some(), "{known}");
+    }
+    for unknown in ["verbose", "warning", "info,kvset", "", "info,==", "kvset=loud"] {
+        assert!(LogFilter::new(unknown).is_none(), "{unknown}");
+    }
+}

@@ -335,9 +335,12 @@ impl Field for Listen {
 pub struct LogFilter(String);
 
 impl LogFilter {
-    /// `None` unless the directives can be read.
+    /// `None` unless the directives can be read, and every word that stands alone is a level: `tracing` takes
+    /// any other for the name of a module, and would log that module and nothing else.
     pub fn new(directives: &str) -> Option<Self> {
-        let known = tracing_subscriber::EnvFilter::try_new(directives).is_ok();
+        let is_level = |word: &str| word.parse::<tracing_subscriber::filter::LevelFilter>().is_ok();
+        let known = tracing_subscriber::EnvFilter::try_new(directives).is_ok()
+            && directives.split(',').all(|word| word.contains(['=', '[', '{', '}']) || is_level(word.trim()));
         (known && !directives.trim().is_empty()).then(|| Self(directives.to_owned()))
     }
 
