@@ -1,4 +1,4 @@
-//! A growing table whose elements stay where they are.
+//! A growing table that copies nothing once it has a thousand elements.
 //!
 //! A vector that grows is copied, and one whose elements are aligned to more than the allocator's usual
 //! sixteen bytes is copied every time, into memory the kernel has to hand out anew.
@@ -46,7 +46,9 @@ impl<T> Table<T> {
 
     /// Bytes of memory held, spare room included.
     pub(super) fn memory_bytes(&self) -> usize {
-        let elements: usize = self.chunks.iter().map(Vec::capacity).sum();
+        // Only the first may have room for fewer than a chunk's.
+        let first = self.chunks.first().map_or(0, Vec::capacity);
+        let elements = first + self.chunks.len().saturating_sub(1) * CHUNK;
         elements * size_of::<T>() + self.chunks.capacity() * size_of::<Vec<T>>()
     }
 }

@@ -169,11 +169,8 @@ impl Tree {
     /// The segment at a place whose label begins with `first`.
     #[inline]
     pub(super) fn child(&self, place: Place, first: u64) -> Option<SegmentId> {
-        if self.segment(place.segment).children == 0 {
-            return None;
-        }
         let is_child = |child: &Indexed| child.first == first && self.place(child.id) == place;
-        self.index.find(self.hash(place, first), is_child).map(|child| child.id)
+        self.index.find(self.hash_of_child(place, first)?, is_child).map(|child| child.id)
     }
 
     fn hash(&self, place: Place, first: u64) -> u64 {
