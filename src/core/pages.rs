@@ -57,6 +57,11 @@ impl<'a> PageIds<'a> {
         Self(&self.0[..count.min(self.0.len())])
     }
 
+    /// The ids in blocks of `N`, and those that make no whole one.
+    pub fn blocks<const N: usize>(self) -> (&'a [[[u8; 8]; N]], &'a [[u8; 8]]) {
+        self.0.as_chunks::<N>()
+    }
+
     /// The packed bytes.
     pub fn as_packed(self) -> &'a [u8] {
         self.0.as_flattened()

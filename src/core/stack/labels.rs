@@ -92,13 +92,22 @@ impl Labels {
     pub(super) fn runs(&self, label: Label, from: u32) -> impl Iterator<Item = PageIds<'_>> + Clone {
         let whole =
             (label.pieces == 0 && from < label.len).then(|| self.ids(label.at + from, label.len - from));
-        let pieces = if label.pieces == 0 { &[][..] } else { self.pieces(label) };
+        let pieces = if label.pieces == 0 || from == label.len { &[][..] } else { self.pieces(label) };
+        let pieces = &pieces[pieces.partition_point(|piece| piece.above <= from).saturating_sub(1)..];
         let runs = pieces.iter().enumerate().filter_map(move |(index, piece)| {
             let end = pieces.get(index + 1).map_or(label.len, |next| next.above);
             let begin = from.max(piece.above);
             (begin < end).then(|| self.ids(piece.start + (begin - piece.above), end - begin))
         });
         whole.into_iter().chain(runs)
+    }
+
+    /// Whether there are so few that a processor has them in its caches anyway.
+    #[inline]
+    pub(super) fn are_near(&self) -> bool {
+        /// 4 MiB of ids. Tests take all labels to be far.
+        const FEW: usize = if cfg!(test) { 1 } else { 1 << 19 };
+        self.ids.len() < FEW
     }
 
     /// How many pages from `from` on a label shares with `ids`.

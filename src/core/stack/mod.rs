@@ -12,6 +12,7 @@
 
 mod arrays;
 mod chain;
+mod digests;
 mod ghosts;
 mod image;
 mod labels;
@@ -274,7 +275,11 @@ impl Stack {
         let tail = match access.pages.get(known) {
             Some(next) => {
                 let key = if known == 0 { access.scope.first_page(next) } else { next };
-                self.tree.append(end, key, access.pages.from(known + 1), slot)
+                let tail = self.tree.append(end, key, access.pages.from(known + 1), slot);
+                if tail == end.segment && self.compares_every_page() {
+                    self.tree.remember_lengthened(end, access.pages.from(known - end.pages as usize));
+                }
+                tail
             }
             None => end.segment,
         };

@@ -9,6 +9,7 @@
 //! A segment costs 32 bytes and its ids ([`super::labels`]). What hangs in it is found through one hash index
 //! over (segment, page, first id).
 
+use super::digests::{Digests, SHORTEST};
 use super::labels::{Label, Labels};
 use super::regions::{NONE, RegionId, Regions};
 use super::slots::{Renumbering, Slot};
@@ -95,6 +96,7 @@ pub(super) struct Tree {
     pub(super) regions: Regions,
     pub(super) free: Vec<SegmentId>,
     index: HashTable<Indexed>,
+    digests: Digests,
     hasher: FixedState,
 }
 
@@ -107,7 +109,7 @@ impl Tree {
     /// A tree of segments that know what they hang below; [`Tree::find_children`] does the rest.
     pub(super) fn of(labels: Labels, segments: Table<Segment>, free: Vec<SegmentId>) -> Self {
         let (index, hasher) = (HashTable::new(), FixedState::default());
-        Self { labels, segments, regions: Regions::new(), free, index, hasher }
+        Self { labels, segments, regions: Regions::new(), free, index, digests: Digests::new(), hasher }
     }
 
     fn segment(&self, id: SegmentId) -> &Segment {
@@ -136,8 +138,33 @@ impl Tree {
     /// How many pages of a segment a request has that begins with the segment's first page and goes on with
     /// `rest`.
     #[inline]
-    pub(super) fn shared_pages(&self, id: SegmentId, rest: PageIds<'_>) -> usize {
+    pub(super) fn shared_pages(&mut self, id: SegmentId, rest: PageIds<'_>) -> usize {
+        if self.pays_to_digest(rest) {
+            return 1 + self.shared_by_digest(id, rest);
+        }
         1 + self.labels.common_prefix(self.segment(id).label, 1, rest)
+    }
+
+    /// Whether reading the label beside these ids may mean waiting for memory.
+    #[inline]
+    fn pays_to_digest(&self, rest: PageIds<'_>) -> bool {
+        rest.len() >= SHORTEST && !self.labels.are_near()
+    }
+
+    /// How many of the ids that follow a segment's first one a request has, by their digest as far as it goes.
+    #[inline(never)]
+    fn shared_by_digest(&mut self, id: SegmentId, rest: PageIds<'_>) -> usize {
+        let known = self.digests.shared(id, rest);
+        let place = Place { segment: id, pages: known as u32 + 1 };
+        // What hangs below a page begins with another id than the segment goes on with, which need not be read then.
+        let leaves = |next| known > 0 && self.child(place, next).is_some();
+        if rest.get(known).is_none_or(leaves) {
+            return known;
+        }
+        let label = self.segment(id).label;
+        let shared = known + self.labels.common_prefix(label, place.pages, rest.from(known));
+        self.digests.remember(id, rest.first(shared), known);
+        shared
     }
 
     /// The same where ids are chained.
@@ -251,6 +278,15 @@ impl Tree {
         id
     }
 
+    /// Digests the ids of a segment that went on below `end`, while a request has them at hand: the next one is
+    /// likely to come with the same.
+    pub(super) fn remember_lengthened(&mut self, end: Place, ids: PageIds<'_>) {
+        let rest = ids.from(1);
+        if self.pays_to_digest(rest) {
+            self.digests.remember(end.segment, rest, end.pages as usize - 1);
+        }
+    }
+
     fn detach(&mut self, id: SegmentId) {
         let place = self.place(id);
         self.segment_mut(place.segment).children -= 1;
@@ -291,6 +327,7 @@ impl Tree {
             let deeper = self.segment(id).deeper;
             self.segment_mut(id).deeper = self.regions.pop_bottom(deeper);
         }
+        self.digests.truncate(id, begin);
         self.labels.truncate(&mut self.segments[id.index()].label, begin);
     }
 
@@ -329,6 +366,7 @@ impl Tree {
             + self.free.capacity() * size_of::<SegmentId>()
             + self.regions.memory_bytes()
             + self.index.allocation_size()
+            + self.digests.memory_bytes()
     }
 }
 

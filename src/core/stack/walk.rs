@@ -38,7 +38,7 @@ impl Stack {
         if self.compares_every_page() {
             return Walked { known: self.follow(access, Tree::shared_pages), mismatched: 0 };
         }
-        let trusted = self.follow(access, Tree::shared_chained_pages);
+        let trusted = self.follow(access, |tree, segment, rest| tree.shared_chained_pages(segment, rest));
         if !self.tests_the_chain() {
             return Walked { known: trusted, mismatched: 0 };
         }
@@ -52,7 +52,7 @@ impl Stack {
     fn follow(
         &mut self,
         access: &Access<'_>,
-        shared: impl Fn(&Tree, SegmentId, PageIds<'_>) -> usize,
+        shared: impl Fn(&mut Tree, SegmentId, PageIds<'_>) -> usize,
     ) -> usize {
         self.path.clear();
         self.stretches.clear();
@@ -61,7 +61,7 @@ impl Stack {
             let key = if at == 0 { access.scope.first_page(id) } else { id };
             let Some(segment) = self.tree.child(place, key) else { break };
             // The key is the segment's first id, so only the rest needs comparing.
-            let pages = shared(&self.tree, segment, access.pages.from(at + 1));
+            let pages = shared(&mut self.tree, segment, access.pages.from(at + 1));
             place = Place { segment, pages: pages as u32 };
             self.path.push(place);
             for (slot, pages) in self.tree.owners(segment, place.pages) {
