@@ -3,6 +3,7 @@
 use crate::settings::{Log, LogFormat};
 use std::io::IsTerminal as _;
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
 
 /// The log could not be set up.
 #[derive(Debug, thiserror::Error)]
@@ -34,7 +35,8 @@ pub fn init(log: &Log) -> Result<(), LoggingError> {
 /// What `log.level` asks for. A plain `info` leaves out the ten tries that one attempt to reach an object store
 /// is: whoever made the attempt tells of its failure.
 fn filter(directives: &str) -> Result<EnvFilter, tracing_subscriber::filter::ParseError> {
-    EnvFilter::try_new(if directives == "info" { "info,object_store=warn" } else { directives })
+    let is_info = directives.trim().parse().is_ok_and(|level: LevelFilter| level == LevelFilter::INFO);
+    EnvFilter::try_new(if is_info { "info,object_store=warn" } else { directives })
 }
 
 /// Whether to colour: on terminals, unless NO_COLOR is set to anything (no-color.org).
@@ -67,7 +69,9 @@ mod tests {
     #[test]
     fn tries_of_the_object_store_are_told_of_only_when_asked_for() {
         let told = |directives| filter(directives).expect("directives").to_string();
-        assert!(told("info").contains("object_store=warn"));
+        for plain in ["info", "INFO", " info "] {
+            assert!(told(plain).contains("object_store=warn"), "{plain}");
+        }
         for asked in ["off", "error", "debug", "info,object_store=info"] {
             assert!(!told(asked).contains("object_store=warn"), "{asked}");
         }
