@@ -26,7 +26,7 @@ pub enum ChainPolicy {
     Reject,
     /// It is counted, and not looked for in known pages: ids are taken to be chained as their definition says
     /// (DESIGN 1), so that a request reads a few ids of each run it follows, however long it is. One
-    /// request in 64 is compared page by page all the same; pages found to differ are counted.
+    /// request in 64 is read whole all the same; pages found to differ are counted.
     Trust,
 }
 

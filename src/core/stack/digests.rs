@@ -94,7 +94,9 @@ impl Digests {
 
     /// A segment keeps its first `pages` pages only.
     pub(super) fn truncate(&mut self, id: SegmentId, pages: u32) {
-        if self.of(id).len >= pages.max(1) {
+        // The first page's id is in no digest, so these would be one too many.
+        let known = self.of(id).len;
+        if known > 0 && known >= pages {
             self.known[id.index()] = Known::default();
         }
     }

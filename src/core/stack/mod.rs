@@ -276,7 +276,7 @@ impl Stack {
             Some(next) => {
                 let key = if known == 0 { access.scope.first_page(next) } else { next };
                 let tail = self.tree.append(end, key, access.pages.from(known + 1), slot);
-                if tail == end.segment && self.compares_every_page() {
+                if tail == end.segment && self.reads_every_page() {
                     self.tree.remember_lengthened(end, access.pages.from(known - end.pages as usize));
                 }
                 tail

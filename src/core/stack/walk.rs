@@ -21,9 +21,8 @@ pub(super) struct Walked {
 }
 
 impl Stack {
-    /// Whether a request's pages are compared one by one, as they are always but under
-    /// [`ChainPolicy::Trust`].
-    pub(super) fn compares_every_page(&self) -> bool {
+    /// Whether every id of a request is read, as it always is but under [`ChainPolicy::Trust`].
+    pub(super) fn reads_every_page(&self) -> bool {
         self.config.chain_policy != ChainPolicy::Trust
     }
 
@@ -35,7 +34,7 @@ impl Stack {
 
     /// Follows the request's pages down the tree into `self.path` and `self.stretches`.
     pub(super) fn walk(&mut self, access: &Access<'_>) -> Walked {
-        if self.compares_every_page() {
+        if self.reads_every_page() {
             return Walked { known: self.follow(access, Tree::shared_pages), mismatched: 0 };
         }
         let trusted = self.follow(access, |tree, segment, rest| tree.shared_chained_pages(segment, rest));
