@@ -106,6 +106,18 @@ impl Block {
     }
 }
 
+/// How many of these blocks, of which all hold some, begin no later than `need`. Steps that double find it, since
+/// changes come in order and the next one is seldom many blocks away.
+fn leading(blocks: &[Block], need: u32) -> usize {
+    let begins_before = |block: &Block| block.values.first().is_some_and(|first| *first <= need);
+    let mut reach = 1;
+    while blocks.get(reach - 1).is_some_and(begins_before) {
+        reach *= 2;
+    }
+    let (from, to) = (reach / 2, reach.min(blocks.len()));
+    from + blocks[from..to].partition_point(begins_before)
+}
+
 impl Needs {
     /// Puts a need in.
     pub fn insert(&mut self, need: Need) {
@@ -174,8 +186,7 @@ impl Needs {
         let mut at = 0;
         for changes in pending.chunk_by(|a, b| a.0 == b.0) {
             let need = changes[0].0;
-            let begins_before = |block: &Block| block.values.first().is_some_and(|first| *first <= need);
-            at += self.blocks[at + 1..].partition_point(begins_before);
+            at += leading(&self.blocks[at + 1..], need);
             self.blocks[at].change(need, changes.iter().map(|(_, by)| i64::from(*by)).sum());
         }
         if self.blocks.iter().any(Block::is_misshapen) {
