@@ -83,6 +83,14 @@ pub fn deserialize<'de, T: Pod, D: Deserializer<'de>>(deserializer: D) -> Result
     deserializer.deserialize_seq(Chunks(PhantomData))
 }
 
+/// Reads what [`serialize`] wrote and shows it a chunk at a time, for arrays that are kept otherwise.
+pub fn deserialize_chunks<'de, T: Pod, D: Deserializer<'de>>(
+    deserializer: D,
+    show: impl FnMut(&[T]),
+) -> Result<(), D::Error> {
+    deserializer.deserialize_seq(EachChunk(show, PhantomData))
+}
+
 const fn elements_a_chunk<T>() -> usize {
     CHUNK_BYTES / size_of::<T>()
 }
@@ -118,6 +126,25 @@ impl<'de, T: Pod> Visitor<'de> for Chunks<T> {
                 return Ok(values);
             }
         }
+    }
+}
+
+struct EachChunk<F, T>(F, PhantomData<T>);
+
+impl<'de, T: Pod, F: FnMut(&[T])> Visitor<'de> for EachChunk<F, T> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an array's chunks")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(mut self, mut chunks: A) -> Result<(), A::Error> {
+        let mut values = Vec::new();
+        while chunks.next_element_seed(Chunk(&mut values))?.is_some() {
+            (self.0)(&values);
+            values.clear();
+        }
+        Ok(())
     }
 }
 
@@ -170,6 +197,9 @@ mod tests {
             let arrays = Arrays { wide, odd };
             let bytes = postcard::to_allocvec(&arrays).expect("bytes");
             assert_eq!(postcard::from_bytes::<Arrays>(&bytes).expect("whole"), arrays, "{length}");
+            let (mut shown, mut reader) = (Vec::new(), postcard::Deserializer::from_bytes(&bytes));
+            deserialize_chunks(&mut reader, |ids: &[u64]| shown.extend_from_slice(ids)).expect("whole");
+            assert_eq!(shown, arrays.wide, "{length}");
         }
     }
 

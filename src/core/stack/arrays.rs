@@ -1,5 +1,6 @@
 //! The tree as a snapshot keeps it: plain arrays, and whether bytes that claim to be such are a tree.
 
+use super::arena::Arena;
 use super::labels::{Label, Labels};
 use super::regions::{NONE, Region};
 use super::slots::{Slot, Slots};
@@ -35,8 +36,8 @@ struct Change {
 /// What is kept; which child is found how follows from it.
 #[derive(Debug, Deserialize)]
 pub(super) struct Arrays {
-    #[serde(with = "packed")]
-    labels: Vec<u64>,
+    #[serde(deserialize_with = "Arena::from_packed")]
+    labels: Arena,
     #[serde(with = "packed")]
     spans: Vec<Span>,
     /// In order of segment and page.
@@ -95,8 +96,8 @@ impl Serialize for Tree {
 /// The arrays of format version 1, which split a segment wherever a request had left it.
 #[derive(Debug, Deserialize)]
 pub(super) struct ArraysV1 {
-    #[serde(with = "packed")]
-    labels: Vec<u64>,
+    #[serde(deserialize_with = "Arena::from_packed")]
+    labels: Arena,
     #[serde(with = "packed")]
     edges: Vec<EdgeV1>,
     #[serde(with = "packed")]

@@ -4,6 +4,7 @@
 //! label lie before it reads the first, so a processor fetches the next ones while it compares one, which it
 //! could not if every piece had to say where the next one is.
 
+use super::arena::Arena;
 use crate::core::pages::{PageIds, shared_near};
 
 /// Where a segment's ids lie: in the arena, one after another or in pieces.
@@ -43,7 +44,7 @@ struct Piece {
 /// The arena, and where the labels that lie in pieces have them.
 #[derive(Debug, Default)]
 pub(super) struct Labels {
-    ids: Vec<u64>,
+    ids: Arena,
     /// Each label's pieces lie side by side, in a row of a power of two of them.
     pieces: Vec<Piece>,
     /// Rows that are free, by the logarithm of their size.
@@ -54,7 +55,7 @@ pub(super) struct Labels {
 
 impl Labels {
     /// The arena of labels that are all whole.
-    pub(super) fn of(ids: Vec<u64>, garbage: usize) -> Self {
+    pub(super) fn of(ids: Arena, garbage: usize) -> Self {
         Self { ids, garbage, ..Self::default() }
     }
 
@@ -64,16 +65,11 @@ impl Labels {
         &self.pieces[label.at as usize..][..label.pieces as usize]
     }
 
-    #[inline]
-    fn ids(&self, start: u32, len: u32) -> PageIds<'_> {
-        PageIds::from_slice(&self.ids[start as usize..][..len as usize])
-    }
-
     /// The id at a page of a label.
     #[inline]
     pub(super) fn id(&self, label: Label, page: u32) -> u64 {
         debug_assert!(page < label.len, "a page of the label");
-        self.ids[self.place(label, page) as usize]
+        self.ids.id(self.place(label, page))
     }
 
     /// Where an id lies in the arena.
@@ -88,18 +84,23 @@ impl Labels {
         piece.start + (page - piece.above)
     }
 
-    /// The ids of a label from a page on, in as many runs as it has pieces.
+    /// The ids of a label from a page on, in as many runs as they lie in.
     pub(super) fn runs(&self, label: Label, from: u32) -> impl Iterator<Item = PageIds<'_>> + Clone {
-        let whole =
-            (label.pieces == 0 && from < label.len).then(|| self.ids(label.at + from, label.len - from));
+        self.spans(label, from).flat_map(|(start, len)| self.ids.runs(start, len))
+    }
+
+    /// Where the ids of a label from a page on lie: from where on, and how many.
+    #[inline]
+    fn spans(&self, label: Label, from: u32) -> impl Iterator<Item = (u32, u32)> + Clone + '_ {
+        let whole = (label.pieces == 0 && from < label.len).then(|| (label.at + from, label.len - from));
         let pieces = if label.pieces == 0 || from == label.len { &[][..] } else { self.pieces(label) };
         let pieces = &pieces[pieces.partition_point(|piece| piece.above <= from).saturating_sub(1)..];
-        let runs = pieces.iter().enumerate().filter_map(move |(index, piece)| {
+        let spans = pieces.iter().enumerate().filter_map(move |(index, piece)| {
             let end = pieces.get(index + 1).map_or(label.len, |next| next.above);
             let begin = from.max(piece.above);
-            (begin < end).then(|| self.ids(piece.start + (begin - piece.above), end - begin))
+            (begin < end).then(|| (piece.start + (begin - piece.above), end - begin))
         });
-        whole.into_iter().chain(runs)
+        whole.into_iter().chain(spans)
     }
 
     /// Whether there are so few that a processor has them in its caches anyway.
@@ -114,10 +115,10 @@ impl Labels {
     #[inline]
     pub(super) fn common_prefix(&self, label: Label, from: u32, ids: PageIds<'_>) -> usize {
         let mut shared = 0;
-        for run in self.runs(label, from) {
-            let here = run.common_prefix(ids.from(shared));
+        for (start, len) in self.spans(label, from) {
+            let here = self.ids.common_prefix(start, len, ids.from(shared));
             shared += here;
-            if here < run.len() {
+            if here < len as usize {
                 break;
             }
         }
@@ -154,21 +155,10 @@ impl Labels {
 
     /// Appends ids to the arena; returns where they begin.
     fn push(&mut self, first: u64, rest: PageIds<'_>) -> u32 {
-        self.reserve(rest.len() + 1);
         let start = self.ids.len() as u32;
         self.ids.push(first);
-        self.ids.extend(rest.iter());
+        self.ids.extend(rest);
         start
-    }
-
-    /// Grows the arena in small steps, so that spare room stays a few per cent of the pages.
-    fn reserve(&mut self, pages: usize) {
-        /// One step of a small arena: 32 KiB, so that growing it is no work to speak of.
-        const STEP_IDS: usize = 4096;
-        let spare = self.ids.capacity() - self.ids.len();
-        if spare < pages {
-            self.ids.reserve_exact(pages.max(self.ids.len() / 32).max(STEP_IDS));
-        }
     }
 
     fn add_piece(&mut self, label: &mut Label, piece: Piece) {
@@ -254,24 +244,21 @@ impl Labels {
         runs.sort_unstable_by_key(|run| run.start);
         let mut end = 0;
         for Run { start, len, holder } in runs {
-            let start = start as usize;
-            self.ids.copy_within(start..start + len as usize, end as usize);
+            self.ids.move_up(start, len, end);
             match holder {
                 Holder::Label(index) => whole[index as usize].at = end,
                 Holder::Piece(index) => self.pieces[index as usize].start = end,
             }
             end += len;
         }
-        self.ids.truncate(end as usize);
+        self.ids.truncate(end);
         self.garbage = 0;
     }
 
     /// Bytes of memory held, spare room included.
     pub(super) fn memory_bytes(&self) -> usize {
         let free: usize = self.free.iter().map(Vec::capacity).sum();
-        self.ids.capacity() * size_of::<u64>()
-            + self.pieces.capacity() * size_of::<Piece>()
-            + free * size_of::<u32>()
+        self.ids.memory_bytes() + self.pieces.capacity() * size_of::<Piece>() + free * size_of::<u32>()
     }
 }
 

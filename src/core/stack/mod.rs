@@ -10,6 +10,7 @@
 //! the top by this request. That is `W(s) - 1` distinct pages for every `j` of the slot, root first.
 //! Leaf first, only the slot's pages between its shallowest remaining one and `j` are above `j`.
 
+mod arena;
 mod arrays;
 mod chain;
 mod digests;
