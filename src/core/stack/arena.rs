@@ -105,8 +105,8 @@ impl Arena {
         chunk
     }
 
-    /// Copies ids to a place further up, or where they are.
-    pub(super) fn move_up(&mut self, start: u32, len: u32, to: u32) {
+    /// Copies ids to an earlier place, or to where they are.
+    pub(super) fn move_earlier(&mut self, start: u32, len: u32, to: u32) {
         let (mut from, mut to, mut left) = (start as usize, to as usize, len as usize);
         debug_assert!(to <= from, "what is written over was read before");
         while left > 0 {
@@ -115,9 +115,9 @@ impl Arena {
                 let begin = from % CHUNK;
                 self.chunks[to / CHUNK].copy_within(begin..begin + here, to % CHUNK);
             } else {
-                let (upper, lower) = self.chunks.split_at_mut(from / CHUNK);
-                let ids = &lower[0][from % CHUNK..from % CHUNK + here];
-                upper[to / CHUNK][to % CHUNK..to % CHUNK + here].copy_from_slice(ids);
+                let (earlier, later) = self.chunks.split_at_mut(from / CHUNK);
+                let ids = &later[0][from % CHUNK..from % CHUNK + here];
+                earlier[to / CHUNK][to % CHUNK..to % CHUNK + here].copy_from_slice(ids);
             }
             (from, to, left) = (from + here, to + here, left - here);
         }
@@ -143,7 +143,9 @@ impl Arena {
 
     /// Bytes of memory held, spare room included.
     pub(super) fn memory_bytes(&self) -> usize {
-        let ids: usize = self.chunks.iter().map(Vec::capacity).sum();
+        // Only the first may have room for fewer than a chunk's.
+        let first = self.chunks.first().map_or(0, Vec::capacity);
+        let ids = first + self.chunks.len().saturating_sub(1) * CHUNK;
         ids * size_of::<u64>() + self.chunks.capacity() * size_of::<Vec<u64>>()
     }
 }
@@ -163,7 +165,7 @@ mod tests {
                     0 => {
                         let (start, to) = (len.min(a.max(b)), len.min(a.min(b)));
                         let moved = (len - start).min(170);
-                        arena.move_up(start as u32, moved as u32, to as u32);
+                        arena.move_earlier(start as u32, moved as u32, to as u32);
                         model.copy_within(start..start + moved, to);
                     }
                     1 => {
@@ -185,6 +187,14 @@ mod tests {
                 let (start, end) = (a.min(b).min(model.len()), a.max(b).min(model.len()));
                 let read: Vec<u64> = arena.runs(start as u32, (end - start) as u32).flat_map(PageIds::iter).collect();
                 prop_assert_eq!(&read, &model[start..end]);
+                if start < end {
+                    let (shared, mut other) = (b % (end - start), read);
+                    let upto = |other: &[u64]| arena.common_prefix(start as u32, (end - start) as u32, PageIds::from_slice(other));
+                    prop_assert_eq!(upto(&other), end - start);
+                    other[shared] = u64::MAX;
+                    prop_assert_eq!(upto(&other), shared);
+                    prop_assert_eq!(upto(&other[..shared]), shared);
+                }
             }
         }
     }

@@ -244,7 +244,7 @@ impl Labels {
         runs.sort_unstable_by_key(|run| run.start);
         let mut end = 0;
         for Run { start, len, holder } in runs {
-            self.ids.move_up(start, len, end);
+            self.ids.move_earlier(start, len, end);
             match holder {
                 Holder::Label(index) => whole[index as usize].at = end,
                 Holder::Piece(index) => self.pieces[index as usize].start = end,
