@@ -12,6 +12,9 @@ const BEYOND_NARROW: u32 = u32::MAX;
 /// Changes kept unsorted before they are merged, at the least.
 const MIN_PENDING: usize = 256;
 
+/// Changes kept unsorted a block: several for each, since a pass over a block costs the same for one as for all.
+const PENDING_A_BLOCK: usize = 24;
+
 /// Distinct needs a block holds at most: few enough that one more moves a kilobyte.
 const MAX_BLOCK: usize = 128;
 
@@ -21,10 +24,10 @@ const MIN_BLOCK: usize = 16;
 /// A multiset of needs from which single needs can be taken out again.
 ///
 /// Sorted blocks of distinct values with their counts, each with its totals, and the latest changes unsorted
-/// beside them. A change costs a push, and once as many as there are blocks have gathered, its share of sorting
-/// them and a place in one block; reading a quantile costs a look at every block and one block. The memory is
-/// about 18 bytes a *distinct* need plus 8 bytes a pending change, so it is bounded by the tracked bound however
-/// many requests a window sees.
+/// beside them. A change costs a push, and once two dozen a block have gathered, its share of sorting them and of
+/// one pass over its block; reading a quantile costs a look at every block and one block. The memory is about 20
+/// bytes a *distinct* need, pending changes included, so it is bounded by the tracked bound however many requests
+/// a window sees.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(try_from = "Flat")]
 pub struct Needs {
@@ -34,6 +37,27 @@ pub struct Needs {
 
 /// A need that came into the multiset (`1`) or left it (`-1`).
 type Change = (u32, i32);
+
+/// Distinct needs and their counts, while they are put together.
+#[derive(Debug, Default)]
+struct Pairs {
+    values: Vec<u32>,
+    counts: Vec<u64>,
+}
+
+impl Pairs {
+    fn clear_for(&mut self, room: usize) {
+        self.values.clear();
+        self.counts.clear();
+        self.values.reserve(room);
+        self.counts.reserve(room);
+    }
+
+    fn push(&mut self, (value, count): (u32, u64)) {
+        self.values.push(value);
+        self.counts.push(count);
+    }
+}
 
 /// Neighbouring needs, never none of them once all is settled.
 #[derive(Debug, Clone, Default)]
@@ -58,26 +82,30 @@ impl Block {
         }
     }
 
-    /// Puts a need in `by` times, or takes it out where that is negative.
-    fn change(&mut self, need: u32, by: i64) {
-        let at = self.values.binary_search(&need);
-        let before = at.map_or(0, |at| self.counts[at]);
-        debug_assert!(by >= 0 || before >= by.unsigned_abs(), "removed more often than put in");
-        let after = before.saturating_add_signed(by);
-        match at {
-            Ok(at) if after == 0 => {
-                self.values.remove(at);
-                self.counts.remove(at);
+    /// Takes in changes that ascend by need, in one pass over the block and them; `merged` is room for what comes
+    /// of it.
+    fn take_in(&mut self, changes: &[Change], merged: &mut Pairs) {
+        merged.clear_for(self.values.len() + changes.len());
+        let mut held = self.values.iter().copied().zip(self.counts.iter().copied()).peekable();
+        for same in changes.chunk_by(|a, b| a.0 == b.0) {
+            let need = same[0].0;
+            while let Some(pair) = held.next_if(|(value, _)| *value < need) {
+                merged.push(pair);
             }
-            Ok(at) => self.counts[at] = after,
-            Err(at) if after > 0 => {
-                self.values.insert(at, need);
-                self.counts.insert(at, after);
+            let before = held.next_if(|(value, _)| *value == need).map_or(0, |(_, count)| count);
+            let by: i64 = same.iter().map(|(_, by)| i64::from(*by)).sum();
+            debug_assert!(by >= 0 || before >= by.unsigned_abs(), "removed more often than put in");
+            let after = before.saturating_add_signed(by);
+            if after > 0 {
+                merged.push((need, after));
             }
-            Err(_) => {}
+            self.total = self.total.saturating_sub(before).saturating_add(after);
+            let sum_of = |count: u64| u128::from(need) * u128::from(count);
+            self.sum = self.sum - sum_of(before) + sum_of(after);
         }
-        self.total = self.total.saturating_sub(before).saturating_add(after);
-        self.sum = self.sum - u128::from(need) * u128::from(before) + u128::from(need) * u128::from(after);
+        held.for_each(|pair| merged.push(pair));
+        self.values.clone_from(&merged.values);
+        self.counts.clone_from(&merged.counts);
     }
 
     fn is_misshapen(&self) -> bool {
@@ -168,7 +196,7 @@ impl Needs {
 
     fn change(&mut self, need: u32, by: i32) {
         self.pending.push((need, by));
-        if self.pending.len() >= MIN_PENDING.max(self.blocks.len()) {
+        if self.pending.len() >= MIN_PENDING.max(PENDING_A_BLOCK * self.blocks.len()) {
             self.settle();
         }
     }
@@ -183,11 +211,14 @@ impl Needs {
         if self.blocks.is_empty() {
             self.blocks.push(Block::default());
         }
-        let mut at = 0;
-        for changes in pending.chunk_by(|a, b| a.0 == b.0) {
-            let need = changes[0].0;
-            at += leading(&self.blocks[at + 1..], need);
-            self.blocks[at].change(need, changes.iter().map(|(_, by)| i64::from(*by)).sum());
+        let (mut at, mut rest, mut merged) = (0, &pending[..], Pairs::default());
+        while let Some((need, _)) = rest.first() {
+            at += leading(&self.blocks[at + 1..], *need);
+            let next = self.blocks.get(at + 1).and_then(|next| next.values.first());
+            let own = rest.iter().take_while(|(need, _)| next.is_none_or(|next| need < next)).count();
+            let (own, others) = rest.split_at(own);
+            self.blocks[at].take_in(own, &mut merged);
+            rest = others;
         }
         if self.blocks.iter().any(Block::is_misshapen) {
             self.reshape();
