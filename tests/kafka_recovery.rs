@@ -5,7 +5,7 @@
 #[allow(dead_code)]
 mod kafka_support;
 
-use kafka_support::{Broker, Input, Published, StopAfter};
+use kafka_support::{Broker, Input, Published, StopAt};
 use kvset::pipeline::facts::{Fingerprint, PartitionId, RecordIdentity};
 use kvset::pipeline::position::Partition;
 use kvset::pipeline::resume::{Origin, Resume};
@@ -22,11 +22,15 @@ use kvset::snapshot::store::SnapshotStore;
 use kvset::workload::{Generator, Workload};
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Duration;
 
 const PARTITIONS: i32 = 2;
+
+/// The records of each partition.
+const RECORDS: usize = 301;
 
 fn settings() -> Settings {
     let mut settings = Settings::default();
@@ -39,7 +43,7 @@ fn input() -> Input {
     let mut input = Input::default();
     for (partition, pool) in [(0, "alpha"), (1, "beta")] {
         let workload = Workload { seed: partition as u64 + 3, start_ms: 36_000_000, ..Workload::default() };
-        for request in Generator::new(workload).expect("a workload").take(300) {
+        for request in Generator::new(workload).expect("a workload").take(RECORDS - 1) {
             input.push_row(partition, pool, &request.as_row());
         }
         input.push(partition, pool, b"no request at all".to_vec());
@@ -59,15 +63,9 @@ impl Bench {
     fn all() -> impl Iterator<Item = Self> {
         Broker::all().into_iter().map(|broker| {
             let (input, folder) = (input(), tempfile::tempdir().expect("a folder"));
-            let topic = broker.create("requests", PARTITIONS as u32);
-            // Batches of one record, fetched one by one, and few of them under way: no run finishes one
-            // partition before it has begun the other.
-            let mut connection = broker.connection.clone();
-            connection.properties.push(("batch.num.messages".to_owned(), "1".to_owned()));
-            input.produce(&connection, &topic);
+            broker.create("requests", PARTITIONS as u32);
+            // Few records under way at a time, so that a run can stop before the end of what is there.
             let mut plan = broker.plan(&settings(), "run", PARTITIONS as u32);
-            let fetch = ("max.partition.fetch.bytes".to_owned(), "1024".to_owned());
-            plan.stream.connection.properties.push(fetch);
             plan.stream.flow.records = 32;
             plan.state = Some(StatePlan {
                 directory: folder.path().to_owned(),
@@ -80,17 +78,25 @@ impl Bench {
         })
     }
 
-    /// Runs until so many records were processed; says how each partition was taken up.
-    fn run(&self, records: u64) -> Result<(Summary, BTreeMap<Partition, Resume>), ServiceError> {
+    /// Puts every partition's records with these offsets on the topic. Where a run must leave something to the
+    /// next one in every partition, the next one's records come when it is over.
+    fn feed(&self, offsets: Range<usize>) {
+        self.input.produce_part(&self.broker.connection, &self.plan.task.topic, offsets);
+    }
+
+    /// Runs until every partition got as far as this offset; says how each was taken up.
+    fn run_to(&self, offset: usize) -> Result<(Summary, BTreeMap<Partition, Resume>), ServiceError> {
         let shutdown = Shutdown::new();
-        let seen = Seen { stop: StopAfter::new(&shutdown, records), resumes: Mutex::default() };
+        let stop = StopAt::new(&shutdown, offset as i64, PARTITIONS as usize);
+        let seen = Seen { stop, resumes: Mutex::default() };
         let summary = serve(&self.plan, &shutdown, &seen)?;
         Ok((summary, seen.resumes.into_inner().expect("no panic under the lock")))
     }
 
-    /// Runs over what is left, to the end.
-    fn run_rest(&self, resumed: u64) -> BTreeMap<Partition, Resume> {
-        self.run(self.input.records() - resumed).expect("a clean run").1
+    /// Feeds what is left and runs to the end.
+    fn run_rest(&self, fed: usize) -> BTreeMap<Partition, Resume> {
+        self.feed(fed..RECORDS);
+        self.run_to(RECORDS).expect("a clean run").1
     }
 
     fn snapshots(&self, partition: i32) -> Vec<PathBuf> {
@@ -116,7 +122,7 @@ impl Bench {
 }
 
 struct Seen {
-    stop: StopAfter,
+    stop: StopAt,
     resumes: Mutex<BTreeMap<Partition, Resume>>,
 }
 
@@ -136,8 +142,9 @@ fn from_snapshot(resume: &Resume) -> bool {
 #[test]
 fn a_restart_goes_on_from_the_snapshot_of_a_clean_stop() {
     for bench in Bench::all() {
-        let (first, _) = bench.run(200).expect("a clean run");
-        let resumes = bench.run_rest(first.records);
+        bench.feed(0..200);
+        let (first, _) = bench.run_to(50).expect("a clean run");
+        let resumes = bench.run_rest(200);
         for (partition, resume) in &resumes {
             assert!(from_snapshot(resume), "partition {partition}: {}", resume.explanation);
             assert_eq!(resume.replay_from, resume.publish_from, "nothing to replay after a clean stop");
@@ -151,9 +158,10 @@ fn a_restart_goes_on_from_the_snapshot_of_a_clean_stop() {
 #[test]
 fn a_rotten_snapshot_gives_way_to_the_one_before() {
     for bench in Bench::all() {
-        let (first, _) = bench.run(150).expect("a clean run");
-        let (second, _) = bench.run(150).expect("a clean run");
-        let mut replayed = 0;
+        bench.feed(0..100);
+        bench.run_to(50).expect("a clean run");
+        bench.feed(100..200);
+        bench.run_to(150).expect("a clean run");
         for partition in 0..PARTITIONS {
             let paths = bench.snapshots(partition);
             assert!((2..=3).contains(&paths.len()), "{paths:?}");
@@ -163,9 +171,8 @@ fn a_rotten_snapshot_gives_way_to_the_one_before() {
             let at = if partition == 0 { 20 } else { bytes.len() - 1 };
             bytes[at] ^= 1;
             std::fs::write(newest, bytes).expect("a disk");
-            replayed += offset_of(newest) - offset_of(&paths[paths.len() - 2]);
         }
-        let resumes = bench.run_rest((first.records + second.records).saturating_sub(replayed));
+        let resumes = bench.run_rest(200);
         for (partition, resume) in &resumes {
             assert!(from_snapshot(resume), "partition {partition}: {}", resume.explanation);
             assert!(resume.replay_from < resume.publish_from, "{}", resume.explanation);
@@ -183,10 +190,11 @@ fn a_partition_moves_to_another_host_through_the_shared_store() {
         let state = bench.plan.state.as_mut().expect("a directory");
         let address = format!("file://{}", shared.path().display());
         state.shared = Some(SharedPlan { address, group: "planner".to_owned() });
-        let (first, _) = bench.run(200).expect("a clean run");
+        bench.feed(0..200);
+        bench.run_to(50).expect("a clean run");
         let elsewhere = tempfile::tempdir().expect("a folder");
         elsewhere.path().clone_into(&mut bench.plan.state.as_mut().expect("a directory").directory);
-        for (partition, resume) in &bench.run_rest(first.records) {
+        for (partition, resume) in &bench.run_rest(200) {
             assert!(from_snapshot(resume), "partition {partition}: {}", resume.explanation);
             assert_eq!(resume.replay_from, resume.publish_from, "nothing to replay after a clean stop");
         }
@@ -201,12 +209,8 @@ fn a_shared_store_that_cannot_be_opened_keeps_the_service_from_starting() {
     let address = "nothing://bucket?key=SECRET".to_owned();
     let shared = SharedPlan { address, group: "planner".to_owned() };
     bench.plan.state.as_mut().expect("a directory").shared = Some(shared);
-    let said = bench.run(1).expect_err("no such store").to_string();
+    let said = bench.run_to(1).expect_err("no such store").to_string();
     assert!(said.contains("nothing://bucket") && !said.contains("SECRET"), "{said}");
-}
-
-fn offset_of(path: &Path) -> u64 {
-    path.file_stem().and_then(|stem| stem.to_str()?.parse().ok()).expect("an offset")
 }
 
 fn corrupt(folder: &Path) -> usize {
@@ -223,10 +227,10 @@ fn corrupt(folder: &Path) -> usize {
 #[test]
 fn state_of_another_configuration_is_rebuilt_from_the_log() {
     for mut bench in Bench::all() {
-        let (first, _) = bench.run(200).expect("a clean run");
+        bench.feed(0..200);
+        bench.run_to(50).expect("a clean run");
         bench.plan.state.as_mut().expect("a directory").fingerprint = Fingerprint(2);
-        assert!(first.records < bench.input.records());
-        for resume in bench.run_rest(0).values() {
+        for resume in bench.run_rest(200).values() {
             assert_eq!((resume.origin, resume.replay_from.0), (Origin::Rebuild, 0), "{}", resume.explanation);
         }
         bench.assert_undisturbed();
@@ -236,8 +240,8 @@ fn state_of_another_configuration_is_rebuilt_from_the_log() {
 #[test]
 fn a_log_that_is_another_one_is_refused() {
     for bench in Bench::all() {
-        // All of it, so that every partition has a last record.
-        bench.run(bench.input.records()).expect("a clean run");
+        // Every partition has a last record.
+        bench.run_rest(0);
         let store =
             DirectoryStore::open(bench.folder.path(), NonZeroUsize::MIN).expect("the service has ended");
         for partition in 0..PARTITIONS {
@@ -252,7 +256,7 @@ fn a_log_that_is_another_one_is_refused() {
                 .expect("a disk");
         }
         drop(store);
-        let error = bench.run(1).expect_err("another log").to_string();
+        let error = bench.run_to(1).expect_err("another log").to_string();
         assert!(error.contains("not the one this group consumed"), "{error}");
     }
 }
@@ -261,7 +265,7 @@ fn a_log_that_is_another_one_is_refused() {
 fn two_services_do_not_share_a_directory() {
     let bench = Bench::all().next().expect("the mock");
     let _held = DirectoryStore::open(bench.folder.path(), NonZeroUsize::MIN).expect("nobody else is here");
-    let error = bench.run(1).expect_err("in use").to_string();
+    let error = bench.run_to(1).expect_err("in use").to_string();
     assert!(error.contains("is in use by"), "{error}");
 }
 
@@ -272,7 +276,7 @@ fn without_a_disk_the_service_goes_on() {
         for partition in 0..PARTITIONS {
             std::fs::write(bench.folder.path().join(bench.id(partition).to_string()), b"").expect("a disk");
         }
-        bench.run(bench.input.records()).expect("a clean run");
+        bench.run_rest(0);
         bench.assert_undisturbed();
     }
 }

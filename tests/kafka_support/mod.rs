@@ -22,8 +22,9 @@ use kvset::runtime::service::{ServiceError, Summary, serve};
 use kvset::runtime::shutdown::Shutdown;
 use kvset::settings::Settings;
 use kvset::trace::TraceRow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -200,13 +201,21 @@ impl Input {
     }
 
     pub fn produce(&self, connection: &Connection, topic: &str) {
+        self.produce_part(connection, topic, 0..usize::MAX);
+    }
+
+    /// Of every partition the records with these offsets, as far as there are any.
+    pub fn produce_part(&self, connection: &Connection, topic: &str, offsets: Range<usize>) {
         let feed = Feed::open(connection, topic, DEADLINE).expect("a producer");
+        let mut sent = 0;
         for (partition, records) in &self.partitions {
-            for (key, value) in records {
+            let part = offsets.start.min(records.len())..offsets.end.min(records.len());
+            for (key, value) in &records[part] {
                 feed.send_to(Some(*partition), key, value, Some(stamp())).expect("room");
+                sent += 1;
             }
         }
-        assert_eq!(feed.finish().expect("delivered"), self.records());
+        assert_eq!(feed.finish().expect("delivered"), sent);
     }
 
     /// What the service must publish: every partition's task fed in memory.
@@ -321,6 +330,46 @@ impl Observer for StopAfter {
         let mut seen = self.seen.lock().expect("no panic under the lock");
         *seen += records;
         if *seen >= self.records {
+            self.shutdown.request();
+        }
+    }
+}
+
+/// Asks the service to stop once every one of so many partitions got as far as an offset, or was there already.
+pub struct StopAt {
+    shutdown: Shutdown,
+    offset: NextOffset,
+    partitions: usize,
+    there: Mutex<BTreeSet<Partition>>,
+    patience: Patience,
+}
+
+impl StopAt {
+    pub fn new(shutdown: &Shutdown, offset: i64, partitions: usize) -> Self {
+        Self {
+            shutdown: shutdown.clone(),
+            offset: NextOffset(offset),
+            partitions,
+            there: Mutex::default(),
+            patience: Patience(Instant::now()),
+        }
+    }
+}
+
+impl Observer for StopAt {
+    fn on(&self, event: &ServiceEvent<'_>) {
+        self.patience.check();
+        let (partition, next) = match event {
+            ServiceEvent::Assigned { partition, resume, .. } => (*partition, resume.replay_from),
+            ServiceEvent::Progress { partition, next, .. } => (*partition, *next),
+            _ => return,
+        };
+        if next < self.offset {
+            return;
+        }
+        let mut there = self.there.lock().expect("no panic under the lock");
+        there.insert(partition);
+        if there.len() == self.partitions {
             self.shutdown.request();
         }
     }

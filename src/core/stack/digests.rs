@@ -1,4 +1,4 @@
-//! What each segment was last found to share with a request, by digest.
+//! What each segment was found to share with requests, by digest.
 //!
 //! A request that returns meets the labels it met before. By now they have left the processor's caches, while
 //! the request has just come in, so comparing the two is mostly waiting for the label. Therefore the pages two
