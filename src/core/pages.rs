@@ -90,6 +90,7 @@ impl<'a> PageIds<'a> {
 /// of all before it: searched from `guess` on in steps that double, then by halving.
 ///
 /// Where the ids are not chained after all, a number of pages of which the last is shared and the next is not.
+#[inline]
 pub fn shared_near(guess: usize, length: usize, is_shared: impl Fn(usize) -> bool) -> usize {
     // Those before `shared` are, the one at `end` is not, or there is none.
     let (mut shared, mut end) = (0, length);

@@ -9,7 +9,6 @@
 use super::Stack;
 use super::tree::{Place, ROOT, SegmentId, TOP};
 use crate::core::pages::{PageIds, Scope};
-use std::array::from_fn;
 use std::hint::black_box;
 
 /// Requests walked side by side: enough to fill the processor's queue of misses, few enough that what they
@@ -110,10 +109,13 @@ fn keep<'w, 'a>(
 
 /// Has the memory that the walks of up to [`LOOK_AHEAD`] requests need brought near, for all at once.
 pub fn look_ahead<'a>(upcoming: impl IntoIterator<Item = Upcoming<'a>>) {
-    let mut seen = 0;
-    let mut upcoming = upcoming.into_iter();
-    let mut walkers: [_; LOOK_AHEAD] = from_fn(|_| upcoming.next().and_then(Walker::at_top));
-    let mut walking = &mut walkers[..];
+    let (mut seen, mut count) = (0, 0);
+    let mut walkers = [None; LOOK_AHEAD];
+    for (place, walker) in walkers.iter_mut().zip(upcoming.into_iter().filter_map(Walker::at_top)) {
+        *place = Some(walker);
+        count += 1;
+    }
+    let mut walking = &mut walkers[..count];
     for _ in 0..STEPS {
         // No loop depends on what it reads, so all of it is under way before the first arrives.
         walking = keep(walking, Walker::guess);

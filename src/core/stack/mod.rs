@@ -136,9 +136,8 @@ impl Stack {
         outcome.clear();
         let Walked { known, mismatched } = self.walk(access);
         outcome.chain_violations = self.check_chain(access, known)? + mismatched;
-        self.report_runs(access, outcome);
+        self.take_path(access, outcome);
         let recalled = self.report_ghosts(access, known, outcome);
-        self.take_path();
         self.settle(access, known);
         let unseen = (access.pages.len() - known) as u64 - recalled;
         outcome.new_pages = unseen + u64::from(access.unshared_outputs);
@@ -199,34 +198,26 @@ impl Stack {
         Ok(violations)
     }
 
-    /// Writes one run a distinct slot on the path, for the pages that can be hits.
-    fn report_runs(&self, access: &Access<'_>, outcome: &mut Outcome) {
-        let mut left = access.lookup_limit;
-        for stretch in &self.stretches {
-            let pages = (stretch.pages as usize).min(left);
-            if pages == 0 {
-                return;
+    /// Takes the pages on the path away from the slots that owned them. Writes one run a distinct slot, for
+    /// the pages that can be hits.
+    fn take_path(&mut self, access: &Access<'_>, outcome: &mut Outcome) {
+        let mut above = 0;
+        for &Stretch { slot, pages } in &self.stretches {
+            let weight = self.slots.weight(slot);
+            // Slots only get older along a path, so the pages above were those of newer ones.
+            let newer = self.slots.take(slot, pages) + above as u64;
+            let can_hit = access.lookup_limit.saturating_sub(above).min(pages as usize);
+            above += pages as usize;
+            if can_hit == 0 {
+                continue;
             }
-            left -= pages;
-            self.push_run(stretch.slot, pages as u32, access.extra_need, outcome);
-        }
-    }
-
-    /// Writes one slot's run, cut where it passes the tracked bound.
-    fn push_run(&self, slot: Slot, pages: u32, extra_need: u64, outcome: &mut Outcome) {
-        let last_touched_by = self.slots.request_number(slot);
-        let newer = self.slots.newer_pages(slot);
-        let (need, step) = match self.config.order {
-            Order::RootFirst => (newer + self.slots.weight(slot) + extra_need, 0),
-            Order::LeafFirst => (newer + 1 + extra_need, 1),
-        };
-        let run = Run { pages, need, step, last_touched_by };
-        let within = run.hits_at(self.config.max_tracked_pages.0);
-        if within > 0 {
-            outcome.runs.push(Run { pages: within, ..run });
-        }
-        if within < pages {
-            outcome.runs.push(Run { pages: pages - within, need: BEYOND, step: 0, last_touched_by });
+            let (need, step) = match self.config.order {
+                Order::RootFirst => (newer + weight, 0),
+                Order::LeafFirst => (newer + 1, 1),
+            };
+            let last_touched_by = self.slots.request_number(slot);
+            let run = Run { pages: can_hit as u32, need: need + access.extra_need, step, last_touched_by };
+            push_run(run, self.config.max_tracked_pages, outcome);
         }
     }
 
@@ -249,13 +240,6 @@ impl Stack {
             outcome.runs.push(Run { pages: lookup, need: BEYOND, step: 0, last_touched_by: 0 });
         }
         recalled as u64
-    }
-
-    /// Takes the pages on the path away from the slots that owned them.
-    fn take_path(&mut self) {
-        for stretch in &self.stretches {
-            self.slots.take(stretch.slot, stretch.pages);
-        }
     }
 
     /// Gives the request its slot and makes the tree show it: the path changes hands, the new pages hang
@@ -344,5 +328,16 @@ impl Stack {
             segment = self.tree.place(segment).segment;
         }
         parts
+    }
+}
+
+/// Writes one slot's run, cut where it passes the tracked bound.
+fn push_run(run: Run, bound: PageCount, outcome: &mut Outcome) {
+    let within = run.hits_at(bound.0);
+    if within > 0 {
+        outcome.runs.push(Run { pages: within, ..run });
+    }
+    if within < run.pages {
+        outcome.runs.push(Run { pages: run.pages - within, need: BEYOND, step: 0, ..run });
     }
 }

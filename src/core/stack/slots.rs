@@ -6,6 +6,7 @@ use crate::core::packed::{self, Made};
 use crate::core::pages::Scope;
 use bytemuck::{Pod, Zeroable};
 use serde::{Deserialize, Serialize, Serializer};
+use std::iter::from_fn;
 
 /// A request's place in the LRU order; larger is more recent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Pod, Zeroable)]
@@ -18,10 +19,29 @@ impl Slot {
     }
 }
 
+/// Slots in one leaf: a cache line of them.
+const LEAF: usize = 8;
+
 /// Entries summed up in one of the level above: one cache line of them.
 const FAN: usize = 16;
 
-/// Entries that lie in one cache line.
+/// What is asked for when a slot's pages are met again, of a few slots in one cache line.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C, align(64))]
+struct Leaf {
+    /// The pages that belong to each slot.
+    weights: [u32; LEAF],
+    /// The lower halves of their requests' numbers in the pool.
+    numbers: [u32; LEAF],
+}
+
+impl Leaf {
+    fn total(&self) -> u32 {
+        self.weights.iter().fold(0, |sum: u32, &weight| sum.wrapping_add(weight))
+    }
+}
+
+/// Sums of leaves or of lines that lie in one cache line.
 #[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
 #[repr(C, align(64))]
 struct Line([u32; FAN]);
@@ -29,14 +49,12 @@ struct Line([u32; FAN]);
 /// A level of sums. Entries nothing was added to yet are zero.
 type Level = Vec<Line>;
 
-/// What a slot keeps beside its weight, read only when its pages are met again or forgotten.
+/// The upper half of the request numbers from a slot on. Numbers rise from slot to slot, so there is one of
+/// these for every 4 billion requests that a pool had while its oldest page stayed.
 #[derive(Debug, Clone, Copy)]
-#[repr(C, packed(4))]
-struct Toucher {
-    /// Number of the request in its pool.
-    number: u64,
-    /// The segment of its last page with an id; the root when it only has unshared outputs.
-    tail: SegmentId,
+struct UpperHalf {
+    from: Slot,
+    half: u32,
 }
 
 /// What a snapshot keeps of a slot beside its weight.
@@ -55,10 +73,15 @@ struct Owner {
 #[derive(Debug, Deserialize)]
 #[serde(try_from = "Columns")]
 pub(super) struct Slots {
-    /// `sums[0]` holds the pages that belong to each slot, every further level the sums of [`FAN`] entries
-    /// below. The highest one is a single line.
+    leaves: Vec<Leaf>,
+    /// `sums[0]` holds the pages of each leaf, every further level the sums of [`FAN`] entries below. The
+    /// highest one is a single line.
     sums: Vec<Level>,
-    touchers: Vec<Toucher>,
+    /// In order of their slots.
+    upper_halves: Vec<UpperHalf>,
+    /// The segment of each slot's last page with an id; the root when it only has unshared outputs. Read
+    /// only when the slot is forgotten.
+    tails: Vec<SegmentId>,
     /// Scopes of the slots; empty as long as all of them are global.
     scopes: Vec<Scope>,
     /// Slots with a weight.
@@ -85,6 +108,9 @@ impl TryFrom<Columns> for Slots {
         if columns.weights.len() != columns.owners.len() {
             return Err("every slot has a weight and an owner");
         }
+        if !columns.owners.is_sorted_by_key(|owner| owner.number) {
+            return Err("slots are in the order of their requests");
+        }
         let mut slots = Self::new();
         for (weight, owner) in columns.weights.into_iter().zip(columns.owners) {
             slots.push(weight, owner.tail, owner.number, owner.scope);
@@ -105,8 +131,8 @@ impl Serialize for Slots {
         let count = self.len();
         let weights = Made { count, element: |index: usize| self.weight_at(index) };
         let owner = |index: usize| {
-            let Toucher { number, tail } = self.touchers[index];
-            Owner { number, scope: self.scope(Slot(index as u32)), tail }
+            let slot = Slot(index as u32);
+            Owner { number: self.request_number(slot), scope: self.scope(slot), tail: self.tail(slot) }
         };
         ColumnsRef { weights, owners: Made { count, element: owner } }.serialize(serializer)
     }
@@ -120,22 +146,23 @@ pub(super) struct Renumbering {
 }
 
 impl Renumbering {
-    /// The new number of a live slot.
+    /// The new number of a live slot; of a dead one, that of the next live one.
     pub(super) fn of(&self, old: Slot) -> Slot {
         let (before, live) = self.ranks[old.index() / 64];
         let earlier = live & ((1 << (old.index() % 64)) - 1);
         Slot(before + earlier.count_ones())
     }
 
-    /// Moves the elements of live slots to the front, without a branch on each: nobody can predict which are
-    /// dead. Returns how many there are.
-    fn compact<T: Copy>(&self, column: &mut [T]) -> usize {
-        let mut kept = 0;
-        for index in 0..column.len() {
-            column[kept] = column[index];
-            kept += (self.ranks[index / 64].1 >> (index % 64) & 1) as usize;
-        }
-        kept
+    /// The live slots before the renumbering, in order.
+    fn live(&self) -> impl Iterator<Item = usize> {
+        let words = self.ranks.iter().map(|&(_, live)| live).enumerate();
+        words.flat_map(|(word, mut live)| {
+            from_fn(move || {
+                let lowest = (live != 0).then(|| live.trailing_zeros() as usize)?;
+                live &= live - 1;
+                Some(64 * word + lowest)
+            })
+        })
     }
 }
 
@@ -144,18 +171,26 @@ impl Slots {
     const SLACK: usize = 1024;
 
     pub(super) fn new() -> Self {
-        let sums = vec![Vec::new()];
-        Self { sums, touchers: Vec::new(), scopes: Vec::new(), live: 0, total: 0, first_live: 0 }
+        Self {
+            leaves: Vec::new(),
+            sums: vec![Vec::new()],
+            upper_halves: Vec::new(),
+            tails: Vec::new(),
+            scopes: Vec::new(),
+            live: 0,
+            total: 0,
+            first_live: 0,
+        }
     }
 
     fn weight_at(&self, index: usize) -> u32 {
-        self.sums[0][index / FAN].0[index % FAN]
+        self.leaves[index / LEAF].weights[index % LEAF]
     }
 
     /// Reads what reporting a slot's pages reads.
     #[inline]
     pub(super) fn glance(&self, slot: Slot) -> u64 {
-        self.weight(slot) ^ self.request_number(slot)
+        self.weight(slot)
     }
 
     /// Pages of all slots.
@@ -173,23 +208,11 @@ impl Slots {
         u64::from(self.weight_at(slot.index()))
     }
 
-    /// `W(slot + 1)`: pages of all slots newer than this one.
-    pub(super) fn newer_pages(&self, slot: Slot) -> u64 {
-        let (mut newer, mut at) = (0, slot.index());
-        for level in &self.sums {
-            newer += sum_after(&level[at / FAN], at % FAN);
-            at /= FAN;
-            // A request nearly always meets slots of the last few requests: this was the level's last line.
-            if at + 1 == level.len() {
-                break;
-            }
-        }
-        u64::from(newer)
-    }
-
     /// Number of the request that owns the slot.
     pub(super) fn request_number(&self, slot: Slot) -> u64 {
-        self.touchers[slot.index()].number
+        let lower = self.leaves[slot.index() / LEAF].numbers[slot.index() % LEAF];
+        let upper = self.upper_halves.iter().rev().find(|upper| upper.from <= slot);
+        u64::from(upper.map_or(0, |upper| upper.half)) << 32 | u64::from(lower)
     }
 
     /// Scope of the request that owns the slot.
@@ -199,22 +222,30 @@ impl Slots {
 
     /// Segment the slot's stretch ends in.
     pub(super) fn tail(&self, slot: Slot) -> SegmentId {
-        self.touchers[slot.index()].tail
+        self.tails[slot.index()]
     }
 
-    /// Takes pages away from a slot.
-    pub(super) fn take(&mut self, slot: Slot, pages: u32) {
-        if pages == 0 {
-            return;
-        }
+    /// Takes pages away from a slot. Returns `W(slot + 1)`, the pages of all slots newer than this one.
+    pub(super) fn take(&mut self, slot: Slot, pages: u32) -> u64 {
         debug_assert!(self.weight(slot) >= u64::from(pages), "a slot gives no more pages than it has");
-        let mut at = slot.index();
-        for level in &mut self.sums {
-            level[at / FAN].0[at % FAN] -= pages;
-            at /= FAN;
-        }
-        self.live -= usize::from(self.weight(slot) == 0);
+        let (mut at, entry) = (slot.index() / LEAF, slot.index() % LEAF);
+        let mut is_last = at + 1 == self.leaves.len();
+        let weights = &mut self.leaves[at].weights;
+        let mut newer = sum_after(weights, entry);
+        weights[entry] -= pages;
+        self.live -= usize::from(weights[entry] == 0 && pages > 0);
         self.total -= u64::from(pages);
+        for level in &mut self.sums {
+            let (line, entry) = (at / FAN, at % FAN);
+            // A request nearly always meets slots of the last few requests: nothing follows their leaf or line.
+            if !is_last {
+                newer += sum_after(&level[line].0, entry);
+                is_last = line + 1 == level.len();
+            }
+            level[line].0[entry] -= pages;
+            at = line;
+        }
+        u64::from(newer)
     }
 
     /// Takes all its pages away from a slot.
@@ -224,21 +255,22 @@ impl Slots {
 
     /// The slot the next request will get.
     pub(super) fn next_slot(&self) -> Slot {
-        Slot(self.touchers.len() as u32)
+        Slot(self.tails.len() as u32)
     }
 
     /// Adds the newest slot.
     pub(super) fn push(&mut self, weight: u32, tail: SegmentId, number: u64, scope: Scope) {
-        let index = self.touchers.len();
-        reserve_in_steps(&mut self.touchers);
-        self.touchers.push(Toucher { number, tail });
+        let index = self.tails.len();
+        reserve_in_steps(&mut self.tails);
+        self.tails.push(tail);
         if scope != Scope::GLOBAL || !self.scopes.is_empty() {
             self.scopes.resize(index, Scope::GLOBAL);
             self.scopes.push(scope);
         }
         self.live += usize::from(weight > 0);
         self.total += u64::from(weight);
-        let mut at = index;
+        self.push_leaf(index, weight, number);
+        let mut at = index / LEAF;
         for level in &mut self.sums {
             if at / FAN == level.len() {
                 reserve_in_steps(level);
@@ -250,6 +282,19 @@ impl Slots {
             at /= FAN;
         }
         self.raise_sums();
+    }
+
+    fn push_leaf(&mut self, index: usize, weight: u32, number: u64) {
+        let (half, lower) = ((number >> 32) as u32, number as u32);
+        if self.upper_halves.last().is_none_or(|last| last.half != half) {
+            self.upper_halves.push(UpperHalf { from: Slot(index as u32), half });
+        }
+        if index / LEAF == self.leaves.len() {
+            reserve_in_steps(&mut self.leaves);
+            self.leaves.push(Leaf::default());
+        }
+        let leaf = &mut self.leaves[index / LEAF];
+        (leaf.weights[index % LEAF], leaf.numbers[index % LEAF]) = (weight, lower);
     }
 
     /// Adds levels until the highest one is a single line.
@@ -280,37 +325,51 @@ impl Slots {
 
     /// Drops the dead slots, keeping the order; returns the live ones' new numbers.
     pub(super) fn renumber(&mut self) -> Renumbering {
-        let mut ranks = Vec::with_capacity(self.len().div_ceil(64));
+        let mut ranks = Vec::with_capacity(self.len() / 64 + 1);
         let mut before = 0;
-        for lines in self.sums[0].chunks(64 / FAN) {
-            let weights = lines.iter().flat_map(|line| line.0).enumerate();
+        for leaves in self.leaves.chunks(64 / LEAF) {
+            let weights = leaves.iter().flat_map(|leaf| leaf.weights).enumerate();
             let live = weights.fold(0, |live, (bit, weight)| live | u64::from(weight > 0) << bit);
             ranks.push((before, live));
             before += live.count_ones();
         }
         let renumbering = Renumbering { ranks };
-        let live = renumbering.compact(&mut self.touchers);
-        self.touchers.truncate(live);
-        let scopes = renumbering.compact(&mut self.scopes);
-        self.scopes.truncate(scopes);
-        self.keep_live_weights(&renumbering);
+        self.keep_live(&renumbering);
         self.first_live = 0;
         renumbering
     }
 
-    /// Drops the weights of dead slots, and makes the sums anew.
-    fn keep_live_weights(&mut self, renumbering: &Renumbering) {
-        let weights: &mut [u32] = bytemuck::cast_slice_mut(&mut self.sums[0]);
-        let live = renumbering.compact(weights);
-        weights[live..].fill(0);
-        self.sums[0].truncate(live.div_ceil(FAN));
-        self.sums.truncate(1);
+    /// Drops what is kept of dead slots, and makes the sums anew.
+    fn keep_live(&mut self, renumbering: &Renumbering) {
+        self.upper_halves.iter_mut().for_each(|upper| upper.from = renumbering.of(upper.from));
+        let Self { leaves, tails, scopes, live, .. } = self;
+        let live = *live;
+        for (to, from) in renumbering.live().enumerate() {
+            let Leaf { weights, numbers } = leaves[from / LEAF];
+            let leaf = &mut leaves[to / LEAF];
+            (leaf.weights[to % LEAF], leaf.numbers[to % LEAF]) = (weights[from % LEAF], numbers[from % LEAF]);
+            tails[to] = tails[from];
+            if let Some(&scope) = scopes.get(from) {
+                scopes[to] = scope;
+            }
+        }
+        scopes.truncate(live);
+        tails.truncate(live);
+        leaves.truncate(live.div_ceil(LEAF));
+        if let Some(last) = leaves.last_mut() {
+            last.weights[(live - 1) % LEAF + 1..].fill(0);
+        }
+        let mut lowest = vec![Line::default(); leaves.len().div_ceil(FAN)];
+        for (at, leaf) in leaves.iter().enumerate() {
+            lowest[at / FAN].0[at % FAN] = leaf.total();
+        }
+        self.sums = vec![lowest];
         self.raise_sums();
     }
 
     /// Slots, dead ones too.
     pub(super) fn len(&self) -> usize {
-        self.touchers.len()
+        self.tails.len()
     }
 
     /// Slots that own pages, from the oldest on.
@@ -321,13 +380,16 @@ impl Slots {
     /// Whether what a snapshot said fits together: every tail is a segment, the sums fit their type and leave
     /// room for the next request.
     pub(super) fn is_sound(&self, segments: usize) -> bool {
-        self.touchers.iter().all(|toucher| { toucher.tail }.index() < segments)
+        self.tails.iter().all(|tail| tail.index() < segments)
             && self.total <= MAX_TRACKED_PAGES + 2 * MAX_REQUEST_PAGES
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
         let sums: usize = self.sums.iter().map(|level| level.capacity() * size_of::<Line>()).sum();
-        sums + self.touchers.capacity() * size_of::<Toucher>() + self.scopes.capacity() * size_of::<Scope>()
+        sums + self.leaves.capacity() * size_of::<Leaf>()
+            + self.upper_halves.capacity() * size_of::<UpperHalf>()
+            + self.tails.capacity() * size_of::<SegmentId>()
+            + self.scopes.capacity() * size_of::<Scope>()
     }
 }
 
@@ -342,10 +404,11 @@ const FOLLOWING: [[u32; FAN]; FAN] = {
     masks
 };
 
-/// The sum of what follows an entry in its line. All entries are read and masked: nobody could predict a
-/// branch on which of them count.
-fn sum_after(line: &Line, entry: usize) -> u32 {
-    line.0.iter().zip(&FOLLOWING[entry]).map(|(sum, mask)| sum & mask).sum()
+/// The sum of what follows an entry. All entries are read and masked: nobody could predict a branch on
+/// which of them count.
+fn sum_after<const ENTRIES: usize>(entries: &[u32; ENTRIES], entry: usize) -> u32 {
+    let following = &FOLLOWING[FAN - ENTRIES + entry][FAN - ENTRIES..];
+    entries.iter().zip(following).map(|(sum, mask)| sum & mask).sum()
 }
 
 /// Grows an array in small steps, so that spare room stays an eighth of it.
@@ -375,20 +438,57 @@ mod tests {
             for (index, pages) in takes {
                 let index = index.index(model.len());
                 let pages = pages.min(model[index]);
-                slots.take(Slot(index as u32), pages);
+                let newer: u32 = model[index + 1..].iter().sum();
+                prop_assert_eq!(slots.take(Slot(index as u32), pages), u64::from(newer));
                 model[index] -= pages;
             }
             for index in 0..model.len() {
                 let newer: u32 = model[index + 1..].iter().sum();
-                prop_assert_eq!(slots.newer_pages(Slot(index as u32)), u64::from(newer));
+                prop_assert_eq!(slots.take(Slot(index as u32), 0), u64::from(newer));
             }
             prop_assert_eq!(slots.live(), model.iter().filter(|&&weight| weight > 0).count());
             let renumbered = slots.renumber();
             for (index, &weight) in model.iter().enumerate().filter(|(_, weight)| **weight > 0) {
                 prop_assert_eq!(slots.weight(renumbered.of(Slot(index as u32))), u64::from(weight));
                 let newer: u32 = model[index + 1..].iter().sum();
-                prop_assert_eq!(slots.newer_pages(renumbered.of(Slot(index as u32))), u64::from(newer));
+                prop_assert_eq!(slots.take(renumbered.of(Slot(index as u32)), 0), u64::from(newer));
             }
         }
+    }
+
+    /// Numbers up to 2^64, with slots that die before, between and after those where the upper half changes.
+    #[test]
+    fn request_numbers_are_whole_beyond_four_billion() {
+        let numbers = [0, 7, u64::from(u32::MAX), 1 << 32, (1 << 32) + 7, 3 << 32, (3 << 32) + 1, u64::MAX];
+        for dead in 0..1 << numbers.len() {
+            let mut slots = Slots::new();
+            numbers.iter().for_each(|&number| slots.push(1, ROOT, number, Scope::GLOBAL));
+            let kept = |slots: &Slots| -> Vec<u64> {
+                slots.owners().map(|slot| slots.request_number(slot)).collect()
+            };
+            assert_eq!(kept(&slots), numbers);
+            (0..numbers.len() as u32)
+                .filter(|slot| dead >> slot & 1 == 1)
+                .for_each(|slot| slots.clear(Slot(slot)));
+            let living = kept(&slots);
+            slots.renumber();
+            assert_eq!(kept(&slots), living);
+            assert_eq!(slots.len(), living.len());
+            slots.push(1, ROOT, u64::MAX, Scope::GLOBAL);
+            assert_eq!(slots.request_number(Slot(living.len() as u32)), u64::MAX);
+        }
+    }
+
+    #[test]
+    fn slots_out_of_order_are_refused() {
+        let mut slots = Slots::new();
+        [5, 9].iter().for_each(|&number| slots.push(1, ROOT, number, Scope::GLOBAL));
+        let bytes = postcard::to_allocvec(&slots).expect("memory");
+        let read: Slots = postcard::from_bytes(&bytes).expect("what was written");
+        assert_eq!([0, 1].map(|slot| read.request_number(Slot(slot))), [5, 9]);
+        let mut slots = Slots::new();
+        [9, 5].iter().for_each(|&number| slots.push(1, ROOT, number, Scope::GLOBAL));
+        let bytes = postcard::to_allocvec(&slots).expect("memory");
+        assert!(postcard::from_bytes::<Slots>(&bytes).is_err());
     }
 }

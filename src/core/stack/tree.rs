@@ -142,6 +142,9 @@ impl Tree {
         if self.pays_to_digest(rest) {
             return 1 + self.shared_by_digest(id, rest);
         }
+        if rest.is_empty() {
+            return 1;
+        }
         1 + self.labels.common_prefix(self.segment(id).label, 1, rest)
     }
 
