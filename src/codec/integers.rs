@@ -1,37 +1,60 @@
-//! Arrays of unsigned integers in JSON, read at once.
+//! Arrays of integers in JSON, read at once.
 //!
-//! A general parser goes through a visitor for every element. This reads the one shape that ids and tokens
+//! A general parser goes through a visitor for every element. This reads the shapes that ids and tokens
 //! come in, and leaves everything else, errors among it, to the general parser: what it accepts, that one
 //! reads as the same numbers.
 
 /// Hands each number of a JSON array of unsigned integers to `each`, in order; whether the text is such an
 /// array and `each` took them all. Where not, some may have been handed out already.
-pub(crate) fn read_array(text: &[u8], mut each: impl FnMut(u64) -> bool) -> bool {
-    let Some(mut rest) = text.trim_ascii_start().strip_prefix(b"[") else { return false };
-    rest = skip_space(rest);
+pub(crate) fn read_array(text: &[u8], each: impl FnMut(u64) -> bool) -> bool {
+    let behind = leading_elements(text.trim_ascii_start(), integer, each);
+    behind.is_some_and(|behind| skip_space(behind).is_empty())
+}
+
+/// The same for an array that the text begins with, negative integers of 64 bits as their two's complement
+/// among the numbers; what follows it.
+pub(crate) fn leading_signed_array(text: &[u8], each: impl FnMut(u64) -> bool) -> Option<&[u8]> {
+    leading_elements(text, signed_integer, each)
+}
+
+#[inline]
+fn leading_elements<'a>(
+    text: &'a [u8],
+    element: impl Fn(&'a [u8]) -> Option<(u64, &'a [u8])>,
+    mut each: impl FnMut(u64) -> bool,
+) -> Option<&'a [u8]> {
+    let mut rest = skip_space(text.strip_prefix(b"[")?);
     if let Some(behind) = rest.strip_prefix(b"]") {
-        return skip_space(behind).is_empty();
+        return Some(behind);
     }
     loop {
-        let Some((number, behind)) = integer(rest) else { return false };
+        let (number, behind) = element(rest)?;
         if !each(number) {
-            return false;
+            return None;
         }
         rest = skip_space(behind);
-        match rest.split_first() {
-            Some((b',', behind)) => rest = skip_space(behind),
-            Some((b']', behind)) => return skip_space(behind).is_empty(),
-            _ => return false,
+        match rest.split_first()? {
+            (b',', behind) => rest = skip_space(behind),
+            (b']', behind) => return Some(behind),
+            _ => return None,
         }
     }
 }
 
 /// White space as JSON knows it; mostly there is none.
-fn skip_space(mut text: &[u8]) -> &[u8] {
+pub(super) fn skip_space(mut text: &[u8]) -> &[u8] {
     while let Some((b' ' | b'\n' | b'\r' | b'\t', rest)) = text.split_first() {
         text = rest;
     }
     text
+}
+
+/// A number without fraction and exponent that fits 64 bits, with or without a minus sign.
+fn signed_integer(text: &[u8]) -> Option<(u64, &[u8])> {
+    let Some(text) = text.strip_prefix(b"-") else { return integer(text) };
+    let (magnitude, behind) = integer(text)?;
+    // A zero with a sign is a fraction to the general parser.
+    (1..=1 << 63).contains(&magnitude).then(|| (magnitude.wrapping_neg(), behind))
 }
 
 /// A number without sign, fraction and exponent that fits 64 bits, and what follows it.
@@ -126,6 +149,15 @@ mod tests {
             assert_eq!(read(text), serde_json::from_str(text).ok(), "{text}");
         }
         assert!(!read_array(b"[1,2]", |number| number < 2), "refused by whoever takes them");
+        for text in ["[-0]", "[-]", "[--1]", "[-01]", "[- 1]", "[-1.0]", "[-9223372036854775809]", "[1-1]"] {
+            assert_eq!(leading_signed_array(text.as_bytes(), |_| true), None, "{text}");
+        }
+        let mut lowest = 0;
+        let behind = leading_signed_array(b"[-9223372036854775808],", |number| {
+            lowest = number;
+            true
+        });
+        assert_eq!((lowest as i64, behind), (i64::MIN, Some(&b","[..])));
     }
 
     proptest! {
@@ -137,6 +169,21 @@ mod tests {
             let numbers: Vec<u64> = numbers.into_iter().map(|(number, shift)| number >> shift).collect();
             let texts: Vec<String> = numbers.iter().map(u64::to_string).collect();
             prop_assert_eq!(read(&format!("[{}]", texts.join(separator))), Some(numbers));
+        }
+
+        #[test]
+        fn signed_numbers_are_those_of_the_general_parser(
+            numbers in prop::collection::vec((any::<i64>(), 0u32..64), 0..40),
+        ) {
+            let numbers: Vec<i64> = numbers.into_iter().map(|(number, shift)| number >> shift).collect();
+            let mut read = Vec::new();
+            let text = serde_json::to_string(&numbers).expect("memory");
+            let behind = leading_signed_array(text.as_bytes(), |number| {
+                read.push(number as i64);
+                true
+            });
+            prop_assert_eq!(behind, Some(&b""[..]));
+            prop_assert_eq!(read, numbers);
         }
 
         #[test]

@@ -1,5 +1,7 @@
 //! The request event as JSON: the field names of `schemas/request_event.avsc`, unknown ones ignored.
 
+mod plain;
+
 use super::avro::IdBuffers;
 use super::error::{DecodeError, ErrorCode};
 use super::limits::DecodeLimits;
@@ -34,7 +36,7 @@ enum Member {
 }
 
 /// What was found beside the ids, which go into the buffers.
-#[derive(Default)]
+#[derive(Debug, Default, PartialEq)]
 struct Found<'a> {
     event_time: Option<Number>,
     page_ids: bool,
@@ -48,7 +50,7 @@ struct Found<'a> {
 }
 
 /// A JSON number, told apart from other types so that a wrong number gets its own error code.
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 enum Number {
     /// Not negative.
     Unsigned(u64),
@@ -251,9 +253,10 @@ pub(super) fn read<'a>(
         let detail = format!("json: not UTF-8 at byte {}", error.valid_up_to());
         DecodeError::new(ErrorCode::Undecodable, detail)
     })?;
-    buffers.prompt.clear();
-    buffers.output.clear();
-    let found = read_object(text, limits, buffers)?;
+    let found = match plain::read(text, limits, buffers) {
+        Some(found) => found,
+        None => read_object(text, limits, buffers)?,
+    };
     if !found.page_ids {
         return Err(missing("page_ids"));
     }
@@ -281,6 +284,8 @@ fn read_object<'a>(
     limits: &DecodeLimits,
     buffers: &mut IdBuffers,
 ) -> Result<Found<'a>, DecodeError> {
+    buffers.prompt.clear();
+    buffers.output.clear();
     let mut refusal = None;
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let found = deserializer.deserialize_map(ObjectReader { limits, buffers, refusal: &mut refusal });
