@@ -78,8 +78,10 @@ fn ids<'a>(
     limits: &DecodeLimits,
     buffer: &mut Vec<u64>,
 ) -> Option<&'a [u8]> {
-    if let Some((packed, behind)) = plain_string(text) {
-        return read_base64(field, packed, limits, buffer).is_ok().then_some(behind);
+    if text.starts_with(b"\"") {
+        let mut rest = text;
+        let packed = value::<&str>(&mut rest)?;
+        return read_base64(field, packed, limits, buffer).is_ok().then_some(rest);
     }
     leading_signed_array(text, |id| {
         buffer.push(id);
