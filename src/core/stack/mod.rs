@@ -19,6 +19,7 @@ mod image;
 mod labels;
 mod look_ahead;
 mod regions;
+mod renumbering;
 mod slots;
 mod table;
 mod tree;

@@ -1,12 +1,12 @@
 //! One LRU slot a request: how many pages still belong to it, and suffix sums over them.
 
+use super::renumbering::Renumbering;
 use super::tree::SegmentId;
 use super::{MAX_REQUEST_PAGES, MAX_TRACKED_PAGES};
 use crate::core::packed::{self, Made};
 use crate::core::pages::Scope;
 use bytemuck::{Pod, Zeroable};
 use serde::{Deserialize, Serialize, Serializer};
-use std::iter::from_fn;
 
 /// A request's place in the LRU order; larger is more recent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Pod, Zeroable)]
@@ -135,34 +135,6 @@ impl Serialize for Slots {
             Owner { number: self.request_number(slot), scope: self.scope(slot), tail: self.tail(slot) }
         };
         ColumnsRef { weights, owners: Made { count, element: owner } }.serialize(serializer)
-    }
-}
-
-/// The numbers slots get when the dead ones are dropped: small, because every segment asks for one.
-#[derive(Debug)]
-pub(super) struct Renumbering {
-    /// For every 64 old slots: how many live ones come before them, and which of them are live.
-    ranks: Vec<(u32, u64)>,
-}
-
-impl Renumbering {
-    /// The new number of a live slot; of a dead one, that of the next live one.
-    pub(super) fn of(&self, old: Slot) -> Slot {
-        let (before, live) = self.ranks[old.index() / 64];
-        let earlier = live & ((1 << (old.index() % 64)) - 1);
-        Slot(before + earlier.count_ones())
-    }
-
-    /// The live slots before the renumbering, in order.
-    fn live(&self) -> impl Iterator<Item = usize> {
-        let words = self.ranks.iter().map(|&(_, live)| live).enumerate();
-        words.flat_map(|(word, mut live)| {
-            from_fn(move || {
-                let lowest = (live != 0).then(|| live.trailing_zeros() as usize)?;
-                live &= live - 1;
-                Some(64 * word + lowest)
-            })
-        })
     }
 }
 
@@ -325,15 +297,11 @@ impl Slots {
 
     /// Drops the dead slots, keeping the order; returns the live ones' new numbers.
     pub(super) fn renumber(&mut self) -> Renumbering {
-        let mut ranks = Vec::with_capacity(self.len() / 64 + 1);
-        let mut before = 0;
-        for leaves in self.leaves.chunks(64 / LEAF) {
+        let words = self.leaves.chunks(64 / LEAF).map(|leaves| {
             let weights = leaves.iter().flat_map(|leaf| leaf.weights).enumerate();
-            let live = weights.fold(0, |live, (bit, weight)| live | u64::from(weight > 0) << bit);
-            ranks.push((before, live));
-            before += live.count_ones();
-        }
-        let renumbering = Renumbering { ranks };
+            weights.fold(0, |live, (bit, weight)| live | u64::from(weight > 0) << bit)
+        });
+        let renumbering = Renumbering::of_words(words);
         self.keep_live(&renumbering);
         self.first_live = 0;
         renumbering
@@ -476,6 +444,22 @@ mod tests {
             assert_eq!(slots.len(), living.len());
             slots.push(1, ROOT, u64::MAX, Scope::GLOBAL);
             assert_eq!(slots.request_number(Slot(living.len() as u32)), u64::MAX);
+        }
+    }
+
+    /// The upper half of the next request's number outlives the last slot that has it, wherever a word of 64 ends.
+    #[test]
+    fn nobody_left_of_an_upper_half_survives_renumbering_twice() {
+        for older in [0, 1, 63, 64, 65, 128] {
+            let mut slots = Slots::new();
+            (0..older).for_each(|number| slots.push(1, ROOT, number, Scope::GLOBAL));
+            slots.push(1, ROOT, 1 << 32, Scope::GLOBAL);
+            slots.clear(Slot(older as u32));
+            slots.renumber();
+            slots.renumber();
+            slots.push(1, ROOT, (1 << 32) + 1, Scope::GLOBAL);
+            let numbers: Vec<u64> = slots.owners().map(|slot| slots.request_number(slot)).collect();
+            assert_eq!(numbers, (0..older).chain([(1 << 32) + 1]).collect::<Vec<_>>());
         }
     }
 

@@ -12,7 +12,8 @@
 use super::digests::{Digests, SHORTEST};
 use super::labels::{Label, Labels};
 use super::regions::{NONE, RegionId, Regions};
-use super::slots::{Renumbering, Slot};
+use super::renumbering::Renumbering;
+use super::slots::Slot;
 use super::table::Table;
 use crate::core::pages::PageIds;
 use bytemuck::{Pod, Zeroable};
