@@ -6,6 +6,12 @@
 //! kafka/source -> codec -> pipeline/task -> core -> pipeline (commit) -> kafka/outlet -> snapshot
 //! ```
 
+// Bad input, a bad disk or a bad broker is an error with a name, never a panic.
+#![cfg_attr(
+    not(test),
+    deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::unreachable, clippy::todo)
+)]
+
 #[cfg(not(target_endian = "little"))]
 compile_error!("kvset reads packed little-endian page ids in place and needs a little-endian target");
 
