@@ -227,6 +227,16 @@ fn damaged_compression_ends_the_trace_with_an_error() {
 }
 
 #[test]
+fn a_directory_is_refused_with_what_to_do_instead() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let error =
+        kvset::trace::open(&[folder.path().to_owned()], &ReadOptions::default()).err().expect("no trace");
+    let expected =
+        format!("cannot open trace {}: it is a directory; name the files in it", folder.path().display());
+    assert_eq!(error.to_string(), expected);
+}
+
+#[test]
 fn a_reader_is_at_its_end_after_an_error() {
     let zst = zstd::encode_all(&b"[1]\n[2]\n"[..], 3).expect("memory");
     let cut = zst[..zst.len() - 1].to_vec();

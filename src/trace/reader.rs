@@ -15,7 +15,7 @@ use super::row::{Batch, TraceRow};
 use super::tokens::TokenIds;
 use crate::core::event::full_pages;
 use std::collections::VecDeque;
-use std::io::{BufRead, Read};
+use std::io::{self, BufRead, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -80,6 +80,10 @@ fn file_bytes(path: &Path) -> Result<Option<u64>, TraceError> {
     }
     let failed = |source| TraceError::Open { file: Arc::from(path.display().to_string()), source };
     let metadata = std::fs::metadata(path).map_err(failed)?;
+    if metadata.is_dir() {
+        let advice = "it is a directory; name the files in it";
+        return Err(failed(io::Error::new(io::ErrorKind::IsADirectory, advice)));
+    }
     Ok(metadata.is_file().then_some(metadata.len()))
 }
 
