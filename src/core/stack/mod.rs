@@ -21,6 +21,7 @@ mod look_ahead;
 mod regions;
 mod renumbering;
 mod slots;
+mod sums;
 mod table;
 mod tree;
 mod walk;

@@ -1,6 +1,7 @@
 //! One LRU slot a request: how many pages still belong to it, and suffix sums over them.
 
 use super::renumbering::Renumbering;
+use super::sums::{Sums, reserve_in_steps, sum_after};
 use super::tree::SegmentId;
 use super::{MAX_REQUEST_PAGES, MAX_TRACKED_PAGES};
 use crate::core::packed::{self, Made};
@@ -22,9 +23,6 @@ impl Slot {
 /// Slots in one leaf: a cache line of them.
 const LEAF: usize = 8;
 
-/// Entries summed up in one of the level above: one cache line of them.
-const FAN: usize = 16;
-
 /// What is asked for when a slot's pages are met again, of a few slots in one cache line.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C, align(64))]
@@ -40,14 +38,6 @@ impl Leaf {
         self.weights.iter().fold(0, |sum: u32, &weight| sum.wrapping_add(weight))
     }
 }
-
-/// Sums of leaves or of lines that lie in one cache line.
-#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
-#[repr(C, align(64))]
-struct Line([u32; FAN]);
-
-/// A level of sums. Entries nothing was added to yet are zero.
-type Level = Vec<Line>;
 
 /// The upper half of the request numbers from a slot on. Numbers rise from slot to slot, so there is one of
 /// these for every 4 billion requests that a pool had while its oldest page stayed.
@@ -67,16 +57,14 @@ struct Owner {
 }
 
 /// All slots in LRU order with sums over their weights.
-///
-/// The sums are a tree without pointers: changing a weight changes one number a level, and the pages newer
-/// than a slot are what follows it in its group, a cache line at most, on every level.
 #[derive(Debug, Deserialize)]
 #[serde(try_from = "Columns")]
 pub(super) struct Slots {
     leaves: Vec<Leaf>,
-    /// `sums[0]` holds the pages of each leaf, every further level the sums of [`FAN`] entries below. The
-    /// highest one is a single line.
-    sums: Vec<Level>,
+    /// What the full leaves add up to.
+    sums: Sums,
+    /// The pages of the last leaf, while it is not full.
+    open: u32,
     /// In order of their slots.
     upper_halves: Vec<UpperHalf>,
     /// The segment of each slot's last page with an id; the root when it only has unshared outputs. Read
@@ -85,7 +73,7 @@ pub(super) struct Slots {
     /// Scopes of the slots; empty as long as all of them are global.
     scopes: Vec<Scope>,
     /// Slots with a weight.
-    live: usize,
+    live: u32,
     /// Sum of all weights.
     total: u64,
     /// No slot before this one has a weight.
@@ -145,7 +133,8 @@ impl Slots {
     pub(super) fn new() -> Self {
         Self {
             leaves: Vec::new(),
-            sums: vec![Vec::new()],
+            sums: Sums::default(),
+            open: 0,
             upper_halves: Vec::new(),
             tails: Vec::new(),
             scopes: Vec::new(),
@@ -172,7 +161,7 @@ impl Slots {
 
     /// Slots that own pages.
     pub(super) fn live(&self) -> usize {
-        self.live
+        self.live as usize
     }
 
     /// Pages of one slot.
@@ -200,22 +189,16 @@ impl Slots {
     /// Takes pages away from a slot. Returns `W(slot + 1)`, the pages of all slots newer than this one.
     pub(super) fn take(&mut self, slot: Slot, pages: u32) -> u64 {
         debug_assert!(self.weight(slot) >= u64::from(pages), "a slot gives no more pages than it has");
-        let (mut at, entry) = (slot.index() / LEAF, slot.index() % LEAF);
-        let mut is_last = at + 1 == self.leaves.len();
-        let weights = &mut self.leaves[at].weights;
+        let (leaf, entry) = (slot.index() / LEAF, slot.index() % LEAF);
+        let weights = &mut self.leaves[leaf].weights;
         let mut newer = sum_after(weights, entry);
         weights[entry] -= pages;
-        self.live -= usize::from(weights[entry] == 0 && pages > 0);
+        self.live -= u32::from(weights[entry] == 0 && pages > 0);
         self.total -= u64::from(pages);
-        for level in &mut self.sums {
-            let (line, entry) = (at / FAN, at % FAN);
-            // A request nearly always meets slots of the last few requests: nothing follows their leaf or line.
-            if !is_last {
-                newer += sum_after(&level[line].0, entry);
-                is_last = line + 1 == level.len();
-            }
-            level[line].0[entry] -= pages;
-            at = line;
+        if leaf == self.sums.leaves() {
+            self.open -= pages;
+        } else {
+            newer += self.open + self.sums.take(leaf, pages);
         }
         u64::from(newer)
     }
@@ -239,21 +222,14 @@ impl Slots {
             self.scopes.resize(index, Scope::GLOBAL);
             self.scopes.push(scope);
         }
-        self.live += usize::from(weight > 0);
+        self.live += u32::from(weight > 0);
         self.total += u64::from(weight);
         self.push_leaf(index, weight, number);
-        let mut at = index / LEAF;
-        for level in &mut self.sums {
-            if at / FAN == level.len() {
-                reserve_in_steps(level);
-                level.push(Line::default());
-            }
-            // Wraps only on bytes that are no snapshot, which `is_sound` refuses.
-            let sum = &mut level[at / FAN].0[at % FAN];
-            *sum = sum.wrapping_add(weight);
-            at /= FAN;
+        // Wraps only on bytes that are no snapshot, which `is_sound` refuses.
+        self.open = self.open.wrapping_add(weight);
+        if index % LEAF == LEAF - 1 {
+            self.sums.push(std::mem::take(&mut self.open));
         }
-        self.raise_sums();
     }
 
     fn push_leaf(&mut self, index: usize, weight: u32, number: u64) {
@@ -269,18 +245,6 @@ impl Slots {
         (leaf.weights[index % LEAF], leaf.numbers[index % LEAF]) = (weight, lower);
     }
 
-    /// Adds levels until the highest one is a single line.
-    fn raise_sums(&mut self) {
-        while let Some(top) = self.sums.last().filter(|top| top.len() > 1) {
-            let add_up = |line: &Line| line.0.iter().fold(0, |sum: u32, &below| sum.wrapping_add(below));
-            let mut above = vec![Line::default(); top.len().div_ceil(FAN)];
-            for (at, line) in top.iter().enumerate() {
-                above[at / FAN].0[at % FAN] = add_up(line);
-            }
-            self.sums.push(above);
-        }
-    }
-
     /// The oldest slot that owns pages.
     pub(super) fn oldest(&mut self) -> Option<Slot> {
         while self.first_live < self.len() && self.weight_at(self.first_live) == 0 {
@@ -292,7 +256,7 @@ impl Slots {
     /// Whether dead slots outnumber what is worth keeping: a renumbering visits every slot and every
     /// segment, so both pay for it.
     pub(super) fn crowded(&self, segments: usize) -> bool {
-        self.len() >= self.live + self.live / 2 + segments / 8 + Self::SLACK
+        self.len() >= self.live() + self.live() / 2 + segments / 8 + Self::SLACK
     }
 
     /// Drops the dead slots, keeping the order; returns the live ones' new numbers.
@@ -310,8 +274,8 @@ impl Slots {
     /// Drops what is kept of dead slots, and makes the sums anew.
     fn keep_live(&mut self, renumbering: &Renumbering) {
         self.upper_halves.iter_mut().for_each(|upper| upper.from = renumbering.of(upper.from));
-        let Self { leaves, tails, scopes, live, .. } = self;
-        let live = *live;
+        let live = self.live();
+        let Self { leaves, tails, scopes, .. } = self;
         for (to, from) in renumbering.live().enumerate() {
             let Leaf { weights, numbers } = leaves[from / LEAF];
             let leaf = &mut leaves[to / LEAF];
@@ -327,12 +291,9 @@ impl Slots {
         if let Some(last) = leaves.last_mut() {
             last.weights[(live - 1) % LEAF + 1..].fill(0);
         }
-        let mut lowest = vec![Line::default(); leaves.len().div_ceil(FAN)];
-        for (at, leaf) in leaves.iter().enumerate() {
-            lowest[at / FAN].0[at % FAN] = leaf.total();
-        }
-        self.sums = vec![lowest];
-        self.raise_sums();
+        self.sums.clear();
+        self.leaves[..live / LEAF].iter().for_each(|leaf| self.sums.push(leaf.total()));
+        self.open = self.leaves.get(live / LEAF).map_or(0, Leaf::total);
     }
 
     /// Slots, dead ones too.
@@ -353,36 +314,11 @@ impl Slots {
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        let sums: usize = self.sums.iter().map(|level| level.capacity() * size_of::<Line>()).sum();
-        sums + self.leaves.capacity() * size_of::<Leaf>()
+        self.sums.memory_bytes()
+            + self.leaves.capacity() * size_of::<Leaf>()
             + self.upper_halves.capacity() * size_of::<UpperHalf>()
             + self.tails.capacity() * size_of::<SegmentId>()
             + self.scopes.capacity() * size_of::<Scope>()
-    }
-}
-
-/// For every entry of a line, all ones at those that follow it.
-const FOLLOWING: [[u32; FAN]; FAN] = {
-    let mut masks = [[0; FAN]; FAN];
-    let mut at = 0;
-    while at < FAN * FAN {
-        masks[at / FAN][at % FAN] = if at % FAN > at / FAN { u32::MAX } else { 0 };
-        at += 1;
-    }
-    masks
-};
-
-/// The sum of what follows an entry. All entries are read and masked: nobody could predict a branch on
-/// which of them count.
-fn sum_after<const ENTRIES: usize>(entries: &[u32; ENTRIES], entry: usize) -> u32 {
-    let following = &FOLLOWING[FAN - ENTRIES + entry][FAN - ENTRIES..];
-    entries.iter().zip(following).map(|(sum, mask)| sum & mask).sum()
-}
-
-/// Grows an array in small steps, so that spare room stays an eighth of it.
-fn reserve_in_steps<T>(values: &mut Vec<T>) {
-    if values.len() == values.capacity() {
-        values.reserve_exact((values.len() / 8).max(64));
     }
 }
 
