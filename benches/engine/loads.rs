@@ -25,18 +25,74 @@ impl Load {
         self.requests.len()
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = (Scope, PageIds<'_>)> {
-        let mut start = 0;
-        self.requests.iter().map(move |&(end, scope)| {
-            let pages = PageIds::from_slice(&self.ids[start..end]);
-            start = end;
-            (scope, pages)
-        })
+    pub fn iter(&self) -> impl Iterator<Item = Request<'_>> {
+        slices(&self.ids, self.requests.iter().copied())
+    }
+
+    /// The requests a few at a time, with their ids where `ids` says.
+    pub fn batches(&self, ids: Ids, mut each: impl FnMut(&[Request<'_>])) {
+        let requests: Vec<Request<'_>> = self.iter().collect();
+        if ids == Ids::InMemory {
+            return each(&requests);
+        }
+        let (mut buffer, mut rest) = (Vec::with_capacity(BATCH), &requests[..]);
+        while !rest.is_empty() {
+            let within = rest.iter().scan(0, |ids, (_, pages)| {
+                *ids += pages.len();
+                Some(*ids <= BATCH)
+            });
+            let (batch, later) = rest.split_at(within.take_while(|within| *within).count().max(1));
+            buffer.clear();
+            let ends: Vec<(usize, Scope)> = batch
+                .iter()
+                .map(|&(scope, pages)| {
+                    buffer.extend(pages.iter());
+                    (buffer.len(), scope)
+                })
+                .collect();
+            each(&slices(&buffer, ends.into_iter()).collect::<Vec<_>>());
+            rest = later;
+        }
     }
 }
 
+/// Ids in a batch, but for a single request that has more: few enough for a processor's nearest caches.
+const BATCH: usize = 1 << 14;
+
+/// Where the ids of a request are when it is answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ids {
+    /// Written a moment before, as by whoever decoded or received them.
+    JustWritten,
+    /// In memory that was not touched for long.
+    InMemory,
+}
+
+/// A request: what its ids are unique within, and the ids.
+pub type Request<'a> = (Scope, PageIds<'a>);
+
+/// Requests whose ids follow one another, by where each ends.
+fn slices(ids: &[u64], ends: impl Iterator<Item = (usize, Scope)>) -> impl Iterator<Item = Request<'_>> {
+    let mut start = 0;
+    ends.map(move |(end, scope)| {
+        let pages = PageIds::from_slice(&ids[start..end]);
+        start = end;
+        (scope, pages)
+    })
+}
+
+/// The week of coding sessions.
+pub fn week() -> Option<Load> {
+    shared_trace("week", "weka_claude_code_week.jsonl.zst", IdScope::Auto)
+}
+
+/// The 710 coding sessions.
+pub fn sessions() -> Option<Load> {
+    shared_trace("coding sessions", "weka_claude_code_sessions.jsonl.zst", IdScope::Session)
+}
+
 /// A public trace from the folder of shared traces; none where it is not there.
-pub fn shared_trace(name: &'static str, file: &str, id_scope: IdScope) -> Option<Load> {
+fn shared_trace(name: &'static str, file: &str, id_scope: IdScope) -> Option<Load> {
     let beside = || format!("{}/../shared", env!("CARGO_MANIFEST_DIR"));
     let folder = std::env::var("KVSET_SHARED").unwrap_or_else(|_| beside());
     let path = PathBuf::from(folder).join("traces").join(file);
@@ -93,28 +149,43 @@ pub fn agentic(distinct: usize) -> Load {
     load
 }
 
-/// The shapes that hurt most; each holds about `pages` accesses.
-pub fn worst_cases(pages: usize) -> Vec<Load> {
+/// Nothing but pages never seen before.
+pub fn all_cold(pages: usize) -> Load {
     let mut cold = Load::new("all cold");
     for request in 0..pages / 1000 {
         cold.push(Scope::GLOBAL, chain(request as u64).take(1000));
     }
+    cold
+}
+
+/// Requests that have no run to save on.
+pub fn one_page(pages: usize) -> Load {
     let mut single = Load::new("one-page requests");
     let keys = (pages / 8).max(1) as u64;
     let mut dice = chain(7);
     for _ in 0..pages {
         single.push(Scope::GLOBAL, [mix(dice.next().unwrap_or_default() % keys)]);
     }
+    single
+}
+
+/// One long path that every request leaves somewhere.
+pub fn twigs(pages: usize) -> Load {
     let mut twigs = Load::new("deep chains of tiny branches");
     let trunk: Vec<u64> = chain(3).take(2000).collect();
     for request in 0..pages / 1000 {
         let depth = 1 + mix(request as u64) as usize % (trunk.len() - 1);
         twigs.push(Scope::GLOBAL, trunk[..depth].iter().copied().chain([mix(request as u64 | 1 << 60)]));
     }
+    twigs
+}
+
+/// A root with as many children as there are requests.
+pub fn fan(pages: usize) -> Load {
     let mut fan = Load::new("all share the first page");
     for request in 0..pages / 4 {
         let branch = mix(1 + request as u64 % (pages as u64 / 16).max(1));
         fan.push(Scope::GLOBAL, [1, branch, mix(branch), mix(branch ^ 5)]);
     }
-    vec![cold, single, twigs, fan]
+    fan
 }

@@ -1,7 +1,11 @@
 //! `cargo bench --bench engine`: the engine beside every other exact way to get the same numbers and
-//! SHARDS at 1 %, in one run, as ratios. Results are compared, not only timed.
+//! SHARDS at 1 %, in one run, as ratios. Results are compared, not only timed. Every method is timed in the same
+//! way, and meets ids that were written a moment before, as whoever reads a log does; the engine once more with
+//! ids that come from memory, since reading those is most of what it does.
 //!
 //! Then the profiles beside one another, which should take about the same time.
+//!
+//! Name one load to compare on that alone: `cargo bench --bench engine -- one-page`.
 //!
 //! Set `KVSET_BENCH_PAGES` (default 10000000) for the size of the generated loads, and
 //! `KVSET_BENCH_TRACE` to a trace file to compare the profiles on that instead of a generated load.
@@ -19,63 +23,101 @@ use kvset::core::stack::{
     Access, ChainCheck, ChainPolicy, LOOK_AHEAD, MAX_TRACKED_PAGES, Order, Stack, StackConfig, look_ahead,
 };
 use kvset::core::units::PageCount;
-use kvset::trace::IdScope;
-use loads::Load;
+use loads::{Ids, Load, Request};
 use shards::Shards;
 use splay::Splay;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// Reusable prefix and the capacity it needs, one a request.
 type Results = Vec<(u64, u64)>;
 
-/// Times one engine over a load.
-fn time(load: &Load, mut access: impl FnMut(Scope, PageIds<'_>) -> (u64, u64)) -> (Duration, Results) {
-    let mut results = Vec::with_capacity(load.requests());
-    let started = Instant::now();
-    for (scope, pages) in load.iter() {
-        results.push(access(scope, pages));
-    }
-    (started.elapsed(), results)
+/// One run of a method over a load.
+struct Run<M> {
+    elapsed: Duration,
+    method: M,
+    results: Results,
 }
 
-/// One fresh run of the engine.
-fn run_once(load: &Load, order: Order, chain_policy: ChainPolicy) -> (Duration, Stack, Results) {
-    let mut stack = Stack::new(StackConfig {
-        order,
-        max_tracked_pages: PageCount(MAX_TRACKED_PAGES),
-        chain_check: ChainCheck::Sampled,
-        chain_policy,
+/// A run of a fresh `method` over a load, which answers a batch of requests at a time.
+fn run<M>(
+    load: &Load,
+    ids: Ids,
+    mut method: M,
+    answer: impl Fn(&mut M, &[Request<'_>], &mut Results),
+) -> Run<M> {
+    let (mut elapsed, mut results) = (Duration::ZERO, Vec::with_capacity(load.requests()));
+    load.batches(ids, |batch| {
+        let started = Instant::now();
+        answer(&mut method, batch, &mut results);
+        elapsed += started.elapsed();
     });
-    let mut outcome = Outcome::default();
-    let requests: Vec<(Scope, PageIds<'_>)> = load.iter().collect();
-    let mut results = Vec::with_capacity(requests.len());
-    let started = Instant::now();
-    // As the service's workers do, which have a batch of records at hand.
-    for batch in requests.chunks(LOOK_AHEAD) {
-        look_ahead(batch.iter().filter_map(|&(scope, pages)| stack.upcoming(scope, pages)));
-        for &(scope, pages) in batch {
-            let access = Access { scope, pages, lookup_limit: pages.len(), ..Access::default() };
-            stack.access(&access, &mut outcome).expect("violations are only reported");
-            let reusable = outcome.reusable_prefix();
-            results.push((reusable, outcome.need_of_prefix(reusable)));
-        }
-    }
-    (started.elapsed(), stack, results)
+    Run { elapsed, method, results }
 }
 
-/// The median of several fresh runs of the engine: five, and more of a load that takes milliseconds. Each
-/// run's memory is given back before the next, and the first is not counted: what the kernel takes to hand
-/// out pages is as long as a short load itself.
-fn run_engine(load: &Load, order: Order, chain_policy: ChainPolicy) -> (Duration, Stack, Results) {
-    let count = if load.ids.len() < 10_000_000 { 25 } else { 5 };
-    let first = run_once(load, order, chain_policy);
+/// Time that runs of one method over one load may take together.
+const BUDGET: Duration = Duration::from_secs(2);
+
+/// The median of several runs; of one that takes longer than all of them may, that one. Each run's memory is given
+/// back before the next, and the first is not counted: what the kernel takes to hand out pages is as long as a short
+/// load itself.
+fn median<M>(mut run: impl FnMut() -> Run<M>) -> Run<M> {
+    let first = run();
+    if first.elapsed > BUDGET {
+        return first;
+    }
     // Lies above the first run's memory, so that the allocator keeps that for the others.
     let _lid = vec![0_u8; 100_000];
     drop(first);
-    let mut times: Vec<Duration> = (1..count).map(|_| run_once(load, order, chain_policy).0).collect();
-    times.sort_unstable();
-    let (_, stack, results) = run_once(load, order, chain_policy);
-    (times[times.len() / 2], stack, results)
+    let mut times = Vec::new();
+    loop {
+        let last = run();
+        times.push(last.elapsed);
+        if times.len() == 25 || times.iter().sum::<Duration>() > BUDGET {
+            times.sort_unstable();
+            return Run { elapsed: times[times.len() / 2], ..last };
+        }
+    }
+}
+
+/// A method that answers one request at a time.
+fn run_simple<M>(
+    load: &Load,
+    new: impl Fn() -> M,
+    access: impl Fn(&mut M, Scope, PageIds<'_>) -> (u64, u64),
+) -> Run<M> {
+    median(|| {
+        run(load, Ids::JustWritten, new(), |method, batch, results| {
+            results.extend(batch.iter().map(|&(scope, pages)| access(method, scope, pages)));
+        })
+    })
+}
+
+/// The engine.
+fn run_engine(load: &Load, ids: Ids, order: Order, chain_policy: ChainPolicy) -> Run<(Stack, Outcome)> {
+    let new = || {
+        let config = StackConfig {
+            order,
+            max_tracked_pages: PageCount(MAX_TRACKED_PAGES),
+            chain_check: ChainCheck::Sampled,
+            chain_policy,
+        };
+        (Stack::new(config), Outcome::default())
+    };
+    median(|| {
+        run(load, ids, new(), |(stack, outcome), batch, results| {
+            // As the service's workers do, which have a batch of records at hand.
+            for batch in batch.chunks(LOOK_AHEAD) {
+                look_ahead(batch.iter().filter_map(|&(scope, pages)| stack.upcoming(scope, pages)));
+                for &(scope, pages) in batch {
+                    let access = Access { scope, pages, lookup_limit: pages.len(), ..Access::default() };
+                    stack.access(&access, outcome).expect("violations are only reported");
+                    let reusable = outcome.reusable_prefix();
+                    results.push((reusable, outcome.need_of_prefix(reusable)));
+                }
+            }
+        })
+    })
 }
 
 /// The 99 % quantile of the needs, nearest rank.
@@ -85,35 +127,60 @@ fn p99(results: &Results) -> u64 {
     needs.get((needs.len() * 99).div_ceil(100).saturating_sub(1)).copied().unwrap_or(0)
 }
 
+/// How the engine is run: what its rows are called, where the ids are, and whether they are trusted.
+const WAYS: [(&str, Ids, ChainPolicy); 3] = [
+    ("", Ids::JustWritten, ChainPolicy::Report),
+    (", ids from memory", Ids::InMemory, ChainPolicy::Report),
+    (", ids trusted", Ids::JustWritten, ChainPolicy::Trust),
+];
+
 fn compare(load: &Load) {
     let accesses = load.ids.len() as f64;
-    let rate = |elapsed: Duration| accesses / elapsed.as_secs_f64() / 1e6;
-    let mut fenwick = Fenwick::new();
-    let (yardstick, expected) = time(load, |scope, pages| fenwick.access(scope, pages));
-    let distinct = fenwick.distinct();
+    let fenwick = run_simple(load, Fenwick::new, Fenwick::access);
+    let (yardstick, distinct) = (fenwick.elapsed, fenwick.method.distinct());
     println!("\n{}: {} requests, {accesses} page accesses, {distinct} distinct", load.name, load.requests());
     let row = |name: &str, elapsed: Duration, note: String| {
+        let rate = accesses / elapsed.as_secs_f64() / 1e6;
         let ratio = yardstick.as_secs_f64() / elapsed.as_secs_f64();
-        println!("  {name:<29} {:>8.1} M accesses/s {ratio:>7.1}x  {note}", rate(elapsed));
+        println!("  {name:<34} {rate:>8.1} M accesses/s {ratio:>7.2}x  {note}");
     };
     let bytes = |memory: u64| format!("{:.2} bytes a distinct page", memory as f64 / distinct as f64);
-    row("page-at-a-time Fenwick", yardstick, bytes(fenwick.memory_bytes()));
-    let mut splay = Splay::new();
-    let (elapsed, found) = time(load, |scope, pages| splay.access(scope, pages));
-    assert!(found == expected, "the splay tree and the Fenwick tree disagree on {}", load.name);
-    row("page-at-a-time splay tree", elapsed, "equal results".into());
-    let mut shards = Shards::new(0.01);
-    let (elapsed, sampled) = time(load, |scope, pages| shards.access(scope, pages));
-    let (exact, estimate) = (p99(&expected), p99(&sampled));
-    row("SHARDS at 1 %", elapsed, format!("p99 need {estimate} instead of {exact}"));
-    for (name, policy) in [("", ChainPolicy::Report), (", ids trusted", ChainPolicy::Trust)] {
-        let (elapsed, stack, found) = run_engine(load, Order::RootFirst, policy);
-        assert!(found == expected, "the engine and the yardstick disagree on {}", load.name);
+    row("page-at-a-time Fenwick", yardstick, bytes(fenwick.method.memory_bytes()));
+    let splay = run_simple(load, Splay::new, Splay::access);
+    assert!(splay.results == fenwick.results, "the splay and the Fenwick tree disagree on {}", load.name);
+    row("page-at-a-time splay tree", splay.elapsed, "equal results".into());
+    let shards = run_simple(load, || Shards::new(0.01), Shards::access);
+    let (exact, estimate) = (p99(&fenwick.results), p99(&shards.results));
+    row("SHARDS at 1 %", shards.elapsed, format!("p99 need {estimate} instead of {exact}"));
+    for (way, ids, policy) in WAYS {
+        let Run { elapsed, method: (stack, _), results } = run_engine(load, ids, Order::RootFirst, policy);
+        assert!(results == fenwick.results, "the engine and the yardstick disagree on {}", load.name);
         let note = format!("equal results, {}", bytes(stack.memory_bytes()));
-        row(&format!("kvset root-first{name}"), elapsed, note);
-        let (elapsed, stack, _) = run_engine(load, Order::LeafFirst, policy);
-        row(&format!("kvset leaf-first{name}"), elapsed, bytes(stack.memory_bytes()));
+        row(&format!("kvset root-first{way}"), elapsed, note);
+        let Run { elapsed, method: (stack, _), .. } = run_engine(load, ids, Order::LeafFirst, policy);
+        row(&format!("kvset leaf-first{way}"), elapsed, bytes(stack.memory_bytes()));
     }
+}
+
+/// A load by a name, made for so many pages.
+type Make = fn(usize) -> Option<Load>;
+
+/// What is compared; the last four are the shapes that hurt most, with a quarter of the pages.
+const LOADS: [(&str, Make); 7] = [
+    ("week", |_| loads::week()),
+    ("sessions", |_| loads::sessions()),
+    ("agentic", |pages| Some(loads::agentic(pages))),
+    ("cold", |pages| Some(loads::all_cold(pages / 4))),
+    ("one-page", |pages| Some(loads::one_page(pages / 4))),
+    ("twigs", |pages| Some(loads::twigs(pages / 4))),
+    ("fan", |pages| Some(loads::fan(pages / 4))),
+];
+
+/// Runs this program again for one load: memory that another left in pieces would slow its methods down.
+fn compare_elsewhere(name: &str) {
+    let program = std::env::current_exe().expect("the program that runs");
+    let status = Command::new(program).arg(name).status().expect("this program again");
+    assert!(status.success(), "{name}: {status}");
 }
 
 fn main() {
@@ -122,16 +189,15 @@ fn main() {
     }
     let pages =
         std::env::var("KVSET_BENCH_PAGES").ok().and_then(|text| text.parse().ok()).unwrap_or(10_000_000);
-    let week = loads::shared_trace("week", "weka_claude_code_week.jsonl.zst", IdScope::Auto);
-    week.iter().for_each(compare);
-    let sessions = "weka_claude_code_sessions.jsonl.zst";
-    let sessions = loads::shared_trace("coding sessions", sessions, IdScope::Session);
-    sessions.iter().for_each(compare);
-    let agentic = loads::agentic(pages);
-    compare(&agentic);
-    profiles::compare_on_load(&agentic);
-    println!("\nworst cases:");
-    for load in loads::worst_cases(pages / 4) {
-        compare(&load);
+    let Some(chosen) = std::env::args().skip(1).find(|argument| !argument.starts_with("--")) else {
+        return LOADS.iter().for_each(|(name, _)| compare_elsewhere(name));
+    };
+    let Some((name, make)) = LOADS.iter().find(|(name, _)| *name == chosen) else {
+        panic!("no load is called {chosen}: {:?}", LOADS.map(|(name, _)| name));
+    };
+    let Some(load) = make(pages) else { return };
+    compare(&load);
+    if *name == "agentic" {
+        profiles::compare_on_load(&load);
     }
 }
