@@ -35,7 +35,7 @@ fn sound_and_rotten_snapshots_are_told_by_exit_code_and_json() {
     // The service runs on: looking needs no lock.
     let (code, out, err) = kvset(folder.path(), &["list"]);
     assert_eq!((code, err.as_str()), (0, ""));
-    assert!(out.contains("requests-3") && out.ends_with("1 snapshots, 0 unsound\n"), "{out}");
+    assert!(out.contains("requests-3") && out.ends_with("1 snapshot, 0 unsound\n"), "{out}");
     assert_eq!(kvset(folder.path(), &["inspect", "requests-3", "--at", "7"]).0, 0);
     assert_eq!(kvset(folder.path(), &["verify", "--partition", "requests-3"]).0, 0);
 

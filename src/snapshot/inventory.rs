@@ -252,6 +252,7 @@ impl fmt::Display for Inventory {
         table.lines().try_for_each(|line| writeln!(f, "{}", line.trim_end()))?;
         let unsound = self.snapshots.iter().filter_map(|snapshot| snapshot.problem.as_ref());
         unsound.clone().try_for_each(|problem| writeln!(f, "\n{problem}"))?;
-        writeln!(f, "\n{} snapshots, {} unsound", self.snapshots.len(), self.unsound())
+        let noun = if self.snapshots.len() == 1 { "snapshot" } else { "snapshots" };
+        writeln!(f, "\n{} {noun}, {} unsound", self.snapshots.len(), self.unsound())
     }
 }
