@@ -35,7 +35,7 @@ use super::units::{PageCount, is_countable};
 use chain::ChainIndex;
 use ghosts::Ghosts;
 use serde::{Deserialize, Serialize};
-use slots::{Slot, Slots};
+use slots::{Slot, Slots, Taken};
 use tree::{Place, ROOT, TOP, Tree};
 use walk::{Stretch, Walked};
 
@@ -205,9 +205,9 @@ impl Stack {
     fn take_path(&mut self, access: &Access<'_>, outcome: &mut Outcome) {
         let mut above = 0;
         for &Stretch { slot, pages } in &self.stretches {
-            let weight = self.slots.weight(slot);
+            let Taken { weight, newer, request } = self.slots.take(slot, pages);
             // Slots only get older along a path, so the pages above were those of newer ones.
-            let newer = self.slots.take(slot, pages) + above as u64;
+            let newer = newer + above as u64;
             let can_hit = access.lookup_limit.saturating_sub(above).min(pages as usize);
             above += pages as usize;
             if can_hit == 0 {
@@ -217,8 +217,8 @@ impl Stack {
                 Order::RootFirst => (newer + weight, 0),
                 Order::LeafFirst => (newer + 1, 1),
             };
-            let last_touched_by = self.slots.request_number(slot);
-            let run = Run { pages: can_hit as u32, need: need + access.extra_need, step, last_touched_by };
+            let need = need + access.extra_need;
+            let run = Run { pages: can_hit as u32, need, step, last_touched_by: request };
             push_run(run, self.config.max_tracked_pages, outcome);
         }
     }
@@ -276,7 +276,7 @@ impl Stack {
     /// Renumbers the slots when most of them are dead, so that the sums stay as short as the number
     /// of live requests; amortised over the requests that made the slots.
     fn make_room(&mut self) {
-        if self.slots.crowded(self.tree.segment_count()) {
+        if self.slots.begins_leaf() && self.slots.crowded(self.tree.segment_count()) {
             let renumbered = self.slots.renumber();
             self.tree.renumber_slots(&renumbered);
         }

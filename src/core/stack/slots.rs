@@ -56,6 +56,17 @@ struct Owner {
     tail: SegmentId,
 }
 
+/// What was known of a slot when pages were taken from it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Taken {
+    /// The pages it had.
+    pub(super) weight: u64,
+    /// `W(slot + 1)`: the pages of all slots newer than this one.
+    pub(super) newer: u64,
+    /// Number of its request.
+    pub(super) request: u64,
+}
+
 /// All slots in LRU order with sums over their weights.
 #[derive(Debug, Deserialize)]
 #[serde(try_from = "Columns")]
@@ -171,7 +182,11 @@ impl Slots {
 
     /// Number of the request that owns the slot.
     pub(super) fn request_number(&self, slot: Slot) -> u64 {
-        let lower = self.leaves[slot.index() / LEAF].numbers[slot.index() % LEAF];
+        self.whole_number(slot, self.leaves[slot.index() / LEAF].numbers[slot.index() % LEAF])
+    }
+
+    /// A slot's request number, of which this is the lower half.
+    fn whole_number(&self, slot: Slot, lower: u32) -> u64 {
         let upper = self.upper_halves.iter().rev().find(|upper| upper.from <= slot);
         u64::from(upper.map_or(0, |upper| upper.half)) << 32 | u64::from(lower)
     }
@@ -186,21 +201,23 @@ impl Slots {
         self.tails[slot.index()]
     }
 
-    /// Takes pages away from a slot. Returns `W(slot + 1)`, the pages of all slots newer than this one.
-    pub(super) fn take(&mut self, slot: Slot, pages: u32) -> u64 {
-        debug_assert!(self.weight(slot) >= u64::from(pages), "a slot gives no more pages than it has");
-        let (leaf, entry) = (slot.index() / LEAF, slot.index() % LEAF);
-        let weights = &mut self.leaves[leaf].weights;
-        let mut newer = sum_after(weights, entry);
-        weights[entry] -= pages;
-        self.live -= u32::from(weights[entry] == 0 && pages > 0);
+    /// Takes pages away from a slot.
+    pub(super) fn take(&mut self, slot: Slot, pages: u32) -> Taken {
+        let (at, entry) = (slot.index() / LEAF, slot.index() % LEAF);
+        let leaf = &mut self.leaves[at];
+        let (weight, number) = (leaf.weights[entry], leaf.numbers[entry]);
+        debug_assert!(weight >= pages, "a slot gives no more pages than it has");
+        let mut newer = sum_after(&leaf.weights, entry);
+        leaf.weights[entry] = weight - pages;
+        self.live -= u32::from(weight == pages && pages > 0);
         self.total -= u64::from(pages);
-        if leaf == self.sums.leaves() {
+        if at == self.sums.leaves() {
             self.open -= pages;
         } else {
-            newer += self.open + self.sums.take(leaf, pages);
+            newer += self.open + self.sums.take(at, pages);
         }
-        u64::from(newer)
+        let request = self.whole_number(slot, number);
+        Taken { weight: u64::from(weight), newer: u64::from(newer), request }
     }
 
     /// Takes all its pages away from a slot.
@@ -251,6 +268,12 @@ impl Slots {
             self.first_live += 1;
         }
         (self.first_live < self.len()).then_some(Slot(self.first_live as u32))
+    }
+
+    /// Whether the next slot begins a leaf, which is often enough to look after the others.
+    #[inline]
+    pub(super) fn begins_leaf(&self) -> bool {
+        self.len().is_multiple_of(LEAF)
     }
 
     /// Whether dead slots outnumber what is worth keeping: a renumbering visits every slot and every
@@ -343,19 +366,19 @@ mod tests {
                 let index = index.index(model.len());
                 let pages = pages.min(model[index]);
                 let newer: u32 = model[index + 1..].iter().sum();
-                prop_assert_eq!(slots.take(Slot(index as u32), pages), u64::from(newer));
+                prop_assert_eq!(slots.take(Slot(index as u32), pages).newer, u64::from(newer));
                 model[index] -= pages;
             }
             for index in 0..model.len() {
                 let newer: u32 = model[index + 1..].iter().sum();
-                prop_assert_eq!(slots.take(Slot(index as u32), 0), u64::from(newer));
+                prop_assert_eq!(slots.take(Slot(index as u32), 0).newer, u64::from(newer));
             }
             prop_assert_eq!(slots.live(), model.iter().filter(|&&weight| weight > 0).count());
             let renumbered = slots.renumber();
             for (index, &weight) in model.iter().enumerate().filter(|(_, weight)| **weight > 0) {
                 prop_assert_eq!(slots.weight(renumbered.of(Slot(index as u32))), u64::from(weight));
                 let newer: u32 = model[index + 1..].iter().sum();
-                prop_assert_eq!(slots.take(renumbered.of(Slot(index as u32)), 0), u64::from(newer));
+                prop_assert_eq!(slots.take(renumbered.of(Slot(index as u32)), 0).newer, u64::from(newer));
             }
         }
     }

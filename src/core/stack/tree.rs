@@ -252,11 +252,12 @@ impl Tree {
 
     /// Gives a segment's first `pages` pages to a slot newer than all.
     pub(super) fn take_over(&mut self, id: SegmentId, pages: u32, slot: Slot) {
-        let Segment { slot: first, deeper, label, .. } = *self.segment(id);
-        if deeper != NONE || pages < label.len() {
-            self.segment_mut(id).deeper = self.regions.take_top(deeper, first, pages, label.len());
+        let Self { segments, regions, .. } = self;
+        let segment = &mut segments[id.index()];
+        if segment.deeper != NONE || pages < segment.len() {
+            segment.deeper = regions.take_top(segment.deeper, segment.slot, pages, segment.len());
         }
-        self.segment_mut(id).slot = slot;
+        segment.slot = slot;
     }
 
     /// The slot of a segment's last page, and the first page it has there; none of a place that is free.
