@@ -11,17 +11,32 @@ use std::time::Duration;
 /// Time between two looks at whether somebody asked to stop.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// A shutdown asked for by the first Ctrl-C or SIGTERM; the second ends the process with exit code 1, and so
-/// does the first one as long as there is nothing to put in order: while brokers are looked for, which may
-/// take minutes.
+/// The shutdown of a program with a job to do. What ends before the job is begun, while brokers are looked for,
+/// did not do it: exit code 1.
 ///
 /// # Errors
 /// The system lets no handler be set.
 pub fn shutdown_by_signals() -> anyhow::Result<Shutdown> {
+    shutdown_with(1)
+}
+
+/// The shutdown of a program that runs until it is asked to stop: to have ended before it began is to have ended
+/// in order, exit code 0.
+///
+/// # Errors
+/// The system lets no handler be set.
+pub fn service_shutdown_by_signals() -> anyhow::Result<Shutdown> {
+    shutdown_with(0)
+}
+
+/// A shutdown asked for by the first Ctrl-C or SIGTERM; the second ends the process with exit code 1. As long as
+/// there is nothing to put in order, while brokers are looked for, which may take minutes, the first one ends it,
+/// with exit code `unbegun`.
+fn shutdown_with(unbegun: i32) -> anyhow::Result<Shutdown> {
     let (stop, idle) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(true)));
     for signal in [SIGINT, SIGTERM] {
         // In this order: the second signal finds the flag the first one set.
-        register_conditional_shutdown(signal, 1, Arc::clone(&idle))
+        register_conditional_shutdown(signal, unbegun, Arc::clone(&idle))
             .and_then(|_| register_conditional_shutdown(signal, 1, Arc::clone(&stop)))
             .and_then(|_| register(signal, Arc::clone(&stop)))
             .with_context(|| format!("cannot handle signal {signal}"))?;

@@ -2,7 +2,7 @@
 
 use super::Failure;
 use super::args::ConfigFile;
-use super::interrupt::{force_after, shutdown_by_signals};
+use super::interrupt::{force_after, service_shutdown_by_signals};
 use crate::live::{Board, Live, router};
 use crate::runtime::plan::PlanError;
 use crate::runtime::schemas::RegistryError;
@@ -36,7 +36,7 @@ impl Serving {
 
     fn over(settings: Settings, board: Option<&Arc<Board>>) -> Result<Self, Failure> {
         logging::init(&settings.log).map_err(|error| Failure::Usage(error.into()))?;
-        let shutdown = shutdown_by_signals()?;
+        let shutdown = service_shutdown_by_signals()?;
         force_after(shutdown.clone(), settings.shutdown.deadline.as_duration())?;
         let health = Arc::new(Health::new());
         let server = serve_http(&settings.http, &health, board)?;
