@@ -26,9 +26,24 @@ pub(super) fn write_page(path: &Path, input: &ReportInput) -> anyhow::Result<()>
     std::fs::write(path, page).with_context(|| format!("cannot write the report `{}`", path.display()))
 }
 
+/// Why every figure of a result is zero, if nothing was counted: such a result looks like one of bad traffic.
+fn nothing_counted(done: &Replay) -> Option<String> {
+    let Replay { requests, warm_up_requests, .. } = *done;
+    match requests {
+        0 => Some(
+            "warning: no request was read, so there is nothing to estimate: look into the trace".to_owned(),
+        ),
+        _ if requests == warm_up_requests => Some(format!(
+            "warning: all {requests} requests only filled the cache and none was counted: choose a shorter --warm-up"
+        )),
+        _ => None,
+    }
+}
+
 /// What a reader of the result should know about the trace.
 pub(super) fn notes(done: &Replay) -> Vec<String> {
     let mut lines: Vec<String> = done.notes.iter().map(|note| format!("note: {note}")).collect();
+    lines.extend(nothing_counted(done));
     if done.whole.as_ref().is_some_and(|all| all.output_reuse_unseen) {
         lines.push(
             "note: the trace has page ids for prompts only: outputs take room in the cache, but hits on them \

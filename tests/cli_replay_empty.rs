@@ -1,0 +1,27 @@
+//! `kvset replay` of a trace of which nothing counts: its result of zeros is no result, and it says so.
+
+use assert_cmd::Command;
+use std::path::Path;
+
+/// Standard error of a replay.
+fn said(trace: &Path, args: &[&str]) -> String {
+    let mut command = Command::cargo_bin("kvset").expect("the program");
+    let output = command.arg("replay").args(args).arg(trace).assert().success().get_output().clone();
+    String::from_utf8(output.stderr).expect("UTF-8")
+}
+
+#[test]
+fn a_result_of_zeros_says_why() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let trace = directory.path().join("trace.jsonl");
+    std::fs::write(&trace, "").expect("a disk");
+    assert!(said(&trace, &[]).contains("no request was read"));
+
+    let mut generate = Command::cargo_bin("kvset").expect("the program");
+    generate.args(["generate", "--requests", "40", "--output"]).arg(&trace).assert().success();
+    let warnings = |warm_up| said(&trace, &["--warm-up", warm_up]);
+    assert!(warnings("40").contains("all 40 requests only filled the cache"));
+    assert!(warnings("41").contains("choose a shorter --warm-up"));
+    assert!(!warnings("39").contains("warning: "));
+    assert!(said(&trace, &["--warm-up", "40", "--engine", "paper,vllm"]).contains("all 40 requests"));
+}
