@@ -37,6 +37,8 @@ struct Event {
     event_time: i64,
     page_size: usize,
     page_ids: String,
+    /// They are, by the way they are made: a long request is then known by a few of its ids.
+    ids_chained: bool,
     input_tokens: usize,
     output_tokens: Option<i64>,
     duration_ms: Option<i64>,
@@ -61,6 +63,7 @@ fn event(line: &Line, page_size: usize) -> Event {
         event_time: line.event_time,
         page_size,
         page_ids: base64::prelude::BASE64_STANDARD.encode(ids),
+        ids_chained: true,
         input_tokens: line.tokens.len(),
         output_tokens: line.output_tokens,
         duration_ms: line.duration_ms,

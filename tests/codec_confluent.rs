@@ -67,6 +67,7 @@ fn facts(decoder: &mut RequestDecoder, record: &[u8]) -> Result<Json, ErrorCode>
         "page_size": event.page_size.map(|size| size.get()),
         "tokens": [event.input_tokens, event.output_tokens, event.duration_ms],
         "scope": format!("{:?}", event.scope),
+        "chained": event.ids_chained,
     }))
 }
 
@@ -84,6 +85,7 @@ fn message() -> RequestMessage<'static> {
         duration_ms: Some(5),
         scope: Some("tenant".into()),
         request_id: Some("r-1".into()),
+        ids_chained: true,
     }
 }
 
@@ -127,6 +129,20 @@ fn packed_ids_of_our_own_schema_stay_where_they_lie() {
     assert!(inside, "the ids were copied");
 }
 
+/// A record without what a later version adds behind it.
+#[test]
+fn version_1_of_our_own_schema_is_read_where_it_lies() {
+    let mut record = Vec::new();
+    encode_request(&message(), RequestEncoding::ConfluentAvro(SchemaId(7)), &mut record).expect("encodes");
+    assert_eq!(record.pop(), Some(1), "whether the ids are chained");
+    let mut decoder = decoder(Known::of(&[(7, schema::REQUEST_EVENT_OF_V1)]));
+    let mut first = expected();
+    first["chained"] = json!(false);
+    assert_eq!(facts(&mut decoder, &record), Ok(first));
+    let decoded = decoder.decode(None, &record).expect("reads");
+    assert!(record.as_ptr_range().contains(&decoded.event.page_ids.as_packed().as_ptr()), "not copied");
+}
+
 /// An older writer: fields that came later are not there and take their defaults.
 #[test]
 fn an_older_schema_with_fewer_fields_takes_our_defaults() {
@@ -145,7 +161,7 @@ fn an_older_schema_with_fewer_fields_takes_our_defaults() {
     ];
     let read = facts(&mut decoder(Known::of(&[(1, &old)])), &framed(1, &old, fields)).expect("reads");
     assert_eq!(read["ids"], json!(IDS));
-    assert_eq!(read["output_ids"], json!([]));
+    assert_eq!((&read["output_ids"], &read["chained"]), (&json!([]), &json!(false)));
     assert_eq!((&read["page_size"], &read["tokens"]), (&Json::Null, &json!([null, null, null])));
 }
 
@@ -160,6 +176,7 @@ fn a_newer_schema_with_other_order_types_and_fields_reads_the_same() {
             { "name": "route", "type": ["null", { "type": "record", "name": "Route", "fields": [
                 { "name": "hops", "type": { "type": "array", "items": "string" } },
             ] }], "default": null },
+            { "name": "ids_chained", "type": "boolean" },
             { "name": "pool", "type": ["string", "null"] },
             { "name": "scope", "type": "string" },
             { "name": "duration_ms", "type": "int" },
@@ -179,6 +196,7 @@ fn a_newer_schema_with_other_order_types_and_fields_reads_the_same() {
         ("priority", Value::Int(3)),
         ("labels", Value::Map([("team".to_owned(), text("search"))].into())),
         ("route", union(1, hops)),
+        ("ids_chained", Value::Boolean(true)),
         ("pool", union(0, text("llama"))),
         ("scope", text("tenant")),
         ("duration_ms", Value::Int(5)),

@@ -52,6 +52,18 @@ fn every_codec_reads_the_same() {
 }
 
 #[test]
+fn each_event_of_version_2_says_whether_its_ids_are_chained() {
+    let bytes = fixture("request_events.v2.deflate.avro");
+    assert_eq!(read(&bytes).expect("a container"), expected());
+    let mut reader = ContainerReader::open(&bytes[..], DecodeLimits::default(), "p").expect("a container");
+    let mut said = Vec::new();
+    while let Some(event) = reader.next_event().expect("whole") {
+        said.push(event.expect("accepted").event.ids_chained);
+    }
+    assert_eq!(said, [true, false, true]);
+}
+
+#[test]
 fn a_file_of_another_schema_is_resolved_by_field_name() {
     assert_eq!(read(&fixture("request_events.other_schema.avro")).expect("resolves"), expected());
 }

@@ -15,9 +15,15 @@ fn fixture(name: &str) -> Vec<u8> {
 
 #[test]
 fn every_version_of_the_request_event_stays_readable() {
-    let expected: Json = serde_json::from_slice(&fixture("request_event.v1.expected.json")).expect("json");
-    for name in ["packed.avro", "longs.avro", "json", "signed.json", "base64.json"] {
-        let record = fixture(&format!("request_event.v1.{name}"));
+    let v1 = ["packed.avro", "longs.avro", "json", "signed.json", "base64.json"];
+    let v2 = ["packed.avro", "longs.avro", "json"];
+    for (version, name) in v1.map(|name| ("v1", name)).into_iter().chain(v2.map(|name| ("v2", name))) {
+        let expected = fixture(&format!("request_event.{version}.expected.json"));
+        let mut expected: Json = serde_json::from_slice(&expected).expect("json");
+        if version == "v1" {
+            expected["ids_chained"] = json!(false);
+        }
+        let record = fixture(&format!("request_event.{version}.{name}"));
         let mut decoder = RequestDecoder::new(Encoding::Auto, DecodeLimits::default());
         let decoded = decoder.decode(None, &record).unwrap_or_else(|error| panic!("{name}: {error}"));
         let event = decoded.event;
@@ -28,8 +34,9 @@ fn every_version_of_the_request_event_stays_readable() {
             "duration_ms": event.duration_ms, "scope": "tenant-4",
             "page_ids": event.page_ids.iter().collect::<Vec<_>>(),
             "output_page_ids": event.output_page_ids.iter().collect::<Vec<_>>(),
+            "ids_chained": event.ids_chained,
         });
-        assert_eq!(read, expected, "{name}");
+        assert_eq!(read, expected, "{version} {name}");
     }
 }
 

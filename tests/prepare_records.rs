@@ -227,6 +227,20 @@ fn page_ids_go_on_as_they_are_in_either_encoding() {
 }
 
 #[test]
+fn ids_made_here_are_vouched_to_be_chained_and_others_as_their_maker_said() {
+    let settings = settings();
+    let said = |value: &str| {
+        let prepared = prepare(&settings, value);
+        let value = prepared.outputs[0].value.as_deref().expect("an event");
+        RequestDecoder::default().decode(Some(b"m"), value).expect("an event").event.ids_chained
+    };
+    assert!(said(r#"{"model": "m", "tokens": [1, 2, 3, 4]}"#));
+    let ready = r#"{"model": "m", "event_time": 1, "page_ids": [5]}"#;
+    assert!(!said(ready));
+    assert!(said(&ready.replace("[5]", "[5], \"ids_chained\": true")));
+}
+
+#[test]
 fn a_namespace_keeps_pages_apart_and_its_name_does_not_go_out() {
     let mut settings = settings();
     settings.prepare.namespace = "{tenant?}".parse().expect("a template");

@@ -3,6 +3,7 @@
 use apache_avro::types::Value;
 use apache_avro::{Codec, Schema, Writer};
 use kvset::core::pages::Scope;
+use kvset::runtime::produce::message_of;
 use kvset::trace::{Format, IdScope, ReadOptions, TraceError, TraceItem, TraceReader};
 use std::io::Cursor;
 
@@ -151,4 +152,24 @@ fn a_truncated_file_is_an_error_and_never_a_shorter_trace() {
     let forced = ReadOptions { format: Format::Avro, ..ReadOptions::default() };
     let error = open(b"{}\n".to_vec(), &forced).err().expect("no container").to_string();
     assert!(error.contains("not a readable avro container"), "{error}");
+}
+
+/// What a recorded event says of its ids, a replay and a producer go on saying; of prompts hashed here it is known.
+#[test]
+fn whether_ids_are_chained_is_kept() {
+    let said = |mut reader: TraceReader| {
+        let mut said = Vec::new();
+        while let Some(item) = reader.next_item().expect("readable") {
+            let TraceItem::Request(row) = item else { panic!("a row was refused") };
+            said.push((row.event.ids_chained, message_of(&row).ids_chained));
+        }
+        said
+    };
+    let options = ReadOptions::default();
+    let events = include_bytes!("fixtures/codec/request_events.v2.deflate.avro").to_vec();
+    assert_eq!(said(open(events, &options).expect("a container")), [true, false, true].map(|c| (c, c)));
+    let tokens = b"[1, 2, 3]\n{\"tokens\": [4]}\n".to_vec();
+    assert_eq!(said(open(tokens, &options).expect("token ids")), [(true, true); 2]);
+    let mooncake = include_bytes!("fixtures/trace/mooncake.jsonl").to_vec();
+    assert!(said(open(mooncake, &options).expect("a trace")).iter().all(|said| *said == (false, false)));
 }

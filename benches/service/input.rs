@@ -1,4 +1,5 @@
-//! The topics that are read: agentic requests as `kvset produce` writes them, page ids packed.
+//! The topics that are read: agentic requests as `kvset prepare` writes them, page ids packed and vouched to be
+//! chained.
 
 use crate::DEADLINE;
 use crate::traffic::Agentic;
@@ -64,6 +65,7 @@ pub fn request(event_time: i64, ids: &[u64]) -> Vec<u8> {
     let message = RequestMessage {
         event_time,
         page_ids: PageIds::from_slice(ids),
+        ids_chained: true,
         page_size: Some(PAGE_SIZE),
         input_tokens: Some(i64::from(PAGE_SIZE) * ids.len() as i64),
         ..RequestMessage::default()

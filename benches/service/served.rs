@@ -21,8 +21,8 @@ use std::sync::{Arc, Mutex};
 /// some.
 pub const EVERY_SECOND: &str = "checkpoint_every = \"1s\"\n";
 
-/// A few ids of a known run are compared, not all.
-pub const IDS_TRUSTED: &str = "[estimate]\nchain_policy = \"trust\"\n";
+/// What is to refuse ids that are not chained takes nobody's word for it.
+pub const EVERY_ID_READ: &str = "[estimate]\nchain_policy = \"reject\"\n";
 
 /// A run's settings: every default, but for where things are and what is said here.
 pub fn settings(connection: &Connection, folder: &Path, run: &str, topic: &str, extra: &str) -> Settings {

@@ -39,6 +39,8 @@ def event(line, page_size):
         "event_time": line["event_time"],
         "page_size": page_size,
         "page_ids": base64.b64encode(struct.pack(f"<{len(ids)}Q", *ids)).decode(),
+        # They are, by the way they are made: a long request is then known by a few of its ids.
+        "ids_chained": True,
         "input_tokens": len(line["tokens"]),
         "output_tokens": line.get("output_tokens"),
         "duration_ms": line.get("duration_ms"),

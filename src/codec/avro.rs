@@ -1,12 +1,12 @@
-//! Version 1 of the request event as an Avro datum, read where it lies and written.
+//! The request event as an Avro datum, read where it lies and written.
 //!
 //! A general Avro decoder builds a tree of values and copies every byte string; this one knows one
-//! schema and borrows. `tests/codec_request.rs` holds it equal to apache-avro on the same bytes.
+//! schema and its versions, and borrows. `tests/codec_request` holds it equal to apache-avro on the same bytes.
 
 use super::error::{DecodeError, ErrorCode};
 use super::limits::DecodeLimits;
 use super::message::RequestMessage;
-use super::schema;
+use super::schema::{self, EventVersion};
 use super::wire::{Cursor, put_bytes, put_long};
 use crate::core::pages::PageIds;
 use std::borrow::Cow;
@@ -24,22 +24,20 @@ pub(super) fn read_single_object<'a>(
     limits: &DecodeLimits,
     buffers: &'a mut IdBuffers,
 ) -> Result<RequestMessage<'a>, DecodeError> {
-    match schema::single_object_fingerprint(record) {
-        // Further versions of the schema are read by a branch of their own.
-        Some(schema::REQUEST_EVENT_V1 | schema::REQUEST_EVENT_V1_RUST) => {
-            read_v1(record, schema::SINGLE_OBJECT_HEADER, limits, buffers)
-        }
-        Some(other) => {
-            let other = u64::from_le_bytes(other);
-            let detail = format!("no reader for the avro schema with fingerprint {other:016x}");
-            Err(DecodeError::new(ErrorCode::UnknownSchema, detail))
-        }
-        None => Err(DecodeError::new(ErrorCode::Undecodable, "avro: cut off inside the header")),
-    }
+    let Some(fingerprint) = schema::single_object_fingerprint(record) else {
+        return Err(DecodeError::new(ErrorCode::Undecodable, "avro: cut off inside the header"));
+    };
+    let Some(version) = EventVersion::of(fingerprint) else {
+        let other = u64::from_le_bytes(fingerprint);
+        let detail = format!("no reader for the avro schema with fingerprint {other:016x}");
+        return Err(DecodeError::new(ErrorCode::UnknownSchema, detail));
+    };
+    read_datum(version, record, schema::SINGLE_OBJECT_HEADER, limits, buffers)
 }
 
-/// Reads a datum of version 1 that begins at `begin` and ends with the record.
-pub(super) fn read_v1<'a>(
+/// Reads a datum of this version that begins at `begin` and ends with the record.
+pub(super) fn read_datum<'a>(
+    version: EventVersion,
     record: &'a [u8],
     begin: usize,
     limits: &DecodeLimits,
@@ -47,22 +45,25 @@ pub(super) fn read_v1<'a>(
 ) -> Result<RequestMessage<'a>, DecodeError> {
     let IdBuffers { prompt, output } = buffers;
     let cursor = Cursor::new(record, begin);
-    read_fields(cursor, |cursor| read_ids(cursor, limits, prompt), |cursor| read_ids(cursor, limits, output))
+    read_fields(
+        version,
+        cursor,
+        |cursor| read_ids(cursor, limits, prompt),
+        |cursor| read_ids(cursor, limits, output),
+    )
 }
 
 /// Reads a record in single-object encoding whose ids travel packed, which takes no buffers; `None` where it
 /// is anything else.
 pub(super) fn read_packed(record: &[u8]) -> Option<RequestMessage<'_>> {
-    match schema::single_object_fingerprint(record)? {
-        schema::REQUEST_EVENT_V1 | schema::REQUEST_EVENT_V1_RUST => {}
-        _ => return None,
-    }
+    let version = EventVersion::of(schema::single_object_fingerprint(record)?)?;
     let cursor = Cursor::new(record, schema::SINGLE_OBJECT_HEADER);
-    read_fields(cursor, read_packed_ids, read_packed_ids).ok()
+    read_fields(version, cursor, read_packed_ids, read_packed_ids).ok()
 }
 
-/// Reads the fields of version 1, with the prompt's and the output's ids as they are asked for.
+/// Reads the fields of a version, with the prompt's and the output's ids as they are asked for.
 fn read_fields<'a>(
+    version: EventVersion,
     mut cursor: Cursor<'a>,
     prompt_ids: impl FnOnce(&mut Cursor<'a>) -> Result<PageIds<'a>, DecodeError>,
     output_ids: impl FnOnce(&mut Cursor<'a>) -> Result<PageIds<'a>, DecodeError>,
@@ -79,6 +80,10 @@ fn read_fields<'a>(
         duration_ms: cursor.nullable(Cursor::long)?,
         scope: cursor.nullable(Cursor::string)?.map(Cow::Borrowed),
         request_id: cursor.nullable(Cursor::string)?.map(Cow::Borrowed),
+        ids_chained: match version {
+            EventVersion::V1 => false,
+            EventVersion::V2 => cursor.boolean()?,
+        },
     };
     match cursor.remaining() {
         0 => Ok(message),
@@ -134,11 +139,11 @@ pub(super) enum IdForm {
 /// Appends a message in single-object encoding.
 pub(super) fn write_single_object(message: &RequestMessage<'_>, form: IdForm, out: &mut Vec<u8>) {
     out.extend_from_slice(&schema::SINGLE_OBJECT_MARKER);
-    out.extend_from_slice(&schema::REQUEST_EVENT_V1);
+    out.extend_from_slice(&schema::REQUEST_EVENT_V2);
     write_datum(message, form, out);
 }
 
-/// Appends a message as a bare datum of version 1.
+/// Appends a message as a bare datum of the newest version.
 pub(super) fn write_datum(message: &RequestMessage<'_>, form: IdForm, out: &mut Vec<u8>) {
     put_long(out, message.event_time);
     put_ids(out, message.page_ids, form);
@@ -150,6 +155,7 @@ pub(super) fn write_datum(message: &RequestMessage<'_>, form: IdForm, out: &mut 
     put_nullable(out, message.duration_ms, put_long);
     put_nullable(out, message.scope.as_deref(), put_text);
     put_nullable(out, message.request_id.as_deref(), put_text);
+    out.push(u8::from(message.ids_chained));
 }
 
 fn put_text(out: &mut Vec<u8>, text: &str) {

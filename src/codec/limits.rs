@@ -112,6 +112,7 @@ impl DecodeLimits {
             page_size,
             scope: message.scope.as_ref().map_or(Scope::GLOBAL, |name| Scope::named(name.as_bytes())),
             page_ids: message.page_ids,
+            ids_chained: message.ids_chained,
             output_page_ids: message.output_page_ids,
             input_tokens: count("input_tokens", message.input_tokens)?,
             output_tokens: count("output_tokens", message.output_tokens)?,

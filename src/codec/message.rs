@@ -30,6 +30,8 @@ pub struct RequestMessage<'a> {
     pub scope: Option<Cow<'a, str>>,
     /// The serving system's name for the request; read by nothing.
     pub request_id: Option<Cow<'a, str>>,
+    /// Whether whoever made the ids vouches that they are chained.
+    pub ids_chained: bool,
 }
 
 impl<'a> RequestMessage<'a> {

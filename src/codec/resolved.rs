@@ -21,6 +21,7 @@ pub(super) struct ResolvedEvent {
     output_tokens: Option<i64>,
     duration_ms: Option<i64>,
     scope: Option<String>,
+    ids_chained: bool,
 }
 
 impl fmt::Debug for ResolvedEvent {
@@ -48,6 +49,7 @@ impl ResolvedEvent {
                 "output_tokens" => owned.output_tokens = long(value)?,
                 "duration_ms" => owned.duration_ms = long(value)?,
                 "scope" => owned.scope = text(value)?,
+                "ids_chained" => owned.ids_chained = flag(value)?,
                 _ => {}
             }
         }
@@ -67,6 +69,7 @@ impl ResolvedEvent {
             duration_ms: self.duration_ms,
             scope: self.scope.as_deref().map(Cow::Borrowed),
             request_id: None,
+            ids_chained: self.ids_chained,
         })
     }
 }
@@ -93,6 +96,10 @@ fn int(value: Value) -> Option<Option<i32>> {
         Value::Int(number) => Some(Some(number)),
         _ => None,
     }
+}
+
+fn flag(value: Value) -> Option<bool> {
+    if let Value::Boolean(flag) = value { Some(flag) } else { None }
 }
 
 fn text(value: Value) -> Option<Option<String>> {

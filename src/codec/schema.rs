@@ -5,6 +5,8 @@ use std::sync::LazyLock;
 
 /// `schemas/request_event.avsc`.
 pub const REQUEST_EVENT: &str = include_str!("../../schemas/request_event.avsc");
+/// `schemas/history/request_event.v1.avsc`: read, never written.
+pub const REQUEST_EVENT_OF_V1: &str = include_str!("../../schemas/history/request_event.v1.avsc");
 /// `schemas/capacity_estimate.avsc`.
 pub const CAPACITY_ESTIMATE: &str = include_str!("../../schemas/capacity_estimate.avsc");
 /// `schemas/raw_request.avsc`.
@@ -21,14 +23,20 @@ pub(super) const SINGLE_OBJECT_HEADER: usize = 10;
 
 /// CRC-64-AVRO fingerprint, little-endian as it travels, of version 1 of the request event.
 ///
-/// Frozen: `avro.rs` reads exactly this schema's layout. A changed schema gets a constant, a reader
-/// and a fixture of its own beside this one.
+/// Frozen: `avro.rs` reads exactly this schema's layout, and that of each later version. A changed schema gets a
+/// constant, a [`EventVersion`] and a fixture of its own beside this one.
 pub const REQUEST_EVENT_V1: [u8; 8] = [0x6a, 0xc8, 0xe1, 0x25, 0xce, 0x8d, 0xb4, 0x55];
 
 /// The same schema as apache-avro for Rust (to 0.22 at least) fingerprints it: its canonical form
 /// keeps a primitive with a logical type as `{"type":"long"}` where the specification, and with it
 /// Java and Python, writes `"long"`. Read so that Rust producers need not know; never written.
 pub const REQUEST_EVENT_V1_RUST: [u8; 8] = [0x1a, 0xe2, 0xd1, 0x6c, 0xbc, 0x14, 0x8c, 0x3e];
+
+/// The fingerprint of version 2 of the request event, which adds whether its ids are vouched to be chained.
+pub const REQUEST_EVENT_V2: [u8; 8] = [0x38, 0x7a, 0x2a, 0x1e, 0x9b, 0x41, 0x8c, 0x94];
+
+/// Version 2 as apache-avro for Rust fingerprints it.
+pub const REQUEST_EVENT_V2_RUST: [u8; 8] = [0xe0, 0x36, 0xec, 0xaa, 0x83, 0xb8, 0xa1, 0x76];
 
 /// CRC-64-AVRO fingerprint, little-endian as it travels, of version 1 of the capacity estimate.
 pub const CAPACITY_ESTIMATE_V1: [u8; 8] = [0x54, 0xa5, 0x9d, 0x49, 0x5d, 0x6e, 0x80, 0x36];
@@ -46,7 +54,37 @@ pub const CAPACITY_ESTIMATE_V2: [u8; 8] = [0xaf, 0x87, 0xec, 0x4b, 0xcc, 0x75, 0
 /// The limit is the library's and holds for the whole process; its own default is 512 MiB.
 const MAX_AVRO_ALLOCATION: usize = 64 << 20;
 
-/// The parsed request event schema.
+/// Versions of the request event. Each has the fields of the one before, and its own behind them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum EventVersion {
+    V1,
+    V2,
+}
+
+impl EventVersion {
+    pub(super) const ALL: [Self; 2] = [Self::V1, Self::V2];
+
+    /// The version that a record in single-object encoding names.
+    #[inline]
+    pub(super) fn of(fingerprint: [u8; 8]) -> Option<Self> {
+        match fingerprint {
+            REQUEST_EVENT_V1 | REQUEST_EVENT_V1_RUST => Some(Self::V1),
+            REQUEST_EVENT_V2 | REQUEST_EVENT_V2_RUST => Some(Self::V2),
+            _ => None,
+        }
+    }
+
+    /// Its parsed schema.
+    pub(super) fn schema(self) -> &'static Schema {
+        static V1: LazyLock<Schema> = LazyLock::new(|| parse(REQUEST_EVENT_OF_V1));
+        match self {
+            Self::V1 => &V1,
+            Self::V2 => request_event(),
+        }
+    }
+}
+
+/// The parsed request event schema, of the newest version.
 pub(super) fn request_event() -> &'static Schema {
     static SCHEMA: LazyLock<Schema> = LazyLock::new(|| parse(REQUEST_EVENT));
     &SCHEMA
@@ -105,13 +143,18 @@ mod tests {
 
     #[test]
     fn fingerprints_are_those_of_the_schema_files() {
-        assert_eq!(crc_64_avro(&canonical_form(request_event())), REQUEST_EVENT_V1);
+        let events = [REQUEST_EVENT_V1, REQUEST_EVENT_V2].into_iter();
+        let of_rust = [REQUEST_EVENT_V1_RUST, REQUEST_EVENT_V2_RUST];
+        for ((fingerprint, of_rust), version) in events.zip(of_rust).zip(EventVersion::ALL) {
+            assert_eq!(crc_64_avro(&canonical_form(version.schema())), fingerprint, "{version:?}");
+            assert_eq!(version.schema().fingerprint::<Rabin>().bytes, of_rust, "{version:?}");
+            assert_eq!([fingerprint, of_rust].map(EventVersion::of), [Some(version); 2]);
+        }
         assert_eq!(crc_64_avro(&canonical_form(capacity_estimate())), CAPACITY_ESTIMATE_V2);
         for version in [CAPACITY_ESTIMATE_V1, CAPACITY_ESTIMATE_V2] {
             let schema = capacity_estimate_of(version).expect("published");
             assert_eq!(crc_64_avro(&canonical_form(schema)), version);
         }
-        assert_eq!(request_event().fingerprint::<Rabin>().bytes, REQUEST_EVENT_V1_RUST);
         assert_eq!(crc_64_avro(&canonical_form(raw_request())), RAW_REQUEST_V1);
         assert_eq!(raw_request().fingerprint::<Rabin>().bytes, RAW_REQUEST_V1_RUST);
     }

@@ -42,6 +42,18 @@ impl<'a> Cursor<'a> {
         i32::try_from(long).map_err(|_| self.undecodable("an int wider than 32 bits before"))
     }
 
+    /// Avro's `boolean`.
+    #[inline]
+    pub(super) fn boolean(&mut self) -> Result<bool, DecodeError> {
+        let flag = match self.bytes.get(self.position) {
+            Some(0) => false,
+            Some(1) => true,
+            _ => return Err(self.undecodable("no boolean")),
+        };
+        self.position += 1;
+        Ok(flag)
+    }
+
     /// Avro's `bytes`, where they lie.
     pub(super) fn bytes(&mut self) -> Result<&'a [u8], DecodeError> {
         let length = self.long()?;

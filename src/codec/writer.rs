@@ -12,7 +12,7 @@ use super::limits::DecodeLimits;
 use super::message::RequestMessage;
 use super::raw::{self, RawRequest};
 use super::resolved::{ResolvedEvent, is_recursive};
-use super::schema;
+use super::schema::{self, EventVersion};
 use apache_avro::Schema;
 use apache_avro::reader::datum::GenericDatumReader;
 use apache_avro::types::Value;
@@ -57,8 +57,8 @@ pub struct WriterSchema(Layout);
 
 #[derive(Debug)]
 enum Layout {
-    /// Fields and types of `schemas/request_event.avsc`, whatever the record is called.
-    RequestEventV1,
+    /// Fields and types of a version of `schemas/request_event.avsc`, whatever the record is called.
+    RequestEvent(EventVersion),
     Other(Box<Schema>),
     /// The same of `schemas/raw_request.avsc`.
     RawRequestV1,
@@ -72,7 +72,7 @@ impl WriterSchema {
     /// record of it is refused.
     pub fn parse(text: &str) -> Self {
         // First of all: it sets the bound of what apache-avro may allocate.
-        let event = schema::request_event();
+        schema::request_event();
         let unusable = |why: &str| Self(Layout::Unusable(format!("the writer's schema {why}")));
         let Ok(writer) = Schema::parse_str(text) else { return unusable("is no avro schema") };
         let Schema::Record(record) = &writer else { return unusable("is no record") };
@@ -83,8 +83,10 @@ impl WriterSchema {
         }
         let lies_as = |ours: &Schema| fields(&writer) == fields(ours);
         Self(match is_raw {
-            false if lies_as(event) => Layout::RequestEventV1,
-            false => Layout::Other(Box::new(writer)),
+            false => match EventVersion::ALL.into_iter().find(|version| lies_as(version.schema())) {
+                Some(version) => Layout::RequestEvent(version),
+                None => Layout::Other(Box::new(writer)),
+            },
             true if lies_as(schema::raw_request()) => Layout::RawRequestV1,
             true => Layout::OtherRaw(Box::new(writer)),
         })
@@ -104,7 +106,9 @@ impl WriterSchema {
         resolved: &'a mut ResolvedEvent,
     ) -> Result<RequestMessage<'a>, DecodeError> {
         match &self.0 {
-            Layout::RequestEventV1 => avro::read_v1(record, FRAME_HEADER, limits, buffers),
+            Layout::RequestEvent(version) => {
+                avro::read_datum(*version, record, FRAME_HEADER, limits, buffers)
+            }
             Layout::Other(writer) => {
                 let value = resolve(writer, schema::request_event(), record)?;
                 *resolved = ResolvedEvent::take(value).ok_or_else(unfit)?;
@@ -131,7 +135,7 @@ impl WriterSchema {
                 *rewritten = datum;
                 raw::read_v1(rewritten, 0)
             })),
-            Layout::RequestEventV1 | Layout::Other(_) => None,
+            Layout::RequestEvent(_) | Layout::Other(_) => None,
             Layout::Unusable(why) => Some(Err(DecodeError::new(ErrorCode::UnknownSchema, why.clone()))),
         }
     }

@@ -2,7 +2,7 @@
 
 use super::event::{PageCountMismatch, RequestEvent, full_pages};
 use super::outcome::Outcome;
-use super::pages::{PageIds, Scope};
+use super::pages::PageIds;
 use super::profile::{Outputs, Profile};
 use super::ratio::Ratio;
 use super::sample::Sample;
@@ -109,7 +109,7 @@ impl Engine {
     ) -> Result<(), EngineRefusal> {
         let footprint = self.footprint(event, page_size)?;
         let mut pages = std::mem::take(&mut self.pages);
-        let result = self.access(event.scope, &footprint, &mut pages, outcome);
+        let result = self.access(event, &footprint, &mut pages, outcome);
         self.pages = pages;
         Ok(result?)
     }
@@ -117,6 +117,11 @@ impl Engine {
     /// Whether this, read back from a snapshot, is kept as `config` says and can go on.
     pub fn is_sound(&self, config: &EngineConfig) -> bool {
         self.config == *config && self.stack.is_like(&Self::new(*config).stack)
+    }
+
+    /// Relies on nobody's word that ids are chained any more ([`Stack::doubt_chains`]).
+    pub fn doubt_chains(&mut self) {
+        self.stack.doubt_chains();
     }
 
     /// The request that [`Engine::observe`] is about to make of the stack, to be looked ahead at; none where
@@ -133,17 +138,18 @@ impl Engine {
 
     fn access(
         &mut self,
-        scope: Scope,
+        event: &RequestEvent<'_>,
         footprint: &Footprint<'_>,
         buffer: &mut Vec<u64>,
         outcome: &mut Outcome,
     ) -> Result<(), ChainViolation> {
-        let rate = self.config.sample_rate;
+        let (scope, rate) = (event.scope, self.config.sample_rate);
         let (sampled, sample) = (rate != Ratio::ONE, Sample::at(rate));
         let (unshared, carry) = self.sample_count(footprint.unshared_outputs);
         let mut access = Access {
             scope,
             pages: footprint.prompt,
+            ids_chained: event.ids_chained,
             lookup_limit: footprint.lookup_limit,
             unshared_outputs: unshared,
             extra_need: u64::from(self.previous_partial && !sampled),

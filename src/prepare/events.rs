@@ -72,6 +72,7 @@ impl<'a> Hashing<'a> {
         let message = RequestMessage {
             event_time: common.time.0,
             page_ids: PageIds::from_slice(self.ids),
+            ids_chained: true,
             page_size: i32::try_from(rules.page_size.get()).ok(),
             // With it, the number of page ids would have to fit.
             input_tokens: if sampled { None } else { i64::try_from(tokens.len()).ok() },

@@ -238,6 +238,7 @@ pub fn message_of<'a>(row: &TraceRow<'a>) -> RequestMessage<'a> {
         duration_ms: number(event.duration_ms),
         scope: scope_name(event.scope, row.session),
         request_id: None,
+        ids_chained: event.ids_chained,
     }
 }
 

@@ -157,9 +157,11 @@ sections! {
         /// Share of the pages that are followed. Below 1, results are estimates with a stated error.
         [results]
         sample_rate: Ratio = Ratio::ONE, in MIN_SAMPLE_RATE..=Ratio::ONE;
-        /// What happens to a request whose page ids are already known under another prefix: it is counted, or
-        /// becomes a dead letter. "trust" counts too, and relies on ids being chained with every page before:
-        /// a request then costs its runs, not its pages, and one in 64 is checked page by page.
+        /// What happens to a request whose page ids are already known under another prefix: it is counted
+        /// ("report"), or becomes a dead letter ("reject"). An event may say that its ids are chained
+        /// (`ids_chained`): "report" believes that until a pool's first violation, "reject" never, and "trust"
+        /// believes it of all events. A request so believed costs its runs, not its pages; one in 64 is
+        /// checked page by page.
         [results]
         chain_policy: ChainPolicy = ChainPolicy::Report;
         /// What a pool's cache holds today, shown as a metric beside what it needs; changes no estimate.

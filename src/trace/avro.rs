@@ -92,6 +92,7 @@ fn draft(decoded: &Decoded<'_>, scope: Scope, page_size: PageSize, line: u64, id
         time_ms: event.event_time.0,
         page_size: Some(event.page_size.unwrap_or(page_size)),
         ids: file(event.page_ids),
+        ids_chained: event.ids_chained,
         output_ids: file(event.output_page_ids),
         input_tokens: event.input_tokens,
         output_tokens: event.output_tokens,

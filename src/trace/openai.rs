@@ -70,6 +70,7 @@ impl Decode for Requests {
                 time_ms: self.time_ms,
                 page_size: Some(self.hasher.page_size()),
                 ids: start..batch.ids.len(),
+                ids_chained: true,
                 input_tokens: Some(tokens.len() as u64),
                 output_tokens: answer.output_tokens(prompts.len()),
                 duration_ms: answer.duration_ms(),

@@ -26,6 +26,8 @@ pub(super) struct Draft {
     pub time_ms: i64,
     pub page_size: Option<PageSize>,
     pub ids: Range<usize>,
+    /// Whether the ids are known to be chained: the trace says so, or they were made here.
+    pub ids_chained: bool,
     /// Pages that the output filled; empty where unknown.
     pub output_ids: Range<usize>,
     pub input_tokens: Option<u64>,
@@ -87,6 +89,7 @@ impl Batch {
                 page_size: draft.page_size,
                 scope: draft.scope,
                 page_ids: PageIds::from_slice(&self.ids[draft.ids.clone()]),
+                ids_chained: draft.ids_chained,
                 output_page_ids: PageIds::from_slice(&self.ids[draft.output_ids.clone()]),
                 input_tokens: draft.input_tokens,
                 output_tokens: draft.output_tokens,

@@ -118,6 +118,7 @@ impl Prompts<'_> {
             time_ms: self.time_ms,
             page_size: Some(self.hasher.page_size()),
             ids: start..self.batch.ids.len(),
+            ids_chained: true,
             input_tokens: Some(self.tokens.len() as u64),
             line: self.line,
             ..Draft::default()

@@ -52,6 +52,8 @@ impl GeneratedRequest {
                 page_size: Some(self.page_size),
                 scope: Scope::GLOBAL,
                 page_ids: PageIds::from_slice(&self.page_ids),
+                // No page gets an id that another has, and what follows a page is made for it.
+                ids_chained: true,
                 output_page_ids: PageIds::EMPTY,
                 input_tokens: Some(self.input_tokens),
                 output_tokens: Some(self.output_tokens),

@@ -38,7 +38,9 @@ type event struct {
 	EventTime int64 `json:"event_time"`
 	PageSize  int   `json:"page_size"`
 	// Go writes bytes as base64, which is the packed form in JSON.
-	PageIDs      []byte `json:"page_ids"`
+	PageIDs []byte `json:"page_ids"`
+	// They are, by the way they are made: a long request is then known by a few of its ids.
+	IDsChained   bool   `json:"ids_chained"`
 	InputTokens  int    `json:"input_tokens"`
 	OutputTokens *int64 `json:"output_tokens"`
 	DurationMs   *int64 `json:"duration_ms"`
@@ -77,6 +79,7 @@ func produce(client *kgo.Client, input io.Reader, pageSize int) error {
 			EventTime:    l.EventTime,
 			PageSize:     pageSize,
 			PageIDs:      pageIDs(l.Tokens, pageSize, l.Namespace),
+			IDsChained:   true,
 			InputTokens:  len(l.Tokens),
 			OutputTokens: l.OutputTokens,
 			DurationMs:   l.DurationMs,

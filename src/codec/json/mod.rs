@@ -31,6 +31,7 @@ enum Member {
     DurationMs,
     Scope,
     RequestId,
+    IdsChained,
     #[serde(other)]
     Unknown,
 }
@@ -47,6 +48,7 @@ struct Found<'a> {
     duration_ms: Option<Number>,
     scope: Option<Cow<'a, str>>,
     request_id: Option<Cow<'a, str>>,
+    ids_chained: Option<bool>,
 }
 
 /// A JSON number, told apart from other types so that a wrong number gets its own error code.
@@ -145,6 +147,7 @@ impl<'de> Visitor<'de> for ObjectReader<'_> {
                 Member::DurationMs => found.duration_ms = map.next_value()?,
                 Member::Scope => found.scope = map.next_value()?,
                 Member::RequestId => found.request_id = map.next_value()?,
+                Member::IdsChained => found.ids_chained = map.next_value()?,
                 Member::Unknown => {
                     map.next_value::<IgnoredAny>()?;
                 }
@@ -276,6 +279,7 @@ pub(super) fn read<'a>(
         duration_ms: whole("duration_ms", found.duration_ms)?,
         scope: found.scope,
         request_id: found.request_id,
+        ids_chained: found.ids_chained.unwrap_or(false),
     })
 }
 
@@ -330,6 +334,8 @@ struct Written<'a> {
     scope: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     request_id: Option<&'a str>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    ids_chained: bool,
 }
 
 fn write_ids<S: serde::Serializer>(ids: &PageIds<'_>, serializer: S) -> Result<S::Ok, S::Error> {
@@ -353,6 +359,7 @@ pub(super) fn write(message: &RequestMessage<'_>, out: &mut Vec<u8>) -> Result<(
         duration_ms: message.duration_ms,
         scope: message.scope.as_deref(),
         request_id: message.request_id.as_deref(),
+        ids_chained: message.ids_chained,
     };
     serde_json::to_writer(out, &written)
 }

@@ -42,6 +42,7 @@ pub(super) fn read<'a>(text: &'a str, limits: &DecodeLimits, buffers: &mut IdBuf
             Member::DurationMs => found.duration_ms = value(&mut rest)?,
             Member::Scope => found.scope = value(&mut rest)?,
             Member::RequestId => found.request_id = value(&mut rest)?,
+            Member::IdsChained => found.ids_chained = value(&mut rest)?,
             Member::Unknown => {
                 value::<IgnoredAny>(&mut rest)?;
             }

@@ -174,6 +174,9 @@ impl Live {
     /// Completes what was read back from a snapshot.
     pub(super) fn resume(&mut self, config: &PoolConfig) -> Result<(), RestoreError> {
         self.cache.place_capacities(config);
+        if self.cache.chain_violations > 0 {
+            self.cache.engine.doubt_chains();
+        }
         let windows_fit = self.windows.are_those_of(&config.window_rules(), self.cache.shape(config));
         let fresh = fresh_trend(config);
         let trends_fit = self.trends.len() == config.windows.len()

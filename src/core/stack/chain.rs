@@ -19,12 +19,13 @@ pub enum ChainCheck {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ChainPolicy {
-    /// It is counted; its pages are keyed by their whole prefix, so results stay exact.
+    /// It is counted; its pages are keyed by their whole prefix, so results stay exact. Where the maker of a
+    /// request's ids vouches that they are chained, that is trusted, until the first violation.
     #[default]
     Report,
-    /// It is refused.
+    /// It is refused. Nobody's word for the chain counts.
     Reject,
-    /// It is counted, and not looked for in known pages: ids are taken to be chained as their definition says
+    /// It is counted, and not looked for in known pages: all ids are taken to be chained as their definition says
     /// (DESIGN 1), so that a request reads a few ids of each run it follows, however long it is. One
     /// request in 64 is read whole all the same; pages found to differ are counted.
     Trust,

@@ -102,7 +102,7 @@ impl TryFrom<Image> for Stack {
                 _ => chain.restore(scope, ids),
             }
         }
-        let (path, stretches) = (Vec::new(), Vec::new());
-        Ok(Self { config, tree, slots, chain, ghosts, requests, accumulated, path, stretches })
+        let (doubted, path, stretches) = (false, Vec::new(), Vec::new());
+        Ok(Self { config, tree, slots, chain, ghosts, requests, accumulated, doubted, path, stretches })
     }
 }

@@ -78,6 +78,8 @@ pub struct Access<'a> {
     pub scope: Scope,
     /// The pages touched, in prefix order: the prompt's, then output pages with known ids.
     pub pages: PageIds<'a>,
+    /// Whether who made the ids vouches that they are chained.
+    pub ids_chained: bool,
     /// Only this many leading pages can be hits; the others are touched all the same.
     pub lookup_limit: usize,
     /// Output pages nobody shares, below the last page.
@@ -105,6 +107,8 @@ pub struct Stack {
     ghosts: Ghosts,
     requests: u64,
     accumulated: u64,
+    /// Whether a page was found to break the chain, so that nobody's word for it counts any more.
+    doubted: bool,
     /// The current request's walk, segment by segment (how far it went in each) and slot by slot, kept to reuse its memory.
     path: Vec<Place>,
     stretches: Vec<Stretch>,
@@ -122,6 +126,7 @@ impl Stack {
             ghosts: Ghosts::for_bound(bound),
             requests: 0,
             accumulated: 0,
+            doubted: false,
             path: Vec::new(),
             stretches: Vec::new(),
         }
@@ -138,6 +143,7 @@ impl Stack {
         outcome.clear();
         let Walked { known, mismatched } = self.walk(access);
         outcome.chain_violations = self.check_chain(access, known)? + mismatched;
+        self.doubted |= outcome.chain_violations > 0;
         self.take_path(access, outcome);
         let recalled = self.report_ghosts(access, known, outcome);
         self.settle(access, known);
@@ -154,6 +160,12 @@ impl Stack {
             && self.ghosts.is_like(&fresh.ghosts)
             && is_countable(self.requests)
             && is_countable(self.accumulated)
+    }
+
+    /// Relies on nobody's word that ids are chained any more, as after a violation. A snapshot leaves that to
+    /// whoever keeps the count of violations.
+    pub fn doubt_chains(&mut self) {
+        self.doubted = true;
     }
 
     /// Pages held now.
@@ -263,7 +275,7 @@ impl Stack {
             Some(next) => {
                 let key = if known == 0 { access.scope.first_page(next) } else { next };
                 let tail = self.tree.append(end, key, access.pages.from(known + 1), slot);
-                if tail == end.segment && self.reads_every_page() {
+                if tail == end.segment && self.reads_every_page(access) {
                     self.tree.remember_lengthened(end, access.pages.from(known - end.pages as usize));
                 }
                 tail

@@ -97,6 +97,12 @@ fn stack(order: Order, bound: u64) -> Stack {
     })
 }
 
+/// A stack that looks at some ids only for violations, as stacks do unless they are to count them exactly.
+fn sampling_stack(order: Order) -> Stack {
+    let config = stack(order, MAX_TRACKED_PAGES).config;
+    Stack::new(StackConfig { chain_check: ChainCheck::Sampled, ..config })
+}
+
 fn access<'a>(ids: &'a [u64], outputs: u32) -> Access<'a> {
     Access {
         pages: PageIds::from_slice(ids),
@@ -116,7 +122,11 @@ fn trusting_stack(order: Order) -> Stack {
     Stack::new(StackConfig { chain_policy: ChainPolicy::Trust, ..config })
 }
 
-fn equals_the_naive_stack(mut fast: Stack, draws: &[Draw]) -> Result<(), TestCaseError> {
+fn equals_the_naive_stack(
+    mut fast: Stack,
+    draws: &[Draw],
+    is_vouched: impl Fn(usize) -> bool,
+) -> Result<(), TestCaseError> {
     let mut slow = NaiveStack::new(fast.config.order);
     let mut outcome = Outcome::default();
     let requests = requests(draws);
@@ -124,7 +134,8 @@ fn equals_the_naive_stack(mut fast: Stack, draws: &[Draw]) -> Result<(), TestCas
         // Looking ahead, at this request and at others, known and unknown, changes nothing.
         let pages = requests[index..].iter().map(|(ids, _)| PageIds::from_slice(ids));
         look_ahead(pages.filter_map(|pages| fast.upcoming(Scope::GLOBAL, pages)));
-        fast.access(&access(ids, *outputs), &mut outcome).expect("chained ids");
+        let access = Access { ids_chained: is_vouched(index), ..access(ids, *outputs) };
+        fast.access(&access, &mut outcome).expect("chained ids");
         prop_assert_eq!(needs(&outcome), slow.access(ids, *outputs));
         prop_assert_eq!(outcome.chain_violations, 0);
         prop_assert_eq!(fast.tracked_pages().0, slow.stack.len() as u64);
@@ -157,13 +168,21 @@ proptest! {
 
     #[test]
     fn every_distance_equals_the_naive_stack_root_first(draws in draws()) {
-        equals_the_naive_stack(stack(Order::RootFirst, MAX_TRACKED_PAGES), &draws)?;
+        equals_the_naive_stack(stack(Order::RootFirst, MAX_TRACKED_PAGES), &draws, |_| false)?;
     }
 
     #[test]
     fn relying_on_chained_ids_changes_no_distance_where_they_are(draws in draws()) {
         for order in [Order::RootFirst, Order::LeafFirst] {
-            equals_the_naive_stack(trusting_stack(order), &draws)?;
+            equals_the_naive_stack(trusting_stack(order), &draws, |_| false)?;
+        }
+    }
+
+    #[test]
+    fn what_makers_vouch_for_changes_no_distance_where_it_is_true(draws in draws(), vouched: u64) {
+        for order in [Order::RootFirst, Order::LeafFirst] {
+            let is_vouched = |index| vouched >> (index % 64) & 1 == 1;
+            equals_the_naive_stack(sampling_stack(order), &draws, is_vouched)?;
         }
     }
 
@@ -221,7 +240,7 @@ proptest! {
 
     #[test]
     fn every_distance_equals_the_naive_stack_leaf_first(draws in draws()) {
-        equals_the_naive_stack(stack(Order::LeafFirst, MAX_TRACKED_PAGES), &draws)?;
+        equals_the_naive_stack(stack(Order::LeafFirst, MAX_TRACKED_PAGES), &draws, |_| false)?;
     }
 
     #[test]
@@ -297,6 +316,40 @@ fn a_broken_promise_of_chained_ids_is_noticed_and_counted() {
         violations += outcome.chain_violations;
     }
     assert!(violations > 0, "one request in 64 is compared whole");
+}
+
+/// How many pages of a request are taken for known that differs from one before in the midst of three.
+fn taken_for_known(stack: &mut Stack) -> u64 {
+    let mut outcome = Outcome::default();
+    for ids in [[21, 22, 23], [21, 99, 23]] {
+        let access = Access { ids_chained: true, ..access(&ids, 0) };
+        stack.access(&access, &mut outcome).expect("reported only");
+    }
+    outcome.reusable_prefix()
+}
+
+#[test]
+fn a_word_for_chained_ids_counts_until_a_page_is_found_that_breaks_it() {
+    let never_broken = &mut sampling_stack(Order::RootFirst);
+    assert_eq!(taken_for_known(never_broken), 3, "the last id tells of those before it");
+
+    let broken = &mut sampling_stack(Order::RootFirst);
+    let watched = (0..).find(|id| Scope::GLOBAL.key(*id) >> 56 == 0).expect("one in 256");
+    let mut outcome = Outcome::default();
+    for ids in [[1, watched], [3, watched]] {
+        broken.access(&access(&ids, 0), &mut outcome).expect("reported only");
+    }
+    assert_eq!((outcome.chain_violations, taken_for_known(broken)), (1, 1));
+}
+
+#[test]
+fn who_refuses_violations_or_counts_them_exactly_takes_nobodys_word() {
+    let config = sampling_stack(Order::RootFirst).config;
+    let rejecting = StackConfig { chain_policy: ChainPolicy::Reject, ..config };
+    let counting = StackConfig { chain_check: ChainCheck::Full, ..config };
+    for config in [rejecting, counting] {
+        assert_eq!(taken_for_known(&mut Stack::new(config)), 1, "{config:?}");
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::slots::Slot;
 use super::tree::{Place, SegmentId, TOP, Tree};
-use super::{Access, ChainPolicy, Stack};
+use super::{Access, ChainCheck, ChainPolicy, Stack};
 use crate::core::pages::{PageIds, mix};
 
 /// Consecutive pages of a request's walk that belong to one slot.
@@ -21,9 +21,17 @@ pub(super) struct Walked {
 }
 
 impl Stack {
-    /// Whether every id of a request is read, as it always is but under [`ChainPolicy::Trust`].
-    pub(super) fn reads_every_page(&self) -> bool {
-        self.config.chain_policy != ChainPolicy::Trust
+    /// Whether every id of a request is read: unless that is not wanted of any, or its maker vouches that they
+    /// are chained, in a pool where that was never found to be wrong and violations are not counted exactly.
+    #[inline]
+    pub(super) fn reads_every_page(&self, access: &Access<'_>) -> bool {
+        match self.config.chain_policy {
+            ChainPolicy::Report => {
+                !access.ids_chained || self.doubted || self.config.chain_check == ChainCheck::Full
+            }
+            ChainPolicy::Reject => true,
+            ChainPolicy::Trust => false,
+        }
     }
 
     /// Whether the current request tests if ids are chained: one in 64, at no regular distance, so that no
@@ -34,7 +42,7 @@ impl Stack {
 
     /// Follows the request's pages down the tree into `self.path` and `self.stretches`.
     pub(super) fn walk(&mut self, access: &Access<'_>) -> Walked {
-        if self.reads_every_page() {
+        if self.reads_every_page(access) {
             return Walked { known: self.follow(access, Tree::shared_pages), mismatched: 0 };
         }
         let trusted = self.follow(access, |tree, segment, rest| tree.shared_chained_pages(segment, rest));

@@ -296,6 +296,24 @@ fn memory_stays_flat_however_long_the_stream() {
 }
 
 #[test]
+fn a_restored_pool_takes_no_word_for_chained_ids_that_it_had_ceased_to_take() {
+    let chain_check = crate::core::stack::ChainCheck::Full;
+    let mut source = pool(PoolConfig { chain_check, ..config(&["all"]) });
+    for ids in [[1, 2], [3, 2]] {
+        source.observe(&event(0, &ids), at(0, None)).expect("reported only");
+    }
+    assert_eq!(source.chain_violations(), 1);
+    let image = postcard::to_allocvec(&source.image()).expect("memory");
+    let read = postcard::from_bytes(&image).expect("the bytes just written");
+    let mut restored = Pool::restore("p", 0, Arc::new(source.config().clone()), read).expect("the same");
+    let mut known = |ids: &[u64]| {
+        let vouched = RequestEvent { ids_chained: true, ..event(0, ids) };
+        restored.observe(&vouched, at(2, None)).expect("reported only").reusable_prefix()
+    };
+    assert_eq!((known(&[21, 22, 23]), known(&[21, 99, 23])), (0, 1));
+}
+
+#[test]
 fn state_is_not_reinterpreted_under_another_configuration() {
     let mut source = pool(config(&["tumbling:10ms", "last:3", "all"]));
     source.observe(&event(5, &[1, 2]), at(0, None)).expect("accepted");

@@ -1,21 +1,15 @@
 //! Request events: equal to apache-avro's reading of the same bytes, and safe on hostile input.
 
-use apache_avro::Schema;
-use apache_avro::reader::datum::GenericDatumReader;
-use apache_avro::types::Value;
-use apache_avro::writer::datum::GenericDatumWriter;
+mod event;
+
 use base64::Engine;
-use kvset::codec::{
-    DecodeError, DecodeLimits, Decoded, Encoding, ErrorCode, RequestDecoder, RequestEncoding, RequestMessage,
-    encode_request, schema,
-};
-use kvset::core::pages::{PageIds, Scope};
+use event::{Event, Version, by_apache_avro, events};
+use kvset::codec::{DecodeError, DecodeLimits, Encoding, ErrorCode, RequestDecoder, RequestEncoding, schema};
+use kvset::core::pages::PageIds;
 use proptest::prelude::*;
 use serde_json::json;
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::borrow::Cow;
 use std::cell::Cell;
-use std::sync::LazyLock;
 
 /// Notes the largest single allocation of each thread.
 struct Watching;
@@ -49,180 +43,6 @@ unsafe impl GlobalAlloc for Watching {
 #[global_allocator]
 static ALLOCATOR: Watching = Watching;
 
-static SCHEMA: LazyLock<Schema> =
-    LazyLock::new(|| Schema::parse_str(schema::REQUEST_EVENT).expect("the schema parses"));
-
-/// An event with everything owned, and what a reader must find in it.
-#[derive(Debug, Clone, PartialEq)]
-struct Event {
-    event_time: i64,
-    ids: Vec<u64>,
-    output_ids: Vec<u64>,
-    pool: Option<String>,
-    page_size: Option<i32>,
-    input_tokens: Option<i64>,
-    output_tokens: Option<i64>,
-    duration_ms: Option<i64>,
-    scope: Option<String>,
-    request_id: Option<String>,
-}
-
-impl Event {
-    fn message(&self) -> RequestMessage<'_> {
-        RequestMessage {
-            event_time: self.event_time,
-            page_ids: PageIds::from_slice(&self.ids),
-            pool: self.pool.as_deref().map(Cow::Borrowed),
-            page_size: self.page_size,
-            output_page_ids: PageIds::from_slice(&self.output_ids),
-            input_tokens: self.input_tokens,
-            output_tokens: self.output_tokens,
-            duration_ms: self.duration_ms,
-            scope: self.scope.as_deref().map(Cow::Borrowed),
-            request_id: self.request_id.as_deref().map(Cow::Borrowed),
-        }
-    }
-
-    fn encode(&self, encoding: RequestEncoding) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        encode_request(&self.message(), encoding, &mut bytes).expect("serialises");
-        bytes
-    }
-
-    fn avro_value(&self, packed: bool) -> Value {
-        let ids = |ids: &[u64]| match packed {
-            true => Value::Union(0, Box::new(Value::Bytes(PageIds::from_slice(ids).as_packed().to_vec()))),
-            false => {
-                let longs = ids.iter().map(|id| Value::Long(*id as i64)).collect();
-                Value::Union(1, Box::new(Value::Array(longs)))
-            }
-        };
-        let text = |text: &Option<String>| nullable(text.clone().map(Value::String));
-        let long = |number: Option<i64>| nullable(number.map(Value::Long));
-        let field = |name: &str, value| (name.to_owned(), value);
-        Value::Record(vec![
-            field("event_time", Value::TimestampMillis(self.event_time)),
-            field("page_ids", ids(&self.ids)),
-            field("pool", text(&self.pool)),
-            field("page_size", nullable(self.page_size.map(Value::Int))),
-            field("output_page_ids", ids(&self.output_ids)),
-            field("input_tokens", long(self.input_tokens)),
-            field("output_tokens", long(self.output_tokens)),
-            field("duration_ms", long(self.duration_ms)),
-            field("scope", text(&self.scope)),
-            field("request_id", text(&self.request_id)),
-        ])
-    }
-
-    /// What apache-avro reads out of a record of ours; `None` where it refuses.
-    fn by_apache_avro(record: &[u8]) -> Option<Self> {
-        let reader = GenericDatumReader::builder(&SCHEMA).build().expect("the schema resolves");
-        let mut datum = record.get(10..)?;
-        let value = reader.read_value(&mut datum).ok()?;
-        if !datum.is_empty() {
-            return None;
-        }
-        let Value::Record(fields) = value else { return None };
-        let mut fields = fields.into_iter().map(|(_, value)| match value {
-            Value::Union(_, inner) => *inner,
-            other => other,
-        });
-        let mut next = || fields.next().expect("ten fields");
-        let long = |value| match value {
-            Value::Long(number) | Value::TimestampMillis(number) => Some(number),
-            Value::Int(number) => Some(i64::from(number)),
-            _ => None,
-        };
-        let ids = |value| match value {
-            Value::Bytes(bytes) => PageIds::from_packed(&bytes).map(|ids| ids.iter().collect()),
-            Value::Array(items) => Some(items.into_iter().filter_map(long).map(|id| id as u64).collect()),
-            _ => None,
-        };
-        let text = |value| if let Value::String(text) = value { Some(text) } else { None };
-        Some(Self {
-            event_time: long(next())?,
-            ids: ids(next())?,
-            pool: text(next()),
-            page_size: long(next()).map(|size| size as i32),
-            output_ids: ids(next())?,
-            input_tokens: long(next()),
-            output_tokens: long(next()),
-            duration_ms: long(next()),
-            scope: text(next()),
-            request_id: text(next()),
-        })
-    }
-
-    fn assert_decoded(&self, decoded: &Decoded<'_>) {
-        let event = decoded.event;
-        assert_eq!(decoded.pool, self.pool.as_deref().unwrap_or("the key"));
-        assert_eq!(event.event_time.0, self.event_time);
-        assert_eq!(event.page_ids.iter().collect::<Vec<_>>(), self.ids);
-        assert_eq!(event.output_page_ids.iter().collect::<Vec<_>>(), self.output_ids);
-        assert_eq!(event.page_size.map(|size| size.get() as i32), self.page_size);
-        assert_eq!(event.input_tokens.map(|n| n as i64), self.input_tokens);
-        assert_eq!(event.output_tokens.map(|n| n as i64), self.output_tokens);
-        assert_eq!(event.duration_ms.map(|n| n as i64), self.duration_ms);
-        let scope = self.scope.as_ref().map_or(Scope::GLOBAL, |name| Scope::named(name.as_bytes()));
-        assert_eq!(event.scope, scope);
-    }
-}
-
-fn nullable(value: Option<Value>) -> Value {
-    match value {
-        None => Value::Union(0, Box::new(Value::Null)),
-        Some(value) => Value::Union(1, Box::new(value)),
-    }
-}
-
-/// A record by apache-avro's writer, behind the header of version 1.
-fn by_apache_avro(event: &Event, packed: bool, block: Option<usize>) -> Vec<u8> {
-    let mut record = vec![0xC3, 0x01];
-    record.extend(schema::REQUEST_EVENT_V1);
-    let writer =
-        GenericDatumWriter::builder(&SCHEMA).maybe_target_block_size(block).build().expect("resolves");
-    writer.write_value_ref(&mut record, &event.avro_value(packed)).expect("an event of the schema");
-    record
-}
-
-fn ids() -> impl Strategy<Value = Vec<u64>> {
-    prop_oneof![
-        prop::collection::vec(any::<u64>(), 0..40),
-        prop::collection::vec(0u64..300, 0..40),
-        prop::collection::vec((any::<u64>(), 0u32..64).prop_map(|(id, shift)| id >> shift), 0..40),
-    ]
-}
-
-/// Events within the default limits. The page size is given only where the token counts fit it.
-fn events() -> impl Strategy<Value = Event> {
-    let names = || prop::option::of("[a-zé|/\"\\\\]{1,12}");
-    let count = || prop::option::of(0i64..1 << 40);
-    let rest = (prop::option::of(1i32..65_536), 0i64..65_536, count(), count(), names(), names(), names());
-    (0i64..4_102_444_800_000, ids(), ids(), rest).prop_map(|(event_time, ids, mut output_ids, rest)| {
-        let (page_size, slack, output_tokens, duration_ms, pool, scope, request_id) = rest;
-        let (input_tokens, output_tokens) = match page_size {
-            None => (Some(slack), output_tokens),
-            Some(size) => {
-                let tokens = ids.len() as i64 * i64::from(size) + slack % i64::from(size);
-                output_ids.truncate((output_tokens.unwrap_or(0) / i64::from(size)) as usize);
-                (Some(tokens), output_tokens)
-            }
-        };
-        Event {
-            event_time,
-            ids,
-            output_ids,
-            pool,
-            page_size,
-            input_tokens,
-            output_tokens,
-            duration_ms,
-            scope,
-            request_id,
-        }
-    })
-}
-
 fn decode(record: &[u8]) -> Result<Event, DecodeError> {
     let mut decoder = RequestDecoder::new(Encoding::Auto, DecodeLimits::default());
     let decoded = decoder.decode(None, record)?;
@@ -238,6 +58,7 @@ fn decode(record: &[u8]) -> Result<Event, DecodeError> {
         duration_ms: event.duration_ms.map(|n| n as i64),
         scope: None,
         request_id: None,
+        ids_chained: event.ids_chained,
     })
 }
 
@@ -258,10 +79,17 @@ fn line_with(member: &str) -> String {
     LINE.replace("}", &format!(", {member}}}"))
 }
 
+fn versions() -> impl Strategy<Value = Version> {
+    prop::sample::select(vec![Version::V1, Version::V2])
+}
+
 proptest! {
     #[test]
-    fn reads_what_apache_avro_wrote(event in events(), packed: bool, block in prop::option::of(1usize..64)) {
-        let record = by_apache_avro(&event, packed, block);
+    fn reads_what_apache_avro_wrote(
+        event in events(), version in versions(), packed: bool, block in prop::option::of(1usize..64),
+    ) {
+        let event = event.at(version);
+        let record = by_apache_avro(&event, version, packed, block);
         let mut decoder = RequestDecoder::new(Encoding::Auto, DecodeLimits::default());
         let key = event.pool.clone().unwrap_or("the key".to_owned());
         let in_place = decoder.decode_in_place(Some(key.as_bytes()), &record);
@@ -274,7 +102,7 @@ proptest! {
     #[test]
     fn writes_the_bytes_that_apache_avro_writes(event in events(), packed: bool) {
         let encoding = if packed { RequestEncoding::Avro } else { RequestEncoding::AvroLongs };
-        prop_assert_eq!(event.encode(encoding), by_apache_avro(&event, packed, None));
+        prop_assert_eq!(event.encode(encoding), by_apache_avro(&event, Version::V2, packed, None));
     }
 
     #[test]
@@ -291,11 +119,11 @@ proptest! {
     #[test]
     fn a_damaged_record_is_refused_or_read_as_apache_avro_reads_it(
         event in events(),
+        version in versions(),
         packed: bool,
         damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 0u8..4), 1..4),
     ) {
-        let encoding = if packed { RequestEncoding::Avro } else { RequestEncoding::AvroLongs };
-        let mut record = event.encode(encoding);
+        let mut record = by_apache_avro(&event.at(version), version, packed, None);
         for (at, byte, kind) in damage {
             let body = record.len() - 10;
             if body == 0 {
@@ -310,7 +138,7 @@ proptest! {
             }
         }
         if let Ok(read) = decode(&record) {
-            let expected = Event::by_apache_avro(&record).expect("apache-avro reads what we read");
+            let expected = Event::by_apache_avro(version, &record).expect("apache-avro reads what we read");
             prop_assert_eq!(read, Event { scope: None, request_id: None, ..expected });
         }
     }
@@ -318,11 +146,12 @@ proptest! {
     #[test]
     fn random_bytes_never_panic_and_take_no_memory_they_do_not_hold(
         mut record in prop::collection::vec(any::<u8>(), 0..200),
-        head in 0u8..4,
+        head in 0u8..5,
     ) {
         match head {
             0 => drop(record.splice(0..0, [&[0xC3, 0x01][..], &schema::REQUEST_EVENT_V1].concat())),
-            1 => record.insert(0, b'{'),
+            1 => drop(record.splice(0..0, [&[0xC3, 0x01][..], &schema::REQUEST_EVENT_V2].concat())),
+            4 => record.insert(0, b'{'),
             2 => drop(record.splice(0..0, *b"{\"page_ids\":[")),
             _ => {}
         }
@@ -344,7 +173,7 @@ proptest! {
             "event_time": event.event_time, "page_ids": ids(&event.ids), "output_page_ids": ids(&event.output_ids),
             "pool": event.pool, "page_size": event.page_size, "input_tokens": event.input_tokens,
             "output_tokens": event.output_tokens, "duration_ms": event.duration_ms, "scope": event.scope,
-            "request_id": event.request_id, "zz_unknown": {"nested": [1, {"deep": null}]},
+            "request_id": event.request_id, "ids_chained": event.ids_chained, "zz_unknown": {"nested": [1, {"deep": null}]},
         });
         for text in [object.to_string(), format!("\n {object:#}\n"), object.to_string().replace('/', "\\/")] {
             let mut decoder = RequestDecoder::new(Encoding::Json, DecodeLimits::default());
@@ -366,6 +195,7 @@ fn sample() -> Event {
         duration_ms: Some(4200),
         scope: Some("tenant-4".to_owned()),
         request_id: Some("req-1".to_owned()),
+        ids_chained: true,
     }
 }
 
@@ -397,9 +227,13 @@ fn a_used_decoder_takes_no_memory_for_ids() {
 
 #[test]
 fn the_header_of_apache_avro_for_rust_is_read_too() {
-    let mut record = sample().encode(RequestEncoding::Avro);
-    record[2..10].copy_from_slice(&schema::REQUEST_EVENT_V1_RUST);
-    assert!(decode(&record).is_ok());
+    for (version, of_rust) in
+        [(Version::V1, schema::REQUEST_EVENT_V1_RUST), (Version::V2, schema::REQUEST_EVENT_V2_RUST)]
+    {
+        let mut record = by_apache_avro(&sample(), version, true, None);
+        record[2..10].copy_from_slice(&of_rust);
+        assert_eq!(decode(&record).map(|event| event.ids_chained).ok(), Some(version == Version::V2));
+    }
 }
 
 #[test]
@@ -515,6 +349,8 @@ fn each_fault_has_its_code() {
             ErrorCode::PageCountMismatch,
         ),
         (r#""pool": "another""#, ErrorCode::PoolConflict),
+        (r#""ids_chained": 1"#, ErrorCode::Undecodable),
+        (r#""ids_chained": "true""#, ErrorCode::Undecodable),
     ] {
         assert_eq!(code(line_with(member)), expected, "{member}");
     }
@@ -590,6 +426,18 @@ fn a_configured_encoding_refuses_the_other() {
             ErrorCode::UnknownEncoding
         );
     }
+}
+
+#[test]
+fn whether_ids_are_chained_is_a_boolean_or_not_said() {
+    for (member, expected) in [("true", true), ("false", false), ("null", false)] {
+        let line = line_with(&format!(r#""pool": "p", "ids_chained": {member}"#));
+        assert_eq!(decode(line.as_bytes()).expect(member).ids_chained, expected, "{member}");
+    }
+    assert!(!decode(line_with(r#""pool": "p""#).as_bytes()).expect("not said").ids_chained);
+    let mut record = sample().encode(RequestEncoding::Avro);
+    *record.last_mut().expect("the boolean") = 2;
+    assert_eq!(code(record), ErrorCode::Undecodable, "neither of the two bytes of avro");
 }
 
 #[test]

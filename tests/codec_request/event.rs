@@ -1,0 +1,242 @@
+//! A request event as the tests know it, and as apache-avro reads and writes it.
+
+use apache_avro::Schema;
+use apache_avro::reader::datum::GenericDatumReader;
+use apache_avro::types::Value;
+use apache_avro::writer::datum::GenericDatumWriter;
+use kvset::codec::{Decoded, RequestEncoding, RequestMessage, encode_request, schema};
+use kvset::core::pages::{PageIds, Scope};
+use proptest::prelude::*;
+use std::borrow::Cow;
+use std::sync::LazyLock;
+
+/// A published version of the schema.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Version {
+    V1,
+    V2,
+}
+
+impl Version {
+    fn schema(self) -> &'static Schema {
+        static V1: LazyLock<Schema> = LazyLock::new(|| parse(schema::REQUEST_EVENT_OF_V1));
+        static V2: LazyLock<Schema> = LazyLock::new(|| parse(schema::REQUEST_EVENT));
+        match self {
+            Self::V1 => &V1,
+            Self::V2 => &V2,
+        }
+    }
+
+    fn fields(self) -> usize {
+        match self {
+            Self::V1 => 10,
+            Self::V2 => 11,
+        }
+    }
+
+    pub fn fingerprint(self) -> [u8; 8] {
+        match self {
+            Self::V1 => schema::REQUEST_EVENT_V1,
+            Self::V2 => schema::REQUEST_EVENT_V2,
+        }
+    }
+}
+
+fn parse(text: &str) -> Schema {
+    Schema::parse_str(text).expect("the schema parses")
+}
+
+/// An event with everything owned, and what a reader must find in it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Event {
+    pub event_time: i64,
+    pub ids: Vec<u64>,
+    pub output_ids: Vec<u64>,
+    pub pool: Option<String>,
+    pub page_size: Option<i32>,
+    pub input_tokens: Option<i64>,
+    pub output_tokens: Option<i64>,
+    pub duration_ms: Option<i64>,
+    pub scope: Option<String>,
+    pub request_id: Option<String>,
+    pub ids_chained: bool,
+}
+
+impl Event {
+    pub fn message(&self) -> RequestMessage<'_> {
+        RequestMessage {
+            event_time: self.event_time,
+            page_ids: PageIds::from_slice(&self.ids),
+            pool: self.pool.as_deref().map(Cow::Borrowed),
+            page_size: self.page_size,
+            output_page_ids: PageIds::from_slice(&self.output_ids),
+            input_tokens: self.input_tokens,
+            output_tokens: self.output_tokens,
+            duration_ms: self.duration_ms,
+            scope: self.scope.as_deref().map(Cow::Borrowed),
+            request_id: self.request_id.as_deref().map(Cow::Borrowed),
+            ids_chained: self.ids_chained,
+        }
+    }
+
+    pub fn encode(&self, encoding: RequestEncoding) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        encode_request(&self.message(), encoding, &mut bytes).expect("serialises");
+        bytes
+    }
+
+    /// The same of a version, which has as many of the fields.
+    pub fn at(self, version: Version) -> Self {
+        Self { ids_chained: self.ids_chained && version != Version::V1, ..self }
+    }
+
+    fn avro_value(&self, version: Version, packed: bool) -> Value {
+        let ids = |ids: &[u64]| match packed {
+            true => Value::Union(0, Box::new(Value::Bytes(PageIds::from_slice(ids).as_packed().to_vec()))),
+            false => {
+                let longs = ids.iter().map(|id| Value::Long(*id as i64)).collect();
+                Value::Union(1, Box::new(Value::Array(longs)))
+            }
+        };
+        let text = |text: &Option<String>| nullable(text.clone().map(Value::String));
+        let long = |number: Option<i64>| nullable(number.map(Value::Long));
+        let field = |name: &str, value| (name.to_owned(), value);
+        let mut fields = vec![
+            field("event_time", Value::TimestampMillis(self.event_time)),
+            field("page_ids", ids(&self.ids)),
+            field("pool", text(&self.pool)),
+            field("page_size", nullable(self.page_size.map(Value::Int))),
+            field("output_page_ids", ids(&self.output_ids)),
+            field("input_tokens", long(self.input_tokens)),
+            field("output_tokens", long(self.output_tokens)),
+            field("duration_ms", long(self.duration_ms)),
+            field("scope", text(&self.scope)),
+            field("request_id", text(&self.request_id)),
+            field("ids_chained", Value::Boolean(self.ids_chained)),
+        ];
+        fields.truncate(version.fields());
+        Value::Record(fields)
+    }
+
+    /// What apache-avro reads out of a record of ours; `None` where it refuses.
+    pub fn by_apache_avro(version: Version, record: &[u8]) -> Option<Self> {
+        let reader = GenericDatumReader::builder(version.schema()).build().expect("the schema resolves");
+        let mut datum = record.get(10..)?;
+        let value = reader.read_value(&mut datum).ok()?;
+        if !datum.is_empty() {
+            return None;
+        }
+        let Value::Record(fields) = value else { return None };
+        let mut fields = fields.into_iter().map(|(_, value)| match value {
+            Value::Union(_, inner) => *inner,
+            other => other,
+        });
+        let mut next = || fields.next().expect("a field of the schema");
+        let long = |value| match value {
+            Value::Long(number) | Value::TimestampMillis(number) => Some(number),
+            Value::Int(number) => Some(i64::from(number)),
+            _ => None,
+        };
+        let ids = |value| match value {
+            Value::Bytes(bytes) => PageIds::from_packed(&bytes).map(|ids| ids.iter().collect()),
+            Value::Array(items) => Some(items.into_iter().filter_map(long).map(|id| id as u64).collect()),
+            _ => None,
+        };
+        let text = |value| if let Value::String(text) = value { Some(text) } else { None };
+        Some(Self {
+            event_time: long(next())?,
+            ids: ids(next())?,
+            pool: text(next()),
+            page_size: long(next()).map(|size| size as i32),
+            output_ids: ids(next())?,
+            input_tokens: long(next()),
+            output_tokens: long(next()),
+            duration_ms: long(next()),
+            scope: text(next()),
+            request_id: text(next()),
+            ids_chained: version != Version::V1 && next() == Value::Boolean(true),
+        })
+    }
+
+    pub fn assert_decoded(&self, decoded: &Decoded<'_>) {
+        let event = decoded.event;
+        assert_eq!(decoded.pool, self.pool.as_deref().unwrap_or("the key"));
+        assert_eq!(event.event_time.0, self.event_time);
+        assert_eq!(event.page_ids.iter().collect::<Vec<_>>(), self.ids);
+        assert_eq!(event.output_page_ids.iter().collect::<Vec<_>>(), self.output_ids);
+        assert_eq!(event.page_size.map(|size| size.get() as i32), self.page_size);
+        assert_eq!(event.input_tokens.map(|n| n as i64), self.input_tokens);
+        assert_eq!(event.output_tokens.map(|n| n as i64), self.output_tokens);
+        assert_eq!(event.duration_ms.map(|n| n as i64), self.duration_ms);
+        let scope = self.scope.as_ref().map_or(Scope::GLOBAL, |name| Scope::named(name.as_bytes()));
+        assert_eq!(event.scope, scope);
+        assert_eq!(event.ids_chained, self.ids_chained);
+    }
+}
+
+fn nullable(value: Option<Value>) -> Value {
+    match value {
+        None => Value::Union(0, Box::new(Value::Null)),
+        Some(value) => Value::Union(1, Box::new(value)),
+    }
+}
+
+/// A record by apache-avro's writer, behind the header of a version.
+pub fn by_apache_avro(event: &Event, version: Version, packed: bool, block: Option<usize>) -> Vec<u8> {
+    let mut record = vec![0xC3, 0x01];
+    record.extend(version.fingerprint());
+    let writer = GenericDatumWriter::builder(version.schema())
+        .maybe_target_block_size(block)
+        .build()
+        .expect("resolves");
+    writer.write_value_ref(&mut record, &event.avro_value(version, packed)).expect("an event of the schema");
+    record
+}
+
+fn ids() -> impl Strategy<Value = Vec<u64>> {
+    prop_oneof![
+        prop::collection::vec(any::<u64>(), 0..40),
+        prop::collection::vec(0u64..300, 0..40),
+        prop::collection::vec((any::<u64>(), 0u32..64).prop_map(|(id, shift)| id >> shift), 0..40),
+    ]
+}
+
+/// Events within the default limits. The page size is given only where the token counts fit it.
+pub fn events() -> impl Strategy<Value = Event> {
+    let names = || prop::option::of("[a-zé|/\"\\\\]{1,12}");
+    let count = || prop::option::of(0i64..1 << 40);
+    let rest = (
+        prop::option::of(1i32..65_536),
+        0i64..65_536,
+        count(),
+        count(),
+        names(),
+        names(),
+        names(),
+        any::<bool>(),
+    );
+    (0i64..4_102_444_800_000, ids(), ids(), rest).prop_map(|(event_time, ids, mut output_ids, rest)| {
+        let (page_size, slack, output_tokens, duration_ms, pool, scope, request_id, ids_chained) = rest;
+        let (input_tokens, output_tokens) = match page_size {
+            None => (Some(slack), output_tokens),
+            Some(size) => {
+                let tokens = ids.len() as i64 * i64::from(size) + slack % i64::from(size);
+                output_ids.truncate((output_tokens.unwrap_or(0) / i64::from(size)) as usize);
+                (Some(tokens), output_tokens)
+            }
+        };
+        Event {
+            event_time,
+            ids,
+            output_ids,
+            pool,
+            page_size,
+            input_tokens,
+            output_tokens,
+            duration_ms,
+            scope,
+            request_id,
+            ids_chained,
+        }
+    })
+}
