@@ -29,16 +29,23 @@ impl<T> Table<T> {
         self.chunks.get(index / CHUNK)?.get(index % CHUNK)
     }
 
+    /// In line, so that an element is written where it stays: one that is passed in memory is read again at once,
+    /// in other parts than it was written in, and a processor lets that wait for all it wrote before.
+    #[inline]
     pub(super) fn push(&mut self, value: T) {
         match self.chunks.last_mut() {
             Some(last) if last.len() < CHUNK => last.push(value),
-            Some(_) => {
-                let mut chunk = Vec::with_capacity(CHUNK);
-                chunk.push(value);
-                self.chunks.push(chunk);
-            }
-            None => self.chunks.push(vec![value]),
+            _ => self.push_chunk().push(value),
         }
+    }
+
+    /// Adds a chunk without elements. Only the first has no room for them yet.
+    #[cold]
+    fn push_chunk(&mut self) -> &mut Vec<T> {
+        let room = if self.chunks.is_empty() { 0 } else { CHUNK };
+        self.chunks.push(Vec::with_capacity(room));
+        let last = self.chunks.len() - 1;
+        &mut self.chunks[last]
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &T> + Clone {
