@@ -2,6 +2,7 @@
 
 use crate::chance::Chance;
 use kvset::codec::{DeadLetterLimits, DecodeLimits, Encoding, EstimateEncoding, EstimateKey, SourceRecord};
+use kvset::core::pages::Scope;
 use kvset::core::pool_config::PoolConfig;
 use kvset::core::ratio::Ratio;
 use kvset::core::units::{Offset, PageCount, PageSize};
@@ -12,7 +13,7 @@ use kvset::pipeline::pools::PoolConfigs;
 use kvset::pipeline::position::{LogRange, NextOffset, Partition};
 use kvset::pipeline::resume::{Facts, LostHistory, StartFrom, decide};
 use kvset::pipeline::task::{PartitionTask, TaskConfig};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 pub const TOPIC: &str = "requests";
 
@@ -167,11 +168,23 @@ fn records(partition: i32, chance: &mut Chance) -> (Vec<Fetched>, i64) {
     (records, offset + chance.below(3) as i64)
 }
 
-/// One of a few conversations, so far as it has come.
+/// One of a few conversations, so far as it has come. Its ids may be vouched to be chained, and now and then they
+/// are not.
 fn request(time: i64, chance: &mut Chance) -> String {
-    let (session, turns) = (chance.below(4), chance.between(1, 6));
-    let pages: Vec<u64> = (0..turns).map(|turn| 1000 * session + turn).collect();
-    format!(r#"{{"event_time":{time},"page_ids":{pages:?}}}"#)
+    let (session, turns) = (chance.below(4) as usize, chance.between(1, 6) as usize);
+    let mut pages = watched_ids()[6 * session..][..turns].to_vec();
+    if chance.one_in(12) {
+        pages[turns / 2] = watched_ids()[24 + session];
+    }
+    let ids_chained = chance.one_in(2);
+    format!(r#"{{"event_time":{time},"page_ids":{pages:?},"ids_chained":{ids_chained}}}"#)
+}
+
+/// Ids of the few that a pool watches for breaking the chain.
+fn watched_ids() -> &'static [u64] {
+    static IDS: LazyLock<Vec<u64>> =
+        LazyLock::new(|| (0..).filter(|id| Scope::GLOBAL.key(*id) >> 56 == 0).take(28).collect());
+    &IDS
 }
 
 fn undisturbed(
