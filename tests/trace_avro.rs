@@ -4,7 +4,7 @@ use apache_avro::types::Value;
 use apache_avro::{Codec, Schema, Writer};
 use kvset::core::pages::Scope;
 use kvset::runtime::produce::message_of;
-use kvset::trace::{Format, IdScope, ReadOptions, TraceError, TraceItem, TraceReader};
+use kvset::trace::{Format, IdScope, ReadOptions, TraceError, TraceItem, TraceReader, write_row};
 use std::io::Cursor;
 
 /// One event of the written files: time, pool, ids of the prompt and of the output, scope.
@@ -172,4 +172,29 @@ fn whether_ids_are_chained_is_kept() {
     assert_eq!(said(open(tokens, &options).expect("token ids")), [(true, true); 2]);
     let mooncake = include_bytes!("fixtures/trace/mooncake.jsonl").to_vec();
     assert!(said(open(mooncake, &options).expect("a trace")).iter().all(|said| *said == (false, false)));
+}
+
+/// A row of any format may vouch for its ids, as those that `kvset generate` writes do, for the scope it declares.
+#[test]
+fn a_row_vouches_for_its_ids_within_the_scope_it_declares() {
+    let row = |scope: &str| {
+        format!(
+            r#"{{"timestamp": 1, "session_id": "s", "block_size": 4, "hash_id_scope": "{scope}", "hash_ids": [1, 2], "ids_chained": true}}"#
+        )
+    };
+    let said = |scope: &str, id_scope: IdScope| {
+        let mut reader = open(row(scope).into_bytes(), &ReadOptions { id_scope, ..ReadOptions::default() })
+            .expect("a row");
+        let Some(TraceItem::Request(row)) = reader.next_item().expect("readable") else {
+            panic!("no request")
+        };
+        let mut written = Vec::new();
+        write_row(&mut written, &row).expect("memory");
+        let again = String::from_utf8(written).expect("json").contains("\"ids_chained\":true");
+        (row.event.ids_chained, again)
+    };
+    assert_eq!(said("global", IdScope::Auto), (true, true));
+    assert_eq!(said("local", IdScope::Auto), (true, false), "a file has one scope for all its rows");
+    assert_eq!(said("global", IdScope::Session), (true, false));
+    assert_eq!(said("local", IdScope::Global), (false, false), "as asked for, and not as vouched");
 }

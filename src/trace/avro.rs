@@ -92,7 +92,8 @@ fn draft(decoded: &Decoded<'_>, scope: Scope, page_size: PageSize, line: u64, id
         time_ms: event.event_time.0,
         page_size: Some(event.page_size.unwrap_or(page_size)),
         ids: file(event.page_ids),
-        ids_chained: event.ids_chained,
+        // Ids that are chained within a scope need not be outside of it.
+        ids_chained: event.ids_chained && [Scope::GLOBAL, scope].contains(&event.scope),
         output_ids: file(event.output_page_ids),
         input_tokens: event.input_tokens,
         output_tokens: event.output_tokens,

@@ -9,11 +9,12 @@ use std::fmt;
 use std::ops::Range;
 
 /// The field names of a row, and of the session and sub-agents around it.
-const KNOWN: [&str; 14] = [
+const KNOWN: [&str; 15] = [
     "t",
     "in",
     "out",
     "hash_ids",
+    "ids_chained",
     "api_time",
     "timestamp",
     "input_length",
@@ -52,6 +53,8 @@ pub(super) struct Found {
     pub api_ms: Option<i64>,
     pub page_size: Option<PageSize>,
     pub ids: Option<Range<usize>>,
+    /// Whether the row vouches that they are chained, as what `kvset generate` writes does.
+    pub ids_chained: bool,
     /// The drafts of nested requests, timed from the object's own start.
     pub nested: Option<Range<usize>>,
     pub id: Option<Range<usize>>,
@@ -79,6 +82,7 @@ impl<'a, 's> Entry<'a, 's> {
             time_ms: found.time_ms.unwrap_or(0),
             page_size: found.page_size,
             ids: found.ids.clone()?,
+            ids_chained: found.ids_chained,
             input_tokens: found.input_tokens,
             output_tokens: found.output_tokens,
             duration_ms: duration_ms.and_then(|ms| u64::try_from(ms).ok()),
@@ -174,6 +178,7 @@ impl<'de> Fields<'de> for Entry<'_, '_> {
             "block_size" => self.page_size(map)?,
             "hash_id_scope" => self.declared(map)?,
             "hash_ids" => self.page_ids(map)?,
+            "ids_chained" => self.found.ids_chained = map.next_value::<Option<bool>>()?.unwrap_or(false),
             "requests" => self.nested(map)?,
             "session_id" => self.found.session = map.next_value_seed(Name(&mut self.sink.batch.text))?,
             "id" => self.found.id = map.next_value_seed(Name(&mut self.sink.batch.text))?,

@@ -101,7 +101,8 @@ impl Batch {
         }
     }
 
-    /// Fills in the scope of the request at `index`, from its session or its named field.
+    /// Fills in the scope of the request at `index`, from its session or its named field. Ids that are chained within
+    /// a narrower one need not be in that.
     pub fn set_scope(&mut self, index: usize, wanted: &IdScope, declared: Declared) -> Result<(), RowFault> {
         let draft = &self.drafts[index];
         let named = |name: &Option<Range<usize>>, field: &str| -> Result<Scope, RowFault> {
@@ -115,7 +116,9 @@ impl Batch {
             }
             (IdScope::Field(field), _) => named(&draft.scope_name, field)?,
         };
-        self.drafts[index].scope = scope;
+        let draft = &mut self.drafts[index];
+        draft.scope = scope;
+        draft.ids_chained &= declared == Declared::Global || scope != Scope::GLOBAL;
         Ok(())
     }
 }

@@ -1,6 +1,7 @@
 //! Writing requests as flat weka rows, the form every reader of this crate understands.
 
 use super::row::TraceRow;
+use crate::core::pages::Scope;
 use serde::ser::{Serialize, SerializeSeq, Serializer};
 use std::io::{self, Write};
 
@@ -13,6 +14,8 @@ struct FlatRow<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     block_size: Option<u32>,
     hash_ids: FlatIds<'a>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    ids_chained: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     input_length: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -38,8 +41,8 @@ impl Serialize for FlatIds<'_> {
     }
 }
 
-/// Writes a request as one line: `timestamp` (ms), `session_id`, `block_size`, `hash_ids`,
-/// `input_length`, `output_length`, `duration_ms`. Its scope is mixed into the first page's id, so the
+/// Writes a request as one line: `timestamp` (ms), `session_id`, `block_size`, `hash_ids`, `ids_chained` (where they
+/// are vouched to be), `input_length`, `output_length`, `duration_ms`. Its scope is mixed into the first page's id, so the
 /// line is read back with ids that are unique within the whole file. Output page ids have no field here.
 ///
 /// # Errors
@@ -52,6 +55,8 @@ pub fn write_row(out: &mut impl Write, row: &TraceRow<'_>) -> io::Result<()> {
         session_id: row.session,
         block_size: event.page_size.map(|size| size.get()),
         hash_ids: FlatIds(row),
+        // Within their scope they may be, in the whole file only the first of them tells scopes apart.
+        ids_chained: event.ids_chained && event.scope == Scope::GLOBAL,
         input_length: event.input_tokens,
         output_length: event.output_tokens,
         duration_ms: event.duration_ms,

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 The trace is in weka's flat form: a JSON object a line with timestamp (ms), session_id, block_size,
-hash_ids, input_length, output_length and duration_ms. The same options give the same bytes. With --topic,
+hash_ids, ids_chained, input_length, output_length and duration_ms. The same options give the same bytes. With --topic,
 requests go to Kafka as request events instead.
 
 Examples:
