@@ -127,7 +127,13 @@ pub(super) fn live_on(
             patience = Backoff::lasting(&SystemClock, retry_for);
         }
         match ended {
-            Err(error) if error.wants_a_new_client() && !shutdown.is_requested() && patience.wait() => {
+            // A broker that crashed knows nothing of the last transaction, say. Who was asked to stop has no use for new
+            // clients, and whoever goes on begins where the committed offsets are.
+            Err(error) if error.wants_a_new_client() && shutdown.is_requested() => {
+                tracing::warn!("what was not committed is left to the next start: {error}");
+                return Ok(summary);
+            }
+            Err(error) if error.wants_a_new_client() && patience.wait() => {
                 tracing::warn!("joining the group anew, with new clients: {error}");
             }
             ended => return ended.map(|()| summary),
@@ -177,4 +183,37 @@ pub(super) fn join(plan: &StreamPlan) -> Result<(KafkaOutlet, Source), ServiceEr
 
 pub(super) fn no_threads(threads: usize, error: &std::io::Error) -> ServiceError {
     ServiceError::Threads(format!("starting {threads} threads: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pipeline::publish::OutletError;
+
+    /// What a life ends with that was asked to stop, when its last commit fails like this.
+    fn stopped_with(family: Family) -> Result<Summary, ServiceError> {
+        let shutdown = Shutdown::new();
+        live_on(Duration::ZERO, &shutdown, |summary| {
+            summary.commits += 1;
+            shutdown.request();
+            Err(PublishError::Fatal(OutletError { family, message: "the last commit".to_owned() }).into())
+        })
+    }
+
+    #[test]
+    fn a_client_that_is_spent_while_stopping_is_no_failure() {
+        assert_eq!(stopped_with(Family::Spent).expect("asked to stop").commits, 1, "what was done counts");
+        assert!(stopped_with(Family::Fatal).is_err());
+    }
+
+    #[test]
+    fn a_client_that_is_spent_is_replaced_unless_asked_to_stop() {
+        let (shutdown, mut lives) = (Shutdown::new(), 0);
+        let ended = live_on(Duration::from_secs(5), &shutdown, |_| {
+            lives += 1;
+            let spent = OutletError { family: Family::Spent, message: "spent".to_owned() };
+            if lives < 3 { Err(PublishError::Fatal(spent).into()) } else { Ok(()) }
+        });
+        assert!(ended.is_ok() && lives == 3, "{lives} lives");
+    }
 }
