@@ -81,10 +81,10 @@ fn compare(connection: &Connection, folder: &Path, filled: &Filled) {
         };
         let bare = bare::drain(connection, filled);
         let by_default = served("", "");
-        let reading = served(served::EVERY_ID_READ, "r");
+        let doubting = served(served::EVERY_ID_READ, "d");
         let eager = served(served::EVERY_SECOND, "s");
         if round > 0 {
-            let served = [&by_default, &reading, &eager].map(|served| served.drained);
+            let served = [&by_default, &doubting, &eager].map(|served| served.drained);
             for (readings, reading) in readings.iter_mut().zip([bare].into_iter().chain(served)) {
                 readings.push(reading);
             }

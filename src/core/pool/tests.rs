@@ -5,6 +5,7 @@ mod model;
 mod overlap;
 mod pointwise;
 mod trends;
+mod vouched;
 
 use super::*;
 use crate::core::pages::PageIds;

@@ -3,7 +3,7 @@
 use super::super::*;
 use super::{PAGE_SIZE, event, ratios};
 use crate::core::missing::Missing;
-use crate::core::pages::{PageIds, Scope};
+use crate::core::pages::PageIds;
 use crate::core::ratio::Ratio;
 use crate::core::stack::ChainPolicy;
 use crate::core::units::PageCount;
@@ -293,24 +293,6 @@ fn memory_stays_flat_however_long_the_stream() {
     let early = memory_after(0..5_000);
     let late = memory_after(5_000..20_000);
     assert!(early > 0 && late <= early + early / 4, "{early} bytes, then {late}");
-}
-
-#[test]
-fn a_restored_pool_takes_no_word_for_chained_ids_that_it_had_ceased_to_take() {
-    let mut source = pool(config(&["all"]));
-    let watched = (0..).find(|id| Scope::GLOBAL.key(*id) >> 56 == 0).expect("one in 256");
-    for ids in [[1, watched], [3, watched]] {
-        source.observe(&event(0, &ids), at(0, None)).expect("reported only");
-    }
-    assert_eq!(source.chain_violations(), 1);
-    let image = postcard::to_allocvec(&source.image()).expect("memory");
-    let read = postcard::from_bytes(&image).expect("the bytes just written");
-    let mut restored = Pool::restore("p", 0, Arc::new(source.config().clone()), read).expect("the same");
-    let mut known = |ids: &[u64]| {
-        let vouched = RequestEvent { ids_chained: true, ..event(0, ids) };
-        restored.observe(&vouched, at(2, None)).expect("reported only").reusable_prefix()
-    };
-    assert_eq!((known(&[21, 22, 23]), known(&[21, 99, 23])), (0, 1));
 }
 
 #[test]
