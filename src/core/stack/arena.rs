@@ -3,6 +3,7 @@
 //! A vector that grows in steps small enough to waste little is copied so often that a worker of the service
 //! spent a twentieth of its time on it, and while it is copied it takes its room twice.
 
+use super::prefetch::prefetch;
 use crate::core::packed;
 use crate::core::pages::PageIds;
 use serde::Deserializer;
@@ -32,6 +33,12 @@ impl Arena {
     #[inline]
     pub(super) fn id(&self, at: u32) -> u64 {
         self.chunks[at as usize / CHUNK][at as usize % CHUNK]
+    }
+
+    /// Has the id at a place brought near.
+    #[inline]
+    pub(super) fn prefetch(&self, at: u32) {
+        prefetch(&self.chunks[at as usize / CHUNK][at as usize % CHUNK]);
     }
 
     /// The ids from a place on, in as many runs as chunks hold them.

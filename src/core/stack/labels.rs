@@ -72,6 +72,13 @@ impl Labels {
         self.ids.id(self.place(label, page))
     }
 
+    /// Has the first and the last id of a label brought near.
+    #[inline]
+    pub(super) fn prefetch_ends(&self, label: Label) {
+        self.ids.prefetch(self.place(label, 0));
+        self.ids.prefetch(self.place(label, label.len - 1));
+    }
+
     /// Where an id lies in the arena.
     #[inline]
     fn place(&self, label: Label, page: u32) -> u32 {

@@ -1,15 +1,14 @@
 //! Waiting for memory once for several requests instead of once a step of each.
 //!
 //! In a pool larger than the processor's caches, a walk is a chain of cache misses: the index says which
-//! segment, the segment where its label lies and which slot has it. A processor waits for many misses at once
-//! if none depends on another. So the next few requests are walked side by side: a step first reads what all of
-//! them need next, then guesses where each goes on from a few of its ids. The walks that count then find it in the
-//! cache; what is read here changes nothing.
+//! segment, the segment where its label lies and which slot has it. Memory serves many misses at once if none
+//! depends on another. So the next few requests are walked side by side: each step asks for what all of them
+//! need next, without waiting for it, and reads what the step before asked for; where a request goes on is guessed
+//! from a few of its ids. The walks that count then find it in the cache; what is done here changes nothing.
 
 use super::Stack;
-use super::tree::{Place, ROOT, SegmentId, TOP};
+use super::tree::{Indexed, Place, ROOT, SegmentId, TOP};
 use crate::core::pages::{PageIds, Scope};
-use std::hint::black_box;
 
 /// Requests walked side by side: enough to fill the processor's queue of misses, few enough that what they
 /// need stays in its nearest caches.
@@ -49,7 +48,9 @@ struct Walker<'a> {
     at: usize,
     /// Where the index has the next segment.
     hash: u64,
-    /// The segment that is on its way from memory.
+    /// What the index has there.
+    child: Option<&'a Indexed>,
+    /// The next segment.
     next: SegmentId,
 }
 
@@ -57,20 +58,26 @@ impl<'a> Walker<'a> {
     fn at_top(request: Upcoming<'a>) -> Option<Self> {
         let first = request.scope.first_page(request.pages.get(0)?);
         let hash = request.stack.tree.hash_of_child(TOP, first)?;
-        Some(Self { request, at: 0, hash, next: ROOT })
+        Some(Self { request, at: 0, hash, child: None, next: ROOT })
     }
 
-    /// Guesses the next segment; false if there is none.
+    /// Guesses what the index has of the next segment; false if that is nothing.
     fn guess(&mut self) -> bool {
-        let next = self.request.stack.tree.guess_child(self.hash);
-        next.inspect(|next| self.next = *next).is_some()
+        self.child = self.request.stack.tree.prefetch_child(self.hash);
+        self.child.is_some()
     }
 
-    /// Reads what leads on from the segment: the ends of its label, and its slot.
-    fn read(&self) -> u64 {
+    /// Goes on to the segment that was guessed.
+    fn enter(&mut self) {
+        if let Some(child) = self.child {
+            self.next = self.request.stack.tree.prefetch_segment(child);
+        }
+    }
+
+    /// Asks for what leads on from the segment: the ends of its label, and its slot.
+    fn ask(&self) {
         let Stack { tree, slots, .. } = self.request.stack;
-        let (slot, ids) = tree.glance(self.next);
-        ids ^ slots.glance(slot)
+        slots.prefetch(tree.prefetch_ids(self.next));
     }
 
     /// Finds where the request goes on below the segment; false at its end. Ids are taken to be chained, so that
@@ -109,7 +116,7 @@ fn keep<'w, 'a>(
 
 /// Has the memory that the walks of up to [`LOOK_AHEAD`] requests need brought near, for all at once.
 pub fn look_ahead<'a>(upcoming: impl IntoIterator<Item = Upcoming<'a>>) {
-    let (mut seen, mut count) = (0, 0);
+    let mut count = 0;
     let mut walkers = [None; LOOK_AHEAD];
     for (place, walker) in walkers.iter_mut().zip(upcoming.into_iter().filter_map(Walker::at_top)) {
         *place = Some(walker);
@@ -117,18 +124,13 @@ pub fn look_ahead<'a>(upcoming: impl IntoIterator<Item = Upcoming<'a>>) {
     }
     let mut walking = &mut walkers[..count];
     for _ in 0..STEPS {
-        // No loop depends on what it reads, so all of it is under way before the first arrives.
+        // By the time a loop comes to what the one before asked for, that has arrived.
         walking = keep(walking, Walker::guess);
-        for walker in walking.iter().flatten() {
-            seen ^= u64::from(walker.request.stack.tree.touch(walker.next));
-        }
-        for walker in walking.iter().flatten() {
-            seen ^= walker.read();
-        }
+        walking.iter_mut().flatten().for_each(Walker::enter);
+        walking.iter().flatten().for_each(Walker::ask);
         walking = keep(walking, Walker::leave);
         if walking.is_empty() {
             break;
         }
     }
-    black_box(seen);
 }

@@ -18,6 +18,7 @@ mod ghosts;
 mod image;
 mod labels;
 mod look_ahead;
+mod prefetch;
 mod regions;
 mod renumbering;
 mod slots;

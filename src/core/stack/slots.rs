@@ -1,5 +1,6 @@
 //! One LRU slot a request: how many pages still belong to it, and suffix sums over them.
 
+use super::prefetch::prefetch;
 use super::renumbering::Renumbering;
 use super::sums::{Sums, reserve_in_steps, sum_after};
 use super::tree::SegmentId;
@@ -159,10 +160,10 @@ impl Slots {
         self.leaves[index / LEAF].weights[index % LEAF]
     }
 
-    /// Reads what reporting a slot's pages reads.
+    /// Has what reporting a slot's pages reads brought near.
     #[inline]
-    pub(super) fn glance(&self, slot: Slot) -> u64 {
-        self.weight(slot)
+    pub(super) fn prefetch(&self, slot: Slot) {
+        prefetch(&self.leaves[slot.index() / LEAF]);
     }
 
     /// Pages of all slots.
@@ -257,6 +258,8 @@ impl Slots {
         if index / LEAF == self.leaves.len() {
             reserve_in_steps(&mut self.leaves);
             self.leaves.push(Leaf::default());
+            // The processor does not see that the next one is written soon, among so much that has no rhythm.
+            self.leaves.spare_capacity_mut().first().inspect(|next| prefetch(*next));
         }
         let leaf = &mut self.leaves[index / LEAF];
         (leaf.weights[index % LEAF], leaf.numbers[index % LEAF]) = (weight, lower);
@@ -300,9 +303,10 @@ impl Slots {
         let live = self.live();
         let Self { leaves, tails, scopes, .. } = self;
         for (to, from) in renumbering.live().enumerate() {
-            let Leaf { weights, numbers } = leaves[from / LEAF];
-            let leaf = &mut leaves[to / LEAF];
-            (leaf.weights[to % LEAF], leaf.numbers[to % LEAF]) = (weights[from % LEAF], numbers[from % LEAF]);
+            let (leaf, entry) = (&leaves[from / LEAF], from % LEAF);
+            let (weight, number) = (leaf.weights[entry], leaf.numbers[entry]);
+            let (leaf, entry) = (&mut leaves[to / LEAF], to % LEAF);
+            (leaf.weights[entry], leaf.numbers[entry]) = (weight, number);
             tails[to] = tails[from];
             if let Some(&scope) = scopes.get(from) {
                 scopes[to] = scope;

@@ -11,6 +11,7 @@
 
 use super::digests::{Digests, SHORTEST};
 use super::labels::{Label, Labels};
+use super::prefetch::prefetch;
 use super::regions::{NONE, RegionId, Regions};
 use super::renumbering::Renumbering;
 use super::slots::Slot;
@@ -84,7 +85,7 @@ impl Segment {
 /// it where the search led anyway.
 #[derive(Debug, Clone, Copy)]
 #[repr(C, packed(4))]
-struct Indexed {
+pub(super) struct Indexed {
     first: u64,
     id: SegmentId,
 }
@@ -214,28 +215,28 @@ impl Tree {
         (self.segment(place.segment).children > 0).then(|| self.hash(place, first))
     }
 
-    /// The child that [`Tree::child`] would look at first, right or wrong.
+    /// The child that [`Tree::child`] would look at first, right or wrong, on its way from memory.
     #[inline]
-    pub(super) fn guess_child(&self, hash: u64) -> Option<SegmentId> {
-        self.index.find(hash, |_| true).map(|child| child.id)
+    pub(super) fn prefetch_child(&self, hash: u64) -> Option<&Indexed> {
+        self.index.find(hash, |_| true).inspect(|child| prefetch(*child))
     }
 
-    /// Reads a segment.
+    /// Has a child's segment brought near.
     #[inline]
-    pub(super) fn touch(&self, id: SegmentId) -> u32 {
-        self.segment(id).offset
+    pub(super) fn prefetch_segment(&self, child: &Indexed) -> SegmentId {
+        prefetch(self.segment(child.id));
+        child.id
     }
 
-    /// The slot of a segment's first page, and the first and last id of its label, read. A single id is known
-    /// from the index.
+    /// Has the first and last id of a segment brought near; tells the slot of its first page. A single id is
+    /// known from the index.
     #[inline]
-    pub(super) fn glance(&self, id: SegmentId) -> (Slot, u64) {
+    pub(super) fn prefetch_ids(&self, id: SegmentId) -> Slot {
         let Segment { slot, label, .. } = *self.segment(id);
-        let ids = match label.len() {
-            1 => 0,
-            pages => self.labels.id(label, 0) ^ self.labels.id(label, pages - 1),
-        };
-        (slot, ids)
+        if label.len() > 1 {
+            self.labels.prefetch_ends(label);
+        }
+        slot
     }
 
     /// The slots of a segment's first `pages` pages, each with how many of them it has.
