@@ -139,9 +139,9 @@ impl Scope {
         if self == Self::GLOBAL { id } else { mix(id ^ self.0) ^ self.0 }
     }
 
-    /// [`Scope::key`] of the id that [`Scope::first_page`] turned into `first_page`.
-    pub fn key_of_first_page(self, first_page: u64) -> u64 {
-        if self == Self::GLOBAL { mix(first_page) } else { first_page ^ self.0 }
+    /// The id that [`Scope::first_page`] turned into `first_page`.
+    pub fn id_of_first_page(self, first_page: u64) -> u64 {
+        if self == Self::GLOBAL { first_page } else { unmix(first_page ^ self.0) ^ self.0 }
     }
 
     /// A key that tells ids of different scopes apart, for indexes over single ids.
@@ -160,12 +160,26 @@ pub fn mix(mut x: u64) -> u64 {
     x ^ (x >> 33)
 }
 
+/// The number that [`mix`] makes `x` of.
+fn unmix(mut x: u64) -> u64 {
+    x ^= x >> 33;
+    x = x.wrapping_mul(0x9cb4_b2f8_1293_37db);
+    x ^= x >> 33;
+    x = x.wrapping_mul(0x4f74_430c_22a5_4005);
+    x ^ (x >> 33)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
 
     proptest! {
+        #[test]
+        fn what_was_mixed_can_be_told(id: u64) {
+            prop_assert_eq!(unmix(mix(id)), id);
+        }
+
         #[test]
         fn common_prefix_equals_the_obvious_loop(
             shared in prop::collection::vec(any::<u64>(), 0..300),
@@ -212,7 +226,7 @@ mod tests {
         assert_ne!(a.first_page(1), b.first_page(1));
         assert_eq!(Scope::GLOBAL.first_page(42), 42);
         for scope in [a, b, Scope::GLOBAL] {
-            assert_eq!(scope.key_of_first_page(scope.first_page(7)), scope.key(7));
+            assert_eq!(scope.id_of_first_page(scope.first_page(7)), 7);
         }
     }
 }

@@ -5,6 +5,7 @@ use kvset::codec::{DeadLetterLimits, DecodeLimits, Encoding, EstimateEncoding, E
 use kvset::core::pages::Scope;
 use kvset::core::pool_config::PoolConfig;
 use kvset::core::ratio::Ratio;
+use kvset::core::stack::ChainCheck;
 use kvset::core::units::{Offset, PageCount, PageSize};
 use kvset::kafka::member::InputRecord;
 use kvset::pipeline::facts::RecordIdentity;
@@ -182,8 +183,9 @@ fn request(time: i64, chance: &mut Chance) -> String {
 
 /// Ids of the few that a pool watches for breaking the chain.
 fn watched_ids() -> &'static [u64] {
-    static IDS: LazyLock<Vec<u64>> =
-        LazyLock::new(|| (0..).filter(|id| Scope::GLOBAL.key(*id) >> 56 == 0).take(28).collect());
+    static IDS: LazyLock<Vec<u64>> = LazyLock::new(|| {
+        (1..).filter(|id| ChainCheck::Sampled.watches(Scope::GLOBAL, *id)).take(28).collect()
+    });
     &IDS
 }
 

@@ -334,7 +334,7 @@ fn a_word_for_chained_ids_counts_until_a_page_is_found_that_breaks_it() {
     assert_eq!(taken_for_known(never_broken), 3, "the last id tells of those before it");
 
     let broken = &mut sampling_stack(Order::RootFirst);
-    let watched = (0..).find(|id| Scope::GLOBAL.key(*id) >> 56 == 0).expect("one in 256");
+    let watched = (1..).find(|id| ChainCheck::Sampled.watches(Scope::GLOBAL, *id)).expect("one in 256");
     let mut outcome = Outcome::default();
     for ids in [[1, watched], [3, watched]] {
         broken.access(&access(&ids, 0), &mut outcome).expect("reported only");

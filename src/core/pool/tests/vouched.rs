@@ -4,6 +4,7 @@ use super::super::*;
 use super::{PAGE_SIZE, event, ratios};
 use crate::core::pages::{PageIds, Scope};
 use crate::core::profile::Profile;
+use crate::core::stack::ChainCheck;
 use crate::core::units::PageCount;
 use proptest::prelude::*;
 
@@ -33,7 +34,7 @@ fn arrival(number: usize) -> Arrival {
 
 /// An id of the few that are watched for breaking the chain.
 fn watched_id() -> u64 {
-    (0..).find(|id| Scope::GLOBAL.key(*id) >> 56 == 0).expect("one in 256")
+    (1..).find(|id| ChainCheck::Sampled.watches(Scope::GLOBAL, *id)).expect("one in 256")
 }
 
 /// A request as drawn: its ids, and whether it vouches for them.
