@@ -20,6 +20,11 @@ impl<'a> PageIds<'a> {
         rest.is_empty().then_some(Self(ids))
     }
 
+    /// Views ids that each have their bytes, little-endian.
+    pub fn of(ids: &'a [[u8; 8]]) -> Self {
+        Self(ids)
+    }
+
     /// Views ids held in memory.
     ///
     /// The in-memory order must be little-endian, which `lib.rs` asserts at compile time.
@@ -60,6 +65,11 @@ impl<'a> PageIds<'a> {
     /// The ids in blocks of `N`, and those that make no whole one.
     pub fn blocks<const N: usize>(self) -> (&'a [[[u8; 8]; N]], &'a [[u8; 8]]) {
         self.0.as_chunks::<N>()
+    }
+
+    /// The ids, each with its bytes, little-endian.
+    pub fn as_ids(self) -> &'a [[u8; 8]] {
+        self.0
     }
 
     /// The packed bytes.

@@ -17,8 +17,9 @@ const STEP: usize = CHUNK / 8;
 /// A growing list of ids.
 #[derive(Debug, Default)]
 pub(super) struct Arena {
-    /// Those before the list's end are full; those behind it are empty, and kept for what comes next.
-    chunks: Vec<Vec<u64>>,
+    /// Those before the list's end are full; those behind it are empty, and kept for what comes next. Ids are
+    /// kept as they lie in records, so that the C library copies them.
+    chunks: Vec<Vec<[u8; 8]>>,
     len: usize,
 }
 
@@ -32,7 +33,7 @@ impl Arena {
     /// The id at a place.
     #[inline]
     pub(super) fn id(&self, at: u32) -> u64 {
-        self.chunks[at as usize / CHUNK][at as usize % CHUNK]
+        u64::from_le_bytes(self.chunks[at as usize / CHUNK][at as usize % CHUNK])
     }
 
     /// Has the id at a place brought near.
@@ -51,7 +52,7 @@ impl Arena {
             let here = rest.min(CHUNK - offset);
             let ids = &self.chunks[at / CHUNK][offset..offset + here];
             at += here;
-            Some(PageIds::from_slice(ids))
+            Some(PageIds::of(ids))
         })
     }
 
@@ -61,7 +62,7 @@ impl Arena {
         let (start, len) = (start as usize, len as usize);
         let (chunk, offset) = (&self.chunks[start / CHUNK], start % CHUNK);
         if offset + len <= CHUNK {
-            return PageIds::from_slice(&chunk[offset..offset + len]).common_prefix(ids);
+            return PageIds::of(&chunk[offset..offset + len]).common_prefix(ids);
         }
         self.common_prefix_of_several(start, len, ids)
     }
@@ -82,7 +83,7 @@ impl Arena {
     /// Appends an id.
     #[inline]
     pub(super) fn push(&mut self, id: u64) {
-        self.with_room(1).push(id);
+        self.with_room(1).push(id.to_le_bytes());
         self.len += 1;
     }
 
@@ -91,7 +92,7 @@ impl Arena {
         while !ids.is_empty() {
             let chunk = self.with_room(ids.len());
             let here = ids.len().min(CHUNK - chunk.len());
-            chunk.extend(ids.first(here).iter());
+            chunk.extend_from_slice(ids.first(here).as_ids());
             self.len += here;
             ids = ids.from(here);
         }
@@ -99,7 +100,7 @@ impl Arena {
 
     /// The chunk that the list ends in, with room for so many ids or all it can ever hold.
     #[inline]
-    fn with_room(&mut self, ids: usize) -> &mut Vec<u64> {
+    fn with_room(&mut self, ids: usize) -> &mut Vec<[u8; 8]> {
         let last = self.len / CHUNK;
         if last == self.chunks.len() {
             self.chunks.push(if last == 0 { Vec::new() } else { Vec::with_capacity(CHUNK) });
@@ -153,7 +154,7 @@ impl Arena {
         // Only the first may have room for fewer than a chunk's.
         let first = self.chunks.first().map_or(0, Vec::capacity);
         let ids = first + self.chunks.len().saturating_sub(1) * CHUNK;
-        ids * size_of::<u64>() + self.chunks.capacity() * size_of::<Vec<u64>>()
+        ids * size_of::<u64>() + self.chunks.capacity() * size_of::<Vec<[u8; 8]>>()
     }
 }
 
