@@ -174,7 +174,7 @@ fn records(partition: i32, chance: &mut Chance) -> (Vec<Fetched>, i64) {
 fn request(time: i64, chance: &mut Chance) -> String {
     let (session, turns) = (chance.below(4) as usize, chance.between(1, 6) as usize);
     let mut pages = watched_ids()[6 * session..][..turns].to_vec();
-    if chance.one_in(12) {
+    if chance.one_in(3) {
         pages[turns / 2] = watched_ids()[24 + session];
     }
     let ids_chained = chance.one_in(2);
