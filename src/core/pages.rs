@@ -21,7 +21,7 @@ impl<'a> PageIds<'a> {
     }
 
     /// Views ids that each have their bytes, little-endian.
-    pub fn of(ids: &'a [[u8; 8]]) -> Self {
+    pub fn from_le_bytes(ids: &'a [[u8; 8]]) -> Self {
         Self(ids)
     }
 
@@ -68,7 +68,7 @@ impl<'a> PageIds<'a> {
     }
 
     /// The ids, each with its bytes, little-endian.
-    pub fn as_ids(self) -> &'a [[u8; 8]] {
+    pub fn as_le_bytes(self) -> &'a [[u8; 8]] {
         self.0
     }
 

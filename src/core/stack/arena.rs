@@ -52,7 +52,7 @@ impl Arena {
             let here = rest.min(CHUNK - offset);
             let ids = &self.chunks[at / CHUNK][offset..offset + here];
             at += here;
-            Some(PageIds::of(ids))
+            Some(PageIds::from_le_bytes(ids))
         })
     }
 
@@ -62,7 +62,7 @@ impl Arena {
         let (start, len) = (start as usize, len as usize);
         let (chunk, offset) = (&self.chunks[start / CHUNK], start % CHUNK);
         if offset + len <= CHUNK {
-            return PageIds::of(&chunk[offset..offset + len]).common_prefix(ids);
+            return PageIds::from_le_bytes(&chunk[offset..offset + len]).common_prefix(ids);
         }
         self.common_prefix_of_several(start, len, ids)
     }
@@ -92,7 +92,7 @@ impl Arena {
         while !ids.is_empty() {
             let chunk = self.with_room(ids.len());
             let here = ids.len().min(CHUNK - chunk.len());
-            chunk.extend_from_slice(ids.first(here).as_ids());
+            chunk.extend_from_slice(ids.first(here).as_le_bytes());
             self.len += here;
             ids = ids.from(here);
         }

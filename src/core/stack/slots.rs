@@ -259,7 +259,9 @@ impl Slots {
             reserve_in_steps(&mut self.leaves);
             self.leaves.push(Leaf::default());
             // The processor does not see that the next one is written soon, among so much that has no rhythm.
-            self.leaves.spare_capacity_mut().first().inspect(|next| prefetch(*next));
+            if let Some(next) = self.leaves.spare_capacity_mut().first() {
+                prefetch(next);
+            }
         }
         let leaf = &mut self.leaves[index / LEAF];
         (leaf.weights[index % LEAF], leaf.numbers[index % LEAF]) = (weight, lower);
