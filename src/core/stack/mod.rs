@@ -37,7 +37,7 @@ use chain::ChainIndex;
 use ghosts::Ghosts;
 use serde::{Deserialize, Serialize};
 use slots::{Slot, Slots, Taken};
-use tree::{Place, ROOT, TOP, Tree};
+use tree::{Place, ROOT, SegmentId, TOP, Tree};
 use walk::{Stretch, Walked};
 
 pub use chain::{ChainCheck, ChainPolicy};
@@ -142,6 +142,10 @@ impl Stack {
     /// [`ChainViolation`] under [`ChainPolicy::Reject`]; nothing has changed then.
     pub fn access(&mut self, access: &Access<'_>, outcome: &mut Outcome) -> Result<(), ChainViolation> {
         outcome.clear();
+        if let Some(segment) = self.lone_page(access) {
+            self.touch_lone_page(segment, access, outcome);
+            return Ok(());
+        }
         let Walked { known, mismatched } = self.walk(access);
         outcome.chain_violations = self.check_chain(access, known)? + mismatched;
         self.doubted |= outcome.chain_violations > 0;
@@ -149,10 +153,27 @@ impl Stack {
         let recalled = self.report_ghosts(access, known, outcome);
         self.settle(access, known);
         let unseen = (access.pages.len() - known) as u64 - recalled;
+        self.finish(unseen, access, outcome);
+        Ok(())
+    }
+
+    /// What [`Stack::access`] comes to for a known page that is a request and a segment by itself: nobody's path
+    /// but that page changes hands.
+    fn touch_lone_page(&mut self, segment: SegmentId, access: &Access<'_>, outcome: &mut Outcome) {
+        self.make_room();
+        let stretch = Stretch { slot: self.tree.owner(segment), pages: 1 };
+        self.tree.take_over(segment, 1, self.slots.next_slot());
+        self.take(stretch, 0, access, outcome);
+        self.push_slot(segment, access);
+        self.finish(0, access, outcome);
+    }
+
+    /// Counts the pages that are new with a request, of which `unseen` have ids.
+    #[inline]
+    fn finish(&mut self, unseen: u64, access: &Access<'_>, outcome: &mut Outcome) {
         outcome.new_pages = unseen + u64::from(access.unshared_outputs);
         self.accumulated += outcome.new_pages;
         self.forget_beyond_bound();
-        Ok(())
     }
 
     /// Whether this, read back from a snapshot, is kept as the `fresh` one and counts what can be counted.
@@ -204,6 +225,9 @@ impl Stack {
 
     /// Enters the ids of the new pages into the chain index and counts those already there.
     fn check_chain(&mut self, access: &Access<'_>, known: usize) -> Result<u64, ChainViolation> {
+        if known == access.pages.len() {
+            return Ok(0);
+        }
         let new_ids = access.pages.from(known);
         let violations = self.chain.insert(access.scope, new_ids);
         if violations > 0 && self.config.chain_policy == ChainPolicy::Reject {
@@ -213,27 +237,34 @@ impl Stack {
         Ok(violations)
     }
 
-    /// Takes the pages on the path away from the slots that owned them. Writes one run a distinct slot, for
-    /// the pages that can be hits.
+    /// Takes the pages on the path away from the slots that owned them.
     fn take_path(&mut self, access: &Access<'_>, outcome: &mut Outcome) {
         let mut above = 0;
-        for &Stretch { slot, pages } in &self.stretches {
-            let Taken { weight, newer, request } = self.slots.take(slot, pages);
-            // Slots only get older along a path, so the pages above were those of newer ones.
-            let newer = newer + above as u64;
-            let can_hit = access.lookup_limit.saturating_sub(above).min(pages as usize);
-            above += pages as usize;
-            if can_hit == 0 {
-                continue;
-            }
-            let (need, step) = match self.config.order {
-                Order::RootFirst => (newer + weight, 0),
-                Order::LeafFirst => (newer + 1, 1),
-            };
-            let need = need + access.extra_need;
-            let run = Run { pages: can_hit as u32, need, step, last_touched_by: request };
-            push_run(run, self.config.max_tracked_pages, outcome);
+        for at in 0..self.stretches.len() {
+            let stretch = self.stretches[at];
+            self.take(stretch, above, access, outcome);
+            above += stretch.pages as usize;
         }
+    }
+
+    /// Takes a stretch of the path, with `above` pages before it, away from its slot. Writes one run, for the pages
+    /// that can be hits.
+    #[inline]
+    fn take(&mut self, stretch: Stretch, above: usize, access: &Access<'_>, outcome: &mut Outcome) {
+        let Taken { weight, newer, request } = self.slots.take(stretch.slot, stretch.pages);
+        let can_hit = access.lookup_limit.saturating_sub(above).min(stretch.pages as usize);
+        if can_hit == 0 {
+            return;
+        }
+        // Slots only get older along a path, so the pages above were those of newer ones.
+        let newer = newer + above as u64;
+        let (need, step) = match self.config.order {
+            Order::RootFirst => (newer + weight, 0),
+            Order::LeafFirst => (newer + 1, 1),
+        };
+        let need = need + access.extra_need;
+        let run = Run { pages: can_hit as u32, need, step, last_touched_by: request };
+        push_run(run, self.config.max_tracked_pages, outcome);
     }
 
     /// Adds the pages after the known ones that were forgotten, not new, as a run beyond the bound;
@@ -260,12 +291,6 @@ impl Stack {
     /// Gives the request its slot and makes the tree show it: the path changes hands, the new pages hang
     /// below it.
     fn settle(&mut self, access: &Access<'_>, known: usize) {
-        let number = self.requests;
-        self.requests += 1;
-        let weight = access.pages.len() as u32 + access.unshared_outputs;
-        if weight == 0 {
-            return;
-        }
         self.make_room();
         let slot = self.slots.next_slot();
         for step in &self.path {
@@ -283,21 +308,45 @@ impl Stack {
             }
             None => end.segment,
         };
-        self.slots.push(weight, tail, number, access.scope);
+        self.push_slot(tail, access);
+    }
+
+    /// Gives the request the newest slot, with `tail` the segment of its last page; none if it has no pages.
+    #[inline]
+    fn push_slot(&mut self, tail: SegmentId, access: &Access<'_>) {
+        let weight = access.pages.len() as u32 + access.unshared_outputs;
+        if weight > 0 {
+            self.slots.push(weight, tail, self.requests, access.scope);
+        }
+        self.requests += 1;
     }
 
     /// Renumbers the slots when most of them are dead, so that the sums stay as short as the number
     /// of live requests; amortised over the requests that made the slots.
+    #[inline]
     fn make_room(&mut self) {
         if self.slots.begins_leaf() && self.slots.crowded(self.tree.segment_count()) {
-            let renumbered = self.slots.renumber();
-            self.tree.renumber_slots(&renumbered);
+            self.renumber();
         }
     }
 
+    #[cold]
+    fn renumber(&mut self) {
+        let renumbered = self.slots.renumber();
+        self.tree.renumber_slots(&renumbered);
+    }
+
     /// Cuts the oldest slots off while what remains still answers every capacity up to the bound.
+    #[inline]
     fn forget_beyond_bound(&mut self) {
         let bound = self.config.max_tracked_pages.0;
+        if self.slots.total() > bound {
+            self.forget_oldest(bound);
+        }
+    }
+
+    #[cold]
+    fn forget_oldest(&mut self, bound: u64) {
         while self.slots.total() > bound
             && let Some(oldest) = self.slots.oldest()
             && self.slots.total() - self.slots.weight(oldest) >= bound

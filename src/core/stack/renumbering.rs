@@ -1,45 +1,54 @@
 //! The numbers slots get when the dead ones are dropped.
 
-use super::slots::Slot;
-use std::iter::from_fn;
+use super::slots::{LEAF, Slot};
+
+/// The new numbers of one leaf's slots.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ranks {
+    /// Live slots before the leaf.
+    before: u32,
+    /// Live slots before each of its slots, in four bits each.
+    within: u32,
+}
+
+impl Ranks {
+    /// The new number of a live slot of the leaf; of a dead one, that of the next live one.
+    #[inline]
+    pub(super) fn of(self, entry: usize) -> u32 {
+        self.before + (self.within >> (4 * entry) & 15)
+    }
+}
 
 /// Small, because every segment asks for a number.
 #[derive(Debug)]
 pub(super) struct Renumbering {
-    /// For every 64 old slots, and those to come: how many live ones come before them, and which of them are
-    /// live.
-    ranks: Vec<(u32, u64)>,
+    leaves: Vec<Ranks>,
+    /// Live slots so far.
+    live: u32,
 }
 
 impl Renumbering {
-    /// What becomes of slots of which each word says for 64 which are live, the first in its lowest bit.
-    pub(super) fn of_words(words: impl Iterator<Item = u64>) -> Self {
-        let mut before = 0;
-        let rank = |live: u64| {
-            let rank = (before, live);
-            before += live.count_ones();
-            rank
-        };
-        // What comes next has a number too.
-        Self { ranks: words.chain([0]).map(rank).collect() }
+    /// Of no leaf yet, with room for so many and the one that comes next.
+    pub(super) fn with_capacity(leaves: usize) -> Self {
+        Self { leaves: Vec::with_capacity(leaves + 1), live: 0 }
+    }
+
+    /// Adds a leaf whose slots have these weights.
+    #[inline]
+    pub(super) fn push(&mut self, weights: &[u32; LEAF]) -> Ranks {
+        /// A product with it adds up, for each four bits, those below too.
+        const ONES: u32 = 0x1111_1111;
+        let lives = weights.iter().rev().fold(0, |lives, &weight| lives << 4 | u32::from(weight > 0));
+        let up_to = lives.wrapping_mul(ONES);
+        let ranks = Ranks { before: self.live, within: up_to << 4 };
+        self.live += up_to >> 28;
+        self.leaves.push(ranks);
+        ranks
     }
 
     /// The new number of a live slot; of a dead one, that of the next live one.
+    #[inline]
     pub(super) fn of(&self, old: Slot) -> Slot {
-        let (before, live) = self.ranks[old.index() / 64];
-        let earlier = live & ((1 << (old.index() % 64)) - 1);
-        Slot(before + earlier.count_ones())
-    }
-
-    /// The live slots before the renumbering, in order.
-    pub(super) fn live(&self) -> impl Iterator<Item = usize> {
-        let words = self.ranks.iter().map(|&(_, live)| live).enumerate();
-        words.flat_map(|(word, mut live)| {
-            from_fn(move || {
-                let lowest = (live != 0).then(|| live.trailing_zeros() as usize)?;
-                live &= live - 1;
-                Some(64 * word + lowest)
-            })
-        })
+        Slot(self.leaves[old.index() / LEAF].of(old.index() % LEAF))
     }
 }

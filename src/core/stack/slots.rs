@@ -22,7 +22,7 @@ impl Slot {
 }
 
 /// Slots in one leaf: a cache line of them.
-const LEAF: usize = 8;
+pub(super) const LEAF: usize = 8;
 
 /// What is asked for when a slot's pages are met again, of a few slots in one cache line.
 #[derive(Debug, Clone, Copy, Default)]
@@ -289,31 +289,40 @@ impl Slots {
 
     /// Drops the dead slots, keeping the order; returns the live ones' new numbers.
     pub(super) fn renumber(&mut self) -> Renumbering {
-        let words = self.leaves.chunks(64 / LEAF).map(|leaves| {
-            let weights = leaves.iter().flat_map(|leaf| leaf.weights).enumerate();
-            weights.fold(0, |live, (bit, weight)| live | u64::from(weight > 0) << bit)
-        });
-        let renumbering = Renumbering::of_words(words);
-        self.keep_live(&renumbering);
+        let renumbering = self.keep_live();
+        self.upper_halves.iter_mut().for_each(|upper| upper.from = renumbering.of(upper.from));
+        for from in 0..self.scopes.len() {
+            self.scopes[renumbering.of(Slot(from as u32)).index()] = self.scopes[from];
+        }
+        self.truncate(self.live());
         self.first_live = 0;
         renumbering
     }
 
-    /// Drops what is kept of dead slots, and makes the sums anew.
-    fn keep_live(&mut self, renumbering: &Renumbering) {
-        self.upper_halves.iter_mut().for_each(|upper| upper.from = renumbering.of(upper.from));
-        let live = self.live();
-        let Self { leaves, tails, scopes, .. } = self;
-        for (to, from) in renumbering.live().enumerate() {
-            let (leaf, entry) = (&leaves[from / LEAF], from % LEAF);
-            let (weight, number) = (leaf.weights[entry], leaf.numbers[entry]);
-            let (leaf, entry) = (&mut leaves[to / LEAF], to % LEAF);
-            (leaf.weights[entry], leaf.numbers[entry]) = (weight, number);
-            tails[to] = tails[from];
-            if let Some(&scope) = scopes.get(from) {
-                scopes[to] = scope;
+    /// Moves what is kept of each slot to its new place. That of a dead one is the next live one's, which comes
+    /// after it and stays: nobody could predict a branch on which slots are dead.
+    fn keep_live(&mut self) -> Renumbering {
+        let Self { leaves, tails, .. } = self;
+        let mut renumbering = Renumbering::with_capacity(leaves.len());
+        for at in 0..leaves.len() {
+            let leaf = leaves[at];
+            let ranks = renumbering.push(&leaf.weights);
+            for entry in 0..LEAF.min(tails.len() - at * LEAF) {
+                let to = ranks.of(entry) as usize;
+                let place = &mut leaves[to / LEAF];
+                (place.weights[to % LEAF], place.numbers[to % LEAF]) =
+                    (leaf.weights[entry], leaf.numbers[entry]);
+                tails[to] = tails[at * LEAF + entry];
             }
         }
+        // What comes next has a number too.
+        renumbering.push(&[0; LEAF]);
+        renumbering
+    }
+
+    /// Drops all slots but the first `live`, and makes the sums anew.
+    fn truncate(&mut self, live: usize) {
+        let Self { leaves, tails, scopes, .. } = self;
         scopes.truncate(live);
         tails.truncate(live);
         leaves.truncate(live.div_ceil(LEAF));

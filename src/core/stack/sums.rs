@@ -13,10 +13,13 @@ const FAN: usize = 16;
 struct Line([u32; FAN]);
 
 impl Line {
-    /// A function by itself: among other sums the compiler makes no vectors of these.
+    /// Takes pages away from an entry; returns the sum of what follows it. A function by itself: among other sums
+    /// the compiler makes no vectors of these.
     #[inline(never)]
-    fn after(&self, entry: usize) -> u32 {
-        sum_after(&self.0, entry)
+    fn take(&mut self, entry: usize, pages: u32) -> u32 {
+        let newer = sum_after(&self.0, entry);
+        self.0[entry] -= pages;
+        newer
     }
 }
 
@@ -83,9 +86,7 @@ impl Sums {
         let (mut at, mut full, mut newer) = (leaf, self.leaves, 0);
         for level in &mut self.levels {
             let (line, entry) = (at / FAN, at % FAN);
-            let sums = &mut level.lines[line];
-            newer += sums.after(entry);
-            sums.0[entry] -= pages;
+            newer += level.lines[line].take(entry, pages);
             full /= FAN;
             if line == full {
                 level.open -= pages;

@@ -209,10 +209,11 @@ impl Tree {
         hash_of(&self.hasher, place, first)
     }
 
-    /// Where in the index [`Tree::child`] looks for a child; nowhere if the segment has none.
+    /// Where in the index [`Tree::child`] looks for a child; nowhere if the segment has none. The root has some.
     #[inline]
     pub(super) fn hash_of_child(&self, place: Place, first: u64) -> Option<u64> {
-        (self.segment(place.segment).children > 0).then(|| self.hash(place, first))
+        let may_have_children = place == TOP || self.segment(place.segment).children > 0;
+        may_have_children.then(|| self.hash(place, first))
     }
 
     /// The child that [`Tree::child`] would look at first, right or wrong, on its way from memory.
@@ -237,6 +238,18 @@ impl Tree {
             self.labels.prefetch_ends(label);
         }
         slot
+    }
+
+    /// Whether a segment has one page.
+    #[inline]
+    pub(super) fn is_lone_page(&self, id: SegmentId) -> bool {
+        self.segment(id).len() == 1
+    }
+
+    /// The slot of a segment's first page.
+    #[inline]
+    pub(super) fn owner(&self, id: SegmentId) -> Slot {
+        self.segment(id).slot
     }
 
     /// The slots of a segment's first `pages` pages, each with how many of them it has.
@@ -339,9 +352,8 @@ impl Tree {
 
     /// Gives every region its slot's new number.
     pub(super) fn renumber_slots(&mut self, renumbering: &Renumbering) {
-        for segment in self.segments.iter_mut().skip(1).filter(|segment| segment.len() > 0) {
-            segment.slot = renumbering.of(segment.slot);
-        }
+        let segments = self.segments.iter_mut().skip(1).filter(|segment| segment.len() > 0);
+        segments.for_each(|segment| segment.slot = renumbering.of(segment.slot));
         self.regions.renumber_slots(renumbering);
     }
 

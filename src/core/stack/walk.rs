@@ -40,6 +40,16 @@ impl Stack {
         mix(self.requests).is_multiple_of(64)
     }
 
+    /// The segment of a request for one page, if that is known and a segment by itself.
+    #[inline]
+    pub(super) fn lone_page(&self, access: &Access<'_>) -> Option<SegmentId> {
+        if access.pages.len() != 1 {
+            return None;
+        }
+        let key = access.scope.first_page(access.pages.get(0)?);
+        self.tree.child(TOP, key).filter(|&segment| self.tree.is_lone_page(segment))
+    }
+
     /// Follows the request's pages down the tree into `self.path` and `self.stretches`.
     pub(super) fn walk(&mut self, access: &Access<'_>) -> Walked {
         if self.reads_every_page(access) {
