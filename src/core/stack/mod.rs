@@ -160,7 +160,6 @@ impl Stack {
     /// What [`Stack::access`] comes to for a known page that is a request and a segment by itself: nobody's path
     /// but that page changes hands.
     fn touch_lone_page(&mut self, segment: SegmentId, access: &Access<'_>, outcome: &mut Outcome) {
-        self.make_room();
         let stretch = Stretch { slot: self.tree.owner(segment), pages: 1 };
         self.tree.take_over(segment, 1, self.slots.next_slot());
         self.take(stretch, 0, access, outcome);
@@ -291,7 +290,6 @@ impl Stack {
     /// Gives the request its slot and makes the tree show it: the path changes hands, the new pages hang
     /// below it.
     fn settle(&mut self, access: &Access<'_>, known: usize) {
-        self.make_room();
         let slot = self.slots.next_slot();
         for step in &self.path {
             self.tree.take_over(step.segment, step.pages, slot);
@@ -314,26 +312,25 @@ impl Stack {
     /// Gives the request the newest slot, with `tail` the segment of its last page; none if it has no pages.
     #[inline]
     fn push_slot(&mut self, tail: SegmentId, access: &Access<'_>) {
-        let weight = access.pages.len() as u32 + access.unshared_outputs;
-        if weight > 0 {
-            self.slots.push(weight, tail, self.requests, access.scope);
-        }
+        let number = self.requests;
         self.requests += 1;
+        let weight = access.pages.len() as u32 + access.unshared_outputs;
+        if weight == 0 {
+            return;
+        }
+        self.slots.push(weight, tail, number, access.scope);
+        if self.slots.begins_leaf() {
+            self.make_room();
+        }
     }
 
     /// Renumbers the slots when most of them are dead, so that the sums stay as short as the number
     /// of live requests; amortised over the requests that made the slots.
-    #[inline]
     fn make_room(&mut self) {
-        if self.slots.begins_leaf() && self.slots.crowded(self.tree.segment_count()) {
-            self.renumber();
+        if self.slots.crowded(self.tree.segment_count()) {
+            let renumbered = self.slots.renumber();
+            self.tree.renumber_slots(&renumbered);
         }
-    }
-
-    #[cold]
-    fn renumber(&mut self) {
-        let renumbered = self.slots.renumber();
-        self.tree.renumber_slots(&renumbered);
     }
 
     /// Cuts the oldest slots off while what remains still answers every capacity up to the bound.

@@ -28,9 +28,9 @@ pub(super) struct Renumbering {
 }
 
 impl Renumbering {
-    /// Of no leaf yet, with room for so many and the one that comes next.
+    /// Of no leaf yet, with room for so many.
     pub(super) fn with_capacity(leaves: usize) -> Self {
-        Self { leaves: Vec::with_capacity(leaves + 1), live: 0 }
+        Self { leaves: Vec::with_capacity(leaves), live: 0 }
     }
 
     /// Adds a leaf whose slots have these weights.

@@ -3,7 +3,7 @@
 use super::prefetch::prefetch;
 use super::renumbering::Renumbering;
 use super::sums::{Sums, reserve_in_steps, sum_after};
-use super::tree::SegmentId;
+use super::tree::{ROOT, SegmentId};
 use super::{MAX_REQUEST_PAGES, MAX_TRACKED_PAGES};
 use crate::core::packed::{self, Made};
 use crate::core::pages::Scope;
@@ -72,16 +72,19 @@ pub(super) struct Taken {
 #[derive(Debug, Deserialize)]
 #[serde(try_from = "Columns")]
 pub(super) struct Slots {
+    /// All are full but the last, which the next slot is in.
     leaves: Vec<Leaf>,
+    /// Beside the leaves, the segment of each slot's last page with an id; the root when it only has unshared
+    /// outputs. Read only when the slot is forgotten.
+    tails: Vec<[SegmentId; LEAF]>,
+    /// Slots, dead ones too.
+    len: usize,
     /// What the full leaves add up to.
     sums: Sums,
-    /// The pages of the last leaf, while it is not full.
+    /// The pages of the last leaf.
     open: u32,
     /// In order of their slots.
     upper_halves: Vec<UpperHalf>,
-    /// The segment of each slot's last page with an id; the root when it only has unshared outputs. Read
-    /// only when the slot is forgotten.
-    tails: Vec<SegmentId>,
     /// Scopes of the slots; empty as long as all of them are global.
     scopes: Vec<Scope>,
     /// Slots with a weight.
@@ -144,11 +147,12 @@ impl Slots {
 
     pub(super) fn new() -> Self {
         Self {
-            leaves: Vec::new(),
+            leaves: vec![Leaf::default()],
+            tails: vec![[ROOT; LEAF]],
+            len: 0,
             sums: Sums::default(),
             open: 0,
             upper_halves: Vec::new(),
-            tails: Vec::new(),
             scopes: Vec::new(),
             live: 0,
             total: 0,
@@ -199,7 +203,7 @@ impl Slots {
 
     /// Segment the slot's stretch ends in.
     pub(super) fn tail(&self, slot: Slot) -> SegmentId {
-        self.tails[slot.index()]
+        self.tails[slot.index() / LEAF][slot.index() % LEAF]
     }
 
     /// Takes pages away from a slot.
@@ -228,43 +232,50 @@ impl Slots {
 
     /// The slot the next request will get.
     pub(super) fn next_slot(&self) -> Slot {
-        Slot(self.tails.len() as u32)
+        Slot(self.len as u32)
     }
 
     /// Adds the newest slot.
+    #[inline]
     pub(super) fn push(&mut self, weight: u32, tail: SegmentId, number: u64, scope: Scope) {
-        let index = self.tails.len();
-        reserve_in_steps(&mut self.tails);
-        self.tails.push(tail);
+        let index = self.len;
         if scope != Scope::GLOBAL || !self.scopes.is_empty() {
-            self.scopes.resize(index, Scope::GLOBAL);
-            self.scopes.push(scope);
+            self.push_scope(scope);
         }
-        self.live += u32::from(weight > 0);
-        self.total += u64::from(weight);
-        self.push_leaf(index, weight, number);
-        // Wraps only on bytes that are no snapshot, which `is_sound` refuses.
-        self.open = self.open.wrapping_add(weight);
-        if index % LEAF == LEAF - 1 {
-            self.sums.push(std::mem::take(&mut self.open));
-        }
-    }
-
-    fn push_leaf(&mut self, index: usize, weight: u32, number: u64) {
         let (half, lower) = ((number >> 32) as u32, number as u32);
         if self.upper_halves.last().is_none_or(|last| last.half != half) {
             self.upper_halves.push(UpperHalf { from: Slot(index as u32), half });
         }
-        if index / LEAF == self.leaves.len() {
-            reserve_in_steps(&mut self.leaves);
-            self.leaves.push(Leaf::default());
-            // The processor does not see that the next one is written soon, among so much that has no rhythm.
-            if let Some(next) = self.leaves.spare_capacity_mut().first() {
-                prefetch(next);
-            }
+        let (at, entry) = (index / LEAF, index % LEAF);
+        let leaf = &mut self.leaves[at];
+        (leaf.weights[entry], leaf.numbers[entry], self.tails[at][entry]) = (weight, lower, tail);
+        self.len += 1;
+        self.live += u32::from(weight > 0);
+        self.total += u64::from(weight);
+        // Wraps only on bytes that are no snapshot, which `is_sound` refuses.
+        self.open = self.open.wrapping_add(weight);
+        if self.begins_leaf() {
+            self.push_leaf();
         }
-        let leaf = &mut self.leaves[index / LEAF];
-        (leaf.weights[index % LEAF], leaf.numbers[index % LEAF]) = (weight, lower);
+    }
+
+    fn push_scope(&mut self, scope: Scope) {
+        self.scopes.resize(self.len, Scope::GLOBAL);
+        self.scopes.push(scope);
+    }
+
+    /// Adds the sum of the last leaf, which is full, to the others, and another leaf.
+    #[inline(never)]
+    fn push_leaf(&mut self) {
+        self.sums.push(std::mem::take(&mut self.open));
+        reserve_in_steps(&mut self.tails);
+        self.tails.push([ROOT; LEAF]);
+        reserve_in_steps(&mut self.leaves);
+        self.leaves.push(Leaf::default());
+        // The processor does not see that the next one is written soon, among so much that has no rhythm.
+        if let Some(next) = self.leaves.spare_capacity_mut().first() {
+            prefetch(next);
+        }
     }
 
     /// The oldest slot that owns pages.
@@ -278,7 +289,7 @@ impl Slots {
     /// Whether the next slot begins a leaf, which is often enough to look after the others.
     #[inline]
     pub(super) fn begins_leaf(&self) -> bool {
-        self.len().is_multiple_of(LEAF)
+        self.len.is_multiple_of(LEAF)
     }
 
     /// Whether dead slots outnumber what is worth keeping: a renumbering visits every slot and every
@@ -304,39 +315,36 @@ impl Slots {
     fn keep_live(&mut self) -> Renumbering {
         let Self { leaves, tails, .. } = self;
         let mut renumbering = Renumbering::with_capacity(leaves.len());
-        for at in 0..leaves.len() {
-            let leaf = leaves[at];
+        for from in 0..leaves.len() {
+            let (leaf, segments) = (leaves[from], tails[from]);
             let ranks = renumbering.push(&leaf.weights);
-            for entry in 0..LEAF.min(tails.len() - at * LEAF) {
+            for entry in 0..LEAF {
                 let to = ranks.of(entry) as usize;
-                let place = &mut leaves[to / LEAF];
-                (place.weights[to % LEAF], place.numbers[to % LEAF]) =
-                    (leaf.weights[entry], leaf.numbers[entry]);
-                tails[to] = tails[at * LEAF + entry];
+                let (at, to) = (to / LEAF, to % LEAF);
+                let place = &mut leaves[at];
+                (place.weights[to], place.numbers[to]) = (leaf.weights[entry], leaf.numbers[entry]);
+                tails[at][to] = segments[entry];
             }
         }
-        // What comes next has a number too.
-        renumbering.push(&[0; LEAF]);
         renumbering
     }
 
     /// Drops all slots but the first `live`, and makes the sums anew.
     fn truncate(&mut self, live: usize) {
-        let Self { leaves, tails, scopes, .. } = self;
-        scopes.truncate(live);
-        tails.truncate(live);
-        leaves.truncate(live.div_ceil(LEAF));
-        if let Some(last) = leaves.last_mut() {
-            last.weights[(live - 1) % LEAF + 1..].fill(0);
-        }
+        let full = live / LEAF;
+        self.len = live;
+        self.scopes.truncate(live);
+        self.tails.truncate(full + 1);
+        self.leaves.truncate(full + 1);
+        self.leaves[full].weights[live % LEAF..].fill(0);
         self.sums.clear();
-        self.leaves[..live / LEAF].iter().for_each(|leaf| self.sums.push(leaf.total()));
-        self.open = self.leaves.get(live / LEAF).map_or(0, Leaf::total);
+        self.leaves[..full].iter().for_each(|leaf| self.sums.push(leaf.total()));
+        self.open = self.leaves[full].total();
     }
 
     /// Slots, dead ones too.
     pub(super) fn len(&self) -> usize {
-        self.tails.len()
+        self.len
     }
 
     /// Slots that own pages, from the oldest on.
@@ -347,7 +355,7 @@ impl Slots {
     /// Whether what a snapshot said fits together: every tail is a segment, the sums fit their type and leave
     /// room for the next request.
     pub(super) fn is_sound(&self, segments: usize) -> bool {
-        self.tails.iter().all(|tail| tail.index() < segments)
+        self.tails.as_flattened()[..self.len].iter().all(|tail| tail.index() < segments)
             && self.total <= MAX_TRACKED_PAGES + 2 * MAX_REQUEST_PAGES
     }
 
@@ -355,14 +363,13 @@ impl Slots {
         self.sums.memory_bytes()
             + self.leaves.capacity() * size_of::<Leaf>()
             + self.upper_halves.capacity() * size_of::<UpperHalf>()
-            + self.tails.capacity() * size_of::<SegmentId>()
+            + self.tails.capacity() * size_of::<[SegmentId; LEAF]>()
             + self.scopes.capacity() * size_of::<Scope>()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::tree::ROOT;
     use super::*;
     use proptest::prelude::*;
 
