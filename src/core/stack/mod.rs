@@ -142,8 +142,8 @@ impl Stack {
     /// [`ChainViolation`] under [`ChainPolicy::Reject`]; nothing has changed then.
     pub fn access(&mut self, access: &Access<'_>, outcome: &mut Outcome) -> Result<(), ChainViolation> {
         outcome.clear();
-        if let Some(segment) = self.lone_page(access) {
-            self.touch_lone_page(segment, access, outcome);
+        if let Some(segment) = self.only_page(access) {
+            self.touch_only_page(segment, access, outcome);
             return Ok(());
         }
         let Walked { known, mismatched } = self.walk(access);
@@ -157,9 +157,8 @@ impl Stack {
         Ok(())
     }
 
-    /// What [`Stack::access`] comes to for a known page that is a request and a segment by itself: nobody's path
-    /// but that page changes hands.
-    fn touch_lone_page(&mut self, segment: SegmentId, access: &Access<'_>, outcome: &mut Outcome) {
+    /// What [`Stack::access`] comes to for a request of one known page: no more than that changes hands.
+    fn touch_only_page(&mut self, segment: SegmentId, access: &Access<'_>, outcome: &mut Outcome) {
         let stretch = Stretch { slot: self.tree.owner(segment), pages: 1 };
         self.tree.take_over(segment, 1, self.slots.next_slot());
         self.take(stretch, 0, access, outcome);

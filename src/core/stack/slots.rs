@@ -318,12 +318,12 @@ impl Slots {
         for from in 0..leaves.len() {
             let (leaf, segments) = (leaves[from], tails[from]);
             let ranks = renumbering.push(&leaf.weights);
-            for entry in 0..LEAF {
+            for (entry, segment) in segments.into_iter().enumerate() {
                 let to = ranks.of(entry) as usize;
                 let (at, to) = (to / LEAF, to % LEAF);
                 let place = &mut leaves[at];
                 (place.weights[to], place.numbers[to]) = (leaf.weights[entry], leaf.numbers[entry]);
-                tails[at][to] = segments[entry];
+                tails[at][to] = segment;
             }
         }
         renumbering
@@ -442,6 +442,24 @@ mod tests {
             let numbers: Vec<u64> = slots.owners().map(|slot| slots.request_number(slot)).collect();
             assert_eq!(numbers, (0..older).chain([(1 << 32) + 1]).collect::<Vec<_>>());
         }
+    }
+
+    /// The first of them late, some dead.
+    #[test]
+    fn scopes_stay_with_their_slots() {
+        let mut slots = Slots::new();
+        let scopes: Vec<Scope> = [b"a", b"b", b"c"].iter().map(|name| Scope::named(*name)).collect();
+        let scope_of = |number: u64| match number {
+            0..20 => Scope::GLOBAL,
+            _ => scopes[number as usize % 3],
+        };
+        (0..60).for_each(|number| slots.push(1, ROOT, number, scope_of(number)));
+        (0..60).step_by(7).for_each(|slot| slots.clear(Slot(slot)));
+        for _ in 0..2 {
+            assert!(slots.owners().all(|slot| slots.scope(slot) == scope_of(slots.request_number(slot))));
+            slots.renumber();
+        }
+        assert_eq!(slots.len(), 60 - 9);
     }
 
     #[test]

@@ -240,12 +240,6 @@ impl Tree {
         slot
     }
 
-    /// Whether a segment has one page.
-    #[inline]
-    pub(super) fn is_lone_page(&self, id: SegmentId) -> bool {
-        self.segment(id).len() == 1
-    }
-
     /// The slot of a segment's first page.
     #[inline]
     pub(super) fn owner(&self, id: SegmentId) -> Slot {

@@ -40,14 +40,13 @@ impl Stack {
         mix(self.requests).is_multiple_of(64)
     }
 
-    /// The segment of a request for one page, if that is known and a segment by itself.
+    /// The segment that begins with the page of a request for one, if that is known.
     #[inline]
-    pub(super) fn lone_page(&self, access: &Access<'_>) -> Option<SegmentId> {
+    pub(super) fn only_page(&self, access: &Access<'_>) -> Option<SegmentId> {
         if access.pages.len() != 1 {
             return None;
         }
-        let key = access.scope.first_page(access.pages.get(0)?);
-        self.tree.child(TOP, key).filter(|&segment| self.tree.is_lone_page(segment))
+        self.tree.child(TOP, access.scope.first_page(access.pages.get(0)?))
     }
 
     /// Follows the request's pages down the tree into `self.path` and `self.stretches`.
