@@ -332,7 +332,7 @@ impl Stack {
         }
     }
 
-    /// Cuts the oldest slots off while what remains still answers every capacity up to the bound.
+    /// Forgets what no capacity up to the bound asks for.
     #[inline]
     fn forget_beyond_bound(&mut self) {
         let bound = self.config.max_tracked_pages.0;
@@ -341,7 +341,9 @@ impl Stack {
         }
     }
 
-    #[cold]
+    /// Cuts the oldest slots off while what remains still answers every capacity up to the bound. A function by
+    /// itself, so that the way of a request in a pool below its bound is short.
+    #[inline(never)]
     fn forget_oldest(&mut self, bound: u64) {
         while self.slots.total() > bound
             && let Some(oldest) = self.slots.oldest()

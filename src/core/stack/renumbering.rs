@@ -19,7 +19,7 @@ impl Ranks {
     }
 }
 
-/// Small, because every segment asks for a number.
+/// Small, because every segment asks for a number: a byte a slot.
 #[derive(Debug)]
 pub(super) struct Renumbering {
     leaves: Vec<Ranks>,
