@@ -223,9 +223,6 @@ impl Stack {
 
     /// Enters the ids of the new pages into the chain index and counts those already there.
     fn check_chain(&mut self, access: &Access<'_>, known: usize) -> Result<u64, ChainViolation> {
-        if known == access.pages.len() {
-            return Ok(0);
-        }
         let new_ids = access.pages.from(known);
         let violations = self.chain.insert(access.scope, new_ids);
         if violations > 0 && self.config.chain_policy == ChainPolicy::Reject {

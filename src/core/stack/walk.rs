@@ -49,8 +49,15 @@ impl Stack {
         self.tree.child(TOP, access.scope.first_page(access.pages.get(0)?))
     }
 
-    /// Follows the request's pages down the tree into `self.path` and `self.stretches`.
+    /// Follows the request's pages down the tree into `self.path` and `self.stretches`. [`Stack::only_page`] goes
+    /// before.
     pub(super) fn walk(&mut self, access: &Access<'_>) -> Walked {
+        if access.pages.len() == 1 {
+            // Looked up before, and not found: else the request would not walk.
+            self.path.clear();
+            self.stretches.clear();
+            return Walked { known: 0, mismatched: 0 };
+        }
         if self.reads_every_page(access) {
             return Walked { known: self.follow(access, Tree::shared_pages), mismatched: 0 };
         }
