@@ -158,6 +158,13 @@ pub fn all_cold(pages: usize) -> Load {
     cold
 }
 
+/// The same, a page a request: each new page costs all that a new path does.
+pub fn cold_pages(pages: usize) -> Load {
+    let mut cold = Load::new("one-page requests, all cold");
+    chain(9).take(pages).for_each(|id| cold.push(Scope::GLOBAL, [id]));
+    cold
+}
+
 /// Requests that have no run to save on.
 pub fn one_page(pages: usize) -> Load {
     let mut single = Load::new("one-page requests");

@@ -170,12 +170,13 @@ fn compare(load: &Load) {
 /// A load by a name, made for so many pages.
 type Make = fn(usize) -> Option<Load>;
 
-/// What is compared; the last four are the shapes that hurt most, with a quarter of the pages.
-const LOADS: [(&str, Make); 7] = [
+/// What is compared; the last five are the shapes that hurt most, with a quarter of the pages.
+const LOADS: [(&str, Make); 8] = [
     ("week", |_| loads::week()),
     ("sessions", |_| loads::sessions()),
     ("agentic", |pages| Some(loads::agentic(pages))),
     ("cold", |pages| Some(loads::all_cold(pages / 4))),
+    ("cold-pages", |pages| Some(loads::cold_pages(pages / 4))),
     ("one-page", |pages| Some(loads::one_page(pages / 4))),
     ("twigs", |pages| Some(loads::twigs(pages / 4))),
     ("fan", |pages| Some(loads::fan(pages / 4))),
