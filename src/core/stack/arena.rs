@@ -3,7 +3,7 @@
 //! A vector that grows in steps small enough to waste little is copied so often that a worker of the service
 //! spent a twentieth of its time on it, and while it is copied it takes its room twice.
 
-use super::prefetch::prefetch;
+use super::prefetch::{LINE, LINES_AHEAD, prefetch};
 use crate::core::packed;
 use crate::core::pages::PageIds;
 use serde::Deserializer;
@@ -83,7 +83,11 @@ impl Arena {
     /// Appends an id.
     #[inline]
     pub(super) fn push(&mut self, id: u64) {
-        self.with_room(1).push(id.to_le_bytes());
+        let chunk = self.with_room(1);
+        chunk.push(id.to_le_bytes());
+        if let Some(later) = chunk.spare_capacity_mut().get(LINES_AHEAD * LINE / size_of::<u64>()) {
+            prefetch(later);
+        }
         self.len += 1;
     }
 

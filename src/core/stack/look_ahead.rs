@@ -7,7 +7,8 @@
 //! from a few of its ids. The walks that count then find it in the cache; what is done here changes nothing.
 
 use super::Stack;
-use super::tree::{Indexed, Place, ROOT, SegmentId, TOP};
+use super::keys::Key;
+use super::tree::{Place, ROOT, SegmentId, TOP};
 use crate::core::pages::{PageIds, Scope};
 
 /// Requests walked side by side: enough to fill the processor's queue of misses, few enough that what they
@@ -21,8 +22,11 @@ const STEPS: usize = 8;
 /// processor finds the time by itself, and its far pages would have to be fetched for the guess alone.
 const LONGEST: usize = 64;
 
-/// Segments below which a tree is taken to be in the cache anyway. Tests look ahead in every tree.
-const SMALL: usize = if cfg!(test) { 1 } else { 4096 };
+/// Segments below which a tree is taken to be near anyway. Tests look ahead in every tree.
+const SMALL: usize = if cfg!(test) { 1 } else { 1 << 9 };
+
+/// Segments below which only a part of the index may be farther away than the processor has the patience for.
+const FAR: usize = if cfg!(test) { 1 } else { 1 << 14 };
 
 /// A request that is about to be made of a stack.
 #[derive(Debug, Clone, Copy)]
@@ -46,32 +50,26 @@ struct Walker<'a> {
     request: Upcoming<'a>,
     /// Pages of the request above the next segment.
     at: usize,
-    /// Where the index has the next segment.
-    hash: u64,
-    /// What the index has there.
-    child: Option<&'a Indexed>,
+    /// By which the index finds the next segment.
+    key: Key,
     /// The next segment.
     next: SegmentId,
 }
 
 impl<'a> Walker<'a> {
+    /// Asks for where the index has a request's first segment; none where to follow it further would not pay.
     fn at_top(request: Upcoming<'a>) -> Option<Self> {
         let first = request.scope.first_page(request.pages.get(0)?);
-        let hash = request.stack.tree.hash_of_child(TOP, first)?;
-        Some(Self { request, at: 0, hash, child: None, next: ROOT })
+        let key = request.stack.tree.key_of_child(TOP, first)?;
+        request.stack.tree.prefetch_child(key);
+        let goes_on = request.stack.tree.segment_count() >= FAR;
+        goes_on.then_some(Self { request, at: 0, key, next: ROOT })
     }
 
-    /// Guesses what the index has of the next segment; false if that is nothing.
+    /// Guesses the next segment; false if there seems to be none.
     fn guess(&mut self) -> bool {
-        self.child = self.request.stack.tree.prefetch_child(self.hash);
-        self.child.is_some()
-    }
-
-    /// Goes on to the segment that was guessed.
-    fn enter(&mut self) {
-        if let Some(child) = self.child {
-            self.next = self.request.stack.tree.prefetch_segment(child);
-        }
+        let child = self.request.stack.tree.guess_child(self.key);
+        child.inspect(|child| self.next = *child).is_some()
     }
 
     /// Asks for what leads on from the segment: the ends of its label, and its slot.
@@ -92,8 +90,12 @@ impl<'a> Walker<'a> {
         let shared = tree.shared_chained_pages(self.next, rest);
         self.at += shared;
         let place = Place { segment: self.next, pages: shared as u32 };
-        let hash = pages.get(self.at).and_then(|id| tree.hash_of_child(place, id));
-        hash.inspect(|hash| self.hash = *hash).is_some()
+        let key = pages.get(self.at).and_then(|id| tree.key_of_child(place, id));
+        key.inspect(|key| {
+            tree.prefetch_child(*key);
+            self.key = *key;
+        })
+        .is_some()
     }
 }
 
@@ -126,7 +128,6 @@ pub fn look_ahead<'a>(upcoming: impl IntoIterator<Item = Upcoming<'a>>) {
     for _ in 0..STEPS {
         // By the time a loop comes to what the one before asked for, that has arrived.
         walking = keep(walking, Walker::guess);
-        walking.iter_mut().flatten().for_each(Walker::enter);
         walking.iter().flatten().for_each(Walker::ask);
         walking = keep(walking, Walker::leave);
         if walking.is_empty() {

@@ -16,6 +16,8 @@ mod chain;
 mod digests;
 mod ghosts;
 mod image;
+mod index;
+mod keys;
 mod labels;
 mod look_ahead;
 mod prefetch;

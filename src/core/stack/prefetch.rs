@@ -3,6 +3,13 @@
 //! A read that misses the processor's caches holds up all that comes after it as soon as a few hundred
 //! instructions wait behind it. A prefetch holds up nothing: it is over when memory has been asked.
 
+/// Bytes that are brought near at once.
+pub(super) const LINE: usize = 64;
+
+/// How far ahead of its end a list asks for memory that it will grow into. Nobody else does: a processor watches what is
+/// read for a rhythm, and what is added to a list is written.
+pub(super) const LINES_AHEAD: usize = 2;
+
 /// Has the memory in which a value begins brought near. Changes nothing, whatever the value.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]

@@ -145,6 +145,9 @@ impl Slots {
     /// Dead slots tolerated before renumbering pays.
     const SLACK: usize = 1024;
 
+    /// Live slots for each of which one more dead one is tolerated.
+    const FEW: usize = 1 << 14;
+
     pub(super) fn new() -> Self {
         Self {
             leaves: vec![Leaf::default()],
@@ -272,9 +275,8 @@ impl Slots {
         self.tails.push([ROOT; LEAF]);
         reserve_in_steps(&mut self.leaves);
         self.leaves.push(Leaf::default());
-        // The processor does not see that the next one is written soon, among so much that has no rhythm.
-        if let Some(next) = self.leaves.spare_capacity_mut().first() {
-            prefetch(next);
+        if let Some(later) = self.leaves.spare_capacity_mut().first() {
+            prefetch(later);
         }
     }
 
@@ -293,9 +295,10 @@ impl Slots {
     }
 
     /// Whether dead slots outnumber what is worth keeping: a renumbering visits every slot and every
-    /// segment, so both pay for it.
+    /// segment, so both pay for it. Where few are live, more dead ones fit into a processor's caches beside them.
     pub(super) fn crowded(&self, segments: usize) -> bool {
-        self.len() >= self.live() + self.live() / 2 + segments / 8 + Self::SLACK
+        let live = self.live();
+        self.len() - live >= live / 2 + live.min(Self::FEW) + segments / 8 + Self::SLACK
     }
 
     /// Drops the dead slots, keeping the order; returns the live ones' new numbers.

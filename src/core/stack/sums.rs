@@ -124,10 +124,10 @@ pub(super) fn sum_after<const ENTRIES: usize>(entries: &[u32; ENTRIES], entry: u
     entries.iter().zip(following).map(|(sum, mask)| sum & mask).sum()
 }
 
-/// Grows an array in small steps, so that spare room stays an eighth of it.
+/// Grows an array by half, so that spare room stays a third of it: smaller steps copy it more often.
 pub(super) fn reserve_in_steps<T>(values: &mut Vec<T>) {
     if values.len() == values.capacity() {
-        values.reserve_exact((values.len() / 8).max(64));
+        values.reserve_exact((values.len() / 2).max(64));
     }
 }
 

@@ -3,6 +3,7 @@
 //! A vector that grows is copied, and one whose elements are aligned to more than the allocator's usual
 //! sixteen bytes is copied every time, into memory the kernel has to hand out anew.
 
+use std::mem::MaybeUninit;
 use std::ops::{Index, IndexMut};
 
 /// Elements allocated at once.
@@ -37,6 +38,12 @@ impl<T> Table<T> {
             Some(last) if last.len() < CHUNK => last.push(value),
             _ => self.push_chunk().push(value),
         }
+    }
+
+    /// Where an element will lie once `ahead` others were added, if there is room for it yet.
+    #[inline]
+    pub(super) fn spare(&mut self, ahead: usize) -> Option<&MaybeUninit<T>> {
+        self.chunks.last_mut()?.spare_capacity_mut().get(ahead)
     }
 
     /// Adds a chunk without elements. Only the first has no room for them yet.

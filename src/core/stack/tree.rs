@@ -6,21 +6,20 @@
 //! that page over. A walk therefore follows one segment for each time the path branched off another, and a
 //! region is taken over once for each time it was made.
 //!
-//! A segment costs 32 bytes and its ids ([`super::labels`]). What hangs in it is found through one hash index
-//! over (segment, page, first id).
+//! A segment costs 32 bytes and its ids ([`super::labels`]). What hangs in it is found through one index
+//! ([`super::index`]) over (segment, page, first id).
 
 use super::digests::{Digests, SHORTEST};
+use super::index::Index;
+use super::keys::Key;
 use super::labels::{Label, Labels};
-use super::prefetch::prefetch;
+use super::prefetch::{LINE, LINES_AHEAD, prefetch};
 use super::regions::{NONE, RegionId, Regions};
 use super::renumbering::Renumbering;
 use super::slots::Slot;
 use super::table::Table;
 use crate::core::pages::PageIds;
 use bytemuck::{Pod, Zeroable};
-use foldhash::fast::FixedState;
-use hashbrown::HashTable;
-use std::hash::BuildHasher;
 
 /// A segment's place in the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Pod, Zeroable)]
@@ -81,15 +80,6 @@ impl Segment {
     }
 }
 
-/// A segment in the index. Its first id is kept once more: whoever looks for a child compares it, and finds
-/// it where the search led anyway.
-#[derive(Debug, Clone, Copy)]
-#[repr(C, packed(4))]
-pub(super) struct Indexed {
-    first: u64,
-    id: SegmentId,
-}
-
 /// The tree.
 #[derive(Debug)]
 pub(super) struct Tree {
@@ -97,9 +87,8 @@ pub(super) struct Tree {
     pub(super) segments: Table<Segment>,
     pub(super) regions: Regions,
     pub(super) free: Vec<SegmentId>,
-    index: HashTable<Indexed>,
+    index: Index,
     digests: Digests,
-    hasher: FixedState,
 }
 
 impl Tree {
@@ -110,8 +99,8 @@ impl Tree {
 
     /// A tree of segments that know what they hang below; [`Tree::find_children`] does the rest.
     pub(super) fn of(labels: Labels, segments: Table<Segment>, free: Vec<SegmentId>) -> Self {
-        let (index, hasher) = (HashTable::new(), FixedState::default());
-        Self { labels, segments, regions: Regions::new(), free, index, digests: Digests::new(), hasher }
+        let (regions, index, digests) = (Regions::new(), Index::new(), Digests::new());
+        Self { labels, segments, regions, free, index, digests }
     }
 
     fn segment(&self, id: SegmentId) -> &Segment {
@@ -199,34 +188,29 @@ impl Tree {
     }
 
     /// The segment at a place whose label begins with `first`.
-    #[inline]
+    #[inline(always)]
     pub(super) fn child(&self, place: Place, first: u64) -> Option<SegmentId> {
-        let is_child = |child: &Indexed| child.first == first && self.place(child.id) == place;
-        self.index.find(self.hash_of_child(place, first)?, is_child).map(|child| child.id)
+        let key = self.key_of_child(place, first)?;
+        self.index.find(key, |id| self.place(id) == place)
     }
 
-    fn hash(&self, place: Place, first: u64) -> u64 {
-        hash_of(&self.hasher, place, first)
-    }
-
-    /// Where in the index [`Tree::child`] looks for a child; nowhere if the segment has none. The root has some.
+    /// By which key [`Tree::child`] looks for a child; none if the segment has no children. The root has some.
     #[inline]
-    pub(super) fn hash_of_child(&self, place: Place, first: u64) -> Option<u64> {
+    pub(super) fn key_of_child(&self, place: Place, first: u64) -> Option<Key> {
         let may_have_children = place == TOP || self.segment(place.segment).children > 0;
-        may_have_children.then(|| self.hash(place, first))
+        may_have_children.then(|| self.index.key(place, first))
+    }
+
+    /// Has brought near where the index has a child.
+    #[inline]
+    pub(super) fn prefetch_child(&self, key: Key) {
+        self.index.prefetch(key);
     }
 
     /// The child that [`Tree::child`] would look at first, right or wrong, on its way from memory.
     #[inline]
-    pub(super) fn prefetch_child(&self, hash: u64) -> Option<&Indexed> {
-        self.index.find(hash, |_| true).inspect(|child| prefetch(*child))
-    }
-
-    /// Has a child's segment brought near.
-    #[inline]
-    pub(super) fn prefetch_segment(&self, child: &Indexed) -> SegmentId {
-        prefetch(self.segment(child.id));
-        child.id
+    pub(super) fn guess_child(&self, key: Key) -> Option<SegmentId> {
+        self.index.find(key, |_| true).inspect(|child| prefetch(self.segment(*child)))
     }
 
     /// Has the first and last id of a segment brought near; tells the slot of its first page. A single id is
@@ -287,7 +271,7 @@ impl Tree {
         }
         let label = self.labels.add(first, rest);
         let id = self.new_segment(Segment::hanging_at(place, label, slot));
-        self.index_child(id);
+        self.index_child(id, place, first);
         id
     }
 
@@ -303,21 +287,15 @@ impl Tree {
     fn detach(&mut self, id: SegmentId) {
         let place = self.place(id);
         self.segment_mut(place.segment).children -= 1;
-        let hash = self.hash(place, self.first_id(id));
-        if let Ok(entry) = self.index.find_entry(hash, |child| { child.id } == id) {
-            entry.remove();
-        }
+        let key = self.index.key(place, self.first_id(id));
+        self.index.remove(key, id);
     }
 
     /// Makes a segment known to the one it hangs in.
-    fn index_child(&mut self, id: SegmentId) {
-        let place = self.place(id);
+    fn index_child(&mut self, id: SegmentId, place: Place, first: u64) {
         self.segment_mut(place.segment).children += 1;
-        let first = self.first_id(id);
-        let hash = self.hash(place, first);
-        let Self { index, segments, hasher, .. } = self;
-        let rehash = |child: &Indexed| hash_of(hasher, segments[{ child.id }.index()].place(), child.first);
-        index.insert_unique(hash, Indexed { first, id }, rehash);
+        let key = self.index.key(place, first);
+        self.index.insert(key, id);
     }
 
     fn new_segment(&mut self, segment: Segment) -> SegmentId {
@@ -326,6 +304,9 @@ impl Tree {
             return id;
         }
         self.segments.push(segment);
+        if let Some(later) = self.segments.spare(LINES_AHEAD * LINE / size_of::<Segment>()) {
+            prefetch(later);
+        }
         SegmentId(self.segments.len() as u32 - 1)
     }
 
@@ -362,7 +343,7 @@ impl Tree {
     pub(super) fn find_children(&mut self) {
         for id in (1..self.segments.len() as u32).map(SegmentId) {
             if self.segment(id).len() > 0 {
-                self.index_child(id);
+                self.index_child(id, self.place(id), self.first_id(id));
             }
         }
     }
@@ -377,11 +358,7 @@ impl Tree {
             + self.segments.memory_bytes()
             + self.free.capacity() * size_of::<SegmentId>()
             + self.regions.memory_bytes()
-            + self.index.allocation_size()
+            + self.index.memory_bytes()
             + self.digests.memory_bytes()
     }
-}
-
-fn hash_of(hasher: &FixedState, place: Place, first: u64) -> u64 {
-    hasher.hash_one((u64::from(place.segment.0) << 32 | u64::from(place.pages), first))
 }
