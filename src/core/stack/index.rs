@@ -79,6 +79,12 @@ impl Index {
         self.keys.key(place, first)
     }
 
+    /// The first id that has a key at a place.
+    #[cfg(test)]
+    pub(super) fn first_with(&self, key: Key, place: Place) -> u64 {
+        self.keys.first_with(key, place)
+    }
+
     /// The first segment found with a key that `is` what is asked for.
     #[inline]
     pub(super) fn find(&self, key: Key, is: impl Fn(SegmentId) -> bool) -> Option<SegmentId> {

@@ -38,6 +38,12 @@ impl Keys {
         Key(first ^ place.wrapping_mul(self.odd))
     }
 
+    /// The first id that has a key at a place.
+    #[cfg(test)]
+    pub(super) fn first_with(&self, key: Key, place: Place) -> u64 {
+        self.key(place, key.0).0
+    }
+
     /// Where in the index a key is.
     #[inline]
     pub(super) fn hash(&self, key: Key) -> u64 {

@@ -362,3 +362,21 @@ impl Tree {
             + self.digests.memory_bytes()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn children_of_two_places_with_one_key_are_told_apart() {
+        let mut tree = Tree::new();
+        let path = tree.append(TOP, 1, PageIds::from_slice(&[2, 3]), Slot(0));
+        let below = Place { segment: path, pages: 1 };
+        let child = tree.append(below, 100, PageIds::default(), Slot(1));
+        let same = tree.index.first_with(tree.index.key(below, 100), TOP);
+        assert_eq!(tree.index.key(TOP, same), tree.index.key(below, 100));
+        assert_eq!(tree.child(TOP, same), None);
+        let other = tree.append(TOP, same, PageIds::default(), Slot(2));
+        assert_eq!((tree.child(below, 100), tree.child(TOP, same)), (Some(child), Some(other)));
+    }
+}
