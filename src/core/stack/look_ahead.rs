@@ -25,7 +25,8 @@ const LONGEST: usize = 64;
 /// Segments below which a tree is taken to be near anyway. Tests look ahead in every tree.
 const SMALL: usize = if cfg!(test) { 1 } else { 1 << 9 };
 
-/// Segments below which only a part of the index may be farther away than the processor has the patience for.
+/// Segments below which only the index's first lines are asked for: the rest is in a processor's second cache, and
+/// following requests takes longer than waiting for that.
 const FAR: usize = if cfg!(test) { 1 } else { 1 << 14 };
 
 /// A request that is about to be made of a stack.
