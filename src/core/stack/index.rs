@@ -122,19 +122,16 @@ impl Index {
         self.put(key, id);
     }
 
-    /// Takes a segment out.
+    /// Takes a segment out, which is in.
     pub(super) fn remove(&mut self, key: Key, id: SegmentId) {
-        let Some(passed) = self.way(key).position(|at| self.buckets[at].entry_of(id).is_some()) else {
-            return;
-        };
-        for at in self.way(key).take(passed) {
-            self.buckets[at].passed -= 1;
-        }
-        if let Some(bucket) = self.way(key).nth(passed).map(|at| &mut self.buckets[at])
-            && let Some(entry) = bucket.entry_of(id)
-        {
-            bucket.ids[entry] = ROOT;
-            self.entries -= 1;
+        self.entries -= 1;
+        for at in self.way(key) {
+            let bucket = &mut self.buckets[at];
+            if let Some(entry) = bucket.entry_of(id) {
+                bucket.ids[entry] = ROOT;
+                return;
+            }
+            bucket.passed -= 1;
         }
     }
 
