@@ -73,6 +73,11 @@ impl Index {
         Self { keys: Keys::random(), buckets: vec![EMPTY], entries: 0 }
     }
 
+    /// Segments in the index.
+    pub(super) fn len(&self) -> usize {
+        self.entries
+    }
+
     /// By which key a child at `place` is found whose first id is `first`.
     #[inline]
     pub(super) fn key(&self, place: Place, first: u64) -> Key {
@@ -86,7 +91,7 @@ impl Index {
     }
 
     /// The first segment found with a key that `is` what is asked for.
-    #[inline]
+    #[inline(always)]
     pub(super) fn find(&self, key: Key, is: impl Fn(SegmentId) -> bool) -> Option<SegmentId> {
         let bucket = &self.buckets[self.home(key)];
         let found = bucket.find(key, &is);

@@ -73,7 +73,7 @@ impl Labels {
     }
 
     /// Has the first and the last id of a label brought near.
-    #[inline]
+    #[inline(never)]
     pub(super) fn prefetch_ends(&self, label: Label) {
         self.ids.prefetch(self.place(label, 0));
         self.ids.prefetch(self.place(label, label.len - 1));

@@ -74,6 +74,7 @@ impl<'a> Walker<'a> {
     }
 
     /// Asks for what leads on from the segment: the ends of its label, and its slot.
+    #[inline]
     fn ask(&self) {
         let Stack { tree, slots, .. } = self.request.stack;
         slots.prefetch(tree.prefetch_ids(self.next));

@@ -2,7 +2,7 @@
 
 use super::prefetch::prefetch;
 use super::renumbering::Renumbering;
-use super::sums::{Sums, reserve_in_steps, sum_after};
+use super::sums::{Sums, reserve_in_steps, take_from};
 use super::tree::{ROOT, SegmentId};
 use super::{MAX_REQUEST_PAGES, MAX_TRACKED_PAGES};
 use crate::core::packed::{self, Made};
@@ -189,12 +189,9 @@ impl Slots {
     }
 
     /// Number of the request that owns the slot.
+    #[inline]
     pub(super) fn request_number(&self, slot: Slot) -> u64 {
-        self.whole_number(slot, self.leaves[slot.index() / LEAF].numbers[slot.index() % LEAF])
-    }
-
-    /// A slot's request number, of which this is the lower half.
-    fn whole_number(&self, slot: Slot, lower: u32) -> u64 {
+        let lower = self.leaves[slot.index() / LEAF].numbers[slot.index() % LEAF];
         let upper = self.upper_halves.iter().rev().find(|upper| upper.from <= slot);
         u64::from(upper.map_or(0, |upper| upper.half)) << 32 | u64::from(lower)
     }
@@ -212,19 +209,18 @@ impl Slots {
     /// Takes pages away from a slot.
     pub(super) fn take(&mut self, slot: Slot, pages: u32) -> Taken {
         let (at, entry) = (slot.index() / LEAF, slot.index() % LEAF);
+        let request = self.request_number(slot);
         let leaf = &mut self.leaves[at];
-        let (weight, number) = (leaf.weights[entry], leaf.numbers[entry]);
+        let weight = leaf.weights[entry];
         debug_assert!(weight >= pages, "a slot gives no more pages than it has");
-        let mut newer = sum_after(&leaf.weights, entry);
-        leaf.weights[entry] = weight - pages;
+        let mut newer = take_from(&mut leaf.weights, slot.index(), pages);
         self.live -= u32::from(weight == pages && pages > 0);
         self.total -= u64::from(pages);
         if at == self.sums.leaves() {
             self.open -= pages;
         } else {
-            newer += self.open + self.sums.take(at, pages);
+            newer += self.sums.take(at, pages) + self.open;
         }
-        let request = self.whole_number(slot, number);
         Taken { weight: u64::from(weight), newer: u64::from(newer), request }
     }
 
@@ -314,18 +310,20 @@ impl Slots {
     }
 
     /// Moves what is kept of each slot to its new place. That of a dead one is the next live one's, which comes
-    /// after it and stays: nobody could predict a branch on which slots are dead.
+    /// after it and stays: nobody could predict a branch on which slots are dead. None goes where one lies that was
+    /// not read yet.
     fn keep_live(&mut self) -> Renumbering {
         let Self { leaves, tails, .. } = self;
         let mut renumbering = Renumbering::with_capacity(leaves.len());
         for from in 0..leaves.len() {
-            let (leaf, segments) = (leaves[from], tails[from]);
-            let ranks = renumbering.push(&leaf.weights);
-            for (entry, segment) in segments.into_iter().enumerate() {
+            let ranks = renumbering.push(&leaves[from].weights);
+            for entry in 0..LEAF {
+                let (leaf, segment) = (&leaves[from], tails[from][entry]);
+                let (weight, number) = (leaf.weights[entry], leaf.numbers[entry]);
                 let to = ranks.of(entry) as usize;
                 let (at, to) = (to / LEAF, to % LEAF);
                 let place = &mut leaves[at];
-                (place.weights[to], place.numbers[to]) = (leaf.weights[entry], leaf.numbers[entry]);
+                (place.weights[to], place.numbers[to]) = (weight, number);
                 tails[at][to] = segment;
             }
         }

@@ -12,17 +12,6 @@ const FAN: usize = 16;
 #[repr(align(64))]
 struct Line([u32; FAN]);
 
-impl Line {
-    /// Takes pages away from an entry; returns the sum of what follows it. A function by itself: among other sums
-    /// the compiler makes no vectors of these.
-    #[inline(never)]
-    fn take(&mut self, entry: usize, pages: u32) -> u32 {
-        let newer = sum_after(&self.0, entry);
-        self.0[entry] -= pages;
-        newer
-    }
-}
-
 /// The sums of the full groups below.
 #[derive(Debug, Default)]
 struct Level {
@@ -85,8 +74,8 @@ impl Sums {
     pub(super) fn take(&mut self, leaf: usize, pages: u32) -> u32 {
         let (mut at, mut full, mut newer) = (leaf, self.leaves, 0);
         for level in &mut self.levels {
-            let (line, entry) = (at / FAN, at % FAN);
-            newer += level.lines[line].take(entry, pages);
+            let line = at / FAN;
+            newer += take_from(&mut level.lines[line].0, at, pages);
             full /= FAN;
             if line == full {
                 level.open -= pages;
@@ -105,23 +94,28 @@ impl Sums {
     }
 }
 
-/// For every entry of a line, all ones at those that follow it.
-const FOLLOWING: [[u32; FAN]; FAN] = {
-    let mut masks = [[0; FAN]; FAN];
+/// For every number of entries of a line, all ones at those after so many. No entry has the same in all of these: the
+/// compiler would leave that one out, and make no vectors of the others.
+const FROM: [Line; FAN + 1] = {
+    let mut masks = [Line([0; FAN]); FAN + 1];
     let mut at = 0;
     while at < FAN * FAN {
-        masks[at / FAN][at % FAN] = if at % FAN > at / FAN { u32::MAX } else { 0 };
+        masks[at / FAN].0[at % FAN] = if at % FAN >= at / FAN { u32::MAX } else { 0 };
         at += 1;
     }
     masks
 };
 
-/// The sum of what follows an entry. All entries are read and masked: nobody could predict a branch on
-/// which of them count.
-#[inline]
-pub(super) fn sum_after<const ENTRIES: usize>(entries: &[u32; ENTRIES], entry: usize) -> u32 {
-    let following = &FOLLOWING[FAN - ENTRIES + entry][FAN - ENTRIES..];
-    entries.iter().zip(following).map(|(sum, mask)| sum & mask).sum()
+/// Takes pages away from an element, given its group; returns the sum of what follows it there. All of the group are
+/// read and masked: nobody could predict a branch on which of them count. A function by itself: among other sums the
+/// compiler makes no vectors of these.
+#[inline(never)]
+pub(super) fn take_from<const ENTRIES: usize>(group: &mut [u32; ENTRIES], element: usize, pages: u32) -> u32 {
+    let entry = element % ENTRIES;
+    let following = &FROM[FAN - ENTRIES + entry + 1].0[FAN - ENTRIES..];
+    let newer = group.iter().zip(following).map(|(sum, mask)| sum & mask).sum();
+    group[entry] -= pages;
+    newer
 }
 
 /// Grows an array by half, so that spare room stays a third of it: smaller steps copy it more often.

@@ -111,9 +111,9 @@ impl Tree {
         &mut self.segments[id.index()]
     }
 
-    /// Segments in the tree, the root among them.
+    /// Segments in the tree, but for the root.
     pub(super) fn segment_count(&self) -> usize {
-        self.segments.len() - self.free.len()
+        self.index.len()
     }
 
     /// What a segment hangs below.
@@ -243,6 +243,7 @@ impl Tree {
     }
 
     /// Gives a segment's first `pages` pages to a slot newer than all.
+    #[inline(always)]
     pub(super) fn take_over(&mut self, id: SegmentId, pages: u32, slot: Slot) {
         let Self { segments, regions, .. } = self;
         let segment = &mut segments[id.index()];
