@@ -90,7 +90,8 @@ impl Index {
         self.keys.first_with(key, place)
     }
 
-    /// The first segment found with a key that `is` what is asked for.
+    /// The first segment found with a key that `is` what is asked for. Always in line: a request of one known page does
+    /// little else.
     #[inline(always)]
     pub(super) fn find(&self, key: Key, is: impl Fn(SegmentId) -> bool) -> Option<SegmentId> {
         let bucket = &self.buckets[self.home(key)];

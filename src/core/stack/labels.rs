@@ -72,7 +72,8 @@ impl Labels {
         self.ids.id(self.place(label, page))
     }
 
-    /// Has the first and the last id of a label brought near.
+    /// Has the first and the last id of a label brought near. A function by itself, so that the way of segments with one
+    /// page, which do without, is short.
     #[inline(never)]
     pub(super) fn prefetch_ends(&self, label: Label) {
         self.ids.prefetch(self.place(label, 0));

@@ -242,7 +242,7 @@ impl Tree {
         })
     }
 
-    /// Gives a segment's first `pages` pages to a slot newer than all.
+    /// Gives a segment's first `pages` pages to a slot newer than all. Always in line: for most segments it is one store.
     #[inline(always)]
     pub(super) fn take_over(&mut self, id: SegmentId, pages: u32, slot: Slot) {
         let Self { segments, regions, .. } = self;
