@@ -3,11 +3,17 @@
 use assert_cmd::Command;
 use std::path::Path;
 
-/// Standard error of a replay.
-fn said(trace: &Path, args: &[&str]) -> String {
+/// Standard output and standard error of a replay.
+fn printed(trace: &Path, args: &[&str]) -> [String; 2] {
     let mut command = Command::cargo_bin("kvset").expect("the program");
     let output = command.arg("replay").args(args).arg(trace).assert().success().get_output().clone();
-    String::from_utf8(output.stderr).expect("UTF-8")
+    [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).expect("UTF-8"))
+}
+
+/// Standard error of a replay.
+fn said(trace: &Path, args: &[&str]) -> String {
+    let [_, errors] = printed(trace, args);
+    errors
 }
 
 #[test]
@@ -24,4 +30,20 @@ fn a_result_of_zeros_says_why() {
     assert!(warnings("41").contains("choose a shorter --warm-up"));
     assert!(!warnings("39").contains("warning: "));
     assert!(said(&trace, &["--warm-up", "40", "--engine", "paper,vllm"]).contains("all 40 requests"));
+}
+
+/// There was a title with a table of no row.
+#[test]
+fn a_table_of_no_row_is_left_out() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let trace = directory.path().join("trace.jsonl");
+    let mut generate = Command::cargo_bin("kvset").expect("the program");
+    generate.args(["generate", "--requests", "40", "--output"]).arg(&trace).assert().success();
+    let has_curve = |warm_up| {
+        let [tables, _] = printed(&trace, &["--warm-up", warm_up, "--capacities", "5p"]);
+        assert!(tables.contains("warm-up requests"));
+        tables.contains("hit rate by capacity")
+    };
+    assert!(has_curve("39"));
+    assert!(!has_curve("40"));
 }

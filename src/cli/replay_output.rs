@@ -136,7 +136,9 @@ impl ReplayResult {
             let with_room = self.in_flight.as_ref().and_then(|found| found.required.get(at));
             text.push_str(&required.render(with_room));
         }
-        text.push_str(&self.curve());
+        if !self.capacities.is_empty() {
+            text.push_str(&self.curve());
+        }
         if let Some(plan) = &self.plan {
             text.push_str(&plan_table(plan));
         }
