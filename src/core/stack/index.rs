@@ -212,7 +212,7 @@ mod tests {
                     }
                     _ => {}
                 }
-                prop_assert_eq!(index.entries, model.len());
+                prop_assert_eq!(index.len(), model.len());
                 for asked in 1..60 {
                     let found = index.find(index.key(below(7), first), |id| id == SegmentId(asked));
                     prop_assert_eq!(found.is_some(), model.get(&asked) == Some(&first));

@@ -379,5 +379,8 @@ mod tests {
         assert_eq!(tree.child(TOP, same), None);
         let other = tree.append(TOP, same, PageIds::default(), Slot(2));
         assert_eq!((tree.child(below, 100), tree.child(TOP, same)), (Some(child), Some(other)));
+        assert_eq!(tree.segment_count(), 3, "the path and its child, and the other");
+        tree.remove_deepest(child);
+        assert_eq!(tree.segment_count(), 2);
     }
 }
