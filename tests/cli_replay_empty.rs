@@ -16,6 +16,12 @@ fn said(trace: &Path, args: &[&str]) -> String {
     errors
 }
 
+/// Writes a trace of 40 requests.
+fn generate(trace: &Path) {
+    let mut command = Command::cargo_bin("kvset").expect("the program");
+    command.args(["generate", "--requests", "40", "--output"]).arg(trace).assert().success();
+}
+
 #[test]
 fn a_result_of_zeros_says_why() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -23,8 +29,7 @@ fn a_result_of_zeros_says_why() {
     std::fs::write(&trace, "").expect("a disk");
     assert!(said(&trace, &[]).contains("no request was read"));
 
-    let mut generate = Command::cargo_bin("kvset").expect("the program");
-    generate.args(["generate", "--requests", "40", "--output"]).arg(&trace).assert().success();
+    generate(&trace);
     let warnings = |warm_up| said(&trace, &["--warm-up", warm_up]);
     assert!(warnings("40").contains("all 40 requests only filled the cache"));
     assert!(warnings("41").contains("choose a shorter --warm-up"));
@@ -37,8 +42,7 @@ fn a_result_of_zeros_says_why() {
 fn a_table_of_no_row_is_left_out() {
     let directory = tempfile::tempdir().expect("a directory");
     let trace = directory.path().join("trace.jsonl");
-    let mut generate = Command::cargo_bin("kvset").expect("the program");
-    generate.args(["generate", "--requests", "40", "--output"]).arg(&trace).assert().success();
+    generate(&trace);
     let has_curve = |warm_up| {
         let [tables, _] = printed(&trace, &["--warm-up", warm_up, "--capacities", "5p"]);
         assert!(tables.contains("warm-up requests"));

@@ -106,9 +106,9 @@ const FROM: [Line; FAN + 1] = {
     masks
 };
 
-/// Takes pages away from an element, given its group; returns the sum of what follows it there. All of the group are
-/// read and masked: nobody could predict a branch on which of them count. A function by itself: among other sums the
-/// compiler makes no vectors of these.
+/// Takes pages away from an element, given its number among all and the group it is in; returns the sum of what follows
+/// it there. All of the group are read and masked: nobody could predict a branch on which of them count. A function by
+/// itself: among other sums the compiler makes no vectors of these.
 #[inline(never)]
 pub(super) fn take_from<const ENTRIES: usize>(group: &mut [u32; ENTRIES], element: usize, pages: u32) -> u32 {
     let entry = element % ENTRIES;

@@ -379,8 +379,18 @@ mod tests {
         assert_eq!(tree.child(TOP, same), None);
         let other = tree.append(TOP, same, PageIds::default(), Slot(2));
         assert_eq!((tree.child(below, 100), tree.child(TOP, same)), (Some(child), Some(other)));
-        assert_eq!(tree.segment_count(), 3, "the path and its child, and the other");
-        tree.remove_deepest(child);
+    }
+
+    /// The root is none, nor is a free place.
+    #[test]
+    fn a_tree_counts_the_segments_that_have_pages() {
+        let mut tree = Tree::new();
+        assert_eq!(tree.segment_count(), 0);
+        let path = tree.append(TOP, 1, PageIds::from_slice(&[2, 3]), Slot(0));
+        let child = tree.append(Place { segment: path, pages: 1 }, 9, PageIds::default(), Slot(1));
         assert_eq!(tree.segment_count(), 2);
+        tree.remove_deepest(child);
+        assert_eq!(tree.segment_count(), tree.segments().count());
+        assert_eq!(tree.segment_count(), 1);
     }
 }
