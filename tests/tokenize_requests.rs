@@ -106,7 +106,7 @@ const REFUSED: [(&str, &str); 21] = [
         "invalid_body",
     ),
     (r#"{"messages": []}"#, "missing_field"),
-    (r#"{"input": "hunter2"}"#, "missing_field"),
+    (r#"{"inputs": "hunter2"}"#, "missing_field"),
     (r#"{"messages": [{"content": "hunter2"}]}"#, "missing_field"),
     (r#"{"messages": [{"role": "user", "content": [{"text": "hunter2"}]}]}"#, "missing_field"),
     (
@@ -132,6 +132,80 @@ fn what_is_refused_is_named_and_not_quoted() {
     let error = ids(&mut self::tokenizer("inst"), refused).expect_err("roles alternate");
     assert_eq!(error.code().name(), "template_refused");
     assert!(!error.to_string().contains("hunter2"), "{error}");
+}
+
+/// Fields that Anthropic's Messages API, OpenAI's Responses API and others document as part of a prompt,
+/// each with a value that says something.
+const UNRENDERED: [(&str, &str); 16] = [
+    ("system", r#""hunter2""#),
+    ("system", r#"[{"type": "text", "text": "hunter2", "cache_control": {"type": "ephemeral"}}]"#),
+    ("thinking", r#"{"type": "enabled", "budget_tokens": 1024}"#),
+    ("mcp_servers", r#"[{"type": "url", "url": "hunter2"}]"#),
+    ("container", r#"{"skills": [{"skill_id": "hunter2"}]}"#),
+    ("instructions", r#""hunter2""#),
+    ("input", r#"[{"role": "user", "content": "hunter2"}]"#),
+    ("previous_response_id", r#""hunter2""#),
+    ("conversation", r#"{"id": "hunter2"}"#),
+    ("reasoning", r#"{"effort": "high"}"#),
+    ("functions", r#"[{"name": "hunter2"}]"#),
+    ("suffix", r#""hunter2""#),
+    ("system_instruction", r#"{"parts": [{"text": "hunter2"}]}"#),
+    ("preamble", r#""hunter2""#),
+    ("images", r#"["hunter2"]"#),
+    ("truncate_prompt_tokens", "7"),
+];
+
+#[test]
+fn a_prompt_bearing_field_that_no_template_renders_is_refused_by_its_name() {
+    let mut tokenizer = tokenizer("chatml");
+    let messages = r#""messages": [{"role": "user", "content": "x"}]"#;
+    let plain = ids(&mut tokenizer, &format!("{{{messages}}}")).expect("a chat");
+    for (field, value) in UNRENDERED {
+        let bare = format!(r#"{{{messages}, "{field}": {value}}}"#);
+        for body in [format!(r#"{{"custom_id": "1", "body": {bare}}}"#), bare] {
+            let error = ids(&mut tokenizer, &body).expect_err(&body);
+            assert_eq!(error.code().name(), "unrendered_field", "{body}: {error}");
+            assert!(error.detail().starts_with(&format!("`{field}` ")), "{error}");
+            assert!(!format!("{error} {error:?}").contains("hunter2"), "{error}");
+        }
+        for nothing in ["null", "false", r#""""#, "[]", "{}"] {
+            let body = format!(r#"{{{messages}, "{field}": {nothing}}}"#);
+            assert_eq!(ids(&mut tokenizer, &body).as_ref(), Ok(&plain), "{body}");
+        }
+    }
+}
+
+#[test]
+fn parts_of_messages_and_tools_that_no_template_renders_are_refused_by_their_place() {
+    let mut tokenizer = tokenizer("chatml");
+    let user = r#"{"role": "user", "content": "x"}"#;
+    for (body, place) in [
+        (
+            format!(
+                r#"{{"messages": [{user}, {{"role": "assistant", "function_call": {{"name": "hunter2"}}}}]}}"#
+            ),
+            "messages[1].function_call",
+        ),
+        (
+            format!(r#"{{"messages": [{user}, {{"role": "assistant", "refusal": "hunter2"}}]}}"#),
+            "messages[1].refusal",
+        ),
+        (
+            format!(r#"{{"messages": [{user}], "tools": [{{"name": "hunter2", "input_schema": {{}}}}]}}"#),
+            "tools[0]",
+        ),
+        (
+            format!(r#"{{"messages": [{user}], "tools": [{{"type": "web_search", "name": "hunter2"}}]}}"#),
+            "tools[0]",
+        ),
+    ] {
+        let error = ids(&mut tokenizer, &body).expect_err(&body);
+        assert_eq!(error.code().name(), "unrendered_field", "{body}: {error}");
+        assert!(error.detail().starts_with(&format!("`{place}` ")), "{error}");
+    }
+    let empty =
+        format!(r#"{{"messages": [{user}, {{"role": "assistant", "content": "y", "refusal": null}}]}}"#);
+    assert!(ids(&mut tokenizer, &empty).is_ok());
 }
 
 #[test]

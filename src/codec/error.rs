@@ -49,6 +49,9 @@ pub enum ErrorCode {
     UnsupportedContent,
     /// A field changes the prompt in a way this program does not follow.
     UnsupportedField,
+    /// A field that is part of the prompt in the API the body was written for, and that no chat template
+    /// renders; the detail names it.
+    UnrenderedField,
     /// Messages, but the model has no chat template.
     NoChatTemplate,
     /// The chat template called `raise_exception`.
@@ -67,7 +70,7 @@ pub enum ErrorCode {
 
 impl ErrorCode {
     /// Every code, in the order of this page; the complete set of metric labels.
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 29] = [
         Self::EmptyRecord,
         Self::UnknownEncoding,
         Self::UnknownSchema,
@@ -89,6 +92,7 @@ impl ErrorCode {
         Self::InvalidBody,
         Self::UnsupportedContent,
         Self::UnsupportedField,
+        Self::UnrenderedField,
         Self::NoChatTemplate,
         Self::TemplateRefused,
         Self::TemplateFailed,
@@ -122,6 +126,7 @@ impl ErrorCode {
             Self::InvalidBody => "invalid_body",
             Self::UnsupportedContent => "unsupported_content",
             Self::UnsupportedField => "unsupported_field",
+            Self::UnrenderedField => "unrendered_field",
             Self::NoChatTemplate => "no_chat_template",
             Self::TemplateRefused => "template_refused",
             Self::TemplateFailed => "template_failed",

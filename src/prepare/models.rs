@@ -85,6 +85,7 @@ fn refusal(error: &TokenizeError) -> DecodeError {
         TokenizeCode::MissingField => ErrorCode::MissingField,
         TokenizeCode::UnsupportedContent => ErrorCode::UnsupportedContent,
         TokenizeCode::UnsupportedField => ErrorCode::UnsupportedField,
+        TokenizeCode::UnrenderedField => ErrorCode::UnrenderedField,
         TokenizeCode::NoChatTemplate => ErrorCode::NoChatTemplate,
         TokenizeCode::TemplateRefused => ErrorCode::TemplateRefused,
         TokenizeCode::TemplateFailed => ErrorCode::TemplateFailed,

@@ -2,21 +2,56 @@
 
 use super::error::{TokenizeCode, TokenizeError};
 use super::messages::Fields;
+use super::unrendered::{self, SaysSomething};
 use minijinja::Value;
+use minijinja::value::ValueKind;
 use serde::Deserialize;
-use serde::de::{Deserializer, Error, SeqAccess, Visitor};
+use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::fmt;
 
-/// A line of a batch file holds the body under `body`.
-#[derive(Deserialize)]
-struct Wrapper<'a> {
-    #[serde(borrow, default)]
+/// What the keys of an object tell before the body is read.
+struct Outline<'a> {
+    /// A line of a batch file holds the body under `body`.
     body: Option<&'a RawValue>,
+    /// A field that is part of a prompt and would not be rendered.
+    unrendered: Option<&'static str>,
 }
 
-/// A request's body. Unknown fields (sampling, the model's name) do not shape the prompt.
+impl<'de: 'a, 'a> Deserialize<'de> for Outline<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct OutlineVisitor;
+        impl<'de> Visitor<'de> for OutlineVisitor {
+            type Value = Outline<'de>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Outline<'de>, A::Error> {
+                let mut outline = Outline { body: None, unrendered: None };
+                while let Some(Key(key)) = map.next_key()? {
+                    if key == "body" {
+                        outline.body = map.next_value()?;
+                    } else if let Some(field) = unrendered::known(&unrendered::BODY_FIELDS, &key) {
+                        let SaysSomething(says) = map.next_value()?;
+                        outline.unrendered = outline.unrendered.or(says.then_some(field));
+                    } else {
+                        map.next_value::<IgnoredAny>()?;
+                    }
+                }
+                Ok(outline)
+            }
+        }
+        deserializer.deserialize_map(OutlineVisitor)
+    }
+}
+
+/// A key, copied only where it is escaped.
+#[derive(Deserialize)]
+struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
+
+/// A request's body. Other fields (sampling, the model's name) do not shape the prompt, or are refused
+/// by their name (see [`unrendered`]).
 #[derive(Deserialize, Default)]
 #[serde(default)]
 pub(super) struct Body<'a> {
@@ -30,21 +65,25 @@ pub(super) struct Body<'a> {
     pub add_generation_prompt: Option<bool>,
     pub continue_final_message: Option<bool>,
     pub add_special_tokens: Option<bool>,
-    chat_template: Option<serde::de::IgnoredAny>,
-    prompt_embeds: Option<serde::de::IgnoredAny>,
+    chat_template: Option<IgnoredAny>,
+    prompt_embeds: Option<IgnoredAny>,
 }
 
 impl<'a> Body<'a> {
     /// Reads a body, bare or under `body`.
     pub fn read(json: &'a [u8]) -> Result<Self, TokenizeError> {
-        let read = || -> Result<Self, serde_json::Error> {
-            let wrapper: Wrapper<'a> = serde_json::from_slice(json)?;
-            match wrapper.body {
-                Some(body) => serde_json::from_str(body.get()),
-                None => serde_json::from_slice(json),
-            }
-        };
-        let body = read().map_err(|error| TokenizeError::from_json(&error))?;
+        let fault = |error| TokenizeError::from_json(&error);
+        let mut outline: Outline<'a> = serde_json::from_slice(json).map_err(fault)?;
+        let mut text = json;
+        if let Some(body) = outline.body {
+            text = body.get().as_bytes();
+            outline = serde_json::from_slice(text).map_err(fault)?;
+        }
+        // By its name before anything else: a body of another API may lack what is asked for below.
+        if let Some(field) = outline.unrendered {
+            return Err(unrendered::refused(field));
+        }
+        let body: Self = serde_json::from_slice(text).map_err(fault)?;
         body.check()?;
         Ok(body)
     }
@@ -56,6 +95,13 @@ impl<'a> Body<'a> {
         }
         if self.prompt_embeds.is_some() {
             return refuse(TokenizeCode::UnsupportedContent, "prompt_embeds is no text");
+        }
+        for (index, tool) in self.tools.iter().flatten().enumerate() {
+            let function =
+                tool.get_attr("function").ok().filter(|function| function.kind() == ValueKind::Map);
+            if function.is_none() {
+                return Err(unrendered::refused(&format!("tools[{index}]")));
+            }
         }
         match (&self.messages, &self.prompt) {
             (Some(_), Some(_)) => refuse(TokenizeCode::InvalidBody, "the body has messages and a prompt"),

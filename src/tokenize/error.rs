@@ -53,6 +53,9 @@ pub enum TokenizeCode {
     UnsupportedContent,
     /// A field that changes the prompt in a way this program does not follow.
     UnsupportedField,
+    /// A field that is part of the prompt in the API the body was written for, and that no chat template
+    /// renders; the detail names it.
+    UnrenderedField,
     /// Messages, but the model has no chat template.
     NoChatTemplate,
     /// The chat template called `raise_exception`.
@@ -67,11 +70,12 @@ pub enum TokenizeCode {
 
 impl TokenizeCode {
     /// Every code, in the order of this page; the complete set of metric labels.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::InvalidBody,
         Self::MissingField,
         Self::UnsupportedContent,
         Self::UnsupportedField,
+        Self::UnrenderedField,
         Self::NoChatTemplate,
         Self::TemplateRefused,
         Self::TemplateFailed,
@@ -86,6 +90,7 @@ impl TokenizeCode {
             Self::MissingField => "missing_field",
             Self::UnsupportedContent => "unsupported_content",
             Self::UnsupportedField => "unsupported_field",
+            Self::UnrenderedField => "unrendered_field",
             Self::NoChatTemplate => "no_chat_template",
             Self::TemplateRefused => "template_refused",
             Self::TemplateFailed => "template_failed",

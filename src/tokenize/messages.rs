@@ -1,6 +1,7 @@
 //! Messages made ready for a chat template, as inference servers do it.
 
 use super::error::{TokenizeCode, TokenizeError};
+use super::unrendered;
 use minijinja::Value;
 use minijinja::value::ValueKind;
 use serde::Deserialize;
@@ -60,11 +61,18 @@ const REASONING: [&str; 3] = ["reasoning_content", "thinking", "reasoning"];
 /// - the arguments of tool calls, JSON in a string, become an object, which templates expect;
 /// - content of several text parts stays a list where the template takes one, else its texts are
 ///   joined by line ends, as vLLM does; other kinds of content are refused;
-/// - reasoning is there under its standard name, and under `thinking`.
+/// - reasoning is there under its standard name, and under `thinking`;
+/// - fields that are part of a prompt and that no template is given are refused by their names.
 pub(super) fn prepare(mut message: Fields, index: usize, takes_parts: bool) -> Result<Fields, TokenizeError> {
     message.0.retain(|(_, value)| !value.is_none());
     if message.get("role").is_none_or(|role| role.kind() != ValueKind::String) {
         return Err(refused(TokenizeCode::MissingField, index, "it has no role"));
+    }
+    for field in unrendered::MESSAGE_FIELDS {
+        // `false` and what is empty say nothing; so does `null`, which is gone already.
+        if message.get(field).is_some_and(Value::is_true) {
+            return Err(unrendered::refused(&format!("messages[{index}].{field}")));
+        }
     }
     if let Some(content) = message.get("content").cloned() {
         message.set("content", prepare_content(&content, index, takes_parts)?);

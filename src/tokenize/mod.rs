@@ -15,6 +15,10 @@
 //! it is undefined), integers beyond 64 bits are floats, floats from 1e16 on or below 1e-4 have no exponent
 //! where `~` joins them to a text, and what `raise_exception` says is not repeated. Content that is not text is refused.
 //!
+//! What is part of a prompt in another API and reaches no template (`system`, `instructions`, `input`, a
+//! tool that is no function) makes the body refused by the field's name, `unrendered_field`: a prompt with
+//! a part left out would be counted too short in silence.
+//!
 //! No error quotes a prompt, and no `Debug` shows text or token ids.
 
 mod body;
@@ -27,6 +31,7 @@ mod python;
 mod request;
 mod strftime;
 mod template;
+mod unrendered;
 
 pub use encoder::Reuse;
 pub use error::{ModelError, TokenizeCode, TokenizeError};

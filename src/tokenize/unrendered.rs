@@ -1,0 +1,122 @@
+//! Fields that are part of a prompt in some API and reach no chat template.
+//!
+//! An inference server that takes OpenAI-compatible bodies ignores them, so a body that carries one was
+//! written for another API, and its prompt is not what the template would make of it. Such a body is
+//! refused by the name of the field: leaving it out would give fewer pages than the prompt has, in
+//! silence.
+
+use super::error::{TokenizeCode, TokenizeError};
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use std::fmt;
+
+/// Fields of a body, by the APIs that document them as part of the prompt.
+pub(super) const BODY_FIELDS: [&str; 38] = [
+    // Anthropic Messages, and Bedrock's Converse.
+    "system",
+    "thinking",
+    "mcp_servers",
+    "container",
+    "context_management",
+    "toolConfig",
+    // OpenAI Responses, Conversations and Assistants.
+    "instructions",
+    "additional_instructions",
+    "input",
+    "previous_response_id",
+    "conversation",
+    "reasoning",
+    "assistant_id",
+    "thread_id",
+    "attachments",
+    // OpenAI chats before there were tools, and completions that fill a gap.
+    "functions",
+    "function_call",
+    "suffix",
+    // Google's generateContent.
+    "contents",
+    "systemInstruction",
+    "system_instruction",
+    "cachedContent",
+    "cached_content",
+    // Cohere.
+    "preamble",
+    "chat_history",
+    "message",
+    "connectors",
+    // Ollama, SGLang and vLLM of their own.
+    "think",
+    "images",
+    "image_data",
+    "audio_data",
+    "video_data",
+    "input_embeds",
+    "session_params",
+    "multi_modal_data",
+    "mm_processor_kwargs",
+    "truncate_prompt_tokens",
+    "task_instructions",
+];
+
+/// Fields of one message, in the same sense.
+pub(super) const MESSAGE_FIELDS: [&str; 7] =
+    ["function_call", "refusal", "audio", "images", "prefix", "partial", "attachments"];
+
+/// The refusal of a body that carries `field`.
+pub(super) fn refused(field: &str) -> TokenizeError {
+    let detail =
+        format!("`{field}` is part of the prompt and would not be rendered by the model's chat template");
+    TokenizeError::new(TokenizeCode::UnrenderedField, detail)
+}
+
+/// The entry of `fields` that `key` names.
+pub(super) fn known(fields: &[&'static str], key: &str) -> Option<&'static str> {
+    fields.iter().copied().find(|field| *field == key)
+}
+
+/// Whether a JSON value says anything: `null`, `false` and what is empty do not.
+pub(super) struct SaysSomething(pub bool);
+
+impl<'de> Deserialize<'de> for SaysSomething {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct AnyValue;
+        impl<'de> Visitor<'de> for AnyValue {
+            type Value = bool;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a value")
+            }
+            fn visit_unit<E>(self) -> Result<bool, E> {
+                Ok(false)
+            }
+            fn visit_bool<E>(self, flag: bool) -> Result<bool, E> {
+                Ok(flag)
+            }
+            fn visit_i64<E>(self, _: i64) -> Result<bool, E> {
+                Ok(true)
+            }
+            fn visit_u64<E>(self, _: u64) -> Result<bool, E> {
+                Ok(true)
+            }
+            fn visit_f64<E>(self, _: f64) -> Result<bool, E> {
+                Ok(true)
+            }
+            fn visit_str<E>(self, text: &str) -> Result<bool, E> {
+                Ok(!text.is_empty())
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<bool, A::Error> {
+                let mut any = false;
+                while array.next_element::<IgnoredAny>()?.is_some() {
+                    any = true;
+                }
+                Ok(any)
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<bool, A::Error> {
+                let mut any = false;
+                while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {
+                    any = true;
+                }
+                Ok(any)
+            }
+        }
+        deserializer.deserialize_any(AnyValue).map(Self)
+    }
+}
