@@ -8,7 +8,7 @@ use kvset::core::pool::{Arrival, Pool};
 use kvset::core::pool_config::PoolConfig;
 use kvset::core::units::Offset;
 use kvset::core::window::WindowKind;
-use kvset::runtime::replay::{ReplayOptions, WarmUp, replay};
+use kvset::replay::{ReplayOptions, WarmUp, replay};
 use kvset::trace::{IdScope, ReadOptions, TraceItem};
 use serde::Deserialize;
 use serde::de::IgnoredAny;

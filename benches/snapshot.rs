@@ -8,7 +8,7 @@ use kvset::core::pages::PageIds;
 use kvset::core::stack::{Access, ChainCheck, ChainPolicy, MAX_TRACKED_PAGES, Order, Stack, StackConfig};
 use kvset::core::units::PageCount;
 use kvset::pipeline::facts::{Fingerprint, PartitionId, SnapshotFact};
-use kvset::pipeline::position::NextOffset;
+use kvset::position::NextOffset;
 use kvset::snapshot::capture::capture;
 use kvset::snapshot::format::Snapshot;
 use kvset::snapshot::stream::Verified;

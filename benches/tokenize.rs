@@ -7,7 +7,7 @@
 
 use kvset::codec::SourceRecord;
 use kvset::prepare::{Preparer, RawRecord, Tokenizers};
-use kvset::runtime::prepare::recipe;
+use kvset::service::prepare::recipe;
 use kvset::settings::Settings;
 use kvset::tokenize::{Model, RequestTokenizer, TokenizeLimits};
 use std::path::PathBuf;

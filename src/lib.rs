@@ -1,9 +1,10 @@
 //! kvset: how much KV cache does this LLM traffic need?
 //!
-//! Data flows one way and imports point inward:
+//! The program over its layers, which are crates of their own so that an import in the wrong direction does
+//! not compile:
 //!
 //! ```text
-//! kafka/source -> codec -> pipeline/task -> core -> pipeline (commit) -> kafka/outlet -> snapshot
+//! core <- tokenize <- formats <- pipeline <- kafka, snapshot <- service <- this package
 //! ```
 
 // Bad input, a bad disk or a bad broker is an error with a name, never a panic.
@@ -11,28 +12,22 @@
     not(test),
     deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::unreachable, clippy::todo)
 )]
-// One module asks for it, and says why.
-#![deny(unsafe_code)]
 
-#[cfg(not(target_endian = "little"))]
-compile_error!("kvset reads packed little-endian page ids in place and needs a little-endian target");
+pub use kvset_core as core;
+pub use kvset_formats::{codec, output, position, trace, workload};
+pub use kvset_kafka::{kafka, registry};
+pub use kvset_pipeline as pipeline;
+pub use kvset_prepare as prepare;
+pub use kvset_service as service;
+pub use kvset_settings as settings;
+pub use kvset_snapshot as snapshot;
+#[cfg(feature = "tokenize")]
+pub use kvset_tokenize as tokenize;
 
 pub mod cli;
-pub mod codec;
-pub mod core;
-mod http;
-pub mod kafka;
+pub mod commands;
 pub mod live;
 pub mod model;
-pub mod pipeline;
-pub mod prepare;
-pub mod registry;
+pub mod replay;
 pub mod report;
-pub mod runtime;
-pub mod settings;
-pub mod snapshot;
 pub mod telemetry;
-#[cfg(feature = "tokenize")]
-pub mod tokenize;
-pub mod trace;
-pub mod workload;

@@ -13,7 +13,7 @@ use kvset::core::profile::{Outputs, Profile};
 use kvset::core::ratio::Ratio;
 use kvset::core::units::PageSize;
 use kvset::core::window::WindowKind;
-use kvset::runtime::replay::{ReplayOptions, WarmUp, replay};
+use kvset::replay::{ReplayOptions, WarmUp, replay};
 use kvset::trace::ReadOptions;
 use proptest::prelude::*;
 use serde_json::Value;

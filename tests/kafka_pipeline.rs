@@ -9,7 +9,7 @@ use kvset::codec::decode_estimate;
 use kvset::core::estimate::Estimate;
 use kvset::core::pool_config::PoolConfig;
 use kvset::core::window::WindowKind;
-use kvset::runtime::replay::{ReplayOptions, WarmUp, replay};
+use kvset::replay::{ReplayOptions, WarmUp, replay};
 use kvset::settings::Settings;
 use kvset::trace::{self, ReadOptions, TraceItem};
 use kvset::workload::{Generator, Workload};

@@ -21,13 +21,13 @@ use kvset::core::pages::mix;
 use kvset::core::ratio::Ratio;
 use kvset::kafka::outlet::{OutputTopic, OutputTopics};
 use kvset::kafka::reader::ReadRecord;
+use kvset::output::Destination;
 use kvset::pipeline::lanes::FlowLimits;
-use kvset::pipeline::output::Destination;
-use kvset::pipeline::position::{NextOffset, Partition};
+use kvset::position::{NextOffset, Partition};
 use kvset::prepare::{Preparer, Tokenizers};
-use kvset::runtime::observe::{Observer, ServiceEvent};
-use kvset::runtime::prepare::{PreparePlan, prepare, recipe};
-use kvset::runtime::shutdown::Shutdown;
+use kvset::service::observe::{Observer, ServiceEvent};
+use kvset::service::prepare::{PreparePlan, prepare, recipe};
+use kvset::service::shutdown::Shutdown;
 use kvset::settings::Settings;
 use prepare_support::{assert_clean, hostile, model_directory, tokenizers, week, week_settings};
 use std::collections::{BTreeMap, BTreeSet};
@@ -149,7 +149,7 @@ fn plan(broker: &Broker, settings: &Settings, run: &str, outputs: OutputTopics) 
     }
 }
 
-fn prepare_records(plan: &PreparePlan, records: u64) -> kvset::runtime::service::Summary {
+fn prepare_records(plan: &PreparePlan, records: u64) -> kvset::service::service::Summary {
     let shutdown = Shutdown::new();
     prepare(plan, &shutdown, &StopAfter::new(&shutdown, records)).expect("a clean run")
 }

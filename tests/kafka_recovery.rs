@@ -7,14 +7,14 @@ mod kafka_support;
 
 use kafka_support::{Broker, Input, Published, StopAt};
 use kvset::pipeline::facts::{Fingerprint, PartitionId, RecordIdentity};
-use kvset::pipeline::position::Partition;
 use kvset::pipeline::resume::{Origin, Resume};
-use kvset::runtime::observe::{Observer, ServiceEvent};
+use kvset::position::Partition;
+use kvset::service::observe::{Observer, ServiceEvent};
 #[cfg(feature = "object-store")]
-use kvset::runtime::plan::SharedPlan;
-use kvset::runtime::plan::{ServicePlan, StatePlan};
-use kvset::runtime::service::{ServiceError, Summary, serve};
-use kvset::runtime::shutdown::Shutdown;
+use kvset::service::plan::SharedPlan;
+use kvset::service::plan::{ServicePlan, StatePlan};
+use kvset::service::service::{ServiceError, Summary, serve};
+use kvset::service::shutdown::Shutdown;
 use kvset::settings::Settings;
 use kvset::snapshot::directory::DirectoryStore;
 use kvset::snapshot::format::Snapshot;

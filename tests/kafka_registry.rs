@@ -8,12 +8,12 @@ mod registry_support;
 
 use kafka_support::{Broker, Input, Published, serve_records};
 use kvset::codec::{RequestEncoding, SchemaId, decode_estimate, encode_request, schema};
-use kvset::runtime::observe::{Observer, ServiceEvent};
-use kvset::runtime::plan::{ServicePlan, task_config, with_registry};
-use kvset::runtime::produce::message_of;
-use kvset::runtime::schemas::open;
-use kvset::runtime::service::serve;
-use kvset::runtime::shutdown::Shutdown;
+use kvset::commands::produce::producing::message_of;
+use kvset::service::observe::{Observer, ServiceEvent};
+use kvset::service::plan::{ServicePlan, task_config, with_registry};
+use kvset::service::schemas::open;
+use kvset::service::service::serve;
+use kvset::service::shutdown::Shutdown;
 use kvset::settings::{HttpUrl, OutputEncoding, Secret, Settings, Span};
 use kvset::workload::{Generator, Workload};
 use registry_support::Registry;
@@ -147,7 +147,7 @@ fn a_registry_that_is_down_holds_records_back_until_it_is_up() {
 #[test]
 fn raw_records_wait_for_their_registry_and_are_prepared_once_it_is_up() {
     use kafka_support::{StopAfter, output_topics};
-    use kvset::runtime::prepare::{PreparePlan, prepare, recipe};
+    use kvset::service::prepare::{PreparePlan, prepare, recipe};
     let broker = Broker::mock();
     let mut registry = Registry::down();
     let (_, framed) = generated(40, registry.add(schema::REQUEST_EVENT));

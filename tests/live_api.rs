@@ -3,10 +3,10 @@
 mod live_support;
 
 use kvset::codec::{EstimateEncoding, encode_estimate};
-use kvset::pipeline::position::{NextOffset, Partition};
 use kvset::pipeline::publish::Family;
 use kvset::pipeline::task::Counts;
-use kvset::runtime::observe::{Observer, ServiceEvent};
+use kvset::position::{NextOffset, Partition};
+use kvset::service::observe::{Observer, ServiceEvent};
 use live_support::{Service, closed};
 use serde_json::{Map, Value, json};
 use std::path::Path;

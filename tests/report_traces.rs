@@ -2,8 +2,8 @@
 
 use kvset::core::pool_config::PoolConfig;
 use kvset::core::ratio::Ratio;
+use kvset::replay::{Replay, ReplayOptions, WarmUp, replay, replay_for_report, report_input};
 use kvset::report::{ReportInput, headline, render};
-use kvset::runtime::replay::{Replay, ReplayOptions, WarmUp, replay, replay_for_report, report_input};
 use kvset::trace::ReadOptions;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -2,10 +2,10 @@
 
 use assert_cmd::Command;
 use kvset::pipeline::facts::{Fingerprint, PartitionId, SnapshotFact};
-use kvset::pipeline::position::{LogRange, NextOffset, Partition};
 use kvset::pipeline::resume::{Facts, LostHistory, StartFrom, decide};
 use kvset::pipeline::task::PartitionTask;
-use kvset::runtime::plan::task_config;
+use kvset::position::{LogRange, NextOffset, Partition};
+use kvset::service::plan::task_config;
 use kvset::settings::Settings;
 use kvset::snapshot::capture::capture;
 use kvset::snapshot::directory::DirectoryStore;

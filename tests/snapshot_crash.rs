@@ -2,7 +2,7 @@
 //! was saved stays, what is found is whole, and the next save works.
 
 use kvset::pipeline::facts::{Fingerprint, PartitionId, SnapshotFact};
-use kvset::pipeline::position::NextOffset;
+use kvset::position::NextOffset;
 use kvset::snapshot::capture::capture;
 use kvset::snapshot::directory::Directory;
 use kvset::snapshot::format::Snapshot;

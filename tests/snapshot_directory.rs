@@ -1,13 +1,13 @@
 //! The directory store on a real disk, and what `kvset snapshot` says of it.
 
+use kvset::commands::snapshot::inventory::{decodes_as, inspect, list, verify};
 use kvset::core::engine::Engine;
 use kvset::core::units::Offset;
 use kvset::pipeline::facts::{Fingerprint, PartitionId, RecordIdentity, SnapshotFact};
-use kvset::pipeline::position::NextOffset;
+use kvset::position::NextOffset;
 use kvset::snapshot::capture::capture;
 use kvset::snapshot::directory::DirectoryStore;
 use kvset::snapshot::format::Snapshot;
-use kvset::snapshot::inventory::{decodes_as, inspect, list, verify};
 use kvset::snapshot::lock::{DirectoryLock, LOCK_FILE};
 use kvset::snapshot::store::{SnapshotStore, StoreError};
 use std::fs;

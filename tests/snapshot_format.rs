@@ -1,5 +1,6 @@
 //! The format against bad bytes: no change of a file is accepted, none panics, and none makes the
 //! reader ask for memory beyond what the file's size gives it a right to.
+#![allow(unsafe_code, reason = "an allocator that watches what is asked of it")]
 
 use kvset::core::engine::{Engine, EngineConfig};
 use kvset::core::event::RequestEvent;
@@ -7,7 +8,7 @@ use kvset::core::outcome::Outcome;
 use kvset::core::pages::{PageIds, mix};
 use kvset::core::units::{Offset, PageCount, PageSize};
 use kvset::pipeline::facts::{Fingerprint, PartitionId, RecordIdentity, SnapshotFact};
-use kvset::pipeline::position::NextOffset;
+use kvset::position::NextOffset;
 use kvset::snapshot::capture::{BodyError, capture};
 use kvset::snapshot::format::{FormatError, Header, Snapshot, decode_header};
 use kvset::snapshot::stream::{ReadError, Verified};

@@ -1,12 +1,12 @@
 //! The shared store: the same promises as the directory's, over objects.
 #![cfg(feature = "object-store")]
 
+use kvset::commands::snapshot::inventory::{decodes_as, verify};
 use kvset::pipeline::facts::{Fingerprint, PartitionId, SnapshotFact};
-use kvset::pipeline::position::NextOffset;
+use kvset::position::NextOffset;
 use kvset::snapshot::capture::capture;
 use kvset::snapshot::directory::DirectoryStore;
 use kvset::snapshot::format::Snapshot;
-use kvset::snapshot::inventory::{decodes_as, verify};
 use kvset::snapshot::objects::{ObjectSnapshots, OpenError};
 use kvset::snapshot::store::{MAX_SET_ASIDE, SnapshotStore, StoreError, copy, load_or_set_aside};
 use object_store::memory::InMemory;

@@ -1,7 +1,7 @@
 //! The background writer: the newest wins, failures are values, nobody waits for ever.
 
 use kvset::pipeline::facts::{Fingerprint, PartitionId, SnapshotFact};
-use kvset::pipeline::position::NextOffset;
+use kvset::position::NextOffset;
 use kvset::snapshot::format::Snapshot;
 use kvset::snapshot::store::{Generation, Saved, SnapshotStore, StoreError};
 use kvset::snapshot::stream::Verified;

@@ -2,8 +2,8 @@
 
 use apache_avro::types::Value;
 use apache_avro::{Codec, Schema, Writer};
+use kvset::commands::produce::producing::message_of;
 use kvset::core::pages::Scope;
-use kvset::runtime::produce::message_of;
 use kvset::trace::{Format, IdScope, ReadOptions, TraceError, TraceItem, TraceReader, write_row};
 use std::io::Cursor;
 

@@ -3,6 +3,7 @@
 //!
 //! Ours and the other take turns in one run; the medians are compared. Both sum the ids, so that a decoder
 //! that only borrows pays for reading memory too. Ours checks everything a record is checked for.
+#![allow(unsafe_code, reason = "an allocator that watches what is asked of it")]
 
 mod allocations;
 mod yardsticks;

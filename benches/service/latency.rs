@@ -11,8 +11,8 @@ use kvset::codec::decode_estimate;
 use kvset::kafka::config::Connection;
 use kvset::kafka::feed::Feed;
 use kvset::kafka::reader::{From, Reader};
-use kvset::runtime::observe::Unobserved;
-use kvset::runtime::shutdown::Shutdown;
+use kvset::service::observe::Unobserved;
+use kvset::service::shutdown::Shutdown;
 use std::path::Path;
 use std::time::{Duration, Instant};
 

@@ -5,14 +5,14 @@ use crate::drained::{Clock, Drained};
 use crate::input::{Filled, create};
 use kvset::kafka::config::Connection;
 use kvset::live::Board;
-use kvset::pipeline::position::{NextOffset, Partition};
-use kvset::runtime::metrics::ServiceMetrics;
-use kvset::runtime::observe::{Observer, Observers, ServiceEvent};
-use kvset::runtime::plan::ServicePlan;
-use kvset::runtime::service::{Summary, serve};
-use kvset::runtime::shutdown::Shutdown;
+use kvset::position::{NextOffset, Partition};
+use kvset::service::observe::{Observer, Observers, ServiceEvent};
+use kvset::service::plan::ServicePlan;
+use kvset::service::service::{Summary, serve};
+use kvset::service::shutdown::Shutdown;
 use kvset::settings::Settings;
 use kvset::telemetry::Health;
+use kvset::telemetry::service_metrics::ServiceMetrics;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -40,7 +40,7 @@ pub fn settings(connection: &Connection, folder: &Path, run: &str, topic: &str, 
 
 /// Runs the service with all that watches it, and `watch`.
 pub fn run(settings: &Settings, partitions: u32, shutdown: &Shutdown, watch: &dyn Observer) -> Summary {
-    let connection = kvset::runtime::plan::connection(&settings.kafka).expect("no secrets");
+    let connection = kvset::service::plan::connection(&settings.kafka).expect("no secrets");
     for topic in [&settings.output.topic, &settings.output.dead_letter_topic] {
         create(&connection, topic.as_str(), partitions);
     }

@@ -3,9 +3,9 @@
 #![no_main]
 
 use kvset::codec::{RequestDecoder, SourceRecord};
-use kvset::pipeline::output::Destination;
+use kvset::output::Destination;
 use kvset::prepare::{Model, Preparer, RawRecord, Recipe, Tokenizers};
-use kvset::runtime::prepare::recipe;
+use kvset::service::prepare::recipe;
 use kvset::settings::Settings;
 use kvset::tokenize::TokenizeLimits;
 use libfuzzer_sys::fuzz_target;

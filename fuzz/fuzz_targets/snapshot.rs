@@ -13,7 +13,7 @@ use kvset::core::ratio::Ratio;
 use kvset::core::units::{PageCount, PageSize};
 use kvset::pipeline::facts::{Fingerprint, PartitionId, SnapshotFact};
 use kvset::pipeline::pools::PoolConfigs;
-use kvset::pipeline::position::{NextOffset, Partition};
+use kvset::position::{NextOffset, Partition};
 use kvset::pipeline::resume::{Origin, Resume};
 use kvset::pipeline::task::{PartitionTask, RestoredTask, TaskConfig, TaskError};
 use kvset::snapshot::capture::capture;

@@ -1,6 +1,6 @@
 //! How a command ends badly: which exit code, and what is said about it.
 
-use crate::settings::SettingsError;
+use kvset_settings::SettingsError;
 use std::fmt::Write as _;
 use std::io;
 use std::process::ExitCode;

@@ -1,7 +1,7 @@
 //! Ctrl-C and SIGTERM: the first asks to stop, the second forces it, and so does the end of the deadline.
 
-use crate::runtime::shutdown::Shutdown;
 use anyhow::Context as _;
+use kvset_service::shutdown::Shutdown;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag::{register, register_conditional_shutdown};
 use std::sync::Arc;

@@ -1,35 +1,17 @@
 //! Arguments to settings, output for people.
 //!
-//! A command is a struct of arguments in [`args`] and a function that runs it. What the functions
+//! A command is a struct of arguments in [`args`] and a module of [`crate::commands`] that runs it. What the functions
 //! return decides the exit code: 0 for success, 1 for a failure at run time, 2 for wrong usage or
 //! configuration. Results go to standard output, everything else to standard error.
 
 pub mod args;
-mod backfill_command;
-mod config_command;
-mod demo_command;
 mod failure;
-mod generate_command;
 pub mod interrupt;
-mod live;
-mod model_command;
 pub mod output;
-mod plan_output;
-mod prepare_command;
-mod produce_command;
-mod replay_command;
-mod replay_comparison;
-pub mod replay_output;
-mod replay_report;
-pub mod required_output;
-mod run_command;
-mod serving;
-mod shell;
-mod snapshot_command;
-mod watch_command;
 
 pub use failure::Failure;
 
+use crate::commands;
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
@@ -89,19 +71,19 @@ pub fn main() -> ExitCode {
 
 fn run(cli: Cli) -> Result<(), Failure> {
     match cli.command {
-        Command::Run(args) => run_command::run(&args),
-        Command::Demo(args) => demo_command::run(&args),
-        Command::Backfill(args) => backfill_command::run(&args),
-        Command::Prepare(args) => prepare_command::run(&args),
-        Command::Produce(args) => produce_command::run(&args),
-        Command::Watch(args) => watch_command::run(&args),
-        Command::Replay(args) => replay_command::run(&args),
-        Command::Generate(args) => generate_command::run(&args),
-        Command::Model(args) => model_command::run(&args),
-        Command::Config(args) => config_command::run(&args),
-        Command::Snapshot(args) => snapshot_command::run(&args),
-        Command::Completions(args) => shell::completions(&args),
-        Command::Man(args) => shell::manual(&args),
+        Command::Run(args) => commands::run::run(&args),
+        Command::Demo(args) => commands::demo::run(&args),
+        Command::Backfill(args) => commands::backfill::run(&args),
+        Command::Prepare(args) => commands::prepare::run(&args),
+        Command::Produce(args) => commands::produce::run(&args),
+        Command::Watch(args) => commands::watch::run(&args),
+        Command::Replay(args) => commands::replay::run(&args),
+        Command::Generate(args) => commands::generate::run(&args),
+        Command::Model(args) => commands::model::run(&args),
+        Command::Config(args) => commands::config::run(&args),
+        Command::Snapshot(args) => commands::snapshot::run(&args),
+        Command::Completions(args) => commands::shell::completions(&args),
+        Command::Man(args) => commands::shell::manual(&args),
     }
 }
 

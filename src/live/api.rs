@@ -1,8 +1,8 @@
 //! The answers of `/api/v1`.
 
 use super::board::Board;
-use crate::core::estimate::Estimate;
-use crate::core::window::WindowKind;
+use kvset_core::estimate::Estimate;
+use kvset_core::window::WindowKind;
 use serde::{Deserialize, Serialize};
 
 /// The description of the answers, as it is served.

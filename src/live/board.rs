@@ -1,13 +1,13 @@
 //! The latest committed estimates and how far partitions are: bounded, and fed by the service's events.
 
 use super::overview::{Overview, PartitionState, PoolState, Problem};
-use crate::codec::ErrorCode;
-use crate::core::estimate::Estimate;
-use crate::core::window::WindowKind;
-use crate::pipeline::position::{NextOffset, Partition};
-use crate::pipeline::task::Counts;
 use crate::report::{EstimateHistory, PoolReport, WindowRow};
-use crate::runtime::observe::{Observer, ServiceEvent};
+use kvset_core::estimate::Estimate;
+use kvset_core::window::WindowKind;
+use kvset_formats::codec::ErrorCode;
+use kvset_formats::position::{NextOffset, Partition};
+use kvset_pipeline::task::Counts;
+use kvset_service::observe::{Observer, ServiceEvent};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};

@@ -3,8 +3,8 @@
 use super::api::Filter;
 use super::board::View;
 use super::overview::{Overview, PartitionState, PoolState};
-use crate::core::window::WindowKind;
 use crate::report::{Markup, PlotError, Table, section as report_section, words};
+use kvset_core::window::WindowKind;
 
 /// The whole page.
 pub(super) fn whole(overview: &Overview, view: &View, filter: &Filter) -> Result<String, PlotError> {

@@ -2,7 +2,7 @@
 
 use super::error::ModelError;
 use super::fields::{Fields, shorten};
-use crate::core::units::PageSize;
+use kvset_core::units::PageSize;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;

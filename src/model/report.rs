@@ -3,7 +3,7 @@
 use super::error::ModelError;
 use super::formula::{CostLine, total};
 use super::options::{CostOptions, KvDtype, Tier};
-use crate::core::units::Bytes;
+use kvset_core::units::Bytes;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 

@@ -2,7 +2,7 @@
 
 use super::input::PoolReport;
 use super::{plan, words};
-use crate::core::profile::{Outputs, Profile};
+use kvset_core::profile::{Outputs, Profile};
 
 /// One limit of a result.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -262,7 +262,7 @@ fn approximate_engine(pool: &PoolReport) -> Option<Caveat> {
 }
 
 fn windows_open(pool: &PoolReport) -> Option<Caveat> {
-    use crate::core::estimate::Status;
+    use kvset_core::estimate::Status;
     let open = pool.windows.iter().filter(|window| window.status == Status::Provisional).count() as u64;
     (open > 0).then(|| Caveat {
         title: words::counted(open, "window is provisional", "windows are provisional"),

@@ -2,9 +2,9 @@
 
 use super::input::PoolReport;
 use super::words;
-use crate::core::estimate::{CapacityPoint, CoverageCapacity};
-use crate::core::ratio::Ratio;
-use crate::core::tiers::Settled;
+use kvset_core::estimate::{CapacityPoint, CoverageCapacity};
+use kvset_core::ratio::Ratio;
+use kvset_core::tiers::Settled;
 use std::cmp::Ordering;
 
 /// The recommendation for one pool.

@@ -1,12 +1,12 @@
 //! What a report is made of: plain facts, in the units of the estimate (pages, bytes, milliseconds).
 
-use crate::core::estimate::{
+use kvset_core::estimate::{
     CapacityPoint, CoverageCapacity, Estimate, InFlight, RequiredCapacity, Status, TheoreticalHits,
 };
-use crate::core::profile::{Outputs, Profile};
-use crate::core::ratio::Ratio;
-use crate::core::tiers::TierEstimates;
-use crate::core::window::WindowKind;
+use kvset_core::profile::{Outputs, Profile};
+use kvset_core::ratio::Ratio;
+use kvset_core::tiers::TierEstimates;
+use kvset_core::window::WindowKind;
 
 /// Everything one report shows.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -195,7 +195,7 @@ impl Distribution {
     /// The distribution that [`Pool::requirements_since_start`] lists: distinct requirements, ascending,
     /// with their requests; those without pages are beyond the bound.
     ///
-    /// [`Pool::requirements_since_start`]: crate::core::pool::Pool::requirements_since_start
+    /// [`Pool::requirements_since_start`]: kvset_core::pool::Pool::requirements_since_start
     pub fn of(requirements: &[(Option<u64>, u64)]) -> Self {
         let step = |(pages, requests): &(Option<u64>, u64)| {
             Some(RequirementStep { pages: (*pages)?, requests: *requests })

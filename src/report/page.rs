@@ -12,8 +12,8 @@ use super::plot::{
 use super::table::Table;
 use super::theme::stylesheet;
 use super::words;
-use crate::core::estimate::{CoverageCapacity, Status};
-use crate::core::profile::{Outputs, Profile};
+use kvset_core::estimate::{CoverageCapacity, Status};
+use kvset_core::profile::{Outputs, Profile};
 
 /// Most windows listed of a pool; the latest ones.
 const MAX_WINDOWS: usize = 200;

@@ -1,8 +1,8 @@
 //! A history of bounded length out of a log of unknown length.
 
 use super::input::{History, HistoryPoint};
-use crate::core::estimate::Estimate;
-use crate::core::window::WindowKind;
+use kvset_core::estimate::Estimate;
+use kvset_core::window::WindowKind;
 
 /// Most points kept; when they are reached every other one is dropped and the stride doubles.
 const MAX_POINTS: usize = 256;

@@ -1,6 +1,6 @@
 //! Figures as people read them. Sizes are rounded up, so that no size printed is too small.
 
-use crate::core::ratio::Ratio;
+use kvset_core::ratio::Ratio;
 use std::time::{Duration, UNIX_EPOCH};
 
 const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];

@@ -1,6 +1,6 @@
 //! The log: on standard error, for people or for machines.
 
-use crate::settings::{Log, LogFormat};
+use kvset_settings::{Log, LogFormat};
 use std::io::IsTerminal as _;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;

@@ -10,6 +10,7 @@ pub mod logging;
 mod metric;
 mod recorder;
 mod server;
+pub mod service_metrics;
 
 pub use health::{Health, HealthBounds};
 pub use labels::PoolLabels;

@@ -1,4 +1,5 @@
 //! Request events: equal to apache-avro's reading of the same bytes, and safe on hostile input.
+#![allow(unsafe_code, reason = "an allocator that watches what is asked of it")]
 
 mod event;
 

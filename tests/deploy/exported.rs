@@ -2,11 +2,11 @@
 
 use super::kafka_support::{Broker, Input, StopAfter};
 use super::queries;
-use kvset::runtime::metrics::ServiceMetrics;
-use kvset::runtime::observe::{Observer, ServiceEvent};
-use kvset::runtime::service::serve;
-use kvset::runtime::shutdown::Shutdown;
+use kvset::service::observe::{Observer, ServiceEvent};
+use kvset::service::service::serve;
+use kvset::service::shutdown::Shutdown;
 use kvset::settings::{Settings, TokenCost};
+use kvset::telemetry::service_metrics::ServiceMetrics;
 use kvset::telemetry::{Health, catalog, recorder};
 use kvset::workload::{Generator, Workload};
 use std::collections::{BTreeMap, BTreeSet};

@@ -17,14 +17,13 @@ use kvset::core::tiers::Settled;
 use kvset::core::window::WindowKind;
 use kvset::kafka::offsets::Offsets;
 use kvset::kafka::outlet::{OutputTopic, OutputTopics};
-use kvset::pipeline::position::{NextOffset, Partition};
-use kvset::runtime::backfill::{
+use kvset::position::{NextOffset, Partition};
+use kvset::service::backfill::{
     Backfill, BackfillError, BackfillOptions, NoteError, Outcome, Place, Places, Range, RangeError, WarmUp,
-    report,
 };
-use kvset::runtime::observe::Unobserved;
-use kvset::runtime::plan::ServicePlan;
-use kvset::runtime::shutdown::Shutdown;
+use kvset::service::observe::Unobserved;
+use kvset::service::plan::ServicePlan;
+use kvset::service::shutdown::Shutdown;
 use kvset::settings::{Delivery, Settings, TokenCost, TopicName};
 use kvset::workload::{Generator, Workload};
 use std::collections::BTreeMap;
@@ -307,7 +306,7 @@ fn a_report_shows_what_the_run_published() {
     let bench = Bench::all(&input).remove(0);
     let backfill = bench.prepare("shown", "earliest", "latest", WarmUp::None).expect("a range");
     assert!(to_the_end(&backfill).complete);
-    let shown = report(&backfill).expect("readable").expect("windows closed");
+    let shown = kvset::commands::backfill::report(&backfill).expect("readable").expect("windows closed");
     let names: Vec<_> = shown.pools.iter().filter_map(|pool| pool.name.as_deref()).collect();
     assert_eq!(names, ["alpha", "beta"]);
     let published = Published::read(&bench.broker, &backfill.plan.stream.outputs);

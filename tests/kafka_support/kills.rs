@@ -7,7 +7,7 @@ use kvset::core::pages::mix;
 use kvset::kafka::config::Connection;
 use kvset::kafka::feed::Feed;
 use kvset::kafka::outlet::OutputTopics;
-use kvset::runtime::plan::task_config;
+use kvset::service::plan::task_config;
 use kvset::settings::Settings;
 use kvset::workload::{Generator, Workload};
 use std::collections::BTreeMap;

@@ -1,9 +1,9 @@
 //! Raw records for tests: hostile ones with a marker in them, and a trace turned into token ids.
 
 use kvset::codec::{RawPrompt, RawRequest, SourceRecord, encode_raw_request};
+use kvset::commands::produce::producing::message_of;
 use kvset::core::units::PageSize;
 use kvset::prepare::{Model, RawRecord, Tokenizers};
-use kvset::runtime::produce::message_of;
 use kvset::settings::Settings;
 use kvset::tokenize::TokenizeLimits;
 use kvset::trace::{self, ReadOptions, TraceItem, TraceRow};

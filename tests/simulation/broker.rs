@@ -4,10 +4,10 @@
 use crate::chance::Chance;
 use crate::group::Group;
 use crate::input::{Fetched, Input, PartitionInput, partition_of};
-use kvset::pipeline::output::OutputRecord;
-use kvset::pipeline::position::LogRange;
-use kvset::pipeline::position::NextOffset;
+use kvset::output::OutputRecord;
 use kvset::pipeline::publish::Family;
+use kvset::position::LogRange;
+use kvset::position::NextOffset;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;

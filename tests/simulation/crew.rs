@@ -3,10 +3,10 @@
 use crate::input::Fetched;
 use crate::world::Process;
 use kvset::kafka::member::InputRecord;
-use kvset::pipeline::position::{Epoch, Partition};
 use kvset::pipeline::task::PartitionTask;
 use kvset::pipeline::worker::Worker;
-use kvset::runtime::crew::{Crew, Order, Reply, WorkerGone, carry_out};
+use kvset::position::{Epoch, Partition};
+use kvset::service::crew::{Crew, Order, Reply, WorkerGone, carry_out};
 use std::cell::RefCell;
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;

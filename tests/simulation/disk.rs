@@ -2,7 +2,7 @@
 
 use crate::world::{Process, State};
 use crossbeam_channel::Sender;
-use kvset::pipeline::position::Partition;
+use kvset::position::Partition;
 use kvset::snapshot::files::Files;
 use kvset::snapshot::format::Snapshot;
 use kvset::snapshot::memory::{Fault, MemoryFiles};

@@ -9,7 +9,7 @@ use kvset::kafka::outlet::{Guarantee, OutputTopic, OutputTopics};
 use kvset::pipeline::facts::Fingerprint;
 use kvset::pipeline::lanes::FlowLimits;
 use kvset::pipeline::resume::{LostHistory, StartFrom};
-use kvset::runtime::plan::{CommitPace, ParkingPlan, ServicePlan, StatePlan, StreamPlan};
+use kvset::service::plan::{CommitPace, ParkingPlan, ServicePlan, StatePlan, StreamPlan};
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
 use std::sync::Arc;

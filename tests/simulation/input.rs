@@ -8,12 +8,12 @@ use kvset::core::ratio::Ratio;
 use kvset::core::stack::ChainCheck;
 use kvset::core::units::{Offset, PageCount, PageSize};
 use kvset::kafka::member::InputRecord;
+use kvset::output::{Destination, OutputRecord};
 use kvset::pipeline::facts::RecordIdentity;
-use kvset::pipeline::output::{Destination, OutputRecord};
 use kvset::pipeline::pools::PoolConfigs;
-use kvset::pipeline::position::{LogRange, NextOffset, Partition};
 use kvset::pipeline::resume::{Facts, LostHistory, StartFrom, decide};
 use kvset::pipeline::task::{PartitionTask, TaskConfig};
+use kvset::position::{LogRange, NextOffset, Partition};
 use std::sync::{Arc, LazyLock};
 
 pub const TOPIC: &str = "requests";

@@ -7,8 +7,8 @@ use kvset::core::units::Offset;
 use kvset::kafka::KafkaFailure;
 use kvset::kafka::member::{Event, Identities, Member};
 use kvset::pipeline::facts::RecordIdentity;
-use kvset::pipeline::position::{LogRange, NextOffset, Partition};
 use kvset::pipeline::publish::Family;
+use kvset::position::{LogRange, NextOffset, Partition};
 use std::collections::BTreeMap;
 use std::time::Duration;
 

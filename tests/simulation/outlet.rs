@@ -3,9 +3,9 @@
 use crate::broker::Promise;
 use crate::member::SimMember;
 use crate::world::{Process, State};
-use kvset::pipeline::output::OutputRecord;
-use kvset::pipeline::position::{NextOffset, Partition};
+use kvset::output::OutputRecord;
 use kvset::pipeline::publish::{Family, Outlet, OutletError};
+use kvset::position::{NextOffset, Partition};
 
 /// What the client knows of its transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

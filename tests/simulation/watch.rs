@@ -3,7 +3,7 @@
 use crate::world::Process;
 use kvset::pipeline::publish::Family;
 use kvset::pipeline::resume::Origin;
-use kvset::runtime::observe::{Observer, ServiceEvent};
+use kvset::service::observe::{Observer, ServiceEvent};
 
 /// Watches one process.
 #[derive(Debug)]

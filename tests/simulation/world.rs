@@ -5,7 +5,7 @@ use crate::broker::{Broker, SESSION_TIMEOUT};
 use crate::chance::Chance;
 use kvset::kafka::KafkaFailure;
 use kvset::pipeline::publish::{Family, OutletError};
-use kvset::runtime::clock::Clock;
+use kvset::service::clock::Clock;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};

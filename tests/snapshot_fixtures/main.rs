@@ -13,10 +13,10 @@ use kvset::core::pages::{PageIds, Scope, mix};
 use kvset::core::profile::Profile;
 use kvset::core::units::{Offset, PageCount, PageSize};
 use kvset::pipeline::facts::{Fingerprint, PartitionId, RecordIdentity, SnapshotFact};
-use kvset::pipeline::position::{LogRange, NextOffset};
 use kvset::pipeline::resume::{
     Facts, LastRecord, LostHistory, SnapshotFacts, SnapshotHealth, StartFrom, decide,
 };
+use kvset::position::{LogRange, NextOffset};
 use kvset::snapshot::capture::capture;
 use kvset::snapshot::format::{MAX_HEADER_BYTES, Snapshot, VERSION, decode_header};
 use kvset::snapshot::stream::{ReadError, Verified};

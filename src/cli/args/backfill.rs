@@ -1,9 +1,9 @@
 //! Arguments of `kvset backfill`.
 
 use super::ConfigFile;
-use crate::runtime::backfill::{Places, RunId, WarmUp};
-use crate::settings::TopicName;
 use clap::Args;
+use kvset_service::backfill::{Places, RunId, WarmUp};
+use kvset_settings::TopicName;
 use std::path::PathBuf;
 
 /// Arguments of `kvset backfill`.

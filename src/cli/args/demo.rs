@@ -2,8 +2,8 @@
 
 use super::ConfigFile;
 use super::parse::factor;
-use crate::settings::Span;
 use clap::Args;
+use kvset_settings::Span;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 

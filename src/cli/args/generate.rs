@@ -2,10 +2,10 @@
 
 use super::parse::page_size;
 use super::{ConfigFile, SendArgs};
-use crate::core::units::PageSize;
-use crate::settings::{Span, TopicName};
-use crate::workload::Workload;
 use clap::Args;
+use kvset_core::units::PageSize;
+use kvset_formats::workload::Workload;
+use kvset_settings::{Span, TopicName};
 use std::path::PathBuf;
 
 /// Arguments of `kvset generate`.

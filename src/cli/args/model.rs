@@ -1,10 +1,10 @@
 //! Arguments of `kvset model`.
 
 use super::parse::{choice, page_size};
-use crate::core::units::PageSize;
 use crate::model::{CostOptions, KvDtype, Tier};
-use crate::settings::Choice;
 use clap::Args;
+use kvset_core::units::PageSize;
+use kvset_settings::Choice;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 

@@ -1,12 +1,12 @@
 //! Readers of single arguments.
 
-use crate::core::ratio::Ratio;
-use crate::core::units::PageSize;
-use crate::runtime::replay::WarmUp;
-use crate::settings::Choice;
-#[cfg(feature = "tokenize")]
-use crate::tokenize::Model;
+use crate::replay::WarmUp;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use kvset_core::ratio::Ratio;
+use kvset_core::units::PageSize;
+use kvset_settings::Choice;
+#[cfg(feature = "tokenize")]
+use kvset_tokenize::Model;
 #[cfg(feature = "tokenize")]
 use std::path::Path;
 #[cfg(feature = "tokenize")]

@@ -3,27 +3,23 @@
 #[cfg(feature = "tokenize")]
 use super::parse::model;
 use super::parse::{choice, page_size, share, token_cost, warm_up};
-use crate::core::capacity::CapacitySpec;
-use crate::core::pool_config::PoolConfig;
-use crate::core::profile::{Outputs, Profile};
-use crate::core::ratio::Ratio;
-use crate::core::stack::{ChainCheck, ChainPolicy, MAX_REQUEST_PAGES, MAX_TRACKED_PAGES};
-use crate::core::tiers::{TierConfig, TrendRules};
-use crate::core::units::{PageCount, PageSize};
-use crate::core::window::WindowKind;
-use crate::runtime::replay::WarmUp;
-use crate::settings::Choice;
-#[cfg(feature = "tokenize")]
-use crate::tokenize::Model;
-use crate::trace::{Format, IdScope, ReadOptions};
+use crate::replay::WarmUp;
 use clap::Args;
+use kvset_core::capacity::CapacitySpec;
+use kvset_core::pool_config::PoolConfig;
+use kvset_core::profile::{Outputs, Profile};
+use kvset_core::ratio::Ratio;
+use kvset_core::stack::{ChainCheck, ChainPolicy, MAX_REQUEST_PAGES, MAX_TRACKED_PAGES};
+use kvset_core::tiers::{TierConfig, TrendRules};
+use kvset_core::units::{PageCount, PageSize};
+use kvset_core::window::WindowKind;
+use kvset_formats::trace::{Format, IdScope, ReadOptions};
+use kvset_settings::Choice;
+#[cfg(feature = "tokenize")]
+use kvset_tokenize::Model;
 use std::path::PathBuf;
 #[cfg(feature = "tokenize")]
 use std::sync::Arc;
-
-impl Choice for Format {
-    const NAMES: &'static [(&'static str, Self)] = &Format::NAMES;
-}
 
 /// Which traces to read, and how.
 #[derive(Debug, Clone, Args)]

@@ -3,8 +3,8 @@
 use super::ConfigFile;
 use super::parse::{choice, factor};
 use super::replay::TraceArgs;
-use crate::settings::{OutputEncoding, TopicName};
 use clap::Args;
+use kvset_settings::{OutputEncoding, TopicName};
 use std::num::NonZeroU32;
 
 /// Arguments of `kvset run`.

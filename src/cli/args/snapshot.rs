@@ -1,8 +1,8 @@
 //! Arguments of `kvset snapshot`.
 
 use super::ConfigFile;
-use crate::pipeline::facts::PartitionId;
 use clap::{Args, Subcommand};
+use kvset_pipeline::facts::PartitionId;
 use std::path::PathBuf;
 
 /// Arguments of `kvset snapshot`.

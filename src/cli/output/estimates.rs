@@ -2,10 +2,10 @@
 
 use super::number::{UNKNOWN, bytes, percent, thousands};
 use super::{Column, Sheet, sparkline};
-use crate::core::estimate::{CoverageCapacity, Estimate, Status};
-use crate::core::ratio::Ratio;
-use crate::core::tiers::Settled;
-use crate::core::window::WindowKind;
+use kvset_core::estimate::{CoverageCapacity, Estimate, Status};
+use kvset_core::ratio::Ratio;
+use kvset_core::tiers::Settled;
+use kvset_core::window::WindowKind;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Coverages that have a column.
@@ -162,11 +162,11 @@ fn size(pages: u64, in_bytes: Option<u64>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::event::RequestEvent;
-    use crate::core::pages::PageIds;
-    use crate::core::pool::{Arrival, Pool};
-    use crate::core::pool_config::PoolConfig;
-    use crate::core::units::{EventTime, Offset, PageSize};
+    use kvset_core::event::RequestEvent;
+    use kvset_core::pages::PageIds;
+    use kvset_core::pool::{Arrival, Pool};
+    use kvset_core::pool_config::PoolConfig;
+    use kvset_core::units::{EventTime, Offset, PageSize};
 
     /// The estimates of a pool that saw the same three pages a few times.
     fn estimates(pool: &str, kv_bytes_per_token: Option<f64>, tiers: &[&str]) -> Vec<Estimate> {

@@ -1,8 +1,11 @@
 //! Output for people: numbers, tables, progress, sparklines.
 
 mod estimates;
+pub mod live;
 mod number;
+pub mod plan;
 mod progress;
+pub mod required;
 mod result;
 mod sparkline;
 mod table;

@@ -1,7 +1,7 @@
 //! Numbers as people read them.
 
-use crate::core::ratio::Ratio;
-use crate::core::units::Bytes;
+use kvset_core::ratio::Ratio;
+use kvset_core::units::Bytes;
 
 /// What stands for a number that is not known.
 pub(super) const UNKNOWN: &str = "-";

@@ -7,7 +7,7 @@ use super::super::words;
 use super::axis::Axis;
 use super::draw::{Marker, Names, Panel, Series, Shape, draw};
 use super::{Plot, PlotError};
-use crate::core::estimate::CapacityPoint;
+use kvset_core::estimate::CapacityPoint;
 
 /// Draws the hit-rate curve of a pool; `None` without a point to draw. `id` is unique on the page.
 pub fn capacity_curve(id: &str, pool: &PoolReport) -> Result<Option<Plot>, PlotError> {

@@ -7,8 +7,8 @@ use super::super::words;
 use super::axis::Axis;
 use super::draw::{Names, Panel, Series, Shape, draw};
 use super::{Plot, PlotError};
-use crate::core::ratio::Ratio;
-use crate::core::window::WindowKind;
+use kvset_core::ratio::Ratio;
+use kvset_core::window::WindowKind;
 
 /// Most points drawn and listed; more are merged, keeping peaks.
 const MAX_POINTS: usize = 260;

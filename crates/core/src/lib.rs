@@ -1,0 +1,42 @@
+//! The pure core: pages, stack distances, required capacity, windows, coverage, curves.
+//!
+//! Nothing in here names a broker, a runtime, a file or a clock; `tests/architecture.rs` keeps it so.
+//! Everything is a pure function of (configuration, requests in order).
+// Bad input, a bad disk or a bad broker is an error with a name, never a panic.
+#![cfg_attr(
+    not(test),
+    deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::unreachable, clippy::todo)
+)]
+
+#[cfg(not(target_endian = "little"))]
+compile_error!("kvset reads packed little-endian page ids in place and needs a little-endian target");
+
+pub mod capacity;
+pub mod coverage;
+pub mod curve;
+pub mod engine;
+pub mod estimate;
+pub mod estimator;
+pub mod event;
+pub mod found;
+pub mod hashing;
+pub mod in_flight;
+pub mod missing;
+#[cfg(test)]
+pub(crate) mod naive;
+pub mod needs;
+pub mod outcome;
+mod packed;
+pub mod pages;
+pub mod pool;
+pub mod pool_config;
+pub mod profile;
+pub mod ratio;
+pub mod sample;
+pub mod sglang;
+pub mod stack;
+pub mod tally;
+pub mod tiers;
+pub mod units;
+pub mod window;
+pub mod windows;

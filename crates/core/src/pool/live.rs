@@ -1,0 +1,222 @@
+//! What a pool has from its first accepted record on: the modelled cache and the windows over it.
+
+use super::{Arrival, Refusal, RestoreError};
+use crate::curve::{Counting, Curve};
+use crate::engine::Engine;
+use crate::event::RequestEvent;
+use crate::in_flight::{InFlight, Overlap, OverlapRules};
+use crate::outcome::Outcome;
+use crate::pool_config::PoolConfig;
+use crate::sglang::{CacheBank, MAX_CAPACITY};
+use crate::stack::MAX_TRACKED_PAGES;
+use crate::tally::{Digest, Position, TallyShape, Yardstick};
+use crate::tiers::Trend;
+use crate::units::{EventTime, PageBytes, PageSize, is_countable};
+use crate::windows::WindowSet;
+use serde::{Deserialize, Serialize};
+
+/// The pool from its first accepted record on.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Live {
+    pub(super) cache: Cache,
+    pub(super) windows: WindowSet,
+    /// One a kind of window, in the order of the configuration.
+    pub(super) trends: Vec<Trend>,
+    /// The last request, digested; kept to reuse its memory.
+    #[serde(skip)]
+    digest: Digest,
+}
+
+/// The modelled cache and what was seen of it beside the windows.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Cache {
+    pub(super) page_size: PageSize,
+    /// This and the curve follow from the page size and the configuration.
+    #[serde(skip)]
+    pub(super) page_bytes: Option<PageBytes>,
+    #[serde(skip)]
+    pub(super) curve: Curve,
+    pub(super) engine: Engine,
+    /// One cache a capacity, where the profile models each on its own; the engine beside them then knows
+    /// what could be found with unlimited capacity.
+    pub(super) caches: Option<CacheBank>,
+    /// The requests in flight.
+    in_flight: InFlight,
+    /// Event time of the first record.
+    pub(super) first_seen: EventTime,
+    pub(super) chain_violations: u64,
+    pub(super) output_reuse_unseen: bool,
+    /// The last request's result.
+    #[serde(skip)]
+    pub(super) outcome: Outcome,
+}
+
+// A capacity within the tracked bound is one that a single cache can model.
+const _: () = assert!(MAX_TRACKED_PAGES <= MAX_CAPACITY.0);
+
+/// Refuses what is larger than the limit, before it moves anything.
+pub(super) fn check_size(
+    event: &RequestEvent<'_>,
+    page_size: PageSize,
+    config: &PoolConfig,
+) -> Result<(), Refusal> {
+    let generated = match config.caches_outputs() {
+        true => event.output_tokens.unwrap_or(0) / u64::from(page_size.get()),
+        false => 0,
+    };
+    let outputs = generated.max(event.output_page_ids.len() as u64);
+    let pages = (event.page_ids.len() as u64).saturating_add(outputs);
+    if pages > u64::from(config.max_pages_per_request) {
+        return Err(Refusal::TooManyPages { pages, limit: config.max_pages_per_request });
+    }
+    Ok(())
+}
+
+/// The trends of one kind of window, as they begin.
+fn fresh_trend(config: &PoolConfig) -> Trend {
+    let requirements = config.measured_ratios().len() * config.coverages.len();
+    Trend::new(requirements, config.tiers.len(), &config.trend)
+}
+
+impl Cache {
+    fn new(page_size: PageSize, first_seen: EventTime, config: &PoolConfig) -> Self {
+        let mut cache = Self {
+            page_size,
+            page_bytes: None,
+            curve: Curve::default(),
+            engine: Engine::new(config.engine()),
+            caches: None,
+            in_flight: InFlight::default(),
+            first_seen,
+            chain_violations: 0,
+            output_reuse_unseen: false,
+            outcome: Outcome::default(),
+        };
+        cache.place_capacities(config);
+        if config.profile.is_pointwise() {
+            // Cannot fail: the thresholds lie within the tracked bound.
+            cache.caches = CacheBank::new(cache.curve.thresholds(), page_size, config.outputs).ok();
+        }
+        cache
+    }
+
+    fn shape(&self, config: &PoolConfig) -> TallyShape {
+        TallyShape {
+            targets: config.measured_ratios().len(),
+            thresholds: self.curve.thresholds().len(),
+            whole_curve: config.asks_for_whole_curve(),
+        }
+    }
+
+    /// Derives what follows from the page size and the configuration.
+    fn place_capacities(&mut self, config: &PoolConfig) {
+        let cost = config.kv_bytes_per_token;
+        self.page_bytes = cost.and_then(|cost| PageBytes::from_token_cost(cost, self.page_size));
+        self.curve = self.curve_at(config, self.page_bytes);
+    }
+
+    /// The curve where a page takes so many bytes.
+    pub(super) fn curve_at(&self, config: &PoolConfig, page_bytes: Option<PageBytes>) -> Curve {
+        let bound = config.max_tracked_pages;
+        let curve = Curve::new(&config.curve_capacities(), page_bytes, bound, config.held_shares());
+        let pointwise = config.profile.is_pointwise();
+        curve.counted(if pointwise { Counting::Pointwise } else { Counting::Cumulative })
+    }
+
+    /// Takes a request in, everywhere but in the windows; says what it met in flight.
+    fn observe(&mut self, event: &RequestEvent<'_>, config: &PoolConfig) -> Result<Option<Overlap>, Refusal> {
+        self.engine.observe(event, self.page_size, &mut self.outcome)?;
+        if let Some(caches) = &mut self.caches {
+            caches.request(event);
+        }
+        self.chain_violations += self.outcome.chain_violations;
+        // The last token generated is never stored, so two are needed for one to be.
+        let stores_output = event.output_tokens.is_none_or(|tokens| tokens > 1);
+        self.output_reuse_unseen |=
+            config.caches_outputs() && stores_output && event.output_page_ids.is_empty();
+        let rules = OverlapRules {
+            page_size: self.page_size,
+            sample_rate: config.sample_rate,
+            max_pages: config.max_tracked_pages,
+        };
+        Ok(self.in_flight.arrive(event, &rules))
+    }
+
+    /// Whether this, read back from a snapshot, is of the configuration and can go on.
+    fn is_sound(&self, config: &PoolConfig) -> bool {
+        self.engine.is_sound(&config.engine())
+            && self.has_sound_caches(config)
+            && self.in_flight.is_sound(config.max_tracked_pages)
+            && is_countable(self.chain_violations)
+    }
+
+    /// Whether it has the caches of the configuration, where that has any.
+    fn has_sound_caches(&self, config: &PoolConfig) -> bool {
+        match &self.caches {
+            Some(caches) => config.profile.is_pointwise() && caches.are_sound(self.curve.thresholds()),
+            None => !config.profile.is_pointwise(),
+        }
+    }
+}
+
+impl Live {
+    pub(super) fn new(page_size: PageSize, first_seen: EventTime, config: &PoolConfig) -> Self {
+        let cache = Cache::new(page_size, first_seen, config);
+        let shape = cache.shape(config);
+        Self {
+            cache,
+            windows: WindowSet::new(&config.window_rules(), shape),
+            trends: vec![fresh_trend(config); config.windows.len()],
+            digest: Digest::default(),
+        }
+    }
+
+    /// Completes what was read back from a snapshot.
+    pub(super) fn resume(&mut self, config: &PoolConfig) -> Result<(), RestoreError> {
+        self.cache.place_capacities(config);
+        if self.cache.chain_violations > 0 {
+            self.cache.engine.doubt_chains();
+        }
+        let windows_fit = self.windows.are_those_of(&config.window_rules(), self.cache.shape(config));
+        let fresh = fresh_trend(config);
+        let trends_fit = self.trends.len() == config.windows.len()
+            && self.trends.iter().all(|trend| trend.are_like(&fresh));
+        let cache_fits = self.cache.is_sound(config);
+        let whole = windows_fit && trends_fit && cache_fits;
+        if whole { Ok(()) } else { Err(RestoreError::Inconsistent) }
+    }
+
+    pub(super) fn observe(
+        &mut self,
+        event: &RequestEvent<'_>,
+        arrival: Arrival,
+        config: &PoolConfig,
+    ) -> Result<(), Refusal> {
+        let cache = &mut self.cache;
+        let number = cache.engine.stack().requests();
+        let overlap = cache.observe(event, config)?;
+        if arrival.counted {
+            let position = Position { arrival: number, offset: arrival.offset, event_time: event.event_time };
+            let yardstick = Yardstick {
+                target_ratios: config.measured_ratios(),
+                thresholds: cache.curve.thresholds(),
+                whole_curve: config.asks_for_whole_curve(),
+            };
+            self.digest.read(&cache.outcome, position, &yardstick);
+            self.digest.overlap = overlap;
+            if let Some(caches) = &cache.caches {
+                self.digest.set_pointwise_hits(caches.last_hits());
+            }
+            self.windows.observe(&self.digest, arrival.watermark);
+        }
+        Ok(())
+    }
+
+    /// Bytes of memory held, nearly.
+    pub(super) fn memory_bytes(&self) -> u64 {
+        let caches = self.cache.caches.as_ref().map_or(0, CacheBank::memory_bytes);
+        let trends: usize = self.trends.iter().map(Trend::memory_bytes).sum();
+        let beside = caches + self.cache.in_flight.memory_bytes() + self.windows.memory_bytes() + trends;
+        self.cache.engine.stack().memory_bytes() + beside as u64
+    }
+}

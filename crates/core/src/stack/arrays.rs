@@ -1,0 +1,296 @@
+//! The tree as a snapshot keeps it: plain arrays, and whether bytes that claim to be such are a tree.
+
+use super::arena::Arena;
+use super::labels::{Label, Labels};
+use super::regions::{NONE, Region};
+use super::slots::{Slot, Slots};
+use super::tree::{Place, ROOT, Segment, SegmentId, Tree};
+use crate::packed::{self, Joined, Made};
+use crate::pages::PageIds;
+use bytemuck::{Pod, Zeroable};
+use serde::{Deserialize, Serialize, Serializer};
+use std::collections::HashSet;
+
+/// A segment: its label and what it hangs below.
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct Span {
+    start: u32,
+    /// None for the root and for a free place.
+    len: u32,
+    parent: SegmentId,
+    offset: u32,
+    /// The slot of the first page.
+    slot: Slot,
+}
+
+/// Pages of a segment that another slot touched than the pages above: from `begin` on.
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct Change {
+    segment: SegmentId,
+    begin: u32,
+    slot: Slot,
+}
+
+/// What is kept; which child is found how follows from it.
+#[derive(Debug, Deserialize)]
+pub(super) struct Arrays {
+    #[serde(deserialize_with = "Arena::from_packed")]
+    labels: Arena,
+    #[serde(with = "packed")]
+    spans: Vec<Span>,
+    /// In order of segment and page.
+    #[serde(with = "packed")]
+    changes: Vec<Change>,
+    #[serde(with = "packed")]
+    free: Vec<SegmentId>,
+    garbage: usize,
+}
+
+/// [`Arrays`] to be written.
+#[derive(Serialize)]
+struct ArraysRef<'a, L, S> {
+    labels: L,
+    spans: S,
+    #[serde(with = "packed")]
+    changes: &'a [Change],
+    #[serde(with = "packed")]
+    free: &'a [SegmentId],
+    garbage: usize,
+}
+
+impl Serialize for Tree {
+    /// Labels are written whole, one after another in order of their segments, whatever pieces they lie in.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self { labels, segments, free, .. } = self;
+        let mut end = 0;
+        let start = |segment: &Segment| {
+            end += segment.len();
+            end - segment.len()
+        };
+        let starts: Vec<u32> = segments.iter().map(start).collect();
+        let span = |index: usize| {
+            let segment = segments[index];
+            let Segment { parent, offset, slot, .. } = segment;
+            let start = if segment.len() > 0 { starts[index] } else { 0 };
+            Span { start, len: segment.len(), parent, offset, slot }
+        };
+        let changed = (0..).zip(segments.iter()).filter(|(_, segment)| segment.deeper != NONE);
+        let changes = changed.flat_map(|(id, segment)| {
+            let change = move |region: &Region| Change {
+                segment: SegmentId(id),
+                begin: region.begin,
+                slot: region.slot,
+            };
+            self.regions.from(segment.deeper).map(change)
+        });
+        let changes: Vec<Change> = changes.collect();
+        let runs = segments.iter().flat_map(|segment| labels.runs(segment.label, 0));
+        let ids = Joined { count: size_of::<u64>() * end as usize, slices: runs.map(PageIds::as_packed) };
+        let spans = Made { count: segments.len(), element: span };
+        ArraysRef { labels: ids, spans, changes: &changes, free, garbage: 0 }.serialize(serializer)
+    }
+}
+
+/// The arrays of format version 1, which split a segment wherever a request had left it.
+#[derive(Debug, Deserialize)]
+pub(super) struct ArraysV1 {
+    #[serde(deserialize_with = "Arena::from_packed")]
+    labels: Arena,
+    #[serde(with = "packed")]
+    edges: Vec<EdgeV1>,
+    #[serde(with = "packed")]
+    free: Vec<SegmentId>,
+    garbage: usize,
+}
+
+/// An edge of version 1; how many children it has is counted again.
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct EdgeV1 {
+    start: u32,
+    len: u32,
+    slot: Slot,
+    parent: SegmentId,
+    _children: u32,
+    _child_xor: u32,
+}
+
+impl From<ArraysV1> for Arrays {
+    /// An edge is a segment that hangs at its parent's end.
+    fn from(old: ArraysV1) -> Self {
+        let ArraysV1 { labels, edges, free, garbage } = old;
+        let span = |&EdgeV1 { start, len, slot, parent, .. }: &EdgeV1| {
+            let offset = edges.get(parent.index()).map_or(0, |parent| parent.len);
+            Span { start, len, parent, offset, slot }
+        };
+        Self { spans: edges.iter().map(span).collect(), labels, changes: Vec::new(), free, garbage }
+    }
+}
+
+impl Arrays {
+    /// The tree of these arrays, which must be [sound](Self::are_sound).
+    pub(super) fn build(self) -> Tree {
+        let segment = |span: &Span| {
+            let place = Place { segment: span.parent, pages: span.offset };
+            Segment::hanging_at(place, Label::whole(span.start, span.len), span.slot)
+        };
+        let segments = self.spans.iter().map(segment).collect();
+        let mut tree = Tree::of(Labels::of(self.labels, self.garbage), segments, self.free);
+        for Change { segment, begin, slot } in self.changes {
+            let head = tree.segments[segment.index()].deeper;
+            tree.segments[segment.index()].deeper = tree.regions.push_bottom(head, slot, begin);
+        }
+        tree.find_children();
+        tree
+    }
+
+    /// Places in the segment table, free ones too.
+    pub(super) fn table_len(&self) -> usize {
+        self.spans.len()
+    }
+
+    /// Whether this is a tree in which every page belongs to a slot: every index points into its array, every
+    /// segment is either free or hangs in one that is not, at a page that was touched no earlier, and what
+    /// counts pages and places is true.
+    pub(super) fn are_sound(&self, slots: &Slots) -> bool {
+        let used = || self.spans.iter().skip(1).filter(|span| span.len > 0);
+        let pages: u64 = used().map(|span| u64::from(span.len)).sum();
+        let free: HashSet<u32> = self.free.iter().map(|id| id.0).collect();
+        let is_free = |id: &SegmentId| *id != ROOT && self.spans.get(id.index()).is_some_and(|s| s.len == 0);
+        let root_is_sound = |root: &Span| (root.start, root.len, root.offset, root.parent) == (0, 0, 0, ROOT);
+        let counts_are_true = self.spans.first().is_some_and(root_is_sound)
+            && pages.checked_add(self.garbage as u64) == Some(self.labels.len() as u64)
+            && self.free.iter().all(is_free)
+            && free.len() == self.free.len()
+            && 1 + used().count() + free.len() == self.spans.len();
+        if !counts_are_true || !self.changes_are_sound(slots) {
+            return false;
+        }
+        let parts = Parts::of(self);
+        used().all(|span| parts.span_is_sound(span, slots)) && parts.stretches_fit(slots)
+    }
+
+    /// Whether the changes are in order and lead from newer slots to older ones.
+    fn changes_are_sound(&self, slots: &Slots) -> bool {
+        let above = |index: usize| {
+            let Change { segment, .. } = self.changes[index];
+            match index.checked_sub(1).map(|above| self.changes[above]) {
+                Some(above) if above.segment == segment => Some((above.begin, above.slot)),
+                Some(above) if above.segment.0 > segment.0 => None,
+                _ => self.spans.get(segment.index()).map(|span| (0, span.slot)),
+            }
+        };
+        let is_sound = |(index, change): (usize, &Change)| {
+            let within = |(begin, slot)| begin < change.begin && change.slot < slot;
+            above(index).is_some_and(within)
+                && change.segment != ROOT
+                && change.begin < self.spans[change.segment.index()].len
+                && change.slot.index() < slots.len()
+        };
+        self.changes.iter().enumerate().all(is_sound)
+    }
+}
+
+/// The segments' parts with one owner each, of arrays whose changes are sound.
+struct Parts<'a> {
+    labels: usize,
+    spans: &'a [Span],
+    changes: &'a [Change],
+    /// For every segment, where its changes begin.
+    begins: Vec<u32>,
+}
+
+impl<'a> Parts<'a> {
+    fn of(arrays: &'a Arrays) -> Self {
+        let Arrays { labels, spans, changes, .. } = arrays;
+        let mut begins = vec![0; spans.len() + 1];
+        changes.iter().for_each(|change| begins[change.segment.index() + 1] += 1);
+        for id in 0..spans.len() {
+            begins[id + 1] += begins[id];
+        }
+        Self { labels: labels.len(), spans, changes, begins }
+    }
+
+    fn span_is_sound(&self, span: &Span, slots: &Slots) -> bool {
+        let end = u64::from(span.start) + u64::from(span.len);
+        let hangs = match span.parent {
+            ROOT => span.offset == 0,
+            parent => self.spans.get(parent.index()).is_some_and(|above| {
+                (1..=above.len).contains(&span.offset)
+                    && span.slot <= self.part_with(parent, span.offset - 1).slot
+            }),
+        };
+        end <= self.labels as u64 && span.slot.index() < slots.len() && hangs
+    }
+
+    /// The changes within one segment.
+    fn changes_of(&self, id: SegmentId) -> &[Change] {
+        &self.changes[self.begins[id.index()] as usize..self.begins[id.index() + 1] as usize]
+    }
+
+    /// The part of a segment with one owner that a page lies in.
+    fn part_with(&self, id: SegmentId, page: u32) -> Part {
+        let changes = self.changes_of(id);
+        let further = changes.partition_point(|change| change.begin <= page);
+        let span = &self.spans[id.index()];
+        let (slot, begin) = match further.checked_sub(1) {
+            Some(last) => (changes[last].slot, changes[last].begin),
+            None => (span.slot, 0),
+        };
+        Part { slot, begin, end: changes.get(further).map_or(span.len, |next| next.begin) }
+    }
+
+    /// The part of a segment that a slot owns.
+    fn part_of(&self, id: SegmentId, slot: Slot) -> Option<Part> {
+        let span = self.spans.get(id.index()).filter(|span| span.len > 0)?;
+        let changes = self.changes_of(id);
+        let page = match span.slot <= slot {
+            true => 0,
+            // They lead from newer slots to older ones.
+            false => changes.get(changes.partition_point(|change| change.slot > slot))?.begin,
+        };
+        Some(self.part_with(id, page)).filter(|part| part.slot == slot)
+    }
+
+    /// Whether every slot that owns pages owns one line of them, from its tail upwards, with no more than it
+    /// counts, and every page lies on such a line.
+    fn stretches_fit(&self, slots: &Slots) -> bool {
+        let mut left = self.spans.iter().skip(1).filter(|span| span.len > 0).count() + self.changes.len();
+        for slot in slots.owners() {
+            let (mut id, mut pages) = (slots.tail(slot), 0);
+            let mut part = self.part_of(id, slot);
+            while let Some(Part { begin, end, .. }) = part {
+                // A line that leads back to itself ends here, for it runs out of parts.
+                if left == 0 {
+                    return false;
+                }
+                left -= 1;
+                pages += u64::from(end - begin);
+                let span = &self.spans[id.index()];
+                if begin > 0 || span.parent == ROOT {
+                    break;
+                }
+                part = Some(self.part_with(span.parent, span.offset - 1)).filter(|part| part.slot == slot);
+                // Its path left the segment there, so it owns nothing further down.
+                if part.is_some_and(|part| part.end != span.offset) {
+                    return false;
+                }
+                id = span.parent;
+            }
+            if pages > slots.weight(slot) {
+                return false;
+            }
+        }
+        left == 0
+    }
+}
+
+/// Pages of a segment that one slot owns.
+#[derive(Debug, Clone, Copy)]
+struct Part {
+    slot: Slot,
+    begin: u32,
+    end: u32,
+}

@@ -1,0 +1,108 @@
+//! A stack as a snapshot keeps it: the arrays as they are. What can be computed from them (suffix
+//! sums, the index of children, the chain index) is computed again, so that it cannot disagree.
+
+use super::arrays::{Arrays, ArraysV1};
+use super::tree::{Place, ROOT, Tree};
+use super::{ChainCheck, ChainPolicy, PageCount};
+use super::{Ghosts, Order, Stack, StackConfig, chain::ChainIndex, slots::Slots};
+use crate::pages::PageIds;
+use serde::{Deserialize, Serialize, Serializer};
+
+/// What is written: always the newest of [`Image`].
+#[derive(Serialize)]
+enum ImageRef<'a> {
+    #[allow(dead_code, reason = "the number of the variant is what counts")]
+    V1RootFirst,
+    #[allow(dead_code, reason = "the number of the variant is what counts")]
+    V1LeafFirst,
+    V2 {
+        config: StackConfig,
+        tree: &'a Tree,
+        slots: &'a Slots,
+        ghosts: &'a Ghosts,
+        requests: u64,
+        accumulated: u64,
+    },
+}
+
+/// The owned form; [`Stack`] is made from it only when it is whole.
+///
+/// A stack of format version 1 began with its order, which was 0 or 1.
+#[derive(Deserialize)]
+pub(super) enum Image {
+    V1RootFirst(ImageV1),
+    V1LeafFirst(ImageV1),
+    V2(Parts<Arrays>),
+}
+
+#[derive(Deserialize)]
+pub(super) struct ImageV1 {
+    max_tracked_pages: PageCount,
+    chain_check: ChainCheck,
+    chain_policy: ChainPolicy,
+    tree: ArraysV1,
+    slots: Slots,
+    ghosts: Ghosts,
+    requests: u64,
+    accumulated: u64,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Parts<T> {
+    config: StackConfig,
+    tree: T,
+    slots: Slots,
+    ghosts: Ghosts,
+    requests: u64,
+    accumulated: u64,
+}
+
+impl ImageV1 {
+    fn parts(self, order: Order) -> Parts<Arrays> {
+        let Self { max_tracked_pages, chain_check, chain_policy, .. } = self;
+        let config = StackConfig { order, max_tracked_pages, chain_check, chain_policy };
+        let Self { tree, slots, ghosts, requests, accumulated, .. } = self;
+        Parts { config, tree: tree.into(), slots, ghosts, requests, accumulated }
+    }
+}
+
+impl Serialize for Stack {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self { config, tree, slots, ghosts, requests, accumulated, .. } = self;
+        let (requests, accumulated) = (*requests, *accumulated);
+        ImageRef::V2 { config: *config, tree, slots, ghosts, requests, accumulated }.serialize(serializer)
+    }
+}
+
+/// The arrays contradict one another: the bytes are not those of a stack.
+#[derive(Debug, thiserror::Error)]
+#[error("the stack's arrays do not fit together")]
+pub(super) struct Inconsistent;
+
+impl TryFrom<Image> for Stack {
+    type Error = Inconsistent;
+
+    fn try_from(image: Image) -> Result<Self, Inconsistent> {
+        let parts = match image {
+            Image::V1RootFirst(image) => image.parts(Order::RootFirst),
+            Image::V1LeafFirst(image) => image.parts(Order::LeafFirst),
+            Image::V2(parts) => parts,
+        };
+        let Parts { config, tree, slots, ghosts, requests, accumulated } = parts;
+        if !slots.is_sound(tree.table_len()) || !tree.are_sound(&slots) {
+            return Err(Inconsistent);
+        }
+        let tree = tree.build();
+        let mut chain = ChainIndex::new(config.chain_check);
+        for (id, segment) in tree.segments() {
+            let scope = slots.scope(segment.slot);
+            let ids = tree.ids_below(Place { segment: id, pages: 0 }).flat_map(PageIds::iter);
+            match segment.parent {
+                ROOT => chain.restore_path_start(scope, ids),
+                _ => chain.restore(scope, ids),
+            }
+        }
+        let (doubted, path, stretches) = (false, Vec::new(), Vec::new());
+        Ok(Self { config, tree, slots, chain, ghosts, requests, accumulated, doubted, path, stretches })
+    }
+}

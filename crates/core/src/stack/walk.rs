@@ -1,0 +1,105 @@
+//! Following a request down the tree.
+
+use super::slots::Slot;
+use super::tree::{Place, SegmentId, TOP, Tree};
+use super::{Access, ChainCheck, ChainPolicy, Stack};
+use crate::pages::{PageIds, mix};
+
+/// Consecutive pages of a request's walk that belong to one slot.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Stretch {
+    pub(super) slot: Slot,
+    pub(super) pages: u32,
+}
+
+/// What a walk found.
+pub(super) struct Walked {
+    /// Leading pages of the request that are in the tree.
+    pub(super) known: usize,
+    /// Pages that were taken for known or unknown on trust in chained ids, and were not.
+    pub(super) mismatched: u64,
+}
+
+impl Stack {
+    /// Whether every id of a request is read: unless that is not wanted of any, or its maker vouches that they
+    /// are chained, in a pool where that was never found to be wrong and violations are not counted exactly.
+    #[inline]
+    pub(super) fn reads_every_page(&self, access: &Access<'_>) -> bool {
+        match self.config.chain_policy {
+            ChainPolicy::Report => {
+                !access.ids_chained || self.doubted || self.config.chain_check == ChainCheck::Full
+            }
+            ChainPolicy::Reject => true,
+            ChainPolicy::Trust => false,
+        }
+    }
+
+    /// Whether the current request tests if ids are chained: one in 64, at no regular distance, so that no
+    /// rhythm of the traffic escapes.
+    fn tests_the_chain(&self) -> bool {
+        mix(self.requests).is_multiple_of(64)
+    }
+
+    /// The segment that begins with the page of a request for one, if that is known.
+    #[inline]
+    pub(super) fn only_page(&self, access: &Access<'_>) -> Option<SegmentId> {
+        if access.pages.len() != 1 {
+            return None;
+        }
+        self.tree.child(TOP, access.scope.first_page(access.pages.get(0)?))
+    }
+
+    /// Follows the request's pages down the tree into `self.path` and `self.stretches`. [`Stack::only_page`] goes
+    /// before.
+    pub(super) fn walk(&mut self, access: &Access<'_>) -> Walked {
+        if access.pages.len() == 1 {
+            // Looked up before, and not found: else the request would not walk.
+            self.path.clear();
+            self.stretches.clear();
+            return Walked { known: 0, mismatched: 0 };
+        }
+        if self.reads_every_page(access) {
+            return Walked { known: self.follow(access, Tree::shared_pages), mismatched: 0 };
+        }
+        let trusted = self.follow(access, |tree, segment, rest| tree.shared_chained_pages(segment, rest));
+        if !self.tests_the_chain() {
+            return Walked { known: trusted, mismatched: 0 };
+        }
+        let known = self.follow(access, Tree::shared_pages);
+        Walked { known, mismatched: known.abs_diff(trusted) as u64 }
+    }
+
+    /// The walk itself, with what tells how many pages of a segment a request has; returns how many are
+    /// known.
+    #[inline]
+    fn follow(
+        &mut self,
+        access: &Access<'_>,
+        shared: impl Fn(&mut Tree, SegmentId, PageIds<'_>) -> usize,
+    ) -> usize {
+        self.path.clear();
+        self.stretches.clear();
+        let (mut place, mut at) = (TOP, 0);
+        while let Some(id) = access.pages.get(at) {
+            let key = if at == 0 { access.scope.first_page(id) } else { id };
+            let Some(segment) = self.tree.child(place, key) else { break };
+            // The key is the segment's first id, so only the rest needs comparing.
+            let pages = shared(&mut self.tree, segment, access.pages.from(at + 1));
+            place = Place { segment, pages: pages as u32 };
+            self.path.push(place);
+            for (slot, pages) in self.tree.owners(segment, place.pages) {
+                lengthen_stretch(&mut self.stretches, slot, pages);
+            }
+            at += pages;
+        }
+        at
+    }
+}
+
+/// Adds pages of a walk to the stretch of their slot.
+fn lengthen_stretch(stretches: &mut Vec<Stretch>, slot: Slot, pages: u32) {
+    match stretches.last_mut() {
+        Some(last) if last.slot == slot => last.pages += pages,
+        _ => stretches.push(Stretch { slot, pages }),
+    }
+}

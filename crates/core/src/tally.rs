@@ -1,0 +1,388 @@
+//! From one request's runs to the exact counts of a window.
+//!
+//! A request is digested once; every window of the pool then adds the same few numbers.
+
+use super::found::{FoundPages, FoundRun};
+use super::in_flight::Overlap;
+use super::needs::Needs;
+use super::outcome::{Need, Outcome, Run};
+use super::ratio::Ratio;
+use super::units::{EventTime, Offset, is_countable};
+use serde::{Deserialize, Serialize};
+
+/// What the windows of a pool measure requests by.
+#[derive(Debug, Clone, Copy)]
+pub struct Yardstick<'a> {
+    /// Target ratios a required capacity is computed for.
+    pub target_ratios: &'a [Ratio],
+    /// Capacities hits are counted for, in followed pages, ascending.
+    pub thresholds: &'a [u64],
+    /// Whether found pages are kept by need as well, which gives hits at every capacity.
+    pub whole_curve: bool,
+}
+
+/// Where a request stands in its log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Position {
+    /// Number of the request in its pool, counted from 0: what [`Run::last_touched_by`] refers to.
+    pub arrival: u64,
+    /// Offset of its record.
+    pub offset: Offset,
+    /// When it happened.
+    pub event_time: EventTime,
+}
+
+/// Pages that are hits at one threshold and at no smaller one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StepHits {
+    /// Index of the threshold.
+    pub step: u32,
+    /// Pages, never zero.
+    pub pages: u32,
+}
+
+/// Pages of a request that one earlier request touched last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Touch {
+    /// Pages.
+    pub pages: u64,
+    /// Number of that request in the pool.
+    pub last_touched_by: u64,
+}
+
+/// One request as the windows need it; its memory is reused from request to request.
+#[derive(Debug, Clone, Default)]
+pub struct Digest {
+    /// Where the request stands in its log.
+    pub position: Position,
+    /// Prompt pages accessed.
+    pub page_accesses: u64,
+    /// `H`: pages of the reusable prefix.
+    pub reusable: u64,
+    /// Pages never seen before.
+    pub new_pages: u64,
+    /// Required capacity, one a target ratio; meaningless when nothing is reusable.
+    pub needs: Vec<Need>,
+    /// Hits by the smallest threshold that suffices, ascending; pages no threshold serves are left out.
+    /// Where each threshold is modelled on its own: the hits at each.
+    pub hits: Vec<StepHits>,
+    /// Known pages by who touched them last, in prefix order.
+    pub touches: Vec<Touch>,
+    /// The runs themselves, where hits at every capacity are asked for.
+    pub found: Vec<FoundRun>,
+    /// What other requests in flight held as this one arrived, where the log tells durations.
+    pub overlap: Option<Overlap>,
+}
+
+impl Digest {
+    /// Replaces the digest by that of another request. The cost is per run and target, never per page.
+    pub fn read(&mut self, outcome: &Outcome, position: Position, yardstick: &Yardstick<'_>) {
+        self.position = position;
+        self.overlap = None;
+        self.page_accesses = outcome.page_accesses;
+        self.reusable = outcome.reusable_prefix();
+        self.new_pages = outcome.new_pages;
+        let required = |ratio: &Ratio| outcome.need_of_prefix(ratio.ceil_of(self.reusable));
+        self.needs.clear();
+        self.needs.extend(yardstick.target_ratios.iter().map(required));
+        self.hits.clear();
+        self.touches.clear();
+        for run in &outcome.runs {
+            self.read_touch(run);
+            self.read_hits(run, yardstick.thresholds);
+        }
+        self.found.clear();
+        if yardstick.whole_curve {
+            self.found.extend(outcome.runs.iter().filter_map(FoundRun::of));
+        }
+    }
+
+    /// Replaces the hits by those found at each threshold on its own.
+    pub fn set_pointwise_hits(&mut self, hits: &[u64]) {
+        self.hits.clear();
+        for (step, pages) in hits.iter().copied().enumerate().filter(|(_, pages)| *pages > 0) {
+            // A request's pages are counted in 32 bits everywhere.
+            self.hits.push(StepHits { step: step as u32, pages: pages as u32 });
+        }
+    }
+
+    fn read_touch(&mut self, run: &Run) {
+        let pages = u64::from(run.pages);
+        match self.touches.last_mut() {
+            Some(last) if last.last_touched_by == run.last_touched_by => last.pages += pages,
+            _ => self.touches.push(Touch { pages, last_touched_by: run.last_touched_by }),
+        }
+    }
+
+    /// Finds the smallest threshold for each page of the run. A run of equal needs takes one search, a
+    /// ramp one for every threshold it climbs over.
+    fn read_hits(&mut self, run: &Run, thresholds: &[u64]) {
+        // Needs never decrease along the prefix: no later run is served by a smaller threshold.
+        let mut step = self.hits.last().map_or(0, |last| last.step as usize);
+        let mut served = 0;
+        while served < run.pages {
+            let need = run.need_at(served);
+            step += thresholds[step..].partition_point(|threshold| *threshold < need);
+            let Some(threshold) = thresholds.get(step) else { return };
+            let upto = run.hits_at(*threshold);
+            self.push_hits(step as u32, upto - served);
+            served = upto;
+        }
+    }
+
+    fn push_hits(&mut self, step: u32, pages: u32) {
+        if let Some(last) = self.hits.last_mut()
+            && last.step == step
+            && let Some(sum) = last.pages.checked_add(pages)
+        {
+            last.pages = sum;
+        } else {
+            self.hits.push(StepHits { step, pages });
+        }
+    }
+
+    /// Distinct pages this request adds to a window whose first counted request has number `first`:
+    /// the new ones, and those last touched before it.
+    pub fn pages_unseen_since(&self, first: u64) -> u64 {
+        let older = self.touches.iter().filter(|touch| touch.last_touched_by < first);
+        self.new_pages + older.map(|touch| touch.pages).sum::<u64>()
+    }
+
+    /// All pages this request touched and whose history is known.
+    pub fn pages_touched(&self) -> u64 {
+        self.new_pages + self.touches.iter().map(|touch| touch.pages).sum::<u64>()
+    }
+}
+
+/// How many numbers the tallies of a pool hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TallyShape {
+    /// Target ratios.
+    pub targets: usize,
+    /// Thresholds of the curve.
+    pub thresholds: usize,
+    /// Whether found pages are kept by need.
+    pub whole_curve: bool,
+}
+
+/// The exact counts over a set of requests. All pages are followed pages.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tally {
+    /// Requests counted.
+    pub requests: u64,
+    /// Those with something to reuse.
+    pub requests_with_reuse: u64,
+    /// Prompt pages accessed.
+    pub page_accesses: u64,
+    /// Pages of reusable prefixes: hits with unlimited capacity.
+    pub reusable: u64,
+    /// Distinct pages touched; who adds a request knows which of its pages are.
+    pub distinct_pages: u64,
+    /// Hits by the smallest threshold that suffices, or at each on its own; one entry a threshold.
+    pub hits: Vec<u64>,
+    /// Required capacities of the requests with reuse, one multiset a target ratio.
+    pub needs: Vec<Needs>,
+    /// Found pages by need, where hits at every capacity are asked for.
+    pub found: Option<FoundPages>,
+    /// What the requests met in flight, of those the log could tell it for.
+    pub overlaps: Overlaps,
+}
+
+/// What requests met in flight: one entry a request that it was measured for.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Overlaps {
+    /// Other requests in flight.
+    pub requests: Needs,
+    /// The pages they held.
+    pub pages: Needs,
+}
+
+impl Overlaps {
+    /// Counts a request's.
+    pub fn insert(&mut self, overlap: Overlap) {
+        self.requests.insert(overlap.requests);
+        self.pages.insert(overlap.pages);
+    }
+
+    /// Takes out a request's that was counted before.
+    pub fn remove(&mut self, overlap: Overlap) {
+        self.requests.remove(overlap.requests);
+        self.pages.remove(overlap.pages);
+    }
+}
+
+impl Tally {
+    /// Nothing counted yet.
+    pub fn new(shape: TallyShape) -> Self {
+        Self {
+            hits: vec![0; shape.thresholds],
+            needs: vec![Needs::default(); shape.targets],
+            found: shape.whole_curve.then(FoundPages::default),
+            ..Self::default()
+        }
+    }
+
+    /// Whether this, read back from a snapshot, counts what the shape says and can be added to.
+    pub fn is_sound(&self, shape: TallyShape) -> bool {
+        let counts =
+            [self.requests, self.requests_with_reuse, self.page_accesses, self.reusable, self.distinct_pages];
+        let Overlaps { requests, pages } = &self.overlaps;
+        (self.needs.len(), self.hits.len(), self.found.is_some())
+            == (shape.targets, shape.thresholds, shape.whole_curve)
+            && counts.iter().chain(&self.hits).all(|count| is_countable(*count))
+            && self.needs.iter().chain([requests, pages]).all(Needs::is_sound)
+            && self.found.iter().all(FoundPages::is_sound)
+    }
+
+    /// Counts a request, of which `distinct_pages` pages are new to this set.
+    pub fn add(&mut self, digest: &Digest, distinct_pages: u64) {
+        self.requests += 1;
+        self.page_accesses += digest.page_accesses;
+        self.reusable += digest.reusable;
+        self.distinct_pages += distinct_pages;
+        for hits in &digest.hits {
+            self.hits[hits.step as usize] += u64::from(hits.pages);
+        }
+        if let Some(overlap) = digest.overlap {
+            self.overlaps.insert(overlap);
+        }
+        if digest.reusable > 0 {
+            self.requests_with_reuse += 1;
+            for (needs, need) in self.needs.iter_mut().zip(&digest.needs) {
+                needs.insert(*need);
+            }
+        }
+        if let Some(found) = &mut self.found {
+            digest.found.iter().for_each(|run| found.add(run));
+        }
+    }
+
+    /// Merges what is pending, so that reading the distributions copies nothing.
+    pub fn settle(&mut self) {
+        let Overlaps { requests, pages } = &mut self.overlaps;
+        self.needs.iter_mut().chain([requests, pages]).for_each(Needs::settle);
+        self.found.iter_mut().for_each(FoundPages::settle);
+    }
+
+    /// The same with nothing pending.
+    pub fn settled(&self) -> Self {
+        let mut settled = self.clone();
+        settled.settle();
+        settled
+    }
+
+    /// The same with hits counted at other thresholds, ascending; without hits by need there are none.
+    pub fn counted_at(&self, thresholds: &[u64]) -> Self {
+        let mut before = 0;
+        let found = self.found.as_ref().map(FoundPages::settled);
+        let hits = thresholds.iter().map(|threshold| {
+            let hits = found.as_ref().map_or(0, |found| found.hits_at(*threshold));
+            hits - std::mem::replace(&mut before, hits)
+        });
+        Self { hits: hits.collect(), ..self.clone() }
+    }
+
+    /// The sum of several tallies, whose sets of pages are taken to be disjoint.
+    pub fn merged<'a>(parts: impl Iterator<Item = &'a Tally> + Clone) -> Tally {
+        let Some(first) = parts.clone().next() else { return Tally::default() };
+        let mut sum = Tally { hits: vec![0; first.hits.len()], ..Tally::default() };
+        for part in parts.clone() {
+            sum.requests += part.requests;
+            sum.requests_with_reuse += part.requests_with_reuse;
+            sum.page_accesses += part.page_accesses;
+            sum.reusable += part.reusable;
+            sum.distinct_pages += part.distinct_pages;
+            sum.hits.iter_mut().zip(&part.hits).for_each(|(sum, hits)| *sum += hits);
+        }
+        let needs_of = |target| Needs::merged(parts.clone().map(move |part: &Tally| &part.needs[target]));
+        sum.needs = (0..first.needs.len()).map(needs_of).collect();
+        let found = || parts.clone().filter_map(|part| part.found.as_ref());
+        sum.found = first.found.as_ref().map(|_| FoundPages::merged(found()));
+        sum.overlaps = Overlaps {
+            requests: Needs::merged(parts.clone().map(|part| &part.overlaps.requests)),
+            pages: Needs::merged(parts.clone().map(|part| &part.overlaps.pages)),
+        };
+        sum
+    }
+
+    /// Bytes of memory held.
+    pub fn memory_bytes(&self) -> usize {
+        let needs = self.needs.iter().chain([&self.overlaps.requests, &self.overlaps.pages]);
+        let found = self.found.as_ref().map_or(0, FoundPages::memory_bytes);
+        self.hits.capacity() * size_of::<u64>() + needs.map(Needs::memory_bytes).sum::<usize>() + found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::outcome::BEYOND;
+    use proptest::prelude::*;
+
+    /// Runs whose needs never decrease, flat or ramps, the last perhaps beyond the bound.
+    fn runs() -> impl Strategy<Value = Vec<Run>> {
+        let run = (1u32..30, 0u64..40, 0u32..3, 0u64..5);
+        (prop::collection::vec(run, 0..8), any::<bool>()).prop_map(|(parts, beyond)| {
+            let mut floor = 1;
+            let mut runs: Vec<Run> = Vec::new();
+            for (pages, climb, step, last_touched_by) in parts {
+                let run = Run { pages, need: floor + climb, step, last_touched_by };
+                floor = run.need_at(pages - 1);
+                runs.push(run);
+            }
+            if beyond {
+                runs.push(Run { pages: 3, need: BEYOND, step: 0, last_touched_by: 0 });
+            }
+            runs
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn hits_at_every_threshold_equal_those_of_the_outcome(
+            runs in runs(),
+            mut thresholds in prop::collection::vec(0u64..200, 0..12),
+        ) {
+            thresholds.sort_unstable();
+            let outcome = Outcome { page_accesses: 500, runs, ..Outcome::default() };
+            let mut digest = Digest::default();
+            let yardstick = Yardstick { target_ratios: &[Ratio::ONE], thresholds: &thresholds, whole_curve: true };
+            digest.read(&outcome, Position::default(), &yardstick);
+            let shape = TallyShape { targets: 1, thresholds: thresholds.len(), whole_curve: true };
+            let mut tally = Tally::new(shape);
+            tally.add(&digest, 0);
+            let mut total = 0;
+            for (threshold, hits) in thresholds.iter().zip(&tally.hits) {
+                total += hits;
+                prop_assert_eq!(total, outcome.hits_at(*threshold), "at {}", threshold);
+                let found = tally.found.as_ref().map(|found| found.hits_at(*threshold));
+                prop_assert_eq!(found, Some(total), "by need at {}", threshold);
+            }
+            prop_assert_eq!(digest.needs[0], outcome.need_of_prefix(outcome.reusable_prefix()));
+        }
+    }
+
+    #[test]
+    fn requirement_counts_the_pages_of_the_target_ratio_only() {
+        let run = |pages, need| Run { pages, need, step: 0, last_touched_by: 0 };
+        let outcome =
+            Outcome { page_accesses: 120, runs: vec![run(99, 100), run(1, 5000)], ..Outcome::default() };
+        let ratios = ["0.99", "1"].map(|text| text.parse().expect("a share"));
+        let mut digest = Digest::default();
+        let yardstick = Yardstick { target_ratios: &ratios, thresholds: &[], whole_curve: false };
+        digest.read(&outcome, Position::default(), &yardstick);
+        assert_eq!(digest.needs, [100, 5000]);
+    }
+
+    #[test]
+    fn a_page_is_unseen_when_it_was_last_touched_before_the_window() {
+        let run = |pages, last_touched_by| Run { pages, need: 9, step: 0, last_touched_by };
+        let outcome =
+            Outcome { new_pages: 5, runs: vec![run(3, 7), run(2, 7), run(4, 2)], ..Outcome::default() };
+        let mut digest = Digest::default();
+        let yardstick = Yardstick { target_ratios: &[], thresholds: &[], whole_curve: false };
+        digest.read(&outcome, Position::default(), &yardstick);
+        assert_eq!(digest.touches.len(), 2, "runs of one toucher are one");
+        assert_eq!([0, 2, 3, 7, 8].map(|first| digest.pages_unseen_since(first)), [5, 5, 9, 9, 14]);
+    }
+}

@@ -1,0 +1,118 @@
+//! Whether a requirement has settled.
+//!
+//! Rules, over the last `windows` windows that are not warming up:
+//! 1. Fewer of them, or one whose requirement lies beyond the tracked bound: not converged, and no
+//!    growth rate is told.
+//! 2. Converged if the largest requirement exceeds the smallest by at most `tolerance` of the smallest.
+//! 3. The growth rate is the mean growth from one window to the next as a share of the first one's
+//!    requirement; absent where that is 0 and the last one's is not.
+//!
+//! A requirement that only ever grows, as the paper's at a coverage of 99.9 %, then reads
+//! `not_converged` with its growth, not as a number that looks final.
+
+use crate::ratio::Ratio;
+use crate::units::PageCount;
+use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
+
+/// Watches one requirement from window to window.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Convergence {
+    windows: u32,
+    tolerance: Ratio,
+    /// The last requirements, oldest first; never more than `windows`.
+    last: VecDeque<Option<PageCount>>,
+}
+
+/// Whether it has settled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Settled {
+    /// It stayed within the tolerance.
+    Converged,
+    /// It did not, or too little is known.
+    #[default]
+    NotConverged,
+}
+
+impl Settled {
+    /// The verdict in words, with the mean growth where one is known and matters.
+    pub fn with_growth(self, growth_per_window: Option<f64>) -> String {
+        match (self, growth_per_window) {
+            (Self::Converged, _) => "converged".to_owned(),
+            (Self::NotConverged, None) => "not converged".to_owned(),
+            (Self::NotConverged, Some(growth)) => format!("not converged, {:+.1} % a step", growth * 100.0),
+        }
+    }
+}
+
+/// What is known after a window.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// Whether it has settled.
+    pub status: Settled,
+    /// Mean growth a window, as a share of the oldest requirement looked at; negative if it shrinks.
+    pub growth_per_window: Option<f64>,
+    /// Windows looked at.
+    pub windows: u32,
+}
+
+impl Convergence {
+    /// Most windows that are looked back over.
+    pub const MAX_WINDOWS: u32 = 10_000;
+
+    /// Watches over the last `windows` windows (2 to [`Self::MAX_WINDOWS`]; others are brought there).
+    pub fn new(windows: u32, tolerance: Ratio) -> Self {
+        Self { windows: windows.clamp(2, Self::MAX_WINDOWS), tolerance, last: VecDeque::new() }
+    }
+
+    /// Takes a closed window's requirement (`None` beyond the bound) and says where things stand.
+    /// A window that is warming up under-counts, so it changes nothing.
+    pub fn observe(&mut self, required: Option<PageCount>, warm_up: bool) -> Verdict {
+        if !warm_up {
+            self.last.push_back(required);
+            while self.last.len() > self.windows as usize {
+                self.last.pop_front();
+            }
+        }
+        self.verdict()
+    }
+
+    /// Whether this one, read back from a snapshot, goes by the rules of the `fresh` one.
+    pub fn is_like(&self, fresh: &Self) -> bool {
+        (self.windows, self.tolerance) == (fresh.windows, fresh.tolerance)
+            && self.last.len() <= self.windows as usize
+    }
+
+    /// Bytes of memory held.
+    pub fn memory_bytes(&self) -> usize {
+        size_of::<Self>() + self.last.capacity() * size_of::<Option<PageCount>>()
+    }
+
+    /// Where things stand.
+    pub fn verdict(&self) -> Verdict {
+        let windows = self.last.len() as u32;
+        let known: Option<Vec<u64>> = self.last.iter().map(|pages| pages.map(|pages| pages.0)).collect();
+        let Some(known) = known.filter(|known| known.len() == self.windows as usize) else {
+            return Verdict { status: Settled::NotConverged, growth_per_window: None, windows };
+        };
+        let smallest = known.iter().copied().min().unwrap_or(0);
+        let largest = known.iter().copied().max().unwrap_or(0);
+        let settled = largest - smallest <= self.tolerance.share_of(smallest);
+        Verdict {
+            status: if settled { Settled::Converged } else { Settled::NotConverged },
+            growth_per_window: growth(&known),
+            windows,
+        }
+    }
+}
+
+/// Mean growth from one to the next as a share of the first.
+fn growth(known: &[u64]) -> Option<f64> {
+    let (first, last) = (*known.first()?, *known.last()?);
+    match (first, last) {
+        (0, 0) => Some(0.0),
+        (0, _) => None,
+        _ => Some((last as f64 - first as f64) / first as f64 / (known.len() - 1).max(1) as f64),
+    }
+}

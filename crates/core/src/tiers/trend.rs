@@ -1,0 +1,102 @@
+//! What a pool remembers of one kind of window, from one closed window to the next.
+
+use super::config::TrendRules;
+use super::convergence::{Convergence, Verdict};
+use super::hysteresis::{Hysteresis, Recommendation};
+use crate::units::PageCount;
+use serde::{Deserialize, Serialize};
+
+/// The trends of the requirements of one kind of window.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Trend {
+    /// One a target ratio and coverage.
+    requirements: Vec<Convergence>,
+    /// One a tier.
+    tiers: Vec<TierTrend>,
+    /// Of the pages that requests in flight pin.
+    pinned: Hysteresis,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct TierTrend {
+    convergence: Convergence,
+    hysteresis: Hysteresis,
+}
+
+/// What one window asks for, in the order of the configuration; `None` beyond the tracked bound.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Requirements {
+    /// Coverage by coverage, for one target ratio after the other.
+    pub covering: Vec<Option<PageCount>>,
+    /// Tier by tier.
+    pub tiers: Vec<Option<PageCount>>,
+    /// Room for the pages that requests in flight pin; zero where the log has no durations.
+    pub pinned: Option<PageCount>,
+}
+
+/// Where the trends stand, in the order of [`Requirements`].
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Standing {
+    /// Whether each requirement has converged.
+    pub covering: Vec<Verdict>,
+    /// The same tier by tier, with what is recommended.
+    pub tiers: Vec<(Verdict, Recommendation)>,
+    /// Room to leave for the pages that requests in flight pin.
+    pub pinned: Recommendation,
+}
+
+impl Trend {
+    /// Trends of so many requirements and tiers that have seen nothing.
+    pub fn new(requirements: usize, tiers: usize, rules: &TrendRules) -> Self {
+        let convergence = Convergence::new(rules.converged_over, rules.tolerance);
+        let hysteresis = Hysteresis::new(rules.min_change, rules.hold);
+        let tier = TierTrend { convergence: convergence.clone(), hysteresis: hysteresis.clone() };
+        Self { requirements: vec![convergence; requirements], tiers: vec![tier; tiers], pinned: hysteresis }
+    }
+
+    /// Whether these trends, read back from a snapshot, follow as many requirements and tiers as the `fresh`
+    /// ones, by the same rules.
+    pub fn are_like(&self, fresh: &Self) -> bool {
+        let tier = |(tier, fresh): (&TierTrend, &TierTrend)| {
+            tier.convergence.is_like(&fresh.convergence) && tier.hysteresis.is_like(&fresh.hysteresis)
+        };
+        (self.requirements.len(), self.tiers.len()) == (fresh.requirements.len(), fresh.tiers.len())
+            && self.requirements.iter().zip(&fresh.requirements).all(|(trend, fresh)| trend.is_like(fresh))
+            && self.tiers.iter().zip(&fresh.tiers).all(tier)
+            && self.pinned.is_like(&fresh.pinned)
+    }
+
+    /// Bytes of memory held.
+    pub fn memory_bytes(&self) -> usize {
+        let tiers = self.tiers.iter().map(|tier| &tier.convergence);
+        self.requirements.iter().chain(tiers).map(Convergence::memory_bytes).sum::<usize>()
+            + self.tiers.len() * size_of::<Hysteresis>()
+    }
+
+    /// Takes a closed window in and says where things stand.
+    pub fn observe(&mut self, asked: &Requirements, warm_up: bool) -> Standing {
+        let covering = self.requirements.iter_mut().zip(&asked.covering);
+        let tiers = self.tiers.iter_mut().zip(&asked.tiers);
+        let observe = |(tier, required): (&mut TierTrend, &Option<PageCount>)| {
+            let verdict = tier.convergence.observe(*required, warm_up);
+            (verdict, tier.hysteresis.observe(*required, warm_up))
+        };
+        Standing {
+            covering: covering.map(|(trend, required)| trend.observe(*required, warm_up)).collect(),
+            tiers: tiers.map(observe).collect(),
+            pinned: self.pinned.observe(asked.pinned, warm_up),
+        }
+    }
+
+    /// Where things stand beside a window that is still open, which changes nothing.
+    pub fn beside(&self, asked: &Requirements) -> Standing {
+        let standing = |(tier, required): (&TierTrend, &Option<PageCount>)| {
+            (tier.convergence.verdict(), tier.hysteresis.beside(*required))
+        };
+        Standing {
+            covering: self.requirements.iter().map(Convergence::verdict).collect(),
+            tiers: self.tiers.iter().zip(&asked.tiers).map(standing).collect(),
+            pinned: self.pinned.beside(asked.pinned),
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! Windows over offsets: the last N requests, and everything since the start.
+
+use super::Extent;
+use crate::found::FoundRun;
+use crate::in_flight::Overlap;
+use crate::tally::{Digest, StepHits, Tally, TallyShape};
+use crate::units::{EventTime, Offset};
+use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
+
+/// Everything since the start.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Everything {
+    extent: Option<Extent>,
+    pub(super) tally: Tally,
+}
+
+impl Everything {
+    pub(super) fn new(shape: TallyShape) -> Self {
+        Self { extent: None, tally: Tally::new(shape) }
+    }
+
+    pub(super) fn observe(&mut self, digest: &Digest) {
+        let own = Extent::of(digest);
+        let extent = self.extent.map_or(own, |extent| extent.union(own));
+        self.extent = Some(extent);
+        self.tally.add(digest, digest.pages_unseen_since(extent.first_arrival));
+    }
+
+    pub(super) fn view(&self) -> Option<(Extent, &Tally)> {
+        self.extent.map(|extent| (extent, &self.tally))
+    }
+
+    /// Whether this, read back from a snapshot, can be added to.
+    pub(super) fn is_sound(&self, shape: TallyShape) -> bool {
+        self.tally.is_sound(shape)
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.tally.memory_bytes()
+    }
+}
+
+/// The last N requests: each one's share of the tally is kept, to be taken out again exactly.
+///
+/// Memory is 88 bytes a request, with 8 for each target ratio, 8 for each threshold its hits are spread
+/// over and, where hits at every capacity are asked for, 16 for each run.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct LastRequests {
+    capacity: usize,
+    requests: VecDeque<Held>,
+    /// Needs and hits of the held requests, one after another.
+    needs: VecDeque<u64>,
+    hits: VecDeque<StepHits>,
+    found: VecDeque<FoundRun>,
+    pub(super) tally: Tally,
+}
+
+/// One request's share of the tally.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Held {
+    arrival: u64,
+    offset: Offset,
+    event_time: EventTime,
+    page_accesses: u64,
+    reusable: u64,
+    /// Pages it touched: all of them are distinct once it is the window's first request.
+    touched: u64,
+    /// Of the pages that held requests touched, those last touched between this request and the next
+    /// held one: they become the window's own when this request leaves.
+    retouched: u64,
+    /// How many entries of `hits` are its own.
+    steps: u32,
+    /// How many entries of `found` are its own.
+    runs: u32,
+    /// What it met in flight.
+    overlap: Option<Overlap>,
+}
+
+impl LastRequests {
+    pub(super) fn new(requests: u32, shape: TallyShape) -> Self {
+        Self {
+            capacity: requests.max(1) as usize,
+            requests: VecDeque::new(),
+            needs: VecDeque::new(),
+            hits: VecDeque::new(),
+            found: VecDeque::new(),
+            tally: Tally::new(shape),
+        }
+    }
+
+    pub(super) fn observe(&mut self, digest: &Digest) {
+        if self.requests.len() == self.capacity {
+            self.release_oldest();
+        }
+        // What one request gains here another one loses, so the tally never has less than it gives back.
+        let touched = digest.pages_touched();
+        let mut unseen = touched;
+        for touch in &digest.touches {
+            if let Some(index) = self.last_held_upto(touch.last_touched_by) {
+                self.requests[index].retouched += touch.pages;
+                unseen -= touch.pages;
+            }
+        }
+        self.tally.add(digest, unseen);
+        self.hold(digest, touched);
+    }
+
+    /// Position of the last held request whose number is at most `arrival`.
+    ///
+    /// Numbers follow each other without a gap but where a request between was not counted, so its place
+    /// is mostly where its number says; a search would miss the processor's caches a dozen times.
+    fn last_held_upto(&self, arrival: u64) -> Option<usize> {
+        let after_first = arrival.checked_sub(self.requests.front()?.arrival)?;
+        let index = usize::try_from(after_first).ok()?;
+        if self.requests.get(index).is_some_and(|held| held.arrival == arrival) {
+            return Some(index);
+        }
+        self.requests.partition_point(|held| held.arrival <= arrival).checked_sub(1)
+    }
+
+    fn hold(&mut self, digest: &Digest, touched: u64) {
+        self.needs.extend(&digest.needs);
+        self.hits.extend(&digest.hits);
+        self.found.extend(&digest.found);
+        self.requests.push_back(Held {
+            arrival: digest.position.arrival,
+            offset: digest.position.offset,
+            event_time: digest.position.event_time,
+            page_accesses: digest.page_accesses,
+            reusable: digest.reusable,
+            touched,
+            retouched: 0,
+            steps: digest.hits.len() as u32,
+            runs: digest.found.len() as u32,
+            overlap: digest.overlap,
+        });
+    }
+
+    fn release_oldest(&mut self) {
+        let Some(held) = self.requests.pop_front() else { return };
+        let tally = &mut self.tally;
+        tally.requests -= 1;
+        tally.page_accesses -= held.page_accesses;
+        tally.reusable -= held.reusable;
+        tally.requests_with_reuse -= u64::from(held.reusable > 0);
+        tally.distinct_pages = tally.distinct_pages - held.touched + held.retouched;
+        for hits in (0..held.steps).filter_map(|_| self.hits.pop_front()) {
+            tally.hits[hits.step as usize] -= u64::from(hits.pages);
+        }
+        if let Some(overlap) = held.overlap {
+            tally.overlaps.remove(overlap);
+        }
+        for needs in &mut tally.needs {
+            let need = self.needs.pop_front().filter(|_| held.reusable > 0);
+            need.into_iter().for_each(|need| needs.remove(need));
+        }
+        for run in (0..held.runs).filter_map(|_| self.found.pop_front()) {
+            tally.found.iter_mut().for_each(|found| found.remove(&run));
+        }
+    }
+
+    /// The window as it stands. Finding the earliest event time looks at every held request, which is
+    /// done when the window is shown, not when a request arrives.
+    pub(super) fn view(&self) -> Option<(Extent, &Tally)> {
+        let first = self.requests.front()?;
+        let earliest = self.requests.iter().map(|held| held.event_time).min()?;
+        let extent = Extent { first_arrival: first.arrival, first_offset: first.offset, earliest };
+        Some((extent, &self.tally))
+    }
+
+    /// Whether this, read back from a snapshot, is a window like `fresh` whose requests can all be taken out
+    /// again: the tally is exactly their sum.
+    pub(super) fn is_sound(&self, fresh: &Self, shape: TallyShape) -> bool {
+        let steps: u64 = self.requests.iter().map(|held| u64::from(held.steps)).sum();
+        let runs: u64 = self.requests.iter().map(|held| u64::from(held.runs)).sum();
+        self.tally.is_sound(shape)
+            && self.capacity == fresh.capacity
+            && self.requests.len() <= self.capacity
+            && self.needs.len() == self.requests.len() * shape.targets
+            && self.hits.len() as u64 == steps
+            && self.found.len() as u64 == runs
+            && self.hits.iter().all(|hits| (hits.step as usize) < shape.thresholds)
+            && self.found.iter().all(FoundRun::is_of_an_engine)
+            && self.recount(shape).is_some_and(|recount| recount == self.tally.settled())
+    }
+
+    /// The sum of the held requests; `None` where a request is larger than any can be, or where pages
+    /// were touched again more often than later requests touched any.
+    fn recount(&self, shape: TallyShape) -> Option<Tally> {
+        let mut needs = self.needs.iter().copied();
+        let mut hits = self.hits.iter().copied();
+        let mut found = self.found.iter().copied();
+        let mut tally = Tally::new(shape);
+        for held in &self.requests {
+            let largest = held.page_accesses.max(held.reusable).max(held.touched);
+            u32::try_from(largest).ok()?;
+            let digest = Digest {
+                page_accesses: held.page_accesses,
+                reusable: held.reusable,
+                needs: needs.by_ref().take(shape.targets).collect(),
+                hits: hits.by_ref().take(held.steps as usize).collect(),
+                found: found.by_ref().take(held.runs as usize).collect(),
+                overlap: held.overlap,
+                ..Digest::default()
+            };
+            tally.add(&digest, 0);
+        }
+        // From the newest on: what it touched, and of that what earlier requests had touched.
+        for held in self.requests.iter().rev() {
+            tally.distinct_pages = tally.distinct_pages.checked_sub(held.retouched)? + held.touched;
+        }
+        tally.settle();
+        Some(tally)
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.requests.capacity() * size_of::<Held>()
+            + self.needs.capacity() * size_of::<u64>()
+            + self.hits.capacity() * size_of::<StepHits>()
+            + self.found.capacity() * size_of::<FoundRun>()
+            + self.tally.memory_bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::outcome::{Outcome, Run};
+    use crate::ratio::Ratio;
+    use crate::tally::{Position, Yardstick};
+
+    const SHAPE: TallyShape = TallyShape { targets: 1, thresholds: 1, whole_curve: true };
+
+    /// A full window of requests that each touch the pages of the one before and one new page.
+    fn window() -> LastRequests {
+        let mut window = LastRequests::new(3, SHAPE);
+        let yardstick = Yardstick { target_ratios: &[Ratio::ONE], thresholds: &[9], whole_curve: true };
+        for arrival in 0..5_u64 {
+            let known = Run { pages: 2, need: 3, step: 1, last_touched_by: arrival.saturating_sub(1) };
+            let outcome = Outcome { page_accesses: 3, new_pages: 1, runs: vec![known], ..Outcome::default() };
+            let mut digest = Digest::default();
+            digest.read(&outcome, Position { arrival, ..Position::default() }, &yardstick);
+            digest.overlap = Some(Overlap { requests: 1, pages: 2 });
+            window.observe(&digest);
+        }
+        window
+    }
+
+    #[test]
+    fn a_held_request_is_found_by_its_number_also_where_numbers_between_are_missing() {
+        let mut window = LastRequests::new(4, SHAPE);
+        for arrival in [1, 3, 4, 7, 8] {
+            let position = Position { arrival, ..Position::default() };
+            window.observe(&Digest { position, needs: vec![0], ..Digest::default() });
+        }
+        let found = [2, 3, 4, 5, 6, 7, 8, 9].map(|arrival| window.last_held_upto(arrival));
+        let expected = [None, Some(0), Some(1), Some(1), Some(1), Some(2), Some(3), Some(3)];
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_tally_smaller_than_its_requests_is_refused_before_they_are_taken_out_of_it() {
+        let fresh = LastRequests::new(3, SHAPE);
+        assert!(fresh.is_sound(&fresh, SHAPE) && window().is_sound(&fresh, SHAPE));
+        let forgeries: [fn(&mut LastRequests); 16] = [
+            |window| window.tally.requests -= 1,
+            |window| window.tally.page_accesses -= 1,
+            |window| window.tally.reusable -= 1,
+            |window| window.tally.requests_with_reuse -= 1,
+            |window| window.tally.distinct_pages -= 1,
+            |window| window.tally.hits[0] -= 1,
+            |window| window.tally.needs[0] = Default::default(),
+            |window| window.tally.overlaps = Default::default(),
+            |window| window.tally.found = Some(Default::default()),
+            |window| window.requests[0].page_accesses += 1,
+            |window| window.requests[1].touched = u64::MAX,
+            |window| window.requests[2].retouched += 1,
+            |window| window.requests[0].steps += 1,
+            |window| window.hits[1].pages += 1,
+            |window| window.needs[1] += 1,
+            |window| window.capacity = 2,
+        ];
+        for (index, forge) in forgeries.into_iter().enumerate() {
+            let mut forged = window();
+            forge(&mut forged);
+            assert!(!forged.is_sound(&fresh, SHAPE), "forgery {index}");
+        }
+    }
+}

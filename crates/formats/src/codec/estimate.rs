@@ -1,0 +1,245 @@
+//! Records of the estimates topic: value, key and partition.
+
+use super::datum::put_datum;
+use super::schema;
+use super::writer::{FRAME_HEADER, FRAME_MARKER, SchemaId};
+use apache_avro::Schema;
+use apache_avro::reader::datum::GenericDatumReader;
+use kvset_core::estimate::Estimate;
+use kvset_core::window::WindowKind;
+use serde::{Deserialize, Serialize};
+use serde_json::Value as Json;
+use std::num::NonZeroU32;
+
+/// How estimates are written. Readers are told per record by its first bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EstimateEncoding {
+    /// One JSON object, fields in the order of the schema.
+    #[default]
+    Json,
+    /// Avro single-object encoding of `schemas/capacity_estimate.avsc`.
+    Avro,
+    /// The same datum in Confluent's wire format, under the id that the schema has in a registry.
+    ConfluentAvro(SchemaId),
+}
+
+/// Why an estimate cannot be written or read. No text quotes a payload.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum EstimateError {
+    /// A number does not fit the schema: above 2^63-1, or not finite.
+    #[error("estimate field `{field}` does not fit its schema: expected a finite number below 2^63")]
+    Unrepresentable {
+        /// Name of the field in the schema.
+        field: String,
+    },
+    /// None of the encodings.
+    #[error("no estimate: the first bytes are neither those of avro nor of a json object")]
+    UnknownEncoding,
+    /// Avro of a schema this program does not know.
+    #[error(
+        "no reader for estimates of the avro schema with fingerprint {fingerprint:016x}: a newer kvset wrote them"
+    )]
+    UnknownSchema {
+        /// CRC-64-AVRO of the writer's schema.
+        fingerprint: u64,
+    },
+    /// The bytes are not what the encoding demands.
+    #[error("no estimate: {what}")]
+    Undecodable {
+        /// What is wrong with them.
+        what: String,
+    },
+}
+
+/// Appends an estimate to `out`. Equal estimates give equal bytes.
+///
+/// # Errors
+/// [`EstimateError::Unrepresentable`] when a number is too large for an Avro long or not finite.
+pub fn encode_estimate(
+    estimate: &Estimate,
+    encoding: EstimateEncoding,
+    out: &mut Vec<u8>,
+) -> Result<(), EstimateError> {
+    let begin = out.len();
+    put_header(encoding, out);
+    let datum = put_datum(estimate, schema::capacity_estimate(), "estimate", out);
+    if datum.is_err() || encoding == EstimateEncoding::Json {
+        out.truncate(begin);
+    }
+    // A number that one encoding refuses, the other refuses.
+    datum?;
+    match encoding {
+        EstimateEncoding::Json => {
+            serde_json::to_writer(out, estimate).map_err(|_| unrepresentable("estimate"))
+        }
+        EstimateEncoding::Avro | EstimateEncoding::ConfluentAvro(_) => Ok(()),
+    }
+}
+
+/// What comes before the datum; before JSON nothing.
+fn put_header(encoding: EstimateEncoding, out: &mut Vec<u8>) {
+    match encoding {
+        EstimateEncoding::Json => {}
+        EstimateEncoding::Avro => {
+            out.extend_from_slice(&schema::SINGLE_OBJECT_MARKER);
+            out.extend_from_slice(&schema::CAPACITY_ESTIMATE_V2);
+        }
+        EstimateEncoding::ConfluentAvro(id) => id.put_header(out),
+    }
+}
+
+/// Reads an estimate in any encoding. Of Confluent's wire format the id is passed over: what it stands
+/// for only the registry knows, and the estimates topic has one writer, which uses
+/// `schemas/capacity_estimate.avsc`.
+///
+/// # Errors
+/// Any but [`EstimateError::Unrepresentable`].
+pub fn decode_estimate(record: &[u8]) -> Result<Estimate, EstimateError> {
+    if record.starts_with(&schema::SINGLE_OBJECT_MARKER) {
+        return decode_avro(record);
+    }
+    if record.first() == Some(&FRAME_MARKER) {
+        let datum = record.get(FRAME_HEADER..);
+        let datum = datum.ok_or_else(|| undecodable("avro cut off inside the header"))?;
+        return decode_datum(schema::capacity_estimate(), datum);
+    }
+    if record.trim_ascii_start().first() != Some(&b'{') {
+        return Err(EstimateError::UnknownEncoding);
+    }
+    serde_json::from_slice(record).map_err(|error| {
+        let (line, column) = (error.line(), error.column());
+        undecodable(format!("json that does not fit at line {line} column {column}"))
+    })
+}
+
+fn decode_avro(record: &[u8]) -> Result<Estimate, EstimateError> {
+    let fingerprint = schema::single_object_fingerprint(record)
+        .ok_or_else(|| undecodable("avro cut off inside the header"))?;
+    // What an earlier version lacks, the estimate has defaults for.
+    let writer = schema::capacity_estimate_of(fingerprint)
+        .ok_or(EstimateError::UnknownSchema { fingerprint: u64::from_le_bytes(fingerprint) })?;
+    decode_datum(writer, &record[schema::SINGLE_OBJECT_HEADER..])
+}
+
+fn decode_datum(writer: &Schema, mut datum: &[u8]) -> Result<Estimate, EstimateError> {
+    let reader = GenericDatumReader::builder(writer).build();
+    let value = reader.and_then(|reader| reader.read_value(&mut datum));
+    // The library's own text may quote the value.
+    let value = value.map_err(|_| undecodable("avro that does not fit the schema"))?;
+    if !datum.is_empty() {
+        return Err(undecodable("bytes behind the end of the avro datum"));
+    }
+    let json = Json::try_from(value).map_err(|_| undecodable("a number that is not finite"))?;
+    serde_json::from_value(json).map_err(|_| undecodable("a value outside its field's range"))
+}
+
+fn undecodable(what: impl Into<String>) -> EstimateError {
+    EstimateError::Undecodable { what: what.into() }
+}
+
+fn unrepresentable(field: &str) -> EstimateError {
+    EstimateError::Unrepresentable { field: field.to_owned() }
+}
+
+/// What identifies an estimate on its topic: `<window>|<end_ms>|<pool>`, for example
+/// `tumbling:5m|1700000100000|llama-70b/eu`.
+///
+/// A window's name and a number hold no `|` and the pool comes last, so nothing needs escaping and
+/// any UTF-8 name reads back. Compaction keeps one record per pool, window kind and window end: a
+/// final estimate replaces the provisional ones before it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct EstimateKey {
+    /// Kind of window.
+    pub window: WindowKind,
+    /// End of the window, in milliseconds of event time.
+    pub end_ms: i64,
+    /// The pool.
+    pub pool: String,
+}
+
+/// Why bytes are no key of an estimate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("no key of an estimate: expected `<window>|<end_ms>|<pool>` in UTF-8")]
+pub struct KeyError;
+
+impl EstimateKey {
+    /// The key of this estimate's record.
+    pub fn of(estimate: &Estimate) -> Self {
+        Self { window: estimate.window, end_ms: estimate.end_ms, pool: estimate.pool.clone() }
+    }
+
+    /// The record key.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        format!("{}|{}|{}", self.window, self.end_ms, self.pool).into_bytes()
+    }
+
+    /// Reads a record key.
+    ///
+    /// # Errors
+    /// When it was not written by [`Self::to_bytes`].
+    pub fn from_bytes(key: &[u8]) -> Result<Self, KeyError> {
+        let text = std::str::from_utf8(key).map_err(|_| KeyError)?;
+        let (window, rest) = text.split_once('|').ok_or(KeyError)?;
+        let (end_ms, pool) = rest.split_once('|').ok_or(KeyError)?;
+        let parsed = Self {
+            window: window.parse().map_err(|_| KeyError)?,
+            end_ms: end_ms.parse().map_err(|_| KeyError)?,
+            pool: pool.to_owned(),
+        };
+        // One spelling only, or compaction would keep two records for one window.
+        if parsed.to_bytes() == key { Ok(parsed) } else { Err(KeyError) }
+    }
+}
+
+/// The partition for a pool's estimates: the one that Kafka's default partitioner (Java, and
+/// librdkafka's `murmur2_random`) picks for the pool's name as key.
+///
+/// The record key holds the window too, so left to the partitioner a pool's windows would scatter;
+/// with this, consumers find each pool whole in one partition, the same as in a request topic of
+/// as many partitions.
+pub fn pool_partition(pool: &str, partitions: NonZeroU32) -> i32 {
+    let positive = murmur2(pool.as_bytes()) & 0x7fff_ffff;
+    // Less than 2^31, as the hash is.
+    (positive % partitions.get()) as i32
+}
+
+/// MurmurHash2, 32 bits, with the seed of Kafka's `Utils.murmur2`.
+fn murmur2(data: &[u8]) -> u32 {
+    const SEED: u32 = 0x9747_b28c;
+    const M: u32 = 0x5bd1_e995;
+    // Kafka's lengths are 32 bits; a longer key could not be sent.
+    let mut hash = SEED ^ data.len() as u32;
+    let (words, tail) = data.as_chunks::<4>();
+    for word in words {
+        let k = u32::from_le_bytes(*word).wrapping_mul(M);
+        hash = hash.wrapping_mul(M) ^ (k ^ (k >> 24)).wrapping_mul(M);
+    }
+    if !tail.is_empty() {
+        let mut last = [0; 4];
+        last[..tail.len()].copy_from_slice(tail);
+        hash = (hash ^ u32::from_le_bytes(last)).wrapping_mul(M);
+    }
+    hash = (hash ^ (hash >> 13)).wrapping_mul(M);
+    hash ^ (hash >> 15)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn murmur2_equals_kafkas_published_cases() {
+        // The cases of Kafka's UtilsTest.testMurmur2.
+        for (key, hash) in [
+            ("21", -973_932_308),
+            ("foobar", -790_332_482),
+            ("a-little-bit-long-string", -985_981_536),
+            ("a-little-bit-longer-string", -1_486_304_829),
+            ("lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8", -58_897_971),
+            ("abc", 479_470_107),
+        ] {
+            assert_eq!(murmur2(key.as_bytes()) as i32, hash, "{key}");
+        }
+    }
+}

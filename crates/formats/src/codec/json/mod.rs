@@ -1,0 +1,365 @@
+//! The request event as JSON: the field names of `schemas/request_event.avsc`, unknown ones ignored.
+
+mod plain;
+
+use super::avro::IdBuffers;
+use super::error::{DecodeError, ErrorCode};
+use super::limits::DecodeLimits;
+use super::message::RequestMessage;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use kvset_core::pages::PageIds;
+use serde::de::{
+    Deserialize, DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor,
+};
+use serde::{Deserialize as DeriveDeserialize, Serialize};
+use serde_json::error::Category;
+use std::borrow::Cow;
+use std::fmt;
+
+/// A known member of the object.
+#[derive(DeriveDeserialize, Clone, Copy)]
+#[serde(field_identifier, rename_all = "snake_case")]
+enum Member {
+    EventTime,
+    PageIds,
+    Pool,
+    PageSize,
+    OutputPageIds,
+    InputTokens,
+    OutputTokens,
+    DurationMs,
+    Scope,
+    RequestId,
+    IdsChained,
+    #[serde(other)]
+    Unknown,
+}
+
+/// What was found beside the ids, which go into the buffers.
+#[derive(Debug, Default, PartialEq)]
+struct Found<'a> {
+    event_time: Option<Number>,
+    page_ids: bool,
+    pool: Option<Cow<'a, str>>,
+    page_size: Option<Number>,
+    input_tokens: Option<Number>,
+    output_tokens: Option<Number>,
+    duration_ms: Option<Number>,
+    scope: Option<Cow<'a, str>>,
+    request_id: Option<Cow<'a, str>>,
+    ids_chained: Option<bool>,
+}
+
+/// A JSON number, told apart from other types so that a wrong number gets its own error code.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Number {
+    /// Not negative.
+    Unsigned(u64),
+    /// Negative.
+    Signed(i64),
+    /// Fractional, in exponent notation, or wider than 64 bits.
+    Other,
+}
+
+impl Number {
+    fn whole(self, field: &'static str) -> Result<i64, DecodeError> {
+        let whole = match self {
+            Self::Unsigned(value) => i64::try_from(value).ok(),
+            Self::Signed(value) => Some(value),
+            Self::Other => None,
+        };
+        whole.ok_or_else(|| {
+            DecodeError::new(ErrorCode::InvalidNumber, format!("{field} is no integer of 64 bits signed"))
+        })
+    }
+
+    /// An id is unsigned, or the two's complement that a signed producer writes.
+    fn page_id(self) -> Option<u64> {
+        match self {
+            Self::Unsigned(id) => Some(id),
+            Self::Signed(id) => Some(id as u64),
+            Self::Other => None,
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Number {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct NumberVisitor;
+        impl Visitor<'_> for NumberVisitor {
+            type Value = Number;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a number")
+            }
+
+            fn visit_i64<E>(self, value: i64) -> Result<Number, E> {
+                Ok(Number::Signed(value))
+            }
+
+            fn visit_u64<E>(self, value: u64) -> Result<Number, E> {
+                Ok(Number::Unsigned(value))
+            }
+
+            fn visit_f64<E>(self, _: f64) -> Result<Number, E> {
+                Ok(Number::Other)
+            }
+        }
+        deserializer.deserialize_any(NumberVisitor)
+    }
+}
+
+/// Reads the object in one pass.
+struct ObjectReader<'b> {
+    limits: &'b DecodeLimits,
+    buffers: &'b mut IdBuffers,
+    /// A refusal with a code of its own; serde can hand on no more than a text.
+    refusal: &'b mut Option<DecodeError>,
+}
+
+impl<'de> Visitor<'de> for ObjectReader<'_> {
+    type Value = Found<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<Found<'de>, A::Error> {
+        let mut found = Found::default();
+        let mut seen = 0u32;
+        while let Some(member) = map.next_key::<Member>()? {
+            let bit = 1 << member as u32;
+            if seen & bit != 0 && !matches!(member, Member::Unknown) {
+                return Err(A::Error::custom("a field is given twice"));
+            }
+            seen |= bit;
+            match member {
+                Member::EventTime => found.event_time = map.next_value()?,
+                Member::PageIds => found.page_ids = map.next_value_seed(self.prompt_ids())?,
+                Member::Pool => found.pool = map.next_value()?,
+                Member::PageSize => found.page_size = map.next_value()?,
+                Member::OutputPageIds => {
+                    map.next_value_seed(self.output_ids())?;
+                }
+                Member::InputTokens => found.input_tokens = map.next_value()?,
+                Member::OutputTokens => found.output_tokens = map.next_value()?,
+                Member::DurationMs => found.duration_ms = map.next_value()?,
+                Member::Scope => found.scope = map.next_value()?,
+                Member::RequestId => found.request_id = map.next_value()?,
+                Member::IdsChained => found.ids_chained = map.next_value()?,
+                Member::Unknown => {
+                    map.next_value::<IgnoredAny>()?;
+                }
+            }
+        }
+        Ok(found)
+    }
+}
+
+impl ObjectReader<'_> {
+    fn prompt_ids(&mut self) -> IdReader<'_> {
+        let buffer = &mut self.buffers.prompt;
+        IdReader { field: "page_ids", limits: self.limits, buffer, refusal: self.refusal }
+    }
+
+    fn output_ids(&mut self) -> IdReader<'_> {
+        let buffer = &mut self.buffers.output;
+        IdReader { field: "output_page_ids", limits: self.limits, buffer, refusal: self.refusal }
+    }
+}
+
+/// Reads page ids into a buffer; says whether there was anything but null.
+struct IdReader<'b> {
+    field: &'static str,
+    limits: &'b DecodeLimits,
+    buffer: &'b mut Vec<u64>,
+    refusal: &'b mut Option<DecodeError>,
+}
+
+impl IdReader<'_> {
+    #[cold]
+    fn refuse<E: Error>(self, refusal: DecodeError) -> E {
+        *self.refusal = Some(refusal);
+        E::custom("refused")
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for IdReader<'_> {
+    type Value = bool;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<bool, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for IdReader<'_> {
+    type Value = bool;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an array of integers, or a base64 string")
+    }
+
+    fn visit_unit<E>(self) -> Result<bool, E> {
+        Ok(false)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<bool, A::Error> {
+        while let Some(number) = items.next_element::<Number>()? {
+            let index = self.buffer.len();
+            if let Err(refusal) = self.limits.check_pages(index + 1) {
+                return Err(self.refuse(refusal));
+            }
+            let Some(id) = number.page_id() else {
+                let detail = format!("{} holds no integer of 64 bits at index {index}", self.field);
+                return Err(self.refuse(DecodeError::new(ErrorCode::InvalidNumber, detail)));
+            };
+            self.buffer.push(id);
+        }
+        Ok(true)
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<bool, E> {
+        match read_base64(self.field, text, self.limits, self.buffer) {
+            Ok(()) => Ok(true),
+            Err(refusal) => Err(self.refuse(refusal)),
+        }
+    }
+}
+
+fn read_base64(
+    field: &'static str,
+    text: &str,
+    limits: &DecodeLimits,
+    buffer: &mut Vec<u64>,
+) -> Result<(), DecodeError> {
+    let most_bytes = base64::decoded_len_estimate(text.len());
+    limits.check_pages(most_bytes / 8)?;
+    buffer.resize(most_bytes.div_ceil(8), 0);
+    // Packed ids are little-endian, as this machine's integers are (asserted in `lib.rs`).
+    let written = STANDARD.decode_slice(text, bytemuck::cast_slice_mut(buffer));
+    let written = written.ok().filter(|bytes| bytes % 8 == 0).ok_or_else(|| {
+        let detail = format!("json: {field} is no standard base64 of packed ids, eight bytes each");
+        DecodeError::new(ErrorCode::Undecodable, detail)
+    })?;
+    buffer.truncate(written / 8);
+    Ok(())
+}
+
+/// Reads one JSON object.
+pub(super) fn read<'a>(
+    record: &'a [u8],
+    limits: &DecodeLimits,
+    buffers: &'a mut IdBuffers,
+) -> Result<RequestMessage<'a>, DecodeError> {
+    let text = std::str::from_utf8(record).map_err(|error| {
+        let detail = format!("json: not UTF-8 at byte {}", error.valid_up_to());
+        DecodeError::new(ErrorCode::Undecodable, detail)
+    })?;
+    let found = match plain::read(text, limits, buffers) {
+        Some(found) => found,
+        None => read_object(text, limits, buffers)?,
+    };
+    if !found.page_ids {
+        return Err(missing("page_ids"));
+    }
+    let whole = |field, number: Option<Number>| number.map(|n| n.whole(field)).transpose();
+    let page_size = whole("page_size", found.page_size)?
+        .map(i32::try_from)
+        .transpose()
+        .map_err(|_| DecodeError::new(ErrorCode::InvalidPageSize, "page_size does not fit 32 bits signed"))?;
+    Ok(RequestMessage {
+        event_time: whole("event_time", found.event_time)?.ok_or_else(|| missing("event_time"))?,
+        page_ids: PageIds::from_slice(&buffers.prompt),
+        pool: found.pool,
+        page_size,
+        output_page_ids: PageIds::from_slice(&buffers.output),
+        input_tokens: whole("input_tokens", found.input_tokens)?,
+        output_tokens: whole("output_tokens", found.output_tokens)?,
+        duration_ms: whole("duration_ms", found.duration_ms)?,
+        scope: found.scope,
+        request_id: found.request_id,
+        ids_chained: found.ids_chained.unwrap_or(false),
+    })
+}
+
+fn read_object<'a>(
+    text: &'a str,
+    limits: &DecodeLimits,
+    buffers: &mut IdBuffers,
+) -> Result<Found<'a>, DecodeError> {
+    buffers.prompt.clear();
+    buffers.output.clear();
+    let mut refusal = None;
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    let found = deserializer.deserialize_map(ObjectReader { limits, buffers, refusal: &mut refusal });
+    let found = found.and_then(|found| deserializer.end().map(|()| found));
+    found.map_err(|error| refusal.unwrap_or_else(|| undecodable(&error)))
+}
+
+fn missing(field: &'static str) -> DecodeError {
+    DecodeError::new(ErrorCode::MissingField, format!("{field} is missing or null"))
+}
+
+/// Says where and of which kind, never what: serde_json's own text may quote the payload.
+fn undecodable(error: &serde_json::Error) -> DecodeError {
+    let what = match error.classify() {
+        Category::Eof => "cut off",
+        Category::Data => "a field of the wrong type, or given twice,",
+        Category::Syntax | Category::Io => "syntax error",
+    };
+    let (line, column) = (error.line(), error.column());
+    DecodeError::new(ErrorCode::Undecodable, format!("json: {what} at line {line} column {column}"))
+}
+
+/// The fields as they are written: absent ones left out.
+#[derive(Serialize)]
+struct Written<'a> {
+    event_time: i64,
+    #[serde(serialize_with = "write_ids")]
+    page_ids: PageIds<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pool: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    page_size: Option<i32>,
+    #[serde(skip_serializing_if = "no_ids", serialize_with = "write_ids")]
+    output_page_ids: PageIds<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    input_tokens: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output_tokens: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    duration_ms: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    scope: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    request_id: Option<&'a str>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    ids_chained: bool,
+}
+
+fn write_ids<S: serde::Serializer>(ids: &PageIds<'_>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(ids.iter())
+}
+
+fn no_ids(ids: &PageIds<'_>) -> bool {
+    ids.is_empty()
+}
+
+/// Appends a message as one line of JSON, without the line's end.
+pub(super) fn write(message: &RequestMessage<'_>, out: &mut Vec<u8>) -> Result<(), serde_json::Error> {
+    let written = Written {
+        event_time: message.event_time,
+        page_ids: message.page_ids,
+        pool: message.pool.as_deref(),
+        page_size: message.page_size,
+        output_page_ids: message.output_page_ids,
+        input_tokens: message.input_tokens,
+        output_tokens: message.output_tokens,
+        duration_ms: message.duration_ms,
+        scope: message.scope.as_deref(),
+        request_id: message.request_id.as_deref(),
+        ids_chained: message.ids_chained,
+    };
+    serde_json::to_writer(out, &written)
+}

@@ -1,0 +1,66 @@
+//! A request event as it travels: the fields of `schemas/request_event.avsc`, borrowed.
+
+use kvset_core::event::RequestEvent;
+use kvset_core::pages::PageIds;
+use std::borrow::Cow;
+use std::fmt;
+
+/// One request event on the wire, before any limit is checked. Signed as Avro has it.
+///
+/// `Debug` shows counts in place of ids and names, so that neither reaches a log by accident.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub struct RequestMessage<'a> {
+    /// Milliseconds since the Unix epoch, or since the trace's zero.
+    pub event_time: i64,
+    /// Prompt page ids in prefix order.
+    pub page_ids: PageIds<'a>,
+    /// The pool, where the value names it.
+    pub pool: Option<Cow<'a, str>>,
+    /// Tokens a page.
+    pub page_size: Option<i32>,
+    /// Output page ids, continuing the prompt's chain.
+    pub output_page_ids: PageIds<'a>,
+    /// Tokens of the prompt.
+    pub input_tokens: Option<i64>,
+    /// Tokens generated.
+    pub output_tokens: Option<i64>,
+    /// Milliseconds from arrival to last token.
+    pub duration_ms: Option<i64>,
+    /// What the ids are unique within.
+    pub scope: Option<Cow<'a, str>>,
+    /// The serving system's name for the request; read by nothing.
+    pub request_id: Option<Cow<'a, str>>,
+    /// Whether whoever made the ids vouches that they are chained.
+    pub ids_chained: bool,
+}
+
+impl<'a> RequestMessage<'a> {
+    /// The same, in this pool where the value names none.
+    pub(super) fn or_pool(mut self, name: &'a str) -> Self {
+        self.pool.get_or_insert(Cow::Borrowed(name));
+        self
+    }
+}
+
+impl fmt::Debug for RequestMessage<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RequestMessage")
+            .field("event_time", &self.event_time)
+            .field("pages", &self.page_ids.len())
+            .field("output_pages", &self.output_page_ids.len())
+            .field("page_size", &self.page_size)
+            .field("input_tokens", &self.input_tokens)
+            .field("output_tokens", &self.output_tokens)
+            .field("duration_ms", &self.duration_ms)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A request event that passed every check a record can be given by itself.
+#[derive(Debug, Clone)]
+pub struct Decoded<'a> {
+    /// The pool's name, from the record key or the value.
+    pub pool: Cow<'a, str>,
+    /// What the core consumes; page ids lie in the record's bytes or in the decoder's buffer.
+    pub event: RequestEvent<'a>,
+}

@@ -1,0 +1,256 @@
+//! When refused records are no longer exceptions: limits in a row and as a share.
+//!
+//! Without them a broken producer drains its topic into the dead letters unnoticed.
+
+use super::dead_letter::SourceRecord;
+use super::error::ErrorCode;
+use kvset_core::ratio::Ratio;
+use serde::{Deserialize, Serialize};
+
+/// How many refusals are tolerated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DeadLetterLimits {
+    /// Most refused records in a row; one more stops the partition. 0 stops at the first.
+    pub max_consecutive: u32,
+    /// Largest share of refused records among the last `share_window`, counted in whole records and
+    /// rounded up; 1 tolerates any share.
+    pub max_share: Ratio,
+    /// Records the share is taken over, 1 to 1,048,576; it is not judged before that many were seen.
+    pub share_window: u32,
+}
+
+impl DeadLetterLimits {
+    /// Largest window: its state takes a bit a record.
+    pub const MAX_SHARE_WINDOW: u32 = 1 << 20;
+}
+
+/// Refusals passed a limit: reading on would only move the topic into the dead letters.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DeadLetterLimit {
+    /// Too many in a row.
+    #[error(
+        "{count} records in a row were refused, the last one as {code} at offset {offset} of {topic}/{partition} \
+         (limit {limit}): producer and pipeline disagree about the format; look at the dead letters, correct \
+         the producer or the input settings, or raise max_consecutive"
+    )]
+    Consecutive {
+        /// Refused in a row.
+        count: u32,
+        /// Tolerated in a row.
+        limit: u32,
+        /// Code of the last refusal.
+        code: ErrorCode,
+        /// Topic of the last refusal.
+        topic: String,
+        /// Its partition.
+        partition: i32,
+        /// Its offset.
+        offset: i64,
+    },
+    /// Too many among the last records.
+    #[error(
+        "{count} of the last {window} records were refused, the last one as {code} at offset {offset} of \
+         {topic}/{partition} (limit {limit}): look at the dead letters, correct the producers, or raise max_share"
+    )]
+    Share {
+        /// Refused within the window.
+        count: u32,
+        /// Tolerated within the window.
+        limit: u32,
+        /// Records in the window.
+        window: u32,
+        /// Code of the last refusal.
+        code: ErrorCode,
+        /// Topic of the last refusal.
+        topic: String,
+        /// Its partition.
+        partition: i32,
+        /// Its offset.
+        offset: i64,
+    },
+}
+
+/// What the policy remembers of one partition; part of its snapshot.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeadLetterState {
+    consecutive: u32,
+    window: u32,
+    seen: u32,
+    cursor: u32,
+    refused: u32,
+    /// A bit for each of the last `window` records, set where it was refused.
+    flags: Vec<u64>,
+}
+
+impl DeadLetterState {
+    fn new(window: u32) -> Self {
+        let flags = vec![0; window.div_ceil(64) as usize];
+        Self { consecutive: 0, window, seen: 0, cursor: 0, refused: 0, flags }
+    }
+
+    fn is_consistent(&self) -> bool {
+        let set: u32 = self.flags.iter().map(|word| word.count_ones()).sum();
+        (1..=DeadLetterLimits::MAX_SHARE_WINDOW).contains(&self.window)
+            && self.flags.len() == self.window.div_ceil(64) as usize
+            && self.cursor < self.window
+            && self.seen <= self.window
+            && self.refused == set
+            && set <= self.seen
+    }
+
+    /// Moves the window one record on.
+    fn push(&mut self, refused: bool) {
+        let (word, bit) = ((self.cursor / 64) as usize, 1u64 << (self.cursor % 64));
+        self.refused -= u32::from(self.flags[word] & bit != 0);
+        self.refused += u32::from(refused);
+        self.flags[word] = if refused { self.flags[word] | bit } else { self.flags[word] & !bit };
+        self.cursor = (self.cursor + 1) % self.window;
+        self.seen = (self.seen + 1).min(self.window);
+        self.consecutive = if refused { self.consecutive.saturating_add(1) } else { 0 };
+    }
+}
+
+/// Watches the refusals of one partition. A pure function of the records seen, so a replay from a
+/// snapshot stops where the first run stopped.
+#[derive(Debug, Clone)]
+pub struct DeadLetterPolicy {
+    limits: DeadLetterLimits,
+    state: DeadLetterState,
+}
+
+impl DeadLetterPolicy {
+    /// A policy that has seen nothing.
+    pub fn new(limits: DeadLetterLimits) -> Self {
+        let window = limits.share_window.clamp(1, DeadLetterLimits::MAX_SHARE_WINDOW);
+        Self { limits, state: DeadLetterState::new(window) }
+    }
+
+    /// A policy that goes on from a snapshot. A state of another window size (or one that
+    /// contradicts itself) keeps only the count in a row: the share is judged afresh.
+    pub fn resume(limits: DeadLetterLimits, state: DeadLetterState) -> Self {
+        let mut policy = Self::new(limits);
+        if state.window == policy.state.window && state.is_consistent() {
+            policy.state = state;
+        } else {
+            policy.state.consecutive = state.consecutive;
+        }
+        policy
+    }
+
+    /// What to keep in the snapshot.
+    pub fn state(&self) -> &DeadLetterState {
+        &self.state
+    }
+
+    /// Notes a record that was accepted.
+    pub fn accept(&mut self) {
+        self.state.push(false);
+    }
+
+    /// Notes a record that was refused.
+    ///
+    /// # Errors
+    /// The limit that is now passed; the record is counted all the same.
+    pub fn refuse(&mut self, record: &SourceRecord<'_>, code: ErrorCode) -> Result<(), DeadLetterLimit> {
+        self.state.push(true);
+        let (topic, partition, offset) = (|| record.topic.to_owned(), record.partition, record.offset);
+        let (count, limit) = (self.state.consecutive, self.limits.max_consecutive);
+        if count > limit {
+            return Err(DeadLetterLimit::Consecutive {
+                count,
+                limit,
+                code,
+                topic: topic(),
+                partition,
+                offset,
+            });
+        }
+        let (count, window) = (self.state.refused, self.state.window);
+        // A share of at most 1 of a u32 is a u32.
+        let limit = self.limits.max_share.ceil_of(u64::from(window)) as u32;
+        if self.state.seen == window && count > limit {
+            return Err(DeadLetterLimit::Share {
+                count,
+                limit,
+                window,
+                code,
+                topic: topic(),
+                partition,
+                offset,
+            });
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const RECORD: SourceRecord<'static> = SourceRecord {
+        topic: "requests",
+        partition: 3,
+        offset: 77,
+        timestamp_ms: None,
+        key: None,
+        value: None,
+    };
+
+    fn limits(max_consecutive: u32, max_share: &str, share_window: u32) -> DeadLetterLimits {
+        DeadLetterLimits { max_consecutive, max_share: max_share.parse().expect("a share"), share_window }
+    }
+
+    fn step(policy: &mut DeadLetterPolicy, refused: bool) -> Result<(), DeadLetterLimit> {
+        if refused {
+            return policy.refuse(&RECORD, ErrorCode::Undecodable);
+        }
+        policy.accept();
+        Ok(())
+    }
+
+    proptest! {
+        #[test]
+        fn stops_exactly_where_a_list_of_all_records_says_and_survives_snapshots(
+            records in prop::collection::vec(prop::bool::weighted(0.4), 0..400),
+            max_consecutive in 0u32..8,
+            share in prop::sample::select(vec!["0", "0.1", "0.333", "0.5", "1"]),
+            window in 1u32..130,
+        ) {
+            let limits = limits(max_consecutive, share, window);
+            let mut policy = DeadLetterPolicy::new(limits);
+            for end in 1..=records.len() {
+                let stopped = step(&mut policy, records[end - 1]);
+                let row = records[..end].iter().rev().take_while(|refused| **refused).count();
+                let last = &records[end.saturating_sub(window as usize)..end];
+                let refused = last.iter().filter(|refused| **refused).count() as u64;
+                let expected = records[end - 1]
+                    && (row > max_consecutive as usize
+                        || (end >= window as usize && refused > limits.max_share.ceil_of(u64::from(window))));
+                prop_assert_eq!(stopped.is_err(), expected);
+                let text = serde_json::to_string(policy.state()).unwrap();
+                let state: DeadLetterState = serde_json::from_str(&text).unwrap();
+                prop_assert_eq!(&state, policy.state());
+                policy = DeadLetterPolicy::resume(limits, state);
+            }
+        }
+    }
+
+    #[test]
+    fn the_error_names_what_where_and_what_to_do() {
+        let mut policy = DeadLetterPolicy::new(limits(0, "1", 10));
+        let text = step(&mut policy, true).unwrap_err().to_string();
+        for part in ["1 records in a row", "undecodable", "offset 77 of requests/3", "max_consecutive"] {
+            assert!(text.contains(part), "`{text}` lacks `{part}`");
+        }
+    }
+
+    #[test]
+    fn a_state_that_contradicts_itself_cannot_make_it_panic() {
+        let rotten =
+            DeadLetterState { consecutive: 2, window: 10, seen: 3, cursor: 99, refused: 7, flags: vec![] };
+        let mut policy = DeadLetterPolicy::resume(limits(2, "0.5", 10), rotten);
+        assert!(step(&mut policy, true).is_err(), "the count in a row is kept");
+        assert!((0..100).all(|_| step(&mut policy, false).is_ok()));
+    }
+}

@@ -1,0 +1,143 @@
+//! Request events of schemas other than our own: apache-avro resolves them, this takes them over.
+
+use super::error::{DecodeError, ErrorCode};
+use super::message::RequestMessage;
+use apache_avro::Schema;
+use apache_avro::schema::Name;
+use apache_avro::types::Value;
+use kvset_core::pages::PageIds;
+use std::borrow::Cow;
+use std::fmt;
+
+/// The fields of one event, taken out of apache-avro's tree of values; ids packed.
+#[derive(Default)]
+pub(super) struct ResolvedEvent {
+    event_time: i64,
+    page_ids: Vec<u8>,
+    pool: Option<String>,
+    page_size: Option<i32>,
+    output_page_ids: Vec<u8>,
+    input_tokens: Option<i64>,
+    output_tokens: Option<i64>,
+    duration_ms: Option<i64>,
+    scope: Option<String>,
+    ids_chained: bool,
+}
+
+impl fmt::Debug for ResolvedEvent {
+    /// Shows sizes in place of ids and names, which a log must not hold.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bytes = self.page_ids.len() + self.output_page_ids.len();
+        f.debug_struct("ResolvedEvent").field("id_bytes", &bytes).finish_non_exhaustive()
+    }
+}
+
+impl ResolvedEvent {
+    /// Takes the fields out of a value resolved to the request event's schema.
+    pub(super) fn take(value: Value) -> Option<Self> {
+        let Value::Record(fields) = value else { return None };
+        let mut owned = Self::default();
+        for (name, value) in fields {
+            let value = if let Value::Union(_, inner) = value { *inner } else { value };
+            match name.as_str() {
+                "event_time" => owned.event_time = long(value)??,
+                "page_ids" => owned.page_ids = packed(value)?,
+                "pool" => owned.pool = text(value)?,
+                "page_size" => owned.page_size = int(value)?,
+                "output_page_ids" => owned.output_page_ids = packed(value)?,
+                "input_tokens" => owned.input_tokens = long(value)?,
+                "output_tokens" => owned.output_tokens = long(value)?,
+                "duration_ms" => owned.duration_ms = long(value)?,
+                "scope" => owned.scope = text(value)?,
+                "ids_chained" => owned.ids_chained = flag(value)?,
+                _ => {}
+            }
+        }
+        Some(owned)
+    }
+
+    /// The event as a message that borrows from this.
+    pub(super) fn message(&self) -> Result<RequestMessage<'_>, DecodeError> {
+        Ok(RequestMessage {
+            event_time: self.event_time,
+            page_ids: page_ids(&self.page_ids)?,
+            pool: self.pool.as_deref().map(Cow::Borrowed),
+            page_size: self.page_size,
+            output_page_ids: page_ids(&self.output_page_ids)?,
+            input_tokens: self.input_tokens,
+            output_tokens: self.output_tokens,
+            duration_ms: self.duration_ms,
+            scope: self.scope.as_deref().map(Cow::Borrowed),
+            request_id: None,
+            ids_chained: self.ids_chained,
+        })
+    }
+}
+
+fn page_ids(packed: &[u8]) -> Result<PageIds<'_>, DecodeError> {
+    PageIds::from_packed(packed).ok_or_else(|| {
+        DecodeError::new(ErrorCode::Undecodable, "avro: packed ids of no multiple of eight bytes")
+    })
+}
+
+// The outer option of these says whether the type is right, the inner one is the field's null.
+
+fn long(value: Value) -> Option<Option<i64>> {
+    match value {
+        Value::Null => Some(None),
+        Value::Long(number) | Value::TimestampMillis(number) => Some(Some(number)),
+        _ => None,
+    }
+}
+
+fn int(value: Value) -> Option<Option<i32>> {
+    match value {
+        Value::Null => Some(None),
+        Value::Int(number) => Some(Some(number)),
+        _ => None,
+    }
+}
+
+fn flag(value: Value) -> Option<bool> {
+    if let Value::Boolean(flag) = value { Some(flag) } else { None }
+}
+
+fn text(value: Value) -> Option<Option<String>> {
+    match value {
+        Value::Null => Some(None),
+        Value::String(text) => Some(Some(text)),
+        _ => None,
+    }
+}
+
+fn packed(value: Value) -> Option<Vec<u8>> {
+    match value {
+        Value::Bytes(bytes) => Some(bytes),
+        Value::Array(items) => {
+            let mut bytes = Vec::with_capacity(items.len() * 8);
+            for item in items {
+                bytes.extend_from_slice(&long(item)??.to_le_bytes());
+            }
+            Some(bytes)
+        }
+        _ => None,
+    }
+}
+
+/// Whether a record contains itself: values of such a schema nest as deep as a file likes, and are
+/// decoded by recursion.
+pub(super) fn is_recursive<'s>(schema: &'s Schema, enclosing: &mut Vec<&'s Name>) -> bool {
+    match schema {
+        Schema::Ref { name } => enclosing.contains(&name),
+        Schema::Array(array) => is_recursive(&array.items, enclosing),
+        Schema::Map(map) => is_recursive(&map.types, enclosing),
+        Schema::Union(union) => union.variants().iter().any(|variant| is_recursive(variant, enclosing)),
+        Schema::Record(record) => {
+            enclosing.push(&record.name);
+            let found = record.fields.iter().any(|field| is_recursive(&field.schema, enclosing));
+            enclosing.pop();
+            found
+        }
+        _ => false,
+    }
+}

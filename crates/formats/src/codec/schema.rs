@@ -1,0 +1,170 @@
+//! The published schemas, compiled in, and the fingerprints that name them on the wire.
+
+use apache_avro::Schema;
+use std::sync::LazyLock;
+
+/// `schemas/request_event.avsc`.
+pub const REQUEST_EVENT: &str = include_str!("../../../../schemas/request_event.avsc");
+/// `schemas/history/request_event.v1.avsc`: read, never written.
+pub const REQUEST_EVENT_OF_V1: &str = include_str!("../../../../schemas/history/request_event.v1.avsc");
+/// `schemas/capacity_estimate.avsc`.
+pub const CAPACITY_ESTIMATE: &str = include_str!("../../../../schemas/capacity_estimate.avsc");
+/// `schemas/raw_request.avsc`.
+pub const RAW_REQUEST: &str = include_str!("../../../../schemas/raw_request.avsc");
+/// `schemas/history/capacity_estimate.v1.avsc`: read, never written.
+pub const CAPACITY_ESTIMATE_OF_V1: &str =
+    include_str!("../../../../schemas/history/capacity_estimate.v1.avsc");
+/// `schemas/dead_letter.avsc`.
+pub const DEAD_LETTER: &str = include_str!("../../../../schemas/dead_letter.avsc");
+
+/// The two bytes that begin Avro single-object encoding; the schema's fingerprint follows.
+pub(super) const SINGLE_OBJECT_MARKER: [u8; 2] = [0xC3, 0x01];
+/// Marker and fingerprint: where the datum begins.
+pub(super) const SINGLE_OBJECT_HEADER: usize = 10;
+
+/// CRC-64-AVRO fingerprint, little-endian as it travels, of version 1 of the request event.
+///
+/// Frozen: `avro.rs` reads exactly this schema's layout, and that of each later version. A changed schema gets a
+/// constant, a [`EventVersion`] and a fixture of its own beside this one.
+pub const REQUEST_EVENT_V1: [u8; 8] = [0x6a, 0xc8, 0xe1, 0x25, 0xce, 0x8d, 0xb4, 0x55];
+
+/// The same schema as apache-avro for Rust (to 0.22 at least) fingerprints it: its canonical form
+/// keeps a primitive with a logical type as `{"type":"long"}` where the specification, and with it
+/// Java and Python, writes `"long"`. Read so that Rust producers need not know; never written.
+pub const REQUEST_EVENT_V1_RUST: [u8; 8] = [0x1a, 0xe2, 0xd1, 0x6c, 0xbc, 0x14, 0x8c, 0x3e];
+
+/// The fingerprint of version 2 of the request event, which adds whether its ids are vouched to be chained.
+pub const REQUEST_EVENT_V2: [u8; 8] = [0x38, 0x7a, 0x2a, 0x1e, 0x9b, 0x41, 0x8c, 0x94];
+
+/// Version 2 as apache-avro for Rust fingerprints it.
+pub const REQUEST_EVENT_V2_RUST: [u8; 8] = [0xe0, 0x36, 0xec, 0xaa, 0x83, 0xb8, 0xa1, 0x76];
+
+/// CRC-64-AVRO fingerprint, little-endian as it travels, of version 1 of the capacity estimate.
+pub const CAPACITY_ESTIMATE_V1: [u8; 8] = [0x54, 0xa5, 0x9d, 0x49, 0x5d, 0x6e, 0x80, 0x36];
+
+/// CRC-64-AVRO fingerprint, little-endian as it travels, of version 1 of the raw request.
+pub const RAW_REQUEST_V1: [u8; 8] = [0x41, 0xf0, 0x31, 0x41, 0xa8, 0x42, 0xa0, 0xd2];
+
+/// The same schema as apache-avro for Rust fingerprints it; see [`REQUEST_EVENT_V1_RUST`].
+pub const RAW_REQUEST_V1_RUST: [u8; 8] = [0xc9, 0x8b, 0xc8, 0x7f, 0x20, 0x8b, 0x4a, 0xaf];
+/// The same of version 2, which adds what requests met in flight, convergence and the plan.
+pub const CAPACITY_ESTIMATE_V2: [u8; 8] = [0xaf, 0x87, 0xec, 0x4b, 0xcc, 0x75, 0xf6, 0x33];
+
+/// The most that apache-avro may allocate for one value, array or container block, in bytes.
+///
+/// The limit is the library's and holds for the whole process; its own default is 512 MiB.
+const MAX_AVRO_ALLOCATION: usize = 64 << 20;
+
+/// Versions of the request event. Each has the fields of the one before, and its own behind them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum EventVersion {
+    V1,
+    V2,
+}
+
+impl EventVersion {
+    pub(super) const ALL: [Self; 2] = [Self::V1, Self::V2];
+
+    /// The version that a record in single-object encoding names.
+    #[inline]
+    pub(super) fn of(fingerprint: [u8; 8]) -> Option<Self> {
+        match fingerprint {
+            REQUEST_EVENT_V1 | REQUEST_EVENT_V1_RUST => Some(Self::V1),
+            REQUEST_EVENT_V2 | REQUEST_EVENT_V2_RUST => Some(Self::V2),
+            _ => None,
+        }
+    }
+
+    /// Its parsed schema.
+    pub(super) fn schema(self) -> &'static Schema {
+        static V1: LazyLock<Schema> = LazyLock::new(|| parse(REQUEST_EVENT_OF_V1));
+        match self {
+            Self::V1 => &V1,
+            Self::V2 => request_event(),
+        }
+    }
+}
+
+/// The parsed request event schema, of the newest version.
+pub(super) fn request_event() -> &'static Schema {
+    static SCHEMA: LazyLock<Schema> = LazyLock::new(|| parse(REQUEST_EVENT));
+    &SCHEMA
+}
+
+/// The parsed capacity estimate schema.
+pub(super) fn capacity_estimate() -> &'static Schema {
+    static SCHEMA: LazyLock<Schema> = LazyLock::new(|| parse(CAPACITY_ESTIMATE));
+    &SCHEMA
+}
+
+/// The parsed raw request schema.
+pub(super) fn raw_request() -> &'static Schema {
+    static SCHEMA: LazyLock<Schema> = LazyLock::new(|| parse(RAW_REQUEST));
+    &SCHEMA
+}
+
+/// The schema of the capacity estimate with this fingerprint, where this program knows it.
+pub(super) fn capacity_estimate_of(fingerprint: [u8; 8]) -> Option<&'static Schema> {
+    static V1: LazyLock<Schema> = LazyLock::new(|| parse(CAPACITY_ESTIMATE_OF_V1));
+    match fingerprint {
+        CAPACITY_ESTIMATE_V1 => Some(&V1),
+        CAPACITY_ESTIMATE_V2 => Some(capacity_estimate()),
+        _ => None,
+    }
+}
+
+#[allow(clippy::expect_used, reason = "the text is compiled in and a test parses it: no input reaches this")]
+fn parse(text: &str) -> Schema {
+    apache_avro::util::max_allocation_bytes(MAX_AVRO_ALLOCATION);
+    Schema::parse_str(text).expect("the schemas compiled into this program parse")
+}
+
+/// The specification's canonical form: apache-avro's, with primitives in their simple form.
+pub(super) fn canonical_form(schema: &Schema) -> String {
+    schema.canonical_form().replace(r#"{"type":"long"}"#, r#""long""#)
+}
+
+/// The fingerprint a record in single-object encoding carries; `None` for anything else.
+pub(super) fn single_object_fingerprint(record: &[u8]) -> Option<[u8; 8]> {
+    record.strip_prefix(&SINGLE_OBJECT_MARKER)?.first_chunk::<8>().copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use apache_avro::rabin::Rabin;
+
+    /// CRC-64-AVRO as the Avro specification gives it, bit by bit.
+    fn crc_64_avro(text: &str) -> [u8; 8] {
+        const EMPTY: u64 = 0xc15d_213a_a4d7_a795;
+        let shift = |crc: u64| (crc >> 1) ^ (EMPTY & (crc & 1).wrapping_neg());
+        let step = |crc: u64, byte: u8| (0..8).fold(crc ^ u64::from(byte), |crc, _| shift(crc));
+        text.bytes().fold(EMPTY, step).to_le_bytes()
+    }
+
+    #[test]
+    fn fingerprints_are_those_of_the_schema_files() {
+        let events = [REQUEST_EVENT_V1, REQUEST_EVENT_V2].into_iter();
+        let of_rust = [REQUEST_EVENT_V1_RUST, REQUEST_EVENT_V2_RUST];
+        for ((fingerprint, of_rust), version) in events.zip(of_rust).zip(EventVersion::ALL) {
+            assert_eq!(crc_64_avro(&canonical_form(version.schema())), fingerprint, "{version:?}");
+            assert_eq!(version.schema().fingerprint::<Rabin>().bytes, of_rust, "{version:?}");
+            assert_eq!([fingerprint, of_rust].map(EventVersion::of), [Some(version); 2]);
+        }
+        assert_eq!(crc_64_avro(&canonical_form(capacity_estimate())), CAPACITY_ESTIMATE_V2);
+        for version in [CAPACITY_ESTIMATE_V1, CAPACITY_ESTIMATE_V2] {
+            let schema = capacity_estimate_of(version).expect("published");
+            assert_eq!(crc_64_avro(&canonical_form(schema)), version);
+        }
+        assert_eq!(crc_64_avro(&canonical_form(raw_request())), RAW_REQUEST_V1);
+        assert_eq!(raw_request().fingerprint::<Rabin>().bytes, RAW_REQUEST_V1_RUST);
+    }
+
+    #[test]
+    fn fingerprints_do_not_hang_on_documentation_defaults_or_logical_types() {
+        let canonical = canonical_form(request_event());
+        for stripped in ["doc", "default", "logicalType"] {
+            assert!(!canonical.contains(stripped), "the canonical form keeps {stripped}");
+        }
+    }
+}

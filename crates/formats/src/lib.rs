@@ -1,0 +1,14 @@
+//! Bytes to typed values and back: request events, estimates and dead letters; trace files of every known
+//! shape; generated workloads.
+
+// Bad input, a bad disk or a bad broker is an error with a name, never a panic.
+#![cfg_attr(
+    not(test),
+    deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::unreachable, clippy::todo)
+)]
+
+pub mod codec;
+pub mod output;
+pub mod position;
+pub mod trace;
+pub mod workload;

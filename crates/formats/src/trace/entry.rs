@@ -1,0 +1,236 @@
+//! The object that mooncake, qwen and weka rows share: a request, or a holder of nested requests.
+
+use super::error::RowFault;
+use super::json::{Fields, Ids, Name, Object, Time, TimeUnit, Trouble, ignore};
+use super::row::{Batch, Declared, Draft};
+use kvset_core::units::PageSize;
+use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use std::fmt;
+use std::ops::Range;
+
+/// The field names of a row, and of the session and sub-agents around it.
+const KNOWN: [&str; 15] = [
+    "t",
+    "in",
+    "out",
+    "hash_ids",
+    "ids_chained",
+    "api_time",
+    "timestamp",
+    "input_length",
+    "output_length",
+    "duration_ms",
+    "block_size",
+    "hash_id_scope",
+    "requests",
+    "session_id",
+    "id",
+];
+
+/// The known name equal to `key`, for messages.
+fn known(key: &str) -> Option<&'static str> {
+    KNOWN.into_iter().find(|name| *name == key)
+}
+
+/// Where the requests of one line go.
+pub(super) struct Sink<'s> {
+    pub batch: &'s mut Batch,
+    pub trouble: Trouble,
+    /// Unit of `timestamp`.
+    pub unit: TimeUnit,
+    /// The field that scopes ids, where one is named.
+    pub scope_field: Option<&'s str>,
+    pub line: u64,
+}
+
+/// What an object held.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    pub time_ms: Option<i64>,
+    pub input_tokens: Option<u64>,
+    pub output_tokens: Option<u64>,
+    pub duration_ms: Option<i64>,
+    pub api_ms: Option<i64>,
+    pub page_size: Option<PageSize>,
+    pub ids: Option<Range<usize>>,
+    /// Whether the row vouches that they are chained, as what `kvset generate` writes does.
+    pub ids_chained: bool,
+    /// The drafts of nested requests, timed from the object's own start.
+    pub nested: Option<Range<usize>>,
+    pub id: Option<Range<usize>>,
+    pub session: Option<Range<usize>>,
+    pub scope_name: Option<Range<usize>>,
+    pub declared: Declared,
+}
+
+/// Reads one object.
+pub(super) struct Entry<'a, 's> {
+    pub sink: &'a mut Sink<'s>,
+    pub found: Found,
+}
+
+impl<'a, 's> Entry<'a, 's> {
+    pub fn new(sink: &'a mut Sink<'s>) -> Self {
+        Self { sink, found: Found::default() }
+    }
+
+    /// The object's own request, if it has page ids.
+    pub fn draft(&self) -> Option<Draft> {
+        let found = &self.found;
+        let duration_ms = found.api_ms.or(found.duration_ms);
+        Some(Draft {
+            time_ms: found.time_ms.unwrap_or(0),
+            page_size: found.page_size,
+            ids: found.ids.clone()?,
+            ids_chained: found.ids_chained,
+            input_tokens: found.input_tokens,
+            output_tokens: found.output_tokens,
+            duration_ms: duration_ms.and_then(|ms| u64::try_from(ms).ok()),
+            session: found.session.clone(),
+            scope_name: found.scope_name.clone(),
+            line: self.sink.line,
+            ..Draft::default()
+        })
+    }
+
+    /// Files a nested object: its own request, and those of a sub-agent whose `t` is its end.
+    fn file_nested(self) -> Result<(), RowFault> {
+        let time_ms = self.found.time_ms.ok_or_else(|| RowFault::missing("t"))?;
+        let own = self.draft();
+        if own.is_none() && self.found.nested.is_none() {
+            return Err(RowFault::missing("hash_ids"));
+        }
+        let start_ms = time_ms - self.found.duration_ms.unwrap_or(0);
+        for draft in &mut self.sink.batch.drafts[self.found.nested.unwrap_or_default()] {
+            draft.time_ms = draft.time_ms.saturating_add(start_ms);
+            draft.scope_name = draft.scope_name.take().or_else(|| self.found.scope_name.clone());
+        }
+        self.sink.batch.drafts.extend(own);
+        Ok(())
+    }
+
+    /// Reads the value of the field that scopes ids; it may be the session's name too.
+    fn scope_field<'de, A: MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<(), A::Error> {
+        self.sink.trouble.field = "--id-scope field";
+        let name = map.next_value_seed(Name(&mut self.sink.batch.text))?;
+        self.found.scope_name = name.clone();
+        match key {
+            "id" => self.found.id = name,
+            "session_id" => self.found.session = name,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn page_ids<'de, A: MapAccess<'de>>(&mut self, map: &mut A) -> Result<(), A::Error> {
+        if self.found.ids.is_some() {
+            return Err(self.sink.trouble.stop(RowFault::Repeated { field: "hash_ids" }));
+        }
+        self.found.ids = Some(map.next_value_seed(Ids(&mut self.sink.batch.ids))?);
+        Ok(())
+    }
+
+    fn nested<'de, A: MapAccess<'de>>(&mut self, map: &mut A) -> Result<(), A::Error> {
+        if self.found.nested.is_some() {
+            return Err(self.sink.trouble.stop(RowFault::Repeated { field: "requests" }));
+        }
+        let start = self.sink.batch.drafts.len();
+        map.next_value_seed(Nested { sink: self.sink })?;
+        self.found.nested = Some(start..self.sink.batch.drafts.len());
+        Ok(())
+    }
+
+    fn page_size<'de, A: MapAccess<'de>>(&mut self, map: &mut A) -> Result<(), A::Error> {
+        if let Some(tokens) = map.next_value::<Option<u32>>()? {
+            let page_size = PageSize::new(tokens).ok_or_else(|| A::Error::custom("zero"))?;
+            self.found.page_size = Some(page_size);
+        }
+        Ok(())
+    }
+
+    fn declared<'de, A: MapAccess<'de>>(&mut self, map: &mut A) -> Result<(), A::Error> {
+        let start = self.sink.batch.text.len();
+        let declared = map.next_value_seed(Name(&mut self.sink.batch.text))?;
+        self.found.declared = match declared.map(|name| &self.sink.batch.text[name]) {
+            Some("local") => Declared::Session,
+            Some("global") | None => Declared::Global,
+            Some(_) => return Err(A::Error::custom("unknown scope")),
+        };
+        self.sink.batch.text.truncate(start);
+        Ok(())
+    }
+}
+
+impl<'de> Fields<'de> for Entry<'_, '_> {
+    fn field<A: MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<(), A::Error> {
+        if self.sink.scope_field == Some(key) {
+            return self.scope_field(key, map);
+        }
+        let unit = self.sink.unit;
+        self.sink.trouble.field = known(key).unwrap_or_default();
+        match self.sink.trouble.field {
+            "t" => self.found.time_ms = Time::read(map, TimeUnit::Seconds)?,
+            "timestamp" => self.found.time_ms = Time::read(map, unit)?,
+            "in" | "input_length" => self.found.input_tokens = map.next_value()?,
+            "out" | "output_length" => self.found.output_tokens = map.next_value()?,
+            "api_time" => self.found.api_ms = Time::read(map, TimeUnit::Seconds)?,
+            "duration_ms" => self.found.duration_ms = Time::read(map, TimeUnit::Milliseconds)?,
+            "block_size" => self.page_size(map)?,
+            "hash_id_scope" => self.declared(map)?,
+            "hash_ids" => self.page_ids(map)?,
+            "ids_chained" => self.found.ids_chained = map.next_value::<Option<bool>>()?.unwrap_or(false),
+            "requests" => self.nested(map)?,
+            "session_id" => self.found.session = map.next_value_seed(Name(&mut self.sink.batch.text))?,
+            "id" => self.found.id = map.next_value_seed(Name(&mut self.sink.batch.text))?,
+            _ => ignore(map)?,
+        }
+        Ok(())
+    }
+}
+
+/// An array of nested objects, or `null` for none.
+struct Nested<'a, 's> {
+    sink: &'a mut Sink<'s>,
+}
+
+impl<'de> DeserializeSeed<'de> for Nested<'_, '_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Nested<'_, '_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an array of requests")
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<(), A::Error> {
+        while array.next_element_seed(NestedEntry { sink: self.sink })?.is_some() {}
+        Ok(())
+    }
+}
+
+/// One nested object.
+struct NestedEntry<'a, 's> {
+    sink: &'a mut Sink<'s>,
+}
+
+impl<'de> DeserializeSeed<'de> for NestedEntry<'_, '_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        let mut entry = Entry::new(self.sink);
+        Object(&mut entry).deserialize(deserializer)?;
+        let Entry { sink, found } = entry;
+        let filed = Entry { sink: &mut *sink, found }.file_nested();
+        filed.map_err(|fault| sink.trouble.stop(fault))
+    }
+}

@@ -1,0 +1,117 @@
+//! What can go wrong while reading a trace: the file as a whole, or one row of it.
+//!
+//! No message quotes a row: rows hold prompts and token ids. Positions, lengths and field names are
+//! enough to find the fault.
+
+use crate::codec::{ContainerError, DecodeError};
+use kvset_core::event::PageCountMismatch;
+#[cfg(feature = "tokenize")]
+use kvset_tokenize::TokenizeError;
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+
+/// The trace cannot be read any further.
+#[derive(Debug, thiserror::Error)]
+pub enum TraceError {
+    /// The file is missing or may not be read.
+    #[error("cannot open trace {file}: {source}")]
+    Open { file: Arc<str>, source: io::Error },
+    /// The disk failed, or the compressed data are damaged or cut short.
+    #[error(
+        "cannot read trace {file} after line {line}: {source}; if it is compressed, test it with `zstd -t` or `gzip -t`"
+    )]
+    Read { file: Arc<str>, line: u64, source: io::Error },
+    /// The first row is of no known format.
+    #[error("cannot tell the format of trace {file} from line {line}: {seen}; name it with --format")]
+    UnknownFormat { file: Arc<str>, line: u64, seen: String },
+    /// Requests that are to be tokenised, but with which tokenizer?
+    #[error("trace {file} holds chat or completion requests, which {}", openai_need())]
+    NoModel { file: Arc<str> },
+    /// The file is no avro container, breaks off or is damaged.
+    #[error("cannot read trace {file}: {source}")]
+    Container { file: Arc<str>, source: ContainerError },
+}
+
+/// One row that could not be read; the rows after it can be.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{file}, line {line}: {fault}")]
+pub struct RowError {
+    /// The trace file, as it was named.
+    pub file: Arc<str>,
+    /// Line, or event of an avro file, counted from 1.
+    pub line: u64,
+    /// What is wrong with the row.
+    pub fault: RowFault,
+}
+
+/// Why a row is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RowFault {
+    /// The line holds something else than JSON.
+    #[error("not valid JSON at byte {column}")]
+    Syntax { column: usize },
+    /// The line ends within a JSON value.
+    #[error("the line ends in the middle of a JSON value")]
+    Truncated,
+    /// The row is JSON of a shape that the format does not have.
+    #[error("not a row of this format: unexpected type at byte {column}")]
+    Shape { column: usize },
+    /// A known field holds a value it cannot hold.
+    #[error("field `{field}` has the wrong type or is out of range, near byte {column}")]
+    Field { field: &'static str, column: usize },
+    /// A field that the format requires, or that `--id-scope` names, is not there.
+    #[error("field `{field}` is missing")]
+    Missing { field: String },
+    /// A field appears twice in one object.
+    #[error("field `{field}` appears twice")]
+    Repeated { field: &'static str },
+    /// The number of page ids contradicts the number of tokens.
+    #[error(transparent)]
+    PageCount(#[from] PageCountMismatch),
+    /// An event is not what `schemas/request_event.avsc` allows.
+    #[error(transparent)]
+    Event(#[from] DecodeError),
+    /// A request cannot be tokenised.
+    #[cfg(feature = "tokenize")]
+    #[error(transparent)]
+    Request(#[from] TokenizeError),
+    /// The line is longer than the configured limit.
+    #[error("the line is longer than {limit} bytes")]
+    LineTooLong { limit: usize },
+    /// A row arrived later than the reorder buffer can repair.
+    #[error(
+        "received {late_ms} ms before a request already passed on: the file is further out of order \
+         than {limit} bytes of reordering can repair; sort it by received time"
+    )]
+    OutOfOrder { late_ms: i64, limit: usize },
+}
+
+/// What reading chat and completion requests takes.
+fn openai_need() -> &'static str {
+    if cfg!(feature = "tokenize") {
+        "only the model's own tokenizer and chat template can read: name the model's directory with --model"
+    } else {
+        "this program was built without the means to read: build it with the feature `tokenize`"
+    }
+}
+
+impl RowFault {
+    /// A required field is not there.
+    pub(super) fn missing(field: impl fmt::Display) -> Self {
+        Self::Missing { field: field.to_string() }
+    }
+
+    /// Translates a parser's error without its text, which may quote the row. `field` is the known
+    /// field that was being read, or empty.
+    pub(super) fn from_json(error: &serde_json::Error, field: &'static str) -> Self {
+        use serde_json::error::Category;
+        let column = error.column();
+        match error.classify() {
+            Category::Eof => Self::Truncated,
+            Category::Data if field.is_empty() => Self::Shape { column },
+            Category::Data => Self::Field { field, column },
+            Category::Syntax | Category::Io => Self::Syntax { column },
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! JSON read field by field into reused buffers, without building a tree.
+
+use super::error::RowFault;
+use serde::de::{
+    self, Deserialize, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor,
+};
+use std::borrow::Cow;
+use std::fmt;
+use std::ops::Range;
+
+/// Largest magnitude of a time in milliseconds: every such number is exact in an `f64`, and sums of a
+/// few of them cannot overflow.
+const MAX_MS: i64 = 1 << 53;
+
+/// Takes the fields of one object.
+pub(super) trait Fields<'de> {
+    /// Reads or ignores the value of `key`.
+    fn field<A: MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<(), A::Error>;
+}
+
+/// An object whose fields go to `F`; `null` has none.
+pub(super) struct Object<'a, F>(pub &'a mut F);
+
+impl<'de, F: Fields<'de>> DeserializeSeed<'de> for Object<'_, F> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de, F: Fields<'de>> Visitor<'de> for Object<'_, F> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        while let Some(Key(key)) = map.next_key()? {
+            self.0.field(&key, &mut map)?;
+        }
+        Ok(())
+    }
+}
+
+/// Reads one whole line as `seed` says.
+pub(super) fn read_line<'de, S: DeserializeSeed<'de>>(
+    line: &'de [u8],
+    seed: S,
+) -> Result<S::Value, serde_json::Error> {
+    let mut deserializer = serde_json::Deserializer::from_slice(line);
+    let value = seed.deserialize(&mut deserializer)?;
+    deserializer.end()?;
+    Ok(value)
+}
+
+/// Passes over a field's value.
+pub(super) fn ignore<'de, A: MapAccess<'de>>(map: &mut A) -> Result<(), A::Error> {
+    map.next_value::<IgnoredAny>().map(|_| ())
+}
+
+/// A key, borrowed from the line unless it is written with escapes.
+pub struct Key<'de>(pub Cow<'de, str>);
+
+impl<'de> Deserialize<'de> for Key<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct KeyVisitor;
+        impl<'de> Visitor<'de> for KeyVisitor {
+            type Value = Key<'de>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a key")
+            }
+            fn visit_borrowed_str<E>(self, key: &'de str) -> Result<Key<'de>, E> {
+                Ok(Key(Cow::Borrowed(key)))
+            }
+            fn visit_str<E>(self, key: &str) -> Result<Key<'de>, E> {
+                Ok(Key(Cow::Owned(key.to_owned())))
+            }
+        }
+        deserializer.deserialize_str(KeyVisitor)
+    }
+}
+
+/// An array of page ids, appended to a buffer; gives the stretch it filled.
+pub(super) struct Ids<'a>(pub &'a mut Vec<u64>);
+
+impl<'de> DeserializeSeed<'de> for Ids<'_> {
+    type Value = Range<usize>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Range<usize>, D::Error> {
+        deserializer.deserialize_seq(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Ids<'_> {
+    type Value = Range<usize>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an array of page ids from 0 to 2^64 - 1")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<Range<usize>, A::Error> {
+        let start = self.0.len();
+        while let Some(id) = array.next_element()? {
+            self.0.push(id);
+        }
+        Ok(start..self.0.len())
+    }
+}
+
+/// A name: a string, or an integer as its decimal text. Appended to a buffer; gives the stretch it
+/// filled.
+pub(super) struct Name<'a>(pub &'a mut String);
+
+impl Name<'_> {
+    fn append(self, name: &str) -> Range<usize> {
+        let start = self.0.len();
+        self.0.push_str(name);
+        start..self.0.len()
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Name<'_> {
+    type Value = Option<Range<usize>>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Name<'_> {
+    type Value = Option<Range<usize>>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string or an integer")
+    }
+
+    fn visit_str<E>(self, name: &str) -> Result<Self::Value, E> {
+        Ok(Some(self.append(name)))
+    }
+
+    fn visit_u64<E>(self, name: u64) -> Result<Self::Value, E> {
+        Ok(Some(self.append(&name.to_string())))
+    }
+
+    fn visit_i64<E>(self, name: i64) -> Result<Self::Value, E> {
+        Ok(Some(self.append(&name.to_string())))
+    }
+
+    fn visit_unit<E>(self) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+}
+
+/// The unit a trace writes times in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TimeUnit {
+    Seconds,
+    Milliseconds,
+}
+
+/// A time or a length of time: not negative, an integer or a fraction of its unit.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Time {
+    Whole(u64),
+    Fraction(f64),
+}
+
+impl Time {
+    /// Milliseconds, halves rounded up. A decimal with at most three places of a second comes out
+    /// exactly: its nearest `f64` times 1000 lies far closer to the whole number than to a half.
+    ///
+    /// `None` for negative times, what is not a number, and what exceeds 2^53 ms.
+    pub fn ms(self, unit: TimeUnit) -> Option<i64> {
+        let scale = match unit {
+            TimeUnit::Seconds => 1000,
+            TimeUnit::Milliseconds => 1,
+        };
+        match self {
+            Self::Whole(value) => i64::try_from(value).ok()?.checked_mul(scale).filter(|ms| *ms <= MAX_MS),
+            Self::Fraction(value) => {
+                let ms = (value * scale as f64).round();
+                (value >= 0.0 && ms <= MAX_MS as f64).then_some(ms as i64)
+            }
+        }
+    }
+
+    /// Reads a field's value as milliseconds; `None` for `null`.
+    pub fn read<'de, A: MapAccess<'de>>(map: &mut A, unit: TimeUnit) -> Result<Option<i64>, A::Error> {
+        let Some(time) = map.next_value::<Option<Time>>()? else { return Ok(None) };
+        time.ms(unit).map(Some).ok_or_else(|| de::Error::custom("time out of range"))
+    }
+}
+
+impl<'de> Deserialize<'de> for Time {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct TimeVisitor;
+        impl Visitor<'_> for TimeVisitor {
+            type Value = Time;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a time that is not negative")
+            }
+            fn visit_u64<E>(self, value: u64) -> Result<Time, E> {
+                Ok(Time::Whole(value))
+            }
+            fn visit_f64<E>(self, value: f64) -> Result<Time, E> {
+                Ok(Time::Fraction(value))
+            }
+        }
+        deserializer.deserialize_any(TimeVisitor)
+    }
+}
+
+/// Why parsing stopped, kept beside the parser's own error, whose text must not be shown.
+#[derive(Debug, Default)]
+pub(super) struct Trouble {
+    /// The known field that is being read; empty in unknown ones.
+    pub field: &'static str,
+    /// A fault found by our own rules rather than by the parser.
+    pub fault: Option<RowFault>,
+}
+
+impl Trouble {
+    /// Stops the parser for a reason of our own.
+    pub fn stop<E: de::Error>(&mut self, fault: RowFault) -> E {
+        self.fault = Some(fault);
+        E::custom("refused")
+    }
+
+    /// The reason to report for the parser's `error`.
+    pub fn fault(&mut self, error: &serde_json::Error) -> RowFault {
+        self.fault.take().unwrap_or_else(|| RowFault::from_json(error, self.field))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_become_milliseconds_exactly() {
+        for ms in (0..5_000_000i64).step_by(7).chain((1 << 40)..(1 << 40) + 1000) {
+            let text = format!("{}.{:03}", ms / 1000, ms % 1000);
+            let time: Time = serde_json::from_str(&text).expect("a number");
+            assert_eq!(time.ms(TimeUnit::Seconds), Some(ms), "{text} s");
+        }
+    }
+
+    #[test]
+    fn times_out_of_range_are_refused() {
+        for text in ["9007199254740993", "1e300", "-0.5", "18446744073709551615", "9007199254741.0"] {
+            let time: Time = serde_json::from_str(text).expect("a number");
+            assert_eq!(time.ms(TimeUnit::Seconds), None, "{text} s");
+        }
+        assert!(serde_json::from_str::<Time>("-5").is_err());
+        assert_eq!(Time::Fraction(f64::NAN).ms(TimeUnit::Seconds), None);
+        assert_eq!(Time::Fraction(0.4).ms(TimeUnit::Milliseconds), Some(0));
+        assert_eq!(Time::Whole(1 << 53).ms(TimeUnit::Milliseconds), Some(1 << 53));
+    }
+}

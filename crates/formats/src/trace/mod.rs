@@ -1,0 +1,49 @@
+//! Trace files of every known shape, read as a stream of requests.
+//!
+//! [`open`] takes files (plain, `.zst` or `.gz`, told apart by their first bytes) or `-` for standard
+//! input, and [`TraceReader::next_item`] hands out one request after the other from reused buffers, so a
+//! trace larger than memory can be read: a line at a time, for weka a session at a time.
+//!
+//! | format | a line | time | tokens a page |
+//! |---|---|---|---|
+//! | mooncake | a request | `timestamp`, ms | 512 |
+//! | weka | a session, or a request | `t`, s from the session's start; `timestamp`, ms | `block_size`, else 64 |
+//! | qwen | a request | `timestamp`, s | 16 |
+//! | dynamo | a request that ended, or another event (passed over) | `request_received_ms` | `trace_block_size` |
+//! | token-ids | a prompt, or a batch of them | `timestamp`, ms, where given | 64 |
+//! | openai | a chat or completion request, bare or under `body`; needs the model's tokenizer | `timestamp`, ms, where given | 64 |
+//! | avro | an event (`schemas/request_event.avsc`) of a container file | `event_time`, ms | `page_size`, else 64 |
+//!
+//! Weka sessions come in file order, the requests of each in the order of their times (stable). The
+//! requests of a sub-agent count from its start: its `t`, which is its end, less its `duration_ms`; a
+//! sub-agent without a duration is taken to start at its `t`. An entry with neither `hash_ids` nor
+//! nested `requests` is a fault of its session. Sessions have no common clock, so each is started where
+//! the one before it ended; [`TraceReader::notes`] says so.
+//!
+//! A line that does not parse, or a request whose number of page ids contradicts its tokens, is a
+//! [`TraceItem::Refused`]; the rows after it are read on. Damaged compressed data and failing disks end
+//! the trace with a [`TraceError`].
+
+mod answer;
+mod avro;
+mod detect;
+mod dynamo;
+mod entry;
+mod error;
+mod input;
+pub mod json;
+mod lines;
+#[cfg(feature = "tokenize")]
+mod openai;
+mod options;
+mod reader;
+mod records;
+mod row;
+mod tokens;
+mod write;
+
+pub use error::{RowError, RowFault, TraceError};
+pub use options::{Format, IdScope, ReadOptions};
+pub use reader::{Progress, TraceItem, TraceReader, open};
+pub use row::TraceRow;
+pub use write::write_row;

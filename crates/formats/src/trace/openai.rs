@@ -1,0 +1,140 @@
+//! Chat and completion requests, tokenised with a model's own tokenizer and hashed into pages.
+//!
+//! A line is an OpenAI-compatible body, bare or under `body` (see [`kvset_tokenize`]); a completion of
+//! several prompts is several requests. Beside the body's fields a line may carry `timestamp`
+//! (milliseconds) and `session_id`; without a `timestamp` a request has the time of the one before it,
+//! 0 at first. What it says of the answer is read too: a `usage` (its own, or that of a `response`) or
+//! `output_tokens`, and `duration_ms`. The partial last page is hashed too, as for token ids.
+
+use super::answer::Answer;
+use super::error::RowFault;
+use super::json::{Fields, Name, Object, Time, TimeUnit, Trouble, ignore, read_line};
+use super::options::{IdScope, ReadOptions};
+use super::records::{Carried, Decode};
+use super::row::{Batch, Declared, Draft};
+use kvset_core::hashing::PageHasher;
+use kvset_core::pages::Scope;
+use kvset_core::units::{EventTime, PageSize};
+use kvset_tokenize::{Model, RequestTokenizer, TokenizeLimits};
+use serde::de::MapAccess;
+use std::ops::Range;
+use std::sync::Arc;
+
+const FIELD_TIME: &str = "timestamp";
+const FIELD_SESSION: &str = "session_id";
+
+/// Decodes requests.
+pub(super) struct Requests {
+    tokenizer: RequestTokenizer,
+    hasher: PageHasher,
+    time_ms: i64,
+    id_scope: IdScope,
+}
+
+impl Requests {
+    /// A decoder that tokenises for `model` and hashes pages of `page_size` tokens unless the user says
+    /// otherwise.
+    pub fn new(model: Arc<Model>, page_size: PageSize, options: &ReadOptions) -> Self {
+        let limits = TokenizeLimits { max_body_bytes: options.max_line_bytes, ..TokenizeLimits::default() };
+        Self {
+            tokenizer: RequestTokenizer::new(model, limits),
+            hasher: PageHasher::new(options.page_size.unwrap_or(page_size)),
+            time_ms: 0,
+            id_scope: options.id_scope.clone(),
+        }
+    }
+}
+
+impl Decode for Requests {
+    fn decode(
+        &mut self,
+        line: &[u8],
+        number: u64,
+        batch: &mut Batch,
+        carried: &mut Carried,
+    ) -> Result<(), RowFault> {
+        let mut beside = Beside::new(&self.id_scope, &mut batch.text);
+        if let Err(error) = read_line(line, Object(&mut beside)) {
+            return Err(beside.trouble.fault(&error));
+        }
+        let Beside { time_ms, session, scope_name, answer, .. } = beside;
+        let prompts = self.tokenizer.tokenize(line, time_ms.map(EventTime))?;
+        self.time_ms = time_ms.unwrap_or(self.time_ms);
+        for tokens in prompts.iter() {
+            if let Some(stated) = answer.prompt_tokens(prompts.len()) {
+                carried.note_prompt_tokens(stated, tokens.len() as u64);
+            }
+            let start = batch.ids.len();
+            self.hasher.hash(Scope::GLOBAL, tokens, true, &mut batch.ids);
+            batch.drafts.push(Draft {
+                time_ms: self.time_ms,
+                page_size: Some(self.hasher.page_size()),
+                ids: start..batch.ids.len(),
+                ids_chained: true,
+                input_tokens: Some(tokens.len() as u64),
+                output_tokens: answer.output_tokens(prompts.len()),
+                duration_ms: answer.duration_ms(),
+                session: session.clone(),
+                scope_name: scope_name.clone(),
+                line: number,
+                ..Draft::default()
+            });
+        }
+        for index in 0..batch.drafts.len() {
+            batch.set_scope(index, &self.id_scope, Declared::Global)?;
+        }
+        Ok(())
+    }
+}
+
+/// What a line says beside the request.
+struct Beside<'s> {
+    text: &'s mut String,
+    scope_field: Option<&'s str>,
+    trouble: Trouble,
+    time_ms: Option<i64>,
+    session: Option<Range<usize>>,
+    scope_name: Option<Range<usize>>,
+    answer: Answer,
+}
+
+impl<'s> Beside<'s> {
+    fn new(id_scope: &'s IdScope, text: &'s mut String) -> Self {
+        let scope_field = match id_scope {
+            IdScope::Field(name) => Some(name.as_str()),
+            _ => None,
+        };
+        let trouble = Trouble::default();
+        let answer = Answer::default();
+        Self { text, scope_field, trouble, time_ms: None, session: None, scope_name: None, answer }
+    }
+}
+
+impl<'de> Fields<'de> for Beside<'_> {
+    fn field<A: MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<(), A::Error> {
+        if self.scope_field == Some(key) {
+            self.trouble.field = "--id-scope field";
+            self.scope_name = map.next_value_seed(Name(self.text))?;
+            if key == FIELD_SESSION {
+                self.session = self.scope_name.clone();
+            }
+            return Ok(());
+        }
+        match key {
+            FIELD_TIME => {
+                self.trouble.field = FIELD_TIME;
+                self.time_ms = Time::read(map, TimeUnit::Milliseconds)?;
+            }
+            FIELD_SESSION => {
+                self.trouble.field = FIELD_SESSION;
+                self.session = map.next_value_seed(Name(self.text))?;
+            }
+            _ if Answer::takes(key) => self.answer.read(key, map, &mut self.trouble)?,
+            _ => {
+                self.trouble.field = "";
+                ignore(map)?;
+            }
+        }
+        Ok(())
+    }
+}

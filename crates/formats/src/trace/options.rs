@@ -1,0 +1,168 @@
+//! How a trace is to be read.
+
+use kvset_core::units::PageSize;
+#[cfg(feature = "tokenize")]
+use kvset_tokenize::Model;
+use std::fmt;
+use std::str::FromStr;
+#[cfg(feature = "tokenize")]
+use std::sync::Arc;
+
+/// A trace format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum Format {
+    /// Told from the first row.
+    #[default]
+    Auto,
+    /// Mooncake: a request a line, times in milliseconds, 512-token pages.
+    Mooncake,
+    /// WEKA: a session a line, or its flat form with a request a line.
+    Weka,
+    /// Qwen-Bailian: a request a line, times in seconds, 16-token pages.
+    Qwen,
+    /// Dynamo request traces (`dynamo.request.trace.v1`).
+    Dynamo,
+    /// Prompts as token ids, hashed into pages here.
+    TokenIds,
+    /// Chat and completion requests, tokenised here; needs a model.
+    Openai,
+    /// Avro object container files of request events.
+    Avro,
+}
+
+impl Format {
+    /// Every format with the name users write.
+    pub const NAMES: [(&'static str, Format); 8] = [
+        ("auto", Format::Auto),
+        ("mooncake", Format::Mooncake),
+        ("weka", Format::Weka),
+        ("qwen", Format::Qwen),
+        ("dynamo", Format::Dynamo),
+        ("token-ids", Format::TokenIds),
+        ("openai", Format::Openai),
+        ("avro", Format::Avro),
+    ];
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let known = Self::NAMES.iter().find(|(_, format)| format == self);
+        f.pad(known.map_or("auto", |(name, _)| name))
+    }
+}
+
+impl FromStr for Format {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let known = Self::NAMES.iter().find(|(name, _)| *name == text);
+        known.map(|(_, format)| *format).ok_or_else(|| {
+            let names: Vec<_> = Self::NAMES.iter().map(|(name, _)| *name).collect();
+            format!("unknown trace format `{text}`: expected one of {}", names.join(", "))
+        })
+    }
+}
+
+/// Tokens a page, where neither the row nor the user says.
+pub(super) mod page_size {
+    use kvset_core::units::PageSize;
+
+    pub const MOONCAKE: PageSize = PageSize::new(512).unwrap();
+    pub const QWEN: PageSize = PageSize::new(16).unwrap();
+    pub const WEKA: PageSize = PageSize::new(64).unwrap();
+    pub const DEFAULT: PageSize = PageSize::new(64).unwrap();
+}
+
+/// What the page ids of a trace are unique within.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum IdScope {
+    /// What the trace declares (weka's `hash_id_scope: local` is the session), else the whole trace.
+    #[default]
+    Auto,
+    /// The whole trace.
+    Global,
+    /// The session.
+    Session,
+    /// Requests with the same value of the named field: a top-level string or integer of the row, or
+    /// of the session it is part of.
+    Field(String),
+}
+
+impl fmt::Display for IdScope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Auto => f.pad("auto"),
+            Self::Global => f.pad("global"),
+            Self::Session => f.pad("session"),
+            Self::Field(name) => write!(f, "field:{name}"),
+        }
+    }
+}
+
+impl FromStr for IdScope {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match (text, text.strip_prefix("field:")) {
+            ("auto", _) => Ok(Self::Auto),
+            ("global", _) => Ok(Self::Global),
+            ("session", _) => Ok(Self::Session),
+            (_, Some(name)) if !name.is_empty() => Ok(Self::Field(name.to_owned())),
+            _ => Err(format!("unknown id scope `{text}`: expected auto, global, session or field:NAME")),
+        }
+    }
+}
+
+/// Options of a [`TraceReader`](super::TraceReader).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReadOptions {
+    /// The format of every file; `Auto` tells it file by file.
+    pub format: Format,
+    /// What page ids are unique within.
+    pub id_scope: IdScope,
+    /// Tokens a page where a row does not say. Absent: 512 for mooncake, 16 for qwen, else 64.
+    pub page_size: Option<PageSize>,
+    /// The longest line that is read, in bytes. A line of one-digit ids takes five times its length in
+    /// memory, so this bounds what a session takes too.
+    pub max_line_bytes: usize,
+    /// The model that tokenises openai requests.
+    #[cfg(feature = "tokenize")]
+    pub model: Option<Arc<Model>>,
+    /// Memory for putting dynamo records into the order they were received, in bytes.
+    pub reorder_bytes: usize,
+}
+
+impl Default for ReadOptions {
+    fn default() -> Self {
+        Self {
+            format: Format::Auto,
+            id_scope: IdScope::Auto,
+            page_size: None,
+            max_line_bytes: 256 << 20,
+            #[cfg(feature = "tokenize")]
+            model: None,
+            reorder_bytes: 256 << 20,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_read_back_as_written() {
+        for (name, format) in Format::NAMES {
+            assert_eq!(name.parse(), Ok(format));
+            assert_eq!(format.to_string(), name);
+        }
+        for text in ["auto", "global", "session", "field:tenant", "field:a:b"] {
+            assert_eq!(text.parse::<IdScope>().expect(text).to_string(), text);
+        }
+        for text in ["", "field:", "Session", "tenant"] {
+            assert!(text.parse::<IdScope>().is_err(), "{text} should be refused");
+        }
+        assert!("csv".parse::<Format>().is_err());
+    }
+}

@@ -1,0 +1,318 @@
+//! One or several trace files as one stream of requests.
+
+use super::avro::{self, Events};
+use super::detect::detect;
+use super::dynamo::Dynamo;
+use super::error::{RowError, TraceError};
+use super::input::{Input, peek};
+use super::json::TimeUnit;
+use super::lines::{Lines, Step};
+#[cfg(feature = "tokenize")]
+use super::openai::Requests;
+use super::options::{Format, ReadOptions, page_size};
+use super::records::{Carried, Filled, LineSource, Records, Source};
+use super::row::{Batch, TraceRow};
+use super::tokens::TokenIds;
+use kvset_core::event::full_pages;
+use std::collections::VecDeque;
+use std::io::{self, BufRead, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What a step through a trace found.
+#[derive(Debug)]
+pub enum TraceItem<'a> {
+    /// A request.
+    Request(TraceRow<'a>),
+    /// A row that was passed over; the caller counts it and decides.
+    Refused(RowError),
+}
+
+/// How far a trace was read, in bytes of its files as they lie on disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Progress {
+    pub read_bytes: u64,
+    /// Absent where a file has no size, as standard input.
+    pub total_bytes: Option<u64>,
+}
+
+/// Reads trace files one after the other, in bounded memory.
+pub struct TraceReader {
+    waiting: VecDeque<PathBuf>,
+    current: Option<OpenFile>,
+    options: ReadOptions,
+    batch: Batch,
+    carried: Carried,
+    finished_bytes: u64,
+    total_bytes: Option<u64>,
+}
+
+/// The file being read.
+struct OpenFile {
+    name: Arc<str>,
+    format: Format,
+    source: Box<dyn Source>,
+    read_bytes: Arc<AtomicU64>,
+}
+
+/// Opens trace files; `-` is standard input. Only the first is opened now, but all must be there.
+///
+/// # Errors
+///
+/// [`TraceError`] when a file is missing, the first cannot be read or its format cannot be told.
+pub fn open(paths: &[PathBuf], options: &ReadOptions) -> Result<TraceReader, TraceError> {
+    let mut total_bytes = Some(0);
+    for path in paths {
+        let size = file_bytes(path)?;
+        total_bytes = total_bytes.zip(size).map(|(sum, size)| sum + size);
+    }
+    let waiting = paths.iter().cloned().collect();
+    let mut reader = TraceReader::new(waiting, options, total_bytes);
+    reader.open_next()?;
+    Ok(reader)
+}
+
+/// Size of a file on disk; none for standard input and other streams.
+fn file_bytes(path: &Path) -> Result<Option<u64>, TraceError> {
+    if path.as_os_str() == "-" {
+        return Ok(None);
+    }
+    let failed = |source| TraceError::Open { file: Arc::from(path.display().to_string()), source };
+    let metadata = std::fs::metadata(path).map_err(failed)?;
+    if metadata.is_dir() {
+        let advice = "it is a directory; name the files in it";
+        return Err(failed(io::Error::new(io::ErrorKind::IsADirectory, advice)));
+    }
+    Ok(metadata.is_file().then_some(metadata.len()))
+}
+
+impl TraceReader {
+    fn new(waiting: VecDeque<PathBuf>, options: &ReadOptions, total_bytes: Option<u64>) -> Self {
+        Self {
+            waiting,
+            current: None,
+            options: options.clone(),
+            batch: Batch::default(),
+            carried: Carried::default(),
+            finished_bytes: 0,
+            total_bytes,
+        }
+    }
+
+    /// Reads a stream instead of files; `name` stands for it in messages.
+    ///
+    /// # Errors
+    ///
+    /// [`TraceError`] when its first bytes cannot be read or its format cannot be told.
+    pub fn from_reader(
+        name: &str,
+        reader: Box<dyn Read + Send>,
+        options: &ReadOptions,
+    ) -> Result<Self, TraceError> {
+        let mut this = Self::new(VecDeque::new(), options, None);
+        this.start(Input::from_reader(name, reader)?)?;
+        Ok(this)
+    }
+
+    /// Goes to the next request or refused row; `None` at the end of the last file.
+    ///
+    /// # Errors
+    ///
+    /// [`TraceError`] when a file cannot be read on. The reader is then at its end.
+    pub fn next_item(&mut self) -> Result<Option<TraceItem<'_>>, TraceError> {
+        match self.step() {
+            Ok(Some(Found::Request(index))) => {
+                let file = self.current.as_ref().map_or("", |file| &*file.name);
+                Ok(Some(TraceItem::Request(self.batch.row(index, file))))
+            }
+            Ok(Some(Found::Refused(error))) => Ok(Some(TraceItem::Refused(error))),
+            Ok(None) => Ok(None),
+            Err(error) => {
+                self.current = None;
+                self.waiting.clear();
+                self.batch.clear();
+                Err(error)
+            }
+        }
+    }
+
+    fn step(&mut self) -> Result<Option<Found>, TraceError> {
+        loop {
+            if let Some(index) = self.batch.advance() {
+                return Ok(Some(self.check(index)));
+            }
+            let Some(file) = &mut self.current else {
+                if self.open_next()? {
+                    continue;
+                }
+                return Ok(None);
+            };
+            self.batch.clear();
+            match file.source.fill(&mut self.batch, &mut self.carried)? {
+                Filled::Requests => {}
+                Filled::Refused(error) => return Ok(Some(Found::Refused(error))),
+                Filled::End => {
+                    self.finished_bytes += file.read_bytes.load(Ordering::Relaxed);
+                    self.current = None;
+                }
+            }
+        }
+    }
+
+    /// Refuses a request whose page ids contradict its tokens, whatever its format.
+    fn check(&self, index: usize) -> Found {
+        let name = self.current.as_ref().map(|file| &file.name);
+        let row = self.batch.row(index, "");
+        let fits = row.event.page_size.map_or(Ok(()), |size| full_pages(&row.event, size, true).map(|_| ()));
+        match fits {
+            Ok(()) => Found::Request(index),
+            Err(mismatch) => Found::Refused(RowError {
+                file: name.map_or_else(|| Arc::from(""), Arc::clone),
+                line: row.line,
+                fault: mismatch.into(),
+            }),
+        }
+    }
+
+    /// Opens the next file; false when there is none.
+    fn open_next(&mut self) -> Result<bool, TraceError> {
+        match self.waiting.pop_front() {
+            Some(path) => self.start(Input::open(&path)?).map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    fn start(&mut self, input: Input) -> Result<(), TraceError> {
+        let Input { name, bytes, read_bytes } = input;
+        let (head, bytes) = peek(bytes, avro::MAGIC.len()).map_err(|source| TraceError::Read {
+            file: Arc::clone(&name),
+            line: 0,
+            source,
+        })?;
+        let (format, source) = self.source(&head, Box::new(bytes), &name)?;
+        self.current = Some(OpenFile { name, format, source, read_bytes });
+        Ok(())
+    }
+
+    /// The source that reads a file of these first bytes.
+    fn source(
+        &self,
+        head: &[u8],
+        bytes: Box<dyn BufRead + Send>,
+        name: &Arc<str>,
+    ) -> Result<(Format, Box<dyn Source>), TraceError> {
+        let asked = self.options.format;
+        if asked == Format::Avro || (asked == Format::Auto && head == avro::MAGIC) {
+            let events = Events::open(bytes, name, page_size::DEFAULT, &self.options)?;
+            return Ok((Format::Avro, Box::new(events)));
+        }
+        let mut lines = Lines::new(bytes, self.options.max_line_bytes);
+        let format = match asked {
+            Format::Auto => detect_format(&mut lines, name)?,
+            named => named,
+        };
+        Ok((format, line_source(format, lines, name, &self.options)?))
+    }
+
+    /// The format of the file being read; `Auto` before the first and after the last.
+    pub fn format(&self) -> Format {
+        self.current.as_ref().map_or(Format::Auto, |file| file.format)
+    }
+
+    /// How far the files were read.
+    pub fn progress(&self) -> Progress {
+        let current = self.current.as_ref().map_or(0, |file| file.read_bytes.load(Ordering::Relaxed));
+        Progress { read_bytes: self.finished_bytes + current, total_bytes: self.total_bytes }
+    }
+
+    /// What a reader of the results has to know about how this trace was read so far.
+    pub fn notes(&self) -> Vec<String> {
+        let placed = self.carried.placed_sessions;
+        let note = format!(
+            "{placed} sessions have no common clock: each was started where the one before it ended, \
+             so times across sessions are invented, sessions never interleave, and only requests of one \
+             session are in flight together"
+        );
+        let mut notes = if placed > 1 { vec![note] } else { Vec::new() };
+        if self.carried.several_pools {
+            notes.push(
+                "the events name several pools: all were read as one stream of requests, so the result is \
+                 that of one cache they share; --id-scope field:pool keeps their pages apart"
+                    .to_owned(),
+            );
+        }
+        let (stated, differing) = (self.carried.stated_prompts, self.carried.differing_prompts);
+        if differing > 0 {
+            notes.push(format!(
+                "{differing} of {stated} prompts have another number of tokens than the log states: the \
+                 tokenizer or its chat template is not the serving engine's"
+            ));
+        }
+        notes
+    }
+}
+
+/// What [`TraceReader::step`] found: a request of the batch, or a refused row.
+enum Found {
+    Request(usize),
+    Refused(RowError),
+}
+
+/// Looks at the first row. An empty file has no rows in any format.
+fn detect_format(lines: &mut Lines, name: &Arc<str>) -> Result<Format, TraceError> {
+    let step = lines.peek();
+    let (file, line) = (Arc::clone(name), lines.number());
+    let detected = match step.map_err(|source| TraceError::Read { file: Arc::clone(name), line, source })? {
+        Step::Line => detect(lines.line()),
+        Step::TooLong => Err(format!("a line longer than {} bytes", lines.limit())),
+        Step::End => Ok(Format::Mooncake),
+    };
+    detected.map_err(|seen| TraceError::UnknownFormat { file, line, seen })
+}
+
+/// The source that reads `lines` as `format`.
+fn line_source(
+    format: Format,
+    lines: Lines,
+    name: &Arc<str>,
+    options: &ReadOptions,
+) -> Result<Box<dyn Source>, TraceError> {
+    use TimeUnit::{Milliseconds, Seconds};
+    let file = Arc::clone(name);
+    Ok(match format {
+        Format::Weka => {
+            let decoder = Records::new(Milliseconds, page_size::WEKA, true, options);
+            Box::new(LineSource { lines, file, decoder })
+        }
+        Format::Qwen => {
+            let decoder = Records::new(Seconds, page_size::QWEN, false, options);
+            Box::new(LineSource { lines, file, decoder })
+        }
+        Format::Dynamo => {
+            Box::new(LineSource { lines, file, decoder: Dynamo::new(page_size::DEFAULT, options) })
+        }
+        Format::TokenIds => {
+            Box::new(LineSource { lines, file, decoder: TokenIds::new(page_size::DEFAULT, options) })
+        }
+        Format::Openai => return openai_source(lines, file, options),
+        Format::Mooncake | Format::Auto | Format::Avro => {
+            let decoder = Records::new(Milliseconds, page_size::MOONCAKE, false, options);
+            Box::new(LineSource { lines, file, decoder })
+        }
+    })
+}
+
+/// The source of chat and completion requests.
+#[cfg(feature = "tokenize")]
+fn openai_source(lines: Lines, file: Arc<str>, options: &ReadOptions) -> Result<Box<dyn Source>, TraceError> {
+    let Some(model) = options.model.clone() else { return Err(TraceError::NoModel { file }) };
+    let decoder = Requests::new(model, page_size::DEFAULT, options);
+    Ok(Box::new(LineSource { lines, file, decoder }))
+}
+
+/// Without a tokenizer there is no source of chat and completion requests.
+#[cfg(not(feature = "tokenize"))]
+fn openai_source(_: Lines, file: Arc<str>, _: &ReadOptions) -> Result<Box<dyn Source>, TraceError> {
+    Err(TraceError::NoModel { file })
+}

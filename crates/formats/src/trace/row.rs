@@ -1,0 +1,124 @@
+//! Requests as the readers hand them out, and the buffers they live in.
+
+use super::error::RowFault;
+use super::options::IdScope;
+use kvset_core::event::RequestEvent;
+use kvset_core::pages::{PageIds, Scope};
+use kvset_core::units::{EventTime, PageSize};
+use std::ops::Range;
+
+/// One request of a trace. It borrows the reader's buffers until the next one is read.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct TraceRow<'a> {
+    /// The request, with its page size and scope filled in.
+    pub event: RequestEvent<'a>,
+    /// The session it belongs to, where the trace says.
+    pub session: Option<&'a str>,
+    /// The trace file, as it was named; empty for a generated request.
+    pub file: &'a str,
+    /// Its line in the file (in an avro file its event), counted from 1; 0 for a generated request.
+    pub line: u64,
+}
+
+/// A request whose ids and names are stretches of a [`Batch`].
+#[derive(Debug, Clone, Default)]
+pub(super) struct Draft {
+    pub time_ms: i64,
+    pub page_size: Option<PageSize>,
+    pub ids: Range<usize>,
+    /// Whether the ids are known to be chained: the trace says so, or they were made here.
+    pub ids_chained: bool,
+    /// Pages that the output filled; empty where unknown.
+    pub output_ids: Range<usize>,
+    pub input_tokens: Option<u64>,
+    pub output_tokens: Option<u64>,
+    pub duration_ms: Option<u64>,
+    pub session: Option<Range<usize>>,
+    /// Value of the field that `--id-scope field:NAME` names.
+    pub scope_name: Option<Range<usize>>,
+    pub scope: Scope,
+    pub line: u64,
+}
+
+/// Whether a trace declares its ids to be unique within a session only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Declared {
+    #[default]
+    Global,
+    Session,
+}
+
+/// The requests of one line (or of one step of a reorder buffer), in buffers reused from line to line.
+#[derive(Debug, Default)]
+pub(super) struct Batch {
+    pub ids: Vec<u64>,
+    pub text: String,
+    pub drafts: Vec<Draft>,
+    next: usize,
+}
+
+impl Batch {
+    /// Empties the batch, keeping its memory.
+    pub fn clear(&mut self) {
+        self.ids.clear();
+        self.text.clear();
+        self.drafts.clear();
+        self.next = 0;
+    }
+
+    /// Whether every request was handed out.
+    pub fn is_drained(&self) -> bool {
+        self.next == self.drafts.len()
+    }
+
+    /// Takes the next request's index.
+    pub fn advance(&mut self) -> Option<usize> {
+        let index = self.next;
+        (index < self.drafts.len()).then(|| {
+            self.next += 1;
+            index
+        })
+    }
+
+    /// The request at `index`, read from the file `file`.
+    pub fn row<'a>(&'a self, index: usize, file: &'a str) -> TraceRow<'a> {
+        let draft = &self.drafts[index];
+        TraceRow {
+            event: RequestEvent {
+                event_time: EventTime(draft.time_ms),
+                page_size: draft.page_size,
+                scope: draft.scope,
+                page_ids: PageIds::from_slice(&self.ids[draft.ids.clone()]),
+                ids_chained: draft.ids_chained,
+                output_page_ids: PageIds::from_slice(&self.ids[draft.output_ids.clone()]),
+                input_tokens: draft.input_tokens,
+                output_tokens: draft.output_tokens,
+                duration_ms: draft.duration_ms,
+            },
+            session: draft.session.clone().map(|session| &self.text[session]),
+            file,
+            line: draft.line,
+        }
+    }
+
+    /// Fills in the scope of the request at `index`, from its session or its named field. Ids that are chained within
+    /// a narrower one need not be in that.
+    pub fn set_scope(&mut self, index: usize, wanted: &IdScope, declared: Declared) -> Result<(), RowFault> {
+        let draft = &self.drafts[index];
+        let named = |name: &Option<Range<usize>>, field: &str| -> Result<Scope, RowFault> {
+            let name = name.clone().ok_or_else(|| RowFault::missing(field))?;
+            Ok(Scope::named(self.text[name].as_bytes()))
+        };
+        let scope = match (wanted, declared) {
+            (IdScope::Global, _) | (IdScope::Auto, Declared::Global) => Scope::GLOBAL,
+            (IdScope::Session, _) | (IdScope::Auto, Declared::Session) => {
+                named(&draft.session, "session_id")?
+            }
+            (IdScope::Field(field), _) => named(&draft.scope_name, field)?,
+        };
+        let draft = &mut self.drafts[index];
+        draft.scope = scope;
+        draft.ids_chained &= declared == Declared::Global || scope != Scope::GLOBAL;
+        Ok(())
+    }
+}

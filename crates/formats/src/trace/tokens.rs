@@ -1,0 +1,303 @@
+//! Prompts as token ids, hashed into pages (see [`kvset_core::hashing`]).
+//!
+//! A line is an array of token ids, an object that holds one under `input_ids`, `token_ids` or
+//! `tokens`, or an array of these. An object's array may itself be a batch of arrays. An empty array
+//! is a prompt without tokens. Objects may carry `timestamp` (milliseconds) and `session_id`; without
+//! a `timestamp` a prompt has the time of the one before it, 0 at first. What an object says of the
+//! answer is read too: `output_tokens` or a `usage`, and `duration_ms`. Every prompt's partial last
+//! page is hashed too and shows in `input_tokens`, so that the consumer decides whether it counts.
+
+use super::answer::Answer;
+use super::error::RowFault;
+use super::json::{Fields, Name, Object, Time, TimeUnit, Trouble, ignore, read_line};
+use super::options::{IdScope, ReadOptions};
+use super::records::{Carried, Decode};
+use super::row::{Batch, Declared, Draft};
+use crate::codec::integers;
+use kvset_core::hashing::PageHasher;
+use kvset_core::pages::Scope;
+use kvset_core::units::PageSize;
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use std::fmt;
+use std::ops::Range;
+
+/// The names a prompt's token ids go by.
+pub(super) const TOKEN_FIELDS: [&str; 3] = ["input_ids", "token_ids", "tokens"];
+const FIELD_TIME: &str = "timestamp";
+const FIELD_SESSION: &str = "session_id";
+
+/// Decodes prompts of token ids.
+pub(super) struct TokenIds {
+    hasher: PageHasher,
+    tokens: Vec<u32>,
+    time_ms: i64,
+    id_scope: IdScope,
+}
+
+impl TokenIds {
+    /// A decoder that hashes pages of `page_size` tokens unless the user says otherwise.
+    pub fn new(page_size: PageSize, options: &ReadOptions) -> Self {
+        Self {
+            hasher: PageHasher::new(options.page_size.unwrap_or(page_size)),
+            tokens: Vec::new(),
+            time_ms: 0,
+            id_scope: options.id_scope.clone(),
+        }
+    }
+}
+
+impl Decode for TokenIds {
+    fn decode(
+        &mut self,
+        line: &[u8],
+        number: u64,
+        batch: &mut Batch,
+        carried: &mut Carried,
+    ) -> Result<(), RowFault> {
+        self.tokens.clear();
+        let scope_field = match &self.id_scope {
+            IdScope::Field(name) => Some(name.as_str()),
+            _ => None,
+        };
+        let mut prompts = Prompts {
+            batch,
+            carried,
+            hasher: &mut self.hasher,
+            tokens: &mut self.tokens,
+            scope_field,
+            line: number,
+            time_ms: self.time_ms,
+            trouble: Trouble::default(),
+        };
+        let tokens = &mut *prompts.tokens;
+        // The most common line; whatever else it is, or what is wrong with it, is for the general parser.
+        let is_prompt = integers::read_array(line, |token| match u32::try_from(token) {
+            Ok(token) => {
+                tokens.push(token);
+                true
+            }
+            Err(_) => false,
+        });
+        if is_prompt {
+            prompts.file();
+            batch.set_scope(batch.drafts.len() - 1, &self.id_scope, Declared::Global)?;
+            return Ok(());
+        }
+        prompts.tokens.clear();
+        if let Err(error) = read_line(line, Value { prompts: &mut prompts, depth: 0, in_object: false }) {
+            return Err(prompts.trouble.fault(&error));
+        }
+        self.time_ms = prompts.time_ms;
+        for index in 0..batch.drafts.len() {
+            batch.set_scope(index, &self.id_scope, Declared::Global)?;
+        }
+        Ok(())
+    }
+}
+
+/// Where the prompts of one line go.
+struct Prompts<'s> {
+    batch: &'s mut Batch,
+    carried: &'s mut Carried,
+    hasher: &'s mut PageHasher,
+    /// Tokens of the prompt being read.
+    tokens: &'s mut Vec<u32>,
+    scope_field: Option<&'s str>,
+    line: u64,
+    /// Time of the prompt being read, or of the one before it.
+    time_ms: i64,
+    trouble: Trouble,
+}
+
+impl Prompts<'_> {
+    /// Files the tokens read so far as one prompt.
+    fn file(&mut self) {
+        let start = self.batch.ids.len();
+        self.hasher.hash(Scope::GLOBAL, self.tokens, true, &mut self.batch.ids);
+        self.batch.drafts.push(Draft {
+            time_ms: self.time_ms,
+            page_size: Some(self.hasher.page_size()),
+            ids: start..self.batch.ids.len(),
+            ids_chained: true,
+            input_tokens: Some(self.tokens.len() as u64),
+            line: self.line,
+            ..Draft::default()
+        });
+        self.tokens.clear();
+    }
+}
+
+/// What a value held.
+enum Held {
+    Token,
+    Prompts,
+}
+
+/// A token, a prompt, an object with a prompt, or a batch of prompts.
+struct Value<'a, 's> {
+    prompts: &'a mut Prompts<'s>,
+    /// Arrays around this value; a batch of batches is no known shape.
+    depth: u32,
+    /// Whether the value is a field of an object; a prompt object within another is no known shape.
+    in_object: bool,
+}
+
+impl<'de> DeserializeSeed<'de> for Value<'_, '_> {
+    type Value = Held;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Held, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Value<'_, '_> {
+    type Value = Held;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("token ids, or prompts of token ids")
+    }
+
+    fn visit_u64<E: Error>(self, token: u64) -> Result<Held, E> {
+        let token = u32::try_from(token).map_err(|_| E::custom("token id out of range"))?;
+        if self.depth == 0 {
+            return Err(E::custom("a lone token"));
+        }
+        self.prompts.tokens.push(token);
+        Ok(Held::Token)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<Held, A::Error> {
+        /// A prompt within a batch.
+        const MAX_DEPTH: u32 = 2;
+        if self.depth == MAX_DEPTH {
+            return Err(A::Error::custom("arrays nested too deeply"));
+        }
+        let (mut tokens, mut prompts) = (false, false);
+        let (depth, in_object) = (self.depth + 1, self.in_object);
+        while let Some(held) = array.next_element_seed(Value { prompts: self.prompts, depth, in_object })? {
+            match held {
+                Held::Token => tokens = true,
+                Held::Prompts => prompts = true,
+            }
+            if tokens && prompts {
+                return Err(A::Error::custom("tokens and prompts in one array"));
+            }
+        }
+        if !prompts {
+            self.prompts.file();
+        }
+        Ok(Held::Prompts)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Held, A::Error> {
+        if self.in_object {
+            return Err(A::Error::custom("a prompt object within another"));
+        }
+        let first = self.prompts.batch.drafts.len();
+        let mut object = PromptObject {
+            prompts: self.prompts,
+            found: false,
+            session: None,
+            scope_name: None,
+            answer: Answer::default(),
+        };
+        Object(&mut object).visit_map(map)?;
+        object.finish(first).map_err(|fault| self.prompts.trouble.stop(fault))?;
+        Ok(Held::Prompts)
+    }
+}
+
+/// An object that holds a prompt, or a batch of them, and what is said about it.
+struct PromptObject<'a, 's> {
+    prompts: &'a mut Prompts<'s>,
+    found: bool,
+    session: Option<Range<usize>>,
+    scope_name: Option<Range<usize>>,
+    answer: Answer,
+}
+
+impl PromptObject<'_, '_> {
+    /// Gives the object's time and names to its prompts, whatever the order of its fields was.
+    fn finish(self, first: usize) -> Result<(), RowFault> {
+        if !self.found {
+            return Err(RowFault::missing("input_ids"));
+        }
+        let drafts = &mut self.prompts.batch.drafts[first..];
+        if let (Some(stated), [draft]) = (self.answer.prompt_tokens(drafts.len()), &drafts[..]) {
+            self.prompts.carried.note_prompt_tokens(stated, draft.input_tokens.unwrap_or(0));
+        }
+        let output_tokens = self.answer.output_tokens(drafts.len());
+        for draft in drafts {
+            draft.output_tokens = output_tokens;
+            draft.duration_ms = self.answer.duration_ms();
+            draft.time_ms = self.prompts.time_ms;
+            draft.session = self.session.clone();
+            draft.scope_name = self.scope_name.clone();
+        }
+        Ok(())
+    }
+
+    fn name<'de, A: MapAccess<'de>>(&mut self, map: &mut A) -> Result<Option<Range<usize>>, A::Error> {
+        map.next_value_seed(Name(&mut self.prompts.batch.text))
+    }
+
+    fn token_ids<'de, A: MapAccess<'de>>(
+        &mut self,
+        field: &'static str,
+        map: &mut A,
+    ) -> Result<(), A::Error> {
+        if self.found {
+            return Err(self.prompts.trouble.stop(RowFault::Repeated { field }));
+        }
+        self.found = true;
+        map.next_value_seed(Arrays { prompts: self.prompts })
+    }
+}
+
+impl<'de> Fields<'de> for PromptObject<'_, '_> {
+    fn field<A: MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<(), A::Error> {
+        if self.prompts.scope_field == Some(key) {
+            self.prompts.trouble.field = "--id-scope field";
+            self.scope_name = self.name(map)?;
+            if key == FIELD_SESSION {
+                self.session = self.scope_name.clone();
+            }
+            return Ok(());
+        }
+        if let Some(field) = TOKEN_FIELDS.into_iter().find(|name| *name == key) {
+            self.prompts.trouble.field = field;
+            return self.token_ids(field, map);
+        }
+        match key {
+            FIELD_TIME => {
+                self.prompts.trouble.field = FIELD_TIME;
+                if let Some(time_ms) = Time::read(map, TimeUnit::Milliseconds)? {
+                    self.prompts.time_ms = time_ms;
+                }
+            }
+            FIELD_SESSION => {
+                self.prompts.trouble.field = FIELD_SESSION;
+                self.session = self.name(map)?;
+            }
+            _ if Answer::takes(key) => self.answer.read(key, map, &mut self.prompts.trouble)?,
+            _ => {
+                self.prompts.trouble.field = "";
+                ignore(map)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The value of a token field: an array of tokens, or of arrays of tokens.
+struct Arrays<'a, 's> {
+    prompts: &'a mut Prompts<'s>,
+}
+
+impl<'de> DeserializeSeed<'de> for Arrays<'_, '_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_seq(Value { prompts: self.prompts, depth: 0, in_object: true }).map(|_| ())
+    }
+}

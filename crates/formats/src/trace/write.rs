@@ -1,0 +1,66 @@
+//! Writing requests as flat weka rows, the form every reader of this crate understands.
+
+use super::row::TraceRow;
+use kvset_core::pages::Scope;
+use serde::ser::{Serialize, SerializeSeq, Serializer};
+use std::io::{self, Write};
+
+/// One row as it is written. Absent fields are left out.
+#[derive(serde::Serialize)]
+struct FlatRow<'a> {
+    timestamp: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    session_id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    block_size: Option<u32>,
+    hash_ids: FlatIds<'a>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    ids_chained: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    input_length: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output_length: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    duration_ms: Option<u64>,
+}
+
+/// The prompt's ids with the scope already in them: a file has no other place for it.
+struct FlatIds<'a>(&'a TraceRow<'a>);
+
+impl Serialize for FlatIds<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let event = &self.0.event;
+        let mut array = serializer.serialize_seq(Some(event.page_ids.len()))?;
+        if let Some(first) = event.page_ids.get(0) {
+            array.serialize_element(&event.scope.first_page(first))?;
+        }
+        for id in event.page_ids.from(1).iter() {
+            array.serialize_element(&id)?;
+        }
+        array.end()
+    }
+}
+
+/// Writes a request as one line: `timestamp` (ms), `session_id`, `block_size`, `hash_ids`, `ids_chained` (where they
+/// are vouched to be), `input_length`, `output_length`, `duration_ms`. Its scope is mixed into the first page's id, so the
+/// line is read back with ids that are unique within the whole file. Output page ids have no field here.
+///
+/// # Errors
+///
+/// What `out` answers.
+pub fn write_row(out: &mut impl Write, row: &TraceRow<'_>) -> io::Result<()> {
+    let event = &row.event;
+    let flat = FlatRow {
+        timestamp: event.event_time.0,
+        session_id: row.session,
+        block_size: event.page_size.map(|size| size.get()),
+        hash_ids: FlatIds(row),
+        // Within their scope they may be, in the whole file only the first of them tells scopes apart.
+        ids_chained: event.ids_chained && event.scope == Scope::GLOBAL,
+        input_length: event.input_tokens,
+        output_length: event.output_tokens,
+        duration_ms: event.duration_ms,
+    };
+    serde_json::to_writer(&mut *out, &flat)?;
+    out.write_all(b"\n")
+}

@@ -1,0 +1,132 @@
+//! What a member of a consumer group does, so that a simulation can stand in for the brokers.
+
+use super::error::KafkaFailure;
+use kvset_core::units::Offset;
+use kvset_formats::codec::SourceRecord;
+use kvset_formats::position::{LogRange, NextOffset, Partition};
+use kvset_pipeline::facts::RecordIdentity;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// A record as it was fetched.
+pub trait InputRecord {
+    /// The record as the codec takes it.
+    fn as_source(&self) -> SourceRecord<'_>;
+
+    /// Its headers that have a value.
+    fn headers(&self) -> Vec<(&str, &[u8])> {
+        Vec::new()
+    }
+
+    /// Its partition.
+    fn partition(&self) -> Partition {
+        Partition(self.as_source().partition)
+    }
+
+    /// Its offset.
+    fn offset(&self) -> i64 {
+        self.as_source().offset
+    }
+
+    /// Bytes of its key and value.
+    fn bytes(&self) -> usize {
+        let SourceRecord { key, value, .. } = self.as_source();
+        key.map_or(0, <[u8]>::len) + value.map_or(0, <[u8]>::len)
+    }
+}
+
+/// What a poll brought.
+#[derive(Debug)]
+pub enum Event<R> {
+    /// A record.
+    Record(R),
+    /// Every record there is of this partition was handed out.
+    End(Partition),
+    /// Partitions were given to this member: answer with [`Member::assign`].
+    Assigned(Vec<Partition>),
+    /// Partitions go to other members once [`Member::unassign`] was called; until then offsets can be
+    /// committed.
+    Revoked(Vec<Partition>),
+    /// Partitions went to other members already: answer with [`Member::unassign`], commit nothing.
+    Lost(Vec<Partition>),
+    /// Something failed; transient failures mend themselves.
+    Trouble(KafkaFailure),
+}
+
+/// A member of a consumer group on one topic, polled by one thread.
+///
+/// A rebalance must be answered, with [`Member::assign`] or [`Member::unassign`], before the next
+/// poll.
+pub trait Member {
+    /// A record, in the memory of whoever fetched it.
+    type Record<'r>: InputRecord
+    where
+        Self: 'r;
+
+    /// Looks single records up.
+    type Lookup: Identities;
+
+    /// Waits up to `timeout` for something to happen. `None` is no sign of idleness: the client may
+    /// have been busy with itself.
+    fn poll(&self, timeout: Duration) -> Option<Event<Self::Record<'_>>>;
+
+    /// The group's committed offsets of these partitions. Waits until open transactions that hold
+    /// some are decided.
+    ///
+    /// # Errors
+    /// The coordinator does not answer.
+    fn committed(
+        &self,
+        partitions: &[Partition],
+        timeout: Duration,
+    ) -> Result<Vec<(Partition, Option<NextOffset>)>, KafkaFailure>;
+
+    /// What the partition's log holds, up to the last stable offset.
+    ///
+    /// # Errors
+    /// The leader does not answer.
+    fn log_range(&self, partition: Partition, timeout: Duration) -> Result<LogRange, KafkaFailure>;
+
+    /// Connects to look records of the topic up.
+    ///
+    /// # Errors
+    /// The client refuses.
+    fn lookup(&self) -> Result<Self::Lookup, KafkaFailure>;
+
+    /// Answers [`Event::Assigned`]: takes the partitions from these offsets on.
+    ///
+    /// # Errors
+    /// The client refuses; so for the following methods.
+    fn assign(&self, starts: &[(Partition, NextOffset)]) -> Result<(), KafkaFailure>;
+
+    /// Answers [`Event::Revoked`] and [`Event::Lost`]: gives the partitions up.
+    fn unassign(&self, partitions: &[Partition]) -> Result<(), KafkaFailure>;
+
+    /// Stops fetching a partition; polling must go on.
+    fn pause(&self, partition: Partition) -> Result<(), KafkaFailure>;
+
+    /// Fetches a paused partition again.
+    fn resume(&self, partition: Partition) -> Result<(), KafkaFailure>;
+
+    /// The end of each partition's committed records, as the client last learned it in passing.
+    fn known_ends(&self) -> BTreeMap<Partition, NextOffset>;
+
+    /// Leaves the group. A member with a stable name only goes silent: its partitions wait for it until
+    /// its session ends, so that a quick restart moves nothing.
+    fn leave(&self);
+}
+
+/// Tells records apart that may have come to stand at the same offset.
+pub trait Identities {
+    /// The identity of the record at this offset, which lies within the log; `None` when it was
+    /// compacted away.
+    ///
+    /// # Errors
+    /// The brokers do not answer within `timeout`, which is a passing trouble, or refuse.
+    fn identity(
+        &self,
+        partition: Partition,
+        offset: Offset,
+        timeout: Duration,
+    ) -> Result<Option<RecordIdentity>, KafkaFailure>;
+}

@@ -1,0 +1,163 @@
+//! Where things are in a topic's partitions: their logs' ends, groups' committed offsets, moments.
+
+use super::config::Connection;
+use super::context::Logging;
+use super::error::KafkaFailure;
+use kvset_formats::position::{LogRange, NextOffset, Partition};
+use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
+use rdkafka::topic_partition_list::TopicPartitionListElem;
+use rdkafka::{ClientConfig, Offset, TopicPartitionList};
+use std::time::Duration;
+
+/// A committed offset with what was noted beside it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Noted {
+    /// The offset.
+    pub next: NextOffset,
+    /// The note; empty where there is none.
+    pub note: String,
+}
+
+/// Asks about one topic on behalf of one group, without joining it.
+pub struct Offsets {
+    consumer: BaseConsumer<Logging>,
+    topic: String,
+}
+
+impl Offsets {
+    /// Connects; nothing is asked yet. Committed offsets are told once open transactions that hold some
+    /// are decided.
+    ///
+    /// # Errors
+    /// Properties the client refuses.
+    pub fn open(connection: &Connection, group: &str, topic: &str) -> Result<Self, KafkaFailure> {
+        Self::with(connection, connection.loner(group), topic)
+    }
+
+    /// The same, but committed offsets are told as they are before open transactions are decided.
+    ///
+    /// # Errors
+    /// Properties the client refuses.
+    pub fn undecided(connection: &Connection, group: &str, topic: &str) -> Result<Self, KafkaFailure> {
+        Self::with(connection, connection.onlooker(group), topic)
+    }
+
+    fn with(connection: &Connection, config: ClientConfig, topic: &str) -> Result<Self, KafkaFailure> {
+        let consumer = config.create_with_context(Logging::new(connection.tokens()?));
+        let consumer = consumer
+            .map_err(|error| KafkaFailure::of(&format!("asking about offsets of topic `{topic}`"), &error))?;
+        Ok(Self { consumer, topic: topic.to_owned() })
+    }
+
+    /// What the partition's log holds, up to the last stable offset.
+    ///
+    /// # Errors
+    /// The leader does not answer.
+    pub fn log_range(&self, partition: Partition, timeout: Duration) -> Result<LogRange, KafkaFailure> {
+        log_range(&self.consumer, &self.topic, partition, timeout)
+    }
+
+    /// The group's committed offsets of these partitions.
+    ///
+    /// # Errors
+    /// The coordinator does not answer.
+    pub fn committed(
+        &self,
+        partitions: &[Partition],
+        timeout: Duration,
+    ) -> Result<Vec<(Partition, Option<NextOffset>)>, KafkaFailure> {
+        committed(&self.consumer, &self.topic, partitions, timeout, next_offset)
+    }
+
+    /// The same with their notes, of a group whose offsets this program alone commits: the client can
+    /// read notes in UTF-8 only.
+    ///
+    /// # Errors
+    /// The coordinator does not answer.
+    pub fn noted(
+        &self,
+        partitions: &[Partition],
+        timeout: Duration,
+    ) -> Result<Vec<(Partition, Option<Noted>)>, KafkaFailure> {
+        let noted = |offset: &TopicPartitionListElem<'_>| {
+            Some(Noted { next: next_offset(offset)?, note: offset.metadata().to_owned() })
+        };
+        committed(&self.consumer, &self.topic, partitions, timeout, noted)
+    }
+
+    /// The offset of the partition's first record whose time stamp is not before this moment, in
+    /// milliseconds since the Unix epoch; `None` where there is none.
+    ///
+    /// # Errors
+    /// The leader does not answer.
+    pub fn at(
+        &self,
+        partition: Partition,
+        timestamp_ms: i64,
+        timeout: Duration,
+    ) -> Result<Option<NextOffset>, KafkaFailure> {
+        let doing = format!("looking up a moment in {}/{partition}", self.topic);
+        let wanted = list(&self.topic, [(partition, Offset::Offset(timestamp_ms))], &doing)?;
+        let failure = |error| KafkaFailure::of(&doing, &error);
+        let found = self.consumer.offsets_for_times(wanted, timeout).map_err(failure)?;
+        match found.elements_for_topic(&self.topic).first() {
+            None => Err(KafkaFailure::fatal(format!("{doing}: the answer does not name the partition"))),
+            Some(element) => element.error().map(|()| next_offset(element)).map_err(failure),
+        }
+    }
+}
+
+/// The offset of an entry, where it is one.
+pub(super) fn next_offset(element: &TopicPartitionListElem<'_>) -> Option<NextOffset> {
+    match element.offset() {
+        Offset::Offset(next) => Some(NextOffset(next)),
+        _ => None,
+    }
+}
+
+/// What is committed for these partitions under the consumer's group, as `read` sees it.
+pub(super) fn committed<C: ConsumerContext, T>(
+    consumer: &BaseConsumer<C>,
+    topic: &str,
+    partitions: &[Partition],
+    timeout: Duration,
+    read: impl Fn(&TopicPartitionListElem<'_>) -> Option<T>,
+) -> Result<Vec<(Partition, Option<T>)>, KafkaFailure> {
+    let doing = format!("reading the committed offsets of topic `{topic}`");
+    let failure = |error| KafkaFailure::of(&doing, &error);
+    let wanted = list(topic, partitions.iter().map(|partition| (*partition, Offset::Invalid)), &doing)?;
+    let found = consumer.committed_offsets(wanted, timeout).map_err(failure)?;
+    let mut offsets = Vec::with_capacity(partitions.len());
+    for element in found.elements_for_topic(topic) {
+        element.error().map_err(failure)?;
+        offsets.push((Partition(element.partition()), read(&element)));
+    }
+    Ok(offsets)
+}
+
+/// What a partition's log holds, as far as the consumer may read it.
+pub(super) fn log_range<C: ConsumerContext>(
+    consumer: &BaseConsumer<C>,
+    topic: &str,
+    partition: Partition,
+    timeout: Duration,
+) -> Result<LogRange, KafkaFailure> {
+    let range = consumer.fetch_watermarks(topic, partition.0, timeout).map_err(|error| {
+        KafkaFailure::of(&format!("reading the log range of {topic}/{partition}"), &error)
+    })?;
+    Ok(LogRange { start: NextOffset(range.0), end: NextOffset(range.1) })
+}
+
+/// Partitions of a topic with offsets, in the client's form.
+pub(super) fn list(
+    topic: &str,
+    offsets: impl IntoIterator<Item = (Partition, Offset)>,
+    doing: &str,
+) -> Result<TopicPartitionList, KafkaFailure> {
+    let mut list = TopicPartitionList::new();
+    for (partition, offset) in offsets {
+        let added = list.add_partition_offset(topic, partition.0, offset);
+        added.map_err(|error| KafkaFailure::of(doing, &error))?;
+    }
+    Ok(list)
+}

@@ -1,0 +1,228 @@
+//! Outputs and consumed offsets: in one transaction, or acknowledged before the offsets.
+
+use super::config::Connection;
+use super::context::Deliveries;
+use super::error::{KafkaFailure, family};
+use super::source::Source;
+use kvset_formats::codec::pool_partition;
+use kvset_formats::output::{Destination, OutputRecord};
+use kvset_formats::position::{NextOffset, Partition};
+use kvset_pipeline::publish::{Family, Outlet, OutletError};
+use rdkafka::message::{Header, OwnedHeaders};
+use rdkafka::producer::{BaseRecord, Producer, PurgeConfig, ThreadedProducer};
+use rdkafka::types::RDKafkaErrorCode;
+use std::num::NonZeroU32;
+use std::time::{Duration, Instant};
+
+/// A topic outputs go to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OutputTopic {
+    /// Its name.
+    pub name: String,
+    /// Its partitions.
+    pub partitions: NonZeroU32,
+}
+
+/// Where outputs go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OutputTopics {
+    /// Capacity estimates, or request events made of raw logs.
+    pub results: OutputTopic,
+    /// Refused input.
+    pub dead_letters: OutputTopic,
+}
+
+/// How outputs and offsets are tied together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Guarantee {
+    /// One transaction: exactly once for readers of committed records.
+    ExactlyOnce,
+    /// Outputs are acknowledged before offsets are committed: at least once, where a repeat has the
+    /// same key and the same bytes.
+    AtLeastOnce,
+}
+
+/// Longest single wait for an answer; patience decides how often the call is made again.
+const CALL: Duration = Duration::from_secs(5);
+/// Time between two looks at whether all outputs have arrived.
+const LOOK: Duration = Duration::from_millis(1);
+
+/// The producer of this process.
+pub struct KafkaOutlet {
+    producer: ThreadedProducer<Deliveries>,
+    topics: OutputTopics,
+    guarantee: Guarantee,
+    /// Failed deliveries before the current burst.
+    failed_before: u64,
+}
+
+impl KafkaOutlet {
+    /// Connects. A transactional outlet fences whoever used its transactional id before, and aborts
+    /// what they left open.
+    ///
+    /// # Errors
+    /// Properties the client refuses; no transactions at the broker; no answer within `deadline`.
+    pub fn open(
+        connection: &Connection,
+        transactional_id: &str,
+        topics: OutputTopics,
+        guarantee: Guarantee,
+        deadline: Duration,
+    ) -> Result<Self, KafkaFailure> {
+        let (config, doing) = match guarantee {
+            Guarantee::ExactlyOnce => {
+                let config = connection.transactional(transactional_id);
+                (config, format!("opening the transactional producer `{transactional_id}`"))
+            }
+            Guarantee::AtLeastOnce => {
+                (connection.producer("outlet", deadline), "opening the producer".to_owned())
+            }
+        };
+        let producer: ThreadedProducer<Deliveries> = config
+            .create_with_context(Deliveries::new(connection.tokens()?))
+            .map_err(|error| KafkaFailure::of(&doing, &error))?;
+        let outlet = Self { producer, topics, guarantee, failed_before: 0 };
+        if guarantee == Guarantee::ExactlyOnce {
+            outlet.init(deadline, &doing)?;
+        }
+        Ok(outlet)
+    }
+
+    /// Repeats the same call while it fails in passing, as transactions demand.
+    fn init(&self, deadline: Duration, doing: &str) -> Result<(), KafkaFailure> {
+        let begin = Instant::now();
+        loop {
+            match self.producer.init_transactions(CALL.min(deadline)) {
+                Ok(()) => return Ok(()),
+                Err(error) if family(&error) == Family::Transient && begin.elapsed() < deadline => {}
+                Err(error) => return Err(KafkaFailure::of(doing, &error)),
+            }
+        }
+    }
+
+    fn topic_of(&self, record: &OutputRecord) -> &OutputTopic {
+        match record.destination {
+            Destination::Results => &self.topics.results,
+            Destination::DeadLetters => &self.topics.dead_letters,
+        }
+    }
+
+    /// The failure, with the last failed delivery, which tells more than the transaction's own words.
+    fn failure(&self, doing: &str, error: &rdkafka::error::KafkaError) -> OutletError {
+        let mut failure = KafkaFailure::of(doing, error);
+        if let Some(delivery) = self.producer.context().take_failure() {
+            failure.message += &format!("; a record was not delivered: {delivery}");
+        }
+        failure.into()
+    }
+
+    /// Waits until brokers have answered for every output, or for as long as a call may take: the call that
+    /// follows then tells what is wrong.
+    ///
+    /// That call would wait itself, but in a way that costs 100 ms whenever the producer's own thread is
+    /// quicker to take the last answer, which is nearly always: it waits for that answer to come once more.
+    fn await_answers(&self) {
+        let begin = Instant::now();
+        while self.producer.in_flight_count() > 0 && begin.elapsed() < CALL {
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    fn acknowledged(&mut self) -> Result<(), OutletError> {
+        let doing = "waiting for outputs to be acknowledged";
+        self.await_answers();
+        self.producer.flush(CALL).map_err(|error| self.failure(doing, &error))?;
+        let deliveries = self.producer.context();
+        if deliveries.failed() == self.failed_before {
+            return Ok(());
+        }
+        let reason = deliveries.take_failure().unwrap_or_default();
+        let message = format!("{doing}: a record was not delivered: {reason}");
+        Err(OutletError { family: Family::Abortable, message })
+    }
+}
+
+impl Outlet for KafkaOutlet {
+    type Member = Source;
+
+    fn begin(&mut self) -> Result<(), OutletError> {
+        match self.guarantee {
+            Guarantee::AtLeastOnce => {
+                self.failed_before = self.producer.context().failed();
+                Ok(())
+            }
+            Guarantee::ExactlyOnce => {
+                let begun = self.producer.begin_transaction();
+                begun.map_err(|error| self.failure("opening a transaction", &error))
+            }
+        }
+    }
+
+    fn send(&mut self, record: &OutputRecord) -> Result<(), OutletError> {
+        let topic = self.topic_of(record);
+        let mut message: BaseRecord<'_, [u8], [u8]> = BaseRecord::to(&topic.name);
+        message.key = record.key.as_deref();
+        message.payload = record.value.as_deref();
+        message.partition = record.placed_by.as_deref().map(|pool| pool_partition(pool, topic.partitions));
+        if !record.headers.is_empty() {
+            let headers = OwnedHeaders::new_with_capacity(record.headers.len());
+            let add = |headers: OwnedHeaders, (key, value): &(&str, String)| {
+                headers.insert(Header { key, value: Some(value.as_bytes()) })
+            };
+            message.headers = Some(record.headers.iter().fold(headers, add));
+        }
+        let sent = self.producer.send(message).map_err(|(error, _)| error);
+        sent.map_err(|error| self.failure(&format!("writing to topic `{}`", topic.name), &error))
+    }
+
+    fn offsets(&mut self, next: &[(Partition, NextOffset)], member: &Source) -> Result<(), OutletError> {
+        match self.guarantee {
+            Guarantee::AtLeastOnce => {
+                self.acknowledged()?;
+                if next.is_empty() { Ok(()) } else { Ok(member.commit(next)?) }
+            }
+            Guarantee::ExactlyOnce => {
+                let list = member.next_offsets(next)?;
+                let metadata = member.group_metadata()?;
+                let sent = self.producer.send_offsets_to_transaction(&list, &metadata, CALL);
+                sent.map_err(|error| {
+                    let failure = self.failure("adding offsets to the transaction", &error);
+                    match error.rdkafka_error_code() {
+                        // Also said of a member whose session ended a moment ago, while brokers were down
+                        // say. If another process has its name, the next poll tells.
+                        Some(RDKafkaErrorCode::FencedInstanceId) => {
+                            OutletError { family: Family::Abortable, ..failure }
+                        }
+                        _ => failure,
+                    }
+                })
+            }
+        }
+    }
+
+    fn commit(&mut self) -> Result<(), OutletError> {
+        match self.guarantee {
+            Guarantee::AtLeastOnce => Ok(()),
+            Guarantee::ExactlyOnce => {
+                self.await_answers();
+                let committed = self.producer.commit_transaction(CALL);
+                committed.map_err(|error| self.failure("committing the transaction", &error))
+            }
+        }
+    }
+
+    fn abort(&mut self) -> Result<(), OutletError> {
+        match self.guarantee {
+            Guarantee::AtLeastOnce => {
+                // What is still queued would only be repeated by the next attempt.
+                self.producer.purge(PurgeConfig::default().queue());
+                let flushed = self.producer.flush(CALL);
+                flushed.map_err(|error| self.failure("taking outputs back", &error))
+            }
+            Guarantee::ExactlyOnce => {
+                let aborted = self.producer.abort_transaction(CALL);
+                aborted.map_err(|error| self.failure("aborting the transaction", &error))
+            }
+        }
+    }
+}

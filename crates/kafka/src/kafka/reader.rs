@@ -1,0 +1,138 @@
+//! Committed records of a topic outside of any group: from the beginning or from now, followed for
+//! ever or up to a captured end.
+
+use super::config::Connection;
+use super::context::{Logging, serve};
+use super::error::KafkaFailure;
+use super::topics::Topics;
+use kvset_formats::position::NextOffset;
+use kvset_pipeline::publish::Family;
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::error::KafkaError;
+use rdkafka::message::{Headers, Message};
+use rdkafka::{Offset, TopicPartitionList};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Where to begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum From {
+    /// At the oldest record there is.
+    Beginning,
+    /// At records that arrive from now on.
+    Now,
+}
+
+/// A record, copied.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReadRecord {
+    /// Its partition.
+    pub partition: i32,
+    /// Its offset.
+    pub offset: i64,
+    /// Its key.
+    pub key: Option<Vec<u8>>,
+    /// Its value.
+    pub value: Option<Vec<u8>>,
+    /// Its headers.
+    pub headers: Vec<(String, Vec<u8>)>,
+}
+
+/// Reads one topic.
+pub struct Reader {
+    consumer: BaseConsumer<Logging>,
+    topic: String,
+    /// Of every partition that has not reached it yet, the end captured at the start.
+    ends: BTreeMap<i32, NextOffset>,
+}
+
+impl Reader {
+    /// Starts reading every partition.
+    ///
+    /// # Errors
+    /// No such topic; no broker within `deadline`.
+    pub fn open(
+        connection: &Connection,
+        topic: &str,
+        from: From,
+        deadline: Duration,
+    ) -> Result<Self, KafkaFailure> {
+        let partitions =
+            Topics::new(connection, deadline)?.require(topic, "--topic", "`kvset run --create-topics`")?;
+        let doing = format!("reading topic `{topic}`");
+        let failure = |error: KafkaError| KafkaFailure::of(&doing, &error);
+        let consumer: BaseConsumer<Logging> =
+            connection.reader().create_with_context(Logging::new(connection.tokens()?)).map_err(failure)?;
+        serve(&consumer);
+        let mut ends = BTreeMap::new();
+        {
+            // A list that outlived its consumer would make dropping the consumer wait for ever.
+            let mut list = TopicPartitionList::new();
+            for partition in (0..partitions.get()).filter_map(|partition| i32::try_from(partition).ok()) {
+                let (start, end) = consumer.fetch_watermarks(topic, partition, deadline).map_err(failure)?;
+                let begin = if from == From::Beginning { start } else { end };
+                list.add_partition_offset(topic, partition, Offset::Offset(begin)).map_err(failure)?;
+                if begin < end {
+                    ends.insert(partition, NextOffset(end));
+                }
+            }
+            consumer.assign(&list).map_err(failure)?;
+        }
+        Ok(Self { consumer, topic: topic.to_owned(), ends })
+    }
+
+    /// The next record, or `None` when none came within `timeout`.
+    ///
+    /// # Errors
+    /// What no repetition can mend.
+    pub fn next(&mut self, timeout: Duration) -> Result<Option<ReadRecord>, KafkaFailure> {
+        match self.consumer.poll(timeout) {
+            None => Ok(None),
+            Some(Ok(message)) => {
+                let record = copy(&message);
+                self.reached(record.partition, NextOffset::after(record.offset));
+                Ok(Some(record))
+            }
+            // Said when the fetched position is at the log's end, past transaction markers and
+            // compacted records, so no later than the captured end was passed.
+            Some(Err(KafkaError::PartitionEOF(partition))) => {
+                self.ends.remove(&partition);
+                Ok(None)
+            }
+            Some(Err(error)) => {
+                let failure = KafkaFailure::of(&format!("reading topic `{}`", self.topic), &error);
+                match failure.family {
+                    Family::Transient => {
+                        tracing::warn!("{failure}");
+                        Ok(None)
+                    }
+                    _ => Err(failure),
+                }
+            }
+        }
+    }
+
+    /// Whether every partition has been read up to where it ended when this reader was opened.
+    pub fn at_end(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    fn reached(&mut self, partition: i32, next: NextOffset) {
+        if self.ends.get(&partition).is_some_and(|end| next >= *end) {
+            self.ends.remove(&partition);
+        }
+    }
+}
+
+pub(super) fn copy(message: &impl Message) -> ReadRecord {
+    let header = |header: rdkafka::message::Header<'_, &[u8]>| {
+        (header.key.to_owned(), header.value.unwrap_or_default().to_vec())
+    };
+    ReadRecord {
+        partition: message.partition(),
+        offset: message.offset(),
+        key: message.key().map(<[u8]>::to_vec),
+        value: message.payload().map(<[u8]>::to_vec),
+        headers: message.headers().map_or_else(Vec::new, |headers| headers.iter().map(header).collect()),
+    }
+}

@@ -1,0 +1,267 @@
+//! A group member: committed records and rebalances as typed events, polled by one thread. Or a
+//! reader of chosen partitions, which only keeps its offsets under a group's name.
+//!
+//! Start offsets are part of the assignment; nothing ever seeks. Every assignment is followed by a
+//! resume, since a pause outlives it. Rebalances go on while partitions are paused, because polling
+//! goes on.
+
+use super::config::{Connection, Membership};
+use super::context::{MemberContext, Rebalance};
+use super::error::KafkaFailure;
+use super::lookup::Lookup;
+use super::member::{Event, InputRecord, Member};
+use super::offsets::{committed, list, log_range, next_offset};
+use kvset_formats::codec::SourceRecord;
+use kvset_formats::position::{LogRange, NextOffset, Partition};
+use kvset_pipeline::publish::Family;
+use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer, ConsumerGroupMetadata, RebalanceProtocol};
+use rdkafka::error::KafkaError;
+use rdkafka::message::{BorrowedMessage, Headers, Message};
+use rdkafka::topic_partition_list::TopicPartitionListElem;
+use rdkafka::{Offset, TopicPartitionList};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// A record in the client's own memory.
+#[derive(Debug)]
+pub struct Record<'c>(BorrowedMessage<'c>);
+
+impl InputRecord for Record<'_> {
+    fn as_source(&self) -> SourceRecord<'_> {
+        SourceRecord {
+            topic: self.0.topic(),
+            partition: self.0.partition(),
+            offset: self.0.offset(),
+            timestamp_ms: self.0.timestamp().to_millis(),
+            key: self.0.key(),
+            value: self.0.payload(),
+        }
+    }
+
+    fn headers(&self) -> Vec<(&str, &[u8])> {
+        let headers = self.0.headers().into_iter().flat_map(|headers| headers.iter());
+        headers.filter_map(|header| Some((header.key, header.value?))).collect()
+    }
+
+    fn partition(&self) -> Partition {
+        Partition(self.0.partition())
+    }
+
+    fn offset(&self) -> i64 {
+        self.0.offset()
+    }
+
+    fn bytes(&self) -> usize {
+        self.0.key_len() + self.0.payload_len()
+    }
+}
+
+/// A member of a consumer group, or a reader of its own, on one topic.
+pub struct Source {
+    consumer: BaseConsumer<MemberContext>,
+    connection: Connection,
+    topic: String,
+    /// What is kept beside each partition's committed offset.
+    notes: BTreeMap<Partition, String>,
+    /// Whether the member has a stable name, under which it is expected back.
+    is_static: bool,
+}
+
+impl Source {
+    /// Creates a member and subscribes it; it joins while it is polled.
+    ///
+    /// # Errors
+    /// Properties the client refuses.
+    pub fn join(connection: &Connection, membership: &Membership, topic: &str) -> Result<Self, KafkaFailure> {
+        let doing = || format!("joining group `{}` on topic `{topic}`", membership.group);
+        let consumer: BaseConsumer<MemberContext> = connection
+            .member(membership)
+            .create_with_context(MemberContext::new(connection.tokens()?))
+            .map_err(|error| KafkaFailure::of(&doing(), &error))?;
+        consumer.subscribe(&[topic]).map_err(|error| KafkaFailure::of(&doing(), &error))?;
+        let is_static = membership.instance.is_some();
+        let (connection, topic) = (connection.clone(), topic.to_owned());
+        Ok(Self { consumer, connection, topic, notes: BTreeMap::new(), is_static })
+    }
+
+    /// Reads chosen partitions without joining a group: they are handed out as assigned at once, and
+    /// for good. Offsets are kept under the group's name, each partition's with its note.
+    ///
+    /// # Errors
+    /// Properties the client refuses.
+    pub fn alone(
+        connection: &Connection,
+        group: &str,
+        topic: &str,
+        notes: BTreeMap<Partition, String>,
+    ) -> Result<Self, KafkaFailure> {
+        let doing = || format!("reading topic `{topic}` under the name `{group}`");
+        let consumer: BaseConsumer<MemberContext> = connection
+            .loner(group)
+            .create_with_context(MemberContext::new(connection.tokens()?))
+            .map_err(|error| KafkaFailure::of(&doing(), &error))?;
+        consumer.context().assign(notes.keys().map(|partition| partition.0).collect());
+        let (connection, topic) = (connection.clone(), topic.to_owned());
+        Ok(Self { consumer, connection, topic, notes, is_static: false })
+    }
+
+    fn pending_rebalance(&self) -> Option<Event<Record<'_>>> {
+        let typed = |partitions: Vec<i32>| partitions.into_iter().map(Partition).collect();
+        let event = match self.consumer.context().next_rebalance()? {
+            Rebalance::Assign(partitions) => Event::Assigned(typed(partitions)),
+            Rebalance::Revoke { partitions, lost: false } => Event::Revoked(typed(partitions)),
+            Rebalance::Revoke { partitions, lost: true } => Event::Lost(typed(partitions)),
+        };
+        Some(event)
+    }
+
+    /// The topic.
+    pub fn topic(&self) -> &str {
+        &self.topic
+    }
+
+    /// Proof of membership, for transactions.
+    ///
+    /// A client that was thrown out of its group forgets its member id at once, and says so at the next
+    /// poll. What it has to show in between proves nothing, and the broker may take it for the word of
+    /// somebody outside of any group: it must not be used.
+    pub(super) fn group_metadata(&self) -> Result<ConsumerGroupMetadata, KafkaFailure> {
+        let metadata = self.consumer.group_metadata();
+        // In this order: whoever lost the partitions by now may have lost them before.
+        self.check_membership()?;
+        metadata.ok_or_else(|| KafkaFailure::fatal("the consumer has no group metadata"))
+    }
+
+    fn check_membership(&self) -> Result<(), KafkaFailure> {
+        if !self.consumer.assignment_lost() {
+            return Ok(());
+        }
+        let message = format!("this member has lost its partitions of topic `{}`", self.topic);
+        Err(KafkaFailure { family: Family::Abortable, message })
+    }
+
+    /// The next offsets in the client's form.
+    pub(super) fn next_offsets(
+        &self,
+        next: &[(Partition, NextOffset)],
+    ) -> Result<TopicPartitionList, KafkaFailure> {
+        let offsets = next.iter().map(|(partition, next)| (*partition, Offset::Offset(next.0)));
+        let list = self.list(offsets, "listing offsets")?;
+        for (partition, note) in &self.notes {
+            if let Some(mut offset) = list.find_partition(&self.topic, partition.0) {
+                offset.set_metadata(note);
+            }
+        }
+        Ok(list)
+    }
+
+    /// Commits offsets outside of any transaction and waits for the answer.
+    pub(super) fn commit(&self, next: &[(Partition, NextOffset)]) -> Result<(), KafkaFailure> {
+        let list = self.next_offsets(next)?;
+        self.check_membership()?;
+        self.consumer.commit(&list, CommitMode::Sync).map_err(|error| {
+            KafkaFailure::of(&format!("committing offsets of topic `{}`", self.topic), &error)
+        })
+    }
+
+    fn list(
+        &self,
+        offsets: impl IntoIterator<Item = (Partition, Offset)>,
+        doing: &str,
+    ) -> Result<TopicPartitionList, KafkaFailure> {
+        list(&self.topic, offsets, doing)
+    }
+}
+
+impl Member for Source {
+    type Record<'r> = Record<'r>;
+    type Lookup = Lookup;
+
+    fn poll(&self, timeout: Duration) -> Option<Event<Record<'_>>> {
+        if let Some(event) = self.pending_rebalance() {
+            return Some(event);
+        }
+        match self.consumer.poll(timeout) {
+            Some(Ok(message)) => Some(Event::Record(Record(message))),
+            Some(Err(KafkaError::PartitionEOF(partition))) => Some(Event::End(Partition(partition))),
+            Some(Err(error)) => {
+                let doing = format!("reading topic `{}`", self.topic);
+                Some(Event::Trouble(KafkaFailure::of(&doing, &error)))
+            }
+            None => self.pending_rebalance(),
+        }
+    }
+
+    fn committed(
+        &self,
+        partitions: &[Partition],
+        timeout: Duration,
+    ) -> Result<Vec<(Partition, Option<NextOffset>)>, KafkaFailure> {
+        let next = |offset: &TopicPartitionListElem<'_>| next_offset(offset);
+        committed(&self.consumer, &self.topic, partitions, timeout, next)
+    }
+
+    fn log_range(&self, partition: Partition, timeout: Duration) -> Result<LogRange, KafkaFailure> {
+        log_range(&self.consumer, &self.topic, partition, timeout)
+    }
+
+    fn lookup(&self) -> Result<Lookup, KafkaFailure> {
+        Lookup::open(&self.connection, &self.topic)
+    }
+
+    fn assign(&self, starts: &[(Partition, NextOffset)]) -> Result<(), KafkaFailure> {
+        let doing = "taking over partitions";
+        let offsets = starts.iter().map(|(partition, next)| (*partition, Offset::Offset(next.0)));
+        let list = self.list(offsets, doing)?;
+        let assigned = match self.consumer.rebalance_protocol() {
+            RebalanceProtocol::Cooperative => self.consumer.incremental_assign(&list),
+            RebalanceProtocol::Eager | RebalanceProtocol::None => self.consumer.assign(&list),
+        };
+        assigned.and_then(|()| self.consumer.resume(&list)).map_err(|error| KafkaFailure::of(doing, &error))
+    }
+
+    fn unassign(&self, partitions: &[Partition]) -> Result<(), KafkaFailure> {
+        let doing = "giving up partitions";
+        let unassigned = match self.consumer.rebalance_protocol() {
+            RebalanceProtocol::Cooperative => {
+                let all = partitions.iter().map(|partition| (*partition, Offset::Invalid));
+                self.consumer.incremental_unassign(&self.list(all, doing)?)
+            }
+            // Eager revocations are always of everything.
+            RebalanceProtocol::Eager | RebalanceProtocol::None => self.consumer.unassign(),
+        };
+        unassigned.map_err(|error| KafkaFailure::of(doing, &error))
+    }
+
+    fn pause(&self, partition: Partition) -> Result<(), KafkaFailure> {
+        let doing = "pausing a partition";
+        let list = self.list([(partition, Offset::Invalid)], doing)?;
+        self.consumer.pause(&list).map_err(|error| KafkaFailure::of(doing, &error))
+    }
+
+    fn resume(&self, partition: Partition) -> Result<(), KafkaFailure> {
+        let doing = "resuming a partition";
+        let list = self.list([(partition, Offset::Invalid)], doing)?;
+        self.consumer.resume(&list).map_err(|error| KafkaFailure::of(doing, &error))
+    }
+
+    fn known_ends(&self) -> BTreeMap<Partition, NextOffset> {
+        let ends = self.consumer.context().ends();
+        ends.into_iter().map(|(partition, end)| (Partition(partition), NextOffset(end))).collect()
+    }
+
+    fn leave(&self) {
+        // A member with a stable name only goes silent: its partitions wait for it until its session
+        // ends, so that a quick restart moves nothing.
+        if !self.is_static {
+            self.consumer.unsubscribe();
+        }
+    }
+}
+
+impl Drop for Source {
+    fn drop(&mut self) {
+        // Closing polls for rebalances that nobody answers any more.
+        self.consumer.context().close();
+    }
+}

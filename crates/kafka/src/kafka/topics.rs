@@ -1,0 +1,158 @@
+//! Which topics exist, what to do about missing ones, and their creation.
+
+use super::config::Connection;
+use super::context::{Logging, serve};
+use super::error::KafkaFailure;
+use kvset_pipeline::publish::Family;
+use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::types::RDKafkaErrorCode as Code;
+use std::num::NonZeroU32;
+use std::time::{Duration, Instant};
+
+/// A topic to create where it is missing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TopicPlan {
+    /// Its name.
+    pub name: String,
+    /// Its partitions.
+    pub partitions: NonZeroU32,
+    /// Whether only the newest record of a key is kept.
+    pub compacted: bool,
+}
+
+/// Asks about topics.
+pub struct Topics {
+    client: BaseConsumer<Logging>,
+    connection: Connection,
+    deadline: Duration,
+}
+
+impl Topics {
+    /// Connects; nothing is asked yet. Questions are repeated for `deadline`.
+    ///
+    /// # Errors
+    /// Properties the client refuses.
+    pub fn new(connection: &Connection, deadline: Duration) -> Result<Self, KafkaFailure> {
+        let client: BaseConsumer<Logging> = connection
+            .admin()
+            .create_with_context(Logging::new(connection.tokens()?))
+            .map_err(|error| KafkaFailure::of("connecting", &error))?;
+        Ok(Self { client, connection: connection.clone(), deadline })
+    }
+
+    /// Partitions of a topic; `None` where there is no such topic.
+    ///
+    /// # Errors
+    /// No broker answers within the deadline; access denied.
+    pub fn partitions(&self, topic: &str) -> Result<Option<NonZeroU32>, KafkaFailure> {
+        let begin = Instant::now();
+        loop {
+            match self.ask(topic) {
+                Err(failure) if failure.family == Family::Transient && begin.elapsed() < self.deadline => {
+                    std::thread::sleep(Duration::from_millis(100));
+                }
+                answer => return answer,
+            }
+        }
+    }
+
+    fn ask(&self, topic: &str) -> Result<Option<NonZeroU32>, KafkaFailure> {
+        let doing = format!("asking {} about topic `{topic}`", self.connection.brokers);
+        let failure = |error| KafkaFailure::of(&doing, &error);
+        let timeout = Duration::from_secs(5).min(self.deadline);
+        serve(&self.client);
+        let metadata = self.client.fetch_metadata(Some(topic), timeout);
+        let metadata = metadata.map_err(|error| failure(serve(&self.client).unwrap_or(error)))?;
+        let Some(found) = metadata.topics().iter().find(|found| found.name() == topic) else {
+            return Ok(None);
+        };
+        match found.error().map(Code::from) {
+            None => {}
+            Some(Code::UnknownTopicOrPartition | Code::UnknownTopic) => return Ok(None),
+            Some(code) => return Err(failure(rdkafka::error::KafkaError::MetadataFetch(code))),
+        }
+        Ok(u32::try_from(found.partitions().len()).ok().and_then(NonZeroU32::new))
+    }
+
+    /// Partitions of a topic that must be there.
+    ///
+    /// # Errors
+    /// It is not; `key` names the setting that asks for it, `option` what would have created it.
+    pub fn require(&self, topic: &str, key: &str, option: &str) -> Result<NonZeroU32, KafkaFailure> {
+        self.partitions(topic)?.ok_or_else(|| {
+            KafkaFailure::fatal(format!(
+                "topic `{topic}` ({key}) does not exist on {}: correct its name, or create it ({option} does)",
+                self.connection.brokers
+            ))
+        })
+    }
+
+    /// Creates the topics that are missing, with the broker's default replication, and waits until
+    /// they can be used.
+    ///
+    /// # Errors
+    /// The broker refuses, or does not answer within the deadline.
+    pub fn create(&self, plans: &[TopicPlan]) -> Result<(), KafkaFailure> {
+        let mut missing = Vec::new();
+        for plan in plans {
+            if self.partitions(&plan.name)?.is_none() {
+                missing.push(plan);
+            }
+        }
+        if missing.is_empty() {
+            return Ok(());
+        }
+        self.ask_to_create(&missing)?;
+        missing.iter().try_for_each(|plan| self.await_topic(&plan.name))
+    }
+
+    fn ask_to_create(&self, plans: &[&TopicPlan]) -> Result<(), KafkaFailure> {
+        let doing = "creating topics";
+        let failure = |error| KafkaFailure::of(doing, &error);
+        let tokens = self.connection.tokens()?;
+        if tokens.is_some() {
+            return Err(KafkaFailure::fatal(format!(
+                "{doing}: not with SASL/OAUTHBEARER, whose tokens this client cannot renew; create {} by hand",
+                plans.iter().map(|plan| format!("`{}`", plan.name)).collect::<Vec<_>>().join(", ")
+            )));
+        }
+        let admin: AdminClient<Logging> =
+            self.connection.admin().create_with_context(Logging::new(tokens)).map_err(failure)?;
+        let topics: Vec<NewTopic<'_>> = plans
+            .iter()
+            .map(|plan| {
+                let partitions = i32::try_from(plan.partitions.get()).unwrap_or(i32::MAX);
+                let topic = NewTopic::new(&plan.name, partitions, TopicReplication::Fixed(-1));
+                if plan.compacted { topic.set("cleanup.policy", "compact") } else { topic }
+            })
+            .collect();
+        let options = AdminOptions::new().operation_timeout(Some(self.deadline));
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .build()
+            .map_err(|error| KafkaFailure::fatal(format!("{doing}: {error}")))?;
+        let results = runtime.block_on(admin.create_topics(&topics, &options)).map_err(failure)?;
+        for result in results {
+            match result {
+                Ok(_) | Err((_, Code::TopicAlreadyExists)) => {}
+                Err((topic, code)) => {
+                    return Err(KafkaFailure::fatal(format!(
+                        "creating topic `{topic}`: {code}; create it by hand, or grant this user the right to"
+                    )));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn await_topic(&self, topic: &str) -> Result<(), KafkaFailure> {
+        let begin = Instant::now();
+        while self.partitions(topic)?.is_none() {
+            if begin.elapsed() > self.deadline {
+                return Err(KafkaFailure::fatal(format!("topic `{topic}` was created but did not appear")));
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,49 @@
+//! What a registry answers, read from its bytes.
+
+use kvset_formats::codec::{SchemaId, WriterSchema};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+/// What a registry says of a schema; Avro where it names no type.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct SchemaAnswer {
+    schema: String,
+    schema_type: Option<String>,
+    #[serde(default)]
+    references: Vec<IgnoredAny>,
+}
+
+#[derive(Deserialize)]
+struct IdAnswer {
+    id: u32,
+}
+
+#[derive(Deserialize)]
+struct ErrorAnswer {
+    error_code: u32,
+}
+
+/// The schema that was asked for by `id`; `None` when the answer is none of a registry.
+pub fn schema(id: SchemaId, body: &[u8]) -> Option<WriterSchema> {
+    let answer: SchemaAnswer = serde_json::from_slice(body).ok()?;
+    Some(match answer.schema_type.as_deref() {
+        Some(kind) if kind != "AVRO" => {
+            WriterSchema::unusable(format!("schema id {id} is no avro schema but of another type"))
+        }
+        _ if !answer.references.is_empty() => WriterSchema::unusable(format!(
+            "schema id {id} refers to other schemas, which are not followed: register it in one piece"
+        )),
+        _ => WriterSchema::parse(&answer.schema),
+    })
+}
+
+/// The id of a schema that is, or was just, registered.
+pub fn id(body: &[u8]) -> Option<SchemaId> {
+    serde_json::from_slice(body).ok().map(|answer: IdAnswer| SchemaId(answer.id))
+}
+
+/// A registry's own number for what went wrong.
+pub fn error_code(body: &[u8]) -> Option<u32> {
+    serde_json::from_slice(body).ok().map(|answer: ErrorAnswer| answer.error_code)
+}

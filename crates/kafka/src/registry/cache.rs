@@ -1,0 +1,223 @@
+//! Schemas by id: bounded, each asked for by one thread at a time, waited for while the registry is
+//! away.
+//!
+//! A record whose schema cannot be had is kept waiting and not refused: which records are refused
+//! must not hang on the registry's health. Only an id that the registry does not know refuses its
+//! records; it is asked for a few times before, as a replica of a registry may lag behind the
+//! producer that has just registered it.
+
+use super::client::{Client, Failure};
+use kvset_formats::codec::{LookupError, SchemaId, WriterSchema, WriterSchemas};
+use std::collections::HashMap;
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Questions for an id before its absence is believed.
+const ABSENT_AFTER: u32 = 4;
+/// How long an absence is believed.
+const ABSENT_FOR: Duration = Duration::from_secs(60);
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+
+/// Schemas of one registry, shared by all who decode.
+#[derive(Debug)]
+pub struct SchemaCache {
+    client: Client,
+    max_schemas: NonZeroUsize,
+    inner: Mutex<Inner>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    entries: HashMap<SchemaId, Entry>,
+    /// Counts looks into the cache, to tell what was used least lately.
+    clock: u64,
+    /// Threads that wait for a registry which does not answer.
+    waiting: usize,
+    stopped: bool,
+}
+
+#[derive(Debug)]
+enum Entry {
+    /// Somebody is asking.
+    Asked,
+    Known {
+        schema: Arc<WriterSchema>,
+        used: u64,
+    },
+    Absent {
+        until: Instant,
+        used: u64,
+    },
+}
+
+impl SchemaCache {
+    /// Keeps at most so many schemas, absent ones included.
+    pub fn new(client: Client, max_schemas: NonZeroUsize) -> Self {
+        Self { client, max_schemas, inner: Mutex::default(), changed: Condvar::new() }
+    }
+
+    /// The registry itself.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Whether a record waits for a registry that does not answer.
+    pub fn is_waiting(&self) -> bool {
+        self.lock().waiting > 0
+    }
+
+    /// Schemas kept, absent ones included.
+    pub fn len(&self) -> usize {
+        self.lock().entries.len()
+    }
+
+    /// Whether none is kept.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Lets callers wait again, after a stop.
+    pub fn start(&self) {
+        self.lock().stopped = false;
+    }
+
+    /// Sends home whoever waits, now and until the next start: the service stops.
+    pub fn stop(&self) {
+        self.lock().stopped = true;
+        self.changed.notify_all();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        // Every statement under the lock leaves it whole.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Asks until there is an answer.
+    fn ask(&self, id: SchemaId) -> Result<Option<Arc<WriterSchema>>, LookupError> {
+        let (mut pause, mut absences) = (FIRST_PAUSE, 0);
+        let mut waiting = None;
+        loop {
+            match self.client.schema(id) {
+                Ok(Some(schema)) => return Ok(Some(Arc::new(schema))),
+                Ok(None) => {
+                    absences += 1;
+                    waiting = None;
+                    if absences == ABSENT_AFTER {
+                        tracing::warn!(
+                            "the schema registry has no schema with id {id}: its records are refused"
+                        );
+                        return Ok(None);
+                    }
+                }
+                Err(Failure::Lasting(reason)) => return Err(LookupError::Refused(reason)),
+                Err(Failure::Passing(reason)) => {
+                    tracing::warn!("{reason}; records of this schema wait, the next try is in {pause:?}");
+                    waiting.get_or_insert_with(|| Waiting::of(self));
+                }
+            }
+            self.rest(pause)?;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    /// Waits until it is time to ask again.
+    fn rest(&self, pause: Duration) -> Result<(), LookupError> {
+        let rested = self.changed.wait_timeout_while(self.lock(), pause, |inner| !inner.stopped);
+        let (inner, _) = rested.unwrap_or_else(PoisonError::into_inner);
+        if inner.stopped { Err(LookupError::Stopped) } else { Ok(()) }
+    }
+}
+
+impl WriterSchemas for SchemaCache {
+    fn find(&self, id: SchemaId) -> Result<Option<Arc<WriterSchema>>, LookupError> {
+        let mut inner = self.lock();
+        loop {
+            match inner.recall(id) {
+                Recalled::Answer(answer) => return Ok(answer),
+                _ if inner.stopped => return Err(LookupError::Stopped),
+                Recalled::Nothing => break,
+                Recalled::Asked => inner = self.changed.wait(inner).unwrap_or_else(PoisonError::into_inner),
+            }
+        }
+        inner.make_room(self.max_schemas);
+        inner.entries.insert(id, Entry::Asked);
+        drop(inner);
+        let answer = self.ask(id);
+        self.lock().note(id, &answer);
+        self.changed.notify_all();
+        answer
+    }
+}
+
+/// What the cache says of an id.
+enum Recalled {
+    Answer(Option<Arc<WriterSchema>>),
+    Asked,
+    Nothing,
+}
+
+impl Inner {
+    fn recall(&mut self, id: SchemaId) -> Recalled {
+        self.clock += 1;
+        match self.entries.get_mut(&id) {
+            Some(Entry::Asked) => Recalled::Asked,
+            Some(Entry::Known { schema, used }) => {
+                *used = self.clock;
+                Recalled::Answer(Some(Arc::clone(schema)))
+            }
+            Some(Entry::Absent { until, used }) if Instant::now() < *until => {
+                *used = self.clock;
+                Recalled::Answer(None)
+            }
+            Some(Entry::Absent { .. }) | None => Recalled::Nothing,
+        }
+    }
+
+    /// Forgets what was used least lately. What is being asked for stays: there are no more of these
+    /// than threads.
+    fn make_room(&mut self, max_schemas: NonZeroUsize) {
+        while self.entries.len() >= max_schemas.get() {
+            let used = |entry: &Entry| match entry {
+                Entry::Asked => None,
+                Entry::Known { used, .. } | Entry::Absent { used, .. } => Some(*used),
+            };
+            let oldest = self.entries.iter().filter_map(|(id, entry)| Some((used(entry)?, *id))).min();
+            let Some((_, id)) = oldest else { return };
+            self.entries.remove(&id);
+        }
+    }
+
+    fn note(&mut self, id: SchemaId, answer: &Result<Option<Arc<WriterSchema>>, LookupError>) {
+        let used = self.clock;
+        match answer {
+            Ok(Some(schema)) => {
+                self.entries.insert(id, Entry::Known { schema: Arc::clone(schema), used });
+            }
+            Ok(None) => {
+                self.entries.insert(id, Entry::Absent { until: Instant::now() + ABSENT_FOR, used });
+            }
+            Err(_) => {
+                self.entries.remove(&id);
+            }
+        }
+    }
+}
+
+/// Counts a thread among those that wait, for as long as it lives.
+struct Waiting<'a>(&'a SchemaCache);
+
+impl<'a> Waiting<'a> {
+    fn of(cache: &'a SchemaCache) -> Self {
+        cache.lock().waiting += 1;
+        Self(cache)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.lock().waiting -= 1;
+    }
+}

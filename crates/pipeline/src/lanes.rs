@@ -1,0 +1,497 @@
+//! Accounting for the partitions this process works on: what is in flight, what is done, what may
+//! be published.
+//!
+//! A lane lives `Consuming -> Draining -> gone`. Workers report progress; only reports of the lane's
+//! own epoch count, so work of a revoked assignment loses its right to publish.
+
+use super::publish::Burst;
+use super::resume::Resume;
+use kvset_formats::output::OutputRecord;
+use kvset_formats::position::{Epoch, NextOffset, Partition};
+use std::collections::BTreeMap;
+
+/// How much of one partition may be under way at once.
+#[derive(Debug, Clone, Copy)]
+pub struct FlowLimits {
+    /// Records handed to a worker and not yet reported.
+    pub records: usize,
+    /// Bytes of these.
+    pub bytes: usize,
+}
+
+/// What a worker did with a stretch of one partition's records.
+#[derive(Debug)]
+pub struct Progress {
+    /// The partition.
+    pub partition: Partition,
+    /// The assignment the work was done for.
+    pub epoch: Epoch,
+    /// Everything before this is in the state, and its outputs are among those handed over.
+    pub next: NextOffset,
+    /// Records done.
+    pub records: usize,
+    /// Bytes of these.
+    pub bytes: usize,
+    /// Outputs, in order.
+    pub outputs: Vec<OutputRecord>,
+}
+
+/// What the source should do for a lane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Flow {
+    /// Nothing.
+    Keep,
+    /// Fetch again.
+    Resume,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Consuming,
+    Draining,
+}
+
+#[derive(Debug)]
+struct Lane {
+    epoch: Epoch,
+    phase: Phase,
+    /// Offset after the newest record handed to a worker: what a repeat is recognised by.
+    dispatched: NextOffset,
+    /// Everything before it is done.
+    processed: NextOffset,
+    /// The group's committed offset, as far as this process knows.
+    committed: Option<NextOffset>,
+    /// First offset whose outputs are published.
+    publish_from: NextOffset,
+    records: usize,
+    bytes: usize,
+    paused: bool,
+    at_end: bool,
+    /// Where a bounded run leaves the partition; none where it is followed for ever.
+    end: Option<NextOffset>,
+    outputs: Vec<OutputRecord>,
+}
+
+/// A record that must not be processed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum OrderError {
+    /// The source handed out a record of a partition that is not assigned, or is being given up.
+    #[error("a record of partition {0} arrived while it was not assigned")]
+    NotAssigned(Partition),
+    /// The source handed out a record again, or out of order.
+    #[error("partition {partition}: offset {offset} arrived after everything before {expected} had")]
+    Repeated {
+        /// The partition.
+        partition: Partition,
+        /// The record's offset.
+        offset: i64,
+        /// The smallest offset that could follow.
+        expected: NextOffset,
+    },
+}
+
+/// Every lane of this process.
+#[derive(Debug)]
+pub struct Lanes {
+    limits: FlowLimits,
+    lanes: BTreeMap<Partition, Lane>,
+    waiting_outputs: usize,
+    waiting_bytes: usize,
+}
+
+impl Lanes {
+    /// No lanes.
+    pub fn new(limits: FlowLimits) -> Self {
+        Self { limits, lanes: BTreeMap::new(), waiting_outputs: 0, waiting_bytes: 0 }
+    }
+
+    /// Opens a lane for a partition that was assigned: up to before `end`, or for ever.
+    pub fn open(
+        &mut self,
+        partition: Partition,
+        epoch: Epoch,
+        resume: &Resume,
+        committed: Option<NextOffset>,
+        end: Option<NextOffset>,
+    ) {
+        let lane = Lane {
+            epoch,
+            phase: Phase::Consuming,
+            dispatched: resume.replay_from,
+            processed: resume.replay_from,
+            committed,
+            publish_from: resume.publish_from,
+            records: 0,
+            bytes: 0,
+            paused: false,
+            at_end: false,
+            end,
+            outputs: Vec::new(),
+        };
+        self.lanes.insert(partition, lane);
+    }
+
+    /// Whether a record at this offset lies behind where the run leaves its partition. Then so does
+    /// everything that is still to come.
+    pub fn is_past_end(&mut self, partition: Partition, offset: i64) -> bool {
+        let lane = self.lanes.get_mut(&partition);
+        let Some(lane) = lane.filter(|lane| lane.end.is_some_and(|end| offset >= end.0)) else {
+            return false;
+        };
+        lane.dispatched = lane.dispatched.max(NextOffset(offset));
+        true
+    }
+
+    /// Counts a record that is about to be handed to a worker; says whether its partition is full now.
+    pub fn dispatch(&mut self, partition: Partition, offset: i64, bytes: usize) -> Result<bool, OrderError> {
+        let limits = self.limits;
+        let lane = self.lanes.get_mut(&partition).filter(|lane| lane.phase == Phase::Consuming);
+        let lane = lane.ok_or(OrderError::NotAssigned(partition))?;
+        if offset < lane.dispatched.0 {
+            return Err(OrderError::Repeated { partition, offset, expected: lane.dispatched });
+        }
+        lane.dispatched = NextOffset::after(offset);
+        lane.at_end = false;
+        lane.records += 1;
+        lane.bytes += bytes;
+        Ok(lane.is_full(limits))
+    }
+
+    /// Whether a partition that is being fetched has as much under way as it may.
+    pub fn is_full(&self) -> bool {
+        self.lanes.values().any(|lane| lane.is_full(self.limits))
+    }
+
+    /// Notes that the full partitions are fetched no more, and gives them.
+    pub fn pause_full(&mut self) -> Vec<Partition> {
+        let limits = self.limits;
+        let full = self.lanes.iter_mut().filter(|(_, lane)| lane.is_full(limits));
+        full.map(|(partition, lane)| {
+            lane.paused = true;
+            *partition
+        })
+        .collect()
+    }
+
+    /// Takes a worker's report; says whether to fetch again. `None` when it is of an assignment that
+    /// has ended: its outputs are dropped.
+    pub fn report(&mut self, progress: Progress) -> Option<Flow> {
+        let limits = self.limits;
+        let lane = self.lanes.get_mut(&progress.partition).filter(|lane| lane.epoch == progress.epoch)?;
+        debug_assert!(progress.next >= lane.processed && progress.next <= lane.dispatched);
+        lane.processed = progress.next;
+        lane.records = lane.records.saturating_sub(progress.records);
+        lane.bytes = lane.bytes.saturating_sub(progress.bytes);
+        self.waiting_outputs += progress.outputs.len();
+        self.waiting_bytes += progress.outputs.iter().map(OutputRecord::bytes).sum::<usize>();
+        lane.outputs.extend(progress.outputs);
+        // Half empty before fetching again, so that a full lane does not pause at every record.
+        let roomy = lane.records * 2 <= limits.records && lane.bytes * 2 <= limits.bytes;
+        if lane.paused && roomy && lane.phase == Phase::Consuming {
+            lane.paused = false;
+            return Some(Flow::Resume);
+        }
+        Some(Flow::Keep)
+    }
+
+    /// No more records of these partitions are to be dispatched.
+    pub fn drain(&mut self, partitions: &[Partition]) {
+        for partition in partitions {
+            if let Some(lane) = self.lanes.get_mut(partition) {
+                lane.phase = Phase::Draining;
+            }
+        }
+    }
+
+    /// Whether everything dispatched of these partitions was reported.
+    pub fn drained(&self, partitions: &[Partition]) -> bool {
+        partitions.iter().filter_map(|partition| self.lanes.get(partition)).all(|lane| lane.records == 0)
+    }
+
+    /// Closes a lane; what was not published is dropped.
+    pub fn close(&mut self, partition: Partition) -> Option<Epoch> {
+        let lane = self.lanes.remove(&partition)?;
+        self.waiting_outputs -= lane.outputs.len();
+        self.waiting_bytes -= lane.outputs.iter().map(OutputRecord::bytes).sum::<usize>();
+        Some(lane.epoch)
+    }
+
+    /// Outputs that wait for a commit, and their bytes.
+    pub fn waiting(&self) -> (usize, usize) {
+        (self.waiting_outputs, self.waiting_bytes)
+    }
+
+    /// What may be published now: of every lane that moved on, the outputs and the next offset.
+    pub fn burst(&self) -> Burst<'_> {
+        let mut burst = Burst::default();
+        for (partition, lane) in &self.lanes {
+            if let Some(next) = lane.to_commit() {
+                burst.outputs.extend(&lane.outputs);
+                burst.next_offsets.push((*partition, next));
+            }
+        }
+        burst
+    }
+
+    /// What [`Lanes::burst`] gave out was committed.
+    pub fn settle(&mut self) {
+        for lane in self.lanes.values_mut() {
+            if let Some(next) = lane.to_commit() {
+                lane.committed = Some(next);
+                lane.outputs.clear();
+            }
+        }
+        (self.waiting_outputs, self.waiting_bytes) = (0, 0);
+    }
+
+    /// The group's committed offset of a partition under this assignment, as far as it is known.
+    pub fn committed(&self, partition: Partition, epoch: Epoch) -> Option<NextOffset> {
+        self.lanes.get(&partition).filter(|lane| lane.epoch == epoch)?.committed
+    }
+
+    /// The partitions with their positions, in order.
+    pub fn positions(&self) -> impl Iterator<Item = (Partition, NextOffset)> + '_ {
+        self.lanes.iter().map(|(partition, lane)| (*partition, lane.processed))
+    }
+
+    /// The assigned partitions, in order.
+    pub fn partitions(&self) -> Vec<Partition> {
+        self.lanes.keys().copied().collect()
+    }
+
+    /// Lanes that have not processed yet what was published before they were opened.
+    pub fn restoring(&self) -> usize {
+        let restored = |lane: &&Lane| lane.at_end || lane.processed >= lane.publish_from;
+        self.lanes.len() - self.lanes.values().filter(restored).count()
+    }
+
+    /// The source has no more of this partition: what lies before the committed offset, or before where
+    /// the run ends, and was not handed out are transaction markers or compacted records.
+    pub fn reached_end(&mut self, partition: Partition) {
+        let Some(lane) = self.lanes.get_mut(&partition) else { return };
+        lane.at_end |= lane.records == 0;
+        if let Some(end) = lane.end {
+            lane.dispatched = lane.dispatched.max(end);
+        }
+    }
+
+    /// Whether every lane has an end, and everything before it was processed.
+    pub fn are_processed(&self) -> bool {
+        !self.lanes.is_empty()
+            && self.lanes.values().all(|lane| lane.end.is_some_and(|end| lane.reached() >= end))
+    }
+
+    /// Whether every lane has an end, and everything before it was committed.
+    pub fn are_complete(&self) -> bool {
+        !self.lanes.is_empty()
+            && self.lanes.values().all(|lane| lane.end.is_some() && lane.committed >= lane.end)
+    }
+
+    /// Records handed to workers and not yet reported.
+    pub fn in_flight(&self) -> usize {
+        self.lanes.values().map(|lane| lane.records).sum()
+    }
+}
+
+impl Lane {
+    fn is_full(&self, limits: FlowLimits) -> bool {
+        let full = self.records >= limits.records || self.bytes >= limits.bytes;
+        full && !self.paused && self.phase == Phase::Consuming
+    }
+
+    /// Everything before it is done. Once nothing before the end is under way or to come that is the end,
+    /// no matter which offset the last record had.
+    fn reached(&self) -> NextOffset {
+        match self.end {
+            Some(end) if self.dispatched >= end && self.records == 0 => self.processed.max(end),
+            _ => self.processed,
+        }
+    }
+
+    /// The offset to commit, if it is news. During a muted replay the committed offset is ahead; past
+    /// records that were lost it is behind, and then where the lane goes on is news.
+    fn to_commit(&self) -> Option<NextOffset> {
+        let next = match self.end {
+            // From the first commit on a bounded run goes on, so that one holds all its partitions.
+            Some(_) if self.committed.is_none() => self.reached().max(self.publish_from),
+            _ => self.reached(),
+        };
+        let news = self.committed.is_none_or(|committed| next > committed) && next >= self.publish_from;
+        debug_assert!(self.outputs.is_empty() || news, "muted records have no outputs");
+        news.then_some(next)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::resume::Origin;
+    use super::*;
+    use kvset_formats::output::Destination;
+
+    const P: Partition = Partition(3);
+
+    fn resume(replay_from: i64, publish_from: i64) -> Resume {
+        Resume {
+            origin: Origin::Rebuild,
+            replay_from: NextOffset(replay_from),
+            publish_from: NextOffset(publish_from),
+            count_from: NextOffset(0),
+            warm_up: false,
+            set_aside: vec![],
+            explanation: String::new(),
+        }
+    }
+
+    fn lanes(replay_from: i64, committed: Option<i64>) -> Lanes {
+        let mut lanes = Lanes::new(FlowLimits { records: 4, bytes: 1000 });
+        let publish_from = committed.unwrap_or(replay_from);
+        lanes.open(P, Epoch(1), &resume(replay_from, publish_from), committed.map(NextOffset), None);
+        lanes
+    }
+
+    fn done(next: i64, records: usize, outputs: usize) -> Progress {
+        let output = OutputRecord {
+            destination: Destination::Results,
+            partition: P,
+            window: None,
+            key: None,
+            value: Some(vec![1; 10]),
+            headers: vec![],
+            placed_by: None,
+        };
+        Progress {
+            partition: P,
+            epoch: Epoch(1),
+            next: NextOffset(next),
+            records,
+            bytes: records * 10,
+            outputs: vec![output; outputs],
+        }
+    }
+
+    #[test]
+    fn a_full_lane_pauses_once_and_resumes_half_empty() {
+        let mut lanes = lanes(0, None);
+        for offset in 0..4 {
+            assert!(!lanes.is_full() && lanes.pause_full().is_empty());
+            assert_eq!(lanes.dispatch(P, offset, 10), Ok(offset == 3));
+        }
+        assert!(lanes.is_full());
+        assert_eq!(lanes.pause_full(), [P]);
+        assert!(!lanes.is_full() && lanes.pause_full().is_empty(), "nobody waits for a paused one");
+        assert_eq!(lanes.report(done(1, 1, 0)), Some(Flow::Keep));
+        assert_eq!(lanes.report(done(2, 1, 0)), Some(Flow::Resume));
+        assert_eq!(lanes.report(done(3, 1, 0)), Some(Flow::Keep));
+    }
+
+    #[test]
+    fn bytes_fill_a_lane_too() {
+        let mut lanes = lanes(0, None);
+        assert_eq!(lanes.dispatch(P, 0, 5000), Ok(true), "one record may exceed the bound");
+        lanes.drain(&[P]);
+        assert!(!lanes.is_full(), "no more comes anyway");
+    }
+
+    #[test]
+    fn a_burst_holds_outputs_and_offsets_of_the_same_records() {
+        let mut lanes = lanes(0, None);
+        lanes.dispatch(P, 0, 10).expect("in order");
+        lanes.dispatch(P, 7, 10).expect("offsets may skip transaction markers");
+        lanes.report(done(1, 1, 2));
+        let burst = lanes.burst();
+        assert_eq!((burst.outputs.len(), burst.next_offsets), (2, vec![(P, NextOffset(1))]));
+        lanes.settle();
+        assert!(lanes.burst().next_offsets.is_empty(), "nothing new");
+        lanes.report(done(8, 1, 0));
+        assert_eq!(lanes.burst().next_offsets, [(P, NextOffset(8))]);
+        assert_eq!(lanes.waiting(), (0, 0));
+    }
+
+    #[test]
+    fn a_muted_replay_commits_nothing() {
+        let mut lanes = lanes(5, Some(7));
+        for offset in 5..9 {
+            lanes.dispatch(P, offset, 10).expect("in order");
+        }
+        assert_eq!(lanes.restoring(), 1);
+        for next in [6, 7] {
+            lanes.report(done(next, 1, 0));
+            assert!(lanes.burst().next_offsets.is_empty(), "{next} is no progress of the group");
+        }
+        assert_eq!(lanes.restoring(), 0);
+        lanes.report(done(8, 1, 1));
+        assert_eq!(lanes.burst().next_offsets, [(P, NextOffset(8))]);
+    }
+
+    #[test]
+    fn a_new_group_commits_where_it_began_even_without_records() {
+        let lanes = lanes(40, None);
+        assert_eq!(lanes.burst().next_offsets, [(P, NextOffset(40))], "so that a restart begins there too");
+    }
+
+    /// Found by the simulation: a group whose last records were lost never moved past them.
+    #[test]
+    fn where_lost_records_end_is_committed_even_without_records() {
+        let mut lanes = Lanes::new(FlowLimits { records: 4, bytes: 1000 });
+        lanes.open(P, Epoch(1), &resume(40, 40), Some(NextOffset(30)), None);
+        assert_eq!(lanes.burst().next_offsets, [(P, NextOffset(40))]);
+        lanes.settle();
+        assert!(lanes.burst().next_offsets.is_empty());
+    }
+
+    #[test]
+    fn work_of_an_ended_assignment_cannot_be_published() {
+        let mut lanes = lanes(0, None);
+        lanes.dispatch(P, 0, 10).expect("in order");
+        lanes.drain(&[P]);
+        assert!(!lanes.drained(&[P]));
+        assert_eq!(lanes.dispatch(P, 1, 10), Err(OrderError::NotAssigned(P)));
+        lanes.close(P);
+        lanes.open(P, Epoch(2), &resume(0, 0), None, None);
+        assert_eq!(lanes.report(done(1, 1, 1)), None);
+        assert!(lanes.burst().outputs.is_empty());
+    }
+
+    #[test]
+    fn a_repeated_record_is_an_error() {
+        let mut lanes = lanes(5, None);
+        lanes.dispatch(P, 5, 1).expect("in order");
+        for offset in [4, 5] {
+            assert!(matches!(lanes.dispatch(P, offset, 1), Err(OrderError::Repeated { .. })), "{offset}");
+        }
+    }
+
+    #[test]
+    fn a_run_with_an_end_stops_there_whatever_lies_there() {
+        let bounded = |committed: Option<i64>| {
+            let mut lanes = Lanes::new(FlowLimits { records: 4, bytes: 1000 });
+            lanes.open(P, Epoch(1), &resume(0, 2), committed.map(NextOffset), Some(NextOffset(9)));
+            lanes
+        };
+        let mut fresh = bounded(None);
+        assert_eq!(
+            fresh.burst().next_offsets,
+            [(P, NextOffset(2))],
+            "the first commit holds every partition"
+        );
+        fresh.settle();
+        for offset in [0, 4] {
+            fresh.dispatch(P, offset, 10).expect("in order");
+        }
+        fresh.reached_end(P);
+        assert!(!fresh.are_processed(), "records are under way");
+        fresh.report(done(5, 2, 1));
+        assert!(fresh.are_processed() && !fresh.are_complete());
+        assert_eq!(fresh.burst().next_offsets, [(P, NextOffset(9))], "markers up to the end are done too");
+        fresh.settle();
+        assert!(fresh.are_complete());
+        assert_eq!(fresh.positions().collect::<Vec<_>>(), [(P, NextOffset(5))], "what the state holds");
+
+        let mut busy = bounded(Some(3));
+        assert!(!busy.is_past_end(P, 8) && !busy.are_processed());
+        assert!(busy.is_past_end(P, 12), "the log went on after the end was captured");
+        assert!(busy.are_processed());
+        assert!(bounded(Some(9)).are_complete(), "nothing is left to do");
+        assert!(!lanes(0, Some(9)).is_past_end(P, 1 << 40) && !lanes(0, Some(9)).are_complete());
+    }
+}

@@ -1,0 +1,126 @@
+//! What a worker does between its queues: feeds the tasks it holds and reports what came of it.
+
+use super::lanes::Progress;
+use super::task::{Counts, PartitionTask, TaskError};
+use kvset_core::units::EventTime;
+use kvset_formats::codec::{LookupError, SourceRecord};
+use kvset_formats::output::OutputRecord;
+use kvset_formats::position::{Epoch, NextOffset, Partition};
+use std::collections::BTreeMap;
+
+/// What a worker hands back.
+#[derive(Debug)]
+pub struct Report {
+    /// What was done.
+    pub progress: Progress,
+    /// The same, for metrics.
+    pub counts: Counts,
+    /// Pools seen for the first time.
+    pub new_pools: Vec<String>,
+    /// How far event time has got.
+    pub watermark: Option<EventTime>,
+    /// Pools with state.
+    pub pools: usize,
+    /// Why the partition cannot go on; the record that caused it was not processed.
+    pub failure: Option<TaskError>,
+}
+
+/// The tasks of one worker. A partition belongs to one worker at a time.
+#[derive(Debug, Default)]
+pub struct Worker {
+    held: BTreeMap<Partition, Held>,
+}
+
+#[derive(Debug)]
+struct Held {
+    epoch: Epoch,
+    task: PartitionTask,
+    records: usize,
+    bytes: usize,
+    outputs: Vec<OutputRecord>,
+    failure: Option<TaskError>,
+}
+
+impl Worker {
+    /// Takes a partition over.
+    pub fn take(&mut self, epoch: Epoch, task: PartitionTask) {
+        let (records, bytes, outputs, failure) = (0, 0, Vec::new(), None);
+        self.held.insert(task.partition(), Held { epoch, task, records, bytes, outputs, failure });
+    }
+
+    /// Processes records of one partition, each told with its bytes; those of a partition that is not
+    /// held, and those from one on that it fails at, are passed over.
+    pub fn feed<'r>(
+        &mut self,
+        partition: Partition,
+        records: impl Iterator<Item = (SourceRecord<'r>, usize)>,
+    ) {
+        if let Some(held) = self.held.get_mut(&partition) {
+            held.feed(records);
+        }
+    }
+
+    /// What was done since the last report, partition by partition.
+    pub fn reports(&mut self) -> impl Iterator<Item = Report> + '_ {
+        self.held.values_mut().filter(|held| held.records > 0).map(Held::report)
+    }
+
+    /// Gives a partition up: its last report, if anything was done, and its state, unless it failed: a
+    /// failed task may hold half of a record.
+    pub fn release(&mut self, partition: Partition) -> Option<(Option<Report>, Option<PartitionTask>)> {
+        let mut held = self.held.remove(&partition)?;
+        let report = (held.records > 0).then(|| held.report());
+        Some((report, held.failure.is_none().then_some(held.task)))
+    }
+
+    /// The task of a partition and the assignment it works for, to be looked at between two records.
+    /// `None` when it is not held, or failed: a failed task may hold half of a record.
+    pub fn sound_task(&self, partition: Partition) -> Option<(Epoch, &PartitionTask)> {
+        let held = self.held.get(&partition).filter(|held| held.failure.as_ref().is_none_or(is_stop))?;
+        Some((held.epoch, &held.task))
+    }
+
+    /// The tasks held, in order of partition.
+    pub fn tasks(&self) -> impl Iterator<Item = &PartitionTask> + '_ {
+        self.held.values().map(|held| &held.task)
+    }
+}
+
+/// Whether the task was told to stop, before it touched the record.
+fn is_stop(failure: &TaskError) -> bool {
+    matches!(failure, TaskError::Schema(LookupError::Stopped))
+}
+
+impl Held {
+    fn feed<'r>(&mut self, records: impl Iterator<Item = (SourceRecord<'r>, usize)>) {
+        let mut counted = records.map(|(record, bytes)| {
+            self.records += 1;
+            self.bytes += bytes;
+            record
+        });
+        if self.failure.is_none() {
+            self.failure = self.task.feed_run(counted.by_ref(), &mut self.outputs).err();
+        }
+        counted.for_each(drop);
+    }
+
+    fn report(&mut self) -> Report {
+        let next: NextOffset = self.task.next_offset();
+        Report {
+            progress: Progress {
+                partition: self.task.partition(),
+                epoch: self.epoch,
+                next,
+                records: std::mem::take(&mut self.records),
+                bytes: std::mem::take(&mut self.bytes),
+                outputs: std::mem::take(&mut self.outputs),
+            },
+            counts: self.task.take_counts(),
+            new_pools: self.task.take_new_pools(),
+            watermark: self.task.watermark(),
+            pools: self.task.pools().len(),
+            // Being told to stop is no failure; the record is read again after a restart.
+            failure: self.failure.clone().filter(|failure| !is_stop(failure)),
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Prompts to request events: hashed, sampled, within limits, written.
+
+use super::preparer::Prepared;
+use super::recipe::{PageRules, PrepareLimits, Recipe};
+use kvset_core::hashing::PageHasher;
+use kvset_core::pages::{PageIds, Scope};
+use kvset_core::ratio::Ratio;
+use kvset_core::sample::Sample;
+use kvset_core::units::EventTime;
+use kvset_formats::codec::{DecodeError, ErrorCode, RequestEncoding, RequestMessage, encode_request};
+use kvset_formats::output::{Destination, OutputRecord};
+
+/// What a record's events have in common.
+pub(super) struct Common {
+    pub(super) pool: String,
+    pub(super) rules: PageRules,
+    pub(super) namespace: Option<Scope>,
+    pub(super) time: EventTime,
+    pub(super) output_tokens: Option<i64>,
+    pub(super) duration_ms: Option<i64>,
+}
+
+/// Turns prompts of one record into request events.
+pub(super) struct Hashing<'a> {
+    recipe: &'a Recipe,
+    common: &'a Common,
+    hasher: PageHasher,
+    ids: &'a mut Vec<u64>,
+    out: &'a mut Prepared,
+}
+
+impl<'a> Hashing<'a> {
+    pub(super) fn new(
+        recipe: &'a Recipe,
+        common: &'a Common,
+        ids: &'a mut Vec<u64>,
+        out: &'a mut Prepared,
+    ) -> Self {
+        Self { recipe, common, hasher: PageHasher::new(common.rules.page_size), ids, out }
+    }
+
+    pub(super) fn expect(&self, prompts: usize) -> Result<(), DecodeError> {
+        let limit = self.recipe.limits.max_prompts;
+        if prompts <= limit {
+            return Ok(());
+        }
+        let detail = format!("the record has more than {limit} prompts");
+        Err(DecodeError::new(ErrorCode::RequestTooLarge, detail))
+    }
+
+    pub(super) fn prompt(&mut self, tokens: &[u32]) -> Result<(), DecodeError> {
+        self.expect(self.out.outputs.len() + 1)?;
+        self.out.tokens += tokens.len() as u64;
+        let limit = self.recipe.limits.max_tokens;
+        if self.out.tokens > limit as u64 {
+            let detail = format!("the record has more tokens than prepare.max_tokens = {limit}");
+            return Err(DecodeError::new(ErrorCode::RequestTooLarge, detail));
+        }
+        let common = self.common;
+        let rules = common.rules;
+        let limits = &self.recipe.limits.decode;
+        limits.check_pages(tokens.len() / rules.page_size.get() as usize)?;
+        self.ids.clear();
+        let namespace = common.namespace.unwrap_or(Scope::GLOBAL);
+        self.hasher.hash(namespace, tokens, rules.include_partial_page, self.ids);
+        let sampled = rules.sample_rate != Ratio::ONE;
+        if sampled {
+            let sample = Sample::at(rules.sample_rate);
+            let kept = sample.followed(Scope::GLOBAL, PageIds::from_slice(self.ids)).collect();
+            *self.ids = kept;
+        }
+        let message = RequestMessage {
+            event_time: common.time.0,
+            page_ids: PageIds::from_slice(self.ids),
+            ids_chained: true,
+            page_size: i32::try_from(rules.page_size.get()).ok(),
+            // With it, the number of page ids would have to fit.
+            input_tokens: if sampled { None } else { i64::try_from(tokens.len()).ok() },
+            output_tokens: common.output_tokens,
+            duration_ms: common.duration_ms,
+            ..RequestMessage::default()
+        };
+        limits.admit(Some(common.pool.as_bytes()), message.clone())?;
+        push(self.out, &self.recipe.limits, &common.pool, &message)
+    }
+}
+
+/// Adds an event to what goes out.
+pub(super) fn push(
+    out: &mut Prepared,
+    limits: &PrepareLimits,
+    pool: &str,
+    message: &RequestMessage<'_>,
+) -> Result<(), DecodeError> {
+    let mut value = Vec::with_capacity(64 + 8 * (message.page_ids.len() + message.output_page_ids.len()));
+    encode_request(message, RequestEncoding::Avro, &mut value)
+        .map_err(|_| DecodeError::new(ErrorCode::Undecodable, "the event cannot be written"))?;
+    let (bytes, limit) = (pool.len() + value.len(), limits.max_event_bytes);
+    if bytes > limit {
+        let detail = format!("its event has {bytes} bytes, more than prepare.max_event_bytes = {limit}");
+        return Err(DecodeError::new(ErrorCode::TooManyPages, detail));
+    }
+    if out.pool.is_empty() {
+        pool.clone_into(&mut out.pool);
+    }
+    out.requests += 1;
+    out.pages += message.page_ids.len() as u64;
+    out.outputs.push(OutputRecord {
+        destination: Destination::Results,
+        partition: out.partition,
+        window: None,
+        key: Some(pool.as_bytes().to_vec()),
+        value: Some(value),
+        headers: Vec::new(),
+        placed_by: None,
+    });
+    Ok(())
+}

@@ -1,0 +1,333 @@
+//! One pass over a JSON record: the fields that templates name, the kind of prompt, the token ids.
+
+use super::tokens::{Prompts, Tokens};
+use kvset_formats::codec::{DecodeError, ErrorCode};
+use kvset_formats::trace::json::Key;
+use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use std::fmt::{self, Write as _};
+
+/// Longest value that a template may take, in bytes.
+const MAX_VALUE_BYTES: usize = 1024;
+/// The names a prompt's token ids go by.
+const TOKEN_FIELDS: [&str; 3] = ["input_ids", "token_ids", "tokens"];
+/// A line of a batch file holds the request under this name.
+const BODY: &str = "body";
+
+/// The values of the wanted fields, in memory reused from record to record.
+#[derive(Default)]
+pub(super) struct Values {
+    slots: Vec<Slot>,
+}
+
+#[derive(Default)]
+struct Slot {
+    text: String,
+    depth: Option<Depth>,
+}
+
+/// Where a value was found; what stands at the top goes before what stands in the body.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Depth {
+    Body,
+    Top,
+}
+
+impl Values {
+    /// Forgets the last record; there are so many wanted fields.
+    pub(super) fn reset(&mut self, fields: usize) {
+        self.slots.resize_with(fields, Slot::default);
+        self.slots.iter_mut().for_each(|slot| slot.depth = None);
+    }
+
+    /// The value of the field at `index` of those wanted.
+    pub(super) fn get(&self, index: usize) -> Option<&str> {
+        self.slots.get(index).filter(|slot| slot.depth.is_some()).map(|slot| slot.text.as_str())
+    }
+
+    /// Takes a value that stands at the top.
+    pub(super) fn set(&mut self, index: usize, value: &str) -> Result<(), DecodeError> {
+        self.put(index, Depth::Top, format_args!("{value}"))
+    }
+
+    fn put(&mut self, index: usize, depth: Depth, value: fmt::Arguments<'_>) -> Result<(), DecodeError> {
+        let Some(slot) = self.slots.get_mut(index).filter(|slot| slot.depth.is_none_or(|d| d <= depth))
+        else {
+            return Ok(());
+        };
+        slot.text.clear();
+        let written = Bounded(&mut slot.text).write_fmt(value);
+        slot.depth = Some(depth);
+        written.map_err(|_| {
+            let detail = format!("a field that a template names is longer than {MAX_VALUE_BYTES} bytes");
+            DecodeError::new(ErrorCode::InvalidField, detail)
+        })
+    }
+}
+
+/// A text that takes no more than a value may have.
+struct Bounded<'t>(&'t mut String);
+
+impl fmt::Write for Bounded<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        if self.0.len() + text.len() > MAX_VALUE_BYTES {
+            return Err(fmt::Error);
+        }
+        self.0.push_str(text);
+        Ok(())
+    }
+}
+
+/// What a record holds its prompt as.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Held {
+    pub(super) tokens: bool,
+    pub(super) page_ids: bool,
+    pub(super) body: bool,
+}
+
+/// Reads a record: wanted fields into `values`, and `with_tokens` token ids into `prompts`.
+pub(super) fn read(
+    record: &[u8],
+    paths: &[Vec<String>],
+    with_tokens: bool,
+    values: &mut Values,
+    prompts: &mut Prompts,
+) -> Result<Held, DecodeError> {
+    values.reset(paths.len());
+    prompts.clear();
+    let mut walk = Walk { paths, with_tokens, values, prompts, held: Held::default(), refusal: None };
+    let mut deserializer = serde_json::Deserializer::from_slice(record);
+    let all = (0..paths.len()).collect();
+    let read = Inside { walk: &mut walk, depth: Depth::Top, level: 0, open: all, top: true }
+        .deserialize(&mut deserializer)
+        .and_then(|()| deserializer.end());
+    match read {
+        Ok(()) => Ok(walk.held),
+        Err(error) => Err(walk.refusal.take().unwrap_or_else(|| undecodable(&error))),
+    }
+}
+
+/// Says where, never what: the parser's own text may quote the record.
+fn undecodable(error: &serde_json::Error) -> DecodeError {
+    let detail =
+        format!("json: not a record of a known shape at line {} column {}", error.line(), error.column());
+    DecodeError::new(ErrorCode::Undecodable, detail)
+}
+
+struct Walk<'w> {
+    paths: &'w [Vec<String>],
+    with_tokens: bool,
+    values: &'w mut Values,
+    prompts: &'w mut Prompts,
+    held: Held,
+    /// A refusal with a code of its own; serde can hand on no more than a text.
+    refusal: Option<DecodeError>,
+}
+
+impl Walk<'_> {
+    fn refuse<E: Error>(&mut self, refusal: DecodeError) -> E {
+        self.refusal = Some(refusal);
+        E::custom("refused")
+    }
+}
+
+/// A value on the way to wanted fields.
+struct Inside<'a, 'w> {
+    walk: &'a mut Walk<'w>,
+    depth: Depth,
+    /// Names of the paths in `open` that lead here.
+    level: usize,
+    /// Wanted fields at or below this value.
+    open: Vec<usize>,
+    /// Whether this is the record itself.
+    top: bool,
+}
+
+impl Inside<'_, '_> {
+    fn value<E: Error>(self, value: fmt::Arguments<'_>) -> Result<(), E> {
+        let Self { walk, depth, level, open, top } = self;
+        if top {
+            return Err(E::custom("no object"));
+        }
+        for index in open.into_iter().filter(|index| walk.paths[*index].len() == level) {
+            if let Err(refusal) = walk.values.put(index, depth, value) {
+                return Err(walk.refuse(refusal));
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads what only the record itself has; says whether the value was read.
+    fn top_field<'de, A: MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<bool, A::Error> {
+        let held = &mut self.walk.held;
+        match key {
+            _ if self.walk.with_tokens && TOKEN_FIELDS.contains(&key) => {
+                let found = map.next_value_seed(Tokens(self.walk.prompts))?;
+                if found && held.tokens {
+                    let detail = "the record holds token ids twice";
+                    return Err(self.walk.refuse(DecodeError::new(ErrorCode::Undecodable, detail)));
+                }
+                held.tokens |= found;
+            }
+            BODY => {
+                held.body = true;
+                let open = (0..self.walk.paths.len()).collect();
+                map.next_value_seed(Inside {
+                    walk: self.walk,
+                    depth: Depth::Body,
+                    level: 0,
+                    open,
+                    top: false,
+                })?;
+            }
+            "messages" | "prompt" => {
+                held.body = true;
+                map.next_value::<IgnoredAny>()?;
+            }
+            "page_ids" => {
+                held.page_ids = true;
+                map.next_value::<IgnoredAny>()?;
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Inside<'_, '_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Inside<'_, '_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.top { "an object" } else { "a value" })
+    }
+
+    fn visit_bool<E: Error>(self, flag: bool) -> Result<(), E> {
+        self.value(format_args!("{flag}"))
+    }
+
+    fn visit_i64<E: Error>(self, number: i64) -> Result<(), E> {
+        self.value(format_args!("{number}"))
+    }
+
+    fn visit_u64<E: Error>(self, number: u64) -> Result<(), E> {
+        self.value(format_args!("{number}"))
+    }
+
+    fn visit_f64<E: Error>(self, number: f64) -> Result<(), E> {
+        self.value(format_args!("{number}"))
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<(), E> {
+        self.value(format_args!("{text}"))
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<(), A::Error> {
+        while array.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<(), A::Error> {
+        while let Some(Key(key)) = map.next_key()? {
+            if self.top && self.top_field(&key, &mut map)? {
+                continue;
+            }
+            let level = self.level;
+            let leads = |index: &usize| self.walk.paths[*index].get(level).is_some_and(|name| *name == *key);
+            let open: Vec<usize> = self.open.iter().copied().filter(leads).collect();
+            if open.is_empty() {
+                map.next_value::<IgnoredAny>()?;
+                continue;
+            }
+            let (walk, depth) = (&mut *self.walk, self.depth);
+            map.next_value_seed(Inside { walk, depth, level: level + 1, open, top: false })?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read_text(record: &str, paths: &[&str]) -> Result<(Held, Vec<Option<String>>, Prompts), DecodeError> {
+        let paths: Vec<Vec<String>> =
+            paths.iter().map(|path| path.split('.').map(str::to_owned).collect()).collect();
+        let (mut values, mut prompts) = (Values::default(), Prompts::default());
+        let held = read(record.as_bytes(), &paths, true, &mut values, &mut prompts)?;
+        let found = (0..paths.len()).map(|index| values.get(index).map(str::to_owned)).collect();
+        Ok((held, found, prompts))
+    }
+
+    fn values(record: &str, paths: &[&str]) -> Vec<Option<String>> {
+        read_text(record, paths).expect(record).1
+    }
+
+    #[test]
+    fn scalars_are_found_at_the_top_below_and_in_the_body() {
+        let text = |value: &str| Some(value.to_owned());
+        let record = r#"{"n": 7, "f": 1.5, "b": true, "none": null, "list": ["x"], "meta": {"cluster": "eu"},
+            "body": {"model": "inner", "messages": [], "user": "u"}, "model": "outer"}"#;
+        assert_eq!(
+            values(record, &["n", "f", "b", "none", "list", "meta.cluster", "meta", "model", "user", "no"]),
+            [
+                text("7"),
+                text("1.5"),
+                text("true"),
+                None,
+                None,
+                text("eu"),
+                None,
+                text("outer"),
+                text("u"),
+                None
+            ]
+        );
+        assert_eq!(values(r#"{"model": "outer", "body": {"model": "inner"}}"#, &["model"]), [text("outer")]);
+        assert_eq!(values(r#"{"body": {"a": {"b": 1}}}"#, &["a.b", "body.a.b"]), [text("1"), None]);
+    }
+
+    #[test]
+    fn the_kind_of_prompt_shows_in_its_fields() {
+        let held = |record: &str| read_text(record, &[]).expect(record).0;
+        let none = Held::default();
+        assert_eq!(held(r#"{"messages": []}"#), Held { body: true, ..none });
+        assert_eq!(held(r#"{"prompt": "x"}"#), Held { body: true, ..none });
+        assert_eq!(held(r#"{"page_ids": [1]}"#), Held { page_ids: true, ..none });
+        assert_eq!(held(r#"{"tokens": [1]}"#), Held { tokens: true, ..none });
+        assert_eq!(
+            held(r#"{"tokens": 5, "messages": []}"#),
+            Held { body: true, ..none },
+            "a number of tokens"
+        );
+        assert_eq!(held("{}"), none);
+    }
+
+    #[test]
+    fn refusals_quote_nothing() {
+        let long = format!(r#"{{"model": "hunter2{}"}}"#, "x".repeat(MAX_VALUE_BYTES));
+        for (record, code) in [
+            (r#"{"model": "hunter2"#, ErrorCode::Undecodable),
+            (r#"["hunter2"]x"#, ErrorCode::Undecodable),
+            (r#""hunter2""#, ErrorCode::Undecodable),
+            (r#"{"tokens": ["hunter2"]}"#, ErrorCode::Undecodable),
+            (r#"{"tokens": [1], "input_ids": [2]}"#, ErrorCode::Undecodable),
+            (&long, ErrorCode::InvalidField),
+        ] {
+            let error = read_text(record, &["model"]).err().expect(record);
+            assert_eq!(error.code(), code, "{error}");
+            assert!(!error.to_string().contains("hunter2"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! Values that templates name, found in a record's fields, key and headers.
+
+use super::fields::Values;
+use super::preparer::RawRecord;
+use super::recipe::{Names, Piece, Source, TimeUnit};
+use kvset_core::pages::Scope;
+use kvset_formats::codec::{DecodeError, ErrorCode};
+use kvset_formats::trace::json::{Time, TimeUnit as Unit};
+use std::borrow::Cow;
+
+/// Looks values up in a record.
+pub(super) struct Look<'a> {
+    pub(super) names: &'a Names,
+    pub(super) values: &'a Values,
+    pub(super) record: &'a RawRecord<'a>,
+}
+
+impl Look<'_> {
+    fn get(&self, source: &Source) -> Result<Option<Cow<'_, str>>, DecodeError> {
+        let bytes = match source {
+            Source::Field(index) => return Ok(self.values.get(*index).map(Cow::Borrowed)),
+            Source::Key => self.record.source.key,
+            Source::Header(name) => self.header(name),
+        };
+        let text = bytes.map(std::str::from_utf8).transpose();
+        let text = text.map_err(|_| invalid(&self.name(source), "is not UTF-8"))?;
+        Ok(text.filter(|text| !text.is_empty()).map(Cow::Borrowed))
+    }
+
+    fn header(&self, wanted: &str) -> Option<&[u8]> {
+        let found = self.record.headers.iter().find(|(name, _)| *name == wanted);
+        found.map(|(_, value)| *value)
+    }
+
+    /// What the operator calls it.
+    fn name(&self, source: &Source) -> String {
+        match source {
+            Source::Key => "the record's key".to_owned(),
+            Source::Header(name) => format!("header {name}"),
+            Source::Field(index) => format!("field {}", self.names.paths[*index].join(".")),
+        }
+    }
+
+    pub(super) fn fill(&self, pieces: &[Piece]) -> Result<String, DecodeError> {
+        let mut text = String::new();
+        for piece in pieces {
+            match piece {
+                Piece::Text(part) => text.push_str(part),
+                Piece::Place { source, optional } => match self.get(source)? {
+                    Some(value) => text.push_str(&value),
+                    None if *optional => {}
+                    None => return Err(self.missing(source)),
+                },
+            }
+        }
+        Ok(text)
+    }
+
+    fn missing(&self, source: &Source) -> DecodeError {
+        DecodeError::new(ErrorCode::MissingField, format!("{} is missing", self.name(source)))
+    }
+
+    pub(super) fn namespace(&self) -> Result<Option<Scope>, DecodeError> {
+        let name = self.fill(&self.names.namespace)?;
+        Ok((!name.is_empty()).then(|| Scope::named(name.as_bytes())))
+    }
+
+    /// A number in the configured unit, or a date and time as RFC 3339 writes it.
+    pub(super) fn event_time(&self, source: &Source, unit: TimeUnit) -> Result<i64, DecodeError> {
+        let text = self.get(source)?.ok_or_else(|| self.missing(source))?;
+        let unit = match unit {
+            TimeUnit::Seconds => Unit::Seconds,
+            TimeUnit::Milliseconds => Unit::Milliseconds,
+        };
+        let number = text.parse().map(Time::Whole).or_else(|_| text.parse().map(Time::Fraction));
+        let ms = match number {
+            Ok(number) => number.ms(unit),
+            Err(_) => humantime::parse_rfc3339_weak(&text).ok().and_then(|time| {
+                let since = time.duration_since(std::time::UNIX_EPOCH).ok()?;
+                i64::try_from(since.as_millis()).ok()
+            }),
+        };
+        ms.ok_or_else(|| invalid(&self.name(source), "is neither a time in the configured unit nor RFC 3339"))
+    }
+}
+
+pub(super) fn invalid(what: &str, why: &str) -> DecodeError {
+    DecodeError::new(ErrorCode::InvalidField, format!("{what} {why}"))
+}

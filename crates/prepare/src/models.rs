@@ -1,0 +1,110 @@
+//! The models whose tokenizers turn requests into token ids, by name.
+
+use kvset_core::units::EventTime;
+use kvset_formats::codec::DecodeError;
+#[cfg(feature = "tokenize")]
+use kvset_formats::codec::ErrorCode;
+#[cfg(feature = "tokenize")]
+use kvset_tokenize::{RequestTokenizer, TokenizeCode, TokenizeError, TokenizeLimits};
+#[cfg(feature = "tokenize")]
+use std::sync::Arc;
+
+#[cfg(feature = "tokenize")]
+pub use kvset_tokenize::Model;
+
+/// A thread's tokenizers: a model each, by name, and one for every other name. Clones share what they
+/// remember of texts met before.
+#[cfg(feature = "tokenize")]
+#[derive(Clone, Default)]
+pub struct Tokenizers {
+    named: Vec<(String, RequestTokenizer)>,
+    other: Option<RequestTokenizer>,
+}
+
+/// Without the feature `tokenize` there are none.
+#[cfg(not(feature = "tokenize"))]
+#[derive(Clone, Default)]
+pub struct Tokenizers;
+
+#[cfg(feature = "tokenize")]
+impl Tokenizers {
+    /// Tokenizers of named models, and of the one for every other name. `limits` are of each.
+    pub fn new(
+        named: impl IntoIterator<Item = (String, Arc<Model>)>,
+        other: Option<Arc<Model>>,
+        limits: TokenizeLimits,
+    ) -> Self {
+        let tokenizer = |model| RequestTokenizer::new(model, limits);
+        Self {
+            named: named.into_iter().map(|(name, model)| (name, tokenizer(model))).collect(),
+            other: other.map(tokenizer),
+        }
+    }
+
+    /// Tokenises a request's body for the model of this name, and shows `take` each prompt.
+    pub(super) fn tokenize(
+        &mut self,
+        model: Option<&str>,
+        body: &[u8],
+        time: EventTime,
+        take: &mut dyn FnMut(&[u32]) -> Result<(), DecodeError>,
+    ) -> Result<(), DecodeError> {
+        let named = self.named.iter_mut().find(|(name, _)| Some(name.as_str()) == model);
+        let tokenizer = named.map(|(_, tokenizer)| tokenizer).or(self.other.as_mut());
+        let Some(tokenizer) = tokenizer else {
+            let detail = match model {
+                Some(_) => "prepare.models has no tokenizer for the request's model",
+                None => "the request names no model, and prepare.models has none for every name",
+            };
+            return Err(DecodeError::new(ErrorCode::UnknownModel, detail));
+        };
+        let prompts = tokenizer.tokenize(body, Some(time)).map_err(|error| refusal(&error))?;
+        prompts.iter().try_for_each(take)
+    }
+}
+
+#[cfg(not(feature = "tokenize"))]
+impl Tokenizers {
+    pub(super) fn tokenize(
+        &mut self,
+        _model: Option<&str>,
+        _body: &[u8],
+        _time: EventTime,
+        _take: &mut dyn FnMut(&[u32]) -> Result<(), DecodeError>,
+    ) -> Result<(), DecodeError> {
+        let detail = "this program was built without the feature tokenize";
+        Err(DecodeError::new(kvset_formats::codec::ErrorCode::UnknownModel, detail))
+    }
+}
+
+/// The refusal under the name it has everywhere.
+#[cfg(feature = "tokenize")]
+fn refusal(error: &TokenizeError) -> DecodeError {
+    let code = match error.code() {
+        TokenizeCode::InvalidBody => ErrorCode::InvalidBody,
+        TokenizeCode::MissingField => ErrorCode::MissingField,
+        TokenizeCode::UnsupportedContent => ErrorCode::UnsupportedContent,
+        TokenizeCode::UnsupportedField => ErrorCode::UnsupportedField,
+        TokenizeCode::UnrenderedField => ErrorCode::UnrenderedField,
+        TokenizeCode::NoChatTemplate => ErrorCode::NoChatTemplate,
+        TokenizeCode::TemplateRefused => ErrorCode::TemplateRefused,
+        TokenizeCode::TemplateFailed => ErrorCode::TemplateFailed,
+        TokenizeCode::TokenizerFailed => ErrorCode::TokenizerFailed,
+        TokenizeCode::RequestTooLarge => ErrorCode::RequestTooLarge,
+    };
+    DecodeError::new(code, error.detail().to_owned())
+}
+
+#[cfg(all(test, feature = "tokenize"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_keeps_its_name() {
+        let names: Vec<_> = ErrorCode::ALL.iter().map(|code| code.name()).collect();
+        assert!(TokenizeCode::ALL.iter().all(|code| names.contains(&code.name())));
+        let mut tokenizers = Tokenizers::default();
+        let refused = tokenizers.tokenize(Some("m"), b"{}", EventTime(0), &mut |_| Ok(()));
+        assert_eq!(refused.expect_err("no model").code(), ErrorCode::UnknownModel);
+    }
+}

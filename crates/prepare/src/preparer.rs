@@ -1,0 +1,283 @@
+//! One record to its request events, or to a dead letter.
+
+use super::events::{Common, Hashing, push};
+use super::fields::{self, Held, Values};
+use super::look::{Look, invalid};
+use super::models::Tokenizers;
+use super::recipe::{DURATION_MS, Names, OUTPUT_TOKENS, RawFormat, Recipe};
+use super::tokens::Prompts;
+use kvset_core::event::full_pages;
+use kvset_core::pages::PageIds;
+use kvset_core::ratio::Ratio;
+use kvset_core::sample::Sample;
+use kvset_core::units::EventTime;
+use kvset_formats::codec::{
+    DeadLetter, DecodeError, Encoding, ErrorCode, LetterContent, LookupError, Provenance, RawPrompt,
+    RawRequest, RequestDecoder, SourceRecord, WriterSchemas,
+};
+use kvset_formats::output::{Destination, OutputRecord};
+use kvset_formats::position::Partition;
+use std::borrow::Cow;
+use std::sync::Arc;
+
+/// What became of a record.
+#[derive(Debug, Default)]
+pub struct Prepared {
+    /// The partition it came of.
+    pub partition: Partition,
+    /// Its request events in the order of its prompts, or its dead letter.
+    pub outputs: Vec<OutputRecord>,
+    /// Why it was refused.
+    pub refused: Option<ErrorCode>,
+    /// The pool of the events.
+    pub pool: String,
+    /// Request events.
+    pub requests: u64,
+    /// Prompt tokens, where they are known.
+    pub tokens: u64,
+    /// Page ids that went out.
+    pub pages: u64,
+}
+
+/// A record of a raw log.
+#[derive(Clone)]
+pub struct RawRecord<'r> {
+    /// Where it is, its key and its value.
+    pub source: SourceRecord<'r>,
+    /// Its headers.
+    pub headers: Vec<(&'r str, &'r [u8])>,
+}
+
+/// Prepares records.
+pub struct Preparer {
+    recipe: Arc<Recipe>,
+    names: Names,
+    tokenizers: Tokenizers,
+    decoder: RequestDecoder,
+    values: Values,
+    prompts: Prompts,
+    ids: Vec<u64>,
+}
+
+impl Preparer {
+    /// A preparer; those of several threads get clones of the tokenizers.
+    pub fn new(recipe: Arc<Recipe>, tokenizers: Tokenizers) -> Self {
+        Self {
+            names: Names::of(&recipe),
+            tokenizers,
+            decoder: RequestDecoder::new(Encoding::Auto, recipe.limits.decode),
+            recipe,
+            values: Values::default(),
+            prompts: Prompts::default(),
+            ids: Vec::new(),
+        }
+    }
+
+    /// The same, which finds the schemas of records in Confluent's wire format here.
+    pub fn with_schemas(self, schemas: Option<Arc<dyn WriterSchemas>>) -> Self {
+        Self { decoder: self.decoder.with_schemas(schemas), ..self }
+    }
+
+    /// Gets the schema that [`Self::prepare`] will need for this record, where it needs one: the only step
+    /// that may wait.
+    ///
+    /// # Errors
+    /// The schema cannot be known now, and so neither what the record is.
+    pub fn look_up(&mut self, record: &RawRecord<'_>) -> Result<(), LookupError> {
+        self.decoder.look_up(record.source.value.unwrap_or_default())
+    }
+
+    /// Prepares one record. One that cannot be used becomes a dead letter, where those are asked for.
+    pub fn prepare(&mut self, record: &RawRecord<'_>) -> Prepared {
+        let mut prepared = Prepared { partition: Partition(record.source.partition), ..Prepared::default() };
+        match self.events(record, &mut prepared) {
+            Ok(()) => prepared,
+            Err(error) => self.refuse(record, &error),
+        }
+    }
+
+    /// The dead letter of a record that is refused for this reason.
+    pub fn refuse(&self, record: &RawRecord<'_>, error: &DecodeError) -> Prepared {
+        let recipe = &self.recipe;
+        let by = Provenance { version: &recipe.version, fingerprint: &recipe.fingerprint };
+        let letter = match recipe.letters {
+            LetterContent::Raw => Some(DeadLetter::new(record.source, error, by)),
+            LetterContent::Redacted => Some(DeadLetter::redacted(record.source, error, by)),
+            LetterContent::Off => None,
+        };
+        let outputs = letter.map(|letter| OutputRecord {
+            destination: Destination::DeadLetters,
+            partition: Partition(record.source.partition),
+            window: None,
+            key: letter.key,
+            value: letter.value,
+            headers: letter.headers,
+            placed_by: None,
+        });
+        let outputs = outputs.into_iter().collect();
+        let partition = Partition(record.source.partition);
+        Prepared { partition, outputs, refused: Some(error.code()), ..Prepared::default() }
+    }
+
+    fn events(&mut self, record: &RawRecord<'_>, out: &mut Prepared) -> Result<(), DecodeError> {
+        let value = record.source.value.unwrap_or_default();
+        self.recipe.limits.decode.check_size(value)?;
+        let mut rewritten = Vec::new();
+        if let Some(raw) = self.decoder.read_raw(value, &mut rewritten) {
+            return self.raw_request(raw?, record, out);
+        }
+        if value.trim_ascii_start().first() != Some(&b'{') {
+            // Request events in Avro, or nothing that is known: the decoder says which.
+            self.values.reset(self.names.paths.len());
+            self.expect(RawFormat::PageIds)?;
+            return self.page_ids(record, out);
+        }
+        let with_tokens = matches!(self.recipe.format, RawFormat::Auto | RawFormat::TokenIds);
+        let (paths, prompts) = (&self.names.paths, &mut self.prompts);
+        let held = fields::read(value, paths, with_tokens, &mut self.values, prompts)?;
+        match self.kind(held)? {
+            RawFormat::PageIds => self.page_ids(record, out),
+            RawFormat::TokenIds => {
+                let common = self.common(record, None)?;
+                self.token_ids(&common, out)
+            }
+            _ => {
+                let common = self.common(record, None)?;
+                self.body(value, &common, record, out)
+            }
+        }
+    }
+
+    /// What a JSON record is to be taken for, by its fields.
+    fn kind(&self, held: Held) -> Result<RawFormat, DecodeError> {
+        use RawFormat::{Auto, Openai, PageIds, TokenIds};
+        match (self.recipe.format, held) {
+            (Auto | PageIds, Held { page_ids: true, .. }) => Ok(PageIds),
+            (Auto | TokenIds, Held { tokens: true, .. }) => Ok(TokenIds),
+            (Auto | Openai, Held { body: true, .. }) => Ok(Openai),
+            (Auto, _) => {
+                let detail = "the record has neither messages, prompt, body, token_ids nor page_ids";
+                Err(DecodeError::new(ErrorCode::MissingField, detail))
+            }
+            _ => Err(other_format()),
+        }
+    }
+
+    fn expect(&self, found: RawFormat) -> Result<(), DecodeError> {
+        let wanted = self.recipe.format;
+        if wanted == RawFormat::Auto || wanted == found { Ok(()) } else { Err(other_format()) }
+    }
+
+    fn raw_request(
+        &mut self,
+        raw: RawRequest<'_>,
+        record: &RawRecord<'_>,
+        out: &mut Prepared,
+    ) -> Result<(), DecodeError> {
+        self.values.reset(self.names.paths.len());
+        for (name, value) in &raw.fields {
+            let wanted = self.names.paths.iter().position(|path| path.join(".") == *name);
+            wanted.map_or(Ok(()), |index| self.values.set(index, value))?;
+        }
+        let mut common = self.common(record, raw.event_time)?;
+        common.output_tokens = raw.output_tokens.or(common.output_tokens);
+        common.duration_ms = raw.duration_ms.or(common.duration_ms);
+        match raw.prompt {
+            RawPrompt::Tokens(tokens) => {
+                self.expect(RawFormat::TokenIds)?;
+                self.prompts.set(tokens);
+                self.token_ids(&common, out)
+            }
+            RawPrompt::Body(body) => {
+                self.expect(RawFormat::Openai)?;
+                self.body(body.as_bytes(), &common, record, out)
+            }
+        }
+    }
+
+    /// What the record says beside its prompt.
+    fn common(&self, record: &RawRecord<'_>, event_time: Option<i64>) -> Result<Common, DecodeError> {
+        let look = Look { names: &self.names, values: &self.values, record };
+        let pool = look.fill(&self.names.pool)?;
+        let time = match (event_time, &self.names.event_time) {
+            (Some(ms), _) => ms,
+            (None, Some(source)) => look.event_time(source, self.recipe.time_unit)?,
+            (None, None) => record.source.timestamp_ms.ok_or_else(|| {
+                DecodeError::new(
+                    ErrorCode::MissingField,
+                    "the record has no time stamp; set prepare.event_time",
+                )
+            })?,
+        };
+        let integer = |index, name: &str| -> Result<Option<i64>, DecodeError> {
+            let number = |text: &str| text.parse().map_err(|_| invalid(name, "is no whole number"));
+            self.values.get(index).map(number).transpose()
+        };
+        Ok(Common {
+            rules: self.recipe.rules(&pool),
+            pool,
+            namespace: look.namespace()?,
+            time: EventTime(time),
+            output_tokens: integer(self.names.output_tokens, OUTPUT_TOKENS)?,
+            duration_ms: integer(self.names.duration_ms, DURATION_MS)?,
+        })
+    }
+
+    fn token_ids(&mut self, common: &Common, out: &mut Prepared) -> Result<(), DecodeError> {
+        let mut hashing = Hashing::new(&self.recipe, common, &mut self.ids, out);
+        hashing.expect(self.prompts.len())?;
+        self.prompts.iter().try_for_each(|tokens| hashing.prompt(tokens))
+    }
+
+    fn body(
+        &mut self,
+        body: &[u8],
+        common: &Common,
+        record: &RawRecord<'_>,
+        out: &mut Prepared,
+    ) -> Result<(), DecodeError> {
+        let look = Look { names: &self.names, values: &self.values, record };
+        // A model for every name needs none.
+        let model = match look.fill(&self.names.model) {
+            Err(error) if error.code() == ErrorCode::MissingField => None,
+            filled => Some(filled?),
+        };
+        let mut hashing = Hashing::new(&self.recipe, common, &mut self.ids, out);
+        self.tokenizers.tokenize(model.as_deref(), body, common.time, &mut |tokens| hashing.prompt(tokens))
+    }
+
+    /// A request event goes on as it is, under the pool's name and within the namespace.
+    fn page_ids(&mut self, record: &RawRecord<'_>, out: &mut Prepared) -> Result<(), DecodeError> {
+        let look = Look { names: &self.names, values: &self.values, record };
+        let (pool, namespace) = (look.fill(&self.names.pool)?, look.namespace()?);
+        let rules = self.recipe.rules(&pool);
+        let mut message = self.decoder.read(record.source.value.unwrap_or_default())?;
+        message.pool = None;
+        message.request_id = None;
+        if let Some(namespace) = namespace {
+            message.scope = Some(Cow::Owned(format!("{:016x}", namespace.value())));
+        }
+        let limits = &self.recipe.limits.decode;
+        let event = limits.admit(Some(pool.as_bytes()), message.clone())?.event;
+        out.tokens += event.input_tokens.unwrap_or(0);
+        let mut followed = Vec::new();
+        if rules.sample_rate != Ratio::ONE {
+            let page_size = event.page_size.unwrap_or(rules.page_size);
+            let full = full_pages(&event, page_size, rules.include_partial_page)
+                .map_err(|error| DecodeError::new(ErrorCode::PageCountMismatch, error.to_string()))?;
+            let sample = Sample::at(rules.sample_rate);
+            followed.extend(sample.followed(event.scope, full));
+            let prompt_pages = followed.len();
+            followed.extend(sample.followed(event.scope, event.output_page_ids));
+            let (prompt, output) = followed.split_at(prompt_pages);
+            message.page_ids = PageIds::from_slice(prompt);
+            message.output_page_ids = PageIds::from_slice(output);
+            message.input_tokens = None;
+        }
+        push(out, &self.recipe.limits, &pool, &message)
+    }
+}
+
+fn other_format() -> DecodeError {
+    DecodeError::new(ErrorCode::UnknownEncoding, "the record is not of the format that prepare.format names")
+}

@@ -1,0 +1,157 @@
+//! What shapes prepared events, put together once for all threads.
+
+use super::template::{Part, Place, Template};
+use kvset_core::ratio::Ratio;
+use kvset_core::units::PageSize;
+use kvset_formats::codec::{DecodeLimits, LetterContent};
+use std::collections::BTreeMap;
+
+/// What records of a raw log are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum RawFormat {
+    /// Told record by record.
+    #[default]
+    Auto,
+    /// Chat and completion requests, bare or under `body`.
+    Openai,
+    /// Token ids.
+    TokenIds,
+    /// Request events: page ids ready made.
+    PageIds,
+}
+
+/// The unit of event times that are numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum TimeUnit {
+    /// Seconds since the Unix epoch.
+    Seconds,
+    /// Milliseconds since the Unix epoch.
+    #[default]
+    Milliseconds,
+}
+
+/// How a pool's pages are cut and chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PageRules {
+    /// Tokens a page.
+    pub page_size: PageSize,
+    /// Whether a last page that is not full is hashed too.
+    pub include_partial_page: bool,
+    /// Share of the pages that are kept.
+    pub sample_rate: Ratio,
+}
+
+/// What one record may ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PrepareLimits {
+    /// Of the record, of what it names, and of a request's pages.
+    pub decode: DecodeLimits,
+    /// Most prompt tokens of one record.
+    pub max_tokens: usize,
+    /// Most prompts of one record.
+    pub max_prompts: usize,
+    /// Largest request event, in bytes of key and value.
+    pub max_event_bytes: usize,
+}
+
+/// Everything that shapes prepared events but the tokenizers.
+#[derive(Debug, Clone)]
+pub struct Recipe {
+    /// What records are.
+    pub format: RawFormat,
+    /// The pool's name.
+    pub pool: Template,
+    /// The name of the model that tokenises.
+    pub model: Template,
+    /// What page ids are unique within; empty where that is the pool.
+    pub namespace: Template,
+    /// Where the event time is; the record's time stamp where it is left out.
+    pub event_time: Option<Place>,
+    /// Its unit, where it is a number.
+    pub time_unit: TimeUnit,
+    /// Page rules of pools by name.
+    pub pools: BTreeMap<String, PageRules>,
+    /// Page rules of all other pools.
+    pub other_pools: PageRules,
+    /// What one record may ask for.
+    pub limits: PrepareLimits,
+    /// What a dead letter holds of its record.
+    pub letters: LetterContent,
+    /// Version of this program, for dead letters.
+    pub version: String,
+    /// Fingerprint of the configuration in force, for dead letters.
+    pub fingerprint: String,
+}
+
+impl Recipe {
+    pub(super) fn rules(&self, pool: &str) -> PageRules {
+        self.pools.get(pool).copied().unwrap_or(self.other_pools)
+    }
+}
+
+/// Fields that any record may bring beside its prompt.
+pub(super) const OUTPUT_TOKENS: &str = "output_tokens";
+pub(super) const DURATION_MS: &str = "duration_ms";
+
+/// The recipe's templates, with every field that they name under a number.
+pub(super) struct Names {
+    pub(super) paths: Vec<Vec<String>>,
+    pub(super) pool: Vec<Piece>,
+    pub(super) model: Vec<Piece>,
+    pub(super) namespace: Vec<Piece>,
+    pub(super) event_time: Option<Source>,
+    pub(super) output_tokens: usize,
+    pub(super) duration_ms: usize,
+}
+
+/// A part of a template whose field has a number.
+pub(super) enum Piece {
+    Text(String),
+    Place { source: Source, optional: bool },
+}
+
+/// Where a value comes from.
+pub(super) enum Source {
+    Key,
+    Header(String),
+    Field(usize),
+}
+
+impl Names {
+    pub(super) fn of(recipe: &Recipe) -> Self {
+        let mut paths = Vec::new();
+        let pieces = |template: &Template, paths: &mut Vec<Vec<String>>| {
+            let piece = |part: &Part| match part {
+                Part::Text(text) => Piece::Text(text.clone()),
+                Part::Place { place, optional } => {
+                    Piece::Place { source: source(place, paths), optional: *optional }
+                }
+            };
+            template.parts().iter().map(piece).collect()
+        };
+        let (pool, model, namespace) = (
+            pieces(&recipe.pool, &mut paths),
+            pieces(&recipe.model, &mut paths),
+            pieces(&recipe.namespace, &mut paths),
+        );
+        let event_time = recipe.event_time.as_ref().map(|place| source(place, &mut paths));
+        let output_tokens = number(&[OUTPUT_TOKENS.to_owned()], &mut paths);
+        let duration_ms = number(&[DURATION_MS.to_owned()], &mut paths);
+        Self { pool, model, namespace, event_time, output_tokens, duration_ms, paths }
+    }
+}
+
+fn source(place: &Place, paths: &mut Vec<Vec<String>>) -> Source {
+    match place {
+        Place::Key => Source::Key,
+        Place::Header(name) => Source::Header(name.clone()),
+        Place::Field(path) => Source::Field(number(path, paths)),
+    }
+}
+
+fn number(path: &[String], paths: &mut Vec<Vec<String>>) -> usize {
+    paths.iter().position(|known| known == path).unwrap_or_else(|| {
+        paths.push(path.to_vec());
+        paths.len() - 1
+    })
+}

@@ -1,0 +1,500 @@
+//! The poll loop: hands records to a stage, collects what it did, commits it, answers rebalances.
+
+use super::checkpoints::Occasion;
+use super::clock::Clock;
+use super::observe::{Observer, ServiceEvent};
+use super::parts::Parts;
+use super::patience::{Backoff, answered};
+use super::plan::StreamPlan;
+use super::service::{ServiceError, Summary};
+use super::shutdown::Shutdown;
+use super::stage::{Done, Known, Stage};
+use kvset_formats::output::Destination;
+use kvset_formats::position::{Epoch, NextOffset, Partition};
+use kvset_kafka::kafka::KafkaFailure;
+use kvset_kafka::kafka::member::{Event, InputRecord, Member};
+use kvset_pipeline::lanes::{Flow, Lanes, Progress};
+use kvset_pipeline::publish::{Family, Outlet, PublishError, publish};
+use std::time::{Duration, Instant};
+
+/// Longest wait for a broker's answer while a rebalance is answered.
+pub(super) const ANSWER: Duration = Duration::from_secs(10);
+/// Longest wait for records while nothing is under way.
+const IDLE: Duration = Duration::from_millis(100);
+/// Longest wait for records while workers are busy or outputs wait.
+const BUSY: Duration = Duration::from_millis(5);
+/// Most records handed on at once.
+const BATCH: usize = 256;
+/// How long nothing is taken in because a partition is full, before that partition is paused. Pausing
+/// makes the client throw away, and fetch again, what it has fetched ahead: it is for partitions that stand
+/// still, not for workers that are slower than the network.
+const HOLD: Duration = Duration::from_millis(500);
+/// Pause after a commit that was taken back.
+const RETRY: Duration = Duration::from_millis(200);
+/// Time between two signs of life, and looks at whether snapshots are due.
+const TICK: Duration = Duration::from_millis(100);
+
+/// One process: a stage between two topics.
+pub struct Coordinator<'c, M: Member + 'c, O, S> {
+    plan: &'c StreamPlan,
+    clock: &'c dyn Clock,
+    source: &'c M,
+    outlet: O,
+    stage: S,
+    observer: &'c dyn Observer,
+    lanes: Lanes,
+    /// Counted in the lanes, and still to be handed on within this turn.
+    records: Vec<M::Record<'c>>,
+    epoch: Epoch,
+    /// Whether this member was thrown out of the group and has not been given anything since.
+    evicted: bool,
+    last_commit: Instant,
+    last_tick: Instant,
+    records_since_commit: u64,
+    /// Whether more records wait than were taken in last.
+    is_behind: bool,
+    /// When a partition became full, and nothing was taken in any more.
+    full_since: Option<Instant>,
+    /// Since when commits fail, if they do.
+    failing_since: Option<Instant>,
+    summary: Summary,
+}
+
+impl<'c, M, O, S> Coordinator<'c, M, O, S>
+where
+    M: Member,
+    O: Outlet<Member = M>,
+    S: Stage<'c, M>,
+{
+    /// A process that has done nothing yet.
+    pub fn new(plan: &'c StreamPlan, parts: Parts<'c, M, O, S>) -> Self {
+        let Parts { clock, source, outlet, stage, observer } = parts;
+        let now = clock.now();
+        Self {
+            plan,
+            clock,
+            source,
+            outlet,
+            stage,
+            observer,
+            lanes: Lanes::new(plan.flow),
+            records: Vec::new(),
+            epoch: Epoch::default(),
+            evicted: false,
+            last_commit: now,
+            last_tick: now,
+            records_since_commit: 0,
+            is_behind: false,
+            full_since: None,
+            failing_since: None,
+            summary: Summary::default(),
+        }
+    }
+
+    /// Until asked to stop, until the end of its bounds, or until something cannot be mended. What it came
+    /// to counts either way.
+    pub fn run(mut self, shutdown: &Shutdown) -> (Summary, Result<(), ServiceError>) {
+        while !shutdown.is_requested() && !self.lanes.are_complete() {
+            if let Err(error) = self.turn() {
+                let (summary, error) = self.fail(error);
+                return (summary, Err(error));
+            }
+        }
+        self.stop()
+    }
+
+    /// One turn of the loop: answers, a commit if one is due, records or another event.
+    ///
+    /// # Errors
+    /// What cannot be mended: hand it to [`Coordinator::fail`].
+    pub fn turn(&mut self) -> Result<(), ServiceError> {
+        self.take_replies()?;
+        self.commit_if_due()?;
+        if self.is_held_up()? {
+            if let Some(done) = self.stage.reply(BUSY)? {
+                self.take_in(done)?;
+            }
+        } else {
+            self.take_events()?;
+        }
+        self.tick()
+    }
+
+    /// Whether a full partition keeps everything back. One that stays full is paused, so that the others
+    /// and the group's own business go on.
+    fn is_held_up(&mut self) -> Result<bool, ServiceError> {
+        let Some(since) = self.full_since else { return Ok(false) };
+        if self.lanes.is_full() {
+            if self.clock.since(since) < HOLD {
+                return Ok(true);
+            }
+            for partition in self.lanes.pause_full() {
+                self.source.pause(partition)?;
+            }
+        }
+        self.full_since = None;
+        Ok(false)
+    }
+
+    /// Waits for an event. Records that have come already are handed on together: a message to another
+    /// thread costs more than most records do.
+    fn take_events(&mut self) -> Result<(), ServiceError> {
+        let mut patience = self.patience_of_poll();
+        while let Some(event) = self.source.poll(patience) {
+            let is_record = matches!(event, Event::Record(_));
+            if !is_record {
+                self.hand_on()?;
+            }
+            self.handle(event)?;
+            if !is_record || self.records.len() == BATCH || self.full_since.is_some() {
+                break;
+            }
+            patience = Duration::ZERO;
+        }
+        self.is_behind = self.records.len() == BATCH || self.full_since.is_some();
+        self.hand_on()
+    }
+
+    /// Gives the stage what was taken in.
+    fn hand_on(&mut self) -> Result<(), ServiceError> {
+        if self.records.is_empty() { Ok(()) } else { self.stage.feed(std::mem::take(&mut self.records)) }
+    }
+
+    /// Stops in order: what was begun is finished, committed and kept in snapshots. If it did not come to
+    /// that, says why.
+    pub fn stop(mut self) -> (Summary, Result<(), ServiceError>) {
+        self.observer.on(&ServiceEvent::Stopping);
+        let stopped = self.wind_up(true);
+        (self.summary, stopped)
+    }
+
+    /// Stops after an error, which is given back. What is done is committed all the same: a restart
+    /// then begins no earlier than it must.
+    pub fn fail(mut self, error: ServiceError) -> (Summary, ServiceError) {
+        if !error.wants_a_new_client() {
+            self.observer.on(&ServiceEvent::Stopping);
+        }
+        let held = self.lanes.partitions();
+        // The error that ended the run says more than one that followed from it.
+        if let Err(next) = self.wind_up(false) {
+            tracing::warn!("while stopping: {next}");
+        }
+        // Whoever watches goes on watching new clients, which may be given other partitions.
+        held.iter().for_each(|partition| self.observer.on(&ServiceEvent::Lost(*partition)));
+        (self.summary, error)
+    }
+
+    /// What is done now and then: saying that the loop turns, seeing to snapshots.
+    fn tick(&mut self) -> Result<(), ServiceError> {
+        if self.clock.since(self.last_tick) < TICK {
+            return Ok(());
+        }
+        self.last_tick = self.clock.now();
+        let ends = self.source.known_ends();
+        let behind = |(partition, next): (Partition, NextOffset)| {
+            let end = ends.get(&partition)?;
+            Some((partition, u64::try_from(end.0.saturating_sub(next.0)).unwrap_or(0)))
+        };
+        let lag: Vec<_> = self.lanes.positions().filter_map(behind).collect();
+        let restoring = self.lanes.restoring();
+        self.observer.on(&ServiceEvent::Polled { restoring, lag: &lag });
+        self.stage.tick();
+        self.stage.checkpoint(&self.lanes, &self.lanes.partitions(), Occasion::Clock)
+    }
+
+    fn patience_of_poll(&self) -> Duration {
+        if self.lanes.in_flight() > 0 || self.lanes.waiting().0 > 0 { BUSY } else { IDLE }
+    }
+
+    fn handle(&mut self, event: Event<M::Record<'c>>) -> Result<(), ServiceError> {
+        match event {
+            Event::Record(record) => self.dispatch(record),
+            Event::End(partition) => {
+                self.lanes.reached_end(partition);
+                Ok(())
+            }
+            Event::Assigned(partitions) => self.assign(&partitions),
+            Event::Revoked(partitions) => self.revoke(&partitions),
+            Event::Lost(partitions) => self.lose(&partitions),
+            // The client has warned already, and mends it by itself.
+            Event::Trouble(failure) if failure.family == Family::Transient => {
+                tracing::debug!("{failure}");
+                Ok(())
+            }
+            // librdkafka asks for the place of a stable name under a member id that it dropped when the
+            // session ended, and takes the refusal for a proof that another process has the name. If
+            // one has, a new client of ours is told so.
+            Event::Trouble(failure) if failure.family == Family::Migrated && self.evicted => {
+                Err(KafkaFailure { family: Family::Spent, ..failure }.into())
+            }
+            Event::Trouble(failure) => Err(failure.into()),
+        }
+    }
+
+    fn dispatch(&mut self, record: M::Record<'c>) -> Result<(), ServiceError> {
+        let partition = record.partition();
+        if self.lanes.is_past_end(partition, record.offset()) {
+            return Ok(self.source.pause(partition)?);
+        }
+        if self.lanes.dispatch(partition, record.offset(), record.bytes())? {
+            self.full_since.get_or_insert(self.clock.now());
+        }
+        self.records.push(record);
+        Ok(())
+    }
+
+    /// Takes everything the stage has to say.
+    fn take_replies(&mut self) -> Result<(), ServiceError> {
+        while let Some(done) = self.stage.reply(Duration::ZERO)? {
+            self.take_in(done)?;
+        }
+        Ok(())
+    }
+
+    fn take_in(&mut self, done: Done<S::Note>) -> Result<(), ServiceError> {
+        let Done::Progress { progress, note, failure } = done else { return Ok(()) };
+        let Progress { partition, next, .. } = progress;
+        match self.lanes.report(progress) {
+            None => return Ok(()),
+            Some(Flow::Resume) => self.source.resume(partition)?,
+            Some(Flow::Keep) => {}
+        }
+        let records = self.stage.note(partition, next, note);
+        self.summary.records += records;
+        self.records_since_commit += records;
+        failure.map_or(Ok(()), Err)
+    }
+
+    fn commit_if_due(&mut self) -> Result<(), ServiceError> {
+        let pace = self.plan.commit;
+        let since = self.clock.since(self.last_commit);
+        let (outputs, bytes) = self.lanes.waiting();
+        let full = self.records_since_commit >= pace.records || bytes >= pace.bytes;
+        let full = full || self.lanes.are_processed();
+        // Whoever reads the estimates of a log that is behind gains nothing by a commit more often, each of
+        // which keeps this thread from the records.
+        let lingered = outputs > 0 && since >= pace.linger && !self.is_behind;
+        let due = match self.failing_since {
+            Some(_) => since >= RETRY,
+            None => full || since >= pace.every || lingered,
+        };
+        if !due {
+            return Ok(());
+        }
+        match self.commit(self.plan.retry_for) {
+            Err(PublishError::Aborted(error)) => {
+                // The outputs are kept and go out with the next transaction, unless polling, which
+                // comes first, learns that the partition has gone.
+                let since = *self.failing_since.get_or_insert_with(|| self.clock.now());
+                if self.clock.since(since) < self.plan.retry_for {
+                    return Ok(());
+                }
+                Err(PublishError::Aborted(error).into())
+            }
+            outcome => Ok(outcome?),
+        }
+    }
+
+    /// Publishes what can be published.
+    fn commit(&mut self, deadline: Duration) -> Result<(), PublishError> {
+        let begin = self.clock.now();
+        let committed = self.commit_since(begin, deadline);
+        // The pace is that of the time between two commits, however long one takes.
+        self.last_commit = self.clock.now();
+        committed
+    }
+
+    fn commit_since(&mut self, begin: Instant, deadline: Duration) -> Result<(), PublishError> {
+        let burst = self.lanes.burst();
+        if burst.next_offsets.is_empty() {
+            return Ok(());
+        }
+        let mut patience = Backoff::lasting(self.clock, deadline);
+        let published = publish(&mut self.outlet, &burst, self.source, &mut patience);
+        if let Err(error) = published {
+            let (PublishError::Aborted(cause) | PublishError::Migrated(cause) | PublishError::Fatal(cause)) =
+                &error;
+            tracing::warn!("{error}");
+            self.observer.on(&ServiceEvent::CommitFailed { family: cause.family });
+            return Err(error);
+        }
+        let results = burst.outputs.iter().filter(|output| output.destination == Destination::Results);
+        let (outputs, results) = (burst.outputs.len() as u64, results.count() as u64);
+        self.summary.results += results;
+        self.summary.dead_letters += outputs - results;
+        self.summary.commits += 1;
+        self.summary.next_offsets.extend(burst.next_offsets.iter().copied());
+        let event = ServiceEvent::Committed {
+            outputs: &burst.outputs,
+            partitions: burst.next_offsets.len(),
+            took: self.clock.since(begin),
+        };
+        self.observer.on(&event);
+        self.lanes.settle();
+        self.records_since_commit = 0;
+        self.failing_since = None;
+        Ok(())
+    }
+
+    /// Takes partitions up where the group left them.
+    fn assign(&mut self, partitions: &[Partition]) -> Result<(), ServiceError> {
+        let committed = if partitions.is_empty() {
+            Vec::new()
+        } else {
+            self.answer(|source| source.committed(partitions, ANSWER))?
+        };
+        let mut starts = Vec::with_capacity(committed.len());
+        for (partition, committed) in committed {
+            starts.push((partition, self.take_up(partition, committed)?));
+        }
+        self.source.assign(&starts)?;
+        self.evicted = false;
+        self.settled();
+        Ok(())
+    }
+
+    fn settled(&self) {
+        self.observer.on(&ServiceEvent::Settled { partitions: self.lanes.partitions().len() });
+    }
+
+    fn take_up(
+        &mut self,
+        partition: Partition,
+        committed: Option<NextOffset>,
+    ) -> Result<NextOffset, ServiceError> {
+        let log = self.answer(|source| source.log_range(partition, ANSWER))?;
+        self.epoch = self.epoch.next();
+        let known = Known { partition, committed, log };
+        let resume = self.stage.take_up(self.source, known, self.epoch)?;
+        tracing::info!("partition {partition}: {}", resume.explanation);
+        self.observer.on(&ServiceEvent::Assigned { partition, resume: &resume, log_end: log.end });
+        let end = self.plan.stretch(partition).map(|stretch| stretch.end);
+        self.lanes.open(partition, self.epoch, &resume, committed, end);
+        Ok(resume.replay_from)
+    }
+
+    /// Asks for states, and waits for them: the last chance before these partitions are given up.
+    fn checkpoint_last(
+        &mut self,
+        partitions: &[Partition],
+        occasion: Occasion,
+        deadline: Duration,
+    ) -> Result<(), ServiceError> {
+        let begin = self.clock.now();
+        self.stage.checkpoint(&self.lanes, partitions, occasion)?;
+        self.wait_while(begin, deadline, S::is_checkpointing)?;
+        self.stage.keep(&self.lanes);
+        Ok(())
+    }
+
+    /// Takes in what the stage has to say for as long as it is so, within a deadline that runs since
+    /// `begin`.
+    fn wait_while(
+        &mut self,
+        begin: Instant,
+        deadline: Duration,
+        is_so: impl Fn(&S) -> bool,
+    ) -> Result<(), ServiceError> {
+        while is_so(&self.stage) {
+            let left = deadline.saturating_sub(self.clock.since(begin));
+            if left.is_zero() {
+                break;
+            }
+            if let Some(done) = self.stage.reply(left.min(IDLE))? {
+                self.take_in(done)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks the brokers until they answer, for as long as passing troubles are waited out.
+    fn answer<T>(&self, ask: impl Fn(&M) -> Result<T, KafkaFailure>) -> Result<T, KafkaFailure> {
+        answered(self.clock, self.plan.retry_for, || ask(self.source))
+    }
+
+    /// Gives partitions up in order: what was begun is finished and committed first.
+    fn revoke(&mut self, partitions: &[Partition]) -> Result<(), ServiceError> {
+        tracing::info!("partitions {} are moving to other members", list(partitions));
+        self.drain(partitions, self.plan.shutdown_deadline)?;
+        match self.commit(self.plan.shutdown_deadline) {
+            // The next owner does this work again from the committed offsets.
+            Ok(()) | Err(PublishError::Aborted(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
+        self.checkpoint_last(partitions, Occasion::Revocation, ANSWER)?;
+        let begin = self.clock.now();
+        self.give_up(partitions, true)?;
+        self.wait_while(begin, ANSWER, S::is_parking)?;
+        partitions.iter().for_each(|partition| self.observer.on(&ServiceEvent::Revoked(*partition)));
+        self.settled();
+        Ok(self.source.unassign(partitions)?)
+    }
+
+    /// Drops partitions that others have already.
+    fn lose(&mut self, partitions: &[Partition]) -> Result<(), ServiceError> {
+        tracing::warn!("partitions {} were lost to other members: dropping their work", list(partitions));
+        self.evicted = true;
+        self.give_up(partitions, false)?;
+        partitions.iter().for_each(|partition| self.observer.on(&ServiceEvent::Lost(*partition)));
+        self.settled();
+        Ok(self.source.unassign(partitions)?)
+    }
+
+    /// Drops these partitions; with `may_return` the stage may keep their states for a while.
+    fn give_up(&mut self, partitions: &[Partition], may_return: bool) -> Result<(), ServiceError> {
+        for partition in partitions {
+            self.lanes.close(*partition);
+            self.stage.give_up(*partition, may_return)?;
+        }
+        Ok(())
+    }
+
+    /// Waits until the stage has done what it was given of these partitions.
+    fn drain(&mut self, partitions: &[Partition], deadline: Duration) -> Result<(), ServiceError> {
+        let begin = self.clock.now();
+        self.lanes.drain(partitions);
+        while !self.lanes.drained(partitions) {
+            let left = deadline.saturating_sub(self.clock.since(begin));
+            if left.is_zero() {
+                tracing::warn!("workers did not finish partitions {} within {deadline:?}", list(partitions));
+                return Ok(());
+            }
+            if let Some(done) = self.stage.reply(left.min(IDLE))? {
+                self.take_in(done)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Stops intake, and when the run went well, finishes what was begun. Either way what is done is
+    /// committed: a restart then begins no earlier than it must.
+    fn wind_up(&mut self, in_order: bool) -> Result<(), ServiceError> {
+        self.stage.stop_waiting();
+        let (clock, begin) = (self.clock, self.clock.now());
+        // The rest of the deadline is for closing the clients.
+        let deadline = self.plan.shutdown_deadline.mul_f64(0.8);
+        let left = |begin: Instant| deadline.saturating_sub(clock.since(begin)).max(RETRY);
+        let partitions = self.lanes.partitions();
+        if in_order {
+            tracing::info!("stopping: finishing and committing partitions {}", list(&partitions));
+            self.drain(&partitions, deadline)?;
+        }
+        let committed = match self.commit(if in_order { left(begin) } else { RETRY }) {
+            // Lost meanwhile, say: whoever has the partitions does again what was not committed.
+            Err(PublishError::Aborted(error)) if error.family == Family::Abortable => Ok(()),
+            outcome => outcome,
+        };
+        if in_order {
+            self.checkpoint_last(&partitions, Occasion::Shutdown, left(begin))?;
+        }
+        self.give_up(&partitions, false)?;
+        self.source.leave();
+        self.stage.finish(left(begin));
+        if in_order { Ok(committed?) } else { Ok(()) }
+    }
+}
+
+fn list(partitions: &[Partition]) -> String {
+    let numbers: Vec<_> = partitions.iter().map(Partition::to_string).collect();
+    if numbers.is_empty() { "(none)".to_owned() } else { numbers.join(", ") }
+}

@@ -1,0 +1,118 @@
+//! What workers are told and what they answer, apart from the threads they run on.
+
+use kvset_formats::position::{Epoch, NextOffset, Partition};
+use kvset_kafka::kafka::member::InputRecord;
+use kvset_pipeline::facts::RecordIdentity;
+use kvset_pipeline::task::PartitionTask;
+use kvset_pipeline::worker::{Report, Worker};
+use kvset_snapshot::capture::{BodyError, capture};
+use std::time::{Duration, Instant};
+
+/// What a worker is told.
+pub enum Order<R> {
+    /// Take a partition over.
+    Take(Epoch, Box<PartitionTask>),
+    /// Process records.
+    Feed(Vec<R>),
+    /// Write a partition's state into this memory.
+    Capture(Partition, Vec<u8>),
+    /// Give a partition up.
+    Release(Partition),
+}
+
+/// What comes back.
+pub enum Reply {
+    /// Records were processed.
+    Report(Box<Report>),
+    /// A partition's state as bytes, or that there is none to be had.
+    Captured(Partition, Option<Captured>),
+    /// A partition was handed back, with its state if that is sound; everything before was reported.
+    Released(Partition, Option<Box<PartitionTask>>),
+}
+
+/// A partition's state between two records.
+pub struct Captured {
+    /// The assignment the work was done for.
+    pub epoch: Epoch,
+    /// Every record before it is in the state.
+    pub next_offset: NextOffset,
+    /// The last record in the state.
+    pub last_record: Option<RecordIdentity>,
+    /// The state.
+    pub body: Result<Vec<u8>, BodyError>,
+    /// How long the partition stood still for it.
+    pub pause: Duration,
+}
+
+/// A worker is gone, which it never is while its queue is open.
+#[derive(Debug, Clone, Copy, thiserror::Error)]
+#[error("a worker thread ended before it was told to; see the log for its panic")]
+pub struct WorkerGone;
+
+/// Those who work on partitions; a partition is always with one of them.
+pub trait Crew<R> {
+    /// Gives a partition to one of them.
+    ///
+    /// # Errors
+    /// [`WorkerGone`]; so for all methods.
+    fn take(&mut self, epoch: Epoch, task: PartitionTask) -> Result<(), WorkerGone>;
+
+    /// Queues records of partitions that were taken, each partition's in order.
+    fn feed(&self, records: Vec<R>) -> Result<(), WorkerGone>;
+
+    /// Asks for a partition's state as bytes, in this memory; false when nobody holds it.
+    fn capture(&self, partition: Partition, memory: Vec<u8>) -> Result<bool, WorkerGone>;
+
+    /// Asks for a partition's state back; true when it is held by a worker.
+    fn release(&mut self, partition: Partition) -> Result<bool, WorkerGone>;
+
+    /// A reply that is there already.
+    fn try_reply(&self) -> Option<Reply>;
+
+    /// A reply, waited for; `None` when none came in time.
+    fn reply(&self, timeout: Duration) -> Result<Option<Reply>, WorkerGone>;
+}
+
+/// What a worker does with a batch of orders: carries them out and answers; false as soon as nobody
+/// listens to `reply` any more.
+pub fn carry_out<R: InputRecord>(
+    worker: &mut Worker,
+    batch: impl Iterator<Item = Order<R>>,
+    mut reply: impl FnMut(Reply) -> bool,
+) -> bool {
+    for order in batch {
+        let heard = match order {
+            Order::Take(epoch, task) => {
+                worker.take(epoch, *task);
+                true
+            }
+            Order::Feed(records) => {
+                for run in records.chunk_by(|one, next| one.partition() == next.partition()) {
+                    let told = run.iter().map(|record| (record.as_source(), record.bytes()));
+                    worker.feed(run[0].partition(), told);
+                }
+                true
+            }
+            Order::Capture(partition, memory) => {
+                reply(Reply::Captured(partition, captured(worker, partition, memory)))
+            }
+            Order::Release(partition) => worker.release(partition).is_none_or(|(report, task)| {
+                let last = report.map(|report| Reply::Report(Box::new(report)));
+                let released = Reply::Released(partition, task.map(Box::new));
+                last.into_iter().chain([released]).all(&mut reply)
+            }),
+        };
+        if !heard {
+            return false;
+        }
+    }
+    worker.reports().all(|report| reply(Reply::Report(Box::new(report))))
+}
+
+fn captured(worker: &Worker, partition: Partition, memory: Vec<u8>) -> Option<Captured> {
+    let (epoch, task) = worker.sound_task(partition)?;
+    let begin = Instant::now();
+    let body = capture(&task.image(), memory);
+    let (next_offset, last_record) = (task.next_offset(), task.last_record());
+    Some(Captured { epoch, next_offset, last_record, body, pause: begin.elapsed() })
+}

@@ -1,0 +1,194 @@
+//! The service's stage: partitions on workers, snapshots of their states, and which pool is where.
+
+use super::checkpoints::{Checkpoints, Occasion};
+use super::clock::Clock;
+use super::coordinator::ANSWER;
+use super::crew::{Crew, Reply};
+use super::homes::PoolHomes;
+use super::observe::{Observer, ServiceEvent};
+use super::parking::Parking;
+use super::patience::answered;
+use super::plan::ServicePlan;
+use super::recovery::{TakenUp, take_up};
+use super::service::ServiceError;
+use super::stage::{Done, Known, Stage};
+use kvset_core::units::EventTime;
+use kvset_formats::position::{Epoch, NextOffset, Partition};
+use kvset_kafka::kafka::member::{Identities, Member};
+use kvset_pipeline::lanes::Lanes;
+use kvset_pipeline::resume::Resume;
+use kvset_pipeline::task::Counts;
+use kvset_pipeline::worker::Report;
+use std::time::Duration;
+
+/// What estimates records.
+pub struct Estimating<'c, M: Member, W> {
+    plan: &'c ServicePlan,
+    clock: &'c dyn Clock,
+    workers: W,
+    checkpoints: Option<Checkpoints>,
+    observer: &'c dyn Observer,
+    parking: Parking,
+    /// Looks records up; connects only once there is a snapshot to compare with the log.
+    lookup: Option<M::Lookup>,
+    homes: PoolHomes,
+}
+
+/// What a worker says of its progress.
+pub struct Note {
+    counts: Counts,
+    new_pools: Vec<String>,
+    watermark: Option<EventTime>,
+    pools: usize,
+}
+
+impl<'c, M: Member, W> Estimating<'c, M, W> {
+    /// A stage that has no partitions yet.
+    pub fn new(
+        plan: &'c ServicePlan,
+        clock: &'c dyn Clock,
+        workers: W,
+        checkpoints: Option<Checkpoints>,
+        observer: &'c dyn Observer,
+    ) -> Self {
+        let parking = Parking::new(plan.parking);
+        Self {
+            plan,
+            clock,
+            workers,
+            checkpoints,
+            observer,
+            parking,
+            lookup: None,
+            homes: PoolHomes::default(),
+        }
+    }
+
+    fn take_in(&mut self, reply: Reply) -> Done<Note> {
+        match reply {
+            Reply::Report(report) => return done(*report),
+            Reply::Captured(partition, captured) => {
+                if let Some(checkpoints) = &mut self.checkpoints {
+                    checkpoints.captured(partition, captured, self.observer);
+                }
+            }
+            Reply::Released(partition, task) => self.parking.released(partition, task, self.clock.now()),
+        }
+        Done::Other
+    }
+}
+
+fn done(report: Report) -> Done<Note> {
+    let Report { progress, counts, new_pools, watermark, pools, failure } = report;
+    let note = Note { counts, new_pools, watermark, pools };
+    Done::Progress { progress, note, failure: failure.map(ServiceError::from) }
+}
+
+impl<'c, M: Member + 'c, W: Crew<M::Record<'c>>> Stage<'c, M> for Estimating<'c, M, W> {
+    type Note = Note;
+
+    fn take_up(&mut self, source: &'c M, known: Known, epoch: Epoch) -> Result<Resume, ServiceError> {
+        let partition = known.partition;
+        let parked = self.parking.take(partition);
+        let id = self.checkpoints.as_ref().map(|checkpoints| checkpoints.id(partition)).transpose()?;
+        let (lookup, clock, retry_for) = (&mut self.lookup, self.clock, self.plan.stream.retry_for);
+        let mut look_up = |offset| {
+            let lookup = match lookup {
+                Some(lookup) => lookup,
+                None => lookup.insert(source.lookup()?),
+            };
+            answered(clock, retry_for, || lookup.identity(partition, offset, ANSWER))
+        };
+        let checkpoints = self.checkpoints.as_ref().zip(id.as_ref());
+        let taken = take_up(self.plan, known, parked, checkpoints, &mut look_up)?;
+        let TakenUp { resume, task, restored, failures } = taken;
+        (0..failures).for_each(|_| self.observer.on(&ServiceEvent::SnapshotFailed { partition }));
+        if let (Some(checkpoints), Some(id)) = (&mut self.checkpoints, id) {
+            checkpoints.take_up(id, epoch, restored, self.clock.now());
+        }
+        self.workers.take(epoch, task)?;
+        Ok(resume)
+    }
+
+    fn feed(&mut self, records: Vec<M::Record<'c>>) -> Result<(), ServiceError> {
+        Ok(self.workers.feed(records)?)
+    }
+
+    fn reply(&mut self, timeout: Duration) -> Result<Option<Done<Note>>, ServiceError> {
+        let reply = if timeout.is_zero() { self.workers.try_reply() } else { self.workers.reply(timeout)? };
+        Ok(reply.map(|reply| self.take_in(reply)))
+    }
+
+    fn note(&mut self, partition: Partition, next: NextOffset, note: Note) -> u64 {
+        let Note { counts, new_pools, watermark, pools } = note;
+        self.homes.note(partition, &new_pools, self.observer);
+        self.observer.on(&ServiceEvent::Progress { partition, next, counts: &counts, watermark, pools });
+        counts.records
+    }
+
+    fn give_up(&mut self, partition: Partition, may_return: bool) -> Result<(), ServiceError> {
+        if self.workers.release(partition)? && may_return {
+            self.parking.expect(&[partition]);
+        }
+        if let Some(checkpoints) = &mut self.checkpoints {
+            checkpoints.forget(partition);
+        }
+        self.homes.forget(partition);
+        Ok(())
+    }
+
+    fn is_parking(&self) -> bool {
+        self.parking.is_waiting()
+    }
+
+    fn tick(&mut self) {
+        self.parking.expire(self.clock.now());
+        if let Some(registry) = &self.plan.registry {
+            self.observer.on(&ServiceEvent::SchemaRegistry { waiting: registry.is_waiting() });
+        }
+    }
+
+    fn checkpoint(
+        &mut self,
+        lanes: &Lanes,
+        partitions: &[Partition],
+        occasion: Occasion,
+    ) -> Result<(), ServiceError> {
+        // Needed while partitions are taken up, which is over.
+        self.lookup = None;
+        let Some(checkpoints) = &mut self.checkpoints else { return Ok(()) };
+        checkpoints.tell(self.observer);
+        for (partition, position) in lanes.positions() {
+            if !partitions.contains(&partition) {
+                continue;
+            }
+            if let Some(memory) = checkpoints.ask(partition, position, occasion, self.clock.now()) {
+                self.workers.capture(partition, memory)?;
+            }
+        }
+        self.keep(lanes);
+        Ok(())
+    }
+
+    fn is_checkpointing(&self) -> bool {
+        self.checkpoints.as_ref().is_some_and(Checkpoints::is_waiting)
+    }
+
+    fn keep(&mut self, lanes: &Lanes) {
+        if let Some(checkpoints) = &mut self.checkpoints {
+            checkpoints.release(|partition, epoch| lanes.committed(partition, epoch));
+        }
+    }
+
+    fn stop_waiting(&mut self) {
+        if let Some(registry) = &self.plan.registry {
+            registry.stop();
+        }
+    }
+
+    fn finish(&mut self, deadline: Duration) {
+        if let Some(checkpoints) = self.checkpoints.take() {
+            checkpoints.finish(deadline, self.observer);
+        }
+    }
+}

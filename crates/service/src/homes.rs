@@ -1,0 +1,41 @@
+//! Where each pool is, to notice one in two partitions.
+
+use super::observe::{Observer, ServiceEvent};
+use kvset_formats::position::Partition;
+use std::collections::BTreeMap;
+
+/// Most pools whose partition is remembered.
+const MAX_KNOWN: usize = 100_000;
+
+/// The partition each pool was first seen in.
+#[derive(Debug, Default)]
+pub(super) struct PoolHomes(BTreeMap<String, Partition>);
+
+impl PoolHomes {
+    /// Pools a partition shows for the first time.
+    pub(super) fn note(&mut self, partition: Partition, names: &[String], observer: &dyn Observer) {
+        for name in names {
+            match self.0.get(name) {
+                Some(first) if *first != partition => {
+                    tracing::warn!(
+                        "pool `{name}` is in partitions {first} and {partition}: its history is split; key its \
+                         records by pool so that they share a partition"
+                    );
+                    let (first, second) = (*first, partition);
+                    observer.on(&ServiceEvent::SplitPool { pool: name, first, second });
+                }
+                Some(_) => {}
+                None if self.0.len() < MAX_KNOWN => {
+                    self.0.insert(name.clone(), partition);
+                    observer.on(&ServiceEvent::NewPool { partition, pool: name });
+                }
+                None => {}
+            }
+        }
+    }
+
+    /// A partition was given up.
+    pub(super) fn forget(&mut self, partition: Partition) {
+        self.0.retain(|_, home| *home != partition);
+    }
+}

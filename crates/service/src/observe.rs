@@ -1,0 +1,194 @@
+//! What happens in the service, as typed events for metrics, health and the demonstration.
+
+use kvset_core::units::EventTime;
+use kvset_formats::codec::ErrorCode;
+use kvset_formats::output::OutputRecord;
+use kvset_formats::position::{NextOffset, Partition};
+use kvset_pipeline::publish::Family;
+use kvset_pipeline::resume::Resume;
+use kvset_pipeline::task::Counts;
+use kvset_prepare::Prepared;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// What was prepared, for metrics.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct PrepareCounts {
+    /// Raw records, refused ones included.
+    pub records: u64,
+    /// Bytes of their keys and values.
+    pub bytes: u64,
+    /// What became of them, by pool.
+    pub pools: BTreeMap<String, PoolCounts>,
+    /// Refused records by code.
+    pub refused: BTreeMap<ErrorCode, u64>,
+    /// How long each record took.
+    pub durations: Vec<Duration>,
+}
+
+/// What was prepared for one pool.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PoolCounts {
+    /// Request events.
+    pub requests: u64,
+    /// Prompt tokens.
+    pub tokens: u64,
+    /// Page ids.
+    pub pages: u64,
+}
+
+impl PrepareCounts {
+    /// Counts a record of so many bytes that took so long.
+    pub(super) fn add(&mut self, prepared: &Prepared, bytes: usize, took: Duration) {
+        self.records += 1;
+        self.bytes += bytes as u64;
+        self.durations.push(took);
+        if let Some(code) = prepared.refused {
+            *self.refused.entry(code).or_default() += 1;
+            return;
+        }
+        if !self.pools.contains_key(&prepared.pool) {
+            self.pools.insert(prepared.pool.clone(), PoolCounts::default());
+        }
+        if let Some(pool) = self.pools.get_mut(&prepared.pool) {
+            pool.requests += prepared.requests;
+            pool.tokens += prepared.tokens;
+            pool.pages += prepared.pages;
+        }
+    }
+}
+
+/// Something that happened.
+#[derive(Debug)]
+pub enum ServiceEvent<'a> {
+    /// The poll loop turns: said a few times a second.
+    Polled {
+        /// Partitions that have not caught up yet with what was published before.
+        restoring: usize,
+        /// Of each partition whose end is known, the records between the last one processed and the end.
+        lag: &'a [(Partition, u64)],
+    },
+    /// A partition was taken up.
+    Assigned {
+        /// The partition.
+        partition: Partition,
+        /// From where.
+        resume: &'a Resume,
+        /// Where its log ended.
+        log_end: NextOffset,
+    },
+    /// The group decided what this member works on.
+    Settled {
+        /// Partitions in all.
+        partitions: usize,
+    },
+    /// A partition was given up in order.
+    Revoked(Partition),
+    /// A partition was lost to another member.
+    Lost(Partition),
+    /// Records were processed.
+    Progress {
+        /// Their partition.
+        partition: Partition,
+        /// Everything before this is done.
+        next: NextOffset,
+        /// What was done.
+        counts: &'a Counts,
+        /// How far event time has got.
+        watermark: Option<EventTime>,
+        /// Pools of the partition.
+        pools: usize,
+    },
+    /// Raw records were prepared.
+    Prepared {
+        /// Their partition.
+        partition: Partition,
+        /// Everything before this is done.
+        next: NextOffset,
+        /// What was done.
+        counts: &'a PrepareCounts,
+    },
+    /// A pool was seen for the first time in this process.
+    NewPool {
+        /// Its partition.
+        partition: Partition,
+        /// Its name.
+        pool: &'a str,
+    },
+    /// A pool is in more than one partition: its producer's mistake, which splits its history.
+    SplitPool {
+        /// Its name.
+        pool: &'a str,
+        /// The partition it was first seen in.
+        first: Partition,
+        /// The other one.
+        second: Partition,
+    },
+    /// A commit went through.
+    Committed {
+        /// Outputs published.
+        outputs: &'a [&'a OutputRecord],
+        /// Partitions whose offset moved.
+        partitions: usize,
+        /// How long it took.
+        took: Duration,
+    },
+    /// A commit did not go through.
+    CommitFailed {
+        /// What it asks for.
+        family: Family,
+    },
+    /// A partition stood still while its state was taken for a snapshot.
+    Captured {
+        /// The partition.
+        partition: Partition,
+        /// For how long.
+        pause: Duration,
+    },
+    /// A snapshot is safe on disk.
+    SnapshotSaved {
+        /// Its partition.
+        partition: Partition,
+        /// Every record before this is in it.
+        next: NextOffset,
+        /// Bytes of the whole file.
+        bytes: u64,
+        /// How long writing took.
+        took: Duration,
+    },
+    /// A snapshot could not be made, read or written; only a later restart takes longer for it.
+    SnapshotFailed {
+        /// Its partition.
+        partition: Partition,
+    },
+    /// Said beside [`Self::Polled`], where there is a schema registry.
+    SchemaRegistry {
+        /// Whether records wait for a registry that does not answer.
+        waiting: bool,
+    },
+    /// The service stops.
+    Stopping,
+}
+
+/// Watches the service; called from its poll loop, so it must be quick.
+pub trait Observer: Sync {
+    /// Something happened.
+    fn on(&self, event: &ServiceEvent<'_>);
+}
+
+/// Watches nothing.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Unobserved;
+
+impl Observer for Unobserved {
+    fn on(&self, _: &ServiceEvent<'_>) {}
+}
+
+/// Tells several watchers, in order.
+pub struct Observers<'a>(pub Vec<&'a dyn Observer>);
+
+impl Observer for Observers<'_> {
+    fn on(&self, event: &ServiceEvent<'_>) {
+        self.0.iter().for_each(|observer| observer.on(event));
+    }
+}

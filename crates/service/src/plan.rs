@@ -1,0 +1,391 @@
+//! From settings to what the service is made of.
+
+use super::schemas::{self, RegistryError};
+use kvset_core::pool_config::PoolConfigError;
+use kvset_formats::codec::{
+    DeadLetterLimits, DecodeLimits, Encoding, EstimateEncoding, SchemaId, WriterSchemas, schema,
+};
+use kvset_formats::position::Partition;
+use kvset_kafka::kafka::KafkaFailure;
+use kvset_kafka::kafka::config::{Assignor, Connection, Membership};
+use kvset_kafka::kafka::outlet::{Guarantee, OutputTopic, OutputTopics};
+use kvset_kafka::kafka::topics::{TopicPlan, Topics};
+use kvset_kafka::registry::cache::SchemaCache;
+use kvset_pipeline::facts::Fingerprint;
+use kvset_pipeline::lanes::FlowLimits;
+use kvset_pipeline::pools::PoolConfigs;
+use kvset_pipeline::resume::{LostHistory, StartFrom};
+use kvset_pipeline::stretch::Stretch;
+use kvset_pipeline::task::TaskConfig;
+use kvset_settings::{
+    self, Assignment, Delivery, InputEncoding, OutputEncoding, SecretError, Settings, Start,
+};
+use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// When to commit; whichever comes first.
+#[derive(Debug, Clone, Copy)]
+pub struct CommitPace {
+    /// Between two commits when only offsets moved.
+    pub every: Duration,
+    /// Between two commits when outputs wait.
+    pub linger: Duration,
+    /// Records between two commits.
+    pub records: u64,
+    /// Bytes of outputs between two commits.
+    pub bytes: usize,
+}
+
+/// Where snapshots are kept, and how many.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StatePlan {
+    /// The directory, of this process alone.
+    pub directory: PathBuf,
+    /// The store that hosts share, where there is one.
+    pub shared: Option<SharedPlan>,
+    /// Time between two snapshots of a partition.
+    pub every: Duration,
+    /// Snapshots kept a partition.
+    pub generations: NonZeroUsize,
+    /// The configuration states are made under.
+    pub fingerprint: Fingerprint,
+}
+
+/// An object store that hosts share.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SharedPlan {
+    /// Its address, such as `s3://bucket/prefix`.
+    pub address: String,
+    /// The consumer group, below which its snapshots lie.
+    pub group: String,
+}
+
+/// What a bounded run reads, and what it notes beside the offsets it commits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bounds {
+    /// Of each partition it reads.
+    pub stretches: BTreeMap<Partition, Stretch>,
+    /// Of the same partitions.
+    pub notes: BTreeMap<Partition, String>,
+}
+
+/// How long, and how many, states of partitions that moved away stay in memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ParkingPlan {
+    /// How long; zero for not at all.
+    pub keep_for: Duration,
+    /// Bytes of all of them.
+    pub max_bytes: u64,
+}
+
+/// Everything a stage between two topics is made of, whatever it does with the records.
+#[derive(Debug, Clone)]
+pub struct StreamPlan {
+    /// How to reach the brokers.
+    pub connection: Connection,
+    /// Membership in the group.
+    pub membership: Membership,
+    /// The input topic.
+    pub topic: String,
+    /// Where to begin and end; none for a group member that runs until it is stopped.
+    pub bounds: Option<Bounds>,
+    /// Where output goes.
+    pub outputs: OutputTopics,
+    /// How outputs and offsets are tied together.
+    pub guarantee: Guarantee,
+    /// Where a group without offsets begins.
+    pub start: StartFrom,
+    /// What to do where history is missing.
+    pub lost_history: LostHistory,
+    /// When to commit.
+    pub commit: CommitPace,
+    /// How much of a partition may be under way.
+    pub flow: FlowLimits,
+    /// Worker threads.
+    pub threads: usize,
+    /// How long passing troubles are waited out.
+    pub retry_for: Duration,
+    /// Longest time to stop.
+    pub shutdown_deadline: Duration,
+}
+
+/// Everything the service is made of.
+#[derive(Debug, Clone)]
+pub struct ServicePlan {
+    /// Its topics, its group and its pace.
+    pub stream: StreamPlan,
+    /// What shapes the output.
+    pub task: Arc<TaskConfig>,
+    /// The schema registry, where there is one.
+    pub registry: Option<Arc<SchemaCache>>,
+    /// Snapshots; without them every start reads the whole log again.
+    pub state: Option<StatePlan>,
+    /// States of partitions that moved away.
+    pub parking: ParkingPlan,
+}
+
+/// Why there is no service.
+#[derive(Debug, thiserror::Error)]
+pub enum PlanError {
+    /// A secret cannot be looked up.
+    #[error(transparent)]
+    Secret(#[from] SecretError),
+    /// A pool's configuration cannot be used.
+    #[error(transparent)]
+    Pool(#[from] PoolConfigError),
+    /// The schema registry cannot be used.
+    #[error(transparent)]
+    Registry(#[from] RegistryError),
+    /// Topics are missing, or the brokers do not answer.
+    #[error(transparent)]
+    Kafka(#[from] KafkaFailure),
+}
+
+/// Longest time that outputs wait for company before they are committed.
+const LINGER: Duration = Duration::from_millis(100);
+/// Bytes of outputs that are committed at once.
+const BURST_BYTES: usize = 16 << 20;
+
+/// How to reach the brokers, secrets looked up.
+///
+/// # Errors
+/// A secret that is kept elsewhere cannot be read.
+pub fn connection(kafka: &kvset_settings::Kafka) -> Result<Connection, SecretError> {
+    Ok(Connection { brokers: kafka.brokers.clone(), properties: kafka.properties.resolve()? })
+}
+
+/// What shapes the output: pure, so that a replay of the same log gives the same bytes.
+///
+/// # Errors
+/// A pool's configuration cannot be used.
+pub fn task_config(settings: &Settings) -> Result<TaskConfig, PoolConfigError> {
+    let named = settings.pools.iter().map(|pool| (pool.name.clone(), settings.pool_config(&pool.name)));
+    Ok(TaskConfig {
+        topic: settings.input.topic.as_str().to_owned(),
+        encoding: match settings.input.encoding {
+            InputEncoding::Auto => Encoding::Auto,
+            InputEncoding::Avro => Encoding::Avro,
+            InputEncoding::ConfluentAvro => Encoding::ConfluentAvro,
+            InputEncoding::Json => Encoding::Json,
+        },
+        schemas: None,
+        limits: DecodeLimits {
+            max_record_bytes: usize::try_from(settings.input.max_record_bytes.0).unwrap_or(usize::MAX),
+            max_pages_per_request: settings.input.max_pages_per_request as usize,
+            max_event_time_ahead_ms: Some(settings.input.max_event_time_ahead.as_ms()).filter(|ms| *ms > 0),
+            ..DecodeLimits::default()
+        },
+        pools: PoolConfigs::new(settings.pool_config(""), named)?,
+        max_pools: settings.estimate.max_pools as usize,
+        dead_letters: dead_letter_limits(settings),
+        output: match settings.output.encoding {
+            OutputEncoding::Json => EstimateEncoding::Json,
+            OutputEncoding::Avro => EstimateEncoding::Avro,
+            // The id is the registry's to say; see `with_registry`.
+            OutputEncoding::ConfluentAvro => EstimateEncoding::ConfluentAvro(SchemaId(0)),
+        },
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        fingerprint: settings.fingerprint_hex(),
+    })
+}
+
+/// The store that hosts share, where the settings name one.
+pub fn shared_plan(settings: &Settings) -> Option<SharedPlan> {
+    let address = Some(settings.state.shared.clone()).filter(|address| !address.is_empty())?;
+    Some(SharedPlan { address, group: settings.kafka.group.clone() })
+}
+
+/// The task's part of the registry: schemas to read with, and the id of the schema to write with.
+///
+/// # Errors
+/// The registry does not answer within `retry_for`, or does not have the schema.
+pub fn with_registry(
+    task: TaskConfig,
+    settings: &Settings,
+    registry: &Arc<SchemaCache>,
+    retry_for: Duration,
+) -> Result<TaskConfig, RegistryError> {
+    let output = match task.output {
+        EstimateEncoding::ConfluentAvro(_) => EstimateEncoding::ConfluentAvro(schemas::id_of_values(
+            &settings.schema_registry,
+            registry.client(),
+            settings.output.topic.as_str(),
+            schema::CAPACITY_ESTIMATE,
+            retry_for,
+        )?),
+        other => other,
+    };
+    let reading: Arc<dyn WriterSchemas> = Arc::<SchemaCache>::clone(registry);
+    Ok(TaskConfig { schemas: Some(reading), output, ..task })
+}
+
+/// How many refusals are tolerated.
+pub(super) fn dead_letter_limits(settings: &Settings) -> DeadLetterLimits {
+    DeadLetterLimits {
+        max_consecutive: settings.dead_letters.max_consecutive,
+        max_share: settings.dead_letters.max_share,
+        share_window: settings.dead_letters.share_over,
+    }
+}
+
+/// Where snapshots are kept, as the settings say.
+pub fn state_plan(settings: &Settings) -> StatePlan {
+    StatePlan {
+        directory: settings.state.directory.clone(),
+        shared: shared_plan(settings),
+        every: settings.state.checkpoint_every.as_duration(),
+        generations: NonZeroUsize::new(settings.state.generations as usize).unwrap_or(NonZeroUsize::MIN),
+        fingerprint: Fingerprint(settings.fingerprint()),
+    }
+}
+
+/// The topics and the group of a stage, by the settings that name them.
+pub(super) struct Ends<'s> {
+    /// Consumer group.
+    pub group: &'s str,
+    /// Input topic, its setting, and what would have created it.
+    pub input: (&'s kvset_settings::TopicName, &'static str, &'static str),
+    /// Topic of results, its setting, and whether it is compacted where it is created.
+    pub results: (&'s kvset_settings::TopicName, &'static str, bool),
+    /// Topic of dead letters and its setting.
+    pub dead_letters: (&'s kvset_settings::TopicName, &'static str),
+    /// Threads asked for; 0 for one a core.
+    pub threads: u32,
+}
+
+impl StreamPlan {
+    /// Makes the plan, after a look at the topics. With `create`, output topics that are missing are
+    /// created, with as many partitions as the input topic has.
+    pub(super) fn make(settings: &Settings, ends: &Ends<'_>, create: bool) -> Result<Self, PlanError> {
+        let connection = connection(&settings.kafka)?;
+        let retry_for = settings.kafka.retry_for.as_duration();
+        let outputs = output_topics(ends, &connection, create, retry_for)?;
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let instance = Some(settings.kafka.instance.clone()).filter(|name| !name.is_empty());
+        let every = settings.commit.every.as_duration();
+        Ok(Self {
+            membership: Membership {
+                group: ends.group.to_owned(),
+                instance,
+                assignor: match settings.kafka.assignment {
+                    Assignment::CooperativeSticky => Assignor::CooperativeSticky,
+                    Assignment::Range => Assignor::Range,
+                    Assignment::RoundRobin => Assignor::RoundRobin,
+                },
+                // A commit and the answer to a rebalance may both wait the brokers out.
+                poll_within: retry_for.saturating_mul(2),
+            },
+            connection,
+            topic: ends.input.0.as_str().to_owned(),
+            bounds: None,
+            outputs,
+            guarantee: match settings.output.delivery {
+                Delivery::Transactional => Guarantee::ExactlyOnce,
+                Delivery::Idempotent => Guarantee::AtLeastOnce,
+            },
+            start: match settings.input.start {
+                Start::Earliest => StartFrom::Earliest,
+                Start::Latest => StartFrom::Latest,
+            },
+            lost_history: match settings.state.lost_history {
+                kvset_settings::LostHistory::Fail => LostHistory::Refuse,
+                kvset_settings::LostHistory::Rebuild => LostHistory::Rebuild,
+            },
+            commit: CommitPace {
+                every,
+                linger: LINGER.min(every),
+                records: u64::from(settings.commit.max_records),
+                bytes: BURST_BYTES,
+            },
+            flow: FlowLimits {
+                records: settings.workers.queue_records as usize,
+                bytes: usize::try_from(settings.workers.queue_bytes.0).unwrap_or(usize::MAX),
+            },
+            threads: match ends.threads as usize {
+                0 => cores,
+                threads => threads,
+            },
+            retry_for,
+            shutdown_deadline: settings.shutdown.deadline.as_duration(),
+        })
+    }
+
+    /// What a bounded run reads of this partition.
+    pub fn stretch(&self, partition: Partition) -> Option<&Stretch> {
+        self.bounds.as_ref()?.stretches.get(&partition)
+    }
+
+    /// Who the producer is. A bounded run is one process at a time, so that a later one fences it.
+    pub fn transactional_id(&self) -> String {
+        match &self.bounds {
+            None => self.membership.transactional_id(),
+            Some(_) => format!("kvset-{}", self.membership.group),
+        }
+    }
+}
+
+impl ServicePlan {
+    /// Makes the plan, after a look at the topics. With `create_topics`, output topics that are
+    /// missing are created, with as many partitions as the input topic has.
+    ///
+    /// # Errors
+    /// What keeps the service from starting, with what to do about it.
+    pub fn make(settings: &Settings, create_topics: bool) -> Result<Self, PlanError> {
+        let mut task = task_config(settings)?;
+        let registry = schemas::open(&settings.schema_registry).map_err(RegistryError::from)?;
+        if let Some(registry) = &registry {
+            task = with_registry(task, settings, registry, settings.kafka.retry_for.as_duration())?;
+        }
+        let ends = Ends {
+            group: &settings.kafka.group,
+            input: (&settings.input.topic, "input.topic", "`kvset produce --create-topic`"),
+            results: (&settings.output.topic, "output.topic", true),
+            dead_letters: (&settings.output.dead_letter_topic, "output.dead_letter_topic"),
+            threads: settings.workers.threads,
+        };
+        let stream = StreamPlan::make(settings, &ends, create_topics)?;
+        Ok(Self {
+            stream,
+            task: Arc::new(task),
+            registry,
+            state: Some(state_plan(settings)),
+            parking: ParkingPlan {
+                keep_for: settings.state.keep_revoked.as_duration(),
+                max_bytes: settings.state.keep_revoked_bytes.0,
+            },
+        })
+    }
+}
+
+/// Looks the topics up; creates output topics if told to.
+fn output_topics(
+    ends: &Ends<'_>,
+    connection: &Connection,
+    create: bool,
+    deadline: Duration,
+) -> Result<OutputTopics, KafkaFailure> {
+    let topics = Topics::new(connection, deadline)?;
+    let (input, key, creates_it) = ends.input;
+    let input = topics.require(input.as_str(), key, creates_it)?;
+    let (results, results_key, compacted) = ends.results;
+    let (dead_letters, dead_letters_key) = ends.dead_letters;
+    if create {
+        let plan = |name: &kvset_settings::TopicName, compacted| TopicPlan {
+            name: name.as_str().to_owned(),
+            partitions: input,
+            compacted,
+        };
+        topics.create(&[plan(results, compacted), plan(dead_letters, false)])?;
+    }
+    let topic = |name: &kvset_settings::TopicName, key| {
+        let partitions = topics.require(name.as_str(), key, "--create-topics")?;
+        Ok::<_, KafkaFailure>(OutputTopic { name: name.as_str().to_owned(), partitions })
+    };
+    Ok(OutputTopics {
+        results: topic(results, results_key)?,
+        dead_letters: topic(dead_letters, dead_letters_key)?,
+    })
+}

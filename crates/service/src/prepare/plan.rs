@@ -1,0 +1,157 @@
+//! From settings to what prepare is made of.
+
+use crate::plan::{Ends, PlanError, StreamPlan, dead_letter_limits};
+use crate::schemas::{self, RegistryError};
+use kvset_core::ratio::Ratio;
+use kvset_core::units::PageSize;
+use kvset_formats::codec::{DeadLetterLimits, DecodeLimits};
+use kvset_kafka::registry::cache::SchemaCache;
+use kvset_prepare::template::{Part, Place};
+use kvset_prepare::{PageRules, PrepareLimits, Recipe, Tokenizers};
+use kvset_settings::{ModelDirectory, Settings};
+use std::sync::Arc;
+
+/// Everything prepare is made of.
+#[derive(Clone)]
+pub struct PreparePlan {
+    /// Its topics, its group and its pace.
+    pub stream: StreamPlan,
+    /// What shapes its output.
+    pub recipe: Arc<Recipe>,
+    /// The models.
+    pub tokenizers: Tokenizers,
+    /// How many refusals are tolerated.
+    pub dead_letters: DeadLetterLimits,
+    /// The schema registry, where there is one.
+    pub registry: Option<Arc<SchemaCache>>,
+}
+
+/// Why there is nothing to prepare with.
+#[derive(Debug, thiserror::Error)]
+pub enum PreparePlanError {
+    /// A model cannot be loaded.
+    #[error("prepare.models: {directory}: {reason}")]
+    Model {
+        /// The entry as it is written.
+        directory: ModelDirectory,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Secrets, topics or brokers.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+}
+
+/// Tokens a page where no setting says.
+const PAGE_SIZE: PageSize = PageSize::new(64).unwrap();
+/// Most prompts of one record: each becomes a record of its own.
+const MAX_PROMPTS: usize = 1024;
+
+impl PreparePlan {
+    /// Makes the plan: loads the models, looks at the topics. With `create_topics`, output topics that
+    /// are missing are created, with as many partitions as the input topic has.
+    ///
+    /// # Errors
+    /// What keeps prepare from starting, with what to do about it.
+    pub fn make(settings: &Settings, create_topics: bool) -> Result<Self, PreparePlanError> {
+        let prepare = &settings.prepare;
+        let tokenizers = tokenizers(settings)?;
+        let registry = schemas::open(&settings.schema_registry);
+        let (results, results_key) = match &prepare.output_topic {
+            Some(topic) => (topic, "prepare.output_topic"),
+            None => (&settings.input.topic, "input.topic"),
+        };
+        let ends = Ends {
+            group: &prepare.group,
+            input: (&prepare.topic, "prepare.topic", "whoever writes the log"),
+            results: (results, results_key, false),
+            dead_letters: (&prepare.dead_letter_topic, "prepare.dead_letter_topic"),
+            threads: prepare.threads,
+        };
+        Ok(Self {
+            stream: StreamPlan::make(settings, &ends, create_topics)?,
+            recipe: Arc::new(recipe(settings)),
+            tokenizers,
+            dead_letters: dead_letter_limits(settings),
+            registry: registry.map_err(|error| PlanError::from(RegistryError::from(error)))?,
+        })
+    }
+}
+
+/// What shapes the output: pure, so that a replay of the same log gives the same bytes.
+pub fn recipe(settings: &Settings) -> Recipe {
+    let prepare = &settings.prepare;
+    let rules = |name: &str| {
+        let pool = settings.pool_config(name);
+        PageRules {
+            page_size: pool.page_size.unwrap_or(PAGE_SIZE),
+            include_partial_page: pool.include_partial_page,
+            sample_rate: if prepare.sample { pool.sample_rate } else { Ratio::ONE },
+        }
+    };
+    Recipe {
+        format: prepare.format,
+        pool: prepare.pool.clone(),
+        model: prepare.model.clone(),
+        namespace: prepare.namespace.clone(),
+        event_time: prepare.event_time.parts().iter().find_map(|part| match part {
+            Part::Place { place, .. } => Some::<Place>(place.clone()),
+            Part::Text(_) => None,
+        }),
+        time_unit: prepare.event_time_unit,
+        pools: settings.pools.iter().map(|pool| (pool.name.clone(), rules(&pool.name))).collect(),
+        other_pools: rules(""),
+        limits: PrepareLimits {
+            decode: DecodeLimits {
+                max_record_bytes: usize::try_from(prepare.max_record_bytes.0).unwrap_or(usize::MAX),
+                max_pages_per_request: settings.input.max_pages_per_request as usize,
+                ..DecodeLimits::default()
+            },
+            max_tokens: prepare.max_tokens as usize,
+            max_prompts: MAX_PROMPTS,
+            max_event_bytes: usize::try_from(prepare.max_event_bytes.0).unwrap_or(usize::MAX),
+        },
+        letters: prepare.dead_letters,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        fingerprint: settings.fingerprint_hex(),
+    }
+}
+
+#[cfg(feature = "tokenize")]
+fn tokenizers(settings: &Settings) -> Result<Tokenizers, PreparePlanError> {
+    use kvset_prepare::Model;
+    use kvset_tokenize::TokenizeLimits;
+    let prepare = &settings.prepare;
+    let bytes = |size: kvset_settings::Size| usize::try_from(size.0).unwrap_or(usize::MAX);
+    let max_body_bytes = bytes(prepare.max_record_bytes);
+    let limits = TokenizeLimits {
+        max_body_bytes,
+        // A template may repeat a little of what it is given, and adds its own.
+        max_prompt_bytes: max_body_bytes.saturating_mul(2),
+        cache_bytes: bytes(prepare.cache) / prepare.models.len().max(1),
+    };
+    let load = |entry: &ModelDirectory| {
+        Model::load(entry.directory())
+            .map(Arc::new)
+            .map_err(|error| PreparePlanError::Model { directory: entry.clone(), reason: error.to_string() })
+    };
+    let (mut named, mut other) = (Vec::new(), None);
+    for entry in &prepare.models {
+        match entry.name() {
+            Some(name) => named.push((name.to_owned(), load(entry)?)),
+            None => other = Some(load(entry)?),
+        }
+    }
+    Ok(Tokenizers::new(named, other, limits))
+}
+
+#[cfg(not(feature = "tokenize"))]
+fn tokenizers(settings: &Settings) -> Result<Tokenizers, PreparePlanError> {
+    match settings.prepare.models.first() {
+        None => Ok(Tokenizers),
+        Some(entry) => Err(PreparePlanError::Model {
+            directory: entry.clone(),
+            reason: "this program was built without the feature tokenize".to_owned(),
+        }),
+    }
+}

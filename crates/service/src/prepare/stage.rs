@@ -1,0 +1,157 @@
+//! Prepare's stage: records to any thread, what they become back in the order of the log.
+
+use super::PreparePlan;
+use super::threads::{Finished, Threads};
+use crate::observe::{Observer, PrepareCounts, ServiceEvent};
+use crate::service::ServiceError;
+use crate::stage::{Done, Known, Stage};
+use kvset_formats::codec::{DeadLetterPolicy, LookupError, SourceRecord};
+use kvset_formats::position::{Epoch, NextOffset, Partition};
+use kvset_kafka::kafka::member::InputRecord;
+use kvset_kafka::kafka::source::{Record, Source};
+use kvset_pipeline::lanes::Progress;
+use kvset_pipeline::ordered::{Ordered, Ready};
+use kvset_pipeline::resume::{Facts, Resume, decide_stateless};
+use kvset_pipeline::task::TaskError;
+use kvset_prepare::Prepared;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+pub(super) struct Preparing<'c> {
+    plan: &'c PreparePlan,
+    threads: Threads<'c>,
+    observer: &'c dyn Observer,
+    ordered: Ordered<Attempt>,
+    held: BTreeMap<Partition, Held>,
+}
+
+/// What became of a record, and how long it took.
+type Attempt = (Result<Prepared, LookupError>, Duration);
+
+/// What is known of a partition between two records.
+struct Held {
+    epoch: Epoch,
+    policy: DeadLetterPolicy,
+    next: NextOffset,
+    /// Too many records were refused, or the schema of one cannot be known: nothing further of it may go out.
+    failed: bool,
+}
+
+impl<'c> Preparing<'c> {
+    pub(super) fn new(plan: &'c PreparePlan, threads: Threads<'c>, observer: &'c dyn Observer) -> Self {
+        Self { plan, threads, observer, ordered: Ordered::default(), held: BTreeMap::new() }
+    }
+
+    fn take_in(&mut self, finished: Finished) -> Done<PrepareCounts> {
+        let Finished { partition, epoch, offset, prepared, took } = finished;
+        let ready = self.ordered.done(partition, epoch, offset, (prepared, took));
+        match self.held.get_mut(&partition) {
+            Some(held) if !ready.is_empty() => held.take_in(&self.plan.stream.topic, partition, ready),
+            _ => Done::Other,
+        }
+    }
+}
+
+impl Held {
+    /// Adds up records in order, up to one that is refused too many.
+    fn take_in(
+        &mut self,
+        topic: &str,
+        partition: Partition,
+        ready: Vec<Ready<Attempt>>,
+    ) -> Done<PrepareCounts> {
+        let (mut counts, mut failure) = (PrepareCounts::default(), None);
+        let (mut outputs, records) = (Vec::new(), ready.len());
+        let bytes = ready.iter().map(|ready| ready.bytes).sum();
+        for Ready { offset, bytes, done: (prepared, took) } in ready {
+            if self.failed {
+                break;
+            }
+            let prepared = match self.judge(topic, partition, offset, prepared) {
+                Ok(prepared) => prepared,
+                Err(error) => {
+                    (self.failed, failure) = (true, error);
+                    break;
+                }
+            };
+            counts.add(&prepared, bytes, took);
+            outputs.extend(prepared.outputs);
+            self.next = NextOffset::after(offset);
+        }
+        let progress = Progress { partition, epoch: self.epoch, next: self.next, records, bytes, outputs };
+        Done::Progress { progress, note: counts, failure }
+    }
+
+    /// Gives the record back if its partition may go on, else why not: being told to stop is no failure, the
+    /// record is read again after a restart.
+    fn judge(
+        &mut self,
+        topic: &str,
+        partition: Partition,
+        offset: i64,
+        prepared: Result<Prepared, LookupError>,
+    ) -> Result<Prepared, Option<ServiceError>> {
+        let prepared = prepared
+            .map_err(|unknown| (unknown != LookupError::Stopped).then(|| TaskError::from(unknown).into()))?;
+        let Some(code) = prepared.refused else {
+            self.policy.accept();
+            return Ok(prepared);
+        };
+        let (timestamp_ms, key, value) = (None, None, None);
+        let record = SourceRecord { topic, partition: partition.0, offset, timestamp_ms, key, value };
+        let within = self.policy.refuse(&record, code).map_err(TaskError::from);
+        within.map_err(|error| Some(error.into())).map(|()| prepared)
+    }
+}
+
+impl<'c> Stage<'c, Source> for Preparing<'c> {
+    type Note = PrepareCounts;
+
+    fn take_up(&mut self, _: &'c Source, known: Known, epoch: Epoch) -> Result<Resume, ServiceError> {
+        let Known { partition, committed, log } = known;
+        let (start, lost_history) = (self.plan.stream.start, self.plan.stream.lost_history);
+        let facts = Facts { committed, log, snapshots: &[], parked: None, start, lost_history };
+        let resume =
+            decide_stateless(&facts).map_err(|refusal| ServiceError::Resume { partition, refusal })?;
+        let policy = DeadLetterPolicy::new(self.plan.dead_letters);
+        self.held.insert(partition, Held { epoch, policy, next: resume.replay_from, failed: false });
+        self.ordered.open(partition, epoch);
+        Ok(resume)
+    }
+
+    fn feed(&mut self, records: Vec<Record<'c>>) -> Result<(), ServiceError> {
+        for record in records {
+            if let Some(epoch) = self.ordered.begin(record.partition(), record.offset(), record.bytes()) {
+                self.threads.feed(epoch, record)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn reply(&mut self, timeout: Duration) -> Result<Option<Done<PrepareCounts>>, ServiceError> {
+        Ok(self.threads.finished(timeout)?.map(|finished| self.take_in(finished)))
+    }
+
+    fn note(&mut self, partition: Partition, next: NextOffset, counts: PrepareCounts) -> u64 {
+        self.observer.on(&ServiceEvent::Prepared { partition, next, counts: &counts });
+        counts.records
+    }
+
+    fn tick(&mut self) {
+        if let Some(registry) = &self.plan.registry {
+            self.observer.on(&ServiceEvent::SchemaRegistry { waiting: registry.is_waiting() });
+        }
+    }
+
+    fn stop_waiting(&mut self) {
+        if let Some(registry) = &self.plan.registry {
+            registry.stop();
+        }
+    }
+
+    fn give_up(&mut self, partition: Partition, _: bool) -> Result<(), ServiceError> {
+        self.ordered.close(partition);
+        self.held.remove(&partition);
+        Ok(())
+    }
+}

@@ -1,0 +1,129 @@
+//! Threads that prepare records. A record goes to whichever is free: nothing is kept between two.
+//!
+//! The queue has no bound of its own: what is in it is bounded by the lanes, which pause a partition
+//! before more is fetched.
+
+use super::PreparePlan;
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
+use kvset_formats::codec::{DecodeError, ErrorCode, LookupError, WriterSchemas};
+use kvset_formats::position::{Epoch, Partition};
+use kvset_kafka::kafka::member::InputRecord as _;
+use kvset_kafka::kafka::source::Record;
+use kvset_kafka::registry::cache::SchemaCache;
+use kvset_prepare::{Prepared, Preparer, RawRecord};
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::thread::{Builder, Scope};
+use std::time::{Duration, Instant};
+
+struct Job<'c> {
+    epoch: Epoch,
+    record: Record<'c>,
+}
+
+/// A record that was prepared, or why its schema cannot be known.
+pub(super) struct Finished {
+    pub(super) partition: Partition,
+    pub(super) epoch: Epoch,
+    pub(super) offset: i64,
+    pub(super) prepared: Result<Prepared, LookupError>,
+    pub(super) took: Duration,
+}
+
+/// Every thread is gone, which none is while its queue is open.
+#[derive(Debug, Clone, Copy, thiserror::Error)]
+#[error("the preparing threads ended before they were told to")]
+pub(super) struct ThreadsGone;
+
+/// The threads' queue and what they gave back.
+pub(super) struct Threads<'c> {
+    jobs: Sender<Job<'c>>,
+    finished: Receiver<Finished>,
+}
+
+impl<'c> Threads<'c> {
+    /// Starts them. They end when this is dropped.
+    pub(super) fn start<'scope>(scope: &'scope Scope<'scope, '_>, plan: &PreparePlan) -> io::Result<Self>
+    where
+        'c: 'scope,
+    {
+        let (jobs, queue) = unbounded::<Job<'c>>();
+        let (report, finished) = unbounded();
+        for index in 0..plan.stream.threads.max(1) {
+            let schemas = plan
+                .registry
+                .as_ref()
+                .map(|cache| Arc::<SchemaCache>::clone(cache) as Arc<dyn WriterSchemas>);
+            let preparer = Preparer::new(Arc::clone(&plan.recipe), plan.tokenizers.clone());
+            let mut preparer = preparer.with_schemas(schemas);
+            let (queue, report) = (queue.clone(), report.clone());
+            let builder = Builder::new().name(format!("kvset-prepare-{index}"));
+            builder.spawn_scoped(scope, move || {
+                for job in queue {
+                    if report.send(finish(&mut preparer, &job)).is_err() {
+                        return;
+                    }
+                }
+            })?;
+        }
+        Ok(Self { jobs, finished })
+    }
+
+    pub(super) fn feed(&self, epoch: Epoch, record: Record<'c>) -> Result<(), ThreadsGone> {
+        self.jobs.send(Job { epoch, record }).map_err(|_| ThreadsGone)
+    }
+
+    /// A record that was prepared, waited for; `None` when none was in time.
+    pub(super) fn finished(&self, timeout: Duration) -> Result<Option<Finished>, ThreadsGone> {
+        match self.finished.recv_timeout(timeout) {
+            Ok(finished) => Ok(Some(finished)),
+            Err(RecvTimeoutError::Timeout) => Ok(None),
+            Err(RecvTimeoutError::Disconnected) => Err(ThreadsGone),
+        }
+    }
+}
+
+fn finish(preparer: &mut Preparer, job: &Job<'_>) -> Finished {
+    let begin = Instant::now();
+    let record = RawRecord { source: job.record.as_source(), headers: job.record.headers() };
+    let known = preparer.look_up(&record);
+    let prepared = known.map(|()| prepare_guarded(preparer, &record, Preparer::prepare));
+    let (partition, offset) = (job.record.partition(), job.record.offset());
+    Finished { partition, epoch: job.epoch, offset, prepared, took: begin.elapsed() }
+}
+
+/// A defect that one record meets, in a tokenizer's library for example, must not end the others'
+/// work; and without an answer for every record its partition would stand still for ever.
+fn prepare_guarded(
+    preparer: &mut Preparer,
+    record: &RawRecord<'_>,
+    prepare: impl FnOnce(&mut Preparer, &RawRecord<'_>) -> Prepared,
+) -> Prepared {
+    // Buffers are emptied before each use, so a record that broke off leaves nothing behind.
+    let guarded = catch_unwind(AssertUnwindSafe(|| prepare(preparer, record)));
+    guarded.unwrap_or_else(|_| {
+        let detail = "a defect in this program or its tokenizer stopped the work on this record";
+        preparer.refuse(record, &DecodeError::new(ErrorCode::TokenizerFailed, detail))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kvset_formats::codec::SourceRecord;
+    use kvset_prepare::Tokenizers;
+
+    #[test]
+    fn a_defect_refuses_its_record_and_nothing_else() {
+        let recipe = super::super::plan::recipe(&kvset_settings::Settings::default());
+        let mut preparer = Preparer::new(Arc::new(recipe), Tokenizers::default());
+        let (topic, value) = ("raw", Some(&br#"{"tokens": [1], "model": "m"}"#[..]));
+        let source = SourceRecord { topic, partition: 0, offset: 0, timestamp_ms: Some(1), key: None, value };
+        let record = RawRecord { source, headers: Vec::new() };
+        let prepared = prepare_guarded(&mut preparer, &record, |_, _| panic!("hunter2"));
+        assert_eq!(prepared.refused, Some(ErrorCode::TokenizerFailed));
+        let prepared = prepare_guarded(&mut preparer, &record, Preparer::prepare);
+        assert_eq!((prepared.refused, prepared.requests), (None, 1));
+    }
+}

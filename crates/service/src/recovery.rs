@@ -1,0 +1,173 @@
+//! Taking a partition up: the facts of its snapshots and its log, the decision, the state.
+
+use super::checkpoints::Checkpoints;
+use super::plan::ServicePlan;
+use super::service::ServiceError;
+use super::stage::Known;
+use kvset_core::units::Offset;
+use kvset_formats::position::{LogRange, NextOffset, Partition};
+use kvset_kafka::kafka::KafkaFailure;
+use kvset_pipeline::facts::{PartitionId, RecordIdentity};
+use kvset_pipeline::resume::{Facts, LastRecord, Origin, Resume, decide};
+use kvset_pipeline::task::{PartitionTask, RestoredTask, TaskRestoreError};
+use kvset_snapshot::store::{Generation, SnapshotStore, StoreError, load_or_set_aside};
+use kvset_snapshot::stream::ReadError;
+use std::sync::Arc;
+
+/// A partition, ready to be fed.
+pub(super) struct TakenUp {
+    pub(super) resume: Resume,
+    pub(super) task: PartitionTask,
+    /// Place and bytes of the snapshot it was restored from.
+    pub(super) restored: Option<(NextOffset, u64)>,
+    /// Snapshots that were wanted and could not be used.
+    pub(super) failures: usize,
+}
+
+/// A snapshot, and whether the log still holds its last record; asked only of one that is wanted.
+struct Candidate {
+    generation: Generation,
+    last_record: Option<LastRecord>,
+}
+
+/// The identity of the record at an offset of the log.
+pub(super) type LookUp<'a> = &'a mut dyn FnMut(Offset) -> Result<Option<RecordIdentity>, KafkaFailure>;
+
+/// Decides where to take the partition up and brings its state there. A snapshot that turns out to
+/// be of no use is passed over and the decision made again without it.
+pub(super) fn take_up(
+    plan: &ServicePlan,
+    known: Known,
+    mut parked: Option<PartitionTask>,
+    checkpoints: Option<(&Checkpoints, &PartitionId)>,
+    look_up: LookUp<'_>,
+) -> Result<TakenUp, ServiceError> {
+    let mut failures = 0;
+    let mut candidates = checkpoints.map_or_else(Vec::new, |(checkpoints, id)| {
+        found(checkpoints.store(), id).unwrap_or_else(|error| {
+            failures += 1;
+            tracing::warn!("partition {}: snapshots cannot be listed: {error}", known.partition);
+            Vec::new()
+        })
+    });
+    loop {
+        let at = parked.as_ref().map(PartitionTask::next_offset);
+        let resume = decision(plan, known, at, checkpoints, &candidates)?;
+        if let (Origin::Parked, Some(mut task)) = (resume.origin, parked.take()) {
+            task.unpark();
+            failures += set_aside(checkpoints, &candidates, &resume);
+            return Ok(TakenUp { resume, task, restored: None, failures });
+        }
+        let (Origin::Snapshot(index), Some((checkpoints, id))) = (resume.origin, checkpoints) else {
+            failures += set_aside(checkpoints, &candidates, &resume);
+            let task = PartitionTask::new(Arc::clone(&plan.task), known.partition, &resume);
+            return Ok(TakenUp { resume, task, restored: None, failures });
+        };
+        let Some(candidate) = candidates.get_mut(index) else { continue };
+        if candidate.last_record.is_none() {
+            candidate.last_record = Some(compare(&candidate.generation, known.log, look_up)?);
+            continue;
+        }
+        match restore(plan, &resume, checkpoints.store(), id, &candidate.generation) {
+            Ok((task, bytes)) => {
+                let restored = Some((candidate.generation.next_offset, bytes));
+                failures += set_aside(Some((checkpoints, id)), &candidates, &resume);
+                return Ok(TakenUp { resume, task, restored, failures });
+            }
+            Err(errors) => {
+                let next = candidate.generation.next_offset;
+                for error in errors {
+                    tracing::warn!("partition {}: snapshot at {next} passed over: {error}", known.partition);
+                }
+                failures += 1;
+                candidates.remove(index);
+            }
+        }
+    }
+}
+
+fn found(store: &dyn SnapshotStore, id: &PartitionId) -> Result<Vec<Candidate>, StoreError> {
+    let generations = store.list(id)?.into_iter();
+    Ok(generations.map(|generation| Candidate { generation, last_record: None }).collect())
+}
+
+fn decision(
+    plan: &ServicePlan,
+    known: Known,
+    parked: Option<NextOffset>,
+    checkpoints: Option<(&Checkpoints, &PartitionId)>,
+    candidates: &[Candidate],
+) -> Result<Resume, ServiceError> {
+    let Known { partition, committed, log } = known;
+    let snapshots: Vec<_> = checkpoints.map_or_else(Vec::new, |(checkpoints, _)| {
+        let facts = |candidate: &Candidate| {
+            let last_record = candidate.last_record.unwrap_or(LastRecord::Gone);
+            candidate.generation.facts(checkpoints.fingerprint(), last_record)
+        };
+        candidates.iter().map(facts).collect()
+    });
+    let (start, lost_history) = (plan.stream.start, plan.stream.lost_history);
+    let facts = Facts { committed, log, snapshots: &snapshots, parked, start, lost_history };
+    let resume = match plan.stream.stretch(partition) {
+        None => decide(&facts),
+        Some(stretch) => stretch.decide(&facts),
+    };
+    resume.map_err(|refusal| ServiceError::Resume { partition, refusal })
+}
+
+/// Whether the log still holds the last record of the state.
+fn compare(generation: &Generation, log: LogRange, look_up: LookUp<'_>) -> Result<LastRecord, KafkaFailure> {
+    let Ok(header) = &generation.header else { return Ok(LastRecord::Gone) };
+    let within = |record: &RecordIdentity| (log.start.0..log.end.0).contains(&record.offset.0);
+    let there = match header.fact.last_record.filter(within) {
+        Some(record) => look_up(record.offset)?,
+        None => None,
+    };
+    Ok(header.fact.last_record_in_log(there.as_ref()))
+}
+
+/// Why a snapshot was passed over.
+#[derive(Debug, thiserror::Error)]
+enum Unusable {
+    #[error(transparent)]
+    Store(StoreError),
+    #[error(transparent)]
+    State(ReadError),
+    #[error(transparent)]
+    Task(TaskRestoreError),
+}
+
+fn restore(
+    plan: &ServicePlan,
+    resume: &Resume,
+    store: &dyn SnapshotStore,
+    id: &PartitionId,
+    generation: &Generation,
+) -> Result<(PartitionTask, u64), Vec<Unusable>> {
+    let verified = load_or_set_aside(store, id, generation.next_offset)
+        .map_err(|errors| errors.into_iter().map(Unusable::Store).collect::<Vec<_>>())?;
+    let (bytes, last_record) = (verified.header().file_bytes(), verified.header().fact.last_record);
+    let image: RestoredTask = verified.restore().map_err(|error| vec![Unusable::State(error)])?;
+    let (config, partition) = (Arc::clone(&plan.task), Partition(id.partition()));
+    let task = PartitionTask::restore(config, partition, resume, last_record, image);
+    Ok((task.map_err(|error| vec![Unusable::Task(error)])?, bytes))
+}
+
+/// Takes snapshots whose headers are rotten out of the way; how many there were.
+fn set_aside(
+    checkpoints: Option<(&Checkpoints, &PartitionId)>,
+    candidates: &[Candidate],
+    resume: &Resume,
+) -> usize {
+    let Some((checkpoints, id)) = checkpoints else { return 0 };
+    for candidate in resume.set_aside.iter().filter_map(|index| candidates.get(*index)) {
+        let Generation { next_offset, header, .. } = &candidate.generation;
+        if let Err(error) = header {
+            tracing::warn!("partition {}: {error}", id.partition());
+        }
+        if let Err(error) = checkpoints.store().set_aside(id, *next_offset) {
+            tracing::warn!("partition {}: {error}", id.partition());
+        }
+    }
+    resume.set_aside.len()
+}

@@ -1,0 +1,93 @@
+//! What a stage does with the records of its partitions, between the source and the lanes.
+
+use super::checkpoints::Occasion;
+use super::service::ServiceError;
+use kvset_formats::position::{Epoch, LogRange, NextOffset, Partition};
+use kvset_kafka::kafka::member::Member;
+use kvset_pipeline::lanes::{Lanes, Progress};
+use kvset_pipeline::resume::Resume;
+use std::time::Duration;
+
+/// What the brokers say of a partition.
+#[derive(Debug, Clone, Copy)]
+pub struct Known {
+    /// Which.
+    pub partition: Partition,
+    /// The group's stable committed offset.
+    pub committed: Option<NextOffset>,
+    /// What the log holds.
+    pub log: LogRange,
+}
+
+/// What comes back from a stage.
+pub enum Done<N> {
+    /// Records of a partition were processed, in order.
+    Progress {
+        /// How far.
+        progress: Progress,
+        /// What is known of it beside.
+        note: N,
+        /// Why the partition cannot go on; what came before is sound.
+        failure: Option<ServiceError>,
+    },
+    /// Something that moves no partition on.
+    Other,
+}
+
+/// The work between the source and the lanes. Calls come from the poll loop, so none may wait for
+/// records to be processed.
+pub trait Stage<'c, M: Member> {
+    /// What is known of progress beside the progress itself.
+    type Note;
+
+    /// Gets ready for a partition; decides where to take it up.
+    ///
+    /// # Errors
+    /// Why it cannot be; for the other methods, why the stage cannot go on.
+    fn take_up(&mut self, source: &'c M, known: Known, epoch: Epoch) -> Result<Resume, ServiceError>;
+
+    /// Takes records in, each partition's in order.
+    fn feed(&mut self, records: Vec<M::Record<'c>>) -> Result<(), ServiceError>;
+
+    /// What was done, waited for up to `timeout`.
+    fn reply(&mut self, timeout: Duration) -> Result<Option<Done<Self::Note>>, ServiceError>;
+
+    /// The lanes took this progress: tells whoever watches. Gives the records that count.
+    fn note(&mut self, partition: Partition, next: NextOffset, note: Self::Note) -> u64;
+
+    /// Forgets a partition. With `may_return` it was given up in order and may come back soon, so that its
+    /// state may be kept for a while.
+    fn give_up(&mut self, partition: Partition, may_return: bool) -> Result<(), ServiceError>;
+
+    /// Whether states that are to be kept are still to come.
+    fn is_parking(&self) -> bool {
+        false
+    }
+
+    /// Said a few times a second.
+    fn tick(&mut self) {}
+
+    /// Asks for the states that are to be written, and has those written that are committed.
+    fn checkpoint(
+        &mut self,
+        _lanes: &Lanes,
+        _partitions: &[Partition],
+        _occasion: Occasion,
+    ) -> Result<(), ServiceError> {
+        Ok(())
+    }
+
+    /// Whether a state that was asked for is still to come.
+    fn is_checkpointing(&self) -> bool {
+        false
+    }
+
+    /// Has the states written that are committed.
+    fn keep(&mut self, _lanes: &Lanes) {}
+
+    /// The process stops: what waits for others waits no longer.
+    fn stop_waiting(&mut self) {}
+
+    /// Finishes what goes on beside the records.
+    fn finish(&mut self, _deadline: Duration) {}
+}

@@ -1,0 +1,255 @@
+//! What must hold between settings, beyond the range of each.
+
+use super::prepare::ModelDirectory;
+use super::problem::Problem;
+use super::{InputEncoding, OutputEncoding, Settings, field::Field};
+use kvset_core::capacity::{CapacitySize, CapacitySpec};
+use kvset_core::pool_config::{MAX_TIERS, PoolConfigError};
+use kvset_core::tiers::is_tier_name;
+use kvset_prepare::template::Part;
+use std::collections::BTreeSet;
+
+/// Most pools that may have settings of their own.
+const MAX_POOL_SETTINGS: usize = 10_000;
+
+/// Notes problems under keys.
+struct Notes<'a>(&'a mut Vec<Problem>);
+
+impl Notes<'_> {
+    fn add(&mut self, key: impl Into<String>, value: Option<String>, reason: impl Into<String>) {
+        self.0.push(Problem { key: key.into(), value, reason: reason.into(), origin: None });
+    }
+}
+
+impl Settings {
+    /// Notes what contradicts itself.
+    pub(super) fn check(&self, problems: &mut Vec<Problem>) {
+        let mut found = Vec::new();
+        let mut notes = Notes(&mut found);
+        self.check_kafka(&mut notes);
+        self.check_schema_registry(&mut notes);
+        self.check_topics(&mut notes);
+        self.check_prepare(&mut notes);
+        self.check_lists(&mut notes);
+        self.check_tiers(&mut notes);
+        self.check_pools(&mut notes);
+        self.check_engine(&mut notes);
+        // A key that was refused on its own kept its default, so what is said about that is moot.
+        let refused = |key: &str| {
+            problems.iter().any(|problem| key.strip_prefix(&problem.key).is_some_and(begins_deeper))
+        };
+        found.retain(|note| !refused(&note.key));
+        problems.append(&mut found);
+    }
+
+    fn check_kafka(&self, notes: &mut Notes<'_>) {
+        for (name, instead) in self.kafka.properties.controlled() {
+            notes.add(format!("kafka.properties.\"{name}\""), None, format!("not yours to set: {instead}"));
+        }
+        if self.kafka.brokers.split(',').any(|broker| broker.trim().is_empty()) {
+            let reason = "expected host:port, more of them separated by commas";
+            notes.add("kafka.brokers", self.kafka.brokers.toml(), reason);
+        }
+    }
+
+    fn check_schema_registry(&self, notes: &mut Notes<'_>) {
+        let registry = &self.schema_registry;
+        if registry.url.as_str().is_empty() {
+            let (input, output) = (self.input.encoding, self.output.encoding);
+            let framed = [
+                ("input.encoding", input.toml(), input == InputEncoding::ConfluentAvro),
+                ("output.encoding", output.toml(), output == OutputEncoding::ConfluentAvro),
+            ];
+            for (key, value, _) in framed.into_iter().filter(|(_, _, framed)| *framed) {
+                notes.add(key, value, "needs a registry: set schema_registry.url");
+            }
+        }
+        if registry.username.is_empty() != registry.password.is_empty() {
+            notes.add(
+                "schema_registry.username",
+                None,
+                "goes with schema_registry.password: set both or none",
+            );
+        }
+        if !registry.username.is_empty() && !registry.token.is_empty() {
+            notes.add(
+                "schema_registry.token",
+                None,
+                "is in place of username and password: set one way only",
+            );
+        }
+    }
+
+    fn check_topics(&self, notes: &mut Notes<'_>) {
+        let topics = [
+            ("input.topic", &self.input.topic),
+            ("output.topic", &self.output.topic),
+            ("output.dead_letter_topic", &self.output.dead_letter_topic),
+            ("prepare.topic", &self.prepare.topic),
+            ("prepare.dead_letter_topic", &self.prepare.dead_letter_topic),
+        ];
+        for (index, (key, topic)) in topics.iter().enumerate() {
+            if let Some((other, _)) = topics[..index].iter().find(|(_, earlier)| earlier == topic) {
+                notes.add(*key, topic.toml(), format!("expected another topic than {other}"));
+            }
+        }
+    }
+
+    fn check_prepare(&self, notes: &mut Notes<'_>) {
+        let prepare = &self.prepare;
+        if prepare.group == self.kafka.group {
+            notes.add("prepare.group", prepare.group.toml(), "expected another group than kafka.group");
+        }
+        if prepare.output_topic.as_ref() == Some(&prepare.topic) {
+            notes.add(
+                "prepare.output_topic",
+                prepare.topic.toml(),
+                "expected another topic than prepare.topic",
+            );
+        }
+        if prepare.pool.is_empty() {
+            notes.add("prepare.pool", prepare.pool.toml(), "expected a name, or a template like \"{model}\"");
+        }
+        let event_time = prepare.event_time.parts();
+        if !matches!(event_time, [] | [Part::Place { optional: false, .. }]) {
+            let reason = "expected one field like \"{created}\", or nothing for the record's time stamp";
+            notes.add("prepare.event_time", prepare.event_time.toml(), reason);
+        }
+        let names: Vec<_> = prepare.models.iter().map(ModelDirectory::name).collect();
+        if let Some(repeated) = (1..names.len()).find(|index| names[..*index].contains(&names[*index])) {
+            let reason = "its model already has a directory further up";
+            notes.add("prepare.models", prepare.models[repeated].toml(), reason);
+        }
+    }
+
+    fn check_lists(&self, notes: &mut Notes<'_>) {
+        let estimate = &self.estimate;
+        no_repeats(notes, "estimate.target_ratios", &estimate.target_ratios);
+        no_repeats(notes, "estimate.coverages", &estimate.coverages);
+        no_repeats(notes, "estimate.windows", &estimate.windows);
+        no_repeats(notes, "estimate.capacities", &estimate.capacities);
+        if estimate.kv_bytes_per_token.is_none() {
+            let cost = "estimate.kv_bytes_per_token";
+            needs_cost(notes, "estimate.capacities", &estimate.capacities, cost);
+            needs_cost(notes, "estimate.provisioned", estimate.provisioned.as_slice(), cost);
+        }
+    }
+
+    /// What the engine itself refuses; it speaks of the same keys.
+    fn check_engine(&self, notes: &mut Notes<'_>) {
+        let estimate = &self.estimate;
+        match self.pool_config("").check() {
+            Err(error @ PoolConfigError::OpenPanes { .. }) => {
+                notes.add("estimate.windows", estimate.windows.toml(), error.to_string());
+            }
+            Err(error @ PoolConfigError::PlannedPointwise(_)) => notes.add("tiers", None, error.to_string()),
+            Err(error) => add_pointwise(notes, "estimate", &error),
+            Ok(()) => {}
+        }
+    }
+
+    fn check_tiers(&self, notes: &mut Notes<'_>) {
+        if self.tiers.len() > MAX_TIERS {
+            notes.add("tiers", None, format!("expected at most {MAX_TIERS} tiers"));
+        }
+        for (index, tier) in self.tiers.iter().enumerate() {
+            let key = |name| format!("tiers[{index}].{name}");
+            if !is_tier_name(&tier.name) {
+                let reason = "expected a name of 1 to 40 letters, digits, `.`, `_` or `-`";
+                notes.add(key("name"), tier.name.toml(), reason);
+            } else if self.tiers[..index].iter().any(|other| other.name == tier.name) {
+                notes.add(key("name"), tier.name.toml(), "another tier has this name; choose another");
+            }
+            match &tier.unit {
+                None => {
+                    notes.add(key("unit"), None, "expected a size like \"80GiB\" or pages like \"5000p\"")
+                }
+                Some(unit) if self.estimate.kv_bytes_per_token.is_none() => {
+                    needs_cost(
+                        notes,
+                        &key("unit"),
+                        std::slice::from_ref(unit),
+                        "estimate.kv_bytes_per_token",
+                    );
+                }
+                Some(_) => {}
+            }
+        }
+    }
+
+    /// A pool's tiers are among those declared.
+    fn check_names_of_tiers(&self, notes: &mut Notes<'_>, key: &str, names: &[String]) {
+        no_repeats(notes, key, names);
+        let declared: Vec<&str> = self.tiers.iter().map(|tier| tier.name.as_str()).collect();
+        for name in names.iter().filter(|name| !declared.contains(&name.as_str())) {
+            let known = match declared.is_empty() {
+                true => "no [[tiers]] are declared".to_owned(),
+                false => format!("declared are {}", declared.join(", ")),
+            };
+            notes.add(key, name.toml(), format!("no tier has this name; {known}"));
+        }
+    }
+
+    fn check_pools(&self, notes: &mut Notes<'_>) {
+        if self.pools.len() > MAX_POOL_SETTINGS {
+            notes.add("pools", None, format!("expected at most {MAX_POOL_SETTINGS} pools with settings"));
+        }
+        let mut names = BTreeSet::new();
+        for (index, pool) in self.pools.iter().enumerate() {
+            let key = format!("pools[{index}].name");
+            if pool.name.is_empty() {
+                notes.add(key, None, "expected the pool's name, of 1 to 256 characters");
+            } else if !names.insert(&pool.name) {
+                notes.add(key, pool.name.toml(), "this pool already has settings further up; merge them");
+            }
+            let names = pool.tiers.as_deref().unwrap_or_default();
+            self.check_names_of_tiers(notes, &format!("pools[{index}].tiers"), names);
+            if (pool.capacities.is_some() || pool.sample_rate.is_some())
+                && let Err(error) = self.pool_config(&pool.name).check()
+            {
+                add_pointwise(notes, &format!("pools[{index}]"), &error);
+            }
+            let capacities = pool.capacities.as_deref().unwrap_or_default();
+            let key = |name: &str| format!("pools[{index}].{name}");
+            no_repeats(notes, &key("capacities"), capacities);
+            if pool.kv_bytes_per_token.or(self.estimate.kv_bytes_per_token).is_none() {
+                let cost = key("kv_bytes_per_token");
+                needs_cost(notes, &key("capacities"), capacities, &cost);
+                needs_cost(notes, &key("provisioned"), pool.provisioned.as_slice(), &cost);
+            }
+        }
+    }
+}
+
+/// Whether the rest of a key, after a prefix, is nothing or a key below it.
+fn begins_deeper(rest: &str) -> bool {
+    rest.is_empty() || rest.starts_with('.')
+}
+
+/// What an engine that is modelled at each capacity on its own cannot have.
+fn add_pointwise(notes: &mut Notes<'_>, section: &str, error: &PoolConfigError) {
+    let field = match error {
+        PoolConfigError::TooManyPoints { .. } => "capacities",
+        PoolConfigError::SampledPointwise { .. } => "sample_rate",
+        // Every other fault lies outside the ranges that were checked before.
+        _ => return,
+    };
+    notes.add(format!("{section}.{field}"), None, error.to_string());
+}
+
+/// A list whose entries must differ.
+fn no_repeats<T: Field + PartialEq>(notes: &mut Notes<'_>, key: &str, entries: &[T]) {
+    let repeated = entries.iter().enumerate().find(|(index, entry)| entries[..*index].contains(entry));
+    if let Some((_, entry)) = repeated {
+        notes.add(key, entry.toml(), "is there twice; leave one out");
+    }
+}
+
+/// Capacities in bytes are no pages without a cost a token.
+fn needs_cost(notes: &mut Notes<'_>, key: &str, capacities: &[CapacitySpec], cost_key: &str) {
+    let in_bytes = capacities.iter().find(|spec| matches!(spec.size, CapacitySize::Bytes(_)));
+    if let Some(spec) = in_bytes {
+        let reason = format!("a size in bytes needs {cost_key}; set it, or give pages like \"5000p\"");
+        notes.add(key, spec.toml(), reason);
+    }
+}

@@ -1,0 +1,50 @@
+//! Which configuration made a result, in 64 bits.
+
+use super::{FieldDoc, Section, Settings};
+use kvset_core::pool_config::RESULT_VERSION;
+use xxhash_rust::xxh3::Xxh3;
+
+/// Enters every fingerprint: raised when equal settings begin to mean other results.
+const VERSION: &[u8] = b"kvset configuration 1\n";
+
+impl Settings {
+    /// Identifies what shapes results: two configurations with equal fingerprints give the same
+    /// estimates for the same log.
+    ///
+    /// What enters: the version of results; every setting marked `[results]` in `sections.rs` ("shapes results" in
+    /// the commented default: of `[input]` the encoding and the limits, all of `[estimate]` and `[plan]`), as
+    /// `section.key=value` in order of declaration, left out when not set; then each
+    /// tier's settings, in their order, and each pool's, in order of the pools' names. Brokers, topics, properties, delivery, paths, commits, threads, HTTP
+    /// and logging stay out.
+    pub fn fingerprint(&self) -> u64 {
+        let mut hash = Xxh3::new();
+        hash.update(VERSION);
+        hash.update(&RESULT_VERSION.to_le_bytes());
+        for section in self.sections() {
+            enter(&mut hash, section.name, &section.fields);
+        }
+        for tier in &self.tiers {
+            enter(&mut hash, "tiers", &tier.fields());
+        }
+        let mut pools: Vec<_> = self.pools.iter().collect();
+        pools.sort_by(|left, right| left.name.cmp(&right.name));
+        for pool in pools {
+            enter(&mut hash, "pools", &pool.fields());
+        }
+        hash.digest()
+    }
+
+    /// The fingerprint as results carry it: 16 hexadecimal digits.
+    pub fn fingerprint_hex(&self) -> String {
+        format!("{:016x}", self.fingerprint())
+    }
+}
+
+/// Adds the settings that shape results.
+fn enter(hash: &mut Xxh3, section: &str, fields: &[FieldDoc]) {
+    for field in fields.iter().filter(|field| field.shapes_results) {
+        if let Some(value) = &field.value {
+            hash.update(format!("{section}.{}={value}\n", field.name).as_bytes());
+        }
+    }
+}

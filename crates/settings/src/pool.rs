@@ -1,0 +1,98 @@
+//! What one pool is estimated with: its own settings over the general ones.
+
+use super::{Plan, Pool, Price, Settings, Tier, TokenCost};
+use kvset_core::capacity::CapacitySpec;
+use kvset_core::pool_config::PoolConfig;
+use kvset_core::stack::ChainCheck;
+use kvset_core::tiers::{TierConfig, TrendRules};
+use kvset_core::units::PageCount;
+use std::collections::BTreeMap;
+
+/// What pools hold today: compared with what they need, and no part of it.
+#[derive(Debug, Clone, Default)]
+pub struct Provisioned {
+    general: Option<CapacitySpec>,
+    own: BTreeMap<String, CapacitySpec>,
+}
+
+impl Provisioned {
+    /// What the pool called `name` holds, where it is known.
+    pub fn of(&self, name: &str) -> Option<&CapacitySpec> {
+        self.own.get(name).or(self.general.as_ref())
+    }
+}
+
+impl Settings {
+    /// What each pool holds today.
+    pub fn provisioned(&self) -> Provisioned {
+        let own = |pool: &Pool| Some((pool.name.clone(), pool.provisioned.clone()?));
+        Provisioned {
+            general: self.estimate.provisioned.clone(),
+            own: self.pools.iter().filter_map(own).collect(),
+        }
+    }
+
+    /// The configuration of the pool called `name`.
+    pub fn pool_config(&self, name: &str) -> PoolConfig {
+        let general = &self.estimate;
+        let own = self.pools.iter().find(|pool| pool.name == name);
+        let cost = own.and_then(|pool| pool.kv_bytes_per_token).or(general.kv_bytes_per_token);
+        let capacities = own.and_then(|pool| pool.capacities.as_ref()).unwrap_or(&general.capacities);
+        let tracked = own.and_then(|pool| pool.max_tracked_pages).unwrap_or(general.max_tracked_pages);
+        PoolConfig {
+            profile: general.engine,
+            outputs: general.outputs,
+            page_size: own.and_then(|pool| pool.page_size).or(general.page_size),
+            kv_bytes_per_token: cost.map(TokenCost::get),
+            include_partial_page: general.include_partial_page,
+            target_ratios: general.target_ratios.clone(),
+            coverages: general.coverages.clone(),
+            capacities: capacities.clone(),
+            windows: general.windows.clone(),
+            grace_ms: general.grace.as_ms(),
+            allowed_lateness_ms: general.allowed_lateness.as_ms(),
+            publish_every_ms: general.publish_every.as_ms(),
+            min_history_ms: general.min_history.as_ms(),
+            max_tracked_pages: PageCount(tracked),
+            max_pages_per_request: self.input.max_pages_per_request,
+            sample_rate: own.and_then(|pool| pool.sample_rate).unwrap_or(general.sample_rate),
+            chain_check: ChainCheck::Sampled,
+            chain_policy: general.chain_policy,
+            tiers: self.tiers_of(own.and_then(|pool| pool.tiers.as_deref())),
+            trend: self.plan.rules(),
+            further_costs: Vec::new(),
+        }
+    }
+
+    /// The tiers of these names; all where none are named.
+    fn tiers_of(&self, names: Option<&[String]>) -> Vec<TierConfig> {
+        let Some(names) = names else { return self.tiers.iter().filter_map(Tier::config).collect() };
+        let named = |name: &String| self.tiers.iter().find(|tier| tier.name == *name);
+        names.iter().filter_map(named).filter_map(Tier::config).collect()
+    }
+}
+
+impl Tier {
+    /// The tier; `None` while it has no unit, which the check refuses.
+    fn config(&self) -> Option<TierConfig> {
+        Some(TierConfig {
+            name: self.name.clone(),
+            coverage: self.coverage,
+            inclusion: self.inclusion,
+            unit: self.unit.clone()?,
+            unit_price: self.unit_price.map(Price::get),
+        })
+    }
+}
+
+impl Plan {
+    /// The rules of trends.
+    fn rules(&self) -> TrendRules {
+        TrendRules {
+            converged_over: self.converged_over,
+            tolerance: self.tolerance,
+            min_change: self.min_change,
+            hold: self.hold,
+        }
+    }
+}

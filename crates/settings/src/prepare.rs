@@ -1,0 +1,117 @@
+//! The types of settings that only `kvset prepare` has.
+
+use super::field::{Choice, Field, Refusal, quoted, text_of};
+use config::Value;
+use kvset_formats::codec::LetterContent;
+use kvset_prepare::template::Template;
+use kvset_prepare::{RawFormat, TimeUnit};
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+
+/// A model directory, and the name of the model it is for; without one it is for every other name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModelDirectory {
+    name: Option<String>,
+    directory: PathBuf,
+}
+
+impl ModelDirectory {
+    /// The model's name.
+    pub fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
+    /// The directory.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// What the commented default shows.
+    pub(super) fn examples() -> Vec<Self> {
+        let named = |name: &str, directory: &str| Self {
+            name: Some(name.to_owned()),
+            directory: PathBuf::from(directory),
+        };
+        vec![
+            named("llama-70b", "/models/llama-70b"),
+            Self { name: None, directory: PathBuf::from("/models/qwen3") },
+        ]
+    }
+}
+
+impl fmt::Display for ModelDirectory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.name {
+            Some(name) => write!(f, "{name}={}", self.directory.display()),
+            None => write!(f, "{}", self.directory.display()),
+        }
+    }
+}
+
+impl Field for ModelDirectory {
+    type Bound = bool;
+
+    fn allowed(_: Option<&RangeInclusive<bool>>) -> String {
+        "\"NAME=DIRECTORY\", or a directory for every other name".to_owned()
+    }
+
+    fn read(value: &Value) -> Result<Self, Refusal> {
+        let text = text_of(value)?;
+        let (name, directory) = match text.split_once('=') {
+            Some((name, directory)) => (Some(name.to_owned()), directory),
+            None => (None, text),
+        };
+        if directory.is_empty() || name.as_ref().is_some_and(String::is_empty) {
+            return Err(Refusal::NotAllowed);
+        }
+        Ok(Self { name, directory: PathBuf::from(directory) })
+    }
+
+    fn measure(&self) -> Option<bool> {
+        None
+    }
+
+    fn toml(&self) -> Option<String> {
+        Some(quoted(&self.to_string()))
+    }
+}
+
+impl Field for Template {
+    type Bound = bool;
+
+    fn allowed(_: Option<&RangeInclusive<bool>>) -> String {
+        "text with {field}, {field.of.field}, {key} or {header:NAME}; {field?} may be missing".to_owned()
+    }
+
+    fn read(value: &Value) -> Result<Self, Refusal> {
+        text_of(value)?.parse().map_err(Refusal::Because)
+    }
+
+    fn measure(&self) -> Option<bool> {
+        None
+    }
+
+    fn toml(&self) -> Option<String> {
+        Some(quoted(&self.to_string()))
+    }
+}
+
+impl Choice for RawFormat {
+    const NAMES: &'static [(&'static str, Self)] = &[
+        ("auto", RawFormat::Auto),
+        ("openai", RawFormat::Openai),
+        ("token-ids", RawFormat::TokenIds),
+        ("page-ids", RawFormat::PageIds),
+    ];
+}
+
+impl Choice for TimeUnit {
+    const NAMES: &'static [(&'static str, Self)] =
+        &[("ms", TimeUnit::Milliseconds), ("s", TimeUnit::Seconds)];
+}
+
+impl Choice for LetterContent {
+    const NAMES: &'static [(&'static str, Self)] =
+        &[("raw", LetterContent::Raw), ("redacted", LetterContent::Redacted), ("off", LetterContent::Off)];
+}

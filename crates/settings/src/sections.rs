@@ -1,0 +1,379 @@
+//! Every setting there is. This file is the one source of the types, the defaults, the ranges, the
+//! commented default configuration and the reference.
+
+use super::prepare::ModelDirectory;
+use super::properties::Properties;
+use super::secret::Secret;
+use super::url::HttpUrl;
+use super::values::{
+    Assignment, Delivery, InputEncoding, Listen, LogFilter, LogFormat, LostHistory, OutputEncoding, Price,
+    Size, Span, Start, TokenCost, TopicName,
+};
+use kvset_core::capacity::CapacitySpec;
+use kvset_core::profile::{Outputs, Profile};
+use kvset_core::ratio::Ratio;
+use kvset_core::stack::{ChainPolicy, MAX_REQUEST_PAGES, MAX_TRACKED_PAGES};
+use kvset_core::tiers::{Inclusion, TrendRules};
+use kvset_core::units::PageSize;
+use kvset_core::window::WindowKind;
+use kvset_formats::codec::LetterContent;
+use kvset_prepare::template::Template;
+use kvset_prepare::{RawFormat, TimeUnit};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+
+/// Most tokens a page may hold.
+const MAX_PAGE_SIZE: u32 = 65_536;
+/// The smallest share of pages that may be followed.
+const MIN_SAMPLE_RATE: Ratio = Ratio::per_mille(1);
+
+sections! {
+    /// Where the log is and how this program joins its readers.
+    pub struct Kafka {
+        /// Brokers to begin with, host:port, separated by commas.
+        brokers: String = "localhost:9092".to_owned(), in 1..=4096;
+        /// Consumer group. Its committed offsets are where the service goes on.
+        group: String = "kvset".to_owned(), in 1..=200;
+        /// Stable name of this instance: its group.instance.id and part of its transactional.id, so
+        /// that a restart takes up its own partitions without a rebalance. Empty for a dynamic member.
+        instance: String = String::new(), in 0..=200;
+        /// How partitions are shared among the members of the group.
+        assignment: Assignment = Assignment::CooperativeSticky;
+        /// How long a broker's passing troubles are waited out before the service gives up.
+        retry_for: Span = Span::from_mins(2), in Span::from_secs(1)..=Span::from_days(1);
+        /// Properties passed to librdkafka as they are, here or in a table [kafka.properties]. A value may
+        /// be kept elsewhere: "file:/path" or "env:NAME" is looked up when connecting and never printed.
+        /// In the environment, write sasl.password as KVSET__KAFKA__PROPERTIES__SASL_PASSWORD.
+        properties: Properties = Properties::default(), like Properties::example();
+    }
+
+    /// The Schema Registry that knows the schemas of Avro records in Confluent's wire format.
+    pub struct SchemaRegistry {
+        /// Its address.
+        url: HttpUrl = HttpUrl::default();
+        /// User for basic authentication; empty for none.
+        username: String = String::new(), in 0..=256;
+        /// The user's password. Read anew for every request, so that it may change.
+        password: Secret = Secret::default();
+        /// Bearer token, in place of user and password. Read anew for every request.
+        token: Secret = Secret::default();
+        /// Certificates (PEM) of the authorities to trust; where it is left out, those the system trusts.
+        ca_file: Option<PathBuf> = None, like Some(PathBuf::from("/etc/kvset/registry-ca.pem"));
+        /// Longest time a request may take. One that fails in passing is made again until it is answered.
+        timeout: Span = Span::from_secs(5), in Span::from_ms(100)..=Span::from_mins(1);
+        /// Most schemas kept in memory.
+        max_schemas: u32 = 1000, in 1..=100_000;
+        /// Whether the schema of estimates is registered at the start, under `<output.topic>-value`, where
+        /// estimates are "confluent-avro". If not, it must have been registered.
+        auto_register: bool = false;
+    }
+
+    /// Request events that come in.
+    pub struct Input {
+        /// Topic of request events, keyed by pool.
+        topic: TopicName = TopicName::known("kvset.requests");
+        /// Where a group without committed offsets begins.
+        start: Start = Start::Earliest;
+        /// How records are encoded: "avro" is single-object encoding, "confluent-avro" is Confluent's wire
+        /// format, whose schemas come from [schema_registry]; "auto" tells them apart one by one.
+        [results]
+        encoding: InputEncoding = InputEncoding::Auto;
+        /// Largest record that is decoded; larger ones become dead letters.
+        [results]
+        max_record_bytes: Size = Size::from_mib(16), in Size(1024)..=Size::from_mib(1024);
+        /// Most pages a request may have; requests with more become dead letters.
+        [results]
+        max_pages_per_request: u32 = 1 << 20, in 1..=MAX_REQUEST_PAGES as u32;
+        /// How far an event time may be ahead of its record's time stamp in Kafka; zero for any distance.
+        /// One event in the far future would close every window of its partition, so that all others come
+        /// late: records further ahead become dead letters.
+        [results]
+        max_event_time_ahead: Span = Span::from_days(1), in Span::from_ms(0)..=Span::from_days(366);
+    }
+
+    /// What goes out.
+    pub struct Output {
+        /// Topic of estimates.
+        topic: TopicName = TopicName::known("kvset.estimates");
+        /// Topic of records that could not be used, as they came, with a code that says why.
+        dead_letter_topic: TopicName = TopicName::known("kvset.dead-letters");
+        /// How estimates are encoded; "confluent-avro" needs [schema_registry].
+        encoding: OutputEncoding = OutputEncoding::Json;
+        /// "transactional": estimates and offsets in one transaction, exactly once for committed
+        /// readers. "idempotent": for brokers without transactions; at least once, where a repeat has
+        /// the same key and the same bytes.
+        delivery: Delivery = Delivery::Transactional;
+    }
+
+    /// How pools are estimated, where [[pools]] says nothing else.
+    pub struct Estimate {
+        /// The engine whose cache is modelled. "sglang" is modelled at each capacity on its own: at most
+        /// 64 of them, each a cache in memory (8 bytes a page it holds, and its nodes), no required
+        /// capacities, no [[tiers]], no sampling; capacities above max_tracked_pages are not modelled.
+        [results]
+        engine: Profile = Profile::Paper;
+        /// Whether the tokens a model generates enter its cache too.
+        [results]
+        outputs: Outputs = Outputs::Cached;
+        /// Tokens a page holds. Where it is left out, a pool's first event decides.
+        [results]
+        page_size: Option<PageSize> = None, in 1..=MAX_PAGE_SIZE, like PageSize::new(64);
+        /// Bytes of KV state a token costs (`kvset model` computes it); capacities are in pages and
+        /// tokens only where it is left out.
+        [results]
+        kv_bytes_per_token: Option<TokenCost> = None, like TokenCost::new(131_072.0);
+        /// Whether a last page that is not full counts.
+        [results]
+        include_partial_page: bool = false;
+        /// Shares of its reusable prefix that a request must find for the capacity to count as enough.
+        [results]
+        target_ratios: Vec<Ratio> = vec![Ratio::per_mille(990)], in 1..=16;
+        /// Shares of the requests that a capacity must be enough for.
+        [results]
+        coverages: Vec<Ratio> = [500, 900, 950, 990, 999].map(Ratio::per_mille).to_vec(), in 1..=64;
+        /// Capacities to report hit rates for: sizes like "10GiB", pages like "5000p". An empty list
+        /// stands for a grid of four steps a doubling ("sglang": of doublings from 64 to 2^20 pages).
+        [results]
+        capacities: Vec<CapacitySpec> = Vec::new(), in 0..=1024;
+        /// Which requests an estimate covers.
+        [results]
+        windows: Vec<WindowKind> = vec![
+            WindowKind::Tumbling { size_ms: 300_000 },
+            WindowKind::Last { requests: 3000 },
+            WindowKind::All,
+        ], in 1..=16;
+        /// Event time between two estimates of "last" and "all" windows.
+        [results]
+        publish_every: Span = Span::from_mins(1), in Span::from_ms(1)..=Span::from_days(1);
+        /// How far event times may be out of order: the watermark stays this far behind the latest.
+        [results]
+        allowed_lateness: Span = Span::from_secs(10), in Span::from_ms(0)..=Span::from_days(7);
+        /// How much longer a window stays open for late records once the watermark passed its end.
+        [results]
+        grace: Span = Span::from_ms(0), in Span::from_ms(0)..=Span::from_days(7);
+        /// History a pool must have before its windows are no longer marked `warm_up`.
+        [results]
+        min_history: Span = Span::from_ms(0), in Span::from_ms(0)..=Span::from_days(366);
+        /// Share of the pages that are followed. Below 1, results are estimates with a stated error.
+        [results]
+        sample_rate: Ratio = Ratio::ONE, in MIN_SAMPLE_RATE..=Ratio::ONE;
+        /// What happens to a request whose page ids are already known under another prefix: it is counted
+        /// ("report"), or becomes a dead letter ("reject"). An event may say that its ids are chained
+        /// (`ids_chained`): "report" believes that until a pool's first violation, "reject" never, and "trust"
+        /// believes it of all events. A request so believed costs its runs, not its pages; one in 64 is
+        /// checked page by page.
+        [results]
+        chain_policy: ChainPolicy = ChainPolicy::Report;
+        /// What a pool's cache holds today, shown as a metric beside what it needs; changes no estimate.
+        provisioned: Option<CapacitySpec> = None, like "500GiB".parse().ok();
+        /// Most pages a pool remembers, at about 10 bytes each. Results are exact up to this capacity;
+        /// what lies beyond is reported as beyond the bound.
+        [results]
+        max_tracked_pages: u64 = 1 << 26, in 1..=MAX_TRACKED_PAGES;
+        /// Most pools a partition may hold; records of further pools become dead letters.
+        [results]
+        max_pools: u32 = 1000, in 1..=100_000;
+    }
+
+    /// When a requirement has converged, and when a recommendation for [[tiers]] may change.
+    pub struct Plan {
+        /// Windows of one kind that a requirement must stay steady over to count as converged.
+        [results]
+        converged_over: u32 = TrendRules::default().converged_over, in 2..=TrendRules::MAX_WINDOWS;
+        /// How far the largest requirement of these windows may exceed the smallest, as a share of it.
+        [results]
+        tolerance: Ratio = TrendRules::default().tolerance, in Ratio::ZERO..=Ratio::ONE;
+        /// A recommendation changes at once where the requirement differs from it by more than this share.
+        [results]
+        min_change: Ratio = TrendRules::default().min_change, in Ratio::ZERO..=Ratio::ONE;
+        /// Windows in a row after which a smaller difference changes it, too.
+        [results]
+        hold: u32 = TrendRules::default().hold, in 1..=TrendRules::MAX_WINDOWS;
+    }
+
+    /// `kvset prepare`: raw request logs to request events. Page sizes, partial pages and sample rates are
+    /// those of [estimate] and [[pools]] (64 tokens a page where none is set); connections, commits,
+    /// queues and the limits on dead letters are those of the other sections.
+    pub struct Prepare {
+        /// Topic of raw requests, in any partitioning.
+        topic: TopicName = TopicName::known("kvset.raw");
+        /// Consumer group. Its committed offsets are where prepare goes on.
+        group: String = "kvset-prepare".to_owned(), in 1..=200;
+        /// Topic of request events; input.topic where it is left out.
+        output_topic: Option<TopicName> = None, like TopicName::new("kvset.requests");
+        /// What records are: chat and completion requests, token ids, or page ids ready made; "auto" tells
+        /// them apart one by one.
+        format: RawFormat = RawFormat::Auto;
+        /// Model directories (tokenizer.json, tokenizer_config.json, chat_template.jinja) by the name of the
+        /// model whose requests they tokenise; one without a name is for every other model.
+        models: Vec<ModelDirectory> = Vec::new(), in 0..=64, like ModelDirectory::examples();
+        /// The name of the model that a request is for.
+        model: Template = template("{model}");
+        /// The pool that a request belongs to: the key of its request event.
+        pool: Template = template("{model}");
+        /// What page ids are unique within: a tenant, a cache salt, a LoRA adapter. Requests of two
+        /// namespaces share no page. Empty where a whole pool shares its pages.
+        namespace: Template = Template::default();
+        /// The field that holds the event time, like "{created}"; the record's time stamp where it is
+        /// empty. Texts are read as RFC 3339, numbers in event_time_unit.
+        event_time: Template = Template::default();
+        /// The unit of event times that are numbers.
+        event_time_unit: TimeUnit = TimeUnit::Milliseconds;
+        /// Whether to leave out the pages that a pool's sample_rate does not follow, which makes its events
+        /// smaller. The service must then have the same sample rates.
+        sample: bool = false;
+        /// Largest record that is decoded; larger ones become dead letters.
+        max_record_bytes: Size = Size::from_mib(16), in Size(1024)..=Size::from_mib(1024);
+        /// Most prompt tokens a record may have; records with more become dead letters.
+        max_tokens: u32 = 1 << 22, in 1..=1 << 28;
+        /// Largest request event that is written; records of larger ones become dead letters. A broker's
+        /// own limit is max.message.bytes of the topic.
+        max_event_bytes: Size = Size(960 << 10), in Size(1024)..=Size::from_mib(64);
+        /// Memory for the token ids of texts met before, all models together: a conversation that grows is
+        /// not tokenised from its start again.
+        cache: Size = Size::from_mib(256), in Size(0)..=Size::from_mib(65_536);
+        /// Threads that tokenise; 0 for one a core. They share the records of all partitions.
+        threads: u32 = 0, in 0..=1024;
+        /// What dead letters hold of their record: "raw" all of it, prompts too; "redacted" its place, its
+        /// size and its hash; "off" writes none.
+        dead_letters: LetterContent = LetterContent::Redacted;
+        /// Topic of records that could not be used.
+        dead_letter_topic: TopicName = TopicName::known("kvset.raw-dead-letters");
+    }
+
+    /// When records that cannot be used are too many to go on.
+    pub struct DeadLetters {
+        /// Most in a row.
+        max_consecutive: u32 = 1000, in 0..=u32::MAX;
+        /// Largest share of the last `share_over` records.
+        max_share: Ratio = Ratio::per_mille(100), in Ratio::ZERO..=Ratio::ONE;
+        /// How many records the share is taken over.
+        share_over: u32 = 10_000, in 1..=1 << 20;
+    }
+
+    /// Snapshots: what makes a restart quick. The log alone is what makes it right.
+    pub struct State {
+        /// Directory of the snapshots.
+        directory: PathBuf = PathBuf::from("kvset-state");
+        /// Object store that all instances share, so that a partition that moves to another host finds
+        /// its snapshot there: "s3://bucket/prefix", "gs://...", "az://..." or "file:///mnt/shared";
+        /// empty for none. Credentials are taken from the environment (AWS_..., GOOGLE_..., AZURE_...).
+        shared: String = String::new(), in 0..=2048;
+        /// Time between two snapshots of a partition.
+        checkpoint_every: Span = Span::from_secs(30), in Span::from_secs(1)..=Span::from_days(1);
+        /// Snapshots kept for each partition.
+        generations: u32 = 3, in 1..=100;
+        /// How long the state of a partition that moved to another member stays in memory, to go on at once
+        /// should it come back untouched; zero to drop it.
+        keep_revoked: Span = Span::from_mins(2), in Span::from_ms(0)..=Span::from_days(1);
+        /// Most memory for such states; the oldest ones go first.
+        keep_revoked_bytes: Size = Size::from_mib(1024), in Size(0)..=Size::from_mib(1 << 20);
+        /// What happens when the log no longer holds what the state needs: "fail" stops and says so,
+        /// "rebuild" starts from what is left and marks its output `warm_up`.
+        lost_history: LostHistory = LostHistory::Fail;
+    }
+
+    /// When estimates and offsets are committed: whichever comes first.
+    pub struct Commit {
+        /// Time between two commits.
+        every: Span = Span::from_secs(1), in Span::from_ms(10)..=Span::from_mins(10);
+        /// Records between two commits.
+        max_records: u32 = 100_000, in 1..=10_000_000;
+    }
+
+    /// How the service stops.
+    pub struct Shutdown {
+        /// Longest time to commit, snapshot and leave the group after Ctrl-C or SIGTERM.
+        deadline: Span = Span::from_secs(25), in Span::from_secs(1)..=Span::from_mins(60);
+    }
+
+    /// Threads and the queues between them.
+    pub struct Workers {
+        /// Threads that estimate; 0 for one a core. A partition uses one at a time.
+        threads: u32 = 0, in 0..=1024;
+        /// Most records that wait for a partition; beyond, nothing more is taken in.
+        queue_records: u32 = 10_000, in 1..=10_000_000;
+        /// Most bytes that wait for a partition; beyond, nothing more is taken in.
+        queue_bytes: Size = Size::from_mib(64), in Size::from_mib(1)..=Size::from_mib(65_536);
+    }
+
+    /// The server for /metrics, /livez and /readyz.
+    pub struct Http {
+        /// Address to listen on; empty for no server. Anyone who can connect can read.
+        listen: Listen = Listen(Some(SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 9464)));
+        /// Not live once the poll loop has not turned for this long.
+        live_within: Span = Span::from_secs(60), in Span::from_secs(1)..=Span::from_mins(60);
+        /// Not ready while more records than this are waiting in the log.
+        ready_max_lag: u64 = 100_000, in 0..=1_000_000_000_000;
+        /// Most pools with metrics of their own; further ones share the label "other".
+        max_pool_labels: u32 = 100, in 0..=10_000;
+    }
+
+    /// What is logged, on standard error.
+    pub struct Log {
+        /// A level, or directives like "info,kvset::kafka=debug".
+        level: LogFilter = LogFilter::default();
+        /// For people or for machines.
+        format: LogFormat = LogFormat::Text;
+    }
+
+    /// Memory that can be bought, from the fastest tier to the slowest; every estimate then says how many
+    /// units of each to have, the first with room for what requests in flight hold. Repeat the block for
+    /// each tier, up to 8.
+    pub struct Tier {
+        /// What it is called, in estimates and metrics.
+        [results]
+        name: String = String::new(), in 1..=40, like "hbm".to_owned();
+        /// Share of the requests whose required capacity this tier and those above are to hold.
+        [results]
+        coverage: Ratio = Ratio::per_mille(990), in Ratio::ZERO..=Ratio::ONE;
+        /// "exclusive": it holds what the tiers above evicted, so capacities add up. "inclusive": it holds
+        /// what they hold, too, so the larger capacity counts.
+        [results]
+        inclusion: Inclusion = Inclusion::Exclusive;
+        /// What its capacity is bought in.
+        [results]
+        unit: Option<CapacitySpec> = None, like "80GiB".parse().ok();
+        /// Price of a unit, in whatever currency.
+        [results]
+        unit_price: Option<Price> = None, like Price::new(25_000.0);
+    }
+
+    /// Settings of single pools, by exact name; what is left out is taken from [estimate]. Repeat the
+    /// block for each pool.
+    pub struct Pool {
+        /// The pool, as records are keyed.
+        [results]
+        name: String = String::new(), in 1..=256, like "llama-70b/eu-1".to_owned();
+        /// Tokens a page holds.
+        [results]
+        page_size: Option<PageSize> = None, in 1..=MAX_PAGE_SIZE, like PageSize::new(16);
+        /// Bytes of KV state a token costs.
+        [results]
+        kv_bytes_per_token: Option<TokenCost> = None, like TokenCost::new(327_680.0);
+        /// Capacities to report hit rates for.
+        [results]
+        capacities: Option<Vec<CapacitySpec>> = None, in 0..=1024, like Some(example_capacities());
+        /// What the pool's cache holds today.
+        provisioned: Option<CapacitySpec> = None, like "500GiB".parse().ok();
+        /// Share of the pages that are followed.
+        [results]
+        sample_rate: Option<Ratio> = None, in MIN_SAMPLE_RATE..=Ratio::ONE, like Some(Ratio::per_mille(100));
+        /// Most pages the pool remembers.
+        [results]
+        max_tracked_pages: Option<u64> = None, in 1..=MAX_TRACKED_PAGES, like Some(1 << 20);
+        /// Names of the [[tiers]] to plan it on, from the fastest; an empty list for no plan.
+        [results]
+        tiers: Option<Vec<String>> = None, in 0..=8, like Some(vec!["hbm".to_owned()]);
+    }
+}
+
+/// A template that is known to be one.
+fn template(text: &str) -> Template {
+    text.parse().unwrap_or_default()
+}
+
+/// What the default configuration shows as a pool's capacities.
+fn example_capacities() -> Vec<CapacitySpec> {
+    ["1TiB", "5000p"].into_iter().filter_map(|text| text.parse().ok()).collect()
+}

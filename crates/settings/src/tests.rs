@@ -1,0 +1,377 @@
+use super::*;
+use kvset_core::ratio::Ratio;
+use std::collections::BTreeSet;
+use std::io::Write as _;
+
+fn load(text: &str, variables: &[(&str, &str)]) -> Result<Settings, SettingsError> {
+    let mut file = tempfile::NamedTempFile::new().expect("a file");
+    file.write_all(text.as_bytes()).expect("written");
+    let variables = variables.iter().map(|(name, value)| ((*name).into(), (*value).into()));
+    Settings::load_with(Some(file.path()), variables.collect::<Vec<_>>())
+}
+
+fn problems(text: &str, variables: &[(&str, &str)]) -> Vec<String> {
+    let error = load(text, variables).expect_err("refused");
+    let list = error.problems().iter();
+    list.map(|problem| Problem { origin: None, ..problem.clone() }.to_string()).collect()
+}
+
+#[test]
+fn the_default_file_is_the_default() {
+    assert_eq!(load(&default_toml(), &[]).expect("valid"), Settings::default());
+    assert_eq!(load("", &[]).expect("valid"), Settings::default());
+}
+
+#[test]
+fn every_example_in_the_default_file_is_valid() {
+    let uncommented = |line: &str| match line.strip_prefix("# ") {
+        Some(rest) if rest.contains(" = ") && !rest.ends_with('.') => rest.to_owned(),
+        Some(block @ ("[[pools]]" | "[[tiers]]")) => block.to_owned(),
+        _ => line.to_owned(),
+    };
+    let text: Vec<String> = default_toml().lines().map(uncommented).collect();
+    let settings = load(&text.join("\n"), &[]).expect("valid");
+    assert_eq!(settings.pools.len(), 1);
+    assert!(settings.estimate.page_size.is_some() && settings.pools[0].capacities.is_some());
+}
+
+#[test]
+fn sections_have_names_of_their_own_and_no_line_is_too_long() {
+    for line in default_toml().lines() {
+        assert!(line.len() <= 110, "{line}");
+    }
+    let keys = Settings::default().sections();
+    let names: BTreeSet<_> = keys.iter().map(|section| section.name).collect();
+    assert_eq!(names.len(), keys.len());
+}
+
+#[test]
+fn the_environment_wins_over_the_file() {
+    let settings = load(
+        "[estimate]\npage_size = 16\ncoverages = [0.5]\n[kafka.properties]\n\"sasl.username\" = \"file\"\n",
+        &[
+            ("KVSET__ESTIMATE__PAGE_SIZE", "32"),
+            ("KVSET__ESTIMATE__COVERAGES", "0.9, 0.999"),
+            ("KVSET__ESTIMATE__WINDOWS", "all,last:10"),
+            ("KVSET__ESTIMATE__INCLUDE_PARTIAL_PAGE", "true"),
+            ("KVSET__ESTIMATE__KV_BYTES_PER_TOKEN", "61505.5"),
+            ("KVSET__KAFKA__PROPERTIES__SASL_USERNAME", "environment"),
+            ("KVSET_SHARED", "ignored"),
+        ],
+    )
+    .expect("valid");
+    let estimate = &settings.estimate;
+    assert_eq!(estimate.page_size.map(|size| size.get()), Some(32));
+    assert_eq!(estimate.coverages, [900, 999].map(Ratio::per_mille));
+    assert_eq!(estimate.windows.len(), 2);
+    assert!(estimate.include_partial_page);
+    assert_eq!(estimate.kv_bytes_per_token.map(TokenCost::get), Some(61505.5));
+    assert_eq!(
+        settings.kafka.properties.resolve().expect("no references"),
+        [("sasl.username".to_owned(), "environment".to_owned())]
+    );
+}
+
+#[test]
+fn a_list_of_brokers_is_refused_with_how_to_write_it() {
+    let found = problems("[kafka]\nbrokers = [\"a:9092\", \"b:9092\"]\n", &[]);
+    let expected = "kafka.brokers = [\"a:9092\", \"b:9092\"]: expected one text, not a list: write several values \
+                    as \"a,b\"";
+    assert!(found.iter().any(|problem| problem.starts_with(expected)), "{found:?}");
+}
+
+#[test]
+fn all_problems_are_named_at_once_with_key_value_and_range() {
+    let found = problems(
+        "[estimate]\npage_sise = 64\ncoverages = []\nsample_rate = 1.5\nwindows = [\"sliding:3\"]\n\
+         capacities = [\"10GiB\"]\n[estimat]\n[commit]\nevery = \"1\"\n[output]\nencoding = \"xml\"\n\
+         topic = \"a b\"\n[http]\nlisten = \"nowhere\"\n[log]\nlevel = \"==\"\n",
+        &[("KVSET__WORKERS__THREADS", "many"), ("KVSET__STATE__GENERATION", "3")],
+    );
+    let expected = [
+        "estimat: unknown key; did you mean `estimate`?",
+        "output.topic = \"a b\": expected a topic name of 1 to 249 letters, digits, `.`, `_` or `-`",
+        "output.encoding = \"xml\": expected \"json\", \"avro\" or \"confluent-avro\"",
+        "estimate.page_sise: unknown key; did you mean `page_size`?",
+        "estimate.coverages = []: expected a list of 1 to 64 entries, each a decimal with at most 9 places \
+         from 0 to 1",
+        "estimate.windows = [\"sliding:3\"]: `sliding:3` is no window: unknown kind (expected tumbling:5m, \
+         hopping:5m/1m, last:3000 or all)",
+        "estimate.sample_rate = 1.5: expected a decimal with at most 9 places from 0.001 to 1",
+        "state.generation: unknown key; did you mean `generations`?",
+        "commit.every = \"1\": expected a duration like \"30s\" or \"5m\", from 10ms to 10m",
+        "workers.threads = \"many\": expected a whole number from 0 to 1024",
+        "http.listen = \"nowhere\": expected an address and port like \"127.0.0.1:9464\", or \"\" for none",
+        "log.level = \"==\": expected error, warn, info, debug, trace, or directives like \
+         \"info,kvset::kafka=debug\"",
+        "estimate.capacities = \"10GiB\": a size in bytes needs estimate.kv_bytes_per_token; set it, or \
+         give pages like \"5000p\"",
+    ];
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn properties_of_the_service_itself_are_refused() {
+    let found = problems(
+        "[kafka.properties]\nisolation.level = \"read_uncommitted\"\n\"transactional.id\" = \"x\"\n\
+         session.timeout.ms = 45000\nenable.auto.commit = true\n",
+        &[("KVSET__KAFKA__PROPERTIES__GROUP_ID", "x")],
+    );
+    let keys: Vec<_> = found.iter().filter_map(|problem| problem.split(": ").next()).collect();
+    assert_eq!(
+        keys,
+        ["enable.auto.commit", "group.id", "isolation.level", "transactional.id"]
+            .map(|name| format!("kafka.properties.\"{name}\""))
+    );
+}
+
+#[test]
+fn topics_and_pools_must_differ() {
+    let found = problems(
+        "[output]\ntopic = \"kvset.requests\"\n[[pools]]\nname = \"a\"\n[[pools]]\npage_size = 0\n\
+         [[pools]]\nname = \"a\"\npage_sizes = 1\n",
+        &[],
+    );
+    assert_eq!(
+        found,
+        [
+            "pools[1].page_size = 0: expected 1 to 65536 tokens",
+            "pools[2].page_sizes: unknown key; did you mean `page_size`?",
+            "output.topic = \"kvset.requests\": expected another topic than input.topic",
+            "pools[1].name: expected the pool's name, of 1 to 256 characters",
+            "pools[2].name = \"a\": this pool already has settings further up; merge them",
+        ]
+    );
+}
+
+#[test]
+fn what_prepare_could_not_work_with_is_refused() {
+    let found = problems(
+        "[prepare]\ntopic = \"kvset.requests\"\ngroup = \"kvset\"\npool = \"{model\"\nmodel = \"{messages}\"\n\
+         event_time = \"{a}{b}\"\nmodels = [\"m=/a\", \"/b\", \"m=/c\"]\nformat = \"chat\"\n",
+        &[],
+    );
+    assert_eq!(
+        found,
+        [
+            "prepare.format = \"chat\": expected \"auto\", \"openai\", \"token-ids\" or \"page-ids\"",
+            "prepare.model = \"{messages}\": `messages` leads to `messages`, which holds a prompt and must not \
+             leave the log",
+            "prepare.pool = \"{model\": `{model` has a brace without its other half",
+            "prepare.topic = \"kvset.requests\": expected another topic than input.topic",
+            "prepare.group = \"kvset\": expected another group than kafka.group",
+            "prepare.event_time = \"{a}{b}\": expected one field like \"{created}\", or nothing for the record's \
+             time stamp",
+            "prepare.models = \"m=/c\": its model already has a directory further up",
+        ]
+    );
+}
+
+#[test]
+fn a_pool_takes_what_it_does_not_say_from_the_general_settings() {
+    let text = "[estimate]\npage_size = 64\nkv_bytes_per_token = 10\nmax_tracked_pages = 7\n\
+                [[pools]]\nname = \"a\"\npage_size = 16\nsample_rate = 0.5\n";
+    let settings = load(text, &[]).expect("valid");
+    let (a, b) = (settings.pool_config("a"), settings.pool_config("b"));
+    assert_eq!([&a, &b].map(|pool| pool.page_size.map(|size| size.get())), [Some(16), Some(64)]);
+    assert_eq!([&a, &b].map(|pool| pool.sample_rate), [500, 1000].map(Ratio::per_mille));
+    assert_eq!([&a, &b].map(|pool| pool.max_tracked_pages.0), [7, 7]);
+    assert_eq!([a.check(), b.check()], [Ok(()), Ok(())]);
+    assert_eq!(Settings::default().pool_config("a"), kvset_core::pool_config::PoolConfig::default());
+}
+
+const TIERS: &str = "[[tiers]]\nname = \"hbm\"\ncoverage = 0.95\nunit = \"80GiB\"\nunit_price = 25000\n\
+                     [[tiers]]\nname = \"dram\"\ninclusion = \"inclusive\"\nunit = \"5000p\"\n";
+
+#[test]
+fn tiers_hold_for_every_pool_that_names_no_others() {
+    let pools = "[[pools]]\nname = \"a\"\ntiers = [\"dram\"]\n[[pools]]\nname = \"b\"\ntiers = []\n";
+    let text = format!("[estimate]\nkv_bytes_per_token = 10\n[plan]\nhold = 2\n{TIERS}{pools}");
+    let settings = load(&text, &[]).expect("valid");
+    let names = |pool: &str| -> Vec<String> {
+        settings.pool_config(pool).tiers.iter().map(|tier| tier.name.clone()).collect()
+    };
+    assert_eq!([names("a"), names("b"), names("c")].map(|names| names.join("+")), ["dram", "", "hbm+dram"]);
+    let general = settings.pool_config("c");
+    assert_eq!((general.check(), general.trend.hold), (Ok(()), 2));
+    assert_eq!(general.tiers[0].unit_price, Some(25_000.0));
+    assert_eq!(load(&settings.to_toml(), &[]).expect("valid"), settings);
+}
+
+#[test]
+fn tiers_that_cannot_be_planned_are_named() {
+    let nameless =
+        "[[tiers]]\nname = \"hbm 1\"\n[[tiers]]\nname = \"dram\"\nunit = \"1p\"\nunit_price = -1\n";
+    let found = problems(
+        &format!(
+            "{TIERS}{nameless}[[pools]]\nname = \"a\"\ntiers = [\"disk\"]\n[plan]\nconverged_over = 1\n"
+        ),
+        &[],
+    );
+    assert_eq!(
+        found,
+        [
+            "plan.converged_over = 1: expected a whole number from 2 to 100",
+            "tiers[3].unit_price = -1: expected a number from 0 to 1e15",
+            "tiers[0].unit = \"80GiB\": a size in bytes needs estimate.kv_bytes_per_token; set it, or give \
+             pages like \"5000p\"",
+            "tiers[2].name = \"hbm 1\": expected a name of 1 to 40 letters, digits, `.`, `_` or `-`",
+            "tiers[2].unit: expected a size like \"80GiB\" or pages like \"5000p\"",
+            "tiers[3].name = \"dram\": another tier has this name; choose another",
+            "pools[0].tiers = \"disk\": no tier has this name; declared are hbm, dram, hbm 1, dram",
+        ]
+    );
+    let many: String = (0..9).map(|tier| format!("[[tiers]]\nname = \"t{tier}\"\nunit = \"1p\"\n")).collect();
+    assert_eq!(problems(&many, &[]), ["tiers: expected at most 8 tiers"]);
+}
+
+#[test]
+fn what_a_pool_holds_today_is_its_own_or_the_general_and_shapes_nothing() {
+    let text = "[estimate]\nkv_bytes_per_token = 10\nprovisioned = \"1GiB\"\n\
+                [[pools]]\nname = \"a\"\nprovisioned = \"70p\"\n";
+    let settings = load(text, &[]).expect("valid");
+    let provisioned = settings.provisioned();
+    let size = |pool| provisioned.of(pool).map(ToString::to_string);
+    assert_eq!([size("a"), size("b")], [Some("70p".to_owned()), Some("1GiB".to_owned())]);
+    assert!(Settings::default().provisioned().of("a").is_none());
+    let without = load("[estimate]\nkv_bytes_per_token = 10\n[[pools]]\nname = \"a\"\n", &[]).expect("valid");
+    assert_eq!(settings.fingerprint(), without.fingerprint());
+    let uncosted = problems("[estimate]\nprovisioned = \"1GiB\"", &[]);
+    assert!(uncosted[0].starts_with("estimate.provisioned") && uncosted.len() == 1, "{uncosted:?}");
+}
+
+#[test]
+fn what_the_engine_refuses_is_refused_here() {
+    let sampled = problems("[estimate]\nengine = \"sglang\"\nsample_rate = 0.5", &[]);
+    assert!(sampled[0].starts_with("estimate.sample_rate"), "{sampled:?}");
+    let many = (1..=65).map(|pages| format!("\"{pages}p\"")).collect::<Vec<_>>().join(",");
+    let pool = format!("[estimate]\nengine = \"sglang\"\n[[pools]]\nname = \"a\"\ncapacities = [{many}]");
+    assert!(problems(&pool, &[])[0].starts_with("pools[0].capacities"));
+    let planned = problems("[estimate]\nengine = \"sglang\"\n[[tiers]]\nname = \"hbm\"\nunit = \"5p\"", &[]);
+    assert!(planned[0].starts_with("tiers: ") && planned[0].contains("nothing to plan from"), "{planned:?}");
+    assert!(load("[estimate]\nengine = \"sglang\"", &[]).is_ok());
+    let panes = problems("[estimate]\nwindows = [\"tumbling:1ms\"]\ngrace = \"1d\"", &[]);
+    assert!(panes[0].starts_with("estimate.windows") && panes[0].contains("panes"), "{panes:?}");
+    // Everything else the engine checks lies within the ranges here.
+    assert_eq!(Settings::default().pool_config("").check(), Ok(()));
+}
+
+#[test]
+fn hostile_files_are_refused_and_quote_no_secret() {
+    for text in ["[kafka", "a = ", "[kafka.properties]\n\"sasl.password\" = \"hunter2", "\u{0}"] {
+        let error = load(text, &[]).expect_err(text);
+        assert!(matches!(error, SettingsError::Syntax { .. }), "{error}");
+        assert!(!error.to_string().contains("hunter2"), "{error}");
+    }
+    for text in [
+        "estimate = 5",
+        "[[estimate]]",
+        "\"a[99999999999]\" = 1",
+        "\"kafka.brokers\" = \"x\"",
+        "pools = 3",
+        "pools = [3]",
+        "[estimate]\npage_size = 9223372036854775807",
+        "[estimate]\npage_size = \"64\"",
+        "[estimate]\nkv_bytes_per_token = nan",
+        "[estimate]\nkv_bytes_per_token = inf",
+        "[estimate]\nsample_rate = 0",
+        "[kafka.properties]\nx = [1]",
+        "[kafka]\nproperties = \"sasl.password=hunter2\"",
+    ] {
+        let found = problems(text, &[]);
+        assert_eq!(found.len(), 1, "{text}");
+        assert!(!found[0].contains("hunter2"), "{found:?}");
+    }
+    assert_eq!(problems("", &[("KVSET__POOLS[99999999999]__NAME", "x")]).len(), 1);
+    assert_eq!(problems("", &[("KVSET__POOLS", "x")]).len(), 1);
+    assert!(matches!(
+        Settings::load_with(Some(Path::new("/no/such/file")), []),
+        Err(SettingsError::Read { .. })
+    ));
+}
+
+#[test]
+fn what_is_shown_reads_back_the_same_with_secrets_masked() {
+    let text = "[estimate]\npage_size = 16\nkv_bytes_per_token = 61505\ncapacities = [\"10GiB\", \"5p\"]\n\
+                grace = \"90s\"\n[[pools]]\nname = \"a \\\"b\\\"\"\nsample_rate = 0.25\n[http]\nlisten = \"\"\n";
+    let settings = load(text, &[]).expect("valid");
+    assert_eq!(load(&settings.to_toml(), &[]).expect("valid"), settings);
+
+    let text = "[kafka.properties]\n\"sasl.password\" = \"hunter2\"\n\"sasl.username\" = \"me\"\n";
+    let shown = load(text, &[]).expect("valid").to_toml();
+    assert!(shown.contains("\"sasl.password\" = \"********\""), "{shown}");
+    assert!(shown.contains("\"sasl.username\" = \"me\""), "{shown}");
+    assert!(!shown.contains("hunter2"));
+}
+
+#[test]
+fn the_fingerprint_follows_what_shapes_results_and_nothing_else() {
+    let of = |text: &str| load(text, &[]).expect(text).fingerprint_hex();
+    let default = of("");
+    assert_eq!(
+        default, "37145c1f94c99c1f",
+        "a change rebuilds every state there is: raise VERSION knowingly"
+    );
+    for same in [
+        "[kafka]\nbrokers = \"other:1\"\ngroup = \"g\"",
+        "[input]\ntopic = \"other\"",
+        "[output]\nencoding = \"avro\"",
+        "[state]\ndirectory = \"/elsewhere\"",
+        "[log]\nlevel = \"debug\"",
+        "[estimate]\npublish_every = \"60s\"",
+        "[estimate]\ntarget_ratios = [0.990]",
+    ] {
+        assert_eq!(of(same), default, "{same}");
+    }
+    let mut seen = BTreeSet::from([default]);
+    for other in [
+        "[estimate]\npage_size = 64",
+        "[estimate]\nengine = \"vllm\"",
+        "[estimate]\noutputs = \"ignored\"",
+        "[estimate]\ntarget_ratios = [1.0]",
+        "[estimate]\nwindows = [\"all\"]",
+        "[estimate]\nmax_tracked_pages = 5",
+        "[input]\nmax_record_bytes = \"1MiB\"",
+        "[input]\nmax_event_time_ahead = \"0s\"",
+        "[plan]\nhold = 2",
+        "[[tiers]]\nname = \"a\"\nunit = \"1p\"",
+        "[[tiers]]\nname = \"a\"\nunit = \"2p\"",
+        "[[pools]]\nname = \"a\"\npage_size = 16",
+        "[[pools]]\nname = \"b\"\npage_size = 16",
+    ] {
+        assert!(seen.insert(of(other)), "{other}");
+    }
+    let pools = ["a", "b"].map(|name| format!("[[pools]]\nname = \"{name}\"\npage_size = 16\n"));
+    assert_eq!(of(&pools.concat()), of(&format!("{}{}", pools[1], pools[0])), "order does not matter");
+}
+
+#[test]
+fn the_default_file_in_the_repository_is_what_the_types_say() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("config/kvset.toml");
+    let kept = std::fs::read_to_string(path).expect("config/kvset.toml");
+    assert!(kept == default_toml(), "run `kvset config default > config/kvset.toml`");
+}
+
+#[test]
+fn a_schema_registry_is_demanded_where_it_is_needed_and_has_one_way_in() {
+    let said = |text: &str| problems(text, &[]).join("\n");
+    let needs = said("[input]\nencoding = \"confluent-avro\"\n[output]\nencoding = \"confluent-avro\"");
+    assert_eq!(needs.matches("set schema_registry.url").count(), 2, "{needs}");
+    let registry = "[schema_registry]\nurl = \"https://registry:8081\"\n";
+    assert!(said(&format!("{registry}username = \"me\"")).contains("both or none"));
+    let both = said(&format!("{registry}username = \"me\"\npassword = \"hunter2\"\ntoken = \"hunter3\""));
+    assert!(both.contains("one way only") && !both.contains("hunter"), "{both}");
+    let inside = said("[schema_registry]\nurl = \"https://me:hunter2@registry\"\npassword = 3");
+    assert!(inside.contains("do not belong") && !inside.contains("hunter2"), "{inside}");
+}
+
+#[test]
+fn a_level_that_does_not_exist_is_not_taken_for_a_module() {
+    for known in ["info", "WARN", "off", "info,kvset::kafka=debug", "kvset=trace", "warn,kvset[commit]=info"]
+    {
+        assert!(LogFilter::new(known).is_some(), "{known}");
+    }
+    for unknown in ["verbose", "warning", "info,kvset", "", "info,==", "kvset=loud"] {
+        assert!(LogFilter::new(unknown).is_none(), "{unknown}");
+    }
+}

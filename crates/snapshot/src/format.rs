@@ -1,0 +1,370 @@
+//! The bytes of a snapshot file, apart from any file.
+//!
+//! ```text
+//! 0   8  magic                  8   4  format version        12  4  header length H
+//! 16  -  fields (postcard)      H-8 8  xxh3-64 of 0..H-8      H   -  body
+//! ```
+//!
+//! Magic, version, header length and the place of the header's checksum are the same in every
+//! version, so that a rotten version number is told from a newer program's file.
+
+use kvset_formats::position::NextOffset;
+use kvset_pipeline::facts::{Fingerprint, PartitionId, RecordIdentity, SnapshotFact};
+use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::{Xxh3, xxh3_64};
+
+/// How every snapshot file begins. The last bytes are mangled by transfers that take it for text.
+pub const MAGIC: [u8; 8] = *b"kvset\x1a\r\n";
+
+/// The version this program writes, and the newest it reads.
+pub const VERSION: u32 = 2;
+
+/// Longest header of any version, in bytes; so much is read to learn what a file is.
+pub const MAX_HEADER_BYTES: usize = 4096;
+
+const VERSION_AT: usize = 8;
+const HEADER_BYTES_AT: usize = 12;
+const FIELDS_AT: usize = 16;
+const CHECKSUM_BYTES: usize = 8;
+
+/// Why bytes are not the snapshot they should be. Positions are bytes from the file's start.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum FormatError {
+    /// Not a snapshot at all.
+    #[error(
+        "the file does not begin as a snapshot does (bytes 0 to 8): it is another kind of file or its start was \
+         overwritten; remove it from the snapshot directory"
+    )]
+    WrongMagic,
+    /// The file ends early.
+    #[error(
+        "the file ends after {found} bytes of {expected}, inside its {part}: it was cut short; restore it from a \
+         copy, or let an older generation or a rebuild from the log take its place"
+    )]
+    Truncated {
+        /// The part the file's end lies in.
+        part: &'static str,
+        /// Bytes the file should have, as far as is known.
+        expected: u64,
+        /// Bytes it has.
+        found: u64,
+    },
+    /// The file goes on past its end.
+    #[error(
+        "the file has {extra} bytes after its end at byte {end}: something was appended to it; restore it from a \
+         copy, or let an older generation or a rebuild from the log take its place"
+    )]
+    TrailingBytes {
+        /// Where the file should end.
+        end: u64,
+        /// Bytes after that.
+        extra: u64,
+    },
+    /// The header's bytes changed after they were written.
+    #[error(
+        "the header does not match its checksum (bytes 0 to {end}): the file is rotten; check the disk, and \
+         restore the file from a copy, or let an older generation or a rebuild from the log take its place"
+    )]
+    HeaderRotten {
+        /// Where the header ends, as far as is known.
+        end: u64,
+    },
+    /// The body's bytes changed after they were written.
+    #[error(
+        "the body does not match its checksum (bytes {start} to {end}): the file is rotten; check the disk, and \
+         restore the file from a copy, or let an older generation or a rebuild from the log take its place"
+    )]
+    BodyRotten {
+        /// Where the body begins.
+        start: u64,
+        /// Where the body ends.
+        end: u64,
+    },
+    /// Written by a newer program.
+    #[error(
+        "the file has format version {found} (bytes 8 to 12) and this program reads versions up to {newest}: run \
+         the newer program that wrote it, or remove the file to rebuild from the log"
+    )]
+    FutureVersion {
+        /// The file's version.
+        found: u32,
+        /// The newest version this program reads.
+        newest: u32,
+    },
+    /// The checksum is right and the fields make no sense: no release of this program wrote them.
+    #[error(
+        "the header's {field} makes no sense (bytes 16 to {end}) though its checksum is right: no release of this \
+         program wrote it; remove the file"
+    )]
+    Malformed {
+        /// The offending field.
+        field: &'static str,
+        /// Where the header ends.
+        end: u64,
+    },
+    /// Made under another configuration.
+    #[error(
+        "the snapshot was made under configuration {found} and the service runs under {expected}: state is never \
+         reinterpreted; go back to the former configuration, or let the state be rebuilt from the log"
+    )]
+    WrongConfiguration {
+        /// The file's fingerprint.
+        found: Fingerprint,
+        /// The service's fingerprint.
+        expected: Fingerprint,
+    },
+    /// The state of another partition.
+    #[error(
+        "the snapshot holds the state of partition {found} and stands where that of {expected} belongs: it was \
+         copied or renamed by hand; move it to the directory of its own partition"
+    )]
+    WrongPartition {
+        /// The partition the header names.
+        found: Box<PartitionId>,
+        /// The partition asked for.
+        expected: Box<PartitionId>,
+    },
+    /// The file's name says another offset than its header.
+    #[error(
+        "the snapshot's next offset is {found} and its name says {expected}: it was renamed by hand; give it the \
+         name of its own offset"
+    )]
+    WrongOffset {
+        /// The header's next offset.
+        found: NextOffset,
+        /// The offset in the name.
+        expected: NextOffset,
+    },
+}
+
+impl FormatError {
+    /// Whether the bytes are of no use to anyone, so that the file may be set aside. False where the
+    /// file is sound and merely not the one wanted.
+    pub fn is_corrupt(&self) -> bool {
+        match self {
+            Self::WrongMagic
+            | Self::Truncated { .. }
+            | Self::TrailingBytes { .. }
+            | Self::HeaderRotten { .. }
+            | Self::BodyRotten { .. }
+            | Self::Malformed { .. } => true,
+            Self::FutureVersion { .. }
+            | Self::WrongConfiguration { .. }
+            | Self::WrongPartition { .. }
+            | Self::WrongOffset { .. } => false,
+        }
+    }
+}
+
+/// A state captured at a committed offset, ready to be written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Snapshot {
+    /// Whose state it is.
+    pub partition: PartitionId,
+    /// Where in the log it stands and what made it.
+    pub fact: SnapshotFact,
+    /// The task's own bytes.
+    pub body: Vec<u8>,
+}
+
+/// What a file says of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Header {
+    /// The file's format version.
+    pub version: u32,
+    /// Whose state it is.
+    pub partition: PartitionId,
+    /// Where in the log it stands and what made it.
+    pub fact: SnapshotFact,
+    /// Bytes of the header, where the body begins.
+    pub header_bytes: u64,
+    /// Bytes of the body.
+    pub body_bytes: u64,
+    /// The body's xxh3-64.
+    pub body_checksum: u64,
+}
+
+/// The fields of versions 1 and 2, in the order they are written. Frozen: a change is a new version.
+///
+/// The versions differ in how a stack's tree is laid out in the body.
+#[derive(Serialize, Deserialize)]
+struct Fields<'a> {
+    fingerprint: u64,
+    topic: &'a str,
+    partition: i32,
+    next_offset: i64,
+    last_record: Option<RecordIdentity>,
+    body_bytes: u64,
+    body_checksum: u64,
+}
+
+impl Snapshot {
+    /// The header's bytes; the body follows them in the file.
+    ///
+    /// # Errors
+    /// [`FormatError::Malformed`] when [`decode_header`] would refuse what the snapshot says.
+    pub fn header(&self) -> Result<Vec<u8>, FormatError> {
+        let fields = Fields {
+            fingerprint: self.fact.fingerprint.0,
+            topic: self.partition.topic(),
+            partition: self.partition.partition(),
+            next_offset: self.fact.next_offset.0,
+            last_record: self.fact.last_record,
+            body_bytes: self.body.len() as u64,
+            body_checksum: xxh3_64(&self.body),
+        };
+        let malformed = |field| FormatError::Malformed { field, end: FIELDS_AT as u64 };
+        offsets_fit(&self.fact).map_err(malformed)?;
+        let mut header = Vec::with_capacity(MAX_HEADER_BYTES);
+        header.extend(MAGIC);
+        header.extend(VERSION.to_le_bytes());
+        header.extend([0; 4]);
+        let mut header = postcard::to_extend(&fields, header).map_err(|_| malformed("length"))?;
+        let length = (header.len() + CHECKSUM_BYTES) as u32;
+        header[HEADER_BYTES_AT..FIELDS_AT].copy_from_slice(&length.to_le_bytes());
+        header.extend(xxh3_64(&header).to_le_bytes());
+        Ok(header)
+    }
+}
+
+/// The state has seen every record before its next offset, and no other.
+fn offsets_fit(fact: &SnapshotFact) -> Result<(), &'static str> {
+    if fact.next_offset.0 < 0 {
+        return Err("next offset");
+    }
+    match fact.last_record {
+        Some(last) if !(0..fact.next_offset.0).contains(&last.offset.0) => Err("last record's offset"),
+        _ => Ok(()),
+    }
+}
+
+/// Reads the header of a file of `file_bytes` bytes from its first [`MAX_HEADER_BYTES`] (or all) bytes.
+///
+/// # Errors
+/// Every [`FormatError`] but those of the body and of what the caller expects.
+pub fn decode_header(head: &[u8], file_bytes: u64) -> Result<Header, FormatError> {
+    let known = head.len().min(MAGIC.len());
+    if head[..known] != MAGIC[..known] {
+        return Err(FormatError::WrongMagic);
+    }
+    let truncated = |expected| FormatError::Truncated { part: "header", expected, found: head.len() as u64 };
+    let (Some(version), Some(length)) = (u32_at(head, VERSION_AT), u32_at(head, HEADER_BYTES_AT)) else {
+        return Err(truncated((FIELDS_AT + CHECKSUM_BYTES) as u64));
+    };
+    let end = length as usize;
+    if !(FIELDS_AT + CHECKSUM_BYTES..=MAX_HEADER_BYTES).contains(&end) {
+        return Err(FormatError::HeaderRotten { end: FIELDS_AT as u64 });
+    }
+    let header = head.get(..end).ok_or_else(|| truncated(u64::from(length)))?;
+    let (covered, checksum) = header.split_at(end - CHECKSUM_BYTES);
+    if xxh3_64(covered).to_le_bytes() != *checksum {
+        return Err(FormatError::HeaderRotten { end: end as u64 });
+    }
+    match version {
+        1 | 2 => decode_fields(version, covered, end as u64, file_bytes),
+        0 => Err(FormatError::Malformed { field: "version", end: end as u64 }),
+        found => Err(FormatError::FutureVersion { found, newest: VERSION }),
+    }
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    let four = bytes.get(at..)?.first_chunk()?;
+    Some(u32::from_le_bytes(*four))
+}
+
+fn decode_fields(version: u32, covered: &[u8], end: u64, file_bytes: u64) -> Result<Header, FormatError> {
+    let malformed = |field| FormatError::Malformed { field, end };
+    let (fields, rest) =
+        postcard::take_from_bytes::<Fields<'_>>(&covered[FIELDS_AT..]).map_err(|_| malformed("layout"))?;
+    if !rest.is_empty() {
+        return Err(malformed("layout"));
+    }
+    let header = Header {
+        version,
+        partition: PartitionId::new(fields.topic, fields.partition).map_err(|_| malformed("partition"))?,
+        fact: SnapshotFact {
+            next_offset: NextOffset(fields.next_offset),
+            fingerprint: Fingerprint(fields.fingerprint),
+            last_record: fields.last_record,
+        },
+        header_bytes: end,
+        body_bytes: fields.body_bytes,
+        body_checksum: fields.body_checksum,
+    };
+    offsets_fit(&header.fact).map_err(malformed)?;
+    let expected = end.checked_add(header.body_bytes).ok_or_else(|| malformed("body length"))?;
+    match file_bytes.checked_sub(expected) {
+        Some(0) => Ok(header),
+        Some(extra) => Err(FormatError::TrailingBytes { end: expected, extra }),
+        None => Err(FormatError::Truncated { part: "body", expected, found: file_bytes }),
+    }
+}
+
+impl Header {
+    /// Bytes of the whole file.
+    pub fn file_bytes(&self) -> u64 {
+        self.header_bytes + self.body_bytes
+    }
+
+    /// Checks that the state is that of `partition`, under `name`'s next offset.
+    ///
+    /// # Errors
+    /// [`FormatError::WrongPartition`], [`FormatError::WrongOffset`].
+    pub fn require_place(&self, partition: &PartitionId, name: NextOffset) -> Result<(), FormatError> {
+        if self.partition != *partition {
+            return Err(FormatError::WrongPartition {
+                found: Box::new(self.partition.clone()),
+                expected: Box::new(partition.clone()),
+            });
+        }
+        if self.fact.next_offset != name {
+            return Err(FormatError::WrongOffset { found: self.fact.next_offset, expected: name });
+        }
+        Ok(())
+    }
+
+    /// Checks that the state was made under the configuration `expected`.
+    ///
+    /// # Errors
+    /// [`FormatError::WrongConfiguration`].
+    pub fn require_fingerprint(&self, expected: Fingerprint) -> Result<(), FormatError> {
+        let found = self.fact.fingerprint;
+        if found == expected { Ok(()) } else { Err(FormatError::WrongConfiguration { found, expected }) }
+    }
+}
+
+/// Compares a body with its header's checksum as it comes in.
+pub struct BodyCheck<'a> {
+    header: &'a Header,
+    hasher: Xxh3,
+    found: u64,
+}
+
+impl<'a> BodyCheck<'a> {
+    /// A check of the body that follows `header`.
+    pub fn new(header: &'a Header) -> Self {
+        Self { header, hasher: Xxh3::new(), found: 0 }
+    }
+
+    /// The body's next bytes.
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.hasher.update(bytes);
+        self.found += bytes.len() as u64;
+    }
+
+    /// The verdict, after the last bytes.
+    ///
+    /// # Errors
+    /// [`FormatError::Truncated`], [`FormatError::BodyRotten`].
+    pub fn finish(self) -> Result<(), FormatError> {
+        let Header { header_bytes: start, body_bytes, body_checksum, .. } = *self.header;
+        let end = self.header.file_bytes();
+        if self.found < body_bytes {
+            return Err(FormatError::Truncated { part: "body", expected: end, found: start + self.found });
+        }
+        if self.hasher.digest() != body_checksum {
+            return Err(FormatError::BodyRotten { start, end });
+        }
+        Ok(())
+    }
+}

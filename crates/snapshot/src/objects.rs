@@ -1,0 +1,314 @@
+//! Snapshots in an object store that hosts share, so that a partition can move between them:
+//! `{prefix}/{group}/{topic}/{partition}/{next_offset:020}`.
+//!
+//! An object appears whole or not at all, so there is no protocol of names here. A mounted directory
+//! (`file:` address) is as durable as its mount; nothing is synced there.
+
+use super::format::{FormatError, MAX_HEADER_BYTES, Snapshot, decode_header};
+use super::store::{
+    Generation, MAX_LISTED, MAX_SET_ASIDE, Saved, SnapshotStore, StoreError, format_offset, parse_offset,
+    surplus,
+};
+use super::stream::{ReadError, Verified};
+use kvset_formats::position::NextOffset;
+use kvset_pipeline::facts::PartitionId;
+use object_store::path::Path;
+use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt, WriteMultipart};
+use std::future::Future;
+use std::io::{self, Cursor};
+use std::num::NonZeroUsize;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+use tokio::runtime::Runtime;
+
+/// Added to the name of an object that was set aside.
+const SET_ASIDE: &str = ".corrupt";
+
+/// Longest time one operation may take, its retries included.
+const DEADLINE: Duration = Duration::from_secs(600);
+
+/// Bytes of an upload handed over at once.
+const PART_BYTES: usize = 5 << 20;
+
+/// Parts of one upload under way at once.
+const PARTS_AT_ONCE: usize = 4;
+
+/// A snapshot store over any object store.
+#[derive(Debug)]
+pub struct ObjectSnapshots {
+    objects: Arc<dyn ObjectStore>,
+    /// Address for people, without what a query may hide.
+    address: String,
+    root: Path,
+    generations: usize,
+    /// Its own, so that callers need none and may have one.
+    runtime: Runtime,
+}
+
+/// The address of an object store is not one that can be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// It is no address.
+    #[error(
+        "the snapshot store's address is no URL: {0}; write one such as `s3://bucket/prefix` or `file:///mnt/state`"
+    )]
+    Address(url::ParseError),
+    /// The store cannot be opened, or this build has no support for it.
+    #[error(
+        "the snapshot store {address} cannot be opened: {reason}; check its settings, and that this build has the \
+         feature for it (object-store-s3, object-store-gcs, object-store-azure)"
+    )]
+    Store {
+        /// The address, without its query.
+        address: String,
+        /// What the store says.
+        reason: String,
+    },
+    /// The consumer group cannot be part of a name.
+    #[error(
+        "the consumer group cannot be part of an object's name: {0}; use letters, digits, dots and hyphens"
+    )]
+    Group(object_store::path::Error),
+    /// The system gives no thread.
+    #[error("starting the snapshot store's thread failed: {0}; raise the limit on threads")]
+    Thread(io::Error),
+}
+
+impl ObjectSnapshots {
+    /// Opens the store at an address such as `s3://bucket/prefix`, with `options` by the names the
+    /// `object_store` crate gives them. `generations` are kept a partition.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub fn open(
+        address: &str,
+        options: &[(String, String)],
+        group: &str,
+        generations: NonZeroUsize,
+    ) -> Result<Self, OpenError> {
+        let url = url::Url::parse(address).map_err(OpenError::Address)?;
+        let options = options.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let (objects, prefix) =
+            object_store::parse_url_opts(&url, options).map_err(|error| OpenError::Store {
+                address: without_queries(address),
+                reason: without_queries(&error.to_string()),
+            })?;
+        Self::new(objects.into(), &without_queries(address), &prefix, group, generations)
+    }
+
+    /// A store over `objects`, below `prefix`.
+    ///
+    /// # Errors
+    /// [`OpenError::Group`], [`OpenError::Thread`].
+    pub fn new(
+        objects: Arc<dyn ObjectStore>,
+        address: &str,
+        prefix: &Path,
+        group: &str,
+        generations: NonZeroUsize,
+    ) -> Result<Self, OpenError> {
+        let group = Path::parse(group).map_err(OpenError::Group)?;
+        let root = Path::from_iter(prefix.parts().chain(group.parts()));
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .thread_name("kvset-objects")
+            .enable_all()
+            .build()
+            .map_err(OpenError::Thread)?;
+        let address = address.to_owned();
+        Ok(Self { objects, address, root, generations: generations.get(), runtime })
+    }
+
+    fn directory(&self, partition: &PartitionId) -> Path {
+        self.root.clone().join(partition.topic()).join(partition.partition().to_string())
+    }
+
+    fn path(&self, partition: &PartitionId, next_offset: NextOffset) -> Path {
+        self.directory(partition).join(format_offset(next_offset))
+    }
+
+    fn aside(&self, partition: &PartitionId, next_offset: NextOffset) -> Path {
+        self.directory(partition).join(format!("{}{SET_ASIDE}", format_offset(next_offset)))
+    }
+
+    fn place(&self, path: &Path) -> String {
+        format!("{path} in {}", self.address)
+    }
+
+    /// Runs one operation to its end, whatever runtime the caller is on.
+    fn run<T: Send + 'static, W>(
+        &self,
+        operation: &'static str,
+        path: &Path,
+        work: impl FnOnce(Arc<dyn ObjectStore>, Path) -> W,
+    ) -> Result<T, StoreError>
+    where
+        W: Future<Output = object_store::Result<T>> + Send + 'static,
+    {
+        let (send, receive) = mpsc::sync_channel(1);
+        let work = work(Arc::clone(&self.objects), path.clone());
+        let task = self.runtime.spawn(async move {
+            // Nobody receives only when the deadline passed.
+            let _ = send.send(work.await);
+        });
+        let result = receive.recv_timeout(DEADLINE).map_err(|_| {
+            task.abort();
+            io::Error::from(io::ErrorKind::TimedOut)
+        });
+        let result = result.and_then(|done| done.map_err(|error| system_error(&error)));
+        result.map_err(|cause| StoreError::Io { operation, place: self.place(path), cause })
+    }
+
+    /// The objects directly below a partition whose names are an offset and `suffix`, ascending.
+    fn objects(
+        &self,
+        partition: &PartitionId,
+        suffix: &str,
+    ) -> Result<Vec<(NextOffset, ObjectMeta)>, StoreError> {
+        let listing = self.run("listing", &self.directory(partition), async |objects, path| {
+            objects.list_with_delimiter(Some(&path)).await
+        })?;
+        let offset_of = |object: &ObjectMeta| parse_offset(object.location.filename()?.strip_suffix(suffix)?);
+        let named = listing.objects.into_iter().filter_map(|object| Some((offset_of(&object)?, object)));
+        let mut named: Vec<_> = named.collect();
+        named.sort_unstable_by_key(|(offset, _)| *offset);
+        Ok(named)
+    }
+
+    /// The last parts of the names directly below `path` that have more below them.
+    fn branches(&self, path: &Path) -> Result<Vec<(String, Path)>, StoreError> {
+        let listing =
+            self.run("listing", path, async |objects, path| objects.list_with_delimiter(Some(&path)).await)?;
+        let named = listing.common_prefixes.into_iter();
+        Ok(named.filter_map(|path| Some((path.filename()?.to_owned(), path))).collect())
+    }
+
+    fn delete(&self, path: &Path) -> Result<(), StoreError> {
+        self.run("removing", path, async |objects, path| objects.delete(&path).await)
+    }
+
+    fn generation(&self, partition: &PartitionId, next_offset: NextOffset, size: u64) -> Generation {
+        let path = self.path(partition, next_offset);
+        let header = self.head(&path, size).and_then(|head| {
+            let header = decode_header(&head, size).map_err(|error| self.snapshot_error(&path, error))?;
+            let in_place = header.require_place(partition, next_offset);
+            in_place.map_err(|error| self.snapshot_error(&path, error))?;
+            Ok(header)
+        });
+        Generation { next_offset, place: self.place(&path), header }
+    }
+
+    fn head(&self, path: &Path, size: u64) -> Result<Vec<u8>, StoreError> {
+        // Stores refuse an empty range.
+        if size == 0 {
+            return Ok(Vec::new());
+        }
+        let head = 0..size.min(MAX_HEADER_BYTES as u64);
+        self.run("reading", path, async move |objects, path| {
+            Ok(objects.get_range(&path, head).await?.to_vec())
+        })
+    }
+
+    fn snapshot_error(&self, path: &Path, error: FormatError) -> StoreError {
+        StoreError::Snapshot { place: self.place(path), cause: ReadError::Format(error) }
+    }
+
+    fn prune(&self, partition: &PartitionId, saved: NextOffset) -> Result<(), StoreError> {
+        let offsets: Vec<_> = self.objects(partition, "")?.into_iter().map(|(offset, _)| offset).collect();
+        surplus(&offsets, saved, self.generations)
+            .try_for_each(|offset| self.delete(&self.path(partition, offset)))
+    }
+}
+
+/// The store's error with its kind; addresses lose their queries, where credentials may stand.
+fn system_error(error: &object_store::Error) -> io::Error {
+    use object_store::Error;
+    let kind = match error {
+        Error::NotFound { .. } => io::ErrorKind::NotFound,
+        Error::PermissionDenied { .. } | Error::Unauthenticated { .. } => io::ErrorKind::PermissionDenied,
+        _ => io::ErrorKind::Other,
+    };
+    io::Error::new(kind, without_queries(&error.to_string()))
+}
+
+/// Cuts every word at its first `?`.
+fn without_queries(text: &str) -> String {
+    let cut = |word| str::split(word, '?').next().unwrap_or_default();
+    text.split(' ').map(cut).collect::<Vec<_>>().join(" ")
+}
+
+impl SnapshotStore for ObjectSnapshots {
+    fn partitions(&self) -> Result<Vec<PartitionId>, StoreError> {
+        let mut partitions = Vec::new();
+        for (topic, path) in self.branches(&self.root)? {
+            let numbers = self.branches(&path)?.into_iter().filter_map(|(number, _)| number.parse().ok());
+            partitions.extend(numbers.filter_map(|number| PartitionId::new(&topic, number).ok()));
+        }
+        partitions.sort_unstable();
+        Ok(partitions)
+    }
+
+    fn list(&self, partition: &PartitionId) -> Result<Vec<Generation>, StoreError> {
+        let newest = self.objects(partition, "")?.into_iter().rev().take(MAX_LISTED);
+        Ok(newest.map(|(offset, object)| self.generation(partition, offset, object.size)).collect())
+    }
+
+    fn load(&self, partition: &PartitionId, next_offset: NextOffset) -> Result<Verified, StoreError> {
+        let path = self.path(partition, next_offset);
+        let object =
+            self.run("reading", &path, async |objects, path| objects.get(&path).await?.bytes().await)?;
+        let verified = Verified::read(Box::new(Cursor::new(object))).and_then(|verified| {
+            verified.header().require_place(partition, next_offset)?;
+            Ok(verified)
+        });
+        verified.map_err(|cause| StoreError::Snapshot { place: self.place(&path), cause })
+    }
+
+    fn save(&self, snapshot: &Snapshot) -> Result<Saved, StoreError> {
+        let path = self.path(&snapshot.partition, snapshot.fact.next_offset);
+        let header = snapshot.header().map_err(|error| self.snapshot_error(&path, error))?;
+        let file = [&header[..], &snapshot.body].concat();
+        let bytes = file.len() as u64;
+        self.run("writing", &path, async move |objects, path| {
+            let mut upload = WriteMultipart::new(objects.put_multipart(&path).await?);
+            for part in file.chunks(PART_BYTES) {
+                upload.wait_for_capacity(PARTS_AT_ONCE).await?;
+                upload.write(part);
+            }
+            upload.finish().await
+        })?;
+        let not_removed = self.prune(&snapshot.partition, snapshot.fact.next_offset).err();
+        Ok(Saved { place: self.place(&path), bytes, not_removed })
+    }
+
+    fn set_aside(&self, partition: &PartitionId, next_offset: NextOffset) -> Result<(), StoreError> {
+        let aside = self.aside(partition, next_offset);
+        self.run("setting aside", &self.path(partition, next_offset), async move |objects, path| {
+            objects.rename(&path, &aside).await
+        })?;
+        let kept = self.objects(partition, SET_ASIDE)?;
+        let oldest = &kept[..kept.len().saturating_sub(MAX_SET_ASIDE)];
+        oldest.iter().try_for_each(|(offset, _)| self.delete(&self.aside(partition, *offset)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_stands_in_an_addresss_query_is_never_repeated() {
+        let error = object_store::Error::Generic {
+            store: "azure",
+            source: "GET https://account.example/c/x?sig=SECRET&se=1 failed: no route".into(),
+        };
+        let said = system_error(&error).to_string();
+        assert!(
+            said.contains("https://account.example/c/x failed: no route") && !said.contains("SECRET"),
+            "{said}"
+        );
+        let refused = ObjectSnapshots::open("nothing://a/b?key=SECRET", &[], "g", NonZeroUsize::MIN);
+        let said = refused.expect_err("no such scheme").to_string();
+        assert!(said.contains("nothing://a/b") && !said.contains("SECRET"), "{said}");
+    }
+}

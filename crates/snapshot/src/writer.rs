@@ -1,0 +1,245 @@
+//! Writing in the background, so that the stream stops only for the capture.
+
+use super::format::Snapshot;
+use super::store::{Saved, SnapshotStore, StoreError};
+use kvset_formats::position::NextOffset;
+use kvset_pipeline::facts::PartitionId;
+use std::collections::VecDeque;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// One thread that saves snapshots, one waiting a partition at most: a newer one takes its place.
+///
+/// Memory holds one body being written and one waiting a partition.
+pub struct SnapshotWriter {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Whoever writes snapshots while the stream goes on.
+pub trait Writing {
+    /// Hands a snapshot in and returns at once.
+    fn submit(&self, snapshot: Snapshot) -> Submitted;
+
+    /// Writes what is waiting, and ends.
+    ///
+    /// # Errors
+    /// [`Unfinished`] after `deadline`; what is left goes on by itself then.
+    fn finish(self: Box<Self>, deadline: Duration) -> Result<(), Unfinished>;
+}
+
+/// What became of a snapshot that was handed in.
+#[derive(Debug)]
+pub struct Written {
+    /// Whose state it was.
+    pub partition: PartitionId,
+    /// Where in the log it stood.
+    pub next_offset: NextOffset,
+    /// How long saving took.
+    pub duration: Duration,
+    /// Whether it is safe now.
+    pub result: Result<Saved, StoreError>,
+    /// The body's memory, for the next capture: memory in use already is five times as fast.
+    pub buffer: Vec<u8>,
+}
+
+/// How a snapshot was taken in.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Submitted {
+    /// It waits for the thread.
+    Queued,
+    /// It took the place of one that waited; this is that one's memory, for the next capture.
+    Replaced {
+        /// Where in the log the older one stood.
+        next_offset: NextOffset,
+        /// Its memory.
+        buffer: Vec<u8>,
+    },
+    /// The writer is closing; nothing was taken.
+    Closed,
+}
+
+/// The writer did not come to its end in time.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{waiting} snapshots were not written within {}: the disk or store is slow or stuck; the next start replays more \
+     of the log instead, nothing else is lost",
+    humantime::format_duration(*.deadline)
+)]
+pub struct Unfinished {
+    /// Snapshots waiting or being written.
+    pub waiting: usize,
+    /// The time that was given.
+    pub deadline: Duration,
+}
+
+#[derive(Default)]
+struct Shared {
+    queue: Mutex<Queue>,
+    changed: Condvar,
+}
+
+/// Snapshots that wait, one a partition at most, and the one being written.
+#[derive(Default)]
+pub struct Queue {
+    /// In the order of first arrival, so that no partition waits behind another's newer ones.
+    waiting: VecDeque<Snapshot>,
+    writing: Option<PartitionId>,
+    closed: bool,
+}
+
+impl Queue {
+    /// Takes a snapshot in, in place of an older one of its partition.
+    pub fn submit(&mut self, snapshot: Snapshot) -> Submitted {
+        if self.closed {
+            return Submitted::Closed;
+        }
+        let waiting = self.waiting.iter_mut().find(|waiting| waiting.partition == snapshot.partition);
+        if let Some(waiting) = waiting {
+            let older = std::mem::replace(waiting, snapshot);
+            return Submitted::Replaced { next_offset: older.fact.next_offset, buffer: older.body };
+        }
+        self.waiting.push_back(snapshot);
+        Submitted::Queued
+    }
+
+    /// The next snapshot to write; the one before it is done.
+    pub fn take(&mut self) -> Option<Snapshot> {
+        let next = self.waiting.pop_front();
+        self.writing = next.as_ref().map(|snapshot| snapshot.partition.clone());
+        next
+    }
+
+    fn concerns(&self, partition: &PartitionId) -> bool {
+        self.writing.as_ref() == Some(partition)
+            || self.waiting.iter().any(|snapshot| snapshot.partition == *partition)
+    }
+
+    fn len(&self) -> usize {
+        self.waiting.len() + usize::from(self.writing.is_some())
+    }
+}
+
+impl Shared {
+    /// No code panics while it holds the queue, and a queue is whole after every statement.
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The next snapshot; `None` when the writer closed and all are written.
+    fn next(&self) -> Option<Snapshot> {
+        let mut queue = self.queue();
+        loop {
+            let next = queue.take();
+            self.changed.notify_all();
+            if next.is_some() {
+                return next;
+            }
+            if queue.closed {
+                return None;
+            }
+            queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Waits until `is_done`; what is left in the queue when it is not in time.
+    fn wait(&self, deadline: Duration, is_done: impl Fn(&Queue) -> bool) -> Result<(), Unfinished> {
+        let end = Instant::now() + deadline;
+        let mut queue = self.queue();
+        while !is_done(&queue) {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(Unfinished { waiting: queue.len(), deadline });
+            }
+            queue = self.changed.wait_timeout(queue, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        Ok(())
+    }
+}
+
+impl SnapshotWriter {
+    /// Starts the thread. `report` is called on it after every snapshot: it counts and logs, quickly.
+    ///
+    /// # Errors
+    /// When the system gives no thread.
+    pub fn spawn(
+        store: Arc<dyn SnapshotStore>,
+        mut report: impl FnMut(Written) + Send + 'static,
+    ) -> io::Result<Self> {
+        let shared = Arc::<Shared>::default();
+        let of_thread = Arc::clone(&shared);
+        let work = move || {
+            while let Some(snapshot) = of_thread.next() {
+                report(write(&*store, snapshot));
+            }
+        };
+        let thread = std::thread::Builder::new().name("kvset-snapshots".to_owned()).spawn(work)?;
+        Ok(Self { shared, thread: Some(thread) })
+    }
+
+    /// Waits until nothing of a partition is waiting or being written, as before it is given away.
+    ///
+    /// # Errors
+    /// [`Unfinished`] after `deadline`.
+    pub fn flush(&self, partition: &PartitionId, deadline: Duration) -> Result<(), Unfinished> {
+        self.shared.wait(deadline, |queue| !queue.concerns(partition))
+    }
+
+    /// Hands a snapshot in and returns at once.
+    pub fn submit(&self, snapshot: Snapshot) -> Submitted {
+        let submitted = self.shared.queue().submit(snapshot);
+        self.shared.changed.notify_all();
+        submitted
+    }
+
+    /// Writes what is waiting and ends the thread.
+    ///
+    /// # Errors
+    /// [`Unfinished`] after `deadline`; the thread is left to itself then.
+    pub fn finish(mut self, deadline: Duration) -> Result<(), Unfinished> {
+        self.close();
+        self.shared.wait(deadline, |queue| queue.len() == 0)?;
+        if let Some(thread) = self.thread.take() {
+            // It has nothing left to do, and what it reported went to the caller already.
+            let _ = thread.join();
+        }
+        Ok(())
+    }
+
+    fn close(&self) {
+        self.shared.queue().closed = true;
+        self.shared.changed.notify_all();
+    }
+}
+
+impl Writing for SnapshotWriter {
+    fn submit(&self, snapshot: Snapshot) -> Submitted {
+        Self::submit(self, snapshot)
+    }
+
+    fn finish(self: Box<Self>, deadline: Duration) -> Result<(), Unfinished> {
+        Self::finish(*self, deadline)
+    }
+}
+
+impl Drop for SnapshotWriter {
+    /// Tells the thread to end after what is waiting; nobody waits for it.
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+/// Saves one snapshot, and says what became of it.
+pub fn write(store: &dyn SnapshotStore, snapshot: Snapshot) -> Written {
+    let started = Instant::now();
+    // A store that panics must not end all later snapshots with it.
+    let result = catch_unwind(AssertUnwindSafe(|| store.save(&snapshot))).unwrap_or_else(|_| {
+        let partition = Box::new(snapshot.partition.clone());
+        Err(StoreError::Panicked { partition })
+    });
+    let Snapshot { partition, fact, body } = snapshot;
+    Written { partition, next_offset: fact.next_offset, duration: started.elapsed(), result, buffer: body }
+}

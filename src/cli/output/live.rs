@@ -1,0 +1,141 @@
+//! Estimates as they arrive: a live table on a terminal, a line each elsewhere, or JSON lines.
+
+use crate::cli::output::{EstimateTable, bytes, percent, recommended, thousands, trend_mark};
+use kvset_core::estimate::Estimate;
+use kvset_core::ratio::Ratio;
+use std::io::{self, IsTerminal as _, Write};
+use std::time::{Duration, Instant};
+
+/// Time between two drawings of the table.
+const REDRAW: Duration = Duration::from_millis(200);
+/// To the top left, and everything below cleared.
+const HOME: &str = "\x1b[H\x1b[2J";
+/// Lines longer than the terminal is wide end at its edge (DECAWM off), and wrap again.
+const CLIP: &str = "\x1b[?7l";
+const WRAP: &str = "\x1b[?7h";
+/// Coverages that lines show.
+const COVERAGES: [(u16, &str); 3] = [(950, "95 %"), (990, "99 %"), (999, "99.9 %")];
+
+/// Shows estimates on standard output.
+#[derive(Debug)]
+pub struct Live {
+    form: Form,
+    heading: String,
+    table: EstimateTable,
+    changed: bool,
+    drawn: Instant,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Json,
+    Table,
+    Lines,
+}
+
+impl Live {
+    /// JSON lines if asked for; else a table under this heading where standard output is a terminal.
+    pub fn new(json: bool, heading: impl Into<String>) -> Self {
+        let form = match (json, io::stdout().is_terminal()) {
+            (true, _) => Form::Json,
+            (false, true) => Form::Table,
+            (false, false) => Form::Lines,
+        };
+        let (table, drawn) = (EstimateTable::default(), Instant::now());
+        Self { form, heading: heading.into(), table, changed: false, drawn }
+    }
+
+    /// Takes an estimate in, or notes that nothing new has come for a moment.
+    ///
+    /// # Errors
+    /// Standard output cannot be written to.
+    pub fn show(&mut self, estimate: Option<Estimate>) -> io::Result<()> {
+        match (self.form, estimate) {
+            (Form::Json, Some(estimate)) => {
+                let mut line = serde_json::to_vec(&estimate)?;
+                line.push(b'\n');
+                io::stdout().lock().write_all(&line)?;
+            }
+            (Form::Lines, Some(estimate)) => writeln!(io::stdout().lock(), "{}", line(&estimate))?,
+            (Form::Table, Some(estimate)) => {
+                self.table.observe(estimate);
+                self.changed = true;
+            }
+            (_, None) => {}
+        }
+        if self.changed && self.drawn.elapsed() >= REDRAW { self.draw() } else { Ok(()) }
+    }
+
+    /// Draws what was not drawn yet.
+    ///
+    /// # Errors
+    /// Standard output cannot be written to.
+    pub fn finish(&mut self) -> io::Result<()> {
+        if self.changed { self.draw() } else { io::stdout().flush() }
+    }
+
+    fn draw(&mut self) -> io::Result<()> {
+        (self.changed, self.drawn) = (false, Instant::now());
+        let mut out = io::stdout().lock();
+        write!(out, "{HOME}{CLIP}{}\n\n{}{WRAP}", self.heading, self.table.render())?;
+        out.flush()
+    }
+}
+
+/// An estimate in one line.
+fn line(estimate: &Estimate) -> String {
+    let size = |pages: u64, size: Option<u64>| match size {
+        Some(_) => bytes(size),
+        None => format!("{} pages", thousands(pages)),
+    };
+    let required = estimate.required.first();
+    let needs = COVERAGES.map(|(thousandths, name)| {
+        let at = Ratio::per_mille(thousandths);
+        let found = required.and_then(|required| required.coverage.iter().find(|found| found.coverage == at));
+        let need = match found {
+            Some(found) if found.beyond_bound => "beyond the bound".to_owned(),
+            Some(found) => {
+                let need = found.pages.map_or_else(|| "-".to_owned(), |pages| size(pages, found.bytes));
+                format!("{need}{}", trend_mark(found))
+            }
+            None => "-".to_owned(),
+        };
+        format!("{name} {need}")
+    });
+    format!(
+        "{} {} ending {}: {} requests, accumulated {}, required {}, hit rate {}{}{}",
+        estimate.pool,
+        estimate.window,
+        clock(estimate.end_ms),
+        thousands(estimate.requests),
+        size(estimate.accumulated_pages, estimate.accumulated_bytes),
+        needs.join(", "),
+        percent(estimate.theoretical.prefix_hit_rate),
+        recommended(estimate).map_or_else(String::new, |plan| format!(", recommended {plan}")),
+        if estimate.warm_up { " (warm-up)" } else { "" },
+    )
+}
+
+/// A moment of event time: a date where it is one, else the time since the trace's zero.
+fn clock(ms: i64) -> String {
+    /// Event times before 2001 count from a trace's own zero.
+    const DATES_FROM_MS: i64 = 978_307_200_000;
+    let since = |ms: i64| Duration::from_millis(u64::try_from(ms).unwrap_or(0));
+    if ms >= DATES_FROM_MS {
+        humantime::format_rfc3339_seconds(std::time::UNIX_EPOCH + since(ms)).to_string()
+    } else {
+        humantime::format_duration(since(ms)).to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_read_as_dates_or_as_time_since_the_start() {
+        assert_eq!(clock(1_700_000_000_000), "2023-11-14T22:13:20Z");
+        assert_eq!(clock(3_660_000), "1h 1m");
+        assert_eq!(clock(-5), "0s");
+    }
+}

@@ -1,0 +1,233 @@
+//! `kvset backfill`: the service between two offsets.
+
+mod report;
+
+pub use report::report;
+
+use crate::cli::Failure;
+use crate::cli::args::BackfillArgs;
+use crate::cli::interrupt::shutdown_by_signals;
+use crate::cli::output::{Column, Progress, Sheet, json, print, thousands};
+use crate::commands::replay::report::write_page;
+use crate::commands::serving::plan_failure;
+use crate::telemetry::logging;
+use anyhow::Context as _;
+use kvset_formats::position::Partition;
+use kvset_pipeline::stretch::Stretch;
+use kvset_service::backfill::{Backfill, BackfillError, BackfillOptions, Outcome, Range, RunId};
+use kvset_service::observe::{Observer, ServiceEvent};
+use kvset_settings::Settings;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use std::time::SystemTime;
+
+/// Runs `kvset backfill`.
+pub fn run(args: &BackfillArgs) -> Result<(), Failure> {
+    let settings = Settings::load(args.config.file())?;
+    logging::init(&settings.log).map_err(|error| Failure::Usage(error.into()))?;
+    let shutdown = shutdown_by_signals()?;
+    let run_id = match &args.run_id {
+        Some(run_id) => run_id.clone(),
+        None => named_now()?,
+    };
+    let backfill = Backfill::prepare(&BackfillOptions {
+        settings,
+        run_id,
+        range: Range {
+            from: args.from.clone(),
+            to: args.to.clone(),
+            warm_up: args.warm_up.unwrap_or_default(),
+        },
+        output_topic: args.output_topic.clone(),
+        state_directory: args.state_dir.clone(),
+        create_topics: args.create_topics,
+    })
+    .map_err(prepare_failure)?;
+    let run_id = &backfill.run_id;
+    eprintln!("{}", heading(&backfill));
+    let bar = Bar::new(&backfill);
+    let outcome = backfill.run(&shutdown, &bar);
+    let done = bar.finish();
+    let outcome = outcome.with_context(|| {
+        format!("backfill {run_id} ended early; the same command with --run-id {run_id} goes on with it")
+    })?;
+    if !outcome.complete {
+        return Err(anyhow::anyhow!(
+            "stopped by a signal after {} of {} offsets; the same command with --run-id {run_id} goes on with it",
+            thousands(done),
+            thousands(backfill.offsets())
+        )
+        .into());
+    }
+    if let Some(path) = &args.report {
+        write_report(path, &backfill)?;
+    }
+    let result = BackfillResult::of(&backfill, &outcome);
+    print(&if args.json { json(&result)? } else { result.render() })
+}
+
+/// A name nobody used before: the present time.
+fn named_now() -> Result<RunId, Failure> {
+    let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+    let name: String = now.chars().filter(char::is_ascii_alphanumeric).collect();
+    name.parse().map_err(|error| Failure::Runtime(anyhow::anyhow!("naming the run {name}: {error}")))
+}
+
+/// What keeps the run from beginning: what was asked for, or the brokers.
+fn prepare_failure(error: BackfillError) -> Failure {
+    match error {
+        BackfillError::Plan(error) => plan_failure(error),
+        BackfillError::Range(_) | BackfillError::Note { .. } | BackfillError::NotItsOwn(_) => {
+            Failure::Usage(error.into())
+        }
+        BackfillError::Kafka(_) | BackfillError::Writing(_) => Failure::Runtime(error.into()),
+    }
+}
+
+/// What is about to happen, and how to go on with it.
+fn heading(backfill: &Backfill) -> String {
+    let begun = if backfill.reached.is_empty() { "begins" } else { "goes on" };
+    format!(
+        "backfill {} {begun}: {} offsets of topic {}, estimates to {}; --run-id {} goes on with it after an \
+         interruption",
+        backfill.run_id,
+        thousands(backfill.offsets()),
+        backfill.plan.task.topic,
+        backfill.plan.stream.outputs.results.name,
+        backfill.run_id
+    )
+}
+
+/// Shows how far the run is.
+struct Bar<'a> {
+    backfill: &'a Backfill,
+    shown: Mutex<Shown>,
+}
+
+struct Shown {
+    progress: Progress,
+    /// Offsets done of each partition.
+    done: BTreeMap<Partition, u64>,
+}
+
+impl<'a> Bar<'a> {
+    fn new(backfill: &'a Backfill) -> Self {
+        let all = |(partition, stretch): (&Partition, _)| {
+            let next = backfill.reached.get(partition);
+            (*partition, next.map_or(0, |next| offsets_before(stretch, next.0)))
+        };
+        let done = backfill.stretches.iter().map(all).collect::<BTreeMap<_, _>>();
+        let progress = Progress::offsets(backfill.offsets(), done.values().sum());
+        Self { backfill, shown: Mutex::new(Shown { progress, done }) }
+    }
+
+    /// Removes the bar; gives the offsets done.
+    fn finish(self) -> u64 {
+        let Shown { progress, done } = self.shown.into_inner().unwrap_or_else(PoisonError::into_inner);
+        progress.finish("read");
+        done.values().sum()
+    }
+}
+
+impl Observer for Bar<'_> {
+    fn on(&self, event: &ServiceEvent<'_>) {
+        let (partition, next) = match event {
+            ServiceEvent::Assigned { partition, resume, .. } => (partition, resume.replay_from),
+            ServiceEvent::Progress { partition, next, .. } => (partition, *next),
+            _ => return,
+        };
+        let Some(stretch) = self.backfill.stretches.get(partition) else { return };
+        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        shown.done.insert(*partition, offsets_before(stretch, next.0));
+        let done = shown.done.values().sum();
+        shown.progress.advance_to(done);
+    }
+}
+
+fn offsets_before(stretch: &Stretch, next: i64) -> u64 {
+    u64::try_from(next.saturating_sub(stretch.begin.0)).unwrap_or(0)
+}
+
+fn write_report(path: &Path, backfill: &Backfill) -> Result<(), Failure> {
+    match report(backfill).context("reading the estimates back for the report")? {
+        Some(input) => Ok(write_page(path, &input)?),
+        None => {
+            eprintln!("no window closed between --from and --to, so there is no report");
+            Ok(())
+        }
+    }
+}
+
+/// What a run came to, as scripts read it.
+#[derive(Debug, Serialize)]
+struct BackfillResult<'a> {
+    run_id: String,
+    /// An earlier process had begun it; the counts below are of this one.
+    resumed: bool,
+    records: u64,
+    estimates: u64,
+    dead_letters: u64,
+    input_topic: &'a str,
+    output_topic: &'a str,
+    dead_letter_topic: &'a str,
+    state_directory: &'a Path,
+    partitions: Vec<PartitionResult>,
+}
+
+/// What was read of one partition.
+#[derive(Debug, Serialize)]
+struct PartitionResult {
+    partition: i32,
+    warmed_up_from: i64,
+    from: i64,
+    to: i64,
+}
+
+impl<'a> BackfillResult<'a> {
+    fn of(backfill: &'a Backfill, outcome: &Outcome) -> Self {
+        let partitions = backfill.stretches.iter().map(|(partition, stretch)| PartitionResult {
+            partition: partition.0,
+            warmed_up_from: stretch.begin.0,
+            from: stretch.count_from.0,
+            to: stretch.end.0,
+        });
+        Self {
+            run_id: backfill.run_id.to_string(),
+            resumed: !backfill.reached.is_empty(),
+            records: outcome.summary.records,
+            estimates: outcome.summary.results,
+            dead_letters: outcome.summary.dead_letters,
+            input_topic: &backfill.plan.task.topic,
+            output_topic: &backfill.plan.stream.outputs.results.name,
+            dead_letter_topic: &backfill.plan.stream.outputs.dead_letters.name,
+            state_directory: &backfill.settings.state.directory,
+            partitions: partitions.collect(),
+        }
+    }
+
+    fn render(&self) -> String {
+        let mut sheet = Sheet::new(&[
+            Column::Number("partition"),
+            Column::Number("warmed up from"),
+            Column::Number("from"),
+            Column::Number("to"),
+        ]);
+        for part in &self.partitions {
+            let PartitionResult { partition, warmed_up_from, from, to } = part;
+            sheet.row([i64::from(*partition), *warmed_up_from, *from, *to].map(|number| number.to_string()));
+        }
+        let by = if self.resumed { " by this process, which went on with it" } else { "" };
+        format!(
+            "{}\nbackfill {} is complete: {} records read, {} estimates and {} dead letters published{by}\n\
+             see them: kvset watch --topic {} --from-beginning --until-end\n",
+            sheet.render(),
+            self.run_id,
+            thousands(self.records),
+            thousands(self.estimates),
+            thousands(self.dead_letters),
+            self.output_topic
+        )
+    }
+}

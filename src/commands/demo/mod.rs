@@ -1,0 +1,108 @@
+//! `kvset demo`: all of it in one command.
+
+pub mod session;
+
+use crate::cli::Failure;
+use crate::cli::args::DemoArgs;
+use crate::cli::interrupt::shutdown_by_signals;
+use crate::cli::output::live::Live;
+use crate::cli::output::thousands;
+use crate::commands::demo::session::{DemoError, DemoOptions, DemoSummary, demo};
+use crate::commands::serving::{plan_failure, serve_http};
+use crate::live::Board;
+use crate::telemetry::service_metrics::ServiceMetrics;
+use crate::telemetry::{Health, logging};
+use kvset_core::window::WindowKind;
+use kvset_service::observe::Observers;
+use kvset_settings::{Listen, LogFilter, Settings, Span, TokenCost};
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::sync::Arc;
+
+/// Event time of the demonstration's windows: at the default speed, about one closes every second.
+const WINDOW_MS: u64 = 600_000;
+/// Bytes a token of the demonstration's model: Llama-3.1-8B in bf16.
+const BYTES_A_TOKEN: f64 = 131_072.0;
+
+/// Runs `kvset demo`.
+pub fn run(args: &DemoArgs) -> Result<(), Failure> {
+    let settings = settings(args)?;
+    logging::init(&settings.log).map_err(|error| Failure::Usage(error.into()))?;
+    let shutdown = shutdown_by_signals()?;
+    shutdown.begin();
+    let load = match &args.trace {
+        Some(path) => format!("trace {}", path.display()),
+        None => "generated agentic load".to_owned(),
+    };
+    let heading = format!("{load}, event time at {} times the clock; Ctrl-C ends", args.speed);
+    eprintln!("starting an embedded broker: {heading}");
+    let health = Arc::new(Health::new());
+    let board = Arc::new(Board::new(settings.http.max_pool_labels));
+    let server = serve_http(&settings.http, &health, Some(&board))?;
+    if let Some(server) = &server {
+        eprintln!("live page on http://{}/", server.address());
+    }
+    let metrics = ServiceMetrics::new(health, settings.http.max_pool_labels, settings.provisioned());
+    let mut live = Live::new(args.json, heading);
+    let options = DemoOptions {
+        settings,
+        duration: args.duration.map(Span::as_duration),
+        trace: args.trace.clone(),
+        speed: args.speed,
+    };
+    let outcome =
+        demo(&options, &shutdown, &Observers(vec![&metrics, &*board]), &mut |estimate| live.show(estimate));
+    live.finish()?;
+    if let Some(server) = server {
+        server.stop();
+    }
+    let summary = outcome.map_err(|error| match error {
+        DemoError::Plan(error) => plan_failure(error),
+        error => Failure::Runtime(error.into()),
+    })?;
+    report(&summary, args.json);
+    Ok(())
+}
+
+/// The configuration, with windows short enough to see them close where none is given.
+fn settings(args: &DemoArgs) -> Result<Settings, Failure> {
+    let mut settings = Settings::load(args.config.file())?;
+    settings.http.listen = Listen(args.listen);
+    if args.config.file().is_none() {
+        settings.estimate.windows = vec![WindowKind::Tumbling { size_ms: WINDOW_MS }, WindowKind::All];
+        settings.estimate.publish_every = Span::from_ms(WINDOW_MS);
+        settings.estimate.kv_bytes_per_token = TokenCost::new(BYTES_A_TOKEN);
+        // What people want to see is on standard output; the log is for what goes wrong.
+        if let Some(quiet) = LogFilter::new("warn") {
+            settings.log.level = quiet;
+        }
+    }
+    Ok(settings)
+}
+
+/// Says what was done; beside JSON lines, on standard error.
+fn report(summary: &DemoSummary, json: bool) {
+    let service = &summary.service;
+    let text = format!(
+        "fed       {} requests to topic {} (offsets {})\nestimated {} records in {} commits\npublished {} \
+         estimates to topic {} (offsets {}), {} dead letters to topic {}",
+        thousands(summary.fed),
+        summary.input,
+        offsets(&service.next_offsets, |next| next.0),
+        thousands(service.records),
+        thousands(service.commits),
+        thousands(service.results),
+        summary.estimates,
+        offsets(&summary.estimate_offsets, |next| *next),
+        thousands(service.dead_letters),
+        summary.dead_letters,
+    );
+    if json { eprintln!("{text}") } else { println!("\n{text}") }
+}
+
+/// `0: 0..120, 1: 0..77`.
+fn offsets<P: Display, N>(next_offsets: &BTreeMap<P, N>, number: impl Fn(&N) -> i64) -> String {
+    let ranges = next_offsets.iter().map(|(partition, next)| format!("{partition}: 0..{}", number(next)));
+    let ranges: Vec<_> = ranges.collect();
+    if ranges.is_empty() { "none".to_owned() } else { ranges.join(", ") }
+}

@@ -1,0 +1,15 @@
+//! What each command does, one module a command.
+
+pub mod backfill;
+pub mod config;
+pub mod demo;
+pub mod generate;
+pub mod model;
+pub mod prepare;
+pub mod produce;
+pub mod replay;
+pub mod run;
+mod serving;
+pub mod shell;
+pub mod snapshot;
+pub mod watch;

@@ -1,0 +1,321 @@
+//! `kvset produce` and `kvset generate --topic`: requests to request events on a topic.
+
+use kvset_core::pages::Scope;
+use kvset_formats::codec::{RequestEncoding, RequestMessage, encode_request};
+use kvset_formats::trace::{self, Progress, ReadOptions, RowError, TraceError, TraceItem, TraceRow};
+use kvset_formats::workload::GeneratedRequest;
+use kvset_kafka::kafka::KafkaFailure;
+use kvset_kafka::kafka::config::Connection;
+use kvset_kafka::kafka::feed::Feed;
+use kvset_service::shutdown::Shutdown;
+use std::borrow::Cow;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// The pool a request belongs to: a name, in which `{session}` stands for the request's session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PoolName(String);
+
+/// What stands for the session.
+const SESSION: &str = "{session}";
+
+impl PoolName {
+    /// A name as the user writes it.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self(name.into())
+    }
+
+    /// The pool of this request.
+    pub fn of(&self, row: &TraceRow<'_>) -> Cow<'_, str> {
+        if self.0.contains(SESSION) {
+            Cow::Owned(self.0.replace(SESSION, row.session.unwrap_or("none")))
+        } else {
+            Cow::Borrowed(&self.0)
+        }
+    }
+}
+
+/// What to produce.
+#[derive(Debug, Clone)]
+pub struct ProduceOptions {
+    /// Trace files in order; `-` is standard input.
+    pub traces: Vec<PathBuf>,
+    /// How to read them.
+    pub read: ReadOptions,
+    /// Go on past rows that cannot be used.
+    pub skip_bad_rows: bool,
+    /// Where to, and how.
+    pub target: ProduceTarget,
+}
+
+/// Where requests go, and how.
+#[derive(Debug, Clone)]
+pub struct ProduceTarget {
+    /// How to reach the brokers.
+    pub connection: Connection,
+    /// Where to.
+    pub topic: String,
+    /// Whose requests they are.
+    pub pool: PoolName,
+    /// How records are encoded.
+    pub encoding: RequestEncoding,
+    /// Event time runs so many times the wall clock; without, as fast as it goes.
+    pub speed: Option<f64>,
+    /// Stop after so many requests.
+    pub requests: Option<u64>,
+    /// A record is given up after this long.
+    pub retry_for: Duration,
+}
+
+/// What was produced.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Produced {
+    /// Records acknowledged.
+    pub requests: u64,
+    /// Bytes of their values.
+    pub bytes: u64,
+    /// Rows that were passed over.
+    pub bad_rows: u64,
+}
+
+/// Why producing ended early. What was acknowledged is on the topic.
+#[derive(Debug, thiserror::Error)]
+pub enum ProduceError {
+    /// The trace cannot be read.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// The brokers.
+    #[error(transparent)]
+    Kafka(#[from] KafkaFailure),
+    /// A row cannot be used.
+    #[error("{file}, line {line}: {fault}; mend it, or go on without such rows with --skip-bad-rows")]
+    BadRow {
+        /// Its file.
+        file: String,
+        /// Its line.
+        line: u64,
+        /// What is wrong with it.
+        fault: String,
+    },
+    /// The request cannot be written.
+    #[error("encoding a request: {0}")]
+    Encode(#[from] serde_json::Error),
+}
+
+/// Produces a trace. `progress` is called now and then with the requests sent and the position in the
+/// trace. Being asked to stop is no error: what was sent is delivered.
+///
+/// # Errors
+/// Why it could not go on.
+pub fn produce(
+    options: &ProduceOptions,
+    shutdown: &Shutdown,
+    progress: &mut dyn FnMut(u64, Progress),
+) -> Result<Produced, ProduceError> {
+    let mut reader = trace::open(&options.traces, &options.read)?;
+    let mut sender = Sender::open(&options.target, shutdown)?;
+    let mut bad_rows = 0;
+    while sender.wants_more() {
+        match reader.next_item()? {
+            None => break,
+            Some(TraceItem::Refused(error)) => {
+                bad_rows += 1;
+                if !options.skip_bad_rows {
+                    return Err(bad_row(&error));
+                }
+            }
+            Some(TraceItem::Request(row)) => {
+                if !sender.send(&row)? {
+                    break;
+                }
+            }
+        }
+        if sender.sent.is_multiple_of(PROGRESS_REQUESTS) {
+            progress(sender.sent, reader.progress());
+        }
+    }
+    let produced = Produced { bad_rows, ..sender.finish()? };
+    progress(produced.requests, reader.progress());
+    Ok(produced)
+}
+
+/// Produces generated requests until they end. `progress` is called now and then with the requests
+/// sent. Being asked to stop is no error: what was sent is delivered.
+///
+/// # Errors
+/// Why it could not go on.
+pub fn produce_generated(
+    requests: impl Iterator<Item = GeneratedRequest>,
+    target: &ProduceTarget,
+    shutdown: &Shutdown,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Produced, ProduceError> {
+    let mut sender = Sender::open(target, shutdown)?;
+    for request in requests {
+        if !sender.wants_more() || !sender.send(&request.as_row())? {
+            break;
+        }
+        if sender.sent.is_multiple_of(PROGRESS_REQUESTS) {
+            progress(sender.sent);
+        }
+    }
+    let produced = sender.finish()?;
+    progress(produced.requests);
+    Ok(produced)
+}
+
+/// Sends requests as events, each when it is due.
+struct Sender<'a> {
+    target: &'a ProduceTarget,
+    shutdown: &'a Shutdown,
+    feed: Feed,
+    pace: Pace,
+    /// The record's value, kept for its memory.
+    value: Vec<u8>,
+    sent: u64,
+    bytes: u64,
+}
+
+impl<'a> Sender<'a> {
+    fn open(target: &'a ProduceTarget, shutdown: &'a Shutdown) -> Result<Self, ProduceError> {
+        let feed = Feed::open(&target.connection, &target.topic, target.retry_for)?;
+        shutdown.begin();
+        Ok(Self {
+            target,
+            shutdown,
+            feed,
+            pace: Pace::new(target.speed),
+            value: Vec::new(),
+            sent: 0,
+            bytes: 0,
+        })
+    }
+
+    /// Neither asked to stop nor at the limit.
+    fn wants_more(&self) -> bool {
+        !self.shutdown.is_requested() && self.target.requests.is_none_or(|limit| self.sent < limit)
+    }
+
+    /// Sends one request when it is due; `false` when asked to stop meanwhile.
+    fn send(&mut self, row: &TraceRow<'_>) -> Result<bool, ProduceError> {
+        if !self.pace.wait(row.event.event_time.0, self.shutdown) {
+            return Ok(false);
+        }
+        let pool = self.target.pool.of(row);
+        self.value.clear();
+        encode_request(&message_of(row), self.target.encoding, &mut self.value)?;
+        self.feed.send(pool.as_bytes(), &self.value, None)?;
+        self.sent += 1;
+        self.bytes += self.value.len() as u64;
+        Ok(true)
+    }
+
+    /// Waits until everything is acknowledged.
+    fn finish(self) -> Result<Produced, ProduceError> {
+        Ok(Produced { requests: self.feed.finish()?, bytes: self.bytes, bad_rows: 0 })
+    }
+}
+
+/// Requests between two reports of progress.
+const PROGRESS_REQUESTS: u64 = 64;
+
+fn bad_row(error: &RowError) -> ProduceError {
+    ProduceError::BadRow { file: error.file.to_string(), line: error.line, fault: error.fault.to_string() }
+}
+
+/// A row as a request event; its pool travels as the record's key.
+pub fn message_of<'a>(row: &TraceRow<'a>) -> RequestMessage<'a> {
+    let event = &row.event;
+    let number = |value: Option<u64>| value.and_then(|value| i64::try_from(value).ok());
+    RequestMessage {
+        event_time: event.event_time.0,
+        page_ids: event.page_ids,
+        pool: None,
+        page_size: event.page_size.and_then(|size| i32::try_from(size.get()).ok()),
+        output_page_ids: event.output_page_ids,
+        input_tokens: number(event.input_tokens),
+        output_tokens: number(event.output_tokens),
+        duration_ms: number(event.duration_ms),
+        scope: scope_name(event.scope, row.session),
+        request_id: None,
+        ids_chained: event.ids_chained,
+    }
+}
+
+/// A name for the scope: the session where that is the scope, else a name as unique as the scope is.
+fn scope_name(scope: Scope, session: Option<&str>) -> Option<Cow<'_, str>> {
+    match session {
+        _ if scope == Scope::GLOBAL => None,
+        Some(session) if Scope::named(session.as_bytes()) == scope => Some(Cow::Borrowed(session)),
+        _ => Some(Cow::Owned(format!("{:016x}", scope.key(0)))),
+    }
+}
+
+/// Holds requests back to the trace's own pace, times a factor.
+#[derive(Debug)]
+pub(crate) struct Pace {
+    speed: Option<f64>,
+    begin: Option<(Instant, i64)>,
+}
+
+impl Pace {
+    pub(crate) fn new(speed: Option<f64>) -> Self {
+        Self { speed, begin: None }
+    }
+
+    /// Waits until this event time is due; `false` when asked to stop meanwhile.
+    pub(crate) fn wait(&mut self, event_time_ms: i64, shutdown: &Shutdown) -> bool {
+        const SLICE: Duration = Duration::from_millis(50);
+        let Some(speed) = self.speed else { return !shutdown.is_requested() };
+        let (begin, first_ms) = *self.begin.get_or_insert_with(|| (Instant::now(), event_time_ms));
+        let due_ms = event_time_ms.saturating_sub(first_ms).max(0) as f64 / speed;
+        // A trace may span more time than a Duration holds when it is slowed down.
+        let due = Duration::try_from_secs_f64(due_ms / 1000.0).unwrap_or(Duration::MAX);
+        while let Some(left) = due.checked_sub(begin.elapsed()).filter(|left| !left.is_zero()) {
+            if shutdown.is_requested() {
+                return false;
+            }
+            std::thread::sleep(left.min(SLICE));
+        }
+        !shutdown.is_requested()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kvset_core::event::RequestEvent;
+
+    fn row(scope: Scope, session: Option<&str>) -> TraceRow<'_> {
+        TraceRow { event: RequestEvent { scope, ..RequestEvent::default() }, session, file: "", line: 0 }
+    }
+
+    #[test]
+    fn scopes_keep_telling_ids_apart() {
+        let global = message_of(&row(Scope::GLOBAL, Some("s"))).scope.map(Cow::into_owned);
+        assert_eq!(global, None);
+        let session = Scope::named(b"s");
+        assert_eq!(message_of(&row(session, Some("s"))).scope.as_deref(), Some("s"));
+        let (a, b) = (row(Scope::named(b"a"), Some("s")), row(Scope::named(b"b"), Some("s")));
+        let (a, b) = (message_of(&a).scope, message_of(&b).scope);
+        assert!(a.is_some() && a != b);
+    }
+
+    #[test]
+    fn the_session_can_name_the_pool() {
+        assert_eq!(PoolName::new("p").of(&row(Scope::GLOBAL, Some("s"))), "p");
+        assert_eq!(PoolName::new("a/{session}").of(&row(Scope::GLOBAL, Some("s"))), "a/s");
+        assert_eq!(PoolName::new("a/{session}").of(&row(Scope::GLOBAL, None)), "a/none");
+    }
+
+    #[test]
+    fn pace_divides_event_time_by_the_speed_and_stops_when_asked() {
+        let shutdown = Shutdown::new();
+        let mut pace = Pace::new(Some(1000.0));
+        let begin = Instant::now();
+        assert!(pace.wait(5_000, &shutdown) && pace.wait(25_000, &shutdown) && pace.wait(0, &shutdown));
+        assert!(begin.elapsed() >= Duration::from_millis(20), "20 s of event time at 1000 times the speed");
+        shutdown.request();
+        assert!(!pace.wait(i64::MAX, &shutdown));
+    }
+}

@@ -1,0 +1,93 @@
+//! `kvset replay`: trace files to estimates, without Kafka.
+
+pub mod comparison;
+pub mod output;
+pub mod report;
+
+use crate::cli::Failure;
+use crate::cli::args::ReplayArgs;
+use crate::cli::output::plan::CostResult;
+use crate::cli::output::{Progress, json, print};
+use crate::commands::replay::output::{ReplayResult, TraceSummary};
+use crate::commands::replay::report::{notes, write_report};
+use crate::replay::{Replay, ReplayError, ReplayOptions, replay, replay_for_report};
+use anyhow::Context as _;
+use kvset_core::estimate::Estimate;
+use kvset_formats::trace;
+use std::fs::File;
+use std::io::Write;
+
+/// Runs `kvset replay`.
+pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
+    let options = ReplayOptions {
+        traces: args.trace.traces.clone(),
+        read: args.trace.read_options(),
+        pool: args.pool_config(&args.token_costs()?),
+        warm_up: args.warm_up,
+        skip_bad_rows: args.trace.skip_bad_rows,
+    };
+    if args.engines.len() > 1 {
+        return comparison::run(args, options);
+    }
+    let mut per_request = match &args.per_request {
+        Some(path) => Some(File::create(path).with_context(|| format!("cannot write `{}`", path.display()))?),
+        None => None,
+    };
+    let mut bar = Progress::bytes(None);
+    let rows = per_request.as_mut().map(|file| file as &mut dyn Write);
+    let mut progress = |at: trace::Progress| bar.advance_of(at.read_bytes, at.total_bytes);
+    let done = match &args.report {
+        None => replay(&options, rows, &mut progress)?,
+        Some(path) => {
+            let (done, chronicle) = replay_for_report(&options, rows, &mut progress)?;
+            write_report(path, vec![(&done, chronicle)], &options)?;
+            done
+        }
+    };
+    notes(&done).iter().for_each(|line| bar.note(line));
+    bar.finish("replayed");
+    let mut result = ReplayResult::of(&done);
+    if args.capacities.is_empty() {
+        result.cut_grid(result.footprint_capacity());
+    }
+    let text = if args.json { json(&result)? } else { result.render() };
+    print(&text)
+}
+
+impl ReplayResult {
+    /// The result of a finished replay.
+    pub(super) fn of(done: &Replay) -> Self {
+        let whole = done.whole.as_ref();
+        let trace = TraceSummary {
+            requests: done.requests,
+            warm_up_requests: done.warm_up_requests,
+            page_accesses: whole.map_or(0, |all| all.page_accesses),
+            distinct_pages: done.distinct_pages.0,
+            page_size: done.page_size.map(|size| size.get()),
+            page_bytes: done.page_bytes.map(|bytes| bytes.0),
+            rejected_rows: done.rejected_rows,
+            chain_violations: done.chain_violations,
+            chain_check: done.config.chain_check,
+            engine: done.config.profile,
+            sample_rate: done.config.sample_rate.as_f64(),
+            sample_error: whole.map_or(0.0, |all| all.sample_error),
+            output_reuse_unseen: whole.is_some_and(|all| all.output_reuse_unseen),
+        };
+        let mut result = Self::new(trace, whole, &done.windows);
+        let at_cost = |(cost, estimate): &(f64, Estimate)| CostResult::new(*cost, estimate);
+        result.costs = done.at_further_costs.iter().map(at_cost).collect();
+        for (point, turned_away) in result.capacities.iter_mut().zip(&done.turned_away) {
+            point.turned_away_requests = Some(*turned_away);
+        }
+        result
+    }
+}
+
+impl From<ReplayError> for Failure {
+    fn from(error: ReplayError) -> Self {
+        match error {
+            ReplayError::Config(_) | ReplayError::ShareOfStream => Self::Usage(error.into()),
+            _ => Self::Runtime(error.into()),
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! What a replay leaves beside its result: the page with the plots, and remarks about the trace.
+
+use crate::replay::{Chronicle, Replay, ReplayOptions, report_input};
+use crate::report::{self, ReportInput};
+use anyhow::Context as _;
+use kvset_core::estimate::{Estimate, FEWEST_FOLLOWED};
+use std::path::Path;
+
+/// Writes the self-contained page with the plots.
+pub(crate) fn write_report(
+    path: &Path,
+    replays: Vec<(&Replay, Chronicle)>,
+    options: &ReplayOptions,
+) -> anyhow::Result<()> {
+    let mut inputs: Vec<(String, String)> =
+        options.traces.iter().map(|trace| ("Trace".to_owned(), trace.display().to_string())).collect();
+    inputs.push(("Ids unique within".to_owned(), options.read.id_scope.to_string()));
+    inputs.push(("kvset".to_owned(), env!("CARGO_PKG_VERSION").to_owned()));
+    let input = report_input(replays, "KV cache capacity".to_owned(), inputs);
+    write_page(path, &input)
+}
+
+/// Writes a report.
+pub(crate) fn write_page(path: &Path, input: &ReportInput) -> anyhow::Result<()> {
+    let page = report::render(input).context("cannot draw the report")?;
+    std::fs::write(path, page).with_context(|| format!("cannot write the report `{}`", path.display()))
+}
+
+/// Why every figure of a result is zero, if nothing was counted: such a result looks like one of bad traffic.
+fn nothing_counted(done: &Replay) -> Option<String> {
+    let Replay { requests, warm_up_requests, .. } = *done;
+    match requests {
+        0 => Some(
+            "warning: no request was read, so there is nothing to estimate: look into the trace".to_owned(),
+        ),
+        _ if requests == warm_up_requests => Some(format!(
+            "warning: all {requests} requests only filled the cache and none was counted: choose a shorter --warm-up"
+        )),
+        _ => None,
+    }
+}
+
+/// What a reader of the result should know about the trace.
+pub(crate) fn notes(done: &Replay) -> Vec<String> {
+    let mut lines: Vec<String> = done.notes.iter().map(|note| format!("note: {note}")).collect();
+    lines.extend(nothing_counted(done));
+    if done.whole.as_ref().is_some_and(|all| all.output_reuse_unseen) {
+        lines.push(
+            "note: the trace has page ids for prompts only: outputs take room in the cache, but hits on them \
+             cannot be seen and are under-counted"
+                .to_owned(),
+        );
+    }
+    if let Some(followed) = done.whole.as_ref().and_then(Estimate::too_few_followed) {
+        lines.push(format!(
+            "warning: the sample follows {followed:.1} pages of a request on average: with fewer than \
+             {FEWEST_FOLLOWED} many requests are not seen at all and required capacities come out too small; \
+             raise --sample-rate"
+        ));
+    }
+    for row in &done.bad_rows {
+        lines.push(format!("skipped: {}: {}", row.place, row.reason));
+    }
+    let unnamed = done.rejected_rows.saturating_sub(done.bad_rows.len() as u64);
+    if unnamed > 0 {
+        lines.push(format!("skipped: {unnamed} more rows"));
+    }
+    if done.chain_violations > 0 {
+        let found = done.chain_violations;
+        lines.push(format!(
+            "warning: {found} pages carry an id known under another prefix: the ids may be unique within a \
+             session or tenant only (see --id-scope); pages are told apart by their whole prefix all the same"
+        ));
+    }
+    lines
+}

@@ -1,0 +1,83 @@
+//! What `run` and `prepare` have in common: settings, logging, signals, metrics and health.
+
+use crate::cli::Failure;
+use crate::cli::args::ConfigFile;
+use crate::cli::interrupt::{force_after, service_shutdown_by_signals};
+use crate::live::{Board, Live, router};
+use crate::telemetry::catalog::BUILD_INFO;
+use crate::telemetry::{Health, HealthBounds, Server, logging, recorder};
+use axum::Router;
+use kvset_service::plan::PlanError;
+use kvset_service::schemas::RegistryError;
+use kvset_service::shutdown::Shutdown;
+use kvset_settings::{Http, Settings};
+use std::sync::Arc;
+
+/// A process that serves until it is told to stop.
+pub(super) struct Serving {
+    pub(super) settings: Settings,
+    pub(super) shutdown: Shutdown,
+    pub(super) health: Arc<Health>,
+    server: Option<Server>,
+}
+
+impl Serving {
+    /// Reads the settings, begins to log, to listen for signals and to show metrics.
+    pub(super) fn start(config: &ConfigFile) -> Result<Self, Failure> {
+        Self::over(Settings::load(config.file())?, None)
+    }
+
+    /// The same with the page and the API, which show what the board is told.
+    pub(super) fn with_page(config: &ConfigFile) -> Result<(Self, Arc<Board>), Failure> {
+        let settings = Settings::load(config.file())?;
+        let board = Arc::new(Board::new(settings.http.max_pool_labels));
+        Ok((Self::over(settings, Some(&board))?, board))
+    }
+
+    fn over(settings: Settings, board: Option<&Arc<Board>>) -> Result<Self, Failure> {
+        logging::init(&settings.log).map_err(|error| Failure::Usage(error.into()))?;
+        let shutdown = service_shutdown_by_signals()?;
+        force_after(shutdown.clone(), settings.shutdown.deadline.as_duration())?;
+        let health = Arc::new(Health::new());
+        let server = serve_http(&settings.http, &health, board)?;
+        BUILD_INFO.gauge(&[env!("CARGO_PKG_VERSION"), &settings.fingerprint_hex()]).set(1.0);
+        Ok(Self { settings, shutdown, health, server })
+    }
+
+    /// Serves nothing any more.
+    pub(super) fn stop(self) {
+        if let Some(server) = self.server {
+            server.stop();
+        }
+    }
+}
+
+/// What went wrong with the plan: the configuration, or the brokers.
+pub(super) fn plan_failure(error: PlanError) -> Failure {
+    match error {
+        PlanError::Registry(RegistryError::Open(_)) | PlanError::Secret(_) | PlanError::Pool(_) => {
+            Failure::Usage(error.into())
+        }
+        PlanError::Kafka(_) | PlanError::Registry(_) => Failure::Runtime(error.into()),
+    }
+}
+
+/// Serves metrics and health, and the page and the API of a board, where `http.listen` asks for it.
+pub(super) fn serve_http(
+    http: &Http,
+    health: &Arc<Health>,
+    board: Option<&Arc<Board>>,
+) -> Result<Option<Server>, Failure> {
+    let Some(address) = http.listen.0 else { return Ok(None) };
+    let recorder = recorder().map_err(anyhow::Error::from)?;
+    let handle = recorder.handle();
+    metrics::set_global_recorder(recorder).map_err(|error| anyhow::anyhow!("metrics: {error}"))?;
+    let bounds =
+        HealthBounds { live_within: http.live_within.as_duration(), ready_max_lag: http.ready_max_lag };
+    let live = |board: &Arc<Board>| Live { board: Arc::clone(board), health: Arc::clone(health), bounds };
+    let page = board.map_or_else(Router::new, |board| router(live(board)));
+    let server =
+        Server::start(address, handle, Arc::clone(health), bounds, page).map_err(anyhow::Error::from)?;
+    tracing::info!("serving on http://{}", server.address());
+    Ok(Some(server))
+}

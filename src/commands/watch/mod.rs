@@ -1,0 +1,37 @@
+//! `kvset watch`: committed estimates, as they are published.
+
+pub mod reading;
+
+use crate::cli::Failure;
+use crate::cli::args::WatchArgs;
+use crate::cli::interrupt::shutdown_by_signals;
+use crate::cli::output::live::Live;
+use crate::commands::watch::reading::{WatchOptions, watch};
+use crate::telemetry::logging;
+use kvset_kafka::kafka::reader::From;
+use kvset_service::plan::connection;
+use kvset_settings::Settings;
+
+/// Runs `kvset watch`.
+pub fn run(args: &WatchArgs) -> Result<(), Failure> {
+    let settings = Settings::load(args.config.file())?;
+    logging::init(&settings.log).map_err(|error| Failure::Usage(error.into()))?;
+    let shutdown = shutdown_by_signals()?;
+    let topic = args.topic.as_ref().unwrap_or(&settings.output.topic).as_str().to_owned();
+    let mut live = Live::new(args.json, format!("estimates on topic {topic}"));
+    let options = WatchOptions {
+        connection: connection(&settings.kafka).map_err(|error| Failure::Usage(error.into()))?,
+        topic,
+        from: if args.from_beginning { From::Beginning } else { From::Now },
+        until_end: args.until_end,
+        pools: args.pools.clone(),
+        retry_for: settings.kafka.retry_for.as_duration(),
+    };
+    let watched = watch(&options, &shutdown, &mut |estimate| live.show(estimate));
+    live.finish()?;
+    let watched = watched.map_err(anyhow::Error::from)?;
+    if watched.unreadable > 0 {
+        eprintln!("{} records on the topic are no estimates", watched.unreadable);
+    }
+    Ok(())
+}

@@ -1,0 +1,104 @@
+//! From a replay to its report.
+
+use super::Replay;
+use crate::report::{Caveats, Distribution, History, HistoryRecorder, PoolReport, ReportInput, WindowRow};
+use kvset_core::estimate::{Estimate, TheoreticalHits};
+use kvset_core::pool::Pool;
+use kvset_core::stack::ChainCheck;
+use kvset_core::units::{Offset, PageSize};
+use kvset_core::window::WindowKind;
+
+/// The window the history is taken over: as in the paper's figure 4, it forgets users who left.
+pub(super) const HISTORY_WINDOW: WindowKind = WindowKind::Last { requests: 3000 };
+
+/// What a report shows beside the estimates.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Chronicle {
+    /// How the estimate over the last 3,000 requests moved.
+    pub history: History,
+    /// Every counted request's requirement at the first target ratio.
+    pub distribution: Distribution,
+}
+
+impl Chronicle {
+    /// Taken before the pool's windows are closed; empty without a recorder.
+    pub(super) fn of(pool: &Pool, recorder: Option<HistoryRecorder>, rows: u64, requests: u64) -> Self {
+        let Some(recorder) = recorder else { return Self::default() };
+        let last = recent(pool, rows);
+        Self {
+            history: recorder.finish(last.as_ref().map(|estimate| (estimate, requests))),
+            distribution: Distribution::of(&pool.requirements_since_start(0)),
+        }
+    }
+}
+
+/// The estimate over the last requests, as it stands after `rows` rows.
+pub(super) fn recent(pool: &Pool, rows: u64) -> Option<Estimate> {
+    let estimates = pool.provisional(Offset(i64::try_from(rows).unwrap_or(i64::MAX)));
+    estimates.into_iter().find(|estimate| estimate.window == HISTORY_WINDOW)
+}
+
+/// The report of a replay, of one engine or of several side by side. `inputs` says what was read and how, in the order shown; what the reader had
+/// to assume follows it.
+pub fn report_input(
+    replays: Vec<(&Replay, Chronicle)>,
+    title: String,
+    mut inputs: Vec<(String, String)>,
+) -> ReportInput {
+    let notes = replays.first().map(|(replay, _)| replay.notes.as_slice()).unwrap_or_default();
+    inputs.extend(notes.iter().map(|note| ("Assumed".to_owned(), note.clone())));
+    let compares_engines = replays.len() > 1;
+    let mut pools: Vec<_> =
+        replays.into_iter().map(|(replay, chronicle)| pool_report(replay, chronicle)).collect();
+    if compares_engines {
+        pools.iter_mut().for_each(|pool| pool.name = Some(pool.engine.to_string()));
+    }
+    ReportInput { title, inputs, pools, compares_engines }
+}
+
+fn pool_report(replay: &Replay, chronicle: Chronicle) -> PoolReport {
+    let mut pool = replay.whole.as_ref().map_or_else(|| uncounted(replay), PoolReport::of);
+    let late = |windows: &[Estimate]| windows.iter().map(|window| window.late_records).max();
+    pool.name = None;
+    pool.bound_pages = Some(replay.config.sample_rate.whole_of(replay.config.max_tracked_pages.0));
+    pool.history = chronicle.history;
+    pool.distribution = chronicle.distribution;
+    pool.windows = replay.windows.iter().map(WindowRow::of).collect();
+    pool.caveats = Caveats {
+        late_records: late(&replay.windows).unwrap_or(0),
+        chain_violations: replay.chain_violations,
+        chain_checked_fully: replay.config.chain_check == ChainCheck::Full,
+        rejected_records: replay.rejected_rows,
+        warm_up_requests: replay.warm_up_requests,
+        ..pool.caveats
+    };
+    pool
+}
+
+/// A trace of which no request counts.
+fn uncounted(replay: &Replay) -> PoolReport {
+    PoolReport {
+        name: None,
+        engine: replay.config.profile,
+        outputs: replay.config.outputs,
+        page_size: replay.config.page_size.map(PageSize::get),
+        page_bytes: None,
+        sample_rate: replay.config.sample_rate.as_f64(),
+        sample_error: 0.0,
+        requests: 0,
+        requests_with_reuse: 0,
+        page_accesses: 0,
+        accumulated_pages: 0,
+        theoretical: TheoreticalHits::default(),
+        required: Vec::new(),
+        in_flight: None,
+        distribution: Distribution::default(),
+        capacities: Vec::new(),
+        trend_windows: 0,
+        plan: None,
+        history: History::default(),
+        windows: Vec::new(),
+        bound_pages: None,
+        caveats: Caveats::default(),
+    }
+}

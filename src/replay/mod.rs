@@ -1,0 +1,396 @@
+//! `kvset replay`: trace files in, estimates out, no Kafka.
+//!
+//! Rows stream through one pool per engine; nothing is kept of a row once it was observed.
+
+mod history;
+mod per_request;
+
+use crate::report::HistoryRecorder;
+use history::HISTORY_WINDOW;
+use kvset_core::estimate::Estimate;
+use kvset_core::event::RequestEvent;
+use kvset_core::pool::{Arrival, Pool};
+use kvset_core::pool_config::{PoolConfig, PoolConfigError};
+use kvset_core::profile::Profile;
+use kvset_core::ratio::Ratio;
+use kvset_core::units::{Offset, PageBytes, PageCount, PageSize};
+use kvset_core::window::WindowKind;
+use kvset_core::windows::Watermark;
+use kvset_formats::trace::{self, Progress, ReadOptions, RowError, TraceError, TraceItem};
+use per_request::PerRequest;
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+pub use history::{Chronicle, report_input};
+
+/// Leading requests that touch the cache but do not count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WarmUp {
+    /// So many requests.
+    Requests(u64),
+    /// This share of the trace's requests, rounded down; the trace is read twice.
+    Share(Ratio),
+}
+
+/// What to replay, and how.
+#[derive(Debug, Clone)]
+pub struct ReplayOptions {
+    /// Trace files in order; `-` is standard input.
+    pub traces: Vec<PathBuf>,
+    /// How to read them.
+    pub read: ReadOptions,
+    /// How to estimate. `windows` are those the caller asked for.
+    pub pool: PoolConfig,
+    /// What does not count.
+    pub warm_up: WarmUp,
+    /// Go on past rows that cannot be used.
+    pub skip_bad_rows: bool,
+}
+
+/// A row that was passed over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BadRow {
+    /// File and line.
+    pub place: String,
+    /// What is wrong with it; never quotes the row.
+    pub reason: String,
+}
+
+/// Why a replay gave no result.
+#[derive(Debug, thiserror::Error)]
+pub enum ReplayError {
+    /// The trace cannot be read.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// The configuration cannot be used.
+    #[error(transparent)]
+    Config(#[from] PoolConfigError),
+    /// Rows were passed over, and the caller did not allow that.
+    #[error(
+        "{count} of {rows} rows cannot be used, so the result would be wrong: mend them, or go on without them with --skip-bad-rows{}",
+        listed(.first)
+    )]
+    BadRows { count: u64, rows: u64, first: Vec<BadRow> },
+    /// A share of an unknown number of requests was asked for.
+    #[error(
+        "--warm-up with a share needs to read the trace twice, which standard input cannot: give a count"
+    )]
+    ShareOfStream,
+    /// The per-request file cannot be written.
+    #[error("cannot write the per-request rows: {0}")]
+    PerRequest(std::io::Error),
+}
+
+fn listed(rows: &[BadRow]) -> String {
+    rows.iter().map(|row| format!("\n  {}: {}", row.place, row.reason)).collect()
+}
+
+/// A finished replay.
+#[derive(Debug, Clone)]
+pub struct Replay {
+    /// How it was estimated: the caller's configuration, with `all` among its windows.
+    pub config: Arc<PoolConfig>,
+    /// Requests accepted, those of the warm-up among them.
+    pub requests: u64,
+    /// Requests that only filled the cache.
+    pub warm_up_requests: u64,
+    /// Rows that were passed over.
+    pub rejected_rows: u64,
+    /// The first of them.
+    pub bad_rows: Vec<BadRow>,
+    /// Distinct pages whose id was already known under another prefix, among the ids watched.
+    pub chain_violations: u64,
+    /// Distinct pages of the whole trace.
+    pub distinct_pages: PageCount,
+    /// Tokens a page, once known.
+    pub page_size: Option<PageSize>,
+    /// Bytes a page, where a cost a token is configured.
+    pub page_bytes: Option<PageBytes>,
+    /// The estimate over every request that counts; none where no request does.
+    pub whole: Option<Estimate>,
+    /// The same at each further cost a token.
+    pub at_further_costs: Vec<(f64, Estimate)>,
+    /// The windows that were asked for, in the order in which they closed.
+    pub windows: Vec<Estimate>,
+    /// Requests too large to run at all, one a capacity, ascending; empty where the engine has a stack.
+    pub turned_away: Vec<u64>,
+    /// What the reader had to assume about the trace.
+    pub notes: Vec<String>,
+}
+
+/// Replays traces. `progress` is called now and then; `per_request` receives one JSON line a counted
+/// request.
+///
+/// # Errors
+/// [`ReplayError`]; nothing was printed then.
+pub fn replay(
+    options: &ReplayOptions,
+    per_request: Option<&mut dyn Write>,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Replay, ReplayError> {
+    let warm_up = warm_up_requests(options)?;
+    Ok(run_one(Run::new(options, warm_up, per_request, None)?, options, progress)?.0)
+}
+
+/// Replays traces for several engines in one reading; all else about them is as in the options. With
+/// `for_report`, what a report shows beside the estimates is kept.
+///
+/// # Errors
+/// [`ReplayError`]; nothing was printed then.
+pub fn replay_engines(
+    options: &ReplayOptions,
+    engines: &[Profile],
+    for_report: bool,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Vec<(Replay, Chronicle)>, ReplayError> {
+    let warm_up = warm_up_requests(options)?;
+    let start = |profile: &Profile| {
+        let pool = PoolConfig { profile: *profile, ..options.pool.clone() };
+        let recorder = for_report.then(HistoryRecorder::default);
+        Run::new(&ReplayOptions { pool, ..options.clone() }, warm_up, None, recorder)
+    };
+    let mut runs = engines.iter().map(start).collect::<Result<Vec<_>, _>>()?;
+    let notes = read(&mut runs, options, progress)?;
+    let finish = |run: Run<'_>| run.finish(options.skip_bad_rows, notes.clone());
+    runs.into_iter().map(finish).collect()
+}
+
+/// Replays traces as [`replay`] does, and keeps what a report shows beside the estimates: how they
+/// moved, and every request's requirement.
+///
+/// # Errors
+/// [`ReplayError`]; nothing was printed then.
+pub fn replay_for_report(
+    options: &ReplayOptions,
+    per_request: Option<&mut dyn Write>,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<(Replay, Chronicle), ReplayError> {
+    let warm_up = warm_up_requests(options)?;
+    run_one(Run::new(options, warm_up, per_request, Some(HistoryRecorder::default()))?, options, progress)
+}
+
+fn run_one(
+    mut run: Run<'_>,
+    options: &ReplayOptions,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<(Replay, Chronicle), ReplayError> {
+    let notes = read(std::slice::from_mut(&mut run), options, progress)?;
+    run.finish(options.skip_bad_rows, notes)
+}
+
+/// Reads the traces once, for all runs. Returns what the reader had to assume.
+fn read(
+    runs: &mut [Run<'_>],
+    options: &ReplayOptions,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Vec<String>, ReplayError> {
+    let mut rows = 0_u64;
+    let mut reader = trace::open(&options.traces, &options.read)?;
+    loop {
+        match reader.next_item()? {
+            Some(TraceItem::Request(row)) => {
+                for run in &mut *runs {
+                    run.observe(&row.event, (row.file, row.line))?;
+                }
+            }
+            Some(TraceItem::Refused(error)) => runs.iter_mut().for_each(|run| run.refuse_row(&error)),
+            None => break,
+        }
+        rows += 1;
+        if rows.is_multiple_of(PROGRESS_ROWS) {
+            progress(reader.progress());
+        }
+    }
+    progress(reader.progress());
+    Ok(reader.notes())
+}
+
+/// Whether the trends of `last:N` and `all` see their windows after so many counted requests: 32 to 64
+/// times in all, evenly spaced, so that the last dozen readings are the last fifth to third of the trace.
+fn is_reading_due(requests: u64) -> bool {
+    let spacing = (requests / READINGS).max(1);
+    requests > 0 && requests.is_multiple_of(1 << spacing.ilog2())
+}
+
+/// Fewest readings of a trace that has as many requests.
+const READINGS: u64 = 32;
+
+/// Rows between two reports of progress.
+const PROGRESS_ROWS: u64 = 256;
+
+/// Bad rows kept to be shown.
+const SHOWN_BAD_ROWS: usize = 5;
+
+/// The number of requests that only warm the cache.
+fn warm_up_requests(options: &ReplayOptions) -> Result<u64, ReplayError> {
+    match options.warm_up {
+        WarmUp::Requests(count) => Ok(count),
+        WarmUp::Share(share) if share == Ratio::ZERO => Ok(0),
+        WarmUp::Share(share) => Ok(share.share_of(count_requests(options)?)),
+    }
+}
+
+fn count_requests(options: &ReplayOptions) -> Result<u64, ReplayError> {
+    if options.traces.iter().any(|path| path.as_os_str() == "-") {
+        return Err(ReplayError::ShareOfStream);
+    }
+    let mut reader = trace::open(&options.traces, &options.read)?;
+    let mut requests = 0;
+    while let Some(item) = reader.next_item()? {
+        requests += u64::from(matches!(item, TraceItem::Request(_)));
+    }
+    Ok(requests)
+}
+
+/// A replay under way.
+struct Run<'a> {
+    pool: Pool,
+    config: Arc<PoolConfig>,
+    watermark: Watermark,
+    warm_up: u64,
+    per_request: Option<PerRequest<'a>>,
+    recorder: Option<HistoryRecorder>,
+    /// Rows met, bad ones too.
+    rows: u64,
+    /// Requests accepted.
+    requests: u64,
+    rejected: u64,
+    bad_rows: Vec<BadRow>,
+    closed: Vec<Estimate>,
+    wanted: Vec<WindowKind>,
+}
+
+impl<'a> Run<'a> {
+    fn new(
+        options: &ReplayOptions,
+        warm_up: u64,
+        per_request: Option<&'a mut dyn Write>,
+        recorder: Option<HistoryRecorder>,
+    ) -> Result<Self, ReplayError> {
+        let wanted = options.pool.windows.clone();
+        let mut config = options.pool.clone();
+        if !config.windows.contains(&WindowKind::All) {
+            config.windows.push(WindowKind::All);
+        }
+        // There are no requirements whose history or distribution could be shown.
+        let recorder = recorder.filter(|_| !config.profile.is_pointwise());
+        if recorder.is_some() && !config.windows.contains(&HISTORY_WINDOW) {
+            config.windows.push(HISTORY_WINDOW);
+        }
+        // `last` and `all` are wanted once, at the end of the trace.
+        config.publish_every_ms = 0;
+        let config = Arc::new(config);
+        Ok(Self {
+            pool: Pool::new("trace", 0, Arc::clone(&config))?,
+            watermark: Watermark::new(config.allowed_lateness_ms),
+            config,
+            warm_up,
+            per_request: per_request.map(PerRequest::new),
+            recorder,
+            rows: 0,
+            requests: 0,
+            rejected: 0,
+            bad_rows: Vec::new(),
+            closed: Vec::new(),
+            wanted,
+        })
+    }
+
+    fn observe(&mut self, event: &RequestEvent<'_>, place: (&str, u64)) -> Result<(), ReplayError> {
+        let counted = self.requests >= self.warm_up;
+        let offset = Offset(self.rows as i64);
+        if is_reading_due(self.requests.saturating_sub(self.warm_up)) {
+            self.pool.take_reading(offset);
+        }
+        self.rows += 1;
+        let arrival = Arrival { offset, counted, watermark: self.watermark.time() };
+        if let Err(refusal) = self.pool.observe(event, arrival) {
+            self.refuse(format!("{}, line {}", place.0, place.1), &refusal);
+            return Ok(());
+        }
+        if counted {
+            self.write_request().map_err(ReplayError::PerRequest)?;
+        }
+        self.requests += 1;
+        if counted {
+            self.record(event);
+        }
+        self.close_windows(event, offset);
+        Ok(())
+    }
+
+    fn write_request(&mut self) -> std::io::Result<()> {
+        let (Some(per_request), Some((outcome, curve))) = (&mut self.per_request, self.pool.last_request())
+        else {
+            return Ok(());
+        };
+        match self.pool.caches() {
+            Some(caches) => per_request.write_pointwise(outcome, caches.last_hits(), curve),
+            None => per_request.write(outcome, &self.config, curve),
+        }
+    }
+
+    fn record(&mut self, event: &RequestEvent<'_>) {
+        let Some(recorder) = &mut self.recorder else { return };
+        if recorder.is_due(self.requests, event.event_time.0)
+            && let Some(estimate) = history::recent(&self.pool, self.rows)
+        {
+            recorder.record(&estimate, self.requests);
+        }
+    }
+
+    fn close_windows(&mut self, event: &RequestEvent<'_>, offset: Offset) {
+        if !self.watermark.observe(event.event_time) {
+            return;
+        }
+        if let Some(time) = self.watermark.time()
+            && self.pool.next_deadline().is_some_and(|deadline| deadline <= time)
+        {
+            self.pool.advance_watermark(time, Offset(offset.0 + 1), &mut self.closed);
+        }
+    }
+
+    fn refuse_row(&mut self, error: &RowError) {
+        self.rows += 1;
+        self.refuse(format!("{}, line {}", error.file, error.line), &error.fault);
+    }
+
+    fn refuse(&mut self, place: String, reason: &dyn std::fmt::Display) {
+        self.rejected += 1;
+        if self.bad_rows.len() < SHOWN_BAD_ROWS {
+            self.bad_rows.push(BadRow { place, reason: reason.to_string() });
+        }
+    }
+
+    fn finish(mut self, skip_bad_rows: bool, notes: Vec<String>) -> Result<(Replay, Chronicle), ReplayError> {
+        if self.rejected > 0 && !skip_bad_rows {
+            return Err(ReplayError::BadRows { count: self.rejected, rows: self.rows, first: self.bad_rows });
+        }
+        if let Some(per_request) = &mut self.per_request {
+            per_request.flush().map_err(ReplayError::PerRequest)?;
+        }
+        let chronicle = Chronicle::of(&self.pool, self.recorder, self.rows, self.requests);
+        let at_further_costs = self.pool.at_further_costs(Offset(self.rows as i64));
+        self.pool.finish(Offset(self.rows as i64), &mut self.closed);
+        let whole = self.closed.iter().find(|estimate| estimate.window == WindowKind::All).cloned();
+        self.closed.retain(|estimate| self.wanted.contains(&estimate.window));
+        let replay = Replay {
+            requests: self.requests,
+            warm_up_requests: self.warm_up.min(self.requests),
+            rejected_rows: self.rejected,
+            bad_rows: self.bad_rows,
+            chain_violations: self.pool.chain_violations(),
+            distinct_pages: self.pool.accumulated_pages(),
+            page_size: self.pool.page_size(),
+            page_bytes: self.pool.page_bytes(),
+            turned_away: self.pool.caches().map(|caches| caches.refused().collect()).unwrap_or_default(),
+            config: self.config,
+            whole,
+            at_further_costs,
+            windows: self.closed,
+            notes,
+        };
+        Ok((replay, chronicle))
+    }
+}

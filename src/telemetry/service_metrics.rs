@@ -1,0 +1,345 @@
+//! The service's events as metrics and health.
+
+use crate::telemetry::catalog as metric;
+use crate::telemetry::{Health, PoolLabels};
+use kvset_core::capacity::CapacitySpec;
+use kvset_core::estimate::Estimate;
+use kvset_core::tiers::Settled;
+use kvset_core::units::PageBytes;
+use kvset_formats::output::{Destination, OutputRecord};
+use kvset_formats::position::Partition;
+use kvset_pipeline::publish::Family;
+use kvset_pipeline::task::Counts;
+use kvset_service::observe::{Observer, PrepareCounts, ServiceEvent};
+use kvset_settings::Provisioned;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+/// Counts and shows what happens.
+#[derive(Debug)]
+pub struct ServiceMetrics {
+    health: Arc<Health>,
+    /// Whether there are snapshots whose age says something.
+    keeps_state: bool,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    labels: PoolLabels,
+    provisioned: Provisioned,
+    /// When each partition was taken up, until it has caught up.
+    restoring: BTreeMap<Partition, Instant>,
+    /// When each partition's last good snapshot was made, or the partition taken up.
+    snapshots: BTreeMap<Partition, Instant>,
+    /// Per pool, the totals that estimates carry, already counted.
+    counted: BTreeMap<String, (u64, u64)>,
+}
+
+impl ServiceMetrics {
+    /// Metrics for at most this many pools, beside what these hold today; health as the events tell it.
+    pub fn new(health: Arc<Health>, max_pool_labels: u32, provisioned: Provisioned) -> Self {
+        let labels = PoolLabels::new(max_pool_labels);
+        let (restoring, snapshots, counted) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        let inner = Mutex::new(Inner { labels, provisioned, restoring, snapshots, counted });
+        Self { health, keeps_state: true, inner }
+    }
+
+    /// The same for a stage that makes no snapshots.
+    pub fn stateless(health: Arc<Health>, max_pool_labels: u32) -> Self {
+        Self { keeps_state: false, ..Self::new(health, max_pool_labels, Provisioned::default()) }
+    }
+}
+
+impl Observer for ServiceMetrics {
+    fn on(&self, event: &ServiceEvent<'_>) {
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        match event {
+            ServiceEvent::Polled { restoring, lag } => {
+                self.health.tick();
+                self.health.set_restoring(*restoring as u64);
+                self.health.set_lag(lag.iter().map(|(_, records)| records).sum());
+                for (partition, records) in *lag {
+                    metric::CONSUMER_LAG_RECORDS.gauge(&[&partition.to_string()]).set(*records as f64);
+                }
+                for (partition, made) in &inner.snapshots {
+                    metric::SNAPSHOT_AGE.gauge(&[&partition.to_string()]).set(made.elapsed().as_secs_f64());
+                }
+                if *restoring == 0 {
+                    inner.restored();
+                }
+            }
+            ServiceEvent::Assigned { partition, .. } => {
+                metric::REBALANCES.counter(&["assigned"]).increment(1);
+                if self.keeps_state {
+                    inner.restoring.insert(*partition, Instant::now());
+                    inner.snapshots.insert(*partition, Instant::now());
+                }
+            }
+            ServiceEvent::Settled { partitions } => {
+                self.health.set_assigned(true);
+                metric::ASSIGNED_PARTITIONS.gauge(&[]).set(*partitions as f64);
+            }
+            ServiceEvent::Revoked(partition) => {
+                metric::REBALANCES.counter(&["revoked"]).increment(1);
+                inner.given_up(*partition);
+            }
+            ServiceEvent::Lost(partition) => {
+                metric::REBALANCES.counter(&["lost"]).increment(1);
+                inner.given_up(*partition);
+            }
+            ServiceEvent::Progress { partition, counts, watermark, pools, .. } => {
+                let partition = partition.to_string();
+                if let Some(watermark) = watermark {
+                    let seconds = watermark.0 as f64 / 1000.0;
+                    metric::WATERMARK.gauge(&[&partition]).set(seconds);
+                    metric::CONSUMER_LAG_SECONDS.gauge(&[&partition]).set((now() - seconds).max(0.0));
+                }
+                metric::POOLS.gauge(&[&partition]).set(*pools as f64);
+                inner.progress(&partition, counts);
+            }
+            ServiceEvent::Prepared { partition, counts, .. } => {
+                inner.prepared(&partition.to_string(), counts)
+            }
+            ServiceEvent::NewPool { .. } => {}
+            ServiceEvent::SplitPool { .. } => metric::SPLIT_POOLS.counter(&[]).increment(1),
+            ServiceEvent::Committed { outputs, took, .. } => {
+                count_published(outputs);
+                metric::TRANSACTIONS.counter(&["committed"]).increment(1);
+                metric::TRANSACTION_DURATION.histogram(&[]).record(took.as_secs_f64());
+            }
+            ServiceEvent::CommitFailed { family } => {
+                let outcome = if *family == Family::Migrated { "fenced" } else { "aborted" };
+                metric::TRANSACTIONS.counter(&[outcome]).increment(1);
+            }
+            ServiceEvent::Captured { pause, .. } => {
+                metric::SNAPSHOT_PAUSE.histogram(&[]).record(pause.as_secs_f64());
+            }
+            ServiceEvent::SnapshotSaved { partition, bytes, took, .. } => {
+                metric::SNAPSHOT_SIZE.gauge(&[&partition.to_string()]).set(*bytes as f64);
+                metric::SNAPSHOT_DURATION.histogram(&[]).record(took.as_secs_f64());
+                if let Some(made) = inner.snapshots.get_mut(partition) {
+                    *made = Instant::now();
+                }
+            }
+            ServiceEvent::SnapshotFailed { .. } => metric::SNAPSHOT_FAILURES.counter(&[]).increment(1),
+            ServiceEvent::SchemaRegistry { waiting } => {
+                self.health.set_registry_away(*waiting);
+                metric::SCHEMA_REGISTRY_UP.gauge(&[]).set(if *waiting { 0.0 } else { 1.0 });
+            }
+            ServiceEvent::Stopping => self.health.set_stopping(),
+        }
+    }
+}
+
+impl Inner {
+    /// Another member counts from here on.
+    fn given_up(&mut self, partition: Partition) {
+        self.restoring.remove(&partition);
+        self.snapshots.remove(&partition);
+    }
+
+    fn restored(&mut self) {
+        for (_, begin) in std::mem::take(&mut self.restoring) {
+            metric::RESTORE_DURATION.histogram(&[]).record(begin.elapsed().as_secs_f64());
+        }
+    }
+
+    fn progress(&mut self, partition: &str, counts: &Counts) {
+        metric::CONSUMED_RECORDS.counter(&[partition]).increment(counts.records);
+        metric::CONSUMED_BYTES.counter(&[partition]).increment(counts.bytes);
+        for (code, records) in &counts.refused {
+            metric::DECODE_ERRORS.counter(&[code.name()]).increment(*records);
+        }
+        for (pool, pages) in &counts.pages {
+            metric::CONSUMED_PAGES.counter(&[self.labels.counted(pool)]).increment(*pages);
+        }
+        for estimate in counts.latest.values() {
+            self.count_totals(estimate);
+            if let Some(pool) = self.labels.own(&estimate.pool) {
+                show(pool, estimate);
+                show_provisioned(pool, self.provisioned.of(pool), estimate.page_bytes);
+            }
+        }
+        for (pool, bytes) in &counts.memory {
+            if let Some(pool) = self.labels.own(pool) {
+                metric::ENGINE_BYTES.gauge(&[pool]).set(*bytes as f64);
+            }
+        }
+    }
+
+    fn prepared(&mut self, partition: &str, counts: &PrepareCounts) {
+        metric::CONSUMED_RECORDS.counter(&[partition]).increment(counts.records);
+        metric::CONSUMED_BYTES.counter(&[partition]).increment(counts.bytes);
+        for (code, records) in &counts.refused {
+            metric::DECODE_ERRORS.counter(&[code.name()]).increment(*records);
+        }
+        for (pool, made) in &counts.pools {
+            let pool = self.labels.counted(pool);
+            metric::PREPARED_REQUESTS.counter(&[pool]).increment(made.requests);
+            metric::PREPARED_TOKENS.counter(&[pool]).increment(made.tokens);
+            metric::PREPARED_PAGES.counter(&[pool]).increment(made.pages);
+        }
+        let durations = metric::PREPARE_DURATION.histogram(&[]);
+        counts.durations.iter().for_each(|took| durations.record(took.as_secs_f64()));
+    }
+
+    /// Estimates carry totals since the start; counters want what was added.
+    fn count_totals(&mut self, estimate: &Estimate) {
+        let label = self.labels.counted(&estimate.pool).to_owned();
+        let (late, violations) = self.counted.entry(estimate.pool.clone()).or_default();
+        let added = |total: u64, counted: &mut u64| {
+            let added = total.saturating_sub(*counted);
+            *counted = total.max(*counted);
+            added
+        };
+        metric::LATE_RECORDS.counter(&[&label]).increment(added(estimate.late_records, late));
+        let violated = added(estimate.chain_violations, violations);
+        metric::CHAIN_VIOLATIONS.counter(&[&label]).increment(violated);
+    }
+}
+
+/// Counts what was committed.
+fn count_published(outputs: &[&OutputRecord]) {
+    let (mut estimates, mut dead_letters) = (BTreeMap::new(), BTreeMap::new());
+    for output in outputs {
+        match (output.destination, output.window) {
+            (Destination::DeadLetters, _) => *dead_letters.entry(output.partition).or_default() += 1,
+            (Destination::Results, Some(window)) => *estimates.entry(window).or_default() += 1,
+            // Request events, which are counted as they are prepared.
+            (Destination::Results, None) => {}
+        }
+    }
+    for (window, count) in estimates {
+        metric::PUBLISHED_ESTIMATES.counter(&[&window.to_string()]).increment(count);
+    }
+    for (partition, count) in dead_letters {
+        metric::DEAD_LETTERS.counter(&[&partition.to_string()]).increment(count);
+    }
+}
+
+/// Shows a closed window as gauges.
+fn show(pool: &str, estimate: &Estimate) {
+    let window = estimate.window.to_string();
+    metric::TRACKED_PAGES.gauge(&[pool]).set(estimate.tracked_pages as f64);
+    metric::ACCUMULATED_CAPACITY_PAGES.gauge(&[pool]).set(estimate.accumulated_pages as f64);
+    if let Some(bytes) = estimate.accumulated_bytes {
+        metric::ACCUMULATED_CAPACITY_BYTES.gauge(&[pool]).set(bytes as f64);
+    }
+    metric::THEORETICAL_HIT_RATE.gauge(&[pool, &window]).set(estimate.theoretical.prefix_hit_rate);
+    metric::WINDOW_REQUESTS.gauge(&[pool, &window]).set(estimate.requests as f64);
+    metric::WARM_UP.gauge(&[pool, &window]).set(if estimate.warm_up { 1.0 } else { 0.0 });
+    if let Some(in_flight) = &estimate.in_flight {
+        metric::IN_FLIGHT_REQUESTS.gauge(&[pool, &window]).set(in_flight.max_requests as f64);
+        if let Some(pages) = in_flight.max_pages {
+            metric::IN_FLIGHT_PAGES.gauge(&[pool, &window]).set(pages as f64);
+        }
+    }
+    for required in &estimate.required {
+        let target = required.target_ratio.to_string();
+        for found in &required.coverage {
+            let coverage = found.coverage.to_string();
+            let labels = [pool, &window, &target, &coverage];
+            let converged = found.convergence == Settled::Converged;
+            metric::REQUIREMENT_CONVERGED.gauge(&labels).set(if converged { 1.0 } else { 0.0 });
+            if let Some(pages) = found.pages {
+                metric::REQUIRED_CAPACITY_PAGES.gauge(&labels).set(pages as f64);
+            }
+            if let Some(bytes) = found.bytes {
+                metric::REQUIRED_CAPACITY_BYTES.gauge(&labels).set(bytes as f64);
+            }
+        }
+    }
+    for tier in estimate.plan.iter().flat_map(|plan| &plan.tiers) {
+        let labels = [pool, &window, &tier.name];
+        let recommended = &tier.recommended;
+        for (gauge, count) in [
+            (metric::RECOMMENDED_UNITS, recommended.units),
+            (metric::RECOMMENDED_PAGES, recommended.pages),
+            (metric::RECOMMENDED_BYTES, recommended.bytes),
+        ] {
+            count.into_iter().for_each(|count| gauge.gauge(&labels).set(count as f64));
+        }
+        if let Some(rate) = recommended.hit_rate {
+            metric::RECOMMENDED_HIT_RATE.gauge(&labels).set(rate);
+        }
+    }
+    for point in &estimate.capacities {
+        // Only capacities the operator named: the default grid has a point for every step.
+        let Some(capacity) = &point.label else { continue };
+        let rates = [
+            ("page", point.page_hit_rate),
+            ("reuse", point.reuse_hit_rate),
+            ("prefix", point.prefix_hit_rate),
+        ];
+        for (kind, rate) in rates {
+            if let Some(rate) = rate {
+                metric::HIT_RATE.gauge(&[pool, &window, capacity, kind]).set(rate);
+            }
+        }
+    }
+}
+
+/// Shows what the pool's cache holds, in whatever units can be told.
+fn show_provisioned(pool: &str, provisioned: Option<&CapacitySpec>, page_bytes: Option<u64>) {
+    let Some(provisioned) = provisioned else { return };
+    let page_bytes = page_bytes.map(PageBytes);
+    if let Some(pages) = provisioned.pages(page_bytes) {
+        metric::PROVISIONED_CAPACITY_PAGES.gauge(&[pool]).set(pages.0 as f64);
+    }
+    if let Some(bytes) = provisioned.bytes(page_bytes) {
+        metric::PROVISIONED_CAPACITY_BYTES.gauge(&[pool]).set(bytes.0 as f64);
+    }
+}
+
+fn now() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |elapsed| elapsed.as_secs_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::telemetry::recorder;
+    use std::time::Duration;
+
+    fn output(destination: Destination, window: Option<&str>) -> OutputRecord {
+        OutputRecord {
+            destination,
+            partition: Partition(3),
+            window: window.map(|text| text.parse().expect("a window")),
+            key: None,
+            value: None,
+            headers: vec![],
+            placed_by: None,
+        }
+    }
+
+    #[test]
+    fn outputs_are_counted_once_they_are_committed_and_split_pools_when_they_are_seen() {
+        let recorder = recorder().expect("a recorder");
+        let outputs = [
+            output(Destination::Results, Some("last:3000")),
+            output(Destination::DeadLetters, None),
+            output(Destination::Results, Some("last:3000")),
+            // A request event that `kvset prepare` made.
+            output(Destination::Results, None),
+        ];
+        let (outputs, took) = (outputs.iter().collect::<Vec<_>>(), Duration::ZERO);
+        let (first, second) = (Partition(0), Partition(3));
+        let metrics = ServiceMetrics::new(Arc::new(Health::new()), 1, Provisioned::default());
+        metrics::with_local_recorder(&recorder, || {
+            metrics.on(&ServiceEvent::CommitFailed { family: Family::Abortable });
+            metrics.on(&ServiceEvent::Committed { outputs: &outputs, partitions: 1, took });
+            metrics.on(&ServiceEvent::SplitPool { pool: "a", first, second });
+        });
+        let text = recorder.handle().render();
+        for line in [
+            "kvset_published_estimates_total{window=\"last:3000\"} 2",
+            "kvset_dead_letters_total{partition=\"3\"} 1",
+            "kvset_split_pools_total 1",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line} is missing in:\n{text}");
+        }
+    }
+}
