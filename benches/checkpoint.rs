@@ -2,8 +2,8 @@
 //! million tracked pages.
 //!
 //! One thread does a worker's work (decode, estimate, encode what closes) on records that are encoded
-//! beforehand, in stretches of some seconds. Every other stretch a checkpoint is taken in its middle: the
-//! capture stops the stream, the service's own writer thread writes it to disk meanwhile. A stretch costs
+//! beforehand, in ranges of some seconds. Every other range a checkpoint is taken in its middle: the
+//! capture stops the stream, the service's own writer thread writes it to disk meanwhile. A range costs
 //! the processor time of its thread, so that busy neighbours on the machine count as little as possible.
 
 mod traffic;
@@ -33,9 +33,9 @@ use traffic::Agentic;
 const PAGES: u64 = 10_000_000;
 /// `state.checkpoint_every`, as it is by default.
 const EVERY: Duration = Duration::from_secs(30);
-/// Pairs of stretches, one without and one with a checkpoint.
+/// Pairs of ranges, one without and one with a checkpoint.
 const ROUNDS: usize = 7;
-/// Records of a stretch.
+/// Records of a range.
 const STRETCH: usize = 10_000;
 /// Event time between two records, in milliseconds.
 const TICK_MS: i64 = 100;
@@ -107,7 +107,7 @@ impl Stream {
                 key: Some(b"coding/eu"),
                 value: Some(value),
             };
-            self.task.feed(&record, &mut outputs).expect("accepted");
+            self.task.process_record(&record, &mut outputs).expect("accepted");
             self.offset += 1;
             outputs.clear();
         }
@@ -138,7 +138,7 @@ fn thread_time(begin: Instant) -> Duration {
 /// What one checkpoint took.
 struct Checkpoint {
     pause: Duration,
-    /// The stretch with it less the one before without.
+    /// The range with it less the one before without.
     stream: f64,
     /// Processor time of the writer thread.
     writer: Duration,
@@ -196,7 +196,7 @@ fn main() {
     print(&stream, median(plain.into_iter()), &checkpoints);
 }
 
-fn print(stream: &Stream, stretch: f64, checkpoints: &[Checkpoint]) {
+fn print(stream: &Stream, range: f64, checkpoints: &[Checkpoint]) {
     let of = |value: fn(&Checkpoint) -> f64| median(checkpoints.iter().map(value));
     let pause = of(|checkpoint| checkpoint.pause.as_secs_f64());
     let slower = of(|checkpoint| checkpoint.stream);
@@ -206,7 +206,7 @@ fn print(stream: &Stream, stretch: f64, checkpoints: &[Checkpoint]) {
         stream.tracked_pages(),
         of(|checkpoint| checkpoint.bytes as f64) / 1e6,
         EVERY.as_secs(),
-        STRETCH as f64 / stretch,
+        STRETCH as f64 / range,
     );
     let row = |name, seconds: f64| {
         println!("{name:<58} {:>7.1} ms {:>6.2} %", seconds * 1e3, 100.0 * seconds / EVERY.as_secs_f64());

@@ -1,7 +1,7 @@
 //! `cargo bench --bench known_runs`: the time of a request of 10,000 known pages as a multiple of one of
 //! 1,000, both of them one contiguous run of a large stack.
 //!
-//! Of ids that their maker vouches to be chained, a few tell of all (`ids_chained` of a request event). A request of
+//! Of ids that their maker declares to be chained, a few tell of all (`ids_chained` of a request event). A request of
 //! others must be read whole to know that its pages are known, so the floor printed beside is what reading the same
 //! ids costs. Sessions take turns over more pages than any cache holds.
 
@@ -65,7 +65,7 @@ fn time(pages: u64, ids_chained: bool) -> (Duration, Duration) {
 
 fn main() {
     println!("known requests in a stack of {STACK_PAGES} pages, one run each");
-    for (name, ids_chained) in [("ids vouched to be chained", true), ("other ids", false)] {
+    for (name, ids_chained) in [("ids declared chained", true), ("other ids", false)] {
         println!(
             "\n{:>8} {:>14} {:>12} {:>18}   {name}",
             "pages", "a request", "of 1,000", "reading the ids"

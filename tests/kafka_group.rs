@@ -7,10 +7,10 @@ mod kafka_support;
 
 use kafka_support::{Broker, Input, Published, stamp, wait_for};
 use kvset::kafka::config::{Assignor, Connection};
-use kvset::kafka::feed::Feed;
+use kvset::kafka::topic_producer::TopicProducer;
 use kvset::pipeline::resume::{Origin, Resume};
 use kvset::position::{NextOffset, Partition};
-use kvset::service::observe::{Observer, ServiceEvent};
+use kvset::service::events::{Observer, ServiceEvent};
 use kvset::service::plan::{CommitPace, ServicePlan};
 use kvset::service::service::{ServiceError, Summary, serve};
 use kvset::service::shutdown::Shutdown;
@@ -95,7 +95,8 @@ struct Feeder<'g> {
 impl Feeder<'_> {
     /// Feeds these records of every partition.
     fn feed(self, records: Range<usize>) {
-        let feed = Feed::open(self.connection, self.topic, Duration::from_secs(30)).expect("a producer");
+        let feed =
+            TopicProducer::open(self.connection, self.topic, Duration::from_secs(30)).expect("a producer");
         for at in records {
             for (partition, records) in &self.input.partitions {
                 let (key, value) = &records[at];
@@ -148,7 +149,7 @@ impl Observer for Seen {
     fn on(&self, event: &ServiceEvent<'_>) {
         let mut story = self.story();
         match event {
-            ServiceEvent::Settled { .. } => story.settled += 1,
+            ServiceEvent::Rebalanced { .. } => story.settled += 1,
             ServiceEvent::Assigned { partition, resume, .. } => {
                 story.held.insert(*partition);
                 story.resumes.push((*partition, (*resume).clone()));

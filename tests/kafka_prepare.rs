@@ -19,13 +19,13 @@ use kvset::codec::{DeadLetterLimits, RequestDecoder, decode_estimate};
 use kvset::core::estimate::Estimate;
 use kvset::core::pages::mix;
 use kvset::core::ratio::Ratio;
-use kvset::kafka::outlet::{OutputTopic, OutputTopics};
 use kvset::kafka::reader::ReadRecord;
+use kvset::kafka::sink::{OutputTopic, OutputTopics};
 use kvset::output::Destination;
-use kvset::pipeline::lanes::FlowLimits;
+use kvset::pipeline::assignment::FlowLimits;
 use kvset::position::{NextOffset, Partition};
 use kvset::prepare::{Preparer, Tokenizers};
-use kvset::service::observe::{Observer, ServiceEvent};
+use kvset::service::events::{Observer, ServiceEvent};
 use kvset::service::prepare::{PreparePlan, prepare, recipe};
 use kvset::service::shutdown::Shutdown;
 use kvset::settings::Settings;
@@ -220,7 +220,7 @@ impl Observer for StopAtEnds {
     fn on(&self, event: &ServiceEvent<'_>) {
         assert!(self.begin.elapsed() < PATIENCE * 2, "prepare was not done");
         match event {
-            ServiceEvent::Settled { .. } => {
+            ServiceEvent::Rebalanced { .. } => {
                 self.settled.fetch_add(1, Ordering::SeqCst);
             }
             ServiceEvent::Prepared { partition, next, .. } => {
@@ -422,7 +422,7 @@ fn the_week_through_a_broker_as_token_ids_gives_the_estimates_of_its_page_ids() 
     let letters = output_topics(&broker, "prepared", 1).dead_letters;
     let mut plan =
         plan(&broker, &settings, "prepare", OutputTopics { results: requests, dead_letters: letters });
-    // Large records: a lane as small as in the other tests would be paused at every one.
+    // Large records: a partition as small as in the other tests would be paused at every one.
     plan.stream.flow = FlowLimits { records: 10_000, bytes: 64 << 20 };
     let begin = Instant::now();
     let summary = prepare_records(&plan, page_ids.records());

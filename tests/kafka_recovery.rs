@@ -9,7 +9,7 @@ use kafka_support::{Broker, Input, Published, StopAt};
 use kvset::pipeline::facts::{Fingerprint, PartitionId, RecordIdentity};
 use kvset::pipeline::resume::{Origin, Resume};
 use kvset::position::Partition;
-use kvset::service::observe::{Observer, ServiceEvent};
+use kvset::service::events::{Observer, ServiceEvent};
 #[cfg(feature = "object-store")]
 use kvset::service::plan::SharedPlan;
 use kvset::service::plan::{ServicePlan, StatePlan};

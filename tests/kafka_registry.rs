@@ -9,7 +9,7 @@ mod registry_support;
 use kafka_support::{Broker, Input, Published, serve_records};
 use kvset::codec::{RequestEncoding, SchemaId, decode_estimate, encode_request, schema};
 use kvset::commands::produce::producing::message_of;
-use kvset::service::observe::{Observer, ServiceEvent};
+use kvset::service::events::{Observer, ServiceEvent};
 use kvset::service::plan::{ServicePlan, task_config, with_registry};
 use kvset::service::schemas::open;
 use kvset::service::service::serve;

@@ -3,10 +3,10 @@
 mod live_support;
 
 use kvset::codec::{EstimateEncoding, encode_estimate};
-use kvset::pipeline::publish::Family;
+use kvset::pipeline::publish::FailureKind;
 use kvset::pipeline::task::Counts;
 use kvset::position::{NextOffset, Partition};
-use kvset::service::observe::{Observer, ServiceEvent};
+use kvset::service::events::{Observer, ServiceEvent};
 use live_support::{Service, closed};
 use serde_json::{Map, Value, json};
 use std::path::Path;
@@ -132,7 +132,7 @@ fn problems_are_said_and_go_away_when_they_are_over() {
     };
     assert!(codes().is_empty());
     let partition = Partition(3);
-    service.board.on(&ServiceEvent::CommitFailed { family: Family::Abortable });
+    service.board.on(&ServiceEvent::CommitFailed { kind: FailureKind::Abortable });
     service.board.on(&ServiceEvent::SnapshotFailed { partition });
     service.board.on(&ServiceEvent::SchemaRegistry { waiting: true });
     service.health.set_lag(101);

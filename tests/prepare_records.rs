@@ -227,7 +227,7 @@ fn page_ids_go_on_as_they_are_in_either_encoding() {
 }
 
 #[test]
-fn ids_made_here_are_vouched_to_be_chained_and_others_as_their_maker_said() {
+fn ids_made_here_are_declared_chained_and_others_as_their_maker_said() {
     let settings = settings();
     let said = |value: &str| {
         let prepared = prepare(&settings, value);

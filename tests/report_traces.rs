@@ -35,7 +35,7 @@ fn options(trace: PathBuf, kv_bytes_per_token: f64) -> ReplayOptions {
 
 /// The report of a trace, checked against the replay without one, and left where a browser can open it.
 fn reported(options: &ReplayOptions, title: &str) -> (Replay, ReportInput, String) {
-    let (replayed, chronicle) = replay_for_report(options, None, &mut |_| {}).expect("a replay");
+    let (replayed, history) = replay_for_report(options, None, &mut |_| {}).expect("a replay");
     let plain = replay(options, None, &mut |_| {}).expect("a replay");
     let figures = |replay: &Replay| {
         replay.whole.as_ref().map(|whole| (whole.required.clone(), whole.capacities.clone()))
@@ -43,7 +43,7 @@ fn reported(options: &ReplayOptions, title: &str) -> (Replay, ReportInput, Strin
     assert_eq!(figures(&replayed), figures(&plain), "keeping a history changes no figure");
     assert_eq!(replayed.windows.len(), plain.windows.len(), "nor the windows listed");
     let inputs = vec![("Files".to_owned(), title.to_owned())];
-    let input = report_input(vec![(&replayed, chronicle)], title.to_owned(), inputs);
+    let input = report_input(vec![(&replayed, history)], title.to_owned(), inputs);
     let html = render(&input).expect("a drawable report");
     let name = format!("report-{}.html", title.split('.').next().unwrap_or("trace"));
     fs::write(Path::new(env!("CARGO_TARGET_TMPDIR")).join(name), &html).expect("a writable folder");

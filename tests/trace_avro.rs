@@ -174,9 +174,9 @@ fn whether_ids_are_chained_is_kept() {
     assert!(said(open(mooncake, &options).expect("a trace")).iter().all(|said| *said == (false, false)));
 }
 
-/// A row of any format may vouch for its ids, as those that `kvset generate` writes do, for the scope it declares.
+/// A row of any format may declare its ids chained, as those that `kvset generate` writes do, for the scope it declares.
 #[test]
-fn a_row_vouches_for_its_ids_within_the_scope_it_declares() {
+fn a_row_declares_its_ids_chained_within_the_scope_it_declares() {
     let row = |scope: &str| {
         format!(
             r#"{{"timestamp": 1, "session_id": "s", "block_size": 4, "hash_id_scope": "{scope}", "hash_ids": [1, 2], "ids_chained": true}}"#
@@ -196,5 +196,5 @@ fn a_row_vouches_for_its_ids_within_the_scope_it_declares() {
     assert_eq!(said("global", IdScope::Auto), (true, true));
     assert_eq!(said("local", IdScope::Auto), (true, false), "a file has one scope for all its rows");
     assert_eq!(said("global", IdScope::Session), (true, false));
-    assert_eq!(said("local", IdScope::Global), (false, false), "as asked for, and not as vouched");
+    assert_eq!(said("local", IdScope::Global), (false, false), "as asked for, and not as declared");
 }

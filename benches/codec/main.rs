@@ -6,7 +6,7 @@
 #![allow(unsafe_code, reason = "an allocator that watches what is asked of it")]
 
 mod allocations;
-mod yardsticks;
+mod baselines;
 
 use kvset::codec::{DecodeLimits, Encoding, RequestDecoder, RequestEncoding, RequestMessage, encode_request};
 use kvset::core::pages::{PageIds, mix};
@@ -44,33 +44,33 @@ fn main() {
 
 /// Event records beside the best other reader of each encoding.
 fn events(ids: &[u64]) {
-    let schema = yardsticks::request_schema();
-    let by_avro = yardsticks::apache_avro(&schema);
+    let schema = baselines::request_schema();
+    let by_avro = baselines::apache_avro(&schema);
     let mut buffer = Vec::new();
     let packed = record(ids, RequestEncoding::Avro);
-    compare("packed, beside summing the bytes", &packed, yardsticks::packed_by_hand);
+    compare("packed, beside summing the bytes", &packed, baselines::packed_by_hand);
     compare("packed, beside apache-avro", &packed, &by_avro);
     let longs = record(ids, RequestEncoding::AvroLongs);
-    compare("array<long>, beside a loop by hand", &longs, |r| yardsticks::longs_by_hand(r, &mut buffer));
+    compare("array<long>, beside a loop by hand", &longs, |r| baselines::longs_by_hand(r, &mut buffer));
     compare("array<long>, beside apache-avro", &longs, &by_avro);
     let json = record(ids, RequestEncoding::Json);
-    compare("JSON, beside serde_json into a struct", &json, yardsticks::serde_json_typed);
+    compare("JSON, beside serde_json into a struct", &json, baselines::serde_json_typed);
 }
 
 /// Prompts as token ids: the reader of traces beside serde_json and the same hashing.
 fn tokens() {
     let tokens: Vec<String> = (0..TOKENS as u64).map(|n| (mix(n) % 128_000).to_string()).collect();
     let line = format!("[{}]", tokens.join(","));
-    let (mut hasher, mut ids) = (yardsticks::hasher(), Vec::new());
+    let (mut hasher, mut ids) = (baselines::hasher(), Vec::new());
     let options = ReadOptions { format: Format::TokenIds, ..ReadOptions::default() };
     // A stream of the line over and over: the reader's buffers live as long as its file.
     let endless = std::io::Cursor::new(format!("{line}\n").into_bytes());
     let mut reader = TraceReader::from_reader("bench", Box::new(Cycle(endless)), &options).expect("a trace");
     let mut ours = |_: &[u8]| match reader.next_item().expect("readable").expect("endless") {
-        TraceItem::Request(row) => yardsticks::sum(row.event.page_ids.iter()),
+        TraceItem::Request(row) => baselines::sum(row.event.page_ids.iter()),
         TraceItem::Refused(error) => panic!("{error:?}"),
     };
-    let its = |line: &[u8]| yardsticks::tokens_then_hashed(line, &mut hasher, &mut ids);
+    let its = |line: &[u8]| baselines::tokens_then_hashed(line, &mut hasher, &mut ids);
     print("JSON, beside serde_json into a vector", line.as_bytes(), TOKENS, &mut ours, its);
 }
 
@@ -105,7 +105,7 @@ fn record(ids: &[u64], encoding: RequestEncoding) -> Vec<u8> {
 /// Decodes a record as the service does.
 fn decoded(decoder: &mut RequestDecoder, record: &[u8]) -> u64 {
     let decoded = decoder.decode(Some(b"pool"), record).expect("a valid record");
-    yardsticks::sum(decoded.event.page_ids.iter())
+    baselines::sum(decoded.event.page_ids.iter())
 }
 
 fn compare(name: &str, record: &[u8], its: impl FnMut(&[u8]) -> u64) {

@@ -1,4 +1,4 @@
-//! The yardstick: the paper's method, page at a time, built well. A hash map from page to last position
+//! The baseline: the paper's method, page at a time, built well. A hash map from page to last position
 //! and a Fenwick tree over page accesses, renumbered when it is full of dead positions.
 
 use hashbrown::HashMap;

@@ -131,26 +131,26 @@ fn p99(results: &Results) -> u64 {
     needs.get((needs.len() * 99).div_ceil(100).saturating_sub(1)).copied().unwrap_or(0)
 }
 
-/// How the engine is run: what its rows are called, where the ids are, and whether their maker vouches that they
+/// How the engine is run: what its rows are called, where the ids are, and whether their maker declares that they
 /// are chained, as an event's `ids_chained` does.
 const WAYS: [(&str, Ids, bool); 3] = [
     ("", Ids::JustWritten, false),
     (", ids from memory", Ids::InMemory, false),
-    (", ids vouched for", Ids::JustWritten, true),
+    (", ids declared chained", Ids::JustWritten, true),
 ];
 
 fn compare(load: &Load) {
     let accesses = load.ids.len() as f64;
     let fenwick = run_simple(load, Fenwick::new, Fenwick::access);
-    let (yardstick, distinct) = (fenwick.elapsed, fenwick.method.distinct());
+    let (baseline, distinct) = (fenwick.elapsed, fenwick.method.distinct());
     println!("\n{}: {} requests, {accesses} page accesses, {distinct} distinct", load.name, load.requests());
     let row = |name: &str, elapsed: Duration, note: String| {
         let rate = accesses / elapsed.as_secs_f64() / 1e6;
-        let ratio = yardstick.as_secs_f64() / elapsed.as_secs_f64();
+        let ratio = baseline.as_secs_f64() / elapsed.as_secs_f64();
         println!("  {name:<34} {rate:>8.1} M accesses/s {ratio:>7.2}x  {note}");
     };
     let bytes = |memory: u64| format!("{:.2} bytes a distinct page", memory as f64 / distinct as f64);
-    row("page-at-a-time Fenwick", yardstick, bytes(fenwick.method.memory_bytes()));
+    row("page-at-a-time Fenwick", baseline, bytes(fenwick.method.memory_bytes()));
     let splay = run_simple(load, Splay::new, Splay::access);
     assert!(splay.results == fenwick.results, "the splay and the Fenwick tree disagree on {}", load.name);
     row("page-at-a-time splay tree", splay.elapsed, "equal results".into());
@@ -159,7 +159,7 @@ fn compare(load: &Load) {
     row("SHARDS at 1 %", shards.elapsed, format!("p99 need {estimate} instead of {exact}"));
     for (way, ids, chained) in WAYS {
         let Run { elapsed, method: (stack, _), results } = run_engine(load, ids, Order::RootFirst, chained);
-        assert!(results == fenwick.results, "the engine and the yardstick disagree on {}", load.name);
+        assert!(results == fenwick.results, "the engine and the baseline disagree on {}", load.name);
         let note = format!("equal results, {}", bytes(stack.memory_bytes()));
         row(&format!("kvset root-first{way}"), elapsed, note);
         let Run { elapsed, method: (stack, _), .. } = run_engine(load, ids, Order::LeafFirst, chained);

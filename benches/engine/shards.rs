@@ -1,4 +1,4 @@
-//! SHARDS (FAST '15) at a fixed rate: the page-at-a-time yardstick over a hash-chosen share of the pages.
+//! SHARDS (FAST '15) at a fixed rate: the page-at-a-time baseline over a hash-chosen share of the pages.
 
 use crate::fenwick::Fenwick;
 use kvset::core::pages::{PageIds, Scope};

@@ -1,4 +1,4 @@
-//! The yardstick: librdkafka's own consumer with the service's settings, which hands records out and does
+//! The baseline: librdkafka's own consumer with the service's settings, which hands records out and does
 //! nothing with them.
 
 use crate::DEADLINE;

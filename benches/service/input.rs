@@ -1,4 +1,4 @@
-//! The topics that are read: agentic requests as `kvset prepare` writes them, page ids packed and vouched to be
+//! The topics that are read: agentic requests as `kvset prepare` writes them, page ids packed and declared to be
 //! chained.
 
 use crate::DEADLINE;
@@ -6,7 +6,7 @@ use crate::traffic::Agentic;
 use kvset::codec::{RequestEncoding, RequestMessage, encode_request};
 use kvset::core::pages::PageIds;
 use kvset::kafka::config::Connection;
-use kvset::kafka::feed::Feed;
+use kvset::kafka::topic_producer::TopicProducer;
 use kvset::kafka::topics::{TopicPlan, Topics};
 use std::num::NonZeroU32;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -39,7 +39,7 @@ pub fn create(connection: &Connection, topic: &str, partitions: u32) {
 /// Fills a topic with so many requests, a pool a partition.
 pub fn fill(connection: &Connection, topic: &str, partitions: u32, records: u64) -> Filled {
     create(connection, topic, partitions);
-    let feed = Feed::open(connection, topic, DEADLINE).expect("a producer");
+    let feed = TopicProducer::open(connection, topic, DEADLINE).expect("a producer");
     let rounds = records / u64::from(partitions);
     // In the past, so that no event is ahead of its record's time stamp.
     let begin = now_ms() - rounds as i64 * GAP_MS;

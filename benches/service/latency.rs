@@ -9,9 +9,9 @@ use crate::traffic::Agentic;
 use crate::{DEADLINE, served};
 use kvset::codec::decode_estimate;
 use kvset::kafka::config::Connection;
-use kvset::kafka::feed::Feed;
 use kvset::kafka::reader::{From, Reader};
-use kvset::service::observe::Unobserved;
+use kvset::kafka::topic_producer::TopicProducer;
+use kvset::service::events::Unobserved;
 use kvset::service::shutdown::Shutdown;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -51,7 +51,7 @@ pub fn measure(connection: &Connection, folder: &Path, name: &str) -> Vec<i64> {
 }
 
 fn produce(connection: &Connection, topic: &str) {
-    let feed = Feed::open(connection, topic, DEADLINE).expect("a producer");
+    let feed = TopicProducer::open(connection, topic, DEADLINE).expect("a producer");
     let mut pools: Vec<Agentic> = (0..PARTITIONS).map(|_| Agentic::new(500)).collect();
     let begin = Instant::now();
     for number in 0.. {

@@ -66,7 +66,7 @@ fn with_a_broker() -> ExitCode {
     if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// The readers: the yardstick, the service as it is by default, where it reads every id, and with a snapshot every
+/// The readers: the baseline, the service as it is by default, where it reads every id, and with a snapshot every
 /// second.
 const READERS: [&str; 4] =
     ["bare consumer", "kvset run, all on", "... every id read", "... a snapshot a second"];
@@ -81,10 +81,10 @@ fn compare(connection: &Connection, folder: &Path, filled: &Filled) {
         };
         let bare = bare::drain(connection, filled);
         let by_default = served("", "");
-        let doubting = served(served::EVERY_ID_READ, "d");
+        let every_id_read = served(served::EVERY_ID_READ, "d");
         let eager = served(served::EVERY_SECOND, "s");
         if round > 0 {
-            let served = [&by_default, &doubting, &eager].map(|served| served.drained);
+            let served = [&by_default, &every_id_read, &eager].map(|served| served.drained);
             for (readings, reading) in readings.iter_mut().zip([bare].into_iter().chain(served)) {
                 readings.push(reading);
             }

@@ -6,7 +6,7 @@ use crate::input::{Filled, create};
 use kvset::kafka::config::Connection;
 use kvset::live::Board;
 use kvset::position::{NextOffset, Partition};
-use kvset::service::observe::{Observer, Observers, ServiceEvent};
+use kvset::service::events::{Observer, Observers, ServiceEvent};
 use kvset::service::plan::ServicePlan;
 use kvset::service::service::{Summary, serve};
 use kvset::service::shutdown::Shutdown;

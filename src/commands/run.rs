@@ -5,7 +5,7 @@ use crate::cli::args::RunArgs;
 use crate::cli::output::thousands;
 use crate::commands::serving::{Serving, plan_failure};
 use crate::telemetry::service_metrics::ServiceMetrics;
-use kvset_service::observe::Observers;
+use kvset_service::events::Observers;
 use kvset_service::plan::ServicePlan;
 use kvset_service::service::{Summary, serve};
 use std::sync::Arc;

@@ -7,7 +7,7 @@ use kvset_core::window::WindowKind;
 use kvset_formats::codec::ErrorCode;
 use kvset_formats::position::{NextOffset, Partition};
 use kvset_pipeline::task::Counts;
-use kvset_service::observe::{Observer, ServiceEvent};
+use kvset_service::events::{Observer, ServiceEvent};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -195,7 +195,7 @@ impl Observer for Board {
                 inner.at(*partition, |place| place.snapshot_failed = true);
             }
             ServiceEvent::SchemaRegistry { waiting } => inner.registry_away = *waiting,
-            ServiceEvent::Settled { .. }
+            ServiceEvent::Rebalanced { .. }
             | ServiceEvent::Prepared { .. }
             | ServiceEvent::Captured { .. }
             | ServiceEvent::Stopping => {}

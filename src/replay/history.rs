@@ -13,14 +13,14 @@ pub(super) const HISTORY_WINDOW: WindowKind = WindowKind::Last { requests: 3000 
 
 /// What a report shows beside the estimates.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Chronicle {
+pub struct ReplayHistory {
     /// How the estimate over the last 3,000 requests moved.
     pub history: History,
     /// Every counted request's requirement at the first target ratio.
     pub distribution: Distribution,
 }
 
-impl Chronicle {
+impl ReplayHistory {
     /// Taken before the pool's windows are closed; empty without a recorder.
     pub(super) fn of(pool: &Pool, recorder: Option<HistoryRecorder>, rows: u64, requests: u64) -> Self {
         let Some(recorder) = recorder else { return Self::default() };
@@ -41,7 +41,7 @@ pub(super) fn recent(pool: &Pool, rows: u64) -> Option<Estimate> {
 /// The report of a replay, of one engine or of several side by side. `inputs` says what was read and how, in the order shown; what the reader had
 /// to assume follows it.
 pub fn report_input(
-    replays: Vec<(&Replay, Chronicle)>,
+    replays: Vec<(&Replay, ReplayHistory)>,
     title: String,
     mut inputs: Vec<(String, String)>,
 ) -> ReportInput {
@@ -49,20 +49,20 @@ pub fn report_input(
     inputs.extend(notes.iter().map(|note| ("Assumed".to_owned(), note.clone())));
     let compares_engines = replays.len() > 1;
     let mut pools: Vec<_> =
-        replays.into_iter().map(|(replay, chronicle)| pool_report(replay, chronicle)).collect();
+        replays.into_iter().map(|(replay, history)| pool_report(replay, history)).collect();
     if compares_engines {
         pools.iter_mut().for_each(|pool| pool.name = Some(pool.engine.to_string()));
     }
     ReportInput { title, inputs, pools, compares_engines }
 }
 
-fn pool_report(replay: &Replay, chronicle: Chronicle) -> PoolReport {
+fn pool_report(replay: &Replay, history: ReplayHistory) -> PoolReport {
     let mut pool = replay.whole.as_ref().map_or_else(|| uncounted(replay), PoolReport::of);
     let late = |windows: &[Estimate]| windows.iter().map(|window| window.late_records).max();
     pool.name = None;
     pool.bound_pages = Some(replay.config.sample_rate.whole_of(replay.config.max_tracked_pages.0));
-    pool.history = chronicle.history;
-    pool.distribution = chronicle.distribution;
+    pool.history = history.history;
+    pool.distribution = history.distribution;
     pool.windows = replay.windows.iter().map(WindowRow::of).collect();
     pool.caveats = Caveats {
         late_records: late(&replay.windows).unwrap_or(0),

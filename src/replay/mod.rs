@@ -22,7 +22,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-pub use history::{Chronicle, report_input};
+pub use history::{ReplayHistory, report_input};
 
 /// Leading requests that touch the cache but do not count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -143,7 +143,7 @@ pub fn replay_engines(
     engines: &[Profile],
     for_report: bool,
     progress: &mut dyn FnMut(Progress),
-) -> Result<Vec<(Replay, Chronicle)>, ReplayError> {
+) -> Result<Vec<(Replay, ReplayHistory)>, ReplayError> {
     let warm_up = warm_up_requests(options)?;
     let start = |profile: &Profile| {
         let pool = PoolConfig { profile: *profile, ..options.pool.clone() };
@@ -165,7 +165,7 @@ pub fn replay_for_report(
     options: &ReplayOptions,
     per_request: Option<&mut dyn Write>,
     progress: &mut dyn FnMut(Progress),
-) -> Result<(Replay, Chronicle), ReplayError> {
+) -> Result<(Replay, ReplayHistory), ReplayError> {
     let warm_up = warm_up_requests(options)?;
     run_one(Run::new(options, warm_up, per_request, Some(HistoryRecorder::default()))?, options, progress)
 }
@@ -174,7 +174,7 @@ fn run_one(
     mut run: Run<'_>,
     options: &ReplayOptions,
     progress: &mut dyn FnMut(Progress),
-) -> Result<(Replay, Chronicle), ReplayError> {
+) -> Result<(Replay, ReplayHistory), ReplayError> {
     let notes = read(std::slice::from_mut(&mut run), options, progress)?;
     run.finish(options.skip_bad_rows, notes)
 }
@@ -363,14 +363,18 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn finish(mut self, skip_bad_rows: bool, notes: Vec<String>) -> Result<(Replay, Chronicle), ReplayError> {
+    fn finish(
+        mut self,
+        skip_bad_rows: bool,
+        notes: Vec<String>,
+    ) -> Result<(Replay, ReplayHistory), ReplayError> {
         if self.rejected > 0 && !skip_bad_rows {
             return Err(ReplayError::BadRows { count: self.rejected, rows: self.rows, first: self.bad_rows });
         }
         if let Some(per_request) = &mut self.per_request {
             per_request.flush().map_err(ReplayError::PerRequest)?;
         }
-        let chronicle = Chronicle::of(&self.pool, self.recorder, self.rows, self.requests);
+        let history = ReplayHistory::of(&self.pool, self.recorder, self.rows, self.requests);
         let at_further_costs = self.pool.at_further_costs(Offset(self.rows as i64));
         self.pool.finish(Offset(self.rows as i64), &mut self.closed);
         let whole = self.closed.iter().find(|estimate| estimate.window == WindowKind::All).cloned();
@@ -391,6 +395,6 @@ impl<'a> Run<'a> {
             windows: self.closed,
             notes,
         };
-        Ok((replay, chronicle))
+        Ok((replay, history))
     }
 }

@@ -8,9 +8,9 @@ use kvset_core::tiers::Settled;
 use kvset_core::units::PageBytes;
 use kvset_formats::output::{Destination, OutputRecord};
 use kvset_formats::position::Partition;
-use kvset_pipeline::publish::Family;
+use kvset_pipeline::publish::FailureKind;
 use kvset_pipeline::task::Counts;
-use kvset_service::observe::{Observer, PrepareCounts, ServiceEvent};
+use kvset_service::events::{Observer, PrepareCounts, ServiceEvent};
 use kvset_settings::Provisioned;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -77,7 +77,7 @@ impl Observer for ServiceMetrics {
                     inner.snapshots.insert(*partition, Instant::now());
                 }
             }
-            ServiceEvent::Settled { partitions } => {
+            ServiceEvent::Rebalanced { partitions } => {
                 self.health.set_assigned(true);
                 metric::ASSIGNED_PARTITIONS.gauge(&[]).set(*partitions as f64);
             }
@@ -109,8 +109,8 @@ impl Observer for ServiceMetrics {
                 metric::TRANSACTIONS.counter(&["committed"]).increment(1);
                 metric::TRANSACTION_DURATION.histogram(&[]).record(took.as_secs_f64());
             }
-            ServiceEvent::CommitFailed { family } => {
-                let outcome = if *family == Family::Migrated { "fenced" } else { "aborted" };
+            ServiceEvent::CommitFailed { kind } => {
+                let outcome = if *kind == FailureKind::Migrated { "fenced" } else { "aborted" };
                 metric::TRANSACTIONS.counter(&[outcome]).increment(1);
             }
             ServiceEvent::Captured { pause, .. } => {
@@ -329,7 +329,7 @@ mod tests {
         let (first, second) = (Partition(0), Partition(3));
         let metrics = ServiceMetrics::new(Arc::new(Health::new()), 1, Provisioned::default());
         metrics::with_local_recorder(&recorder, || {
-            metrics.on(&ServiceEvent::CommitFailed { family: Family::Abortable });
+            metrics.on(&ServiceEvent::CommitFailed { kind: FailureKind::Abortable });
             metrics.on(&ServiceEvent::Committed { outputs: &outputs, partitions: 1, took });
             metrics.on(&ServiceEvent::SplitPool { pool: "a", first, second });
         });

@@ -2,7 +2,7 @@
 
 use super::kafka_support::{Broker, Input, StopAfter};
 use super::queries;
-use kvset::service::observe::{Observer, ServiceEvent};
+use kvset::service::events::{Observer, ServiceEvent};
 use kvset::service::service::serve;
 use kvset::service::shutdown::Shutdown;
 use kvset::settings::{Settings, TokenCost};

@@ -4,7 +4,7 @@ use super::kafka_support::Broker;
 use super::root;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use kvset::kafka::feed::Feed;
+use kvset::kafka::topic_producer::TopicProducer;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
@@ -144,7 +144,7 @@ fn estimate(pool: &str, end_ms: i64, changes: Value) -> (String, Value) {
 fn the_python_consumer_upserts_by_key_and_ignores_what_is_not_final() {
     let Some(broker) = Broker::real() else { return };
     let topic = broker.create("recommendations", 1);
-    let feed = Feed::open(&broker.connection, &topic, Duration::from_secs(30)).expect("a producer");
+    let feed = TopicProducer::open(&broker.connection, &topic, Duration::from_secs(30)).expect("a producer");
     let records = [
         estimate("a", 1000, json!({})),
         estimate("a", 2000, json!({})),

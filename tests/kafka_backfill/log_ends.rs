@@ -42,7 +42,7 @@ fn a_run_ends_where_the_log_ends_in_transaction_markers() {
     produce_in_transactions(&bench, &input);
     let live = bench.live(input.records());
     let backfill = bench.prepare("markers", "earliest", "latest", WarmUp::None).expect("a range");
-    let end = backfill.stretches[&Partition(0)].end;
+    let end = backfill.offset_ranges[&Partition(0)].end;
     assert!(end.0 as u64 > input.records() + 20, "markers and aborted records take offsets too: {end}");
     let outcome = to_the_end(&backfill);
     assert!(outcome.complete && outcome.reached[&Partition(0)] == end, "{outcome:?}");
@@ -60,16 +60,16 @@ fn moments_are_those_of_the_records_time_stamps() {
     let bench = Bench::on(broker);
     let topic = bench.broker.create("requests", 1);
     let input = generated(100);
-    let feed =
-        kvset::kafka::feed::Feed::open(&bench.broker.connection, &topic, DEADLINE).expect("a producer");
+    let feed = kvset::kafka::topic_producer::TopicProducer::open(&bench.broker.connection, &topic, DEADLINE)
+        .expect("a producer");
     for (number, (key, value)) in input.partitions[&0].iter().enumerate() {
         feed.send_to(Some(0), key, value, Some(stamp() + 1000 * number as i64)).expect("room");
     }
     feed.finish().expect("delivered");
     let (from, to) = (format!("@{}", stamp() + 9_500), format!("@{}", stamp() + 40_000));
     let backfill = bench.prepare("moments", &from, &to, WarmUp::None).expect("a range");
-    let stretch = backfill.stretches[&Partition(0)];
-    assert_eq!((stretch.count_from, stretch.end), (NextOffset(10), NextOffset(40)));
+    let offset_range = backfill.offset_ranges[&Partition(0)];
+    assert_eq!((offset_range.count_from, offset_range.end), (NextOffset(10), NextOffset(40)));
     let late = Places::Everywhere(Place::Moment(stamp() + 86_400_000)).to_string();
     assert!(matches!(refusal(&bench, "late", &late, "latest"), RangeError::Empty { .. }));
 }
@@ -102,7 +102,7 @@ fn what_retention_deleted_is_refused_or_begun_after() {
     let error = refusal(&bench, "below", "59", "latest").to_string();
     assert!(error.contains("begins at 60") && error.contains("earliest"), "{error}");
     let rest = bench.prepare("rest", "earliest", "latest", WarmUp::All).expect("a range");
-    assert_eq!(rest.stretches[&Partition(0)].begin, NextOffset(60));
+    assert_eq!(rest.offset_ranges[&Partition(0)].begin, NextOffset(60));
     assert!(to_the_end(&rest).complete);
     let published = Published::read(&bench.broker, &rest.plan.stream.outputs);
     assert!(estimates(&published).next().expect("some").warm_up, "what was deleted is missing");
@@ -143,8 +143,8 @@ fn a_compacted_log_is_read_to_its_end() {
         input.push(0, &format!("pool-{}", number % 60), value.clone());
     }
     bench.produce(&input);
-    let feed =
-        kvset::kafka::feed::Feed::open(&bench.broker.connection, &topic, DEADLINE).expect("a producer");
+    let feed = kvset::kafka::topic_producer::TopicProducer::open(&bench.broker.connection, &topic, DEADLINE)
+        .expect("a producer");
     let begin = Instant::now();
     // New segments are rolled by new records only.
     let kept = loop {

@@ -16,12 +16,12 @@ use kvset::core::estimate::Estimate;
 use kvset::core::tiers::Settled;
 use kvset::core::window::WindowKind;
 use kvset::kafka::offsets::Offsets;
-use kvset::kafka::outlet::{OutputTopic, OutputTopics};
+use kvset::kafka::sink::{OutputTopic, OutputTopics};
 use kvset::position::{NextOffset, Partition};
 use kvset::service::backfill::{
     Backfill, BackfillError, BackfillOptions, NoteError, Outcome, Place, Places, Range, RangeError, WarmUp,
 };
-use kvset::service::observe::Unobserved;
+use kvset::service::events::Unobserved;
 use kvset::service::plan::ServicePlan;
 use kvset::service::shutdown::Shutdown;
 use kvset::settings::{Delivery, Settings, TokenCost, TopicName};
@@ -266,7 +266,7 @@ fn less_warm_up_knows_fewer_hits_and_says_so() {
     // As a span of event time the same is found by searching the log.
     let begin = |run: &str, warm_up| {
         let backfill = bench.prepare(run, "150", "latest", warm_up).expect("a range");
-        backfill.stretches.values().map(|stretch| stretch.begin.0).collect::<Vec<_>>()
+        backfill.offset_ranges.values().map(|offset_range| offset_range.begin.0).collect::<Vec<_>>()
     };
     let minutes = begin("minutes", WarmUp::Time(Duration::from_secs(120)));
     assert!(minutes.iter().all(|begin| (1..150).contains(begin)), "{minutes:?}");
@@ -287,7 +287,8 @@ fn a_stopped_run_goes_on_within_the_bounds_it_began_with() {
         bench.produce(&input);
         let second = bench.prepare("halves", "earliest", "latest", WarmUp::None).expect("a range");
         assert_eq!(second.reached, outcome.reached);
-        let ends: Vec<_> = second.stretches.values().map(|stretch| stretch.end.0 as u64).collect();
+        let ends: Vec<_> =
+            second.offset_ranges.values().map(|offset_range| offset_range.end.0 as u64).collect();
         assert_eq!(ends, [input.records() / 2; 2], "captured when the run began");
         assert!(to_the_end(&second).complete);
         let published = Published::read(&bench.broker, &second.plan.stream.outputs);

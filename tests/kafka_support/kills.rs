@@ -5,8 +5,8 @@ use super::process::{Instance, configure};
 use super::{Broker, Bytes, Input, Published, output_topics, stamp};
 use kvset::core::pages::mix;
 use kvset::kafka::config::Connection;
-use kvset::kafka::feed::Feed;
-use kvset::kafka::outlet::OutputTopics;
+use kvset::kafka::sink::OutputTopics;
+use kvset::kafka::topic_producer::TopicProducer;
 use kvset::service::plan::task_config;
 use kvset::settings::Settings;
 use kvset::workload::{Generator, Workload};
@@ -311,7 +311,7 @@ fn input(requests: u64, seed: u64) -> Input {
 
 /// Feeds every partition by turns, as far as the quota goes.
 pub fn feed(connection: &Connection, topic: &str, input: &Input, quota: &AtomicU64) {
-    let feed = Feed::open(connection, topic, PATIENCE).expect("a producer");
+    let feed = TopicProducer::open(connection, topic, PATIENCE).expect("a producer");
     let longest = input.partitions.values().map(Vec::len).max().unwrap_or_default();
     for at in 0..longest {
         while at as u64 >= quota.load(Ordering::SeqCst) {

@@ -6,17 +6,17 @@ pub mod process;
 use kvset::codec::{RequestEncoding, SourceRecord, encode_request};
 use kvset::commands::produce::producing::message_of;
 use kvset::kafka::config::{Assignor, Connection, Membership};
-use kvset::kafka::feed::Feed;
 use kvset::kafka::mock::MockBroker;
-use kvset::kafka::outlet::{Guarantee, OutputTopic, OutputTopics};
 use kvset::kafka::reader::{From, ReadRecord, Reader};
+use kvset::kafka::sink::{Guarantee, OutputTopic, OutputTopics};
+use kvset::kafka::topic_producer::TopicProducer;
 use kvset::kafka::topics::{TopicPlan, Topics};
 use kvset::output::{Destination, OutputRecord};
-use kvset::pipeline::lanes::FlowLimits;
+use kvset::pipeline::assignment::FlowLimits;
 use kvset::pipeline::resume::{Facts, LostHistory, StartFrom, decide};
 use kvset::pipeline::task::{PartitionTask, TaskConfig};
 use kvset::position::{LogRange, NextOffset, Partition};
-use kvset::service::observe::{Observer, ServiceEvent};
+use kvset::service::events::{Observer, ServiceEvent};
 use kvset::service::plan::{CommitPace, ParkingPlan, ServicePlan, StreamPlan, task_config};
 use kvset::service::service::{ServiceError, Summary, serve};
 use kvset::service::shutdown::Shutdown;
@@ -206,7 +206,7 @@ impl Input {
 
     /// Of every partition the records with these offsets, as far as there are any.
     pub fn produce_part(&self, connection: &Connection, topic: &str, offsets: Range<usize>) {
-        let feed = Feed::open(connection, topic, DEADLINE).expect("a producer");
+        let feed = TopicProducer::open(connection, topic, DEADLINE).expect("a producer");
         let mut sent = 0;
         for (partition, records) in &self.partitions {
             let part = offsets.start.min(records.len())..offsets.end.min(records.len());
@@ -244,7 +244,7 @@ impl Input {
                     key: Some(key),
                     value: Some(value),
                 };
-                state.feed(&record, &mut outputs).expect("within limits");
+                state.process_record(&record, &mut outputs).expect("within limits");
             }
             outputs.into_iter().for_each(|output| published.add(output));
         }
@@ -295,9 +295,9 @@ impl Published {
 }
 
 /// Ends a test that waits for records which never come, instead of hanging with it.
-struct Patience(Instant);
+struct RetryPolicy(Instant);
 
-impl Patience {
+impl RetryPolicy {
     const LIMIT: Duration = Duration::from_secs(240);
 
     fn check(&self) {
@@ -310,12 +310,17 @@ pub struct StopAfter {
     shutdown: Shutdown,
     records: u64,
     seen: Mutex<u64>,
-    patience: Patience,
+    patience: RetryPolicy,
 }
 
 impl StopAfter {
     pub fn new(shutdown: &Shutdown, records: u64) -> Self {
-        Self { shutdown: shutdown.clone(), records, seen: Mutex::new(0), patience: Patience(Instant::now()) }
+        Self {
+            shutdown: shutdown.clone(),
+            records,
+            seen: Mutex::new(0),
+            patience: RetryPolicy(Instant::now()),
+        }
     }
 }
 
@@ -341,7 +346,7 @@ pub struct StopAt {
     offset: NextOffset,
     partitions: usize,
     there: Mutex<BTreeSet<Partition>>,
-    patience: Patience,
+    patience: RetryPolicy,
 }
 
 impl StopAt {
@@ -351,7 +356,7 @@ impl StopAt {
             offset: NextOffset(offset),
             partitions,
             there: Mutex::default(),
-            patience: Patience(Instant::now()),
+            patience: RetryPolicy(Instant::now()),
         }
     }
 }

@@ -12,7 +12,7 @@ use kvset::live::{Board, Live, router};
 use kvset::pipeline::resume::{Origin, Resume};
 use kvset::pipeline::task::Counts;
 use kvset::position::{NextOffset, Partition};
-use kvset::service::observe::{Observer, ServiceEvent};
+use kvset::service::events::{Observer, ServiceEvent};
 use kvset::telemetry::{Health, HealthBounds, Server, recorder};
 use serde_json::Value;
 use std::net::{Ipv4Addr, SocketAddr};

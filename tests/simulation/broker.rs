@@ -5,7 +5,7 @@ use crate::chance::Chance;
 use crate::group::Group;
 use crate::input::{Fetched, Input, PartitionInput, partition_of};
 use kvset::output::OutputRecord;
-use kvset::pipeline::publish::Family;
+use kvset::pipeline::publish::FailureKind;
 use kvset::position::LogRange;
 use kvset::position::NextOffset;
 use std::collections::{BTreeMap, BTreeSet};
@@ -134,12 +134,12 @@ impl Broker {
         Ok(())
     }
 
-    fn producer(&mut self, id: &str, epoch: u64) -> Result<&mut Producer, Family> {
-        self.producers.get_mut(id).filter(|producer| producer.epoch == epoch).ok_or(Family::Migrated)
+    fn producer(&mut self, id: &str, epoch: u64) -> Result<&mut Producer, FailureKind> {
+        self.producers.get_mut(id).filter(|producer| producer.epoch == epoch).ok_or(FailureKind::Migrated)
     }
 
     /// The producer's transaction, opened by the first thing that goes into it.
-    fn transaction(&mut self, id: &str, epoch: u64, now: Duration) -> Result<&mut Transaction, Family> {
+    fn transaction(&mut self, id: &str, epoch: u64, now: Duration) -> Result<&mut Transaction, FailureKind> {
         let (outputs, offsets, in_flight) = (Vec::new(), Vec::new(), false);
         let new = Transaction { began: now, outputs, offsets, in_flight };
         Ok(self.producer(id, epoch)?.open.get_or_insert(new))
@@ -151,7 +151,7 @@ impl Broker {
         epoch: u64,
         output: &OutputRecord,
         now: Duration,
-    ) -> Result<(), Family> {
+    ) -> Result<(), FailureKind> {
         self.transaction(id, epoch, now)?.outputs.push(output.clone());
         Ok(())
     }
@@ -162,25 +162,25 @@ impl Broker {
         epoch: u64,
         next: &[(i32, i64)],
         now: Duration,
-    ) -> Result<(), Family> {
+    ) -> Result<(), FailureKind> {
         self.transaction(id, epoch, now)?.offsets = next.to_vec();
         Ok(())
     }
 
     /// The wish to commit arrives, and may be carried out later.
-    pub fn announce_commit(&mut self, id: &str, epoch: u64) -> Result<(), Family> {
+    pub fn announce_commit(&mut self, id: &str, epoch: u64) -> Result<(), FailureKind> {
         if let Some(open) = &mut self.producer(id, epoch)?.open {
             open.in_flight = true;
         }
         Ok(())
     }
 
-    pub fn commit(&mut self, id: &str, epoch: u64) -> Result<Result<(), String>, Family> {
+    pub fn commit(&mut self, id: &str, epoch: u64) -> Result<Result<(), String>, FailureKind> {
         let open = self.producer(id, epoch)?.open.take();
         Ok(open.map_or(Ok(()), |transaction| self.apply(transaction)))
     }
 
-    pub fn abort(&mut self, id: &str, epoch: u64) -> Result<(), Family> {
+    pub fn abort(&mut self, id: &str, epoch: u64) -> Result<(), FailureKind> {
         self.producer(id, epoch)?.open = None;
         Ok(())
     }

@@ -169,7 +169,7 @@ fn records(partition: i32, chance: &mut Chance) -> (Vec<Fetched>, i64) {
     (records, offset + chance.below(3) as i64)
 }
 
-/// One of a few conversations, so far as it has come. Its ids may be vouched to be chained, and now and then they
+/// One of a few conversations, so far as it has come. Its ids may be declared chained, and now and then they
 /// are not.
 fn request(time: i64, chance: &mut Chance) -> String {
     let (session, turns) = (chance.below(4) as usize, chance.between(1, 6) as usize);
@@ -207,7 +207,7 @@ fn undisturbed(
     let mut state = PartitionTask::new(Arc::clone(task), Partition(partition), &resume);
     let (mut published, mut outputs) = (Vec::new(), Vec::new());
     for record in records {
-        state.feed(&record.as_source(), &mut outputs).expect("within limits");
+        state.process_record(&record.as_source(), &mut outputs).expect("within limits");
         published.extend(outputs.drain(..).map(|output| (record.0.offset, output)));
     }
     published

@@ -3,13 +3,13 @@
 
 use crate::broker::Broker;
 use crate::chance::Chance;
-use crate::crew::SimCrew;
 use crate::disk::{Desk, SimFiles};
 use crate::fate::{STATE, Traits, plan, rates};
 use crate::input::{Input, TOPIC};
 use crate::member::SimMember;
-use crate::outlet::SimOutlet;
+use crate::sink::SimSink;
 use crate::watch::Watch;
+use crate::worker_pool::SimWorkerPool;
 use crate::world::{Process, State, Tally, World};
 use kvset::pipeline::publish::PublishError;
 use kvset::pipeline::resume::{LostHistory, Refusal};
@@ -54,7 +54,7 @@ struct Running<'a> {
     host: usize,
     /// The member's stable name, which is its transactional id too.
     name: usize,
-    coordinator: Coordinator<'a, SimMember, SimOutlet, Estimating<'a, SimMember, SimCrew>>,
+    coordinator: Coordinator<'a, SimMember, SimSink, Estimating<'a, SimMember, SimWorkerPool>>,
     desk: Desk,
 }
 
@@ -232,7 +232,7 @@ impl<'a> Life<'a> {
         };
         self.started += 1;
         let process = self.world.spawn();
-        let outlet = SimOutlet::open(process.clone(), format!("kvset-{named}"));
+        let sink = SimSink::open(process.clone(), format!("kvset-{named}"));
         let mut state = self.world.state();
         state.note(|| format!("process {} starts on host {host} as member {named}", process.number));
         let State { broker, chance, .. } = &mut *state;
@@ -258,11 +258,11 @@ impl<'a> Life<'a> {
         let parts = Parts {
             clock: &kit.clock,
             source: &kit.member,
-            outlet,
+            sink,
             stage: Estimating::new(
                 plan,
                 &kit.clock,
-                SimCrew::new(process.clone()),
+                SimWorkerPool::new(process.clone()),
                 Some(checkpoints),
                 &kit.watch,
             ),

@@ -1,7 +1,7 @@
 //! A seeded simulation of brokers, clock, disk and processes: whole lives of the service with crashes
 //! at every step, each ending in "committed output = f(log)" (DESIGN 4).
 //!
-//! It drives the service's own coordinator, lanes, tasks, commit protocol, checkpoints, recovery and
+//! It drives the service's own coordinator, partitions, tasks, commit protocol, checkpoints, recovery and
 //! snapshot store; only what lies outside of the process is simulated. One thread lives a life, so a
 //! seed gives the same life every time.
 //!
@@ -13,15 +13,15 @@
 mod broker;
 mod chance;
 mod coverage;
-mod crew;
 mod disk;
 mod fate;
 mod group;
 mod input;
 mod life;
 mod member;
-mod outlet;
+mod sink;
 mod watch;
+mod worker_pool;
 mod world;
 
 use input::Input;

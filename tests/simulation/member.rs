@@ -7,7 +7,7 @@ use kvset::core::units::Offset;
 use kvset::kafka::KafkaFailure;
 use kvset::kafka::member::{Event, Identities, Member};
 use kvset::pipeline::facts::RecordIdentity;
-use kvset::pipeline::publish::Family;
+use kvset::pipeline::publish::FailureKind;
 use kvset::position::{LogRange, NextOffset, Partition};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,7 +19,7 @@ pub struct SimMember(pub Process);
 fn passing(state: &mut State, at: &'static str) -> Result<(), KafkaFailure> {
     let one_in = state.rates.passing;
     if state.strikes(one_in, "passing failure", at) {
-        return Err(KafkaFailure { family: Family::Transient, message: format!("{at}: no answer") });
+        return Err(KafkaFailure { kind: FailureKind::Transient, message: format!("{at}: no answer") });
     }
     Ok(())
 }
@@ -29,7 +29,7 @@ impl SimMember {
         let member = state.broker.group.members.get_mut(&self.0.number)?;
         if member.fenced {
             let message = "another member has this one's name".to_owned();
-            return Some(Event::Trouble(KafkaFailure { family: Family::Migrated, message }));
+            return Some(Event::Trouble(KafkaFailure { kind: FailureKind::Migrated, message }));
         }
         if let Some(open) = &member.unanswered {
             let broken = Err(format!("polled while {open:?} was not answered"));
@@ -107,7 +107,7 @@ impl Member for SimMember {
                 state.count("waited for", "an undecided transaction");
                 state.pass(timeout);
                 let message = "a transaction is undecided".to_owned();
-                return Err(KafkaFailure { family: Family::Transient, message });
+                return Err(KafkaFailure { kind: FailureKind::Transient, message });
             }
             let committed = |partition: &Partition| state.broker.logs[partition.0 as usize].committed;
             Ok(partitions.iter().map(|one| (*one, committed(one).map(NextOffset))).collect())

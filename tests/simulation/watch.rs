@@ -1,9 +1,9 @@
 //! What a process tells of itself, taken down and counted.
 
 use crate::world::Process;
-use kvset::pipeline::publish::Family;
+use kvset::pipeline::publish::FailureKind;
 use kvset::pipeline::resume::Origin;
-use kvset::service::observe::{Observer, ServiceEvent};
+use kvset::service::events::{Observer, ServiceEvent};
 
 /// Watches one process.
 #[derive(Debug)]
@@ -42,13 +42,13 @@ impl Observer for Watch {
                 state.note(|| format!("process {number} committed {} outputs", outputs.len()));
                 state.count("commit", "went through");
             }
-            ServiceEvent::CommitFailed { family } => {
-                let what = match family {
-                    Family::Transient => "transient",
-                    Family::Abortable => "abortable",
-                    Family::Migrated => "migrated",
-                    Family::Spent => "spent",
-                    Family::Fatal => "fatal",
+            ServiceEvent::CommitFailed { kind } => {
+                let what = match kind {
+                    FailureKind::Transient => "transient",
+                    FailureKind::Abortable => "abortable",
+                    FailureKind::Migrated => "migrated",
+                    FailureKind::Spent => "spent",
+                    FailureKind::Fatal => "fatal",
                 };
                 state.note(|| format!("process {number}: the commit failed: {what}"));
                 state.count("commit failed", what);

@@ -4,7 +4,7 @@
 use crate::broker::{Broker, SESSION_TIMEOUT};
 use crate::chance::Chance;
 use kvset::kafka::KafkaFailure;
-use kvset::pipeline::publish::{Family, OutletError};
+use kvset::pipeline::publish::{FailureKind, SinkError};
 use kvset::service::clock::Clock;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -129,9 +129,9 @@ impl From<Dead> for KafkaFailure {
     }
 }
 
-impl From<Dead> for OutletError {
+impl From<Dead> for SinkError {
     fn from(_: Dead) -> Self {
-        Self { family: Family::Fatal, message: DEAD.to_owned() }
+        Self { kind: FailureKind::Fatal, message: DEAD.to_owned() }
     }
 }
 

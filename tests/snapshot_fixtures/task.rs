@@ -135,7 +135,7 @@ fn feed(task: &mut PartitionTask, end: i64) -> Vec<OutputRecord> {
             key: Some(pool(offset).as_bytes()),
             value: Some(value.as_bytes()),
         };
-        task.feed(&record, &mut outputs).expect("within limits");
+        task.process_record(&record, &mut outputs).expect("within limits");
     }
     outputs
 }

@@ -20,7 +20,7 @@ pub struct Distribution<'a> {
 impl<'a> Distribution<'a> {
     /// The distribution over `requests` requests, of which those with reuse have `needs`.
     pub fn new(needs: &'a Needs, requests: u64) -> Self {
-        let needs = needs.settled();
+        let needs = needs.consolidated();
         let ranks = needs.ranks();
         let with_reuse = ranks.last().copied().unwrap_or(0);
         Self { needs, ranks, with_reuse, without_reuse: requests.saturating_sub(with_reuse) }
@@ -118,7 +118,7 @@ mod tests {
             let left = added.len().saturating_sub(keep);
             added[..left].iter().for_each(|need| needs.remove(*need));
             check(&needs, &added[left..], without_reuse)?;
-            needs.settle();
+            needs.consolidate();
             check(&needs, &added[left..], without_reuse)?;
         }
 

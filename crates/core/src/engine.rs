@@ -119,9 +119,9 @@ impl Engine {
         self.config == *config && self.stack.is_like(&Self::new(*config).stack)
     }
 
-    /// Relies on nobody's word that ids are chained any more ([`Stack::doubt_chains`]).
-    pub fn doubt_chains(&mut self) {
-        self.stack.doubt_chains();
+    /// Relies on nobody's word that ids are chained any more ([`Stack::disprove_chains`]).
+    pub fn disprove_chains(&mut self) {
+        self.stack.disprove_chains();
     }
 
     /// The request that [`Engine::observe`] is about to make of the stack, to be looked ahead at; none where

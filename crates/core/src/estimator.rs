@@ -144,7 +144,7 @@ impl PoolFigures<'_> {
     }
 
     fn plan(&self, tally: &Tally, asked: &Requirements, standing: &Standing) -> Option<TierEstimates> {
-        let found = tally.found.as_ref()?.settled();
+        let found = tally.found.as_ref()?.consolidated();
         let curve = FoundCurve {
             found: &found,
             page_accesses: tally.page_accesses,

@@ -15,7 +15,7 @@ pub struct RequestEvent<'a> {
     /// Prefix-chained ids of the prompt's pages; the last one may be a partial page, which shows in
     /// `input_tokens` not being a multiple of the page size.
     pub page_ids: PageIds<'a>,
-    /// Whether who made the ids vouches that they are chained, so that a right one tells of all before it.
+    /// Whether who made the ids declares them chained, so that a right one tells of all before it.
     pub ids_chained: bool,
     /// Ids of the pages the output filled, continuing the prompt's chain; empty where unknown.
     pub output_page_ids: PageIds<'a>,

@@ -68,17 +68,17 @@ impl FoundPages {
     }
 
     /// Merges what is pending, so that reading copies nothing.
-    pub fn settle(&mut self) {
-        [&mut self.flat, &mut self.begins, &mut self.ends].into_iter().for_each(Needs::settle);
+    pub fn consolidate(&mut self) {
+        [&mut self.flat, &mut self.begins, &mut self.ends].into_iter().for_each(Needs::consolidate);
     }
 
     /// The same multiset with nothing pending, to be read often; copies only where something is.
-    pub fn settled(&self) -> Cow<'_, Self> {
+    pub fn consolidated(&self) -> Cow<'_, Self> {
         if [&self.flat, &self.begins, &self.ends].into_iter().all(Needs::is_settled) {
             return Cow::Borrowed(self);
         }
         let mut copy = self.clone();
-        copy.settle();
+        copy.consolidate();
         Cow::Owned(copy)
     }
 
@@ -192,7 +192,7 @@ mod tests {
                 prop_assert_eq!(found.hits_at(capacity), expected, "at {}", capacity);
                 prop_assert_eq!(union.hits_at(capacity), expected, "of the union at {}", capacity);
             }
-            found = found.settled().into_owned();
+            found = found.consolidated().into_owned();
             prop_assert_eq!(found.hits_at(u64::from(u32::MAX) - 1), union.hits_at(u64::from(u32::MAX) - 1));
         }
     }

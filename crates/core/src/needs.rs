@@ -59,7 +59,7 @@ impl Pairs {
     }
 }
 
-/// Neighbouring needs, never none of them once all is settled.
+/// Neighbouring needs, never none of them once all is consolidated.
 #[derive(Debug, Clone, Default)]
 struct Block {
     /// Distinct needs, ascending, and how often each occurs; counts are never 0.
@@ -84,7 +84,7 @@ impl Block {
 
     /// Takes in changes that ascend by need, in one pass over the block and them; `merged` is room for what comes
     /// of it.
-    fn take_in(&mut self, changes: &[Change], merged: &mut Pairs) {
+    fn merge_changes(&mut self, changes: &[Change], merged: &mut Pairs) {
         merged.clear_for(self.values.len() + changes.len());
         let mut held = self.values.iter().copied().zip(self.counts.iter().copied()).peekable();
         for same in changes.chunk_by(|a, b| a.0 == b.0) {
@@ -169,13 +169,13 @@ impl Needs {
 
     /// How many needs are at most `need`, which lies below [`BEYOND`].
     pub fn count_upto(&self, need: Need) -> u64 {
-        self.settled().upto(need).0
+        self.consolidated().upto(need).0
     }
 
     /// The sum of `need - n + 1` over all needs `n` up to `need`: how far counts that begin at each
     /// need and rise by one have come.
     pub fn climbed_upto(&self, need: Need) -> u128 {
-        let (count, sum) = self.settled().upto(need);
+        let (count, sum) = self.consolidated().upto(need);
         u128::from(need + 1) * u128::from(count) - sum
     }
 
@@ -197,12 +197,12 @@ impl Needs {
     fn change(&mut self, need: u32, by: i32) {
         self.pending.push((need, by));
         if self.pending.len() >= MIN_PENDING.max(PENDING_A_BLOCK * self.blocks.len()) {
-            self.settle();
+            self.consolidate();
         }
     }
 
     /// Merges the pending changes into the blocks.
-    pub fn settle(&mut self) {
+    pub fn consolidate(&mut self) {
         if self.pending.is_empty() {
             return;
         }
@@ -217,7 +217,7 @@ impl Needs {
             let next = self.blocks.get(at + 1).and_then(|next| next.values.first());
             let own = rest.iter().take_while(|(need, _)| next.is_none_or(|next| need < next)).count();
             let (own, others) = rest.split_at(own);
-            self.blocks[at].take_in(own, &mut merged);
+            self.blocks[at].merge_changes(own, &mut merged);
             rest = others;
         }
         if self.blocks.iter().any(Block::is_misshapen) {
@@ -275,7 +275,7 @@ impl Needs {
     pub fn merged<'a>(parts: impl Iterator<Item = &'a Needs>) -> Needs {
         let mut all: Vec<(u32, u64)> = Vec::new();
         for part in parts {
-            all.extend(part.settled().pairs());
+            all.extend(part.consolidated().pairs());
         }
         all.sort_unstable_by_key(|(value, _)| *value);
         let (mut values, mut counts) = (Vec::new(), Vec::new());
@@ -287,12 +287,12 @@ impl Needs {
     }
 
     /// The same multiset with nothing pending; copies only where something is.
-    pub(super) fn settled(&self) -> Cow<'_, Needs> {
+    pub(super) fn consolidated(&self) -> Cow<'_, Needs> {
         if self.pending.is_empty() {
             return Cow::Borrowed(self);
         }
         let mut copy = self.clone();
-        copy.settle();
+        copy.consolidate();
         Cow::Owned(copy)
     }
 
@@ -429,7 +429,7 @@ mod tests {
                 let climbed = upto().map(|(need, count)| u128::from((read - need + 1) * count));
                 prop_assert_eq!(needs.climbed_upto(read), climbed.sum::<u128>());
             }
-            needs.settle();
+            needs.consolidate();
             prop_assert!(needs.steps().eq(model.iter().map(|(need, count)| (*need, *count))));
             prop_assert_eq!(needs.sum(), model.iter().map(|(need, count)| u128::from(need * count)).sum::<u128>());
             prop_assert!(needs.blocks.iter().all(|block| (1..=MAX_BLOCK).contains(&block.values.len())));

@@ -1,6 +1,6 @@
 //! From one request's runs to the exact counts of a window.
 //!
-//! A request is digested once; every window of the pool then adds the same few numbers.
+//! A request is summarised once; every window of the pool then adds the same few numbers.
 
 use super::found::{FoundPages, FoundRun};
 use super::in_flight::Overlap;
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 /// What the windows of a pool measure requests by.
 #[derive(Debug, Clone, Copy)]
-pub struct Yardstick<'a> {
+pub struct CountingRules<'a> {
     /// Target ratios a required capacity is computed for.
     pub target_ratios: &'a [Ratio],
     /// Capacities hits are counted for, in followed pages, ascending.
@@ -52,7 +52,7 @@ pub struct Touch {
 
 /// One request as the windows need it; its memory is reused from request to request.
 #[derive(Debug, Clone, Default)]
-pub struct Digest {
+pub struct RequestSummary {
     /// Where the request stands in its log.
     pub position: Position,
     /// Prompt pages accessed.
@@ -74,9 +74,9 @@ pub struct Digest {
     pub overlap: Option<Overlap>,
 }
 
-impl Digest {
-    /// Replaces the digest by that of another request. The cost is per run and target, never per page.
-    pub fn read(&mut self, outcome: &Outcome, position: Position, yardstick: &Yardstick<'_>) {
+impl RequestSummary {
+    /// Replaces the summary by that of another request. The cost is per run and target, never per page.
+    pub fn read(&mut self, outcome: &Outcome, position: Position, rules: &CountingRules<'_>) {
         self.position = position;
         self.overlap = None;
         self.page_accesses = outcome.page_accesses;
@@ -84,15 +84,15 @@ impl Digest {
         self.new_pages = outcome.new_pages;
         let required = |ratio: &Ratio| outcome.need_of_prefix(ratio.ceil_of(self.reusable));
         self.needs.clear();
-        self.needs.extend(yardstick.target_ratios.iter().map(required));
+        self.needs.extend(rules.target_ratios.iter().map(required));
         self.hits.clear();
         self.touches.clear();
         for run in &outcome.runs {
             self.read_touch(run);
-            self.read_hits(run, yardstick.thresholds);
+            self.read_hits(run, rules.thresholds);
         }
         self.found.clear();
-        if yardstick.whole_curve {
+        if rules.whole_curve {
             self.found.extend(outcome.runs.iter().filter_map(FoundRun::of));
         }
     }
@@ -235,46 +235,46 @@ impl Tally {
     }
 
     /// Counts a request, of which `distinct_pages` pages are new to this set.
-    pub fn add(&mut self, digest: &Digest, distinct_pages: u64) {
+    pub fn add(&mut self, summary: &RequestSummary, distinct_pages: u64) {
         self.requests += 1;
-        self.page_accesses += digest.page_accesses;
-        self.reusable += digest.reusable;
+        self.page_accesses += summary.page_accesses;
+        self.reusable += summary.reusable;
         self.distinct_pages += distinct_pages;
-        for hits in &digest.hits {
+        for hits in &summary.hits {
             self.hits[hits.step as usize] += u64::from(hits.pages);
         }
-        if let Some(overlap) = digest.overlap {
+        if let Some(overlap) = summary.overlap {
             self.overlaps.insert(overlap);
         }
-        if digest.reusable > 0 {
+        if summary.reusable > 0 {
             self.requests_with_reuse += 1;
-            for (needs, need) in self.needs.iter_mut().zip(&digest.needs) {
+            for (needs, need) in self.needs.iter_mut().zip(&summary.needs) {
                 needs.insert(*need);
             }
         }
         if let Some(found) = &mut self.found {
-            digest.found.iter().for_each(|run| found.add(run));
+            summary.found.iter().for_each(|run| found.add(run));
         }
     }
 
     /// Merges what is pending, so that reading the distributions copies nothing.
-    pub fn settle(&mut self) {
+    pub fn consolidate(&mut self) {
         let Overlaps { requests, pages } = &mut self.overlaps;
-        self.needs.iter_mut().chain([requests, pages]).for_each(Needs::settle);
-        self.found.iter_mut().for_each(FoundPages::settle);
+        self.needs.iter_mut().chain([requests, pages]).for_each(Needs::consolidate);
+        self.found.iter_mut().for_each(FoundPages::consolidate);
     }
 
     /// The same with nothing pending.
-    pub fn settled(&self) -> Self {
-        let mut settled = self.clone();
-        settled.settle();
-        settled
+    pub fn consolidated(&self) -> Self {
+        let mut consolidated = self.clone();
+        consolidated.consolidate();
+        consolidated
     }
 
     /// The same with hits counted at other thresholds, ascending; without hits by need there are none.
     pub fn counted_at(&self, thresholds: &[u64]) -> Self {
         let mut before = 0;
-        let found = self.found.as_ref().map(FoundPages::settled);
+        let found = self.found.as_ref().map(FoundPages::consolidated);
         let hits = thresholds.iter().map(|threshold| {
             let hits = found.as_ref().map_or(0, |found| found.hits_at(*threshold));
             hits - std::mem::replace(&mut before, hits)
@@ -345,12 +345,12 @@ mod tests {
         ) {
             thresholds.sort_unstable();
             let outcome = Outcome { page_accesses: 500, runs, ..Outcome::default() };
-            let mut digest = Digest::default();
-            let yardstick = Yardstick { target_ratios: &[Ratio::ONE], thresholds: &thresholds, whole_curve: true };
-            digest.read(&outcome, Position::default(), &yardstick);
+            let mut summary = RequestSummary::default();
+            let rules = CountingRules { target_ratios: &[Ratio::ONE], thresholds: &thresholds, whole_curve: true };
+            summary.read(&outcome, Position::default(), &rules);
             let shape = TallyShape { targets: 1, thresholds: thresholds.len(), whole_curve: true };
             let mut tally = Tally::new(shape);
-            tally.add(&digest, 0);
+            tally.add(&summary, 0);
             let mut total = 0;
             for (threshold, hits) in thresholds.iter().zip(&tally.hits) {
                 total += hits;
@@ -358,7 +358,7 @@ mod tests {
                 let found = tally.found.as_ref().map(|found| found.hits_at(*threshold));
                 prop_assert_eq!(found, Some(total), "by need at {}", threshold);
             }
-            prop_assert_eq!(digest.needs[0], outcome.need_of_prefix(outcome.reusable_prefix()));
+            prop_assert_eq!(summary.needs[0], outcome.need_of_prefix(outcome.reusable_prefix()));
         }
     }
 
@@ -368,10 +368,10 @@ mod tests {
         let outcome =
             Outcome { page_accesses: 120, runs: vec![run(99, 100), run(1, 5000)], ..Outcome::default() };
         let ratios = ["0.99", "1"].map(|text| text.parse().expect("a share"));
-        let mut digest = Digest::default();
-        let yardstick = Yardstick { target_ratios: &ratios, thresholds: &[], whole_curve: false };
-        digest.read(&outcome, Position::default(), &yardstick);
-        assert_eq!(digest.needs, [100, 5000]);
+        let mut summary = RequestSummary::default();
+        let rules = CountingRules { target_ratios: &ratios, thresholds: &[], whole_curve: false };
+        summary.read(&outcome, Position::default(), &rules);
+        assert_eq!(summary.needs, [100, 5000]);
     }
 
     #[test]
@@ -379,10 +379,10 @@ mod tests {
         let run = |pages, last_touched_by| Run { pages, need: 9, step: 0, last_touched_by };
         let outcome =
             Outcome { new_pages: 5, runs: vec![run(3, 7), run(2, 7), run(4, 2)], ..Outcome::default() };
-        let mut digest = Digest::default();
-        let yardstick = Yardstick { target_ratios: &[], thresholds: &[], whole_curve: false };
-        digest.read(&outcome, Position::default(), &yardstick);
-        assert_eq!(digest.touches.len(), 2, "runs of one toucher are one");
-        assert_eq!([0, 2, 3, 7, 8].map(|first| digest.pages_unseen_since(first)), [5, 5, 9, 9, 14]);
+        let mut summary = RequestSummary::default();
+        let rules = CountingRules { target_ratios: &[], thresholds: &[], whole_curve: false };
+        summary.read(&outcome, Position::default(), &rules);
+        assert_eq!(summary.touches.len(), 2, "runs of one toucher are one");
+        assert_eq!([0, 2, 3, 7, 8].map(|first| summary.pages_unseen_since(first)), [5, 5, 9, 9, 14]);
     }
 }

@@ -8,12 +8,12 @@
     deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::unreachable, clippy::todo)
 )]
 
+pub mod assignment;
 pub mod facts;
-pub mod lanes;
+pub mod offset_range;
 pub mod ordered;
 pub mod pools;
 pub mod publish;
 pub mod resume;
-pub mod stretch;
 pub mod task;
 pub mod worker;

@@ -3,9 +3,9 @@
 use kvset_formats::output::OutputRecord;
 use kvset_formats::position::{NextOffset, Partition};
 
-/// What a failed call to the outlet asks for.
+/// What a failed call to the sink asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Family {
+pub enum FailureKind {
     /// The same call again may succeed.
     Transient,
     /// The transaction must be aborted; the same outputs may go out in a new one.
@@ -19,133 +19,135 @@ pub enum Family {
     Fatal,
 }
 
-/// A failed call to the outlet.
+/// A failed call to the sink.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
-pub struct OutletError {
+pub struct SinkError {
     /// What it asks for.
-    pub family: Family,
+    pub kind: FailureKind,
     /// What failed, where and what to do, in lowercase.
     pub message: String,
 }
 
 /// Where outputs and offsets go.
-pub trait Outlet {
+pub trait Sink {
     /// Proof of membership in the consumer group, which fences those who lost it.
     type Member;
 
     /// Opens a transaction.
-    fn begin(&mut self) -> Result<(), OutletError>;
-    /// Adds an output to it. Refused with [`Family::Transient`] while buffers are full.
-    fn send(&mut self, record: &OutputRecord) -> Result<(), OutletError>;
+    fn begin(&mut self) -> Result<(), SinkError>;
+    /// Adds an output to it. Refused with [`FailureKind::Transient`] while buffers are full.
+    fn send(&mut self, record: &OutputRecord) -> Result<(), SinkError>;
     /// Adds the consumed offsets to it.
-    fn offsets(&mut self, next: &[(Partition, NextOffset)], member: &Self::Member)
-    -> Result<(), OutletError>;
+    fn offsets(&mut self, next: &[(Partition, NextOffset)], member: &Self::Member) -> Result<(), SinkError>;
     /// Makes all of it visible at once.
-    fn commit(&mut self) -> Result<(), OutletError>;
+    fn commit(&mut self) -> Result<(), SinkError>;
     /// Takes all of it back.
-    fn abort(&mut self) -> Result<(), OutletError>;
+    fn abort(&mut self) -> Result<(), SinkError>;
 }
 
 /// How long to go on with calls that may succeed later.
-pub trait Patience {
+pub trait RetryPolicy {
     /// Waits before the same call is made again; `false` when the deadline has passed.
     fn wait(&mut self) -> bool;
 }
 
 /// What goes out in one transaction: the outputs of the records before the offsets, and no others.
 #[derive(Debug, Default)]
-pub struct Burst<'a> {
+pub struct CommitBatch<'a> {
     /// Outputs, each partition's in order.
     pub outputs: Vec<&'a OutputRecord>,
     /// The next offset of every partition that moved on, in order of partition.
     pub next_offsets: Vec<(Partition, NextOffset)>,
 }
 
-/// Why a burst was not published.
+/// Why a batch was not published.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PublishError {
     /// Taken back whole; the same outputs may be published by a later transaction, unless the
     /// partition is lost meanwhile.
     #[error("transaction aborted: {0}")]
-    Aborted(OutletError),
+    Aborted(SinkError),
     /// Somebody else owns the work now.
     #[error("{0}")]
-    Migrated(OutletError),
+    Migrated(SinkError),
     /// The process must end. After a restart the committed offset tells what went out.
     #[error("{0}")]
-    Fatal(OutletError),
+    Fatal(SinkError),
 }
 
-/// Publishes a burst in one transaction.
+/// Publishes a batch in one transaction.
 ///
-/// A transient failure repeats the same call until patience ends. An abortable one takes the
-/// transaction back. When patience ends in the last call the outcome is unknown, which only a
-/// restart can settle: it reads the stable committed offset.
-pub fn publish<O: Outlet>(
-    outlet: &mut O,
-    burst: &Burst<'_>,
+/// A transient failure repeats the same call until the retry policy ends. An abortable one takes the
+/// transaction back. When retries end in the last call the outcome is unknown, which only a
+/// restart can tell: it reads the stable committed offset.
+pub fn publish<O: Sink>(
+    sink: &mut O,
+    batch: &CommitBatch<'_>,
     member: &O::Member,
-    patience: &mut impl Patience,
+    retry: &mut impl RetryPolicy,
 ) -> Result<(), PublishError> {
-    if let Err(error) = repeat(patience, || outlet.begin()) {
+    if let Err(error) = repeat(retry, || sink.begin()) {
         // Nothing was opened, so there is nothing to take back.
-        return Err(match error.family {
-            Family::Transient | Family::Abortable => PublishError::Aborted(error),
-            Family::Migrated => PublishError::Migrated(error),
-            Family::Spent | Family::Fatal => PublishError::Fatal(error),
+        return Err(match error.kind {
+            FailureKind::Transient | FailureKind::Abortable => PublishError::Aborted(error),
+            FailureKind::Migrated => PublishError::Migrated(error),
+            FailureKind::Spent | FailureKind::Fatal => PublishError::Fatal(error),
         });
     }
-    if let Err(error) = fill(outlet, burst, member, patience) {
-        return Err(take_back(outlet, error, patience));
+    if let Err(error) = fill(sink, batch, member, retry) {
+        return Err(take_back(sink, error, retry));
     }
-    repeat(patience, || outlet.commit()).map_err(|error| match error.family {
-        Family::Transient => PublishError::Fatal(OutletError {
-            message: format!("commit outcome unknown, a restart settles it: {}", error.message),
+    repeat(retry, || sink.commit()).map_err(|error| match error.kind {
+        FailureKind::Transient => PublishError::Fatal(SinkError {
+            message: format!(
+                "commit outcome unknown, a restart reads the committed offset: {}",
+                error.message
+            ),
             ..error
         }),
-        _ => take_back(outlet, error, patience),
+        _ => take_back(sink, error, retry),
     })
 }
 
-fn fill<O: Outlet>(
-    outlet: &mut O,
-    burst: &Burst<'_>,
+fn fill<O: Sink>(
+    sink: &mut O,
+    batch: &CommitBatch<'_>,
     member: &O::Member,
-    patience: &mut impl Patience,
-) -> Result<(), OutletError> {
-    for record in &burst.outputs {
-        repeat(patience, || outlet.send(record))?;
+    retry: &mut impl RetryPolicy,
+) -> Result<(), SinkError> {
+    for record in &batch.outputs {
+        repeat(retry, || sink.send(record))?;
     }
-    repeat(patience, || outlet.offsets(&burst.next_offsets, member))
+    repeat(retry, || sink.offsets(&batch.next_offsets, member))
 }
 
-fn take_back<O: Outlet>(outlet: &mut O, error: OutletError, patience: &mut impl Patience) -> PublishError {
-    if matches!(error.family, Family::Spent | Family::Fatal) {
+fn take_back<O: Sink>(sink: &mut O, error: SinkError, retry: &mut impl RetryPolicy) -> PublishError {
+    if matches!(error.kind, FailureKind::Spent | FailureKind::Fatal) {
         return PublishError::Fatal(error);
     }
-    match repeat(patience, || outlet.abort()) {
-        Err(abort) if abort.family == Family::Migrated => PublishError::Migrated(abort),
-        Err(abort) => PublishError::Fatal(OutletError {
-            family: if abort.family == Family::Spent { Family::Spent } else { Family::Fatal },
+    match repeat(retry, || sink.abort()) {
+        Err(abort) if abort.kind == FailureKind::Migrated => PublishError::Migrated(abort),
+        Err(abort) => PublishError::Fatal(SinkError {
+            kind: if abort.kind == FailureKind::Spent { FailureKind::Spent } else { FailureKind::Fatal },
             message: format!(
                 "{}; and the transaction could not be aborted: {}",
                 error.message, abort.message
             ),
         }),
-        Ok(()) if error.family == Family::Migrated => PublishError::Migrated(error),
+        Ok(()) if error.kind == FailureKind::Migrated => PublishError::Migrated(error),
         Ok(()) => PublishError::Aborted(error),
     }
 }
 
-/// Makes the same call again while it fails in passing and patience lasts.
+/// Makes the same call again while it fails in passing and the retry policy allows.
 fn repeat(
-    patience: &mut impl Patience,
-    mut call: impl FnMut() -> Result<(), OutletError>,
-) -> Result<(), OutletError> {
+    retry: &mut impl RetryPolicy,
+    mut call: impl FnMut() -> Result<(), SinkError>,
+) -> Result<(), SinkError> {
     loop {
         match call() {
-            Err(error) if error.family == Family::Transient && patience.wait() => {}
+            Err(error) if error.kind == FailureKind::Transient && retry.wait() => {}
             outcome => return outcome,
         }
     }
@@ -157,10 +159,10 @@ mod tests {
     use kvset_formats::output::Destination;
     use std::collections::VecDeque;
 
-    /// An outlet that fails as told and keeps what a reader of committed records would see.
+    /// An sink that fails as told and keeps what a reader of committed records would see.
     #[derive(Default)]
     struct Scripted {
-        failures: VecDeque<(&'static str, Family)>,
+        failures: VecDeque<(&'static str, FailureKind)>,
         calls: Vec<&'static str>,
         open: Vec<Vec<u8>>,
         open_offsets: Vec<(Partition, NextOffset)>,
@@ -169,46 +171,46 @@ mod tests {
     }
 
     impl Scripted {
-        fn failing(failures: &[(&'static str, Family)]) -> Self {
+        fn failing(failures: &[(&'static str, FailureKind)]) -> Self {
             Self { failures: failures.iter().copied().collect(), ..Self::default() }
         }
 
-        fn call(&mut self, name: &'static str) -> Result<(), OutletError> {
+        fn call(&mut self, name: &'static str) -> Result<(), SinkError> {
             self.calls.push(name);
             match self.failures.front() {
-                Some((call, family)) if *call == name => {
-                    let family = *family;
+                Some((call, kind)) if *call == name => {
+                    let kind = *kind;
                     self.failures.pop_front();
-                    Err(OutletError { family, message: format!("{name} failed") })
+                    Err(SinkError { kind, message: format!("{name} failed") })
                 }
                 _ => Ok(()),
             }
         }
     }
 
-    impl Outlet for Scripted {
+    impl Sink for Scripted {
         type Member = ();
 
-        fn begin(&mut self) -> Result<(), OutletError> {
+        fn begin(&mut self) -> Result<(), SinkError> {
             self.call("begin")
         }
-        fn send(&mut self, record: &OutputRecord) -> Result<(), OutletError> {
+        fn send(&mut self, record: &OutputRecord) -> Result<(), SinkError> {
             self.call("send")?;
             self.open.extend(record.value.clone());
             Ok(())
         }
-        fn offsets(&mut self, next: &[(Partition, NextOffset)], _: &()) -> Result<(), OutletError> {
+        fn offsets(&mut self, next: &[(Partition, NextOffset)], _: &()) -> Result<(), SinkError> {
             self.call("offsets")?;
             self.open_offsets.extend_from_slice(next);
             Ok(())
         }
-        fn commit(&mut self) -> Result<(), OutletError> {
+        fn commit(&mut self) -> Result<(), SinkError> {
             self.call("commit")?;
             self.committed.append(&mut self.open);
             self.committed_offsets.append(&mut self.open_offsets);
             Ok(())
         }
-        fn abort(&mut self) -> Result<(), OutletError> {
+        fn abort(&mut self) -> Result<(), SinkError> {
             self.call("abort")?;
             self.open.clear();
             self.open_offsets.clear();
@@ -218,14 +220,14 @@ mod tests {
 
     struct Tries(u32);
 
-    impl Patience for Tries {
+    impl RetryPolicy for Tries {
         fn wait(&mut self) -> bool {
             self.0 = self.0.saturating_sub(1);
             self.0 > 0
         }
     }
 
-    fn run(outlet: &mut Scripted) -> Result<(), PublishError> {
+    fn run(sink: &mut Scripted) -> Result<(), PublishError> {
         let record = OutputRecord {
             destination: Destination::Results,
             partition: Partition(0),
@@ -235,72 +237,74 @@ mod tests {
             headers: vec![],
             placed_by: None,
         };
-        let burst = Burst { outputs: vec![&record], next_offsets: vec![(Partition(0), NextOffset(7))] };
-        publish(outlet, &burst, &(), &mut Tries(4))
+        let batch = CommitBatch { outputs: vec![&record], next_offsets: vec![(Partition(0), NextOffset(7))] };
+        publish(sink, &batch, &(), &mut Tries(4))
     }
 
     #[test]
     fn everything_goes_out_in_one_transaction() {
-        let mut outlet = Scripted::default();
-        run(&mut outlet).expect("no failure");
-        assert_eq!(outlet.calls, ["begin", "send", "offsets", "commit"]);
-        assert_eq!(outlet.committed, [b"estimate"]);
-        assert_eq!(outlet.committed_offsets, [(Partition(0), NextOffset(7))]);
+        let mut sink = Scripted::default();
+        run(&mut sink).expect("no failure");
+        assert_eq!(sink.calls, ["begin", "send", "offsets", "commit"]);
+        assert_eq!(sink.committed, [b"estimate"]);
+        assert_eq!(sink.committed_offsets, [(Partition(0), NextOffset(7))]);
     }
 
     #[test]
     fn a_passing_failure_repeats_the_same_call() {
         for call in ["begin", "send", "offsets", "commit"] {
-            let mut outlet = Scripted::failing(&[(call, Family::Transient), (call, Family::Transient)]);
-            run(&mut outlet).unwrap_or_else(|error| panic!("{call}: {error}"));
-            assert_eq!(outlet.calls.iter().filter(|name| **name == call).count(), 3, "{call}");
-            assert_eq!(outlet.committed.len(), 1, "{call}: published once");
+            let mut sink =
+                Scripted::failing(&[(call, FailureKind::Transient), (call, FailureKind::Transient)]);
+            run(&mut sink).unwrap_or_else(|error| panic!("{call}: {error}"));
+            assert_eq!(sink.calls.iter().filter(|name| **name == call).count(), 3, "{call}");
+            assert_eq!(sink.committed.len(), 1, "{call}: published once");
         }
     }
 
     #[test]
     fn an_abortable_failure_takes_everything_back() {
         for call in ["send", "offsets", "commit"] {
-            let mut outlet = Scripted::failing(&[(call, Family::Abortable)]);
-            let error = run(&mut outlet).expect_err(call);
+            let mut sink = Scripted::failing(&[(call, FailureKind::Abortable)]);
+            let error = run(&mut sink).expect_err(call);
             assert!(matches!(error, PublishError::Aborted(_)), "{call}: {error:?}");
-            assert_eq!(outlet.calls.last(), Some(&"abort"));
-            assert!(outlet.committed.is_empty() && outlet.open.is_empty(), "{call}");
-            run(&mut outlet).expect("the same outputs go out in the next transaction");
-            assert_eq!(outlet.committed, [b"estimate"], "{call}");
+            assert_eq!(sink.calls.last(), Some(&"abort"));
+            assert!(sink.committed.is_empty() && sink.open.is_empty(), "{call}");
+            run(&mut sink).expect("the same outputs go out in the next transaction");
+            assert_eq!(sink.committed, [b"estimate"], "{call}");
         }
     }
 
     #[test]
     fn who_was_fenced_publishes_nothing() {
         for call in ["begin", "send", "offsets", "commit"] {
-            let mut outlet = Scripted::failing(&[(call, Family::Migrated)]);
-            assert!(matches!(run(&mut outlet), Err(PublishError::Migrated(_))), "{call}");
-            assert!(outlet.committed.is_empty(), "{call}");
+            let mut sink = Scripted::failing(&[(call, FailureKind::Migrated)]);
+            assert!(matches!(run(&mut sink), Err(PublishError::Migrated(_))), "{call}");
+            assert!(sink.committed.is_empty(), "{call}");
         }
     }
 
     #[test]
     fn an_unknown_commit_outcome_ends_the_process() {
-        let mut outlet = Scripted::failing(&[("commit", Family::Transient); 9]);
-        let error = run(&mut outlet).expect_err("patience ends");
+        let mut sink = Scripted::failing(&[("commit", FailureKind::Transient); 9]);
+        let error = run(&mut sink).expect_err("retry ends");
         assert!(matches!(&error, PublishError::Fatal(e) if e.message.contains("outcome unknown")), "{error}");
-        assert!(!outlet.calls.contains(&"abort"), "an abort could contradict a commit that went through");
+        assert!(!sink.calls.contains(&"abort"), "an abort could contradict a commit that went through");
     }
 
     /// A broker that died between two transactions knows nothing of the second one and refuses to abort it.
     #[test]
     fn a_client_that_cannot_abort_is_spent_and_published_nothing() {
-        let mut outlet = Scripted::failing(&[("offsets", Family::Abortable), ("abort", Family::Spent)]);
-        let error = run(&mut outlet).expect_err("nothing was committed");
-        assert!(matches!(&error, PublishError::Fatal(e) if e.family == Family::Spent), "{error:?}");
-        assert!(outlet.committed.is_empty());
+        let mut sink =
+            Scripted::failing(&[("offsets", FailureKind::Abortable), ("abort", FailureKind::Spent)]);
+        let error = run(&mut sink).expect_err("nothing was committed");
+        assert!(matches!(&error, PublishError::Fatal(e) if e.kind == FailureKind::Spent), "{error:?}");
+        assert!(sink.committed.is_empty());
     }
 
     #[test]
     fn a_fatal_failure_is_not_followed_by_an_abort() {
-        let mut outlet = Scripted::failing(&[("send", Family::Fatal)]);
-        assert!(matches!(run(&mut outlet), Err(PublishError::Fatal(_))));
-        assert_eq!(outlet.calls, ["begin", "send"]);
+        let mut sink = Scripted::failing(&[("send", FailureKind::Fatal)]);
+        assert!(matches!(run(&mut sink), Err(PublishError::Fatal(_))));
+        assert_eq!(sink.calls, ["begin", "send"]);
     }
 }

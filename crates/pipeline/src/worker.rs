@@ -1,6 +1,6 @@
-//! What a worker does between its queues: feeds the tasks it holds and reports what came of it.
+//! What a worker does between its queues: runs the tasks it holds and reports what came of it.
 
-use super::lanes::Progress;
+use super::assignment::Progress;
 use super::task::{Counts, PartitionTask, TaskError};
 use kvset_core::units::EventTime;
 use kvset_formats::codec::{LookupError, SourceRecord};
@@ -50,13 +50,13 @@ impl Worker {
 
     /// Processes records of one partition, each told with its bytes; those of a partition that is not
     /// held, and those from one on that it fails at, are passed over.
-    pub fn feed<'r>(
+    pub fn process<'r>(
         &mut self,
         partition: Partition,
         records: impl Iterator<Item = (SourceRecord<'r>, usize)>,
     ) {
         if let Some(held) = self.held.get_mut(&partition) {
-            held.feed(records);
+            held.process(records);
         }
     }
 
@@ -92,14 +92,14 @@ fn is_stop(failure: &TaskError) -> bool {
 }
 
 impl Held {
-    fn feed<'r>(&mut self, records: impl Iterator<Item = (SourceRecord<'r>, usize)>) {
+    fn process<'r>(&mut self, records: impl Iterator<Item = (SourceRecord<'r>, usize)>) {
         let mut counted = records.map(|(record, bytes)| {
             self.records += 1;
             self.bytes += bytes;
             record
         });
         if self.failure.is_none() {
-            self.failure = self.task.feed_run(counted.by_ref(), &mut self.outputs).err();
+            self.failure = self.task.process_records(counted.by_ref(), &mut self.outputs).err();
         }
         counted.for_each(drop);
     }

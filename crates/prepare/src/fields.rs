@@ -120,7 +120,7 @@ struct Walk<'w> {
     values: &'w mut Values,
     prompts: &'w mut Prompts,
     held: Held,
-    /// A refusal with a code of its own; serde can hand on no more than a text.
+    /// A refusal with a code of its own; serde can carry no more than a text.
     refusal: Option<DecodeError>,
 }
 

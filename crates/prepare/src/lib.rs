@@ -21,8 +21,8 @@
 )]
 
 mod events;
+mod field_lookup;
 mod fields;
-mod look;
 mod models;
 mod preparer;
 mod recipe;

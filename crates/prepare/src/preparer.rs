@@ -1,8 +1,8 @@
 //! One record to its request events, or to a dead letter.
 
 use super::events::{Common, Hashing, push};
+use super::field_lookup::{FieldLookup, invalid};
 use super::fields::{self, Held, Values};
-use super::look::{Look, invalid};
 use super::models::Tokenizers;
 use super::recipe::{DURATION_MS, Names, OUTPUT_TOKENS, RawFormat, Recipe};
 use super::tokens::Prompts;
@@ -197,11 +197,11 @@ impl Preparer {
 
     /// What the record says beside its prompt.
     fn common(&self, record: &RawRecord<'_>, event_time: Option<i64>) -> Result<Common, DecodeError> {
-        let look = Look { names: &self.names, values: &self.values, record };
-        let pool = look.fill(&self.names.pool)?;
+        let lookup = FieldLookup { names: &self.names, values: &self.values, record };
+        let pool = lookup.fill(&self.names.pool)?;
         let time = match (event_time, &self.names.event_time) {
             (Some(ms), _) => ms,
-            (None, Some(source)) => look.event_time(source, self.recipe.time_unit)?,
+            (None, Some(source)) => lookup.event_time(source, self.recipe.time_unit)?,
             (None, None) => record.source.timestamp_ms.ok_or_else(|| {
                 DecodeError::new(
                     ErrorCode::MissingField,
@@ -216,7 +216,7 @@ impl Preparer {
         Ok(Common {
             rules: self.recipe.rules(&pool),
             pool,
-            namespace: look.namespace()?,
+            namespace: lookup.namespace()?,
             time: EventTime(time),
             output_tokens: integer(self.names.output_tokens, OUTPUT_TOKENS)?,
             duration_ms: integer(self.names.duration_ms, DURATION_MS)?,
@@ -236,9 +236,9 @@ impl Preparer {
         record: &RawRecord<'_>,
         out: &mut Prepared,
     ) -> Result<(), DecodeError> {
-        let look = Look { names: &self.names, values: &self.values, record };
+        let lookup = FieldLookup { names: &self.names, values: &self.values, record };
         // A model for every name needs none.
-        let model = match look.fill(&self.names.model) {
+        let model = match lookup.fill(&self.names.model) {
             Err(error) if error.code() == ErrorCode::MissingField => None,
             filled => Some(filled?),
         };
@@ -248,8 +248,8 @@ impl Preparer {
 
     /// A request event goes on as it is, under the pool's name and within the namespace.
     fn page_ids(&mut self, record: &RawRecord<'_>, out: &mut Prepared) -> Result<(), DecodeError> {
-        let look = Look { names: &self.names, values: &self.values, record };
-        let (pool, namespace) = (look.fill(&self.names.pool)?, look.namespace()?);
+        let lookup = FieldLookup { names: &self.names, values: &self.values, record };
+        let (pool, namespace) = (lookup.fill(&self.names.pool)?, lookup.namespace()?);
         let rules = self.recipe.rules(&pool);
         let mut message = self.decoder.read(record.source.value.unwrap_or_default())?;
         message.pool = None;

@@ -18,7 +18,7 @@ pub struct Template {
     parts: Vec<Part>,
 }
 
-/// A stretch of a template.
+/// A part of a template.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Part {
     /// Taken as it is.

@@ -1,10 +1,10 @@
 //! The poll loop: hands records to a stage, collects what it did, commits it, answers rebalances.
 
+use super::backoff::{Backoff, answered};
 use super::checkpoints::Occasion;
 use super::clock::Clock;
-use super::observe::{Observer, ServiceEvent};
+use super::events::{Observer, ServiceEvent};
 use super::parts::Parts;
-use super::patience::{Backoff, answered};
 use super::plan::StreamPlan;
 use super::service::{ServiceError, Summary};
 use super::shutdown::Shutdown;
@@ -13,8 +13,8 @@ use kvset_formats::output::Destination;
 use kvset_formats::position::{Epoch, NextOffset, Partition};
 use kvset_kafka::kafka::KafkaFailure;
 use kvset_kafka::kafka::member::{Event, InputRecord, Member};
-use kvset_pipeline::lanes::{Flow, Lanes, Progress};
-use kvset_pipeline::publish::{Family, Outlet, PublishError, publish};
+use kvset_pipeline::assignment::{Assignment, Flow, Progress};
+use kvset_pipeline::publish::{FailureKind, PublishError, Sink, publish};
 use std::time::{Duration, Instant};
 
 /// Longest wait for a broker's answer while a rebalance is answered.
@@ -23,7 +23,7 @@ pub(super) const ANSWER: Duration = Duration::from_secs(10);
 const IDLE: Duration = Duration::from_millis(100);
 /// Longest wait for records while workers are busy or outputs wait.
 const BUSY: Duration = Duration::from_millis(5);
-/// Most records handed on at once.
+/// Most records submitted to the stage at once.
 const BATCH: usize = 256;
 /// How long nothing is taken in because a partition is full, before that partition is paused. Pausing
 /// makes the client throw away, and fetch again, what it has fetched ahead: it is for partitions that stand
@@ -39,11 +39,11 @@ pub struct Coordinator<'c, M: Member + 'c, O, S> {
     plan: &'c StreamPlan,
     clock: &'c dyn Clock,
     source: &'c M,
-    outlet: O,
+    sink: O,
     stage: S,
     observer: &'c dyn Observer,
-    lanes: Lanes,
-    /// Counted in the lanes, and still to be handed on within this turn.
+    assignment: Assignment,
+    /// Counted in the partitions, and still to be submitted within this turn.
     records: Vec<M::Record<'c>>,
     epoch: Epoch,
     /// Whether this member was thrown out of the group and has not been given anything since.
@@ -63,21 +63,21 @@ pub struct Coordinator<'c, M: Member + 'c, O, S> {
 impl<'c, M, O, S> Coordinator<'c, M, O, S>
 where
     M: Member,
-    O: Outlet<Member = M>,
+    O: Sink<Member = M>,
     S: Stage<'c, M>,
 {
     /// A process that has done nothing yet.
     pub fn new(plan: &'c StreamPlan, parts: Parts<'c, M, O, S>) -> Self {
-        let Parts { clock, source, outlet, stage, observer } = parts;
+        let Parts { clock, source, sink, stage, observer } = parts;
         let now = clock.now();
         Self {
             plan,
             clock,
             source,
-            outlet,
+            sink,
             stage,
             observer,
-            lanes: Lanes::new(plan.flow),
+            assignment: Assignment::new(plan.flow),
             records: Vec::new(),
             epoch: Epoch::default(),
             evicted: false,
@@ -94,7 +94,7 @@ where
     /// Until asked to stop, until the end of its bounds, or until something cannot be mended. What it came
     /// to counts either way.
     pub fn run(mut self, shutdown: &Shutdown) -> (Summary, Result<(), ServiceError>) {
-        while !shutdown.is_requested() && !self.lanes.are_complete() {
+        while !shutdown.is_requested() && !self.assignment.are_complete() {
             if let Err(error) = self.turn() {
                 let (summary, error) = self.fail(error);
                 return (summary, Err(error));
@@ -112,7 +112,7 @@ where
         self.commit_if_due()?;
         if self.is_held_up()? {
             if let Some(done) = self.stage.reply(BUSY)? {
-                self.take_in(done)?;
+                self.apply_report(done)?;
             }
         } else {
             self.take_events()?;
@@ -124,11 +124,11 @@ where
     /// and the group's own business go on.
     fn is_held_up(&mut self) -> Result<bool, ServiceError> {
         let Some(since) = self.full_since else { return Ok(false) };
-        if self.lanes.is_full() {
+        if self.assignment.is_full() {
             if self.clock.since(since) < HOLD {
                 return Ok(true);
             }
-            for partition in self.lanes.pause_full() {
+            for partition in self.assignment.pause_full() {
                 self.source.pause(partition)?;
             }
         }
@@ -136,28 +136,28 @@ where
         Ok(false)
     }
 
-    /// Waits for an event. Records that have come already are handed on together: a message to another
+    /// Waits for an event. Records that have come already are submitted together: a message to another
     /// thread costs more than most records do.
     fn take_events(&mut self) -> Result<(), ServiceError> {
-        let mut patience = self.patience_of_poll();
-        while let Some(event) = self.source.poll(patience) {
+        let mut timeout = self.poll_timeout();
+        while let Some(event) = self.source.poll(timeout) {
             let is_record = matches!(event, Event::Record(_));
             if !is_record {
-                self.hand_on()?;
+                self.submit_records()?;
             }
             self.handle(event)?;
             if !is_record || self.records.len() == BATCH || self.full_since.is_some() {
                 break;
             }
-            patience = Duration::ZERO;
+            timeout = Duration::ZERO;
         }
         self.is_behind = self.records.len() == BATCH || self.full_since.is_some();
-        self.hand_on()
+        self.submit_records()
     }
 
     /// Gives the stage what was taken in.
-    fn hand_on(&mut self) -> Result<(), ServiceError> {
-        if self.records.is_empty() { Ok(()) } else { self.stage.feed(std::mem::take(&mut self.records)) }
+    fn submit_records(&mut self) -> Result<(), ServiceError> {
+        if self.records.is_empty() { Ok(()) } else { self.stage.submit(std::mem::take(&mut self.records)) }
     }
 
     /// Stops in order: what was begun is finished, committed and kept in snapshots. If it did not come to
@@ -174,7 +174,7 @@ where
         if !error.wants_a_new_client() {
             self.observer.on(&ServiceEvent::Stopping);
         }
-        let held = self.lanes.partitions();
+        let held = self.assignment.partitions();
         // The error that ended the run says more than one that followed from it.
         if let Err(next) = self.wind_up(false) {
             tracing::warn!("while stopping: {next}");
@@ -195,37 +195,37 @@ where
             let end = ends.get(&partition)?;
             Some((partition, u64::try_from(end.0.saturating_sub(next.0)).unwrap_or(0)))
         };
-        let lag: Vec<_> = self.lanes.positions().filter_map(behind).collect();
-        let restoring = self.lanes.restoring();
+        let lag: Vec<_> = self.assignment.positions().filter_map(behind).collect();
+        let restoring = self.assignment.restoring();
         self.observer.on(&ServiceEvent::Polled { restoring, lag: &lag });
         self.stage.tick();
-        self.stage.checkpoint(&self.lanes, &self.lanes.partitions(), Occasion::Clock)
+        self.stage.checkpoint(&self.assignment, &self.assignment.partitions(), Occasion::Clock)
     }
 
-    fn patience_of_poll(&self) -> Duration {
-        if self.lanes.in_flight() > 0 || self.lanes.waiting().0 > 0 { BUSY } else { IDLE }
+    fn poll_timeout(&self) -> Duration {
+        if self.assignment.in_flight() > 0 || self.assignment.waiting().0 > 0 { BUSY } else { IDLE }
     }
 
     fn handle(&mut self, event: Event<M::Record<'c>>) -> Result<(), ServiceError> {
         match event {
             Event::Record(record) => self.dispatch(record),
             Event::End(partition) => {
-                self.lanes.reached_end(partition);
+                self.assignment.reached_end(partition);
                 Ok(())
             }
             Event::Assigned(partitions) => self.assign(&partitions),
             Event::Revoked(partitions) => self.revoke(&partitions),
             Event::Lost(partitions) => self.lose(&partitions),
             // The client has warned already, and mends it by itself.
-            Event::Trouble(failure) if failure.family == Family::Transient => {
+            Event::Trouble(failure) if failure.kind == FailureKind::Transient => {
                 tracing::debug!("{failure}");
                 Ok(())
             }
             // librdkafka asks for the place of a stable name under a member id that it dropped when the
             // session ended, and takes the refusal for a proof that another process has the name. If
             // one has, a new client of ours is told so.
-            Event::Trouble(failure) if failure.family == Family::Migrated && self.evicted => {
-                Err(KafkaFailure { family: Family::Spent, ..failure }.into())
+            Event::Trouble(failure) if failure.kind == FailureKind::Migrated && self.evicted => {
+                Err(KafkaFailure { kind: FailureKind::Spent, ..failure }.into())
             }
             Event::Trouble(failure) => Err(failure.into()),
         }
@@ -233,10 +233,10 @@ where
 
     fn dispatch(&mut self, record: M::Record<'c>) -> Result<(), ServiceError> {
         let partition = record.partition();
-        if self.lanes.is_past_end(partition, record.offset()) {
+        if self.assignment.is_past_end(partition, record.offset()) {
             return Ok(self.source.pause(partition)?);
         }
-        if self.lanes.dispatch(partition, record.offset(), record.bytes())? {
+        if self.assignment.dispatch(partition, record.offset(), record.bytes())? {
             self.full_since.get_or_insert(self.clock.now());
         }
         self.records.push(record);
@@ -246,15 +246,15 @@ where
     /// Takes everything the stage has to say.
     fn take_replies(&mut self) -> Result<(), ServiceError> {
         while let Some(done) = self.stage.reply(Duration::ZERO)? {
-            self.take_in(done)?;
+            self.apply_report(done)?;
         }
         Ok(())
     }
 
-    fn take_in(&mut self, done: Done<S::Note>) -> Result<(), ServiceError> {
+    fn apply_report(&mut self, done: Done<S::Note>) -> Result<(), ServiceError> {
         let Done::Progress { progress, note, failure } = done else { return Ok(()) };
         let Progress { partition, next, .. } = progress;
-        match self.lanes.report(progress) {
+        match self.assignment.report(progress) {
             None => return Ok(()),
             Some(Flow::Resume) => self.source.resume(partition)?,
             Some(Flow::Keep) => {}
@@ -268,9 +268,9 @@ where
     fn commit_if_due(&mut self) -> Result<(), ServiceError> {
         let pace = self.plan.commit;
         let since = self.clock.since(self.last_commit);
-        let (outputs, bytes) = self.lanes.waiting();
+        let (outputs, bytes) = self.assignment.waiting();
         let full = self.records_since_commit >= pace.records || bytes >= pace.bytes;
-        let full = full || self.lanes.are_processed();
+        let full = full || self.assignment.are_processed();
         // Whoever reads the estimates of a log that is behind gains nothing by a commit more often, each of
         // which keeps this thread from the records.
         let lingered = outputs > 0 && since >= pace.linger && !self.is_behind;
@@ -305,32 +305,32 @@ where
     }
 
     fn commit_since(&mut self, begin: Instant, deadline: Duration) -> Result<(), PublishError> {
-        let burst = self.lanes.burst();
-        if burst.next_offsets.is_empty() {
+        let batch = self.assignment.batch();
+        if batch.next_offsets.is_empty() {
             return Ok(());
         }
-        let mut patience = Backoff::lasting(self.clock, deadline);
-        let published = publish(&mut self.outlet, &burst, self.source, &mut patience);
+        let mut retry = Backoff::lasting(self.clock, deadline);
+        let published = publish(&mut self.sink, &batch, self.source, &mut retry);
         if let Err(error) = published {
             let (PublishError::Aborted(cause) | PublishError::Migrated(cause) | PublishError::Fatal(cause)) =
                 &error;
             tracing::warn!("{error}");
-            self.observer.on(&ServiceEvent::CommitFailed { family: cause.family });
+            self.observer.on(&ServiceEvent::CommitFailed { kind: cause.kind });
             return Err(error);
         }
-        let results = burst.outputs.iter().filter(|output| output.destination == Destination::Results);
-        let (outputs, results) = (burst.outputs.len() as u64, results.count() as u64);
+        let results = batch.outputs.iter().filter(|output| output.destination == Destination::Results);
+        let (outputs, results) = (batch.outputs.len() as u64, results.count() as u64);
         self.summary.results += results;
         self.summary.dead_letters += outputs - results;
         self.summary.commits += 1;
-        self.summary.next_offsets.extend(burst.next_offsets.iter().copied());
+        self.summary.next_offsets.extend(batch.next_offsets.iter().copied());
         let event = ServiceEvent::Committed {
-            outputs: &burst.outputs,
-            partitions: burst.next_offsets.len(),
+            outputs: &batch.outputs,
+            partitions: batch.next_offsets.len(),
             took: self.clock.since(begin),
         };
         self.observer.on(&event);
-        self.lanes.settle();
+        self.assignment.mark_committed();
         self.records_since_commit = 0;
         self.failing_since = None;
         Ok(())
@@ -349,12 +349,12 @@ where
         }
         self.source.assign(&starts)?;
         self.evicted = false;
-        self.settled();
+        self.tell_rebalanced();
         Ok(())
     }
 
-    fn settled(&self) {
-        self.observer.on(&ServiceEvent::Settled { partitions: self.lanes.partitions().len() });
+    fn tell_rebalanced(&self) {
+        self.observer.on(&ServiceEvent::Rebalanced { partitions: self.assignment.partitions().len() });
     }
 
     fn take_up(
@@ -368,8 +368,8 @@ where
         let resume = self.stage.take_up(self.source, known, self.epoch)?;
         tracing::info!("partition {partition}: {}", resume.explanation);
         self.observer.on(&ServiceEvent::Assigned { partition, resume: &resume, log_end: log.end });
-        let end = self.plan.stretch(partition).map(|stretch| stretch.end);
-        self.lanes.open(partition, self.epoch, &resume, committed, end);
+        let end = self.plan.offset_range(partition).map(|offset_range| offset_range.end);
+        self.assignment.open(partition, self.epoch, &resume, committed, end);
         Ok(resume.replay_from)
     }
 
@@ -381,9 +381,9 @@ where
         deadline: Duration,
     ) -> Result<(), ServiceError> {
         let begin = self.clock.now();
-        self.stage.checkpoint(&self.lanes, partitions, occasion)?;
+        self.stage.checkpoint(&self.assignment, partitions, occasion)?;
         self.wait_while(begin, deadline, S::is_checkpointing)?;
-        self.stage.keep(&self.lanes);
+        self.stage.keep(&self.assignment);
         Ok(())
     }
 
@@ -401,7 +401,7 @@ where
                 break;
             }
             if let Some(done) = self.stage.reply(left.min(IDLE))? {
-                self.take_in(done)?;
+                self.apply_report(done)?;
             }
         }
         Ok(())
@@ -426,7 +426,7 @@ where
         self.give_up(partitions, true)?;
         self.wait_while(begin, ANSWER, S::is_parking)?;
         partitions.iter().for_each(|partition| self.observer.on(&ServiceEvent::Revoked(*partition)));
-        self.settled();
+        self.tell_rebalanced();
         Ok(self.source.unassign(partitions)?)
     }
 
@@ -436,14 +436,14 @@ where
         self.evicted = true;
         self.give_up(partitions, false)?;
         partitions.iter().for_each(|partition| self.observer.on(&ServiceEvent::Lost(*partition)));
-        self.settled();
+        self.tell_rebalanced();
         Ok(self.source.unassign(partitions)?)
     }
 
     /// Drops these partitions; with `may_return` the stage may keep their states for a while.
     fn give_up(&mut self, partitions: &[Partition], may_return: bool) -> Result<(), ServiceError> {
         for partition in partitions {
-            self.lanes.close(*partition);
+            self.assignment.close(*partition);
             self.stage.give_up(*partition, may_return)?;
         }
         Ok(())
@@ -452,15 +452,15 @@ where
     /// Waits until the stage has done what it was given of these partitions.
     fn drain(&mut self, partitions: &[Partition], deadline: Duration) -> Result<(), ServiceError> {
         let begin = self.clock.now();
-        self.lanes.drain(partitions);
-        while !self.lanes.drained(partitions) {
+        self.assignment.drain(partitions);
+        while !self.assignment.drained(partitions) {
             let left = deadline.saturating_sub(self.clock.since(begin));
             if left.is_zero() {
                 tracing::warn!("workers did not finish partitions {} within {deadline:?}", list(partitions));
                 return Ok(());
             }
             if let Some(done) = self.stage.reply(left.min(IDLE))? {
-                self.take_in(done)?;
+                self.apply_report(done)?;
             }
         }
         Ok(())
@@ -474,14 +474,14 @@ where
         // The rest of the deadline is for closing the clients.
         let deadline = self.plan.shutdown_deadline.mul_f64(0.8);
         let left = |begin: Instant| deadline.saturating_sub(clock.since(begin)).max(RETRY);
-        let partitions = self.lanes.partitions();
+        let partitions = self.assignment.partitions();
         if in_order {
             tracing::info!("stopping: finishing and committing partitions {}", list(&partitions));
             self.drain(&partitions, deadline)?;
         }
         let committed = match self.commit(if in_order { left(begin) } else { RETRY }) {
             // Lost meanwhile, say: whoever has the partitions does again what was not committed.
-            Err(PublishError::Aborted(error)) if error.family == Family::Abortable => Ok(()),
+            Err(PublishError::Aborted(error)) if error.kind == FailureKind::Abortable => Ok(()),
             outcome => outcome,
         };
         if in_order {

@@ -1,21 +1,21 @@
 //! The service's stage: partitions on workers, snapshots of their states, and which pool is where.
 
+use super::backoff::answered;
 use super::checkpoints::{Checkpoints, Occasion};
 use super::clock::Clock;
 use super::coordinator::ANSWER;
-use super::crew::{Crew, Reply};
-use super::homes::PoolHomes;
-use super::observe::{Observer, ServiceEvent};
+use super::events::{Observer, ServiceEvent};
 use super::parking::Parking;
-use super::patience::answered;
 use super::plan::ServicePlan;
+use super::pool_partitions::PoolPartitions;
 use super::recovery::{TakenUp, take_up};
 use super::service::ServiceError;
 use super::stage::{Done, Known, Stage};
+use super::worker_pool::{Reply, WorkerPool};
 use kvset_core::units::EventTime;
 use kvset_formats::position::{Epoch, NextOffset, Partition};
 use kvset_kafka::kafka::member::{Identities, Member};
-use kvset_pipeline::lanes::Lanes;
+use kvset_pipeline::assignment::Assignment;
 use kvset_pipeline::resume::Resume;
 use kvset_pipeline::task::Counts;
 use kvset_pipeline::worker::Report;
@@ -31,7 +31,7 @@ pub struct Estimating<'c, M: Member, W> {
     parking: Parking,
     /// Looks records up; connects only once there is a snapshot to compare with the log.
     lookup: Option<M::Lookup>,
-    homes: PoolHomes,
+    pool_partitions: PoolPartitions,
 }
 
 /// What a worker says of its progress.
@@ -60,11 +60,11 @@ impl<'c, M: Member, W> Estimating<'c, M, W> {
             observer,
             parking,
             lookup: None,
-            homes: PoolHomes::default(),
+            pool_partitions: PoolPartitions::default(),
         }
     }
 
-    fn take_in(&mut self, reply: Reply) -> Done<Note> {
+    fn apply_reply(&mut self, reply: Reply) -> Done<Note> {
         match reply {
             Reply::Report(report) => return done(*report),
             Reply::Captured(partition, captured) => {
@@ -84,7 +84,7 @@ fn done(report: Report) -> Done<Note> {
     Done::Progress { progress, note, failure: failure.map(ServiceError::from) }
 }
 
-impl<'c, M: Member + 'c, W: Crew<M::Record<'c>>> Stage<'c, M> for Estimating<'c, M, W> {
+impl<'c, M: Member + 'c, W: WorkerPool<M::Record<'c>>> Stage<'c, M> for Estimating<'c, M, W> {
     type Note = Note;
 
     fn take_up(&mut self, source: &'c M, known: Known, epoch: Epoch) -> Result<Resume, ServiceError> {
@@ -110,18 +110,18 @@ impl<'c, M: Member + 'c, W: Crew<M::Record<'c>>> Stage<'c, M> for Estimating<'c,
         Ok(resume)
     }
 
-    fn feed(&mut self, records: Vec<M::Record<'c>>) -> Result<(), ServiceError> {
-        Ok(self.workers.feed(records)?)
+    fn submit(&mut self, records: Vec<M::Record<'c>>) -> Result<(), ServiceError> {
+        Ok(self.workers.submit(records)?)
     }
 
     fn reply(&mut self, timeout: Duration) -> Result<Option<Done<Note>>, ServiceError> {
         let reply = if timeout.is_zero() { self.workers.try_reply() } else { self.workers.reply(timeout)? };
-        Ok(reply.map(|reply| self.take_in(reply)))
+        Ok(reply.map(|reply| self.apply_reply(reply)))
     }
 
     fn note(&mut self, partition: Partition, next: NextOffset, note: Note) -> u64 {
         let Note { counts, new_pools, watermark, pools } = note;
-        self.homes.note(partition, &new_pools, self.observer);
+        self.pool_partitions.note(partition, &new_pools, self.observer);
         self.observer.on(&ServiceEvent::Progress { partition, next, counts: &counts, watermark, pools });
         counts.records
     }
@@ -133,7 +133,7 @@ impl<'c, M: Member + 'c, W: Crew<M::Record<'c>>> Stage<'c, M> for Estimating<'c,
         if let Some(checkpoints) = &mut self.checkpoints {
             checkpoints.forget(partition);
         }
-        self.homes.forget(partition);
+        self.pool_partitions.forget(partition);
         Ok(())
     }
 
@@ -150,7 +150,7 @@ impl<'c, M: Member + 'c, W: Crew<M::Record<'c>>> Stage<'c, M> for Estimating<'c,
 
     fn checkpoint(
         &mut self,
-        lanes: &Lanes,
+        assignment: &Assignment,
         partitions: &[Partition],
         occasion: Occasion,
     ) -> Result<(), ServiceError> {
@@ -158,7 +158,7 @@ impl<'c, M: Member + 'c, W: Crew<M::Record<'c>>> Stage<'c, M> for Estimating<'c,
         self.lookup = None;
         let Some(checkpoints) = &mut self.checkpoints else { return Ok(()) };
         checkpoints.tell(self.observer);
-        for (partition, position) in lanes.positions() {
+        for (partition, position) in assignment.positions() {
             if !partitions.contains(&partition) {
                 continue;
             }
@@ -166,7 +166,7 @@ impl<'c, M: Member + 'c, W: Crew<M::Record<'c>>> Stage<'c, M> for Estimating<'c,
                 self.workers.capture(partition, memory)?;
             }
         }
-        self.keep(lanes);
+        self.keep(assignment);
         Ok(())
     }
 
@@ -174,9 +174,9 @@ impl<'c, M: Member + 'c, W: Crew<M::Record<'c>>> Stage<'c, M> for Estimating<'c,
         self.checkpoints.as_ref().is_some_and(Checkpoints::is_waiting)
     }
 
-    fn keep(&mut self, lanes: &Lanes) {
+    fn keep(&mut self, assignment: &Assignment) {
         if let Some(checkpoints) = &mut self.checkpoints {
-            checkpoints.release(|partition, epoch| lanes.committed(partition, epoch));
+            checkpoints.release(|partition, epoch| assignment.committed(partition, epoch));
         }
     }
 

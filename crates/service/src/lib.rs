@@ -7,14 +7,13 @@
 )]
 
 pub mod backfill;
+pub mod backoff;
 pub mod checkpoints;
 pub mod clock;
 pub mod coordinator;
-pub mod crew;
 pub mod estimating;
-pub mod observe;
+pub mod events;
 pub mod parts;
-pub mod patience;
 pub mod plan;
 pub mod prepare;
 pub mod schemas;
@@ -22,8 +21,9 @@ pub mod service;
 pub mod shutdown;
 pub mod stage;
 pub mod stores;
+pub mod worker_pool;
 
-mod homes;
 mod parking;
+mod pool_partitions;
 mod recovery;
 mod workers;

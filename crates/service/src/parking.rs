@@ -112,7 +112,7 @@ mod tests {
             key: Some(b"pool"),
             value: Some(value),
         };
-        task.feed(&record, &mut Vec::new()).expect("within limits");
+        task.process_record(&record, &mut Vec::new()).expect("within limits");
         assert!(task.memory_bytes() > 0);
         Some(Box::new(task))
     }

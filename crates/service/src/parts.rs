@@ -1,7 +1,7 @@
 //! What a process of the service is put together from.
 
 use super::clock::Clock;
-use super::observe::Observer;
+use super::events::Observer;
 
 /// What a process is made of beside its plan: the real things, or those of a simulation.
 pub struct Parts<'c, M, O, S> {
@@ -10,7 +10,7 @@ pub struct Parts<'c, M, O, S> {
     /// Membership in the group.
     pub source: &'c M,
     /// Where outputs and offsets go.
-    pub outlet: O,
+    pub sink: O,
     /// What is done with the records.
     pub stage: S,
     /// Who is told.

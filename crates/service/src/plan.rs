@@ -8,14 +8,14 @@ use kvset_formats::codec::{
 use kvset_formats::position::Partition;
 use kvset_kafka::kafka::KafkaFailure;
 use kvset_kafka::kafka::config::{Assignor, Connection, Membership};
-use kvset_kafka::kafka::outlet::{Guarantee, OutputTopic, OutputTopics};
+use kvset_kafka::kafka::sink::{Guarantee, OutputTopic, OutputTopics};
 use kvset_kafka::kafka::topics::{TopicPlan, Topics};
 use kvset_kafka::registry::cache::SchemaCache;
+use kvset_pipeline::assignment::FlowLimits;
 use kvset_pipeline::facts::Fingerprint;
-use kvset_pipeline::lanes::FlowLimits;
+use kvset_pipeline::offset_range::OffsetRange;
 use kvset_pipeline::pools::PoolConfigs;
 use kvset_pipeline::resume::{LostHistory, StartFrom};
-use kvset_pipeline::stretch::Stretch;
 use kvset_pipeline::task::TaskConfig;
 use kvset_settings::{
     self, Assignment, Delivery, InputEncoding, OutputEncoding, SecretError, Settings, Start,
@@ -67,7 +67,7 @@ pub struct SharedPlan {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bounds {
     /// Of each partition it reads.
-    pub stretches: BTreeMap<Partition, Stretch>,
+    pub offset_ranges: BTreeMap<Partition, OffsetRange>,
     /// Of the same partitions.
     pub notes: BTreeMap<Partition, String>,
 }
@@ -314,8 +314,8 @@ impl StreamPlan {
     }
 
     /// What a bounded run reads of this partition.
-    pub fn stretch(&self, partition: Partition) -> Option<&Stretch> {
-        self.bounds.as_ref()?.stretches.get(&partition)
+    pub fn offset_range(&self, partition: Partition) -> Option<&OffsetRange> {
+        self.bounds.as_ref()?.offset_ranges.get(&partition)
     }
 
     /// Who the producer is. A bounded run is one process at a time, so that a later one fences it.

@@ -108,9 +108,9 @@ fn decision(
     });
     let (start, lost_history) = (plan.stream.start, plan.stream.lost_history);
     let facts = Facts { committed, log, snapshots: &snapshots, parked, start, lost_history };
-    let resume = match plan.stream.stretch(partition) {
+    let resume = match plan.stream.offset_range(partition) {
         None => decide(&facts),
-        Some(stretch) => stretch.decide(&facts),
+        Some(offset_range) => offset_range.decide(&facts),
     };
     resume.map_err(|refusal| ServiceError::Resume { partition, refusal })
 }

@@ -1,11 +1,11 @@
 //! The schema registry of a run: opening it, and the ids of the schemas that are written.
 
+use super::backoff::Backoff;
 use super::clock::SystemClock;
-use super::patience::Backoff;
 use kvset_formats::codec::SchemaId;
 use kvset_kafka::registry::cache::SchemaCache;
 use kvset_kafka::registry::client::{Client, Failure, OpenError};
-use kvset_pipeline::publish::Patience;
+use kvset_pipeline::publish::RetryPolicy;
 use kvset_settings::SchemaRegistry;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -65,10 +65,10 @@ pub fn id_of_values(
             client.registered(&subject, schema)
         }
     };
-    let mut patience = Backoff::lasting(&SystemClock, retry_for);
+    let mut retry = Backoff::lasting(&SystemClock, retry_for);
     let found = loop {
         match ask() {
-            Err(Failure::Passing(reason)) if patience.wait() => tracing::warn!("{reason}"),
+            Err(Failure::Passing(reason)) if retry.wait() => tracing::warn!("{reason}"),
             answer => break answer?,
         }
     };

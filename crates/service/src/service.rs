@@ -1,23 +1,23 @@
 //! `kvset run`: subscribe, estimate, publish. `kvset backfill` is the same between two offsets.
 
+use super::backoff::Backoff;
 use super::checkpoints::Checkpoints;
 use super::clock::SystemClock;
 use super::coordinator::Coordinator;
-use super::crew::WorkerGone;
 use super::estimating::Estimating;
-use super::observe::Observer;
+use super::events::Observer;
 use super::parts::Parts;
-use super::patience::Backoff;
 use super::plan::{ServicePlan, StreamPlan};
 use super::shutdown::Shutdown;
+use super::worker_pool::WorkerGone;
 use super::workers::Workers;
 use kvset_formats::position::{NextOffset, Partition};
 use kvset_kafka::kafka::KafkaFailure;
-use kvset_kafka::kafka::outlet::KafkaOutlet;
+use kvset_kafka::kafka::sink::KafkaSink;
 use kvset_kafka::kafka::source::Source;
+use kvset_pipeline::assignment::OrderError;
 use kvset_pipeline::facts::InvalidPartition;
-use kvset_pipeline::lanes::OrderError;
-use kvset_pipeline::publish::{Family, Patience, PublishError};
+use kvset_pipeline::publish::{FailureKind, PublishError, RetryPolicy};
 use kvset_pipeline::resume::Refusal;
 use kvset_pipeline::task::TaskError;
 use kvset_snapshot::store::StoreError;
@@ -62,8 +62,8 @@ impl ServiceError {
     /// Whether the same process can go on, with new clients, as after a restart.
     pub(super) fn wants_a_new_client(&self) -> bool {
         match self {
-            Self::Kafka(failure) => failure.family == Family::Spent,
-            Self::Publish(PublishError::Fatal(error)) => error.family == Family::Spent,
+            Self::Kafka(failure) => failure.kind == FailureKind::Spent,
+            Self::Publish(PublishError::Fatal(error)) => error.kind == FailureKind::Spent,
             _ => false,
         }
     }
@@ -119,12 +119,12 @@ pub(super) fn live_on(
     mut live: impl FnMut(&mut Summary) -> Result<(), ServiceError>,
 ) -> Result<Summary, ServiceError> {
     let mut summary = Summary::default();
-    let mut patience = Backoff::lasting(&SystemClock, retry_for);
+    let mut retry = Backoff::lasting(&SystemClock, retry_for);
     loop {
         let (begin, commits) = (Instant::now(), summary.commits);
         let ended = live(&mut summary);
         if summary.commits > commits || begin.elapsed() > retry_for {
-            patience = Backoff::lasting(&SystemClock, retry_for);
+            retry = Backoff::lasting(&SystemClock, retry_for);
         }
         match ended {
             // A broker that crashed knows nothing of the last transaction, say. Who was asked to stop has no use for new
@@ -133,7 +133,7 @@ pub(super) fn live_on(
                 tracing::warn!("what was not committed is left to the next start: {error}");
                 return Ok(summary);
             }
-            Err(error) if error.wants_a_new_client() && patience.wait() => {
+            Err(error) if error.wants_a_new_client() && retry.wait() => {
                 tracing::warn!("joining the group anew, with new clients: {error}");
             }
             ended => return ended.map(|()| summary),
@@ -154,13 +154,13 @@ fn live(
     // First of all, so that a second process on the directory disturbs nobody.
     let state = plan.state.as_ref();
     let checkpoints = state.map(|state| Checkpoints::open(state, &plan.task.topic)).transpose()?;
-    let (outlet, source) = join(&plan.stream)?;
+    let (sink, source) = join(&plan.stream)?;
     shutdown.begin();
     std::thread::scope(|scope| {
         let threads = plan.stream.threads;
         let workers = Workers::start(scope, threads).map_err(|error| no_threads(threads, &error))?;
         let stage = Estimating::new(plan, &SystemClock, workers, checkpoints, observer);
-        let parts = Parts { clock: &SystemClock, source: &source, outlet, stage, observer };
+        let parts = Parts { clock: &SystemClock, source: &source, sink, stage, observer };
         let (life, ended) = Coordinator::new(&plan.stream, parts).run(shutdown);
         summary.add(&life);
         ended
@@ -169,16 +169,16 @@ fn live(
 
 /// Opens the producer and joins the group, or reads what the bounds say. The source must outlive the threads whose queues hold
 /// records in its memory.
-pub(super) fn join(plan: &StreamPlan) -> Result<(KafkaOutlet, Source), ServiceError> {
+pub(super) fn join(plan: &StreamPlan) -> Result<(KafkaSink, Source), ServiceError> {
     let connection = &plan.connection;
     let outputs = plan.outputs.clone();
-    let outlet =
-        KafkaOutlet::open(connection, &plan.transactional_id(), outputs, plan.guarantee, plan.retry_for)?;
+    let sink =
+        KafkaSink::open(connection, &plan.transactional_id(), outputs, plan.guarantee, plan.retry_for)?;
     let source = match &plan.bounds {
         None => Source::join(connection, &plan.membership, &plan.topic)?,
         Some(bounds) => Source::alone(connection, &plan.membership.group, &plan.topic, bounds.notes.clone())?,
     };
-    Ok((outlet, source))
+    Ok((sink, source))
 }
 
 pub(super) fn no_threads(threads: usize, error: &std::io::Error) -> ServiceError {
@@ -188,22 +188,26 @@ pub(super) fn no_threads(threads: usize, error: &std::io::Error) -> ServiceError
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kvset_pipeline::publish::OutletError;
+    use kvset_pipeline::publish::SinkError;
 
     /// What a life ends with that was asked to stop, when its last commit fails like this.
-    fn stopped_with(family: Family) -> Result<Summary, ServiceError> {
+    fn stopped_with(kind: FailureKind) -> Result<Summary, ServiceError> {
         let shutdown = Shutdown::new();
         live_on(Duration::ZERO, &shutdown, |summary| {
             summary.commits += 1;
             shutdown.request();
-            Err(PublishError::Fatal(OutletError { family, message: "the last commit".to_owned() }).into())
+            Err(PublishError::Fatal(SinkError { kind, message: "the last commit".to_owned() }).into())
         })
     }
 
     #[test]
     fn a_client_that_is_spent_while_stopping_is_no_failure() {
-        assert_eq!(stopped_with(Family::Spent).expect("asked to stop").commits, 1, "what was done counts");
-        assert!(stopped_with(Family::Fatal).is_err());
+        assert_eq!(
+            stopped_with(FailureKind::Spent).expect("asked to stop").commits,
+            1,
+            "what was done counts"
+        );
+        assert!(stopped_with(FailureKind::Fatal).is_err());
     }
 
     #[test]
@@ -211,7 +215,7 @@ mod tests {
         let (shutdown, mut lives) = (Shutdown::new(), 0);
         let ended = live_on(Duration::from_secs(5), &shutdown, |_| {
             lives += 1;
-            let spent = OutletError { family: Family::Spent, message: "spent".to_owned() };
+            let spent = SinkError { kind: FailureKind::Spent, message: "spent".to_owned() };
             if lives < 3 { Err(PublishError::Fatal(spent).into()) } else { Ok(()) }
         });
         assert!(ended.is_ok() && lives == 3, "{lives} lives");

@@ -1,10 +1,10 @@
-//! What a stage does with the records of its partitions, between the source and the lanes.
+//! What a stage does with the records of its partitions, between the source and the partitions.
 
 use super::checkpoints::Occasion;
 use super::service::ServiceError;
 use kvset_formats::position::{Epoch, LogRange, NextOffset, Partition};
 use kvset_kafka::kafka::member::Member;
-use kvset_pipeline::lanes::{Lanes, Progress};
+use kvset_pipeline::assignment::{Assignment, Progress};
 use kvset_pipeline::resume::Resume;
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ pub enum Done<N> {
     Other,
 }
 
-/// The work between the source and the lanes. Calls come from the poll loop, so none may wait for
+/// The work between the source and the partitions. Calls come from the poll loop, so none may wait for
 /// records to be processed.
 pub trait Stage<'c, M: Member> {
     /// What is known of progress beside the progress itself.
@@ -47,12 +47,12 @@ pub trait Stage<'c, M: Member> {
     fn take_up(&mut self, source: &'c M, known: Known, epoch: Epoch) -> Result<Resume, ServiceError>;
 
     /// Takes records in, each partition's in order.
-    fn feed(&mut self, records: Vec<M::Record<'c>>) -> Result<(), ServiceError>;
+    fn submit(&mut self, records: Vec<M::Record<'c>>) -> Result<(), ServiceError>;
 
     /// What was done, waited for up to `timeout`.
     fn reply(&mut self, timeout: Duration) -> Result<Option<Done<Self::Note>>, ServiceError>;
 
-    /// The lanes took this progress: tells whoever watches. Gives the records that count.
+    /// The partitions took this progress: tells whoever watches. Gives the records that count.
     fn note(&mut self, partition: Partition, next: NextOffset, note: Self::Note) -> u64;
 
     /// Forgets a partition. With `may_return` it was given up in order and may come back soon, so that its
@@ -70,7 +70,7 @@ pub trait Stage<'c, M: Member> {
     /// Asks for the states that are to be written, and has those written that are committed.
     fn checkpoint(
         &mut self,
-        _lanes: &Lanes,
+        _lanes: &Assignment,
         _partitions: &[Partition],
         _occasion: Occasion,
     ) -> Result<(), ServiceError> {
@@ -83,7 +83,7 @@ pub trait Stage<'c, M: Member> {
     }
 
     /// Has the states written that are committed.
-    fn keep(&mut self, _lanes: &Lanes) {}
+    fn keep(&mut self, _lanes: &Assignment) {}
 
     /// The process stops: what waits for others waits no longer.
     fn stop_waiting(&mut self) {}

@@ -1,10 +1,10 @@
 //! Threads that hold partitions' tasks. A partition is always on one of them.
 //!
-//! Queues have no bound of their own: what is in them is bounded by the lanes, which pause a
+//! Queues have no bound of their own: what is in them is bounded by the partitions, which pause a
 //! partition before more is fetched. A bound here as well could only block the poll loop, and with
 //! it the membership in the group.
 
-use super::crew::{Crew, Order, Reply, WorkerGone, carry_out};
+use super::worker_pool::{Order, Reply, WorkerGone, WorkerPool, carry_out};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
 use kvset_formats::position::{Epoch, Partition};
 use kvset_kafka::kafka::member::InputRecord;
@@ -49,7 +49,7 @@ impl<R: InputRecord + Send> Workers<R> {
     }
 }
 
-impl<R: InputRecord + Send> Crew<R> for Workers<R> {
+impl<R: InputRecord + Send> WorkerPool<R> for Workers<R> {
     /// Gives a partition to the worker that has the fewest.
     fn take(&mut self, epoch: Epoch, task: PartitionTask) -> Result<(), WorkerGone> {
         let load = |index: &usize| self.placed.values().filter(|placed| *placed == index).count();
@@ -58,7 +58,7 @@ impl<R: InputRecord + Send> Crew<R> for Workers<R> {
         self.order(index, Order::Take(epoch, Box::new(task)))
     }
 
-    fn feed(&self, records: Vec<R>) -> Result<(), WorkerGone> {
+    fn submit(&self, records: Vec<R>) -> Result<(), WorkerGone> {
         let mut batches: Vec<Vec<R>> = self.queues.iter().map(|_| Vec::new()).collect();
         for record in records {
             if let Some(index) = self.placed.get(&record.partition()) {
@@ -66,7 +66,7 @@ impl<R: InputRecord + Send> Crew<R> for Workers<R> {
             }
         }
         let mut batches = batches.into_iter().enumerate().filter(|(_, batch)| !batch.is_empty());
-        batches.try_for_each(|(index, batch)| self.order(index, Order::Feed(batch)))
+        batches.try_for_each(|(index, batch)| self.order(index, Order::Process(batch)))
     }
 
     fn capture(&self, partition: Partition, memory: Vec<u8>) -> Result<bool, WorkerGone> {

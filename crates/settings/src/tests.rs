@@ -347,7 +347,7 @@ fn the_fingerprint_follows_what_shapes_results_and_nothing_else() {
 
 #[test]
 fn the_default_file_in_the_repository_is_what_the_types_say() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("config/kvset.toml");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../config/kvset.toml");
     let kept = std::fs::read_to_string(path).expect("config/kvset.toml");
     assert!(kept == default_toml(), "run `kvset config default > config/kvset.toml`");
 }

@@ -134,7 +134,7 @@ impl Disk {
     fn change_names(&mut self, change: Change) -> io::Result<()> {
         let verdict = self.step()?;
         self.change(change);
-        settled(verdict)
+        written(verdict)
     }
 
     fn file(&self, path: &Path) -> io::Result<usize> {
@@ -170,7 +170,7 @@ fn dead() -> io::Error {
     io::Error::other("the process is dead")
 }
 
-fn settled(verdict: Verdict) -> io::Result<()> {
+fn written(verdict: Verdict) -> io::Result<()> {
     match verdict {
         Verdict::Done => Ok(()),
         Verdict::DoneThenDead => Err(dead()),
@@ -273,7 +273,7 @@ impl Files for MemoryFiles {
         let file = disk.files.len();
         disk.files.push(File { bytes, synced: false });
         disk.change(Change::Name(path.to_owned(), file));
-        settled(verdict?)?;
+        written(verdict?)?;
         Ok(file)
     }
 
@@ -281,7 +281,7 @@ impl Files for MemoryFiles {
         let mut disk = self.disk();
         let verdict = disk.step()?;
         disk.files[file].synced = true;
-        settled(verdict)
+        written(verdict)
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -306,6 +306,6 @@ impl Files for MemoryFiles {
         for change in &synced {
             disk.durable.apply(change);
         }
-        settled(verdict)
+        written(verdict)
     }
 }

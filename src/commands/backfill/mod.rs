@@ -13,9 +13,9 @@ use crate::commands::serving::plan_failure;
 use crate::telemetry::logging;
 use anyhow::Context as _;
 use kvset_formats::position::Partition;
-use kvset_pipeline::stretch::Stretch;
+use kvset_pipeline::offset_range::OffsetRange;
 use kvset_service::backfill::{Backfill, BackfillError, BackfillOptions, Outcome, Range, RunId};
-use kvset_service::observe::{Observer, ServiceEvent};
+use kvset_service::events::{Observer, ServiceEvent};
 use kvset_settings::Settings;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -114,11 +114,11 @@ struct Shown {
 
 impl<'a> Bar<'a> {
     fn new(backfill: &'a Backfill) -> Self {
-        let all = |(partition, stretch): (&Partition, _)| {
+        let all = |(partition, offset_range): (&Partition, _)| {
             let next = backfill.reached.get(partition);
-            (*partition, next.map_or(0, |next| offsets_before(stretch, next.0)))
+            (*partition, next.map_or(0, |next| offsets_before(offset_range, next.0)))
         };
-        let done = backfill.stretches.iter().map(all).collect::<BTreeMap<_, _>>();
+        let done = backfill.offset_ranges.iter().map(all).collect::<BTreeMap<_, _>>();
         let progress = Progress::offsets(backfill.offsets(), done.values().sum());
         Self { backfill, shown: Mutex::new(Shown { progress, done }) }
     }
@@ -138,16 +138,16 @@ impl Observer for Bar<'_> {
             ServiceEvent::Progress { partition, next, .. } => (partition, *next),
             _ => return,
         };
-        let Some(stretch) = self.backfill.stretches.get(partition) else { return };
+        let Some(offset_range) = self.backfill.offset_ranges.get(partition) else { return };
         let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
-        shown.done.insert(*partition, offsets_before(stretch, next.0));
+        shown.done.insert(*partition, offsets_before(offset_range, next.0));
         let done = shown.done.values().sum();
         shown.progress.advance_to(done);
     }
 }
 
-fn offsets_before(stretch: &Stretch, next: i64) -> u64 {
-    u64::try_from(next.saturating_sub(stretch.begin.0)).unwrap_or(0)
+fn offsets_before(offset_range: &OffsetRange, next: i64) -> u64 {
+    u64::try_from(next.saturating_sub(offset_range.begin.0)).unwrap_or(0)
 }
 
 fn write_report(path: &Path, backfill: &Backfill) -> Result<(), Failure> {
@@ -187,11 +187,11 @@ struct PartitionResult {
 
 impl<'a> BackfillResult<'a> {
     fn of(backfill: &'a Backfill, outcome: &Outcome) -> Self {
-        let partitions = backfill.stretches.iter().map(|(partition, stretch)| PartitionResult {
+        let partitions = backfill.offset_ranges.iter().map(|(partition, offset_range)| PartitionResult {
             partition: partition.0,
-            warmed_up_from: stretch.begin.0,
-            from: stretch.count_from.0,
-            to: stretch.end.0,
+            warmed_up_from: offset_range.begin.0,
+            from: offset_range.count_from.0,
+            to: offset_range.end.0,
         });
         Self {
             run_id: backfill.run_id.to_string(),

@@ -29,7 +29,7 @@ pub fn report(backfill: &Backfill) -> Result<Option<ReportInput>, KafkaFailure> 
     let topic = plan.stream.outputs.results.name.as_str();
     let windows = &backfill.settings.estimate.windows;
     let mut reader = Reader::open(&plan.stream.connection, topic, From::Beginning, plan.stream.retry_for)?;
-    let mut pools: BTreeMap<String, Chronicle> = BTreeMap::new();
+    let mut pools: BTreeMap<String, ReplayHistory> = BTreeMap::new();
     let mut more = false;
     while !reader.at_end() {
         let Some(record) = reader.next(MOMENT)? else { continue };
@@ -41,13 +41,13 @@ pub fn report(backfill: &Backfill) -> Result<Option<ReportInput>, KafkaFailure> 
         if !is_of(backfill, &estimate) {
             continue;
         }
-        pools.entry(estimate.pool.clone()).or_insert_with(|| Chronicle::over(windows)).add(estimate);
+        pools.entry(estimate.pool.clone()).or_insert_with(|| ReplayHistory::over(windows)).add(estimate);
         if pools.len() > MAX_POOLS {
             pools.pop_last();
             more = true;
         }
     }
-    let pools: Vec<_> = pools.into_values().filter_map(Chronicle::finish).collect();
+    let pools: Vec<_> = pools.into_values().filter_map(ReplayHistory::finish).collect();
     let mut inputs = inputs(backfill);
     if more {
         inputs.push(("Pools".to_owned(), format!("the first {MAX_POOLS} by name; there are more")));
@@ -57,19 +57,19 @@ pub fn report(backfill: &Backfill) -> Result<Option<ReportInput>, KafkaFailure> 
 }
 
 fn is_of(backfill: &Backfill, estimate: &Estimate) -> bool {
-    let stretch = backfill.stretches.get(&Partition(estimate.partition));
-    stretch.is_some_and(|stretch| {
-        estimate.next_offset > stretch.count_from.0 && estimate.next_offset <= stretch.end.0
+    let offset_range = backfill.offset_ranges.get(&Partition(estimate.partition));
+    offset_range.is_some_and(|offset_range| {
+        estimate.next_offset > offset_range.count_from.0 && estimate.next_offset <= offset_range.end.0
     })
 }
 
 /// What was read and how.
 fn inputs(backfill: &Backfill) -> Vec<(String, String)> {
     let mut inputs = vec![("Topic".to_owned(), backfill.plan.task.topic.clone())];
-    for (partition, stretch) in &backfill.stretches {
-        let mut text = format!("offsets {} to {}", stretch.count_from, stretch.end);
-        if stretch.begin < stretch.count_from {
-            text += &format!(", warmed up from {}", stretch.begin);
+    for (partition, offset_range) in &backfill.offset_ranges {
+        let mut text = format!("offsets {} to {}", offset_range.count_from, offset_range.end);
+        if offset_range.begin < offset_range.count_from {
+            text += &format!(", warmed up from {}", offset_range.begin);
         }
         inputs.push((format!("Partition {partition}"), text));
     }
@@ -80,7 +80,7 @@ fn inputs(backfill: &Backfill) -> Vec<(String, String)> {
 }
 
 /// What is kept of one pool's estimates, in the order they were published.
-struct Chronicle {
+struct ReplayHistory {
     /// The window the headline is about, of the widest kind there is, and its latest estimate.
     headline: Option<Estimate>,
     /// The kind of window the history is taken over: one that tells how many requests came before.
@@ -89,7 +89,7 @@ struct Chronicle {
     windows: VecDeque<WindowRow>,
 }
 
-impl Chronicle {
+impl ReplayHistory {
     fn over(windows: &[WindowKind]) -> Self {
         let tumbling = windows.iter().find(|kind| matches!(kind, WindowKind::Tumbling { .. }));
         let all = windows.iter().find(|kind| **kind == WindowKind::All);

@@ -13,7 +13,7 @@ use crate::live::Board;
 use crate::telemetry::service_metrics::ServiceMetrics;
 use crate::telemetry::{Health, logging};
 use kvset_core::window::WindowKind;
-use kvset_service::observe::Observers;
+use kvset_service::events::Observers;
 use kvset_settings::{Listen, LogFilter, Settings, Span, TokenCost};
 use std::collections::BTreeMap;
 use std::fmt::Display;

@@ -10,10 +10,10 @@ use kvset_formats::trace::{self, ReadOptions, TraceItem, TraceRow};
 use kvset_formats::workload::{GeneratedRequest, Generator, Workload, WorkloadError};
 use kvset_kafka::kafka::KafkaFailure;
 use kvset_kafka::kafka::config::Connection;
-use kvset_kafka::kafka::feed::Feed;
 use kvset_kafka::kafka::mock::{MockBroker, SAFE_UNREAD_BYTES};
 use kvset_kafka::kafka::reader::{From, Reader};
-use kvset_service::observe::{Observer, Observers, ServiceEvent};
+use kvset_kafka::kafka::topic_producer::TopicProducer;
+use kvset_service::events::{Observer, Observers, ServiceEvent};
 use kvset_service::plan::{PlanError, ServicePlan};
 use kvset_service::service::{ServiceError, Summary, serve};
 use kvset_service::shutdown::Shutdown;
@@ -111,19 +111,18 @@ pub fn demo(
     // What the demonstration estimates is gone when it ends, so there is nothing to keep.
     let plan = ServicePlan { state: None, ..ServicePlan::make(&settings, false)? };
     let meter = Meter::default();
-    // The service outlives the feeder: what was fed is estimated before it stops.
+    // The service outlives the load: what was fed is estimated before it stops.
     let stop_service = Shutdown::new();
     let mut reader = Reader::open(&plan.stream.connection, output, From::Beginning, DEADLINE)?;
     let mut view = View { show, offsets: BTreeMap::new(), estimates: 0 };
     let (fed, service) = std::thread::scope(|scope| {
         let service = scope.spawn(|| serve(&plan, &stop_service, &Observers(vec![&meter, observer])));
-        let feeder = scope.spawn(|| feed(options, &plan.stream.connection, input, shutdown, &meter));
-        let watched = watch(options, shutdown, &mut reader, &mut view, &|| {
-            service.is_finished() || feeder.is_finished()
-        });
+        let load = scope.spawn(|| feed(options, &plan.stream.connection, input, shutdown, &meter));
+        let watched =
+            watch(options, shutdown, &mut reader, &mut view, &|| service.is_finished() || load.is_finished());
         // Whatever ended it, everything is stopped in order before the scope ends.
         shutdown.request();
-        let fed = feeder.join().unwrap_or(Err(DemoError::Panic("load")));
+        let fed = load.join().unwrap_or(Err(DemoError::Panic("load")));
         if fed.is_ok() && watched.is_ok() {
             meter.await_consumed(&|| service.is_finished());
         }
@@ -249,7 +248,7 @@ impl Observer for Meter {
     }
 }
 
-/// Feeds load until it ends or somebody asks to stop; gives the requests fed.
+/// Produces load until it ends or somebody asks to stop; gives the requests produced.
 fn feed(
     options: &DemoOptions,
     connection: &Connection,
@@ -257,30 +256,30 @@ fn feed(
     shutdown: &Shutdown,
     meter: &Meter,
 ) -> Result<u64, DemoError> {
-    let mut feeder = Feeder {
-        feed: Feed::open(connection, topic, DEADLINE)?,
+    let mut load = LoadProducer {
+        producer: TopicProducer::open(connection, topic, DEADLINE)?,
         pace: Pace::new(Some(options.speed)),
         value: Vec::new(),
         shutdown,
         meter,
     };
     let going = match &options.trace {
-        Some(path) => feeder.trace(path),
-        None => feeder.generated(),
+        Some(path) => load.trace(path),
+        None => load.generated(),
     };
-    going.and_then(|()| Ok(feeder.feed.finish()?))
+    going.and_then(|()| Ok(load.producer.finish()?))
 }
 
-struct Feeder<'a> {
-    feed: Feed,
+struct LoadProducer<'a> {
+    producer: TopicProducer,
     pace: Pace,
     value: Vec<u8>,
     shutdown: &'a Shutdown,
     meter: &'a Meter,
 }
 
-impl Feeder<'_> {
-    /// Feeds one request when it is due; `false` when asked to stop meanwhile.
+impl LoadProducer<'_> {
+    /// Produces one request when it is due; `false` when asked to stop meanwhile.
     fn one(&mut self, pool: &str, row: &TraceRow<'_>) -> Result<bool, ProduceError> {
         if !self.pace.wait(row.event.event_time.0, self.shutdown) {
             return Ok(false);
@@ -292,7 +291,7 @@ impl Feeder<'_> {
         if !self.meter.admit(partition, bytes, self.shutdown) {
             return Ok(false);
         }
-        self.feed.send_to(Some(partition), pool.as_bytes(), &self.value, None)?;
+        self.producer.send_to(Some(partition), pool.as_bytes(), &self.value, None)?;
         Ok(true)
     }
 

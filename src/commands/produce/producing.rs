@@ -6,7 +6,7 @@ use kvset_formats::trace::{self, Progress, ReadOptions, RowError, TraceError, Tr
 use kvset_formats::workload::GeneratedRequest;
 use kvset_kafka::kafka::KafkaFailure;
 use kvset_kafka::kafka::config::Connection;
-use kvset_kafka::kafka::feed::Feed;
+use kvset_kafka::kafka::topic_producer::TopicProducer;
 use kvset_service::shutdown::Shutdown;
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -168,7 +168,7 @@ pub fn produce_generated(
 struct Sender<'a> {
     target: &'a ProduceTarget,
     shutdown: &'a Shutdown,
-    feed: Feed,
+    producer: TopicProducer,
     pace: Pace,
     /// The record's value, kept for its memory.
     value: Vec<u8>,
@@ -178,12 +178,12 @@ struct Sender<'a> {
 
 impl<'a> Sender<'a> {
     fn open(target: &'a ProduceTarget, shutdown: &'a Shutdown) -> Result<Self, ProduceError> {
-        let feed = Feed::open(&target.connection, &target.topic, target.retry_for)?;
+        let producer = TopicProducer::open(&target.connection, &target.topic, target.retry_for)?;
         shutdown.begin();
         Ok(Self {
             target,
             shutdown,
-            feed,
+            producer,
             pace: Pace::new(target.speed),
             value: Vec::new(),
             sent: 0,
@@ -204,7 +204,7 @@ impl<'a> Sender<'a> {
         let pool = self.target.pool.of(row);
         self.value.clear();
         encode_request(&message_of(row), self.target.encoding, &mut self.value)?;
-        self.feed.send(pool.as_bytes(), &self.value, None)?;
+        self.producer.send(pool.as_bytes(), &self.value, None)?;
         self.sent += 1;
         self.bytes += self.value.len() as u64;
         Ok(true)
@@ -212,7 +212,7 @@ impl<'a> Sender<'a> {
 
     /// Waits until everything is acknowledged.
     fn finish(self) -> Result<Produced, ProduceError> {
-        Ok(Produced { requests: self.feed.finish()?, bytes: self.bytes, bad_rows: 0 })
+        Ok(Produced { requests: self.producer.finish()?, bytes: self.bytes, bad_rows: 0 })
     }
 }
 

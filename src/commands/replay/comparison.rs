@@ -29,9 +29,9 @@ pub(super) fn run(args: &ReplayArgs, mut options: ReplayOptions) -> Result<(), F
     let mut bar = Progress::bytes(None);
     let mut progress = |at: kvset_formats::trace::Progress| bar.advance_of(at.read_bytes, at.total_bytes);
     let done = replay_engines(&options, &args.engines, args.report.is_some(), &mut progress)?;
-    let (done, chronicles): (Vec<_>, Vec<_>) = done.into_iter().unzip();
+    let (done, histories): (Vec<_>, Vec<_>) = done.into_iter().unzip();
     if let Some(path) = &args.report {
-        write_report(path, done.iter().zip(chronicles).collect(), &options)?;
+        write_report(path, done.iter().zip(histories).collect(), &options)?;
     }
     let mut shown: Vec<String> = Vec::new();
     for line in done.iter().flat_map(notes) {

@@ -39,8 +39,8 @@ pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
     let done = match &args.report {
         None => replay(&options, rows, &mut progress)?,
         Some(path) => {
-            let (done, chronicle) = replay_for_report(&options, rows, &mut progress)?;
-            write_report(path, vec![(&done, chronicle)], &options)?;
+            let (done, history) = replay_for_report(&options, rows, &mut progress)?;
+            write_report(path, vec![(&done, history)], &options)?;
             done
         }
     };

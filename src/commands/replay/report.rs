@@ -1,6 +1,6 @@
 //! What a replay leaves beside its result: the page with the plots, and remarks about the trace.
 
-use crate::replay::{Chronicle, Replay, ReplayOptions, report_input};
+use crate::replay::{Replay, ReplayHistory, ReplayOptions, report_input};
 use crate::report::{self, ReportInput};
 use anyhow::Context as _;
 use kvset_core::estimate::{Estimate, FEWEST_FOLLOWED};
@@ -9,7 +9,7 @@ use std::path::Path;
 /// Writes the self-contained page with the plots.
 pub(crate) fn write_report(
     path: &Path,
-    replays: Vec<(&Replay, Chronicle)>,
+    replays: Vec<(&Replay, ReplayHistory)>,
     options: &ReplayOptions,
 ) -> anyhow::Result<()> {
     let mut inputs: Vec<(String, String)> =

@@ -9,7 +9,7 @@ use crate::outcome::Outcome;
 use crate::pool_config::PoolConfig;
 use crate::sglang::{CacheBank, MAX_CAPACITY};
 use crate::stack::MAX_TRACKED_PAGES;
-use crate::tally::{Digest, Position, TallyShape, Yardstick};
+use crate::tally::{CountingRules, Position, RequestSummary, TallyShape};
 use crate::tiers::Trend;
 use crate::units::{EventTime, PageBytes, PageSize, is_countable};
 use crate::windows::WindowSet;
@@ -22,9 +22,9 @@ pub(super) struct Live {
     pub(super) windows: WindowSet,
     /// One a kind of window, in the order of the configuration.
     pub(super) trends: Vec<Trend>,
-    /// The last request, digested; kept to reuse its memory.
+    /// The last request, summarised; kept to reuse its memory.
     #[serde(skip)]
-    digest: Digest,
+    summary: RequestSummary,
 }
 
 /// The modelled cache and what was seen of it beside the windows.
@@ -167,7 +167,7 @@ impl Live {
             cache,
             windows: WindowSet::new(&config.window_rules(), shape),
             trends: vec![fresh_trend(config); config.windows.len()],
-            digest: Digest::default(),
+            summary: RequestSummary::default(),
         }
     }
 
@@ -175,7 +175,7 @@ impl Live {
     pub(super) fn resume(&mut self, config: &PoolConfig) -> Result<(), RestoreError> {
         self.cache.place_capacities(config);
         if self.cache.chain_violations > 0 {
-            self.cache.engine.doubt_chains();
+            self.cache.engine.disprove_chains();
         }
         let windows_fit = self.windows.are_those_of(&config.window_rules(), self.cache.shape(config));
         let fresh = fresh_trend(config);
@@ -197,17 +197,17 @@ impl Live {
         let overlap = cache.observe(event, config)?;
         if arrival.counted {
             let position = Position { arrival: number, offset: arrival.offset, event_time: event.event_time };
-            let yardstick = Yardstick {
+            let rules = CountingRules {
                 target_ratios: config.measured_ratios(),
                 thresholds: cache.curve.thresholds(),
                 whole_curve: config.asks_for_whole_curve(),
             };
-            self.digest.read(&cache.outcome, position, &yardstick);
-            self.digest.overlap = overlap;
+            self.summary.read(&cache.outcome, position, &rules);
+            self.summary.overlap = overlap;
             if let Some(caches) = &cache.caches {
-                self.digest.set_pointwise_hits(caches.last_hits());
+                self.summary.set_pointwise_hits(caches.last_hits());
             }
-            self.windows.observe(&self.digest, arrival.watermark);
+            self.windows.observe(&self.summary, arrival.watermark);
         }
         Ok(())
     }

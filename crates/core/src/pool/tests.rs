@@ -1,11 +1,11 @@
 //! Pools against worked cases, and against a recomputation from the list of all requests.
 
 mod cases;
+mod declared;
 mod model;
 mod overlap;
 mod pointwise;
 mod trends;
-mod vouched;
 
 use super::*;
 use crate::pages::PageIds;

@@ -34,7 +34,7 @@ impl ChainCheck {
 #[serde(rename_all = "snake_case")]
 pub enum ChainPolicy {
     /// It is counted; its pages are keyed by their whole prefix, so results stay exact. Where the maker of a
-    /// request's ids vouches that they are chained, that is trusted, until the first violation.
+    /// request's ids declares them chained, that is trusted, until the first violation.
     #[default]
     Report,
     /// It is refused. Nobody's word for the chain counts.

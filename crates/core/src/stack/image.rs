@@ -102,7 +102,7 @@ impl TryFrom<Image> for Stack {
                 _ => chain.restore(scope, ids),
             }
         }
-        let (doubted, path, stretches) = (false, Vec::new(), Vec::new());
-        Ok(Self { config, tree, slots, chain, ghosts, requests, accumulated, doubted, path, stretches })
+        let (disproved, path, slot_runs) = (false, Vec::new(), Vec::new());
+        Ok(Self { config, tree, slots, chain, ghosts, requests, accumulated, disproved, path, slot_runs })
     }
 }

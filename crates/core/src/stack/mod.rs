@@ -1,7 +1,7 @@
 //! The LRU stack of one pool, kept a run at a time (DESIGN 2).
 //!
 //! Pages live in a path-compressed radix tree ([`tree`]); every request owns one slot
-//! ([`slots`]); the pages of a slot are one contiguous stretch that ends at that request's last page.
+//! ([`slots`]); the pages of a slot are one contiguous run that ends at that request's last page.
 //! A request therefore costs one label comparison and one suffix sum a run, not a probe a page.
 //!
 //! Why the suffix sum is the stack distance: above page `j` of slot `s` in the stack are (a) the pages
@@ -40,7 +40,7 @@ use ghosts::Ghosts;
 use serde::{Deserialize, Serialize};
 use slots::{Slot, Slots, Taken};
 use tree::{Place, ROOT, SegmentId, TOP, Tree};
-use walk::{Stretch, Walked};
+use walk::{SlotRun, Walked};
 
 pub use chain::{ChainCheck, ChainPolicy};
 pub use look_ahead::{LOOK_AHEAD, Upcoming, look_ahead};
@@ -81,7 +81,7 @@ pub struct Access<'a> {
     pub scope: Scope,
     /// The pages touched, in prefix order: the prompt's, then output pages with known ids.
     pub pages: PageIds<'a>,
-    /// Whether who made the ids vouches that they are chained.
+    /// Whether who made the ids declares them chained.
     pub ids_chained: bool,
     /// Only this many leading pages can be hits; the others are touched all the same.
     pub lookup_limit: usize,
@@ -111,10 +111,10 @@ pub struct Stack {
     requests: u64,
     accumulated: u64,
     /// Whether a page was found to break the chain, so that nobody's word for it counts any more.
-    doubted: bool,
+    disproved: bool,
     /// The current request's walk, segment by segment (how far it went in each) and slot by slot, kept to reuse its memory.
     path: Vec<Place>,
-    stretches: Vec<Stretch>,
+    slot_runs: Vec<SlotRun>,
 }
 
 impl Stack {
@@ -129,9 +129,9 @@ impl Stack {
             ghosts: Ghosts::for_bound(bound),
             requests: 0,
             accumulated: 0,
-            doubted: false,
+            disproved: false,
             path: Vec::new(),
-            stretches: Vec::new(),
+            slot_runs: Vec::new(),
         }
     }
 
@@ -150,10 +150,10 @@ impl Stack {
         }
         let Walked { known, mismatched } = self.walk(access);
         outcome.chain_violations = self.check_chain(access, known)? + mismatched;
-        self.doubted |= outcome.chain_violations > 0;
+        self.disproved |= outcome.chain_violations > 0;
         self.take_path(access, outcome);
         let recalled = self.report_ghosts(access, known, outcome);
-        self.settle(access, known);
+        self.take_over(access, known);
         let unseen = (access.pages.len() - known) as u64 - recalled;
         self.finish(unseen, access, outcome);
         Ok(())
@@ -161,9 +161,9 @@ impl Stack {
 
     /// What [`Stack::access`] comes to for a request of one known page: no more than that changes hands.
     fn touch_only_page(&mut self, segment: SegmentId, access: &Access<'_>, outcome: &mut Outcome) {
-        let stretch = Stretch { slot: self.tree.owner(segment), pages: 1 };
+        let slot_run = SlotRun { slot: self.tree.owner(segment), pages: 1 };
         self.tree.take_over(segment, 1, self.slots.next_slot());
-        self.take(stretch, 0, access, outcome);
+        self.take(slot_run, 0, access, outcome);
         self.push_slot(segment, access);
         self.finish(0, access, outcome);
     }
@@ -186,8 +186,8 @@ impl Stack {
 
     /// Relies on nobody's word that ids are chained any more, as after a violation. A snapshot leaves that to
     /// whoever keeps the count of violations.
-    pub fn doubt_chains(&mut self) {
-        self.doubted = true;
+    pub fn disprove_chains(&mut self) {
+        self.disproved = true;
     }
 
     /// Pages held now.
@@ -218,7 +218,7 @@ impl Stack {
     /// Bytes of memory held, spare room included.
     pub fn memory_bytes(&self) -> u64 {
         let own =
-            self.path.capacity() * size_of::<Place>() + self.stretches.capacity() * size_of::<Stretch>();
+            self.path.capacity() * size_of::<Place>() + self.slot_runs.capacity() * size_of::<SlotRun>();
         (own + self.tree.memory_bytes() + self.slots.memory_bytes()) as u64
             + (self.chain.memory_bytes() + self.ghosts.memory_bytes()) as u64
     }
@@ -237,19 +237,19 @@ impl Stack {
     /// Takes the pages on the path away from the slots that owned them.
     fn take_path(&mut self, access: &Access<'_>, outcome: &mut Outcome) {
         let mut above = 0;
-        for at in 0..self.stretches.len() {
-            let stretch = self.stretches[at];
-            self.take(stretch, above, access, outcome);
-            above += stretch.pages as usize;
+        for at in 0..self.slot_runs.len() {
+            let slot_run = self.slot_runs[at];
+            self.take(slot_run, above, access, outcome);
+            above += slot_run.pages as usize;
         }
     }
 
-    /// Takes a stretch of the path, with `above` pages before it, away from its slot. Writes one run, for the pages
+    /// Takes a run of the path, with `above` pages before it, away from its slot. Writes one run, for the pages
     /// that can be hits.
     #[inline]
-    fn take(&mut self, stretch: Stretch, above: usize, access: &Access<'_>, outcome: &mut Outcome) {
-        let Taken { weight, newer, request } = self.slots.take(stretch.slot, stretch.pages);
-        let can_hit = access.lookup_limit.saturating_sub(above).min(stretch.pages as usize);
+    fn take(&mut self, slot_run: SlotRun, above: usize, access: &Access<'_>, outcome: &mut Outcome) {
+        let Taken { weight, newer, request } = self.slots.take(slot_run.slot, slot_run.pages);
+        let can_hit = access.lookup_limit.saturating_sub(above).min(slot_run.pages as usize);
         if can_hit == 0 {
             return;
         }
@@ -287,7 +287,7 @@ impl Stack {
 
     /// Gives the request its slot and makes the tree show it: the path changes hands, the new pages hang
     /// below it.
-    fn settle(&mut self, access: &Access<'_>, known: usize) {
+    fn take_over(&mut self, access: &Access<'_>, known: usize) {
         let slot = self.slots.next_slot();
         for step in &self.path {
             self.tree.take_over(step.segment, step.pages, slot);
@@ -352,16 +352,16 @@ impl Stack {
         }
     }
 
-    /// Cuts one slot's stretch, the tail of a path, off the tree. The slot is the oldest, so nothing
+    /// Cuts one slot's run, the tail of a path, off the tree. The slot is the oldest, so nothing
     /// hangs below its pages.
     fn forget(&mut self, slot: Slot) {
-        let stretch = self.stretch(slot);
+        let parts = self.parts_of(slot);
         let scope = self.slots.scope(slot);
-        if let Some(&head) = stretch.last() {
-            let labels = stretch.iter().rev().flat_map(|&part| self.tree.ids_below(part));
+        if let Some(&head) = parts.last() {
+            let labels = parts.iter().rev().flat_map(|&part| self.tree.ids_below(part));
             self.ghosts.remember(self.tree.id_above(self.tree.above(head)), labels);
         }
-        for part in stretch {
+        for part in parts {
             let ids = self.tree.ids_below(part).flat_map(PageIds::iter);
             match self.tree.above(part).segment {
                 ROOT => self.chain.remove_path_start(scope, ids),
@@ -375,7 +375,7 @@ impl Stack {
 
     /// The parts of segments the oldest slot still owns, from its last page upwards: each is what lies
     /// below a place.
-    fn stretch(&self, slot: Slot) -> Vec<Place> {
+    fn parts_of(&self, slot: Slot) -> Vec<Place> {
         let mut parts = Vec::new();
         let mut segment = self.slots.tail(slot);
         while let Some((owner, pages)) = self.tree.deepest(segment) {

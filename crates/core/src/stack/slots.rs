@@ -201,7 +201,7 @@ impl Slots {
         self.scopes.get(slot.index()).copied().unwrap_or(Scope::GLOBAL)
     }
 
-    /// Segment the slot's stretch ends in.
+    /// Segment the slot's run ends in.
     pub(super) fn tail(&self, slot: Slot) -> SegmentId {
         self.tails[slot.index() / LEAF][slot.index() % LEAF]
     }

@@ -125,7 +125,7 @@ fn trusting_stack(order: Order) -> Stack {
 fn equals_the_naive_stack(
     mut fast: Stack,
     draws: &[Draw],
-    is_vouched: impl Fn(usize) -> bool,
+    is_declared: impl Fn(usize) -> bool,
 ) -> Result<(), TestCaseError> {
     let mut slow = NaiveStack::new(fast.config.order);
     let mut outcome = Outcome::default();
@@ -134,7 +134,7 @@ fn equals_the_naive_stack(
         // Looking ahead, at this request and at others, known and unknown, changes nothing.
         let pages = requests[index..].iter().map(|(ids, _)| PageIds::from_slice(ids));
         look_ahead(pages.filter_map(|pages| fast.upcoming(Scope::GLOBAL, pages)));
-        let access = Access { ids_chained: is_vouched(index), ..access(ids, *outputs) };
+        let access = Access { ids_chained: is_declared(index), ..access(ids, *outputs) };
         fast.access(&access, &mut outcome).expect("chained ids");
         prop_assert_eq!(needs(&outcome), slow.access(ids, *outputs));
         prop_assert_eq!(outcome.chain_violations, 0);
@@ -179,10 +179,10 @@ proptest! {
     }
 
     #[test]
-    fn what_makers_vouch_for_changes_no_distance_where_it_is_true(draws in draws(), vouched: u64) {
+    fn what_makers_declare_changes_no_distance_where_it_is_true(draws in draws(), declared: u64) {
         for order in [Order::RootFirst, Order::LeafFirst] {
-            let is_vouched = |index| vouched >> (index % 64) & 1 == 1;
-            equals_the_naive_stack(sampling_stack(order), &draws, is_vouched)?;
+            let is_declared = |index| declared >> (index % 64) & 1 == 1;
+            equals_the_naive_stack(sampling_stack(order), &draws, is_declared)?;
         }
     }
 

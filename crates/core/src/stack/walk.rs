@@ -7,7 +7,7 @@ use crate::pages::{PageIds, mix};
 
 /// Consecutive pages of a request's walk that belong to one slot.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Stretch {
+pub(super) struct SlotRun {
     pub(super) slot: Slot,
     pub(super) pages: u32,
 }
@@ -21,13 +21,13 @@ pub(super) struct Walked {
 }
 
 impl Stack {
-    /// Whether every id of a request is read: unless that is not wanted of any, or its maker vouches that they
+    /// Whether every id of a request is read: unless that is not wanted of any, or its maker declares that they
     /// are chained, in a pool where that was never found to be wrong and violations are not counted exactly.
     #[inline]
     pub(super) fn reads_every_page(&self, access: &Access<'_>) -> bool {
         match self.config.chain_policy {
             ChainPolicy::Report => {
-                !access.ids_chained || self.doubted || self.config.chain_check == ChainCheck::Full
+                !access.ids_chained || self.disproved || self.config.chain_check == ChainCheck::Full
             }
             ChainPolicy::Reject => true,
             ChainPolicy::Trust => false,
@@ -49,13 +49,13 @@ impl Stack {
         self.tree.child(TOP, access.scope.first_page(access.pages.get(0)?))
     }
 
-    /// Follows the request's pages down the tree into `self.path` and `self.stretches`. [`Stack::only_page`] goes
+    /// Follows the request's pages down the tree into `self.path` and `self.slot_runs`. [`Stack::only_page`] goes
     /// before.
     pub(super) fn walk(&mut self, access: &Access<'_>) -> Walked {
         if access.pages.len() == 1 {
             // Looked up before, and not found: else the request would not walk.
             self.path.clear();
-            self.stretches.clear();
+            self.slot_runs.clear();
             return Walked { known: 0, mismatched: 0 };
         }
         if self.reads_every_page(access) {
@@ -78,7 +78,7 @@ impl Stack {
         shared: impl Fn(&mut Tree, SegmentId, PageIds<'_>) -> usize,
     ) -> usize {
         self.path.clear();
-        self.stretches.clear();
+        self.slot_runs.clear();
         let (mut place, mut at) = (TOP, 0);
         while let Some(id) = access.pages.get(at) {
             let key = if at == 0 { access.scope.first_page(id) } else { id };
@@ -88,7 +88,7 @@ impl Stack {
             place = Place { segment, pages: pages as u32 };
             self.path.push(place);
             for (slot, pages) in self.tree.owners(segment, place.pages) {
-                lengthen_stretch(&mut self.stretches, slot, pages);
+                lengthen_run(&mut self.slot_runs, slot, pages);
             }
             at += pages;
         }
@@ -96,10 +96,10 @@ impl Stack {
     }
 }
 
-/// Adds pages of a walk to the stretch of their slot.
-fn lengthen_stretch(stretches: &mut Vec<Stretch>, slot: Slot, pages: u32) {
-    match stretches.last_mut() {
+/// Adds pages of a walk to the run of their slot.
+fn lengthen_run(slot_runs: &mut Vec<SlotRun>, slot: Slot, pages: u32) {
+    match slot_runs.last_mut() {
         Some(last) if last.slot == slot => last.pages += pages,
-        _ => stretches.push(Stretch { slot, pages }),
+        _ => slot_runs.push(SlotRun { slot, pages }),
     }
 }

@@ -1,7 +1,7 @@
 //! Tumbling and hopping windows, made of panes as wide as the advance.
 
 use super::{Extent, Window};
-use crate::tally::{Digest, Tally, TallyShape};
+use crate::tally::{RequestSummary, Tally, TallyShape};
 use crate::units::{EventTime, is_countable};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -61,20 +61,20 @@ impl EventWindows {
         }
     }
 
-    pub(super) fn observe(&mut self, digest: &Digest, watermark: Option<EventTime>) {
+    pub(super) fn observe(&mut self, summary: &RequestSummary, watermark: Option<EventTime>) {
         if let Some(watermark) = watermark {
             debug_assert!(self.next_deadline().is_none_or(|due| due > watermark), "a window was not closed");
             self.closed_end = self.last_closed(watermark);
         }
-        let index = digest.position.event_time.0.div_euclid(self.advance_ms);
+        let index = summary.position.event_time.0.div_euclid(self.advance_ms);
         self.late_records += u64::from(index < self.closed_end);
         if index.saturating_add(self.span) <= self.closed_end {
             return;
         }
-        let at = self.open_pane(index, Extent::of(digest));
+        let at = self.open_pane(index, Extent::of(summary));
         let pane = &mut self.panes[at];
-        let mut unseen = digest.new_pages;
-        for touch in &digest.touches {
+        let mut unseen = summary.new_pages;
+        for touch in &summary.touches {
             let toucher = pane.pane_of(touch.last_touched_by, &self.openings);
             match toucher.map(|toucher| toucher.saturating_sub(index)) {
                 Some(0) => {}
@@ -84,7 +84,7 @@ impl EventWindows {
                 _ => unseen += touch.pages,
             }
         }
-        pane.tally.add(digest, unseen);
+        pane.tally.add(summary, unseen);
     }
 
     /// Position of the pane with this index, opened if need be.

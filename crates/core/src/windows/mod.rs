@@ -16,7 +16,7 @@ mod event_time;
 mod recent;
 mod watermark;
 
-use super::tally::{Digest, Tally, TallyShape};
+use super::tally::{RequestSummary, Tally, TallyShape};
 use super::units::{EventTime, Offset};
 use super::window::WindowKind;
 use event_time::EventWindows;
@@ -64,8 +64,8 @@ struct Extent {
 }
 
 impl Extent {
-    fn of(digest: &Digest) -> Self {
-        let position = digest.position;
+    fn of(summary: &RequestSummary) -> Self {
+        let position = summary.position;
         Self { first_arrival: position.arrival, first_offset: position.offset, earliest: position.event_time }
     }
 
@@ -138,13 +138,13 @@ impl WindowSet {
 
     /// Counts a request. `watermark` is the partition's before this record, and decides what is late;
     /// where it reached [`WindowSet::next_deadline`], [`WindowSet::close`] comes first.
-    pub fn observe(&mut self, digest: &Digest, watermark: Option<EventTime>) {
-        let time = digest.position.event_time;
+    pub fn observe(&mut self, summary: &RequestSummary, watermark: Option<EventTime>) {
+        let time = summary.position.event_time;
         for windows in &mut self.kinds {
             match windows {
-                Windows::EventTime(windows) => windows.observe(digest, watermark),
-                Windows::Last(last) => last.observe(digest),
-                Windows::All(all) => all.observe(digest),
+                Windows::EventTime(windows) => windows.observe(summary, watermark),
+                Windows::Last(last) => last.observe(summary),
+                Windows::All(all) => all.observe(summary),
             }
         }
         self.latest = self.latest.max(Some(time));
@@ -173,7 +173,7 @@ impl WindowSet {
             if let Windows::EventTime(windows) = windows {
                 windows.close(watermark, |window| show(order, window));
             } else if publishes {
-                windows.settle();
+                windows.consolidate();
                 windows.sliding(boundary.0).into_iter().for_each(|window| show(order, window));
             }
         }
@@ -213,7 +213,7 @@ impl WindowSet {
     pub fn show_sliding(&mut self, mut show: impl FnMut(usize, Window<'_>)) {
         let end = self.end_of_data();
         for (order, windows) in self.kinds.iter_mut().enumerate() {
-            windows.settle();
+            windows.consolidate();
             windows.sliding(end).into_iter().for_each(|window| show(order, window));
         }
     }
@@ -257,11 +257,11 @@ impl WindowSet {
 
 impl Windows {
     /// Prepares a window over offsets to be read often: it never closes, so nothing else would.
-    fn settle(&mut self) {
+    fn consolidate(&mut self) {
         match self {
             Self::EventTime(_) => {}
-            Self::Last(last) => last.tally.settle(),
-            Self::All(all) => all.tally.settle(),
+            Self::Last(last) => last.tally.consolidate(),
+            Self::All(all) => all.tally.consolidate(),
         }
     }
 

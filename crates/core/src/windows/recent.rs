@@ -3,7 +3,7 @@
 use super::Extent;
 use crate::found::FoundRun;
 use crate::in_flight::Overlap;
-use crate::tally::{Digest, StepHits, Tally, TallyShape};
+use crate::tally::{RequestSummary, StepHits, Tally, TallyShape};
 use crate::units::{EventTime, Offset};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
@@ -20,11 +20,11 @@ impl Everything {
         Self { extent: None, tally: Tally::new(shape) }
     }
 
-    pub(super) fn observe(&mut self, digest: &Digest) {
-        let own = Extent::of(digest);
+    pub(super) fn observe(&mut self, summary: &RequestSummary) {
+        let own = Extent::of(summary);
         let extent = self.extent.map_or(own, |extent| extent.union(own));
         self.extent = Some(extent);
-        self.tally.add(digest, digest.pages_unseen_since(extent.first_arrival));
+        self.tally.add(summary, summary.pages_unseen_since(extent.first_arrival));
     }
 
     pub(super) fn view(&self) -> Option<(Extent, &Tally)> {
@@ -89,21 +89,21 @@ impl LastRequests {
         }
     }
 
-    pub(super) fn observe(&mut self, digest: &Digest) {
+    pub(super) fn observe(&mut self, summary: &RequestSummary) {
         if self.requests.len() == self.capacity {
             self.release_oldest();
         }
         // What one request gains here another one loses, so the tally never has less than it gives back.
-        let touched = digest.pages_touched();
+        let touched = summary.pages_touched();
         let mut unseen = touched;
-        for touch in &digest.touches {
+        for touch in &summary.touches {
             if let Some(index) = self.last_held_upto(touch.last_touched_by) {
                 self.requests[index].retouched += touch.pages;
                 unseen -= touch.pages;
             }
         }
-        self.tally.add(digest, unseen);
-        self.hold(digest, touched);
+        self.tally.add(summary, unseen);
+        self.hold(summary, touched);
     }
 
     /// Position of the last held request whose number is at most `arrival`.
@@ -119,21 +119,21 @@ impl LastRequests {
         self.requests.partition_point(|held| held.arrival <= arrival).checked_sub(1)
     }
 
-    fn hold(&mut self, digest: &Digest, touched: u64) {
-        self.needs.extend(&digest.needs);
-        self.hits.extend(&digest.hits);
-        self.found.extend(&digest.found);
+    fn hold(&mut self, summary: &RequestSummary, touched: u64) {
+        self.needs.extend(&summary.needs);
+        self.hits.extend(&summary.hits);
+        self.found.extend(&summary.found);
         self.requests.push_back(Held {
-            arrival: digest.position.arrival,
-            offset: digest.position.offset,
-            event_time: digest.position.event_time,
-            page_accesses: digest.page_accesses,
-            reusable: digest.reusable,
+            arrival: summary.position.arrival,
+            offset: summary.position.offset,
+            event_time: summary.position.event_time,
+            page_accesses: summary.page_accesses,
+            reusable: summary.reusable,
             touched,
             retouched: 0,
-            steps: digest.hits.len() as u32,
-            runs: digest.found.len() as u32,
-            overlap: digest.overlap,
+            steps: summary.hits.len() as u32,
+            runs: summary.found.len() as u32,
+            overlap: summary.overlap,
         });
     }
 
@@ -182,7 +182,7 @@ impl LastRequests {
             && self.found.len() as u64 == runs
             && self.hits.iter().all(|hits| (hits.step as usize) < shape.thresholds)
             && self.found.iter().all(FoundRun::is_of_an_engine)
-            && self.recount(shape).is_some_and(|recount| recount == self.tally.settled())
+            && self.recount(shape).is_some_and(|recount| recount == self.tally.consolidated())
     }
 
     /// The sum of the held requests; `None` where a request is larger than any can be, or where pages
@@ -195,22 +195,22 @@ impl LastRequests {
         for held in &self.requests {
             let largest = held.page_accesses.max(held.reusable).max(held.touched);
             u32::try_from(largest).ok()?;
-            let digest = Digest {
+            let summary = RequestSummary {
                 page_accesses: held.page_accesses,
                 reusable: held.reusable,
                 needs: needs.by_ref().take(shape.targets).collect(),
                 hits: hits.by_ref().take(held.steps as usize).collect(),
                 found: found.by_ref().take(held.runs as usize).collect(),
                 overlap: held.overlap,
-                ..Digest::default()
+                ..RequestSummary::default()
             };
-            tally.add(&digest, 0);
+            tally.add(&summary, 0);
         }
         // From the newest on: what it touched, and of that what earlier requests had touched.
         for held in self.requests.iter().rev() {
             tally.distinct_pages = tally.distinct_pages.checked_sub(held.retouched)? + held.touched;
         }
-        tally.settle();
+        tally.consolidate();
         Some(tally)
     }
 
@@ -228,21 +228,21 @@ mod tests {
     use super::*;
     use crate::outcome::{Outcome, Run};
     use crate::ratio::Ratio;
-    use crate::tally::{Position, Yardstick};
+    use crate::tally::{CountingRules, Position};
 
     const SHAPE: TallyShape = TallyShape { targets: 1, thresholds: 1, whole_curve: true };
 
     /// A full window of requests that each touch the pages of the one before and one new page.
     fn window() -> LastRequests {
         let mut window = LastRequests::new(3, SHAPE);
-        let yardstick = Yardstick { target_ratios: &[Ratio::ONE], thresholds: &[9], whole_curve: true };
+        let rules = CountingRules { target_ratios: &[Ratio::ONE], thresholds: &[9], whole_curve: true };
         for arrival in 0..5_u64 {
             let known = Run { pages: 2, need: 3, step: 1, last_touched_by: arrival.saturating_sub(1) };
             let outcome = Outcome { page_accesses: 3, new_pages: 1, runs: vec![known], ..Outcome::default() };
-            let mut digest = Digest::default();
-            digest.read(&outcome, Position { arrival, ..Position::default() }, &yardstick);
-            digest.overlap = Some(Overlap { requests: 1, pages: 2 });
-            window.observe(&digest);
+            let mut summary = RequestSummary::default();
+            summary.read(&outcome, Position { arrival, ..Position::default() }, &rules);
+            summary.overlap = Some(Overlap { requests: 1, pages: 2 });
+            window.observe(&summary);
         }
         window
     }
@@ -252,7 +252,7 @@ mod tests {
         let mut window = LastRequests::new(4, SHAPE);
         for arrival in [1, 3, 4, 7, 8] {
             let position = Position { arrival, ..Position::default() };
-            window.observe(&Digest { position, needs: vec![0], ..Digest::default() });
+            window.observe(&RequestSummary { position, needs: vec![0], ..RequestSummary::default() });
         }
         let found = [2, 3, 4, 5, 6, 7, 8, 9].map(|arrival| window.last_held_upto(arrival));
         let expected = [None, Some(0), Some(1), Some(1), Some(1), Some(2), Some(3), Some(3)];

@@ -30,7 +30,7 @@ pub struct RequestMessage<'a> {
     pub scope: Option<Cow<'a, str>>,
     /// The serving system's name for the request; read by nothing.
     pub request_id: Option<Cow<'a, str>>,
-    /// Whether whoever made the ids vouches that they are chained.
+    /// Whether whoever made the ids declares them chained.
     pub ids_chained: bool,
 }
 

@@ -33,7 +33,7 @@ pub const REQUEST_EVENT_V1: [u8; 8] = [0x6a, 0xc8, 0xe1, 0x25, 0xce, 0x8d, 0xb4,
 /// Java and Python, writes `"long"`. Read so that Rust producers need not know; never written.
 pub const REQUEST_EVENT_V1_RUST: [u8; 8] = [0x1a, 0xe2, 0xd1, 0x6c, 0xbc, 0x14, 0x8c, 0x3e];
 
-/// The fingerprint of version 2 of the request event, which adds whether its ids are vouched to be chained.
+/// The fingerprint of version 2 of the request event, which adds whether its ids are declared chained.
 pub const REQUEST_EVENT_V2: [u8; 8] = [0x38, 0x7a, 0x2a, 0x1e, 0x9b, 0x41, 0x8c, 0x94];
 
 /// Version 2 as apache-avro for Rust fingerprints it.

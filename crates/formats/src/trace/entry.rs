@@ -53,7 +53,7 @@ pub(super) struct Found {
     pub api_ms: Option<i64>,
     pub page_size: Option<PageSize>,
     pub ids: Option<Range<usize>>,
-    /// Whether the row vouches that they are chained, as what `kvset generate` writes does.
+    /// Whether the row declares them chained, as what `kvset generate` writes does.
     pub ids_chained: bool,
     /// The drafts of nested requests, timed from the object's own start.
     pub nested: Option<Range<usize>>,

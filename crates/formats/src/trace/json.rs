@@ -86,7 +86,7 @@ impl<'de> Deserialize<'de> for Key<'de> {
     }
 }
 
-/// An array of page ids, appended to a buffer; gives the stretch it filled.
+/// An array of page ids, appended to a buffer; gives the range it filled.
 pub(super) struct Ids<'a>(pub &'a mut Vec<u64>);
 
 impl<'de> DeserializeSeed<'de> for Ids<'_> {
@@ -113,7 +113,7 @@ impl<'de> Visitor<'de> for Ids<'_> {
     }
 }
 
-/// A name: a string, or an integer as its decimal text. Appended to a buffer; gives the stretch it
+/// A name: a string, or an integer as its decimal text. Appended to a buffer; gives the range it
 /// filled.
 pub(super) struct Name<'a>(pub &'a mut String);
 

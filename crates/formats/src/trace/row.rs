@@ -20,7 +20,7 @@ pub struct TraceRow<'a> {
     pub line: u64,
 }
 
-/// A request whose ids and names are stretches of a [`Batch`].
+/// A request whose ids and names are ranges of a [`Batch`].
 #[derive(Debug, Clone, Default)]
 pub(super) struct Draft {
     pub time_ms: i64,

@@ -42,7 +42,7 @@ impl Serialize for FlatIds<'_> {
 }
 
 /// Writes a request as one line: `timestamp` (ms), `session_id`, `block_size`, `hash_ids`, `ids_chained` (where they
-/// are vouched to be), `input_length`, `output_length`, `duration_ms`. Its scope is mixed into the first page's id, so the
+/// are declared to be), `input_length`, `output_length`, `duration_ms`. Its scope is mixed into the first page's id, so the
 /// line is read back with ids that are unique within the whole file. Output page ids have no field here.
 ///
 /// # Errors

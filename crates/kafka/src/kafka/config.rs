@@ -195,7 +195,7 @@ impl Connection {
             ("transaction.timeout.ms", timeout.as_str()),
             ("message.timeout.ms", timeout.as_str()),
         ];
-        self.producing("outlet", &fixed)
+        self.producing("sink", &fixed)
     }
 
     /// A client that asks about topics and creates them.

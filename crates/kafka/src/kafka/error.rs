@@ -1,6 +1,6 @@
 //! rdkafka's errors in the families that decide recovery (EXAMPLES: migrated, transient, fatal).
 
-use kvset_pipeline::publish::{Family, OutletError};
+use kvset_pipeline::publish::{FailureKind, SinkError};
 use rdkafka::error::KafkaError;
 use rdkafka::types::RDKafkaErrorCode as Code;
 
@@ -9,7 +9,7 @@ use rdkafka::types::RDKafkaErrorCode as Code;
 #[error("{message}")]
 pub struct KafkaFailure {
     /// What it asks for.
-    pub family: Family,
+    pub kind: FailureKind,
     /// What failed, where and what to do, in lowercase.
     pub message: String,
 }
@@ -17,49 +17,49 @@ pub struct KafkaFailure {
 impl KafkaFailure {
     /// A failure that no repetition can mend.
     pub fn fatal(message: impl Into<String>) -> Self {
-        Self { family: Family::Fatal, message: message.into() }
+        Self { kind: FailureKind::Fatal, message: message.into() }
     }
 
     /// Reads an rdkafka error; `doing` says what was attempted (`reading topic requests`).
     pub(super) fn of(doing: &str, error: &KafkaError) -> Self {
-        Self { family: family(error), message: format!("{doing}: {}", describe(error)) }
+        Self { kind: kind(error), message: format!("{doing}: {}", describe(error)) }
     }
 }
 
-impl From<KafkaFailure> for OutletError {
+impl From<KafkaFailure> for SinkError {
     fn from(failure: KafkaFailure) -> Self {
-        Self { family: failure.family, message: failure.message }
+        Self { kind: failure.kind, message: failure.message }
     }
 }
 
 /// What the error asks for.
-pub(super) fn family(error: &KafkaError) -> Family {
+pub(super) fn kind(error: &KafkaError) -> FailureKind {
     if let KafkaError::Transaction(error) = error {
         // Fencing first: librdkafka calls it fatal, but it says that somebody else goes on.
-        return match family_of_code(error.code()) {
-            family @ (Family::Migrated | Family::Spent) => family,
-            _ if error.txn_requires_abort() => Family::Abortable,
-            _ if error.is_retriable() => Family::Transient,
-            _ => Family::Fatal,
+        return match kind_of_code(error.code()) {
+            kind @ (FailureKind::Migrated | FailureKind::Spent) => kind,
+            _ if error.txn_requires_abort() => FailureKind::Abortable,
+            _ if error.is_retriable() => FailureKind::Transient,
+            _ => FailureKind::Fatal,
         };
     }
     match error {
-        KafkaError::MessageProduction(Code::State) => Family::Abortable,
-        KafkaError::MessageConsumptionFatal(code) => match family_of_code(*code) {
-            Family::Migrated => Family::Migrated,
-            _ => Family::Fatal,
+        KafkaError::MessageProduction(Code::State) => FailureKind::Abortable,
+        KafkaError::MessageConsumptionFatal(code) => match kind_of_code(*code) {
+            FailureKind::Migrated => FailureKind::Migrated,
+            _ => FailureKind::Fatal,
         },
-        error => error.rdkafka_error_code().map_or(Family::Fatal, family_of_code),
+        error => error.rdkafka_error_code().map_or(FailureKind::Fatal, kind_of_code),
     }
 }
 
-fn family_of_code(code: Code) -> Family {
+fn kind_of_code(code: Code) -> FailureKind {
     match code {
         Code::Fenced
         | Code::ProducerFenced
         | Code::InvalidProducerEpoch
         | Code::FencedInstanceId
-        | Code::FencedMemberEpoch => Family::Migrated,
+        | Code::FencedMemberEpoch => FailureKind::Migrated,
         Code::QueueFull
         | Code::BrokerTransportFailure
         | Code::AllBrokersDown
@@ -84,15 +84,15 @@ fn family_of_code(code: Code) -> Family {
         | Code::NoOffset
         // Said once when this process did not poll for too long, after a suspension say; the client
         // joins again by itself, and the partitions it lost are told apart.
-        | Code::PollExceeded => Family::Transient,
+        | Code::PollExceeded => FailureKind::Transient,
         // A broker lost sight of the producer, by a crash for example. librdkafka never recovers from it.
         Code::InvalidTransactionalState
         | Code::OutOfOrderSequenceNumber
         | Code::UnknownProducerId
-        | Code::InvalidProducerIdMapping => Family::Spent,
+        | Code::InvalidProducerIdMapping => FailureKind::Spent,
         // Only polling, which serves the rebalance, can help: take back, poll, publish again.
-        Code::RebalanceInProgress | Code::IllegalGeneration | Code::UnknownMemberId => Family::Abortable,
-        _ => Family::Fatal,
+        Code::RebalanceInProgress | Code::IllegalGeneration | Code::UnknownMemberId => FailureKind::Abortable,
+        _ => FailureKind::Fatal,
     }
 }
 
@@ -155,23 +155,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn families_decide_recovery() {
+    fn failure_kinds_decide_recovery() {
         use KafkaError::{Flush, MessageConsumption, MessageConsumptionFatal, MessageProduction};
         for (error, expected) in [
-            (MessageProduction(Code::QueueFull), Family::Transient),
-            (MessageProduction(Code::State), Family::Abortable),
-            (MessageProduction(Code::MessageSizeTooLarge), Family::Fatal),
-            (Flush(Code::OperationTimedOut), Family::Transient),
-            (MessageConsumption(Code::AllBrokersDown), Family::Transient),
-            (MessageConsumption(Code::PollExceeded), Family::Transient),
-            (KafkaError::ConsumerCommit(Code::InvalidTransactionalState), Family::Spent),
-            (MessageConsumption(Code::UnknownTopicOrPartition), Family::Fatal),
-            (MessageConsumption(Code::AutoOffsetReset), Family::Fatal),
-            (MessageConsumptionFatal(Code::FencedInstanceId), Family::Migrated),
-            (MessageConsumptionFatal(Code::BrokerTransportFailure), Family::Fatal),
-            (KafkaError::ConsumerCommit(Code::IllegalGeneration), Family::Abortable),
+            (MessageProduction(Code::QueueFull), FailureKind::Transient),
+            (MessageProduction(Code::State), FailureKind::Abortable),
+            (MessageProduction(Code::MessageSizeTooLarge), FailureKind::Fatal),
+            (Flush(Code::OperationTimedOut), FailureKind::Transient),
+            (MessageConsumption(Code::AllBrokersDown), FailureKind::Transient),
+            (MessageConsumption(Code::PollExceeded), FailureKind::Transient),
+            (KafkaError::ConsumerCommit(Code::InvalidTransactionalState), FailureKind::Spent),
+            (MessageConsumption(Code::UnknownTopicOrPartition), FailureKind::Fatal),
+            (MessageConsumption(Code::AutoOffsetReset), FailureKind::Fatal),
+            (MessageConsumptionFatal(Code::FencedInstanceId), FailureKind::Migrated),
+            (MessageConsumptionFatal(Code::BrokerTransportFailure), FailureKind::Fatal),
+            (KafkaError::ConsumerCommit(Code::IllegalGeneration), FailureKind::Abortable),
         ] {
-            assert_eq!(family(&error), expected, "{error:?}");
+            assert_eq!(kind(&error), expected, "{error:?}");
         }
     }
 

@@ -9,7 +9,7 @@ use super::reader::{ReadRecord, copy};
 use kvset_core::units::Offset;
 use kvset_formats::position::Partition;
 use kvset_pipeline::facts::RecordIdentity;
-use kvset_pipeline::publish::Family;
+use kvset_pipeline::publish::FailureKind;
 use rdkafka::TopicPartitionList;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaError;
@@ -78,7 +78,7 @@ impl Lookup {
                 Some(Err(KafkaError::PartitionEOF(_))) => return Ok(None),
                 Some(Err(error)) => {
                     let failure = KafkaFailure::of(doing, &error);
-                    if failure.family != Family::Transient {
+                    if failure.kind != FailureKind::Transient {
                         return Err(failure);
                     }
                     tracing::warn!("{failure}");
@@ -87,7 +87,7 @@ impl Lookup {
             }
         }
         let message = format!("{doing}: no answer within {}", humantime::format_duration(timeout));
-        Err(KafkaFailure { family: Family::Transient, message })
+        Err(KafkaFailure { kind: FailureKind::Transient, message })
     }
 }
 

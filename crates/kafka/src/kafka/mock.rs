@@ -2,7 +2,7 @@
 //!
 //! librdkafka's mock keeps 5 MiB a partition and silently drops what is older, stores no offsets sent
 //! in transactions, hides no aborted records and fences nobody. So it is fed no faster than it is
-//! read, and read in [`Guarantee::AtLeastOnce`](super::outlet::Guarantee).
+//! read, and read in [`Guarantee::AtLeastOnce`](super::sink::Guarantee).
 
 use super::config::Connection;
 use super::error::KafkaFailure;

@@ -6,7 +6,7 @@ use super::context::{Logging, serve};
 use super::error::KafkaFailure;
 use super::topics::Topics;
 use kvset_formats::position::NextOffset;
-use kvset_pipeline::publish::Family;
+use kvset_pipeline::publish::FailureKind;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaError;
 use rdkafka::message::{Headers, Message};
@@ -101,8 +101,8 @@ impl Reader {
             }
             Some(Err(error)) => {
                 let failure = KafkaFailure::of(&format!("reading topic `{}`", self.topic), &error);
-                match failure.family {
-                    Family::Transient => {
+                match failure.kind {
+                    FailureKind::Transient => {
                         tracing::warn!("{failure}");
                         Ok(None)
                     }

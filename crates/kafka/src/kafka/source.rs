@@ -13,7 +13,7 @@ use super::member::{Event, InputRecord, Member};
 use super::offsets::{committed, list, log_range, next_offset};
 use kvset_formats::codec::SourceRecord;
 use kvset_formats::position::{LogRange, NextOffset, Partition};
-use kvset_pipeline::publish::Family;
+use kvset_pipeline::publish::FailureKind;
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer, ConsumerGroupMetadata, RebalanceProtocol};
 use rdkafka::error::KafkaError;
 use rdkafka::message::{BorrowedMessage, Headers, Message};
@@ -137,7 +137,7 @@ impl Source {
             return Ok(());
         }
         let message = format!("this member has lost its partitions of topic `{}`", self.topic);
-        Err(KafkaFailure { family: Family::Abortable, message })
+        Err(KafkaFailure { kind: FailureKind::Abortable, message })
     }
 
     /// The next offsets in the client's form.

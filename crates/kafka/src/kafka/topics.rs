@@ -3,7 +3,7 @@
 use super::config::Connection;
 use super::context::{Logging, serve};
 use super::error::KafkaFailure;
-use kvset_pipeline::publish::Family;
+use kvset_pipeline::publish::FailureKind;
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::types::RDKafkaErrorCode as Code;
@@ -49,7 +49,7 @@ impl Topics {
         let begin = Instant::now();
         loop {
             match self.ask(topic) {
-                Err(failure) if failure.family == Family::Transient && begin.elapsed() < self.deadline => {
+                Err(failure) if failure.kind == FailureKind::Transient && begin.elapsed() < self.deadline => {
                     std::thread::sleep(Duration::from_millis(100));
                 }
                 answer => return answer,

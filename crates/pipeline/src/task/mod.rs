@@ -151,16 +151,20 @@ impl PartitionTask {
     ///
     /// # Errors
     /// The task must not be fed further; the record counts as not processed, and nothing was appended.
-    pub fn feed(&mut self, record: &SourceRecord<'_>, out: &mut Vec<OutputRecord>) -> Result<(), TaskError> {
-        self.feed_run([*record], out)
+    pub fn process_record(
+        &mut self,
+        record: &SourceRecord<'_>,
+        out: &mut Vec<OutputRecord>,
+    ) -> Result<(), TaskError> {
+        self.process_records([*record], out)
     }
 
     /// The same for one record after another. Nobody can ask for a record's identity before the run is
     /// over, so only the last one's is made: it takes a hash of the whole record.
     ///
     /// # Errors
-    /// As for [`PartitionTask::feed`], of the first record that cannot be processed; those before it were.
-    pub fn feed_run<'r>(
+    /// As for [`PartitionTask::process_record`], of the first record that cannot be processed; those before it were.
+    pub fn process_records<'r>(
         &mut self,
         records: impl IntoIterator<Item = SourceRecord<'r>>,
         out: &mut Vec<OutputRecord>,
@@ -191,7 +195,7 @@ impl PartitionTask {
     ) -> Result<(), TaskError> {
         debug_assert!(record.offset >= self.next.0, "records come in offset order");
         let muted = record.offset < self.publish_from.0;
-        let accepted = self.take_in(record, decoded)?;
+        let accepted = self.count_in_pool(record, decoded)?;
         match accepted {
             Ok(event_time) => {
                 self.policy.accept();
@@ -269,7 +273,7 @@ impl PartitionTask {
     }
 
     /// Shows a record to its pool, decoded if it was not yet; gives its event time, or why it was refused.
-    fn take_in(
+    fn count_in_pool(
         &mut self,
         record: &SourceRecord<'_>,
         decoded: Option<Decoded<'_>>,

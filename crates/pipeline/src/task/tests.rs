@@ -73,7 +73,7 @@ fn records(log: &[Request], from: NextOffset) -> impl Iterator<Item = SourceReco
 
 fn feed(task: &mut PartitionTask, log: &[Request]) -> Result<Vec<OutputRecord>, TaskError> {
     let mut out = Vec::new();
-    records(log, task.next_offset()).try_for_each(|record| task.feed(&record, &mut out))?;
+    records(log, task.next_offset()).try_for_each(|record| task.process_record(&record, &mut out))?;
     Ok(out)
 }
 
@@ -179,7 +179,7 @@ fn an_event_time_far_ahead_of_its_records_time_stamp_is_refused_and_closes_nothi
         value: Some(log[3].1.as_bytes()),
     };
     let mut outputs = Vec::new();
-    task.feed(&unstamped, &mut outputs).expect("within limits");
+    task.process_record(&unstamped, &mut outputs).expect("within limits");
     assert!(!outputs.is_empty(), "nothing to compare with: taken");
 }
 
@@ -275,8 +275,8 @@ proptest! {
         for begin in (0..log.len()).step_by(run) {
             let end = log.len().min(begin + run);
             let one_by_one = records(&log[..end], NextOffset(begin as i64))
-                .try_for_each(|record| single.feed(&record, &mut outputs[0]));
-            let at_once = cut.feed_run(records(&log[..end], NextOffset(begin as i64)), &mut outputs[1]);
+                .try_for_each(|record| single.process_record(&record, &mut outputs[0]));
+            let at_once = cut.process_records(records(&log[..end], NextOffset(begin as i64)), &mut outputs[1]);
             prop_assert_eq!(&at_once, &one_by_one);
             let processed = records(&log[..cut.next_offset().0 as usize], NextOffset(0)).last();
             prop_assert_eq!(cut.last_record(), processed.as_ref().map(identity));
@@ -353,7 +353,7 @@ proptest! {
         }
     }
 
-    /// Refused records of the muted stretch count as they did in the life that published them, so the
+    /// Refused records of the muted range count as they did in the life that published them, so the
     /// limits stop every life at the same record, with the same outputs before it.
     #[test]
     fn a_life_with_restarts_is_stopped_by_the_limits_where_an_undisturbed_one_is(

@@ -2,8 +2,8 @@
 
 use super::BackfillError;
 use super::place::{Place, Places, RangeError, Surroundings, WarmUp, between};
+use crate::backoff::answered;
 use crate::clock::SystemClock;
-use crate::patience::answered;
 use kvset_core::units::{EventTime, Offset};
 use kvset_formats::codec::RequestDecoder;
 use kvset_formats::position::{LogRange, NextOffset, Partition};
@@ -11,7 +11,7 @@ use kvset_kafka::kafka::KafkaFailure;
 use kvset_kafka::kafka::config::Connection;
 use kvset_kafka::kafka::lookup::Lookup;
 use kvset_kafka::kafka::offsets::{Noted, Offsets};
-use kvset_pipeline::stretch::Stretch;
+use kvset_pipeline::offset_range::OffsetRange;
 use kvset_pipeline::task::TaskConfig;
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -66,12 +66,15 @@ impl Log<'_> {
     }
 
     /// What to read of each partition that holds anything between the places.
-    pub(super) fn stretches(&self, range: &Range) -> Result<BTreeMap<Partition, Stretch>, BackfillError> {
+    pub(super) fn offset_ranges(
+        &self,
+        range: &Range,
+    ) -> Result<BTreeMap<Partition, OffsetRange>, BackfillError> {
         let topic = self.task.topic.as_str();
         self.check_names(range)?;
         let offsets = Offsets::open(self.connection, self.group, topic)?;
         let mut lookup = None;
-        let mut stretches = BTreeMap::new();
+        let mut offset_ranges = BTreeMap::new();
         for partition in self.partitions() {
             let Some(from) = range.from.of(partition) else { continue };
             let to = range.to.of(partition).unwrap_or(Place::Latest);
@@ -97,13 +100,13 @@ impl Log<'_> {
                     self.earlier(lookup, partition, log.start..count_from, span)?
                 }
             };
-            stretches.insert(partition, Stretch { begin, count_from, end });
+            offset_ranges.insert(partition, OffsetRange { begin, count_from, end });
         }
-        if stretches.is_empty() {
+        if offset_ranges.is_empty() {
             let (from, to) = (range.from.to_string(), range.to.to_string());
             return Err(RangeError::Empty { from, to, topic: topic.to_owned() }.into());
         }
-        Ok(stretches)
+        Ok(offset_ranges)
     }
 
     fn check_names(&self, range: &Range) -> Result<(), RangeError> {

@@ -12,7 +12,7 @@ pub use bounds::Range;
 pub use note::NoteError;
 pub use place::{Place, Places, RangeError, WarmUp};
 
-use super::observe::Observer;
+use super::events::Observer;
 use super::plan::{Bounds, PlanError, ServicePlan, connection, task_config};
 use super::service::{ServiceError, Summary, serve};
 use super::shutdown::Shutdown;
@@ -21,7 +21,7 @@ use kvset_formats::position::{NextOffset, Partition};
 use kvset_kafka::kafka::KafkaFailure;
 use kvset_kafka::kafka::topics::Topics;
 use kvset_pipeline::facts::Fingerprint;
-use kvset_pipeline::stretch::Stretch;
+use kvset_pipeline::offset_range::OffsetRange;
 use kvset_settings::{Settings, TopicName};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -108,7 +108,7 @@ pub struct Backfill {
     /// The service that does it; its bounds are of the partitions that are not done yet.
     pub plan: ServicePlan,
     /// What is read of each partition in all.
-    pub stretches: BTreeMap<Partition, Stretch>,
+    pub offset_ranges: BTreeMap<Partition, OffsetRange>,
     /// How far, at least, an earlier process committed each partition; empty where this is the first.
     pub reached: BTreeMap<Partition, NextOffset>,
     /// The configuration that is in force for the run.
@@ -148,19 +148,19 @@ impl Backfill {
         let found = log.noted(&own.kafka.group)?;
         let run = options.run_id.clone();
         let begun = note::read(digest, found).map_err(|error| BackfillError::Note { run, error })?;
-        let stretches: BTreeMap<_, _> = match begun.is_empty() {
-            true => log.stretches(&options.range)?,
-            false => begun.iter().map(|(partition, (stretch, _))| (*partition, *stretch)).collect(),
+        let offset_ranges: BTreeMap<_, _> = match begun.is_empty() {
+            true => log.offset_ranges(&options.range)?,
+            false => begun.iter().map(|(partition, (offset_range, _))| (*partition, *offset_range)).collect(),
         };
         let reached: BTreeMap<_, _> =
             begun.iter().map(|(partition, (_, next))| (*partition, *next)).collect();
         let mut plan = ServicePlan::make(&own, options.create_topics)?;
-        plan.stream.bounds = Some(bounds_of(digest, &stretches, &reached)?);
+        plan.stream.bounds = Some(bounds_of(digest, &offset_ranges, &reached)?);
         if let Some(state) = &mut plan.state {
             // The same log read from elsewhere is another state.
             state.fingerprint = Fingerprint(digest);
         }
-        Ok(Self { run_id: options.run_id.clone(), plan, stretches, reached, settings: own })
+        Ok(Self { run_id: options.run_id.clone(), plan, offset_ranges, reached, settings: own })
     }
 
     /// Does what is left to do.
@@ -180,25 +180,27 @@ impl Backfill {
 
     /// Offsets to be read in all; gaps count too.
     pub fn offsets(&self) -> u64 {
-        self.stretches.values().map(Stretch::offsets).sum()
+        self.offset_ranges.values().map(OffsetRange::offsets).sum()
     }
 
     fn is_complete(&self, reached: &BTreeMap<Partition, NextOffset>) -> bool {
-        self.stretches.iter().all(|(partition, stretch)| reached.get(partition) >= Some(&stretch.end))
+        self.offset_ranges
+            .iter()
+            .all(|(partition, offset_range)| reached.get(partition) >= Some(&offset_range.end))
     }
 }
 
 /// The bounds of the partitions that are not done yet.
 fn bounds_of(
     run: u64,
-    stretches: &BTreeMap<Partition, Stretch>,
+    offset_ranges: &BTreeMap<Partition, OffsetRange>,
     reached: &BTreeMap<Partition, NextOffset>,
 ) -> Result<Bounds, BackfillError> {
-    let mut bounds = Bounds { stretches: BTreeMap::new(), notes: BTreeMap::new() };
-    for (partition, stretch) in stretches {
-        if reached.get(partition) < Some(&stretch.end) {
-            bounds.notes.insert(*partition, note::write(run, stretch)?);
-            bounds.stretches.insert(*partition, *stretch);
+    let mut bounds = Bounds { offset_ranges: BTreeMap::new(), notes: BTreeMap::new() };
+    for (partition, offset_range) in offset_ranges {
+        if reached.get(partition) < Some(&offset_range.end) {
+            bounds.notes.insert(*partition, note::write(run, offset_range)?);
+            bounds.offset_ranges.insert(*partition, *offset_range);
         }
     }
     Ok(bounds)

@@ -2,7 +2,7 @@
 
 use kvset_formats::position::{NextOffset, Partition};
 use kvset_kafka::kafka::offsets::Noted;
-use kvset_pipeline::stretch::Stretch;
+use kvset_pipeline::offset_range::OffsetRange;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -38,8 +38,8 @@ pub enum NoteError {
 }
 
 /// The note of one partition of a run.
-pub(super) fn write(run: u64, stretch: &Stretch) -> Result<String, serde_json::Error> {
-    let Stretch { begin, count_from, end } = stretch;
+pub(super) fn write(run: u64, offset_range: &OffsetRange) -> Result<String, serde_json::Error> {
+    let OffsetRange { begin, count_from, end } = offset_range;
     let (begin, from, to) = (begin.0, count_from.0, end.0);
     serde_json::to_string(&Note { version: VERSION, run: format!("{run:016x}"), begin, from, to })
 }
@@ -48,7 +48,7 @@ pub(super) fn write(run: u64, stretch: &Stretch) -> Result<String, serde_json::E
 pub(super) fn read(
     run: u64,
     found: Vec<(Partition, Option<Noted>)>,
-) -> Result<BTreeMap<Partition, (Stretch, NextOffset)>, NoteError> {
+) -> Result<BTreeMap<Partition, (OffsetRange, NextOffset)>, NoteError> {
     let mut begun = BTreeMap::new();
     for (partition, noted) in found {
         let Some(Noted { next, note }) = noted else { continue };
@@ -60,7 +60,7 @@ pub(super) fn read(
             return Err(NoteError::OtherRun);
         }
         let (begin, count_from, end) = (NextOffset(note.begin), NextOffset(note.from), NextOffset(note.to));
-        begun.insert(partition, (Stretch { begin, count_from, end }, next));
+        begun.insert(partition, (OffsetRange { begin, count_from, end }, next));
     }
     Ok(begun)
 }
@@ -77,10 +77,11 @@ mod tests {
 
     #[test]
     fn a_run_goes_on_within_the_bounds_it_began_with() {
-        let stretch = Stretch { begin: NextOffset(1), count_from: NextOffset(5), end: NextOffset(9) };
-        let note = write(77, &stretch).expect("JSON");
+        let offset_range =
+            OffsetRange { begin: NextOffset(1), count_from: NextOffset(5), end: NextOffset(9) };
+        let note = write(77, &offset_range).expect("JSON");
         assert_eq!(note, r#"{"version":1,"run":"000000000000004d","begin":1,"from":5,"to":9}"#);
-        assert_eq!(read(77, found(&note)), Ok(BTreeMap::from([(P, (stretch, NextOffset(7)))])));
+        assert_eq!(read(77, found(&note)), Ok(BTreeMap::from([(P, (offset_range, NextOffset(7)))])));
         assert_eq!(read(78, found(&note)), Err(NoteError::OtherRun));
         assert_eq!(read(77, vec![(P, None)]), Ok(BTreeMap::new()));
     }

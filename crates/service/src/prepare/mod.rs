@@ -10,7 +10,7 @@ pub use progress::ProgressLog;
 
 use super::clock::SystemClock;
 use super::coordinator::Coordinator;
-use super::observe::Observer;
+use super::events::Observer;
 use super::parts::Parts;
 use super::service::{ServiceError, Summary, join, live_on, no_threads};
 use super::shutdown::Shutdown;
@@ -45,12 +45,12 @@ fn live(
     if let Some(registry) = &plan.registry {
         registry.start();
     }
-    let (outlet, source) = join(&plan.stream)?;
+    let (sink, source) = join(&plan.stream)?;
     shutdown.begin();
     std::thread::scope(|scope| {
         let threads = Threads::start(scope, plan).map_err(|error| no_threads(plan.stream.threads, &error))?;
         let stage = Preparing::new(plan, threads, observer);
-        let parts = Parts { clock: &SystemClock, source: &source, outlet, stage, observer };
+        let parts = Parts { clock: &SystemClock, source: &source, sink, stage, observer };
         let (life, ended) = Coordinator::new(&plan.stream, parts).run(shutdown);
         summary.add(&life);
         ended

@@ -1,6 +1,6 @@
 //! Lines that tell how far prepare has come.
 
-use crate::observe::{Observer, PoolCounts, PrepareCounts, ServiceEvent};
+use crate::events::{Observer, PoolCounts, PrepareCounts, ServiceEvent};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -24,7 +24,7 @@ struct Noted {
 }
 
 impl<'o> ProgressLog<'o> {
-    /// Logs, and hands on to `next`.
+    /// Logs, and forwards to `next`.
     pub fn before(next: &'o dyn Observer) -> Self {
         let (total, refused) = (PoolCounts::default(), BTreeMap::new());
         let noted = Noted { since: Instant::now(), total, records: 0, told: (0, 0), refused };

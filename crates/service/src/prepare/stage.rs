@@ -2,14 +2,14 @@
 
 use super::PreparePlan;
 use super::threads::{Finished, Threads};
-use crate::observe::{Observer, PrepareCounts, ServiceEvent};
+use crate::events::{Observer, PrepareCounts, ServiceEvent};
 use crate::service::ServiceError;
 use crate::stage::{Done, Known, Stage};
 use kvset_formats::codec::{DeadLetterPolicy, LookupError, SourceRecord};
 use kvset_formats::position::{Epoch, NextOffset, Partition};
 use kvset_kafka::kafka::member::InputRecord;
 use kvset_kafka::kafka::source::{Record, Source};
-use kvset_pipeline::lanes::Progress;
+use kvset_pipeline::assignment::Progress;
 use kvset_pipeline::ordered::{Ordered, Ready};
 use kvset_pipeline::resume::{Facts, Resume, decide_stateless};
 use kvset_pipeline::task::TaskError;
@@ -42,11 +42,11 @@ impl<'c> Preparing<'c> {
         Self { plan, threads, observer, ordered: Ordered::default(), held: BTreeMap::new() }
     }
 
-    fn take_in(&mut self, finished: Finished) -> Done<PrepareCounts> {
+    fn apply_reply(&mut self, finished: Finished) -> Done<PrepareCounts> {
         let Finished { partition, epoch, offset, prepared, took } = finished;
         let ready = self.ordered.done(partition, epoch, offset, (prepared, took));
         match self.held.get_mut(&partition) {
-            Some(held) if !ready.is_empty() => held.take_in(&self.plan.stream.topic, partition, ready),
+            Some(held) if !ready.is_empty() => held.apply_reply(&self.plan.stream.topic, partition, ready),
             _ => Done::Other,
         }
     }
@@ -54,7 +54,7 @@ impl<'c> Preparing<'c> {
 
 impl Held {
     /// Adds up records in order, up to one that is refused too many.
-    fn take_in(
+    fn apply_reply(
         &mut self,
         topic: &str,
         partition: Partition,
@@ -119,17 +119,17 @@ impl<'c> Stage<'c, Source> for Preparing<'c> {
         Ok(resume)
     }
 
-    fn feed(&mut self, records: Vec<Record<'c>>) -> Result<(), ServiceError> {
+    fn submit(&mut self, records: Vec<Record<'c>>) -> Result<(), ServiceError> {
         for record in records {
             if let Some(epoch) = self.ordered.begin(record.partition(), record.offset(), record.bytes()) {
-                self.threads.feed(epoch, record)?;
+                self.threads.submit(epoch, record)?;
             }
         }
         Ok(())
     }
 
     fn reply(&mut self, timeout: Duration) -> Result<Option<Done<PrepareCounts>>, ServiceError> {
-        Ok(self.threads.finished(timeout)?.map(|finished| self.take_in(finished)))
+        Ok(self.threads.finished(timeout)?.map(|finished| self.apply_reply(finished)))
     }
 
     fn note(&mut self, partition: Partition, next: NextOffset, counts: PrepareCounts) -> u64 {

@@ -1,6 +1,6 @@
 //! Threads that prepare records. A record goes to whichever is free: nothing is kept between two.
 //!
-//! The queue has no bound of its own: what is in it is bounded by the lanes, which pause a partition
+//! The queue has no bound of its own: what is in it is bounded by the partitions, which pause a partition
 //! before more is fetched.
 
 use super::PreparePlan;
@@ -70,7 +70,7 @@ impl<'c> Threads<'c> {
         Ok(Self { jobs, finished })
     }
 
-    pub(super) fn feed(&self, epoch: Epoch, record: Record<'c>) -> Result<(), ThreadsGone> {
+    pub(super) fn submit(&self, epoch: Epoch, record: Record<'c>) -> Result<(), ThreadsGone> {
         self.jobs.send(Job { epoch, record }).map_err(|_| ThreadsGone)
     }
 

@@ -109,7 +109,7 @@ impl Run {
             };
             self.next_offset += 1;
             if let Some(ids) = &record.ids {
-                // Ids are chained, whether their maker vouches for it or not.
+                // Ids are chained, whether their maker declares it or not.
                 let ids_chained = self.next_offset % 2 == 0;
                 let event = RequestEvent { ids_chained, ..event(record.time, ids) };
                 self.pool.observe(&event, arrival).expect("accepted");

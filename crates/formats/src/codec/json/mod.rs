@@ -114,7 +114,7 @@ impl<'de> Deserialize<'de> for Number {
 struct ObjectReader<'b> {
     limits: &'b DecodeLimits,
     buffers: &'b mut IdBuffers,
-    /// A refusal with a code of its own; serde can hand on no more than a text.
+    /// A refusal with a code of its own; serde can carry no more than a text.
     refusal: &'b mut Option<DecodeError>,
 }
 

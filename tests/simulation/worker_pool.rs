@@ -6,7 +6,7 @@ use kvset::kafka::member::InputRecord;
 use kvset::pipeline::task::PartitionTask;
 use kvset::pipeline::worker::Worker;
 use kvset::position::{Epoch, Partition};
-use kvset::service::crew::{Crew, Order, Reply, WorkerGone, carry_out};
+use kvset::service::worker_pool::{Order, Reply, WorkerGone, WorkerPool, carry_out};
 use std::cell::RefCell;
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
@@ -21,14 +21,14 @@ struct Bench {
 }
 
 /// The workers of one process.
-pub struct SimCrew {
+pub struct SimWorkerPool {
     process: Process,
     benches: RefCell<[Bench; WORKERS]>,
     replies: RefCell<VecDeque<Reply>>,
     held: BTreeSet<Partition>,
 }
 
-impl SimCrew {
+impl SimWorkerPool {
     pub fn new(process: Process) -> Self {
         Self { process, benches: RefCell::default(), replies: RefCell::default(), held: BTreeSet::new() }
     }
@@ -60,15 +60,15 @@ impl SimCrew {
     }
 }
 
-impl Crew<Fetched> for SimCrew {
+impl WorkerPool<Fetched> for SimWorkerPool {
     fn take(&mut self, epoch: Epoch, task: PartitionTask) -> Result<(), WorkerGone> {
         self.held.insert(task.partition());
         self.order(task.partition(), Order::Take(epoch, Box::new(task)))
     }
 
-    fn feed(&self, records: Vec<Fetched>) -> Result<(), WorkerGone> {
+    fn submit(&self, records: Vec<Fetched>) -> Result<(), WorkerGone> {
         // One by one, so that other orders and deaths come between any two.
-        let mut orders = records.into_iter().map(|record| (record.partition(), Order::Feed(vec![record])));
+        let mut orders = records.into_iter().map(|record| (record.partition(), Order::Process(vec![record])));
         orders.try_for_each(|(partition, order)| self.order(partition, order))
     }
 

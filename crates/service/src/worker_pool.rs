@@ -13,7 +13,7 @@ pub enum Order<R> {
     /// Take a partition over.
     Take(Epoch, Box<PartitionTask>),
     /// Process records.
-    Feed(Vec<R>),
+    Process(Vec<R>),
     /// Write a partition's state into this memory.
     Capture(Partition, Vec<u8>),
     /// Give a partition up.
@@ -50,7 +50,7 @@ pub struct Captured {
 pub struct WorkerGone;
 
 /// Those who work on partitions; a partition is always with one of them.
-pub trait Crew<R> {
+pub trait WorkerPool<R> {
     /// Gives a partition to one of them.
     ///
     /// # Errors
@@ -58,7 +58,7 @@ pub trait Crew<R> {
     fn take(&mut self, epoch: Epoch, task: PartitionTask) -> Result<(), WorkerGone>;
 
     /// Queues records of partitions that were taken, each partition's in order.
-    fn feed(&self, records: Vec<R>) -> Result<(), WorkerGone>;
+    fn submit(&self, records: Vec<R>) -> Result<(), WorkerGone>;
 
     /// Asks for a partition's state as bytes, in this memory; false when nobody holds it.
     fn capture(&self, partition: Partition, memory: Vec<u8>) -> Result<bool, WorkerGone>;
@@ -86,10 +86,10 @@ pub fn carry_out<R: InputRecord>(
                 worker.take(epoch, *task);
                 true
             }
-            Order::Feed(records) => {
+            Order::Process(records) => {
                 for run in records.chunk_by(|one, next| one.partition() == next.partition()) {
                     let told = run.iter().map(|record| (record.as_source(), record.bytes()));
-                    worker.feed(run[0].partition(), told);
+                    worker.process(run[0].partition(), told);
                 }
                 true
             }

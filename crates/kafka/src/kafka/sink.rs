@@ -2,12 +2,12 @@
 
 use super::config::Connection;
 use super::context::Deliveries;
-use super::error::{KafkaFailure, family};
+use super::error::{KafkaFailure, kind};
 use super::source::Source;
 use kvset_formats::codec::pool_partition;
 use kvset_formats::output::{Destination, OutputRecord};
 use kvset_formats::position::{NextOffset, Partition};
-use kvset_pipeline::publish::{Family, Outlet, OutletError};
+use kvset_pipeline::publish::{FailureKind, Sink, SinkError};
 use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::{BaseRecord, Producer, PurgeConfig, ThreadedProducer};
 use rdkafka::types::RDKafkaErrorCode;
@@ -42,22 +42,22 @@ pub enum Guarantee {
     AtLeastOnce,
 }
 
-/// Longest single wait for an answer; patience decides how often the call is made again.
+/// Longest single wait for an answer; retry decides how often the call is made again.
 const CALL: Duration = Duration::from_secs(5);
 /// Time between two looks at whether all outputs have arrived.
 const LOOK: Duration = Duration::from_millis(1);
 
 /// The producer of this process.
-pub struct KafkaOutlet {
+pub struct KafkaSink {
     producer: ThreadedProducer<Deliveries>,
     topics: OutputTopics,
     guarantee: Guarantee,
-    /// Failed deliveries before the current burst.
+    /// Failed deliveries before the current batch.
     failed_before: u64,
 }
 
-impl KafkaOutlet {
-    /// Connects. A transactional outlet fences whoever used its transactional id before, and aborts
+impl KafkaSink {
+    /// Connects. A transactional sink fences whoever used its transactional id before, and aborts
     /// what they left open.
     ///
     /// # Errors
@@ -75,17 +75,17 @@ impl KafkaOutlet {
                 (config, format!("opening the transactional producer `{transactional_id}`"))
             }
             Guarantee::AtLeastOnce => {
-                (connection.producer("outlet", deadline), "opening the producer".to_owned())
+                (connection.producer("sink", deadline), "opening the producer".to_owned())
             }
         };
         let producer: ThreadedProducer<Deliveries> = config
             .create_with_context(Deliveries::new(connection.tokens()?))
             .map_err(|error| KafkaFailure::of(&doing, &error))?;
-        let outlet = Self { producer, topics, guarantee, failed_before: 0 };
+        let sink = Self { producer, topics, guarantee, failed_before: 0 };
         if guarantee == Guarantee::ExactlyOnce {
-            outlet.init(deadline, &doing)?;
+            sink.init(deadline, &doing)?;
         }
-        Ok(outlet)
+        Ok(sink)
     }
 
     /// Repeats the same call while it fails in passing, as transactions demand.
@@ -94,7 +94,7 @@ impl KafkaOutlet {
         loop {
             match self.producer.init_transactions(CALL.min(deadline)) {
                 Ok(()) => return Ok(()),
-                Err(error) if family(&error) == Family::Transient && begin.elapsed() < deadline => {}
+                Err(error) if kind(&error) == FailureKind::Transient && begin.elapsed() < deadline => {}
                 Err(error) => return Err(KafkaFailure::of(doing, &error)),
             }
         }
@@ -108,7 +108,7 @@ impl KafkaOutlet {
     }
 
     /// The failure, with the last failed delivery, which tells more than the transaction's own words.
-    fn failure(&self, doing: &str, error: &rdkafka::error::KafkaError) -> OutletError {
+    fn failure(&self, doing: &str, error: &rdkafka::error::KafkaError) -> SinkError {
         let mut failure = KafkaFailure::of(doing, error);
         if let Some(delivery) = self.producer.context().take_failure() {
             failure.message += &format!("; a record was not delivered: {delivery}");
@@ -128,7 +128,7 @@ impl KafkaOutlet {
         }
     }
 
-    fn acknowledged(&mut self) -> Result<(), OutletError> {
+    fn acknowledged(&mut self) -> Result<(), SinkError> {
         let doing = "waiting for outputs to be acknowledged";
         self.await_answers();
         self.producer.flush(CALL).map_err(|error| self.failure(doing, &error))?;
@@ -138,14 +138,14 @@ impl KafkaOutlet {
         }
         let reason = deliveries.take_failure().unwrap_or_default();
         let message = format!("{doing}: a record was not delivered: {reason}");
-        Err(OutletError { family: Family::Abortable, message })
+        Err(SinkError { kind: FailureKind::Abortable, message })
     }
 }
 
-impl Outlet for KafkaOutlet {
+impl Sink for KafkaSink {
     type Member = Source;
 
-    fn begin(&mut self) -> Result<(), OutletError> {
+    fn begin(&mut self) -> Result<(), SinkError> {
         match self.guarantee {
             Guarantee::AtLeastOnce => {
                 self.failed_before = self.producer.context().failed();
@@ -158,7 +158,7 @@ impl Outlet for KafkaOutlet {
         }
     }
 
-    fn send(&mut self, record: &OutputRecord) -> Result<(), OutletError> {
+    fn send(&mut self, record: &OutputRecord) -> Result<(), SinkError> {
         let topic = self.topic_of(record);
         let mut message: BaseRecord<'_, [u8], [u8]> = BaseRecord::to(&topic.name);
         message.key = record.key.as_deref();
@@ -175,7 +175,7 @@ impl Outlet for KafkaOutlet {
         sent.map_err(|error| self.failure(&format!("writing to topic `{}`", topic.name), &error))
     }
 
-    fn offsets(&mut self, next: &[(Partition, NextOffset)], member: &Source) -> Result<(), OutletError> {
+    fn offsets(&mut self, next: &[(Partition, NextOffset)], member: &Source) -> Result<(), SinkError> {
         match self.guarantee {
             Guarantee::AtLeastOnce => {
                 self.acknowledged()?;
@@ -191,7 +191,7 @@ impl Outlet for KafkaOutlet {
                         // Also said of a member whose session ended a moment ago, while brokers were down
                         // say. If another process has its name, the next poll tells.
                         Some(RDKafkaErrorCode::FencedInstanceId) => {
-                            OutletError { family: Family::Abortable, ..failure }
+                            SinkError { kind: FailureKind::Abortable, ..failure }
                         }
                         _ => failure,
                     }
@@ -200,7 +200,7 @@ impl Outlet for KafkaOutlet {
         }
     }
 
-    fn commit(&mut self) -> Result<(), OutletError> {
+    fn commit(&mut self) -> Result<(), SinkError> {
         match self.guarantee {
             Guarantee::AtLeastOnce => Ok(()),
             Guarantee::ExactlyOnce => {
@@ -211,7 +211,7 @@ impl Outlet for KafkaOutlet {
         }
     }
 
-    fn abort(&mut self) -> Result<(), OutletError> {
+    fn abort(&mut self) -> Result<(), SinkError> {
         match self.guarantee {
             Guarantee::AtLeastOnce => {
                 // What is still queued would only be repeated by the next attempt.

@@ -9,13 +9,13 @@ use kvset_formats::trace::json::{Time, TimeUnit as Unit};
 use std::borrow::Cow;
 
 /// Looks values up in a record.
-pub(super) struct Look<'a> {
+pub(super) struct FieldLookup<'a> {
     pub(super) names: &'a Names,
     pub(super) values: &'a Values,
     pub(super) record: &'a RawRecord<'a>,
 }
 
-impl Look<'_> {
+impl FieldLookup<'_> {
     fn get(&self, source: &Source) -> Result<Option<Cow<'_, str>>, DecodeError> {
         let bytes = match source {
             Source::Field(index) => return Ok(self.values.get(*index).map(Cow::Borrowed)),

@@ -1,6 +1,6 @@
 //! Where each pool is, to notice one in two partitions.
 
-use super::observe::{Observer, ServiceEvent};
+use super::events::{Observer, ServiceEvent};
 use kvset_formats::position::Partition;
 use std::collections::BTreeMap;
 
@@ -9,9 +9,9 @@ const MAX_KNOWN: usize = 100_000;
 
 /// The partition each pool was first seen in.
 #[derive(Debug, Default)]
-pub(super) struct PoolHomes(BTreeMap<String, Partition>);
+pub(super) struct PoolPartitions(BTreeMap<String, Partition>);
 
-impl PoolHomes {
+impl PoolPartitions {
     /// Pools a partition shows for the first time.
     pub(super) fn note(&mut self, partition: Partition, names: &[String], observer: &dyn Observer) {
         for name in names {

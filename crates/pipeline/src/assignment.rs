@@ -1,10 +1,10 @@
 //! Accounting for the partitions this process works on: what is in flight, what is done, what may
 //! be published.
 //!
-//! A lane lives `Consuming -> Draining -> gone`. Workers report progress; only reports of the lane's
+//! A partition lives `Consuming -> Draining -> gone`. Workers report progress; only reports of the partition's
 //! own epoch count, so work of a revoked assignment loses its right to publish.
 
-use super::publish::Burst;
+use super::publish::CommitBatch;
 use super::resume::Resume;
 use kvset_formats::output::OutputRecord;
 use kvset_formats::position::{Epoch, NextOffset, Partition};
@@ -19,7 +19,7 @@ pub struct FlowLimits {
     pub bytes: usize,
 }
 
-/// What a worker did with a stretch of one partition's records.
+/// What a worker did with a range of one partition's records.
 #[derive(Debug)]
 pub struct Progress {
     /// The partition.
@@ -36,7 +36,7 @@ pub struct Progress {
     pub outputs: Vec<OutputRecord>,
 }
 
-/// What the source should do for a lane.
+/// What the source should do for a partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flow {
     /// Nothing.
@@ -52,7 +52,7 @@ enum Phase {
 }
 
 #[derive(Debug)]
-struct Lane {
+struct PartitionProgress {
     epoch: Epoch,
     phase: Phase,
     /// Offset after the newest record handed to a worker: what a repeat is recognised by.
@@ -90,22 +90,22 @@ pub enum OrderError {
     },
 }
 
-/// Every lane of this process.
+/// Every partition of this process.
 #[derive(Debug)]
-pub struct Lanes {
+pub struct Assignment {
     limits: FlowLimits,
-    lanes: BTreeMap<Partition, Lane>,
+    partitions: BTreeMap<Partition, PartitionProgress>,
     waiting_outputs: usize,
     waiting_bytes: usize,
 }
 
-impl Lanes {
-    /// No lanes.
+impl Assignment {
+    /// No partitions.
     pub fn new(limits: FlowLimits) -> Self {
-        Self { limits, lanes: BTreeMap::new(), waiting_outputs: 0, waiting_bytes: 0 }
+        Self { limits, partitions: BTreeMap::new(), waiting_outputs: 0, waiting_bytes: 0 }
     }
 
-    /// Opens a lane for a partition that was assigned: up to before `end`, or for ever.
+    /// Opens a partition for a partition that was assigned: up to before `end`, or for ever.
     pub fn open(
         &mut self,
         partition: Partition,
@@ -114,7 +114,7 @@ impl Lanes {
         committed: Option<NextOffset>,
         end: Option<NextOffset>,
     ) {
-        let lane = Lane {
+        let state = PartitionProgress {
             epoch,
             phase: Phase::Consuming,
             dispatched: resume.replay_from,
@@ -128,46 +128,46 @@ impl Lanes {
             end,
             outputs: Vec::new(),
         };
-        self.lanes.insert(partition, lane);
+        self.partitions.insert(partition, state);
     }
 
     /// Whether a record at this offset lies behind where the run leaves its partition. Then so does
     /// everything that is still to come.
     pub fn is_past_end(&mut self, partition: Partition, offset: i64) -> bool {
-        let lane = self.lanes.get_mut(&partition);
-        let Some(lane) = lane.filter(|lane| lane.end.is_some_and(|end| offset >= end.0)) else {
+        let state = self.partitions.get_mut(&partition);
+        let Some(state) = state.filter(|state| state.end.is_some_and(|end| offset >= end.0)) else {
             return false;
         };
-        lane.dispatched = lane.dispatched.max(NextOffset(offset));
+        state.dispatched = state.dispatched.max(NextOffset(offset));
         true
     }
 
     /// Counts a record that is about to be handed to a worker; says whether its partition is full now.
     pub fn dispatch(&mut self, partition: Partition, offset: i64, bytes: usize) -> Result<bool, OrderError> {
         let limits = self.limits;
-        let lane = self.lanes.get_mut(&partition).filter(|lane| lane.phase == Phase::Consuming);
-        let lane = lane.ok_or(OrderError::NotAssigned(partition))?;
-        if offset < lane.dispatched.0 {
-            return Err(OrderError::Repeated { partition, offset, expected: lane.dispatched });
+        let state = self.partitions.get_mut(&partition).filter(|state| state.phase == Phase::Consuming);
+        let state = state.ok_or(OrderError::NotAssigned(partition))?;
+        if offset < state.dispatched.0 {
+            return Err(OrderError::Repeated { partition, offset, expected: state.dispatched });
         }
-        lane.dispatched = NextOffset::after(offset);
-        lane.at_end = false;
-        lane.records += 1;
-        lane.bytes += bytes;
-        Ok(lane.is_full(limits))
+        state.dispatched = NextOffset::after(offset);
+        state.at_end = false;
+        state.records += 1;
+        state.bytes += bytes;
+        Ok(state.is_full(limits))
     }
 
     /// Whether a partition that is being fetched has as much under way as it may.
     pub fn is_full(&self) -> bool {
-        self.lanes.values().any(|lane| lane.is_full(self.limits))
+        self.partitions.values().any(|state| state.is_full(self.limits))
     }
 
     /// Notes that the full partitions are fetched no more, and gives them.
     pub fn pause_full(&mut self) -> Vec<Partition> {
         let limits = self.limits;
-        let full = self.lanes.iter_mut().filter(|(_, lane)| lane.is_full(limits));
-        full.map(|(partition, lane)| {
-            lane.paused = true;
+        let full = self.partitions.iter_mut().filter(|(_, state)| state.is_full(limits));
+        full.map(|(partition, state)| {
+            state.paused = true;
             *partition
         })
         .collect()
@@ -177,18 +177,19 @@ impl Lanes {
     /// has ended: its outputs are dropped.
     pub fn report(&mut self, progress: Progress) -> Option<Flow> {
         let limits = self.limits;
-        let lane = self.lanes.get_mut(&progress.partition).filter(|lane| lane.epoch == progress.epoch)?;
-        debug_assert!(progress.next >= lane.processed && progress.next <= lane.dispatched);
-        lane.processed = progress.next;
-        lane.records = lane.records.saturating_sub(progress.records);
-        lane.bytes = lane.bytes.saturating_sub(progress.bytes);
+        let state =
+            self.partitions.get_mut(&progress.partition).filter(|state| state.epoch == progress.epoch)?;
+        debug_assert!(progress.next >= state.processed && progress.next <= state.dispatched);
+        state.processed = progress.next;
+        state.records = state.records.saturating_sub(progress.records);
+        state.bytes = state.bytes.saturating_sub(progress.bytes);
         self.waiting_outputs += progress.outputs.len();
         self.waiting_bytes += progress.outputs.iter().map(OutputRecord::bytes).sum::<usize>();
-        lane.outputs.extend(progress.outputs);
-        // Half empty before fetching again, so that a full lane does not pause at every record.
-        let roomy = lane.records * 2 <= limits.records && lane.bytes * 2 <= limits.bytes;
-        if lane.paused && roomy && lane.phase == Phase::Consuming {
-            lane.paused = false;
+        state.outputs.extend(progress.outputs);
+        // Half empty before fetching again, so that a full partition does not pause at every record.
+        let roomy = state.records * 2 <= limits.records && state.bytes * 2 <= limits.bytes;
+        if state.paused && roomy && state.phase == Phase::Consuming {
+            state.paused = false;
             return Some(Flow::Resume);
         }
         Some(Flow::Keep)
@@ -197,23 +198,26 @@ impl Lanes {
     /// No more records of these partitions are to be dispatched.
     pub fn drain(&mut self, partitions: &[Partition]) {
         for partition in partitions {
-            if let Some(lane) = self.lanes.get_mut(partition) {
-                lane.phase = Phase::Draining;
+            if let Some(state) = self.partitions.get_mut(partition) {
+                state.phase = Phase::Draining;
             }
         }
     }
 
     /// Whether everything dispatched of these partitions was reported.
     pub fn drained(&self, partitions: &[Partition]) -> bool {
-        partitions.iter().filter_map(|partition| self.lanes.get(partition)).all(|lane| lane.records == 0)
+        partitions
+            .iter()
+            .filter_map(|partition| self.partitions.get(partition))
+            .all(|state| state.records == 0)
     }
 
-    /// Closes a lane; what was not published is dropped.
+    /// Closes a partition; what was not published is dropped.
     pub fn close(&mut self, partition: Partition) -> Option<Epoch> {
-        let lane = self.lanes.remove(&partition)?;
-        self.waiting_outputs -= lane.outputs.len();
-        self.waiting_bytes -= lane.outputs.iter().map(OutputRecord::bytes).sum::<usize>();
-        Some(lane.epoch)
+        let state = self.partitions.remove(&partition)?;
+        self.waiting_outputs -= state.outputs.len();
+        self.waiting_bytes -= state.outputs.iter().map(OutputRecord::bytes).sum::<usize>();
+        Some(state.epoch)
     }
 
     /// Outputs that wait for a commit, and their bytes.
@@ -221,24 +225,24 @@ impl Lanes {
         (self.waiting_outputs, self.waiting_bytes)
     }
 
-    /// What may be published now: of every lane that moved on, the outputs and the next offset.
-    pub fn burst(&self) -> Burst<'_> {
-        let mut burst = Burst::default();
-        for (partition, lane) in &self.lanes {
-            if let Some(next) = lane.to_commit() {
-                burst.outputs.extend(&lane.outputs);
-                burst.next_offsets.push((*partition, next));
+    /// What may be published now: of every partition that moved on, the outputs and the next offset.
+    pub fn batch(&self) -> CommitBatch<'_> {
+        let mut batch = CommitBatch::default();
+        for (partition, state) in &self.partitions {
+            if let Some(next) = state.to_commit() {
+                batch.outputs.extend(&state.outputs);
+                batch.next_offsets.push((*partition, next));
             }
         }
-        burst
+        batch
     }
 
-    /// What [`Lanes::burst`] gave out was committed.
-    pub fn settle(&mut self) {
-        for lane in self.lanes.values_mut() {
-            if let Some(next) = lane.to_commit() {
-                lane.committed = Some(next);
-                lane.outputs.clear();
+    /// What [`Assignment::batch`] gave out was committed.
+    pub fn mark_committed(&mut self) {
+        for state in self.partitions.values_mut() {
+            if let Some(next) = state.to_commit() {
+                state.committed = Some(next);
+                state.outputs.clear();
             }
         }
         (self.waiting_outputs, self.waiting_bytes) = (0, 0);
@@ -246,54 +250,54 @@ impl Lanes {
 
     /// The group's committed offset of a partition under this assignment, as far as it is known.
     pub fn committed(&self, partition: Partition, epoch: Epoch) -> Option<NextOffset> {
-        self.lanes.get(&partition).filter(|lane| lane.epoch == epoch)?.committed
+        self.partitions.get(&partition).filter(|state| state.epoch == epoch)?.committed
     }
 
     /// The partitions with their positions, in order.
     pub fn positions(&self) -> impl Iterator<Item = (Partition, NextOffset)> + '_ {
-        self.lanes.iter().map(|(partition, lane)| (*partition, lane.processed))
+        self.partitions.iter().map(|(partition, state)| (*partition, state.processed))
     }
 
     /// The assigned partitions, in order.
     pub fn partitions(&self) -> Vec<Partition> {
-        self.lanes.keys().copied().collect()
+        self.partitions.keys().copied().collect()
     }
 
-    /// Lanes that have not processed yet what was published before they were opened.
+    /// Partitions that have not processed yet what was published before they were opened.
     pub fn restoring(&self) -> usize {
-        let restored = |lane: &&Lane| lane.at_end || lane.processed >= lane.publish_from;
-        self.lanes.len() - self.lanes.values().filter(restored).count()
+        let restored = |state: &&PartitionProgress| state.at_end || state.processed >= state.publish_from;
+        self.partitions.len() - self.partitions.values().filter(restored).count()
     }
 
     /// The source has no more of this partition: what lies before the committed offset, or before where
     /// the run ends, and was not handed out are transaction markers or compacted records.
     pub fn reached_end(&mut self, partition: Partition) {
-        let Some(lane) = self.lanes.get_mut(&partition) else { return };
-        lane.at_end |= lane.records == 0;
-        if let Some(end) = lane.end {
-            lane.dispatched = lane.dispatched.max(end);
+        let Some(state) = self.partitions.get_mut(&partition) else { return };
+        state.at_end |= state.records == 0;
+        if let Some(end) = state.end {
+            state.dispatched = state.dispatched.max(end);
         }
     }
 
-    /// Whether every lane has an end, and everything before it was processed.
+    /// Whether every partition has an end, and everything before it was processed.
     pub fn are_processed(&self) -> bool {
-        !self.lanes.is_empty()
-            && self.lanes.values().all(|lane| lane.end.is_some_and(|end| lane.reached() >= end))
+        !self.partitions.is_empty()
+            && self.partitions.values().all(|state| state.end.is_some_and(|end| state.reached() >= end))
     }
 
-    /// Whether every lane has an end, and everything before it was committed.
+    /// Whether every partition has an end, and everything before it was committed.
     pub fn are_complete(&self) -> bool {
-        !self.lanes.is_empty()
-            && self.lanes.values().all(|lane| lane.end.is_some() && lane.committed >= lane.end)
+        !self.partitions.is_empty()
+            && self.partitions.values().all(|state| state.end.is_some() && state.committed >= state.end)
     }
 
     /// Records handed to workers and not yet reported.
     pub fn in_flight(&self) -> usize {
-        self.lanes.values().map(|lane| lane.records).sum()
+        self.partitions.values().map(|state| state.records).sum()
     }
 }
 
-impl Lane {
+impl PartitionProgress {
     fn is_full(&self, limits: FlowLimits) -> bool {
         let full = self.records >= limits.records || self.bytes >= limits.bytes;
         full && !self.paused && self.phase == Phase::Consuming
@@ -309,7 +313,7 @@ impl Lane {
     }
 
     /// The offset to commit, if it is news. During a muted replay the committed offset is ahead; past
-    /// records that were lost it is behind, and then where the lane goes on is news.
+    /// records that were lost it is behind, and then where the partition goes on is news.
     fn to_commit(&self) -> Option<NextOffset> {
         let next = match self.end {
             // From the first commit on a bounded run goes on, so that one holds all its partitions.
@@ -342,11 +346,11 @@ mod tests {
         }
     }
 
-    fn lanes(replay_from: i64, committed: Option<i64>) -> Lanes {
-        let mut lanes = Lanes::new(FlowLimits { records: 4, bytes: 1000 });
+    fn assignment(replay_from: i64, committed: Option<i64>) -> Assignment {
+        let mut assignment = Assignment::new(FlowLimits { records: 4, bytes: 1000 });
         let publish_from = committed.unwrap_or(replay_from);
-        lanes.open(P, Epoch(1), &resume(replay_from, publish_from), committed.map(NextOffset), None);
-        lanes
+        assignment.open(P, Epoch(1), &resume(replay_from, publish_from), committed.map(NextOffset), None);
+        assignment
     }
 
     fn done(next: i64, records: usize, outputs: usize) -> Progress {
@@ -370,111 +374,118 @@ mod tests {
     }
 
     #[test]
-    fn a_full_lane_pauses_once_and_resumes_half_empty() {
-        let mut lanes = lanes(0, None);
+    fn a_full_partition_pauses_once_and_resumes_half_empty() {
+        let mut assignment = assignment(0, None);
         for offset in 0..4 {
-            assert!(!lanes.is_full() && lanes.pause_full().is_empty());
-            assert_eq!(lanes.dispatch(P, offset, 10), Ok(offset == 3));
+            assert!(!assignment.is_full() && assignment.pause_full().is_empty());
+            assert_eq!(assignment.dispatch(P, offset, 10), Ok(offset == 3));
         }
-        assert!(lanes.is_full());
-        assert_eq!(lanes.pause_full(), [P]);
-        assert!(!lanes.is_full() && lanes.pause_full().is_empty(), "nobody waits for a paused one");
-        assert_eq!(lanes.report(done(1, 1, 0)), Some(Flow::Keep));
-        assert_eq!(lanes.report(done(2, 1, 0)), Some(Flow::Resume));
-        assert_eq!(lanes.report(done(3, 1, 0)), Some(Flow::Keep));
+        assert!(assignment.is_full());
+        assert_eq!(assignment.pause_full(), [P]);
+        assert!(!assignment.is_full() && assignment.pause_full().is_empty(), "nobody waits for a paused one");
+        assert_eq!(assignment.report(done(1, 1, 0)), Some(Flow::Keep));
+        assert_eq!(assignment.report(done(2, 1, 0)), Some(Flow::Resume));
+        assert_eq!(assignment.report(done(3, 1, 0)), Some(Flow::Keep));
     }
 
     #[test]
-    fn bytes_fill_a_lane_too() {
-        let mut lanes = lanes(0, None);
-        assert_eq!(lanes.dispatch(P, 0, 5000), Ok(true), "one record may exceed the bound");
-        lanes.drain(&[P]);
-        assert!(!lanes.is_full(), "no more comes anyway");
+    fn bytes_fill_a_partition_too() {
+        let mut assignment = assignment(0, None);
+        assert_eq!(assignment.dispatch(P, 0, 5000), Ok(true), "one record may exceed the bound");
+        assignment.drain(&[P]);
+        assert!(!assignment.is_full(), "no more comes anyway");
     }
 
     #[test]
-    fn a_burst_holds_outputs_and_offsets_of_the_same_records() {
-        let mut lanes = lanes(0, None);
-        lanes.dispatch(P, 0, 10).expect("in order");
-        lanes.dispatch(P, 7, 10).expect("offsets may skip transaction markers");
-        lanes.report(done(1, 1, 2));
-        let burst = lanes.burst();
-        assert_eq!((burst.outputs.len(), burst.next_offsets), (2, vec![(P, NextOffset(1))]));
-        lanes.settle();
-        assert!(lanes.burst().next_offsets.is_empty(), "nothing new");
-        lanes.report(done(8, 1, 0));
-        assert_eq!(lanes.burst().next_offsets, [(P, NextOffset(8))]);
-        assert_eq!(lanes.waiting(), (0, 0));
+    fn a_commit_batch_holds_outputs_and_offsets_of_the_same_records() {
+        let mut assignment = assignment(0, None);
+        assignment.dispatch(P, 0, 10).expect("in order");
+        assignment.dispatch(P, 7, 10).expect("offsets may skip transaction markers");
+        assignment.report(done(1, 1, 2));
+        let batch = assignment.batch();
+        assert_eq!((batch.outputs.len(), batch.next_offsets), (2, vec![(P, NextOffset(1))]));
+        assignment.mark_committed();
+        assert!(assignment.batch().next_offsets.is_empty(), "nothing new");
+        assignment.report(done(8, 1, 0));
+        assert_eq!(assignment.batch().next_offsets, [(P, NextOffset(8))]);
+        assert_eq!(assignment.waiting(), (0, 0));
     }
 
     #[test]
     fn a_muted_replay_commits_nothing() {
-        let mut lanes = lanes(5, Some(7));
+        let mut assignment = assignment(5, Some(7));
         for offset in 5..9 {
-            lanes.dispatch(P, offset, 10).expect("in order");
+            assignment.dispatch(P, offset, 10).expect("in order");
         }
-        assert_eq!(lanes.restoring(), 1);
+        assert_eq!(assignment.restoring(), 1);
         for next in [6, 7] {
-            lanes.report(done(next, 1, 0));
-            assert!(lanes.burst().next_offsets.is_empty(), "{next} is no progress of the group");
+            assignment.report(done(next, 1, 0));
+            assert!(assignment.batch().next_offsets.is_empty(), "{next} is no progress of the group");
         }
-        assert_eq!(lanes.restoring(), 0);
-        lanes.report(done(8, 1, 1));
-        assert_eq!(lanes.burst().next_offsets, [(P, NextOffset(8))]);
+        assert_eq!(assignment.restoring(), 0);
+        assignment.report(done(8, 1, 1));
+        assert_eq!(assignment.batch().next_offsets, [(P, NextOffset(8))]);
     }
 
     #[test]
     fn a_new_group_commits_where_it_began_even_without_records() {
-        let lanes = lanes(40, None);
-        assert_eq!(lanes.burst().next_offsets, [(P, NextOffset(40))], "so that a restart begins there too");
+        let assignment = assignment(40, None);
+        assert_eq!(
+            assignment.batch().next_offsets,
+            [(P, NextOffset(40))],
+            "so that a restart begins there too"
+        );
     }
 
     /// Found by the simulation: a group whose last records were lost never moved past them.
     #[test]
     fn where_lost_records_end_is_committed_even_without_records() {
-        let mut lanes = Lanes::new(FlowLimits { records: 4, bytes: 1000 });
-        lanes.open(P, Epoch(1), &resume(40, 40), Some(NextOffset(30)), None);
-        assert_eq!(lanes.burst().next_offsets, [(P, NextOffset(40))]);
-        lanes.settle();
-        assert!(lanes.burst().next_offsets.is_empty());
+        let mut assignment = Assignment::new(FlowLimits { records: 4, bytes: 1000 });
+        assignment.open(P, Epoch(1), &resume(40, 40), Some(NextOffset(30)), None);
+        assert_eq!(assignment.batch().next_offsets, [(P, NextOffset(40))]);
+        assignment.mark_committed();
+        assert!(assignment.batch().next_offsets.is_empty());
     }
 
     #[test]
     fn work_of_an_ended_assignment_cannot_be_published() {
-        let mut lanes = lanes(0, None);
-        lanes.dispatch(P, 0, 10).expect("in order");
-        lanes.drain(&[P]);
-        assert!(!lanes.drained(&[P]));
-        assert_eq!(lanes.dispatch(P, 1, 10), Err(OrderError::NotAssigned(P)));
-        lanes.close(P);
-        lanes.open(P, Epoch(2), &resume(0, 0), None, None);
-        assert_eq!(lanes.report(done(1, 1, 1)), None);
-        assert!(lanes.burst().outputs.is_empty());
+        let mut assignment = assignment(0, None);
+        assignment.dispatch(P, 0, 10).expect("in order");
+        assignment.drain(&[P]);
+        assert!(!assignment.drained(&[P]));
+        assert_eq!(assignment.dispatch(P, 1, 10), Err(OrderError::NotAssigned(P)));
+        assignment.close(P);
+        assignment.open(P, Epoch(2), &resume(0, 0), None, None);
+        assert_eq!(assignment.report(done(1, 1, 1)), None);
+        assert!(assignment.batch().outputs.is_empty());
     }
 
     #[test]
     fn a_repeated_record_is_an_error() {
-        let mut lanes = lanes(5, None);
-        lanes.dispatch(P, 5, 1).expect("in order");
+        let mut assignment = assignment(5, None);
+        assignment.dispatch(P, 5, 1).expect("in order");
         for offset in [4, 5] {
-            assert!(matches!(lanes.dispatch(P, offset, 1), Err(OrderError::Repeated { .. })), "{offset}");
+            assert!(
+                matches!(assignment.dispatch(P, offset, 1), Err(OrderError::Repeated { .. })),
+                "{offset}"
+            );
         }
     }
 
     #[test]
     fn a_run_with_an_end_stops_there_whatever_lies_there() {
         let bounded = |committed: Option<i64>| {
-            let mut lanes = Lanes::new(FlowLimits { records: 4, bytes: 1000 });
-            lanes.open(P, Epoch(1), &resume(0, 2), committed.map(NextOffset), Some(NextOffset(9)));
-            lanes
+            let mut assignment = Assignment::new(FlowLimits { records: 4, bytes: 1000 });
+            assignment.open(P, Epoch(1), &resume(0, 2), committed.map(NextOffset), Some(NextOffset(9)));
+            assignment
         };
         let mut fresh = bounded(None);
         assert_eq!(
-            fresh.burst().next_offsets,
+            fresh.batch().next_offsets,
             [(P, NextOffset(2))],
             "the first commit holds every partition"
         );
-        fresh.settle();
+        fresh.mark_committed();
         for offset in [0, 4] {
             fresh.dispatch(P, offset, 10).expect("in order");
         }
@@ -482,8 +493,8 @@ mod tests {
         assert!(!fresh.are_processed(), "records are under way");
         fresh.report(done(5, 2, 1));
         assert!(fresh.are_processed() && !fresh.are_complete());
-        assert_eq!(fresh.burst().next_offsets, [(P, NextOffset(9))], "markers up to the end are done too");
-        fresh.settle();
+        assert_eq!(fresh.batch().next_offsets, [(P, NextOffset(9))], "markers up to the end are done too");
+        fresh.mark_committed();
         assert!(fresh.are_complete());
         assert_eq!(fresh.positions().collect::<Vec<_>>(), [(P, NextOffset(5))], "what the state holds");
 
@@ -492,6 +503,6 @@ mod tests {
         assert!(busy.is_past_end(P, 12), "the log went on after the end was captured");
         assert!(busy.are_processed());
         assert!(bounded(Some(9)).are_complete(), "nothing is left to do");
-        assert!(!lanes(0, Some(9)).is_past_end(P, 1 << 40) && !lanes(0, Some(9)).are_complete());
+        assert!(!assignment(0, Some(9)).is_past_end(P, 1 << 40) && !assignment(0, Some(9)).are_complete());
     }
 }

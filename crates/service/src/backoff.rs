@@ -2,7 +2,7 @@
 
 use super::clock::Clock;
 use kvset_kafka::kafka::KafkaFailure;
-use kvset_pipeline::publish::{Family, Patience};
+use kvset_pipeline::publish::{FailureKind, RetryPolicy};
 use std::time::{Duration, Instant};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
@@ -16,13 +16,13 @@ pub struct Backoff<'c> {
 }
 
 impl<'c> Backoff<'c> {
-    /// Patience for this long from now on.
+    /// RetryPolicy for this long from now on.
     pub fn lasting(clock: &'c dyn Clock, time: Duration) -> Self {
         Self { clock, deadline: clock.now() + time, pause: FIRST_PAUSE }
     }
 }
 
-impl Patience for Backoff<'_> {
+impl RetryPolicy for Backoff<'_> {
     fn wait(&mut self) -> bool {
         let left = self.deadline.saturating_duration_since(self.clock.now());
         if left.is_zero() {
@@ -43,10 +43,10 @@ pub fn answered<T>(
     retry_for: Duration,
     ask: impl Fn() -> Result<T, KafkaFailure>,
 ) -> Result<T, KafkaFailure> {
-    let mut patience = Backoff::lasting(clock, retry_for);
+    let mut retry = Backoff::lasting(clock, retry_for);
     loop {
         match ask() {
-            Err(failure) if failure.family == Family::Transient && patience.wait() => {
+            Err(failure) if failure.kind == FailureKind::Transient && retry.wait() => {
                 tracing::warn!("{failure}");
             }
             answer => return answer,

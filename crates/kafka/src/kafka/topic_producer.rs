@@ -2,19 +2,19 @@
 
 use super::config::Connection;
 use super::context::Deliveries;
-use super::error::{KafkaFailure, family};
-use kvset_pipeline::publish::Family;
+use super::error::{KafkaFailure, kind};
+use kvset_pipeline::publish::FailureKind;
 use rdkafka::producer::{BaseRecord, Producer, ThreadedProducer};
 use std::time::{Duration, Instant};
 
 /// An idempotent producer for one topic.
-pub struct Feed {
+pub struct TopicProducer {
     producer: ThreadedProducer<Deliveries>,
     topic: String,
     retry_for: Duration,
 }
 
-impl Feed {
+impl TopicProducer {
     /// Connects; a record is given up after `retry_for`.
     ///
     /// # Errors
@@ -36,10 +36,10 @@ impl Feed {
         self.send_to(None, key, value, timestamp_ms)
     }
 
-    /// Like [`Feed::send`], to a partition of the caller's choice.
+    /// Like [`TopicProducer::send`], to a partition of the caller's choice.
     ///
     /// # Errors
-    /// As for [`Feed::send`].
+    /// As for [`TopicProducer::send`].
     pub fn send_to(
         &self,
         partition: Option<i32>,
@@ -55,7 +55,7 @@ impl Feed {
             match self.producer.send(record) {
                 Ok(()) => return Ok(()),
                 Err((error, back))
-                    if family(&error) == Family::Transient && begin.elapsed() < self.retry_for =>
+                    if kind(&error) == FailureKind::Transient && begin.elapsed() < self.retry_for =>
                 {
                     record = back;
                     std::thread::sleep(Duration::from_millis(2));

@@ -15,7 +15,7 @@ use kvset_formats::position::{LogRange, NextOffset};
 
 /// What a bounded run reads of one partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stretch {
+pub struct OffsetRange {
     /// First offset read. What lies before `count_from` only warms the state up.
     pub begin: NextOffset,
     /// First offset that counts, and whose outputs are published.
@@ -24,16 +24,16 @@ pub struct Stretch {
     pub end: NextOffset,
 }
 
-impl Stretch {
+impl OffsetRange {
     /// Offsets read in all; gaps count too.
     pub fn offsets(&self) -> u64 {
         u64::try_from(self.end.0.saturating_sub(self.begin.0)).unwrap_or(0)
     }
 
-    /// Decides where to take up the partition within this stretch.
+    /// Decides where to take up the partition within this range.
     ///
     /// # Errors
-    /// [`Refusal`] as for [`decide`]; also where the log no longer holds the stretch.
+    /// [`Refusal`] as for [`decide`]; also where the log no longer holds the range.
     pub fn decide(&self, facts: &Facts<'_>) -> Result<Resume, Refusal> {
         let log = LogRange { start: facts.log.start.max(self.begin), end: facts.log.end };
         if self.end > log.end {
@@ -73,8 +73,8 @@ mod tests {
     use super::super::resume::{LastRecord, SnapshotFacts, SnapshotHealth};
     use super::*;
 
-    const STRETCH: Stretch =
-        Stretch { begin: NextOffset(10), count_from: NextOffset(20), end: NextOffset(50) };
+    const RANGE: OffsetRange =
+        OffsetRange { begin: NextOffset(10), count_from: NextOffset(20), end: NextOffset(50) };
 
     fn snapshot(next: i64) -> SnapshotFacts {
         let (health, last_record) = (SnapshotHealth::Sound, LastRecord::Same);
@@ -93,7 +93,7 @@ mod tests {
     }
 
     fn points(facts: &Facts<'_>) -> Result<(i64, i64, i64, bool), Refusal> {
-        let resume = STRETCH.decide(facts)?;
+        let resume = RANGE.decide(facts)?;
         Ok((resume.replay_from.0, resume.publish_from.0, resume.count_from.0, resume.warm_up))
     }
 
@@ -112,10 +112,10 @@ mod tests {
                 "{committed:?} {snapshots:?}"
             );
         }
-        let whole = Stretch { begin: NextOffset(0), count_from: NextOffset(0), end: NextOffset(50) };
+        let whole = OffsetRange { begin: NextOffset(0), count_from: NextOffset(0), end: NextOffset(50) };
         let resume = whole.decide(&facts(None, (0, 50), &[])).expect("a log");
         assert!(!resume.warm_up, "nothing came before");
-        assert_eq!((whole.offsets(), STRETCH.offsets()), (50, 40));
+        assert_eq!((whole.offsets(), RANGE.offsets()), (50, 40));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use crate::broker::Promise;
 use crate::member::SimMember;
 use crate::world::{Process, State};
 use kvset::output::OutputRecord;
-use kvset::pipeline::publish::{Family, Outlet, OutletError};
+use kvset::pipeline::publish::{FailureKind, Sink, SinkError};
 use kvset::position::{NextOffset, Partition};
 
 /// What the client knows of its transaction.
@@ -20,12 +20,12 @@ enum Phase {
         silent: bool,
     },
     /// Nothing is accepted any more.
-    Over(Family),
+    Over(FailureKind),
 }
 
 /// The simulated producer.
 #[derive(Debug)]
-pub struct SimOutlet {
+pub struct SimSink {
     process: Process,
     id: String,
     epoch: u64,
@@ -33,11 +33,11 @@ pub struct SimOutlet {
     phase: Phase,
 }
 
-fn failed(family: Family, at: &str) -> OutletError {
-    OutletError { family, message: format!("{at}: {family:?}") }
+fn failed(kind: FailureKind, at: &str) -> SinkError {
+    SinkError { kind, message: format!("{at}: {kind:?}") }
 }
 
-impl SimOutlet {
+impl SimSink {
     /// Fences whoever used the id before.
     pub fn open(process: Process, id: String) -> Self {
         let mut state = process.world.state();
@@ -55,49 +55,49 @@ impl SimOutlet {
     fn step(
         &mut self,
         at: &'static str,
-        effect: impl FnOnce(&mut State, &str, u64) -> Result<(), Family>,
-    ) -> Result<(), OutletError> {
+        effect: impl FnOnce(&mut State, &str, u64) -> Result<(), FailureKind>,
+    ) -> Result<(), SinkError> {
         match self.phase {
             Phase::Open => {}
-            Phase::MustAbort => return Err(failed(Family::Abortable, at)),
-            Phase::Over(family) => return Err(failed(family, at)),
-            Phase::Ready | Phase::Committing { .. } => return Err(failed(Family::Fatal, at)),
+            Phase::MustAbort => return Err(failed(FailureKind::Abortable, at)),
+            Phase::Over(kind) => return Err(failed(kind, at)),
+            Phase::Ready | Phase::Committing { .. } => return Err(failed(FailureKind::Fatal, at)),
         }
         let (id, epoch) = (&self.id, self.epoch);
         let result = self.process.step(at, |state| {
             let rates = state.rates;
             if state.strikes(rates.passing, "passing failure", at) {
-                return Err(Family::Transient);
+                return Err(FailureKind::Transient);
             }
             if state.strikes(rates.abortable, "abortable failure", at) {
-                return Err(Family::Abortable);
+                return Err(FailureKind::Abortable);
             }
             if state.strikes(rates.fatal, "fatal failure", at) {
-                return Err(Family::Fatal);
+                return Err(FailureKind::Fatal);
             }
             if state.strikes(rates.fatal, "spent client", at) {
-                return Err(Family::Spent);
+                return Err(FailureKind::Spent);
             }
             effect(state, id, epoch)
         })?;
-        result.map_err(|family| {
-            self.phase = match family {
-                Family::Transient => self.phase,
-                Family::Abortable => Phase::MustAbort,
-                Family::Migrated | Family::Spent | Family::Fatal => Phase::Over(family),
+        result.map_err(|kind| {
+            self.phase = match kind {
+                FailureKind::Transient => self.phase,
+                FailureKind::Abortable => Phase::MustAbort,
+                FailureKind::Migrated | FailureKind::Spent | FailureKind::Fatal => Phase::Over(kind),
             };
-            if family == Family::Migrated {
+            if kind == FailureKind::Migrated {
                 self.process.world.state().count("fenced", at);
             }
-            failed(family, at)
+            failed(kind, at)
         })
     }
 
-    fn commit_transaction(&mut self) -> Result<(), OutletError> {
+    fn commit_transaction(&mut self) -> Result<(), SinkError> {
         if let Phase::Committing { silent } = self.phase {
             let answer = self.process.step("commit again", |state| {
                 if silent {
-                    return Err(Family::Transient);
+                    return Err(FailureKind::Transient);
                 }
                 // Carried out already, or now.
                 let committed = state.broker.commit(&self.id, self.epoch)?;
@@ -112,13 +112,13 @@ impl SimOutlet {
             let lost = state.rates.lost_reply;
             if state.strikes(lost, "lost reply", "commit not carried out") {
                 unanswered = Some(state.chance.one_in(3));
-                return Err(Family::Transient);
+                return Err(FailureKind::Transient);
             }
             let committed = state.broker.commit(id, epoch)?;
             state.demand(committed);
             if state.strikes(lost, "lost reply", "commit carried out") {
                 unanswered = Some(state.chance.one_in(3));
-                return Err(Family::Transient);
+                return Err(FailureKind::Transient);
             }
             Ok(())
         });
@@ -130,50 +130,52 @@ impl SimOutlet {
         Ok(())
     }
 
-    fn committed(&mut self, answer: Result<(), Family>) -> Result<(), OutletError> {
+    fn committed(&mut self, answer: Result<(), FailureKind>) -> Result<(), SinkError> {
         match answer {
             Ok(()) => self.phase = Phase::Ready,
-            Err(Family::Transient) => {}
-            Err(family) => self.phase = Phase::Over(family),
+            Err(FailureKind::Transient) => {}
+            Err(kind) => self.phase = Phase::Over(kind),
         }
-        answer.map_err(|family| failed(family, "commit again"))
+        answer.map_err(|kind| failed(kind, "commit again"))
     }
 }
 
 /// Whether the group takes offsets of this member.
-fn admit(state: &mut State, member: usize) -> Result<(), Family> {
-    let Some(found) = state.broker.group.members.get(&member) else { return Err(Family::Abortable) };
+fn admit(state: &mut State, member: usize) -> Result<(), FailureKind> {
+    let Some(found) = state.broker.group.members.get(&member) else { return Err(FailureKind::Abortable) };
     if found.fenced {
         state.count("fenced", "member");
-        return Err(Family::Migrated);
+        return Err(FailureKind::Migrated);
     }
     if found.expelled {
         state.count("refused offsets", "no longer a member");
-        return Err(Family::Abortable);
+        return Err(FailureKind::Abortable);
     }
     if !found.queue.is_empty() && state.chance.one_in(2) {
         state.count("refused offsets", "rebalance in progress");
-        return Err(Family::Abortable);
+        return Err(FailureKind::Abortable);
     }
     Ok(())
 }
 
-impl Outlet for SimOutlet {
+impl Sink for SimSink {
     type Member = SimMember;
 
-    fn begin(&mut self) -> Result<(), OutletError> {
+    fn begin(&mut self) -> Result<(), SinkError> {
         self.process.step("begin", |_| ())?;
         match self.phase {
             Phase::Ready => {
                 self.phase = Phase::Open;
                 Ok(())
             }
-            Phase::Over(family) => Err(failed(family, "begin")),
-            Phase::Open | Phase::MustAbort | Phase::Committing { .. } => Err(failed(Family::Fatal, "begin")),
+            Phase::Over(kind) => Err(failed(kind, "begin")),
+            Phase::Open | Phase::MustAbort | Phase::Committing { .. } => {
+                Err(failed(FailureKind::Fatal, "begin"))
+            }
         }
     }
 
-    fn send(&mut self, record: &OutputRecord) -> Result<(), OutletError> {
+    fn send(&mut self, record: &OutputRecord) -> Result<(), SinkError> {
         let promise = self.promise;
         self.step("send", |state, id, epoch| match promise {
             Promise::ExactlyOnce => state.broker.add_output(id, epoch, record, state.now),
@@ -185,7 +187,7 @@ impl Outlet for SimOutlet {
         })
     }
 
-    fn offsets(&mut self, next: &[(Partition, NextOffset)], member: &SimMember) -> Result<(), OutletError> {
+    fn offsets(&mut self, next: &[(Partition, NextOffset)], member: &SimMember) -> Result<(), SinkError> {
         let (promise, member) = (self.promise, member.0.number);
         let next: Vec<_> = next.iter().map(|(partition, next)| (partition.0, next.0)).collect();
         self.step("offsets", |state, id, epoch| {
@@ -198,11 +200,11 @@ impl Outlet for SimOutlet {
                 }
             }
             let lost = state.rates.lost_reply;
-            if state.strikes(lost, "lost reply", "offsets") { Err(Family::Transient) } else { Ok(()) }
+            if state.strikes(lost, "lost reply", "offsets") { Err(FailureKind::Transient) } else { Ok(()) }
         })
     }
 
-    fn commit(&mut self) -> Result<(), OutletError> {
+    fn commit(&mut self) -> Result<(), SinkError> {
         match self.promise {
             Promise::ExactlyOnce => self.commit_transaction(),
             Promise::AtLeastOnce => {
@@ -212,15 +214,15 @@ impl Outlet for SimOutlet {
         }
     }
 
-    fn abort(&mut self) -> Result<(), OutletError> {
-        if let Phase::Over(family) = self.phase {
-            return Err(failed(family, "abort"));
+    fn abort(&mut self) -> Result<(), SinkError> {
+        if let Phase::Over(kind) = self.phase {
+            return Err(failed(kind, "abort"));
         }
         let (id, epoch, promise) = (&self.id, self.epoch, self.promise);
         let answer = self.process.step("abort", |state| {
             let rates = state.rates;
             if state.strikes(rates.passing, "passing failure", "abort") {
-                return Err(Family::Transient);
+                return Err(FailureKind::Transient);
             }
             match promise {
                 Promise::ExactlyOnce => state.broker.abort(id, epoch),
@@ -229,9 +231,9 @@ impl Outlet for SimOutlet {
         })?;
         match answer {
             Ok(()) => self.phase = Phase::Ready,
-            Err(Family::Transient) => {}
-            Err(family) => self.phase = Phase::Over(family),
+            Err(FailureKind::Transient) => {}
+            Err(kind) => self.phase = Phase::Over(kind),
         }
-        answer.map_err(|family| failed(family, "abort"))
+        answer.map_err(|kind| failed(kind, "abort"))
     }
 }

@@ -1,4 +1,4 @@
-//! Pools whose events vouch that their ids are chained, truly or not.
+//! Pools whose events declare that their ids are chained, truly or not.
 
 use super::super::*;
 use super::{PAGE_SIZE, event, ratios};
@@ -37,7 +37,7 @@ fn watched_id() -> u64 {
     (1..).find(|id| ChainCheck::Sampled.watches(Scope::GLOBAL, *id)).expect("one in 256")
 }
 
-/// A request as drawn: its ids, and whether it vouches for them.
+/// A request as drawn: its ids, and whether it declares them chained.
 fn requests() -> impl Strategy<Value = Vec<(Vec<u64>, bool)>> {
     let id = prop_oneof![8 => 1_000_000u64..1_000_006, 1 => Just(watched_id())];
     prop::collection::vec((prop::collection::vec(id, 0..12), any::<bool>()), 1..40)
@@ -89,8 +89,8 @@ fn a_restored_pool_takes_no_word_for_chained_ids_that_it_had_ceased_to_take() {
     assert_eq!(source.chain_violations(), 1);
     let mut restored = restored(&source);
     let mut known = |ids: &[u64]| {
-        let vouched = RequestEvent { ids_chained: true, ..event(0, ids) };
-        restored.observe(&vouched, arrival(2)).expect("reported only").reusable_prefix()
+        let declared = RequestEvent { ids_chained: true, ..event(0, ids) };
+        restored.observe(&declared, arrival(2)).expect("reported only").reusable_prefix()
     };
     assert_eq!((known(&[21, 22, 23]), known(&[21, 99, 23])), (0, 1));
 }

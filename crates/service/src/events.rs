@@ -4,7 +4,7 @@ use kvset_core::units::EventTime;
 use kvset_formats::codec::ErrorCode;
 use kvset_formats::output::OutputRecord;
 use kvset_formats::position::{NextOffset, Partition};
-use kvset_pipeline::publish::Family;
+use kvset_pipeline::publish::FailureKind;
 use kvset_pipeline::resume::Resume;
 use kvset_pipeline::task::Counts;
 use kvset_prepare::Prepared;
@@ -78,7 +78,7 @@ pub enum ServiceEvent<'a> {
         log_end: NextOffset,
     },
     /// The group decided what this member works on.
-    Settled {
+    Rebalanced {
         /// Partitions in all.
         partitions: usize,
     },
@@ -136,7 +136,7 @@ pub enum ServiceEvent<'a> {
     /// A commit did not go through.
     CommitFailed {
         /// What it asks for.
-        family: Family,
+        kind: FailureKind,
     },
     /// A partition stood still while its state was taken for a snapshot.
     Captured {
