@@ -14,10 +14,10 @@ use kvset::codec::{
 };
 use kvset::core::pages::PageIds;
 use kvset::core::pool_config::PoolConfig;
+use kvset::core::pool_set::PoolConfigs;
 use kvset::core::ratio::Ratio;
 use kvset::core::units::{PageCount, PageSize};
 use kvset::pipeline::facts::{Fingerprint, PartitionId, SnapshotFact};
-use kvset::pipeline::pools::PoolConfigs;
 use kvset::pipeline::resume::{Origin, Resume};
 use kvset::pipeline::task::{PartitionTask, TaskConfig};
 use kvset::position::{NextOffset, Partition};
@@ -59,7 +59,7 @@ impl Stream {
             encoding: Encoding::Avro,
             schemas: None,
             limits: DecodeLimits::default(),
-            pools: PoolConfigs::new(pool, []).expect("usable"),
+            pools: PoolConfigs::new(pool, []).expect("usable").into(),
             max_pools: 1,
             dead_letters: DeadLetterLimits { max_consecutive: 0, max_share: Ratio::ONE, share_window: 1 },
             output: EstimateEncoding::Json,

@@ -21,9 +21,8 @@ pub struct ReplayHistory {
 }
 
 impl ReplayHistory {
-    /// Taken before the pool's windows are closed; empty without a recorder.
-    pub(super) fn of(pool: &Pool, recorder: Option<HistoryRecorder>, rows: u64, requests: u64) -> Self {
-        let Some(recorder) = recorder else { return Self::default() };
+    /// Taken before the pool's windows are closed.
+    pub(super) fn of(pool: &Pool, recorder: HistoryRecorder, rows: u64, requests: u64) -> Self {
         let last = recent(pool, rows);
         Self {
             history: recorder.finish(last.as_ref().map(|estimate| (estimate, requests))),

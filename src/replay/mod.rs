@@ -9,13 +9,15 @@ use crate::report::HistoryRecorder;
 use history::HISTORY_WINDOW;
 use kvset_core::estimate::Estimate;
 use kvset_core::event::RequestEvent;
-use kvset_core::pool::{Arrival, Pool};
+use kvset_core::pool::Pool;
 use kvset_core::pool_config::{PoolConfig, PoolConfigError};
+use kvset_core::pool_set::{
+    History as LogHistory, ObserveError, PoolConfigs, PoolRecord, PoolSet, PoolSetConfig,
+};
 use kvset_core::profile::Profile;
 use kvset_core::ratio::Ratio;
 use kvset_core::units::{Offset, PageBytes, PageCount, PageSize};
 use kvset_core::window::WindowKind;
-use kvset_core::windows::Watermark;
 use kvset_formats::trace::{self, Progress, ReadOptions, RowError, TraceError, TraceItem};
 use per_request::PerRequest;
 use std::io::Write;
@@ -216,6 +218,9 @@ fn is_reading_due(requests: u64) -> bool {
 /// Fewest readings of a trace that has as many requests.
 const READINGS: u64 = 32;
 
+/// The name of a trace's one pool.
+const POOL: &str = "trace";
+
 /// Rows between two reports of progress.
 const PROGRESS_ROWS: u64 = 256;
 
@@ -245,9 +250,8 @@ fn count_requests(options: &ReplayOptions) -> Result<u64, ReplayError> {
 
 /// A replay under way.
 struct Run<'a> {
-    pool: Pool,
+    pools: PoolSet,
     config: Arc<PoolConfig>,
-    watermark: Watermark,
     warm_up: u64,
     per_request: Option<PerRequest<'a>>,
     recorder: Option<HistoryRecorder>,
@@ -281,9 +285,9 @@ impl<'a> Run<'a> {
         // `last` and `all` are wanted once, at the end of the trace.
         config.publish_every_ms = 0;
         let config = Arc::new(config);
+        let pools = Arc::new(PoolConfigs::new(PoolConfig::clone(&config), [])?);
         Ok(Self {
-            pool: Pool::new("trace", 0, Arc::clone(&config))?,
-            watermark: Watermark::new(config.allowed_lateness_ms),
+            pools: PoolSet::new(PoolSetConfig { pools, partition: 0, max_pools: 1 }, LogHistory::Whole),
             config,
             warm_up,
             per_request: per_request.map(PerRequest::new),
@@ -301,53 +305,47 @@ impl<'a> Run<'a> {
         let counted = self.requests >= self.warm_up;
         let offset = Offset(self.rows as i64);
         if is_reading_due(self.requests.saturating_sub(self.warm_up)) {
-            self.pool.take_reading(offset);
+            self.pools.take_reading(offset);
         }
         self.rows += 1;
-        let arrival = Arrival { offset, counted, watermark: self.watermark.time() };
-        if let Err(refusal) = self.pool.observe(event, arrival) {
-            self.refuse(format!("{}, line {}", place.0, place.1), &refusal);
-            return Ok(());
-        }
-        if counted {
-            self.write_request().map_err(ReplayError::PerRequest)?;
+        let record = PoolRecord { pool: POOL, event, offset, counted };
+        match self.pools.observe(record, &mut self.closed) {
+            Ok(_) => {}
+            Err(ObserveError::Config(error)) => return Err(error.into()),
+            Err(refusal) => {
+                self.refuse(format!("{}, line {}", place.0, place.1), &refusal);
+                return Ok(());
+            }
         }
         self.requests += 1;
         if counted {
+            self.write_request().map_err(ReplayError::PerRequest)?;
             self.record(event);
         }
-        self.close_windows(event, offset);
         Ok(())
     }
 
+    /// The trace's pool, once a request was accepted.
+    fn pool(&self) -> Option<&Pool> {
+        self.pools.get(POOL)
+    }
+
     fn write_request(&mut self) -> std::io::Result<()> {
-        let (Some(per_request), Some((outcome, curve))) = (&mut self.per_request, self.pool.last_request())
-        else {
-            return Ok(());
-        };
-        match self.pool.caches() {
+        let pool = self.pools.get(POOL);
+        let (Some(per_request), Some(pool)) = (&mut self.per_request, pool) else { return Ok(()) };
+        let Some((outcome, curve)) = pool.last_request() else { return Ok(()) };
+        match pool.caches() {
             Some(caches) => per_request.write_pointwise(outcome, caches.last_hits(), curve),
             None => per_request.write(outcome, &self.config, curve),
         }
     }
 
     fn record(&mut self, event: &RequestEvent<'_>) {
-        let Some(recorder) = &mut self.recorder else { return };
+        let (Some(recorder), Some(pool)) = (&mut self.recorder, self.pools.get(POOL)) else { return };
         if recorder.is_due(self.requests, event.event_time.0)
-            && let Some(estimate) = history::recent(&self.pool, self.rows)
+            && let Some(estimate) = history::recent(pool, self.rows)
         {
             recorder.record(&estimate, self.requests);
-        }
-    }
-
-    fn close_windows(&mut self, event: &RequestEvent<'_>, offset: Offset) {
-        if !self.watermark.observe(event.event_time) {
-            return;
-        }
-        if let Some(time) = self.watermark.time()
-            && self.pool.next_deadline().is_some_and(|deadline| deadline <= time)
-        {
-            self.pool.advance_watermark(time, Offset(offset.0 + 1), &mut self.closed);
         }
     }
 
@@ -374,21 +372,29 @@ impl<'a> Run<'a> {
         if let Some(per_request) = &mut self.per_request {
             per_request.flush().map_err(ReplayError::PerRequest)?;
         }
-        let history = ReplayHistory::of(&self.pool, self.recorder, self.rows, self.requests);
-        let at_further_costs = self.pool.at_further_costs(Offset(self.rows as i64));
-        self.pool.finish(Offset(self.rows as i64), &mut self.closed);
+        let end = Offset(self.rows as i64);
+        let recorder = self.recorder.take();
+        let pool = self.pool();
+        let at_further_costs = pool.map(|pool| pool.at_further_costs(end)).unwrap_or_default();
+        let history = match (pool, recorder) {
+            (Some(pool), Some(recorder)) => ReplayHistory::of(pool, recorder, self.rows, self.requests),
+            _ => ReplayHistory::default(),
+        };
+        self.pools.finish(end, &mut self.closed);
         let whole = self.closed.iter().find(|estimate| estimate.window == WindowKind::All).cloned();
         self.closed.retain(|estimate| self.wanted.contains(&estimate.window));
+        let pool = self.pools.get(POOL);
+        let caches = pool.and_then(Pool::caches);
         let replay = Replay {
             requests: self.requests,
             warm_up_requests: self.warm_up.min(self.requests),
             rejected_rows: self.rejected,
             bad_rows: self.bad_rows,
-            chain_violations: self.pool.chain_violations(),
-            distinct_pages: self.pool.accumulated_pages(),
-            page_size: self.pool.page_size(),
-            page_bytes: self.pool.page_bytes(),
-            turned_away: self.pool.caches().map(|caches| caches.refused().collect()).unwrap_or_default(),
+            chain_violations: pool.map_or(0, Pool::chain_violations),
+            distinct_pages: pool.map_or(PageCount(0), Pool::accumulated_pages),
+            page_size: pool.map_or(self.config.page_size, Pool::page_size),
+            page_bytes: pool.and_then(Pool::page_bytes),
+            turned_away: caches.map(|caches| caches.refused().collect()).unwrap_or_default(),
             config: self.config,
             whole,
             at_further_costs,

@@ -4,13 +4,13 @@ use crate::chance::Chance;
 use kvset::codec::{DeadLetterLimits, DecodeLimits, Encoding, EstimateEncoding, EstimateKey, SourceRecord};
 use kvset::core::pages::Scope;
 use kvset::core::pool_config::PoolConfig;
+use kvset::core::pool_set::PoolConfigs;
 use kvset::core::ratio::Ratio;
 use kvset::core::stack::ChainCheck;
 use kvset::core::units::{Offset, PageCount, PageSize};
 use kvset::kafka::member::InputRecord;
 use kvset::output::{Destination, OutputRecord};
 use kvset::pipeline::facts::RecordIdentity;
-use kvset::pipeline::pools::PoolConfigs;
 use kvset::pipeline::resume::{Facts, LostHistory, StartFrom, decide};
 use kvset::pipeline::task::{PartitionTask, TaskConfig};
 use kvset::position::{LogRange, NextOffset, Partition};
@@ -126,7 +126,7 @@ pub fn task_config() -> TaskConfig {
         encoding: Encoding::Auto,
         limits: DecodeLimits::default(),
         schemas: None,
-        pools: PoolConfigs::new(pool, []).expect("usable"),
+        pools: PoolConfigs::new(pool, []).expect("usable").into(),
         max_pools: 8,
         dead_letters: DeadLetterLimits { max_consecutive: 100, max_share: Ratio::ONE, share_window: 1000 },
         output: EstimateEncoding::Json,

@@ -8,6 +8,7 @@ use kvset::codec::{DeadLetterLimits, DecodeLimits, Encoding, EstimateEncoding, S
 use kvset::core::pages::mix;
 use kvset::core::pool::Pool;
 use kvset::core::pool_config::PoolConfig;
+use kvset::core::pool_set::PoolConfigs;
 use kvset::core::profile::Profile;
 use kvset::core::ratio::Ratio;
 use kvset::core::stack::{ChainCheck, ChainPolicy};
@@ -15,7 +16,6 @@ use kvset::core::tiers::{Inclusion, TierConfig};
 use kvset::core::units::{PageCount, PageSize};
 use kvset::output::OutputRecord;
 use kvset::pipeline::facts::{PartitionId, SnapshotFact};
-use kvset::pipeline::pools::PoolConfigs;
 use kvset::pipeline::resume::{Origin, Resume};
 use kvset::pipeline::task::{PartitionTask, RestoredTask, TaskConfig};
 use kvset::position::{NextOffset, Partition};
@@ -64,7 +64,9 @@ fn config() -> Arc<TaskConfig> {
         encoding: Encoding::Auto,
         schemas: None,
         limits: DecodeLimits::default(),
-        pools: PoolConfigs::new(pool, named.map(|(name, config)| (name.to_owned(), config))).expect("usable"),
+        pools: PoolConfigs::new(pool, named.map(|(name, config)| (name.to_owned(), config)))
+            .expect("usable")
+            .into(),
         max_pools: 10,
         dead_letters: DeadLetterLimits { max_consecutive: 9, max_share: Ratio::ONE, share_window: 100 },
         output: EstimateEncoding::Json,

@@ -30,6 +30,7 @@ mod packed;
 pub mod pages;
 pub mod pool;
 pub mod pool_config;
+pub mod pool_set;
 pub mod profile;
 pub mod ratio;
 pub mod sample;

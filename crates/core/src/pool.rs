@@ -40,9 +40,8 @@ pub struct Arrival {
 
 /// One cache whose size is to be planned.
 ///
-/// For every record of its partition the caller observes the record, moves the partition's
-/// [`Watermark`](super::windows::Watermark), and where that reached a pool's [`Pool::next_deadline`],
-/// calls its [`Pool::advance_watermark`] before the next record.
+/// Its records come through a [`PoolSet`](super::pool_set::PoolSet), which moves the watermark that closes its
+/// windows.
 #[derive(Debug)]
 pub struct Pool {
     identity: Identity,
@@ -127,13 +126,32 @@ impl Pool {
         Ok(pool)
     }
 
-    /// Takes a request in and says what it found.
+    /// Touches the pages of a request and counts it in the windows; gives the prompt pages it accessed. What it
+    /// found is [`Pool::last_request`].
     ///
     /// # Errors
     /// A refused request is counted, and changes nothing else.
-    pub fn observe(&mut self, event: &RequestEvent<'_>, arrival: Arrival) -> Result<&Outcome, Refusal> {
-        let outcome = self.identity.observe(&mut self.live, event, arrival);
-        outcome.inspect_err(|_| self.rejected_records += 1)
+    pub fn observe(&mut self, event: &RequestEvent<'_>, arrival: Arrival) -> Result<u64, Refusal> {
+        let config = &self.identity.config;
+        let page_size = self.identity.page_size_for(event, self.live.as_ref());
+        let page_size = page_size.and_then(|size| check_size(event, size, config).map(|()| size));
+        let page_size = page_size.inspect_err(|_| self.rejected_records += 1)?;
+        // A first request that is refused does not fix the page size.
+        let was_live = self.live.is_some();
+        let live = self.live.get_or_insert_with(|| Live::new(page_size, event.event_time, config));
+        let number = live.cache.engine.stack().requests();
+        if let Err(refusal) = live.cache.engine.observe(event, page_size, &mut live.cache.outcome) {
+            self.rejected_records += 1;
+            if !was_live {
+                self.live = None;
+            }
+            return Err(refusal.into());
+        }
+        let overlap = live.cache.follow(event, config);
+        if arrival.counted {
+            live.count(number, event.event_time, arrival, overlap, config);
+        }
+        Ok(live.cache.outcome.page_accesses)
     }
 
     /// What [`Pool::observe`] will ask of the stack for this event, to be looked ahead at; none where that
@@ -286,29 +304,6 @@ impl Pool {
 }
 
 impl Identity {
-    fn observe<'a>(
-        &self,
-        live: &'a mut Option<Live>,
-        event: &RequestEvent<'_>,
-        arrival: Arrival,
-    ) -> Result<&'a Outcome, Refusal> {
-        let page_size = self.page_size_for(event, live.as_ref())?;
-        check_size(event, page_size, &self.config)?;
-        let live = match live {
-            Some(live) => {
-                live.observe(event, arrival, &self.config)?;
-                live
-            }
-            None => {
-                // A first request that is refused must not settle the page size.
-                let mut first = Live::new(page_size, event.event_time, &self.config);
-                first.observe(event, arrival, &self.config)?;
-                live.insert(first)
-            }
-        };
-        Ok(&live.cache.outcome)
-    }
-
     fn page_size(&self, live: Option<&Live>) -> Option<PageSize> {
         self.config.page_size.or(live.map(|live| live.cache.page_size))
     }

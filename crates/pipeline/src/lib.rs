@@ -12,7 +12,6 @@ pub mod assignment;
 pub mod facts;
 pub mod offset_range;
 pub mod ordered;
-pub mod pools;
 pub mod publish;
 pub mod resume;
 pub mod task;

@@ -2,6 +2,7 @@
 
 use super::schemas::{self, RegistryError};
 use kvset_core::pool_config::PoolConfigError;
+use kvset_core::pool_set::PoolConfigs;
 use kvset_formats::codec::{
     DeadLetterLimits, DecodeLimits, Encoding, EstimateEncoding, SchemaId, WriterSchemas, schema,
 };
@@ -14,7 +15,6 @@ use kvset_kafka::registry::cache::SchemaCache;
 use kvset_pipeline::assignment::FlowLimits;
 use kvset_pipeline::facts::Fingerprint;
 use kvset_pipeline::offset_range::OffsetRange;
-use kvset_pipeline::pools::PoolConfigs;
 use kvset_pipeline::resume::{LostHistory, StartFrom};
 use kvset_pipeline::task::TaskConfig;
 use kvset_settings::{
@@ -178,7 +178,7 @@ pub fn task_config(settings: &Settings) -> Result<TaskConfig, PoolConfigError> {
             max_event_time_ahead_ms: Some(settings.input.max_event_time_ahead.as_ms()).filter(|ms| *ms > 0),
             ..DecodeLimits::default()
         },
-        pools: PoolConfigs::new(settings.pool_config(""), named)?,
+        pools: PoolConfigs::new(settings.pool_config(""), named)?.into(),
         max_pools: settings.estimate.max_pools as usize,
         dead_letters: dead_letter_limits(settings),
         output: match settings.output.encoding {

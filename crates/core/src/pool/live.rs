@@ -123,9 +123,8 @@ impl Cache {
         curve.counted(if pointwise { Counting::Pointwise } else { Counting::Cumulative })
     }
 
-    /// Takes a request in, everywhere but in the windows; says what it met in flight.
-    fn observe(&mut self, event: &RequestEvent<'_>, config: &PoolConfig) -> Result<Option<Overlap>, Refusal> {
-        self.engine.observe(event, self.page_size, &mut self.outcome)?;
+    /// What follows in the cache once the engine has taken a request; gives what the request met in flight.
+    pub(super) fn follow(&mut self, event: &RequestEvent<'_>, config: &PoolConfig) -> Option<Overlap> {
         if let Some(caches) = &mut self.caches {
             caches.request(event);
         }
@@ -139,7 +138,7 @@ impl Cache {
             sample_rate: config.sample_rate,
             max_pages: config.max_tracked_pages,
         };
-        Ok(self.in_flight.arrive(event, &rules))
+        self.in_flight.arrive(event, &rules)
     }
 
     /// Whether this, read back from a snapshot, is of the configuration and can go on.
@@ -186,30 +185,28 @@ impl Live {
         if whole { Ok(()) } else { Err(RestoreError::Inconsistent) }
     }
 
-    pub(super) fn observe(
+    /// Counts the last request, the pool's number `number`, in every window.
+    pub(super) fn count(
         &mut self,
-        event: &RequestEvent<'_>,
+        number: u64,
+        event_time: EventTime,
         arrival: Arrival,
+        overlap: Option<Overlap>,
         config: &PoolConfig,
-    ) -> Result<(), Refusal> {
-        let cache = &mut self.cache;
-        let number = cache.engine.stack().requests();
-        let overlap = cache.observe(event, config)?;
-        if arrival.counted {
-            let position = Position { arrival: number, offset: arrival.offset, event_time: event.event_time };
-            let rules = CountingRules {
-                target_ratios: config.measured_ratios(),
-                thresholds: cache.curve.thresholds(),
-                whole_curve: config.asks_for_whole_curve(),
-            };
-            self.summary.read(&cache.outcome, position, &rules);
-            self.summary.overlap = overlap;
-            if let Some(caches) = &cache.caches {
-                self.summary.set_pointwise_hits(caches.last_hits());
-            }
-            self.windows.observe(&self.summary, arrival.watermark);
+    ) {
+        let cache = &self.cache;
+        let rules = CountingRules {
+            target_ratios: config.measured_ratios(),
+            thresholds: cache.curve.thresholds(),
+            whole_curve: config.asks_for_whole_curve(),
+        };
+        let position = Position { arrival: number, offset: arrival.offset, event_time };
+        self.summary.read(&cache.outcome, position, &rules);
+        self.summary.overlap = overlap;
+        if let Some(caches) = &cache.caches {
+            self.summary.set_pointwise_hits(caches.last_hits());
         }
-        Ok(())
+        self.windows.observe(&self.summary, arrival.watermark);
     }
 
     /// Bytes of memory held, nearly.

@@ -33,10 +33,7 @@ impl PartitionTask {
             Some(ReadRecord { record, decoded })
         });
         let events = read.iter().flatten().filter_map(|read| read.decoded.as_ref());
-        look_ahead(events.filter_map(|decoded| {
-            let index = *self.names.get(&*decoded.pool)?;
-            self.pools[index].upcoming(&decoded.event)
-        }));
+        look_ahead(events.filter_map(|decoded| self.pools.upcoming(&decoded.pool, &decoded.event)));
         read
     }
 }

@@ -4,14 +4,13 @@
 //! hands nothing out: that is how state is rebuilt whose outputs were published before.
 
 use crate::facts::RecordIdentity;
-use crate::pools::{Deadlines, PoolConfigs};
 use crate::resume::Resume;
 use kvset_core::estimate::Estimate;
-use kvset_core::pool::{Arrival, Moment, Pool, Refusal};
+use kvset_core::pool::{Pool, Refusal};
 use kvset_core::pool_config::PoolConfigError;
+use kvset_core::pool_set::{History, ObserveError, PoolConfigs, PoolRecord, PoolSet, PoolSetConfig};
 use kvset_core::units::{EventTime, Offset};
 use kvset_core::window::WindowKind;
-use kvset_core::windows::Watermark;
 use kvset_formats::codec::{
     DeadLetter, DeadLetterLimit, DeadLetterLimits, DeadLetterPolicy, DecodeError, DecodeLimits, Decoded,
     Encoding, ErrorCode, EstimateEncoding, EstimateError, EstimateKey, LookupError, Provenance,
@@ -23,13 +22,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 mod ahead;
-mod history;
 mod image;
 
 use ahead::ReadRecord;
-use history::History;
 
-pub use image::{RestoredTask, TaskImage, TaskRestoreError};
+pub use image::{RestoredTask, TaskImage};
+pub use kvset_core::pool_set::PoolSetRestoreError as TaskRestoreError;
 
 /// Everything that shapes a task's output, the same for every partition.
 #[derive(Debug, Clone)]
@@ -43,7 +41,7 @@ pub struct TaskConfig {
     /// What one record may ask for.
     pub limits: DecodeLimits,
     /// How pools are estimated.
-    pub pools: PoolConfigs,
+    pub pools: Arc<PoolConfigs>,
     /// Most pools of one partition; records of further ones are refused.
     pub max_pools: usize,
     /// How many refusals are tolerated.
@@ -104,45 +102,50 @@ pub struct PartitionTask {
     partition: Partition,
     decoder: RequestDecoder,
     policy: DeadLetterPolicy,
-    watermark: Watermark,
-    pools: Vec<Pool>,
-    /// Index into `pools` by name.
-    names: BTreeMap<Box<str>, usize>,
-    deadlines: Deadlines,
+    pools: PoolSet,
     next: NextOffset,
     publish_from: NextOffset,
     count_from: NextOffset,
     last_record: Option<RecordIdentity>,
-    history: History,
     counts: Counts,
-    /// Prompt pages accessed since the counts were last taken, by index into `pools`.
+    /// Prompt pages accessed since the counts were last taken, by index of the pool.
     pages: Vec<u64>,
-    /// Pools created since the last [`PartitionTask::take_new_pools`].
-    new_pools: Vec<String>,
+    /// Pools that [`PartitionTask::take_new_pools`] has told of; those after them are new.
+    told_pools: usize,
     /// Kept to reuse its memory.
     closed: Vec<Estimate>,
 }
 
 impl PartitionTask {
-    /// A task that has seen nothing, to be fed from [`Resume::replay_from`] on.
+    /// A task that has seen nothing, whose records begin at [`Resume::replay_from`].
     pub fn new(config: Arc<TaskConfig>, partition: Partition, resume: &Resume) -> Self {
+        let history = if resume.warm_up { History::Missing } else { History::Whole };
+        let pools = PoolSet::new(pool_set_config(&config, partition), history);
+        let policy = DeadLetterPolicy::new(config.dead_letters);
+        Self::over(config, partition, resume, pools, policy)
+    }
+
+    /// A task over pools and a dead-letter policy as they stand.
+    fn over(
+        config: Arc<TaskConfig>,
+        partition: Partition,
+        resume: &Resume,
+        pools: PoolSet,
+        policy: DeadLetterPolicy,
+    ) -> Self {
         Self {
             decoder: decoder(&config),
-            policy: DeadLetterPolicy::new(config.dead_letters),
-            watermark: Watermark::new(config.pools.default_pool().allowed_lateness_ms),
+            policy,
             config,
             partition,
-            pools: Vec::new(),
-            names: BTreeMap::new(),
-            deadlines: Deadlines::default(),
+            pools,
             next: resume.replay_from,
             publish_from: resume.publish_from,
             count_from: resume.count_from,
             last_record: None,
-            history: if resume.warm_up { History::Missing } else { History::Whole },
             counts: Counts::default(),
             pages: Vec::new(),
-            new_pools: Vec::new(),
+            told_pools: 0,
             closed: Vec::new(),
         }
     }
@@ -150,7 +153,7 @@ impl PartitionTask {
     /// Processes one record and appends what it gives out. Offsets must increase; gaps are legal.
     ///
     /// # Errors
-    /// The task must not be fed further; the record counts as not processed, and nothing was appended.
+    /// The task must not go on; the record counts as not processed, and nothing was appended.
     pub fn process_record(
         &mut self,
         record: &SourceRecord<'_>,
@@ -195,13 +198,10 @@ impl PartitionTask {
     ) -> Result<(), TaskError> {
         debug_assert!(record.offset >= self.next.0, "records come in offset order");
         let muted = record.offset < self.publish_from.0;
-        let accepted = self.count_in_pool(record, decoded)?;
-        match accepted {
-            Ok(event_time) => {
+        match self.observe(record, decoded)? {
+            Ok(()) => {
                 self.policy.accept();
-                self.history = self.history.after(event_time, record.offset >= self.count_from.0);
-                let next = NextOffset::after(record.offset);
-                self.close_windows(event_time, next, muted, out)?;
+                self.publish_closed(muted, out)?;
             }
             Err(error) => {
                 let within = self.policy.refuse(record, error.code());
@@ -233,51 +233,54 @@ impl PartitionTask {
 
     /// How far event time has got.
     pub fn watermark(&self) -> Option<EventTime> {
-        self.watermark.time()
+        self.pools.watermark()
     }
 
     /// The pools, in the order they were first seen in.
     pub fn pools(&self) -> &[Pool] {
-        &self.pools
+        self.pools.pools()
     }
 
     /// What was done since this was last asked for.
     pub fn take_counts(&mut self) -> Counts {
+        let pools = self.pools.pools();
         let active = self.pages.iter_mut().enumerate().filter(|(_, pages)| **pages > 0);
         let named =
-            |(index, pages): (usize, &mut u64)| (self.pools[index].name().to_owned(), std::mem::take(pages));
+            |(index, pages): (usize, &mut u64)| (pools[index].name().to_owned(), std::mem::take(pages));
         self.counts.pages = active.map(named).collect();
         std::mem::take(&mut self.counts)
     }
 
     /// Names of pools created since this was last asked for.
     pub fn take_new_pools(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.new_pools)
+        let new =
+            self.pools.pools().iter().skip(self.told_pools).map(|pool| pool.name().to_owned()).collect();
+        self.told_pools = self.pools.pools().len();
+        new
     }
 
     /// Bytes of memory held, nearly.
     pub fn memory_bytes(&self) -> u64 {
-        self.pools.iter().map(Pool::memory_bytes).sum()
+        self.pools.memory_bytes()
     }
 
-    /// Goes on after a while in which nobody fed it: its pools are told as new ones again.
+    /// Goes on after a while without records: its pools are told as new ones again.
     pub fn unpark(&mut self) {
-        self.new_pools = self.pools.iter().map(|pool| pool.name().to_owned()).collect();
+        self.told_pools = 0;
     }
 
     /// What is still open, as it stands: provisional estimates, pool by pool in order of name.
     pub fn provisional(&self) -> Vec<Estimate> {
-        let mut pools: Vec<&Pool> = self.pools.iter().collect();
-        pools.sort_unstable_by_key(|pool| pool.name());
-        pools.iter().flat_map(|pool| pool.provisional(self.at(self.next))).collect()
+        self.pools.provisional(Offset(self.next.0))
     }
 
-    /// Shows a record to its pool, decoded if it was not yet; gives its event time, or why it was refused.
-    fn count_in_pool(
+    /// Gives a record, decoded if it was not yet, to its pool; what it closes is in `closed` then. Inside, why it
+    /// was refused.
+    fn observe(
         &mut self,
         record: &SourceRecord<'_>,
         decoded: Option<Decoded<'_>>,
-    ) -> Result<Result<EventTime, DecodeError>, TaskError> {
+    ) -> Result<Result<(), DecodeError>, TaskError> {
         let decoded = match decoded {
             Some(decoded) => decoded,
             None => {
@@ -289,59 +292,37 @@ impl PartitionTask {
                 }
             }
         };
-        let event_time = decoded.event.event_time;
-        if let Err(error) = self.config.limits.check_ahead(event_time, record.timestamp_ms) {
+        if let Err(error) = self.config.limits.check_ahead(decoded.event.event_time, record.timestamp_ms) {
             return Ok(Err(error));
         }
-        let mut book = Book {
-            config: &self.config,
-            partition: self.partition,
-            pools: &mut self.pools,
-            names: &mut self.names,
-            new_pools: &mut self.new_pools,
+        let record = PoolRecord {
+            pool: &decoded.pool,
+            event: &decoded.event,
+            offset: Offset(record.offset),
+            counted: record.offset >= self.count_from.0,
         };
-        let index = match book.find_or_create(&decoded.pool)? {
-            Some(index) => index,
-            None => return Ok(Err(too_many_pools(self.config.max_pools))),
-        };
-        let offset = Offset(record.offset);
-        let counted = record.offset >= self.count_from.0;
-        let arrival = Arrival { offset, counted, watermark: self.watermark.time() };
-        let pool = &mut self.pools[index];
-        match pool.observe(&decoded.event, arrival) {
-            Ok(outcome) => {
-                self.pages.resize(self.pages.len().max(index + 1), 0);
-                self.pages[index] += outcome.page_accesses;
+        match self.pools.observe(record, &mut self.closed) {
+            Ok(observed) => {
+                self.pages.resize(self.pages.len().max(observed.pool + 1), 0);
+                self.pages[observed.pool] += observed.page_accesses;
+                Ok(Ok(()))
             }
-            Err(refusal) => return Ok(Err(refused(&refusal))),
+            Err(ObserveError::Refused(refusal)) => Ok(Err(refused(&refusal))),
+            Err(error @ ObserveError::TooManyPools { .. }) => {
+                Ok(Err(DecodeError::new(ErrorCode::TooManyPools, error.to_string())))
+            }
+            Err(ObserveError::Config(error)) => Err(error.into()),
         }
-        self.deadlines.set(index, pool.next_deadline());
-        Ok(Ok(event_time))
     }
 
-    /// Moves the watermark and hands out what it closes, in order of window end, pool and window.
-    fn close_windows(
-        &mut self,
-        event_time: EventTime,
-        next: NextOffset,
-        muted: bool,
-        out: &mut Vec<OutputRecord>,
-    ) -> Result<(), TaskError> {
-        self.watermark.observe(event_time);
-        let Some(watermark) = self.watermark.time() else { return Ok(()) };
+    /// Hands out the windows that the last record closed.
+    fn publish_closed(&mut self, muted: bool, out: &mut Vec<OutputRecord>) -> Result<(), TaskError> {
         let mut closed = std::mem::take(&mut self.closed);
-        let at = self.at(next);
-        while let Some(index) = self.deadlines.due(watermark) {
-            let pool = &mut self.pools[index];
-            pool.advance_watermark(watermark, at, &mut closed);
-            self.counts.memory.insert(pool.name().to_owned(), pool.memory_bytes());
-            // A deadline that stayed would be due for ever.
-            self.deadlines.set(index, pool.next_deadline().filter(|deadline| *deadline > watermark));
-        }
-        // Stable, so that each pool's windows stay in the order they are configured in.
-        closed.sort_by(|a, b| (a.end_ms, &a.pool).cmp(&(b.end_ms, &b.pool)));
         let written = if muted { Ok(()) } else { self.write(&closed, out) };
         for estimate in closed.drain(..) {
+            if let Some(pool) = self.pools.get(&estimate.pool) {
+                self.counts.memory.insert(estimate.pool.clone(), pool.memory_bytes());
+            }
             self.counts.latest.insert((estimate.pool.clone(), estimate.window), estimate);
         }
         self.closed = closed;
@@ -369,11 +350,6 @@ impl PartitionTask {
         Ok(())
     }
 
-    /// The point of the log the state stands at.
-    fn at(&self, next: NextOffset) -> Moment {
-        Moment { next_offset: Offset(next.0), missing: self.history.missing() }
-    }
-
     fn dead_letter(&self, record: &SourceRecord<'_>, error: &DecodeError) -> OutputRecord {
         let by = Provenance { version: &self.config.version, fingerprint: &self.config.fingerprint };
         let letter = DeadLetter::new(*record, error, by);
@@ -389,30 +365,9 @@ impl PartitionTask {
     }
 }
 
-/// The task's pools, borrowed apart from its decoder, whose buffers hold the event.
-struct Book<'a> {
-    config: &'a TaskConfig,
-    partition: Partition,
-    pools: &'a mut Vec<Pool>,
-    names: &'a mut BTreeMap<Box<str>, usize>,
-    new_pools: &'a mut Vec<String>,
-}
-
-impl Book<'_> {
-    /// The pool of this name, created on first sight; `None` when there are too many already.
-    fn find_or_create(&mut self, name: &str) -> Result<Option<usize>, PoolConfigError> {
-        if let Some(index) = self.names.get(name) {
-            return Ok(Some(*index));
-        }
-        let index = self.pools.len();
-        if index >= self.config.max_pools {
-            return Ok(None);
-        }
-        self.pools.push(Pool::new(name, self.partition.0, Arc::clone(self.config.pools.of(name)))?);
-        self.names.insert(name.into(), index);
-        self.new_pools.push(name.to_owned());
-        Ok(Some(index))
-    }
+fn pool_set_config(config: &TaskConfig, partition: Partition) -> PoolSetConfig {
+    let pools = Arc::clone(&config.pools);
+    PoolSetConfig { pools, partition: partition.0, max_pools: config.max_pools }
 }
 
 fn decoder(config: &TaskConfig) -> RequestDecoder {
@@ -423,13 +378,6 @@ fn decoder(config: &TaskConfig) -> RequestDecoder {
 fn identity(record: &SourceRecord<'_>) -> RecordIdentity {
     let timestamp_ms = record.timestamp_ms.unwrap_or(-1);
     RecordIdentity::of(Offset(record.offset), timestamp_ms, record.key, record.value)
-}
-
-fn too_many_pools(limit: usize) -> DecodeError {
-    DecodeError::new(
-        ErrorCode::TooManyPools,
-        format!("the partition holds max_pools = {limit} pools already"),
-    )
 }
 
 fn refused(refusal: &Refusal) -> DecodeError {

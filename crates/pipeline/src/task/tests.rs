@@ -27,7 +27,7 @@ fn config() -> TaskConfig {
         encoding: Encoding::Auto,
         schemas: None,
         limits: DecodeLimits::default(),
-        pools: PoolConfigs::new(pool, []).expect("usable"),
+        pools: PoolConfigs::new(pool, []).expect("usable").into(),
         max_pools: 3,
         dead_letters: DeadLetterLimits { max_consecutive: 2, max_share: Ratio::ONE, share_window: 100 },
         output: EstimateEncoding::Json,
@@ -71,7 +71,7 @@ fn records(log: &[Request], from: NextOffset) -> impl Iterator<Item = SourceReco
     })
 }
 
-fn feed(task: &mut PartitionTask, log: &[Request]) -> Result<Vec<OutputRecord>, TaskError> {
+fn process(task: &mut PartitionTask, log: &[Request]) -> Result<Vec<OutputRecord>, TaskError> {
     let mut out = Vec::new();
     records(log, task.next_offset()).try_for_each(|record| task.process_record(&record, &mut out))?;
     Ok(out)
@@ -92,7 +92,7 @@ fn a_late_watermark_publishes_in_order_of_end_pool_and_window() {
         request("b", 1100, &[1, 2]),
         request("a", 5000, &[1, 3]),
     ];
-    let outputs = feed(&mut task(0), &log).expect("within limits");
+    let outputs = process(&mut task(0), &log).expect("within limits");
     let order: Vec<_> = estimates(&outputs)
         .into_iter()
         .map(|estimate| (estimate.next_offset, estimate.end_ms, estimate.pool, estimate.window.to_string()))
@@ -113,11 +113,12 @@ fn a_late_watermark_publishes_in_order_of_end_pool_and_window() {
 #[test]
 fn refused_records_become_dead_letters_and_change_nothing_else() {
     let mut log = vec![request("a", 100, &[1]), request("a", 200, &[1, 2])];
-    let clean = feed(&mut task(0), &[log.clone(), vec![request("a", 3000, &[1])]].concat()).expect("clean");
+    let clean =
+        process(&mut task(0), &[log.clone(), vec![request("a", 3000, &[1])]].concat()).expect("clean");
     log.push(("a", "nonsense".to_owned()));
     log.push(request("a", 3000, &[1]));
     let mut task = task(0);
-    let outputs = feed(&mut task, &log).expect("within limits");
+    let outputs = process(&mut task, &log).expect("within limits");
     assert_eq!(outputs[0].destination, Destination::DeadLetters);
     assert_eq!(outputs[0].value.as_deref(), Some(&b"nonsense"[..]));
     assert_eq!(estimates(&outputs).len(), estimates(&clean).len());
@@ -131,7 +132,7 @@ fn refused_records_become_dead_letters_and_change_nothing_else() {
 fn pools_are_bounded_and_those_there_are_go_on() {
     let log: Vec<_> = ["a", "b", "c", "d", "a"].iter().map(|pool| request(pool, 100, &[1])).collect();
     let mut task = task(0);
-    let outputs = feed(&mut task, &log).expect("within limits");
+    let outputs = process(&mut task, &log).expect("within limits");
     let code = outputs[0].headers.iter().find(|(name, _)| *name == "kvset_error_code");
     assert_eq!(code.map(|(_, code)| code.as_str()), Some("too_many_pools"));
     assert_eq!((outputs.len(), task.pools().len()), (1, 3));
@@ -142,10 +143,10 @@ fn pools_are_bounded_and_those_there_are_go_on() {
 fn too_many_refusals_stop_before_the_record_that_passes_the_limit() {
     let log: Vec<Request> = (0..5).map(|_| ("a", "nonsense".to_owned())).collect();
     let mut task = task(0);
-    assert!(matches!(feed(&mut task, &log), Err(TaskError::DeadLetters(_))));
+    assert!(matches!(process(&mut task, &log), Err(TaskError::DeadLetters(_))));
     assert_eq!(task.next_offset(), NextOffset(2), "the third in a row is not consumed");
     let mut restarted = PartitionTask::new(Arc::new(config()), Partition(5), &resume(0, 2, false));
-    assert!(feed(&mut restarted, &log).is_err(), "a restart stops there again");
+    assert!(process(&mut restarted, &log).is_err(), "a restart stops there again");
     assert_eq!(restarted.next_offset(), NextOffset(2));
 }
 
@@ -162,7 +163,7 @@ fn an_event_time_far_ahead_of_its_records_time_stamp_is_refused_and_closes_nothi
         request("a", 200, &[1]),
     ];
     let mut task = PartitionTask::new(Arc::clone(&guarded), Partition(5), &resume(0, 0, false));
-    let outputs = feed(&mut task, &log).expect("within limits");
+    let outputs = process(&mut task, &log).expect("within limits");
     let refused: Vec<_> =
         outputs.iter().filter(|output| output.destination == Destination::DeadLetters).collect();
     let code = ("kvset_error_code", "event_time_ahead".to_owned());
@@ -187,7 +188,7 @@ fn an_event_time_far_ahead_of_its_records_time_stamp_is_refused_and_closes_nothi
 fn windows_that_reach_back_to_missing_records_are_marked() {
     let log: Vec<_> = (0..8).map(|i| request("a", 700 * i, &[1, i as u64 + 2])).collect();
     let mut task = PartitionTask::new(Arc::new(config()), Partition(5), &resume(2, 2, true));
-    let published = estimates(&feed(&mut task, &log).expect("within limits"));
+    let published = estimates(&process(&mut task, &log).expect("within limits"));
     let (early, late): (Vec<_>, Vec<_>) = published.iter().partition(|estimate| estimate.start_ms <= 1400);
     assert!(!early.is_empty() && early.iter().all(|estimate| estimate.warm_up));
     assert!(!late.is_empty() && late.iter().all(|estimate| !estimate.warm_up));
@@ -197,7 +198,7 @@ fn windows_that_reach_back_to_missing_records_are_marked() {
 fn a_snapshot_of_another_configuration_is_not_taken_up() {
     let log = [request("b", 100, &[1]), request("a", 200, &[1])];
     let mut source = task(0);
-    feed(&mut source, &log).expect("within limits");
+    process(&mut source, &log).expect("within limits");
     let bytes = postcard::to_allocvec(&source.image()).expect("serialises");
     let restore = |config: TaskConfig| {
         let image = postcard::from_bytes(&bytes).expect("what was written");
@@ -208,7 +209,7 @@ fn a_snapshot_of_another_configuration_is_not_taken_up() {
     let few = TaskConfig { max_pools: 1, ..config() };
     assert_eq!(restore(few).err(), Some(TaskRestoreError::Pools));
     let pool = PoolConfig { page_size: PageSize::new(8), ..config().pools.default_pool().clone() };
-    let other = TaskConfig { pools: PoolConfigs::new(pool, []).expect("usable"), ..config() };
+    let other = TaskConfig { pools: PoolConfigs::new(pool, []).expect("usable").into(), ..config() };
     assert!(matches!(restore(other), Err(TaskRestoreError::Pool(_))));
 }
 
@@ -216,13 +217,13 @@ fn a_snapshot_of_another_configuration_is_not_taken_up() {
 fn records_missing_after_a_snapshot_mark_what_comes_next() {
     let log: Vec<_> = (0..8).map(|i| request("a", 700 * i, &[1, i as u64 + 2])).collect();
     let mut source = task(0);
-    feed(&mut source, &log[..2]).expect("within limits");
+    process(&mut source, &log[..2]).expect("within limits");
     let bytes = postcard::to_allocvec(&source.image()).expect("serialises");
     let image = postcard::from_bytes(&bytes).expect("what was written");
     let gap = resume(4, 4, true);
     let mut restored =
         PartitionTask::restore(Arc::new(config()), Partition(5), &gap, None, image).expect("the same");
-    let published = estimates(&feed(&mut restored, &log).expect("within limits"));
+    let published = estimates(&process(&mut restored, &log).expect("within limits"));
     let (early, late): (Vec<_>, Vec<_>) = published.iter().partition(|estimate| estimate.start_ms <= 2800);
     assert!(!early.is_empty() && early.iter().all(|estimate| estimate.warm_up));
     assert!(!late.is_empty() && late.iter().all(|estimate| !estimate.warm_up));
@@ -261,9 +262,9 @@ proptest! {
         let new = |publish_from| {
             PartitionTask::new(Arc::clone(&loose), Partition(5), &resume(0, publish_from, false))
         };
-        let whole = feed(&mut new(0), &log).expect("within limits");
-        let before = feed(&mut new(0), &log[..at]).expect("within limits");
-        let after = feed(&mut new(at as i64), &log).expect("within limits");
+        let whole = process(&mut new(0), &log).expect("within limits");
+        let before = process(&mut new(0), &log[..at]).expect("within limits");
+        let after = process(&mut new(at as i64), &log).expect("within limits");
         prop_assert_eq!([before, after].concat(), whole);
     }
 
@@ -299,7 +300,7 @@ proptest! {
         loose.dead_letters.max_consecutive = 100;
         let loose = Arc::new(loose);
         let mut whole = PartitionTask::new(Arc::clone(&loose), Partition(5), &resume(0, 0, warm_up));
-        feed(&mut whole, &log[..at]).expect("within limits");
+        process(&mut whole, &log[..at]).expect("within limits");
         let bytes = postcard::to_allocvec(&whole.image()).expect("serialises");
         let image = postcard::from_bytes(&bytes).expect("what was written");
         let point = resume(whole.next_offset().0, whole.next_offset().0, false);
@@ -307,7 +308,7 @@ proptest! {
         let mut restored =
             PartitionTask::restore(loose, Partition(5), &point, last, image).expect("the same configuration");
         prop_assert_eq!(postcard::to_allocvec(&restored.image()).expect("serialises"), bytes);
-        prop_assert_eq!(feed(&mut restored, &log), feed(&mut whole, &log));
+        prop_assert_eq!(process(&mut restored, &log), process(&mut whole, &log));
         prop_assert_eq!(restored.provisional(), whole.provisional());
         prop_assert_eq!(restored.last_record(), whole.last_record());
         let images = [&restored, &whole].map(|task| postcard::to_allocvec(&task.image()).expect("serialises"));
@@ -330,14 +331,14 @@ proptest! {
         let tiers = if profile == Profile::Sglang { vec![] } else { loose.pools.default_pool().tiers.clone() };
         let pool = loose.pools.default_pool().clone();
         let pool = PoolConfig { profile, max_tracked_pages, tiers, ..pool };
-        loose.pools = PoolConfigs::new(pool, []).expect("usable");
+        loose.pools = PoolConfigs::new(pool, []).expect("usable").into();
         let loose = Arc::new(loose);
         let told = |(pool, value): &Request| {
             (*pool, value.replace('}', r#","output_tokens":9,"duration_ms":900}"#))
         };
         let log: Vec<Request> = log.iter().map(told).collect();
         let mut source = PartitionTask::new(Arc::clone(&loose), Partition(5), &resume(0, 0, false));
-        feed(&mut source, &log[..at]).expect("within limits");
+        process(&mut source, &log[..at]).expect("within limits");
         prop_assert_eq!(source.pools().is_empty(), log[..at].iter().all(|(_, value)| value == "broken"));
         let mut bytes = postcard::to_allocvec(&source.image()).expect("serialises");
         for (place, value) in forged {
@@ -347,7 +348,7 @@ proptest! {
         if let Ok(image) = postcard::from_bytes(&bytes) {
             let point = resume(at as i64, at as i64, false);
             if let Ok(mut task) = PartitionTask::restore(loose, Partition(5), &point, None, image) {
-                let _ = feed(&mut task, &log);
+                let _ = process(&mut task, &log);
                 task.provisional();
             }
         }
@@ -374,7 +375,7 @@ proptest! {
         let live = |task: &mut PartitionTask, log: &[Request]| {
             let mut outputs = Vec::new();
             for end in 1..=log.len() {
-                match feed(task, &log[..end]) {
+                match process(task, &log[..end]) {
                     Ok(more) => outputs.extend(more.into_iter().map(|output| (end, output))),
                     Err(error) => return (outputs, Some((task.next_offset(), error))),
                 }
@@ -386,7 +387,7 @@ proptest! {
         let committed = committed.min(stop.as_ref().map_or(log.len(), |(at, _)| at.0 as usize));
         let snapshot = snapshot.min(committed);
         let mut before = new(0);
-        feed(&mut before, &log[..snapshot]).expect("within limits");
+        process(&mut before, &log[..snapshot]).expect("within limits");
         let bytes = postcard::to_allocvec(&before.image()).expect("serialises");
         let at = resume(snapshot as i64, committed as i64, false);
         let image = postcard::from_bytes(&bytes).expect("what was written");
@@ -404,7 +405,7 @@ proptest! {
         loose.dead_letters.max_consecutive = 100;
         let run = || {
             let mut task = PartitionTask::new(Arc::new(loose.clone()), Partition(5), &resume(0, 0, false));
-            feed(&mut task, &log)
+            process(&mut task, &log)
         };
         prop_assert_eq!(run(), run());
     }
@@ -420,7 +421,7 @@ fn warmed_up(begin: i64, count_from: i64) -> Resume {
 fn records_that_warm_up_fill_the_cache_and_count_nowhere() {
     let log: Vec<_> = (0..12).map(|i| request("a", 400 * i, &[1, 2])).collect();
     let mut task = PartitionTask::new(Arc::new(config()), Partition(5), &warmed_up(2, 6));
-    let published = estimates(&feed(&mut task, &log).expect("within limits"));
+    let published = estimates(&process(&mut task, &log).expect("within limits"));
     let first = published.first().expect("windows closed");
     assert_eq!((first.window.to_string().as_str(), first.start_ms, first.requests), ("tumbling:1s", 2000, 2));
     assert_eq!(first.theoretical.page_hits, 4, "a warm cache");
@@ -451,17 +452,17 @@ proptest! {
             found.map(of_its_window_alone).collect()
         };
         let mut whole = PartitionTask::new(Arc::clone(&loose), Partition(5), &resume(0, 0, false));
-        let whole = punctual(feed(&mut whole, &log).expect("within limits"));
+        let whole = punctual(process(&mut whole, &log).expect("within limits"));
         let resume = warmed_up(0, count_from);
         let mut part = PartitionTask::new(Arc::clone(&loose), Partition(5), &resume);
         // Half-way it is restored from a snapshot.
         let cut = cut.min(log.len());
-        let mut published = feed(&mut part, &log[..cut]).expect("within limits");
+        let mut published = process(&mut part, &log[..cut]).expect("within limits");
         let bytes = postcard::to_allocvec(&part.image()).expect("serialises");
         let image = postcard::from_bytes(&bytes).expect("what was written");
         let at = Resume { replay_from: NextOffset(cut as i64), ..resume };
         let mut part = PartitionTask::restore(loose, Partition(5), &at, part.last_record(), image).expect("the same");
-        published.extend(feed(&mut part, &log).expect("within limits"));
+        published.extend(process(&mut part, &log).expect("within limits"));
         let published = punctual(published);
         for estimate in published.iter().filter(|estimate| !estimate.warm_up) {
             prop_assert!(whole.contains(estimate), "{:#?}", estimate);
@@ -484,13 +485,13 @@ fn each_pool_is_sampled_at_its_own_rate() {
     let general = config();
     let pool = general.pools.default_pool().clone();
     let sampled = PoolConfig { sample_rate: Ratio::per_mille(250), ..pool.clone() };
-    let pools = PoolConfigs::new(pool, [("sampled".to_owned(), sampled)]).expect("usable");
+    let pools = PoolConfigs::new(pool, [("sampled".to_owned(), sampled)]).expect("usable").into();
     let config = Arc::new(TaskConfig { pools, ..general });
     let ids: Vec<u64> = (1..=4000).collect();
     let turn = |time| ["sampled", "whole"].map(|pool| request(pool, time, &ids));
     let log = [turn(100), turn(200), turn(5000)].concat();
     let mut task = PartitionTask::new(config, Partition(5), &resume(0, 0, false));
-    let published = estimates(&feed(&mut task, &log).expect("within limits"));
+    let published = estimates(&process(&mut task, &log).expect("within limits"));
     let of = |name: &str| published.iter().rfind(|estimate| estimate.pool == name).expect("published");
     let required = |estimate: &Estimate| estimate.required[0].max_pages.expect("within the bound");
     let (sampled, whole) = (of("sampled"), of("whole"));

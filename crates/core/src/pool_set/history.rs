@@ -1,12 +1,12 @@
-//! What a task did not see, or not count, of its log.
+//! What a set of pools did not see, or not count, of its log.
 
-use kvset_core::missing::Missing;
-use kvset_core::units::EventTime;
+use crate::missing::Missing;
+use crate::units::EventTime;
 use serde::{Deserialize, Serialize};
 
 /// Whether everything the state depends on was seen.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub(super) enum History {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum History {
     /// It was.
     Whole,
     /// Records are missing; the first one after them has not come yet.
