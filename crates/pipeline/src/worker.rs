@@ -8,12 +8,22 @@ use kvset_formats::output::OutputRecord;
 use kvset_formats::position::{Epoch, NextOffset, Partition};
 use std::collections::BTreeMap;
 
-/// What a worker hands back.
+/// What a worker tells the poll loop of one partition's records: the one message from where records are worked
+/// on to where they are committed. `S` is what the kind of work says of itself, for metrics.
 #[derive(Debug)]
-pub struct Report {
-    /// What was done.
+pub struct Report<S> {
+    /// How far it has got, with its outputs.
     pub progress: Progress,
-    /// The same, for metrics.
+    /// What was done, for metrics.
+    pub summary: S,
+    /// Why the partition cannot go on; the record that caused it was not processed, what came before is sound.
+    pub failure: Option<TaskError>,
+}
+
+/// What a task says of its records.
+#[derive(Debug)]
+pub struct TaskSummary {
+    /// What was done.
     pub counts: Counts,
     /// Pools seen for the first time.
     pub new_pools: Vec<String>,
@@ -21,8 +31,6 @@ pub struct Report {
     pub watermark: Option<EventTime>,
     /// Pools with state.
     pub pools: usize,
-    /// Why the partition cannot go on; the record that caused it was not processed.
-    pub failure: Option<TaskError>,
 }
 
 /// The tasks of one worker. A partition belongs to one worker at a time.
@@ -61,13 +69,16 @@ impl Worker {
     }
 
     /// What was done since the last report, partition by partition.
-    pub fn reports(&mut self) -> impl Iterator<Item = Report> + '_ {
+    pub fn reports(&mut self) -> impl Iterator<Item = Report<TaskSummary>> + '_ {
         self.held.values_mut().filter(|held| held.records > 0).map(Held::report)
     }
 
     /// Gives a partition up: its last report, if anything was done, and its state, unless it failed: a
     /// failed task may hold half of a record.
-    pub fn release(&mut self, partition: Partition) -> Option<(Option<Report>, Option<PartitionTask>)> {
+    pub fn release(
+        &mut self,
+        partition: Partition,
+    ) -> Option<(Option<Report<TaskSummary>>, Option<PartitionTask>)> {
         let mut held = self.held.remove(&partition)?;
         let report = (held.records > 0).then(|| held.report());
         Some((report, held.failure.is_none().then_some(held.task)))
@@ -104,7 +115,7 @@ impl Held {
         counted.for_each(drop);
     }
 
-    fn report(&mut self) -> Report {
+    fn report(&mut self) -> Report<TaskSummary> {
         let next: NextOffset = self.task.next_offset();
         Report {
             progress: Progress {
@@ -115,10 +126,12 @@ impl Held {
                 bytes: std::mem::take(&mut self.bytes),
                 outputs: std::mem::take(&mut self.outputs),
             },
-            counts: self.task.take_counts(),
-            new_pools: self.task.take_new_pools(),
-            watermark: self.task.watermark(),
-            pools: self.task.pools().len(),
+            summary: TaskSummary {
+                counts: self.task.take_counts(),
+                new_pools: self.task.take_new_pools(),
+                watermark: self.task.watermark(),
+                pools: self.task.pools().len(),
+            },
             // Being told to stop is no failure; the record is read again after a restart.
             failure: self.failure.clone().filter(|failure| !is_stop(failure)),
         }

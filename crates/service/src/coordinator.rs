@@ -8,13 +8,14 @@ use super::parts::Parts;
 use super::plan::StreamPlan;
 use super::service::{ServiceError, Summary};
 use super::shutdown::Shutdown;
-use super::stage::{Done, Known, Stage};
+use super::stage::{Known, Stage};
 use kvset_formats::output::Destination;
 use kvset_formats::position::{Epoch, NextOffset, Partition};
 use kvset_kafka::kafka::KafkaFailure;
 use kvset_kafka::kafka::member::{Event, InputRecord, Member};
 use kvset_pipeline::assignment::{Assignment, Flow, Progress};
 use kvset_pipeline::publish::{FailureKind, PublishError, Sink, publish};
+use kvset_pipeline::worker::Report;
 use std::time::{Duration, Instant};
 
 /// Longest wait for a broker's answer while a rebalance is answered.
@@ -111,8 +112,8 @@ where
         self.take_replies()?;
         self.commit_if_due()?;
         if self.is_held_up()? {
-            if let Some(done) = self.stage.reply(BUSY)? {
-                self.apply_report(done)?;
+            if let Some(report) = self.stage.report(BUSY)? {
+                self.apply_report(report)?;
             }
         } else {
             self.take_events()?;
@@ -245,24 +246,24 @@ where
 
     /// Takes everything the stage has to say.
     fn take_replies(&mut self) -> Result<(), ServiceError> {
-        while let Some(done) = self.stage.reply(Duration::ZERO)? {
-            self.apply_report(done)?;
+        while let Some(report) = self.stage.report(Duration::ZERO)? {
+            self.apply_report(report)?;
         }
         Ok(())
     }
 
-    fn apply_report(&mut self, done: Done<S::Note>) -> Result<(), ServiceError> {
-        let Done::Progress { progress, note, failure } = done else { return Ok(()) };
+    fn apply_report(&mut self, report: Report<S::Summary>) -> Result<(), ServiceError> {
+        let Report { progress, summary, failure } = report;
         let Progress { partition, next, .. } = progress;
         match self.assignment.report(progress) {
             None => return Ok(()),
             Some(Flow::Resume) => self.source.resume(partition)?,
             Some(Flow::Keep) => {}
         }
-        let records = self.stage.note(partition, next, note);
+        let records = self.stage.tell(partition, next, summary);
         self.summary.records += records;
         self.records_since_commit += records;
-        failure.map_or(Ok(()), Err)
+        failure.map_or(Ok(()), |failure| Err(failure.into()))
     }
 
     fn commit_if_due(&mut self) -> Result<(), ServiceError> {
@@ -400,8 +401,8 @@ where
             if left.is_zero() {
                 break;
             }
-            if let Some(done) = self.stage.reply(left.min(IDLE))? {
-                self.apply_report(done)?;
+            if let Some(report) = self.stage.report(left.min(IDLE))? {
+                self.apply_report(report)?;
             }
         }
         Ok(())
@@ -459,8 +460,8 @@ where
                 tracing::warn!("workers did not finish partitions {} within {deadline:?}", list(partitions));
                 return Ok(());
             }
-            if let Some(done) = self.stage.reply(left.min(IDLE))? {
-                self.apply_report(done)?;
+            if let Some(report) = self.stage.report(left.min(IDLE))? {
+                self.apply_report(report)?;
             }
         }
         Ok(())

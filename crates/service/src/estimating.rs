@@ -10,15 +10,13 @@ use super::plan::ServicePlan;
 use super::pool_partitions::PoolPartitions;
 use super::recovery::{TakenUp, take_up};
 use super::service::ServiceError;
-use super::stage::{Done, Known, Stage};
+use super::stage::{Known, Stage};
 use super::worker_pool::{Reply, WorkerPool};
-use kvset_core::units::EventTime;
 use kvset_formats::position::{Epoch, NextOffset, Partition};
 use kvset_kafka::kafka::member::{Identities, Member};
 use kvset_pipeline::assignment::Assignment;
 use kvset_pipeline::resume::Resume;
-use kvset_pipeline::task::Counts;
-use kvset_pipeline::worker::Report;
+use kvset_pipeline::worker::{Report, TaskSummary};
 use std::time::Duration;
 
 /// What estimates records.
@@ -32,14 +30,6 @@ pub struct Estimating<'c, M: Member, W> {
     /// Looks records up; connects only once there is a snapshot to compare with the log.
     lookup: Option<M::Lookup>,
     pool_partitions: PoolPartitions,
-}
-
-/// What a worker says of its progress.
-pub struct Note {
-    counts: Counts,
-    new_pools: Vec<String>,
-    watermark: Option<EventTime>,
-    pools: usize,
 }
 
 impl<'c, M: Member, W> Estimating<'c, M, W> {
@@ -64,9 +54,10 @@ impl<'c, M: Member, W> Estimating<'c, M, W> {
         }
     }
 
-    fn apply_reply(&mut self, reply: Reply) -> Done<Note> {
+    /// Gives a report on; everything else is done here.
+    fn apply_reply(&mut self, reply: Reply) -> Option<Report<TaskSummary>> {
         match reply {
-            Reply::Report(report) => return done(*report),
+            Reply::Report(report) => return Some(*report),
             Reply::Captured(partition, captured) => {
                 if let Some(checkpoints) = &mut self.checkpoints {
                     checkpoints.captured(partition, captured, self.observer);
@@ -74,18 +65,12 @@ impl<'c, M: Member, W> Estimating<'c, M, W> {
             }
             Reply::Released(partition, task) => self.parking.released(partition, task, self.clock.now()),
         }
-        Done::Other
+        None
     }
 }
 
-fn done(report: Report) -> Done<Note> {
-    let Report { progress, counts, new_pools, watermark, pools, failure } = report;
-    let note = Note { counts, new_pools, watermark, pools };
-    Done::Progress { progress, note, failure: failure.map(ServiceError::from) }
-}
-
 impl<'c, M: Member + 'c, W: WorkerPool<M::Record<'c>>> Stage<'c, M> for Estimating<'c, M, W> {
-    type Note = Note;
+    type Summary = TaskSummary;
 
     fn take_up(&mut self, source: &'c M, known: Known, epoch: Epoch) -> Result<Resume, ServiceError> {
         let partition = known.partition;
@@ -114,13 +99,22 @@ impl<'c, M: Member + 'c, W: WorkerPool<M::Record<'c>>> Stage<'c, M> for Estimati
         Ok(self.workers.submit(records)?)
     }
 
-    fn reply(&mut self, timeout: Duration) -> Result<Option<Done<Note>>, ServiceError> {
-        let reply = if timeout.is_zero() { self.workers.try_reply() } else { self.workers.reply(timeout)? };
-        Ok(reply.map(|reply| self.apply_reply(reply)))
+    fn report(&mut self, timeout: Duration) -> Result<Option<Report<TaskSummary>>, ServiceError> {
+        let mut reply = match timeout.is_zero() {
+            true => self.workers.try_reply(),
+            false => self.workers.reply(timeout)?,
+        };
+        while let Some(other) = reply {
+            if let Some(report) = self.apply_reply(other) {
+                return Ok(Some(report));
+            }
+            reply = self.workers.try_reply();
+        }
+        Ok(None)
     }
 
-    fn note(&mut self, partition: Partition, next: NextOffset, note: Note) -> u64 {
-        let Note { counts, new_pools, watermark, pools } = note;
+    fn tell(&mut self, partition: Partition, next: NextOffset, summary: TaskSummary) -> u64 {
+        let TaskSummary { counts, new_pools, watermark, pools } = summary;
         self.pool_partitions.note(partition, &new_pools, self.observer);
         self.observer.on(&ServiceEvent::Progress { partition, next, counts: &counts, watermark, pools });
         counts.records

@@ -4,8 +4,9 @@ use super::checkpoints::Occasion;
 use super::service::ServiceError;
 use kvset_formats::position::{Epoch, LogRange, NextOffset, Partition};
 use kvset_kafka::kafka::member::Member;
-use kvset_pipeline::assignment::{Assignment, Progress};
+use kvset_pipeline::assignment::Assignment;
 use kvset_pipeline::resume::Resume;
+use kvset_pipeline::worker::Report;
 use std::time::Duration;
 
 /// What the brokers say of a partition.
@@ -19,26 +20,11 @@ pub struct Known {
     pub log: LogRange,
 }
 
-/// What comes back from a stage.
-pub enum Done<N> {
-    /// Records of a partition were processed, in order.
-    Progress {
-        /// How far.
-        progress: Progress,
-        /// What is known of it beside.
-        note: N,
-        /// Why the partition cannot go on; what came before is sound.
-        failure: Option<ServiceError>,
-    },
-    /// Something that moves no partition on.
-    Other,
-}
-
 /// The work between the source and the partitions. Calls come from the poll loop, so none may wait for
 /// records to be processed.
 pub trait Stage<'c, M: Member> {
-    /// What is known of progress beside the progress itself.
-    type Note;
+    /// What a report says beside the progress itself.
+    type Summary;
 
     /// Gets ready for a partition; decides where to take it up.
     ///
@@ -49,11 +35,11 @@ pub trait Stage<'c, M: Member> {
     /// Takes records in, each partition's in order.
     fn submit(&mut self, records: Vec<M::Record<'c>>) -> Result<(), ServiceError>;
 
-    /// What was done, waited for up to `timeout`.
-    fn reply(&mut self, timeout: Duration) -> Result<Option<Done<Self::Note>>, ServiceError>;
+    /// A report, waited for up to `timeout`; `None` also where something else came meanwhile.
+    fn report(&mut self, timeout: Duration) -> Result<Option<Report<Self::Summary>>, ServiceError>;
 
-    /// The partitions took this progress: tells whoever watches. Gives the records that count.
-    fn note(&mut self, partition: Partition, next: NextOffset, note: Self::Note) -> u64;
+    /// This progress counts: tells whoever watches. Gives the records that count.
+    fn tell(&mut self, partition: Partition, next: NextOffset, summary: Self::Summary) -> u64;
 
     /// Forgets a partition. With `may_return` it was given up in order and may come back soon, so that its
     /// state may be kept for a while.

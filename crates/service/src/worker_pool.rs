@@ -4,7 +4,7 @@ use kvset_formats::position::{Epoch, NextOffset, Partition};
 use kvset_kafka::kafka::member::InputRecord;
 use kvset_pipeline::facts::RecordIdentity;
 use kvset_pipeline::task::PartitionTask;
-use kvset_pipeline::worker::{Report, Worker};
+use kvset_pipeline::worker::{Report, TaskSummary, Worker};
 use kvset_snapshot::capture::{BodyError, capture};
 use std::time::{Duration, Instant};
 
@@ -23,7 +23,7 @@ pub enum Order<R> {
 /// What comes back.
 pub enum Reply {
     /// Records were processed.
-    Report(Box<Report>),
+    Report(Box<Report<TaskSummary>>),
     /// A partition's state as bytes, or that there is none to be had.
     Captured(Partition, Option<Captured>),
     /// A partition was handed back, with its state if that is sound; everything before was reported.

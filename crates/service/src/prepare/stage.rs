@@ -4,7 +4,7 @@ use super::PreparePlan;
 use super::threads::{Finished, Threads};
 use crate::events::{Observer, PrepareCounts, ServiceEvent};
 use crate::service::ServiceError;
-use crate::stage::{Done, Known, Stage};
+use crate::stage::{Known, Stage};
 use kvset_formats::codec::{DeadLetterPolicy, LookupError, SourceRecord};
 use kvset_formats::position::{Epoch, NextOffset, Partition};
 use kvset_kafka::kafka::member::InputRecord;
@@ -13,6 +13,7 @@ use kvset_pipeline::assignment::Progress;
 use kvset_pipeline::ordered::{Ordered, Ready};
 use kvset_pipeline::resume::{Facts, Resume, decide_stateless};
 use kvset_pipeline::task::TaskError;
+use kvset_pipeline::worker::Report;
 use kvset_prepare::Prepared;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -42,24 +43,24 @@ impl<'c> Preparing<'c> {
         Self { plan, threads, observer, ordered: Ordered::default(), held: BTreeMap::new() }
     }
 
-    fn apply_reply(&mut self, finished: Finished) -> Done<PrepareCounts> {
+    fn apply_finished(&mut self, finished: Finished) -> Option<Report<PrepareCounts>> {
         let Finished { partition, epoch, offset, prepared, took } = finished;
         let ready = self.ordered.done(partition, epoch, offset, (prepared, took));
         match self.held.get_mut(&partition) {
-            Some(held) if !ready.is_empty() => held.apply_reply(&self.plan.stream.topic, partition, ready),
-            _ => Done::Other,
+            Some(held) if !ready.is_empty() => Some(held.add_up(&self.plan.stream.topic, partition, ready)),
+            _ => None,
         }
     }
 }
 
 impl Held {
     /// Adds up records in order, up to one that is refused too many.
-    fn apply_reply(
+    fn add_up(
         &mut self,
         topic: &str,
         partition: Partition,
         ready: Vec<Ready<Attempt>>,
-    ) -> Done<PrepareCounts> {
+    ) -> Report<PrepareCounts> {
         let (mut counts, mut failure) = (PrepareCounts::default(), None);
         let (mut outputs, records) = (Vec::new(), ready.len());
         let bytes = ready.iter().map(|ready| ready.bytes).sum();
@@ -79,7 +80,7 @@ impl Held {
             self.next = NextOffset::after(offset);
         }
         let progress = Progress { partition, epoch: self.epoch, next: self.next, records, bytes, outputs };
-        Done::Progress { progress, note: counts, failure }
+        Report { progress, summary: counts, failure }
     }
 
     /// Gives the record back if its partition may go on, else why not: being told to stop is no failure, the
@@ -90,9 +91,9 @@ impl Held {
         partition: Partition,
         offset: i64,
         prepared: Result<Prepared, LookupError>,
-    ) -> Result<Prepared, Option<ServiceError>> {
+    ) -> Result<Prepared, Option<TaskError>> {
         let prepared = prepared
-            .map_err(|unknown| (unknown != LookupError::Stopped).then(|| TaskError::from(unknown).into()))?;
+            .map_err(|unknown| (unknown != LookupError::Stopped).then(|| TaskError::from(unknown)))?;
         let Some(code) = prepared.refused else {
             self.policy.accept();
             return Ok(prepared);
@@ -100,12 +101,12 @@ impl Held {
         let (timestamp_ms, key, value) = (None, None, None);
         let record = SourceRecord { topic, partition: partition.0, offset, timestamp_ms, key, value };
         let within = self.policy.refuse(&record, code).map_err(TaskError::from);
-        within.map_err(|error| Some(error.into())).map(|()| prepared)
+        within.map_err(Some).map(|()| prepared)
     }
 }
 
 impl<'c> Stage<'c, Source> for Preparing<'c> {
-    type Note = PrepareCounts;
+    type Summary = PrepareCounts;
 
     fn take_up(&mut self, _: &'c Source, known: Known, epoch: Epoch) -> Result<Resume, ServiceError> {
         let Known { partition, committed, log } = known;
@@ -128,11 +129,18 @@ impl<'c> Stage<'c, Source> for Preparing<'c> {
         Ok(())
     }
 
-    fn reply(&mut self, timeout: Duration) -> Result<Option<Done<PrepareCounts>>, ServiceError> {
-        Ok(self.threads.finished(timeout)?.map(|finished| self.apply_reply(finished)))
+    fn report(&mut self, timeout: Duration) -> Result<Option<Report<PrepareCounts>>, ServiceError> {
+        let mut timeout = timeout;
+        while let Some(finished) = self.threads.finished(timeout)? {
+            if let Some(report) = self.apply_finished(finished) {
+                return Ok(Some(report));
+            }
+            timeout = Duration::ZERO;
+        }
+        Ok(None)
     }
 
-    fn note(&mut self, partition: Partition, next: NextOffset, counts: PrepareCounts) -> u64 {
+    fn tell(&mut self, partition: Partition, next: NextOffset, counts: PrepareCounts) -> u64 {
         self.observer.on(&ServiceEvent::Prepared { partition, next, counts: &counts });
         counts.records
     }
