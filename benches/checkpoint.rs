@@ -9,14 +9,14 @@
 mod traffic;
 
 use kvset::codec::{
-    DeadLetterLimits, DecodeLimits, Encoding, EstimateEncoding, RequestEncoding, RequestMessage,
-    SourceRecord, encode_request,
+    DecodeLimits, Encoding, EstimateEncoding, RequestEncoding, RequestMessage, SourceRecord, encode_request,
 };
 use kvset::core::pages::PageIds;
 use kvset::core::pool_config::PoolConfig;
 use kvset::core::pool_set::PoolConfigs;
 use kvset::core::ratio::Ratio;
 use kvset::core::units::{PageCount, PageSize};
+use kvset::pipeline::dead_letter_policy::DeadLetterLimits;
 use kvset::pipeline::facts::{Fingerprint, PartitionId, SnapshotFact};
 use kvset::pipeline::resume::{Origin, Resume};
 use kvset::pipeline::task::{PartitionTask, TaskConfig};

@@ -15,7 +15,7 @@ mod kafka_support;
 mod prepare_support;
 
 use kafka_support::{Broker, Input, Published, StopAfter, kills, output_topics, serve_records, shared_trace};
-use kvset::codec::{DeadLetterLimits, RequestDecoder, decode_estimate};
+use kvset::codec::{RequestDecoder, decode_estimate};
 use kvset::core::estimate::Estimate;
 use kvset::core::pages::mix;
 use kvset::core::ratio::Ratio;
@@ -23,6 +23,7 @@ use kvset::kafka::reader::ReadRecord;
 use kvset::kafka::sink::{OutputTopic, OutputTopics};
 use kvset::output::Destination;
 use kvset::pipeline::assignment::FlowLimits;
+use kvset::pipeline::dead_letter_policy::DeadLetterLimits;
 use kvset::position::{NextOffset, Partition};
 use kvset::prepare::{Preparer, Tokenizers};
 use kvset::service::events::{Observer, ServiceEvent};

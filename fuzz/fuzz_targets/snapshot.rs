@@ -3,10 +3,8 @@
 //! checksums keep rot out, not forgery. Seeds: `tests/fixtures/snapshot/v1`.
 #![no_main]
 
-use kvset::codec::{
-    DeadLetterLimits, DecodeLimits, Encoding, EstimateEncoding, RequestEncoding, RequestMessage,
-    SourceRecord, encode_request,
-};
+use kvset::codec::{DecodeLimits, Encoding, EstimateEncoding, RequestEncoding, RequestMessage, SourceRecord, encode_request};
+use kvset::pipeline::dead_letter_policy::DeadLetterLimits;
 use kvset::core::pages::PageIds;
 use kvset::core::pool_config::PoolConfig;
 use kvset::core::ratio::Ratio;

@@ -1,7 +1,7 @@
 //! The input log of a life, and what an undisturbed run in memory makes of it.
 
 use crate::chance::Chance;
-use kvset::codec::{DeadLetterLimits, DecodeLimits, Encoding, EstimateEncoding, EstimateKey, SourceRecord};
+use kvset::codec::{DecodeLimits, Encoding, EstimateEncoding, EstimateKey, SourceRecord};
 use kvset::core::pages::Scope;
 use kvset::core::pool_config::PoolConfig;
 use kvset::core::pool_set::PoolConfigs;
@@ -10,6 +10,7 @@ use kvset::core::stack::ChainCheck;
 use kvset::core::units::{Offset, PageCount, PageSize};
 use kvset::kafka::member::InputRecord;
 use kvset::output::{Destination, OutputRecord};
+use kvset::pipeline::dead_letter_policy::DeadLetterLimits;
 use kvset::pipeline::facts::RecordIdentity;
 use kvset::pipeline::resume::{Facts, LostHistory, StartFrom, decide};
 use kvset::pipeline::task::{PartitionTask, TaskConfig};

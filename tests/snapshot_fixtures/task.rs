@@ -4,7 +4,7 @@
 //! warmed up.
 
 use super::{FINGERPRINT, file, frozen, newest, old};
-use kvset::codec::{DeadLetterLimits, DecodeLimits, Encoding, EstimateEncoding, SourceRecord};
+use kvset::codec::{DecodeLimits, Encoding, EstimateEncoding, SourceRecord};
 use kvset::core::pages::mix;
 use kvset::core::pool::Pool;
 use kvset::core::pool_config::PoolConfig;
@@ -15,6 +15,7 @@ use kvset::core::stack::{ChainCheck, ChainPolicy};
 use kvset::core::tiers::{Inclusion, TierConfig};
 use kvset::core::units::{PageCount, PageSize};
 use kvset::output::OutputRecord;
+use kvset::pipeline::dead_letter_policy::DeadLetterLimits;
 use kvset::pipeline::facts::{PartitionId, SnapshotFact};
 use kvset::pipeline::resume::{Origin, Resume};
 use kvset::pipeline::task::{PartitionTask, RestoredTask, TaskConfig};

@@ -9,6 +9,7 @@
 )]
 
 pub mod assignment;
+pub mod dead_letter_policy;
 pub mod facts;
 pub mod offset_range;
 pub mod ordered;

@@ -3,10 +3,11 @@
 use super::backoff::{Backoff, answered};
 use super::checkpoints::Occasion;
 use super::clock::Clock;
+use super::error::ServiceError;
 use super::events::{Observer, ServiceEvent};
 use super::parts::Parts;
 use super::plan::StreamPlan;
-use super::service::{ServiceError, Summary};
+use super::service::Summary;
 use super::shutdown::Shutdown;
 use super::stage::{Known, Stage};
 use kvset_formats::output::Destination;

@@ -11,6 +11,7 @@ pub mod backoff;
 pub mod checkpoints;
 pub mod clock;
 pub mod coordinator;
+pub mod error;
 pub mod estimating;
 pub mod events;
 pub mod parts;

@@ -3,9 +3,7 @@
 use super::schemas::{self, RegistryError};
 use kvset_core::pool_config::PoolConfigError;
 use kvset_core::pool_set::PoolConfigs;
-use kvset_formats::codec::{
-    DeadLetterLimits, DecodeLimits, Encoding, EstimateEncoding, SchemaId, WriterSchemas, schema,
-};
+use kvset_formats::codec::{DecodeLimits, Encoding, EstimateEncoding, SchemaId, WriterSchemas, schema};
 use kvset_formats::position::Partition;
 use kvset_kafka::kafka::KafkaFailure;
 use kvset_kafka::kafka::config::{Assignor, Connection, Membership};
@@ -13,6 +11,7 @@ use kvset_kafka::kafka::sink::{Guarantee, OutputTopic, OutputTopics};
 use kvset_kafka::kafka::topics::{TopicPlan, Topics};
 use kvset_kafka::registry::cache::SchemaCache;
 use kvset_pipeline::assignment::FlowLimits;
+use kvset_pipeline::dead_letter_policy::DeadLetterLimits;
 use kvset_pipeline::facts::Fingerprint;
 use kvset_pipeline::offset_range::OffsetRange;
 use kvset_pipeline::resume::{LostHistory, StartFrom};

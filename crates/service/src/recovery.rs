@@ -1,8 +1,8 @@
 //! Taking a partition up: the facts of its snapshots and its log, the decision, the state.
 
 use super::checkpoints::Checkpoints;
+use super::error::ServiceError;
 use super::plan::ServicePlan;
-use super::service::ServiceError;
 use super::stage::Known;
 use kvset_core::units::Offset;
 use kvset_formats::position::{LogRange, NextOffset, Partition};

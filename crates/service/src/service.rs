@@ -4,76 +4,19 @@ use super::backoff::Backoff;
 use super::checkpoints::Checkpoints;
 use super::clock::SystemClock;
 use super::coordinator::Coordinator;
+use super::error::ServiceError;
 use super::estimating::Estimating;
 use super::events::Observer;
 use super::parts::Parts;
 use super::plan::{ServicePlan, StreamPlan};
 use super::shutdown::Shutdown;
-use super::worker_pool::WorkerGone;
 use super::workers::Workers;
 use kvset_formats::position::{NextOffset, Partition};
-use kvset_kafka::kafka::KafkaFailure;
 use kvset_kafka::kafka::sink::KafkaSink;
 use kvset_kafka::kafka::source::Source;
-use kvset_pipeline::assignment::OrderError;
-use kvset_pipeline::facts::InvalidPartition;
-use kvset_pipeline::publish::{FailureKind, PublishError, RetryPolicy};
-use kvset_pipeline::resume::Refusal;
-use kvset_pipeline::task::TaskError;
-use kvset_snapshot::store::StoreError;
+use kvset_pipeline::publish::RetryPolicy;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
-
-/// Why the service ended. Whatever it was, a restart goes on from the committed offsets.
-#[derive(Debug, thiserror::Error)]
-pub enum ServiceError {
-    /// The brokers.
-    #[error(transparent)]
-    Kafka(#[from] KafkaFailure),
-    /// A partition cannot be taken up.
-    #[error("partition {partition}: {refusal}")]
-    Resume {
-        /// The partition.
-        partition: Partition,
-        /// Why, and the way out.
-        refusal: Refusal,
-    },
-    /// A partition cannot be processed further.
-    #[error(transparent)]
-    Task(#[from] TaskError),
-    /// Output could not be published.
-    #[error("publishing: {0}")]
-    Publish(#[from] PublishError),
-    /// The source broke its promise.
-    #[error(transparent)]
-    Order(#[from] OrderError),
-    /// The snapshot directory.
-    #[error(transparent)]
-    State(#[from] StoreError),
-    /// The input topic has a name that no Kafka allows.
-    #[error(transparent)]
-    Topic(#[from] InvalidPartition),
-    /// Threads.
-    #[error("{0}")]
-    Threads(String),
-}
-
-impl ServiceError {
-    /// Whether the same process can go on, with new clients, as after a restart.
-    pub(super) fn wants_a_new_client(&self) -> bool {
-        match self {
-            Self::Kafka(failure) => failure.kind == FailureKind::Spent,
-            Self::Publish(PublishError::Fatal(error)) => error.kind == FailureKind::Spent,
-            _ => false,
-        }
-    }
-}
-
-impl From<WorkerGone> for ServiceError {
-    fn from(gone: WorkerGone) -> Self {
-        Self::Threads(gone.to_string())
-    }
-}
 
 /// What a run came to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -188,7 +131,7 @@ pub(super) fn no_threads(threads: usize, error: &std::io::Error) -> ServiceError
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kvset_pipeline::publish::SinkError;
+    use kvset_pipeline::publish::{FailureKind, PublishError, SinkError};
 
     /// What a life ends with that was asked to stop, when its last commit fails like this.
     fn stopped_with(kind: FailureKind) -> Result<Summary, ServiceError> {

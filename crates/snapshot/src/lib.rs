@@ -18,6 +18,7 @@ pub mod files;
 pub mod format;
 pub mod layered;
 pub mod lock;
+#[cfg(any(test, feature = "test-support"))]
 pub mod memory;
 #[cfg(feature = "object-store")]
 pub mod objects;

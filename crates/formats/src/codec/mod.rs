@@ -14,7 +14,6 @@ pub(crate) mod integers;
 mod json;
 mod limits;
 mod message;
-mod policy;
 mod raw;
 mod request;
 mod resolved;
@@ -30,7 +29,6 @@ pub use estimate::{
 };
 pub use limits::{DecodeLimits, check_page_count};
 pub use message::{Decoded, RequestMessage};
-pub use policy::{DeadLetterLimit, DeadLetterLimits, DeadLetterPolicy, DeadLetterState};
 pub use raw::{RawPrompt, RawRequest, encode_raw_request, read_raw_request};
 pub use request::{Encoding, RequestDecoder, RequestEncoding, encode_request};
 pub use writer::{LookupError, SchemaId, WriterSchema, WriterSchemas};

@@ -4,12 +4,12 @@
 //! holds nothing between records, the second were reported, the last is compared by fingerprint.
 
 use super::{PartitionTask, TaskConfig, pool_set_config};
+use crate::dead_letter_policy::{DeadLetterPolicy, DeadLetterState};
 use crate::facts::RecordIdentity;
 use crate::resume::Resume;
 use kvset_core::pool::{PoolImage, RestoredPool};
 use kvset_core::pool_set::{History, PoolSet, PoolSetImage, PoolSetRestoreError, RestoredPoolSet};
 use kvset_core::windows::Watermark;
-use kvset_formats::codec::{DeadLetterPolicy, DeadLetterState};
 use kvset_formats::position::Partition;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;

@@ -3,6 +3,7 @@
 //! A pure function of (configuration, records in offset order). Muted, it does the same work and
 //! hands nothing out: that is how state is rebuilt whose outputs were published before.
 
+use crate::dead_letter_policy::{DeadLetterLimit, DeadLetterLimits, DeadLetterPolicy};
 use crate::facts::RecordIdentity;
 use crate::resume::Resume;
 use kvset_core::estimate::Estimate;
@@ -12,9 +13,8 @@ use kvset_core::pool_set::{History, ObserveError, PoolConfigs, PoolRecord, PoolS
 use kvset_core::units::{EventTime, Offset};
 use kvset_core::window::WindowKind;
 use kvset_formats::codec::{
-    DeadLetter, DeadLetterLimit, DeadLetterLimits, DeadLetterPolicy, DecodeError, DecodeLimits, Decoded,
-    Encoding, ErrorCode, EstimateEncoding, EstimateError, EstimateKey, LookupError, Provenance,
-    RequestDecoder, SourceRecord, WriterSchemas, encode_estimate,
+    DeadLetter, DecodeError, DecodeLimits, Decoded, Encoding, ErrorCode, EstimateEncoding, EstimateError,
+    EstimateKey, LookupError, Provenance, RequestDecoder, SourceRecord, WriterSchemas, encode_estimate,
 };
 use kvset_formats::output::{Destination, OutputRecord};
 use kvset_formats::position::{NextOffset, Partition};

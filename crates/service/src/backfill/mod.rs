@@ -12,9 +12,10 @@ pub use bounds::Range;
 pub use note::NoteError;
 pub use place::{Place, Places, RangeError, WarmUp};
 
+use super::error::ServiceError;
 use super::events::Observer;
 use super::plan::{Bounds, PlanError, ServicePlan, connection, task_config};
-use super::service::{ServiceError, Summary, serve};
+use super::service::{Summary, serve};
 use super::shutdown::Shutdown;
 use bounds::Log;
 use kvset_formats::position::{NextOffset, Partition};

@@ -10,9 +10,10 @@ pub use progress::ProgressLog;
 
 use super::clock::SystemClock;
 use super::coordinator::Coordinator;
+use super::error::ServiceError;
 use super::events::Observer;
 use super::parts::Parts;
-use super::service::{ServiceError, Summary, join, live_on, no_threads};
+use super::service::{Summary, join, live_on, no_threads};
 use super::shutdown::Shutdown;
 use stage::Preparing;
 use threads::{Threads, ThreadsGone};

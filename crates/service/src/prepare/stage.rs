@@ -2,14 +2,15 @@
 
 use super::PreparePlan;
 use super::threads::{Finished, Threads};
+use crate::error::ServiceError;
 use crate::events::{Observer, PrepareCounts, ServiceEvent};
-use crate::service::ServiceError;
 use crate::stage::{Known, Stage};
-use kvset_formats::codec::{DeadLetterPolicy, LookupError, SourceRecord};
+use kvset_formats::codec::{LookupError, SourceRecord};
 use kvset_formats::position::{Epoch, NextOffset, Partition};
 use kvset_kafka::kafka::member::InputRecord;
 use kvset_kafka::kafka::source::{Record, Source};
 use kvset_pipeline::assignment::Progress;
+use kvset_pipeline::dead_letter_policy::DeadLetterPolicy;
 use kvset_pipeline::ordered::{Ordered, Ready};
 use kvset_pipeline::resume::{Facts, Resume, decide_stateless};
 use kvset_pipeline::task::TaskError;

@@ -2,9 +2,8 @@
 //!
 //! Without them a broken producer drains its topic into the dead letters unnoticed.
 
-use super::dead_letter::SourceRecord;
-use super::error::ErrorCode;
 use kvset_core::ratio::Ratio;
+use kvset_formats::codec::{ErrorCode, SourceRecord};
 use serde::{Deserialize, Serialize};
 
 /// How many refusals are tolerated.

@@ -1,0 +1,62 @@
+//! Why the service ends.
+
+use crate::worker_pool::WorkerGone;
+use kvset_formats::position::Partition;
+use kvset_kafka::kafka::KafkaFailure;
+use kvset_pipeline::assignment::OrderError;
+use kvset_pipeline::facts::InvalidPartition;
+use kvset_pipeline::publish::{FailureKind, PublishError};
+use kvset_pipeline::resume::Refusal;
+use kvset_pipeline::task::TaskError;
+use kvset_snapshot::store::StoreError;
+
+/// Why the service ended. Whatever it was, a restart goes on from the committed offsets.
+#[derive(Debug, thiserror::Error)]
+pub enum ServiceError {
+    /// The brokers.
+    #[error(transparent)]
+    Kafka(#[from] KafkaFailure),
+    /// A partition cannot be taken up.
+    #[error("partition {partition}: {refusal}")]
+    Resume {
+        /// The partition.
+        partition: Partition,
+        /// Why, and the way out.
+        refusal: Refusal,
+    },
+    /// A partition cannot be processed further.
+    #[error(transparent)]
+    Task(#[from] TaskError),
+    /// Output could not be published.
+    #[error("publishing: {0}")]
+    Publish(#[from] PublishError),
+    /// The source broke its promise.
+    #[error(transparent)]
+    Order(#[from] OrderError),
+    /// The snapshot directory.
+    #[error(transparent)]
+    State(#[from] StoreError),
+    /// The input topic has a name that no Kafka allows.
+    #[error(transparent)]
+    Topic(#[from] InvalidPartition),
+    /// Threads.
+    #[error("{0}")]
+    Threads(String),
+}
+
+impl ServiceError {
+    /// Whether the same process can go on, with new clients, as after a restart.
+    pub(super) fn wants_a_new_client(&self) -> bool {
+        match self {
+            Self::Kafka(failure) => failure.kind == FailureKind::Spent,
+            Self::Publish(PublishError::Fatal(error)) => error.kind == FailureKind::Spent,
+            _ => false,
+        }
+    }
+}
+
+impl From<WorkerGone> for ServiceError {
+    fn from(gone: WorkerGone) -> Self {
+        Self::Threads(gone.to_string())
+    }
+}
