@@ -1,4 +1,4 @@
-//! rdkafka's errors in the families that decide recovery (EXAMPLES: migrated, transient, fatal).
+//! rdkafka's errors by what they ask for: the same call again, a new transaction, a new client, or giving up.
 
 use kvset_pipeline::publish::{FailureKind, SinkError};
 use rdkafka::error::KafkaError;
