@@ -108,7 +108,7 @@ mod tests {
     /// The file was made with Python's `xxhash` 3 from the definition above, not with this code.
     #[test]
     fn the_published_vectors_hold() {
-        let file = include_str!("../../../schemas/page-id-vectors.json");
+        let file = include_str!("../schemas/page-id-vectors.json");
         let vectors: Vec<Vector> = serde_json::from_str(file).expect("vectors");
         assert!(vectors.len() >= 10);
         for vector in vectors {

@@ -4,18 +4,17 @@ use apache_avro::Schema;
 use std::sync::LazyLock;
 
 /// `schemas/request_event.avsc`.
-pub const REQUEST_EVENT: &str = include_str!("../../../../schemas/request_event.avsc");
+pub const REQUEST_EVENT: &str = include_str!("../../schemas/request_event.avsc");
 /// `schemas/history/request_event.v1.avsc`: read, never written.
-pub const REQUEST_EVENT_OF_V1: &str = include_str!("../../../../schemas/history/request_event.v1.avsc");
+pub const REQUEST_EVENT_OF_V1: &str = include_str!("../../schemas/history/request_event.v1.avsc");
 /// `schemas/capacity_estimate.avsc`.
-pub const CAPACITY_ESTIMATE: &str = include_str!("../../../../schemas/capacity_estimate.avsc");
+pub const CAPACITY_ESTIMATE: &str = include_str!("../../schemas/capacity_estimate.avsc");
 /// `schemas/raw_request.avsc`.
-pub const RAW_REQUEST: &str = include_str!("../../../../schemas/raw_request.avsc");
+pub const RAW_REQUEST: &str = include_str!("../../schemas/raw_request.avsc");
 /// `schemas/history/capacity_estimate.v1.avsc`: read, never written.
-pub const CAPACITY_ESTIMATE_OF_V1: &str =
-    include_str!("../../../../schemas/history/capacity_estimate.v1.avsc");
+pub const CAPACITY_ESTIMATE_OF_V1: &str = include_str!("../../schemas/history/capacity_estimate.v1.avsc");
 /// `schemas/dead_letter.avsc`.
-pub const DEAD_LETTER: &str = include_str!("../../../../schemas/dead_letter.avsc");
+pub const DEAD_LETTER: &str = include_str!("../../schemas/dead_letter.avsc");
 
 /// The two bytes that begin Avro single-object encoding; the schema's fingerprint follows.
 pub(super) const SINGLE_OBJECT_MARKER: [u8; 2] = [0xC3, 0x01];
