@@ -1,22 +1,28 @@
 # syntax=docker/dockerfile:1
 # A small image without a shell, run as nobody in particular:
 #
-#   docker build --tag kvset .
-#   docker run --rm kvset demo --duration 30s
+#   docker build --tag kvset:0.1.0 .
+#   docker run --rm kvset:0.1.0 demo --duration 30s
+#   docker build --target binary --output dist .     the program alone, for systems with glibc 2.36 or later
 
 FROM rust:1.95-bookworm AS build
-# make, perl and cmake build librdkafka and OpenSSL from source, so that the image needs neither.
+# make and perl build librdkafka and OpenSSL from source, so that the image needs neither.
 RUN apt-get update \
-    && apt-get install --yes --no-install-recommends cmake make perl \
+    && apt-get install --yes --no-install-recommends make perl \
     && rm -rf /var/lib/apt/lists/*
 WORKDIR /source
 COPY Cargo.toml Cargo.lock ./
 COPY schemas schemas
+COPY crates crates
 COPY src src
 COPY benches benches
-RUN cargo build --release --locked --bin kvset --features tls,object-store-s3,object-store-gcs,object-store-azure \
+RUN cargo build --release --locked --bin kvset --features tokenize,tls,object-store-s3,object-store-gcs,object-store-azure \
     && strip target/release/kvset \
     && mkdir /state
+
+# What a release ships beside the image.
+FROM scratch AS binary
+COPY --from=build /source/target/release/kvset /kvset
 
 FROM gcr.io/distroless/cc-debian12:nonroot
 COPY --from=build /source/target/release/kvset /usr/local/bin/kvset

@@ -55,7 +55,8 @@ fn the_image_is_built_with_features_that_there_are_and_a_compiler_that_is_new_en
         let minor = version.split(['.', '-']).nth(1);
         minor.and_then(|minor| minor.parse::<u32>().ok())
     };
-    let oldest = manifest["package"]["rust-version"].as_str().and_then(minor).expect("a version");
+    let oldest =
+        manifest["workspace"]["package"]["rust-version"].as_str().and_then(minor).expect("a version");
     let image =
         instructions().into_iter().find_map(|line| line.strip_prefix("FROM rust:").map(str::to_owned));
     let used = image.as_deref().and_then(minor).expect("a version");
@@ -91,6 +92,7 @@ fn environment(service: &Value) -> Vec<(String, String)> {
 fn the_stack_runs_commands_and_settings_that_there_are() {
     for name in ["kvset", "load"] {
         let service = service(name);
+        assert_eq!(text_at(&service, "/image"), concat!("kvset:", env!("CARGO_PKG_VERSION")), "{name}");
         let settings = settings(None, &environment(&service));
         assert_eq!(settings.kafka.brokers, "kafka:9092", "{name}");
         if service.get("command").is_some() {
