@@ -1,7 +1,7 @@
 //! Tokens a second and core from chat requests: tokenising alone, and the whole of what a thread of
 //! `kvset prepare` does with a record, with and without what was met before.
 //!
-//! `cargo bench --bench tokenize -- FOLDER` takes a model directory with a `requests.jsonl`, which
+//! `cargo bench --features tokenize --bench tokenize -- FOLDER` takes a model directory with a `requests.jsonl`, which
 //! `benches/tokenize_baseline.py FOLDER` makes and measures Python's transformers on. Rates are of wall
 //! time and of processor time: on a machine with other work only the latter says much.
 

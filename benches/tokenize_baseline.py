@@ -1,8 +1,8 @@
-"""Chat requests to token ids with Python's transformers, to compare `cargo bench --bench tokenize` with.
+"""Chat requests to token ids with Python's transformers, to compare benches/tokenize.rs with.
 
     pip install transformers==5.23.0 tokenizers==0.23.3 jinja2==3.1.6
     python benches/tokenize_baseline.py FOLDER
-    cargo bench --bench tokenize -- FOLDER
+    cargo bench --features tokenize --bench tokenize -- FOLDER
 
 Makes in FOLDER, where it is not there yet, a model (32,000 tokens, trained on the sources of Python's
 own library, template of the fixtures) and requests.jsonl (sessions whose chats grow turn by turn), and

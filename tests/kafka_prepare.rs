@@ -4,7 +4,7 @@
 //! The week of traffic over a real broker, and more kills:
 //!
 //! ```text
-//! KVSET_SHARED=... KVSET_KILLS=20 scripts/kafka.sh run -- cargo test --test kafka_prepare -- --nocapture
+//! KVSET_SHARED=... KVSET_KILLS=20 scripts/kafka.sh run -- cargo test --features tokenize --test kafka_prepare -- --nocapture
 //! ```
 #![cfg(feature = "tokenize")]
 
