@@ -49,7 +49,9 @@ fn hides(configuration: &str) -> String {
         let (text, went_well) = said(configuration, args);
         let lines: Vec<_> = text.lines().filter(|line| line.contains(MARKER)).collect();
         assert!(lines.is_empty(), "{args:?} of\n{configuration}\nshows {lines:?}");
-        assert_eq!(went_well, args[0] == "config", "{args:?} of\n{configuration}\n{text}");
+        // A build without TLS refuses what asks for it, and so may not talk of the rest.
+        let unbuilt = !cfg!(feature = "tls") && args[1] != "show" && text.contains("--features tls`");
+        assert_eq!(went_well, args[0] == "config" && !unbuilt, "{args:?} of\n{configuration}\n{text}");
         all.push_str(&text);
     }
     all

@@ -92,7 +92,7 @@ fn wrong_usage_exits_with_2_and_says_so_on_standard_error() {
 fn no_color_is_honoured_and_the_version_is_known() {
     let output = kvset(&["no-such-command"]).env("NO_COLOR", "1").env("CLICOLOR_FORCE", "0").assert().code(2);
     assert!(!output.get_output().stderr.contains(&0x1b));
-    assert_eq!(stdout(&["--version"]), format!("kvset {}\n", env!("CARGO_PKG_VERSION")));
+    assert_eq!(stdout(&["-V"]), format!("kvset {}\n", env!("CARGO_PKG_VERSION")));
 }
 
 #[test]

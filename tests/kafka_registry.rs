@@ -10,7 +10,7 @@ use kafka_support::{Broker, Input, Published, serve_records};
 use kvset::codec::{RequestEncoding, SchemaId, decode_estimate, encode_request, schema};
 use kvset::commands::produce::producing::message_of;
 use kvset::service::events::{Observer, ServiceEvent};
-use kvset::service::plan::{ServicePlan, task_config, with_registry};
+use kvset::service::plan::{ServicePlan, with_registry};
 use kvset::service::schemas::open;
 use kvset::service::service::serve;
 use kvset::service::shutdown::Shutdown;
@@ -158,7 +158,7 @@ fn raw_records_wait_for_their_registry_and_are_prepared_once_it_is_up() {
         stream: broker.stream(&broker.topic("raw"), "run", output_topics(&broker, "run", PARTITIONS)),
         recipe: Arc::new(recipe(&settings)),
         tokenizers: Default::default(),
-        dead_letters: task_config(&settings).expect("usable settings").dead_letters,
+        dead_letters: kvset::service::plan::task_config(&settings).expect("usable settings").dead_letters,
         registry: open(&settings.schema_registry).expect("nothing is missing"),
     };
 

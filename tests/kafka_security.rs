@@ -3,6 +3,10 @@
 //! `KVSET_KAFKA_SECURED=1 scripts/kafka.sh run -- cargo test --features tls --test kafka_security`
 
 // Each test program uses its part of what they share.
+#[cfg(feature = "tls")]
+#[allow(dead_code)]
+#[path = "registry_support/tls.rs"]
+mod authority;
 #[allow(dead_code)]
 mod kafka_support;
 
@@ -85,10 +89,8 @@ fn tls_trusts_the_authority_it_is_given_and_no_other() {
     let Some(broker) = with(&authority) else { return };
     round_trip(&broker);
     let directory = tempfile::tempdir().expect("a directory");
-    let params = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).expect("parameters");
-    let key = rcgen::KeyPair::generate().expect("a key");
     let stranger = directory.path().join("stranger.pem");
-    std::fs::write(&stranger, params.self_signed(&key).expect("a certificate").pem()).expect("written");
+    std::fs::write(&stranger, authority::stranger()).expect("written");
     let error = refusal(&with(stranger.to_str().expect("UTF-8")).expect("a broker"));
     assert!(error.contains("check ssl.ca.location"), "{error}");
 }

@@ -188,6 +188,7 @@ fn a_password_in_a_file_is_read_anew_and_a_missing_one_is_named() {
     assert!(cache.find(SchemaId(1)).expect("the new token").is_some());
 }
 
+#[cfg(feature = "tls")]
 #[test]
 fn tls_trusts_the_authority_it_is_given_and_no_other() {
     let registry = Registry::with_tls();

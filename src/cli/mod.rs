@@ -8,6 +8,7 @@ pub mod args;
 mod failure;
 pub mod interrupt;
 pub mod output;
+mod version;
 
 pub use failure::Failure;
 
@@ -17,7 +18,7 @@ use std::process::ExitCode;
 
 /// How much KV cache does this LLM traffic need? Exact capacity estimates from request logs.
 #[derive(Debug, Parser)]
-#[command(name = "kvset", version, propagate_version = true, arg_required_else_help = true)]
+#[command(name = "kvset", version, long_version = version::long(), propagate_version = true, arg_required_else_help = true)]
 #[command(after_help = "\
 Examples:
   kvset demo --duration 30s

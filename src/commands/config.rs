@@ -2,6 +2,7 @@
 
 use crate::cli::Failure;
 use crate::cli::args::{ConfigArgs, ConfigCommand};
+use kvset_service::features;
 use kvset_settings::{Settings, default_toml, reference_markdown};
 use std::io::Write as _;
 
@@ -12,6 +13,9 @@ pub fn run(args: &ConfigArgs) -> Result<(), Failure> {
         ConfigCommand::Reference => reference_markdown(),
         ConfigCommand::Check { file } => {
             let settings = Settings::load(Some(file))?;
+            let name_file =
+                |error| Failure::Usage(anyhow::Error::new(error).context(file.display().to_string()));
+            features::check(&settings).map_err(name_file)?;
             format!("{}: valid, fingerprint {}\n", file.display(), settings.fingerprint_hex())
         }
         ConfigCommand::Show { config } => {

@@ -55,9 +55,10 @@ impl Serving {
 /// What went wrong with the plan: the configuration, or the brokers.
 pub(super) fn plan_failure(error: PlanError) -> Failure {
     match error {
-        PlanError::Registry(RegistryError::Open(_)) | PlanError::Secret(_) | PlanError::Pool(_) => {
-            Failure::Usage(error.into())
-        }
+        PlanError::Registry(RegistryError::Open(_))
+        | PlanError::Secret(_)
+        | PlanError::NotBuilt(_)
+        | PlanError::Pool(_) => Failure::Usage(error.into()),
         PlanError::Kafka(_) | PlanError::Registry(_) => Failure::Runtime(error.into()),
     }
 }

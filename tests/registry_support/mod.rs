@@ -5,20 +5,18 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use axum::serve::Listener;
 use axum::{Json, Router};
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use serde_json::{Value, json};
 use std::net::{SocketAddr, TcpListener as StdListener};
+#[cfg(feature = "tls")]
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
-use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::ServerConfig;
-use tokio_rustls::rustls::pki_types::PrivateKeyDer;
-use tokio_rustls::server::TlsStream;
+
+#[cfg(feature = "tls")]
+pub mod tls;
 
 /// What a registry may do instead of answering.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -54,13 +52,11 @@ pub struct Registry {
     inner: Shared,
     /// The value of the `Authorization` header to demand.
     authorization: Option<String>,
-    tls: Option<Authority>,
+    #[cfg(feature = "tls")]
+    tls: Option<tls::Authority>,
+    #[cfg(feature = "tls")]
+    front: Option<tls::Front>,
     running: Option<Runtime>,
-}
-
-struct Authority {
-    acceptor: TlsAcceptor,
-    certificate: String,
 }
 
 fn lock(inner: &Shared) -> MutexGuard<'_, Inner> {
@@ -72,7 +68,16 @@ impl Registry {
     pub fn down() -> Self {
         let free = StdListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
         let address = free.expect("a loopback port");
-        Self { address, inner: Shared::default(), authorization: None, tls: None, running: None }
+        Self {
+            address,
+            inner: Shared::default(),
+            authorization: None,
+            #[cfg(feature = "tls")]
+            tls: None,
+            #[cfg(feature = "tls")]
+            front: None,
+            running: None,
+        }
     }
 
     pub fn up() -> Self {
@@ -90,19 +95,30 @@ impl Registry {
     }
 
     /// One that speaks TLS with a certificate of an authority of its own.
+    #[cfg(feature = "tls")]
     pub fn with_tls() -> Self {
         let mut registry = Self::down();
-        registry.tls = Some(authority());
+        registry.tls = Some(tls::Authority::new());
         registry.start();
         registry
     }
 
+    #[cfg(feature = "tls")]
+    fn has_tls(&self) -> bool {
+        self.tls.is_some()
+    }
+
+    #[cfg(not(feature = "tls"))]
+    fn has_tls(&self) -> bool {
+        false
+    }
+
     pub fn url(&self) -> String {
-        let scheme = if self.tls.is_some() { "https" } else { "http" };
-        format!("{scheme}://{}", self.address)
+        format!("{}://{}", if self.has_tls() { "https" } else { "http" }, self.address)
     }
 
     /// The authority's certificate in a file.
+    #[cfg(feature = "tls")]
     pub fn authority_file(&self, directory: &std::path::Path) -> PathBuf {
         let path = directory.join("registry-ca.pem");
         std::fs::write(&path, &self.tls.as_ref().expect("with TLS").certificate).expect("written");
@@ -112,7 +128,9 @@ impl Registry {
     pub fn start(&mut self) {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
         let runtime = runtime.expect("a runtime");
-        let listener = runtime.block_on(TcpListener::bind(self.address)).expect("the port is ours");
+        // Behind TLS it is any port.
+        let address = if self.has_tls() { SocketAddr::from(([127, 0, 0, 1], 0)) } else { self.address };
+        let listener = runtime.block_on(TcpListener::bind(address)).expect("the port is ours");
         let gate = (Arc::clone(&self.inner), self.authorization.clone());
         let routes = Router::new()
             .route("/config", get(|| async { Json(json!({"compatibilityLevel": "BACKWARD"})) }))
@@ -121,13 +139,11 @@ impl Registry {
             .route("/subjects/{subject}/versions", post(register))
             .with_state(Arc::clone(&self.inner))
             .layer(from_fn_with_state(gate, let_in));
-        match &self.tls {
-            None => drop(runtime.spawn(async { axum::serve(listener, routes).await })),
-            Some(tls) => {
-                let listener = TlsListener { listener, acceptor: tls.acceptor.clone() };
-                drop(runtime.spawn(async { axum::serve(listener, routes).await }));
-            }
+        #[cfg(feature = "tls")]
+        if let Some(tls) = &self.tls {
+            self.front = Some(tls.front(self.address, listener.local_addr().expect("bound")));
         }
+        drop(runtime.spawn(async { axum::serve(listener, routes).await }));
         self.running = Some(runtime);
     }
 
@@ -244,49 +260,4 @@ async fn register(
         inner.subjects.push((subject, id));
     }
     Json(json!({ "id": id })).into_response()
-}
-
-/// An authority, and a server with a certificate of it.
-fn authority() -> Authority {
-    let mut params = CertificateParams::new(Vec::new()).expect("parameters");
-    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    let key = KeyPair::generate().expect("a key");
-    let certificate = params.self_signed(&key).expect("a certificate").pem();
-    let issuer = Issuer::new(params, key);
-    let key = KeyPair::generate().expect("a key");
-    let names = vec!["127.0.0.1".to_owned(), "localhost".to_owned()];
-    let server = CertificateParams::new(names).expect("parameters").signed_by(&key, &issuer);
-    let chain = vec![server.expect("a certificate").der().clone()];
-    let provider = Arc::new(tokio_rustls::rustls::crypto::ring::default_provider());
-    let config = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .expect("versions")
-        .with_no_client_auth()
-        .with_single_cert(chain, PrivateKeyDer::Pkcs8(key.serialize_der().into()))
-        .expect("a certificate that fits its key");
-    Authority { acceptor: TlsAcceptor::from(Arc::new(config)), certificate }
-}
-
-struct TlsListener {
-    listener: TcpListener,
-    acceptor: TlsAcceptor,
-}
-
-impl Listener for TlsListener {
-    type Io = TlsStream<TcpStream>;
-    type Addr = SocketAddr;
-
-    async fn accept(&mut self) -> (Self::Io, Self::Addr) {
-        loop {
-            let (stream, address) = Listener::accept(&mut self.listener).await;
-            // A client that does not trust us hangs up here.
-            if let Ok(stream) = self.acceptor.accept(stream).await {
-                return (stream, address);
-            }
-        }
-    }
-
-    fn local_addr(&self) -> std::io::Result<SocketAddr> {
-        self.listener.local_addr()
-    }
 }

@@ -18,6 +18,7 @@ pub mod engine;
 pub mod estimate;
 pub mod estimator;
 pub mod event;
+pub mod features;
 pub mod found;
 pub mod hashing;
 pub mod in_flight;

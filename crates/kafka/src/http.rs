@@ -1,12 +1,12 @@
-//! Asking HTTP servers: TLS, whom to trust, and limits.
+//! Asking HTTP servers: what each request is bound by.
 
-use rustls::crypto::ring;
+#[cfg(not(feature = "tls"))]
+use kvset_core::features::Feature;
+use kvset_core::features::MissingFeature;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 use ureq::Agent;
 use ureq::http::HeaderValue;
-use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
 
 /// Why a file of certificates cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -25,6 +25,9 @@ pub enum AuthoritiesError {
         /// The file.
         path: PathBuf,
     },
+    /// This build has no TLS to use it for.
+    #[error(transparent)]
+    Missing(#[from] MissingFeature),
 }
 
 /// A client that trusts the authorities of `ca_file`, or else those the system trusts, and gives a
@@ -34,16 +37,14 @@ pub enum AuthoritiesError {
 /// # Errors
 /// The file of certificates cannot be used.
 pub fn agent(ca_file: Option<&Path>, timeout: Duration) -> Result<Agent, AuthoritiesError> {
-    let authorities = match ca_file {
-        Some(path) => RootCerts::new_with_certs(&authorities(path)?),
-        None => RootCerts::PlatformVerifier,
+    #[cfg(feature = "tls")]
+    let config = Agent::config_builder().tls_config(super::tls::trusting(ca_file)?);
+    #[cfg(not(feature = "tls"))]
+    let config = {
+        Feature::Tls.require(ca_file.is_none())?;
+        Agent::config_builder()
     };
-    let tls = TlsConfig::builder()
-        .unversioned_rustls_crypto_provider(Arc::new(ring::default_provider()))
-        .root_certs(authorities)
-        .build();
-    let config = Agent::config_builder()
-        .tls_config(tls)
+    let config = config
         .timeout_global(Some(timeout))
         .max_redirects(0)
         .max_redirects_will_error(false)
@@ -63,19 +64,9 @@ pub fn secret_header(value: String) -> Option<HeaderValue> {
 /// Whether no connection came about because the other side is not trusted.
 pub fn is_untrusted(error: &ureq::Error) -> bool {
     match error {
-        ureq::Error::Rustls(_) | ureq::Error::Tls(_) | ureq::Error::Pem(_) => true,
-        ureq::Error::Io(error) => error.get_ref().is_some_and(|inner| inner.is::<rustls::Error>()),
+        #[cfg(feature = "tls")]
+        ureq::Error::NativeTls(_) => true,
+        ureq::Error::Tls(_) => true,
         _ => false,
     }
-}
-
-/// The certificates of a PEM file.
-fn authorities(path: &Path) -> Result<Vec<Certificate<'static>>, AuthoritiesError> {
-    let fail = |source| AuthoritiesError::Read { path: path.to_owned(), source };
-    let pem = std::fs::read(path).map_err(fail)?;
-    let none = || AuthoritiesError::None { path: path.to_owned() };
-    let items: Result<Vec<_>, _> = parse_pem(&pem).collect();
-    let certificate = |item| if let PemItem::Certificate(found) = item { Some(found) } else { None };
-    let found: Vec<_> = items.map_err(|_| none())?.into_iter().filter_map(certificate).collect();
-    if found.is_empty() { Err(none()) } else { Ok(found) }
 }

@@ -9,3 +9,5 @@
 mod http;
 pub mod kafka;
 pub mod registry;
+#[cfg(feature = "tls")]
+mod tls;

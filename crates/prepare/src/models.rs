@@ -1,5 +1,7 @@
 //! The models whose tokenizers turn requests into token ids, by name.
 
+#[cfg(not(feature = "tokenize"))]
+use kvset_core::features::{Feature, MissingFeature};
 use kvset_core::units::EventTime;
 use kvset_formats::codec::DecodeError;
 #[cfg(feature = "tokenize")]
@@ -24,7 +26,7 @@ pub struct Tokenizers {
 /// Without the feature `tokenize` there are none.
 #[cfg(not(feature = "tokenize"))]
 #[derive(Clone, Default)]
-pub struct Tokenizers;
+pub struct Tokenizers(());
 
 #[cfg(feature = "tokenize")]
 impl Tokenizers {
@@ -72,7 +74,7 @@ impl Tokenizers {
         _time: EventTime,
         _take: &mut dyn FnMut(&[u32]) -> Result<(), DecodeError>,
     ) -> Result<(), DecodeError> {
-        let detail = "this program was built without the feature tokenize";
+        let detail = MissingFeature(Feature::Tokenize).to_string();
         Err(DecodeError::new(kvset_formats::codec::ErrorCode::UnknownModel, detail))
     }
 }

@@ -14,6 +14,7 @@ pub mod coordinator;
 pub mod error;
 pub mod estimating;
 pub mod events;
+pub mod features;
 pub mod parts;
 pub mod plan;
 pub mod prepare;

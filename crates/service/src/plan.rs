@@ -1,5 +1,6 @@
 //! From settings to what the service is made of.
 
+use super::features::{self, NotBuilt};
 use super::schemas::{self, RegistryError};
 use kvset_core::pool_config::PoolConfigError;
 use kvset_core::pool_set::PoolConfigs;
@@ -132,6 +133,9 @@ pub enum PlanError {
     /// A secret cannot be looked up.
     #[error(transparent)]
     Secret(#[from] SecretError),
+    /// A setting asks for what this build lacks.
+    #[error(transparent)]
+    NotBuilt(#[from] NotBuilt),
     /// A pool's configuration cannot be used.
     #[error(transparent)]
     Pool(#[from] PoolConfigError),
@@ -151,9 +155,11 @@ const BURST_BYTES: usize = 16 << 20;
 /// How to reach the brokers, secrets looked up.
 ///
 /// # Errors
-/// A secret that is kept elsewhere cannot be read.
-pub fn connection(kafka: &kvset_settings::Kafka) -> Result<Connection, SecretError> {
-    Ok(Connection { brokers: kafka.brokers.clone(), properties: kafka.properties.resolve()? })
+/// A secret that is kept elsewhere cannot be read; this build cannot connect in this way.
+pub fn connection(kafka: &kvset_settings::Kafka) -> Result<Connection, PlanError> {
+    let properties = kafka.properties.resolve()?;
+    features::check_connection(properties.iter().map(|(name, value)| (name.as_str(), value.as_str())))?;
+    Ok(Connection { brokers: kafka.brokers.clone(), properties })
 }
 
 /// What shapes the output: pure, so that a replay of the same log gives the same bytes.

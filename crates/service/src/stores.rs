@@ -1,6 +1,9 @@
 //! Where snapshots are, opened as the plan says.
 
+use super::features;
 use super::plan::{SharedPlan, StatePlan};
+#[cfg(not(feature = "object-store"))]
+use kvset_core::features::{Feature, MissingFeature};
 use kvset_snapshot::directory::DirectoryStore;
 use kvset_snapshot::layered::Layered;
 use kvset_snapshot::store::{SnapshotStore, StoreError};
@@ -29,6 +32,7 @@ pub fn open_shared(
     plan: &SharedPlan,
     generations: NonZeroUsize,
 ) -> Result<kvset_snapshot::objects::ObjectSnapshots, StoreError> {
+    check(plan)?;
     const CLOUDS: [&str; 3] = ["AWS_", "AZURE_", "GOOGLE_"];
     let named = std::env::vars_os().filter_map(|(name, value)| {
         let name = name.into_string().ok().filter(|name| CLOUDS.iter().any(|cloud| name.starts_with(cloud)));
@@ -41,8 +45,13 @@ pub fn open_shared(
 
 /// As above, in a build without object stores.
 #[cfg(not(feature = "object-store"))]
-pub fn open_shared(_: &SharedPlan, _: NonZeroUsize) -> Result<DirectoryStore, StoreError> {
-    let reason = "state.shared needs a build with the feature object-store (for a mounted directory), \
-                  object-store-s3, object-store-gcs or object-store-azure; leave it empty in this one";
-    Err(StoreError::Unopened { reason: reason.to_owned() })
+pub fn open_shared(plan: &SharedPlan, _: NonZeroUsize) -> Result<DirectoryStore, StoreError> {
+    check(plan)?;
+    Err(StoreError::Unopened { reason: MissingFeature(Feature::ObjectStore).to_string() })
+}
+
+/// This build can open a store at this address.
+fn check(plan: &SharedPlan) -> Result<(), StoreError> {
+    let checked = features::check_store(&plan.address);
+    checked.map_err(|missing| StoreError::Unopened { reason: missing.to_string() })
 }

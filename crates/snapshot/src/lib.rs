@@ -13,6 +13,8 @@
 )]
 
 pub mod capture;
+#[cfg(feature = "object-store")]
+mod clouds;
 pub mod directory;
 pub mod files;
 pub mod format;
@@ -22,6 +24,8 @@ pub mod lock;
 pub mod memory;
 #[cfg(feature = "object-store")]
 pub mod objects;
+#[cfg(feature = "cloud")]
+mod signatures;
 pub mod store;
 pub mod stream;
 pub mod writer;

@@ -53,10 +53,10 @@ pub enum OpenError {
         "the snapshot store's address is no URL: {0}; write one such as `s3://bucket/prefix` or `file:///mnt/state`"
     )]
     Address(url::ParseError),
-    /// The store cannot be opened, or this build has no support for it.
+    /// The store cannot be opened.
     #[error(
-        "the snapshot store {address} cannot be opened: {reason}; check its settings, and that this build has the \
-         feature for it (object-store-s3, object-store-gcs, object-store-azure)"
+        "the snapshot store {address} cannot be opened: {reason}; check the address and the cloud's settings in the \
+         environment"
     )]
     Store {
         /// The address, without its query.
@@ -87,12 +87,10 @@ impl ObjectSnapshots {
         generations: NonZeroUsize,
     ) -> Result<Self, OpenError> {
         let url = url::Url::parse(address).map_err(OpenError::Address)?;
-        let options = options.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-        let (objects, prefix) =
-            object_store::parse_url_opts(&url, options).map_err(|error| OpenError::Store {
-                address: without_queries(address),
-                reason: without_queries(&error.to_string()),
-            })?;
+        let (objects, prefix) = super::clouds::open(&url, options).map_err(|error| OpenError::Store {
+            address: without_queries(address),
+            reason: without_queries(&error.to_string()),
+        })?;
         Self::new(objects.into(), &without_queries(address), &prefix, group, generations)
     }
 

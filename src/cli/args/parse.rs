@@ -2,15 +2,18 @@
 
 use crate::replay::WarmUp;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+#[cfg(not(feature = "tokenize"))]
+use kvset_core::features::{Feature, MissingFeature};
 use kvset_core::ratio::Ratio;
 use kvset_core::units::PageSize;
 use kvset_settings::Choice;
+
+/// What `--model` names: a loaded model, or nothing in a build that can load none.
 #[cfg(feature = "tokenize")]
-use kvset_tokenize::Model;
-#[cfg(feature = "tokenize")]
-use std::path::Path;
-#[cfg(feature = "tokenize")]
-use std::sync::Arc;
+pub type Model = std::sync::Arc<kvset_tokenize::Model>;
+/// What `--model` names: a loaded model, or nothing in a build that can load none.
+#[cfg(not(feature = "tokenize"))]
+pub type Model = std::convert::Infallible;
 
 /// A parser for one of a few names, which help and completions then list.
 pub fn choice<T: Choice + Send + Sync>() -> impl TypedValueParser<Value = T> {
@@ -29,8 +32,15 @@ pub fn page_size(text: &str) -> Result<PageSize, String> {
 
 /// Loads a model directory: one that cannot be used is wrong usage, like any other argument.
 #[cfg(feature = "tokenize")]
-pub fn model(directory: &str) -> Result<Arc<Model>, String> {
-    Model::load(Path::new(directory)).map(Arc::new).map_err(|error| error.to_string())
+pub fn model(directory: &str) -> Result<Model, String> {
+    let loaded = kvset_tokenize::Model::load(std::path::Path::new(directory));
+    loaded.map(Model::new).map_err(|error| error.to_string())
+}
+
+/// Says what loading a model would take.
+#[cfg(not(feature = "tokenize"))]
+pub fn model(_: &str) -> Result<Model, MissingFeature> {
+    Err(MissingFeature(Feature::Tokenize))
 }
 
 /// Reads bytes a token.
@@ -80,6 +90,12 @@ mod tests {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/tokenize/chatml");
         assert!(model(folder).is_ok());
         assert!(model("no-such-folder").expect_err("no model").contains("tokenizer.json"));
+    }
+
+    #[cfg(not(feature = "tokenize"))]
+    #[test]
+    fn an_option_for_a_model_stays_and_says_what_it_takes() {
+        assert!(model("any").expect_err("no tokenizer").to_string().contains("--features tokenize"));
     }
 
     #[test]

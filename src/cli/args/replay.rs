@@ -1,8 +1,6 @@
 //! Arguments of `kvset replay`, and of reading traces in general.
 
-#[cfg(feature = "tokenize")]
-use super::parse::model;
-use super::parse::{choice, page_size, share, token_cost, warm_up};
+use super::parse::{Model, choice, model, page_size, share, token_cost, warm_up};
 use crate::replay::WarmUp;
 use clap::Args;
 use kvset_core::capacity::CapacitySpec;
@@ -15,11 +13,7 @@ use kvset_core::units::{PageCount, PageSize};
 use kvset_core::window::WindowKind;
 use kvset_formats::trace::{Format, IdScope, ReadOptions};
 use kvset_settings::Choice;
-#[cfg(feature = "tokenize")]
-use kvset_tokenize::Model;
 use std::path::PathBuf;
-#[cfg(feature = "tokenize")]
-use std::sync::Arc;
 
 /// Which traces to read, and how.
 #[derive(Debug, Clone, Args)]
@@ -35,9 +29,8 @@ pub struct TraceArgs {
     pub page_size: Option<PageSize>,
     /// Directory of the model that openai traces were sent to: its tokenizer.json,
     /// tokenizer_config.json and chat_template.jinja.
-    #[cfg(feature = "tokenize")]
     #[arg(long, value_name = "DIR", value_parser = model)]
-    pub model: Option<Arc<Model>>,
+    pub model: Option<Model>,
     /// What page ids are unique within: auto (what the trace declares, else global), global, session or
     /// field:NAME.
     #[arg(long, value_name = "SCOPE", default_value = "auto")]

@@ -5,6 +5,7 @@
 
 use crate::codec::{ContainerError, DecodeError};
 use kvset_core::event::PageCountMismatch;
+use kvset_core::features::Feature;
 #[cfg(feature = "tokenize")]
 use kvset_tokenize::TokenizeError;
 use std::fmt;
@@ -88,11 +89,11 @@ pub enum RowFault {
 }
 
 /// What reading chat and completion requests takes.
-fn openai_need() -> &'static str {
-    if cfg!(feature = "tokenize") {
-        "only the model's own tokenizer and chat template can read: name the model's directory with --model"
-    } else {
-        "this program was built without the means to read: build it with the feature `tokenize`"
+fn openai_need() -> String {
+    match Feature::Tokenize.require(cfg!(feature = "tokenize")) {
+        Ok(()) => "only the model's own tokenizer and chat template can read: name the model's directory with --model"
+            .to_owned(),
+        Err(missing) => format!("only a tokenizer can read: {missing}"),
     }
 }
 

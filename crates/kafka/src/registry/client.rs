@@ -6,6 +6,7 @@ use super::answer;
 use crate::http::{self, AuthoritiesError};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use kvset_core::features::{Feature, MissingFeature};
 use kvset_formats::codec::{SchemaId, WriterSchema};
 use kvset_settings::{SchemaRegistry, Secret, SecretError};
 use serde::Serialize;
@@ -37,6 +38,23 @@ pub enum OpenError {
     /// The file of certificates cannot be used.
     #[error("schema_registry.ca_file: {0}")]
     Authorities(#[from] AuthoritiesError),
+    /// This build cannot ask it.
+    #[error("schema_registry.{setting}: {missing}")]
+    Missing {
+        /// The setting that asks for more.
+        setting: &'static str,
+        /// What it needs.
+        missing: MissingFeature,
+    },
+}
+
+/// The setting of a registry that needs TLS, where there is one.
+pub fn needs_tls(settings: &SchemaRegistry) -> Option<&'static str> {
+    match &settings.ca_file {
+        _ if settings.url.as_str().starts_with("https:") => Some("url"),
+        Some(_) => Some("ca_file"),
+        None => None,
+    }
 }
 
 /// Asks one registry.
@@ -60,6 +78,10 @@ impl Client {
     /// # Errors
     /// A file or a secret that the settings refer to is not there.
     pub fn open(settings: &SchemaRegistry) -> Result<Self, OpenError> {
+        if let Some(setting) = needs_tls(settings) {
+            let tls = Feature::Tls.require(cfg!(feature = "tls"));
+            tls.map_err(|missing| OpenError::Missing { setting, missing })?;
+        }
         let agent = http::agent(settings.ca_file.as_deref(), settings.timeout.as_duration())?;
         let client = Self {
             agent,

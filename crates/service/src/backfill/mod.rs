@@ -134,7 +134,7 @@ impl Backfill {
     /// What keeps the run from beginning, with what to do about it.
     pub fn prepare(options: &BackfillOptions) -> Result<Self, BackfillError> {
         let own = own_settings(options)?;
-        let connection = connection(&own.kafka).map_err(PlanError::from)?;
+        let connection = connection(&own.kafka)?;
         let task = task_config(&own).map_err(PlanError::from)?;
         let retry_for = own.kafka.retry_for.as_duration();
         let topic = own.input.topic.as_str();

@@ -1,5 +1,7 @@
 //! From settings to what prepare is made of.
 
+#[cfg(not(feature = "tokenize"))]
+use crate::features;
 use crate::plan::{Ends, PlanError, StreamPlan, dead_letter_limits};
 use crate::schemas::{self, RegistryError};
 use kvset_core::ratio::Ratio;
@@ -148,11 +150,6 @@ fn tokenizers(settings: &Settings) -> Result<Tokenizers, PreparePlanError> {
 
 #[cfg(not(feature = "tokenize"))]
 fn tokenizers(settings: &Settings) -> Result<Tokenizers, PreparePlanError> {
-    match settings.prepare.models.first() {
-        None => Ok(Tokenizers),
-        Some(entry) => Err(PreparePlanError::Model {
-            directory: entry.clone(),
-            reason: "this program was built without the feature tokenize".to_owned(),
-        }),
-    }
+    features::check_models(settings).map_err(PlanError::from)?;
+    Ok(Tokenizers::default())
 }
