@@ -1,5 +1,7 @@
 //! A whole pool over a public trace against figures computed elsewhere, page at a time.
 
+mod support;
+
 use kvset::core::event::RequestEvent;
 use kvset::core::pages::PageIds;
 use kvset::core::pool::{Arrival, Pool};
@@ -12,9 +14,8 @@ use std::sync::Arc;
 
 /// The directory of shared traces and figures, where it is at hand.
 fn shared() -> Option<PathBuf> {
-    let default = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared");
-    let directory = std::env::var_os("KVSET_SHARED").map_or(default, PathBuf::from);
-    directory.is_dir().then_some(directory)
+    let golden = support::shared::shared_path("golden/synthetic_paper.json")?;
+    Some(golden.parent()?.parent()?.to_path_buf())
 }
 
 fn config(golden: &Value) -> PoolConfig {
@@ -34,10 +35,7 @@ fn config(golden: &Value) -> PoolConfig {
 
 #[test]
 fn the_synthetic_trace_gives_the_published_figures() {
-    let Some(shared) = shared() else {
-        eprintln!("skipped: no ../shared beside the repository, and KVSET_SHARED names none");
-        return;
-    };
+    let Some(shared) = shared() else { return };
     let read = |path: &str| std::fs::read_to_string(shared.join(path)).expect(path);
     let golden: Value = serde_json::from_str(&read("golden/synthetic_paper.json")).expect("json");
     let mut pool = Pool::new("p", 0, Arc::new(config(&golden))).expect("a usable configuration");

@@ -1,5 +1,7 @@
 //! Reports of the public traces: what is drawn is what the replay counted.
 
+mod support;
+
 use kvset::core::pool_config::PoolConfig;
 use kvset::core::ratio::Ratio;
 use kvset::replay::{Replay, ReplayOptions, WarmUp, replay, replay_for_report, report_input};
@@ -10,13 +12,7 @@ use std::path::{Path, PathBuf};
 
 /// A trace beside the repository, or a note that the test is skipped.
 fn shared_trace(name: &str) -> Option<PathBuf> {
-    let default = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared");
-    let path = std::env::var_os("KVSET_SHARED").map_or(default, PathBuf::from).join("traces").join(name);
-    if !path.is_file() {
-        eprintln!("skipped: {name} is not beside the repository, and KVSET_SHARED names no other place");
-        return None;
-    }
-    Some(path)
+    support::shared::shared_path(&format!("traces/{name}"))
 }
 
 fn options(trace: PathBuf, kv_bytes_per_token: f64) -> ReplayOptions {

@@ -1,5 +1,7 @@
 //! The shared traces give the figures that are published with them.
 
+mod support;
+
 use kvset::core::event::full_pages;
 use kvset::core::pages::{PageIds, Scope};
 use kvset::trace::{Format, ReadOptions, TraceItem, TraceReader, open};
@@ -8,14 +10,7 @@ use std::path::PathBuf;
 
 /// A trace beside this repository, or `None` after saying that it is not there.
 fn shared(name: &str) -> Option<PathBuf> {
-    let root = std::env::var_os("KVSET_SHARED")
-        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared"), PathBuf::from);
-    let path = root.join("traces").join(name);
-    if !path.exists() {
-        println!("skipped: {} is not there; set KVSET_SHARED", path.display());
-        return None;
-    }
-    Some(path)
+    support::shared::shared_path(&format!("traces/{name}"))
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]

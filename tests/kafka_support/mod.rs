@@ -404,6 +404,8 @@ pub fn shared_trace(name: &str) -> Option<PathBuf> {
     if path.exists() {
         return Some(path);
     }
+    let required = std::env::var_os("KVSET_REQUIRE_SHARED").is_some_and(|value| value == "1");
+    assert!(!required, "{name} is not beside the repository, and KVSET_REQUIRE_SHARED=1 demands it");
     println!("skipped: {name} is not there (KVSET_SHARED names the directory that holds traces/)");
     None
 }

@@ -27,13 +27,22 @@ pub struct GoldenCapacity {
     pub per_request_prefix_hits: Vec<u64>,
 }
 
+/// Set to 1 where the folder must be there: what would be skipped without it fails.
+const REQUIRE_SHARED: &str = "KVSET_REQUIRE_SHARED";
+
 /// Where a shared file is; `None`, saying so, where it is not there.
+///
+/// # Panics
+///
+/// Where the file is not there and `KVSET_REQUIRE_SHARED` is 1.
 pub fn shared_path(path: &str) -> Option<PathBuf> {
     let root = std::env::var_os("KVSET_SHARED")
         .map(PathBuf::from)
         .unwrap_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared"));
     let found = Some(root.join(path)).filter(|path| path.is_file());
     if found.is_none() {
+        let required = std::env::var_os(REQUIRE_SHARED).is_some_and(|value| value == "1");
+        assert!(!required, "{path} is not beside the repository, and {REQUIRE_SHARED}=1 demands it");
         println!("skipped: {path} is not beside the repository");
     }
     found
