@@ -1,0 +1,120 @@
+"""SGLang: its own UnifiedRadixCache, page allocator, request table and `Req`, one request at a time, on the CPU.
+
+The steps are those of its scheduler, each by the engine's own function: `init_next_round_input` matches, `lock` pins,
+`alloc_paged_token_slots_extend` and `_decode` evict and take pages, `checkpoint_kv_cache` inserts after the prefill,
+`release_kv_cache` at the end. The scheduler process itself needs an accelerator and a model; its order of these
+calls for a batch of one request is written out here. The tensors of keys and values do not exist (`kvcache=None`).
+"""
+
+import logging
+from array import array
+
+logging.disable(logging.WARNING)
+
+import sglang
+import torch
+from sglang.srt.managers.schedule_batch import FINISH_LENGTH, Req
+from sglang.srt.mem_cache.allocation import (
+    alloc_paged_token_slots_decode,
+    alloc_paged_token_slots_extend,
+    alloc_req_slots,
+)
+from sglang.srt.mem_cache.allocator.paged import PagedTokenToKVPoolAllocator
+from sglang.srt.mem_cache.cache_init_params import CacheInitParams
+from sglang.srt.mem_cache.common import checkpoint_kv_cache, release_kv_cache
+from sglang.srt.mem_cache.memory_pool import ReqToTokenPool
+from sglang.srt.mem_cache.unified_cache.component_type import ComponentType
+from sglang.srt.mem_cache.unified_radix_cache import UnifiedRadixCache
+from sglang.srt.sampling.sampling_params import SamplingParams
+from sglang.srt.server_args import ServerArgs, set_global_server_args_for_scheduler
+
+VERSION = sglang.__version__
+MAX_CONTEXT = 65_536
+
+
+def cache(page_size, capacity):
+    """A tree over `capacity` usable pages; the allocator's padding page 0 comes on top."""
+    rows = ReqToTokenPool(size=1, max_context_len=MAX_CONTEXT, device="cpu", enable_memory_saver=False)
+    allocator = PagedTokenToKVPoolAllocator(
+        size=capacity * page_size,
+        page_size=page_size,
+        dtype=torch.float16,
+        device="cpu",
+        kvcache=None,
+        need_sort=False,
+    )
+    return UnifiedRadixCache(
+        CacheInitParams(
+            disable=False,
+            req_to_token_pool=rows,
+            token_to_kv_pool_allocator=allocator,
+            page_size=page_size,
+            tree_components=(ComponentType.FULL,),
+        )
+    )
+
+
+def prefill(tree, req):
+    """Takes pages for what was not matched and writes them into the request's row."""
+    rows = tree.req_to_token_pool
+    prefix = tree.prefix_device_indices(req) if req.prefix_len else torch.empty((0,), dtype=torch.int64)
+    hits, length = req.prefix_len, req.extend_end
+    [row] = alloc_req_slots(rows, [req], tree)
+    slots = alloc_paged_token_slots_extend(
+        tree_cache=tree,
+        prefix_lens=torch.tensor([hits]),
+        prefix_lens_cpu=torch.tensor([hits]),
+        seq_lens=torch.tensor([length]),
+        seq_lens_cpu=torch.tensor([length]),
+        last_loc=prefix[-1:] if hits else torch.tensor([-1]),
+        extend_num_tokens=length - hits,
+    )
+    rows.write((row, slice(0, hits)), prefix.to(torch.int32))
+    rows.write((row, slice(hits, length)), slots.to(torch.int32))
+    req.kv.kv_allocated_len = req.kv.kv_committed_len = length
+
+
+def decode(tree, req):
+    """Takes the slot of one more token."""
+    rows, row, length = tree.req_to_token_pool, req.kv.req_pool_idx, req.kv.kv_committed_len
+    slot = alloc_paged_token_slots_decode(
+        tree_cache=tree,
+        seq_lens=torch.tensor([length + 1]),
+        seq_lens_cpu=torch.tensor([length + 1]),
+        last_loc=rows.req_to_token[row, length - 1 : length].to(torch.int64),
+    )
+    rows.write((row, slice(length, length + 1)), slot.to(torch.int32))
+    req.kv.kv_allocated_len += 1
+    req.kv.kv_committed_len += 1
+
+
+def serve(tree, request, outputs_cached, name):
+    """Serves one request to its end; pages found in the cache."""
+    wanted = request.output_length if outputs_cached else 1
+    params = SamplingParams(max_new_tokens=wanted, ignore_eos=True)
+    params.normalize(None)
+    req = Req(name, "", array("q", request.prompt()), params)
+    req.init_next_round_input(tree)
+    hits = req.prefix_len
+    req.extend_end = len(req.full_untruncated_fill_ids)
+    req.lock = tree.lock(req.last_node)
+    prefill(tree, req)
+    req.output_ids.append(request.unique_token)
+    if wanted > 1:
+        checkpoint_kv_cache(req, tree)
+        while len(req.output_ids) < wanted:
+            decode(tree, req)
+            req.output_ids.append(request.unique_token)
+    req.finished_reason = FINISH_LENGTH(length=wanted)
+    req.finished_len = wanted
+    release_kv_cache(req, tree, checkpoint=True)
+    return hits // request.page_size
+
+
+def drive(requests, settings, capacity):
+    """Pages each request found in the cache, in order."""
+    set_global_server_args_for_scheduler(ServerArgs(model_path="none", device="cpu"))
+    tree = cache(requests[0].page_size, capacity)
+    cached = settings["outputs"] == "cached"
+    with torch.inference_mode():
+        return [serve(tree, request, cached, str(at)) for at, request in enumerate(requests)]

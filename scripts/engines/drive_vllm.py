@@ -1,0 +1,143 @@
+"""vLLM: its own Scheduler and KVCacheManager, one request at a time, without an accelerator.
+
+Nothing of the scheduler, the managers, the coordinator or the block pool is replaced. What stands in for the model is
+a config.json of a small one (written here) and `ModelRunnerOutput`s with one sampled token a step.
+"""
+
+import json
+import os
+import tempfile
+
+os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
+os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+import torch
+import vllm
+from vllm.config import CacheConfig, DeviceConfig, ModelConfig, SchedulerConfig, VllmConfig
+from vllm.sampling_params import SamplingParams
+from vllm.utils.hashing import sha256
+from vllm.v1.core.kv_cache_utils import get_request_block_hasher, init_none_hash
+from vllm.v1.core.sched.scheduler import Scheduler
+from vllm.v1.kv_cache_interface import (
+    FullAttentionSpec,
+    KVCacheConfig,
+    KVCacheGroupSpec,
+    MambaSpec,
+    SlidingWindowSpec,
+)
+from vllm.v1.outputs import ModelRunnerOutput
+from vllm.v1.request import Request as EngineRequest
+from vllm.v1.structured_output import StructuredOutputManager
+
+VERSION = vllm.__version__
+MAX_MODEL_LEN = 65_536
+DEFAULT_CHUNK = 8_192
+
+# Smallest model whose configuration vLLM reads; no weights are loaded.
+MODEL = {
+    "architectures": ["LlamaForCausalLM"],
+    "model_type": "llama",
+    "hidden_size": 128,
+    "intermediate_size": 256,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 2,
+    "num_hidden_layers": 2,
+    "max_position_embeddings": MAX_MODEL_LEN,
+    "vocab_size": 1024,
+    "torch_dtype": "float16",
+}
+
+
+def group(kind, block_size, at):
+    """A cache group: `full`, `window:TOKENS` or `mamba`."""
+    attention = {"block_size": block_size, "num_kv_heads": 1, "head_size": 64, "dtype": torch.float16}
+    if kind == "full":
+        spec = FullAttentionSpec(**attention)
+    elif kind.startswith("window:"):
+        spec = SlidingWindowSpec(**attention, sliding_window=int(kind.removeprefix("window:")))
+    else:
+        # Shapes of no consequence: the manager counts blocks.
+        spec = MambaSpec(
+            block_size=block_size, shapes=((4, 4),), dtypes=(torch.float16,), mamba_cache_mode="align"
+        )
+    return KVCacheGroupSpec([f"layer{at}"], spec)
+
+
+def scheduler(settings, page_size, capacity):
+    """A scheduler over `capacity` usable blocks; vLLM's null block comes on top."""
+    kinds = settings.get("groups", ["full"])
+    with tempfile.TemporaryDirectory() as folder:
+        with open(os.path.join(folder, "config.json"), "w") as file:
+            json.dump(MODEL, file)
+        model = ModelConfig(model=folder, skip_tokenizer_init=True, dtype="float16", max_model_len=MAX_MODEL_LEN)
+    cache = CacheConfig(block_size=page_size, enable_prefix_caching=True)
+    if "mamba" in kinds:
+        cache.mamba_cache_mode = "align"
+    config = VllmConfig(
+        model_config=model,
+        cache_config=cache,
+        device_config=DeviceConfig(device="cpu"),
+        scheduler_config=SchedulerConfig(
+            max_num_seqs=1,
+            max_num_batched_tokens=settings.get("prefill_chunk_tokens", DEFAULT_CHUNK),
+            max_model_len=MAX_MODEL_LEN,
+            enable_chunked_prefill=True,
+            is_encoder_decoder=False,
+            async_scheduling=False,
+        ),
+    )
+    cache.num_gpu_blocks = capacity + 1
+    pool = KVCacheConfig(
+        num_blocks=capacity + 1,
+        kv_cache_tensors=[],
+        kv_cache_groups=[group(kind, page_size, at) for at, kind in enumerate(kinds)],
+    )
+    if "retention" in settings:
+        pool.prefix_cache_retention_interval = settings["retention"]
+    return Scheduler(
+        vllm_config=config,
+        kv_cache_config=pool,
+        structured_output_manager=StructuredOutputManager(config),
+        block_size=page_size,
+    )
+
+
+def serve(engine, request, outputs_cached, hasher, name):
+    """Serves one request to its end; pages found in the cache."""
+    params = SamplingParams(
+        max_tokens=request.output_length if outputs_cached else 1, ignore_eos=True, temperature=0.0
+    )
+    params.update_from_generation_config({}, None)
+    asked = EngineRequest(
+        request_id=name,
+        prompt_token_ids=request.prompt(),
+        sampling_params=params,
+        pooling_params=None,
+        block_hasher=hasher,
+    )
+    engine.add_request(asked)
+    hits = None
+    while name in engine.requests:
+        step = engine.schedule()
+        if not step.num_scheduled_tokens:
+            raise SystemExit(f"request {name} does not fit: give it a larger capacity")
+        for new in step.scheduled_new_reqs:
+            hits = new.num_computed_tokens
+        decoding = asked.num_computed_tokens >= asked.num_tokens
+        sampled = [request.unique_token] if decoding else []
+        engine.update_from_output(
+            step,
+            ModelRunnerOutput(req_ids=[name], req_id_to_index={name: 0}, sampled_token_ids=[sampled]),
+        )
+    return hits // request.page_size
+
+
+def drive(requests, settings, capacity):
+    """Pages each request found in the cache, in order."""
+    page_size = requests[0].page_size
+    init_none_hash(sha256)
+    hasher = get_request_block_hasher(page_size, sha256)
+    engine = scheduler(settings, page_size, capacity)
+    cached = settings["outputs"] == "cached"
+    return [serve(engine, request, cached, hasher, str(at)) for at, request in enumerate(requests)]

@@ -1,0 +1,62 @@
+"""What is recorded: one file for an engine, a workload and its settings."""
+
+from workloads import WORKLOADS
+
+OUTPUTS = ("cached", "ignored")
+
+# Layouts of models that people deploy, in vLLM's groups; capacities are blocks of the pool that all groups share,
+# from a little more than the longest request needs while its prompt is computed.
+HYBRIDS = [
+    # gpt-oss: every second layer has a window of 128 tokens.
+    ("agents-16", "window-128", ["full", "window:128"], {}, [450, 900, 2000, 7000]),
+    ("agents-16", "window-128-dense", ["full", "window:128"], {"retention": None}, [450, 900, 2000, 7000]),
+    ("agents-16", "window-128-every-64", ["full", "window:128"], {"retention": 64}, [450, 900, 2000, 7000]),
+    ("short-turns-16", "window-128-chunk-512", ["full", "window:128"], {"prefill_chunk_tokens": 512}, [300, 700, 4000]),
+    ("agents-64", "window-128", ["full", "window:128"], {}, [450, 900, 2000, 6000]),
+    # Gemma 3: five windowed layers to a full one.
+    ("agents-16", "windows-1024", ["full"] + ["window:1024"] * 5, {}, [1300, 2500, 5000, 20000]),
+    ("agents-64", "windows-1024-chunk-2048", ["full"] + ["window:1024"] * 5, {"prefill_chunk_tokens": 2048}, [700, 1500, 5000]),
+    # Qwen3-Next: three linear layers to a full one.
+    ("agents-16", "mamba-3", ["full"] + ["mamba"] * 3, {}, [260, 600, 1500, 6000]),
+    ("agents-64", "mamba-3", ["full"] + ["mamba"] * 3, {}, [260, 600, 1500, 6000]),
+    ("short-turns-16", "mamba-3-chunk-512", ["full"] + ["mamba"] * 3, {"prefill_chunk_tokens": 512}, [300, 700, 4000]),
+]
+
+# LMCache's default chunk is 256 tokens; a chunk of one page tells the order apart from the grouping.
+CHUNKS = [("agents-16", 16), ("agents-16", 256), ("short-turns-16", 256), ("agents-64", 64), ("agents-64", 256)]
+
+
+# SGLang asks its tree for room before each token, so the workload with the long answers takes it ten times as long; to
+# record it as well, name it here.
+SGLANG = ("agents-16", "short-turns-16")
+
+
+class Recording:
+    def __init__(self, engine, workload, name, settings, capacities=None):
+        self.engine = engine
+        self.workload = workload
+        self.name = name
+        self.settings = settings
+        self.capacities = capacities or WORKLOADS[workload]["capacities"]
+
+
+def hybrid(workload, name, groups, options, capacities):
+    settings = {"outputs": "cached", "groups": groups, "retention": 0, "prefill_chunk_tokens": 8192} | options
+    return Recording("vllm", workload, f"vllm_hybrid_{workload}_{name}", settings, capacities)
+
+
+def recordings(engine):
+    """All recordings of an engine."""
+    if engine == "paper":
+        return [Recording(engine, workload, f"paper_{workload}", {"outputs": "ignored"}) for workload in WORKLOADS]
+    if engine == "lmcache":
+        return [
+            Recording(engine, workload, f"lmcache_{workload}_chunk-{chunk}", {"outputs": "ignored", "chunk_tokens": chunk})
+            for workload, chunk in CHUNKS
+        ]
+    plain = [
+        Recording(engine, workload, f"{engine}_{workload}_{outputs}", {"outputs": outputs})
+        for workload in (SGLANG if engine == "sglang" else WORKLOADS)
+        for outputs in OUTPUTS
+    ]
+    return plain + ([hybrid(*each) for each in HYBRIDS] if engine == "vllm" else [])

@@ -1,0 +1,38 @@
+"""Records one engine: `run.py ENGINE KVSET FOLDER`, with the engine's package in PYTHONPATH.
+
+ONLY in the environment, a pattern such as `vllm_agents-16_*`, leaves out the files that it does not match.
+"""
+
+import fnmatch
+import importlib
+import os
+import sys
+import time
+
+import fixture
+import workloads
+from recordings import recordings
+
+
+def main():
+    engine, kvset, folder = sys.argv[1:]
+    driver = importlib.import_module(f"drive_{engine}")
+    os.makedirs(folder, exist_ok=True)
+    loaded = {}
+    only = os.environ.get("ONLY", "*")
+    for recording in recordings(engine):
+        if not fnmatch.fnmatch(recording.name, only):
+            continue
+        began = time.monotonic()
+        if recording.workload not in loaded:
+            loaded[recording.workload] = workloads.load(kvset, recording.workload)
+        requests = loaded[recording.workload]
+        answers = [(pages, driver.drive(requests, recording.settings, pages)) for pages in recording.capacities]
+        generate = workloads.WORKLOADS[recording.workload]["generate"]
+        made = fixture.build(recording, driver.VERSION, generate, requests[0].page_size, answers)
+        fixture.write(folder, recording.name, made)
+        print(f"{recording.name}: {len(requests)} requests at {len(answers)} capacities,", end=" ")
+        print(f"{time.monotonic() - began:.1f} s", flush=True)
+
+
+main()

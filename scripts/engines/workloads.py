@@ -1,0 +1,68 @@
+"""The workloads that are recorded, and how a trace becomes prompts of tokens.
+
+No trace is stored: `kvset generate` makes the same bytes of the same options, on every platform.
+"""
+
+import json
+import subprocess
+
+COMMON = ["--requests", "600", "--day", "1h", "--start", "0"]
+
+# Small on purpose. One prompt in 16 (64) ends at a page boundary exactly; retries, edits and sub-agents share
+# prefixes; each capacity list goes from what hardly holds the longest request to what holds everything.
+WORKLOADS = {
+    "agents-16": {
+        "generate": COMMON
+        + ["--seed", "11", "--page-size", "16", "--system-prompts", "4", "--system-tokens", "600"]
+        + ["--turns", "6", "--turn-tokens", "90", "--output-tokens", "40"],
+        "capacities": [220, 350, 700, 1500, 3000, 6000],
+    },
+    "short-turns-16": {
+        "generate": COMMON
+        + ["--seed", "13", "--page-size", "16", "--system-prompts", "8", "--system-tokens", "900"]
+        + ["--turns", "10", "--turn-tokens", "60", "--output-tokens", "24"],
+        "capacities": [180, 280, 550, 1100, 2200, 5000],
+    },
+    "agents-64": {
+        "generate": COMMON
+        + ["--seed", "12", "--page-size", "64", "--system-prompts", "4", "--system-tokens", "2400"]
+        + ["--turns", "6", "--turn-tokens", "300", "--output-tokens", "90"],
+        "capacities": [230, 400, 800, 1600, 3000, 6000],
+    },
+}
+
+
+class Request:
+    """One request of a workload: page ids, and the tokens that stand for them."""
+
+    def __init__(self, row, page_number, unique_token):
+        self.page_size = row["block_size"]
+        self.pages = [page_number(page) for page in row["hash_ids"]]
+        self.prompt_length = row["input_length"]
+        self.output_length = row["output_length"]
+        self.time_ms = row["timestamp"]
+        # A token that no other request has: the partial last page and the answer are nobody else's.
+        self.unique_token = unique_token
+        full = self.prompt_length // self.page_size
+        if len(self.pages) != full:
+            raise ValueError(f"{len(self.pages)} page ids for {full} full pages")
+
+    def prompt(self):
+        """The prompt's token ids: a page is its number, repeated; equal pages are equal tokens."""
+        tokens = [page for page in self.pages for _ in range(self.page_size)]
+        return tokens + [self.unique_token] * (self.prompt_length - len(tokens))
+
+
+def load(kvset, name):
+    """Runs `kvset generate` twice, to see that it is deterministic, and reads what it writes."""
+    command = [kvset, "generate", *WORKLOADS[name]["generate"]]
+    written = subprocess.run(command, check=True, capture_output=True).stdout
+    if subprocess.run(command, check=True, capture_output=True).stdout != written:
+        raise SystemExit(f"{' '.join(command)} writes other bytes when it runs again")
+    rows = [json.loads(line) for line in written.splitlines()]
+    numbers = {}
+
+    def page_number(page):
+        return numbers.setdefault(page, len(numbers) + 1)
+
+    return [Request(row, page_number, 10_000_000 + at) for at, row in enumerate(rows)]
