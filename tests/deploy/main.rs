@@ -16,6 +16,7 @@ mod queries;
 #[allow(dead_code)]
 #[path = "../registry_support/mod.rs"]
 mod registry_support;
+mod rendered;
 mod running;
 
 use clap::Parser as _;

@@ -128,6 +128,6 @@ fn every_alert_has_a_severity_and_a_section_that_says_what_to_do() {
 
 #[test]
 fn the_rules_for_kubernetes_are_the_same() {
-    let (plain, operator) = (yaml(ALERTS), yaml("deploy/kubernetes/alert-rules.yaml"));
+    let (plain, operator) = (yaml(ALERTS), yaml("deploy/kubernetes/monitoring/alert-rules.yaml"));
     assert_eq!(operator["spec"]["groups"], plain["groups"]);
 }
