@@ -41,8 +41,8 @@ struct Inner {
     snapshots: BTreeMap<Partition, Instant>,
     /// Per pool, the totals that estimates carry, already counted.
     counted: BTreeMap<String, (u64, u64)>,
-    /// Of each partition, the figures shown of its pools, by pool and window.
-    shown: BTreeMap<Partition, BTreeMap<(String, WindowKind), Shown>>,
+    /// Of each partition, the figures shown of its pools: of each window, and of the pool's state.
+    shown: BTreeMap<Partition, BTreeMap<(String, Option<WindowKind>), Shown>>,
     /// Partitions in all, as the group decided last.
     assigned: usize,
     /// When gauges were set again.
@@ -216,18 +216,17 @@ impl Inner {
                 show(&mut shown, pool, estimate);
                 show_provisioned(&mut shown, pool, self.provisioned.of(pool), estimate.page_bytes);
                 let windows = self.shown.entry(partition).or_default();
-                windows.insert((pool.to_owned(), estimate.window), shown);
+                windows.insert((pool.to_owned(), Some(estimate.window)), shown);
             }
         }
         for (pool, bytes) in &counts.memory {
-            if let Some(pool) = self.labels.own(pool) {
-                metric::ENGINE_BYTES.gauge(&[pool]).set(*bytes as f64);
+            let Some(label) = self.labels.own(pool) else { continue };
+            let mut shown = Shown::default();
+            shown.set(metric::ENGINE_BYTES, &[label], *bytes as f64);
+            if let Some(requests) = counts.tracked_requests.get(pool) {
+                shown.set(metric::TRACKED_REQUESTS, &[label], *requests as f64);
             }
-        }
-        for (pool, requests) in &counts.tracked_requests {
-            if let Some(pool) = self.labels.own(pool) {
-                metric::TRACKED_REQUESTS.gauge(&[pool]).set(*requests as f64);
-            }
+            self.shown.entry(partition).or_default().insert((pool.clone(), None), shown);
         }
     }
 
@@ -394,6 +393,33 @@ mod tests {
             value: None,
             headers: vec![],
             placed_by: None,
+        }
+    }
+
+    #[test]
+    fn what_is_counted_is_zero_before_anything_happened() {
+        let recorder = recorder().expect("a recorder");
+        let metrics = ServiceMetrics::new(Arc::new(Health::new()), 1, Provisioned::default());
+        metrics::with_local_recorder(&recorder, || {
+            metrics.begin_service(&["last:3000".parse().expect("a window")]);
+            metrics.on(&ServiceEvent::NewPool { partition: Partition(0), pool: "a" });
+            metrics.on(&ServiceEvent::NewPool { partition: Partition(0), pool: "b" });
+            metrics.on(&ServiceEvent::Polled { restoring: 0, lag: &[] });
+        });
+        let text = recorder.handle().render();
+        for series in [
+            "kvset_decode_errors_total{code=\"too_many_pages\"}",
+            "kvset_transactions_total{outcome=\"fenced\"}",
+            "kvset_rebalances_total{kind=\"lost\"}",
+            "kvset_published_estimates_total{window=\"last:3000\"}",
+            "kvset_chain_violations_total{pool=\"a\"}",
+            "kvset_late_records_total{pool=\"other\"}",
+            "kvset_snapshot_failures_total",
+            "kvset_snapshot_duration_seconds_count",
+            "kvset_kafka_client_timeouts_total{client=\"sink\"}",
+            "kvset_assigned_partitions",
+        ] {
+            assert!(text.lines().any(|line| line == format!("{series} 0")), "no {series} 0 in:\n{text}");
         }
     }
 
