@@ -20,6 +20,7 @@ pub fn run(args: &PrepareArgs) -> Result<(), Failure> {
     })?;
     let health = Arc::clone(&serving.health);
     let metrics = ServiceMetrics::stateless(health, serving.settings.http.max_pool_labels);
+    metrics.begin_prepare();
     let progress = ProgressLog::before(&metrics);
     let summary = prepare(&plan, &serving.shutdown, &progress).map_err(anyhow::Error::from)?;
     tracing::info!("{}", summary_line(&summary, "request events"));

@@ -20,6 +20,7 @@ pub fn run(args: &RunArgs) -> Result<(), Failure> {
         settings.http.max_pool_labels,
         settings.provisioned(),
     );
+    metrics.begin_service(&settings.estimate.windows);
     let observers = Observers(vec![&metrics, &*board]);
     let summary = serve(&plan, &serving.shutdown, &observers).map_err(anyhow::Error::from)?;
     tracing::info!("{}", summary_line(&summary, "estimates"));

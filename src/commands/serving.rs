@@ -4,8 +4,7 @@ use crate::cli::Failure;
 use crate::cli::args::ConfigFile;
 use crate::cli::interrupt::{force_after, service_shutdown_by_signals};
 use crate::live::{Board, Live, router};
-use crate::telemetry::catalog::BUILD_INFO;
-use crate::telemetry::{Health, HealthBounds, Server, logging, recorder};
+use crate::telemetry::{Health, HealthBounds, Server, logging, recorder, set_fingerprint};
 use axum::Router;
 use kvset_service::plan::PlanError;
 use kvset_service::schemas::RegistryError;
@@ -40,7 +39,7 @@ impl Serving {
         force_after(shutdown.clone(), settings.shutdown.deadline.as_duration())?;
         let health = Arc::new(Health::new());
         let server = serve_http(&settings.http, &health, board)?;
-        BUILD_INFO.gauge(&[env!("CARGO_PKG_VERSION"), &settings.fingerprint_hex()]).set(1.0);
+        set_fingerprint(settings.fingerprint_hex());
         Ok(Self { settings, shutdown, health, server })
     }
 

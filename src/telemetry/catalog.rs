@@ -1,4 +1,5 @@
-//! Every metric there is. Names begin with `kvset_`, units come last, counters end in `_total`.
+//! Every metric there is. Names begin with `kvset_`, or `process_` for what Prometheus' own clients
+//! export of every process; units come last, counters end in `_total`.
 //!
 //! Labels: `partition` is bounded by the input topic, `pool` by `http.max_pool_labels` (see
 //! [`PoolLabels`](super::PoolLabels)), `window`, `target`, `coverage`, `capacity` and `tier` by the configured
@@ -137,6 +138,34 @@ metrics! {
         "Rebalances by kind: `assigned`, `revoked` or `lost`.";
     ASSIGNED_PARTITIONS = "kvset_assigned_partitions", Kind::Gauge, Things, [],
         "Partitions this instance works on.";
+
+    CLIENT_RECEIVED_BYTES = "kvset_kafka_client_received_bytes_total", Kind::Counter, Bytes, ["client"],
+        "Bytes received from brokers, over all of them; client is `source` or `sink`.";
+    CLIENT_SENT_BYTES = "kvset_kafka_client_sent_bytes_total", Kind::Counter, Bytes, ["client"],
+        "Bytes sent to brokers.";
+    CLIENT_TIMEOUTS = "kvset_kafka_client_timeouts_total", Kind::Counter, Things, ["client"],
+        "Requests that brokers did not answer within their time.";
+    CLIENT_IN_FLIGHT = "kvset_kafka_client_in_flight_requests", Kind::Gauge, Requests, ["client"],
+        "Requests sent to brokers and not answered yet.";
+    CLIENT_QUEUED = "kvset_kafka_client_queued_requests", Kind::Gauge, Requests, ["client"],
+        "Requests that wait to be sent.";
+    CLIENT_ROUND_TRIP = "kvset_kafka_client_round_trip_seconds", Kind::Gauge, Seconds, ["client"],
+        "Mean round trip of a request to the slowest broker; absent until one has answered.";
+
+    PROCESS_CPU = "process_cpu_seconds_total", Kind::Counter, Seconds, [],
+        "Time on a processor, user and system, in whole seconds.";
+    PROCESS_RESIDENT = "process_resident_memory_bytes", Kind::Gauge, Bytes, [],
+        "Memory of the process that is in use, as the system sees it.";
+    PROCESS_VIRTUAL = "process_virtual_memory_bytes", Kind::Gauge, Bytes, [],
+        "Address space of the process.";
+    PROCESS_OPEN_FILES = "process_open_fds", Kind::Gauge, Things, [],
+        "File descriptors that are open.";
+    PROCESS_MAX_FILES = "process_max_fds", Kind::Gauge, Things, [],
+        "File descriptors that may be open.";
+    PROCESS_THREADS = "process_threads", Kind::Gauge, Things, [],
+        "Threads of the process.";
+    PROCESS_START = "process_start_time_seconds", Kind::Gauge, Seconds, [],
+        "When the process began, since the Unix epoch.";
 }
 
 #[cfg(test)]
@@ -150,7 +179,7 @@ mod tests {
         for metric in ALL {
             let name = metric.name;
             assert!(seen.insert(name), "{name} is there twice");
-            assert!(name.starts_with("kvset_"), "{name}");
+            assert!(name.starts_with("kvset_") || name.starts_with("process_"), "{name}");
             assert!(name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'), "{name}");
             let is_counter = metric.kind == Kind::Counter;
             assert_eq!(name.ends_with("_total"), is_counter, "{name}");

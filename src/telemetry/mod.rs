@@ -4,16 +4,20 @@
 //! them with the health that the service's loops note in [`Health`], and [`logging`] sets up the log.
 
 pub mod catalog;
+mod from_start;
 mod health;
 mod labels;
 pub mod logging;
 mod metric;
+mod process;
 mod recorder;
 mod server;
 pub mod service_metrics;
+mod shown;
 
 pub use health::{Health, HealthBounds};
 pub use labels::PoolLabels;
 pub use metric::{Kind, Metric, Unit};
+pub use process::set_fingerprint;
 pub use recorder::{RecorderError, recorder};
 pub use server::{Server, ServerError};

@@ -1,6 +1,7 @@
 //! The HTTP server, on a thread of its own: `/metrics`, `/livez`, `/readyz` and what it is given beside.
 
 use super::health::{Health, HealthBounds};
+use super::process;
 use axum::Router;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
@@ -150,6 +151,7 @@ fn report(ended: Result<io::Result<()>, tokio::task::JoinError>) {
 }
 
 async fn metrics(State(facts): State<Facts>) -> impl IntoResponse {
+    process::show();
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], facts.metrics.render())
 }
 

@@ -1,20 +1,26 @@
 //! The service's events as metrics and health.
 
 use crate::telemetry::catalog as metric;
-use crate::telemetry::{Health, PoolLabels};
+use crate::telemetry::shown::Shown;
+use crate::telemetry::{Health, PoolLabels, from_start};
 use kvset_core::capacity::CapacitySpec;
 use kvset_core::estimate::Estimate;
 use kvset_core::tiers::Settled;
 use kvset_core::units::PageBytes;
+use kvset_core::window::WindowKind;
 use kvset_formats::output::{Destination, OutputRecord};
 use kvset_formats::position::Partition;
+use kvset_kafka::kafka::statistics::{self, Client};
 use kvset_pipeline::publish::FailureKind;
 use kvset_pipeline::task::Counts;
 use kvset_service::events::{Observer, PrepareCounts, ServiceEvent};
 use kvset_settings::Provisioned;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// How often gauges that hold for long are set again. Far less than the recorder waits until it forgets them.
+const AGAIN_EVERY: Duration = Duration::from_secs(60);
 
 /// Counts and shows what happens.
 #[derive(Debug)]
@@ -35,20 +41,51 @@ struct Inner {
     snapshots: BTreeMap<Partition, Instant>,
     /// Per pool, the totals that estimates carry, already counted.
     counted: BTreeMap<String, (u64, u64)>,
+    /// Of each partition, the figures shown of its pools: of each window, and of the pool's state.
+    shown: BTreeMap<Partition, BTreeMap<(String, Option<WindowKind>), Shown>>,
+    /// Partitions in all, as the group decided last.
+    assigned: usize,
+    /// When gauges were set again.
+    again: Instant,
 }
 
 impl ServiceMetrics {
     /// Metrics for at most this many pools, beside what these hold today; health as the events tell it.
     pub fn new(health: Arc<Health>, max_pool_labels: u32, provisioned: Provisioned) -> Self {
         let labels = PoolLabels::new(max_pool_labels);
-        let (restoring, snapshots, counted) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        let inner = Mutex::new(Inner { labels, provisioned, restoring, snapshots, counted });
-        Self { health, keeps_state: true, inner }
+        let inner = Inner {
+            labels,
+            provisioned,
+            restoring: BTreeMap::new(),
+            snapshots: BTreeMap::new(),
+            counted: BTreeMap::new(),
+            shown: BTreeMap::new(),
+            assigned: 0,
+            again: Instant::now(),
+        };
+        Self { health, keeps_state: true, inner: Mutex::new(inner) }
     }
 
     /// The same for a stage that makes no snapshots.
     pub fn stateless(health: Arc<Health>, max_pool_labels: u32) -> Self {
         Self { keeps_state: false, ..Self::new(health, max_pool_labels, Provisioned::default()) }
+    }
+
+    /// The same for a service that keeps nothing: there are no snapshots to become old.
+    pub fn without_snapshots(self) -> Self {
+        Self { keeps_state: false, ..self }
+    }
+
+    /// Shows at zero what the service counts, for these windows. The recorder must be there.
+    pub fn begin_service(&self, windows: &[WindowKind]) {
+        from_start::stage();
+        from_start::service(windows);
+    }
+
+    /// Shows at zero what `kvset prepare` counts. The recorder must be there.
+    pub fn begin_prepare(&self) {
+        from_start::stage();
+        from_start::prepare();
     }
 }
 
@@ -69,16 +106,21 @@ impl Observer for ServiceMetrics {
                 if *restoring == 0 {
                     inner.restored();
                 }
+                show_clients();
+                inner.show_again();
             }
             ServiceEvent::Assigned { partition, .. } => {
                 metric::REBALANCES.counter(&["assigned"]).increment(1);
+                from_start::partition(&partition.to_string());
                 if self.keeps_state {
                     inner.restoring.insert(*partition, Instant::now());
                     inner.snapshots.insert(*partition, Instant::now());
+                    metric::SNAPSHOT_SIZE.gauge(&[&partition.to_string()]).set(0.0);
                 }
             }
             ServiceEvent::Rebalanced { partitions } => {
                 self.health.set_assigned(true);
+                inner.assigned = *partitions;
                 metric::ASSIGNED_PARTITIONS.gauge(&[]).set(*partitions as f64);
             }
             ServiceEvent::Revoked(partition) => {
@@ -90,19 +132,19 @@ impl Observer for ServiceMetrics {
                 inner.given_up(*partition);
             }
             ServiceEvent::Progress { partition, counts, watermark, pools, .. } => {
-                let partition = partition.to_string();
+                let label = partition.to_string();
                 if let Some(watermark) = watermark {
                     let seconds = watermark.0 as f64 / 1000.0;
-                    metric::WATERMARK.gauge(&[&partition]).set(seconds);
-                    metric::CONSUMER_LAG_SECONDS.gauge(&[&partition]).set((now() - seconds).max(0.0));
+                    metric::WATERMARK.gauge(&[&label]).set(seconds);
+                    metric::CONSUMER_LAG_SECONDS.gauge(&[&label]).set((now() - seconds).max(0.0));
                 }
-                metric::POOLS.gauge(&[&partition]).set(*pools as f64);
-                inner.progress(&partition, counts);
+                metric::POOLS.gauge(&[&label]).set(*pools as f64);
+                inner.progress(*partition, counts);
             }
             ServiceEvent::Prepared { partition, counts, .. } => {
                 inner.prepared(&partition.to_string(), counts)
             }
-            ServiceEvent::NewPool { .. } => {}
+            ServiceEvent::NewPool { pool, .. } => from_start::pool(inner.labels.counted(pool)),
             ServiceEvent::SplitPool { .. } => metric::SPLIT_POOLS.counter(&[]).increment(1),
             ServiceEvent::Committed { outputs, took, .. } => {
                 count_published(outputs);
@@ -138,6 +180,17 @@ impl Inner {
     fn given_up(&mut self, partition: Partition) {
         self.restoring.remove(&partition);
         self.snapshots.remove(&partition);
+        self.shown.remove(&partition);
+    }
+
+    /// Sets the gauges again that hold for longer than the recorder keeps them.
+    fn show_again(&mut self) {
+        if self.again.elapsed() < AGAIN_EVERY {
+            return;
+        }
+        self.again = Instant::now();
+        metric::ASSIGNED_PARTITIONS.gauge(&[]).set(self.assigned as f64);
+        self.shown.values().flat_map(BTreeMap::values).for_each(Shown::again);
     }
 
     fn restored(&mut self) {
@@ -146,9 +199,10 @@ impl Inner {
         }
     }
 
-    fn progress(&mut self, partition: &str, counts: &Counts) {
-        metric::CONSUMED_RECORDS.counter(&[partition]).increment(counts.records);
-        metric::CONSUMED_BYTES.counter(&[partition]).increment(counts.bytes);
+    fn progress(&mut self, partition: Partition, counts: &Counts) {
+        let number = partition.to_string();
+        metric::CONSUMED_RECORDS.counter(&[&number]).increment(counts.records);
+        metric::CONSUMED_BYTES.counter(&[&number]).increment(counts.bytes);
         for (code, records) in &counts.refused {
             metric::DECODE_ERRORS.counter(&[code.name()]).increment(*records);
         }
@@ -158,14 +212,21 @@ impl Inner {
         for estimate in counts.latest.values() {
             self.count_totals(estimate);
             if let Some(pool) = self.labels.own(&estimate.pool) {
-                show(pool, estimate);
-                show_provisioned(pool, self.provisioned.of(pool), estimate.page_bytes);
+                let mut shown = Shown::default();
+                show(&mut shown, pool, estimate);
+                show_provisioned(&mut shown, pool, self.provisioned.of(pool), estimate.page_bytes);
+                let windows = self.shown.entry(partition).or_default();
+                windows.insert((pool.to_owned(), Some(estimate.window)), shown);
             }
         }
         for (pool, bytes) in &counts.memory {
-            if let Some(pool) = self.labels.own(pool) {
-                metric::ENGINE_BYTES.gauge(&[pool]).set(*bytes as f64);
+            let Some(label) = self.labels.own(pool) else { continue };
+            let mut shown = Shown::default();
+            shown.set(metric::ENGINE_BYTES, &[label], *bytes as f64);
+            if let Some(requests) = counts.tracked_requests.get(pool) {
+                shown.set(metric::TRACKED_REQUESTS, &[label], *requests as f64);
             }
+            self.shown.entry(partition).or_default().insert((pool.clone(), None), shown);
         }
     }
 
@@ -220,20 +281,20 @@ fn count_published(outputs: &[&OutputRecord]) {
 }
 
 /// Shows a closed window as gauges.
-fn show(pool: &str, estimate: &Estimate) {
+fn show(shown: &mut Shown, pool: &str, estimate: &Estimate) {
     let window = estimate.window.to_string();
-    metric::TRACKED_PAGES.gauge(&[pool]).set(estimate.tracked_pages as f64);
-    metric::ACCUMULATED_CAPACITY_PAGES.gauge(&[pool]).set(estimate.accumulated_pages as f64);
+    shown.set(metric::TRACKED_PAGES, &[pool], estimate.tracked_pages as f64);
+    shown.set(metric::ACCUMULATED_CAPACITY_PAGES, &[pool], estimate.accumulated_pages as f64);
     if let Some(bytes) = estimate.accumulated_bytes {
-        metric::ACCUMULATED_CAPACITY_BYTES.gauge(&[pool]).set(bytes as f64);
+        shown.set(metric::ACCUMULATED_CAPACITY_BYTES, &[pool], bytes as f64);
     }
-    metric::THEORETICAL_HIT_RATE.gauge(&[pool, &window]).set(estimate.theoretical.prefix_hit_rate);
-    metric::WINDOW_REQUESTS.gauge(&[pool, &window]).set(estimate.requests as f64);
-    metric::WARM_UP.gauge(&[pool, &window]).set(if estimate.warm_up { 1.0 } else { 0.0 });
+    shown.set(metric::THEORETICAL_HIT_RATE, &[pool, &window], estimate.theoretical.prefix_hit_rate);
+    shown.set(metric::WINDOW_REQUESTS, &[pool, &window], estimate.requests as f64);
+    shown.set(metric::WARM_UP, &[pool, &window], if estimate.warm_up { 1.0 } else { 0.0 });
     if let Some(in_flight) = &estimate.in_flight {
-        metric::IN_FLIGHT_REQUESTS.gauge(&[pool, &window]).set(in_flight.max_requests as f64);
+        shown.set(metric::IN_FLIGHT_REQUESTS, &[pool, &window], in_flight.max_requests as f64);
         if let Some(pages) = in_flight.max_pages {
-            metric::IN_FLIGHT_PAGES.gauge(&[pool, &window]).set(pages as f64);
+            shown.set(metric::IN_FLIGHT_PAGES, &[pool, &window], pages as f64);
         }
     }
     for required in &estimate.required {
@@ -242,12 +303,12 @@ fn show(pool: &str, estimate: &Estimate) {
             let coverage = found.coverage.to_string();
             let labels = [pool, &window, &target, &coverage];
             let converged = found.convergence == Settled::Converged;
-            metric::REQUIREMENT_CONVERGED.gauge(&labels).set(if converged { 1.0 } else { 0.0 });
+            shown.set(metric::REQUIREMENT_CONVERGED, &labels, if converged { 1.0 } else { 0.0 });
             if let Some(pages) = found.pages {
-                metric::REQUIRED_CAPACITY_PAGES.gauge(&labels).set(pages as f64);
+                shown.set(metric::REQUIRED_CAPACITY_PAGES, &labels, pages as f64);
             }
             if let Some(bytes) = found.bytes {
-                metric::REQUIRED_CAPACITY_BYTES.gauge(&labels).set(bytes as f64);
+                shown.set(metric::REQUIRED_CAPACITY_BYTES, &labels, bytes as f64);
             }
         }
     }
@@ -259,10 +320,10 @@ fn show(pool: &str, estimate: &Estimate) {
             (metric::RECOMMENDED_PAGES, recommended.pages),
             (metric::RECOMMENDED_BYTES, recommended.bytes),
         ] {
-            count.into_iter().for_each(|count| gauge.gauge(&labels).set(count as f64));
+            count.into_iter().for_each(|count| shown.set(gauge, &labels, count as f64));
         }
         if let Some(rate) = recommended.hit_rate {
-            metric::RECOMMENDED_HIT_RATE.gauge(&labels).set(rate);
+            shown.set(metric::RECOMMENDED_HIT_RATE, &labels, rate);
         }
     }
     for point in &estimate.capacities {
@@ -275,21 +336,41 @@ fn show(pool: &str, estimate: &Estimate) {
         ];
         for (kind, rate) in rates {
             if let Some(rate) = rate {
-                metric::HIT_RATE.gauge(&[pool, &window, capacity, kind]).set(rate);
+                shown.set(metric::HIT_RATE, &[pool, &window, capacity, kind], rate);
             }
         }
     }
 }
 
+/// Shows what the clients report on themselves.
+fn show_clients() {
+    for client in Client::ALL {
+        let (found, labels) = (statistics::figures(client), [client.name()]);
+        metric::CLIENT_RECEIVED_BYTES.counter(&labels).absolute(found.received_bytes);
+        metric::CLIENT_SENT_BYTES.counter(&labels).absolute(found.sent_bytes);
+        metric::CLIENT_TIMEOUTS.counter(&labels).absolute(found.timeouts);
+        metric::CLIENT_IN_FLIGHT.gauge(&labels).set(found.in_flight as f64);
+        metric::CLIENT_QUEUED.gauge(&labels).set(found.queued as f64);
+        if let Some(round_trip) = found.round_trip {
+            metric::CLIENT_ROUND_TRIP.gauge(&labels).set(round_trip.as_secs_f64());
+        }
+    }
+}
+
 /// Shows what the pool's cache holds, in whatever units can be told.
-fn show_provisioned(pool: &str, provisioned: Option<&CapacitySpec>, page_bytes: Option<u64>) {
+fn show_provisioned(
+    shown: &mut Shown,
+    pool: &str,
+    provisioned: Option<&CapacitySpec>,
+    page_bytes: Option<u64>,
+) {
     let Some(provisioned) = provisioned else { return };
     let page_bytes = page_bytes.map(PageBytes);
     if let Some(pages) = provisioned.pages(page_bytes) {
-        metric::PROVISIONED_CAPACITY_PAGES.gauge(&[pool]).set(pages.0 as f64);
+        shown.set(metric::PROVISIONED_CAPACITY_PAGES, &[pool], pages.0 as f64);
     }
     if let Some(bytes) = provisioned.bytes(page_bytes) {
-        metric::PROVISIONED_CAPACITY_BYTES.gauge(&[pool]).set(bytes.0 as f64);
+        shown.set(metric::PROVISIONED_CAPACITY_BYTES, &[pool], bytes.0 as f64);
     }
 }
 
@@ -312,6 +393,33 @@ mod tests {
             value: None,
             headers: vec![],
             placed_by: None,
+        }
+    }
+
+    #[test]
+    fn what_is_counted_is_zero_before_anything_happened() {
+        let recorder = recorder().expect("a recorder");
+        let metrics = ServiceMetrics::new(Arc::new(Health::new()), 1, Provisioned::default());
+        metrics::with_local_recorder(&recorder, || {
+            metrics.begin_service(&["last:3000".parse().expect("a window")]);
+            metrics.on(&ServiceEvent::NewPool { partition: Partition(0), pool: "a" });
+            metrics.on(&ServiceEvent::NewPool { partition: Partition(0), pool: "b" });
+            metrics.on(&ServiceEvent::Polled { restoring: 0, lag: &[] });
+        });
+        let text = recorder.handle().render();
+        for series in [
+            "kvset_decode_errors_total{code=\"too_many_pages\"}",
+            "kvset_transactions_total{outcome=\"fenced\"}",
+            "kvset_rebalances_total{kind=\"lost\"}",
+            "kvset_published_estimates_total{window=\"last:3000\"}",
+            "kvset_chain_violations_total{pool=\"a\"}",
+            "kvset_late_records_total{pool=\"other\"}",
+            "kvset_snapshot_failures_total",
+            "kvset_snapshot_duration_seconds_count",
+            "kvset_kafka_client_timeouts_total{client=\"sink\"}",
+            "kvset_assigned_partitions",
+        ] {
+            assert!(text.lines().any(|line| line == format!("{series} 0")), "no {series} 0 in:\n{text}");
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::kafka_support::{Broker, Input, StopAfter};
 use super::queries;
+use super::running::{Running, SOON};
 use kvset::service::events::{Observer, ServiceEvent};
 use kvset::service::service::serve;
 use kvset::service::shutdown::Shutdown;
@@ -11,11 +12,12 @@ use kvset::telemetry::{Health, catalog, recorder};
 use kvset::workload::{Generator, Workload};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// What is exported only by services that write snapshots, plan tiers, read events with durations, or
-/// wait at the end of the log for the next record; other tests make these.
-const CONDITIONAL: [&str; 4] =
-    ["kvset_snapshot_", "kvset_recommended_", "kvset_in_flight_", "kvset_consumer_lag_records"];
+/// wait at the end of the log for the next record; the test of a whole program below makes these.
+const CONDITIONAL: [&str; 5] =
+    ["kvset_snapshot_", "kvset_recommended_", "kvset_in_flight_", "kvset_consumer_lag_records", "process_"];
 
 /// The service's own metrics, and an end after so many records.
 struct Watched {
@@ -54,6 +56,7 @@ fn scrape() -> String {
         metrics: ServiceMetrics::new(Arc::new(Health::new()), 10, settings.provisioned()),
         stop: StopAfter::new(&shutdown, input.records()),
     };
+    watched.metrics.begin_service(&settings.estimate.windows);
     serve(&broker.plan(&settings, "exported", 1), &shutdown, &watched).expect("a clean run");
     handle.render()
 }
@@ -94,4 +97,39 @@ fn a_running_service_exports_what_is_asked_for_with_the_labels_of_the_catalog() 
     assert_eq!(held, Some("kvset_provisioned_capacity_pages{pool=\"alpha\"} 5459"));
     let bytes = format!("kvset_provisioned_capacity_bytes{{pool=\"alpha\"}} {}", 20_u64 << 30);
     assert!(scraped.lines().any(|line| line == bytes), "no {bytes} in\n{scraped}");
+}
+
+/// What `/metrics` answers at an address.
+fn metrics_of(address: &str) -> String {
+    let config = ureq::Agent::config_builder().timeout_global(Some(SOON));
+    let mut answer = config.build().new_agent().get(format!("{address}/metrics")).call().expect("answered");
+    answer.body_mut().read_to_string().expect("text")
+}
+
+#[test]
+fn every_metric_of_the_catalog_is_exported_by_a_running_program() {
+    let running = Running::start();
+    let begin = Instant::now();
+    loop {
+        let (service, prepare) = (metrics_of(&running.service), metrics_of(&running.prepare));
+        let (service, prepare) = (series(&service), series(&prepare));
+        let is_missing = |name: &str| {
+            let exported = if name.starts_with("kvset_prepare") { &prepare } else { &service };
+            !exported.contains_key(name)
+        };
+        let missing: Vec<_> =
+            catalog::ALL.iter().map(|metric| metric.name).filter(|name| is_missing(name)).collect();
+        if missing.is_empty() {
+            break;
+        }
+        assert!(begin.elapsed() < SOON, "never exported: {missing:?}\n{}", running.said());
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    // Set, not only declared: a service that has closed windows holds requests' pages in its stack.
+    let scraped = metrics_of(&running.service);
+    for name in ["kvset_tracked_requests{pool=\"alpha\"}", "process_resident_memory_bytes"] {
+        let line = scraped.lines().find_map(|line| line.strip_prefix(name));
+        let value: f64 = line.and_then(|value| value.trim().parse().ok()).expect("a number");
+        assert!(value > 0.0, "{name} is {value}");
+    }
 }

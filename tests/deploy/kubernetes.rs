@@ -32,17 +32,25 @@ fn configured() -> kvset::settings::Settings {
     settings(Some(&format!("{FOLDER}/kvset.toml")), &environment())
 }
 
+/// The files of a folder that its kustomization must name.
+fn files_of(folder: &str) -> BTreeSet<String> {
+    let entries = std::fs::read_dir(path(folder)).expect("the folder").map(|entry| entry.expect("an entry"));
+    let files = entries.filter(|entry| entry.path().is_file());
+    let names = files.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    names.filter(|name| name != "kustomization.yaml").collect()
+}
+
 #[test]
-fn the_kustomization_lists_every_file() {
+fn the_kustomizations_list_every_file() {
     let kustomization = manifest("kustomization.yaml");
     let mut listed: BTreeSet<String> = texts(list_at(&kustomization, "/resources")).into_iter().collect();
     listed.extend(texts(list_at(&kustomization, "/configMapGenerator/0/files")));
-    listed.insert("kustomization.yaml".to_owned());
-    let entries = std::fs::read_dir(path(FOLDER)).expect("the folder");
-    let there = entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned());
-    assert_eq!(listed, there.collect());
+    assert_eq!(listed, files_of(FOLDER));
     assert_eq!(text_at(&kustomization, "/images/0/newTag"), env!("CARGO_PKG_VERSION"));
     assert_eq!(text_at(&kustomization, "/namespace"), text_at(&manifest("namespace.yaml"), "/metadata/name"));
+    let component = manifest("monitoring/kustomization.yaml");
+    let listed: BTreeSet<String> = texts(list_at(&component, "/resources")).into_iter().collect();
+    assert_eq!(listed, files_of(&format!("{FOLDER}/monitoring")));
 }
 
 #[test]
@@ -83,7 +91,7 @@ fn ports_and_probes_are_those_of_the_server() {
     let services = manifest("services.yaml");
     assert_eq!(services["spec"]["ports"][0]["port"], port);
     assert_eq!(text_at(&services, "/spec/ports/0/targetPort"), name);
-    let monitor = manifest("service-monitor.yaml");
+    let monitor = manifest("monitoring/service-monitor.yaml");
     assert_eq!(text_at(&monitor, "/spec/endpoints/0/port"), text_at(&services, "/spec/ports/0/name"));
     assert_served(text_at(&monitor, "/spec/endpoints/0/path"));
     assert_eq!(manifest("network-policy.yaml")["spec"]["ingress"][0]["ports"][0]["port"], name);
@@ -105,7 +113,7 @@ fn selectors_and_names_belong_together() {
         ("stateful-set.yaml", "/spec/selector/matchLabels"),
         ("services.yaml", "/spec/selector"),
         ("services.yaml", "/metadata/labels"),
-        ("service-monitor.yaml", "/spec/selector/matchLabels"),
+        ("monitoring/service-monitor.yaml", "/spec/selector/matchLabels"),
         ("disruption-budget.yaml", "/spec/selector/matchLabels"),
         ("network-policy.yaml", "/spec/podSelector/matchLabels"),
     ] {

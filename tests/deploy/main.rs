@@ -8,8 +8,16 @@ mod exported;
 #[path = "../kafka_support/mod.rs"]
 mod kafka_support;
 mod kubernetes;
+#[path = "../parts_support/mod.rs"]
+mod parts_support;
+mod prometheus;
 mod promql;
 mod queries;
+#[allow(dead_code)]
+#[path = "../registry_support/mod.rs"]
+mod registry_support;
+mod rendered;
+mod running;
 
 use clap::Parser as _;
 use kvset::settings::Settings;

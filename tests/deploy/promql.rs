@@ -2,8 +2,9 @@
 
 use kvset::telemetry::catalog::ALL;
 use kvset::telemetry::{Kind, Metric};
-use promql_parser::label::{Labels, Matchers};
+use promql_parser::label::{Labels, MatchOp, Matchers};
 use promql_parser::parser::{self, Expr, LabelModifier, VectorSelector};
+use promql_parser::util::{ExprVisitor, walk_expr};
 use std::collections::BTreeSet;
 
 /// Labels by name.
@@ -57,6 +58,38 @@ pub fn check(text: &str) -> Result<Query, String> {
     let mut query = Query { labels: Names::new(), metrics: BTreeSet::new() };
     query.labels = labels(&expression, &mut query.metrics).map_err(|reason| format!("{text}: {reason}"))?;
     Ok(query)
+}
+
+/// What a query selects, each selector as a query of its own.
+pub fn selectors(text: &str) -> Vec<String> {
+    selected_in(text).iter().map(ToString::to_string).collect()
+}
+
+/// The matchers of all selectors: label, operation, value.
+pub fn matchers(text: &str) -> Vec<(String, MatchOp, String)> {
+    let selectors = selected_in(text);
+    let matchers = selectors.into_iter().flat_map(|selector| selector.matchers.matchers);
+    matchers.map(|matcher| (matcher.name, matcher.op, matcher.value)).collect()
+}
+
+fn selected_in(text: &str) -> Vec<VectorSelector> {
+    struct Found(Vec<VectorSelector>);
+    impl ExprVisitor for Found {
+        type Error = std::convert::Infallible;
+
+        fn pre_visit(&mut self, expression: &Expr) -> Result<bool, Self::Error> {
+            match expression {
+                Expr::VectorSelector(selector) => self.0.push(selector.clone()),
+                Expr::MatrixSelector(matrix) => self.0.push(matrix.vs.clone()),
+                _ => {}
+            }
+            Ok(true)
+        }
+    }
+    let expression = parser::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+    let mut found = Found(Vec::new());
+    let Ok(_) = walk_expr(&mut found, &expression);
+    found.0
 }
 
 /// The labels of an expression's result.
@@ -144,4 +177,6 @@ fn wrong_names_are_found() {
     let query = query.unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(query.labels, names(["job"]));
     assert_eq!(query.metrics, BTreeSet::from(["kvset_snapshot_pause_seconds"]));
+    let both = "kvset_pools > 3 and rate(kvset_transactions_total{outcome!=\"committed\"}[5m]) > 0";
+    assert_eq!(selectors(both), ["kvset_pools", "kvset_transactions_total{outcome!=\"committed\"}"]);
 }

@@ -30,7 +30,8 @@ pub fn all() -> Vec<Asked> {
     asked
 }
 
-fn dashboard() -> Vec<Asked> {
+/// The queries of the panels, with their variables.
+pub fn dashboard() -> Vec<Asked> {
     let dashboard: Value = serde_json::from_str(&read(DASHBOARD)).expect("a dashboard");
     let mut asked = Vec::new();
     of_panels(list_at(&dashboard, "/panels"), &mut asked);
@@ -57,7 +58,13 @@ fn rules() -> Vec<Value> {
     list_at(&yaml(ALERTS), "/groups").iter().flat_map(|group| list_at(group, "/rules").to_vec()).collect()
 }
 
-fn alerts() -> Vec<Asked> {
+/// The alerts' names.
+pub fn alert_names() -> BTreeSet<String> {
+    rules().iter().map(|rule| text_at(rule, "/alert").to_owned()).collect()
+}
+
+/// The expressions of the alerts.
+pub fn alerts() -> Vec<Asked> {
     let of_rule = |rule: Value| {
         let annotations = rule["annotations"].as_object().expect("annotations");
         let words: String = annotations.values().filter_map(Value::as_str).collect();
@@ -105,7 +112,7 @@ fn the_variables_of_the_dashboard_are_labels_of_their_metrics() {
 fn every_alert_has_a_severity_and_a_section_that_says_what_to_do() {
     let operations = read("docs/operations.md");
     let sections: BTreeSet<_> = operations.lines().filter_map(|line| line.strip_prefix("### ")).collect();
-    let alerts: BTreeSet<String> = rules().iter().map(|rule| text_at(rule, "/alert").to_owned()).collect();
+    let alerts = alert_names();
     assert!(alerts.len() >= 8);
     for rule in rules() {
         let name = text_at(&rule, "/alert");
@@ -121,6 +128,6 @@ fn every_alert_has_a_severity_and_a_section_that_says_what_to_do() {
 
 #[test]
 fn the_rules_for_kubernetes_are_the_same() {
-    let (plain, operator) = (yaml(ALERTS), yaml("deploy/kubernetes/alert-rules.yaml"));
+    let (plain, operator) = (yaml(ALERTS), yaml("deploy/kubernetes/monitoring/alert-rules.yaml"));
     assert_eq!(operator["spec"]["groups"], plain["groups"]);
 }

@@ -382,7 +382,7 @@ impl Observer for StopAt {
 }
 
 /// Looks again and again until it is so.
-pub fn wait_for(condition: impl Fn() -> bool) {
+pub fn wait_for(mut condition: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !condition() {
         assert!(begin.elapsed() < Duration::from_secs(90), "waited for 90 s");

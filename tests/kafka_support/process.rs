@@ -20,9 +20,14 @@ impl Instance {
 
     /// The same with another command than `run`.
     pub fn start_command(words: &[&str], config: &Path, log: PathBuf) -> Self {
+        Self::start_with(words, config, log, &[])
+    }
+
+    /// The same with this added to the environment.
+    pub fn start_with(words: &[&str], config: &Path, log: PathBuf, environment: &[(&str, &str)]) -> Self {
         let said = File::create(&log).expect("a disk");
         let mut command = Command::new(env!("CARGO_BIN_EXE_kvset"));
-        command.args(words).arg("--config").arg(config);
+        command.args(words).arg("--config").arg(config).envs(environment.iter().copied());
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said);
         Self { child: command.spawn().expect("the program starts"), log }
     }

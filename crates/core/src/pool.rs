@@ -297,6 +297,11 @@ impl Pool {
         self.live.as_ref().map_or(0, |live| live.cache.chain_violations)
     }
 
+    /// Requests that still own pages in the stack.
+    pub fn tracked_requests(&self) -> u64 {
+        self.live.as_ref().map_or(0, |live| live.cache.engine.stack().live_requests())
+    }
+
     /// Bytes of memory held, nearly.
     pub fn memory_bytes(&self) -> u64 {
         self.live.as_ref().map_or(0, Live::memory_bytes)

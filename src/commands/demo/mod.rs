@@ -11,7 +11,7 @@ use crate::commands::demo::session::{DemoError, DemoOptions, DemoSummary, demo};
 use crate::commands::serving::{plan_failure, serve_http};
 use crate::live::Board;
 use crate::telemetry::service_metrics::ServiceMetrics;
-use crate::telemetry::{Health, logging};
+use crate::telemetry::{Health, logging, set_fingerprint};
 use kvset_core::window::WindowKind;
 use kvset_service::events::Observers;
 use kvset_settings::{Listen, LogFilter, Settings, Span, TokenCost};
@@ -42,7 +42,11 @@ pub fn run(args: &DemoArgs) -> Result<(), Failure> {
     if let Some(server) = &server {
         eprintln!("live page on http://{}/", server.address());
     }
-    let metrics = ServiceMetrics::new(health, settings.http.max_pool_labels, settings.provisioned());
+    // Nothing of a demonstration is kept, so there are no snapshots.
+    let metrics = ServiceMetrics::new(health, settings.http.max_pool_labels, settings.provisioned())
+        .without_snapshots();
+    metrics.begin_service(&settings.estimate.windows);
+    set_fingerprint(settings.fingerprint_hex());
     let mut live = Live::new(args.json, heading);
     let options = DemoOptions {
         settings,

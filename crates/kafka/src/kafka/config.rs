@@ -72,6 +72,9 @@ const MAX_POLL_INTERVAL: Duration = Duration::from_secs(300);
 /// may be held up by a crashed member.
 pub const TRANSACTION_TIMEOUT: Duration = Duration::from_secs(20);
 
+/// How often the clients of a service report on themselves.
+const STATISTICS_INTERVAL_MS: &str = "2000";
+
 impl Connection {
     /// What every client has. The operator's properties come last but for what a role needs to be
     /// right.
@@ -136,7 +139,7 @@ impl Connection {
         };
         let fixed = [("group.id", membership.group.as_str()), ("partition.assignment.strategy", strategy)];
         let mut config = self.consuming("source", &fixed);
-        config.set("statistics.interval.ms", "2000");
+        config.set("statistics.interval.ms", STATISTICS_INTERVAL_MS);
         if config.get("max.poll.interval.ms").is_none() {
             let poll_within = MAX_POLL_INTERVAL.max(membership.poll_within).min(Duration::from_secs(86_400));
             config.set("max.poll.interval.ms", poll_within.as_millis().to_string());
@@ -151,7 +154,7 @@ impl Connection {
     /// as the service does, so that a bare client can be measured beside it.
     pub fn loner(&self, group: &str) -> ClientConfig {
         let mut config = self.consuming("source", &[("group.id", group)]);
-        config.set("statistics.interval.ms", "2000");
+        config.set("statistics.interval.ms", STATISTICS_INTERVAL_MS);
         config
     }
 
@@ -187,6 +190,13 @@ impl Connection {
         self.producing(role, &[("message.timeout.ms", &retry_for.as_millis().to_string())])
     }
 
+    /// A producer of results without transactions.
+    pub(super) fn idempotent_sink(&self, retry_for: Duration) -> ClientConfig {
+        let mut config = self.producer("sink", retry_for);
+        config.set("statistics.interval.ms", STATISTICS_INTERVAL_MS);
+        config
+    }
+
     /// A transactional producer.
     pub(super) fn transactional(&self, transactional_id: &str) -> ClientConfig {
         let timeout = TRANSACTION_TIMEOUT.as_millis().to_string();
@@ -195,7 +205,9 @@ impl Connection {
             ("transaction.timeout.ms", timeout.as_str()),
             ("message.timeout.ms", timeout.as_str()),
         ];
-        self.producing("sink", &fixed)
+        let mut config = self.producing("sink", &fixed);
+        config.set("statistics.interval.ms", STATISTICS_INTERVAL_MS);
+        config
     }
 
     /// A client that asks about topics and creates them.

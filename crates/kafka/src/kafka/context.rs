@@ -3,6 +3,7 @@
 
 use super::error::describe;
 use super::oauth::{Tokens, token_of};
+use super::statistics::{Client, Meter};
 use rdkafka::client::OAuthToken;
 use rdkafka::config::RDKafkaLogLevel as Level;
 use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
@@ -132,9 +133,10 @@ pub(super) enum Rebalance {
 /// librdkafka fetches nothing and the group waits until a rebalance is answered with an (un)assign.
 /// So the callback only takes it down, and the thread that polled answers it before it polls again:
 /// draining, committing and looking up offsets need no state shared with a callback that way.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct MemberContext {
     tokens: Tokens,
+    meter: Meter,
     rebalances: Mutex<VecDeque<Rebalance>>,
     /// The consumer is being closed: nobody will poll for rebalances any more.
     closing: AtomicBool,
@@ -145,7 +147,13 @@ pub(super) struct MemberContext {
 impl MemberContext {
     /// For a connection with these tokens.
     pub(super) fn new(tokens: Tokens) -> Self {
-        Self { tokens, ..Self::default() }
+        Self {
+            tokens,
+            meter: Meter::of(Client::Source),
+            rebalances: Mutex::default(),
+            closing: AtomicBool::new(false),
+            ends: Mutex::default(),
+        }
     }
 
     /// The oldest rebalance that was not answered yet.
@@ -185,6 +193,7 @@ impl ClientContext for MemberContext {
     }
 
     fn stats(&self, statistics: Statistics) {
+        self.meter.note(&statistics);
         let partitions = statistics.topics.values().flat_map(|topic| &topic.partitions);
         let known = partitions.filter(|(number, found)| **number >= 0 && found.ls_offset >= 0);
         *lock(&self.ends) = known.map(|(number, found)| (*number, found.ls_offset)).collect();
@@ -209,9 +218,10 @@ impl ConsumerContext for MemberContext {
 }
 
 /// A producer's callbacks: failures are counted and the last one is kept in words.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Deliveries {
     tokens: Tokens,
+    meter: Meter,
     delivered: AtomicU64,
     failed: AtomicU64,
     last_failure: Mutex<Option<String>>,
@@ -220,7 +230,13 @@ pub(super) struct Deliveries {
 impl Deliveries {
     /// For a connection with these tokens.
     pub(super) fn new(tokens: Tokens) -> Self {
-        Self { tokens, ..Self::default() }
+        Self {
+            tokens,
+            meter: Meter::of(Client::Sink),
+            delivered: AtomicU64::new(0),
+            failed: AtomicU64::new(0),
+            last_failure: Mutex::default(),
+        }
     }
 
     /// Records acknowledged since the start.
@@ -252,6 +268,10 @@ impl ClientContext for Deliveries {
 
     fn error(&self, error: KafkaError, reason: &str) {
         log_error(&error, reason);
+    }
+
+    fn stats(&self, statistics: Statistics) {
+        self.meter.note(&statistics);
     }
 }
 

@@ -8,6 +8,7 @@
 //! - [`lookup`]: single records by their offset
 //! - [`oauth`]: tokens for SASL/OAUTHBEARER
 //! - [`offsets`]: ends of logs, committed offsets, moments
+//! - [`statistics`]: what clients report on themselves
 //! - [`topics`]: what exists, what is missing, creation
 //! - [`mock`]: a broker in this process, for demonstrations and wiring tests
 
@@ -23,6 +24,7 @@ pub mod offsets;
 pub mod reader;
 pub mod sink;
 pub mod source;
+pub mod statistics;
 pub mod topic_producer;
 pub mod topics;
 

@@ -75,7 +75,7 @@ impl KafkaSink {
                 (config, format!("opening the transactional producer `{transactional_id}`"))
             }
             Guarantee::AtLeastOnce => {
-                (connection.producer("sink", deadline), "opening the producer".to_owned())
+                (connection.idempotent_sink(deadline), "opening the producer".to_owned())
             }
         };
         let producer: ThreadedProducer<Deliveries> = config

@@ -93,6 +93,8 @@ pub struct Counts {
     pub latest: BTreeMap<(String, WindowKind), Estimate>,
     /// Memory of the pools that closed a window, in bytes.
     pub memory: BTreeMap<String, u64>,
+    /// Requests that still own pages, of the pools that closed a window.
+    pub tracked_requests: BTreeMap<String, u64>,
 }
 
 /// One partition's state.
@@ -322,6 +324,7 @@ impl PartitionTask {
         for estimate in closed.drain(..) {
             if let Some(pool) = self.pools.get(&estimate.pool) {
                 self.counts.memory.insert(estimate.pool.clone(), pool.memory_bytes());
+                self.counts.tracked_requests.insert(estimate.pool.clone(), pool.tracked_requests());
             }
             self.counts.latest.insert((estimate.pool.clone(), estimate.window), estimate);
         }

@@ -1,0 +1,194 @@
+//! What Kustomize and Helm make of the manifests and of the chart: the same objects, which Kubernetes takes.
+//!
+//! Needs both programs and `kubernetes-validate`: scripts/parts.sh run kubernetes -- cargo test --test deploy
+
+use super::parts_support::named;
+use super::{list_at, path, queries, read, text_at, yaml};
+use promql_parser::label::MatchOp;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::process::Command;
+
+const CHART: &str = "deploy/helm/kvset";
+const PLAIN: &str = "deploy/kubernetes";
+const MONITORED: &str = "deploy/kubernetes-with-monitoring";
+/// Objects by kind and name.
+type Objects = BTreeMap<(String, String), Value>;
+
+/// Runs a part of scripts/parts.sh from the top of the repository.
+fn run(program: &str, arguments: &[&str]) -> String {
+    let done = Command::new(program).args(arguments).current_dir(path("")).output();
+    let done = done.unwrap_or_else(|error| panic!("{program}: {error}"));
+    let errors = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success(), "{program} {arguments:?}: {errors}");
+    String::from_utf8(done.stdout).expect("text")
+}
+
+/// Renders the chart under the name and into the namespace that the manifests have.
+fn helm(values: &[&str]) -> Option<String> {
+    let helm = named("KVSET_TEST_HELM")?;
+    let release = ["template", "kvset", CHART, "--namespace", "kvset", "--kube-version", "1.33.0"];
+    Some(run(&helm, &[&release[..], values].concat()))
+}
+
+fn kustomize(folder: &str) -> Option<String> {
+    Some(run(&named("KVSET_TEST_KUSTOMIZE")?, &["build", folder]))
+}
+
+/// A hash in a name says only that the content is what it is; each tool has one of its own.
+fn without_hash(text: &str) -> String {
+    let mut parts = text.split("kvset-config-");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |all, rest| {
+        let end = rest.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(rest.len());
+        assert_eq!(end, 10, "no hash in {rest}");
+        all + "kvset-config" + &rest[end..]
+    })
+}
+
+fn objects(rendered: &str) -> Objects {
+    let documents = rendered.split("\n---\n").map(|document| document.trim_start_matches("---\n"));
+    let mut objects = Objects::new();
+    for document in documents.filter(|document| !document.trim().is_empty()) {
+        let object: Value = serde_saphyr::from_str(&without_hash(document)).expect("YAML");
+        let key = (text_at(&object, "/kind").to_owned(), text_at(&object, "/metadata/name").to_owned());
+        assert!(objects.insert(key, object).is_none(), "twice: {document}");
+    }
+    objects
+}
+
+/// What `kubectl` makes and the chart leaves to `helm install --create-namespace`.
+fn without_namespace(mut objects: Objects) -> Objects {
+    objects.remove(&("Namespace".to_owned(), "kvset".to_owned())).expect("a namespace");
+    objects
+}
+
+fn kinds(objects: &Objects) -> Vec<&str> {
+    objects.keys().map(|(kind, _)| kind.as_str()).collect()
+}
+
+#[test]
+fn operator_objects_are_there_only_with_the_component() {
+    let (Some(plain), Some(monitored)) = (kustomize(PLAIN), kustomize(MONITORED)) else { return };
+    let (plain, monitored) = (objects(&plain), objects(&monitored));
+    let added: Vec<_> = kinds(&monitored).into_iter().filter(|kind| !kinds(&plain).contains(kind)).collect();
+    assert_eq!(added, ["PrometheusRule", "ServiceMonitor"]);
+    for (key, object) in &plain {
+        assert_eq!(monitored.get(key), Some(object), "{key:?}");
+    }
+    for object in monitored.values().filter(|object| object["kind"] != "Namespace") {
+        assert_eq!(text_at(object, "/metadata/namespace"), "kvset", "{object}");
+    }
+}
+
+#[test]
+fn the_chart_renders_what_kustomize_builds() {
+    for (folder, values) in [(PLAIN, &[][..]), (MONITORED, &["--set", "monitoring.enabled=true"][..])] {
+        let (Some(built), Some(rendered)) = (kustomize(folder), helm(values)) else { return };
+        let (built, rendered) = (without_namespace(objects(&built)), objects(&rendered));
+        assert_eq!(kinds(&rendered), kinds(&built), "{folder}");
+        for (key, object) in &built {
+            assert_eq!(rendered.get(key), Some(object), "{folder}: {key:?}");
+        }
+    }
+}
+
+#[test]
+fn the_charts_values_reach_the_objects() {
+    let values = [
+        ("replicas", "5"),
+        ("image.repository", "registry.example/kvset"),
+        ("image.tag", "7"),
+        ("config", "[kafka]"),
+        ("storage.className", "fast"),
+        ("storage.size", "1Ti"),
+        ("prometheusNamespace", "watchers"),
+        ("serviceAccount.annotations.role", "reader"),
+        ("nodeSelector.disk", "ssd"),
+        ("env[0].name", "KAFKA_PASSWORD"),
+        ("env[0].value", "from-elsewhere"),
+    ];
+    let set: Vec<String> = values.iter().map(|(name, value)| format!("--set={name}={value}")).collect();
+    let Some(rendered) = helm(&set.iter().map(String::as_str).collect::<Vec<_>>()) else { return };
+    let all = objects(&rendered);
+    let object = |kind: &str, name: &str| &all[&(kind.to_owned(), name.to_owned())];
+    let pods = object("StatefulSet", "kvset");
+    assert_eq!(pods["spec"]["replicas"], 5);
+    assert_eq!(text_at(pods, "/spec/template/spec/containers/0/image"), "registry.example/kvset:7");
+    assert_eq!(text_at(pods, "/spec/template/spec/nodeSelector/disk"), "ssd");
+    let environment = list_at(pods, "/spec/template/spec/containers/0/env");
+    assert!(environment.iter().any(|entry| entry["name"] == "KAFKA_PASSWORD"), "{environment:?}");
+    assert!(environment.iter().any(|entry| entry["name"] == "KVSET__KAFKA__INSTANCE"), "{environment:?}");
+    let claim = &pods["spec"]["volumeClaimTemplates"][0]["spec"];
+    assert_eq!(
+        (text_at(claim, "/storageClassName"), text_at(claim, "/resources/requests/storage")),
+        ("fast", "1Ti")
+    );
+    assert_eq!(text_at(object("ConfigMap", "kvset-config"), "/data/kvset.toml").trim(), "[kafka]");
+    let policy = object("NetworkPolicy", "kvset").to_string();
+    assert!(policy.contains("\"watchers\"") && !policy.contains("\"monitoring\""), "{policy}");
+    assert_eq!(text_at(object("ServiceAccount", "kvset"), "/metadata/annotations/role"), "reader");
+    // A changed setting rolls the pods: the name of what they mount is another.
+    let Some(unchanged) = helm(&[]) else { return };
+    let name = |rendered: &str| {
+        let begin = rendered.find("name: kvset-config-").expect("a name");
+        rendered[begin..].lines().next().map(str::to_owned)
+    };
+    assert_ne!(name(&rendered), name(&unchanged));
+}
+
+#[test]
+fn helm_finds_nothing_wrong_with_the_chart() {
+    if let Some(helm) = named("KVSET_TEST_HELM") {
+        run(&helm, &["lint", "--strict", CHART]);
+    }
+    let chart = yaml(&format!("{CHART}/Chart.yaml"));
+    assert_eq!(text_at(&chart, "/version"), env!("CARGO_PKG_VERSION"));
+    assert_eq!(text_at(&chart, "/appVersion"), env!("CARGO_PKG_VERSION"));
+    assert_eq!(read(&format!("{CHART}/kvset.toml")), read("deploy/kubernetes/kvset.toml"));
+    assert_eq!(read(&format!("{CHART}/alerts.yml")), read("deploy/prometheus/alerts.yml"));
+}
+
+#[test]
+fn kubernetes_takes_what_is_rendered() {
+    let (Some(validate), Some(built)) = (named("KVSET_TEST_KUBERNETES_VALIDATE"), kustomize(MONITORED))
+    else {
+        return;
+    };
+    let Some(rendered) = helm(&["--set", "monitoring.enabled=true"]) else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    for (name, text) in [("kustomize", built), ("helm", rendered)] {
+        // The objects of the Prometheus Operator are in no schema of Kubernetes.
+        let of_kubernetes =
+            text.split("\n---\n").filter(|document| !document.contains("monitoring.coreos.com/"));
+        let file = folder.path().join(format!("{name}.yaml"));
+        let text = of_kubernetes.collect::<Vec<_>>().join("\n---\n");
+        assert!(text.matches("kind: ").count() >= 6, "{text}");
+        std::fs::write(&file, text).expect("a disk");
+        let said =
+            Command::new(&validate).args(["--strict", "--quiet"]).arg(&file).output().expect("it runs");
+        let complaints = [said.stdout, said.stderr].concat();
+        assert!(said.status.success() && complaints.is_empty(), "{}", String::from_utf8_lossy(&complaints));
+    }
+}
+
+/// A job called as the service is, `kvset-pods`, once kept KvsetDown from ever firing in a cluster.
+#[test]
+fn the_operator_gives_the_job_the_name_that_alerts_ask_for() {
+    let monitor = yaml("deploy/kubernetes/monitoring/service-monitor.yaml");
+    let label = text_at(&monitor, "/spec/jobLabel");
+    let job = yaml("deploy/kubernetes/services.yaml")["metadata"]["labels"][label].clone();
+    let prometheus = yaml("deploy/prometheus/prometheus.yml");
+    assert_eq!(job, text_at(&prometheus, "/scrape_configs/0/job_name"));
+    let mut asked = 0;
+    for (name, operation, value) in
+        queries::alerts().iter().flat_map(|alert| super::promql::matchers(&alert.text))
+    {
+        if name == "job" {
+            assert!(matches!(operation, MatchOp::Equal), "{value}");
+            assert_eq!(job, value);
+            asked += 1;
+        }
+    }
+    assert!(asked > 0, "no alert asks for a job");
+}
