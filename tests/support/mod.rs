@@ -4,4 +4,5 @@
 pub mod program;
 pub mod reference;
 pub mod shared;
+pub mod slow_hybrid;
 pub mod slow_sglang;

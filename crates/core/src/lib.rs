@@ -21,6 +21,7 @@ pub mod event;
 pub mod features;
 pub mod found;
 pub mod hashing;
+pub mod hybrid;
 pub mod in_flight;
 pub mod missing;
 #[cfg(test)]
@@ -34,6 +35,7 @@ pub mod pool_config;
 pub mod pool_set;
 pub mod profile;
 pub mod ratio;
+pub mod runs;
 pub mod sample;
 pub mod sglang;
 pub mod stack;

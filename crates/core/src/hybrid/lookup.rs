@@ -1,0 +1,76 @@
+//! Step 1 of the rules: how far the groups know a prompt.
+
+use super::rules::Found;
+use super::{GroupKind, HybridCache};
+use crate::runs::NodeIndex;
+
+impl HybridCache {
+    /// The leading pages, at most `limit`, that every full group holds, and how many of them all groups can
+    /// be resumed behind.
+    pub(super) fn lookup(&self, limit: u32) -> Found {
+        let of_kind = |full: bool| {
+            let groups = self.rules.attention.groups().iter().enumerate();
+            groups.filter(move |(_, kind)| (**kind == GroupKind::Full) == full).map(|(group, _)| group as u32)
+        };
+        let leading = of_kind(true).fold(limit, |limit, group| self.leading(group, limit));
+        let others: Vec<u32> = of_kind(false).collect();
+        if others.is_empty() {
+            return Found { hits: u64::from(leading), junction: 0 };
+        }
+        let hits = self.resumable(&others, leading);
+        let junction = if leading > hits { leading } else { 0 };
+        Found { hits: u64::from(hits), junction: u64::from(junction) }
+    }
+
+    /// Leading pages of the path that a group holds, at most `limit`.
+    fn leading(&self, group: u32, limit: u32) -> u32 {
+        let mut at = 0;
+        for node in &self.path {
+            let (first, end) = self.tree.span(*node);
+            if at < first || at >= limit {
+                break;
+            }
+            at = self.tree.covered_up_to(*node, group, first);
+            if at < end {
+                break;
+            }
+        }
+        at.min(limit)
+    }
+
+    /// The largest number of leading pages, at most `leading`, whose last ones all `groups` hold: as many as
+    /// a hit needs, or, for windows, fewer where they reach the start.
+    fn resumable(&self, groups: &[u32], leading: u32) -> u32 {
+        let need = self.rules.need();
+        let (mut top, mut at) = (leading, leading);
+        let mut nodes = self.path.iter().rev().copied().peekable();
+        while at > 0 {
+            let Some(node) = nodes.peek().copied() else { break };
+            let first = self.tree.span(node).0;
+            if at <= first {
+                nodes.next();
+                continue;
+            }
+            let low =
+                groups.iter().map(|group| self.tree.covered_down_to(node, *group, at)).max().unwrap_or(at);
+            if low < at {
+                at = low;
+                if u64::from(top - at) >= need {
+                    return top;
+                }
+            } else {
+                at = groups.iter().map(|group| self.next_below(node, *group, at)).min().unwrap_or(first);
+                top = at;
+            }
+        }
+        if self.rules.attention.other() == Some(GroupKind::Mamba) { 0 } else { top }
+    }
+
+    /// Where a search from `at` down may go on: at the end of the highest run of the node that lies below,
+    /// at its start where there is none; `at` itself where the group holds the page before it.
+    fn next_below(&self, node: NodeIndex, group: u32, at: u32) -> u32 {
+        let first = self.tree.span(node).0;
+        let below = self.tree.pieces(node).filter(|(_, piece)| piece.tag == group && piece.from < at);
+        below.map(|(_, piece)| piece.to.min(at)).max().unwrap_or(first)
+    }
+}

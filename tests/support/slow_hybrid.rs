@@ -1,0 +1,298 @@
+//! vLLM's pool of blocks shared by several groups, transcribed step by step: a block at a time, each with
+//! its place in one linked list of free blocks, names in a map (ENGINES 2, hybrid attention).
+
+use std::collections::HashMap;
+
+/// What one group keeps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Full,
+    Window(u64),
+    Mamba,
+}
+
+/// Which pages of the groups beside the full ones are named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Retain {
+    All,
+    Ends,
+    Every(u64),
+}
+
+type Block = usize;
+type Page = u64;
+
+#[derive(Debug, Clone)]
+pub struct SlowHybrid {
+    groups: Vec<Kind>,
+    page: u64,
+    retain: Retain,
+    chunk: u64,
+    outputs_cached: bool,
+    /// Every page by the one before it and its id.
+    pages: HashMap<(Page, u64), Page>,
+    next_page: Page,
+    names: HashMap<(usize, Page), Vec<Block>>,
+    name_of: Vec<Option<(usize, Page)>>,
+    unnamed: Vec<Block>,
+    /// The named free blocks, freed longest ago first; the place after the last block is the sentinel.
+    before: Vec<Block>,
+    after: Vec<Block>,
+}
+
+#[derive(Debug, Default, Clone)]
+struct Table {
+    blocks: Vec<Option<Block>>,
+    last_state: Option<usize>,
+}
+
+impl SlowHybrid {
+    pub fn new(groups: &[Kind], capacity: u64, page: u64, retain: Retain, chunk: u64, outputs: bool) -> Self {
+        let capacity = capacity as usize;
+        let mut ends = vec![usize::MAX; capacity + 1];
+        ends[capacity] = capacity;
+        Self {
+            groups: groups.to_vec(),
+            page,
+            retain,
+            chunk,
+            outputs_cached: outputs,
+            pages: HashMap::new(),
+            next_page: 1,
+            names: HashMap::new(),
+            name_of: vec![None; capacity],
+            unnamed: (0..capacity).collect(),
+            before: ends.clone(),
+            after: ends,
+        }
+    }
+
+    /// Hits of a request in pages; `None` where blocks run out, which leaves the model useless.
+    pub fn request(&mut self, ids: &[u64], n: u64, sampled: u64, known_outputs: &[u64]) -> Option<u64> {
+        let size = self.page;
+        let stored = if self.outputs_cached && sampled >= 1 { n + sampled - 1 } else { n };
+        let path = self.path(&ids[..(n / size) as usize], known_outputs, (stored / size) as usize);
+        let limit = n.saturating_sub(1) / size;
+        let (hits, junction) = self.lookup(&path[..limit as usize]);
+        let ends = self.ends(limit, junction);
+        let mut tables = vec![Table::default(); self.groups.len()];
+        let mut done = hits * size;
+        let mut named = hits;
+        let mut first = true;
+        while done < stored || first {
+            let next =
+                if done < n { self.chunk_end(done, n, limit, junction) } else { (done + 1).min(stored) };
+            if first {
+                self.pin(&mut tables, &path, hits);
+            } else {
+                self.free_passed(&mut tables, done);
+            }
+            self.take(&mut tables, next)?;
+            for page in named..next / size {
+                self.name(&tables, &path, page, &ends);
+            }
+            named = next / size;
+            (done, first) = (next, false);
+        }
+        for table in &tables {
+            for block in table.blocks.iter().rev().flatten() {
+                self.free(*block);
+            }
+        }
+        Some(hits)
+    }
+
+    /// Named blocks in the pool.
+    pub fn resident(&self) -> u64 {
+        self.name_of.iter().flatten().count() as u64
+    }
+
+    fn path(&mut self, ids: &[u64], known: &[u64], stored: usize) -> Vec<Page> {
+        let mut path = Vec::new();
+        for id in ids.iter().chain(known).take(stored) {
+            let key = (path.last().copied().unwrap_or(0), *id);
+            let page = *self.pages.entry(key).or_insert(self.next_page);
+            self.next_page = self.next_page.max(page + 1);
+            path.push(page);
+        }
+        while path.len() < stored {
+            path.push(self.next_page);
+            self.next_page += 1;
+        }
+        path
+    }
+
+    fn is_named(&self, group: usize, page: Page) -> bool {
+        self.names.contains_key(&(group, page))
+    }
+
+    fn need(&self) -> u64 {
+        let windows = self.groups.iter().map(|kind| match kind {
+            Kind::Full => 0,
+            Kind::Window(tokens) => (tokens - 1).div_ceil(self.page),
+            Kind::Mamba => 1,
+        });
+        windows.max().unwrap_or(0)
+    }
+
+    fn others(&self) -> Vec<usize> {
+        (0..self.groups.len()).filter(|group| self.groups[*group] != Kind::Full).collect()
+    }
+
+    fn lookup(&self, path: &[Page]) -> (u64, u64) {
+        let full: Vec<usize> = (0..self.groups.len()).filter(|g| self.groups[*g] == Kind::Full).collect();
+        let in_full = |page: &&Page| full.iter().all(|group| self.is_named(*group, **page));
+        let leading = path.iter().take_while(in_full).count();
+        let others = self.others();
+        if others.is_empty() {
+            return (leading as u64, 0);
+        }
+        let need = self.need();
+        let mut run = 0;
+        let mut hits = 0;
+        for at in (0..leading).rev() {
+            let there = others.iter().all(|group| self.is_named(*group, path[at]));
+            run = if there { run + 1 } else { 0 };
+            if run == need {
+                hits = at as u64 + need;
+                break;
+            }
+        }
+        if hits == 0 && self.groups[others[0]] != Kind::Mamba {
+            hits = run;
+        }
+        (hits, if leading as u64 > hits { leading as u64 } else { 0 })
+    }
+
+    fn ends(&self, limit: u64, junction: u64) -> Vec<u64> {
+        vec![limit, junction]
+    }
+
+    fn chunk_end(&self, done: u64, n: u64, limit: u64, junction: u64) -> u64 {
+        let mut next = (done + self.chunk).min(n);
+        if !self.groups.contains(&Kind::Mamba) {
+            return next;
+        }
+        let (limit, junction) = (limit * self.page, junction * self.page);
+        if next < limit {
+            next = next / self.page * self.page;
+        } else if done < limit {
+            next = limit;
+        }
+        if done < junction && junction < next {
+            next = junction;
+        }
+        next
+    }
+
+    fn pin(&mut self, tables: &mut [Table], path: &[Page], hits: u64) {
+        let need = self.need();
+        for (group, table) in tables.iter_mut().enumerate() {
+            let from = match self.groups[group] {
+                Kind::Full => 0,
+                _ => hits.saturating_sub(need),
+            };
+            for at in 0..hits {
+                let block = (at >= from).then(|| self.names[&(group, path[at as usize])][0]);
+                if let Some(block) = block {
+                    self.unlink(block);
+                }
+                table.blocks.push(block);
+            }
+        }
+    }
+
+    fn free_passed(&mut self, tables: &mut [Table], done: u64) {
+        for (group, table) in tables.iter_mut().enumerate() {
+            let passed = match self.groups[group] {
+                Kind::Full => 0,
+                Kind::Window(tokens) => (done + 1).saturating_sub(tokens) / self.page,
+                Kind::Mamba => done.saturating_sub(1) / self.page,
+            };
+            for at in (0..(passed as usize).min(table.blocks.len())).rev() {
+                match table.blocks[at].take() {
+                    Some(block) => self.free(block),
+                    None => break,
+                }
+            }
+            if let Some(last) = table.last_state
+                && (last as u64 + 1) < done.div_ceil(self.page)
+                && let Some(block) = table.blocks[last].take()
+            {
+                self.free(block);
+            }
+        }
+    }
+
+    fn take(&mut self, tables: &mut [Table], next: u64) -> Option<()> {
+        let wanted = next.div_ceil(self.page) as usize;
+        for (group, table) in tables.iter_mut().enumerate() {
+            if table.blocks.len() >= wanted {
+                continue;
+            }
+            if self.groups[group] == Kind::Mamba {
+                table.last_state = table.blocks.len().checked_sub(1);
+                table.blocks.resize(wanted - 1, None);
+            }
+            while table.blocks.len() < wanted {
+                table.blocks.push(Some(self.take_one()?));
+            }
+        }
+        Some(())
+    }
+
+    fn take_one(&mut self) -> Option<Block> {
+        if let Some(block) = self.unnamed.pop() {
+            return Some(block);
+        }
+        let sentinel = self.name_of.len();
+        let block = Some(self.after[sentinel]).filter(|block| *block != sentinel)?;
+        self.unlink(block);
+        let name = self.name_of[block].take()?;
+        let holders = self.names.get_mut(&name)?;
+        holders.retain(|other| *other != block);
+        if holders.is_empty() {
+            self.names.remove(&name);
+        }
+        Some(block)
+    }
+
+    fn name(&mut self, tables: &[Table], path: &[Page], page: u64, ends: &[u64]) {
+        let need = self.need();
+        let tail = |end: u64| page < end && page + need >= end;
+        let kept = match self.retain {
+            Retain::All => true,
+            Retain::Ends => ends.iter().any(|end| tail(*end)),
+            Retain::Every(tokens) => {
+                let every = tokens / self.page;
+                ends.iter().any(|end| tail(*end)) || tail((page / every + 1) * every)
+            }
+        };
+        for (group, table) in tables.iter().enumerate() {
+            let wanted = self.groups[group] == Kind::Full || kept;
+            if let Some(block) = table.blocks[page as usize].filter(|_| wanted) {
+                let name = (group, path[page as usize]);
+                self.name_of[block] = Some(name);
+                self.names.entry(name).or_default().push(block);
+            }
+        }
+    }
+
+    fn free(&mut self, block: Block) {
+        if self.name_of[block].is_none() {
+            self.unnamed.push(block);
+            return;
+        }
+        let sentinel = self.name_of.len();
+        let last = self.before[sentinel];
+        (self.before[block], self.after[block]) = (last, sentinel);
+        self.after[last] = block;
+        self.before[sentinel] = block;
+    }
+
+    fn unlink(&mut self, block: Block) {
+        let (before, after) = (self.before[block], self.after[block]);
+        self.after[before] = after;
+        self.before[after] = before;
+    }
+}
