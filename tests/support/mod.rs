@@ -6,3 +6,4 @@ pub mod reference;
 pub mod shared;
 pub mod slow_hybrid;
 pub mod slow_sglang;
+pub mod slow_stores;

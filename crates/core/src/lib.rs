@@ -23,7 +23,9 @@ pub mod found;
 pub mod hashing;
 pub mod hybrid;
 pub mod in_flight;
+pub mod lmcache;
 pub mod missing;
+pub mod mooncake;
 #[cfg(test)]
 pub(crate) mod naive;
 pub mod needs;

@@ -12,7 +12,7 @@ impl HybridCache {
             let groups = self.rules.attention.groups().iter().enumerate();
             groups.filter(move |(_, kind)| (**kind == GroupKind::Full) == full).map(|(group, _)| group as u32)
         };
-        let leading = of_kind(true).fold(limit, |limit, group| self.leading(group, limit));
+        let leading = of_kind(true).fold(limit, |limit, group| self.tree.leading(&self.path, group, limit));
         let others: Vec<u32> = of_kind(false).collect();
         if others.is_empty() {
             return Found { hits: u64::from(leading), junction: 0 };
@@ -20,22 +20,6 @@ impl HybridCache {
         let hits = self.resumable(&others, leading);
         let junction = if leading > hits { leading } else { 0 };
         Found { hits: u64::from(hits), junction: u64::from(junction) }
-    }
-
-    /// Leading pages of the path that a group holds, at most `limit`.
-    fn leading(&self, group: u32, limit: u32) -> u32 {
-        let mut at = 0;
-        for node in &self.path {
-            let (first, end) = self.tree.span(*node);
-            if at < first || at >= limit {
-                break;
-            }
-            at = self.tree.covered_up_to(*node, group, first);
-            if at < end {
-                break;
-            }
-        }
-        at.min(limit)
     }
 
     /// The largest number of leading pages, at most `leading`, whose last ones all `groups` hold: as many as

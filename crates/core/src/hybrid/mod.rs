@@ -177,14 +177,9 @@ impl HybridCache {
                 debug_assert!(false, "the request fits the pool, so a block is free");
                 return;
             };
-            let pages = u64::from(self.tree.arena.get(oldest).pages());
-            if pages <= left {
-                self.tree.remove_piece(oldest);
-                left -= pages;
-            } else {
-                self.tree.shorten(oldest, left as u32);
-                left = 0;
-            }
+            let gone = u64::from(self.tree.arena.get(oldest).pages()).min(left);
+            self.tree.drop_first(oldest, gone as u32);
+            left -= gone;
         }
     }
 

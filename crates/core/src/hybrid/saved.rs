@@ -50,7 +50,7 @@ impl HybridCache {
             let list = *queue.get_or_insert_with(|| tree.arena.new_list());
             tree.arena.push(list, piece);
         })?;
-        let named: u64 = saved.runs.pieces.iter().map(|piece| u64::from(piece.to - piece.from)).sum();
+        let named = saved.runs.pages();
         cache.unnamed = saved.capacity.0.checked_sub(named).ok_or(fault("holds more than its capacity"))?;
         if saved.runs.pieces.iter().any(|piece| piece.order >= saved.requests.max(1)) {
             return Err(fault("names a request that was not served yet"));

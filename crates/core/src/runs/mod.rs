@@ -162,8 +162,17 @@ impl RunTree {
         deeper
     }
 
+    /// Takes the next so many pages to leave from a piece, at most all of them.
+    pub fn drop_first(&mut self, index: PieceIndex, pages: u32) {
+        if pages < self.arena.get(index).pages() {
+            self.shorten(index, pages);
+        } else {
+            self.remove_piece(index);
+        }
+    }
+
     /// Takes so many pages, fewer than it has, off the end of a piece that leaves first.
-    pub fn shorten(&mut self, index: PieceIndex, pages: u32) {
+    fn shorten(&mut self, index: PieceIndex, pages: u32) {
         let piece = self.arena.get_mut(index);
         if piece.ascending {
             piece.from += pages;
@@ -198,6 +207,22 @@ impl RunTree {
                 None => return start,
             }
         }
+    }
+
+    /// Leading pages of a path that `tag` holds, at most `limit`.
+    pub fn leading(&self, path: &[NodeIndex], tag: u32, limit: u32) -> u32 {
+        let mut at = 0;
+        for node in path {
+            let (first, end) = self.span(*node);
+            if at >= limit {
+                break;
+            }
+            at = self.covered_up_to(*node, tag, first);
+            if at < end {
+                break;
+            }
+        }
+        at.min(limit)
     }
 
     fn label(&self, node: NodeIndex) -> &[u64] {

@@ -51,6 +51,14 @@ pub struct StateFault {
     pub fault: &'static str,
 }
 
+impl SavedRuns {
+    /// Pages of all pieces.
+    pub fn pages(&self) -> u64 {
+        // Not `to - from`: what was read back from a damaged snapshot is not checked yet.
+        self.pieces.iter().map(|piece| u64::from(piece.to.saturating_sub(piece.from))).sum()
+    }
+}
+
 impl RunTree {
     /// The tree and the pieces of these lists as plain data.
     pub fn save(&self, lists: impl IntoIterator<Item = PieceIndex>) -> SavedRuns {

@@ -1,0 +1,135 @@
+//! LMCache's and Mooncake's caches, a page at a time: lists and maps of whole prefixes (ENGINES 2).
+
+use std::collections::{HashMap, VecDeque};
+
+/// A page is its whole prefix.
+type Page = Vec<u64>;
+
+fn pages(ids: &[u64]) -> Vec<Page> {
+    (1..=ids.len()).map(|end| ids[..end].to_vec()).collect()
+}
+
+/// LMCache in the engine's process: chunks of `group` pages, oldest first.
+#[derive(Debug, Clone)]
+pub struct SlowLmcache {
+    capacity: usize,
+    group: usize,
+    chunks: VecDeque<Page>,
+}
+
+impl SlowLmcache {
+    pub fn new(capacity_pages: u64, group: usize) -> Self {
+        Self { capacity: capacity_pages as usize / group, group, chunks: VecDeque::new() }
+    }
+
+    pub fn resident(&self) -> u64 {
+        (self.chunks.len() * self.group) as u64
+    }
+
+    /// Hits, in pages, of a prompt of full pages.
+    pub fn request(&mut self, ids: &[u64]) -> u64 {
+        let asked: Vec<Page> = pages(ids).into_iter().skip(self.group - 1).step_by(self.group).collect();
+        let hits = asked.iter().take_while(|chunk| self.chunks.contains(chunk)).count();
+        for chunk in asked[..hits].iter().rev() {
+            self.chunks.retain(|other| other != chunk);
+            self.chunks.push_back(chunk.clone());
+        }
+        let mut allocated = 0;
+        for _ in &asked[hits..] {
+            if self.chunks.len() + allocated == self.capacity && self.chunks.pop_front().is_none() {
+                break;
+            }
+            allocated += 1;
+        }
+        for chunk in &asked[hits..hits + allocated] {
+            if !self.chunks.contains(chunk) {
+                self.chunks.push_back(chunk.clone());
+            }
+        }
+        (hits * self.group) as u64
+    }
+}
+
+/// Mooncake's store: every object with its stamp, in microseconds.
+#[derive(Debug, Clone)]
+pub struct SlowMooncake {
+    capacity: u64,
+    lease: u64,
+    /// In thousandths.
+    watermark: u64,
+    ratio: u64,
+    /// Each with its place among the stamps given.
+    objects: HashMap<Page, (u64, u64)>,
+    stamps: u64,
+    failed: bool,
+    next_check: u64,
+    /// The last request's time stamp, when it was served, and when it was done.
+    last: (u64, u64, u64),
+}
+
+impl SlowMooncake {
+    pub fn new(capacity: u64, lease_ms: u64, watermark: u64, ratio: u64) -> Self {
+        Self {
+            capacity,
+            lease: lease_ms * 1000,
+            watermark,
+            ratio,
+            objects: HashMap::new(),
+            stamps: 0,
+            failed: false,
+            next_check: 0,
+            last: (0, 0, 0),
+        }
+    }
+
+    pub fn resident(&self) -> u64 {
+        self.objects.len() as u64
+    }
+
+    /// Hits of a prompt of full pages that arrives at a time after 0.
+    pub fn request(&mut self, time_ms: u64, ids: &[u64]) -> u64 {
+        let (stamp, (last, served, done)) = (time_ms * 1000, self.last);
+        let now = if stamp <= last { done } else { stamp.max(served) };
+        self.last = (stamp.max(last), now, now + 1000 + 30 * ids.len() as u64);
+        while self.next_check <= now {
+            self.check(self.next_check);
+            self.next_check += 10_000;
+        }
+        let asked = pages(ids);
+        let hits = asked.iter().take_while(|page| self.objects.contains_key(*page)).count();
+        let missing: Vec<&Page> = asked.iter().filter(|page| !self.objects.contains_key(*page)).collect();
+        for page in &asked {
+            if let Some(until) = self.objects.get_mut(page) {
+                self.stamps += 1;
+                *until = (now + self.lease, self.stamps);
+            }
+        }
+        for page in missing {
+            if (self.objects.len() as u64) < self.capacity {
+                self.stamps += 1;
+                self.objects.insert(page.clone(), (now, self.stamps));
+            } else {
+                self.failed = true;
+            }
+        }
+        hits as u64
+    }
+
+    fn check(&mut self, now: u64) {
+        let used = self.objects.len() as u64;
+        if !self.failed && used * 1000 <= self.watermark * self.capacity {
+            return;
+        }
+        // In thousandths of an object times the capacity.
+        let above = (used * 1000).saturating_sub(self.watermark * self.capacity);
+        let batch = (used * (above + self.ratio * self.capacity)).div_ceil(1000 * self.capacity);
+        let mut stamps: Vec<(u64, u64)> =
+            self.objects.values().copied().filter(|(stamp, _)| *stamp <= now).collect();
+        stamps.sort_unstable();
+        let Some(last) = stamps.get((batch as usize).min(stamps.len()).wrapping_sub(1)).copied() else {
+            return;
+        };
+        self.objects.retain(|_, stamp| *stamp > last);
+        self.failed = false;
+    }
+}
