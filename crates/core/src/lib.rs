@@ -22,6 +22,7 @@ pub mod features;
 pub mod found;
 pub mod hashing;
 pub mod in_flight;
+pub mod measured;
 pub mod missing;
 #[cfg(test)]
 pub(crate) mod naive;
@@ -34,6 +35,7 @@ pub mod pool_config;
 pub mod pool_set;
 pub mod profile;
 pub mod ratio;
+pub mod routing;
 pub mod sample;
 pub mod sglang;
 pub mod stack;
