@@ -68,6 +68,7 @@ fn facts(decoder: &mut RequestDecoder, record: &[u8]) -> Result<Json, ErrorCode>
         "tokens": [event.input_tokens, event.output_tokens, event.duration_ms],
         "scope": format!("{:?}", event.scope),
         "chained": event.ids_chained,
+        "measured": [event.cached_tokens.map(|tokens| tokens.to_string()).as_deref(), event.replica, event.tenant],
     }))
 }
 
@@ -86,6 +87,9 @@ fn message() -> RequestMessage<'static> {
         scope: Some("tenant".into()),
         request_id: Some("r-1".into()),
         ids_chained: true,
+        cached_tokens: Some(128),
+        replica: Some("engine-2"),
+        tenant: Some("search"),
     }
 }
 
@@ -131,12 +135,19 @@ fn packed_ids_of_our_own_schema_stay_where_they_lie() {
 
 /// A record without what a later version adds behind it.
 #[test]
-fn version_1_of_our_own_schema_is_read_where_it_lies() {
+fn earlier_versions_of_our_own_schema_are_read_where_they_lie() {
+    let bare = RequestMessage { cached_tokens: None, replica: None, tenant: None, ..message() };
     let mut record = Vec::new();
-    encode_request(&message(), RequestEncoding::ConfluentAvro(SchemaId(7)), &mut record).expect("encodes");
+    encode_request(&bare, RequestEncoding::ConfluentAvro(SchemaId(7)), &mut record).expect("encodes");
+    let added = record.split_off(record.len() - 3);
+    assert_eq!(added, [0, 0, 0], "what version 3 added is null");
+    let mut second = expected();
+    second["measured"] = json!([null, null, null]);
+    let mut reader = decoder(Known::of(&[(7, schema::REQUEST_EVENT_OF_V2)]));
+    assert_eq!(facts(&mut reader, &record), Ok(second.clone()));
     assert_eq!(record.pop(), Some(1), "whether the ids are chained");
     let mut decoder = decoder(Known::of(&[(7, schema::REQUEST_EVENT_OF_V1)]));
-    let mut first = expected();
+    let mut first = second;
     first["chained"] = json!(false);
     assert_eq!(facts(&mut decoder, &record), Ok(first));
     let decoded = decoder.decode(None, &record).expect("reads");
@@ -172,6 +183,9 @@ fn a_newer_schema_with_other_order_types_and_fields_reads_the_same() {
         "RequestEventV2",
         json!([
             { "name": "priority", "type": "int", "default": 0 },
+            { "name": "tenant", "type": "string" },
+            { "name": "replica", "type": ["string", "null"] },
+            { "name": "cached_tokens", "type": "int" },
             { "name": "labels", "type": { "type": "map", "values": "string" }, "default": {} },
             { "name": "route", "type": ["null", { "type": "record", "name": "Route", "fields": [
                 { "name": "hops", "type": { "type": "array", "items": "string" } },
@@ -194,6 +208,9 @@ fn a_newer_schema_with_other_order_types_and_fields_reads_the_same() {
     let hops = Value::Record(vec![("hops".to_owned(), Value::Array(vec![text("edge")]))]);
     let fields = vec![
         ("priority", Value::Int(3)),
+        ("tenant", text("search")),
+        ("replica", union(0, text("engine-2"))),
+        ("cached_tokens", Value::Int(128)),
         ("labels", Value::Map([("team".to_owned(), text("search"))].into())),
         ("route", union(1, hops)),
         ("ids_chained", Value::Boolean(true)),

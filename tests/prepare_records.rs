@@ -419,3 +419,51 @@ fn the_week_as_token_ids_gives_the_estimates_of_its_page_ids() {
         found.estimates["week"].len()
     );
 }
+
+/// Cached tokens, replica and tenant of every event.
+fn measured(prepared: &Prepared) -> Vec<(Option<u64>, Option<String>, Option<String>)> {
+    assert_eq!(prepared.refused, None);
+    let mut decoder = RequestDecoder::new(Encoding::Avro, DecodeLimits::default());
+    let mut found = Vec::new();
+    for output in &prepared.outputs {
+        let value = output.value.as_deref().expect("an event");
+        let event = decoder.decode(output.key.as_deref(), value).expect("a request event").event;
+        found.push((event.cached_tokens, event.replica.map(str::to_owned), event.tenant.map(str::to_owned)));
+    }
+    found
+}
+
+#[test]
+fn what_the_engine_found_where_and_for_whom_goes_with_the_pages() {
+    let named = |cached| (Some(cached), Some("r-1".to_owned()), Some("t".to_owned()));
+    let names = r#""replica": "r-1", "tenant": "t""#;
+    let ids = r#""model": "m", "token_ids": [1, 2, 3, 4, 5, 6]"#;
+    for said in [
+        r#""cached_tokens": 4"#,
+        r#""usage": {"prompt_tokens_details": {"cached_tokens": 4}}"#,
+        r#""usage": {"input_tokens_details": {"cached_tokens": 4}}"#,
+        r#""usage": {"input_tokens": 2, "cache_read_input_tokens": 4, "cache_creation_input_tokens": 0}"#,
+        r#""usage": {"prompt_cache_hit_tokens": 4}"#,
+        r#""response": {"usage": {"prompt_tokens_details": {"cached_tokens": 4}}}"#,
+        r#""response": [{"usage": null}, {"usage": {"prompt_tokens_details": {"cached_tokens": 4}}}]"#,
+        r#""chunks": [{"message": {"usage": {"cache_read_input_tokens": 4}}}, {"usage": {"output_tokens": 1}}]"#,
+    ] {
+        let prepared = prepare(&settings(), &format!("{{{ids}, {names}, {said}}}"));
+        assert_eq!(measured(&prepared), [named(4)], "{said}");
+    }
+    let event = format!(
+        r#"{{"model": "m", "event_time": 7, "page_ids": [1], "page_size": 4, "cached_tokens": 4, {names}}}"#
+    );
+    assert_eq!(measured(&prepare(&settings(), &event)), [named(4)]);
+    let several = r#"{"model": "m", "token_ids": [[1, 2, 3, 4], [5, 6]], "cached_tokens": 4}"#;
+    assert_eq!(measured(&prepare(&settings(), several)), [(None, None, None), (None, None, None)]);
+}
+
+#[test]
+fn cached_tokens_that_cannot_be_have_a_dead_letter_code_of_their_own() {
+    for wrong in ["7", "-1", "1.5", "\"many\"", "true"] {
+        let record =
+            format!(r#"{{"model": "m", "token_ids": [1, 2, 3, 4, 5, 6], "cached_tokens": {wrong}}}"#);
+        assert_eq!(prepare(&settings(), &record).refused, Some(ErrorCode::InvalidCachedTokens), "{wrong}");
+    }
+}

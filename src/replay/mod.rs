@@ -3,6 +3,7 @@
 //! Rows stream through one pool per engine; nothing is kept of a row once it was observed.
 
 mod history;
+mod measured;
 mod per_request;
 
 use crate::report::HistoryRecorder;
@@ -16,15 +17,18 @@ use kvset_core::pool_set::{
 };
 use kvset_core::profile::Profile;
 use kvset_core::ratio::Ratio;
+use kvset_core::routing::{RoutingError, RoutingResult};
 use kvset_core::units::{Offset, PageBytes, PageCount, PageSize};
 use kvset_core::window::WindowKind;
-use kvset_formats::trace::{self, Progress, ReadOptions, RowError, TraceError, TraceItem};
+use kvset_formats::trace::{self, Progress, ReadOptions, RowError, TraceError, TraceItem, TraceRow};
+use measured::{Accepted, Observer};
 use per_request::PerRequest;
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 pub use history::{ReplayHistory, report_input};
+pub use measured::{Beside, EffectiveCapacity, LedgerCapacity, MeasuredResult, RestartResult};
 
 /// Leading requests that touch the cache but do not count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,6 +52,8 @@ pub struct ReplayOptions {
     pub warm_up: WarmUp,
     /// Go on past rows that cannot be used.
     pub skip_bad_rows: bool,
+    /// What to measure and to route beside the estimates.
+    pub beside: Beside,
 }
 
 /// A row that was passed over.
@@ -79,6 +85,14 @@ pub enum ReplayError {
         "--warm-up with a share needs to read the trace twice, which standard input cannot: give a count"
     )]
     ShareOfStream,
+    /// What was measured or routed needs one stack for all capacities.
+    #[error(
+        "--measured and --router need an engine with one curve, which {engine} has not: choose another --engine"
+    )]
+    NoStack { engine: &'static str },
+    /// A request cannot be routed.
+    #[error("{place}: {source}")]
+    Routing { place: String, source: RoutingError },
     /// The per-request file cannot be written.
     #[error("cannot write the per-request rows: {0}")]
     PerRequest(std::io::Error),
@@ -117,6 +131,10 @@ pub struct Replay {
     pub windows: Vec<Estimate>,
     /// Requests too large to run at all, one a capacity, ascending; empty where the engine has a stack.
     pub turned_away: Vec<u64>,
+    /// What the log's cached tokens say, where it has any.
+    pub measured: Option<MeasuredResult>,
+    /// What each router gives, in the order asked for, at every capacity of the curve.
+    pub routing: Vec<RoutingResult>,
     /// What the reader had to assume about the trace.
     pub notes: Vec<String>,
 }
@@ -193,7 +211,7 @@ fn read(
         match reader.next_item()? {
             Some(TraceItem::Request(row)) => {
                 for run in &mut *runs {
-                    run.observe(&row.event, (row.file, row.line))?;
+                    run.observe(&row)?;
                 }
             }
             Some(TraceItem::Refused(error)) => runs.iter_mut().for_each(|run| run.refuse_row(&error)),
@@ -255,6 +273,7 @@ struct Run<'a> {
     warm_up: u64,
     per_request: Option<PerRequest<'a>>,
     recorder: Option<HistoryRecorder>,
+    observer: Observer,
     /// Rows met, bad ones too.
     rows: u64,
     /// Requests accepted.
@@ -292,6 +311,7 @@ impl<'a> Run<'a> {
             warm_up,
             per_request: per_request.map(PerRequest::new),
             recorder,
+            observer: Observer::new(&options.beside, &options.pool)?,
             rows: 0,
             requests: 0,
             rejected: 0,
@@ -301,7 +321,8 @@ impl<'a> Run<'a> {
         })
     }
 
-    fn observe(&mut self, event: &RequestEvent<'_>, place: (&str, u64)) -> Result<(), ReplayError> {
+    fn observe(&mut self, row: &TraceRow<'_>) -> Result<(), ReplayError> {
+        let event = &row.event;
         let counted = self.requests >= self.warm_up;
         let offset = Offset(self.rows as i64);
         if is_reading_due(self.requests.saturating_sub(self.warm_up)) {
@@ -313,10 +334,11 @@ impl<'a> Run<'a> {
             Ok(_) => {}
             Err(ObserveError::Config(error)) => return Err(error.into()),
             Err(refusal) => {
-                self.refuse(format!("{}, line {}", place.0, place.1), &refusal);
+                self.refuse(format!("{}, line {}", row.file, row.line), &refusal);
                 return Ok(());
             }
         }
+        self.observe_beside(row, counted)?;
         self.requests += 1;
         if counted {
             self.write_request().map_err(ReplayError::PerRequest)?;
@@ -328,6 +350,19 @@ impl<'a> Run<'a> {
     /// The trace's pool, once a request was accepted.
     fn pool(&self) -> Option<&Pool> {
         self.pools.get(POOL)
+    }
+
+    fn observe_beside(&mut self, row: &TraceRow<'_>, counted: bool) -> Result<(), ReplayError> {
+        let Some(pool) = self.pools.get(POOL) else { return Ok(()) };
+        let (Some(page_size), Some((outcome, _))) = (pool.page_size(), pool.last_request()) else {
+            return Ok(());
+        };
+        let (event, session, index) = (&row.event, row.session, self.requests);
+        let request = Accepted { event, session, outcome, page_size, index, counted };
+        self.observer.observe(&request, &self.config).map_err(|source| {
+            let place = format!("{}, line {}", row.file, row.line);
+            ReplayError::Routing { place, source }
+        })
     }
 
     fn write_request(&mut self) -> std::io::Result<()> {
@@ -395,6 +430,8 @@ impl<'a> Run<'a> {
             page_size: pool.map_or(self.config.page_size, Pool::page_size),
             page_bytes: pool.and_then(Pool::page_bytes),
             turned_away: caches.map(|caches| caches.refused().collect()).unwrap_or_default(),
+            measured: self.observer.measured(&self.config, whole.as_ref()),
+            routing: self.observer.routing(&self.config, whole.as_ref()),
             config: self.config,
             whole,
             at_further_costs,

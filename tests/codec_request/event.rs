@@ -15,15 +15,18 @@ use std::sync::LazyLock;
 pub enum Version {
     V1,
     V2,
+    V3,
 }
 
 impl Version {
     fn schema(self) -> &'static Schema {
         static V1: LazyLock<Schema> = LazyLock::new(|| parse(schema::REQUEST_EVENT_OF_V1));
-        static V2: LazyLock<Schema> = LazyLock::new(|| parse(schema::REQUEST_EVENT));
+        static V2: LazyLock<Schema> = LazyLock::new(|| parse(schema::REQUEST_EVENT_OF_V2));
+        static V3: LazyLock<Schema> = LazyLock::new(|| parse(schema::REQUEST_EVENT));
         match self {
             Self::V1 => &V1,
             Self::V2 => &V2,
+            Self::V3 => &V3,
         }
     }
 
@@ -31,6 +34,7 @@ impl Version {
         match self {
             Self::V1 => 10,
             Self::V2 => 11,
+            Self::V3 => 14,
         }
     }
 
@@ -38,6 +42,7 @@ impl Version {
         match self {
             Self::V1 => schema::REQUEST_EVENT_V1,
             Self::V2 => schema::REQUEST_EVENT_V2,
+            Self::V3 => schema::REQUEST_EVENT_V3,
         }
     }
 }
@@ -60,6 +65,9 @@ pub struct Event {
     pub scope: Option<String>,
     pub request_id: Option<String>,
     pub ids_chained: bool,
+    pub cached_tokens: Option<i64>,
+    pub replica: Option<String>,
+    pub tenant: Option<String>,
 }
 
 impl Event {
@@ -76,6 +84,9 @@ impl Event {
             scope: self.scope.as_deref().map(Cow::Borrowed),
             request_id: self.request_id.as_deref().map(Cow::Borrowed),
             ids_chained: self.ids_chained,
+            cached_tokens: self.cached_tokens,
+            replica: self.replica.as_deref(),
+            tenant: self.tenant.as_deref(),
         }
     }
 
@@ -87,7 +98,11 @@ impl Event {
 
     /// The same of a version, which has as many of the fields.
     pub fn at(self, version: Version) -> Self {
-        Self { ids_chained: self.ids_chained && version != Version::V1, ..self }
+        let ids_chained = self.ids_chained && version != Version::V1;
+        if version == Version::V3 {
+            return self;
+        }
+        Self { ids_chained, cached_tokens: None, replica: None, tenant: None, ..self }
     }
 
     fn avro_value(&self, version: Version, packed: bool) -> Value {
@@ -113,6 +128,9 @@ impl Event {
             field("scope", text(&self.scope)),
             field("request_id", text(&self.request_id)),
             field("ids_chained", Value::Boolean(self.ids_chained)),
+            field("cached_tokens", long(self.cached_tokens)),
+            field("replica", text(&self.replica)),
+            field("tenant", text(&self.tenant)),
         ];
         fields.truncate(version.fields());
         Value::Record(fields)
@@ -155,6 +173,9 @@ impl Event {
             scope: text(next()),
             request_id: text(next()),
             ids_chained: version != Version::V1 && next() == Value::Boolean(true),
+            cached_tokens: (version == Version::V3).then(|| long(next())).flatten(),
+            replica: (version == Version::V3).then(|| text(next())).flatten(),
+            tenant: (version == Version::V3).then(|| text(next())).flatten(),
         })
     }
 
@@ -171,6 +192,9 @@ impl Event {
         let scope = self.scope.as_ref().map_or(Scope::GLOBAL, |name| Scope::named(name.as_bytes()));
         assert_eq!(event.scope, scope);
         assert_eq!(event.ids_chained, self.ids_chained);
+        assert_eq!(event.cached_tokens.map(|n| n as i64), self.cached_tokens);
+        assert_eq!(event.replica, self.replica.as_deref());
+        assert_eq!(event.tenant, self.tenant.as_deref());
     }
 }
 
@@ -214,9 +238,12 @@ pub fn events() -> impl Strategy<Value = Event> {
         names(),
         names(),
         any::<bool>(),
+        (prop::option::of(0i64..=100), names(), names()),
     );
     (0i64..4_102_444_800_000, ids(), ids(), rest).prop_map(|(event_time, ids, mut output_ids, rest)| {
-        let (page_size, slack, output_tokens, duration_ms, pool, scope, request_id, ids_chained) = rest;
+        let (page_size, slack, output_tokens, duration_ms, pool, scope, request_id, ids_chained, beside) =
+            rest;
+        let (cached_percent, replica, tenant) = beside;
         let (input_tokens, output_tokens) = match page_size {
             None => (Some(slack), output_tokens),
             Some(size) => {
@@ -237,6 +264,9 @@ pub fn events() -> impl Strategy<Value = Event> {
             scope,
             request_id,
             ids_chained,
+            cached_tokens: cached_percent.zip(input_tokens).map(|(percent, tokens)| tokens * percent / 100),
+            replica,
+            tenant,
         }
     })
 }

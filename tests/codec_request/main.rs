@@ -60,6 +60,9 @@ fn decode(record: &[u8]) -> Result<Event, DecodeError> {
         scope: None,
         request_id: None,
         ids_chained: event.ids_chained,
+        cached_tokens: event.cached_tokens.map(|tokens| tokens as i64),
+        replica: event.replica.map(str::to_owned),
+        tenant: event.tenant.map(str::to_owned),
     })
 }
 
@@ -81,7 +84,7 @@ fn line_with(member: &str) -> String {
 }
 
 fn versions() -> impl Strategy<Value = Version> {
-    prop::sample::select(vec![Version::V1, Version::V2])
+    prop::sample::select(vec![Version::V1, Version::V2, Version::V3])
 }
 
 proptest! {
@@ -103,7 +106,7 @@ proptest! {
     #[test]
     fn writes_the_bytes_that_apache_avro_writes(event in events(), packed: bool) {
         let encoding = if packed { RequestEncoding::Avro } else { RequestEncoding::AvroLongs };
-        prop_assert_eq!(event.encode(encoding), by_apache_avro(&event, Version::V2, packed, None));
+        prop_assert_eq!(event.encode(encoding), by_apache_avro(&event, Version::V3, packed, None));
     }
 
     #[test]
@@ -151,7 +154,7 @@ proptest! {
     ) {
         match head {
             0 => drop(record.splice(0..0, [&[0xC3, 0x01][..], &schema::REQUEST_EVENT_V1].concat())),
-            1 => drop(record.splice(0..0, [&[0xC3, 0x01][..], &schema::REQUEST_EVENT_V2].concat())),
+            1 => drop(record.splice(0..0, [&[0xC3, 0x01][..], &schema::REQUEST_EVENT_V3].concat())),
             4 => record.insert(0, b'{'),
             2 => drop(record.splice(0..0, *b"{\"page_ids\":[")),
             _ => {}
@@ -174,7 +177,8 @@ proptest! {
             "event_time": event.event_time, "page_ids": ids(&event.ids), "output_page_ids": ids(&event.output_ids),
             "pool": event.pool, "page_size": event.page_size, "input_tokens": event.input_tokens,
             "output_tokens": event.output_tokens, "duration_ms": event.duration_ms, "scope": event.scope,
-            "request_id": event.request_id, "ids_chained": event.ids_chained, "zz_unknown": {"nested": [1, {"deep": null}]},
+            "request_id": event.request_id, "ids_chained": event.ids_chained, "cached_tokens": event.cached_tokens,
+            "replica": event.replica, "tenant": event.tenant, "zz_unknown": {"nested": [1, {"deep": null}]},
         });
         for text in [object.to_string(), format!("\n {object:#}\n"), object.to_string().replace('/', "\\/")] {
             let mut decoder = RequestDecoder::new(Encoding::Json, DecodeLimits::default());
@@ -197,6 +201,9 @@ fn sample() -> Event {
         scope: Some("tenant-4".to_owned()),
         request_id: Some("req-1".to_owned()),
         ids_chained: true,
+        cached_tokens: Some(128),
+        replica: Some("engine-2".to_owned()),
+        tenant: Some("search".to_owned()),
     }
 }
 
@@ -228,12 +235,14 @@ fn a_used_decoder_takes_no_memory_for_ids() {
 
 #[test]
 fn the_header_of_apache_avro_for_rust_is_read_too() {
-    for (version, of_rust) in
-        [(Version::V1, schema::REQUEST_EVENT_V1_RUST), (Version::V2, schema::REQUEST_EVENT_V2_RUST)]
-    {
+    for (version, of_rust) in [
+        (Version::V1, schema::REQUEST_EVENT_V1_RUST),
+        (Version::V2, schema::REQUEST_EVENT_V2_RUST),
+        (Version::V3, schema::REQUEST_EVENT_V3_RUST),
+    ] {
         let mut record = by_apache_avro(&sample(), version, true, None);
         record[2..10].copy_from_slice(&of_rust);
-        assert_eq!(decode(&record).map(|event| event.ids_chained).ok(), Some(version == Version::V2));
+        assert_eq!(decode(&record).map(|event| event.ids_chained).ok(), Some(version != Version::V1));
     }
 }
 
@@ -352,6 +361,15 @@ fn each_fault_has_its_code() {
         (r#""pool": "another""#, ErrorCode::PoolConflict),
         (r#""ids_chained": 1"#, ErrorCode::Undecodable),
         (r#""ids_chained": "true""#, ErrorCode::Undecodable),
+        (r#""cached_tokens": -1"#, ErrorCode::InvalidCachedTokens),
+        (r#""cached_tokens": 1.5"#, ErrorCode::InvalidCachedTokens),
+        (r#""cached_tokens": "12""#, ErrorCode::InvalidCachedTokens),
+        (r#""cached_tokens": {"a": [1]}"#, ErrorCode::InvalidCachedTokens),
+        (r#""cached_tokens": [true]"#, ErrorCode::InvalidCachedTokens),
+        (r#""cached_tokens": 193, "input_tokens": 192"#, ErrorCode::InvalidCachedTokens),
+        (r#""cached_tokens": 193, "page_size": 64"#, ErrorCode::InvalidCachedTokens),
+        (r#""replica": 7"#, ErrorCode::Undecodable),
+        (r#""tenant": "a\tb""#, ErrorCode::InvalidField),
     ] {
         assert_eq!(code(line_with(member)), expected, "{member}");
     }
@@ -436,8 +454,12 @@ fn whether_ids_are_chained_is_a_boolean_or_not_said() {
         assert_eq!(decode(line.as_bytes()).expect(member).ids_chained, expected, "{member}");
     }
     assert!(!decode(line_with(r#""pool": "p""#).as_bytes()).expect("not said").ids_chained);
-    let mut record = sample().encode(RequestEncoding::Avro);
-    *record.last_mut().expect("the boolean") = 2;
+    let bare = Event { cached_tokens: None, replica: None, tenant: None, ..sample() };
+    let mut record = bare.encode(RequestEncoding::Avro);
+    // Three nulls follow it.
+    let boolean = record.len() - 4;
+    assert_eq!(record[boolean..], [1, 0, 0, 0]);
+    record[boolean] = 2;
     assert_eq!(code(record), ErrorCode::Undecodable, "neither of the two bytes of avro");
 }
 

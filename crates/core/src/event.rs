@@ -25,6 +25,37 @@ pub struct RequestEvent<'a> {
     pub output_tokens: Option<u64>,
     /// From arrival to last token, in milliseconds, where the log says.
     pub duration_ms: Option<u64>,
+    /// Prompt tokens that the serving engine says came from its cache (WHATIF 1).
+    pub cached_tokens: Option<u64>,
+    /// The cache that served the request, where there are several of one pool.
+    pub replica: Option<&'a str>,
+    /// On whose behalf the request was made.
+    pub tenant: Option<&'a str>,
+}
+
+/// The engine says that more of a prompt came from its cache than the prompt has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{cached} cached_tokens are more than the prompt's {prompt} tokens")]
+pub struct CachedTokensMismatch {
+    /// Tokens that came from the cache, as the event says.
+    pub cached: u64,
+    /// Tokens of the prompt: as stated, or what its page ids have room for.
+    pub prompt: u64,
+}
+
+/// Refuses an event with more cached tokens than its prompt has. Where the event does not state its prompt's
+/// tokens, its page ids have room for so many.
+///
+/// # Errors
+/// [`CachedTokensMismatch`].
+pub fn check_cached_tokens(
+    event: &RequestEvent<'_>,
+    page_size: PageSize,
+) -> Result<(), CachedTokensMismatch> {
+    let Some(cached) = event.cached_tokens else { return Ok(()) };
+    let room = || (event.page_ids.len() as u64).saturating_mul(u64::from(page_size.get()));
+    let prompt = event.input_tokens.unwrap_or_else(room);
+    if cached <= prompt { Ok(()) } else { Err(CachedTokensMismatch { cached, prompt }) }
 }
 
 /// A prompt's page ids are neither its full pages nor its full pages and one partial page.

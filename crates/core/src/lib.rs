@@ -24,6 +24,7 @@ pub mod hashing;
 pub mod hybrid;
 pub mod in_flight;
 pub mod lmcache;
+pub mod measured;
 pub mod missing;
 pub mod mooncake;
 #[cfg(test)]
@@ -37,6 +38,7 @@ pub mod pool_config;
 pub mod pool_set;
 pub mod profile;
 pub mod ratio;
+pub mod routing;
 pub mod runs;
 pub mod sample;
 pub mod sglang;

@@ -14,7 +14,7 @@ use super::curve::Curve;
 use super::engine::Engine;
 use super::estimate::Estimate;
 use super::estimator::PoolFigures;
-use super::event::RequestEvent;
+use super::event::{RequestEvent, check_cached_tokens};
 use super::outcome::{BEYOND, Outcome};
 use super::pool_config::{PoolConfig, PoolConfigError};
 use super::sglang::CacheBank;
@@ -134,7 +134,11 @@ impl Pool {
     pub fn observe(&mut self, event: &RequestEvent<'_>, arrival: Arrival) -> Result<u64, Refusal> {
         let config = &self.identity.config;
         let page_size = self.identity.page_size_for(event, self.live.as_ref());
-        let page_size = page_size.and_then(|size| check_size(event, size, config).map(|()| size));
+        let page_size = page_size.and_then(|size| {
+            check_size(event, size, config)?;
+            check_cached_tokens(event, size)?;
+            Ok(size)
+        });
         let page_size = page_size.inspect_err(|_| self.rejected_records += 1)?;
         // A first request that is refused does not fix the page size.
         let was_live = self.live.is_some();

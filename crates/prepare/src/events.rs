@@ -11,6 +11,7 @@ use kvset_formats::codec::{DecodeError, ErrorCode, RequestEncoding, RequestMessa
 use kvset_formats::output::{Destination, OutputRecord};
 
 /// What a record's events have in common.
+#[derive(Clone)]
 pub(super) struct Common {
     pub(super) pool: String,
     pub(super) rules: PageRules,
@@ -18,6 +19,16 @@ pub(super) struct Common {
     pub(super) time: EventTime,
     pub(super) output_tokens: Option<i64>,
     pub(super) duration_ms: Option<i64>,
+    pub(super) cached_tokens: Option<i64>,
+    pub(super) replica: Option<String>,
+    pub(super) tenant: Option<String>,
+}
+
+impl Common {
+    /// The same for a record of several prompts: their sum tells of none.
+    pub(super) fn without_cached_tokens(&self) -> Self {
+        Self { cached_tokens: None, ..self.clone() }
+    }
 }
 
 /// Turns prompts of one record into request events.
@@ -78,6 +89,10 @@ impl<'a> Hashing<'a> {
             input_tokens: if sampled { None } else { i64::try_from(tokens.len()).ok() },
             output_tokens: common.output_tokens,
             duration_ms: common.duration_ms,
+            // Of a sample's pages nobody knows how many came from the cache.
+            cached_tokens: if sampled { None } else { common.cached_tokens },
+            replica: common.replica.as_deref(),
+            tenant: common.tenant.as_deref(),
             ..RequestMessage::default()
         };
         limits.admit(Some(common.pool.as_bytes()), message.clone())?;

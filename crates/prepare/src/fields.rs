@@ -12,6 +12,8 @@ const MAX_VALUE_BYTES: usize = 1024;
 const TOKEN_FIELDS: [&str; 3] = ["input_ids", "token_ids", "tokens"];
 /// A line of a batch file holds the request under this name.
 const BODY: &str = "body";
+/// Fields that hold a response, or the chunks it was streamed in: of those the last one that says something holds.
+const STREAMED: [&str; 2] = ["response", "chunks"];
 
 /// The values of the wanted fields, in memory reused from record to record.
 #[derive(Default)]
@@ -143,7 +145,7 @@ struct Inside<'a, 'w> {
     top: bool,
 }
 
-impl Inside<'_, '_> {
+impl<'w> Inside<'_, 'w> {
     fn value<E: Error>(self, value: fmt::Arguments<'_>) -> Result<(), E> {
         let Self { walk, depth, level, open, top } = self;
         if top {
@@ -152,6 +154,30 @@ impl Inside<'_, '_> {
         for index in open.into_iter().filter(|index| walk.paths[*index].len() == level) {
             if let Err(refusal) = walk.values.put(index, depth, value) {
                 return Err(walk.refuse(refusal));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether this is a response that may have been streamed.
+    fn is_streamed(&self) -> bool {
+        let name = |index: &usize| self.walk.paths[*index].get(self.level.checked_sub(1)?);
+        self.open.iter().any(|index| name(index).is_some_and(|name| STREAMED.contains(&name.as_str())))
+    }
+
+    /// One of the chunks of this response.
+    fn chunk(&mut self) -> Inside<'_, 'w> {
+        let (depth, level, open) = (self.depth, self.level, self.open.clone());
+        Inside { walk: &mut *self.walk, depth, level, open, top: false }
+    }
+
+    /// Reads the chunks of a stream as it was sent; a line that is no object, such as `[DONE]`, says nothing.
+    fn stream<E: Error>(&mut self, text: &str) -> Result<(), E> {
+        for chunk in text.lines().filter_map(|line| line.strip_prefix("data:")) {
+            if chunk.trim_start().starts_with('{') {
+                let mut deserializer = serde_json::Deserializer::from_str(chunk);
+                let read = self.chunk().deserialize(&mut deserializer);
+                read.map_err(|_| E::custom("not a chunk"))?;
             }
         }
         Ok(())
@@ -225,7 +251,10 @@ impl<'de> Visitor<'de> for Inside<'_, '_> {
         self.value(format_args!("{number}"))
     }
 
-    fn visit_str<E: Error>(self, text: &str) -> Result<(), E> {
+    fn visit_str<E: Error>(mut self, text: &str) -> Result<(), E> {
+        if self.is_streamed() {
+            self.stream(text)?;
+        }
         self.value(format_args!("{text}"))
     }
 
@@ -233,7 +262,11 @@ impl<'de> Visitor<'de> for Inside<'_, '_> {
         Ok(())
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<(), A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(mut self, mut array: A) -> Result<(), A::Error> {
+        if self.is_streamed() {
+            while array.next_element_seed(self.chunk())?.is_some() {}
+            return Ok(());
+        }
         while array.next_element::<IgnoredAny>()?.is_some() {}
         Ok(())
     }
@@ -296,6 +329,20 @@ mod tests {
         );
         assert_eq!(values(r#"{"model": "outer", "body": {"model": "inner"}}"#, &["model"]), [text("outer")]);
         assert_eq!(values(r#"{"body": {"a": {"b": 1}}}"#, &["a.b", "body.a.b"]), [text("1"), None]);
+    }
+
+    #[test]
+    fn the_last_chunk_of_a_streamed_response_that_says_something_holds() {
+        let path = "response.usage.prompt_tokens_details.cached_tokens";
+        let usage =
+            |cached: u32| format!(r#"{{"usage":{{"prompt_tokens_details":{{"cached_tokens":{cached}}}}}}}"#);
+        let chunks = format!(r#"{{"response": [{}, {}, {{"usage": null}}]}}"#, usage(3), usage(5));
+        assert_eq!(values(&chunks, &[path]), [Some("5".to_owned())]);
+        let stream = format!("data: {}\n\ndata: {}\n\ndata: [DONE]\n", usage(3), usage(7));
+        let record = format!(r#"{{"response": {}}}"#, serde_json::Value::from(stream));
+        assert_eq!(values(&record, &[path]), [Some("7".to_owned())]);
+        assert_eq!(values(&format!(r#"{{"response": {}}}"#, usage(2)), &[path]), [Some("2".to_owned())]);
+        assert_eq!(values(r#"{"list": [{"a": 1}]}"#, &["list.a"]), [None], "other arrays stay closed");
     }
 
     #[test]

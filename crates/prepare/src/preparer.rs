@@ -4,7 +4,7 @@ use super::events::{Common, Hashing, push};
 use super::field_lookup::{FieldLookup, invalid};
 use super::fields::{self, Held, Values};
 use super::models::Tokenizers;
-use super::recipe::{DURATION_MS, Names, OUTPUT_TOKENS, RawFormat, Recipe};
+use super::recipe::{CACHED_TOKENS, DURATION_MS, Names, OUTPUT_TOKENS, RawFormat, Recipe};
 use super::tokens::Prompts;
 use kvset_core::event::full_pages;
 use kvset_core::pages::PageIds;
@@ -213,6 +213,7 @@ impl Preparer {
             let number = |text: &str| text.parse().map_err(|_| invalid(name, "is no whole number"));
             self.values.get(index).map(number).transpose()
         };
+        let name = |index| self.values.get(index).map(str::to_owned);
         Ok(Common {
             rules: self.recipe.rules(&pool),
             pool,
@@ -220,10 +221,26 @@ impl Preparer {
             time: EventTime(time),
             output_tokens: integer(self.names.output_tokens, OUTPUT_TOKENS)?,
             duration_ms: integer(self.names.duration_ms, DURATION_MS)?,
+            cached_tokens: self.cached_tokens()?,
+            replica: name(self.names.replica),
+            tenant: name(self.names.tenant),
+        })
+    }
+
+    /// The prompt's tokens that came from the serving engine's cache, from the first place that says so.
+    fn cached_tokens(&self) -> Result<Option<i64>, DecodeError> {
+        let text = self.names.cached_tokens.iter().find_map(|index| self.values.get(*index));
+        let number = text.map(str::parse).transpose();
+        number.map_err(|_| {
+            let detail = format!("{CACHED_TOKENS} is no whole number of 64 bits");
+            DecodeError::new(ErrorCode::InvalidCachedTokens, detail)
         })
     }
 
     fn token_ids(&mut self, common: &Common, out: &mut Prepared) -> Result<(), DecodeError> {
+        let several = self.prompts.len() > 1 && common.cached_tokens.is_some();
+        let summed = several.then(|| common.without_cached_tokens());
+        let common = summed.as_ref().unwrap_or(common);
         let mut hashing = Hashing::new(&self.recipe, common, &mut self.ids, out);
         hashing.expect(self.prompts.len())?;
         self.prompts.iter().try_for_each(|tokens| hashing.prompt(tokens))
@@ -242,8 +259,17 @@ impl Preparer {
             Err(error) if error.code() == ErrorCode::MissingField => None,
             filled => Some(filled?),
         };
-        let mut hashing = Hashing::new(&self.recipe, common, &mut self.ids, out);
-        self.tokenizers.tokenize(model.as_deref(), body, common.time, &mut |tokens| hashing.prompt(tokens))
+        let (ids, tokenizers) = (&mut self.ids, &mut self.tokenizers);
+        let mut hash = |common: &Common, out: &mut Prepared| {
+            let mut hashing = Hashing::new(&self.recipe, common, ids, out);
+            tokenizers.tokenize(model.as_deref(), body, common.time, &mut |tokens| hashing.prompt(tokens))
+        };
+        let hashed = hash(common, out);
+        if common.cached_tokens.is_none() || out.requests < 2 {
+            return hashed;
+        }
+        *out = Prepared { partition: out.partition, ..Prepared::default() };
+        hash(&common.without_cached_tokens(), out)
     }
 
     /// A request event goes on as it is, under the pool's name and within the namespace.
@@ -273,6 +299,8 @@ impl Preparer {
             message.page_ids = PageIds::from_slice(prompt);
             message.output_page_ids = PageIds::from_slice(output);
             message.input_tokens = None;
+            // Of a sample's pages nobody knows how many came from the cache.
+            message.cached_tokens = None;
         }
         push(out, &self.recipe.limits, &pool, &message)
     }

@@ -92,6 +92,30 @@ impl Recipe {
 /// Fields that any record may bring beside its prompt.
 pub(super) const OUTPUT_TOKENS: &str = "output_tokens";
 pub(super) const DURATION_MS: &str = "duration_ms";
+pub(super) const CACHED_TOKENS: &str = "cached_tokens";
+const REPLICA: &str = "replica";
+const TENANT: &str = "tenant";
+
+/// Where a usage may stand beside the record itself and its body: in the response, in the chunks it was streamed
+/// in, in what those hold.
+const USAGE_PLACES: [&[&str]; 8] = [
+    &[],
+    &["response"],
+    &["response", "body"],
+    &["response", "response"],
+    &["response", "message"],
+    &["chunks"],
+    &["chunks", "response"],
+    &["chunks", "message"],
+];
+
+/// Cached tokens by the names of the completions API, the responses API, DeepSeek and Anthropic (WHATIF 1).
+const CACHED_IN_USAGE: [&[&str]; 4] = [
+    &["prompt_tokens_details", "cached_tokens"],
+    &["input_tokens_details", "cached_tokens"],
+    &["prompt_cache_hit_tokens"],
+    &["cache_read_input_tokens"],
+];
 
 /// The recipe's templates, with every field that they name under a number.
 pub(super) struct Names {
@@ -102,6 +126,10 @@ pub(super) struct Names {
     pub(super) event_time: Option<Source>,
     pub(super) output_tokens: usize,
     pub(super) duration_ms: usize,
+    /// In the order in which they are asked.
+    pub(super) cached_tokens: Vec<usize>,
+    pub(super) replica: usize,
+    pub(super) tenant: usize,
 }
 
 /// A part of a template whose field has a number.
@@ -137,8 +165,30 @@ impl Names {
         let event_time = recipe.event_time.as_ref().map(|place| source(place, &mut paths));
         let output_tokens = number(&[OUTPUT_TOKENS.to_owned()], &mut paths);
         let duration_ms = number(&[DURATION_MS.to_owned()], &mut paths);
-        Self { pool, model, namespace, event_time, output_tokens, duration_ms, paths }
+        let cached_tokens = cached_token_paths().map(|path| number(&path, &mut paths)).collect();
+        let [replica, tenant] = [REPLICA, TENANT].map(|name| number(&[name.to_owned()], &mut paths));
+        Self {
+            pool,
+            model,
+            namespace,
+            event_time,
+            output_tokens,
+            duration_ms,
+            cached_tokens,
+            replica,
+            tenant,
+            paths,
+        }
     }
+}
+
+/// Every path at which a record may say how many of its prompt's tokens were cached.
+fn cached_token_paths() -> impl Iterator<Item = Vec<String>> {
+    let in_usage = USAGE_PLACES
+        .into_iter()
+        .flat_map(|place| CACHED_IN_USAGE.into_iter().map(move |name| [place, &["usage"], name].concat()));
+    let all = std::iter::once(vec![CACHED_TOKENS]).chain(in_usage);
+    all.map(|path| path.into_iter().map(str::to_owned).collect())
 }
 
 fn source(place: &Place, paths: &mut Vec<Vec<String>>) -> Source {

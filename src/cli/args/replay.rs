@@ -7,6 +7,7 @@ use kvset_core::capacity::CapacitySpec;
 use kvset_core::pool_config::PoolConfig;
 use kvset_core::profile::{Outputs, Profile};
 use kvset_core::ratio::Ratio;
+use kvset_core::routing::RouterSpec;
 use kvset_core::stack::{ChainCheck, ChainPolicy, MAX_REQUEST_PAGES, MAX_TRACKED_PAGES};
 use kvset_core::tiers::{TierConfig, TrendRules};
 use kvset_core::units::{PageCount, PageSize};
@@ -65,6 +66,8 @@ Examples:
   kvset replay --kv-bytes-per-token 61464 --tier hbm:0.95:10GiB:2500 --tier dram:0.999:64GiB:400 trace.jsonl
   kvset replay --model-config config.json --kv-dtype bf16,fp8 trace.jsonl
   kvset replay --format openai --model models/llama --page-size 16 batch.jsonl
+  kvset replay --engine vllm --page-size 16 --measured --capacities 40000p trace.jsonl
+  kvset replay --router round-robin:4 --router hash:4 --router prefix:4 --capacities 8192p trace.jsonl
   kvset replay --window tumbling:1h --window last:3000 --json trace.jsonl | jq .windows")]
 pub struct ReplayArgs {
     /// What to read.
@@ -131,6 +134,15 @@ pub struct ReplayArgs {
     /// Which page ids are watched for turning up under another prefix: a sample, or all of them.
     #[arg(long, value_name = "IDS", value_parser = choice::<ChainChecking>(), default_value = "sampled")]
     pub verify_chain: ChainChecking,
+    /// Compare with the cached tokens that the trace says the serving engine found: the capacity its cache
+    /// behaves like, and where the rest was lost. On by itself where rows carry cached_tokens.
+    #[arg(long)]
+    pub measured: bool,
+    /// A router to try (repeatable): logged, round-robin:N, hash:N[:session|tenant|first-page],
+    /// least-in-flight:N, prefix:N[:match=0.5,balance=1.5,tree=1048576]. Capacities are then the total of N
+    /// replicas.
+    #[arg(long = "router", value_name = "NAME[:N]")]
+    pub routers: Vec<RouterSpec>,
     /// Write each request's result here, a line of JSON each.
     #[arg(long, value_name = "FILE")]
     pub per_request: Option<PathBuf>,

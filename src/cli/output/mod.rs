@@ -7,6 +7,7 @@ pub mod plan;
 mod progress;
 pub mod required;
 mod result;
+pub mod routing;
 mod sparkline;
 mod table;
 

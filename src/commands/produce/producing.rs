@@ -239,6 +239,9 @@ pub fn message_of<'a>(row: &TraceRow<'a>) -> RequestMessage<'a> {
         scope: scope_name(event.scope, row.session),
         request_id: None,
         ids_chained: event.ids_chained,
+        cached_tokens: number(event.cached_tokens),
+        replica: event.replica,
+        tenant: event.tenant,
     }
 }
 

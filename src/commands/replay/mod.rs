@@ -1,16 +1,19 @@
 //! `kvset replay`: trace files to estimates, without Kafka.
 
 pub mod comparison;
+pub mod measured;
 pub mod output;
 pub mod report;
 
 use crate::cli::Failure;
 use crate::cli::args::ReplayArgs;
 use crate::cli::output::plan::CostResult;
+use crate::cli::output::routing::RoutingOutput;
 use crate::cli::output::{Progress, json, print};
+use crate::commands::replay::measured::MeasuredOutput;
 use crate::commands::replay::output::{ReplayResult, TraceSummary};
 use crate::commands::replay::report::{notes, write_report};
-use crate::replay::{Replay, ReplayError, ReplayOptions, replay, replay_for_report};
+use crate::replay::{Beside, Replay, ReplayError, ReplayOptions, replay, replay_for_report};
 use anyhow::Context as _;
 use kvset_core::estimate::Estimate;
 use kvset_formats::trace;
@@ -25,6 +28,7 @@ pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
         pool: args.pool_config(&args.token_costs()?),
         warm_up: args.warm_up,
         skip_bad_rows: args.trace.skip_bad_rows,
+        beside: Beside { measured: args.measured, routers: args.routers.clone() },
     };
     if args.engines.len() > 1 {
         return comparison::run(args, options);
@@ -76,6 +80,8 @@ impl ReplayResult {
         let mut result = Self::new(trace, whole, &done.windows);
         let at_cost = |(cost, estimate): &(f64, Estimate)| CostResult::new(*cost, estimate);
         result.costs = done.at_further_costs.iter().map(at_cost).collect();
+        result.measured = done.measured.as_ref().map(|measured| MeasuredOutput::of(measured, done));
+        result.routing = done.routing.iter().map(|routed| RoutingOutput::of(routed, done)).collect();
         for (point, turned_away) in result.capacities.iter_mut().zip(&done.turned_away) {
             point.turned_away_requests = Some(*turned_away);
         }
@@ -86,7 +92,9 @@ impl ReplayResult {
 impl From<ReplayError> for Failure {
     fn from(error: ReplayError) -> Self {
         match error {
-            ReplayError::Config(_) | ReplayError::ShareOfStream => Self::Usage(error.into()),
+            ReplayError::Config(_) | ReplayError::ShareOfStream | ReplayError::NoStack { .. } => {
+                Self::Usage(error.into())
+            }
             _ => Self::Runtime(error.into()),
         }
     }

@@ -2,7 +2,9 @@
 
 use crate::cli::output::plan::{CostResult, plan_table};
 use crate::cli::output::required::{CapacityResult, CoverageResult, RequiredResult, is_false, required_of};
+use crate::cli::output::routing::RoutingOutput;
 use crate::cli::output::{Column, Sheet, bytes, decimal, known, percent, share_name, thousands};
+use crate::commands::replay::measured::MeasuredOutput;
 use kvset_core::estimate::{Estimate, InFlight, TheoreticalHits};
 use kvset_core::profile::Profile;
 use kvset_core::stack::ChainCheck;
@@ -42,6 +44,12 @@ pub struct ReplayResult {
     pub costs: Vec<CostResult>,
     /// The windows asked for, in the order in which they closed.
     pub windows: Vec<WindowResult>,
+    /// What the log's cached tokens say of the cache in use.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub measured: Option<MeasuredOutput>,
+    /// What routers would give, in the order asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub routing: Vec<RoutingOutput>,
 }
 
 /// What was read, and how.
@@ -113,6 +121,8 @@ impl ReplayResult {
             plan: whole.and_then(|all| all.plan.clone()),
             costs: Vec::new(),
             windows: windows.iter().map(WindowResult::from).collect(),
+            measured: None,
+            routing: Vec::new(),
             trace,
         }
     }
@@ -127,6 +137,7 @@ impl ReplayResult {
         let last = self.capacities.iter().position(|point| point.pages >= footprint);
         self.capacities.truncate(last.map_or(self.capacities.len(), |index| index + 1));
         self.costs.iter_mut().for_each(|cost| cost.capacities.truncate(self.capacities.len()));
+        self.routing.iter_mut().for_each(|routed| routed.capacities.truncate(self.capacities.len()));
     }
 
     /// The result as tables.
@@ -148,6 +159,8 @@ impl ReplayResult {
         if self.windows.len() > 1 {
             text.push_str(&self.window_table());
         }
+        self.routing.iter().for_each(|routed| text.push_str(&routed.render()));
+        self.measured.iter().for_each(|measured| text.push_str(&measured.render()));
         text
     }
 

@@ -1,7 +1,7 @@
 //! Why a pool turns a request or a snapshot away.
 
 use crate::engine::EngineRefusal;
-use crate::event::PageCountMismatch;
+use crate::event::{CachedTokensMismatch, PageCountMismatch};
 use crate::pool_config::PoolConfigError;
 use crate::stack::ChainViolation;
 use crate::units::PageSize;
@@ -21,6 +21,9 @@ pub enum Refusal {
     /// The ids cannot be those of the prompt's pages.
     #[error(transparent)]
     PageCountMismatch(#[from] PageCountMismatch),
+    /// More of the prompt came from a cache than it has.
+    #[error(transparent)]
+    CachedTokens(#[from] CachedTokensMismatch),
     /// Equal ids stand under different prefixes, and the policy is to refuse such a request.
     #[error(transparent)]
     Chain(#[from] ChainViolation),
@@ -43,6 +46,7 @@ impl Refusal {
             Self::PageSizeMismatch { .. } => "page_size_mismatch",
             Self::TooManyPages { .. } => "too_many_pages",
             Self::PageCountMismatch(_) => "page_count_mismatch",
+            Self::CachedTokens(_) => "invalid_cached_tokens",
             Self::Chain(_) => "chain_violation",
         }
     }

@@ -11,11 +11,14 @@ use super::wire::{Cursor, put_bytes, put_long};
 use kvset_core::pages::PageIds;
 use std::borrow::Cow;
 
-/// Buffers for ids that do not travel packed; they keep their memory from record to record.
+/// Buffers for what does not lie in the record as it is read, ids above all; they keep their memory from record to record.
 #[derive(Debug, Default)]
 pub(super) struct IdBuffers {
     pub(super) prompt: Vec<u64>,
     pub(super) output: Vec<u64>,
+    /// Names that are written with escapes.
+    pub(super) replica: String,
+    pub(super) tenant: String,
 }
 
 /// Reads a record in single-object encoding, header included.
@@ -43,7 +46,7 @@ pub(super) fn read_datum<'a>(
     limits: &DecodeLimits,
     buffers: &'a mut IdBuffers,
 ) -> Result<RequestMessage<'a>, DecodeError> {
-    let IdBuffers { prompt, output } = buffers;
+    let IdBuffers { prompt, output, .. } = buffers;
     let cursor = Cursor::new(record, begin);
     read_fields(
         version,
@@ -82,12 +85,27 @@ fn read_fields<'a>(
         request_id: cursor.nullable(Cursor::string)?.map(Cow::Borrowed),
         ids_chained: match version {
             EventVersion::V1 => false,
-            EventVersion::V2 => cursor.boolean()?,
+            EventVersion::V2 | EventVersion::V3 => cursor.boolean()?,
         },
+        cached_tokens: since_v3(version, &mut cursor, Cursor::long)?,
+        replica: since_v3(version, &mut cursor, Cursor::string)?,
+        tenant: since_v3(version, &mut cursor, Cursor::string)?,
     };
     match cursor.remaining() {
         0 => Ok(message),
         _ => Err(cursor.undecodable("bytes behind the end of the record")),
+    }
+}
+
+/// A nullable field that version 3 added.
+fn since_v3<'a, T>(
+    version: EventVersion,
+    cursor: &mut Cursor<'a>,
+    read: impl FnOnce(&mut Cursor<'a>) -> Result<T, DecodeError>,
+) -> Result<Option<T>, DecodeError> {
+    match version {
+        EventVersion::V1 | EventVersion::V2 => Ok(None),
+        EventVersion::V3 => cursor.nullable(read),
     }
 }
 
@@ -139,7 +157,7 @@ pub(super) enum IdForm {
 /// Appends a message in single-object encoding.
 pub(super) fn write_single_object(message: &RequestMessage<'_>, form: IdForm, out: &mut Vec<u8>) {
     out.extend_from_slice(&schema::SINGLE_OBJECT_MARKER);
-    out.extend_from_slice(&schema::REQUEST_EVENT_V2);
+    out.extend_from_slice(&schema::REQUEST_EVENT_V3);
     write_datum(message, form, out);
 }
 
@@ -156,6 +174,9 @@ pub(super) fn write_datum(message: &RequestMessage<'_>, form: IdForm, out: &mut 
     put_nullable(out, message.scope.as_deref(), put_text);
     put_nullable(out, message.request_id.as_deref(), put_text);
     out.push(u8::from(message.ids_chained));
+    put_nullable(out, message.cached_tokens, put_long);
+    put_nullable(out, message.replica, put_text);
+    put_nullable(out, message.tenant, put_text);
 }
 
 fn put_text(out: &mut Vec<u8>, text: &str) {

@@ -21,6 +21,8 @@ pub enum ErrorCode {
     TooManyPages,
     /// The number of page ids does not fit the number of tokens.
     PageCountMismatch,
+    /// The cached tokens are no number, negative, or more than the prompt's tokens.
+    InvalidCachedTokens,
     /// A number is negative, fractional or too large for its field.
     InvalidNumber,
     /// The page size is zero or above `max_page_size`.
@@ -70,7 +72,7 @@ pub enum ErrorCode {
 
 impl ErrorCode {
     /// Every code, in the order of this page; the complete set of metric labels.
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 30] = [
         Self::EmptyRecord,
         Self::UnknownEncoding,
         Self::UnknownSchema,
@@ -78,6 +80,7 @@ impl ErrorCode {
         Self::RecordTooLarge,
         Self::TooManyPages,
         Self::PageCountMismatch,
+        Self::InvalidCachedTokens,
         Self::InvalidNumber,
         Self::InvalidPageSize,
         Self::EventTimeOutOfRange,
@@ -112,6 +115,7 @@ impl ErrorCode {
             Self::RecordTooLarge => "record_too_large",
             Self::TooManyPages => "too_many_pages",
             Self::PageCountMismatch => "page_count_mismatch",
+            Self::InvalidCachedTokens => "invalid_cached_tokens",
             Self::InvalidNumber => "invalid_number",
             Self::InvalidPageSize => "invalid_page_size",
             Self::EventTimeOutOfRange => "event_time_out_of_range",

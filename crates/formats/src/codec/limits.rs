@@ -2,7 +2,7 @@
 
 use super::error::{DecodeError, ErrorCode};
 use super::message::{Decoded, RequestMessage};
-use kvset_core::event::RequestEvent;
+use kvset_core::event::{RequestEvent, check_cached_tokens};
 use kvset_core::pages::Scope;
 use kvset_core::units::{EventTime, PageSize};
 use std::borrow::Cow;
@@ -117,11 +117,26 @@ impl DecodeLimits {
             input_tokens: count("input_tokens", message.input_tokens)?,
             output_tokens: count("output_tokens", message.output_tokens)?,
             duration_ms: count("duration_ms", message.duration_ms)?,
+            cached_tokens: cached_tokens(&message)?,
+            replica: self.name("replica", message.replica)?,
+            tenant: self.name("tenant", message.tenant)?,
         };
         if let Some(page_size) = page_size {
             check_page_count(&event, page_size)?;
+            check_cached_tokens(&event, page_size)
+                .map_err(|mismatch| invalid_cached_tokens(mismatch.to_string()))?;
         }
         Ok(Decoded { pool: self.pool(key, message.pool)?, event })
+    }
+
+    /// A name that is as long as a pool's at most.
+    fn name<'a>(&self, field: &str, name: Option<&'a str>) -> Result<Option<&'a str>, DecodeError> {
+        let max = self.max_pool_bytes;
+        if name.is_some_and(|name| name.len() > max || name.chars().any(char::is_control)) {
+            let detail = format!("{field} has at most {max} bytes and no control characters");
+            return Err(DecodeError::new(ErrorCode::InvalidField, detail));
+        }
+        Ok(name)
     }
 
     fn event_time(&self, ms: i64) -> Result<EventTime, DecodeError> {
@@ -180,6 +195,19 @@ fn count(field: &'static str, value: Option<i64>) -> Result<Option<u64>, DecodeE
         .map(u64::try_from)
         .transpose()
         .map_err(|_| DecodeError::new(ErrorCode::InvalidNumber, format!("{field} is negative")))
+}
+
+/// The cached tokens; no more than the prompt's where those are stated.
+fn cached_tokens(message: &RequestMessage<'_>) -> Result<Option<u64>, DecodeError> {
+    let Some(cached) = message.cached_tokens else { return Ok(None) };
+    if message.input_tokens.is_some_and(|prompt| cached > prompt) {
+        return Err(invalid_cached_tokens("cached_tokens are more than input_tokens"));
+    }
+    u64::try_from(cached).map(Some).map_err(|_| invalid_cached_tokens("cached_tokens is negative"))
+}
+
+pub(super) fn invalid_cached_tokens(detail: impl Into<Cow<'static, str>>) -> DecodeError {
+    DecodeError::new(ErrorCode::InvalidCachedTokens, detail)
 }
 
 /// Checks the numbers of page ids against the numbers of tokens, as far as both are known: the

@@ -32,6 +32,12 @@ pub struct RequestMessage<'a> {
     pub request_id: Option<Cow<'a, str>>,
     /// Whether whoever made the ids declares them chained.
     pub ids_chained: bool,
+    /// Prompt tokens that came from the serving engine's cache.
+    pub cached_tokens: Option<i64>,
+    /// The cache that served the request.
+    pub replica: Option<&'a str>,
+    /// On whose behalf the request was made.
+    pub tenant: Option<&'a str>,
 }
 
 impl<'a> RequestMessage<'a> {
@@ -52,6 +58,7 @@ impl fmt::Debug for RequestMessage<'_> {
             .field("input_tokens", &self.input_tokens)
             .field("output_tokens", &self.output_tokens)
             .field("duration_ms", &self.duration_ms)
+            .field("cached_tokens", &self.cached_tokens)
             .finish_non_exhaustive()
     }
 }

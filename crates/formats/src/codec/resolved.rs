@@ -22,6 +22,9 @@ pub(super) struct ResolvedEvent {
     duration_ms: Option<i64>,
     scope: Option<String>,
     ids_chained: bool,
+    cached_tokens: Option<i64>,
+    replica: Option<String>,
+    tenant: Option<String>,
 }
 
 impl fmt::Debug for ResolvedEvent {
@@ -50,6 +53,9 @@ impl ResolvedEvent {
                 "duration_ms" => owned.duration_ms = long(value)?,
                 "scope" => owned.scope = text(value)?,
                 "ids_chained" => owned.ids_chained = flag(value)?,
+                "cached_tokens" => owned.cached_tokens = long(value)?,
+                "replica" => owned.replica = text(value)?,
+                "tenant" => owned.tenant = text(value)?,
                 _ => {}
             }
         }
@@ -70,6 +76,9 @@ impl ResolvedEvent {
             scope: self.scope.as_deref().map(Cow::Borrowed),
             request_id: None,
             ids_chained: self.ids_chained,
+            cached_tokens: self.cached_tokens,
+            replica: self.replica.as_deref(),
+            tenant: self.tenant.as_deref(),
         })
     }
 }

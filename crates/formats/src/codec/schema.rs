@@ -7,6 +7,8 @@ use std::sync::LazyLock;
 pub const REQUEST_EVENT: &str = include_str!("../../schemas/request_event.avsc");
 /// `schemas/history/request_event.v1.avsc`: read, never written.
 pub const REQUEST_EVENT_OF_V1: &str = include_str!("../../schemas/history/request_event.v1.avsc");
+/// `schemas/history/request_event.v2.avsc`: read, never written.
+pub const REQUEST_EVENT_OF_V2: &str = include_str!("../../schemas/history/request_event.v2.avsc");
 /// `schemas/capacity_estimate.avsc`.
 pub const CAPACITY_ESTIMATE: &str = include_str!("../../schemas/capacity_estimate.avsc");
 /// `schemas/raw_request.avsc`.
@@ -38,6 +40,12 @@ pub const REQUEST_EVENT_V2: [u8; 8] = [0x38, 0x7a, 0x2a, 0x1e, 0x9b, 0x41, 0x8c,
 /// Version 2 as apache-avro for Rust fingerprints it.
 pub const REQUEST_EVENT_V2_RUST: [u8; 8] = [0xe0, 0x36, 0xec, 0xaa, 0x83, 0xb8, 0xa1, 0x76];
 
+/// The fingerprint of version 3 of the request event, which adds what was measured, where and for whom.
+pub const REQUEST_EVENT_V3: [u8; 8] = [0xd9, 0x57, 0xbc, 0x29, 0xe4, 0xd6, 0x99, 0xc2];
+
+/// Version 3 as apache-avro for Rust fingerprints it.
+pub const REQUEST_EVENT_V3_RUST: [u8; 8] = [0xba, 0xf8, 0x02, 0xa2, 0xe4, 0x64, 0x7b, 0xab];
+
 /// CRC-64-AVRO fingerprint, little-endian as it travels, of version 1 of the capacity estimate.
 pub const CAPACITY_ESTIMATE_V1: [u8; 8] = [0x54, 0xa5, 0x9d, 0x49, 0x5d, 0x6e, 0x80, 0x36];
 
@@ -59,10 +67,11 @@ const MAX_AVRO_ALLOCATION: usize = 64 << 20;
 pub(super) enum EventVersion {
     V1,
     V2,
+    V3,
 }
 
 impl EventVersion {
-    pub(super) const ALL: [Self; 2] = [Self::V1, Self::V2];
+    pub(super) const ALL: [Self; 3] = [Self::V1, Self::V2, Self::V3];
 
     /// The version that a record in single-object encoding names.
     #[inline]
@@ -70,6 +79,7 @@ impl EventVersion {
         match fingerprint {
             REQUEST_EVENT_V1 | REQUEST_EVENT_V1_RUST => Some(Self::V1),
             REQUEST_EVENT_V2 | REQUEST_EVENT_V2_RUST => Some(Self::V2),
+            REQUEST_EVENT_V3 | REQUEST_EVENT_V3_RUST => Some(Self::V3),
             _ => None,
         }
     }
@@ -77,9 +87,11 @@ impl EventVersion {
     /// Its parsed schema.
     pub(super) fn schema(self) -> &'static Schema {
         static V1: LazyLock<Schema> = LazyLock::new(|| parse(REQUEST_EVENT_OF_V1));
+        static V2: LazyLock<Schema> = LazyLock::new(|| parse(REQUEST_EVENT_OF_V2));
         match self {
             Self::V1 => &V1,
-            Self::V2 => request_event(),
+            Self::V2 => &V2,
+            Self::V3 => request_event(),
         }
     }
 }
@@ -143,8 +155,8 @@ mod tests {
 
     #[test]
     fn fingerprints_are_those_of_the_schema_files() {
-        let events = [REQUEST_EVENT_V1, REQUEST_EVENT_V2].into_iter();
-        let of_rust = [REQUEST_EVENT_V1_RUST, REQUEST_EVENT_V2_RUST];
+        let events = [REQUEST_EVENT_V1, REQUEST_EVENT_V2, REQUEST_EVENT_V3].into_iter();
+        let of_rust = [REQUEST_EVENT_V1_RUST, REQUEST_EVENT_V2_RUST, REQUEST_EVENT_V3_RUST];
         for ((fingerprint, of_rust), version) in events.zip(of_rust).zip(EventVersion::ALL) {
             assert_eq!(crc_64_avro(&canonical_form(version.schema())), fingerprint, "{version:?}");
             assert_eq!(version.schema().fingerprint::<Rabin>().bytes, of_rust, "{version:?}");

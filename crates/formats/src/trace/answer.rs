@@ -1,13 +1,21 @@
-//! What a row says of the answer to its prompt: how long it was and how long it took.
+//! What a row says of the answer to its prompt: how long it was, how long it took, and how much of the
+//! prompt came from the serving engine's cache (WHATIF 1).
+//!
+//! The usage is the row's own, that of its `response`, or the last one of the chunks a response was streamed
+//! in: an array of chunks, or the stream's text as it was sent (`data: {...}` lines).
 
 use super::json::{Fields, Object, Time, TimeUnit, Trouble, ignore};
-use serde::de::MapAccess;
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use std::fmt;
+use std::ops::Range;
 
 /// Fields of a row that hold an [`Answer`], or lead to one. The names inside `usage` are those of the
-/// completions API, then those of the responses API.
-const KNOWN: [&str; 9] = [
+/// completions API, then those of the responses API, of Anthropic and of DeepSeek.
+const KNOWN: [&str; 17] = [
     "usage",
     "response",
+    "chunks",
+    "message",
     "body",
     "completion_tokens",
     "output_tokens",
@@ -15,6 +23,12 @@ const KNOWN: [&str; 9] = [
     "prompt_tokens",
     "input_tokens",
     "duration_ms",
+    "prompt_tokens_details",
+    "input_tokens_details",
+    "cached_tokens",
+    "cache_read_input_tokens",
+    "cache_creation_input_tokens",
+    "prompt_cache_hit_tokens",
 ];
 
 /// What was found beside a prompt, or in the `usage` of its response.
@@ -26,6 +40,13 @@ pub(super) struct Answer {
     output_tokens: Option<u64>,
     /// Tokens of the prompt as the serving engine counted them, for all prompts of the row.
     prompt_tokens: Option<u64>,
+    /// The same, but for what Anthropic counts apart.
+    input_tokens: Option<u64>,
+    /// Prompt tokens that came from the cache.
+    cached_tokens: Option<u64>,
+    /// The same, and those that were written to it, as Anthropic counts them.
+    cache_read: Option<u64>,
+    cache_creation: Option<u64>,
     /// From arrival to the last token.
     duration_ms: Option<i64>,
 }
@@ -33,7 +54,9 @@ pub(super) struct Answer {
 impl Answer {
     /// Whether a field of the row itself belongs here. A `body` there is the request's.
     pub fn takes(key: &str) -> bool {
-        ["usage", "response", "output_tokens", "output_length", "duration_ms"].contains(&key)
+        const TAKEN: [&str; 7] =
+            ["usage", "response", "chunks", "output_tokens", "output_length", "duration_ms", "cached_tokens"];
+        TAKEN.contains(&key)
     }
 
     /// Reads a field of the row that [`takes`](Self::takes) it; `trouble` learns where parsing stopped.
@@ -55,12 +78,27 @@ impl Answer {
 
     /// Tokens of the row's only prompt as the serving engine counted them.
     pub fn prompt_tokens(&self, prompts: usize) -> Option<u64> {
-        self.prompt_tokens.filter(|_| prompts == 1)
+        let apart = self.cache_read.unwrap_or(0).saturating_add(self.cache_creation.unwrap_or(0));
+        let summed = self.input_tokens.map(|rest| rest.saturating_add(apart));
+        self.prompt_tokens.or(summed).filter(|_| prompts == 1)
+    }
+
+    /// Tokens of the row's only prompt that came from the serving engine's cache.
+    pub fn cached_tokens(&self, prompts: usize) -> Option<u64> {
+        self.cached_tokens.or(self.cache_read).filter(|_| prompts == 1)
     }
 
     /// From arrival to the last token, in milliseconds.
     pub fn duration_ms(&self) -> Option<u64> {
         self.duration_ms.and_then(|ms| u64::try_from(ms).ok())
+    }
+
+    /// Reads a number; a later chunk without it leaves what an earlier one said.
+    fn number<'de, A: MapAccess<'de>>(map: &mut A, held: &mut Option<u64>) -> Result<(), A::Error> {
+        if let Some(number) = map.next_value()? {
+            *held = Some(number);
+        }
+        Ok(())
     }
 }
 
@@ -68,14 +106,95 @@ impl<'de> Fields<'de> for Answer {
     fn field<A: MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<(), A::Error> {
         self.field = KNOWN.into_iter().find(|name| *name == key).unwrap_or_default();
         match self.field {
-            "usage" | "response" | "body" => map.next_value_seed(Object(self))?,
-            "completion_tokens" | "output_tokens" | "output_length" => {
-                self.output_tokens = map.next_value()?;
+            "usage" | "body" | "message" | "prompt_tokens_details" | "input_tokens_details" => {
+                map.next_value_seed(Object(self))?;
             }
-            "prompt_tokens" | "input_tokens" => self.prompt_tokens = map.next_value()?,
+            "response" | "chunks" => map.next_value_seed(Response(self))?,
+            "completion_tokens" | "output_tokens" | "output_length" => {
+                Self::number(map, &mut self.output_tokens)?;
+            }
+            "prompt_tokens" => Self::number(map, &mut self.prompt_tokens)?,
+            "input_tokens" => Self::number(map, &mut self.input_tokens)?,
+            "cached_tokens" | "prompt_cache_hit_tokens" => Self::number(map, &mut self.cached_tokens)?,
+            "cache_read_input_tokens" => Self::number(map, &mut self.cache_read)?,
+            "cache_creation_input_tokens" => Self::number(map, &mut self.cache_creation)?,
             "duration_ms" => self.duration_ms = Time::read(map, TimeUnit::Milliseconds)?,
             _ => ignore(map)?,
         }
         Ok(())
+    }
+}
+
+/// A response: an object, the array of chunks it was streamed in, or the stream as it was sent.
+struct Response<'a>(&'a mut Answer);
+
+impl<'de> DeserializeSeed<'de> for Response<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Response<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a response, its chunks, or its stream")
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<(), A::Error> {
+        Object(self.0).visit_map(map)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut chunks: A) -> Result<(), A::Error> {
+        while chunks.next_element_seed(Object(&mut *self.0))?.is_some() {}
+        Ok(())
+    }
+
+    /// A line of a stream that is no JSON, such as the `[DONE]` at its end, says nothing of usage.
+    fn visit_str<E: Error>(self, stream: &str) -> Result<(), E> {
+        for chunk in stream.lines().filter_map(|line| line.strip_prefix("data:")) {
+            if !chunk.trim_start().starts_with('{') {
+                continue;
+            }
+            let mut deserializer = serde_json::Deserializer::from_str(chunk);
+            Object(&mut *self.0).deserialize(&mut deserializer).map_err(|_| E::custom("not a chunk"))?;
+        }
+        Ok(())
+    }
+}
+
+/// The names a row gives beside its session.
+#[derive(Debug, Default)]
+pub(super) struct Names {
+    /// The cache that served the request.
+    pub replica: Option<Range<usize>>,
+    /// On whose behalf it was made.
+    pub tenant: Option<Range<usize>>,
+}
+
+impl Names {
+    /// Whether a field of the row is one of these.
+    pub fn takes(key: &str) -> bool {
+        !Self::field(key).is_empty()
+    }
+
+    /// The field's own name; empty for another.
+    pub fn field(key: &str) -> &'static str {
+        ["replica", "tenant"].into_iter().find(|name| *name == key).unwrap_or_default()
+    }
+
+    /// Takes the value of one of these; nothing of another.
+    pub fn set(&mut self, key: &str, name: Option<&Range<usize>>) {
+        match key {
+            "replica" => self.replica = name.cloned(),
+            "tenant" => self.tenant = name.cloned(),
+            _ => {}
+        }
     }
 }

@@ -57,7 +57,8 @@ impl Source for Events {
         let filed = event.map_err(RowFault::from).and_then(|decoded| {
             carried.note_pool(&decoded.pool);
             let scope = scope(&decoded, &self.id_scope)?;
-            batch.drafts.push(draft(&decoded, scope, self.page_size, number, &mut batch.ids));
+            let draft = draft(&decoded, scope, self.page_size, number, batch);
+            batch.drafts.push(draft);
             Ok(())
         });
         Ok(match filed {
@@ -81,8 +82,16 @@ fn scope(decoded: &Decoded<'_>, wanted: &IdScope) -> Result<Scope, RowFault> {
     }
 }
 
-fn draft(decoded: &Decoded<'_>, scope: Scope, page_size: PageSize, line: u64, ids: &mut Vec<u64>) -> Draft {
+fn draft(decoded: &Decoded<'_>, scope: Scope, page_size: PageSize, line: u64, batch: &mut Batch) -> Draft {
     let event = &decoded.event;
+    let Batch { ids, text, .. } = batch;
+    let mut name = |name: Option<&str>| {
+        name.map(|name| {
+            let start = text.len();
+            text.push_str(name);
+            start..text.len()
+        })
+    };
     let mut file = |page_ids: PageIds<'_>| -> Range<usize> {
         let start = ids.len();
         ids.extend(page_ids.iter());
@@ -98,6 +107,9 @@ fn draft(decoded: &Decoded<'_>, scope: Scope, page_size: PageSize, line: u64, id
         input_tokens: event.input_tokens,
         output_tokens: event.output_tokens,
         duration_ms: event.duration_ms,
+        cached_tokens: event.cached_tokens,
+        replica: name(event.replica),
+        tenant: name(event.tenant),
         scope,
         line,
         ..Draft::default()

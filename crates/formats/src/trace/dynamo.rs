@@ -16,7 +16,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::ops::Range;
 
-const KNOWN: [&str; 14] = [
+const KNOWN: [&str; 17] = [
     "event",
     "event_type",
     "event_time_unix_ms",
@@ -31,6 +31,9 @@ const KNOWN: [&str; 14] = [
     "trace_block_size",
     "input_length",
     "input_sequence_hashes",
+    "cached_tokens",
+    "replica",
+    "tenant",
 ];
 
 /// The record, its `event` envelope and its inner objects, read as one flat object.
@@ -50,6 +53,9 @@ struct Record<'s> {
     output_tokens: Option<u64>,
     session: Option<Range<usize>>,
     scope_name: Option<Range<usize>>,
+    cached_tokens: Option<u64>,
+    replica: Option<Range<usize>>,
+    tenant: Option<Range<usize>>,
 }
 
 impl<'s> Record<'s> {
@@ -69,6 +75,9 @@ impl<'s> Record<'s> {
             output_tokens: None,
             session: None,
             scope_name: None,
+            cached_tokens: None,
+            replica: None,
+            tenant: None,
         }
     }
 
@@ -87,6 +96,9 @@ impl<'s> Record<'s> {
             duration_ms: self.total_ms.and_then(|ms| u64::try_from(ms).ok()),
             session: self.session.clone(),
             scope_name: self.scope_name.clone(),
+            cached_tokens: self.cached_tokens,
+            replica: self.replica.clone(),
+            tenant: self.tenant.clone(),
             line,
             ..Draft::default()
         })
@@ -118,8 +130,11 @@ impl<'de> Fields<'de> for Record<'_> {
         if self.scope_field == Some(key) {
             self.trouble.field = "--id-scope field";
             self.scope_name = self.name(map)?;
-            if key == "session_id" {
-                self.session = self.scope_name.clone();
+            match key {
+                "session_id" => self.session = self.scope_name.clone(),
+                "replica" => self.replica = self.scope_name.clone(),
+                "tenant" => self.tenant = self.scope_name.clone(),
+                _ => {}
             }
             return Ok(());
         }
@@ -135,6 +150,9 @@ impl<'de> Fields<'de> for Record<'_> {
             "input_length" => self.input_length = map.next_value()?,
             "output_tokens" => self.output_tokens = map.next_value()?,
             "session_id" => self.session = self.name(map)?,
+            "cached_tokens" => self.cached_tokens = map.next_value()?,
+            "replica" => self.replica = self.name(map)?,
+            "tenant" => self.tenant = self.name(map)?,
             "trace_block_size" => {
                 let page_size = PageSize::new(map.next_value()?);
                 self.page_size = Some(page_size.ok_or_else(|| A::Error::custom("zero"))?);
@@ -176,6 +194,8 @@ impl Held {
             ids: ids_start..batch.ids.len(),
             session: self.draft.session.map(moved),
             scope_name: self.draft.scope_name.map(moved),
+            replica: self.draft.replica.map(moved),
+            tenant: self.draft.tenant.map(moved),
             ..self.draft
         });
     }

@@ -9,7 +9,7 @@ use std::fmt;
 use std::ops::Range;
 
 /// The field names of a row, and of the session and sub-agents around it.
-const KNOWN: [&str; 15] = [
+const KNOWN: [&str; 18] = [
     "t",
     "in",
     "out",
@@ -25,6 +25,9 @@ const KNOWN: [&str; 15] = [
     "requests",
     "session_id",
     "id",
+    "cached_tokens",
+    "replica",
+    "tenant",
 ];
 
 /// The known name equal to `key`, for messages.
@@ -51,6 +54,9 @@ pub(super) struct Found {
     pub output_tokens: Option<u64>,
     pub duration_ms: Option<i64>,
     pub api_ms: Option<i64>,
+    pub cached_tokens: Option<u64>,
+    pub replica: Option<Range<usize>>,
+    pub tenant: Option<Range<usize>>,
     pub page_size: Option<PageSize>,
     pub ids: Option<Range<usize>>,
     /// Whether the row declares them chained, as what `kvset generate` writes does.
@@ -86,6 +92,9 @@ impl<'a, 's> Entry<'a, 's> {
             input_tokens: found.input_tokens,
             output_tokens: found.output_tokens,
             duration_ms: duration_ms.and_then(|ms| u64::try_from(ms).ok()),
+            cached_tokens: found.cached_tokens,
+            replica: found.replica.clone(),
+            tenant: found.tenant.clone(),
             session: found.session.clone(),
             scope_name: found.scope_name.clone(),
             line: self.sink.line,
@@ -104,6 +113,8 @@ impl<'a, 's> Entry<'a, 's> {
         for draft in &mut self.sink.batch.drafts[self.found.nested.unwrap_or_default()] {
             draft.time_ms = draft.time_ms.saturating_add(start_ms);
             draft.scope_name = draft.scope_name.take().or_else(|| self.found.scope_name.clone());
+            draft.replica = draft.replica.take().or_else(|| self.found.replica.clone());
+            draft.tenant = draft.tenant.take().or_else(|| self.found.tenant.clone());
         }
         self.sink.batch.drafts.extend(own);
         Ok(())
@@ -117,6 +128,8 @@ impl<'a, 's> Entry<'a, 's> {
         match key {
             "id" => self.found.id = name,
             "session_id" => self.found.session = name,
+            "replica" => self.found.replica = name,
+            "tenant" => self.found.tenant = name,
             _ => {}
         }
         Ok(())
@@ -182,6 +195,9 @@ impl<'de> Fields<'de> for Entry<'_, '_> {
             "requests" => self.nested(map)?,
             "session_id" => self.found.session = map.next_value_seed(Name(&mut self.sink.batch.text))?,
             "id" => self.found.id = map.next_value_seed(Name(&mut self.sink.batch.text))?,
+            "cached_tokens" => self.found.cached_tokens = map.next_value()?,
+            "replica" => self.found.replica = map.next_value_seed(Name(&mut self.sink.batch.text))?,
+            "tenant" => self.found.tenant = map.next_value_seed(Name(&mut self.sink.batch.text))?,
             _ => ignore(map)?,
         }
         Ok(())

@@ -6,7 +6,7 @@
 //! 0 at first. What it says of the answer is read too: a `usage` (its own, or that of a `response`) or
 //! `output_tokens`, and `duration_ms`. The partial last page is hashed too, as for token ids.
 
-use super::answer::Answer;
+use super::answer::{Answer, Names};
 use super::error::RowFault;
 use super::json::{Fields, Name, Object, Time, TimeUnit, Trouble, ignore, read_line};
 use super::options::{IdScope, ReadOptions};
@@ -57,7 +57,7 @@ impl Decode for Requests {
         if let Err(error) = read_line(line, Object(&mut beside)) {
             return Err(beside.trouble.fault(&error));
         }
-        let Beside { time_ms, session, scope_name, answer, .. } = beside;
+        let Beside { time_ms, session, scope_name, names, answer, .. } = beside;
         let prompts = self.tokenizer.tokenize(line, time_ms.map(EventTime))?;
         self.time_ms = time_ms.unwrap_or(self.time_ms);
         for tokens in prompts.iter() {
@@ -74,6 +74,9 @@ impl Decode for Requests {
                 input_tokens: Some(tokens.len() as u64),
                 output_tokens: answer.output_tokens(prompts.len()),
                 duration_ms: answer.duration_ms(),
+                cached_tokens: answer.cached_tokens(prompts.len()),
+                replica: names.replica.clone(),
+                tenant: names.tenant.clone(),
                 session: session.clone(),
                 scope_name: scope_name.clone(),
                 line: number,
@@ -95,6 +98,7 @@ struct Beside<'s> {
     time_ms: Option<i64>,
     session: Option<Range<usize>>,
     scope_name: Option<Range<usize>>,
+    names: Names,
     answer: Answer,
 }
 
@@ -106,7 +110,8 @@ impl<'s> Beside<'s> {
         };
         let trouble = Trouble::default();
         let answer = Answer::default();
-        Self { text, scope_field, trouble, time_ms: None, session: None, scope_name: None, answer }
+        let names = Names::default();
+        Self { text, scope_field, trouble, time_ms: None, session: None, scope_name: None, names, answer }
     }
 }
 
@@ -118,6 +123,7 @@ impl<'de> Fields<'de> for Beside<'_> {
             if key == FIELD_SESSION {
                 self.session = self.scope_name.clone();
             }
+            self.names.set(key, self.scope_name.as_ref());
             return Ok(());
         }
         match key {
@@ -128,6 +134,11 @@ impl<'de> Fields<'de> for Beside<'_> {
             FIELD_SESSION => {
                 self.trouble.field = FIELD_SESSION;
                 self.session = map.next_value_seed(Name(self.text))?;
+            }
+            _ if Names::takes(key) => {
+                self.trouble.field = Names::field(key);
+                let name = map.next_value_seed(Name(self.text))?;
+                self.names.set(key, name.as_ref());
             }
             _ if Answer::takes(key) => self.answer.read(key, map, &mut self.trouble)?,
             _ => {

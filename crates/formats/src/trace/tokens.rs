@@ -7,7 +7,7 @@
 //! answer is read too: `output_tokens` or a `usage`, and `duration_ms`. Every prompt's partial last
 //! page is hashed too and shows in `input_tokens`, so that the consumer decides whether it counts.
 
-use super::answer::Answer;
+use super::answer::{Answer, Names};
 use super::error::RowFault;
 use super::json::{Fields, Name, Object, Time, TimeUnit, Trouble, ignore, read_line};
 use super::options::{IdScope, ReadOptions};
@@ -199,6 +199,7 @@ impl<'de> Visitor<'de> for Value<'_, '_> {
             found: false,
             session: None,
             scope_name: None,
+            names: Names::default(),
             answer: Answer::default(),
         };
         Object(&mut object).visit_map(map)?;
@@ -213,6 +214,7 @@ struct PromptObject<'a, 's> {
     found: bool,
     session: Option<Range<usize>>,
     scope_name: Option<Range<usize>>,
+    names: Names,
     answer: Answer,
 }
 
@@ -227,9 +229,13 @@ impl PromptObject<'_, '_> {
             self.prompts.carried.note_prompt_tokens(stated, draft.input_tokens.unwrap_or(0));
         }
         let output_tokens = self.answer.output_tokens(drafts.len());
+        let cached_tokens = self.answer.cached_tokens(drafts.len());
         for draft in drafts {
             draft.output_tokens = output_tokens;
             draft.duration_ms = self.answer.duration_ms();
+            draft.cached_tokens = cached_tokens;
+            draft.replica = self.names.replica.clone();
+            draft.tenant = self.names.tenant.clone();
             draft.time_ms = self.prompts.time_ms;
             draft.session = self.session.clone();
             draft.scope_name = self.scope_name.clone();
@@ -262,6 +268,7 @@ impl<'de> Fields<'de> for PromptObject<'_, '_> {
             if key == FIELD_SESSION {
                 self.session = self.scope_name.clone();
             }
+            self.names.set(key, self.scope_name.as_ref());
             return Ok(());
         }
         if let Some(field) = TOKEN_FIELDS.into_iter().find(|name| *name == key) {
@@ -278,6 +285,11 @@ impl<'de> Fields<'de> for PromptObject<'_, '_> {
             FIELD_SESSION => {
                 self.prompts.trouble.field = FIELD_SESSION;
                 self.session = self.name(map)?;
+            }
+            _ if Names::takes(key) => {
+                self.prompts.trouble.field = Names::field(key);
+                let name = self.name(map)?;
+                self.names.set(key, name.as_ref());
             }
             _ if Answer::takes(key) => self.answer.read(key, map, &mut self.prompts.trouble)?,
             _ => {

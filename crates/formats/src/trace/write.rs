@@ -22,6 +22,12 @@ struct FlatRow<'a> {
     output_length: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     duration_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cached_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    replica: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tenant: Option<&'a str>,
 }
 
 /// The prompt's ids with the scope already in them: a file has no other place for it.
@@ -42,7 +48,7 @@ impl Serialize for FlatIds<'_> {
 }
 
 /// Writes a request as one line: `timestamp` (ms), `session_id`, `block_size`, `hash_ids`, `ids_chained` (where they
-/// are declared to be), `input_length`, `output_length`, `duration_ms`. Its scope is mixed into the first page's id, so the
+/// are declared to be), `input_length`, `output_length`, `duration_ms`, `cached_tokens`, `replica`, `tenant`. Its scope is mixed into the first page's id, so the
 /// line is read back with ids that are unique within the whole file. Output page ids have no field here.
 ///
 /// # Errors
@@ -60,6 +66,9 @@ pub fn write_row(out: &mut impl Write, row: &TraceRow<'_>) -> io::Result<()> {
         input_length: event.input_tokens,
         output_length: event.output_tokens,
         duration_ms: event.duration_ms,
+        cached_tokens: event.cached_tokens,
+        replica: event.replica,
+        tenant: event.tenant,
     };
     serde_json::to_writer(&mut *out, &flat)?;
     out.write_all(b"\n")

@@ -58,6 +58,7 @@ impl GeneratedRequest {
                 input_tokens: Some(self.input_tokens),
                 output_tokens: Some(self.output_tokens),
                 duration_ms: Some(self.duration_ms),
+                ..RequestEvent::default()
             },
             session: Some(&self.session),
             file: "",

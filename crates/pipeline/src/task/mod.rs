@@ -388,6 +388,7 @@ fn refused(refusal: &Refusal) -> DecodeError {
         Refusal::UnknownPageSize | Refusal::PageSizeMismatch { .. } => ErrorCode::UnknownPageSize,
         Refusal::TooManyPages { .. } => ErrorCode::TooManyPages,
         Refusal::PageCountMismatch { .. } => ErrorCode::PageCountMismatch,
+        Refusal::CachedTokens(_) => ErrorCode::InvalidCachedTokens,
         Refusal::Chain(_) => ErrorCode::ChainViolation,
     };
     DecodeError::new(code, refusal.to_string())

@@ -4,7 +4,7 @@ mod plain;
 
 use super::avro::IdBuffers;
 use super::error::{DecodeError, ErrorCode};
-use super::limits::DecodeLimits;
+use super::limits::{DecodeLimits, invalid_cached_tokens};
 use super::message::RequestMessage;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -32,6 +32,9 @@ enum Member {
     Scope,
     RequestId,
     IdsChained,
+    CachedTokens,
+    Replica,
+    Tenant,
     #[serde(other)]
     Unknown,
 }
@@ -49,6 +52,9 @@ struct Found<'a> {
     scope: Option<Cow<'a, str>>,
     request_id: Option<Cow<'a, str>>,
     ids_chained: Option<bool>,
+    cached_tokens: Option<Lenient>,
+    replica: Option<Cow<'a, str>>,
+    tenant: Option<Cow<'a, str>>,
 }
 
 /// A JSON number, told apart from other types so that a wrong number gets its own error code.
@@ -110,6 +116,56 @@ impl<'de> Deserialize<'de> for Number {
     }
 }
 
+/// A number, or anything else, which is then no integer: so that what is no number gets the field's own code.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Lenient(Number);
+
+impl<'de> Deserialize<'de> for Lenient {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(LenientVisitor).map(Self)
+    }
+}
+
+struct LenientVisitor;
+
+impl<'de> Visitor<'de> for LenientVisitor {
+    type Value = Number;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value")
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Number, E> {
+        Ok(Number::Signed(value))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Number, E> {
+        Ok(Number::Unsigned(value))
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Number, E> {
+        Ok(Number::Other)
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Number, E> {
+        Ok(Number::Other)
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<Number, E> {
+        Ok(Number::Other)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Number, A::Error> {
+        while items.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(Number::Other)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Number, A::Error> {
+        while members.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Ok(Number::Other)
+    }
+}
+
 /// Reads the object in one pass.
 struct ObjectReader<'b> {
     limits: &'b DecodeLimits,
@@ -148,6 +204,9 @@ impl<'de> Visitor<'de> for ObjectReader<'_> {
                 Member::Scope => found.scope = map.next_value()?,
                 Member::RequestId => found.request_id = map.next_value()?,
                 Member::IdsChained => found.ids_chained = map.next_value()?,
+                Member::CachedTokens => found.cached_tokens = map.next_value()?,
+                Member::Replica => found.replica = map.next_value()?,
+                Member::Tenant => found.tenant = map.next_value()?,
                 Member::Unknown => {
                     map.next_value::<IgnoredAny>()?;
                 }
@@ -268,19 +327,37 @@ pub(super) fn read<'a>(
         .map(i32::try_from)
         .transpose()
         .map_err(|_| DecodeError::new(ErrorCode::InvalidPageSize, "page_size does not fit 32 bits signed"))?;
+    let cached_tokens = found.cached_tokens.map(|Lenient(number)| {
+        number.whole("cached_tokens").map_err(|error| invalid_cached_tokens(error.detail().to_owned()))
+    });
+    let IdBuffers { prompt, output, replica, tenant } = buffers;
     Ok(RequestMessage {
         event_time: whole("event_time", found.event_time)?.ok_or_else(|| missing("event_time"))?,
-        page_ids: PageIds::from_slice(&buffers.prompt),
+        page_ids: PageIds::from_slice(prompt),
         pool: found.pool,
         page_size,
-        output_page_ids: PageIds::from_slice(&buffers.output),
+        output_page_ids: PageIds::from_slice(output),
         input_tokens: whole("input_tokens", found.input_tokens)?,
         output_tokens: whole("output_tokens", found.output_tokens)?,
         duration_ms: whole("duration_ms", found.duration_ms)?,
         scope: found.scope,
         request_id: found.request_id,
         ids_chained: found.ids_chained.unwrap_or(false),
+        cached_tokens: cached_tokens.transpose()?,
+        replica: found.replica.map(|name| kept(name, replica)),
+        tenant: found.tenant.map(|name| kept(name, tenant)),
     })
+}
+
+/// The name where it lies, or in the buffer where it is written with escapes.
+fn kept<'a>(name: Cow<'a, str>, buffer: &'a mut String) -> &'a str {
+    match name {
+        Cow::Borrowed(name) => name,
+        Cow::Owned(name) => {
+            *buffer = name;
+            buffer
+        }
+    }
 }
 
 fn read_object<'a>(
@@ -336,6 +413,12 @@ struct Written<'a> {
     request_id: Option<&'a str>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     ids_chained: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cached_tokens: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    replica: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tenant: Option<&'a str>,
 }
 
 fn write_ids<S: serde::Serializer>(ids: &PageIds<'_>, serializer: S) -> Result<S::Ok, S::Error> {
@@ -360,6 +443,9 @@ pub(super) fn write(message: &RequestMessage<'_>, out: &mut Vec<u8>) -> Result<(
         scope: message.scope.as_deref(),
         request_id: message.request_id.as_deref(),
         ids_chained: message.ids_chained,
+        cached_tokens: message.cached_tokens,
+        replica: message.replica,
+        tenant: message.tenant,
     };
     serde_json::to_writer(out, &written)
 }

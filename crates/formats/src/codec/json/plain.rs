@@ -43,6 +43,9 @@ pub(super) fn read<'a>(text: &'a str, limits: &DecodeLimits, buffers: &mut IdBuf
             Member::Scope => found.scope = value(&mut rest)?,
             Member::RequestId => found.request_id = value(&mut rest)?,
             Member::IdsChained => found.ids_chained = value(&mut rest)?,
+            Member::CachedTokens => found.cached_tokens = value(&mut rest)?,
+            Member::Replica => found.replica = value(&mut rest)?,
+            Member::Tenant => found.tenant = value(&mut rest)?,
             Member::Unknown => {
                 value::<IgnoredAny>(&mut rest)?;
             }

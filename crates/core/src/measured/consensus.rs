@@ -1,0 +1,162 @@
+//! The capacity that lies in the most intervals (WHATIF 1): two multisets of interval ends, one scan.
+
+use super::reading::Reading;
+use crate::needs::Needs;
+use crate::outcome::{BEYOND, Need};
+
+/// The intervals of a set of requests, from which single ones can be taken out again.
+///
+/// The memory is that of [`Needs`]: bounded by the tracked bound, however many requests there are.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Consensus {
+    by_requests: Ends,
+    by_pages: Ends,
+    requests: u64,
+    pages: u64,
+}
+
+/// Where intervals begin, and where they have ended.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Ends {
+    begins: Needs,
+    ends: Needs,
+}
+
+/// The capacities that lie in the most intervals, in followed pages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Agreed {
+    /// The smallest of them.
+    pub from: Need,
+    /// The largest of them; `None` where no request sets an upper bound.
+    pub to: Option<Need>,
+    /// Requests whose interval holds them.
+    pub requests: u64,
+    /// The pages of these requests: the larger of what they could reuse and of what hit.
+    pub pages: u64,
+}
+
+/// How many intervals begin less how many end at a capacity.
+type Step = (Need, Level);
+
+/// Intervals that hold a capacity: requests, and their pages.
+type Level = (i64, i64);
+
+impl Consensus {
+    /// Puts a request in. `pages` is its weight: the larger of what it could reuse and of what hit.
+    pub fn add(&mut self, reading: Reading, pages: u64) {
+        self.requests += 1;
+        self.pages += pages;
+        let Some((from, to)) = interval(reading) else { return };
+        self.by_requests.add(from, to, 1);
+        self.by_pages.add(from, to, weight(pages));
+    }
+
+    /// Takes a request out that was put in before.
+    pub fn remove(&mut self, reading: Reading, pages: u64) {
+        self.requests -= 1;
+        self.pages -= pages;
+        let Some((from, to)) = interval(reading) else { return };
+        self.by_requests.remove(from, to, 1);
+        self.by_pages.remove(from, to, weight(pages));
+    }
+
+    /// Requests put in.
+    pub fn requests(&self) -> u64 {
+        self.requests
+    }
+
+    /// Their pages.
+    pub fn pages(&self) -> u64 {
+        self.pages
+    }
+
+    /// The capacities that most requests agree on; of several ranges with as many requests the one with the
+    /// most pages, of these the smallest. `None` without requests, and where every interval is empty or lies
+    /// beyond the tracked bound.
+    pub fn find(&self) -> Option<Agreed> {
+        let mut best: Option<(Level, Need, Option<Need>)> = None;
+        let mut open: Option<(Level, Need)> = None;
+        let mut level = (0, 0);
+        for (at, change) in self.steps() {
+            let next = (level.0 + change.0, level.1 + change.1);
+            if open.is_none() || next != level {
+                close(&mut best, open, Some(at));
+                open = Some((next, at));
+            }
+            level = next;
+        }
+        close(&mut best, open, None);
+        let ((requests, pages), from, to) = best.filter(|((requests, _), ..)| *requests > 0)?;
+        Some(Agreed { from, to, requests: requests.unsigned_abs(), pages: pages.unsigned_abs() })
+    }
+
+    /// Every capacity at which intervals begin or end, ascending and distinct.
+    fn steps(&self) -> Vec<Step> {
+        let mut steps: Vec<Step> = Vec::new();
+        let count = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+        for (need, times) in self.by_requests.begins.consolidated().steps() {
+            steps.push((need, (count(times), 0)));
+        }
+        for (need, times) in self.by_requests.ends.consolidated().steps() {
+            steps.push((need, (-count(times), 0)));
+        }
+        for (need, times) in self.by_pages.begins.consolidated().steps() {
+            steps.push((need, (0, count(times))));
+        }
+        for (need, times) in self.by_pages.ends.consolidated().steps() {
+            steps.push((need, (0, -count(times))));
+        }
+        steps.retain(|(need, _)| *need != BEYOND);
+        steps.sort_unstable_by_key(|(need, _)| *need);
+        steps.dedup_by(|next, held| {
+            let same = next.0 == held.0;
+            if same {
+                held.1 = (held.1.0 + next.1.0, held.1.1 + next.1.1);
+            }
+            same
+        });
+        steps
+    }
+}
+
+/// Ends the open range before `end`, and keeps it where more agree on it than on the best so far.
+fn close(best: &mut Option<(Level, Need, Option<Need>)>, open: Option<(Level, Need)>, end: Option<Need>) {
+    let Some((level, from)) = open else { return };
+    if best.is_none_or(|(most, ..)| level > most) {
+        *best = Some((level, from, end.map(|end| end - 1)));
+    }
+}
+
+/// The interval of a reading, with the first capacity behind it; `None` where it holds no capacity.
+fn interval(reading: Reading) -> Option<(Need, Option<Need>)> {
+    let Reading::Between { at_least, less_than } = reading else { return None };
+    let is_empty = at_least == BEYOND || less_than.is_some_and(|end| end <= at_least);
+    (!is_empty).then_some((at_least, less_than))
+}
+
+/// Pages of one request: [`crate::stack::MAX_REQUEST_PAGES`] bounds them.
+fn weight(pages: u64) -> u32 {
+    u32::try_from(pages).unwrap_or(u32::MAX)
+}
+
+impl Ends {
+    fn add(&mut self, from: Need, to: Option<Need>, times: u32) {
+        if times == 0 {
+            return;
+        }
+        self.begins.insert_many(from, times);
+        if let Some(to) = to {
+            self.ends.insert_many(to, times);
+        }
+    }
+
+    fn remove(&mut self, from: Need, to: Option<Need>, times: u32) {
+        if times == 0 {
+            return;
+        }
+        self.begins.remove_many(from, times);
+        if let Some(to) = to {
+            self.ends.remove_many(to, times);
+        }
+    }
+}

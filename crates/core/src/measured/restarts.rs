@@ -1,0 +1,162 @@
+//! Restarts of a cache: moments from which it knew nothing older (WHATIF 1).
+//!
+//! After a restart a request that comes back to old pages finds none: its interval begins at zero. What
+//! tells this from a cache that is too small, or from another policy, is that from then on *no* request
+//! finds a page last touched before, though several came back to pages that the cache was large enough to hold.
+//!
+//! A request that finds a page last touched by request `a` rules out every moment between the two. Moments
+//! that nothing rules out are kept as ranges; a request that finds nothing, and whose first page was last
+//! touched by request `t`, is explained by any of them after `t`. The fewest moments that explain the most
+//! are found from the left, as points that stab intervals.
+
+use crate::outcome::{Need, Outcome};
+use crate::units::EventTime;
+
+/// Most restarts of one cache that are told.
+pub const MAX_RESTARTS: usize = 64;
+
+/// Ranges of moments, and requests that found nothing, that are kept; beyond that the oldest ranges, and the
+/// requests that came back to the most distant pages, are let go.
+const MAX_KEPT: usize = 1 << 14;
+
+/// Requests that must have missed what the cache could hold before this is called a restart.
+const MIN_MISSES: usize = 2;
+
+/// Requests with something to reuse, from the first miss on, none of which found anything older.
+const MIN_FOLLOWERS: u64 = 8;
+
+/// Where a request stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Seen {
+    /// Its number in its cache: what [`crate::outcome::Run::last_touched_by`] refers to.
+    pub number: u64,
+    /// Its number in the trace, counted from 0.
+    pub index: u64,
+    /// When it arrived.
+    pub event_time: EventTime,
+}
+
+/// A moment from which a cache knew nothing older.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Restart {
+    /// The first request that found nothing of what the cache could have held.
+    pub first: Seen,
+    /// Requests from that one on that did.
+    pub misses: u64,
+}
+
+/// A request that found nothing of its reusable prefix.
+#[derive(Debug, Clone, Copy)]
+struct Miss {
+    seen: Seen,
+    /// Need of its first page.
+    need: Need,
+    /// The request that touched that page last.
+    touched_by: u64,
+    /// Requests with something to reuse before it.
+    followed: u64,
+}
+
+/// Follows one cache. A request costs one look at its outcome, amortised.
+#[derive(Debug, Clone, Default)]
+pub struct Restarts {
+    /// Ranges of request numbers before which a restart is not ruled out, ascending.
+    open: Vec<(u64, u64)>,
+    /// Whether the next request begins a range of its own.
+    cut: bool,
+    /// By number.
+    misses: Vec<Miss>,
+    /// Requests with something to reuse.
+    with_reuse: u64,
+}
+
+impl Restarts {
+    /// Takes in a request that hit `hits` pages; requests come by number.
+    pub fn observe(&mut self, hits: u64, outcome: &Outcome, seen: Seen) {
+        self.open_before(seen.number);
+        let Some(first) = outcome.runs.first() else { return };
+        match last_touch(outcome, hits) {
+            Some(touched_by) => self.rule_out_after(touched_by),
+            None => {
+                let (need, touched_by) = (first.need, first.last_touched_by);
+                self.misses.push(Miss { seen, need, touched_by, followed: self.with_reuse });
+                self.limit();
+            }
+        }
+        self.with_reuse += 1;
+    }
+
+    /// The restarts of a cache that holds `capacity` pages, by time.
+    pub fn found(&self, capacity: Need) -> Vec<Restart> {
+        let mut groups: Vec<(u64, Miss, u64)> = Vec::new();
+        for miss in self.misses.iter().filter(|miss| miss.need <= capacity) {
+            match groups.last_mut() {
+                Some((moment, _, misses)) if miss.touched_by < *moment => *misses += 1,
+                _ => {
+                    let moment = self.last_open_upto(miss.seen.number);
+                    groups.extend(moment.filter(|moment| miss.touched_by < *moment).map(|at| (at, *miss, 1)));
+                }
+            }
+        }
+        let is_told = |(_, first, misses): &(u64, Miss, u64)| {
+            *misses >= MIN_MISSES as u64 && self.with_reuse - first.followed >= MIN_FOLLOWERS
+        };
+        let told = groups.into_iter().filter(is_told).take(MAX_RESTARTS);
+        told.map(|(_, first, misses)| Restart { first: first.seen, misses }).collect()
+    }
+
+    fn open_before(&mut self, number: u64) {
+        match self.open.last_mut().filter(|_| !self.cut) {
+            Some((_, last)) => *last = number,
+            None => self.open.push((number, number)),
+        }
+        self.cut = false;
+    }
+
+    /// A page was found that `number` touched last: there was no restart since.
+    fn rule_out_after(&mut self, number: u64) {
+        while self.open.pop_if(|(first, _)| *first > number).is_some() {}
+        if let Some((_, last)) = self.open.last_mut() {
+            *last = (*last).min(number);
+        }
+        self.cut = true;
+    }
+
+    /// The last moment not ruled out, up to the one before request `number`.
+    fn last_open_upto(&self, number: u64) -> Option<u64> {
+        let upto = self.open.partition_point(|(first, _)| *first <= number);
+        upto.checked_sub(1).map(|at| self.open[at].1.min(number))
+    }
+
+    /// Keeps within [`MAX_KEPT`]: first what no moment explains goes, then the larger half of needs.
+    fn limit(&mut self) {
+        if self.open.len() > MAX_KEPT {
+            self.open.drain(..MAX_KEPT / 2);
+        }
+        if self.misses.len() <= MAX_KEPT {
+            return;
+        }
+        let mut misses = std::mem::take(&mut self.misses);
+        let open = |miss: &Miss| self.last_open_upto(miss.seen.number).is_some_and(|at| miss.touched_by < at);
+        misses.retain(open);
+        if misses.len() > MAX_KEPT / 2 {
+            misses.sort_by_key(|miss| miss.need);
+            misses.truncate(MAX_KEPT / 2);
+            misses.sort_by_key(|miss| miss.seen.number);
+        }
+        self.misses = misses;
+    }
+}
+
+/// The request that touched the last of `hits` pages last before this one; `None` where nothing hit. Hits
+/// beyond what the log shows were found as well.
+fn last_touch(outcome: &Outcome, hits: u64) -> Option<u64> {
+    let mut left = hits.min(outcome.reusable_prefix()).checked_sub(1)?;
+    for run in &outcome.runs {
+        match left.checked_sub(u64::from(run.pages)) {
+            None => return Some(run.last_touched_by),
+            Some(rest) => left = rest,
+        }
+    }
+    None
+}

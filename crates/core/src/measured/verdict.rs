@@ -1,0 +1,147 @@
+//! What a ledger means, as one of a few verdicts.
+
+use super::ledger::Ledger;
+
+/// A share of the accesses below which a loss is not worth a change.
+const SMALL_LOSS: f64 = 0.01;
+
+/// The least share of requests, and of pages, that must agree before a capacity is called one.
+pub const MIN_AGREEMENT: f64 = 0.5;
+
+/// A hit rate with unlimited memory below which the workload itself has little to reuse.
+const LITTLE_REUSE: f64 = 0.5;
+
+/// What a verdict follows from.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Findings {
+    /// The hits, from the best case to what happened.
+    pub ledger: Ledger,
+    /// Requests that agree on a capacity, as a share of those measured.
+    pub agreement: f64,
+    /// The same, weighted by pages.
+    pub agreement_by_pages: f64,
+    /// Pages that hit though the log never shows them touched before.
+    pub pages_beyond_log: u64,
+    /// Restarts found.
+    pub restarts: u64,
+}
+
+/// Why the hit rate is what it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// The engine shares more than the log's ids say.
+    IdScope,
+    /// No capacity explains what was measured.
+    NoCapacity,
+    /// More is found than one cache of that capacity would find.
+    MoreCaches,
+    /// Restarts emptied the cache.
+    Restarts,
+    /// Most is lost in the engine: policy, pins, part of the memory.
+    Engine,
+    /// Most is lost to routing.
+    Routing,
+    /// Most is lost to capacity.
+    Capacity,
+    /// Nothing much is lost, and there is little to find.
+    Workload,
+    /// Nothing much is lost.
+    Healthy,
+}
+
+impl Verdict {
+    /// The verdict on these findings.
+    pub fn of(findings: &Findings) -> Self {
+        let ledger = &findings.ledger;
+        let beyond = i64::try_from(findings.pages_beyond_log).unwrap_or(i64::MAX);
+        if ledger.share(beyond) >= SMALL_LOSS {
+            return Self::IdScope;
+        }
+        if findings.agreement.min(findings.agreement_by_pages) < MIN_AGREEMENT {
+            return Self::NoCapacity;
+        }
+        if ledger.lost_in_engine().is_some_and(|pages| ledger.share(pages) <= -SMALL_LOSS) {
+            return Self::MoreCaches;
+        }
+        let engine = if findings.restarts > 0 { Self::Restarts } else { Self::Engine };
+        let losses = [
+            (ledger.lost_in_engine(), engine),
+            (ledger.lost_to_routing(), Self::Routing),
+            (ledger.lost_to_capacity(), Self::Capacity),
+        ];
+        let largest = losses.into_iter().max_by_key(|(pages, _)| *pages);
+        match largest {
+            Some((Some(pages), verdict)) if ledger.share(pages) >= SMALL_LOSS => verdict,
+            _ => {
+                let unlimited = i64::try_from(ledger.unlimited).unwrap_or(i64::MAX);
+                if ledger.share(unlimited) < LITTLE_REUSE { Self::Workload } else { Self::Healthy }
+            }
+        }
+    }
+
+    /// The name scripts read.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::IdScope => "id_scope",
+            Self::NoCapacity => "no_capacity",
+            Self::MoreCaches => "more_caches",
+            Self::Restarts => "restarts",
+            Self::Engine => "engine",
+            Self::Routing => "routing",
+            Self::Capacity => "capacity",
+            Self::Workload => "workload",
+            Self::Healthy => "healthy",
+        }
+    }
+
+    /// What to try first, the most likely first.
+    pub fn advice(self) -> [&'static str; 3] {
+        match self {
+            Self::IdScope => [
+                "give the page ids the scope that the engine has: --id-scope global where it shares prefixes between sessions or tenants",
+                "hash whole prefixes, system prompt and tool definitions included, as the engine sees them",
+                "check that the log holds every request that reaches the cache, warm-up traffic and other clients among it",
+            ],
+            Self::NoCapacity => [
+                "log which replica served each request (the field replica): several caches behind one log have no common capacity",
+                "compare page by page what the engine keys its pages by: model, adapter, cache salt, page size",
+                "compare other engines (--engine): a cache that is no LRU needs its own model",
+            ],
+            Self::MoreCaches => [
+                "log which replica served each request (the field replica): several caches behind one log find more than one of them would",
+                "look for a tier below the first (host memory, LMCache, Mooncake) whose hits are counted too",
+                "check the capacity that was given: the cache in use holds more",
+            ],
+            Self::Restarts => [
+                "find out what restarted the replicas at the times named: deployments, crashes, autoscaling",
+                "drain a replica before it is restarted, and send its sessions to one that stays",
+                "put a tier below that survives restarts (host memory, LMCache, Mooncake)",
+            ],
+            Self::Engine => [
+                "compare the pages the engine says it has at start with what was bought: weights, activations and graphs take memory first",
+                "look for requests that pin pages: long outputs, many in flight; give room for them or limit concurrency",
+                "check eviction settings (watermarks, time to live, priorities) and whether prefix caching is on for every request",
+            ],
+            Self::Routing => [
+                "route by session, or by the longest shared prefix: compare with --router hash:N and --router prefix:N",
+                "use fewer and larger replicas, or one shared tier below all of them",
+                "keep sessions where they are when replicas come and go: consistent hashing, slow scale-down",
+            ],
+            Self::Capacity => [
+                "add memory up to the required capacity above: below it every page bought still turns misses into hits",
+                "add a cheaper tier below the first (host memory, local disk, a shared store)",
+                "make a page smaller: KV cache in FP8, fewer bytes a token, no pages kept for sessions that ended",
+            ],
+            Self::Workload => [
+                "put what does not change first in the prompt: system prompt, tools, documents; then what does",
+                "keep conversations append-only: editing or cutting earlier turns changes every page after the edit",
+                "keep time stamps, request ids and shuffled lists out of the beginning of prompts",
+            ],
+            Self::Healthy => [
+                "nothing to repair: the cache finds nearly all there is to find",
+                "see how much smaller it could be: the required capacity above says so by coverage",
+                "watch the agreement: when it falls, the cache has changed",
+            ],
+        }
+    }
+}

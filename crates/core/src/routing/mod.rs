@@ -1,0 +1,23 @@
+//! Replicas and routing: what each of several caches finds when a router spreads the requests (WHATIF 5).
+//!
+//! A router that is blind to what caches hold decides alike whatever their capacity is. So one pass with one
+//! stack a replica is exact for all capacities at once, at the cost of one engine pass a router.
+
+mod caches;
+mod least_in_flight;
+mod prefix;
+mod result;
+mod router;
+mod run;
+mod spec;
+#[cfg(test)]
+mod tests;
+
+pub use caches::ReplicaCaches;
+pub use result::{RoutedPoint, RoutedQuantile, RoutedRequirement, RoutingResult};
+pub use router::{Arriving, Router, TooManyReplicas};
+pub use run::{Routed, RouterRun, RoutingError};
+pub use spec::{HashBy, PrefixRules, RouterKind, RouterSpec};
+
+/// Most replicas of one router.
+pub const MAX_REPLICAS: usize = 1024;

@@ -1,0 +1,136 @@
+//! Where a request goes.
+
+use super::MAX_REPLICAS;
+use super::least_in_flight::LeastInFlight;
+use super::prefix::PrefixRouter;
+use super::spec::{HashBy, RouterKind, RouterSpec};
+use crate::event::RequestEvent;
+use crate::pages::Scope;
+use std::collections::HashMap;
+use xxhash_rust::xxh3::xxh3_64;
+
+/// A request as a router sees it.
+#[derive(Debug, Clone, Copy)]
+pub struct Arriving<'a> {
+    /// The request.
+    pub event: &'a RequestEvent<'a>,
+    /// The session it belongs to, where the trace says.
+    pub session: Option<&'a str>,
+}
+
+/// The log names more replicas than are followed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the log names more than {MAX_REPLICAS} replicas: is the field replica a request's own name?")]
+pub struct TooManyReplicas;
+
+/// A router that is blind to what caches hold.
+#[derive(Debug)]
+pub struct Router {
+    spec: RouterSpec,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    Logged(Names),
+    RoundRobin { next: usize },
+    Hash(HashBy),
+    LeastInFlight(LeastInFlight),
+    Prefix(PrefixRouter),
+}
+
+/// The replicas that a log names, by first appearance. Requests without a name share one cache of their own.
+#[derive(Debug, Default)]
+struct Names {
+    indices: HashMap<Option<Box<str>>, usize>,
+    names: Vec<Option<Box<str>>>,
+}
+
+impl Names {
+    fn index(&mut self, name: Option<&str>) -> Result<usize, TooManyReplicas> {
+        let key = name.map(Box::from);
+        if let Some(index) = self.indices.get(&key) {
+            return Ok(*index);
+        }
+        let index = self.names.len();
+        if index >= MAX_REPLICAS {
+            return Err(TooManyReplicas);
+        }
+        self.names.push(key.clone());
+        self.indices.insert(key, index);
+        Ok(index)
+    }
+}
+
+impl Router {
+    /// A router that has seen nothing.
+    pub fn new(spec: RouterSpec) -> Self {
+        let state = match spec.kind {
+            RouterKind::Logged => State::Logged(Names::default()),
+            RouterKind::RoundRobin => State::RoundRobin { next: 0 },
+            RouterKind::Hash(by) => State::Hash(by),
+            RouterKind::LeastInFlight => State::LeastInFlight(LeastInFlight::new(spec.replicas)),
+            RouterKind::Prefix(rules) => State::Prefix(PrefixRouter::new(spec.replicas, rules)),
+        };
+        Self { spec, state }
+    }
+
+    /// The replica that gets this request.
+    ///
+    /// # Errors
+    /// [`TooManyReplicas`] where the log names them.
+    pub fn route(&mut self, request: &Arriving<'_>) -> Result<usize, TooManyReplicas> {
+        let replicas = self.spec.replicas.max(1);
+        match &mut self.state {
+            State::Logged(names) => names.index(request.event.replica),
+            State::RoundRobin { next } => {
+                let replica = *next;
+                *next = (replica + 1) % replicas;
+                Ok(replica)
+            }
+            State::Hash(by) => Ok((hash(*by, request) % replicas as u64) as usize),
+            State::LeastInFlight(router) => Ok(router.route(request.event)),
+            State::Prefix(router) => Ok(router.route(request.event)),
+        }
+    }
+
+    /// How it was asked for.
+    pub fn spec(&self) -> RouterSpec {
+        self.spec
+    }
+
+    /// Replicas it spreads requests over; those that the log named so far.
+    pub fn replicas(&self) -> usize {
+        match &self.state {
+            State::Logged(names) => names.names.len(),
+            _ => self.spec.replicas,
+        }
+    }
+
+    /// The name of a replica, where the log names them.
+    pub fn name(&self, replica: usize) -> Option<&str> {
+        match &self.state {
+            State::Logged(names) => names.names.get(replica)?.as_deref(),
+            _ => None,
+        }
+    }
+}
+
+/// What a hash router hashes of a request.
+fn hash(by: HashBy, request: &Arriving<'_>) -> u64 {
+    let (session, tenant) = (request.session, request.event.tenant);
+    let name = match by {
+        HashBy::Auto => session.or(tenant),
+        HashBy::Session => session,
+        HashBy::Tenant => tenant,
+        HashBy::FirstPage => None,
+    };
+    name.map_or_else(|| hash_of_first_page(request.event), |name| xxh3_64(name.as_bytes()))
+}
+
+/// The first page's hash; that of its scope for a request without pages.
+fn hash_of_first_page(event: &RequestEvent<'_>) -> u64 {
+    let scope: Scope = event.scope;
+    let first = event.page_ids.get(0).map_or(scope.value(), |id| scope.first_page(id));
+    xxh3_64(&first.to_le_bytes())
+}
