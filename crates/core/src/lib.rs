@@ -27,7 +27,7 @@ pub mod missing;
 pub(crate) mod naive;
 pub mod needs;
 pub mod outcome;
-mod packed;
+pub mod packed;
 pub mod pages;
 pub mod pool;
 pub mod pool_config;
