@@ -32,7 +32,7 @@ pid_file=$dir/broker.pid
 brokers_file=$dir/brokers
 secured_file=$dir/secured
 secured=${KVSET_KAFKA_SECURED:-}
-compose_brokers=127.0.0.1:29092
+compose_brokers=127.0.0.1:9092
 ready_seconds=90
 stop_seconds=30
 

@@ -106,5 +106,5 @@ fn a_topic_gets_the_requests_that_a_file_gets() {
 
     let refused = to_topic(&["generate", "--topic", "not-there"]).code(1);
     let said = String::from_utf8_lossy(&refused.get_output().stderr).into_owned();
-    assert!(said.contains("`not-there`") && said.contains("--create-topic"), "{said}");
+    assert!(said.contains("`not-there`") && said.contains("--create-topics"), "{said}");
 }

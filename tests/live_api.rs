@@ -3,6 +3,7 @@
 mod live_support;
 
 use kvset::codec::{EstimateEncoding, encode_estimate};
+use kvset::core::units::EventTime;
 use kvset::pipeline::publish::FailureKind;
 use kvset::pipeline::task::Counts;
 use kvset::position::{NextOffset, Partition};
@@ -42,6 +43,50 @@ fn what_was_committed_before_a_restart_is_shown_as_soon_as_it_is_replayed() {
     service.progress(0, 1, &[closed("a", "all", 8)]);
     assert_eq!(partition(&service)["restoring"], false);
     assert_eq!(service.get("/api/v1/estimates").json()["estimates"][0]["next_offset"], 6, "8 waits");
+}
+
+/// Nothing was shown until the next window closed, an hour after a restart say.
+#[test]
+fn a_restart_shows_what_its_snapshot_knows() {
+    let service = Service::start(10);
+    service.take_up(0, 9);
+    let latest = [closed("a", "tumbling:5m", 5), closed("a", "all", 5)];
+    service.restore(0, &latest);
+    assert_eq!(pools_of(&service.get("/api/v1/estimates").json()), ["a", "a"]);
+    assert!(service.get("/").body.contains("<svg"), "plots");
+    let place = service.get("/api/v1/pools").json()["partitions"][0].clone();
+    assert_eq!((&place["next_offset"], &place["pools"]), (&json!(5), &json!(2)));
+    assert_eq!(place["next_close_ms"], latest[0].end_ms + 300_000);
+    assert_eq!(place["restoring"], true, "from 5 to 9 it is muted");
+    service.publish(&[closed("a", "tumbling:5m", 10)]);
+    let answer = service.get("/api/v1/estimates?window=tumbling:5m").json();
+    assert_eq!(answer["estimates"][0]["next_offset"], 10, "the newer one takes its place");
+}
+
+#[test]
+fn a_page_without_an_estimate_says_what_it_waits_for() {
+    let service = Service::start(10);
+    let said = |text: &str| {
+        for path in ["/", "/live/status"] {
+            let body = service.get(path).body;
+            assert!(body.contains(text), "{text} is missing in {path}:\n{body}");
+        }
+    };
+    said("Waiting for the consumer group to assign partitions");
+    service.take_up(0, 7);
+    said("Waiting for the first record of the input topic.");
+    let counts = Counts { next_close: Some(EventTime(1_794_700_860_000)), ..Counts::default() };
+    let progress = |next: i64| {
+        let (partition, next) = (Partition(0), NextOffset(next));
+        let watermark = Some(EventTime(1_794_700_800_000));
+        service.board.on(&ServiceEvent::Progress { partition, next, counts: &counts, watermark, pools: 1 });
+    };
+    progress(4);
+    said("Waiting for partition 0 to catch up with what was published before: 3 offsets to go.");
+    progress(8);
+    said("reaches 2026-11-15 00:01:00 UTC; it stands at 2026-11-15 00:00:00.");
+    service.publish(&[closed("a", "all", 5)]);
+    assert!(!service.get("/").body.contains("Waiting for"));
 }
 
 #[test]

@@ -13,7 +13,7 @@ use kvset::pipeline::facts::{Fingerprint, PartitionId, SnapshotFact};
 use kvset::pipeline::pools::PoolConfigs;
 use kvset::position::{NextOffset, Partition};
 use kvset::pipeline::resume::{Origin, Resume};
-use kvset::pipeline::task::{PartitionTask, RestoredTask, TaskConfig, TaskError};
+use kvset::pipeline::task::{PartitionTask, TaskConfig, TaskError};
 use kvset::snapshot::capture::capture;
 use kvset::snapshot::format::Snapshot;
 use kvset::snapshot::stream::Verified;
@@ -85,13 +85,14 @@ fn under_right_checksums(body: Vec<u8>) -> Vec<u8> {
 
 fn restore(file: Vec<u8>) {
     let Ok(verified) = Verified::read(Box::new(Cursor::new(file))) else { return };
-    let Ok(image) = verified.restore::<RestoredTask>() else { return };
+    let Ok(image) = verified.restore_task() else { return };
     let resume = resume(RECORDS);
     let restored = PartitionTask::restore(Arc::clone(&CONFIG), Partition(0), &resume, None, image);
     let Ok(mut task) = restored else { return };
     capture(&task.image(), Vec::new()).expect("a state that was read is written");
     // What was forged may pass a limit with them.
     let _ = feed(&mut task, RECORDS..RECORDS + FURTHER_RECORDS);
+    task.latest().expect("what was restored was read");
     task.provisional();
 }
 

@@ -46,6 +46,8 @@ enum Command {
     Produce(args::ProduceArgs),
     /// Show committed estimates as they are published.
     Watch(args::WatchArgs),
+    /// Show records that were refused, and why.
+    DeadLetters(args::DeadLettersArgs),
     /// Estimate from trace files, without Kafka.
     Replay(args::ReplayArgs),
     /// Write a synthetic agentic workload as a trace.
@@ -78,6 +80,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Prepare(args) => commands::prepare::run(&args),
         Command::Produce(args) => commands::produce::run(&args),
         Command::Watch(args) => commands::watch::run(&args),
+        Command::DeadLetters(args) => commands::dead_letters::run(&args),
         Command::Replay(args) => commands::replay::run(&args),
         Command::Generate(args) => commands::generate::run(&args),
         Command::Model(args) => commands::model::run(&args),

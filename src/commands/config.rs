@@ -1,27 +1,50 @@
 //! `kvset config`: print, check and show the configuration.
 
 use crate::cli::Failure;
-use crate::cli::args::{ConfigArgs, ConfigCommand};
+use crate::cli::args::{ConfigArgs, ConfigCommand, found};
+use crate::commands::connect::{self, Verdict};
 use kvset_service::features;
 use kvset_settings::{Settings, default_toml, reference_markdown};
 use std::io::Write as _;
+use std::path::Path;
 
 /// Runs `kvset config`.
 pub fn run(args: &ConfigArgs) -> Result<(), Failure> {
     let text = match &args.command {
         ConfigCommand::Default => default_toml(),
         ConfigCommand::Reference => reference_markdown(),
-        ConfigCommand::Check { file } => {
-            let settings = Settings::load(Some(file))?;
-            let name_file =
-                |error| Failure::Usage(anyhow::Error::new(error).context(file.display().to_string()));
-            features::check(&settings).map_err(name_file)?;
-            format!("{}: valid, fingerprint {}\n", file.display(), settings.fingerprint_hex())
-        }
+        ConfigCommand::Check { file, connect } => return check(file.as_deref(), *connect),
         ConfigCommand::Show { config } => {
             let settings = Settings::load(config.file())?;
             format!("# fingerprint {}\n{}", settings.fingerprint_hex(), settings.to_toml())
         }
     };
     Ok(std::io::stdout().lock().write_all(text.as_bytes())?)
+}
+
+/// Checks a configuration, and with `connect` whether what it names is there.
+fn check(file: Option<&Path>, connect: bool) -> Result<(), Failure> {
+    let file = found(file);
+    let settings = Settings::load(file)?;
+    let name =
+        file.map_or_else(|| "the defaults and the environment".to_owned(), |f| f.display().to_string());
+    let name_file = |error| Failure::Usage(anyhow::Error::new(error).context(name.clone()));
+    features::check(&settings).map_err(name_file)?;
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{name}: valid, fingerprint {}", settings.fingerprint_hex())?;
+    if !connect {
+        return Ok(());
+    }
+    let mut written = Ok(());
+    let findings = connect::check(&settings, &mut |finding| {
+        if written.is_ok() {
+            written = writeln!(out, "{finding}");
+        }
+    });
+    written?;
+    let bad = findings.iter().filter(|finding| finding.verdict == Verdict::Bad).count();
+    match bad {
+        0 => Ok(()),
+        _ => Err(anyhow::anyhow!("{bad} of {} checks failed, as listed", findings.len()).into()),
+    }
 }

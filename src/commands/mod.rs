@@ -2,6 +2,8 @@
 
 pub mod backfill;
 pub mod config;
+pub mod connect;
+pub mod dead_letters;
 pub mod demo;
 pub mod generate;
 pub mod model;

@@ -73,6 +73,7 @@ struct Place {
     next: Option<NextOffset>,
     lag: Option<u64>,
     watermark_ms: Option<i64>,
+    next_close_ms: Option<i64>,
     pools: usize,
     snapshot: Option<Snapshot>,
     snapshot_failed: bool,
@@ -166,9 +167,19 @@ impl Observer for Board {
                 inner.at(*partition, |place| {
                     place.next = Some(*next);
                     place.watermark_ms = watermark.map(|time| time.0);
+                    place.next_close_ms = counts.next_close.map(|time| time.0);
                     place.pools = *pools;
                 });
                 inner.progress(*partition, counts);
+            }
+            ServiceEvent::Restored { partition, next, watermark, next_close, pools, latest } => {
+                inner.at(*partition, |place| {
+                    place.next = Some(*next);
+                    place.watermark_ms = watermark.map(|time| time.0);
+                    place.next_close_ms = next_close.map(|time| time.0);
+                    place.pools = *pools;
+                });
+                latest.iter().for_each(|estimate| inner.show(estimate.clone()));
             }
             ServiceEvent::NewPool { partition, pool } => {
                 inner.pool(pool, *partition);
@@ -355,8 +366,16 @@ impl Series {
 
 impl Place {
     fn from(publish_from: NextOffset) -> Self {
-        let (next, lag, watermark_ms, snapshot) = (None, None, None, None);
-        Self { publish_from, next, lag, watermark_ms, pools: 0, snapshot, snapshot_failed: false }
+        Self {
+            publish_from,
+            next: None,
+            lag: None,
+            watermark_ms: None,
+            next_close_ms: None,
+            pools: 0,
+            snapshot: None,
+            snapshot_failed: false,
+        }
     }
 
     fn state(&self, partition: Partition) -> PartitionState {
@@ -368,6 +387,8 @@ impl Place {
             next_offset: self.next.map(|next| next.0),
             lag_records: self.lag,
             watermark_ms: self.watermark_ms,
+            next_close_ms: self.next_close_ms,
+            publish_from: self.publish_from.0,
             pools: self.pools as u64,
             restoring: self.next.is_some_and(|next| next < self.publish_from),
             snapshot_age_ms: snapshot.map(age),

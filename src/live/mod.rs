@@ -12,6 +12,7 @@ mod board;
 mod overview;
 mod page;
 mod routes;
+mod waiting;
 
 pub use board::Board;
 pub use overview::{Overview, PartitionState, PoolState, Problem};

@@ -52,6 +52,10 @@ pub struct PartitionState {
     pub lag_records: Option<u64>,
     /// Event time up to which windows are closed.
     pub watermark_ms: Option<i64>,
+    /// Event time at which the next window closes; absent while none is open.
+    pub next_close_ms: Option<i64>,
+    /// Everything before this offset was published before; while it is not reached, the state is catching up.
+    pub publish_from: i64,
     /// Pools with state.
     pub pools: u64,
     /// The state is catching up with what was published before.

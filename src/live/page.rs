@@ -3,6 +3,7 @@
 use super::api::Filter;
 use super::board::View;
 use super::overview::{Overview, PartitionState, PoolState};
+use super::waiting::waiting;
 use crate::report::{Markup, PlotError, Table, section as report_section, words};
 use kvset_core::window::WindowKind;
 
@@ -98,6 +99,9 @@ fn navigation(overview: &Overview, view: &View, filter: &Filter) -> Markup {
             out.markup(&link(&pool.pool, Some(*kind), window == Some(*kind), &kind.to_string()));
         }
         out.raw("</ul>\n</nav>\n");
+    }
+    if view.shown.is_none() {
+        out.raw("<p class=\"kv-quiet\">").text(&waiting(overview, filter)).raw("</p>\n");
     }
     out.markup(&problems(overview)).raw("</div>\n");
     out

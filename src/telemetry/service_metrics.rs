@@ -141,6 +141,14 @@ impl Observer for ServiceMetrics {
                 metric::POOLS.gauge(&[&label]).set(*pools as f64);
                 inner.progress(*partition, counts);
             }
+            ServiceEvent::Restored { partition, watermark, pools, latest, .. } => {
+                let label = partition.to_string();
+                if let Some(watermark) = watermark {
+                    metric::WATERMARK.gauge(&[&label]).set(watermark.0 as f64 / 1000.0);
+                }
+                metric::POOLS.gauge(&[&label]).set(*pools as f64);
+                latest.iter().for_each(|estimate| inner.show(*partition, estimate));
+            }
             ServiceEvent::Prepared { partition, counts, .. } => {
                 inner.prepared(&partition.to_string(), counts)
             }
@@ -209,16 +217,7 @@ impl Inner {
         for (pool, pages) in &counts.pages {
             metric::CONSUMED_PAGES.counter(&[self.labels.counted(pool)]).increment(*pages);
         }
-        for estimate in counts.latest.values() {
-            self.count_totals(estimate);
-            if let Some(pool) = self.labels.own(&estimate.pool) {
-                let mut shown = Shown::default();
-                show(&mut shown, pool, estimate);
-                show_provisioned(&mut shown, pool, self.provisioned.of(pool), estimate.page_bytes);
-                let windows = self.shown.entry(partition).or_default();
-                windows.insert((pool.to_owned(), Some(estimate.window)), shown);
-            }
-        }
+        counts.latest.values().for_each(|estimate| self.show(partition, estimate));
         for (pool, bytes) in &counts.memory {
             let Some(label) = self.labels.own(pool) else { continue };
             let mut shown = Shown::default();
@@ -227,6 +226,18 @@ impl Inner {
                 shown.set(metric::TRACKED_REQUESTS, &[label], *requests as f64);
             }
             self.shown.entry(partition).or_default().insert((pool.clone(), None), shown);
+        }
+    }
+
+    /// Shows the newest estimate of a pool and window, one from before a restart too.
+    fn show(&mut self, partition: Partition, estimate: &Estimate) {
+        self.count_totals(estimate);
+        if let Some(pool) = self.labels.own(&estimate.pool) {
+            let mut shown = Shown::default();
+            show(&mut shown, pool, estimate);
+            show_provisioned(&mut shown, pool, self.provisioned.of(pool), estimate.page_bytes);
+            let windows = self.shown.entry(partition).or_default();
+            windows.insert((pool.to_owned(), Some(estimate.window)), shown);
         }
     }
 

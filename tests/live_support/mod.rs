@@ -123,6 +123,19 @@ impl Service {
         });
     }
 
+    /// The partition goes on from a state that knows these, with a window that closes at the last.
+    pub fn restore(&self, partition: i32, latest: &[Estimate]) {
+        let time = latest.iter().map(|estimate| EventTime(estimate.end_ms)).max();
+        self.board.on(&ServiceEvent::Restored {
+            partition: Partition(partition),
+            next: NextOffset(latest.iter().map(|estimate| estimate.next_offset).max().unwrap_or(0)),
+            watermark: time,
+            next_close: time.map(|time| EventTime(time.0 + 300_000)),
+            pools: latest.len(),
+            latest,
+        });
+    }
+
     pub fn commit(&self) {
         self.board.on(&ServiceEvent::Committed { outputs: &[], partitions: 1, took: Duration::ZERO });
     }

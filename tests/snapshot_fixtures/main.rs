@@ -33,9 +33,9 @@ fn folder(version: u32) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/fixtures/snapshot/v{version}"))
 }
 
-/// Where the newest version's files of states are: segments were shorter when those beside were written, in
-/// the same layout.
-const NEWEST: &str = "whole_segments";
+/// Where version 2's later files of states are: segments were shorter when those beside were written, in the
+/// same layout.
+const WHOLE_SEGMENTS: &str = "whole_segments";
 
 /// A file that is written no more.
 fn old(version: u32, name: &str) -> Vec<u8> {
@@ -55,11 +55,6 @@ fn frozen(name: &str, bytes: &[u8]) -> Vec<u8> {
         std::fs::write(&path, bytes).expect("a writable tree");
     }
     std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
-}
-
-/// The same of a file of a state.
-fn newest(name: &str, bytes: &[u8]) -> Vec<u8> {
-    frozen(&format!("{NEWEST}/{name}"), bytes)
 }
 
 fn partition() -> PartitionId {
@@ -162,17 +157,23 @@ fn version_1_is_read_for_ever() {
 
 #[test]
 fn version_2_is_read_for_ever() {
+    let expected = old(2, "state.expected.json");
+    answers_as(2, old(2, "state.kvs"), &expected);
+    answers_as(2, old(2, &format!("{WHOLE_SEGMENTS}/state.kvs")), &expected);
+}
+
+#[test]
+fn version_3_is_read_for_ever() {
     let expected = serde_json::to_vec_pretty(&answers(engine())).expect("text");
     let expected = frozen("state.expected.json", &expected);
-    answers_as(2, old(2, "state.kvs"), &expected);
-    answers_as(2, newest("state.kvs", &file(&snapshot())), &expected);
+    answers_as(3, frozen("state.kvs", &file(&snapshot())), &expected);
 }
 
 /// A change to the layout of the header or the state must raise the version and freeze a new file.
 #[test]
 fn the_layout_written_now_is_that_of_the_newest_frozen_file() {
     assert!(
-        file(&snapshot()) == newest("state.kvs", &file(&snapshot())),
+        file(&snapshot()) == frozen("state.kvs", &file(&snapshot())),
         "the layout changed: raise VERSION"
     );
 }
@@ -226,7 +227,7 @@ fn every_kind_of_corruption_is_refused_with_its_own_words() {
 }
 
 #[test]
-fn broken_files_of_version_1_are_refused_with_the_same_words() {
+fn broken_files_of_older_versions_are_refused_with_the_same_words() {
     let kinds = [
         "bit_flipped_in_header",
         "bit_flipped_in_version",
@@ -241,11 +242,11 @@ fn broken_files_of_version_1_are_refused_with_the_same_words() {
         "renamed",
         "another_state",
     ];
-    for kind in kinds {
-        let error = open(old(1, &format!("refused/{kind}.kvs"))).err();
-        let error = error.unwrap_or_else(|| panic!("{kind} is accepted")).to_string();
-        let expected = old(1, &format!("refused/{kind}.expected.txt"));
-        assert_eq!(format!("{error}\n").as_bytes(), expected, "{kind}: {error}");
+    for (version, kind) in [1, 2].into_iter().flat_map(|version| kinds.map(|kind| (version, kind))) {
+        let error = open(old(version, &format!("refused/{kind}.kvs"))).err();
+        let error = error.unwrap_or_else(|| panic!("{kind} of version {version} is accepted")).to_string();
+        let expected = old(version, &format!("refused/{kind}.expected.txt"));
+        assert_eq!(format!("{error}\n").as_bytes(), expected, "{kind} of version {version}: {error}");
     }
 }
 

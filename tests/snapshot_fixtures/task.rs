@@ -3,7 +3,7 @@
 //! but refused requests; open windows of every kind; late records; dead letters; a history that was
 //! warmed up.
 
-use super::{FINGERPRINT, file, frozen, newest, old};
+use super::{FINGERPRINT, WHOLE_SEGMENTS, file, frozen, old};
 use kvset::codec::{DecodeLimits, Encoding, EstimateEncoding, SourceRecord};
 use kvset::core::pages::mix;
 use kvset::core::pool::Pool;
@@ -18,7 +18,7 @@ use kvset::output::OutputRecord;
 use kvset::pipeline::dead_letter_policy::DeadLetterLimits;
 use kvset::pipeline::facts::{PartitionId, SnapshotFact};
 use kvset::pipeline::resume::{Origin, Resume};
-use kvset::pipeline::task::{PartitionTask, RestoredTask, TaskConfig};
+use kvset::pipeline::task::{PartitionTask, TaskConfig};
 use kvset::position::{NextOffset, Partition};
 use kvset::snapshot::capture::capture;
 use kvset::snapshot::format::Snapshot;
@@ -173,14 +173,14 @@ fn rest(task: &mut PartitionTask) -> String {
     })
 }
 
-/// What a task says that goes on from a file of this version.
-fn goes_on(version: u32, written: Vec<u8>) -> String {
+/// A task that goes on from a file of this version.
+fn restored(version: u32, written: Vec<u8>) -> PartitionTask {
     let verified = Verified::read(Box::new(Cursor::new(written))).expect("a sound file");
     let header = verified.header().clone();
     assert_eq!(header.version, version);
     let place = PartitionId::new(TOPIC, PARTITION.0).expect("a legal name");
     header.require_place(&place, NextOffset(SNAPSHOT)).expect("its own place");
-    let image: RestoredTask = verified.restore().expect("a task");
+    let image = verified.restore_task().expect("a task");
     let resume = Resume {
         origin: Origin::Snapshot(0),
         replay_from: NextOffset(SNAPSHOT),
@@ -188,8 +188,13 @@ fn goes_on(version: u32, written: Vec<u8>) -> String {
         warm_up: false,
         ..from_the_start()
     };
-    let restored = PartitionTask::restore(config(), PARTITION, &resume, header.fact.last_record, image);
-    rest(&mut restored.expect("the same configuration"))
+    PartitionTask::restore(config(), PARTITION, &resume, header.fact.last_record, image)
+        .expect("the same configuration")
+}
+
+/// What it gives out.
+fn goes_on(version: u32, written: Vec<u8>) -> String {
+    rest(&mut restored(version, written))
 }
 
 #[test]
@@ -201,12 +206,49 @@ fn a_task_of_version_1_goes_on_as_if_it_had_never_stopped() {
 
 #[test]
 fn a_task_of_version_2_goes_on_as_if_it_had_never_stopped() {
+    let published = goes_on(2, old(2, &format!("{WHOLE_SEGMENTS}/task.kvs")));
+    assert_eq!(published, rest(&mut task()));
+    assert_eq!(published, goes_on(2, old(2, "task.kvs")));
+    assert_eq!(published.as_bytes(), old(2, "task.expected.txt"));
+}
+
+#[test]
+fn a_task_of_version_3_goes_on_as_if_it_had_never_stopped() {
     let mut unstopped = task();
-    let published = goes_on(2, newest("task.kvs", &file(&snapshot(&unstopped))));
+    let published = goes_on(3, frozen("task.kvs", &file(&snapshot(&unstopped))));
     assert!(published.lines().count() > 40, "enough to compare");
     assert_eq!(published, rest(&mut unstopped));
-    assert_eq!(published, goes_on(2, old(2, "task.kvs")));
     assert_eq!(published.as_bytes(), frozen("task.expected.txt", published.as_bytes()));
+}
+
+/// A restart blanked the page, the API and the metrics until the next window closed.
+#[test]
+fn a_restart_knows_the_newest_estimate_of_every_pool_and_window() {
+    let mut task = PartitionTask::new(config(), PARTITION, &from_the_start());
+    let mut published = std::collections::BTreeMap::new();
+    for output in feed(&mut task, SNAPSHOT) {
+        let (Some(value), Some(_)) = (output.value, output.window) else { continue };
+        let estimate = kvset::codec::decode_estimate(&value).expect("an estimate");
+        published.insert((estimate.pool.clone(), estimate.window), estimate);
+    }
+    assert!(published.len() > 15, "{} pools and windows", published.len());
+    let expected: Vec<_> = published.into_values().collect();
+    let written = file(&snapshot(&task));
+    let restored_task = restored(3, written.clone());
+    assert_eq!(restored_task.latest().expect("readable"), expected);
+    assert_eq!(restored_task.next_close(), task.next_close());
+    assert!(file(&snapshot(&restored_task)) == written, "a snapshot is a function of the log alone");
+    let older = restored(2, old(2, "task.kvs"));
+    assert_eq!(older.latest().expect("none"), [], "version 2 kept none");
+}
+
+/// The estimates of a life before are part of the state whether or not this life published them.
+#[test]
+fn a_muted_rebuild_comes_to_the_same_state() {
+    let muted = Resume { publish_from: NextOffset(SNAPSHOT), ..from_the_start() };
+    let mut rebuilt = PartitionTask::new(config(), PARTITION, &muted);
+    assert!(feed(&mut rebuilt, SNAPSHOT).is_empty(), "muted");
+    assert!(file(&snapshot(&rebuilt)) == file(&snapshot(&task())));
 }
 
 /// A change to the layout of a task's state must raise the version of the format, a change to what equal
@@ -215,7 +257,7 @@ fn a_task_of_version_2_goes_on_as_if_it_had_never_stopped() {
 fn the_task_written_now_is_the_newest_frozen_one() {
     let now = file(&snapshot(&task()));
     assert!(
-        now == newest("task.kvs", &now),
+        now == frozen("task.kvs", &now),
         "the state changed: raise VERSION or RESULT_VERSION and freeze it anew"
     );
 }

@@ -31,7 +31,7 @@ pub mod mooncake;
 pub(crate) mod naive;
 pub mod needs;
 pub mod outcome;
-mod packed;
+pub mod packed;
 pub mod pages;
 pub mod pool;
 pub mod pool_config;

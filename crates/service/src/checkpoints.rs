@@ -174,7 +174,7 @@ impl Checkpoints {
                 pace.held = Some(Snapshot { partition: pace.id.clone(), fact, body });
             }
             Err(error) => {
-                tracing::warn!("partition {partition}: {error}");
+                tracing::warn!(partition = partition.0, "partition {partition}: {error}");
                 observer.on(&ServiceEvent::SnapshotFailed { partition });
             }
         }
@@ -225,16 +225,29 @@ fn told(written: Written, observer: &dyn Observer) -> (Option<u64>, Vec<u8>) {
     let partition = Partition(id.partition());
     match result {
         Ok(saved) => {
-            tracing::debug!("partition {partition}: snapshot at {next} of {} bytes", saved.bytes);
+            tracing::debug!(
+                partition = partition.0,
+                offset = next.0,
+                bytes = saved.bytes,
+                "partition {partition}: snapshot at {next} of {} bytes",
+                saved.bytes
+            );
             if let Some(error) = saved.not_removed {
-                tracing::warn!("partition {partition}: an old snapshot is still there: {error}");
+                tracing::warn!(
+                    partition = partition.0,
+                    "partition {partition}: an old snapshot is still there: {error}"
+                );
             }
             let bytes = saved.bytes;
             observer.on(&ServiceEvent::SnapshotSaved { partition, next, bytes, took });
             (Some(bytes), buffer)
         }
         Err(error) => {
-            tracing::warn!("partition {partition}: no snapshot at {next}: {error}");
+            tracing::warn!(
+                partition = partition.0,
+                offset = next.0,
+                "partition {partition}: no snapshot at {next}: {error}"
+            );
             observer.on(&ServiceEvent::SnapshotFailed { partition });
             (None, buffer)
         }

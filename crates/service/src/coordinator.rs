@@ -368,8 +368,14 @@ where
         self.epoch = self.epoch.next();
         let known = Known { partition, committed, log };
         let resume = self.stage.take_up(self.source, known, self.epoch)?;
-        tracing::info!("partition {partition}: {}", resume.explanation);
+        tracing::info!(
+            partition = partition.0,
+            offset = resume.replay_from.0,
+            "partition {partition}: {}",
+            resume.explanation
+        );
         self.observer.on(&ServiceEvent::Assigned { partition, resume: &resume, log_end: log.end });
+        self.stage.tell_restored(partition);
         let end = self.plan.offset_range(partition).map(|offset_range| offset_range.end);
         self.assignment.open(partition, self.epoch, &resume, committed, end);
         Ok(resume.replay_from)

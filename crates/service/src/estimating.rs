@@ -10,12 +10,16 @@ use super::parking::Parking;
 use super::plan::ServicePlan;
 use super::pool_partitions::PoolPartitions;
 use super::recovery::{TakenUp, take_up};
+use super::refusals::{RefusalLog, refusals};
 use super::stage::{Known, Stage};
 use super::worker_pool::{Reply, WorkerPool};
+use kvset_core::estimate::Estimate;
+use kvset_core::units::EventTime;
 use kvset_formats::position::{Epoch, NextOffset, Partition};
 use kvset_kafka::kafka::member::{Identities, Member};
 use kvset_pipeline::assignment::Assignment;
 use kvset_pipeline::resume::Resume;
+use kvset_pipeline::task::{PartitionTask, TaskRestoreError};
 use kvset_pipeline::worker::{Report, TaskSummary};
 use std::time::Duration;
 
@@ -30,6 +34,39 @@ pub struct Estimating<'c, M: Member, W> {
     /// Looks records up; connects only once there is a snapshot to compare with the log.
     lookup: Option<M::Lookup>,
     pool_partitions: PoolPartitions,
+    /// What the state of the partition taken up last knows, to be told.
+    restored: Option<Restored>,
+    refusals: RefusalLog,
+}
+
+/// What a state knows that was not built in this life.
+struct Restored {
+    partition: Partition,
+    next: NextOffset,
+    watermark: Option<EventTime>,
+    next_close: Option<EventTime>,
+    pools: usize,
+    latest: Vec<Estimate>,
+}
+
+impl Restored {
+    /// What this task knows; `None` where it has seen nothing. An estimate past `publish_from` was not
+    /// committed, as far as is known, and is told once it is.
+    fn of(task: &PartitionTask, publish_from: NextOffset) -> Result<Option<Self>, TaskRestoreError> {
+        if task.pools().is_empty() {
+            return Ok(None);
+        }
+        let mut latest = task.latest()?;
+        latest.retain(|estimate| estimate.next_offset <= publish_from.0);
+        Ok(Some(Self {
+            partition: task.partition(),
+            next: task.next_offset(),
+            watermark: task.watermark(),
+            next_close: task.next_close(),
+            pools: task.pools().len(),
+            latest,
+        }))
+    }
 }
 
 impl<'c, M: Member, W> Estimating<'c, M, W> {
@@ -51,6 +88,8 @@ impl<'c, M: Member, W> Estimating<'c, M, W> {
             parking,
             lookup: None,
             pool_partitions: PoolPartitions::default(),
+            restored: None,
+            refusals: RefusalLog::new(&plan.stream.topic, &plan.stream.outputs.dead_letters.name),
         }
     }
 
@@ -91,8 +130,28 @@ impl<'c, M: Member + 'c, W: WorkerPool<M::Record<'c>>> Stage<'c, M> for Estimati
         if let (Some(checkpoints), Some(id)) = (&mut self.checkpoints, id) {
             checkpoints.take_up(id, epoch, restored, self.clock.now());
         }
+        self.restored = Restored::of(&task, resume.publish_from).unwrap_or_else(|error| {
+            // What is shown suffers, results do not.
+            tracing::warn!(partition = partition.0, "partition {partition}: {error}");
+            None
+        });
         self.workers.take(epoch, task)?;
         Ok(resume)
+    }
+
+    fn tell_restored(&mut self, partition: Partition) {
+        let Some(restored) = self.restored.take().filter(|restored| restored.partition == partition) else {
+            return;
+        };
+        let Restored { partition, next, watermark, next_close, pools, latest } = &restored;
+        self.observer.on(&ServiceEvent::Restored {
+            partition: *partition,
+            next: *next,
+            watermark: *watermark,
+            next_close: *next_close,
+            pools: *pools,
+            latest,
+        });
     }
 
     fn submit(&mut self, records: Vec<M::Record<'c>>) -> Result<(), ServiceError> {
@@ -115,6 +174,7 @@ impl<'c, M: Member + 'c, W: WorkerPool<M::Record<'c>>> Stage<'c, M> for Estimati
 
     fn tell(&mut self, partition: Partition, next: NextOffset, summary: TaskSummary) -> u64 {
         let TaskSummary { counts, new_pools, watermark, pools } = summary;
+        self.refusals.note(partition, refusals(&counts.refused, &counts.refused_at), self.clock.now());
         self.pool_partitions.note(partition, &new_pools, self.observer);
         self.observer.on(&ServiceEvent::Progress { partition, next, counts: &counts, watermark, pools });
         counts.records
@@ -137,6 +197,7 @@ impl<'c, M: Member + 'c, W: WorkerPool<M::Record<'c>>> Stage<'c, M> for Estimati
 
     fn tick(&mut self) {
         self.parking.expire(self.clock.now());
+        self.refusals.tell(self.clock.now());
         if let Some(registry) = &self.plan.registry {
             self.observer.on(&ServiceEvent::SchemaRegistry { waiting: registry.is_waiting() });
         }

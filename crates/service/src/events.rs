@@ -1,5 +1,6 @@
 //! What happens in the service, as typed events for metrics, health and the demonstration.
 
+use kvset_core::estimate::Estimate;
 use kvset_core::units::EventTime;
 use kvset_formats::codec::ErrorCode;
 use kvset_formats::output::OutputRecord;
@@ -22,6 +23,8 @@ pub struct PrepareCounts {
     pub pools: BTreeMap<String, PoolCounts>,
     /// Refused records by code.
     pub refused: BTreeMap<ErrorCode, u64>,
+    /// Offset of the last of them, by code.
+    pub refused_at: BTreeMap<ErrorCode, i64>,
     /// How long each record took.
     pub durations: Vec<Duration>,
 }
@@ -38,13 +41,14 @@ pub struct PoolCounts {
 }
 
 impl PrepareCounts {
-    /// Counts a record of so many bytes that took so long.
-    pub(super) fn add(&mut self, prepared: &Prepared, bytes: usize, took: Duration) {
+    /// Counts the record at this offset, of so many bytes, that took so long.
+    pub(super) fn add(&mut self, prepared: &Prepared, offset: i64, bytes: usize, took: Duration) {
         self.records += 1;
         self.bytes += bytes as u64;
         self.durations.push(took);
         if let Some(code) = prepared.refused {
             *self.refused.entry(code).or_default() += 1;
+            self.refused_at.insert(code, offset);
             return;
         }
         if !self.pools.contains_key(&prepared.pool) {
@@ -76,6 +80,21 @@ pub enum ServiceEvent<'a> {
         resume: &'a Resume,
         /// Where its log ended.
         log_end: NextOffset,
+    },
+    /// Said after [`Self::Assigned`] where the partition goes on from a state that was kept: what that knows.
+    Restored {
+        /// The partition.
+        partition: Partition,
+        /// Everything before this is in the state.
+        next: NextOffset,
+        /// How far event time has got.
+        watermark: Option<EventTime>,
+        /// The watermark at which the next window closes.
+        next_close: Option<EventTime>,
+        /// Pools of the partition.
+        pools: usize,
+        /// The newest final estimate of each pool and kind of window; all of them were committed.
+        latest: &'a [Estimate],
     },
     /// The group decided what this member works on.
     Rebalanced {

@@ -28,4 +28,5 @@ pub mod worker_pool;
 mod parking;
 mod pool_partitions;
 mod recovery;
+mod refusals;
 mod workers;

@@ -46,7 +46,11 @@ impl Parking {
         let Some(task) = task.filter(|_| expected) else { return };
         let bytes = task.memory_bytes();
         if bytes > self.plan.max_bytes {
-            tracing::debug!("partition {partition}: {bytes} bytes of state are too many to keep");
+            tracing::debug!(
+                partition = partition.0,
+                bytes,
+                "partition {partition}: {bytes} bytes of state are too many to keep"
+            );
             return;
         }
         while self.bytes() + bytes > self.plan.max_bytes {
@@ -54,7 +58,11 @@ impl Parking {
             let Some(oldest) = oldest.map(|(partition, _)| *partition) else { break };
             self.parked.remove(&oldest);
         }
-        tracing::debug!("partition {partition}: keeping {bytes} bytes of state in memory");
+        tracing::debug!(
+            partition = partition.0,
+            bytes,
+            "partition {partition}: keeping {bytes} bytes of state in memory"
+        );
         self.parked.insert(partition, Parked { task, bytes, since: now });
     }
 

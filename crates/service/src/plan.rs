@@ -346,7 +346,7 @@ impl ServicePlan {
         }
         let ends = Ends {
             group: &settings.kafka.group,
-            input: (&settings.input.topic, "input.topic", "`kvset produce --create-topic`"),
+            input: (&settings.input.topic, "input.topic", "`kvset produce --create-topics`"),
             results: (&settings.output.topic, "output.topic", true),
             dead_letters: (&settings.output.dead_letter_topic, "output.dead_letter_topic"),
             threads: settings.workers.threads,

@@ -18,6 +18,8 @@ impl PoolPartitions {
             match self.0.get(name) {
                 Some(first) if *first != partition => {
                     tracing::warn!(
+                        pool = %name,
+                        partition = partition.0,
                         "pool `{name}` is in partitions {first} and {partition}: its history is split; key its \
                          records by pool so that they share a partition"
                     );

@@ -9,7 +9,7 @@ use kvset_formats::position::{LogRange, NextOffset, Partition};
 use kvset_kafka::kafka::KafkaFailure;
 use kvset_pipeline::facts::{PartitionId, RecordIdentity};
 use kvset_pipeline::resume::{Facts, LastRecord, Origin, Resume, decide};
-use kvset_pipeline::task::{PartitionTask, RestoredTask, TaskRestoreError};
+use kvset_pipeline::task::{PartitionTask, TaskRestoreError};
 use kvset_snapshot::store::{Generation, SnapshotStore, StoreError, load_or_set_aside};
 use kvset_snapshot::stream::ReadError;
 use std::sync::Arc;
@@ -46,7 +46,11 @@ pub(super) fn take_up(
     let mut candidates = checkpoints.map_or_else(Vec::new, |(checkpoints, id)| {
         found(checkpoints.store(), id).unwrap_or_else(|error| {
             failures += 1;
-            tracing::warn!("partition {}: snapshots cannot be listed: {error}", known.partition);
+            tracing::warn!(
+                partition = known.partition.0,
+                "partition {}: snapshots cannot be listed: {error}",
+                known.partition
+            );
             Vec::new()
         })
     });
@@ -77,7 +81,12 @@ pub(super) fn take_up(
             Err(errors) => {
                 let next = candidate.generation.next_offset;
                 for error in errors {
-                    tracing::warn!("partition {}: snapshot at {next} passed over: {error}", known.partition);
+                    tracing::warn!(
+                        partition = known.partition.0,
+                        offset = next.0,
+                        "partition {}: snapshot at {next} passed over: {error}",
+                        known.partition
+                    );
                 }
                 failures += 1;
                 candidates.remove(index);
@@ -147,7 +156,7 @@ fn restore(
     let verified = load_or_set_aside(store, id, generation.next_offset)
         .map_err(|errors| errors.into_iter().map(Unusable::Store).collect::<Vec<_>>())?;
     let (bytes, last_record) = (verified.header().file_bytes(), verified.header().fact.last_record);
-    let image: RestoredTask = verified.restore().map_err(|error| vec![Unusable::State(error)])?;
+    let image = verified.restore_task().map_err(|error| vec![Unusable::State(error)])?;
     let (config, partition) = (Arc::clone(&plan.task), Partition(id.partition()));
     let task = PartitionTask::restore(config, partition, resume, last_record, image);
     Ok((task.map_err(|error| vec![Unusable::Task(error)])?, bytes))
@@ -163,10 +172,20 @@ fn set_aside(
     for candidate in resume.set_aside.iter().filter_map(|index| candidates.get(*index)) {
         let Generation { next_offset, header, .. } = &candidate.generation;
         if let Err(error) = header {
-            tracing::warn!("partition {}: {error}", id.partition());
+            tracing::warn!(
+                partition = id.partition(),
+                offset = next_offset.0,
+                "partition {}: {error}",
+                id.partition()
+            );
         }
         if let Err(error) = checkpoints.store().set_aside(id, *next_offset) {
-            tracing::warn!("partition {}: {error}", id.partition());
+            tracing::warn!(
+                partition = id.partition(),
+                offset = next_offset.0,
+                "partition {}: {error}",
+                id.partition()
+            );
         }
     }
     resume.set_aside.len()

@@ -32,6 +32,9 @@ pub trait Stage<'c, M: Member> {
     /// Why it cannot be; for the other methods, why the stage cannot go on.
     fn take_up(&mut self, source: &'c M, known: Known, epoch: Epoch) -> Result<Resume, ServiceError>;
 
+    /// Whoever watches was told that the partition was taken up: tells what its state knows already.
+    fn tell_restored(&mut self, _partition: Partition) {}
+
     /// Takes records in, each partition's in order.
     fn submit(&mut self, records: Vec<M::Record<'c>>) -> Result<(), ServiceError>;
 

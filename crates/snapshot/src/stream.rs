@@ -5,6 +5,7 @@
 
 use super::capture::BodyError;
 use super::format::{BodyCheck, FormatError, Header, MAX_HEADER_BYTES, decode_header};
+use kvset_pipeline::task::{RestoredTask, RestoredTaskV2};
 use postcard::de_flavors::Flavor;
 use serde::de::DeserializeOwned;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -102,6 +103,17 @@ impl Verified {
         match failure {
             Some(error) => Err(ReadError::Io(error)),
             None => Ok(result?),
+        }
+    }
+
+    /// Decodes a task's state, in the layout of the snapshot's own format version.
+    ///
+    /// # Errors
+    /// As for [`Verified::restore`].
+    pub fn restore_task(self) -> Result<RestoredTask, ReadError> {
+        match self.header.version {
+            ..=2 => self.restore::<RestoredTaskV2>().map(RestoredTask::from),
+            _ => self.restore(),
         }
     }
 

@@ -19,7 +19,7 @@ Examples:
   kvset generate --requests 10000 --output load.jsonl.zst
   kvset generate --duration 1d --sessions-per-day 2000 --seed 7 --output day.jsonl.gz
   kvset generate --requests 100 | head -1
-  kvset generate --topic kvset.requests --create-topic --pool coding/eu --start now --speed 1")]
+  kvset generate --topic kvset.requests --create-topics --pool coding/eu --start now --speed 1")]
 pub struct GenerateArgs {
     /// File to write; .zst and .gz are compressed, - is standard output.
     #[arg(short, long, value_name = "FILE", default_value = "-")]

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 #[command(after_help = "\
 Examples:
   kvset config default > kvset.toml
-  kvset config check kvset.toml
+  kvset config check --connect kvset.toml
   KVSET__ESTIMATE__ENGINE=vllm kvset config show --config kvset.toml")]
 pub struct ConfigArgs {
     /// What to do.
@@ -27,10 +27,21 @@ pub enum ConfigCommand {
     #[command(after_help = "Example:\n  kvset config reference > configuration.md")]
     Reference,
     /// Check a configuration, with the environment's settings over it, and name every problem.
-    #[command(after_help = "Example:\n  kvset config check kvset.toml")]
+    #[command(after_help = "\
+With --connect every line says what was tried: ok, FAILED with what to do, or - where it could not be told.
+
+Exit codes: 0 all is well, 1 something that --connect tried failed, 2 the configuration is wrong.
+
+Examples:
+  kvset config check kvset.toml
+  kvset config check --connect")]
     Check {
-        /// Configuration file in TOML.
-        file: PathBuf,
+        /// Configuration file in TOML; where left out, the one the other commands would read.
+        #[arg(env = "KVSET_CONFIG")]
+        file: Option<PathBuf>,
+        /// Try brokers, topics, rights, registry, snapshot stores and the HTTP port too; writes to no topic.
+        #[arg(long)]
+        connect: bool,
     },
     /// Print the configuration in effect, secrets masked, with its fingerprint.
     #[command(after_help = "Example:\n  KVSET__LOG__LEVEL=debug kvset config show --config kvset.toml")]

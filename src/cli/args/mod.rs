@@ -1,6 +1,7 @@
 //! The arguments of every command, and what they mean to the parts that run them.
 
 mod backfill;
+mod dead_letters;
 mod demo;
 mod generate;
 mod maintenance;
@@ -11,6 +12,7 @@ mod service;
 mod snapshot;
 
 pub use backfill::BackfillArgs;
+pub use dead_letters::DeadLettersArgs;
 pub use demo::DemoArgs;
 pub use generate::GenerateArgs;
 pub use maintenance::{CompletionsArgs, ConfigArgs, ConfigCommand, ManArgs};
@@ -21,21 +23,40 @@ pub use snapshot::{SnapshotArgs, SnapshotCommand, SnapshotPlace};
 
 use clap::Args;
 use std::path::{Path, PathBuf};
+use std::sync::Once;
 
 /// Where the configuration is.
 #[derive(Debug, Clone, Args)]
 pub struct ConfigFile {
     /// Configuration file in TOML; `kvset config default` prints one. KVSET__SECTION__KEY variables win
-    /// over it.
+    /// over it. Where none is named, ./kvset.toml is read if it is there.
     #[arg(long, value_name = "FILE", env = "KVSET_CONFIG")]
     pub config: Option<PathBuf>,
 }
 
 impl ConfigFile {
-    /// The file, where one is named.
+    /// The file that is named, else the one that lies in the working directory, which is then said on
+    /// standard error.
     pub fn file(&self) -> Option<&Path> {
-        self.config.as_deref()
+        found(self.config.as_deref())
     }
+}
+
+/// Read where no other configuration is named.
+const BESIDE: &str = "kvset.toml";
+
+/// The configuration in force: the one named, else [`BESIDE`] where there is one.
+pub fn found(named: Option<&Path>) -> Option<&Path> {
+    static SAID: Once = Once::new();
+    if named.is_some() {
+        return named;
+    }
+    let beside = Path::new(BESIDE);
+    if !beside.is_file() {
+        return None;
+    }
+    SAID.call_once(|| eprintln!("reading ./{BESIDE}, as no other configuration is named"));
+    Some(beside)
 }
 
 /// The arguments of every command as a command of its own, for tests of the declarations.
@@ -49,6 +70,7 @@ pub(super) fn standalone_commands() -> Vec<clap::Command> {
         RunArgs::augment_args(clap::Command::new("run")),
         PrepareArgs::augment_args(clap::Command::new("prepare")),
         ProduceArgs::augment_args(clap::Command::new("produce")),
+        DeadLettersArgs::augment_args(clap::Command::new("dead-letters")),
         WatchArgs::augment_args(clap::Command::new("watch")),
     ]
 }

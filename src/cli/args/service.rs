@@ -52,7 +52,7 @@ pub struct PrepareArgs {
 #[command(after_help = "\
 Examples:
   kvset produce --config kvset.toml trace.jsonl.zst
-  kvset produce --create-topic=4 --pool tenant/{session} trace.jsonl
+  kvset produce --create-topics=4 --pool tenant/{session} trace.jsonl
   kvset produce --topic requests --pool llama-70b/eu --speed 60 trace.jsonl
   kvset generate -n 1000 | kvset produce --encoding json -")]
 pub struct ProduceArgs {
@@ -77,8 +77,8 @@ pub struct ProduceArgs {
 #[derive(Debug, Clone, Args)]
 pub struct SendArgs {
     /// Create the topic if it does not exist, with so many partitions.
-    #[arg(long, value_name = "PARTITIONS", num_args = 0..=1, require_equals = true, default_missing_value = "1")]
-    pub create_topic: Option<NonZeroU32>,
+    #[arg(long, alias = "create-topic", value_name = "PARTITIONS", num_args = 0..=1, require_equals = true, default_missing_value = "1")]
+    pub create_topics: Option<NonZeroU32>,
     /// Pool the requests belong to, the key of every record; {session} stands for a request's session.
     #[arg(long, value_name = "NAME", default_value = "default")]
     pub pool: String,

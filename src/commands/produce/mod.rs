@@ -10,7 +10,7 @@ use crate::commands::produce::producing::{PoolName, ProduceOptions, ProduceTarge
 use crate::commands::serving::plan_failure;
 use crate::telemetry::logging;
 use kvset_formats::codec::{RequestEncoding, schema};
-use kvset_kafka::kafka::topics::{TopicPlan, Topics};
+use kvset_kafka::kafka::topics::{FIRST_ANSWER, TopicPlan, Topics};
 use kvset_service::plan::{PlanError, connection};
 use kvset_service::schemas::{self, RegistryError};
 use kvset_service::shutdown::Shutdown;
@@ -42,12 +42,12 @@ pub fn run(args: &ProduceArgs) -> Result<(), Failure> {
 pub(super) fn target(topic: &str, args: &SendArgs, settings: &Settings) -> Result<ProduceTarget, Failure> {
     let connection = connection(&settings.kafka).map_err(|error| Failure::Usage(error.into()))?;
     let retry_for = settings.kafka.retry_for.as_duration();
-    let topics = Topics::new(&connection, retry_for).map_err(anyhow::Error::from)?;
-    if let Some(partitions) = args.create_topic {
+    let topics = Topics::new(&connection, retry_for.min(FIRST_ANSWER)).map_err(anyhow::Error::from)?;
+    if let Some(partitions) = args.create_topics {
         let plan = TopicPlan { name: topic.to_owned(), partitions, compacted: false };
         topics.create(&[plan]).map_err(anyhow::Error::from)?;
     }
-    topics.require(topic, "--topic", "--create-topic").map_err(anyhow::Error::from)?;
+    topics.require(topic, "--topic", "--create-topics").map_err(anyhow::Error::from)?;
     Ok(ProduceTarget {
         connection,
         topic: topic.to_owned(),
@@ -85,7 +85,7 @@ fn encoding(topic: &str, encoding: OutputEncoding, settings: &Settings) -> Resul
                     "--encoding confluent-avro needs a registry: set schema_registry.url",
                 ));
             };
-            let retry_for = settings.kafka.retry_for.as_duration();
+            let retry_for = settings.kafka.retry_for.as_duration().min(FIRST_ANSWER);
             let id =
                 schemas::id_of_values(registry, opened.client(), topic, schema::REQUEST_EVENT, retry_for);
             Ok(RequestEncoding::ConfluentAvro(id.map_err(refused)?))

@@ -4,10 +4,9 @@ pub mod inventory;
 
 use crate::cli::Failure;
 use crate::cli::args::{SnapshotArgs, SnapshotCommand, SnapshotPlace};
-use inventory::{Depth, Inventory, decodes_as};
+use inventory::{Depth, Inventory};
 use kvset_formats::position::NextOffset;
 use kvset_pipeline::facts::Fingerprint;
-use kvset_pipeline::task::RestoredTask;
 use kvset_service::plan::shared_plan;
 use kvset_service::stores::open_shared;
 use kvset_settings::Settings;
@@ -54,7 +53,7 @@ fn own_fingerprint(place: &SnapshotPlace) -> Result<Fingerprint, Failure> {
 /// say all there is to say.
 fn decode_own(verified: Verified, own: Fingerprint) -> Result<Depth, ReadError> {
     match verified.header().require_fingerprint(own) {
-        Ok(()) => decodes_as::<RestoredTask>(verified),
+        Ok(()) => verified.restore_task().map(|_| Depth::State),
         Err(_) => Ok(Depth::Checksums),
     }
 }

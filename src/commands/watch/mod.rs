@@ -9,6 +9,7 @@ use crate::cli::output::live::Live;
 use crate::commands::watch::reading::{WatchOptions, watch};
 use crate::telemetry::logging;
 use kvset_kafka::kafka::reader::From;
+use kvset_kafka::kafka::topics::FIRST_ANSWER;
 use kvset_service::plan::connection;
 use kvset_settings::Settings;
 
@@ -25,7 +26,7 @@ pub fn run(args: &WatchArgs) -> Result<(), Failure> {
         from: if args.from_beginning { From::Beginning } else { From::Now },
         until_end: args.until_end,
         pools: args.pools.clone(),
-        retry_for: settings.kafka.retry_for.as_duration(),
+        retry_for: settings.kafka.retry_for.as_duration().min(FIRST_ANSWER),
     };
     let watched = watch(&options, &shutdown, &mut |estimate| live.show(estimate));
     live.finish()?;

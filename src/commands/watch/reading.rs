@@ -74,7 +74,7 @@ pub fn watch(
             Err(error) => {
                 watched.unreadable += 1;
                 let (topic, partition, offset) = (&options.topic, record.partition, record.offset);
-                tracing::warn!("{topic}/{partition}, offset {offset}: {error}");
+                tracing::warn!(topic = %topic, partition, offset, "{topic}/{partition}, offset {offset}: {error}");
             }
         }
     }

@@ -25,6 +25,11 @@ impl Deadlines {
         self.in_order.extend(deadline.map(|deadline| (deadline, pool)));
     }
 
+    /// The earliest deadline.
+    pub(super) fn next(&self) -> Option<EventTime> {
+        self.in_order.first().map(|(deadline, _)| *deadline)
+    }
+
     /// A pool whose deadline the watermark has reached.
     pub(super) fn due(&self, watermark: EventTime) -> Option<usize> {
         self.in_order.first().filter(|(deadline, _)| *deadline <= watermark).map(|(_, pool)| *pool)

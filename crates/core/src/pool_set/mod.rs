@@ -255,6 +255,11 @@ impl PoolSet {
         self.names.get(name).map(|index| &self.pools[*index])
     }
 
+    /// The watermark at which the next window closes; `None` while none is open.
+    pub fn next_close(&self) -> Option<EventTime> {
+        self.deadlines.next()
+    }
+
     /// How far event time has got.
     pub fn watermark(&self) -> Option<EventTime> {
         self.watermark.time()

@@ -21,6 +21,16 @@ pub struct TopicPlan {
     pub compacted: bool,
 }
 
+/// Longest time a command that a person waits for waits for the first answer of a broker; a service waits
+/// for as long as `kafka.retry_for` says.
+pub const FIRST_ANSWER: Duration = Duration::from_secs(8);
+
+/// Longest wait for one answer.
+const ONE_ANSWER: Duration = Duration::from_secs(5);
+
+/// Time between two questions.
+const PAUSE: Duration = Duration::from_millis(100);
+
 /// Asks about topics.
 pub struct Topics {
     client: BaseConsumer<Logging>,
@@ -46,21 +56,38 @@ impl Topics {
     /// # Errors
     /// No broker answers within the deadline; access denied.
     pub fn partitions(&self, topic: &str) -> Result<Option<NonZeroU32>, KafkaFailure> {
-        let begin = Instant::now();
+        let (begin, mut is_told) = (Instant::now(), false);
         loop {
-            match self.ask(topic) {
-                Err(failure) if failure.kind == FailureKind::Transient && begin.elapsed() < self.deadline => {
-                    std::thread::sleep(Duration::from_millis(100));
+            let left = self.deadline.saturating_sub(begin.elapsed());
+            match self.ask(topic, left.min(ONE_ANSWER)) {
+                Err(failure) if failure.kind == FailureKind::Transient => {
+                    if begin.elapsed() + PAUSE >= self.deadline {
+                        return Err(self.unanswered(&failure));
+                    }
+                    if !std::mem::replace(&mut is_told, true) {
+                        tracing::warn!("{failure}; asking again for up to {} s", self.deadline.as_secs());
+                    }
+                    std::thread::sleep(PAUSE);
                 }
                 answer => return answer,
             }
         }
     }
 
-    fn ask(&self, topic: &str) -> Result<Option<NonZeroU32>, KafkaFailure> {
+    /// Nobody answered: what to do about it.
+    fn unanswered(&self, failure: &KafkaFailure) -> KafkaFailure {
+        let (brokers, waited) = (&self.connection.brokers, humantime::format_duration(self.deadline));
+        let message = format!(
+            "no answer from {brokers} for {waited} ({failure}): start a broker there (docker compose up --detach \
+             --wait kafka starts one on localhost:9092), or name yours in kafka.brokers or in the environment as \
+             KVSET__KAFKA__BROKERS"
+        );
+        KafkaFailure { message, ..failure.clone() }
+    }
+
+    fn ask(&self, topic: &str, timeout: Duration) -> Result<Option<NonZeroU32>, KafkaFailure> {
         let doing = format!("asking {} about topic `{topic}`", self.connection.brokers);
         let failure = |error| KafkaFailure::of(&doing, &error);
-        let timeout = Duration::from_secs(5).min(self.deadline);
         serve(&self.client);
         let metadata = self.client.fetch_metadata(Some(topic), timeout);
         let metadata = metadata.map_err(|error| failure(serve(&self.client).unwrap_or(error)))?;

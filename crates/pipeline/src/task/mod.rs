@@ -23,11 +23,12 @@ use std::sync::Arc;
 
 mod ahead;
 mod image;
+mod latest;
 
 use ahead::ReadRecord;
+use latest::LatestEstimates;
 
-pub use image::{RestoredTask, TaskImage};
-pub use kvset_core::pool_set::PoolSetRestoreError as TaskRestoreError;
+pub use image::{RestoredTask, RestoredTaskV2, TaskImage, TaskRestoreError};
 
 /// Everything that shapes a task's output, the same for every partition.
 #[derive(Debug, Clone)]
@@ -89,12 +90,16 @@ pub struct Counts {
     pub replayed: u64,
     /// Refused records by code, handed out as dead letters.
     pub refused: BTreeMap<ErrorCode, u64>,
+    /// Offset of the last of them, by code.
+    pub refused_at: BTreeMap<ErrorCode, i64>,
     /// The newest final estimate of every pool and window that closed, muted ones too.
     pub latest: BTreeMap<(String, WindowKind), Estimate>,
     /// Memory of the pools that closed a window, in bytes.
     pub memory: BTreeMap<String, u64>,
     /// Requests that still own pages, of the pools that closed a window.
     pub tracked_requests: BTreeMap<String, u64>,
+    /// The watermark at which the next window closes; `None` while none is open.
+    pub next_close: Option<EventTime>,
 }
 
 /// One partition's state.
@@ -105,6 +110,8 @@ pub struct PartitionTask {
     decoder: RequestDecoder,
     policy: DeadLetterPolicy,
     pools: PoolSet,
+    /// The newest final estimates, by name of the pool.
+    latest: BTreeMap<Box<str>, LatestEstimates>,
     next: NextOffset,
     publish_from: NextOffset,
     count_from: NextOffset,
@@ -141,6 +148,7 @@ impl PartitionTask {
             config,
             partition,
             pools,
+            latest: BTreeMap::new(),
             next: resume.replay_from,
             publish_from: resume.publish_from,
             count_from: resume.count_from,
@@ -212,6 +220,7 @@ impl PartitionTask {
                 if !muted {
                     within?;
                     *self.counts.refused.entry(error.code()).or_default() += 1;
+                    self.counts.refused_at.insert(error.code(), record.offset);
                     out.push(self.dead_letter(record, &error));
                 }
             }
@@ -250,6 +259,7 @@ impl PartitionTask {
         let named =
             |(index, pages): (usize, &mut u64)| (pools[index].name().to_owned(), std::mem::take(pages));
         self.counts.pages = active.map(named).collect();
+        self.counts.next_close = self.next_close();
         std::mem::take(&mut self.counts)
     }
 
@@ -263,7 +273,21 @@ impl PartitionTask {
 
     /// Bytes of memory held, nearly.
     pub fn memory_bytes(&self) -> u64 {
-        self.pools.memory_bytes()
+        self.pools.memory_bytes() + self.latest.values().map(LatestEstimates::memory_bytes).sum::<u64>()
+    }
+
+    /// The watermark at which the next window closes; `None` while none is open.
+    pub fn next_close(&self) -> Option<EventTime> {
+        self.pools.next_close()
+    }
+
+    /// The newest final estimate of every pool and kind of window, pool by pool in order of name. They
+    /// are part of the state: all of them precede [`PartitionTask::next_offset`].
+    ///
+    /// # Errors
+    /// One that was kept cannot be read, which [`PartitionTask::restore`] rules out.
+    pub fn latest(&self) -> Result<Vec<Estimate>, TaskRestoreError> {
+        image::read_latest(&self.pools, &self.latest)
     }
 
     /// Goes on after a while without records: its pools are told as new ones again.
@@ -320,7 +344,9 @@ impl PartitionTask {
     /// Hands out the windows that the last record closed.
     fn publish_closed(&mut self, muted: bool, out: &mut Vec<OutputRecord>) -> Result<(), TaskError> {
         let mut closed = std::mem::take(&mut self.closed);
+        let begin = out.len();
         let written = if muted { Ok(()) } else { self.write(&closed, out) };
+        let written = written.and_then(|()| self.keep(&closed).inspect_err(|_| out.truncate(begin)));
         for estimate in closed.drain(..) {
             if let Some(pool) = self.pools.get(&estimate.pool) {
                 self.counts.memory.insert(estimate.pool.clone(), pool.memory_bytes());
@@ -349,6 +375,19 @@ impl PartitionTask {
                 headers: Vec::new(),
                 placed_by: Some(estimate.pool.clone()),
             });
+        }
+        Ok(())
+    }
+
+    /// Makes the estimates part of the state, muted or not: it says what was published, by whichever life.
+    fn keep(&mut self, closed: &[Estimate]) -> Result<(), TaskError> {
+        for estimate in closed {
+            if !self.latest.contains_key(estimate.pool.as_str()) {
+                self.latest.insert(estimate.pool.as_str().into(), LatestEstimates::default());
+            }
+            let kept =
+                self.latest.get_mut(estimate.pool.as_str()).map_or(Ok(()), |latest| latest.keep(estimate));
+            kept.map_err(|error| TaskError::Estimate { partition: self.partition, error })?;
         }
         Ok(())
     }

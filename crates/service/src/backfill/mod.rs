@@ -20,7 +20,7 @@ use super::shutdown::Shutdown;
 use bounds::Log;
 use kvset_formats::position::{NextOffset, Partition};
 use kvset_kafka::kafka::KafkaFailure;
-use kvset_kafka::kafka::topics::Topics;
+use kvset_kafka::kafka::topics::{FIRST_ANSWER, Topics};
 use kvset_pipeline::facts::Fingerprint;
 use kvset_pipeline::offset_range::OffsetRange;
 use kvset_settings::{Settings, TopicName};
@@ -138,10 +138,10 @@ impl Backfill {
         let task = task_config(&own).map_err(PlanError::from)?;
         let retry_for = own.kafka.retry_for.as_duration();
         let topic = own.input.topic.as_str();
-        let partitions = Topics::new(&connection, retry_for)?.require(
+        let partitions = Topics::new(&connection, retry_for.min(FIRST_ANSWER))?.require(
             topic,
             "input.topic",
-            "`kvset produce --create-topic`",
+            "`kvset produce --create-topics`",
         )?;
         let group = options.settings.kafka.group.as_str();
         let log = Log { connection: &connection, task: &task, partitions, group, retry_for };

@@ -4,6 +4,7 @@ use super::PreparePlan;
 use super::threads::{Finished, Threads};
 use crate::error::ServiceError;
 use crate::events::{Observer, PrepareCounts, ServiceEvent};
+use crate::refusals::{RefusalLog, refusals};
 use crate::stage::{Known, Stage};
 use kvset_formats::codec::{LookupError, SourceRecord};
 use kvset_formats::position::{Epoch, NextOffset, Partition};
@@ -17,7 +18,7 @@ use kvset_pipeline::task::TaskError;
 use kvset_pipeline::worker::Report;
 use kvset_prepare::Prepared;
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 pub(super) struct Preparing<'c> {
     plan: &'c PreparePlan,
@@ -25,6 +26,7 @@ pub(super) struct Preparing<'c> {
     observer: &'c dyn Observer,
     ordered: Ordered<Attempt>,
     held: BTreeMap<Partition, Held>,
+    refusals: RefusalLog,
 }
 
 /// What became of a record, and how long it took.
@@ -41,7 +43,8 @@ struct Held {
 
 impl<'c> Preparing<'c> {
     pub(super) fn new(plan: &'c PreparePlan, threads: Threads<'c>, observer: &'c dyn Observer) -> Self {
-        Self { plan, threads, observer, ordered: Ordered::default(), held: BTreeMap::new() }
+        let refusals = RefusalLog::new(&plan.stream.topic, &plan.stream.outputs.dead_letters.name);
+        Self { plan, threads, observer, ordered: Ordered::default(), held: BTreeMap::new(), refusals }
     }
 
     fn apply_finished(&mut self, finished: Finished) -> Option<Report<PrepareCounts>> {
@@ -76,7 +79,7 @@ impl Held {
                     break;
                 }
             };
-            counts.add(&prepared, bytes, took);
+            counts.add(&prepared, offset, bytes, took);
             outputs.extend(prepared.outputs);
             self.next = NextOffset::after(offset);
         }
@@ -142,11 +145,13 @@ impl<'c> Stage<'c, Source> for Preparing<'c> {
     }
 
     fn tell(&mut self, partition: Partition, next: NextOffset, counts: PrepareCounts) -> u64 {
+        self.refusals.note(partition, refusals(&counts.refused, &counts.refused_at), Instant::now());
         self.observer.on(&ServiceEvent::Prepared { partition, next, counts: &counts });
         counts.records
     }
 
     fn tick(&mut self) {
+        self.refusals.tell(Instant::now());
         if let Some(registry) = &self.plan.registry {
             self.observer.on(&ServiceEvent::SchemaRegistry { waiting: registry.is_waiting() });
         }

@@ -1,0 +1,63 @@
+//! The newest final estimate of each kind of window of a pool: what a restart shows before a window closes.
+//!
+//! They are kept as the topic's Avro records, which name their schema: a snapshot stays readable when the
+//! estimate gains a field, numbers are kept to the last bit, and equal estimates have equal bytes.
+
+use kvset_core::estimate::{Estimate, Status};
+use kvset_core::window::WindowKind;
+use kvset_formats::codec::{EstimateEncoding, EstimateError, decode_estimate, encode_estimate};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The newest final estimates of one pool: at most one a configured kind of window.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct LatestEstimates(BTreeMap<WindowKind, Record>);
+
+/// An estimate as an Avro record.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Record(#[serde(with = "kvset_core::packed")] Vec<u8>);
+
+/// What was kept is no final estimate of its pool and window.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum NotKept {
+    /// The record cannot be read.
+    #[error(transparent)]
+    Record(#[from] EstimateError),
+    /// It is another pool's, another window's, or of a window that the pool does not have.
+    #[error("it is of another pool or window")]
+    Place,
+}
+
+impl LatestEstimates {
+    /// Takes the place of the estimate before it of the same kind of window.
+    ///
+    /// # Errors
+    /// A number of it does not fit the topic's schema.
+    pub(super) fn keep(&mut self, estimate: &Estimate) -> Result<(), EstimateError> {
+        let mut record = self.0.remove(&estimate.window).map_or_else(Vec::new, |Record(old)| old);
+        record.clear();
+        encode_estimate(estimate, EstimateEncoding::Avro, &mut record)?;
+        self.0.insert(estimate.window, Record(record));
+        Ok(())
+    }
+
+    /// The estimates, in order of window.
+    ///
+    /// # Errors
+    /// [`NotKept`] where they are not those of this pool, of some of these windows.
+    pub(super) fn read(&self, pool: &str, windows: &[WindowKind]) -> Result<Vec<Estimate>, NotKept> {
+        let read = |(window, record): (&WindowKind, &Record)| {
+            let estimate = decode_estimate(&record.0)?;
+            let is_its_own = estimate.pool == pool && estimate.window == *window;
+            let is_right = is_its_own && estimate.status == Status::Final && windows.contains(window);
+            if is_right { Ok(estimate) } else { Err(NotKept::Place) }
+        };
+        self.0.iter().map(read).collect()
+    }
+
+    /// Bytes of memory held, nearly.
+    pub(super) fn memory_bytes(&self) -> u64 {
+        let of_one = |record: &Record| (record.0.capacity() + size_of::<(WindowKind, Record)>()) as u64;
+        self.0.values().map(of_one).sum()
+    }
+}

@@ -1,0 +1,146 @@
+//! Log lines about refused records: of each code the first at once, then one now and then with how many
+//! there were. They say where, never what: a prompt stays out of the log.
+
+use kvset_formats::codec::ErrorCode;
+use kvset_formats::position::Partition;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// Least time between two lines about one code.
+const SPACING: Duration = Duration::from_secs(10);
+
+/// The records refused of one code in one go: how many, and the offset of the last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Refusals {
+    /// Records.
+    records: u64,
+    /// Offset of the last of them.
+    last_offset: i64,
+}
+
+/// The records refused of each code, from the counts and the last offsets that are kept by code.
+pub(super) fn refusals<'a>(
+    records: &'a BTreeMap<ErrorCode, u64>,
+    last_offsets: &'a BTreeMap<ErrorCode, i64>,
+) -> impl Iterator<Item = (ErrorCode, Refusals)> + 'a {
+    records.iter().filter_map(|(code, records)| {
+        let last_offset = *last_offsets.get(code)?;
+        Some((*code, Refusals { records: *records, last_offset }))
+    })
+}
+
+/// One line to be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Line {
+    code: ErrorCode,
+    /// Records since the last line of this code.
+    records: u64,
+    partition: Partition,
+    last_offset: i64,
+}
+
+/// What was refused and not told yet; bounded by the number of codes.
+#[derive(Debug)]
+pub(super) struct RefusalLog {
+    /// Where the records came from and where their dead letters go.
+    topic: String,
+    dead_letters: String,
+    codes: BTreeMap<ErrorCode, Noted>,
+}
+
+#[derive(Debug)]
+struct Noted {
+    told: Option<Instant>,
+    untold: u64,
+    partition: Partition,
+    last_offset: i64,
+}
+
+impl RefusalLog {
+    /// Nothing was refused yet.
+    pub(super) fn new(topic: &str, dead_letters: &str) -> Self {
+        Self { topic: topic.to_owned(), dead_letters: dead_letters.to_owned(), codes: BTreeMap::new() }
+    }
+
+    /// Takes in what was refused of a partition, and says what is due.
+    pub(super) fn note(
+        &mut self,
+        partition: Partition,
+        refused: impl Iterator<Item = (ErrorCode, Refusals)>,
+        now: Instant,
+    ) {
+        for (code, Refusals { records, last_offset }) in refused {
+            let fresh = Noted { told: None, untold: 0, partition, last_offset };
+            let noted = self.codes.entry(code).or_insert(fresh);
+            noted.untold = noted.untold.saturating_add(records);
+            (noted.partition, noted.last_offset) = (partition, last_offset);
+        }
+        self.tell(now);
+    }
+
+    /// Says what is due.
+    pub(super) fn tell(&mut self, now: Instant) {
+        for line in self.due(now) {
+            let Line { code, records, partition, last_offset } = line;
+            let (topic, dead_letters) = (&self.topic, &self.dead_letters);
+            tracing::warn!(
+                code = code.name(),
+                topic = %topic,
+                partition = partition.0,
+                offset = last_offset,
+                count = records,
+                "refused {records} records as {code}, the last at {topic}/{partition}, offset {last_offset}: they \
+                 go to {dead_letters}; `kvset dead-letters` shows why"
+            );
+        }
+    }
+
+    fn due(&mut self, now: Instant) -> Vec<Line> {
+        let mut lines = Vec::new();
+        for (code, noted) in &mut self.codes {
+            let is_due = noted.told.is_none_or(|told| now.saturating_duration_since(told) >= SPACING);
+            if noted.untold == 0 || !is_due {
+                continue;
+            }
+            let records = std::mem::take(&mut noted.untold);
+            noted.told = Some(now);
+            let (partition, last_offset) = (noted.partition, noted.last_offset);
+            lines.push(Line { code: *code, records, partition, last_offset });
+        }
+        lines
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn note(
+        log: &mut RefusalLog,
+        code: ErrorCode,
+        records: u64,
+        last_offset: i64,
+        now: Instant,
+    ) -> Vec<Line> {
+        let noted = Noted { told: None, untold: 0, partition: Partition(3), last_offset };
+        let noted = log.codes.entry(code).or_insert(noted);
+        noted.untold += records;
+        noted.last_offset = last_offset;
+        log.due(now)
+    }
+
+    #[test]
+    fn the_first_of_each_code_is_told_at_once_and_a_flood_in_a_line_now_and_then() {
+        let mut log = RefusalLog::new("requests", "dead");
+        let begin = Instant::now();
+        let line = |code, records, last_offset| Line { code, records, partition: Partition(3), last_offset };
+        let (missing, empty) = (ErrorCode::MissingField, ErrorCode::EmptyRecord);
+        assert_eq!(note(&mut log, missing, 1, 7, begin), [line(missing, 1, 7)]);
+        for offset in 8..1008 {
+            assert_eq!(note(&mut log, missing, 1, offset, begin + Duration::from_millis(offset as u64)), []);
+        }
+        assert_eq!(note(&mut log, empty, 2, 1009, begin), [line(empty, 2, 1009)], "another code");
+        assert_eq!(log.due(begin + SPACING), [line(missing, 1000, 1007)]);
+        assert_eq!(log.due(begin + SPACING * 9), [], "nothing is said of nothing");
+    }
+}

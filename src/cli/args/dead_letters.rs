@@ -1,0 +1,47 @@
+//! Arguments of `dead-letters`.
+
+use super::ConfigFile;
+use clap::Args;
+use kvset_settings::TopicName;
+use std::num::NonZeroU64;
+
+/// Arguments of `kvset dead-letters`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Where each refused record was, which code refused it and why, as the dead letters' headers say. Key and
+value, which may hold prompts, are printed with --raw only; dead letters of `kvset prepare` hold none.
+
+Examples:
+  kvset dead-letters --from-beginning --until-end
+  kvset dead-letters --from-beginning --until-end --json | jq -r .code | sort | uniq -c
+  kvset dead-letters --code missing_field -n 1 --from-beginning --raw
+  kvset dead-letters --prepare")]
+pub struct DeadLettersArgs {
+    /// Topic to read; output.dead_letter_topic of the configuration where left out.
+    #[arg(long, value_name = "TOPIC")]
+    pub topic: Option<TopicName>,
+    /// Read prepare.dead_letter_topic of the configuration: what `kvset prepare` refused.
+    #[arg(long, conflicts_with = "topic")]
+    pub prepare: bool,
+    /// Show records refused with this code only (repeatable).
+    #[arg(long = "code", value_name = "CODE")]
+    pub codes: Vec<String>,
+    /// Begin with the oldest dead letter kept, not with the next one.
+    #[arg(long)]
+    pub from_beginning: bool,
+    /// Stop at what is the end of the topic now.
+    #[arg(long)]
+    pub until_end: bool,
+    /// Stop after so many were shown.
+    #[arg(short = 'n', long, value_name = "N")]
+    pub limit: Option<NonZeroU64>,
+    /// Print each as a line of JSON.
+    #[arg(long)]
+    pub json: bool,
+    /// Print key and value of the refused record too; they may hold prompts.
+    #[arg(long)]
+    pub raw: bool,
+    /// Where the configuration is.
+    #[command(flatten)]
+    pub config: ConfigFile,
+}
