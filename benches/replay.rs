@@ -74,6 +74,7 @@ fn options(trace: &Path) -> ReplayOptions {
         pool: PoolConfig { windows, publish_every_ms: 0, ..PoolConfig::default() },
         warm_up: WarmUp::Requests(0),
         skip_bad_rows: false,
+        provisioned: None,
     }
 }
 

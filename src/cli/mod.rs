@@ -47,7 +47,7 @@ enum Command {
     /// Show committed estimates as they are published.
     Watch(args::WatchArgs),
     /// Estimate from trace files, without Kafka.
-    Replay(args::ReplayArgs),
+    Replay(Box<args::ReplayArgs>),
     /// Write a synthetic agentic workload as a trace.
     Generate(args::GenerateArgs),
     /// Compute the KV bytes a token costs from a model's config.json, formula shown.

@@ -2,12 +2,15 @@
 //!
 //! Rows stream through one pool per engine; nothing is kept of a row once it was observed.
 
+mod counted;
 mod history;
 mod per_request;
 
 use crate::report::HistoryRecorder;
+use counted::CountedCurve;
 use history::HISTORY_WINDOW;
-use kvset_core::estimate::Estimate;
+use kvset_core::capacity::CapacitySpec;
+use kvset_core::estimate::{CapacityPoint, Estimate};
 use kvset_core::event::RequestEvent;
 use kvset_core::pool::Pool;
 use kvset_core::pool_config::{PoolConfig, PoolConfigError};
@@ -24,7 +27,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-pub use history::{ReplayHistory, report_input};
+pub use history::{ReplayHistory, pool_report, report_input};
 
 /// Leading requests that touch the cache but do not count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,6 +51,8 @@ pub struct ReplayOptions {
     pub warm_up: WarmUp,
     /// Go on past rows that cannot be used.
     pub skip_bad_rows: bool,
+    /// What the cache holds today, to compare with.
+    pub provisioned: Option<CapacitySpec>,
 }
 
 /// A row that was passed over.
@@ -111,6 +116,10 @@ pub struct Replay {
     pub page_bytes: Option<PageBytes>,
     /// The estimate over every request that counts; none where no request does.
     pub whole: Option<Estimate>,
+    /// Its curve at the recommended capacities; none where each capacity is modelled on its own.
+    pub counted: Vec<CapacityPoint>,
+    /// What the cache holds today, as the caller said.
+    pub provisioned: Option<CapacitySpec>,
     /// The same at each further cost a token.
     pub at_further_costs: Vec<(f64, Estimate)>,
     /// The windows that were asked for, in the order in which they closed.
@@ -255,6 +264,9 @@ struct Run<'a> {
     warm_up: u64,
     per_request: Option<PerRequest<'a>>,
     recorder: Option<HistoryRecorder>,
+    /// The whole curve, where the engine has one.
+    curve: Option<CountedCurve>,
+    provisioned: Option<CapacitySpec>,
     /// Rows met, bad ones too.
     rows: u64,
     /// Requests accepted.
@@ -286,12 +298,15 @@ impl<'a> Run<'a> {
         config.publish_every_ms = 0;
         let config = Arc::new(config);
         let pools = Arc::new(PoolConfigs::new(PoolConfig::clone(&config), [])?);
+        let curve = (!config.profile.is_pointwise()).then(CountedCurve::default);
         Ok(Self {
             pools: PoolSet::new(PoolSetConfig { pools, partition: 0, max_pools: 1 }, LogHistory::Whole),
             config,
             warm_up,
             per_request: per_request.map(PerRequest::new),
             recorder,
+            curve,
+            provisioned: options.provisioned.clone(),
             rows: 0,
             requests: 0,
             rejected: 0,
@@ -319,6 +334,7 @@ impl<'a> Run<'a> {
         }
         self.requests += 1;
         if counted {
+            self.count_found();
             self.write_request().map_err(ReplayError::PerRequest)?;
             self.record(event);
         }
@@ -328,6 +344,13 @@ impl<'a> Run<'a> {
     /// The trace's pool, once a request was accepted.
     fn pool(&self) -> Option<&Pool> {
         self.pools.get(POOL)
+    }
+
+    fn count_found(&mut self) {
+        let last = self.pools.get(POOL).and_then(Pool::last_request);
+        if let (Some(curve), Some((outcome, _))) = (&mut self.curve, last) {
+            curve.count(outcome);
+        }
     }
 
     fn write_request(&mut self) -> std::io::Result<()> {
@@ -382,6 +405,11 @@ impl<'a> Run<'a> {
         };
         self.pools.finish(end, &mut self.closed);
         let whole = self.closed.iter().find(|estimate| estimate.window == WindowKind::All).cloned();
+        let counted = whole.as_ref().zip(self.curve.as_ref());
+        let counted = counted.map_or_else(Vec::new, |(whole, curve)| {
+            let page_bytes = self.pools.get(POOL).and_then(Pool::page_bytes);
+            curve.at_recommended(whole, self.provisioned.as_ref(), &self.config, page_bytes)
+        });
         self.closed.retain(|estimate| self.wanted.contains(&estimate.window));
         let pool = self.pools.get(POOL);
         let caches = pool.and_then(Pool::caches);
@@ -397,6 +425,8 @@ impl<'a> Run<'a> {
             turned_away: caches.map(|caches| caches.refused().collect()).unwrap_or_default(),
             config: self.config,
             whole,
+            counted,
+            provisioned: self.provisioned,
             at_further_costs,
             windows: self.closed,
             notes,
