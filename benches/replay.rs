@@ -75,6 +75,7 @@ fn options(trace: &Path) -> ReplayOptions {
         warm_up: WarmUp::Requests(0),
         skip_bad_rows: false,
         beside: Default::default(),
+        provisioned: None,
     }
 }
 

@@ -90,7 +90,9 @@ fn a_configuration_in_the_working_directory_is_found_and_the_others_go_before_it
     let show = |args: &[&str], variable: Option<&str>| -> Output {
         let mut command = kvset(&[&["config", "show"], args].concat());
         command.current_dir(directory.path());
-        variable.into_iter().for_each(|file| drop(command.env("KVSET_CONFIG", file)));
+        variable.into_iter().for_each(|file| {
+            command.env("KVSET_CONFIG", file);
+        });
         command.output().expect("run")
     };
     for (args, variable, level) in [
@@ -114,7 +116,9 @@ fn connect(brokers: &str, settings: &[(&str, &str)]) -> (Option<i32>, String, St
     let mut command = kvset(&["config", "check", "--connect"]);
     command.current_dir(directory.path()).env("KVSET__KAFKA__BROKERS", brokers);
     command.env("KVSET__STATE__DIRECTORY", "state").env("KVSET__HTTP__LISTEN", free_address());
-    settings.iter().for_each(|(name, value)| drop(command.env(name, value)));
+    settings.iter().for_each(|(name, value)| {
+        command.env(name, value);
+    });
     let output = command.output().expect("run");
     (output.status.code(), text(&output.stdout), text(&output.stderr))
 }

@@ -59,6 +59,7 @@ fn check_replay(name: &str, outputs: Outputs) {
         warm_up: WarmUp::Requests(0),
         skip_bad_rows: false,
         beside: Default::default(),
+        provisioned: None,
     };
     let mut rows = Vec::new();
     let done = replay(&options, Some(&mut rows), &mut |_| {}).expect("a replay");

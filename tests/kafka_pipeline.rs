@@ -116,6 +116,7 @@ fn replayed_windows() -> Vec<Estimate> {
         warm_up: WarmUp::Requests(0),
         skip_bad_rows: false,
         beside: Default::default(),
+        provisioned: None,
     };
     replay(&options, None, &mut |_| {}).expect("a replay").windows
 }

@@ -7,7 +7,7 @@ use kvset::core::ratio::Ratio;
 use kvset::core::tiers::{Inclusion, NextUnit, Purchase, Settled, TierEstimate, TierEstimates};
 use kvset::core::units::PageCount;
 use kvset::report::{ReportInput, caveats, headline, render};
-use report_support::{covered, in_flight, troubled_pool, week, week_pool};
+use report_support::{covered, in_flight, in_flight_over, troubled_pool, week, week_pool};
 use std::fs;
 use std::path::Path;
 
@@ -35,8 +35,7 @@ fn a_week_is_recommended_in_words() {
     assert_eq!(
         words.further,
         [
-            "At that size at least 92.87 % of page accesses are prefix hits, which makes prefill at least 14.0 times \
-             as fast as without a cache (memory access ignored); unlimited capacity would give 93.66 %.",
+            "With unlimited capacity 93.66 % of page accesses are prefix hits.",
             "Never evicting anything would take 22.2 TiB, 4.4 times as much.",
         ]
     );
@@ -51,6 +50,7 @@ fn a_week_is_recommended_in_words() {
 fn targets_and_units_read_as_sentences() {
     let mut pool = week_pool();
     pool.required[0].target_ratio = Ratio::ONE;
+    pool.in_flight = None;
     pool.required[0].coverage = vec![covered("0.99", Some(1_411_000)), covered("1", Some(1_411_000))];
     assert_eq!(
         headline(&pool).lead,
@@ -87,6 +87,7 @@ fn what_lies_beyond_the_bound_is_never_a_number() {
          are enough for 95 %; 99.9 % would take more than was tracked."
     );
     pool.required[0].coverage[3] = covered("0.99", None);
+    pool.in_flight = Some(in_flight_over(&pool.required, 0, 0));
     let words = headline(&pool);
     assert_eq!(
         words.lead,
@@ -306,7 +307,10 @@ fn requests_in_flight_are_a_caveat_and_a_column_and_their_absence_is_told() {
     pool.in_flight = Some(in_flight(12, 40_000));
     assert_eq!(says(&pool, "Up to 12 other requests were in flight as one arrived, holding at most"), 1);
     let html = page("in-flight", &of_pools("overlap.jsonl", vec![pool.clone()]));
-    assert!(html.contains("capacity with room for requests in flight"));
+    assert!(
+        html.contains("hit rate, with room for requests in flight</caption>")
+            && html.contains("without that room")
+    );
     pool.in_flight = None;
     assert_eq!(says(&pool, "Requests in flight are not visible"), 1);
     pool.requests = 0;
@@ -326,6 +330,6 @@ fn engines_side_by_side_share_one_plot_and_keep_their_sections() {
     let html = page("engines", &input);
     assert_eq!(html.matches("id=\"comparison-curves-title\"").count(), 1);
     assert!(html.contains("<h2>Engine vllm</h2>") && !html.contains("<h2>Pool"));
-    assert!(html.contains("<caption>Required capacity at target 99 %</caption>"));
+    assert!(html.contains("<caption>Recommended capacity at target 99 %</caption>"));
     assert!(html.contains("aria-label=\"Engines\""));
 }

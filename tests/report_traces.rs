@@ -27,6 +27,7 @@ fn options(trace: PathBuf, kv_bytes_per_token: f64) -> ReplayOptions {
         warm_up: WarmUp::Requests(0),
         skip_bad_rows: false,
         beside: Default::default(),
+        provisioned: None,
     }
 }
 

@@ -47,7 +47,7 @@ pub fn run(settings: &Settings, partitions: u32, shutdown: &Shutdown, watch: &dy
     let plan = ServicePlan::make(settings, false).expect("a plan");
     let labels = settings.http.max_pool_labels;
     let metrics = ServiceMetrics::new(Arc::new(Health::new()), labels, settings.provisioned());
-    let board = Board::new(labels);
+    let board = Board::new(labels, kvset::settings::Provisioned::default());
     serve(&plan, shutdown, &Observers(vec![&metrics, &board, watch])).expect("a run to its end")
 }
 

@@ -49,7 +49,7 @@ enum Command {
     /// Show records that were refused, and why.
     DeadLetters(args::DeadLettersArgs),
     /// Estimate from trace files, without Kafka.
-    Replay(args::ReplayArgs),
+    Replay(Box<args::ReplayArgs>),
     /// Write a synthetic agentic workload as a trace.
     Generate(args::GenerateArgs),
     /// Compute the KV bytes a token costs from a model's config.json, formula shown.

@@ -29,7 +29,7 @@ impl Serving {
     /// The same with the page and the API, which show what the board is told.
     pub(super) fn with_page(config: &ConfigFile) -> Result<(Self, Arc<Board>), Failure> {
         let settings = Settings::load(config.file())?;
-        let board = Arc::new(Board::new(settings.http.max_pool_labels));
+        let board = Arc::new(Board::new(settings.http.max_pool_labels, settings.provisioned()));
         Ok((Self::over(settings, Some(&board))?, board))
     }
 

@@ -8,6 +8,7 @@ use kvset_formats::codec::ErrorCode;
 use kvset_formats::position::{NextOffset, Partition};
 use kvset_pipeline::task::Counts;
 use kvset_service::events::{Observer, ServiceEvent};
+use kvset_settings::Provisioned;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -24,6 +25,7 @@ const MAX_SPLIT: usize = 10;
 pub struct Board {
     /// Tells this process's views from those of one before it at the same address.
     born: u128,
+    provisioned: Provisioned,
     inner: Mutex<Inner>,
 }
 
@@ -88,7 +90,8 @@ struct Snapshot {
 
 impl Board {
     /// Shows at most this many pools (`http.max_pool_labels`), first come first served.
-    pub fn new(max_pools: u32) -> Self {
+    /// Each is compared with what it holds today.
+    pub fn new(max_pools: u32, provisioned: Provisioned) -> Self {
         let inner = Inner {
             most_pools: max_pools as usize,
             pools: BTreeMap::new(),
@@ -101,7 +104,7 @@ impl Board {
             registry_away: false,
         };
         let born = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_micros());
-        Self { born, inner: Mutex::new(inner) }
+        Self { born, provisioned, inner: Mutex::new(inner) }
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -115,6 +118,16 @@ impl Board {
         let series = pools.flat_map(|(_, shown)| &shown.series);
         let asked = series.filter(|(kind, _)| window.is_none_or(|window| window == **kind));
         asked.map(|(_, series)| series.latest.clone()).collect()
+    }
+
+    /// The facts about a pool and window.
+    fn report(&self, series: &Series) -> PoolReport {
+        PoolReport {
+            history: series.history.history(),
+            windows: series.windows.iter().cloned().collect(),
+            provisioned: self.provisioned.of(&series.latest.pool).cloned(),
+            ..PoolReport::of(&series.latest)
+        }
     }
 
     /// How the service stands.
@@ -144,7 +157,7 @@ impl Board {
         });
         View {
             tag: format!("\"{:x}-{}\"", self.born, series.map_or(0, |series| series.version)),
-            shown: series.map(|series| (series.latest.window, series.report())),
+            shown: series.map(|series| (series.latest.window, self.report(series))),
         }
     }
 }
@@ -353,14 +366,6 @@ impl Series {
         }
         self.windows.push_back(WindowRow::of(&estimate));
         (self.latest, self.version) = (estimate, version);
-    }
-
-    fn report(&self) -> PoolReport {
-        PoolReport {
-            history: self.history.history(),
-            windows: self.windows.iter().cloned().collect(),
-            ..PoolReport::of(&self.latest)
-        }
     }
 }
 

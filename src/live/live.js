@@ -97,6 +97,7 @@ async function update() {
   const section = document.querySelector('[data-part="section"]');
   if (section.dataset.query !== undefined) {
     asked = `?${section.dataset.query}`;
+    document.title = section.dataset.title;
   }
   try {
     await ask("/live/section", { "If-None-Match": section.dataset.tag });

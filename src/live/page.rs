@@ -13,8 +13,11 @@ pub(super) fn whole(overview: &Overview, view: &View, filter: &Filter) -> Result
     out.raw(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta name=\"color-scheme\" content=\"light dark\">\n<title>kvset: KV cache capacity</title>\n\
-         <link rel=\"icon\" href=\"/live.svg\" type=\"image/svg+xml\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n",
+    );
+    out.element("<title>", &title(view), "</title>\n");
+    out.raw(
+        "<link rel=\"icon\" href=\"/live.svg\" type=\"image/svg+xml\">\n\
          <link rel=\"stylesheet\" href=\"/live.css\">\n<script src=\"/live.js\" defer></script>\n</head>\n\
          <body>\n<header>\n<h1>KV cache capacity</h1>\n\
          <p id=\"connection\" role=\"status\">Reload to see what is new.</p>\n",
@@ -28,6 +31,12 @@ pub(super) fn whole(overview: &Overview, view: &View, filter: &Filter) -> Result
          </footer>\n</body>\n</html>\n",
     );
     Ok(out.into_string())
+}
+
+/// What the window is called: the pool that is shown.
+fn title(view: &View) -> String {
+    let pool = view.shown.as_ref().and_then(|(_, pool)| pool.name.as_deref());
+    format!("{}: KV cache capacity", pool.unwrap_or("kvset"))
 }
 
 /// The parts that change while nothing is published: what there is to see, and how partitions stand.
@@ -49,7 +58,8 @@ fn shown(view: &View, filter: &Filter) -> Result<Markup, PlotError> {
         Some((window, pool)) => {
             // What a reader who chose nothing looks at stays, whatever comes before it later.
             let query = query(pool.name.as_deref().unwrap_or_default(), Some(*window));
-            out.raw(" data-query=\"").attribute(&query).raw("\">\n");
+            out.raw(" data-query=\"").attribute(&query);
+            out.raw("\" data-title=\"").attribute(&title(view)).raw("\">\n");
             out.markup(&Markup::from_backend(report_section("pool-1", pool)?));
         }
         None => {

@@ -55,10 +55,13 @@ pub fn report_input(
     ReportInput { title, inputs, pools, compares_engines }
 }
 
-fn pool_report(replay: &Replay, history: ReplayHistory) -> PoolReport {
+/// The facts about a replay, as a report shows them.
+pub fn pool_report(replay: &Replay, history: ReplayHistory) -> PoolReport {
     let mut pool = replay.whole.as_ref().map_or_else(|| uncounted(replay), PoolReport::of);
     let late = |windows: &[Estimate]| windows.iter().map(|window| window.late_records).max();
     pool.name = None;
+    pool.counted.clone_from(&replay.counted);
+    pool.provisioned.clone_from(&replay.provisioned);
     pool.bound_pages = Some(replay.config.sample_rate.whole_of(replay.config.max_tracked_pages.0));
     pool.history = history.history;
     pool.distribution = history.distribution;
@@ -93,6 +96,8 @@ fn uncounted(replay: &Replay) -> PoolReport {
         in_flight: None,
         distribution: Distribution::default(),
         capacities: Vec::new(),
+        counted: Vec::new(),
+        provisioned: None,
         trend_windows: 0,
         plan: None,
         history: History::default(),

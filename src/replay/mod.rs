@@ -2,13 +2,16 @@
 //!
 //! Rows stream through one pool per engine; nothing is kept of a row once it was observed.
 
+mod counted;
 mod history;
 mod measured;
 mod per_request;
 
 use crate::report::HistoryRecorder;
+use counted::CountedCurve;
 use history::HISTORY_WINDOW;
-use kvset_core::estimate::Estimate;
+use kvset_core::capacity::CapacitySpec;
+use kvset_core::estimate::{CapacityPoint, Estimate};
 use kvset_core::event::RequestEvent;
 use kvset_core::pool::Pool;
 use kvset_core::pool_config::{PoolConfig, PoolConfigError};
@@ -27,7 +30,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-pub use history::{ReplayHistory, report_input};
+pub use history::{ReplayHistory, pool_report, report_input};
 pub use measured::{Beside, EffectiveCapacity, LedgerCapacity, MeasuredResult, RestartResult};
 
 /// Leading requests that touch the cache but do not count.
@@ -54,6 +57,8 @@ pub struct ReplayOptions {
     pub skip_bad_rows: bool,
     /// What to measure and to route beside the estimates.
     pub beside: Beside,
+    /// What the cache holds today, to compare with.
+    pub provisioned: Option<CapacitySpec>,
 }
 
 /// A row that was passed over.
@@ -125,6 +130,10 @@ pub struct Replay {
     pub page_bytes: Option<PageBytes>,
     /// The estimate over every request that counts; none where no request does.
     pub whole: Option<Estimate>,
+    /// Its curve at the recommended capacities; none where each capacity is modelled on its own.
+    pub counted: Vec<CapacityPoint>,
+    /// What the cache holds today, as the caller said.
+    pub provisioned: Option<CapacitySpec>,
     /// The same at each further cost a token.
     pub at_further_costs: Vec<(f64, Estimate)>,
     /// The windows that were asked for, in the order in which they closed.
@@ -274,6 +283,9 @@ struct Run<'a> {
     per_request: Option<PerRequest<'a>>,
     recorder: Option<HistoryRecorder>,
     observer: Observer,
+    /// The whole curve, where the engine has one.
+    curve: Option<CountedCurve>,
+    provisioned: Option<CapacitySpec>,
     /// Rows met, bad ones too.
     rows: u64,
     /// Requests accepted.
@@ -305,6 +317,7 @@ impl<'a> Run<'a> {
         config.publish_every_ms = 0;
         let config = Arc::new(config);
         let pools = Arc::new(PoolConfigs::new(PoolConfig::clone(&config), [])?);
+        let curve = (!config.profile.is_pointwise()).then(CountedCurve::default);
         Ok(Self {
             pools: PoolSet::new(PoolSetConfig { pools, partition: 0, max_pools: 1 }, LogHistory::Whole),
             config,
@@ -312,6 +325,8 @@ impl<'a> Run<'a> {
             per_request: per_request.map(PerRequest::new),
             recorder,
             observer: Observer::new(&options.beside, &options.pool)?,
+            curve,
+            provisioned: options.provisioned.clone(),
             rows: 0,
             requests: 0,
             rejected: 0,
@@ -341,6 +356,7 @@ impl<'a> Run<'a> {
         self.observe_beside(row, counted)?;
         self.requests += 1;
         if counted {
+            self.count_found();
             self.write_request().map_err(ReplayError::PerRequest)?;
             self.record(event);
         }
@@ -363,6 +379,13 @@ impl<'a> Run<'a> {
             let place = format!("{}, line {}", row.file, row.line);
             ReplayError::Routing { place, source }
         })
+    }
+
+    fn count_found(&mut self) {
+        let last = self.pools.get(POOL).and_then(Pool::last_request);
+        if let (Some(curve), Some((outcome, _))) = (&mut self.curve, last) {
+            curve.count(outcome);
+        }
     }
 
     fn write_request(&mut self) -> std::io::Result<()> {
@@ -417,6 +440,11 @@ impl<'a> Run<'a> {
         };
         self.pools.finish(end, &mut self.closed);
         let whole = self.closed.iter().find(|estimate| estimate.window == WindowKind::All).cloned();
+        let counted = whole.as_ref().zip(self.curve.as_ref());
+        let counted = counted.map_or_else(Vec::new, |(whole, curve)| {
+            let page_bytes = self.pools.get(POOL).and_then(Pool::page_bytes);
+            curve.at_recommended(whole, self.provisioned.as_ref(), &self.config, page_bytes)
+        });
         self.closed.retain(|estimate| self.wanted.contains(&estimate.window));
         let pool = self.pools.get(POOL);
         let caches = pool.and_then(Pool::caches);
@@ -434,6 +462,8 @@ impl<'a> Run<'a> {
             routing: self.observer.routing(&self.config, whole.as_ref()),
             config: self.config,
             whole,
+            counted,
+            provisioned: self.provisioned,
             at_further_costs,
             windows: self.closed,
             notes,

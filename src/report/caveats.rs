@@ -2,7 +2,7 @@
 
 use super::input::PoolReport;
 use super::{plan, words};
-use kvset_core::profile::{Outputs, Profile};
+use kvset_core::profile::Outputs;
 
 /// One limit of a result.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub fn caveats(pool: &PoolReport) -> Vec<Caveat> {
         not_converged,
         outputs_unseen,
         in_flight,
-        approximate_engine,
+        engine,
         windows_open,
         no_byte_cost,
     ];
@@ -234,29 +234,15 @@ fn in_flight(pool: &PoolReport) -> Option<Caveat> {
     };
     caveat(
         format!("Up to {most} in flight as one arrived{held}"),
-        "A live engine cannot evict their pages. Requirements are those of one request after another; the \
-         table of required capacity has them with this room added, and what to buy has it in the first tier: \
-         safe rather than exact, for some of these pages are in the requirement already.",
+        "A live engine cannot evict their pages, so the recommended capacities have room for them, and what to \
+         buy has it in the first tier: safe rather than exact, for some of these pages are in the requirement \
+         already. Hit rates are those of one request after another.",
     )
 }
 
-fn approximate_engine(pool: &PoolReport) -> Option<Caveat> {
-    let meaning = match pool.engine {
-        Profile::Paper | Profile::LeafFirst | Profile::Vllm => return None,
-        Profile::Sglang => {
-            return caveat(
-                "Nothing is said about capacities that were not asked for".to_owned(),
-                "SGLang evicts whole leaves of its tree, so more capacity can lose hits. Each capacity was \
-                 modelled on its own, node by node; no requirement follows, and nothing for those in between.",
-            );
-        }
-        Profile::Lmcache => "LMCache is modelled as a plain LRU order; measured, hits were off by up to 1 %.",
-        Profile::Mooncake => {
-            "Mooncake evicts in batches below its nominal capacity; it is modelled as a plain LRU order at \
-             0.875 of it. Beside running stores, hits were off by -5.4 to +6.1 %."
-        }
-    };
-    caveat(format!("The profile {} is an approximation", pool.engine), meaning)
+fn engine(pool: &PoolReport) -> Option<Caveat> {
+    let (title, meaning) = pool.engine.caveat()?;
+    Some(Caveat { title, meaning })
 }
 
 fn windows_open(pool: &PoolReport) -> Option<Caveat> {

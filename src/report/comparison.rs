@@ -32,15 +32,17 @@ pub(super) fn comparison(engines: &[PoolReport]) -> Result<Markup, PlotError> {
 fn requirements(engines: &[PoolReport]) -> Option<Table> {
     let told = engines.iter().find(|engine| !engine.coverage().is_empty())?;
     let target = told.required.first().map(|required| words::share(required.target_ratio))?;
-    let mut table = Table::new(format!("Required capacity at target {target}"), ["requests covered"]);
+    let caption = format!("Recommended capacity at target {target}");
+    let mut table = Table::new(caption, ["requests covered"]);
     table.columns.extend(engines.iter().map(|engine| engine.engine.to_string()));
     for entry in told.coverage() {
-        let mut row = vec![words::share(entry.coverage)];
+        let mut row = vec![(words::share(entry.coverage), None)];
         row.extend(engines.iter().map(|engine| {
-            let found = engine.coverage().iter().find(|found| found.coverage == entry.coverage);
-            found.map_or_else(|| "–".to_owned(), |found| required_cell(found, engine))
+            let all = engine.basis().recommended(0);
+            let found = all.iter().find(|found| found.coverage == entry.coverage);
+            found.map_or_else(|| ("–".to_owned(), None), |found| required_cell(found, engine))
         }));
-        table.rows.push(row);
+        table.push(row);
     }
     Some(table)
 }

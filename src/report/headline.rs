@@ -2,23 +2,28 @@
 
 use super::input::PoolReport;
 use super::words;
-use kvset_core::estimate::{CapacityPoint, CoverageCapacity};
+use kvset_core::answer::{Answer, Recommended};
 use kvset_core::ratio::Ratio;
 use kvset_core::tiers::Settled;
+use kvset_core::units::PageBytes;
 use std::cmp::Ordering;
 
-/// The recommendation for one pool.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The recommendation for one pool: the same words on the command line, in the report and on the page.
+#[derive(Debug, Clone, PartialEq)]
 pub struct Headline {
+    /// Whether what is provisioned is enough, where that is known: the first thing to say.
+    pub verdict: Option<String>,
     /// One sentence that says how much is needed.
     pub lead: String,
     /// Sentences that put it into perspective.
     pub further: Vec<String>,
-    /// The recommended size, where there is one: `2.1 TiB`.
+    /// The recommended size, where there is one: `2.10 TiB`.
     pub size: Option<String>,
+    /// The numbers behind the words; none where nothing is required of any capacity.
+    pub answer: Option<Answer>,
 }
 
-/// Words the recommendation of a pool. Sizes are rounded up to three digits.
+/// Words the recommendation of a pool.
 pub fn headline(pool: &PoolReport) -> Headline {
     if pool.requests == 0 {
         return unsized_headline(nothing_counted(pool));
@@ -26,24 +31,28 @@ pub fn headline(pool: &PoolReport) -> Headline {
     if pool.requests_with_reuse == 0 {
         return unsized_headline(nothing_to_reuse(pool.requests));
     }
-    match recommended(pool.coverage()) {
-        Some(entry) => from_coverage(pool, entry),
-        None => from_curve(pool),
+    let recommended = pool.basis().recommended(0);
+    match (Recommended::chosen(&recommended), pool.basis().answer()) {
+        (Some(entry), Some(answer)) => from_answer(pool, &recommended, entry, answer),
+        _ => from_curve(pool),
     }
 }
 
-/// The coverage recommended from: 99 % of requests, else the next smaller one, else the smallest.
-pub(super) fn recommended(coverage: &[CoverageCapacity]) -> Option<&CoverageCapacity> {
-    let known = || coverage.iter().filter(|entry| entry.pages.is_some() || entry.beyond_bound);
-    let most = |entry: &&CoverageCapacity| entry.coverage.as_f64() <= 0.99;
-    known()
-        .filter(most)
-        .max_by_key(|entry| entry.coverage)
-        .or_else(|| known().min_by_key(|entry| entry.coverage))
+impl Headline {
+    /// Every sentence, the most important first.
+    pub fn sentences(&self) -> impl Iterator<Item = &str> {
+        let first = self.verdict.as_deref().into_iter().chain([self.lead.as_str()]);
+        first.chain(self.further.iter().map(String::as_str))
+    }
+
+    /// The sentences that answer the question: whether there is enough, and how much is needed.
+    pub fn opening(&self) -> impl Iterator<Item = &str> {
+        self.verdict.as_deref().into_iter().chain([self.lead.as_str()])
+    }
 }
 
 fn unsized_headline(lead: String) -> Headline {
-    Headline { lead, further: Vec::new(), size: None }
+    Headline { verdict: None, lead, further: Vec::new(), size: None, answer: None }
 }
 
 fn nothing_counted(pool: &PoolReport) -> String {
@@ -91,52 +100,70 @@ impl Size {
     }
 }
 
-fn from_coverage(pool: &PoolReport, entry: &CoverageCapacity) -> Headline {
-    let aim = aim(pool, entry.coverage);
+fn from_answer(pool: &PoolReport, all: &[Recommended], entry: &Recommended, answer: Answer) -> Headline {
+    let aim = aim(&answer);
+    let room = if answer.in_flight_pages > Some(0) { ", with room for requests in flight" } else { "" };
     let lead = match entry.pages {
-        None => format!("{} to keep {aim}", more_than_bound(pool)),
-        Some(0) => format!("No cache is needed to keep {aim}"),
+        None => format!("{} to keep {aim}{room}", more_than_bound(pool)),
+        Some(0) => format!("no cache is needed to keep {aim}"),
         Some(pages) => {
             let size = Size::of(pool, pages);
-            format!("{} {} {aim}", size.text, size.verb("keeps", "keep"))
+            format!("{} {} {aim}{room}", size.text, size.verb("keeps", "keep"))
         }
     };
     let mut clauses = vec![lead];
-    clauses.extend(neighbours(pool, entry));
-    let mut further = Vec::new();
+    clauses.extend(neighbours(pool, all, entry));
+    let mut further = vec![hits(pool, &answer)];
     if let Some(pages) = entry.pages.filter(|pages| *pages > 0) {
-        further.extend(hits_at(pool, pages));
+        further.extend(in_flight(pool, &answer));
         further.extend(footprint(pool, pages));
-    } else {
-        further.push(unlimited(pool));
     }
     further.extend(unsettled(entry));
-    let size = entry.pages.map(|pages| words::capacity(pages, pool.page_bytes));
-    Headline { lead: sentence(&clauses.join("; ")), further, size }
+    Headline {
+        verdict: verdict(pool, &answer),
+        lead: sentence(&clauses.join("; ")),
+        further,
+        size: entry.pages.map(|pages| words::capacity(pages, pool.page_bytes)),
+        answer: Some(answer),
+    }
+}
+
+/// What is needed against what is provisioned.
+fn verdict(pool: &PoolReport, answer: &Answer) -> Option<String> {
+    let held = pool.provisioned.as_ref()?.pages(pool.page_bytes.map(PageBytes))?.0;
+    let size = |pages| words::capacity(pages, pool.page_bytes);
+    let have = format!("{} provisioned", size(held));
+    Some(match answer.pages {
+        None => format!("Of {have}, it is not known whether it is enough: more is needed than was tracked."),
+        Some(needed) if needed > held => {
+            format!("Too small: {} needed, {have}, {} short.", size(needed), size(needed - held))
+        }
+        Some(needed) => format!("Large enough: {} needed, {have}.", size(needed)),
+    })
 }
 
 /// That the recommended requirement itself still moves.
-fn unsettled(entry: &CoverageCapacity) -> Option<String> {
+fn unsettled(entry: &Recommended) -> Option<String> {
     let growth = entry.growth_per_window.filter(|_| entry.convergence == Settled::NotConverged)?;
-    let direction = if growth < 0.0 { "falling" } else { "growing" };
-    Some(format!(
-        "This requirement has not converged: it was still {direction} by {:.1} % from one reading to the next.",
-        growth.abs() * 100.0
-    ))
+    let movement = match growth {
+        still if still.abs() < 0.000_5 => "moved up and down".to_owned(),
+        falling if falling < 0.0 => format!("was still falling by {:.1} %", -falling * 100.0),
+        growing => format!("was still growing by {:.1} %", growing * 100.0),
+    };
+    Some(format!("This requirement has not converged: it {movement} from one reading to the next."))
 }
 
 /// `99 % of requests at 99 % or more of their theoretical hit rate`.
-fn aim(pool: &PoolReport, coverage: Ratio) -> String {
-    let who = match coverage == Ratio::ONE {
-        true => "every request".to_owned(),
-        false => format!("{} of requests", words::share(coverage)),
+fn aim(answer: &Answer) -> String {
+    let (who, whose) = match answer.coverage == Ratio::ONE {
+        true => ("every request".to_owned(), "its"),
+        false => (format!("{} of requests", words::share(answer.coverage)), "their"),
     };
-    let whose = if coverage == Ratio::ONE { "its" } else { "their" };
-    match pool.required.first().map(|required| required.target_ratio) {
-        Some(ratio) if ratio != Ratio::ONE => {
-            format!("{who} at {} or more of {whose} theoretical hit rate", words::share(ratio))
+    match answer.target_ratio == Ratio::ONE {
+        true => format!("{who} at {whose} theoretical hit rate"),
+        false => {
+            format!("{who} at {} or more of {whose} theoretical hit rate", words::share(answer.target_ratio))
         }
-        _ => format!("{who} at {whose} theoretical hit rate"),
     }
 }
 
@@ -151,11 +178,11 @@ fn more_than_bound(pool: &PoolReport) -> String {
 }
 
 /// What the next smaller and the next larger coverage need.
-fn neighbours(pool: &PoolReport, entry: &CoverageCapacity) -> Vec<String> {
-    let others = || pool.coverage().iter().filter(|other| other.pages.is_some() || other.beyond_bound);
+fn neighbours(pool: &PoolReport, all: &[Recommended], entry: &Recommended) -> Vec<String> {
+    let others = || all.iter().filter(|other| other.is_told());
     let below = others().filter(|other| other.coverage < entry.coverage).max_by_key(|other| other.coverage);
     let above = others().filter(|other| other.coverage > entry.coverage).min_by_key(|other| other.coverage);
-    let clause = |other: &CoverageCapacity| {
+    let clause = |other: &Recommended| {
         let share = match other.coverage == Ratio::ONE {
             true => "every request".to_owned(),
             false => words::share(other.coverage),
@@ -178,24 +205,29 @@ fn neighbours(pool: &PoolReport, entry: &CoverageCapacity) -> Vec<String> {
     below.into_iter().chain(above).filter_map(clause).collect()
 }
 
-/// The largest point of the curve that a cache of `pages` surely reaches.
-fn point_within(pool: &PoolReport, pages: u64) -> Option<&CapacityPoint> {
-    let reached = |point: &&CapacityPoint| point.pages <= pages && point.prefix_hit_rate.is_some();
-    pool.capacities.iter().filter(reached).max_by_key(|point| point.pages)
+/// The hits of a cache of exactly the recommended size, where they were counted.
+fn hits(pool: &PoolReport, answer: &Answer) -> String {
+    let Some(rate) = answer.hit_rate.filter(|_| answer.pages > Some(0)) else { return unlimited(pool) };
+    let speed = answer.relative_prefill_throughput.filter(|speed| speed.is_finite() && *speed > 1.0);
+    let speed = speed.map_or_else(String::new, |speed| {
+        format!(", which makes prefill {speed:.1} times as fast as without a cache (memory access ignored)")
+    });
+    format!(
+        "At that size {} of page accesses are prefix hits{speed}; unlimited capacity would give {}.",
+        words::rate(rate),
+        words::rate(pool.theoretical.prefix_hit_rate)
+    )
 }
 
-fn hits_at(pool: &PoolReport, pages: u64) -> Option<String> {
-    let point = point_within(pool, pages)?;
-    let at_least = if point.pages < pages { "at least " } else { "" };
-    // Rounded down, so that "at least" is true of the figure printed.
-    let rate = words::rate((point.prefix_hit_rate? * 10_000.0 + 1e-9).floor() / 10_000.0);
-    let speed = point.relative_prefill_throughput.map(|speed| (speed * 10.0 + 1e-9).floor() / 10.0);
-    let speed = speed.filter(|speed| speed.is_finite() && *speed > 1.0).map_or(String::new(), |speed| {
-        format!(", which makes prefill {at_least}{speed:.1} times as fast as without a cache (memory access ignored)")
-    });
+/// How much of the size is room for requests in flight.
+fn in_flight(pool: &PoolReport, answer: &Answer) -> Option<String> {
+    let room = answer.in_flight_pages.filter(|pages| *pages > 0)?;
+    let most = pool.in_flight.as_ref()?.max_requests;
     Some(format!(
-        "At that size {at_least}{rate} of page accesses are prefix hits{speed}; unlimited capacity would give {}.",
-        words::rate(pool.theoretical.prefix_hit_rate)
+        "{} of the recommended capacity is room for the pages that up to {} in flight {} at once.",
+        words::capacity(room, pool.page_bytes),
+        words::counted(most, "other request", "other requests"),
+        if most == 1 { "holds" } else { "hold" }
     ))
 }
 
@@ -244,7 +276,7 @@ fn from_curve(pool: &PoolReport) -> Headline {
         }
     };
     let size = point.map(|point| words::capacity(point.pages, pool.page_bytes));
-    Headline { lead: sentence(&lead), further: vec![unlimited(pool)], size }
+    Headline { verdict: None, lead: sentence(&lead), further: vec![unlimited(pool)], size, answer: None }
 }
 
 /// Capital first, full stop last.

@@ -1,5 +1,7 @@
 //! What a report is made of: plain facts, in the units of the estimate (pages, bytes, milliseconds).
 
+use kvset_core::answer::{Basis, Recommended};
+use kvset_core::capacity::CapacitySpec;
 use kvset_core::estimate::{
     CapacityPoint, CoverageCapacity, Estimate, InFlight, RequiredCapacity, Status, TheoreticalHits,
 };
@@ -56,6 +58,10 @@ pub struct PoolReport {
     pub distribution: Distribution,
     /// The hit-rate curve, ascending.
     pub capacities: Vec<CapacityPoint>,
+    /// The curve at the recommended capacities, where it was counted there.
+    pub counted: Vec<CapacityPoint>,
+    /// What the pool's cache holds today, where that is known.
+    pub provisioned: Option<CapacitySpec>,
     /// Windows or readings that convergence was judged over.
     pub trend_windows: u32,
     /// What to buy, where tiers are configured.
@@ -105,7 +111,7 @@ pub struct HistoryPoint {
     pub span_ms: Option<(i64, i64)>,
     /// Requests in the point's window.
     pub requests: u64,
-    /// Required pages, one entry a coverage; absent beyond the tracked bound and without requests.
+    /// Recommended pages, one entry a coverage; absent beyond the tracked bound and without requests.
     pub required: Vec<Option<u64>>,
     /// Distinct pages seen since the start.
     pub accumulated_pages: u64,
@@ -123,8 +129,8 @@ pub struct WindowRow {
     /// The window's history is shorter than configured.
     pub warm_up: bool,
     pub requests: u64,
-    /// Coverage at the first target ratio.
-    pub coverage: Vec<CoverageCapacity>,
+    /// The recommended capacities at the first target ratio.
+    pub coverage: Vec<Recommended>,
 }
 
 /// Counts that limit what the figures say.
@@ -156,7 +162,7 @@ impl WindowRow {
             status: estimate.status,
             warm_up: estimate.warm_up,
             requests: estimate.requests,
-            coverage: first_coverage(estimate).to_vec(),
+            coverage: estimate.basis().recommended(0),
         }
     }
 }
@@ -184,7 +190,7 @@ impl HistoryPoint {
             requests_seen,
             span_ms: Some((estimate.start_ms, estimate.end_ms)),
             requests: estimate.requests,
-            required: first_coverage(estimate).iter().map(|entry| entry.pages).collect(),
+            required: estimate.basis().recommended(0).iter().map(|entry| entry.pages).collect(),
             accumulated_pages: estimate.accumulated_pages,
             hit_rate: (estimate.page_accesses > 0).then_some(estimate.theoretical.prefix_hit_rate),
         }
@@ -206,7 +212,8 @@ impl Distribution {
 }
 
 impl PoolReport {
-    /// The facts an estimate holds; history, distribution, windows and the bound are the caller's to add.
+    /// The facts an estimate holds; history, distribution, windows, the bound, what is provisioned and
+    /// further points of the curve are the caller's to add.
     pub fn of(estimate: &Estimate) -> Self {
         Self {
             name: Some(estimate.pool.clone()),
@@ -225,6 +232,8 @@ impl PoolReport {
             in_flight: estimate.in_flight.clone(),
             distribution: Distribution::default(),
             capacities: estimate.capacities.clone(),
+            counted: Vec::new(),
+            provisioned: None,
             trend_windows: estimate.trend_windows,
             plan: estimate.plan.clone(),
             history: History::default(),
@@ -238,6 +247,17 @@ impl PoolReport {
                 output_reuse_unseen: estimate.output_reuse_unseen,
                 ..Caveats::default()
             },
+        }
+    }
+
+    /// What the answer is made from.
+    pub fn basis(&self) -> Basis<'_> {
+        Basis {
+            required: &self.required,
+            in_flight: self.in_flight.as_ref(),
+            capacities: &self.capacities,
+            counted: &self.counted,
+            pointwise: self.engine.is_pointwise(),
         }
     }
 

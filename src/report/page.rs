@@ -2,7 +2,7 @@
 
 use super::caveats::caveats;
 use super::comparison::comparison;
-use super::headline::{headline, recommended};
+use super::headline::{Headline, headline};
 use super::input::{PoolReport, ReportInput, WindowRow};
 use super::markup::Markup;
 use super::plan::plan_table;
@@ -12,8 +12,10 @@ use super::plot::{
 use super::table::Table;
 use super::theme::stylesheet;
 use super::words;
-use kvset_core::estimate::{CoverageCapacity, Status};
-use kvset_core::profile::{Outputs, Profile};
+use kvset_core::answer::Recommended;
+use kvset_core::estimate::Status;
+use kvset_core::profile::Outputs;
+use kvset_core::units::PageBytes;
 
 /// Most windows listed of a pool; the latest ones.
 const MAX_WINDOWS: usize = 200;
@@ -88,29 +90,28 @@ fn pool_section(id: &str, kind: &str, pool: &PoolReport) -> Result<Markup, PlotE
     if let Some(name) = &pool.name {
         out.raw("<h2>").text(kind).element(" ", name, "</h2>\n");
     }
-    let headline = headline(pool);
-    out.element("<div class=\"lead\">\n<p>", &headline.lead, "</p>\n");
-    for further in &headline.further {
-        out.element("<p>", further, "</p>\n");
+    out.markup(&answer(id, pool)?);
+    let tables = [("Required capacity", required_table(pool)), ("What to buy", plan_table(pool))];
+    for (title, table) in &tables {
+        let Some(table) = table else { continue };
+        out.element("<h2>", title, "</h2>\n").markup(&table.markup());
+        if *title == "Required capacity" {
+            out.raw("<details><summary>Exact figures</summary>\n").markup(&exact_table(pool).markup());
+            out.raw("</details>\n");
+        }
     }
-    out.raw("</div>\n").markup(&tiles(pool, headline.size.as_deref())).markup(&caveat_list(pool));
+    out.markup(&caveat_list(pool));
     let plots = [
-        capacity_curve(&format!("{id}-curve"), pool)?,
         capacity_history(&format!("{id}-history"), pool)?,
         requirement_distribution(&format!("{id}-distribution"), pool)?,
         traffic_history(&format!("{id}-traffic"), pool)?,
     ];
-    if let Some(table) = required_table(pool) {
-        out.raw("<h2>Required capacity</h2>\n").markup(&table.markup());
-    }
-    if let Some(table) = plan_table(pool) {
-        out.raw("<h2>What to buy</h2>\n").markup(&table.markup());
-    }
     if plots.iter().any(Option::is_some) {
-        out.raw("<h2>Plots</h2>\n");
-    }
-    for plot in plots.iter().flatten() {
-        out.markup(&figure(plot));
+        out.raw("<h2>Where it comes from</h2>\n<div class=\"plots\">\n");
+        plots.iter().flatten().for_each(|plot| {
+            out.markup(&figure(plot));
+        });
+        out.raw("</div>\n");
     }
     if let Some(table) = windows_table(pool) {
         out.raw("<h2>Windows</h2>\n").markup(&table.markup());
@@ -119,41 +120,97 @@ fn pool_section(id: &str, kind: &str, pool: &PoolReport) -> Result<Markup, PlotE
     Ok(out)
 }
 
-fn tiles(pool: &PoolReport, size: Option<&str>) -> Markup {
+/// The answer in words, in figures and as the curve, side by side where there is room.
+fn answer(id: &str, pool: &PoolReport) -> Result<Markup, PlotError> {
+    let headline = headline(pool);
     let mut out = Markup::default();
-    let mut tile = |name: &str, value: &str, note: &str| {
-        out.element("<div><dt>", name, "</dt>").element("<dd>", value, "</dd>");
-        out.element("<dd class=\"kv-quiet\">", note, "</dd></div>\n");
-    };
-    if let Some(size) = size {
-        let note = recommended(pool.coverage())
-            .map(|entry| format!("for {} of requests", words::share(entry.coverage)));
-        tile("Recommended capacity", size, note.as_deref().unwrap_or("of those asked for"));
+    out.raw("<div class=\"answer\">\n<div class=\"lead\">\n");
+    for sentence in headline.sentences() {
+        out.element("<p>", sentence, "</p>\n");
     }
-    tile(
-        "Theoretical hit rate",
-        &words::rate(pool.theoretical.prefix_hit_rate),
-        "prefix hits with unlimited capacity",
-    );
-    tile(
-        "Accumulated",
-        &words::capacity(pool.accumulated_pages, pool.page_bytes),
-        &match pool.page_bytes {
+    out.raw("</div>\n");
+    if let Some(plot) = capacity_curve(&format!("{id}-curve"), pool)? {
+        out.markup(&figure(&plot));
+    }
+    out.markup(&tiles(pool, &headline)).raw("</div>\n");
+    Ok(out)
+}
+
+/// One figure of the answer.
+struct Tile<'a> {
+    name: &'a str,
+    value: String,
+    /// The value to the last digit, where it is rounded.
+    exact: Option<String>,
+    note: String,
+}
+
+fn tiles(pool: &PoolReport, headline: &Headline) -> Markup {
+    let exact = |pages: u64| Some(words::exact(pages, pool.page_bytes));
+    let mut tiles = Vec::new();
+    if let Some(size) = &headline.size {
+        let answer = headline.answer.as_ref();
+        let note = answer.map(|answer| format!("for {} of requests", words::share(answer.coverage)));
+        tiles.push(Tile {
+            name: "Recommended capacity",
+            value: size.clone(),
+            exact: answer.and_then(|answer| answer.pages).and_then(exact),
+            note: note.unwrap_or_else(|| "of those asked for".to_owned()),
+        });
+    }
+    let held = pool.provisioned.as_ref().and_then(|held| held.pages(pool.page_bytes.map(PageBytes)));
+    if let Some(held) = held {
+        tiles.push(Tile {
+            name: "Provisioned",
+            value: words::capacity(held.0, pool.page_bytes),
+            exact: exact(held.0),
+            note: "what the cache holds today".to_owned(),
+        });
+    }
+    if let Some(rate) = headline.answer.as_ref().and_then(|answer| answer.hit_rate) {
+        tiles.push(Tile {
+            name: "Hit rate at that size",
+            value: words::rate(rate),
+            exact: None,
+            note: "prefix hits a page access".to_owned(),
+        });
+    }
+    tiles.push(Tile {
+        name: "Theoretical hit rate",
+        value: words::rate(pool.theoretical.prefix_hit_rate),
+        exact: None,
+        note: "prefix hits with unlimited capacity".to_owned(),
+    });
+    tiles.push(Tile {
+        name: "Accumulated",
+        value: words::capacity(pool.accumulated_pages, pool.page_bytes),
+        exact: exact(pool.accumulated_pages),
+        note: match pool.page_bytes {
             Some(_) => format!(
                 "{} ever seen",
                 words::counted(pool.accumulated_pages, "distinct page", "distinct pages")
             ),
             None => "all distinct ones ever seen".to_owned(),
         },
-    );
-    tile(
-        "Requests",
-        &words::integer(pool.requests),
-        &format!("{} with something to reuse", words::integer(pool.requests_with_reuse)),
-    );
-    let mut list = Markup::default();
-    list.raw("<dl class=\"tiles\">\n").markup(&out).raw("</dl>\n");
-    list
+    });
+    tiles.push(Tile {
+        name: "Requests",
+        value: words::integer(pool.requests),
+        exact: None,
+        note: format!("{} with something to reuse", words::integer(pool.requests_with_reuse)),
+    });
+    let mut out = Markup::default();
+    out.raw("<dl class=\"tiles\">\n");
+    for tile in &tiles {
+        out.element("<div><dt>", tile.name, "</dt>");
+        match &tile.exact {
+            Some(exact) => out.element("<dd title=\"", exact, "\">").text(&tile.value).raw("</dd>"),
+            None => out.element("<dd>", &tile.value, "</dd>"),
+        };
+        out.element("<dd class=\"kv-quiet\">", &tile.note, "</dd></div>\n");
+    }
+    out.raw("</dl>\n");
+    out
 }
 
 fn caveat_list(pool: &PoolReport) -> Markup {
@@ -182,49 +239,91 @@ pub(super) fn figure(plot: &Plot) -> Markup {
     out
 }
 
-/// A requirement in a table cell.
-pub(super) fn required_cell(entry: &CoverageCapacity, pool: &PoolReport) -> String {
+/// A recommended capacity in a table cell, with the exact figure behind it.
+pub(super) fn required_cell(entry: &Recommended, pool: &PoolReport) -> (String, Option<String>) {
     match entry.pages {
-        Some(pages) => words::capacity(pages, pool.page_bytes),
-        None if entry.beyond_bound => "beyond bound".to_owned(),
-        None => "–".to_owned(),
+        Some(pages) => sized_cell(pages, pool),
+        None if entry.beyond_bound => ("beyond bound".to_owned(), None),
+        None => ("–".to_owned(), None),
     }
 }
 
+/// A capacity in a table cell.
+fn sized_cell(pages: u64, pool: &PoolReport) -> (String, Option<String>) {
+    let exact = words::exact(pages, pool.page_bytes);
+    (words::capacity(pages, pool.page_bytes), Some(exact))
+}
+
+/// Whether recommended capacities are larger than the requirements they follow from.
+fn has_room(pool: &PoolReport) -> bool {
+    pool.in_flight.as_ref().is_some_and(|found| found.max_pages != Some(0))
+}
+
+/// The recommended capacities: of each target ratio, one row a coverage.
 fn required_table(pool: &PoolReport) -> Option<Table> {
-    let mut table = Table::new(
-        "Capacity that lets a share of requests keep the target share of their theoretical hit rate",
-        ["requests covered", "target", "capacity", "pages", "tokens", "pages (requests with reuse)"],
-    );
-    if pool.page_bytes.is_some() {
-        table.columns.insert(3, "bytes".to_owned());
-    }
-    if pool.in_flight.is_some() {
-        table.columns.push("capacity with room for requests in flight".to_owned());
-    }
-    table.columns.push("trend".to_owned());
-    let count = |value: Option<u64>| value.map_or_else(|| "–".to_owned(), words::integer);
+    let several = pool.required.len() > 1;
+    let share = match pool.required.as_slice() {
+        [only] => words::share(only.target_ratio),
+        _ => "the target share".to_owned(),
+    };
+    let room = if has_room(pool) { ", with room for requests in flight" } else { "" };
+    let caption =
+        format!("Capacity that lets a share of requests keep {share} of their theoretical hit rate{room}");
+    let counted = !pool.counted.is_empty();
+    let columns = [
+        (true, "requests covered"),
+        (several, "target"),
+        (true, "capacity"),
+        (counted, "hit rate at that size"),
+        (has_room(pool), "without that room"),
+        (true, "trend"),
+    ];
+    let mut table = Table::new(caption, []);
+    table.columns.extend(columns.into_iter().filter(|(shown, _)| *shown).map(|(_, name)| name.to_owned()));
     for (at, target) in pool.required.iter().enumerate() {
-        for (place, entry) in target.coverage.iter().enumerate() {
-            let mut row = vec![
-                words::share(entry.coverage),
-                words::share(target.target_ratio),
-                required_cell(entry, pool),
-            ];
-            if pool.page_bytes.is_some() {
-                row.push(count(entry.bytes));
+        for entry in pool.basis().recommended(at) {
+            let plain = |text: String| (text, None);
+            let mut row = vec![plain(words::share(entry.coverage))];
+            row.extend(several.then(|| plain(words::share(target.target_ratio))));
+            row.push(required_cell(&entry, pool));
+            if counted {
+                let point = entry.pages.and_then(|pages| pool.basis().point_at(pages));
+                row.push(plain(words::rate_or_dash(point.and_then(|point| point.prefix_hit_rate))));
             }
-            row.extend([count(entry.pages), count(entry.tokens), count(entry.pages_with_reuse)]);
-            if let Some(in_flight) = &pool.in_flight {
-                let found = in_flight.required.get(at).and_then(|required| required.coverage.get(place));
-                let sum = found.and_then(|found| found.pages);
-                row.push(sum.map_or_else(|| "–".to_owned(), |pages| words::capacity(pages, pool.page_bytes)));
+            if has_room(pool) {
+                let alone = entry.without_room.map(|pages| sized_cell(pages, pool));
+                row.push(alone.unwrap_or_else(|| plain("–".to_owned())));
             }
-            row.push(entry.convergence.with_growth(entry.growth_per_window));
-            table.rows.push(row);
+            row.push(plain(entry.convergence.with_growth(entry.growth_per_window)));
+            table.push(row);
         }
     }
     (!table.rows.is_empty()).then_some(table)
+}
+
+/// The same to the byte, the page and the token.
+fn exact_table(pool: &PoolReport) -> Table {
+    let mut table = Table::new(
+        "Recommended capacities, and the requirements they follow from",
+        ["requests covered", "target", "bytes", "pages"],
+    );
+    let own = ["required pages", "required tokens", "required pages (requests with reuse)"];
+    table.columns.extend(own.map(str::to_owned));
+    let count = |value: Option<u64>| value.map_or_else(|| "–".to_owned(), words::integer);
+    for (at, target) in pool.required.iter().enumerate() {
+        for (entry, own) in pool.basis().recommended(at).iter().zip(&target.coverage) {
+            table.rows.push(vec![
+                words::share(entry.coverage),
+                words::share(target.target_ratio),
+                count(entry.bytes),
+                count(entry.pages),
+                count(own.pages),
+                count(own.tokens),
+                count(own.pages_with_reuse),
+            ]);
+        }
+    }
+    table
 }
 
 fn windows_table(pool: &PoolReport) -> Option<Table> {
@@ -244,44 +343,38 @@ fn windows_table(pool: &PoolReport) -> Option<Table> {
     }
     table.columns.extend(last.coverage.iter().map(|entry| words::share(entry.coverage)));
     for window in &pool.windows[skipped..] {
-        table.rows.push(window_row(window, pool, last));
+        table.push(window_row(window, pool, last));
     }
     Some(table)
 }
 
-fn window_row(window: &WindowRow, pool: &PoolReport, columns: &WindowRow) -> Vec<String> {
+fn window_row(window: &WindowRow, pool: &PoolReport, columns: &WindowRow) -> Vec<(String, Option<String>)> {
     let state = match (window.status, window.warm_up) {
         (Status::Final, false) => "final",
         (Status::Final, true) => "final, warming up",
         (Status::Provisional, false) => "provisional",
         (Status::Provisional, true) => "provisional, warming up",
     };
-    let mut row = vec![
+    let facts = [
         window.kind.to_string(),
         words::clock(window.start_ms),
         words::clock(window.end_ms),
         state.to_owned(),
         words::integer(window.requests),
     ];
+    let mut row: Vec<_> = facts.map(|text| (text, None)).into();
     row.extend(columns.coverage.iter().map(|column| {
         let entry = window.coverage.iter().find(|entry| entry.coverage == column.coverage);
-        entry.map_or_else(|| "–".to_owned(), |entry| required_cell(entry, pool))
+        entry.map_or_else(|| ("–".to_owned(), None), |entry| required_cell(entry, pool))
     }));
     row
 }
 
 fn pool_facts(pool: &PoolReport) -> Vec<(String, String)> {
-    let engine = match pool.engine {
-        Profile::Paper => "paper: pages touched root first, prompts only",
-        Profile::LeafFirst => "leaf-first: pages touched leaf first after look-up",
-        Profile::Vllm => "vllm: leaf first, with outputs, partial pages and the recomputed last page",
-        Profile::Sglang => "sglang: whole leaf nodes evicted, modelled at each capacity asked for",
-        Profile::Lmcache => "lmcache: root first, an approximation",
-        Profile::Mooncake => "mooncake: root first at an effective capacity, an approximation",
-    };
+    let engine = format!("{}: {}", pool.engine, pool.engine.describe());
     let page = pool.page_size.map(|tokens| words::counted(u64::from(tokens), "token", "tokens"));
     let mut facts = vec![
-        ("Cache model".to_owned(), engine.to_owned()),
+        ("Cache model".to_owned(), engine),
         ("Page".to_owned(), page.unwrap_or_else(|| "size unknown".to_owned())),
         (
             "Bytes a page".to_owned(),
@@ -291,7 +384,7 @@ fn pool_facts(pool: &PoolReport) -> Vec<(String, String)> {
         ("Page hits with unlimited capacity".to_owned(), words::integer(pool.theoretical.page_hits)),
         ("Prefix hits with unlimited capacity".to_owned(), words::integer(pool.theoretical.prefix_hits)),
     ];
-    if matches!(pool.engine, Profile::Vllm | Profile::Sglang) {
+    if pool.engine.keeps_outputs() {
         let outputs = match pool.outputs {
             Outputs::Cached => "enter the cache",
             Outputs::Ignored => "do not enter the cache",

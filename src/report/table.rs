@@ -1,6 +1,7 @@
 //! Tables of figures: the numbers behind each plot.
 
 use super::markup::Markup;
+use std::collections::BTreeMap;
 
 /// A table; cells are plain text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -10,11 +11,23 @@ pub struct Table {
     pub columns: Vec<String>,
     /// Cells in the order of the columns; the first cell names its row.
     pub rows: Vec<Vec<String>>,
+    /// Exact figures of cells that are rounded, by row and column: shown on demand.
+    pub exact: BTreeMap<(usize, usize), String>,
 }
 
 impl Table {
     pub(crate) fn new<const N: usize>(caption: impl Into<String>, columns: [&str; N]) -> Self {
-        Self { caption: caption.into(), columns: columns.map(str::to_owned).to_vec(), rows: Vec::new() }
+        let columns = columns.map(str::to_owned).to_vec();
+        Self { caption: caption.into(), columns, rows: Vec::new(), exact: BTreeMap::new() }
+    }
+
+    /// Adds a row whose cells may have an exact figure behind them.
+    pub(crate) fn push(&mut self, cells: Vec<(String, Option<String>)>) {
+        let row = self.rows.len();
+        let (texts, exact): (Vec<_>, Vec<_>) = cells.into_iter().unzip();
+        let exact = exact.into_iter().enumerate().filter_map(|(column, exact)| Some(((row, column), exact?)));
+        self.exact.extend(exact);
+        self.rows.push(texts);
     }
 
     pub(crate) fn markup(&self) -> Markup {
@@ -25,12 +38,13 @@ impl Table {
             out.element("<th scope=\"col\">", column, "</th>");
         }
         out.raw("</tr></thead><tbody>\n");
-        for row in &self.rows {
+        for (number, row) in self.rows.iter().enumerate() {
             out.raw("<tr>");
             for (index, cell) in row.iter().enumerate() {
-                match index {
-                    0 => out.element("<th scope=\"row\">", cell, "</th>"),
-                    _ => out.element("<td>", cell, "</td>"),
+                match (index, self.exact.get(&(number, index))) {
+                    (0, _) => out.element("<th scope=\"row\">", cell, "</th>"),
+                    (_, None) => out.element("<td>", cell, "</td>"),
+                    (_, Some(exact)) => out.element("<td title=\"", exact, "\">").text(cell).raw("</td>"),
                 };
             }
             out.raw("</tr>\n");

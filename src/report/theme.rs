@@ -121,6 +121,13 @@ fn plot_rules(scale: u32) -> String {
     css
 }
 
+/// The style sheet of a plot that stands alone.
+pub(super) fn plot_stylesheet() -> String {
+    let font =
+        ":root{--kv-font:system-ui,-apple-system,\"Segoe UI\",Roboto,\"Helvetica Neue\",Arial,sans-serif}\n";
+    plot_rules(super::plot::UNITS_A_PIXEL as u32) + font + "svg{background:var(--kv-page)}"
+}
+
 /// The whole style sheet of the report: plots and page. Live pages that embed plots may use it too.
 pub fn stylesheet() -> String {
     plot_rules(super::plot::UNITS_A_PIXEL as u32) + include_str!("page.css")

@@ -1,9 +1,8 @@
-//! Figures as people read them. Sizes are rounded up, so that no size printed is too small.
+//! Figures as people read them, in the report, on the page and on the command line.
 
 use kvset_core::ratio::Ratio;
+use kvset_core::units::Bytes;
 use std::time::{Duration, UNIX_EPOCH};
-
-const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
 
 /// Times from here on are dates (2000-01-01); smaller ones count from a trace's own zero.
 const FIRST_DATE_MS: i64 = 946_684_800_000;
@@ -23,27 +22,20 @@ pub(crate) fn counted(count: u64, one: &str, many: &str) -> String {
     format!("{} {}", integer(count), if count == 1 { one } else { many })
 }
 
-/// A number with three significant digits, rounded up, without trailing zeros.
-fn three_digits_up(value: f64) -> f64 {
-    let places = match value {
-        v if v < 10.0 => 100.0,
-        v if v < 100.0 => 10.0,
-        _ => 1.0,
-    };
-    // The tolerance keeps a figure that is already round (2.1 is 2.10000000000000008) where it is.
-    // Adding 0 makes a negative zero, which `max` may leave, a plain one.
-    ((value * places - 1e-9).ceil().max(0.0) + 0.0) / places
+/// A size as [`Bytes`] writes it: binary units, three significant digits, rounded up (`2.10 TiB`).
+pub(crate) fn bytes_up(bytes: u64) -> String {
+    Bytes(bytes).to_string()
 }
 
-/// A size in binary units, three significant digits, rounded up: `2.1 TiB`.
-pub(crate) fn bytes_up(bytes: u64) -> String {
-    let mut unit = 0;
-    let mut value = bytes as f64;
-    while three_digits_up(value) >= 1024.0 && unit + 1 < UNITS.len() {
-        value /= 1024.0;
-        unit += 1;
+/// A round size without the digits that say nothing: `512 GiB`, `1.5 TiB`.
+pub(crate) fn bytes_round(bytes: u64) -> String {
+    let text = bytes_up(bytes);
+    match text.split_once(' ') {
+        Some((number, unit)) if number.contains('.') => {
+            format!("{} {unit}", number.trim_end_matches('0').trim_end_matches('.'))
+        }
+        _ => text,
     }
-    format!("{} {}", three_digits_up(value), UNITS[unit])
 }
 
 /// A size for a caller with its verb: bytes where a page's bytes are known, else pages.
@@ -51,6 +43,15 @@ pub(crate) fn capacity(pages: u64, page_bytes: Option<u64>) -> String {
     match page_bytes {
         Some(bytes) => bytes_up(pages.saturating_mul(bytes)),
         None => counted(pages, "page", "pages"),
+    }
+}
+
+/// The same to the page and the byte: `7,956 pages, 31,296,282,624 bytes`.
+pub(crate) fn exact(pages: u64, page_bytes: Option<u64>) -> String {
+    let pages_text = counted(pages, "page", "pages");
+    match page_bytes {
+        Some(bytes) => format!("{pages_text}, {} bytes", integer(pages.saturating_mul(bytes))),
+        None => pages_text,
     }
 }
 
@@ -164,15 +165,9 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn sizes_are_never_printed_too_small() {
-        assert_eq!(bytes_up(0), "0 B");
-        assert_eq!(bytes_up(1), "1 B");
-        assert_eq!(bytes_up(1023), "1023 B");
-        assert_eq!(bytes_up(1024), "1 KiB");
-        assert_eq!(bytes_up(1025), "1.01 KiB");
-        assert_eq!(bytes_up((1 << 40) - 1), "1 TiB", "a carry reaches the next unit");
-        assert_eq!(bytes_up(2_308_974_418_330), "2.1 TiB");
-        assert_eq!(bytes_up(u64::MAX), "16 EiB");
+    fn round_sizes_lose_the_digits_that_say_nothing() {
+        let texts = [0, 1 << 10, 3 << 29, 20 << 30, 1 << 40].map(bytes_round);
+        assert_eq!(texts, ["0 B", "1 KiB", "1.5 GiB", "20 GiB", "1 TiB"]);
     }
 
     #[test]
@@ -206,7 +201,8 @@ mod tests {
         fn a_printed_size_covers_its_bytes(bytes in any::<u64>()) {
             let text = bytes_up(bytes);
             let (number, unit) = text.split_once(' ').expect("number and unit");
-            let power = UNITS.iter().position(|name| *name == unit).expect("a unit");
+            let units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+            let power = units.iter().position(|name| *name == unit).expect("a unit");
             let printed = number.parse::<f64>().expect("a number") * 1024f64.powi(power as i32);
             prop_assert!(printed >= bytes as f64 * (1.0 - 1e-9), "{text} is less than {bytes}");
             prop_assert!(printed <= bytes as f64 * 1.011 + 1.0, "{text} is far more than {bytes}");

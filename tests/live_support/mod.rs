@@ -13,6 +13,7 @@ use kvset::pipeline::resume::{Origin, Resume};
 use kvset::pipeline::task::Counts;
 use kvset::position::{NextOffset, Partition};
 use kvset::service::events::{Observer, ServiceEvent};
+use kvset::settings::Provisioned;
 use kvset::telemetry::{Health, HealthBounds, Server, recorder};
 use serde_json::Value;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -62,7 +63,12 @@ pub fn get(address: &str, path: &str, known: Option<&str>) -> Answer {
 
 impl Service {
     pub fn start(max_pools: u32) -> Self {
-        let (board, health) = (Arc::new(Board::new(max_pools)), Arc::new(Health::new()));
+        Self::provisioned(max_pools, Provisioned::default())
+    }
+
+    /// A service whose pools hold so much today.
+    pub fn provisioned(max_pools: u32, provisioned: Provisioned) -> Self {
+        let (board, health) = (Arc::new(Board::new(max_pools, provisioned)), Arc::new(Health::new()));
         let live = Live { board: Arc::clone(&board), health: Arc::clone(&health), bounds: BOUNDS };
         let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let metrics = recorder().expect("a recorder").handle();

@@ -3,6 +3,7 @@
 // Every test file is a program of its own and uses a part of this.
 #![allow(dead_code)]
 
+use kvset::core::answer::Recommended;
 use kvset::core::estimate::{
     CapacityPoint, CoverageCapacity, CoverageInFlight, Estimate, InFlight, RequiredCapacity,
     RequiredInFlight, Status, TheoreticalHits,
@@ -40,6 +41,20 @@ pub fn covered(coverage: &str, pages: Option<u64>) -> CoverageCapacity {
         beyond_bound: pages.is_none(),
         convergence: Settled::Converged,
         growth_per_window: Some(0.001),
+    }
+}
+
+/// One recommended capacity of a log without durations.
+pub fn recommended(coverage: &str, pages: Option<u64>) -> Recommended {
+    let own = covered(coverage, pages);
+    Recommended {
+        coverage: own.coverage,
+        pages: own.pages,
+        bytes: own.bytes,
+        beyond_bound: own.beyond_bound,
+        without_room: own.pages,
+        convergence: own.convergence,
+        growth_per_window: own.growth_per_window,
     }
 }
 
@@ -140,7 +155,7 @@ fn windows() -> Vec<WindowRow> {
         coverage: COVERAGE
             .iter()
             .zip(REQUIRED)
-            .map(|(share, pages)| covered(share, Some(pages - pages / (day as u64 + 4))))
+            .map(|(share, pages)| recommended(share, Some(pages - pages / (day as u64 + 4))))
             .collect(),
     };
     (0..7).map(day).collect()
@@ -148,6 +163,11 @@ fn windows() -> Vec<WindowRow> {
 
 /// So many other requests in flight at most, holding so many pages.
 pub fn in_flight(max_requests: u64, pages: u64) -> InFlight {
+    in_flight_over(&[requirement("0.99", 1.0), requirement("0.9", 0.7)], max_requests, pages)
+}
+
+/// The same over these requirements.
+pub fn in_flight_over(required: &[RequiredCapacity], max_requests: u64, pages: u64) -> InFlight {
     let with_room = |required: &RequiredCapacity| RequiredInFlight {
         target_ratio: required.target_ratio,
         coverage: required
@@ -165,7 +185,7 @@ pub fn in_flight(max_requests: u64, pages: u64) -> InFlight {
         max_pages: Some(pages),
         max_bytes: Some(pages * PAGE_BYTES),
         mean_pages: Some(pages as f64 / 2.0),
-        required: [requirement("0.99", 1.0), requirement("0.9", 0.7)].iter().map(with_room).collect(),
+        required: required.iter().map(with_room).collect(),
     }
 }
 
@@ -198,6 +218,8 @@ pub fn week_pool() -> PoolReport {
         capacities: pages
             .map(|pages| point(pages, 0.9366 * kept(pages as f64), 0.9366 * kept(pages as f64)))
             .collect(),
+        counted: Vec::new(),
+        provisioned: None,
         trend_windows: 12,
         plan: None,
         history: history(),
@@ -233,6 +255,7 @@ pub fn troubled_pool() -> PoolReport {
     pool.required.truncate(1);
     pool.required[0].coverage[4] = covered("0.999", None);
     pool.required[0].max_pages = None;
+    pool.in_flight = Some(in_flight_over(&pool.required, 0, 0));
     pool.distribution.steps.retain(|step| step.pages <= 3_000_000);
     pool.distribution.beyond_bound = 61;
     for point in &mut pool.capacities {

@@ -11,6 +11,7 @@
 #[cfg(not(target_endian = "little"))]
 compile_error!("kvset reads packed little-endian page ids in place and needs a little-endian target");
 
+pub mod answer;
 pub mod capacity;
 pub mod coverage;
 pub mod curve;

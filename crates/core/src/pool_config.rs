@@ -320,7 +320,7 @@ impl PoolConfig {
 
     /// Whether output pages enter the modelled cache.
     pub fn caches_outputs(&self) -> bool {
-        matches!(self.profile, Profile::Vllm | Profile::Sglang) && self.outputs == Outputs::Cached
+        self.profile.keeps_outputs() && self.outputs == Outputs::Cached
     }
 
     /// Identifies the configuration, and thereby the results: 16 hexadecimal digits.

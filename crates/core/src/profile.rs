@@ -55,6 +55,23 @@ impl Profile {
         }
     }
 
+    /// The model in a few words, for people.
+    pub fn describe(self) -> &'static str {
+        match self {
+            Self::Paper => "pages touched root first, prompts only",
+            Self::LeafFirst => "pages touched leaf first after look-up",
+            Self::Vllm => "leaf first, with outputs, partial pages and the recomputed last page",
+            Self::Sglang => "whole leaf nodes evicted, modelled at each capacity asked for",
+            Self::Lmcache => "root first, an approximation",
+            Self::Mooncake => "root first at an effective capacity, an approximation",
+        }
+    }
+
+    /// Whether the engine keeps what it generates, unless it is told not to.
+    pub fn keeps_outputs(self) -> bool {
+        matches!(self, Self::Vllm | Self::Sglang)
+    }
+
     /// What makes the model an approximation of the engine, with the known error; `None` where it is none.
     pub fn approximation(self) -> Option<&'static str> {
         match self {
@@ -67,6 +84,20 @@ impl Profile {
                  capacity; beside running stores, hits were off by -5.4 to +6.1 %",
             ),
         }
+    }
+
+    /// What a reader of its figures should know: the fact, and what it means for them.
+    pub fn caveat(self) -> Option<(String, String)> {
+        if self.is_pointwise() {
+            return Some((
+                "Nothing is said about capacities that were not asked for".to_owned(),
+                "SGLang evicts whole leaves of its tree, so more capacity can lose hits. Each capacity was \
+                 modelled on its own, node by node; no requirement follows, and nothing for those in between."
+                    .to_owned(),
+            ));
+        }
+        let meaning = self.approximation()?;
+        Some((format!("The profile {self} is an approximation"), format!("{meaning}.")))
     }
 }
 

@@ -45,22 +45,30 @@ impl Bytes {
 }
 
 impl fmt::Display for Bytes {
-    /// Writes the size in binary units with three significant digits (`2.10 TiB`).
+    /// Writes the size in binary units with three significant digits, rounded up (`2.10 TiB`): what is
+    /// bought by the text is never too small. Everything people read writes sizes by this function.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
-        let mut value = self.0 as f64;
-        let mut unit = 0;
-        while value >= 1024.0 && unit + 1 < UNITS.len() {
-            value /= 1024.0;
-            unit += 1;
+        if self.0 < 1024 {
+            return f.pad(&format!("{} B", self.0));
         }
-        let text = match (unit, value) {
-            (0, _) => format!("{value:.0} {}", UNITS[unit]),
-            (_, v) if v < 9.995 => format!("{v:.2} {}", UNITS[unit]),
-            (_, v) if v < 99.95 => format!("{v:.1} {}", UNITS[unit]),
-            (_, v) => format!("{v:.0} {}", UNITS[unit]),
-        };
-        f.pad(&text)
+        // The unit in which the rounded size is below 1024, and the decimal places three digits leave.
+        let sizes = UNITS.iter().enumerate().skip(1);
+        let fitting = sizes.flat_map(|(power, unit)| {
+            [(2, 1_000), (1, 1_000), (0, 1_024)].map(|(places, below)| (power, *unit, places, below))
+        });
+        for (power, unit, places, below) in fitting {
+            let scale = 10_u128.pow(places);
+            let rounded = (u128::from(self.0) * scale).div_ceil(1 << (10 * power));
+            if rounded < below {
+                let (whole, rest) = (rounded / scale, rounded % scale);
+                return match places {
+                    0 => f.pad(&format!("{whole} {unit}")),
+                    _ => f.pad(&format!("{whole}.{rest:0width$} {unit}", width = places as usize)),
+                };
+            }
+        }
+        f.pad(&format!("{} B", self.0))
     }
 }
 
@@ -127,12 +135,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_have_three_digits_on_both_sides_of_a_power_of_ten() {
+    fn sizes_have_three_digits_and_are_rounded_up() {
         let gib = |value: f64| Bytes((value * 1024.0 * 1024.0 * 1024.0) as u64).to_string();
         assert_eq!(
-            [gib(9.99), gib(9.998), gib(99.94), gib(99.97)],
-            ["9.99 GiB", "10.0 GiB", "99.9 GiB", "100 GiB"]
+            [gib(9.99), gib(9.991), gib(99.85), gib(99.91), gib(1023.1)],
+            ["9.99 GiB", "10.0 GiB", "99.9 GiB", "100 GiB", "1.00 TiB"]
         );
-        assert_eq!(Bytes(1023).to_string(), "1023 B");
+        let text = |bytes: u64| Bytes(bytes).to_string();
+        assert_eq!([text(0), text(1023), text(1024), text(1025)], ["0 B", "1023 B", "1.00 KiB", "1.01 KiB"]);
+        assert_eq!(text((1 << 40) - 1), "1.00 TiB", "a carry reaches the next unit");
+        assert_eq!([text(2_308_974_418_329), text(u64::MAX)], ["2.10 TiB", "16.0 EiB"]);
     }
 }

@@ -146,6 +146,12 @@ pub struct ReplayArgs {
     /// Write each request's result here, a line of JSON each.
     #[arg(long, value_name = "FILE")]
     pub per_request: Option<PathBuf>,
+    /// What the cache holds today, such as 500GiB: the result says first whether that is enough.
+    #[arg(long, value_name = "SIZE")]
+    pub provisioned: Option<CapacitySpec>,
+    /// Write the hit-rate curve as an SVG here.
+    #[arg(long, value_name = "FILE.svg")]
+    pub plot: Option<PathBuf>,
     /// Write a self-contained report with plots here.
     #[arg(long, value_name = "FILE.html")]
     pub report: Option<PathBuf>,

@@ -1,11 +1,16 @@
 //! The latest estimate of each pool and window as a table, with the history of its requirement.
 
-use super::number::{UNKNOWN, bytes, percent, thousands};
-use super::{Column, Sheet, sparkline};
-use kvset_core::estimate::{CoverageCapacity, Estimate, Status};
+use super::number::{UNKNOWN, capacity, percent, thousands};
+use super::required::recommended_cell;
+use super::{Column, Sheet, Terminal, sparkline};
+use crate::report::{PoolReport, headline};
+use kvset_core::answer::Recommended;
+use kvset_core::estimate::{Estimate, Status};
 use kvset_core::ratio::Ratio;
 use kvset_core::tiers::Settled;
+use kvset_core::units::PageBytes;
 use kvset_core::window::WindowKind;
+use kvset_settings::Provisioned;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Coverages that have a column.
@@ -17,9 +22,14 @@ const HISTORY: usize = 24;
 /// Most rows kept; a pool beyond that is counted, not shown.
 const MAX_ROWS: usize = 1000;
 
+/// Columns that are left out where the terminal is too narrow, the first to go first.
+const SPARE: [&str; 8] =
+    ["99 % so far", "accumulated", "in flight", "95 %", "99.9 %", "recommended", "requests", "hit rate"];
+
 /// The newest estimate of each pool and window.
 #[derive(Debug, Default)]
 pub struct EstimateTable {
+    provisioned: Provisioned,
     rows: BTreeMap<(String, WindowKind), Row>,
     left_out: u64,
 }
@@ -31,6 +41,11 @@ struct Row {
 }
 
 impl EstimateTable {
+    /// A table that compares with what pools hold today.
+    pub fn comparing_with(provisioned: Provisioned) -> Self {
+        Self { provisioned, ..Self::default() }
+    }
+
     /// Takes an estimate in; the newest of a pool and window is shown.
     pub fn observe(&mut self, estimate: Estimate) {
         let key = (estimate.pool.clone(), estimate.window);
@@ -38,7 +53,7 @@ impl EstimateTable {
             self.left_out += 1;
             return;
         }
-        let required = coverage(&estimate, HISTORY_OF).and_then(|found| found.pages);
+        let required = recommended_at(&estimate, HISTORY_OF).and_then(|found| found.pages);
         let row = self
             .rows
             .entry(key)
@@ -56,8 +71,11 @@ impl EstimateTable {
     }
 
     /// The table as text, pools in the order of their names.
-    pub fn render(&self) -> String {
-        let mut columns = vec![Column::Text("pool"), Column::Text("window"), Column::Number("requests")];
+    pub fn render(&self, terminal: &Terminal) -> String {
+        let mut columns = vec![Column::Text("pool"), Column::Text("window")];
+        let compared = self.rows.keys().any(|(pool, _)| self.provisioned.of(pool).is_some());
+        columns.extend(compared.then_some(Column::Text("needed of provisioned")));
+        columns.push(Column::Number("requests"));
         columns.extend(COVERAGES.map(|(_, name)| Column::Number(name)));
         columns.extend([
             Column::Number("in flight"),
@@ -66,15 +84,16 @@ impl EstimateTable {
             Column::Text("99 % so far"),
         ]);
         let planned = self.rows.values().any(|row| row.latest.plan.is_some());
-        if planned {
-            columns.push(Column::Text("recommended"));
+        columns.extend(planned.then_some(Column::Text("recommended")));
+        let mut sheet = Sheet::new(&columns).spare(&SPARE);
+        for ((pool, _), row) in &self.rows {
+            let mut cells = vec![pool.clone(), window(&row.latest)];
+            cells.extend(compared.then(|| self.comparison(&row.latest)));
+            cells.extend(figures(row));
+            cells.extend(planned.then(|| recommended(&row.latest).unwrap_or_else(|| UNKNOWN.to_owned())));
+            sheet.row(cells);
         }
-        let mut sheet = Sheet::new(&columns);
-        for row in self.rows.values() {
-            let plan = planned.then(|| recommended(&row.latest).unwrap_or_else(|| UNKNOWN.to_owned()));
-            sheet.row(cells(row).into_iter().chain(plan));
-        }
-        let mut text = sheet.render();
+        let mut text = sheet.render(terminal);
         if self.rows.values().any(|row| still_moving(&row.latest)) {
             text.push_str("* not converged: the requirement still moves from window to window\n");
         }
@@ -86,45 +105,70 @@ impl EstimateTable {
         }
         text
     }
+
+    /// `29.2 GiB of 500 GiB`, and whether that is enough.
+    fn comparison(&self, estimate: &Estimate) -> String {
+        let page_bytes = estimate.page_bytes;
+        let held = self.provisioned.of(&estimate.pool).and_then(|held| held.pages(page_bytes.map(PageBytes)));
+        let needed = estimate.basis().answer().and_then(|answer| answer.pages);
+        let Some((held, needed)) = held.zip(needed) else { return UNKNOWN.to_owned() };
+        let verdict = if needed > held.0 { "too small" } else { "enough" };
+        format!("{} of {}, {verdict}", capacity(needed, page_bytes), capacity(held.0, page_bytes))
+    }
+}
+
+/// The answer of an estimate in words, against what its pool holds today.
+pub fn answer_in_words(estimate: &Estimate, provisioned: &Provisioned) -> String {
+    let held = provisioned.of(&estimate.pool).cloned();
+    let headline = headline(&PoolReport { provisioned: held, ..PoolReport::of(estimate) });
+    format!("{}: {}", estimate.pool, headline.opening().collect::<Vec<_>>().join(" "))
 }
 
 /// The recommended size of each tier in one line; `None` where no tiers are configured.
 pub fn recommended(estimate: &Estimate) -> Option<String> {
     let tiers = estimate.plan.as_ref()?.tiers.iter().map(|tier| {
         let have = &tier.recommended;
-        let size = have.pages.map_or_else(|| UNKNOWN.to_owned(), |pages| size(pages, have.bytes));
+        let size = match (have.bytes, have.pages) {
+            (Some(in_bytes), _) => capacity(in_bytes, Some(1)),
+            (None, Some(pages)) => capacity(pages, None),
+            (None, None) => UNKNOWN.to_owned(),
+        };
         format!("{} {size}", tier.name)
     });
     Some(tiers.collect::<Vec<_>>().join(" + "))
 }
 
 /// Marks a requirement that still moves; nothing while too few windows were seen to tell.
-pub fn trend_mark(found: &CoverageCapacity) -> &'static str {
+pub fn trend_mark(found: &Recommended) -> &'static str {
     let moves = found.convergence == Settled::NotConverged && found.growth_per_window.is_some();
     if moves { "*" } else { "" }
 }
 
 /// Whether a requirement that is shown carries the mark.
 fn still_moving(estimate: &Estimate) -> bool {
-    let shown = COVERAGES.iter().filter_map(|(at, _)| coverage(estimate, Ratio::per_mille(*at)));
-    shown.into_iter().any(|found| !trend_mark(found).is_empty())
+    let shown = COVERAGES.iter().filter_map(|(at, _)| recommended_at(estimate, Ratio::per_mille(*at)));
+    shown.into_iter().any(|found| !trend_mark(&found).is_empty())
 }
 
-/// The cells of a row.
-fn cells(row: &Row) -> Vec<String> {
+/// The cells from the requests to the history.
+fn figures(row: &Row) -> Vec<String> {
     let estimate = &row.latest;
     let history: Vec<_> = row.history.iter().copied().collect();
-    let mut cells = vec![estimate.pool.clone(), window(estimate), thousands(estimate.requests)];
+    let size = |pages| capacity(pages, estimate.page_bytes);
+    let mut cells = vec![thousands(estimate.requests)];
     for (thousandths, _) in COVERAGES {
-        cells.push(required(coverage(estimate, Ratio::per_mille(thousandths))));
+        let found = recommended_at(estimate, Ratio::per_mille(thousandths));
+        cells.push(found.map_or_else(
+            || UNKNOWN.to_owned(),
+            |found| recommended_cell(&found, estimate.page_bytes) + trend_mark(&found),
+        ));
     }
-    let in_flight = estimate.in_flight.as_ref().map(|found| (found.max_pages, found.max_bytes));
-    cells.push(match in_flight {
+    cells.push(match estimate.in_flight.as_ref().map(|found| found.max_pages) {
         None => UNKNOWN.to_owned(),
-        Some((None, _)) => "beyond".to_owned(),
-        Some((Some(pages), in_bytes)) => size(pages, in_bytes),
+        Some(None) => "beyond".to_owned(),
+        Some(Some(pages)) => size(pages),
     });
-    cells.push(size(estimate.accumulated_pages, estimate.accumulated_bytes));
+    cells.push(size(estimate.accumulated_pages));
     cells.push(percent(estimate.theoretical.prefix_hit_rate));
     cells.push(sparkline(&history, HISTORY));
     cells
@@ -137,26 +181,9 @@ fn window(estimate: &Estimate) -> String {
     format!("{}{open}{cold}", estimate.window)
 }
 
-/// The requirement at a coverage and the first target ratio.
-fn coverage(estimate: &Estimate, at: Ratio) -> Option<&CoverageCapacity> {
-    estimate.required.first()?.coverage.iter().find(|found| found.coverage == at)
-}
-
-/// A requirement in bytes, else in pages.
-fn required(found: Option<&CoverageCapacity>) -> String {
-    match found {
-        None => UNKNOWN.to_owned(),
-        Some(found) if found.beyond_bound => "beyond".to_owned(),
-        Some(found) => match found.pages {
-            None => UNKNOWN.to_owned(),
-            Some(pages) => format!("{}{}", size(pages, found.bytes), trend_mark(found)),
-        },
-    }
-}
-
-/// A size in bytes where they are known, else in pages.
-fn size(pages: u64, in_bytes: Option<u64>) -> String {
-    if in_bytes.is_some() { bytes(in_bytes) } else { format!("{} p", thousands(pages)) }
+/// The recommended capacity at a coverage and the first target ratio.
+pub fn recommended_at(estimate: &Estimate, at: Ratio) -> Option<Recommended> {
+    estimate.basis().recommended(0).into_iter().find(|found| found.coverage == at)
 }
 
 #[cfg(test)]
@@ -200,15 +227,15 @@ mod tests {
         assert!(table.is_empty());
         let first = estimates("b", None, &[]).into_iter().chain(estimates("a", Some(16_384.0), &[]));
         first.chain(estimates("b", None, &[])).for_each(|estimate| table.observe(estimate));
-        let text = table.render();
+        let text = table.render(&Terminal::default());
         let rows: Vec<_> = text.lines().skip(2).map(str::trim).collect();
         assert_eq!(rows.len(), 2, "{text}");
         assert!(
-            rows[0].starts_with("a ") && rows[0].contains("3.00 MiB") && rows[0].ends_with('█'),
+            rows[0].starts_with("a ") && rows[0].contains("9.00 MiB") && rows[0].ends_with('█'),
             "{text}"
         );
-        assert!(rows[1].starts_with("b ") && rows[1].contains("3 p"), "{text}");
-        assert!(rows[1].contains(" 6 p "), "one other request holds its prompt and outputs: {text}");
+        assert!(rows[1].starts_with("b ") && rows[1].contains(" 9 pages"), "with room: {text}");
+        assert!(rows[1].contains(" 6 pages "), "one other request holds its prompt and outputs: {text}");
         assert!(rows[1].contains("75.00 %") && rows[1].ends_with("██"), "{text}");
     }
 
@@ -216,9 +243,9 @@ mod tests {
     fn recommended_sizes_have_a_column_where_tiers_are_planned() {
         let mut table = EstimateTable::default();
         table.observe(estimates("a", None, &[]).remove(0));
-        assert!(!table.render().contains("recommended"));
+        assert!(!table.render(&Terminal::default()).contains("recommended"));
         table.observe(estimates("b", Some(16_384.0), &["hbm:0.9:10MiB", "dram:1:4p"]).remove(0));
-        let text = table.render();
+        let text = table.render(&Terminal::default());
         let rows: Vec<_> = text.lines().skip(2).map(str::trim).collect();
         assert!(rows[0].ends_with('-') && rows[1].ends_with("hbm 10.0 MiB + dram 0 B"), "{text}");
     }
@@ -229,8 +256,25 @@ mod tests {
         let mut moving = estimates("a", None, &[]).remove(0);
         moving.required[0].coverage[3].growth_per_window = Some(0.2);
         table.observe(moving);
-        let text = table.render();
-        assert!(text.contains("3 p*") && text.contains("* not converged: "), "{text}");
+        let text = table.render(&Terminal::default());
+        assert!(text.contains("9 pages*") && text.contains("* not converged: "), "{text}");
+    }
+
+    #[test]
+    fn rows_fit_80_columns_with_every_cell_whole_and_needed_against_provisioned() {
+        let mut settings = kvset_settings::Settings::default();
+        settings.estimate.provisioned = "10MiB".parse().ok();
+        let mut table = EstimateTable::comparing_with(settings.provisioned());
+        for pool in ["coding/eu", "agents/us-west"] {
+            (0..30).for_each(|_| table.observe(estimates(pool, Some(16_384.0), &[]).remove(0)));
+        }
+        for width in [70, 80, 120] {
+            let text = table.render(&Terminal { width: Some(width), colour: false });
+            assert!(text.lines().all(|line| line.chars().count() <= width), "{width}: {text}");
+            assert!(text.contains("9.00 MiB of 10.0 MiB, enough"), "{text}");
+        }
+        let all = table.render(&Terminal::default());
+        assert!(all.contains("99 % so far") && all.contains("accumulated"), "{all}");
     }
 
     #[test]
@@ -240,6 +284,8 @@ mod tests {
         for number in 0..=MAX_ROWS {
             table.observe(Estimate { pool: format!("{number:05}"), ..one.clone() });
         }
-        assert!(table.render().ends_with("\n1 estimates of further pools are not shown\n"));
+        assert!(
+            table.render(&Terminal::default()).ends_with("\n1 estimates of further pools are not shown\n")
+        );
     }
 }

@@ -1,8 +1,12 @@
 //! Estimates as they arrive: a live table on a terminal, a line each elsewhere, or JSON lines.
 
-use crate::cli::output::{EstimateTable, bytes, percent, recommended, thousands, trend_mark};
+use crate::cli::output::required::recommended_cell;
+use crate::cli::output::{
+    EstimateTable, Terminal, capacity, percent, recommended, recommended_at, thousands, trend_mark,
+};
 use kvset_core::estimate::Estimate;
 use kvset_core::ratio::Ratio;
+use kvset_settings::Provisioned;
 use std::io::{self, IsTerminal as _, Write};
 use std::time::{Duration, Instant};
 
@@ -10,9 +14,6 @@ use std::time::{Duration, Instant};
 const REDRAW: Duration = Duration::from_millis(200);
 /// To the top left, and everything below cleared.
 const HOME: &str = "\x1b[H\x1b[2J";
-/// Lines longer than the terminal is wide end at its edge (DECAWM off), and wrap again.
-const CLIP: &str = "\x1b[?7l";
-const WRAP: &str = "\x1b[?7h";
 /// Coverages that lines show.
 const COVERAGES: [(u16, &str); 3] = [(950, "95 %"), (990, "99 %"), (999, "99.9 %")];
 
@@ -34,14 +35,15 @@ enum Form {
 }
 
 impl Live {
-    /// JSON lines if asked for; else a table under this heading where standard output is a terminal.
-    pub fn new(json: bool, heading: impl Into<String>) -> Self {
+    /// JSON lines if asked for; else a table under this heading where standard output is a terminal. The
+    /// table compares with what pools hold today.
+    pub fn new(json: bool, heading: impl Into<String>, provisioned: Provisioned) -> Self {
         let form = match (json, io::stdout().is_terminal()) {
             (true, _) => Form::Json,
             (false, true) => Form::Table,
             (false, false) => Form::Lines,
         };
-        let (table, drawn) = (EstimateTable::default(), Instant::now());
+        let (table, drawn) = (EstimateTable::comparing_with(provisioned), Instant::now());
         Self { form, heading: heading.into(), table, changed: false, drawn }
     }
 
@@ -76,30 +78,21 @@ impl Live {
 
     fn draw(&mut self) -> io::Result<()> {
         (self.changed, self.drawn) = (false, Instant::now());
+        let terminal = Terminal::of_stdout();
         let mut out = io::stdout().lock();
-        write!(out, "{HOME}{CLIP}{}\n\n{}{WRAP}", self.heading, self.table.render())?;
+        write!(out, "{HOME}{}\n{}", terminal.paragraph(&self.heading), self.table.render(&terminal))?;
         out.flush()
     }
 }
 
 /// An estimate in one line.
 fn line(estimate: &Estimate) -> String {
-    let size = |pages: u64, size: Option<u64>| match size {
-        Some(_) => bytes(size),
-        None => format!("{} pages", thousands(pages)),
-    };
-    let required = estimate.required.first();
     let needs = COVERAGES.map(|(thousandths, name)| {
-        let at = Ratio::per_mille(thousandths);
-        let found = required.and_then(|required| required.coverage.iter().find(|found| found.coverage == at));
-        let need = match found {
-            Some(found) if found.beyond_bound => "beyond the bound".to_owned(),
-            Some(found) => {
-                let need = found.pages.map_or_else(|| "-".to_owned(), |pages| size(pages, found.bytes));
-                format!("{need}{}", trend_mark(found))
-            }
-            None => "-".to_owned(),
-        };
+        let found = recommended_at(estimate, Ratio::per_mille(thousandths));
+        let need = found.map_or_else(
+            || "-".to_owned(),
+            |found| recommended_cell(&found, estimate.page_bytes) + trend_mark(&found),
+        );
         format!("{name} {need}")
     });
     format!(
@@ -108,7 +101,7 @@ fn line(estimate: &Estimate) -> String {
         estimate.window,
         clock(estimate.end_ms),
         thousands(estimate.requests),
-        size(estimate.accumulated_pages, estimate.accumulated_bytes),
+        capacity(estimate.accumulated_pages, estimate.page_bytes),
         needs.join(", "),
         percent(estimate.theoretical.prefix_hit_rate),
         recommended(estimate).map_or_else(String::new, |plan| format!(", recommended {plan}")),

@@ -1,5 +1,6 @@
-//! Numbers as people read them.
+//! Numbers as people read them: the report's words, with what tables need beside them.
 
+use crate::report::words;
 use kvset_core::ratio::Ratio;
 use kvset_core::units::Bytes;
 
@@ -8,23 +9,15 @@ pub(super) const UNKNOWN: &str = "-";
 
 /// A count with its thousands set apart (`4,836,915`).
 pub fn thousands(count: u64) -> String {
-    let digits = count.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
+    words::integer(count)
 }
 
-/// A share as a percentage with two places (`93.66 %`).
+/// A rate between 0 and 1 as a percentage with two places (`93.66 %`).
 pub fn percent(share: f64) -> String {
-    format!("{:.2} %", share * 100.0)
+    words::rate(share)
 }
 
-/// A number with two places.
+/// A factor with two places.
 pub fn decimal(value: f64) -> String {
     format!("{value:.2}")
 }
@@ -36,8 +29,12 @@ pub fn bytes(size: Option<u64>) -> String {
 
 /// A coverage as a percentage without needless places (`99.9 %`).
 pub fn share_name(share: Ratio) -> String {
-    let text = format!("{:.7}", share.as_f64() * 100.0);
-    format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))
+    words::share(share)
+}
+
+/// A capacity in bytes where a page's bytes are known, else in pages (`29.2 GiB`, `7,956 pages`).
+pub fn capacity(pages: u64, page_bytes: Option<u64>) -> String {
+    words::capacity(pages, page_bytes)
 }
 
 /// A number as text; `beyond` past the bound, a dash where there is none.
@@ -61,7 +58,7 @@ mod tests {
     #[test]
     fn shares_and_sizes_are_rounded_for_the_eye() {
         assert_eq!(percent(0.936633), "93.66 %");
-        assert_eq!(bytes(Some(2_308_974_418_330)), "2.10 TiB");
+        assert_eq!(bytes(Some(2_308_974_418_329)), "2.10 TiB");
         assert_eq!(bytes(None), "-");
     }
 }

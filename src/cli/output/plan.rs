@@ -1,7 +1,8 @@
 //! What to buy, and what further costs a token make of it, for scripts and for people.
 
-use crate::cli::output::required::{CapacityResult, RequiredResult, required_of};
-use crate::cli::output::{Column, Sheet, bytes, decimal, known, percent, share_name, thousands};
+use crate::cli::output::required::{CapacityResult, RequiredResult, recommended_cell, required_of};
+use crate::cli::output::{Column, Sheet, Terminal, bytes, decimal, known, percent, share_name, thousands};
+use kvset_core::answer::Recommended;
 use kvset_core::estimate::{Estimate, InFlight};
 use kvset_core::tiers::{TierEstimate, TierEstimates};
 use kvset_core::units::Bytes;
@@ -25,6 +26,9 @@ pub struct CostResult {
     /// What to buy, where tiers were asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub plan: Option<TierEstimates>,
+    /// The recommended capacities, one list a target ratio.
+    #[serde(skip)]
+    recommended: Vec<Vec<Recommended>>,
 }
 
 impl CostResult {
@@ -38,11 +42,14 @@ impl CostResult {
             required: required_of(estimate),
             in_flight: estimate.in_flight.clone(),
             plan: estimate.plan.clone(),
+            recommended: (0..estimate.required.len())
+                .map(|target| estimate.basis().recommended(target))
+                .collect(),
         }
     }
 
-    /// The requirements and the plan as tables.
-    pub fn render(&self) -> String {
+    /// The recommended capacities and the plan as tables.
+    pub fn render(&self, terminal: &Terminal) -> String {
         let page = self.page_bytes.map_or_else(String::new, |page| format!(", {} a page", Bytes(page)));
         let mut text = format!(
             "\nat {} bytes a token{page}; distinct pages {}\n",
@@ -54,19 +61,22 @@ impl CostResult {
         let mut columns = vec![Column::Text("coverage")];
         columns.extend(names.iter().map(|name| Column::Number(name)));
         let mut sheet = Sheet::new(&columns);
-        let shares = self.required.first().map(|first| first.coverage.as_slice()).unwrap_or_default();
+        let shares = self.recommended.first().map(Vec::as_slice).unwrap_or_default();
         for (at, share) in shares.iter().enumerate() {
-            let sizes = self.required.iter().map(|required| bytes(required.coverage[at].bytes));
+            let entries = self.recommended.iter().map(|target| target.get(at));
+            let sizes = entries.map(|entry| {
+                entry.map_or_else(String::new, |entry| recommended_cell(entry, self.page_bytes))
+            });
             sheet.row(std::iter::once(share_name(share.coverage)).chain(sizes));
         }
-        text.push_str(&sheet.render());
-        self.plan.iter().for_each(|plan| text.push_str(&plan_table(plan)));
+        text.push_str(&sheet.render(terminal));
+        self.plan.iter().for_each(|plan| text.push_str(&plan_table(plan, terminal)));
         text
     }
 }
 
 /// A plan as a table.
-pub fn plan_table(plan: &TierEstimates) -> String {
+pub fn plan_table(plan: &TierEstimates, terminal: &Terminal) -> String {
     let mut sheet = Sheet::new(&[
         Column::Text("tier"),
         Column::Text("coverage"),
@@ -77,7 +87,8 @@ pub fn plan_table(plan: &TierEstimates) -> String {
         Column::Number("cost"),
         Column::Text("one unit more"),
         Column::Text("trend"),
-    ]);
+    ])
+    .spare(&["trend", "one unit more", "prefill x", "hit rate"]);
     for tier in &plan.tiers {
         let beyond = tier.beyond_bound;
         let planned = &tier.planned;
@@ -94,7 +105,7 @@ pub fn plan_table(plan: &TierEstimates) -> String {
         ]);
     }
     let total = plan.cost.map_or_else(String::new, |cost| format!(", {} in all", price(cost)));
-    format!("\nwhat to buy at target ratio {}{total}\n{}", plan.target_ratio, sheet.render())
+    format!("\nwhat to buy at target ratio {}{total}\n{}", plan.target_ratio, sheet.render(terminal))
 }
 
 fn size(tier: &TierEstimate) -> String {

@@ -1,6 +1,6 @@
 //! What routers would give, as scripts read it and as tables.
 
-use crate::cli::output::{Column, Sheet, bytes, decimal, known, percent, share_name, thousands};
+use crate::cli::output::{Column, Sheet, Terminal, bytes, decimal, known, percent, share_name, thousands};
 use crate::replay::Replay;
 use kvset_core::curve::share;
 use kvset_core::ratio::Ratio;
@@ -108,7 +108,7 @@ impl RoutingOutput {
     }
 
     /// The output as tables.
-    pub fn render(&self) -> String {
+    pub fn render(&self, terminal: &Terminal) -> String {
         let unlimited = percent(share(self.unlimited_page_hits, self.page_accesses));
         let mut text = format!(
             "\nrouter {}, {} replicas: hit rate with unlimited memory {unlimited}\n",
@@ -131,15 +131,15 @@ impl RoutingOutput {
             ]);
         }
         if !self.capacities.is_empty() {
-            text.push_str(&sheet.render());
+            text.push_str(&sheet.render(terminal));
         }
-        self.required.iter().for_each(|required| text.push_str(&required.render()));
+        self.required.iter().for_each(|required| text.push_str(&required.render(terminal)));
         text
     }
 }
 
 impl RoutedRequirementOutput {
-    fn render(&self) -> String {
+    fn render(&self, terminal: &Terminal) -> String {
         let mut sheet = Sheet::new(&[
             Column::Text("coverage"),
             Column::Number("pages a replica"),
@@ -154,6 +154,6 @@ impl RoutedRequirementOutput {
                 bytes(entry.total_bytes),
             ]);
         }
-        format!("required with this router at target ratio {}\n{}", self.target_ratio, sheet.render())
+        format!("required with this router at target ratio {}\n{}", self.target_ratio, sheet.render(terminal))
     }
 }

@@ -1,5 +1,6 @@
-//! Tables with words to the left and numbers to the right.
+//! Tables with words to the left and numbers to the right, as wide as there is room.
 
+use super::Terminal;
 use comfy_table::{Cell, CellAlignment, LineStyle, Table, TableStyle};
 
 /// A column's heading, and to which side its cells lean.
@@ -13,12 +14,17 @@ pub enum Column<'a> {
 
 /// One line, under the headings.
 const STYLE: TableStyle = TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
+/// Blanks around a cell; between two columns there is one more.
+const PADDING: usize = 2;
 
 /// A table being filled.
 #[derive(Debug)]
 pub struct Sheet {
-    table: Table,
+    headings: Vec<String>,
     sides: Vec<CellAlignment>,
+    rows: Vec<Vec<String>>,
+    /// Headings of columns that can be left out, the first to go first.
+    spare: Vec<&'static str>,
 }
 
 impl Sheet {
@@ -28,24 +34,64 @@ impl Sheet {
             Column::Text(_) => CellAlignment::Left,
             Column::Number(_) => CellAlignment::Right,
         };
-        let sides: Vec<_> = columns.iter().map(side).collect();
-        let headings = columns.iter().zip(&sides).map(|(column, side)| match column {
-            Column::Text(name) | Column::Number(name) => Cell::new(name).set_alignment(*side),
-        });
-        let mut table = Table::new();
-        table.load_style(STYLE).set_header(headings);
-        Self { table, sides }
+        let heading = |column: &Column<'_>| match column {
+            Column::Text(name) | Column::Number(name) => (*name).to_owned(),
+        };
+        Self {
+            headings: columns.iter().map(heading).collect(),
+            sides: columns.iter().map(side).collect(),
+            rows: Vec::new(),
+            spare: Vec::new(),
+        }
+    }
+
+    /// Names columns that are left out where there is no room, in this order.
+    pub fn spare(mut self, headings: &[&'static str]) -> Self {
+        self.spare = headings.to_vec();
+        self
     }
 
     /// Adds a row.
     pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
-        let cells = cells.into_iter().zip(&self.sides);
-        self.table.add_row(cells.map(|(cell, side)| Cell::new(cell).set_alignment(*side)));
+        self.rows.push(cells.into_iter().take(self.sides.len()).collect());
     }
 
-    /// The table as text, without blanks at the ends of lines.
-    pub fn render(&self) -> String {
-        self.table.lines().map(|line| format!("{}\n", line.trim_end())).collect()
+    /// The table as text, without blanks at the ends of lines. Where it is wider than the terminal, spare
+    /// columns are left out until it fits; no cell is ever cut.
+    pub fn render(&self, terminal: &Terminal) -> String {
+        let shown = self.shown(terminal);
+        let mut table = Table::new();
+        let pick = |row: &[String]| -> Vec<Cell> {
+            let cell = |index: &usize| {
+                let text = row.get(*index).cloned().unwrap_or_default();
+                Cell::new(text).set_alignment(self.sides[*index])
+            };
+            shown.iter().map(cell).collect()
+        };
+        table.load_style(STYLE).set_header(pick(&self.headings));
+        for row in &self.rows {
+            table.add_row(pick(row));
+        }
+        table.lines().map(|line| format!("{}\n", line.trim_end())).collect()
+    }
+
+    /// Indexes of the columns that are shown.
+    fn shown(&self, terminal: &Terminal) -> Vec<usize> {
+        let mut shown: Vec<usize> = (0..self.headings.len()).collect();
+        let Some(room) = terminal.width else { return shown };
+        let width = |index: usize| {
+            let cells = self.rows.iter().filter_map(|row| row.get(index)).chain([&self.headings[index]]);
+            cells.map(|cell| cell.chars().count()).max().unwrap_or(0) + PADDING
+        };
+        let widths: Vec<usize> = (0..self.headings.len()).map(width).collect();
+        for spare in &self.spare {
+            let between = shown.len().saturating_sub(1);
+            if shown.iter().map(|index| widths[*index]).sum::<usize>() + between <= room {
+                break;
+            }
+            shown.retain(|index| self.headings[*index] != *spare);
+        }
+        shown
     }
 }
 
@@ -53,13 +99,30 @@ impl Sheet {
 mod tests {
     use super::*;
 
+    fn sheet() -> Sheet {
+        let mut sheet = Sheet::new(&[Column::Text("pool"), Column::Number("pages"), Column::Text("trend")])
+            .spare(&["trend", "pages"]);
+        sheet.row(["a", "1,000", "converged"].map(str::to_owned));
+        sheet.row(["llama", "7", "moving"].map(str::to_owned));
+        sheet
+    }
+
     #[test]
     fn words_lean_left_and_numbers_right() {
-        let mut sheet = Sheet::new(&[Column::Text("pool"), Column::Number("pages")]);
-        sheet.row(["a".to_owned(), "1,000".to_owned()]);
-        sheet.row(["llama".to_owned(), "7".to_owned()]);
-        let lines: Vec<_> = sheet.render().lines().map(str::to_owned).collect();
-        assert!(lines.iter().any(|line| line.contains("a       1,000")), "{lines:?}");
-        assert!(lines.iter().any(|line| line.contains("llama       7")), "{lines:?}");
+        let text = sheet().render(&Terminal::default());
+        assert!(text.lines().any(|line| line.contains("a       1,000")), "{text}");
+        assert!(text.lines().any(|line| line.contains("llama       7")), "{text}");
+    }
+
+    #[test]
+    fn columns_are_left_out_until_the_rest_fits_and_cells_stay_whole() {
+        for width in 1..40 {
+            let text = sheet().render(&Terminal { width: Some(width), colour: false });
+            let widest = text.lines().map(|line| line.chars().count()).max().unwrap_or(0);
+            assert!(text.contains("llama"), "the first column stays: {text}");
+            assert!(widest <= width || !text.contains("pages"), "{width}: {text}");
+            assert_eq!(text.contains("trend"), text.contains("converged"), "{text}");
+            assert_eq!(width >= 27, text.contains("converged"), "{width}: {text}");
+        }
     }
 }

@@ -7,7 +7,7 @@ pub use report::report;
 use crate::cli::Failure;
 use crate::cli::args::BackfillArgs;
 use crate::cli::interrupt::shutdown_by_signals;
-use crate::cli::output::{Column, Progress, Sheet, json, print, thousands};
+use crate::cli::output::{Column, Progress, Sheet, Terminal, json, print, thousands};
 use crate::commands::replay::report::write_page;
 use crate::commands::serving::plan_failure;
 use crate::telemetry::logging;
@@ -222,7 +222,7 @@ impl<'a> BackfillResult<'a> {
         format!(
             "{}\nbackfill {} is complete: {} records read, {} estimates and {} dead letters published{by}\n\
              see them: kvset watch --topic {} --from-beginning --until-end\n",
-            sheet.render(),
+            sheet.render(&Terminal::of_stdout()),
             self.run_id,
             thousands(self.records),
             thousands(self.estimates),

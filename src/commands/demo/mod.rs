@@ -6,15 +6,16 @@ use crate::cli::Failure;
 use crate::cli::args::DemoArgs;
 use crate::cli::interrupt::shutdown_by_signals;
 use crate::cli::output::live::Live;
-use crate::cli::output::thousands;
+use crate::cli::output::{Terminal, answer_in_words, thousands};
 use crate::commands::demo::session::{DemoError, DemoOptions, DemoSummary, demo};
 use crate::commands::serving::{plan_failure, serve_http};
 use crate::live::Board;
 use crate::telemetry::service_metrics::ServiceMetrics;
 use crate::telemetry::{Health, logging, set_fingerprint};
+use kvset_core::estimate::Estimate;
 use kvset_core::window::WindowKind;
 use kvset_service::events::Observers;
-use kvset_settings::{Listen, LogFilter, Settings, Span, TokenCost};
+use kvset_settings::{Listen, LogFilter, Provisioned, Settings, Span, TokenCost};
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::sync::Arc;
@@ -23,6 +24,8 @@ use std::sync::Arc;
 const WINDOW_MS: u64 = 600_000;
 /// Bytes a token of the demonstration's model: Llama-3.1-8B in bf16.
 const BYTES_A_TOKEN: f64 = 131_072.0;
+/// Most pools that are concluded about.
+const MOST_POOLS: usize = 20;
 
 /// Runs `kvset demo`.
 pub fn run(args: &DemoArgs) -> Result<(), Failure> {
@@ -37,25 +40,29 @@ pub fn run(args: &DemoArgs) -> Result<(), Failure> {
     let heading = format!("{load}, event time at {} times the clock; Ctrl-C ends", args.speed);
     eprintln!("starting an embedded broker: {heading}");
     let health = Arc::new(Health::new());
-    let board = Arc::new(Board::new(settings.http.max_pool_labels));
+    let board = Arc::new(Board::new(settings.http.max_pool_labels, settings.provisioned()));
     let server = serve_http(&settings.http, &health, Some(&board))?;
     if let Some(server) = &server {
         eprintln!("live page on http://{}/", server.address());
     }
     // Nothing of a demonstration is kept, so there are no snapshots.
-    let metrics = ServiceMetrics::new(health, settings.http.max_pool_labels, settings.provisioned())
-        .without_snapshots();
+    let provisioned = settings.provisioned();
+    let metrics =
+        ServiceMetrics::new(health, settings.http.max_pool_labels, provisioned.clone()).without_snapshots();
     metrics.begin_service(&settings.estimate.windows);
     set_fingerprint(settings.fingerprint_hex());
-    let mut live = Live::new(args.json, heading);
+    let mut live = Live::new(args.json, heading, provisioned.clone());
+    let mut newest = Newest::default();
     let options = DemoOptions {
         settings,
         duration: args.duration.map(Span::as_duration),
         trace: args.trace.clone(),
         speed: args.speed,
     };
-    let outcome =
-        demo(&options, &shutdown, &Observers(vec![&metrics, &*board]), &mut |estimate| live.show(estimate));
+    let outcome = demo(&options, &shutdown, &Observers(vec![&metrics, &*board]), &mut |estimate| {
+        estimate.iter().for_each(|estimate| newest.observe(estimate));
+        live.show(estimate)
+    });
     live.finish()?;
     if let Some(server) = server {
         server.stop();
@@ -64,8 +71,57 @@ pub fn run(args: &DemoArgs) -> Result<(), Failure> {
         DemoError::Plan(error) => plan_failure(error),
         error => Failure::Runtime(error.into()),
     })?;
-    report(&summary, args.json);
+    let bytes_per_token = options.settings.estimate.kv_bytes_per_token.map(TokenCost::get);
+    let terminal = if args.json { Terminal::default() } else { Terminal::of_stdout() };
+    let conclusion = newest.conclusion(&provisioned, bytes_per_token, &terminal);
+    let done: String = report(&summary).lines().map(|line| terminal.paragraph(line)).collect();
+    let text = format!("{done}\n{conclusion}");
+    if args.json {
+        eprint!("{text}")
+    } else {
+        print!("\n{text}")
+    }
     Ok(())
+}
+
+/// The newest estimate of each pool over its widest window, which is what the demonstration concludes from.
+#[derive(Debug, Default)]
+struct Newest(BTreeMap<String, Estimate>);
+
+impl Newest {
+    fn observe(&mut self, estimate: &Estimate) {
+        let known = self.0.get(&estimate.pool);
+        // Kinds are in order of how much of the log they cover.
+        let newer =
+            known.is_none_or(|known| (known.window, known.end_ms) <= (estimate.window, estimate.end_ms));
+        if newer && (known.is_some() || self.0.len() < MOST_POOLS) {
+            self.0.insert(estimate.pool.clone(), estimate.clone());
+        }
+    }
+
+    /// What was found, and what to try next.
+    fn conclusion(
+        &self,
+        provisioned: &Provisioned,
+        bytes_per_token: Option<f64>,
+        terminal: &Terminal,
+    ) -> String {
+        let answers =
+            self.0.values().map(|estimate| terminal.paragraph(&answer_in_words(estimate, provisioned)));
+        let found = match self.0.is_empty() {
+            true => {
+                "No window has closed yet, so there is nothing to conclude: let it run longer.\n".to_owned()
+            }
+            false => answers.collect(),
+        };
+        let cost = bytes_per_token.map_or_else(String::new, |cost| format!(" --kv-bytes-per-token {cost}"));
+        format!(
+            "{found}\n{}\n  kvset generate --requests 2000 --output load.jsonl.zst\n  kvset replay{cost} load.jsonl.zst\n",
+            terminal.paragraph(
+                "Next, the same from a file, with the hit-rate curve (then from a trace of your own):"
+            ),
+        )
+    }
 }
 
 /// The configuration, with windows short enough to see them close where none is given.
@@ -84,10 +140,10 @@ fn settings(args: &DemoArgs) -> Result<Settings, Failure> {
     Ok(settings)
 }
 
-/// Says what was done; beside JSON lines, on standard error.
-fn report(summary: &DemoSummary, json: bool) {
+/// Says what was done.
+fn report(summary: &DemoSummary) -> String {
     let service = &summary.service;
-    let text = format!(
+    format!(
         "fed       {} requests to topic {} (offsets {})\nestimated {} records in {} commits\npublished {} \
          estimates to topic {} (offsets {}), {} dead letters to topic {}",
         thousands(summary.fed),
@@ -100,8 +156,7 @@ fn report(summary: &DemoSummary, json: bool) {
         offsets(&summary.estimate_offsets, |next| *next),
         thousands(service.dead_letters),
         summary.dead_letters,
-    );
-    if json { eprintln!("{text}") } else { println!("\n{text}") }
+    )
 }
 
 /// `0: 0..120, 1: 0..77`.

@@ -3,16 +3,17 @@
 use crate::cli::Failure;
 use crate::cli::args::ReplayArgs;
 use crate::cli::output::plan::price;
+use crate::cli::output::required::recommended_cell;
 use crate::cli::output::{
-    Column, Progress, Sheet, bytes, json, known, percent, print, share_name, thousands,
+    Column, Progress, Sheet, Terminal, bytes, json, known, percent, print, share_name, thousands,
 };
-use crate::commands::replay::output::{ReplayResult, page_size};
-use crate::commands::replay::report::{notes, write_report};
+use crate::commands::replay::output::ReplayResult;
+use crate::commands::replay::printed::{MOST_ROWS, page_size, spread, telling};
+use crate::commands::replay::report::{notes, write_plot, write_report};
 use crate::replay::{ReplayOptions, replay_engines};
 use kvset_core::capacity::coarse_grid;
 use kvset_core::profile::Profile;
 use serde::Serialize;
-use std::fmt::Write as _;
 
 /// The results of several engines, in the order asked for; at least one.
 #[derive(Debug, Serialize)]
@@ -45,7 +46,12 @@ pub(super) fn run(args: &ReplayArgs, mut options: ReplayOptions) -> Result<(), F
     if args.capacities.is_empty() {
         comparison.cut_grid();
     }
-    let text = if args.json { json(&comparison)? } else { comparison.render() };
+    if let Some(path) = &args.plot {
+        let pools: Vec<_> = comparison.engines.iter().map(|result| result.facts.clone()).collect();
+        write_plot(path, &pools)?;
+    }
+    let asked = !args.capacities.is_empty();
+    let text = if args.json { json(&comparison)? } else { comparison.render(asked, &Terminal::of_stdout()) };
     print(&text)
 }
 
@@ -69,28 +75,54 @@ impl Comparison {
         self.engines.iter_mut().for_each(|result| result.cut_grid(footprint));
     }
 
-    fn render(&self) -> String {
-        let mut text = self.headline();
-        text.push_str(&self.curves());
-        text.push_str(&self.requirements());
-        text.push_str(&self.plans());
+    /// The answers first and last. `asked`: the capacities were chosen, so each has its row.
+    fn render(&self, asked: bool, terminal: &Terminal) -> String {
+        let answers = self.answers(terminal);
+        let mut text = format!("{answers}\n{}", self.summary());
+        text.push_str(&self.curves(asked, terminal));
+        text.push_str(&self.requirements(terminal));
+        text.push_str(&self.plans(terminal));
         for result in &self.engines {
             let engine = result.trace.engine;
-            // Writing to a string cannot fail.
             if let Some(reason) = result.approximation {
-                let _ = writeln!(text, "\n{engine}: {reason}");
+                text.push_str(&format!("\n{}", terminal.paragraph(&format!("{engine}: {reason}"))));
             }
             if result.pointwise {
-                let _ = writeln!(
-                    text,
-                    "\n{engine}: each capacity is modelled on its own; no requirement follows"
-                );
+                let reason =
+                    format!("{engine}: each capacity is modelled on its own; no requirement follows");
+                text.push_str(&format!("\n{}", terminal.paragraph(&reason)));
             }
         }
-        text
+        format!("{text}\n{answers}")
     }
 
-    fn headline(&self) -> String {
+    /// The answer of each engine, in a paragraph each.
+    fn answers(&self, terminal: &Terminal) -> String {
+        let answer = |result: &ReplayResult| {
+            let words: Vec<_> = result.answer.headline.opening().collect();
+            terminal.paragraph(&format!("{}: {}", result.trace.engine, words.join(" ")))
+        };
+        self.engines.iter().map(answer).collect()
+    }
+
+    /// The capacities that are shown, by their place: all that were asked for, else where a curve climbs.
+    fn shown(&self, asked: bool) -> Vec<usize> {
+        let all = self.engines.first().map_or(0, |result| result.capacities.len());
+        if asked {
+            return (0..all).collect();
+        }
+        let ranges = self.engines.iter().map(|result| {
+            let points: Vec<_> = result.capacities.iter().map(|result| &result.point).collect();
+            let telling = telling(&points);
+            let first = telling.first().map_or(0, |first| first.pages);
+            let first = points.iter().position(|point| point.pages == first).unwrap_or(0);
+            (first, first + telling.len())
+        });
+        let (first, end) = ranges.fold((all, 0), |(a, b), (c, d)| (a.min(c), b.max(d)));
+        spread(&(first..end.min(all)).collect::<Vec<_>>(), MOST_ROWS)
+    }
+
+    fn summary(&self) -> String {
         let trace = self.engines.first().map(|result| &result.trace);
         let line = |name: &str, value: String| format!("{name:<22}{value}\n");
         trace.map_or_else(String::new, |trace| {
@@ -102,48 +134,51 @@ impl Comparison {
     }
 
     /// One row a capacity, one column an engine.
-    fn curves(&self) -> String {
-        let mut sheet = self.sheet(&[Column::Text("capacity"), Column::Number("size")]);
+    fn curves(&self, asked: bool, terminal: &Terminal) -> String {
+        let mut sheet = self.sheet(&[Column::Text("capacity"), Column::Number("size")]).spare(&["size"]);
         let footprints = self.engines.iter().map(|result| thousands(result.trace.distinct_pages));
         sheet.row(["distinct pages".to_owned(), String::new()].into_iter().chain(footprints));
         let first = self.engines.first().map(|result| result.capacities.as_slice()).unwrap_or_default();
-        for (at, point) in first.iter().enumerate() {
+        for at in self.shown(asked) {
+            let Some(named) = first.get(at) else { continue };
             let rates = self.engines.iter().map(|result| {
-                let point = result.capacities.get(at);
+                let point = result.capacities.get(at).map(|result| &result.point);
                 point.map_or_else(String::new, |p| known(p.prefix_hit_rate, percent, p.beyond_bound))
             });
-            sheet.row([point.label.clone(), bytes(point.bytes)].into_iter().chain(rates));
+            let label = named.point.label.clone().unwrap_or_default();
+            sheet.row([label, bytes(named.point.bytes)].into_iter().chain(rates));
         }
         let unlimited = self.engines.iter().map(|result| percent(result.theoretical.prefix_hit_rate));
         sheet.row(["unlimited".to_owned(), String::new()].into_iter().chain(unlimited));
-        format!("\nhit rate by capacity and engine\n{}", sheet.render())
+        format!("\nhit rate by capacity and engine\n{}", sheet.render(terminal))
     }
 
     /// One table a target ratio, with one row a coverage and one column an engine.
-    fn requirements(&self) -> String {
+    fn requirements(&self, terminal: &Terminal) -> String {
         let with_some = self.engines.iter().map(|result| &result.required).find(|list| !list.is_empty());
         let mut text = String::new();
         for (target, required) in with_some.into_iter().flatten().enumerate() {
             let mut sheet = self.sheet(&[Column::Text("coverage")]);
+            let all: Vec<_> =
+                self.engines.iter().map(|result| result.facts.basis().recommended(target)).collect();
             for (at, share) in required.coverage.iter().enumerate() {
-                let needs = self.engines.iter().map(|result| {
-                    let entry = result.required.get(target).and_then(|required| required.coverage.get(at));
-                    entry.map_or_else(|| "-".to_owned(), |e| known(e.pages, thousands, e.beyond_bound))
+                let needs = self.engines.iter().zip(&all).map(|(result, entries)| {
+                    let entry = entries.get(at);
+                    entry.map_or_else(|| "-".to_owned(), |e| recommended_cell(e, result.trace.page_bytes))
                 });
-                sheet.row(std::iter::once(share_name(share.coverage)).chain(needs));
+                sheet.row(std::iter::once(share_name(share.found.coverage)).chain(needs));
             }
-            let _ = write!(
-                text,
-                "\nrequired pages by coverage and engine, at target ratio {}\n{}",
+            text.push_str(&format!(
+                "\nrequired capacity by coverage and engine, at target ratio {}\n{}",
                 required.target_ratio,
-                sheet.render()
-            );
+                sheet.render(terminal)
+            ));
         }
         text
     }
 
     /// One row a tier, one column an engine; the whole plan of each is in the JSON.
-    fn plans(&self) -> String {
+    fn plans(&self, terminal: &Terminal) -> String {
         let plans: Vec<_> = self.engines.iter().map(|result| result.plan.as_ref()).collect();
         let Some(first) = plans.iter().flatten().next() else { return String::new() };
         let mut sheet = self.sheet(&[Column::Text("tier"), Column::Number("coverage")]);
@@ -159,7 +194,7 @@ impl Comparison {
         format!(
             "\nunits to buy by tier and engine, at target ratio {}\n{}",
             first.target_ratio,
-            sheet.render()
+            sheet.render(terminal)
         )
     }
 

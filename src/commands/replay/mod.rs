@@ -3,18 +3,22 @@
 pub mod comparison;
 pub mod measured;
 pub mod output;
+pub mod printed;
 pub mod report;
 
 use crate::cli::Failure;
 use crate::cli::args::ReplayArgs;
 use crate::cli::output::plan::CostResult;
 use crate::cli::output::routing::RoutingOutput;
-use crate::cli::output::{Progress, json, print};
+use crate::cli::output::{Progress, Terminal, json, print};
 use crate::commands::replay::measured::MeasuredOutput;
 use crate::commands::replay::output::{ReplayResult, TraceSummary};
-use crate::commands::replay::report::{notes, write_report};
-use crate::replay::{Beside, Replay, ReplayError, ReplayOptions, replay, replay_for_report};
+use crate::commands::replay::report::{notes, write_plot, write_report};
+use crate::replay::{
+    Beside, Replay, ReplayError, ReplayHistory, ReplayOptions, pool_report, replay, replay_for_report,
+};
 use anyhow::Context as _;
+use kvset_core::capacity::CapacitySize;
 use kvset_core::estimate::Estimate;
 use kvset_formats::trace;
 use std::fs::File;
@@ -29,7 +33,9 @@ pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
         warm_up: args.warm_up,
         skip_bad_rows: args.trace.skip_bad_rows,
         beside: Beside { measured: args.measured, routers: args.routers.clone() },
+        provisioned: args.provisioned.clone(),
     };
+    check_provisioned(args, options.pool.kv_bytes_per_token)?;
     if args.engines.len() > 1 {
         return comparison::run(args, options);
     }
@@ -54,8 +60,23 @@ pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
     if args.capacities.is_empty() {
         result.cut_grid(result.footprint_capacity());
     }
-    let text = if args.json { json(&result)? } else { result.render() };
+    if let Some(path) = &args.plot {
+        write_plot(path, &[result.facts.clone()])?;
+    }
+    let asked = !args.capacities.is_empty();
+    let text = if args.json { json(&result)? } else { result.render(asked, &Terminal::of_stdout()) };
     print(&text)
+}
+
+/// Refuses a size in bytes that nothing can be compared with.
+fn check_provisioned(args: &ReplayArgs, kv_bytes_per_token: Option<f64>) -> Result<(), Failure> {
+    let Some(held) = &args.provisioned else { return Ok(()) };
+    if matches!(held.size, CapacitySize::Bytes(_)) && kv_bytes_per_token.is_none() {
+        let reason =
+            "--provisioned is a size in bytes: give --kv-bytes-per-token or --model-config, or pages (5000p)";
+        return Err(Failure::Usage(anyhow::anyhow!(reason)));
+    }
+    Ok(())
 }
 
 impl ReplayResult {
@@ -77,7 +98,7 @@ impl ReplayResult {
             sample_error: whole.map_or(0.0, |all| all.sample_error),
             output_reuse_unseen: whole.is_some_and(|all| all.output_reuse_unseen),
         };
-        let mut result = Self::new(trace, whole, &done.windows);
+        let mut result = Self::new(trace, whole, &done.windows, pool_report(done, ReplayHistory::default()));
         let at_cost = |(cost, estimate): &(f64, Estimate)| CostResult::new(*cost, estimate);
         result.costs = done.at_further_costs.iter().map(at_cost).collect();
         result.measured = done.measured.as_ref().map(|measured| MeasuredOutput::of(measured, done));

@@ -1,22 +1,23 @@
-//! What `kvset replay` prints: the JSON that scripts read, and the tables that people read.
+//! The result of `kvset replay` as scripts read it; [`printed`](super::printed) is what people read.
 
-use crate::cli::output::plan::{CostResult, plan_table};
+use crate::cli::output::plan::CostResult;
 use crate::cli::output::required::{CapacityResult, CoverageResult, RequiredResult, is_false, required_of};
 use crate::cli::output::routing::RoutingOutput;
-use crate::cli::output::{Column, Sheet, bytes, decimal, known, percent, share_name, thousands};
 use crate::commands::replay::measured::MeasuredOutput;
+use crate::report::{Headline, PoolReport, headline};
+use kvset_core::answer::{Answer, Recommended};
 use kvset_core::estimate::{Estimate, InFlight, TheoreticalHits};
 use kvset_core::profile::Profile;
 use kvset_core::stack::ChainCheck;
 use kvset_core::tiers::TierEstimates;
-use kvset_core::units::Bytes;
 use kvset_core::window::WindowKind;
 use serde::Serialize;
-use std::fmt::Write as _;
 
 /// The result of a replay. Pages are pages of the trace's page size, bytes are bytes of KV state.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ReplayResult {
+    /// The answer: the sentences, and the numbers in them.
+    pub answer: AnswerResult,
     /// What was read.
     pub trace: TraceSummary,
     /// Hits with unlimited capacity.
@@ -50,6 +51,21 @@ pub struct ReplayResult {
     /// What routers would give, in the order asked for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub routing: Vec<RoutingOutput>,
+    /// The facts that tables and words are made from.
+    #[serde(skip)]
+    pub facts: PoolReport,
+}
+
+/// The answer, as the report and the page give it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct AnswerResult {
+    /// The words, the most important first.
+    pub sentences: Vec<String>,
+    /// The numbers; none where nothing is required of any capacity.
+    #[serde(flatten)]
+    pub numbers: Option<Answer>,
+    #[serde(skip)]
+    pub headline: Headline,
 }
 
 /// What was read, and how.
@@ -105,12 +121,26 @@ pub struct WindowResult {
     /// What to buy by this window, where tiers were asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub plan: Option<TierEstimates>,
+    /// The recommended capacities at the first target ratio.
+    #[serde(skip)]
+    pub recommended: Vec<Recommended>,
 }
 
 impl ReplayResult {
     /// Puts a result together from the estimate over everything that counts, and those of the windows.
-    pub fn new(trace: TraceSummary, whole: Option<&Estimate>, windows: &[Estimate]) -> Self {
+    pub fn new(
+        trace: TraceSummary,
+        whole: Option<&Estimate>,
+        windows: &[Estimate],
+        facts: PoolReport,
+    ) -> Self {
+        let headline = headline(&facts);
         Self {
+            answer: AnswerResult {
+                sentences: headline.sentences().map(str::to_owned).collect(),
+                numbers: headline.answer.clone(),
+                headline,
+            },
             theoretical: whole.map(|all| all.theoretical).unwrap_or_default(),
             pointwise: trace.engine.is_pointwise(),
             approximation: trace.engine.approximation(),
@@ -123,6 +153,7 @@ impl ReplayResult {
             windows: windows.iter().map(WindowResult::from).collect(),
             measured: None,
             routing: Vec::new(),
+            facts,
             trace,
         }
     }
@@ -134,164 +165,11 @@ impl ReplayResult {
 
     /// Ends the curve at the first capacity that reaches this one.
     pub fn cut_grid(&mut self, footprint: u64) {
-        let last = self.capacities.iter().position(|point| point.pages >= footprint);
+        let last = self.capacities.iter().position(|point| point.point.pages >= footprint);
         self.capacities.truncate(last.map_or(self.capacities.len(), |index| index + 1));
         self.costs.iter_mut().for_each(|cost| cost.capacities.truncate(self.capacities.len()));
         self.routing.iter_mut().for_each(|routed| routed.capacities.truncate(self.capacities.len()));
     }
-
-    /// The result as tables.
-    pub fn render(&self) -> String {
-        let mut text = self.headline();
-        for (at, required) in self.required.iter().enumerate() {
-            let with_room = self.in_flight.as_ref().and_then(|found| found.required.get(at));
-            text.push_str(&required.render(with_room));
-        }
-        if !self.capacities.is_empty() {
-            text.push_str(&self.curve());
-        }
-        if let Some(plan) = &self.plan {
-            text.push_str(&plan_table(plan));
-        }
-        for cost in &self.costs {
-            text.push_str(&cost.render());
-        }
-        if self.windows.len() > 1 {
-            text.push_str(&self.window_table());
-        }
-        self.routing.iter().for_each(|routed| text.push_str(&routed.render()));
-        self.measured.iter().for_each(|measured| text.push_str(&measured.render()));
-        text
-    }
-
-    fn headline(&self) -> String {
-        let trace = &self.trace;
-        let mut text = String::new();
-        // Writing to a string cannot fail.
-        let mut line = |name: &str, value: String| {
-            let _ = writeln!(text, "{name:<22}{value}");
-        };
-        line("requests", thousands(trace.requests));
-        if trace.warm_up_requests > 0 {
-            line("warm-up requests", thousands(trace.warm_up_requests));
-        }
-        line("page accesses", thousands(trace.page_accesses));
-        line("distinct pages", self.footprint());
-        line("page size", page_size(trace));
-        line("engine", engine(trace));
-        if let Some(reason) = self.approximation {
-            line("approximation", reason.to_owned());
-        }
-        line("hit rate, unlimited", percent(self.theoretical.prefix_hit_rate));
-        if let Some(found) = &self.in_flight {
-            line("most in flight", in_flight(found));
-        }
-        if trace.rejected_rows > 0 {
-            line("rejected rows", thousands(trace.rejected_rows));
-        }
-        if trace.chain_violations > 0 {
-            line(
-                "chain violations",
-                format!("{} ({})", thousands(trace.chain_violations), watched(trace.chain_check)),
-            );
-        }
-        text
-    }
-
-    fn footprint(&self) -> String {
-        let pages = self.trace.distinct_pages;
-        let pages_text = thousands(pages);
-        match self.trace.page_bytes {
-            Some(page) => format!("{pages_text} ({})", Bytes(pages.saturating_mul(page))),
-            None => pages_text,
-        }
-    }
-
-    fn curve(&self) -> String {
-        let mut sheet = Sheet::new(&[
-            Column::Text("capacity"),
-            Column::Number("pages"),
-            Column::Number("size"),
-            Column::Number("hit rate"),
-            Column::Number("of reusable"),
-            Column::Number("prefill x"),
-        ]);
-        for point in &self.capacities {
-            sheet.row([
-                point.label.clone(),
-                thousands(point.pages),
-                bytes(point.bytes),
-                known(point.prefix_hit_rate, percent, point.beyond_bound),
-                known(point.reuse_hit_rate, percent, point.beyond_bound),
-                known(point.relative_prefill_throughput, decimal, point.beyond_bound),
-            ]);
-        }
-        let how = if self.pointwise { ", each modelled on its own" } else { "" };
-        let away = self.capacities.iter().filter(|point| point.turned_away_requests > Some(0)).count();
-        let away = match away {
-            0 => String::new(),
-            count => format!(
-                "requests larger than the whole cache were turned away at the {count} smallest of these capacities\n"
-            ),
-        };
-        format!("\nhit rate by capacity{how}\n{}{away}", sheet.render())
-    }
-
-    fn window_table(&self) -> String {
-        let shares = self.windows.first().map(|window| window.coverage.as_slice()).unwrap_or_default();
-        let names: Vec<String> = shares.iter().map(|entry| share_name(entry.coverage)).collect();
-        let mut columns = vec![
-            Column::Text("window"),
-            Column::Number("start ms"),
-            Column::Number("end ms"),
-            Column::Number("requests"),
-        ];
-        columns.extend(names.iter().map(|name| Column::Number(name)));
-        let mut sheet = Sheet::new(&columns);
-        for window in &self.windows {
-            let mut cells = vec![
-                window.kind.to_string(),
-                window.start_ms.to_string(),
-                window.end_ms.to_string(),
-                thousands(window.requests),
-            ];
-            cells.extend(window.coverage.iter().map(CoverageResult::cell));
-            sheet.row(cells);
-        }
-        format!("\nwindows, required capacity by coverage\n{}", sheet.render())
-    }
-}
-
-/// `64 tokens, 3.75 MiB`.
-pub(super) fn page_size(trace: &TraceSummary) -> String {
-    match (trace.page_size, trace.page_bytes) {
-        (None, _) => "unknown".to_owned(),
-        (Some(tokens), None) => format!("{tokens} tokens"),
-        (Some(tokens), Some(bytes)) => format!("{tokens} tokens, {}", Bytes(bytes)),
-    }
-}
-
-/// `12 requests, 3,400 pages (1.0 GiB) at once, beside the one that arrives`.
-fn in_flight(found: &InFlight) -> String {
-    let pages = known(found.max_pages, thousands, true);
-    let size = found.max_bytes.map(|size| format!(" ({})", Bytes(size))).unwrap_or_default();
-    format!("{} requests, {pages} pages{size}, beside the one that arrives", thousands(found.max_requests))
-}
-
-/// Among which ids violations were counted.
-fn watched(check: ChainCheck) -> &'static str {
-    match check {
-        ChainCheck::Sampled => "among one id in 256",
-        ChainCheck::Full => "among all ids",
-    }
-}
-
-/// The engine, with the sample rate where pages were sampled.
-fn engine(trace: &TraceSummary) -> String {
-    if trace.sample_rate < 1.0 {
-        return format!("{}, sampled at {} (estimates)", trace.engine, trace.sample_rate);
-    }
-    trace.engine.to_string()
 }
 
 impl From<&Estimate> for WindowResult {
@@ -307,6 +185,7 @@ impl From<&Estimate> for WindowResult {
             in_flight: estimate.in_flight.clone(),
             trend_windows: estimate.trend_windows,
             plan: estimate.plan.clone(),
+            recommended: estimate.basis().recommended(0),
         }
     }
 }

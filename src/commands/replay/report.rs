@@ -1,10 +1,11 @@
 //! What a replay leaves beside its result: the page with the plots, and remarks about the trace.
 
 use crate::replay::{Replay, ReplayHistory, ReplayOptions, report_input};
-use crate::report::{self, ReportInput};
+use crate::report::plot::{capacity_curve, engine_curves};
+use crate::report::{self, PoolReport, ReportInput};
 use anyhow::Context as _;
 use kvset_core::estimate::{Estimate, FEWEST_FOLLOWED};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Writes the self-contained page with the plots.
 pub(crate) fn write_report(
@@ -16,8 +17,35 @@ pub(crate) fn write_report(
         options.traces.iter().map(|trace| ("Trace".to_owned(), trace.display().to_string())).collect();
     inputs.push(("Ids unique within".to_owned(), options.read.id_scope.to_string()));
     inputs.push(("kvset".to_owned(), env!("CARGO_PKG_VERSION").to_owned()));
-    let input = report_input(replays, "KV cache capacity".to_owned(), inputs);
+    let input = report_input(replays, title(&options.traces), inputs);
     write_page(path, &input)
+}
+
+/// What a report is called: the names of the traces.
+fn title(traces: &[PathBuf]) -> String {
+    let name = |path: &PathBuf| match path.file_name() {
+        Some(name) if name != "-" => name.to_string_lossy().into_owned(),
+        _ => "standard input".to_owned(),
+    };
+    match traces {
+        [] => String::new(),
+        [only] => name(only),
+        [first, rest @ ..] => format!("{} and {} more", name(first), rest.len()),
+    }
+}
+
+/// Writes the hit-rate curve as an SVG: of one engine, or of several in one plot.
+pub(crate) fn write_plot(path: &Path, pools: &[PoolReport]) -> anyhow::Result<()> {
+    let plot = match pools {
+        [only] => capacity_curve("curve", only),
+        several => engine_curves("curve", several),
+    };
+    let plot = plot.context("cannot draw the plot")?;
+    let Some(plot) = plot else {
+        anyhow::bail!("nothing to draw in `{}`: the trace gives no hit rate at any capacity", path.display());
+    };
+    std::fs::write(path, plot.standalone_svg())
+        .with_context(|| format!("cannot write the plot `{}`", path.display()))
 }
 
 /// Writes a report.

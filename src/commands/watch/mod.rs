@@ -19,7 +19,7 @@ pub fn run(args: &WatchArgs) -> Result<(), Failure> {
     logging::init(&settings.log).map_err(|error| Failure::Usage(error.into()))?;
     let shutdown = shutdown_by_signals()?;
     let topic = args.topic.as_ref().unwrap_or(&settings.output.topic).as_str().to_owned();
-    let mut live = Live::new(args.json, format!("estimates on topic {topic}"));
+    let mut live = Live::new(args.json, format!("estimates on topic {topic}"), settings.provisioned());
     let options = WatchOptions {
         connection: connection(&settings.kafka).map_err(|error| Failure::Usage(error.into()))?,
         topic,

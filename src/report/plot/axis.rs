@@ -204,7 +204,7 @@ fn size_label(bytes: f64) -> String {
     if bytes <= 0.0 {
         return "0".to_owned();
     }
-    words::bytes_up(bytes.round() as u64)
+    words::bytes_round(bytes.round() as u64)
 }
 
 #[cfg(test)]

@@ -11,9 +11,10 @@ use kvset_core::estimate::CapacityPoint;
 
 /// Draws the hit-rate curve of a pool; `None` without a point to draw. `id` is unique on the page.
 pub fn capacity_curve(id: &str, pool: &PoolReport) -> Result<Option<Plot>, PlotError> {
-    let known: Vec<&CapacityPoint> = pool
-        .capacities
+    let all = points(pool);
+    let known: Vec<&CapacityPoint> = all
         .iter()
+        .copied()
         .filter(|point| point.pages > 0 && rate(point.prefix_hit_rate).is_some())
         .collect();
     let drawn = telling(&known);
@@ -40,10 +41,18 @@ pub fn capacity_curve(id: &str, pool: &PoolReport) -> Result<Option<Plot>, PlotE
     }))
 }
 
-/// Vertical markers at the required capacities of the first target ratio; equal ones share a marker.
+/// The curve with the points counted at recommended capacities, ascending.
+fn points(pool: &PoolReport) -> Vec<&CapacityPoint> {
+    let new = pool.counted.iter().filter(|point| pool.capacities.iter().all(|p| p.pages != point.pages));
+    let mut points: Vec<_> = pool.capacities.iter().chain(new).collect();
+    points.sort_by_key(|point| point.pages);
+    points
+}
+
+/// Vertical markers at the recommended capacities of the first target ratio; equal ones share a marker.
 pub(super) fn coverage_markers(pool: &PoolReport, dots: impl Fn(f64) -> Vec<f64>) -> Vec<Marker> {
     let mut groups: Vec<(u64, Vec<String>)> = Vec::new();
-    for entry in pool.coverage() {
+    for entry in pool.basis().recommended(0) {
         let Some(pages) = entry.pages.filter(|pages| *pages > 0) else { continue };
         let share = words::share(entry.coverage);
         match groups.iter_mut().find(|(known, _)| *known == pages) {
@@ -159,7 +168,7 @@ fn table(pool: &PoolReport) -> Table {
             "prefill throughput",
         ],
     );
-    for point in &pool.capacities {
+    for point in points(pool) {
         let size = words::capacity(point.pages, pool.page_bytes);
         let count = |value: Option<u64>| match (value, point.beyond_bound) {
             (Some(value), _) => words::integer(value),

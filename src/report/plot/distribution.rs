@@ -16,8 +16,10 @@ const MAX_STEPS: usize = 160;
 /// `id` is unique on the page.
 pub fn requirement_distribution(id: &str, pool: &PoolReport) -> Result<Option<Plot>, PlotError> {
     let distribution = &pool.distribution;
-    let marked: Vec<u64> = pool.coverage().iter().filter_map(|entry| entry.pages).collect();
-    let steps = merged(&distribution.steps, &marked);
+    let recommended = pool.basis().recommended(0);
+    let marked: Vec<u64> = recommended.iter().filter_map(|entry| entry.pages).collect();
+    let room = pool.in_flight.as_ref().and_then(|found| found.max_pages).unwrap_or(0);
+    let steps = merged(&with_room(&distribution.steps, room), &marked);
     let total = total(&steps).saturating_add(distribution.beyond_bound);
     let needing: Vec<&RequirementStep> =
         steps.iter().filter(|step| step.pages > 0 && step.requests > 0).collect();
@@ -49,6 +51,10 @@ pub fn requirement_distribution(id: &str, pool: &PoolReport) -> Result<Option<Pl
         words::capacity(first.pages, pool.page_bytes),
         words::capacity(last.pages, pool.page_bytes)
     );
+    if room > 0 {
+        let room = words::capacity(room, pool.page_bytes);
+        description += &format!(" {room} of what they need is room for requests in flight.");
+    }
     if distribution.beyond_bound > 0 {
         description += &format!(" {} more than the tracked bound.", needs(distribution.beyond_bound));
     }
@@ -59,6 +65,12 @@ pub fn requirement_distribution(id: &str, pool: &PoolReport) -> Result<Option<Pl
         table: table(pool, &steps, total),
         drawing: draw(id, vec![panel])?,
     }))
+}
+
+/// The steps of requests that need a cache, with room for requests in flight.
+fn with_room(steps: &[RequirementStep], room: u64) -> Vec<RequirementStep> {
+    let raised = |pages: u64| if pages > 0 { pages.saturating_add(room) } else { 0 };
+    steps.iter().map(|step| RequirementStep { pages: raised(step.pages), requests: step.requests }).collect()
 }
 
 fn needs(requests: u64) -> String {

@@ -16,7 +16,7 @@ pub use history::{capacity_history, traffic_history};
 
 use super::markup::Markup;
 use super::table::Table;
-use super::theme::stylesheet;
+use super::theme::plot_stylesheet;
 
 /// A finished plot.
 #[derive(Debug, Clone, PartialEq)]
@@ -57,14 +57,16 @@ impl Plot {
         out.text(&self.id).raw("-desc\" viewBox=\"0 0 ").text(&self.drawing.width.to_string()).raw(" ");
         out.text(&self.drawing.height.to_string()).raw("\"");
         if standalone {
-            out.raw(" xmlns=\"http://www.w3.org/2000/svg\"");
+            // Its size where the page that shows it says none.
+            let [width, height] =
+                [self.drawing.width, self.drawing.height].map(|units| units / UNITS_A_PIXEL);
+            out.raw(" width=\"").text(&width.to_string()).raw("\" height=\"").text(&height.to_string());
+            out.raw("\" xmlns=\"http://www.w3.org/2000/svg\"");
         }
         out.raw(">\n<title id=\"").text(&self.id).element("-title\">", &self.title, "</title>\n");
         out.raw("<desc id=\"").text(&self.id).element("-desc\">", &self.description, "</desc>\n");
         if standalone {
-            out.raw("<style>")
-                .markup(&Markup::from_backend(stylesheet()))
-                .raw("svg{background:var(--kv-page)}</style>\n");
+            out.raw("<style>").markup(&Markup::from_backend(plot_stylesheet())).raw("</style>\n");
         }
         out.markup(&self.drawing.shapes).raw("</svg>\n");
         out
