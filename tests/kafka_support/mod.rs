@@ -296,9 +296,9 @@ impl Published {
 }
 
 /// Ends a test that waits for records which never come, instead of hanging with it.
-struct RetryPolicy(Instant);
+struct Deadline(Instant);
 
-impl RetryPolicy {
+impl Deadline {
     const LIMIT: Duration = Duration::from_secs(240);
 
     fn check(&self) {
@@ -311,7 +311,7 @@ pub struct StopAfter {
     shutdown: Shutdown,
     records: u64,
     seen: Mutex<u64>,
-    patience: RetryPolicy,
+    deadline: Deadline,
 }
 
 impl StopAfter {
@@ -320,14 +320,14 @@ impl StopAfter {
             shutdown: shutdown.clone(),
             records,
             seen: Mutex::new(0),
-            patience: RetryPolicy(Instant::now()),
+            deadline: Deadline(Instant::now()),
         }
     }
 }
 
 impl Observer for StopAfter {
     fn on(&self, event: &ServiceEvent<'_>) {
-        self.patience.check();
+        self.deadline.check();
         let records = match event {
             ServiceEvent::Progress { counts, .. } => counts.records,
             ServiceEvent::Prepared { counts, .. } => counts.records,
@@ -347,7 +347,7 @@ pub struct StopAt {
     offset: NextOffset,
     partitions: usize,
     there: Mutex<BTreeSet<Partition>>,
-    patience: RetryPolicy,
+    deadline: Deadline,
 }
 
 impl StopAt {
@@ -357,14 +357,14 @@ impl StopAt {
             offset: NextOffset(offset),
             partitions,
             there: Mutex::default(),
-            patience: RetryPolicy(Instant::now()),
+            deadline: Deadline(Instant::now()),
         }
     }
 }
 
 impl Observer for StopAt {
     fn on(&self, event: &ServiceEvent<'_>) {
-        self.patience.check();
+        self.deadline.check();
         let (partition, next) = match event {
             ServiceEvent::Assigned { partition, resume, .. } => (*partition, resume.replay_from),
             ServiceEvent::Progress { partition, next, .. } => (*partition, *next),
