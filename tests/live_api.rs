@@ -3,11 +3,13 @@
 mod live_support;
 
 use kvset::codec::{EstimateEncoding, encode_estimate};
+use kvset::core::estimate::Estimate;
 use kvset::core::units::EventTime;
 use kvset::pipeline::publish::FailureKind;
 use kvset::pipeline::task::Counts;
 use kvset::position::{NextOffset, Partition};
 use kvset::service::events::{Observer, ServiceEvent};
+use kvset::telemetry::service_metrics::ServiceMetrics;
 use live_support::{Service, closed};
 use serde_json::{Map, Value, json};
 use std::path::Path;
@@ -61,6 +63,36 @@ fn a_restart_shows_what_its_snapshot_knows() {
     service.publish(&[closed("a", "tumbling:5m", 10)]);
     let answer = service.get("/api/v1/estimates?window=tumbling:5m").json();
     assert_eq!(answer["estimates"][0]["next_offset"], 10, "the newer one takes its place");
+}
+
+/// An alert with `for: 1h` began to count anew after every restart.
+#[test]
+fn a_restart_exports_what_its_snapshot_knows() {
+    let recorder = kvset::telemetry::recorder().expect("a recorder");
+    let health = std::sync::Arc::new(kvset::telemetry::Health::new());
+    let metrics = ServiceMetrics::new(health, 10, kvset::settings::Provisioned::default());
+    let latest = [Estimate { late_records: 3, ..closed("a", "tumbling:5m", 5) }];
+    metrics::with_local_recorder(&recorder, || {
+        let (partition, next, watermark) = (Partition(0), NextOffset(5), Some(EventTime(60_000)));
+        let (next_close, pools) = (None, 1);
+        metrics.on(&ServiceEvent::Restored {
+            partition,
+            next,
+            watermark,
+            next_close,
+            pools,
+            latest: &latest,
+        });
+    });
+    let text = recorder.handle().render();
+    for line in [
+        format!("kvset_window_requests{{pool=\"a\",window=\"tumbling:5m\"}} {}", latest[0].requests),
+        "kvset_late_records_total{pool=\"a\"} 3".to_owned(),
+        "kvset_watermark_timestamp_seconds{partition=\"0\"} 60".to_owned(),
+        "kvset_pools{partition=\"0\"} 1".to_owned(),
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line} is missing in:\n{text}");
+    }
 }
 
 #[test]
