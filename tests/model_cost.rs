@@ -192,7 +192,7 @@ GptOssForCausalLM, bf16 cache, tp 16, gpu tier
 147456 bytes a token where windowed layers keep every token too
   sliding-window attention: 2 * L * max(num_key_value_heads, tp) * head_dim * b = 2 * 18 * 16 * 64 * 2 = 73728
 
-reserve for each sequence: 10616832 bytes (10.1 MiB, as much as 144 cached tokens)
+reserve for each sequence: 10616832 bytes (10.2 MiB, as much as 144 cached tokens)
   18 windowed layers of `sliding_window` = 128
   144 tokens, the 9 pages it lies on at most, each
   sliding-window attention: 2 * L * max(num_key_value_heads, tp) * head_dim * b = 2 * 18 * 16 * 64 * 2 = 73728

@@ -316,12 +316,7 @@ pub struct StopAfter {
 
 impl StopAfter {
     pub fn new(shutdown: &Shutdown, records: u64) -> Self {
-        Self {
-            shutdown: shutdown.clone(),
-            records,
-            seen: Mutex::new(0),
-            deadline: Deadline(Instant::now()),
-        }
+        Self { shutdown: shutdown.clone(), records, seen: Mutex::new(0), deadline: Deadline(Instant::now()) }
     }
 }
 

@@ -213,7 +213,10 @@ impl Preparer {
             let number = |text: &str| text.parse().map_err(|_| invalid(name, "is no whole number"));
             self.values.get(index).map(number).transpose()
         };
-        let name = |index| self.values.get(index).map(str::to_owned);
+        let name = |index| {
+            let kept = (!self.names.is_in_namespace(index)).then(|| self.values.get(index)).flatten();
+            kept.map(str::to_owned)
+        };
         Ok(Common {
             rules: self.recipe.rules(&pool),
             pool,

@@ -132,6 +132,15 @@ pub(super) struct Names {
     pub(super) tenant: usize,
 }
 
+impl Names {
+    /// Whether the namespace is made of this field. The namespace goes into the ids as a hash, so that who it
+    /// belongs to stays inside: such a field is not written out under its own name either.
+    pub(super) fn is_in_namespace(&self, field: usize) -> bool {
+        let named = |piece: &Piece| matches!(piece, Piece::Place { source: Source::Field(named), .. } if *named == field);
+        self.namespace.iter().any(named)
+    }
+}
+
 /// A part of a template whose field has a number.
 pub(super) enum Piece {
     Text(String),
