@@ -283,6 +283,8 @@ impl Preparer {
         let mut message = self.decoder.read(record.source.value.unwrap_or_default())?;
         message.pool = None;
         message.request_id = None;
+        message.replica = message.replica.filter(|_| !self.names.is_in_namespace(self.names.replica));
+        message.tenant = message.tenant.filter(|_| !self.names.is_in_namespace(self.names.tenant));
         if let Some(namespace) = namespace {
             message.scope = Some(Cow::Owned(format!("{:016x}", namespace.value())));
         }
