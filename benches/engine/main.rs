@@ -147,7 +147,7 @@ fn compare(load: &Load) {
     let row = |name: &str, elapsed: Duration, note: String| {
         let rate = accesses / elapsed.as_secs_f64() / 1e6;
         let ratio = baseline.as_secs_f64() / elapsed.as_secs_f64();
-        println!("  {name:<34} {rate:>8.1} M accesses/s {ratio:>7.2}x  {note}");
+        println!("  {name:<38} {rate:>8.1} M accesses/s {ratio:>7.2}x  {note}");
     };
     let bytes = |memory: u64| format!("{:.2} bytes a distinct page", memory as f64 / distinct as f64);
     row("page-at-a-time Fenwick", baseline, bytes(fenwick.method.memory_bytes()));
