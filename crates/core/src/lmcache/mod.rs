@@ -2,8 +2,9 @@
 //!
 //! It keeps chunks of tokens, 256 by default, in one LRU order: what a request finds moves to the young end,
 //! its first chunk youngest; then room is made for every chunk after those, even where it is there already;
-//! then the missing ones are put in prefix order, their first chunk oldest. Room that is made for nothing and
-//! with two directions inclusion is not shown, so one [`LmcacheCache`] answers for one capacity.
+//! then the missing ones are put in prefix order, their first chunk oldest. Since
+//! room may be made for nothing and chunks move in two directions, inclusion is not shown: one [`LmcacheCache`]
+//! answers for one capacity.
 //!
 //! Prompts only: LMCache does not store what was generated unless it is told to. Where a request is larger
 //! than the cache, its leading chunks are stored, as many as there is room for.
