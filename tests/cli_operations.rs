@@ -262,3 +262,11 @@ fn topics_are_created_by_one_option_and_its_old_name_still_works() {
             && !help.contains("--create-topic ")
     );
 }
+
+#[test]
+fn a_code_that_no_dead_letter_has_is_wrong_usage() {
+    let output = kvset(&["dead-letters", "--code", "missing_feild"]).output().expect("it runs");
+    assert_eq!(output.status.code(), Some(2));
+    let said = text(&output.stderr);
+    assert!(said.contains("missing_feild") && said.contains("missing_field"), "{said}");
+}

@@ -2,6 +2,8 @@
 
 use super::ConfigFile;
 use clap::Args;
+use clap::builder::PossibleValuesParser;
+use kvset_formats::codec::ErrorCode;
 use kvset_settings::TopicName;
 use std::num::NonZeroU64;
 
@@ -24,7 +26,7 @@ pub struct DeadLettersArgs {
     #[arg(long, conflicts_with = "topic")]
     pub prepare: bool,
     /// Show records refused with this code only (repeatable).
-    #[arg(long = "code", value_name = "CODE")]
+    #[arg(long = "code", value_name = "CODE", value_parser = PossibleValuesParser::new(ErrorCode::ALL.map(ErrorCode::name)))]
     pub codes: Vec<String>,
     /// Begin with the oldest dead letter kept, not with the next one.
     #[arg(long)]
