@@ -2,7 +2,7 @@
 
 mod support;
 
-use kvset::service::features::built;
+use kvset::service::plan::features::built;
 use std::path::Path;
 use support::program::kvset;
 

@@ -150,7 +150,7 @@ fn plan(broker: &Broker, settings: &Settings, run: &str, outputs: OutputTopics) 
     }
 }
 
-fn prepare_records(plan: &PreparePlan, records: u64) -> kvset::service::service::Summary {
+fn prepare_records(plan: &PreparePlan, records: u64) -> kvset::service::poll_loop::summary::Summary {
     let shutdown = Shutdown::new();
     prepare(plan, &shutdown, &StopAfter::new(&shutdown, records)).expect("a clean run")
 }

@@ -10,11 +10,12 @@ use kvset::pipeline::facts::{Fingerprint, PartitionId, RecordIdentity};
 use kvset::pipeline::resume::{Origin, Resume};
 use kvset::position::Partition;
 use kvset::service::error::ServiceError;
+use kvset::service::estimating::serve;
 use kvset::service::events::{Observer, ServiceEvent};
 #[cfg(feature = "object-store")]
 use kvset::service::plan::SharedPlan;
 use kvset::service::plan::{ServicePlan, StatePlan};
-use kvset::service::service::{Summary, serve};
+use kvset::service::poll_loop::summary::Summary;
 use kvset::service::shutdown::Shutdown;
 use kvset::settings::Settings;
 use kvset::snapshot::directory::DirectoryStore;

@@ -7,7 +7,7 @@ mod registry_support;
 use kvset::codec::{LookupError, SchemaId, WriterSchemas, schema};
 use kvset::registry::cache::SchemaCache;
 use kvset::registry::client::{Client, Failure};
-use kvset::service::schemas::{RegistryError, id_of_values, open};
+use kvset::service::plan::schemas::{RegistryError, id_of_values, open};
 use kvset::settings::{HttpUrl, SchemaRegistry, Secret, Span};
 use registry_support::{Fault, Registry};
 use std::sync::Arc;

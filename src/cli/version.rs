@@ -1,6 +1,6 @@
 //! What `kvset --version` tells beside the version: what this build is made of.
 
-use kvset_service::features;
+use kvset_service::plan::features;
 use std::sync::LazyLock;
 
 /// The version, the features of this build and, where it speaks TLS, the library that does.

@@ -3,7 +3,7 @@
 use crate::cli::Failure;
 use crate::cli::args::{ConfigArgs, ConfigCommand, found};
 use crate::commands::connect::{self, Verdict};
-use kvset_service::features;
+use kvset_service::plan::features;
 use kvset_settings::{Settings, default_toml, reference_markdown};
 use std::io::Write as _;
 use std::path::Path;

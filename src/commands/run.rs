@@ -5,9 +5,10 @@ use crate::cli::args::RunArgs;
 use crate::cli::output::thousands;
 use crate::commands::serving::{Serving, plan_failure};
 use crate::telemetry::service_metrics::ServiceMetrics;
+use kvset_service::estimating::serve;
 use kvset_service::events::Observers;
 use kvset_service::plan::ServicePlan;
-use kvset_service::service::{Summary, serve};
+use kvset_service::poll_loop::summary::Summary;
 use std::sync::Arc;
 
 /// Runs `kvset run`.

@@ -7,7 +7,7 @@ use crate::live::{Board, Live, router};
 use crate::telemetry::{Health, HealthBounds, Server, logging, recorder, set_fingerprint};
 use axum::Router;
 use kvset_service::plan::PlanError;
-use kvset_service::schemas::RegistryError;
+use kvset_service::plan::schemas::RegistryError;
 use kvset_service::shutdown::Shutdown;
 use kvset_settings::{Http, Settings};
 use std::sync::Arc;

@@ -3,8 +3,8 @@
 use super::kafka_support::{Broker, Input, StopAfter};
 use super::queries;
 use super::running::{Running, SOON};
+use kvset::service::estimating::serve;
 use kvset::service::events::{Observer, ServiceEvent};
-use kvset::service::service::serve;
 use kvset::service::shutdown::Shutdown;
 use kvset::settings::{Settings, TokenCost};
 use kvset::telemetry::service_metrics::ServiceMetrics;

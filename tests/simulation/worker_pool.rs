@@ -6,7 +6,7 @@ use kvset::kafka::member::InputRecord;
 use kvset::pipeline::task::PartitionTask;
 use kvset::pipeline::worker::Worker;
 use kvset::position::{Epoch, Partition};
-use kvset::service::worker_pool::{Order, Reply, WorkerGone, WorkerPool, carry_out};
+use kvset::service::workers::pool::{Order, Reply, WorkerGone, WorkerPool, carry_out};
 use std::cell::RefCell;
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! Repeating calls that fail in passing: with growing pauses, up to a deadline.
 
-use super::clock::Clock;
+use crate::clock::Clock;
 use kvset_kafka::kafka::KafkaFailure;
 use kvset_pipeline::publish::{FailureKind, RetryPolicy};
 use std::time::{Duration, Instant};

@@ -1,6 +1,6 @@
 //! Why the service ends.
 
-use crate::worker_pool::WorkerGone;
+use crate::workers::pool::WorkerGone;
 use kvset_formats::position::Partition;
 use kvset_kafka::kafka::KafkaFailure;
 use kvset_pipeline::assignment::OrderError;

@@ -8,25 +8,13 @@
 
 pub mod backfill;
 pub mod backoff;
-pub mod checkpoints;
 pub mod clock;
-pub mod coordinator;
 pub mod error;
 pub mod estimating;
 pub mod events;
-pub mod features;
-pub mod parts;
 pub mod plan;
+pub mod poll_loop;
 pub mod prepare;
-pub mod schemas;
-pub mod service;
 pub mod shutdown;
-pub mod stage;
-pub mod stores;
-pub mod worker_pool;
-
-mod parking;
-mod pool_partitions;
-mod recovery;
-mod refusals;
-mod workers;
+pub mod snapshots;
+pub mod workers;

@@ -11,8 +11,8 @@ use crate::commands::serving::plan_failure;
 use crate::telemetry::logging;
 use kvset_formats::codec::{RequestEncoding, schema};
 use kvset_kafka::kafka::topics::{FIRST_ANSWER, TopicPlan, Topics};
+use kvset_service::plan::schemas::{self, RegistryError};
 use kvset_service::plan::{PlanError, connection};
-use kvset_service::schemas::{self, RegistryError};
 use kvset_service::shutdown::Shutdown;
 use kvset_settings::{OutputEncoding, Settings};
 

@@ -8,7 +8,7 @@ use inventory::{Depth, Inventory};
 use kvset_formats::position::NextOffset;
 use kvset_pipeline::facts::Fingerprint;
 use kvset_service::plan::shared_plan;
-use kvset_service::stores::open_shared;
+use kvset_service::snapshots::stores::open_shared;
 use kvset_settings::Settings;
 use kvset_snapshot::directory::DirectoryStore;
 use kvset_snapshot::store::SnapshotStore;

@@ -12,11 +12,12 @@ pub use bounds::Range;
 pub use note::NoteError;
 pub use place::{Place, Places, RangeError, WarmUp};
 
-use super::error::ServiceError;
-use super::events::Observer;
-use super::plan::{Bounds, PlanError, ServicePlan, connection, task_config};
-use super::service::{Summary, serve};
-use super::shutdown::Shutdown;
+use crate::error::ServiceError;
+use crate::estimating::serve;
+use crate::events::Observer;
+use crate::plan::{Bounds, PlanError, ServicePlan, connection, task_config};
+use crate::poll_loop::summary::Summary;
+use crate::shutdown::Shutdown;
 use bounds::Log;
 use kvset_formats::position::{NextOffset, Partition};
 use kvset_kafka::kafka::KafkaFailure;

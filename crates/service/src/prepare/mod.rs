@@ -8,13 +8,14 @@ mod threads;
 pub use plan::{PreparePlan, PreparePlanError, recipe};
 pub use progress::ProgressLog;
 
-use super::clock::SystemClock;
-use super::coordinator::Coordinator;
-use super::error::ServiceError;
-use super::events::Observer;
-use super::parts::Parts;
-use super::service::{Summary, join, live_on, no_threads};
-use super::shutdown::Shutdown;
+use crate::clock::SystemClock;
+use crate::error::ServiceError;
+use crate::events::Observer;
+use crate::poll_loop::clients::{join, live_on, no_threads};
+use crate::poll_loop::coordinator::Coordinator;
+use crate::poll_loop::parts::Parts;
+use crate::poll_loop::summary::Summary;
+use crate::shutdown::Shutdown;
 use stage::Preparing;
 use threads::{Threads, ThreadsGone};
 

@@ -1,9 +1,9 @@
 //! From settings to what prepare is made of.
 
 #[cfg(not(feature = "tokenize"))]
-use crate::features;
+use crate::plan::features;
+use crate::plan::schemas::{self, RegistryError};
 use crate::plan::{Ends, PlanError, StreamPlan, dead_letter_limits};
-use crate::schemas::{self, RegistryError};
 use kvset_core::ratio::Ratio;
 use kvset_core::units::PageSize;
 use kvset_formats::codec::DecodeLimits;

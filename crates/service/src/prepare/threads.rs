@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn a_defect_refuses_its_record_and_nothing_else() {
-        let recipe = super::super::plan::recipe(&kvset_settings::Settings::default());
+        let recipe = crate::prepare::recipe(&kvset_settings::Settings::default());
         let mut preparer = Preparer::new(Arc::new(recipe), Tokenizers::default());
         let (topic, value) = ("raw", Some(&br#"{"tokens": [1], "model": "m"}"#[..]));
         let source = SourceRecord { topic, partition: 0, offset: 0, timestamp_ms: Some(1), key: None, value };

@@ -1,18 +1,18 @@
 //! The service's stage: partitions on workers, snapshots of their states, and which pool is where.
 
-use super::backoff::answered;
-use super::checkpoints::{Checkpoints, Occasion};
-use super::clock::Clock;
-use super::coordinator::ANSWER;
-use super::error::ServiceError;
-use super::events::{Observer, ServiceEvent};
 use super::parking::Parking;
-use super::plan::ServicePlan;
 use super::pool_partitions::PoolPartitions;
 use super::recovery::{TakenUp, take_up};
-use super::refusals::{RefusalLog, refusals};
-use super::stage::{Known, Stage};
-use super::worker_pool::{Reply, WorkerPool};
+use crate::backoff::answered;
+use crate::clock::Clock;
+use crate::error::ServiceError;
+use crate::events::{Observer, ServiceEvent};
+use crate::plan::ServicePlan;
+use crate::poll_loop::coordinator::ANSWER;
+use crate::poll_loop::refusals::{RefusalLog, refusals};
+use crate::poll_loop::stage::{Known, Stage};
+use crate::snapshots::checkpoints::{Checkpoints, Occasion};
+use crate::workers::pool::{Reply, WorkerPool};
 use kvset_core::estimate::Estimate;
 use kvset_core::units::EventTime;
 use kvset_formats::position::{Epoch, NextOffset, Partition};

@@ -1,62 +1,18 @@
-//! `kvset run`: subscribe, estimate, publish. `kvset backfill` is the same between two offsets.
+//! The clients a poll loop works with: opened together, and opened anew where the old ones are of no more use.
 
-use super::backoff::Backoff;
-use super::checkpoints::Checkpoints;
-use super::clock::SystemClock;
-use super::coordinator::Coordinator;
-use super::error::ServiceError;
-use super::estimating::Estimating;
-use super::events::Observer;
-use super::parts::Parts;
-use super::plan::{ServicePlan, StreamPlan};
-use super::shutdown::Shutdown;
-use super::workers::Workers;
-use kvset_formats::position::{NextOffset, Partition};
+use super::summary::Summary;
+use crate::backoff::Backoff;
+use crate::clock::SystemClock;
+use crate::error::ServiceError;
+use crate::plan::StreamPlan;
+use crate::shutdown::Shutdown;
 use kvset_kafka::kafka::sink::KafkaSink;
 use kvset_kafka::kafka::source::Source;
 use kvset_pipeline::publish::RetryPolicy;
-use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// What a run came to.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Summary {
-    /// Records processed.
-    pub records: u64,
-    /// Results committed: estimates, or prepared request events.
-    pub results: u64,
-    /// Dead letters committed.
-    pub dead_letters: u64,
-    /// Commits.
-    pub commits: u64,
-    /// The committed next offset of every partition this process worked on.
-    pub next_offsets: BTreeMap<Partition, NextOffset>,
-}
-
-impl Summary {
-    pub(super) fn add(&mut self, life: &Self) {
-        self.records += life.records;
-        self.results += life.results;
-        self.dead_letters += life.dead_letters;
-        self.commits += life.commits;
-        self.next_offsets.extend(life.next_offsets.iter().map(|(partition, next)| (*partition, *next)));
-    }
-}
-
-/// Runs the service until it is asked to stop, has come to the end of its bounds or cannot go on.
-///
-/// # Errors
-/// Why it could not go on. What was committed stays; the rest is done again after a restart.
-pub fn serve(
-    plan: &ServicePlan,
-    shutdown: &Shutdown,
-    observer: &dyn Observer,
-) -> Result<Summary, ServiceError> {
-    live_on(plan.stream.retry_for, shutdown, |summary| live(plan, shutdown, observer, summary))
-}
-
 /// One life after another, until one ends for a reason that new clients would not mend.
-pub(super) fn live_on(
+pub(crate) fn live_on(
     retry_for: Duration,
     shutdown: &Shutdown,
     mut live: impl FnMut(&mut Summary) -> Result<(), ServiceError>,
@@ -84,35 +40,9 @@ pub(super) fn live_on(
     }
 }
 
-/// From joining the group to leaving it.
-fn live(
-    plan: &ServicePlan,
-    shutdown: &Shutdown,
-    observer: &dyn Observer,
-    summary: &mut Summary,
-) -> Result<(), ServiceError> {
-    if let Some(registry) = &plan.registry {
-        registry.start();
-    }
-    // First of all, so that a second process on the directory disturbs nobody.
-    let state = plan.state.as_ref();
-    let checkpoints = state.map(|state| Checkpoints::open(state, &plan.task.topic)).transpose()?;
-    let (sink, source) = join(&plan.stream)?;
-    shutdown.begin();
-    std::thread::scope(|scope| {
-        let threads = plan.stream.threads;
-        let workers = Workers::start(scope, threads).map_err(|error| no_threads(threads, &error))?;
-        let stage = Estimating::new(plan, &SystemClock, workers, checkpoints, observer);
-        let parts = Parts { clock: &SystemClock, source: &source, sink, stage, observer };
-        let (life, ended) = Coordinator::new(&plan.stream, parts).run(shutdown);
-        summary.add(&life);
-        ended
-    })
-}
-
 /// Opens the producer and joins the group, or reads what the bounds say. The source must outlive the threads whose queues hold
 /// records in its memory.
-pub(super) fn join(plan: &StreamPlan) -> Result<(KafkaSink, Source), ServiceError> {
+pub(crate) fn join(plan: &StreamPlan) -> Result<(KafkaSink, Source), ServiceError> {
     let connection = &plan.connection;
     let outputs = plan.outputs.clone();
     let sink =
@@ -124,7 +54,7 @@ pub(super) fn join(plan: &StreamPlan) -> Result<(KafkaSink, Source), ServiceErro
     Ok((sink, source))
 }
 
-pub(super) fn no_threads(threads: usize, error: &std::io::Error) -> ServiceError {
+pub(crate) fn no_threads(threads: usize, error: &std::io::Error) -> ServiceError {
     ServiceError::Threads(format!("starting {threads} threads: {error}"))
 }
 

@@ -1,7 +1,7 @@
 //! Where snapshots are, opened as the plan says.
 
-use super::features;
-use super::plan::{SharedPlan, StatePlan};
+use crate::plan::features;
+use crate::plan::{SharedPlan, StatePlan};
 #[cfg(not(feature = "object-store"))]
 use kvset_core::features::{Feature, MissingFeature};
 use kvset_snapshot::directory::DirectoryStore;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 ///
 /// # Errors
 /// Another process has the directory open; it cannot be made; the shared store's address is of no use.
-pub(super) fn open(plan: &StatePlan) -> Result<Arc<dyn SnapshotStore>, StoreError> {
+pub(crate) fn open(plan: &StatePlan) -> Result<Arc<dyn SnapshotStore>, StoreError> {
     let local = DirectoryStore::open(&plan.directory, plan.generations)?;
     Ok(match &plan.shared {
         None => Arc::new(local),

@@ -1,7 +1,9 @@
 //! From settings to what the service is made of.
 
-use super::features::{self, NotBuilt};
-use super::schemas::{self, RegistryError};
+pub mod features;
+pub mod schemas;
+
+use features::NotBuilt;
 use kvset_core::pool_config::PoolConfigError;
 use kvset_core::pool_set::PoolConfigs;
 use kvset_formats::codec::{DecodeLimits, Encoding, EstimateEncoding, SchemaId, WriterSchemas, schema};
@@ -20,6 +22,7 @@ use kvset_pipeline::task::TaskConfig;
 use kvset_settings::{
     self, Assignment, Delivery, InputEncoding, OutputEncoding, SecretError, Settings, Start,
 };
+use schemas::RegistryError;
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -228,7 +231,7 @@ pub fn with_registry(
 }
 
 /// How many refusals are tolerated.
-pub(super) fn dead_letter_limits(settings: &Settings) -> DeadLetterLimits {
+pub(crate) fn dead_letter_limits(settings: &Settings) -> DeadLetterLimits {
     DeadLetterLimits {
         max_consecutive: settings.dead_letters.max_consecutive,
         max_share: settings.dead_letters.max_share,
@@ -248,7 +251,7 @@ pub fn state_plan(settings: &Settings) -> StatePlan {
 }
 
 /// The topics and the group of a stage, by the settings that name them.
-pub(super) struct Ends<'s> {
+pub(crate) struct Ends<'s> {
     /// Consumer group.
     pub group: &'s str,
     /// Input topic, its setting, and what would have created it.
@@ -264,7 +267,7 @@ pub(super) struct Ends<'s> {
 impl StreamPlan {
     /// Makes the plan, after a look at the topics. With `create`, output topics that are missing are
     /// created, with as many partitions as the input topic has.
-    pub(super) fn make(settings: &Settings, ends: &Ends<'_>, create: bool) -> Result<Self, PlanError> {
+    pub(crate) fn make(settings: &Settings, ends: &Ends<'_>, create: bool) -> Result<Self, PlanError> {
         let connection = connection(&settings.kafka)?;
         let retry_for = settings.kafka.retry_for.as_duration();
         let outputs = output_topics(ends, &connection, create, retry_for)?;

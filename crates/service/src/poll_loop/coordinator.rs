@@ -1,15 +1,15 @@
 //! The poll loop: hands records to a stage, collects what it did, commits it, answers rebalances.
 
-use super::backoff::{Backoff, answered};
-use super::checkpoints::Occasion;
-use super::clock::Clock;
-use super::error::ServiceError;
-use super::events::{Observer, ServiceEvent};
 use super::parts::Parts;
-use super::plan::StreamPlan;
-use super::service::Summary;
-use super::shutdown::Shutdown;
 use super::stage::{Known, Stage};
+use super::summary::Summary;
+use crate::backoff::{Backoff, answered};
+use crate::clock::Clock;
+use crate::error::ServiceError;
+use crate::events::{Observer, ServiceEvent};
+use crate::plan::StreamPlan;
+use crate::shutdown::Shutdown;
+use crate::snapshots::checkpoints::Occasion;
 use kvset_formats::output::Destination;
 use kvset_formats::position::{Epoch, NextOffset, Partition};
 use kvset_kafka::kafka::KafkaFailure;
@@ -20,7 +20,7 @@ use kvset_pipeline::worker::Report;
 use std::time::{Duration, Instant};
 
 /// Longest wait for a broker's answer while a rebalance is answered.
-pub(super) const ANSWER: Duration = Duration::from_secs(10);
+pub(crate) const ANSWER: Duration = Duration::from_secs(10);
 /// Longest wait for records while nothing is under way.
 const IDLE: Duration = Duration::from_millis(100);
 /// Longest wait for records while workers are busy or outputs wait.

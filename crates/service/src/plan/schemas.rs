@@ -1,7 +1,7 @@
 //! The schema registry of a run: opening it, and the ids of the schemas that are written.
 
-use super::backoff::Backoff;
-use super::clock::SystemClock;
+use crate::backoff::Backoff;
+use crate::clock::SystemClock;
 use kvset_formats::codec::SchemaId;
 use kvset_kafka::registry::cache::SchemaCache;
 use kvset_kafka::registry::client::{Client, Failure, OpenError};

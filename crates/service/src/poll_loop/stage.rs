@@ -1,7 +1,7 @@
 //! What a stage does with the records of its partitions, between the source and the partitions.
 
-use super::checkpoints::Occasion;
-use super::error::ServiceError;
+use crate::error::ServiceError;
+use crate::snapshots::checkpoints::Occasion;
 use kvset_formats::position::{Epoch, LogRange, NextOffset, Partition};
 use kvset_kafka::kafka::member::Member;
 use kvset_pipeline::assignment::Assignment;

@@ -1,9 +1,9 @@
 //! Taking a partition up: the facts of its snapshots and its log, the decision, the state.
 
-use super::checkpoints::Checkpoints;
-use super::error::ServiceError;
-use super::plan::ServicePlan;
-use super::stage::Known;
+use crate::error::ServiceError;
+use crate::plan::ServicePlan;
+use crate::poll_loop::stage::Known;
+use crate::snapshots::checkpoints::Checkpoints;
 use kvset_core::units::Offset;
 use kvset_formats::position::{LogRange, NextOffset, Partition};
 use kvset_kafka::kafka::KafkaFailure;
@@ -15,13 +15,13 @@ use kvset_snapshot::stream::ReadError;
 use std::sync::Arc;
 
 /// A partition, ready to be fed.
-pub(super) struct TakenUp {
-    pub(super) resume: Resume,
-    pub(super) task: PartitionTask,
+pub(crate) struct TakenUp {
+    pub(crate) resume: Resume,
+    pub(crate) task: PartitionTask,
     /// Place and bytes of the snapshot it was restored from.
-    pub(super) restored: Option<(NextOffset, u64)>,
+    pub(crate) restored: Option<(NextOffset, u64)>,
     /// Snapshots that were wanted and could not be used.
-    pub(super) failures: usize,
+    pub(crate) failures: usize,
 }
 
 /// A snapshot, and whether the log still holds its last record; asked only of one that is wanted.
@@ -31,11 +31,11 @@ struct Candidate {
 }
 
 /// The identity of the record at an offset of the log.
-pub(super) type LookUp<'a> = &'a mut dyn FnMut(Offset) -> Result<Option<RecordIdentity>, KafkaFailure>;
+pub(crate) type LookUp<'a> = &'a mut dyn FnMut(Offset) -> Result<Option<RecordIdentity>, KafkaFailure>;
 
 /// Decides where to take the partition up and brings its state there. A snapshot that turns out to
 /// be of no use is passed over and the decision made again without it.
-pub(super) fn take_up(
+pub(crate) fn take_up(
     plan: &ServicePlan,
     known: Known,
     mut parked: Option<PartitionTask>,

@@ -1,7 +1,7 @@
 //! What a process of the service is put together from.
 
-use super::clock::Clock;
-use super::events::Observer;
+use crate::clock::Clock;
+use crate::events::Observer;
 
 /// What a process is made of beside its plan: the real things, or those of a simulation.
 pub struct Parts<'c, M, O, S> {

@@ -4,10 +4,10 @@
 //! offset; only then the writer gets it. Whatever fails here costs a later restart time, never a
 //! result, so it is logged and counted and the service goes on.
 
-use super::events::{Observer, ServiceEvent};
-use super::plan::StatePlan;
 use super::stores;
-use super::worker_pool::Captured;
+use crate::events::{Observer, ServiceEvent};
+use crate::plan::StatePlan;
+use crate::workers::pool::Captured;
 use crossbeam_channel::{Receiver, unbounded};
 use kvset_formats::position::{Epoch, NextOffset, Partition};
 use kvset_pipeline::facts::{Fingerprint, InvalidPartition, PartitionId, SnapshotFact};

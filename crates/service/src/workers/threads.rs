@@ -4,7 +4,7 @@
 //! partition before more is fetched. A bound here as well could only block the poll loop, and with
 //! it the membership in the group.
 
-use super::worker_pool::{Order, Reply, WorkerGone, WorkerPool, carry_out};
+use super::pool::{Order, Reply, WorkerGone, WorkerPool, carry_out};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
 use kvset_formats::position::{Epoch, Partition};
 use kvset_kafka::kafka::member::InputRecord;
@@ -20,7 +20,7 @@ use std::time::Duration;
 const ORDERS: usize = 4;
 
 /// The worker threads and who is where.
-pub(super) struct Workers<R> {
+pub(crate) struct Workers<R> {
     queues: Vec<Sender<Order<R>>>,
     replies: Receiver<Reply>,
     placed: BTreeMap<Partition, usize>,
@@ -28,7 +28,7 @@ pub(super) struct Workers<R> {
 
 impl<R: InputRecord + Send> Workers<R> {
     /// Starts them. They end when this is dropped.
-    pub(super) fn start<'scope>(scope: &'scope Scope<'scope, '_>, threads: usize) -> io::Result<Self>
+    pub(crate) fn start<'scope>(scope: &'scope Scope<'scope, '_>, threads: usize) -> io::Result<Self>
     where
         R: 'scope,
     {

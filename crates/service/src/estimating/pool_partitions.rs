@@ -1,6 +1,6 @@
 //! Where each pool is, to notice one in two partitions.
 
-use super::events::{Observer, ServiceEvent};
+use crate::events::{Observer, ServiceEvent};
 use kvset_formats::position::Partition;
 use std::collections::BTreeMap;
 
@@ -9,11 +9,11 @@ const MAX_KNOWN: usize = 100_000;
 
 /// The partition each pool was first seen in.
 #[derive(Debug, Default)]
-pub(super) struct PoolPartitions(BTreeMap<String, Partition>);
+pub(crate) struct PoolPartitions(BTreeMap<String, Partition>);
 
 impl PoolPartitions {
     /// Pools a partition shows for the first time.
-    pub(super) fn note(&mut self, partition: Partition, names: &[String], observer: &dyn Observer) {
+    pub(crate) fn note(&mut self, partition: Partition, names: &[String], observer: &dyn Observer) {
         for name in names {
             match self.0.get(name) {
                 Some(first) if *first != partition => {
@@ -37,7 +37,7 @@ impl PoolPartitions {
     }
 
     /// A partition was given up.
-    pub(super) fn forget(&mut self, partition: Partition) {
+    pub(crate) fn forget(&mut self, partition: Partition) {
         self.0.retain(|_, home| *home != partition);
     }
 }

@@ -3,14 +3,14 @@
 //!
 //! Nothing here decides whether a state may be used: the resume decision does, by the committed offset.
 
-use super::plan::ParkingPlan;
+use crate::plan::ParkingPlan;
 use kvset_formats::position::Partition;
 use kvset_pipeline::task::PartitionTask;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 /// The states kept, within limits of time and memory.
-pub(super) struct Parking {
+pub(crate) struct Parking {
     plan: ParkingPlan,
     parked: BTreeMap<Partition, Parked>,
     /// Partitions whose states workers still have, to be parked once they hand them back.
@@ -24,24 +24,24 @@ struct Parked {
 }
 
 impl Parking {
-    pub(super) fn new(plan: ParkingPlan) -> Self {
+    pub(crate) fn new(plan: ParkingPlan) -> Self {
         Self { plan, parked: BTreeMap::new(), awaited: BTreeSet::new() }
     }
 
     /// The states of these partitions will be handed back, and are to be kept.
-    pub(super) fn expect(&mut self, partitions: &[Partition]) {
+    pub(crate) fn expect(&mut self, partitions: &[Partition]) {
         if !self.plan.keep_for.is_zero() {
             self.awaited.extend(partitions);
         }
     }
 
     /// Whether workers still have states that are to be kept.
-    pub(super) fn is_waiting(&self) -> bool {
+    pub(crate) fn is_waiting(&self) -> bool {
         !self.awaited.is_empty()
     }
 
     /// A partition was handed back: keeps its state if that was expected, dropping older ones for it.
-    pub(super) fn released(&mut self, partition: Partition, task: Option<Box<PartitionTask>>, now: Instant) {
+    pub(crate) fn released(&mut self, partition: Partition, task: Option<Box<PartitionTask>>, now: Instant) {
         let expected = self.awaited.remove(&partition);
         let Some(task) = task.filter(|_| expected) else { return };
         let bytes = task.memory_bytes();
@@ -67,13 +67,13 @@ impl Parking {
     }
 
     /// Drops what was kept for long enough.
-    pub(super) fn expire(&mut self, now: Instant) {
+    pub(crate) fn expire(&mut self, now: Instant) {
         let keep_for = self.plan.keep_for;
         self.parked.retain(|_, parked| now.saturating_duration_since(parked.since) < keep_for);
     }
 
     /// Hands a partition's state out, if it is kept; it is not kept any longer either way.
-    pub(super) fn take(&mut self, partition: Partition) -> Option<PartitionTask> {
+    pub(crate) fn take(&mut self, partition: Partition) -> Option<PartitionTask> {
         self.awaited.remove(&partition);
         Some(*self.parked.remove(&partition)?.task)
     }

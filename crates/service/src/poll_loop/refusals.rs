@@ -11,7 +11,7 @@ const SPACING: Duration = Duration::from_secs(10);
 
 /// The records refused of one code in one go: how many, and the offset of the last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Refusals {
+pub(crate) struct Refusals {
     /// Records.
     records: u64,
     /// Offset of the last of them.
@@ -19,7 +19,7 @@ pub(super) struct Refusals {
 }
 
 /// The records refused of each code, from the counts and the last offsets that are kept by code.
-pub(super) fn refusals<'a>(
+pub(crate) fn refusals<'a>(
     records: &'a BTreeMap<ErrorCode, u64>,
     last_offsets: &'a BTreeMap<ErrorCode, i64>,
 ) -> impl Iterator<Item = (ErrorCode, Refusals)> + 'a {
@@ -41,7 +41,7 @@ struct Line {
 
 /// What was refused and not told yet; bounded by the number of codes.
 #[derive(Debug)]
-pub(super) struct RefusalLog {
+pub(crate) struct RefusalLog {
     /// Where the records came from and where their dead letters go.
     topic: String,
     dead_letters: String,
@@ -58,12 +58,12 @@ struct Noted {
 
 impl RefusalLog {
     /// Nothing was refused yet.
-    pub(super) fn new(topic: &str, dead_letters: &str) -> Self {
+    pub(crate) fn new(topic: &str, dead_letters: &str) -> Self {
         Self { topic: topic.to_owned(), dead_letters: dead_letters.to_owned(), codes: BTreeMap::new() }
     }
 
     /// Takes in what was refused of a partition, and says what is due.
-    pub(super) fn note(
+    pub(crate) fn note(
         &mut self,
         partition: Partition,
         refused: impl Iterator<Item = (ErrorCode, Refusals)>,
@@ -79,7 +79,7 @@ impl RefusalLog {
     }
 
     /// Says what is due.
-    pub(super) fn tell(&mut self, now: Instant) {
+    pub(crate) fn tell(&mut self, now: Instant) {
         for line in self.due(now) {
             let Line { code, records, partition, last_offset } = line;
             let (topic, dead_letters) = (&self.topic, &self.dead_letters);

@@ -1,0 +1,57 @@
+//! `kvset run`: subscribe, estimate, publish. `kvset backfill` is the same between two offsets.
+
+mod parking;
+mod pool_partitions;
+mod recovery;
+pub mod stage;
+
+use crate::clock::SystemClock;
+use crate::error::ServiceError;
+use crate::events::Observer;
+use crate::plan::ServicePlan;
+use crate::poll_loop::clients::{join, live_on, no_threads};
+use crate::poll_loop::coordinator::Coordinator;
+use crate::poll_loop::parts::Parts;
+use crate::poll_loop::summary::Summary;
+use crate::shutdown::Shutdown;
+use crate::snapshots::checkpoints::Checkpoints;
+use crate::workers::threads::Workers;
+use stage::Estimating;
+
+/// Runs the service until it is asked to stop, has come to the end of its bounds or cannot go on.
+///
+/// # Errors
+/// Why it could not go on. What was committed stays; the rest is done again after a restart.
+pub fn serve(
+    plan: &ServicePlan,
+    shutdown: &Shutdown,
+    observer: &dyn Observer,
+) -> Result<Summary, ServiceError> {
+    live_on(plan.stream.retry_for, shutdown, |summary| live(plan, shutdown, observer, summary))
+}
+
+/// From joining the group to leaving it.
+fn live(
+    plan: &ServicePlan,
+    shutdown: &Shutdown,
+    observer: &dyn Observer,
+    summary: &mut Summary,
+) -> Result<(), ServiceError> {
+    if let Some(registry) = &plan.registry {
+        registry.start();
+    }
+    // First of all, so that a second process on the directory disturbs nobody.
+    let state = plan.state.as_ref();
+    let checkpoints = state.map(|state| Checkpoints::open(state, &plan.task.topic)).transpose()?;
+    let (sink, source) = join(&plan.stream)?;
+    shutdown.begin();
+    std::thread::scope(|scope| {
+        let threads = plan.stream.threads;
+        let workers = Workers::start(scope, threads).map_err(|error| no_threads(threads, &error))?;
+        let stage = Estimating::new(plan, &SystemClock, workers, checkpoints, observer);
+        let parts = Parts { clock: &SystemClock, source: &source, sink, stage, observer };
+        let (life, ended) = Coordinator::new(&plan.stream, parts).run(shutdown);
+        summary.add(&life);
+        ended
+    })
+}

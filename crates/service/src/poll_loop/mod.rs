@@ -1,0 +1,11 @@
+//! The poll loop: reads the group's records, hands them to a stage, commits what came of them.
+//!
+//! What is done with the records is the stage's affair: [`crate::estimating`] or [`crate::prepare`].
+
+pub mod clients;
+pub mod coordinator;
+pub mod parts;
+pub mod stage;
+pub mod summary;
+
+pub(crate) mod refusals;
