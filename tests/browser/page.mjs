@@ -1,4 +1,4 @@
-// Looks at the service's page as a reader does. Run by tests/live_page.rs, which plays the service: each
+// Looks at the service's page as a reader does. Run by tests/live/page.rs, which plays the service: each
 // `say` waits until it has answered.
 import assert from "node:assert/strict";
 import { createInterface } from "node:readline/promises";

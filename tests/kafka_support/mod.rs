@@ -62,7 +62,7 @@ impl Broker {
         let Ok(brokers) = std::env::var("KVSET_TEST_BROKERS") else {
             let demanded = std::env::var("KVSET_REQUIRE_BROKER").is_ok_and(|value| value == "1");
             assert!(!demanded, "KVSET_REQUIRE_BROKER=1, but KVSET_TEST_BROKERS names no broker");
-            println!("skipped: no real broker; try scripts/kafka.sh run -- cargo test --test kafka_pipeline");
+            println!("skipped: no real broker; try scripts/kafka.sh run -- cargo test --test kafka pipeline");
             return None;
         };
         let connection = Connection { brokers, properties: Vec::new() };

@@ -1,6 +1,6 @@
 //! The pure core: pages, stack distances, required capacity, windows, coverage, curves.
 //!
-//! Nothing in here names a broker, a runtime, a file or a clock; `tests/architecture.rs` keeps it so.
+//! Nothing in here names a broker, a runtime, a file or a clock; `tests/repository/architecture.rs` keeps it so.
 //! Everything is a pure function of (configuration, requests in order).
 // Bad input, a bad disk or a bad broker is an error with a name, never a panic.
 #![cfg_attr(

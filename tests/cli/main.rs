@@ -1,0 +1,16 @@
+//! What the commands take, print and refuse.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod config;
+mod generate;
+mod model;
+mod model_cost;
+mod operations;
+mod replay_empty;
+mod replay_engines;
+mod replay_measured;
+mod replay_plan;
+mod replay_sampling;
+mod usage;

@@ -1,0 +1,293 @@
+//! Estimates: both encodings read back, bytes are deterministic, keys are unambiguous.
+
+use apache_avro::Schema;
+use apache_avro::reader::datum::GenericDatumReader;
+use apache_avro::writer::datum::GenericDatumWriter;
+use kvset::codec::{
+    EstimateEncoding, EstimateError, EstimateKey, SchemaId, decode_estimate, encode_estimate, pool_partition,
+};
+use kvset::core::estimate::{
+    CapacityPoint, CoverageCapacity, CoverageInFlight, Estimate, InFlight, RequiredCapacity,
+    RequiredInFlight, Status, TheoreticalHits,
+};
+use kvset::core::profile::{Outputs, Profile};
+use kvset::core::ratio::Ratio;
+use kvset::core::tiers::{Inclusion, NextUnit, Purchase, Settled, TierEstimate, TierEstimates};
+use kvset::core::units::PageCount;
+use kvset::core::window::WindowKind;
+use proptest::prelude::*;
+use std::num::NonZeroU32;
+
+const ENCODINGS: [EstimateEncoding; 3] =
+    [EstimateEncoding::Json, EstimateEncoding::Avro, EstimateEncoding::ConfluentAvro(SchemaId(7))];
+
+/// Counts as far as an Avro long holds them.
+fn count() -> impl Strategy<Value = u64> {
+    prop_oneof![0u64..1000, 0..=i64::MAX as u64]
+}
+
+fn maybe<T: std::fmt::Debug>(inner: impl Strategy<Value = T>) -> impl Strategy<Value = Option<T>> {
+    prop::option::of(inner)
+}
+
+fn rate() -> impl Strategy<Value = f64> {
+    prop_oneof![Just(0.0), Just(1.0), 0.0..1.0f64]
+}
+
+fn ratio() -> impl Strategy<Value = Ratio> {
+    prop::sample::select(vec!["0.5", "0.9", "0.95", "0.99", "0.999", "1", "0.123456789"])
+        .prop_map(|text| text.parse().expect("a share"))
+}
+
+fn window() -> impl Strategy<Value = WindowKind> {
+    prop_oneof![
+        Just(WindowKind::All),
+        (1u32..10_000_000).prop_map(|requests| WindowKind::Last { requests }),
+        (1u64..86_400_000).prop_map(|size_ms| WindowKind::Tumbling { size_ms }),
+        (1u64..86_400, 1u64..1440)
+            .prop_map(|(advance_ms, panes)| WindowKind::Hopping { size_ms: advance_ms * panes, advance_ms }),
+    ]
+}
+
+fn trend() -> impl Strategy<Value = (Settled, Option<f64>)> {
+    (prop::sample::select(vec![Settled::Converged, Settled::NotConverged]), maybe(-1.0..10.0f64))
+}
+
+// Strategies nest by value; boxed, they fit a test's stack.
+prop_compose! {
+    fn purchase()(
+        units in maybe(count()), pages in maybe(count()), bytes in maybe(count()), reach_pages in maybe(count()),
+        hit_rate in maybe(rate()), relative_prefill_throughput in maybe(1.0..1e9), cost in maybe(0.0..1e15),
+    ) -> Purchase {
+        Purchase { units, pages, bytes, reach_pages, hit_rate, relative_prefill_throughput, cost }
+    }
+}
+
+prop_compose! {
+    fn tier()(
+        name in "[a-z0-9._-]{1,40}", coverage in ratio(), inclusive: bool, required_pages in maybe(count()),
+        flags in any::<[bool; 2]>(), trend in trend(), planned in purchase().boxed(), recommended in purchase().boxed(),
+        next in maybe((count(), maybe(rate()), maybe(1.0..1e9), maybe(0.0..1e15))),
+    ) -> TierEstimate {
+        TierEstimate {
+            name, coverage, required_pages, planned, recommended,
+            inclusion: if inclusive { Inclusion::Inclusive } else { Inclusion::Exclusive },
+            beyond_bound: flags[0], recommendation_changed: flags[1],
+            convergence: trend.0, growth_per_window: trend.1,
+            next_unit: next.map(|next| NextUnit {
+                reach_pages: PageCount(next.0), hit_rate_gain: next.1,
+                relative_prefill_throughput: next.2, cost: next.3,
+            }),
+        }
+    }
+}
+
+prop_compose! {
+    fn plan()(
+        target_ratio in ratio(), cost in maybe(0.0..1e15), recommended_cost in maybe(0.0..1e15),
+        tiers in prop::collection::vec(tier().boxed(), 0..4),
+    ) -> TierEstimates {
+        TierEstimates { target_ratio, cost, recommended_cost, tiers }
+    }
+}
+
+prop_compose! {
+    fn coverage()(
+        coverage in ratio(), pages in maybe(count()), bytes in maybe(count()), tokens in maybe(count()),
+        pages_with_reuse in maybe(count()), beyond_bound: bool, trend in trend(),
+    ) -> CoverageCapacity {
+        let (convergence, growth_per_window) = trend;
+        CoverageCapacity {
+            coverage, pages, bytes, tokens, pages_with_reuse, beyond_bound, convergence, growth_per_window,
+        }
+    }
+}
+
+prop_compose! {
+    fn required()(
+        target_ratio in ratio(), mean_pages in maybe(0.0..1e15), max_pages in maybe(count()),
+        coverage in prop::collection::vec(coverage().boxed(), 0..4),
+    ) -> RequiredCapacity {
+        RequiredCapacity { target_ratio, mean_pages, max_pages, coverage }
+    }
+}
+
+prop_compose! {
+    fn capacity()(
+        label in maybe("[0-9]{1,3}(GiB|p)"), pages in count(), bytes in maybe(count()), hits in maybe((count(), count())),
+        rates in maybe((rate(), rate(), rate())), throughput in maybe(1.0..1e9), beyond_bound: bool,
+    ) -> CapacityPoint {
+        CapacityPoint {
+            label, pages, bytes, beyond_bound,
+            page_hits: hits.map(|h| h.0), prefix_hits: hits.map(|h| h.1),
+            page_hit_rate: rates.map(|r| r.0), reuse_hit_rate: rates.map(|r| r.1), prefix_hit_rate: rates.map(|r| r.2),
+            relative_prefill_throughput: throughput,
+        }
+    }
+}
+
+prop_compose! {
+    fn required_in_flight()(
+        target_ratio in ratio(), entries in prop::collection::vec((ratio(), maybe(count()), maybe(count())), 0..4),
+    ) -> RequiredInFlight {
+        let entry = |(coverage, pages, bytes)| CoverageInFlight { coverage, pages, bytes };
+        RequiredInFlight { target_ratio, coverage: entries.into_iter().map(entry).collect() }
+    }
+}
+
+prop_compose! {
+    fn in_flight()(
+        max_requests in count(), max_pages in maybe(count()), max_bytes in maybe(count()),
+        mean_pages in maybe(0.0..1e15), required in prop::collection::vec(required_in_flight(), 0..4),
+    ) -> InFlight {
+        InFlight { max_requests, max_pages, max_bytes, mean_pages, required }
+    }
+}
+
+prop_compose! {
+    fn estimate()(
+        pool in "\\PC{0,20}", window in window(), times in (any::<i64>(), any::<i64>()),
+        flags in any::<[bool; 3]>(), profile in 0usize..6, sampling in (rate(), rate()), fingerprint in "[0-9a-f]{16}",
+        place in (0i32..10_000, -1i64..i64::MAX, any::<i64>()), page in (1u32..65_536, maybe(count())),
+        counts in prop::collection::vec(count(), 11), bytes in maybe(count()), rates in (rate(), rate()),
+        required in prop::collection::vec(required().boxed(), 0..4), capacities in prop::collection::vec(capacity().boxed(), 0..4),
+        in_flight in maybe(in_flight().boxed()), trend_windows in 0u32..101, plan in maybe(plan().boxed()),
+    ) -> Estimate {
+        Estimate {
+            pool, window, start_ms: times.0, end_ms: times.1,
+            status: if flags[0] { Status::Final } else { Status::Provisional }, warm_up: flags[1],
+            engine: Profile::NAMES[profile].1, outputs: if flags[2] { Outputs::Cached } else { Outputs::Ignored },
+            sample_rate: sampling.0, sample_error: sampling.1, fingerprint,
+            partition: place.0, first_offset: place.1, next_offset: place.2, page_size: page.0, page_bytes: page.1,
+            requests: counts[0], requests_with_reuse: counts[1], page_accesses: counts[2], distinct_pages: counts[3],
+            accumulated_pages: counts[4], accumulated_bytes: bytes, tracked_pages: counts[5],
+            theoretical: TheoreticalHits {
+                page_hits: counts[6], prefix_hits: counts[7], page_hit_rate: rates.0, prefix_hit_rate: rates.1,
+            },
+            required, capacities, late_records: counts[8], chain_violations: counts[9], rejected_records: counts[10],
+            output_reuse_unseen: flags[0] ^ flags[1], in_flight, trend_windows, plan,
+        }
+    }
+}
+
+fn schema() -> Schema {
+    Schema::parse_str(include_str!("../../schemas/capacity_estimate.avsc")).expect("a schema")
+}
+
+fn encode(estimate: &Estimate, encoding: EstimateEncoding) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    encode_estimate(estimate, encoding, &mut bytes).expect("an estimate within the schema");
+    bytes
+}
+
+proptest! {
+    #[test]
+    fn every_encoding_reads_back_exactly(estimate in estimate()) {
+        for encoding in ENCODINGS {
+            let bytes = encode(&estimate, encoding);
+            prop_assert_eq!(&bytes, &encode(&estimate, encoding), "equal estimates, equal bytes");
+            prop_assert_eq!(&decode_estimate(&bytes).expect("reads back"), &estimate);
+        }
+    }
+
+    #[test]
+    fn the_datum_is_what_a_general_encoder_writes(estimate in estimate()) {
+        let schema = schema();
+        let bytes = encode(&estimate, EstimateEncoding::Avro);
+        let (header, datum) = bytes.split_at(10);
+        let reader = GenericDatumReader::builder(&schema).build().expect("a reader");
+        let value = reader.read_value(&mut &*datum).expect("a datum");
+        let writer = GenericDatumWriter::builder(&schema).build().expect("a writer");
+        let written = writer.write_value_to_vec(value).expect("encodes");
+        prop_assert_eq!(&[header, &written].concat(), &bytes);
+    }
+
+    #[test]
+    fn damaged_estimates_are_refused_or_read_but_never_panic(
+        estimate in estimate(), encoding in 0usize..3, at in any::<prop::sample::Index>(), byte: u8, kind in 0u8..3,
+    ) {
+        let mut bytes = encode(&estimate, ENCODINGS[encoding]);
+        let at = at.index(bytes.len());
+        match kind {
+            0 => bytes[at] = byte,
+            1 => bytes.insert(at, byte),
+            _ => {
+                bytes.truncate(at);
+                // Avro's reader takes an optional field that is missing at the very end for one that is null.
+                if let Ok(read) = decode_estimate(&bytes) {
+                    prop_assert!(ENCODINGS[encoding] != EstimateEncoding::Json, "cut off at {at}");
+                    prop_assert_eq!(encode(&read, ENCODINGS[encoding]).len(), bytes.len() + 1);
+                }
+            }
+        }
+        if let Ok(read) = decode_estimate(&bytes) {
+            // What was read is an estimate like any other.
+            prop_assert!(encode_estimate(&read, EstimateEncoding::Json, &mut Vec::new()).is_ok());
+        }
+    }
+
+    #[test]
+    fn keys_read_back_whatever_the_pool_is_called(window in window(), end_ms: i64, pool in "\\PC{0,5}[|:]?\\PC{0,5}") {
+        let key = EstimateKey { window, end_ms, pool };
+        prop_assert_eq!(EstimateKey::from_bytes(&key.to_bytes()), Ok(key));
+    }
+
+    #[test]
+    fn a_key_has_one_spelling(bytes in "(tumbling:(5m|300s)|all|last:0?3)\\|[-+]?0?[0-9]{1,3}\\|[a|]{0,3}") {
+        if let Ok(key) = EstimateKey::from_bytes(bytes.as_bytes()) {
+            prop_assert_eq!(key.to_bytes(), bytes.into_bytes());
+        }
+    }
+}
+
+fn sample() -> Estimate {
+    decode_estimate(include_bytes!("../fixtures/codec/capacity_estimate.v2.json")).expect("the fixture reads")
+}
+
+#[test]
+fn numbers_beyond_the_schema_are_refused_with_the_field_named_in_every_encoding() {
+    let large = Estimate { accumulated_bytes: Some(1 << 63), ..sample() };
+    let not_finite = Estimate { sample_error: f64::NAN, ..sample() };
+    let theoretical = TheoreticalHits { prefix_hits: u64::MAX, ..sample().theoretical };
+    let inside = Estimate { theoretical, ..sample() };
+    for (estimate, field) in
+        [(large, "accumulated_bytes"), (not_finite, "sample_error"), (inside, "prefix_hits")]
+    {
+        for encoding in ENCODINGS {
+            let mut out = b"before".to_vec();
+            let error = encode_estimate(&estimate, encoding, &mut out);
+            assert_eq!(error, Err(EstimateError::Unrepresentable { field: field.to_owned() }));
+            assert_eq!(out, b"before", "nothing is appended");
+        }
+    }
+}
+
+#[test]
+fn foreign_records_are_told_apart() {
+    assert_eq!(decode_estimate(b""), Err(EstimateError::UnknownEncoding));
+    for frame in [b"\0\0\0\0\x01".as_slice(), b"\0\0"] {
+        assert!(matches!(decode_estimate(frame), Err(EstimateError::Undecodable { .. })));
+    }
+    let unknown = decode_estimate(&[0xC3, 0x01, 1, 0, 0, 0, 0, 0, 0, 0x80, 7]);
+    assert_eq!(unknown, Err(EstimateError::UnknownSchema { fingerprint: 0x8000_0000_0000_0001 }));
+    let mut trailing = encode(&sample(), EstimateEncoding::Avro);
+    trailing.push(0);
+    assert!(matches!(decode_estimate(&trailing), Err(EstimateError::Undecodable { .. })));
+}
+
+#[test]
+fn a_reader_ignores_json_fields_it_does_not_know() {
+    let mut bytes = encode(&sample(), EstimateEncoding::Json);
+    bytes.truncate(bytes.len() - 1);
+    bytes.extend(br#","added_later":{"x":[1]}}"#);
+    assert_eq!(decode_estimate(&bytes), Ok(sample()));
+}
+
+#[test]
+fn a_pools_estimates_share_the_partition_of_its_requests() {
+    let partitions = NonZeroU32::new(12).expect("not zero");
+    // Kafka: toPositive(murmur2("foobar")) % 12, with murmur2("foobar") = -790332482.
+    assert_eq!(i64::from(pool_partition("foobar", partitions)), ((-790_332_482i64) & 0x7fff_ffff) % 12);
+    assert!((0..100).all(|n| (0..12).contains(&pool_partition(&format!("pool-{n}"), partitions))));
+    assert_eq!(pool_partition("anything", NonZeroU32::MIN), 0);
+}

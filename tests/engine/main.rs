@@ -1,0 +1,15 @@
+//! The engine and its profiles, against slow models, the paper's own figures and real engines' recorded answers.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod by_page;
+mod far_labels;
+mod golden_fast;
+mod hybrid;
+mod paper;
+mod recorded;
+mod sampling;
+mod sglang;
+mod stores;
+mod tiers;

@@ -1,0 +1,466 @@
+//! Members of one group on a real broker: who works on what, what moves, and that whatever moves is
+//! estimated exactly once.
+
+use crate::kafka_support::{Broker, Input, Published, stamp, wait_for};
+use kvset::kafka::config::{Assignor, Connection};
+use kvset::kafka::topic_producer::TopicProducer;
+use kvset::pipeline::resume::{Origin, Resume};
+use kvset::position::{NextOffset, Partition};
+use kvset::service::error::ServiceError;
+use kvset::service::estimating::serve;
+use kvset::service::events::{Observer, ServiceEvent};
+use kvset::service::plan::{CommitPace, ServicePlan};
+use kvset::service::poll_loop::summary::Summary;
+use kvset::service::shutdown::Shutdown;
+use kvset::settings::Settings;
+use kvset::workload::{Generator, Workload};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::thread::{Scope, ScopedJoinHandle};
+use std::time::Duration;
+
+const ASSIGNORS: [(&str, Assignor); 2] =
+    [("cooperative", Assignor::CooperativeSticky), ("eager", Assignor::Range)];
+
+fn settings() -> Settings {
+    let mut settings = Settings::default();
+    settings.estimate.windows =
+        ["tumbling:1m", "last:100", "all"].map(|text| text.parse().expect("a window")).to_vec();
+    settings
+}
+
+fn input(partitions: i32, requests: usize) -> Input {
+    let mut input = Input::default();
+    for partition in 0..partitions {
+        let workload = Workload {
+            seed: partition as u64 + 21,
+            start_ms: 36_000_000,
+            sessions_per_day: 4000,
+            ..Workload::default()
+        };
+        for request in Generator::new(workload).expect("a workload").take(requests) {
+            input.push_row(partition, &format!("pool-{partition}"), &request.as_row());
+        }
+    }
+    input
+}
+
+/// A group on a topic that is fed in pieces.
+struct Group {
+    broker: Broker,
+    topic: String,
+    input: Input,
+    plan: ServicePlan,
+}
+
+impl Group {
+    /// On the real broker, if there is one; members are given up after 6 s of silence.
+    fn new(run: &str, assignor: Assignor, partitions: i32, requests: usize) -> Option<Self> {
+        let mut broker = Broker::real()?;
+        let properties = [("session.timeout.ms", "6000"), ("heartbeat.interval.ms", "500")];
+        broker.connection.properties =
+            properties.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
+        let topic = broker.create("requests", partitions as u32);
+        let mut plan = broker.plan(&settings(), run, partitions as u32);
+        plan.stream.membership.assignor = assignor;
+        Some(Self { input: input(partitions, requests), broker, topic, plan })
+    }
+
+    fn feed(&self, records: Range<usize>) {
+        self.feeder().feed(records);
+    }
+
+    fn feeder(&self) -> Feeder<'_> {
+        Feeder { connection: &self.broker.connection, topic: &self.topic, input: &self.input }
+    }
+
+    fn assert_undisturbed(&self) {
+        let published = Published::read(&self.broker, &self.plan.stream.outputs);
+        assert!(published.estimates.values().map(Vec::len).sum::<usize>() > 20, "too little to compare");
+        assert!(published == self.input.expected(&self.plan.task), "not what an undisturbed run publishes");
+    }
+}
+
+/// What a thread needs to feed a group.
+#[derive(Clone, Copy)]
+struct Feeder<'g> {
+    connection: &'g Connection,
+    topic: &'g str,
+    input: &'g Input,
+}
+
+impl Feeder<'_> {
+    /// Feeds these records of every partition.
+    fn feed(self, records: Range<usize>) {
+        let feed =
+            TopicProducer::open(self.connection, self.topic, Duration::from_secs(30)).expect("a producer");
+        for at in records {
+            for (partition, records) in &self.input.partitions {
+                let (key, value) = &records[at];
+                feed.send_to(Some(*partition), key, value, Some(stamp())).expect("room");
+            }
+        }
+        feed.finish().expect("delivered");
+    }
+}
+
+/// What happened to a member so far.
+#[derive(Default)]
+struct Story {
+    settled: u32,
+    /// Partitions given up or lost.
+    gone: u32,
+    held: BTreeSet<Partition>,
+    resumes: Vec<(Partition, Resume)>,
+    next: BTreeMap<Partition, NextOffset>,
+    /// Asked to stand still at the next estimate, standing still, let go.
+    stand: Stand,
+}
+
+#[derive(Default, PartialEq, Eq, Clone, Copy)]
+enum Stand {
+    #[default]
+    No,
+    Asked,
+    Still,
+}
+
+#[derive(Default)]
+struct Seen {
+    story: Mutex<Story>,
+    let_go: Condvar,
+}
+
+impl Seen {
+    fn story(&self) -> MutexGuard<'_, Story> {
+        self.story.lock().expect("no panic under the lock")
+    }
+
+    fn go_on(&self) {
+        self.story().stand = Stand::No;
+        self.let_go.notify_all();
+    }
+}
+
+impl Observer for Seen {
+    fn on(&self, event: &ServiceEvent<'_>) {
+        let mut story = self.story();
+        match event {
+            ServiceEvent::Rebalanced { .. } => story.settled += 1,
+            ServiceEvent::Assigned { partition, resume, .. } => {
+                story.held.insert(*partition);
+                story.resumes.push((*partition, (*resume).clone()));
+            }
+            ServiceEvent::Revoked(partition) | ServiceEvent::Lost(partition) => {
+                story.held.remove(partition);
+                story.gone += 1;
+            }
+            ServiceEvent::Progress { partition, next, counts, .. } => {
+                story.next.insert(*partition, *next);
+                if story.stand == Stand::Asked && !counts.latest.is_empty() {
+                    story.stand = Stand::Still;
+                    drop(self.let_go.wait_while(story, |story| story.stand == Stand::Still));
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// A running member, asked to stop when dropped.
+struct Member<'scope> {
+    seen: Arc<Seen>,
+    shutdown: Shutdown,
+    thread: Option<ScopedJoinHandle<'scope, Result<Summary, ServiceError>>>,
+}
+
+impl<'scope> Member<'scope> {
+    fn start(scope: &'scope Scope<'scope, '_>, plan: &ServicePlan, instance: Option<&str>) -> Self {
+        let (seen, shutdown, mut plan) = (Arc::new(Seen::default()), Shutdown::new(), plan.clone());
+        plan.stream.membership.instance = instance.map(str::to_owned);
+        let (watch, asked) = (Arc::clone(&seen), shutdown.clone());
+        let thread = scope.spawn(move || serve(&plan, &asked, &*watch));
+        Self { seen, shutdown, thread: Some(thread) }
+    }
+
+    fn held(&self) -> BTreeSet<Partition> {
+        self.seen.story().held.clone()
+    }
+
+    /// Whether everything before this was processed of all it holds.
+    fn has_done(&self, next: usize) -> bool {
+        let story = self.seen.story();
+        story.held.iter().all(|partition| story.next.get(partition) == Some(&NextOffset(next as i64)))
+    }
+
+    fn leave(&mut self) -> Result<Summary, ServiceError> {
+        self.shutdown.request();
+        self.thread.take().expect("it has not left").join().expect("no panic")
+    }
+
+    fn ended(&self) -> bool {
+        self.thread.as_ref().is_none_or(ScopedJoinHandle::is_finished)
+    }
+}
+
+impl Drop for Member<'_> {
+    fn drop(&mut self) {
+        self.shutdown.request();
+        self.seen.go_on();
+        // A test that waits in vain should show what ended the member.
+        if let Some(Ok(Err(error))) = self.thread.take().map(ScopedJoinHandle::join) {
+            println!("a member ended: {error}");
+        }
+    }
+}
+
+/// Whether every partition is held by one of these members, and each of them holds some.
+fn shared(members: &[&Member<'_>], partitions: usize) -> bool {
+    let held: Vec<_> = members.iter().map(|member| member.held()).collect();
+    let all: BTreeSet<_> = held.iter().flatten().collect();
+    held.iter().all(|held| !held.is_empty())
+        && all.len() == partitions
+        && held.iter().map(BTreeSet::len).sum::<usize>() == partitions
+}
+
+#[test]
+fn three_instances_come_and_go_and_every_partition_is_estimated_once() {
+    for (run, assignor) in ASSIGNORS {
+        let Some(mut group) = Group::new(run, assignor, 6, 300) else { return };
+        // Small steps, so that there is something in flight whenever partitions move.
+        group.plan.stream.flow.records = 4;
+        let (feeder, plan) = (group.feeder(), &group.plan);
+        std::thread::scope(|scope| {
+            let mut one = Member::start(scope, plan, None);
+            wait_for(|| one.held().len() == 6);
+            let feeding = scope.spawn(move || feeder.feed(0..100));
+            let mut two = Member::start(scope, plan, None);
+            let mut three = Member::start(scope, plan, None);
+            wait_for(|| shared(&[&one, &two, &three], 6));
+            feeding.join().expect("fed");
+            let feeding = scope.spawn(move || feeder.feed(100..200));
+            one.leave().expect("a clean run");
+            wait_for(|| shared(&[&two, &three], 6));
+            feeding.join().expect("fed");
+            let feeding = scope.spawn(move || feeder.feed(200..300));
+            let mut four = Member::start(scope, plan, None);
+            wait_for(|| shared(&[&two, &three, &four], 6));
+            two.leave().expect("a clean run");
+            feeding.join().expect("fed");
+            wait_for(|| shared(&[&three, &four], 6) && three.has_done(300) && four.has_done(300));
+            three.leave().expect("a clean run");
+            four.leave().expect("a clean run");
+        });
+        group.assert_undisturbed();
+    }
+}
+
+#[test]
+fn a_member_with_a_name_restarts_without_a_rebalance() {
+    for (run, assignor) in ASSIGNORS {
+        let Some(mut group) = Group::new(run, assignor, 4, 200) else { return };
+        // A restart takes less, also on a busy machine.
+        group.broker.connection.properties[0].1 = "30000".to_owned();
+        group.plan.stream.connection = group.broker.connection.clone();
+        let (group, plan) = (&group, &group.plan);
+        std::thread::scope(|scope| {
+            let mut one = Member::start(scope, plan, Some("one"));
+            let mut two = Member::start(scope, plan, Some("two"));
+            wait_for(|| shared(&[&one, &two], 4));
+            group.feed(0..100);
+            wait_for(|| one.has_done(100) && two.has_done(100));
+            let (held, settled) = (one.held(), two.seen.story().settled);
+            one.leave().expect("a clean run");
+            let mut one = Member::start(scope, plan, Some("one"));
+            wait_for(|| one.held() == held);
+            group.feed(100..200);
+            wait_for(|| one.has_done(200) && two.has_done(200));
+            assert_eq!(two.seen.story().settled, settled, "{run}: the other member saw a rebalance");
+            one.leave().expect("a clean run");
+            two.leave().expect("a clean run");
+        });
+        group.assert_undisturbed();
+    }
+}
+
+#[test]
+fn the_elder_of_two_members_with_one_name_ends_with_a_clear_error() {
+    let Some(group) = Group::new("twins", Assignor::CooperativeSticky, 2, 300) else { return };
+    let (group, plan) = (&group, &group.plan);
+    std::thread::scope(|scope| {
+        let mut elder = Member::start(scope, plan, Some("same"));
+        wait_for(|| elder.held().len() == 2);
+        group.feed(0..100);
+        wait_for(|| elder.has_done(100));
+        let mut younger = Member::start(scope, plan, Some("same"));
+        group.feed(100..200);
+        wait_for(|| elder.ended());
+        let error = elder.leave().expect_err("fenced").to_string();
+        assert!(error.contains("kafka.instance") && error.contains("name of its own"), "{error}");
+        wait_for(|| younger.held().len() == 2);
+        group.feed(200..300);
+        wait_for(|| younger.has_done(300));
+        younger.leave().expect("the younger one goes on");
+    });
+    group.assert_undisturbed();
+}
+
+#[test]
+fn a_partition_that_comes_back_untouched_goes_on_from_memory() {
+    for (run, assignor) in ASSIGNORS {
+        let Some(group) = Group::new(run, assignor, 4, 300) else { return };
+        let (group, plan) = (&group, &group.plan);
+        std::thread::scope(|scope| {
+            let mut one = Member::start(scope, plan, None);
+            wait_for(|| one.held().len() == 4);
+            group.feed(0..100);
+            wait_for(|| one.has_done(100));
+            // Partitions go and come back, and nobody has fed them meanwhile.
+            let mut two = Member::start(scope, plan, None);
+            wait_for(|| shared(&[&one, &two], 4));
+            let moved = two.held();
+            let seen = one.seen.story().resumes.len();
+            two.leave().expect("a clean run");
+            wait_for(|| one.held().len() == 4);
+            assert_resumed(&one, seen, &moved, |resume| resume.origin == Origin::Parked);
+            group.feed(100..200);
+            wait_for(|| one.has_done(200));
+            // Now they are worked on while they are away: what was kept is out of date.
+            let mut two = Member::start(scope, plan, None);
+            wait_for(|| shared(&[&one, &two], 4));
+            let (moved, seen) = (two.held(), one.seen.story().resumes.len());
+            group.feed(200..300);
+            wait_for(|| one.has_done(300) && two.has_done(300));
+            two.leave().expect("a clean run");
+            wait_for(|| one.held().len() == 4);
+            assert_resumed(&one, seen, &moved, |resume| {
+                resume.origin == Origin::Rebuild && resume.explanation.ends_with("is at 200 and is dropped")
+            });
+            one.leave().expect("a clean run");
+        });
+        group.assert_undisturbed();
+    }
+}
+
+fn assert_resumed(
+    member: &Member<'_>,
+    after: usize,
+    partitions: &BTreeSet<Partition>,
+    how: fn(&Resume) -> bool,
+) {
+    let story = member.seen.story();
+    for partition in partitions {
+        let resume = story.resumes[after..].iter().rev().find(|(resumed, _)| resumed == partition);
+        let (_, resume) = resume.expect("it came back");
+        assert!(how(resume), "partition {partition}: {}", resume.explanation);
+    }
+}
+
+#[test]
+fn a_partition_is_committed_before_it_is_given_up() {
+    for (run, assignor) in ASSIGNORS {
+        let Some(mut group) = Group::new(run, assignor, 2, 200) else { return };
+        let never = Duration::from_secs(3600);
+        group.plan.stream.commit =
+            CommitPace { every: never, linger: never, records: u64::MAX, bytes: usize::MAX };
+        let (group, plan) = (&group, &group.plan);
+        std::thread::scope(|scope| {
+            let mut one = Member::start(scope, plan, None);
+            wait_for(|| one.held().len() == 2);
+            group.feed(0..200);
+            wait_for(|| one.has_done(200));
+            let mut two = Member::start(scope, plan, None);
+            wait_for(|| shared(&[&one, &two], 2));
+            for (partition, resume) in &two.seen.story().resumes {
+                assert_eq!(
+                    resume.publish_from,
+                    NextOffset(200),
+                    "partition {partition}: {}",
+                    resume.explanation
+                );
+            }
+            one.leave().expect("a clean run");
+            two.leave().expect("a clean run");
+        });
+        group.assert_undisturbed();
+    }
+}
+
+/// A member that stood still with estimates in hand, while another one did all of its work.
+fn overtaken<'scope>(scope: &'scope Scope<'scope, '_>, group: &Group) -> Member<'scope> {
+    let mut plan = group.plan.clone();
+    plan.stream.connection.properties.push(("max.poll.interval.ms".to_owned(), "6000".to_owned()));
+    let one = Member::start(scope, &plan, None);
+    wait_for(|| one.held().len() == 2);
+    group.feed(0..100);
+    wait_for(|| one.has_done(100));
+    one.seen.story().stand = Stand::Asked;
+    group.feed(100..200);
+    wait_for(|| one.seen.story().stand == Stand::Still);
+    let mut two = Member::start(scope, &plan, None);
+    wait_for(|| two.held().len() == 2 && two.has_done(200));
+    two.leave().expect("a clean run");
+    one
+}
+
+/// A suspended process, say: the group gives its partitions to others, and what it had in hand is theirs.
+#[test]
+fn a_member_that_stood_still_drops_what_it_lost_and_joins_again() {
+    for (run, assignor) in ASSIGNORS {
+        let Some(group) = Group::new(run, assignor, 2, 300) else { return };
+        let group = &group;
+        std::thread::scope(|scope| {
+            let mut one = overtaken(scope, group);
+            one.seen.go_on();
+            wait_for(|| one.seen.story().gone >= 2 && one.held().len() == 2);
+            group.feed(200..300);
+            wait_for(|| one.has_done(300));
+            one.leave().expect("a clean run");
+        });
+        group.assert_undisturbed();
+    }
+}
+
+#[test]
+fn a_member_that_lost_its_partitions_before_its_last_commit_stops_in_order() {
+    let Some(group) = Group::new("stop", Assignor::CooperativeSticky, 2, 200) else { return };
+    let group = &group;
+    std::thread::scope(|scope| {
+        let mut one = overtaken(scope, group);
+        one.shutdown.request();
+        one.seen.go_on();
+        one.leave().expect("its work is done by another member");
+    });
+    group.assert_undisturbed();
+}
+
+#[test]
+fn polling_goes_on_while_partitions_are_paused_behind_a_slow_worker() {
+    let Some(mut group) = Group::new("slow", Assignor::CooperativeSticky, 1, 150) else { return };
+    // One at a time, and each of them long: the partition is paused after every record. All together take longer
+    // than a member may go without polling.
+    group.plan.stream.connection.properties.push(("max.poll.interval.ms".to_owned(), "6000".to_owned()));
+    group.plan.stream.flow.records = 1;
+    let ids = (0..400_000).map(|id| id.to_string()).collect::<Vec<_>>().join(",");
+    for (at, (_, value)) in group.input.partitions.get_mut(&0).expect("one").iter_mut().enumerate() {
+        let time = 36_000_000 + at as i64 * 20_000;
+        *value = format!(
+            "{{\"event_time\": {time}, \"page_size\": 1, \"page_ids\": [{ids}], \"input_tokens\": 400000}}"
+        )
+        .into_bytes();
+    }
+    let (group, plan) = (&group, &group.plan);
+    // All are there before the member is: it shall wait for its worker, not for whoever feeds the topic.
+    group.feed(0..150);
+    std::thread::scope(|scope| {
+        let mut one = Member::start(scope, plan, None);
+        wait_for(|| one.held().len() == 1);
+        wait_for(|| one.has_done(150));
+        let story = one.seen.story();
+        assert_eq!((story.gone, story.settled), (0, 1), "the group saw nothing of it");
+        drop(story);
+        one.leave().expect("a clean run");
+    });
+    group.assert_undisturbed();
+}

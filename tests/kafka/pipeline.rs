@@ -1,0 +1,180 @@
+//! The service over a broker equals the pipeline in memory, byte for byte.
+
+use crate::kafka_support::{Broker, Input, Published, serve_records, shared_trace};
+use kvset::codec::decode_estimate;
+use kvset::core::estimate::Estimate;
+use kvset::core::pool_config::PoolConfig;
+use kvset::core::window::WindowKind;
+use kvset::replay::{ReplayOptions, WarmUp, replay};
+use kvset::settings::Settings;
+use kvset::trace::{self, ReadOptions, TraceItem};
+use kvset::workload::{Generator, Workload};
+
+/// Settings whose windows close often.
+fn settings() -> Settings {
+    let mut settings = Settings::default();
+    settings.estimate.windows =
+        ["tumbling:1m", "last:100", "all"].map(|text| text.parse().expect("a window")).to_vec();
+    settings.estimate.kv_bytes_per_token = kvset::settings::TokenCost::new(131_072.0);
+    settings
+}
+
+/// Generated requests of three pools on three partitions.
+fn generated(requests: usize) -> Input {
+    let mut input = Input::default();
+    for (partition, pool) in [(0, "alpha"), (1, "beta"), (2, "gamma")] {
+        let workload = Workload {
+            seed: partition as u64 + 7,
+            start_ms: 36_000_000,
+            sessions_per_day: 4000,
+            ..Workload::default()
+        };
+        let generator = Generator::new(workload).expect("a workload");
+        for request in generator.take(requests) {
+            input.push_row(partition, pool, &request.as_row());
+        }
+    }
+    input
+}
+
+fn mooncake(requests: usize) -> Option<Input> {
+    let path = shared_trace("mooncake_synthetic_trace.jsonl")?;
+    let mut reader = trace::open(&[path], &ReadOptions::default()).expect("a trace");
+    let mut input = Input::default();
+    while input.records() < requests as u64 {
+        match reader.next_item().expect("readable") {
+            Some(TraceItem::Request(row)) => input.push_row(0, "trace", &row),
+            Some(TraceItem::Refused(error)) => panic!("{error:?}"),
+            None => break,
+        }
+    }
+    Some(input)
+}
+
+#[test]
+fn estimates_through_a_broker_equal_those_in_memory() {
+    for broker in Broker::all() {
+        let topic = broker.create("requests", 3);
+        let input = generated(300);
+        input.produce(&broker.connection, &topic);
+        let plan = broker.plan(&settings(), "run", 3);
+        let summary = serve_records(&plan, input.records()).expect("a clean run");
+        assert_eq!(summary.records, input.records());
+        let expected = input.expected(&plan.task);
+        let published = Published::read(&broker, &plan.stream.outputs);
+        let count: usize = published.estimates.values().map(Vec::len).sum();
+        assert!(count > 30, "only {count} estimates: the comparison would show little");
+        assert_eq!(summary.results, count as u64);
+        assert!(published == expected, "real broker: {}", broker.is_real());
+    }
+}
+
+#[test]
+fn the_public_trace_gives_the_same_bytes_on_every_run() {
+    for broker in Broker::all() {
+        let Some(input) = mooncake(if broker.is_real() { usize::MAX } else { 2000 }) else { return };
+        let topic = broker.create("requests", 1);
+        input.produce(&broker.connection, &topic);
+        let runs = ["first", "second"].map(|run| {
+            let plan = broker.plan(&settings(), run, 1);
+            let summary = serve_records(&plan, input.records()).expect("a clean run");
+            assert_eq!(
+                summary.next_offsets.values().map(|next| next.0).collect::<Vec<_>>(),
+                [input.records() as i64]
+            );
+            Published::read(&broker, &plan.stream.outputs)
+        });
+        assert!(!runs[0].estimates.is_empty());
+        assert!(runs[0] == runs[1], "the same log gave other bytes; real broker: {}", broker.is_real());
+        assert!(runs[0] == input.expected(&broker.plan(&settings(), "task", 1).task));
+        let tumbling = |estimate: &Estimate| matches!(estimate.window, WindowKind::Tumbling { .. });
+        let values = runs[0].estimates["trace"].iter().filter_map(|(_, value)| value.as_deref());
+        let mut published: Vec<_> =
+            values.map(|value| decode_estimate(value).expect("an estimate")).collect();
+        published.retain(tumbling);
+        let mut replayed = replayed_windows();
+        replayed.truncate(published.len());
+        // A replay also closes what is open when the trace ends, under a fingerprint that says so.
+        published.iter_mut().chain(&mut replayed).for_each(|estimate| estimate.fingerprint.clear());
+        assert!(published.len() > 5 && published == replayed, "`kvset replay` of the same trace differs");
+    }
+}
+
+/// What `kvset replay` makes of the whole public trace.
+fn replayed_windows() -> Vec<Estimate> {
+    let options = ReplayOptions {
+        traces: shared_trace("mooncake_synthetic_trace.jsonl").into_iter().collect(),
+        read: ReadOptions::default(),
+        pool: PoolConfig {
+            windows: vec![WindowKind::Tumbling { size_ms: 60_000 }],
+            ..settings().pool_config("trace")
+        },
+        warm_up: WarmUp::Requests(0),
+        skip_bad_rows: false,
+        beside: Default::default(),
+        provisioned: None,
+    };
+    replay(&options, None, &mut |_| {}).expect("a replay").windows
+}
+
+#[test]
+fn broken_records_become_dead_letters_while_the_stream_goes_on() {
+    for broker in Broker::all() {
+        let topic = broker.create("requests", 1);
+        let mut input = generated(200);
+        let mut records = input.partitions.remove(&0).expect("pool alpha");
+        input.partitions.clear();
+        records.insert(10, (b"alpha".to_vec(), b"no request at all".to_vec()));
+        records.insert(50, (Vec::new(), br#"{"event_time": 1}"#.to_vec()));
+        records.insert(90, (b"alpha".to_vec(), b"\xc3\x01cut off".to_vec()));
+        input.partitions.insert(0, records);
+        input.produce(&broker.connection, &topic);
+        let plan = broker.plan(&settings(), "run", 1);
+        serve_records(&plan, input.records()).expect("a clean run");
+        let published = Published::read(&broker, &plan.stream.outputs);
+        assert!(published == input.expected(&plan.task), "real broker: {}", broker.is_real());
+        assert_eq!(published.letters.len(), 3);
+        let header = |letter: &crate::kafka_support::Letter, name: &str| {
+            let found = letter.2.iter().find(|(header, _)| header == name);
+            found.map(|(_, value)| String::from_utf8_lossy(value).into_owned())
+        };
+        let broken =
+            published.letters.iter().find(|(_, value, _)| value.as_deref() == Some(b"no request at all"));
+        let broken = broken.expect("the original bytes");
+        assert_eq!(header(broken, "kvset_offset").as_deref(), Some("10"));
+        assert_eq!(header(broken, "kvset_topic"), Some(topic));
+        assert_eq!(header(broken, "kvset_error_code").as_deref(), Some("unknown_encoding"));
+    }
+}
+
+#[test]
+fn a_restart_publishes_the_rest_and_nothing_twice() {
+    for broker in Broker::all() {
+        let topic = broker.create("requests", 3);
+        let input = generated(250);
+        input.produce(&broker.connection, &topic);
+        let plan = broker.plan(&settings(), "run", 3);
+        // Each run stops after some records; what it rebuilds muted counts as processed too.
+        for records in [150, 400, 100_000] {
+            let total = records.min(input.records());
+            serve_records(&plan, total).expect("a clean run");
+        }
+        let published = Published::read(&broker, &plan.stream.outputs);
+        assert!(published == input.expected(&plan.task), "real broker: {}", broker.is_real());
+    }
+}
+
+#[test]
+fn too_many_broken_records_stop_the_service_with_a_clear_error() {
+    let broker = Broker::mock();
+    let topic = broker.create("requests", 1);
+    let mut input = Input::default();
+    (0..20).for_each(|_| input.push(0, "alpha", b"broken".to_vec()));
+    input.produce(&broker.connection, &topic);
+    let mut settings = settings();
+    settings.dead_letters.max_consecutive = 5;
+    let plan = broker.plan(&settings, "run", 1);
+    let error = serve_records(&plan, 20).expect_err("too many").to_string();
+    assert!(error.contains("in a row") && error.contains("max_consecutive"), "{error}");
+    assert_eq!(Published::read(&broker, &plan.stream.outputs).letters.len(), 5, "those within the limit");
+}

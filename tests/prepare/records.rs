@@ -1,0 +1,460 @@
+//! Raw records become request events, or dead letters that give nothing away.
+
+use crate::kafka_support::{Input, shared_trace};
+use crate::prepare_support::{MARKER, MARKER_TOKEN, hostile, tokenizers, week};
+use crate::registry_support::Registry;
+use apache_avro::Schema;
+use apache_avro::types::Value;
+use apache_avro::writer::datum::GenericDatumWriter;
+use kvset::codec::{
+    DecodeLimits, Encoding, ErrorCode, LetterContent, RawPrompt, RawRequest, RequestDecoder, RequestEncoding,
+    RequestMessage, SchemaId, encode_raw_request, encode_request, schema,
+};
+use kvset::core::hashing::PageHasher;
+use kvset::core::pages::{PageIds, Scope};
+use kvset::core::sample::Sample;
+use kvset::core::units::PageSize;
+use kvset::output::Destination;
+use kvset::prepare::{Prepared, Preparer, Tokenizers};
+use kvset::service::plan::schemas::open;
+use kvset::service::plan::task_config;
+use kvset::service::prepare::recipe;
+use kvset::settings::{HttpUrl, Settings};
+use std::sync::Arc;
+
+const TIME: i64 = 1_700_000_000_000;
+
+/// Pages of four tokens, pools by model.
+fn settings() -> Settings {
+    let mut settings = Settings::default();
+    settings.estimate.page_size = PageSize::new(4);
+    settings
+}
+
+fn preparer(settings: &Settings) -> Preparer {
+    Preparer::new(Arc::new(recipe(settings)), tokenizers())
+}
+
+fn prepare_with(
+    settings: &Settings,
+    key: Option<&[u8]>,
+    value: &[u8],
+    headers: &[(&str, &[u8])],
+) -> Prepared {
+    let record = crate::prepare_support::record(0, 0, Some(TIME), key, Some(value), headers);
+    preparer(settings).prepare(&record)
+}
+
+fn prepare(settings: &Settings, value: &str) -> Prepared {
+    prepare_with(settings, None, value.as_bytes(), &[])
+}
+
+/// Pool, event time, ids and prompt tokens of every event.
+type Event = (String, i64, Vec<u64>, Option<u64>);
+
+fn events(prepared: &Prepared) -> Vec<Event> {
+    assert_eq!(prepared.refused, None);
+    let mut decoder = RequestDecoder::new(Encoding::Avro, DecodeLimits::default());
+    let mut found = Vec::new();
+    for output in &prepared.outputs {
+        assert_eq!(output.destination, Destination::Results);
+        let value = output.value.as_deref().expect("an event");
+        let decoded = decoder.decode(output.key.as_deref(), value).expect("a request event");
+        let event = decoded.event;
+        let ids = event.page_ids.iter().collect();
+        found.push((decoded.pool.into_owned(), event.event_time.0, ids, event.input_tokens));
+    }
+    found
+}
+
+fn pages(namespace: Scope, tokens: &[u32]) -> Vec<u64> {
+    let mut ids = Vec::new();
+    PageHasher::new(PageSize::new(4).expect("not zero")).hash(namespace, tokens, false, &mut ids);
+    ids
+}
+
+#[test]
+fn token_ids_become_full_pages_of_the_pool_that_the_template_names() {
+    let mut settings = settings();
+    settings.prepare.pool = "{model}/{meta.cluster}".parse().expect("a template");
+    let prepared =
+        prepare(&settings, r#"{"model": "m", "meta": {"cluster": "eu"}, "token_ids": [1, 2, 3, 4, 5, 6]}"#);
+    let expected = ("m/eu".to_owned(), TIME, pages(Scope::GLOBAL, &[1, 2, 3, 4]), Some(6));
+    assert_eq!(events(&prepared), [expected]);
+    assert_eq!((prepared.requests, prepared.tokens, prepared.pages), (1, 6, 1));
+    let several =
+        prepare(&settings, r#"{"tokens": [[1, 2, 3, 4], [], [9]], "model": 7, "meta": {"cluster": true}}"#);
+    let row = |ids: Vec<u64>, tokens| ("7/true".to_owned(), TIME, ids, Some(tokens));
+    assert_eq!(
+        events(&several),
+        [row(pages(Scope::GLOBAL, &[1, 2, 3, 4]), 4), row(vec![], 0), row(vec![], 1)]
+    );
+}
+
+#[test]
+fn a_chat_is_tokenised_by_the_model_it_names_bare_or_in_a_body() {
+    let settings = settings();
+    let chat = r#"{"model": "chat", "messages": [{"role": "user", "content": "How many pages are that?"}]}"#;
+    let (bare, wrapped) = (prepare(&settings, chat), prepare(&settings, &format!(r#"{{"body": {chat}}}"#)));
+    assert!(bare.pages > 2, "{} pages", bare.pages);
+    assert_eq!(events(&bare), events(&wrapped));
+    let completion = prepare(&settings, r#"{"model": "chat", "prompt": [[1, 2, 3, 4], [5]]}"#);
+    assert_eq!(events(&completion)[0].2, pages(Scope::GLOBAL, &[1, 2, 3, 4]));
+    let unknown = prepare(&settings, r#"{"model": "other", "prompt": "x"}"#);
+    assert_eq!(unknown.refused, Some(ErrorCode::UnknownModel));
+}
+
+#[test]
+fn avro_and_json_give_the_same_events() {
+    let settings = settings();
+    let avro = |prompt: RawPrompt<'_>| {
+        let (event_time, fields) = (Some(5), vec![("model", "chat"), ("unused", "x")]);
+        let request = RawRequest { event_time, fields, prompt, output_tokens: Some(3), duration_ms: None };
+        let mut value = Vec::new();
+        encode_raw_request(&request, &mut value);
+        events(&prepare_with(&settings, None, &value, &[]))
+    };
+    let at_five = |mut settings: Settings, json: &str| {
+        settings.prepare.event_time = "{t}".parse().expect("a template");
+        events(&prepare(&settings, json))
+    };
+    let tokens =
+        at_five(settings.clone(), r#"{"t": 5, "model": "chat", "tokens": [1, 2, 3, 4], "output_tokens": 3}"#);
+    assert_eq!(avro(RawPrompt::Tokens(vec![1, 2, 3, 4])), tokens);
+    let body = at_five(settings.clone(), r#"{"t": 5, "model": "chat", "prompt": "hello world"}"#);
+    assert_eq!(avro(RawPrompt::Body(r#"{"prompt": "hello world"}"#)), body);
+}
+
+/// Prepares a record whose schema is in this registry.
+fn prepare_framed(settings: &Settings, registry: &Registry, value: &[u8]) -> Prepared {
+    let mut settings = settings.clone();
+    settings.schema_registry.url = HttpUrl::new(&registry.url()).expect("an address");
+    let schemas = open(&settings.schema_registry).expect("nothing is missing").expect("an address");
+    let mut preparer = preparer(&settings).with_schemas(Some(schemas));
+    let record = crate::prepare_support::record(0, 0, Some(TIME), Some(b"chat"), Some(value), &[]);
+    preparer.look_up(&record).expect("the registry answers");
+    preparer.prepare(&record)
+}
+
+#[test]
+fn confluents_wire_format_gives_the_same_events_as_single_object_encoding() {
+    let (settings, registry) = (settings(), Registry::up());
+    let raw = RawRequest {
+        event_time: Some(5),
+        fields: vec![("model", "chat")],
+        prompt: RawPrompt::Tokens(vec![1, 2, 3, 4]),
+        output_tokens: Some(3),
+        duration_ms: None,
+    };
+    let mut plain = Vec::new();
+    encode_raw_request(&raw, &mut plain);
+    let expected = events(&prepare_with(&settings, None, &plain, &[]));
+    assert_eq!(expected[0].2, pages(Scope::GLOBAL, &[1, 2, 3, 4]));
+    let frame = |id: u32, datum: &[u8]| [&[0], &id.to_be_bytes()[..], datum].concat();
+    // What follows marker and fingerprint is the datum.
+    let ours = frame(registry.add(schema::RAW_REQUEST), &plain[10..]);
+    assert_eq!(events(&prepare_framed(&settings, &registry, &ours)), expected);
+
+    let other = r#"{"type": "record", "name": "Call", "fields": [
+        {"name": "prompt", "type": {"type": "array", "items": "int"}},
+        {"name": "region", "type": "string"},
+        {"name": "output_tokens", "type": "int"},
+        {"name": "fields", "type": {"type": "map", "values": "string"}},
+        {"name": "event_time", "type": "long"}]}"#;
+    let fields = [
+        ("prompt", Value::Array([1, 2, 3, 4].map(Value::Int).to_vec())),
+        ("region", Value::String("north".to_owned())),
+        ("output_tokens", Value::Int(3)),
+        ("fields", Value::Map([("model".to_owned(), Value::String("chat".to_owned()))].into())),
+        ("event_time", Value::Long(5)),
+    ];
+    let schema = Schema::parse_str(other).expect("a schema");
+    let writer = GenericDatumWriter::builder(&schema).build().expect("a writer");
+    let value = Value::Record(fields.map(|(name, value)| (name.to_owned(), value)).to_vec());
+    let datum = writer.write_value_to_vec(value).expect("fits its schema");
+    let resolved = frame(registry.add(other), &datum);
+    assert_eq!(events(&prepare_framed(&settings, &registry, &resolved)), expected);
+
+    let mut by_key = settings.clone();
+    by_key.prepare.pool = "{key}".parse().expect("a template");
+    let ids = [11, 22];
+    let message =
+        RequestMessage { event_time: 7, page_ids: PageIds::from_slice(&ids), ..RequestMessage::default() };
+    let mut event = Vec::new();
+    let encoding = RequestEncoding::ConfluentAvro(SchemaId(registry.add(schema::REQUEST_EVENT)));
+    encode_request(&message, encoding, &mut event).expect("encodes");
+    let prepared = prepare_framed(&by_key, &registry, &event);
+    assert_eq!(events(&prepared), [("chat".to_owned(), 7, ids.to_vec(), None)]);
+
+    for (value, code) in [
+        (frame(99, &datum), ErrorCode::UnknownSchema),
+        (resolved[..resolved.len() - 1].to_vec(), ErrorCode::Undecodable),
+        ([&ours[..], &[0]].concat(), ErrorCode::Undecodable),
+    ] {
+        assert_eq!(prepare_framed(&settings, &registry, &value).refused, Some(code));
+    }
+    let without_registry = prepare_with(&settings, None, &ours, &[]);
+    assert_eq!(without_registry.refused, Some(ErrorCode::UnknownSchema));
+}
+
+#[test]
+fn page_ids_go_on_as_they_are_in_either_encoding() {
+    let mut settings = settings();
+    settings.prepare.pool = "{key}".parse().expect("a template");
+    let ids = [11, 22];
+    let message = RequestMessage {
+        event_time: 7,
+        page_ids: PageIds::from_slice(&ids),
+        page_size: Some(4),
+        input_tokens: Some(8),
+        ..RequestMessage::default()
+    };
+    for encoding in [RequestEncoding::Avro, RequestEncoding::AvroLongs, RequestEncoding::Json] {
+        let mut value = Vec::new();
+        encode_request(&message, encoding, &mut value).expect("encodes");
+        let prepared = prepare_with(&settings, Some(b"p"), &value, &[]);
+        assert_eq!(events(&prepared), [("p".to_owned(), 7, ids.to_vec(), Some(8))]);
+    }
+}
+
+#[test]
+fn ids_made_here_are_declared_chained_and_others_as_their_maker_said() {
+    let settings = settings();
+    let said = |value: &str| {
+        let prepared = prepare(&settings, value);
+        let value = prepared.outputs[0].value.as_deref().expect("an event");
+        RequestDecoder::default().decode(Some(b"m"), value).expect("an event").event.ids_chained
+    };
+    assert!(said(r#"{"model": "m", "tokens": [1, 2, 3, 4]}"#));
+    let ready = r#"{"model": "m", "event_time": 1, "page_ids": [5]}"#;
+    assert!(!said(ready));
+    assert!(said(&ready.replace("[5]", "[5], \"ids_chained\": true")));
+}
+
+#[test]
+fn a_namespace_keeps_pages_apart_and_its_name_does_not_go_out() {
+    let mut settings = settings();
+    settings.prepare.namespace = "{tenant?}".parse().expect("a template");
+    let tokens =
+        |tenant: &str| prepare(&settings, &format!(r#"{{{tenant} "model": "m", "tokens": [1, 2, 3, 4]}}"#));
+    assert_eq!(events(&tokens(""))[0].2, pages(Scope::GLOBAL, &[1, 2, 3, 4]));
+    let named = tokens(r#""tenant": "acme","#);
+    assert_eq!(events(&named)[0].2, pages(Scope::named(b"acme"), &[1, 2, 3, 4]));
+    let ready = prepare(&settings, r#"{"tenant": "acme", "model": "m", "event_time": 1, "page_ids": [5]}"#);
+    let value = ready.outputs[0].value.as_deref().expect("an event");
+    assert!(!value.windows(4).any(|window| window == b"acme"));
+    let scope = RequestDecoder::default().decode(Some(b"m"), value).expect("an event").event.scope;
+    assert_ne!(scope, Scope::GLOBAL);
+}
+
+#[test]
+fn event_times_are_read_in_their_unit_or_as_dates() {
+    let mut settings = settings();
+    settings.prepare.event_time = "{at}".parse().expect("a template");
+    let time = |settings: &Settings, at: &str| {
+        let prepared = prepare(settings, &format!(r#"{{"at": {at}, "model": "m", "tokens": []}}"#));
+        prepared.refused.map_or_else(|| Ok(events(&prepared)[0].1), Err)
+    };
+    assert_eq!(time(&settings, "1700000000123"), Ok(1_700_000_000_123));
+    assert_eq!(time(&settings, r#""2023-11-14T22:13:20.5Z""#), Ok(1_700_000_000_500));
+    assert_eq!(time(&settings, r#""soon""#), Err(ErrorCode::InvalidField));
+    assert_eq!(time(&settings, "null"), Err(ErrorCode::MissingField));
+    settings.prepare.event_time_unit = kvset::prepare::TimeUnit::Seconds;
+    assert_eq!(time(&settings, "1700000000.25"), Ok(1_700_000_000_250));
+    assert_eq!(time(&settings, "170000000000"), Err(ErrorCode::EventTimeOutOfRange));
+}
+
+#[test]
+fn names_come_from_headers_and_keys_too() {
+    let mut settings = settings();
+    settings.prepare.pool = "{header:cluster}/{key}".parse().expect("a template");
+    let headers: [(&str, &[u8]); 2] = [("other", b"x"), ("cluster", b"eu")];
+    let prepared = prepare_with(&settings, Some(b"k"), br#"{"tokens": [1]}"#, &headers);
+    assert_eq!(prepared.pool, "eu/k");
+    let without = prepare_with(&settings, Some(b"k"), br#"{"tokens": [1]}"#, &[]);
+    assert_eq!(without.refused, Some(ErrorCode::MissingField));
+}
+
+#[test]
+fn limits_hold_for_records_tokens_prompts_and_pages() {
+    let mut settings = settings();
+    settings.prepare.max_tokens = 8;
+    settings.input.max_pages_per_request = 1;
+    let code = |value: &str| prepare(&settings, value).refused;
+    assert_eq!(code(r#"{"model": "m", "tokens": [1, 2, 3, 4]}"#), None);
+    assert_eq!(code(r#"{"model": "m", "tokens": [1, 2, 3, 4, 5, 6, 7, 8]}"#), Some(ErrorCode::TooManyPages));
+    assert_eq!(
+        code(r#"{"model": "m", "tokens": [[1, 2, 3], [1, 2, 3], [1, 2, 3]]}"#),
+        Some(ErrorCode::RequestTooLarge)
+    );
+    let many = format!(r#"{{"model": "m", "tokens": [{}[]]}}"#, "[],".repeat(2000));
+    assert_eq!(code(&many), Some(ErrorCode::RequestTooLarge));
+    settings.input.max_pages_per_request = 1000;
+    settings.prepare.max_tokens = 10_000;
+    settings.prepare.max_event_bytes = kvset::settings::Size(1024);
+    let tokens: Vec<u32> = (0..1000).collect();
+    let large = format!(r#"{{"model": "m", "tokens": {tokens:?}}}"#);
+    assert_eq!(prepare(&settings, &large).refused, Some(ErrorCode::TooManyPages), "2000 bytes of ids");
+    settings.prepare.max_record_bytes = kvset::settings::Size(1024);
+    let long = format!(r#"{{"model": "m", "tokens": [1], "x": "{}"}}"#, "x".repeat(1024));
+    assert_eq!(prepare(&settings, &long).refused, Some(ErrorCode::RecordTooLarge));
+    assert_eq!(prepare(&settings, "").refused, Some(ErrorCode::EmptyRecord));
+}
+
+#[test]
+fn a_format_that_is_named_refuses_the_others() {
+    let mut settings = settings();
+    settings.prepare.format = kvset::prepare::RawFormat::TokenIds;
+    assert_eq!(prepare(&settings, r#"{"model": "chat", "tokens": [1]}"#).refused, None);
+    let refused = prepare(&settings, r#"{"model": "chat", "prompt": "x"}"#).refused;
+    assert_eq!(refused, Some(ErrorCode::UnknownEncoding));
+}
+
+/// The service would choose the same pages again, so a sample of the sample is the sample.
+#[test]
+fn a_sampled_pool_keeps_the_pages_the_service_would_follow() {
+    let mut settings = settings();
+    settings.prepare.sample = true;
+    settings.estimate.sample_rate = "0.25".parse().expect("a share");
+    let tokens: Vec<u32> = (0..4000).collect();
+    let all = pages(Scope::GLOBAL, &tokens);
+    let prepared = prepare(&settings, &format!(r#"{{"model": "m", "tokens": {tokens:?}}}"#));
+    let sample = Sample::at(settings.estimate.sample_rate);
+    let kept: Vec<u64> = sample.followed(Scope::GLOBAL, PageIds::from_slice(&all)).collect();
+    assert!((150..350).contains(&kept.len()), "{} of 1000", kept.len());
+    assert_eq!(events(&prepared)[0].2, kept);
+
+    let requests = |sampled: bool| {
+        let mut input = Input::default();
+        let mut settings = settings.clone();
+        settings.prepare.sample = sampled;
+        let mut preparer = preparer(&settings);
+        for number in 0..200u32 {
+            let shared: Vec<u32> = (0..400).chain(number % 10 * 1000..number % 10 * 1000 + 400).collect();
+            let json = format!(r#"{{"model": "m", "tokens": {shared:?}}}"#);
+            let time = Some(TIME + i64::from(number) * 60_000);
+            let record = crate::prepare_support::record(0, 0, time, None, Some(json.as_bytes()), &[]);
+            for output in preparer.prepare(&record).outputs {
+                input.push(0, "m", output.value.expect("an event"));
+            }
+        }
+        input.expected(&task_config(&settings).expect("usable settings"))
+    };
+    let (sampled, whole) = (requests(true), requests(false));
+    assert!(!whole.estimates.is_empty() && whole.letters.is_empty());
+    assert!(sampled == whole, "the service estimates the same from either");
+    let estimate = &whole.estimates["m"][0].1;
+    assert!(
+        String::from_utf8_lossy(estimate.as_deref().unwrap_or_default()).contains(r#""sample_rate":0.25"#)
+    );
+}
+
+#[test]
+fn nothing_of_a_prompt_is_in_what_becomes_of_it() {
+    for letters in [LetterContent::Redacted, LetterContent::Off] {
+        let mut settings = settings();
+        settings.prepare.dead_letters = letters;
+        settings.prepare.max_tokens = 1000;
+        let mut preparer = preparer(&settings);
+        let mut codes = std::collections::BTreeSet::new();
+        for (key, value) in hostile() {
+            let record = crate::prepare_support::record(0, 0, Some(TIME), Some(&key), Some(&value), &[]);
+            let prepared = preparer.prepare(&record);
+            codes.extend(prepared.refused);
+            let expected = if letters == LetterContent::Off && prepared.refused.is_some() { 0 } else { 1 };
+            assert_eq!(prepared.outputs.len(), expected);
+            for output in &prepared.outputs {
+                let mut all = format!("{output:?} {:?}", output.headers).into_bytes();
+                all.extend(output.key.iter().chain(&output.value).flatten());
+                crate::prepare_support::assert_clean(&all, "an output");
+                if prepared.refused.is_some() {
+                    assert_eq!((&output.key, &output.value), (&None, &None), "redacted");
+                    assert!(output.headers.iter().any(|(name, _)| *name == "kvset_value_xxh3"));
+                }
+            }
+        }
+        assert!(codes.len() >= 9, "only {codes:?}");
+    }
+    let mut settings = settings();
+    settings.prepare.dead_letters = LetterContent::Raw;
+    let (key, value) = hostile().remove(0);
+    let prepared = prepare_with(&settings, Some(&key), &value, &[]);
+    assert_eq!(prepared.outputs[0].value.as_deref(), Some(&value[..]), "where it is asked for");
+    assert!(MARKER_TOKEN > 100_000 && !MARKER.is_empty());
+}
+
+#[test]
+fn the_week_as_token_ids_gives_the_estimates_of_its_page_ids() {
+    let Some(trace) = shared_trace("weka_claude_code_week.jsonl.zst") else { return };
+    let settings = crate::prepare_support::week_settings();
+    let mut preparer = Preparer::new(Arc::new(recipe(&settings)), Tokenizers::default());
+    let (mut page_ids, mut prepared, mut tokens) = (Input::default(), Input::default(), 0);
+    week(&trace, usize::MAX, |row, raw| {
+        page_ids.push_row(0, "week", row);
+        let record = crate::prepare_support::record(0, 0, Some(TIME), None, Some(&raw), &[]);
+        let made = preparer.prepare(&record);
+        assert_eq!((made.refused, made.outputs.len()), (None, 1));
+        tokens += made.tokens;
+        let output = made.outputs.into_iter().next().expect("an event");
+        assert_eq!(output.key.as_deref(), Some(&b"week"[..]));
+        prepared.push(0, "week", output.value.expect("an event"));
+    });
+    assert!(prepared.records() > 4000 && tokens > 300_000_000, "{} records", prepared.records());
+    let task = task_config(&settings).expect("usable settings");
+    let (expected, found) = (page_ids.expected(&task), prepared.expected(&task));
+    assert!(expected.letters.is_empty() && expected.estimates["week"].len() > 100);
+    assert!(expected == found, "estimates differ");
+    println!(
+        "{} requests, {tokens} tokens: {} equal estimates",
+        prepared.records(),
+        found.estimates["week"].len()
+    );
+}
+
+/// Cached tokens, replica and tenant of every event.
+fn measured(prepared: &Prepared) -> Vec<(Option<u64>, Option<String>, Option<String>)> {
+    assert_eq!(prepared.refused, None);
+    let mut decoder = RequestDecoder::new(Encoding::Avro, DecodeLimits::default());
+    let mut found = Vec::new();
+    for output in &prepared.outputs {
+        let value = output.value.as_deref().expect("an event");
+        let event = decoder.decode(output.key.as_deref(), value).expect("a request event").event;
+        found.push((event.cached_tokens, event.replica.map(str::to_owned), event.tenant.map(str::to_owned)));
+    }
+    found
+}
+
+#[test]
+fn what_the_engine_found_where_and_for_whom_goes_with_the_pages() {
+    let named = |cached| (Some(cached), Some("r-1".to_owned()), Some("t".to_owned()));
+    let names = r#""replica": "r-1", "tenant": "t""#;
+    let ids = r#""model": "m", "token_ids": [1, 2, 3, 4, 5, 6]"#;
+    for said in [
+        r#""cached_tokens": 4"#,
+        r#""usage": {"prompt_tokens_details": {"cached_tokens": 4}}"#,
+        r#""usage": {"input_tokens_details": {"cached_tokens": 4}}"#,
+        r#""usage": {"input_tokens": 2, "cache_read_input_tokens": 4, "cache_creation_input_tokens": 0}"#,
+        r#""usage": {"prompt_cache_hit_tokens": 4}"#,
+        r#""response": {"usage": {"prompt_tokens_details": {"cached_tokens": 4}}}"#,
+        r#""response": [{"usage": null}, {"usage": {"prompt_tokens_details": {"cached_tokens": 4}}}]"#,
+        r#""chunks": [{"message": {"usage": {"cache_read_input_tokens": 4}}}, {"usage": {"output_tokens": 1}}]"#,
+    ] {
+        let prepared = prepare(&settings(), &format!("{{{ids}, {names}, {said}}}"));
+        assert_eq!(measured(&prepared), [named(4)], "{said}");
+    }
+    let event = format!(
+        r#"{{"model": "m", "event_time": 7, "page_ids": [1], "page_size": 4, "cached_tokens": 4, {names}}}"#
+    );
+    assert_eq!(measured(&prepare(&settings(), &event)), [named(4)]);
+    let several = r#"{"model": "m", "token_ids": [[1, 2, 3, 4], [5, 6]], "cached_tokens": 4}"#;
+    assert_eq!(measured(&prepare(&settings(), several)), [(None, None, None), (None, None, None)]);
+}
+
+#[test]
+fn cached_tokens_that_cannot_be_have_a_dead_letter_code_of_their_own() {
+    for wrong in ["7", "-1", "1.5", "\"many\"", "true"] {
+        let record =
+            format!(r#"{{"model": "m", "token_ids": [1, 2, 3, 4, 5, 6], "cached_tokens": {wrong}}}"#);
+        assert_eq!(prepare(&settings(), &record).refused, Some(ErrorCode::InvalidCachedTokens), "{wrong}");
+    }
+}

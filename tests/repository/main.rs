@@ -1,0 +1,8 @@
+//! What holds for the repository as a whole: layers, dependencies, features.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod architecture;
+mod dependencies;
+mod features;

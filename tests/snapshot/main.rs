@@ -1,0 +1,8 @@
+//! Snapshots on disk, in shared stores, after crashes.
+
+mod cli;
+mod crash;
+mod directory;
+#[cfg(feature = "object-store")]
+mod objects;
+mod writer;
