@@ -37,6 +37,9 @@ fn folder(version: u32) -> PathBuf {
 /// same layout.
 const WHOLE_SEGMENTS: &str = "whole_segments";
 
+/// Where version 3's task is with the SGLang rules of before revision 1.
+const FORMER_SGLANG: &str = "former_sglang";
+
 /// A file that is written no more.
 fn old(version: u32, name: &str) -> Vec<u8> {
     let path = folder(version).join(name);

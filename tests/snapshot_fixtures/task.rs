@@ -3,7 +3,7 @@
 //! but refused requests; open windows of every kind; late records; dead letters; a history that was
 //! warmed up.
 
-use super::{FINGERPRINT, WHOLE_SEGMENTS, file, frozen, old};
+use super::{FINGERPRINT, FORMER_SGLANG, WHOLE_SEGMENTS, file, frozen, old};
 use kvset::codec::{DecodeLimits, Encoding, EstimateEncoding, SourceRecord};
 use kvset::core::pages::mix;
 use kvset::core::pool::Pool;
@@ -18,7 +18,7 @@ use kvset::output::OutputRecord;
 use kvset::pipeline::dead_letter_policy::DeadLetterLimits;
 use kvset::pipeline::facts::{PartitionId, SnapshotFact};
 use kvset::pipeline::resume::{Origin, Resume};
-use kvset::pipeline::task::{PartitionTask, TaskConfig};
+use kvset::pipeline::task::{PartitionTask, RestoredTask, TaskConfig, TaskRestoreError};
 use kvset::position::{NextOffset, Partition};
 use kvset::snapshot::capture::capture;
 use kvset::snapshot::format::Snapshot;
@@ -173,14 +173,17 @@ fn rest(task: &mut PartitionTask) -> String {
     })
 }
 
-/// A task that goes on from a file of this version.
-fn restored(version: u32, written: Vec<u8>) -> PartitionTask {
+/// What a file of this version holds.
+fn image(version: u32, written: Vec<u8>) -> RestoredTask {
     let verified = Verified::read(Box::new(Cursor::new(written))).expect("a sound file");
     let header = verified.header().clone();
     assert_eq!(header.version, version);
     let place = PartitionId::new(TOPIC, PARTITION.0).expect("a legal name");
     header.require_place(&place, NextOffset(SNAPSHOT)).expect("its own place");
-    let image = verified.restore_task().expect("a task");
+    verified.restore_task().expect("a task")
+}
+
+fn restore(image: RestoredTask) -> Result<PartitionTask, TaskRestoreError> {
     let resume = Resume {
         origin: Origin::Snapshot(0),
         replay_from: NextOffset(SNAPSHOT),
@@ -188,37 +191,63 @@ fn restored(version: u32, written: Vec<u8>) -> PartitionTask {
         warm_up: false,
         ..from_the_start()
     };
-    PartitionTask::restore(config(), PARTITION, &resume, header.fact.last_record, image)
-        .expect("the same configuration")
+    PartitionTask::restore(config(), PARTITION, &resume, task().last_record(), image)
 }
 
-/// What it gives out.
-fn goes_on(version: u32, written: Vec<u8>) -> String {
-    rest(&mut restored(version, written))
+/// A task that goes on from a file of this version.
+fn restored(version: u32, written: Vec<u8>) -> PartitionTask {
+    restore(image(version, written)).expect("the same configuration")
+}
+
+/// The lines of every pool but one.
+fn without(pool: &str, lines: &str) -> String {
+    let kept = lines.split_inclusive('\n').filter(|line| !line.contains(&format!("\"{pool}\"")));
+    kept.collect()
+}
+
+/// A file written before SGLang's rules were mended: that pool's state is refused, every other goes on.
+fn goes_on_but_for_sglang(version: u32, written: &[u8]) -> String {
+    let refused = restore(image(version, written.to_vec())).expect_err("another configuration").to_string();
+    assert!(refused.contains("was made under configuration"), "{refused}");
+    let mut task =
+        restore(image(version, written.to_vec()).without("sglang")).expect("the same configuration");
+    let published = without("sglang", &rest(&mut task));
+    assert!(published.lines().count() > 40, "enough to compare");
+    published
 }
 
 #[test]
 fn a_task_of_version_1_goes_on_as_if_it_had_never_stopped() {
-    let published = goes_on(1, old(1, "task.kvs"));
-    assert_eq!(published.as_bytes(), old(1, "task.expected.txt"));
-    assert_eq!(published, rest(&mut task()));
+    let published = goes_on_but_for_sglang(1, &old(1, "task.kvs"));
+    let expected = String::from_utf8(old(1, "task.expected.txt")).expect("text");
+    assert_eq!(published, without("sglang", &expected));
+    assert_eq!(published, without("sglang", &rest(&mut task())));
 }
 
 #[test]
 fn a_task_of_version_2_goes_on_as_if_it_had_never_stopped() {
-    let published = goes_on(2, old(2, &format!("{WHOLE_SEGMENTS}/task.kvs")));
-    assert_eq!(published, rest(&mut task()));
-    assert_eq!(published, goes_on(2, old(2, "task.kvs")));
-    assert_eq!(published.as_bytes(), old(2, "task.expected.txt"));
+    let published = goes_on_but_for_sglang(2, &old(2, &format!("{WHOLE_SEGMENTS}/task.kvs")));
+    assert_eq!(published, without("sglang", &rest(&mut task())));
+    assert_eq!(published, goes_on_but_for_sglang(2, &old(2, "task.kvs")));
+    let expected = String::from_utf8(old(2, "task.expected.txt")).expect("text");
+    assert_eq!(published, without("sglang", &expected));
 }
 
 #[test]
 fn a_task_of_version_3_goes_on_as_if_it_had_never_stopped() {
     let mut unstopped = task();
-    let published = goes_on(3, frozen("task.kvs", &file(&snapshot(&unstopped))));
+    let published = rest(&mut restored(3, frozen("task.kvs", &file(&snapshot(&unstopped)))));
     assert!(published.lines().count() > 40, "enough to compare");
     assert_eq!(published, rest(&mut unstopped));
     assert_eq!(published.as_bytes(), frozen("task.expected.txt", published.as_bytes()));
+}
+
+#[test]
+fn a_task_of_version_3_with_the_former_rules_of_sglang_goes_on_but_for_that_pool() {
+    let published = goes_on_but_for_sglang(3, &old(3, &format!("{FORMER_SGLANG}/task.kvs")));
+    let expected = String::from_utf8(old(3, &format!("{FORMER_SGLANG}/task.expected.txt"))).expect("text");
+    assert_eq!(published, without("sglang", &expected));
+    assert_eq!(published, without("sglang", &rest(&mut task())));
 }
 
 /// A restart blanked the page, the API and the metrics until the next window closed.
@@ -238,7 +267,8 @@ fn a_restart_knows_the_newest_estimate_of_every_pool_and_window() {
     assert_eq!(restored_task.latest().expect("readable"), expected);
     assert_eq!(restored_task.next_close(), task.next_close());
     assert!(file(&snapshot(&restored_task)) == written, "a snapshot is a function of the log alone");
-    let older = restored(2, old(2, "task.kvs"));
+    let older = image(2, old(2, "task.kvs")).without("sglang");
+    let older = restore(older).expect("the same configuration");
     assert_eq!(older.latest().expect("none"), [], "version 2 kept none");
 }
 

@@ -64,13 +64,14 @@ impl SlowSglang {
         self.unlock(node);
         node = end;
         if self.outputs_cached {
-            if kv > n {
-                self.evict(1);
-            }
-            for _ in n.div_ceil(page)..kv.div_ceil(page) {
-                self.evict(1);
-                self.free -= 1;
-                held += 1;
+            for token in n..kv {
+                // A page is wanted before every token, and taken where one begins.
+                let begins = token.is_multiple_of(page);
+                if begins || self.has_evictable() {
+                    self.evict(1);
+                }
+                self.free -= u64::from(begins);
+                held += u64::from(begins);
             }
             let whole = [prompt.clone(), outputs.clone()].concat();
             let (_, known) = self.insert(&whole);
@@ -164,6 +165,10 @@ impl SlowSglang {
 
     fn unlock(&mut self, node: usize) {
         self.lock(node, -1);
+    }
+
+    fn has_evictable(&self) -> bool {
+        self.free > 0 || self.nodes.iter().any(|n| !n.gone && n.children.is_empty() && n.locks == 0)
     }
 
     fn evict(&mut self, wanted: u64) {

@@ -66,7 +66,8 @@ pub struct PoolConfig {
     pub further_costs: Vec<f64>,
 }
 
-/// Enters the fingerprint: raised when equal configurations and records begin to give other results.
+/// Enters the fingerprint: raised when equal configurations and records begin to give other results, whatever the
+/// engine; where only one engine's do, [`Profile::revision`] is.
 pub const RESULT_VERSION: u32 = 2;
 
 /// Most tiers of a plan.
@@ -328,8 +329,11 @@ impl PoolConfig {
     /// # Errors
     /// [`PoolConfigError::NoFingerprint`] where it cannot be written as JSON, which is what is hashed.
     pub fn fingerprint(&self) -> Result<String, PoolConfigError> {
-        let json = serde_json::to_string(&(RESULT_VERSION, self))
-            .map_err(|error| PoolConfigError::NoFingerprint(error.to_string()))?;
+        let json = match self.profile.revision() {
+            0 => serde_json::to_string(&(RESULT_VERSION, self)),
+            revision => serde_json::to_string(&(RESULT_VERSION, revision, self)),
+        };
+        let json = json.map_err(|error| PoolConfigError::NoFingerprint(error.to_string()))?;
         Ok(format!("{:016x}", xxh3_64(json.as_bytes())))
     }
 }

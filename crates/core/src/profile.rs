@@ -41,6 +41,16 @@ impl Profile {
         Self::NAMES.iter().find(|(_, profile)| *profile == self).map_or("paper", |(name, _)| name)
     }
 
+    /// How often the rules of this engine alone were mended. Enters the fingerprint of a configuration that names the
+    /// engine, so that a state made by the former rules is not continued under the new ones.
+    pub fn revision(self) -> u32 {
+        match self {
+            // 1: a free page is wanted before every decoded token.
+            Self::Sglang => 1,
+            _ => 0,
+        }
+    }
+
     /// Whether each capacity is modelled on its own: more capacity can lose hits, so nothing follows for
     /// the capacities in between, and no request has a required capacity.
     pub fn is_pointwise(self) -> bool {

@@ -11,7 +11,7 @@ impl Settings {
     /// Identifies what shapes results: two configurations with equal fingerprints give the same
     /// estimates for the same log.
     ///
-    /// What enters: the version of results; every setting marked `[results]` in `sections.rs` ("shapes results" in
+    /// What enters: the version of results and the engine's revision; every setting marked `[results]` in `sections.rs` ("shapes results" in
     /// the commented default: of `[input]` the encoding and the limits, all of `[estimate]` and `[plan]`), as
     /// `section.key=value` in order of declaration, left out when not set; then each
     /// tier's settings, in their order, and each pool's, in order of the pools' names. Brokers, topics, properties, delivery, paths, commits, threads, HTTP
@@ -20,6 +20,10 @@ impl Settings {
         let mut hash = Xxh3::new();
         hash.update(VERSION);
         hash.update(&RESULT_VERSION.to_le_bytes());
+        match self.estimate.engine.revision() {
+            0 => {}
+            revision => hash.update(&revision.to_le_bytes()),
+        }
         for section in self.sections() {
             enter(&mut hash, section.name, &section.fields);
         }

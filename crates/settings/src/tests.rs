@@ -304,6 +304,14 @@ fn what_is_shown_reads_back_the_same_with_secrets_masked() {
     assert!(!shown.contains("hunter2"));
 }
 
+/// A state that SGLang's former rules made is set aside: what it would go on to is neither theirs nor today's.
+#[test]
+fn an_engine_whose_rules_were_mended_has_another_fingerprint_than_before() {
+    let of = |text: &str| load(text, &[]).expect(text).fingerprint_hex();
+    assert_eq!(of("[estimate]\nengine = \"vllm\""), "e388a52a37c872e9", "as before");
+    assert_ne!(of("[estimate]\nengine = \"sglang\""), "dd6c299f0e116e68", "as it was before revision 1");
+}
+
 #[test]
 fn the_fingerprint_follows_what_shapes_results_and_nothing_else() {
     let of = |text: &str| load(text, &[]).expect(text).fingerprint_hex();

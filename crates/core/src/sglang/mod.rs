@@ -143,11 +143,17 @@ impl SglangCache {
     }
 
     /// The rest of step 3 up to the last token. The engine takes one page at a time as the output
-    /// grows, which evicts the same leaves as asking for all of them at once; the free page it wants
-    /// before the first token is there, for the prefill asked for one more than it took.
+    /// grows, which evicts the same leaves as asking for all of them at once. Before every token it wants a
+    /// free page, whether it takes it or not, so one more where tokens follow in the last page taken; a
+    /// request that fills the cache goes on without.
     fn decode(&mut self, shape: &Shape) {
-        let grown = shape.all_slots - shape.prompt_slots;
-        self.make_room(grown, shape.prompt_slots - shape.prompt_pages as u64);
+        let (grown, held) =
+            (shape.all_slots - shape.prompt_slots, shape.prompt_slots - shape.prompt_pages as u64);
+        self.make_room(grown, held);
+        let spare = u64::from(shape.decodes_on);
+        if shape.all_slots + spare <= self.capacity {
+            self.make_room(grown + spare, held);
+        }
     }
 
     /// The end of step 3: the whole sequence is inserted. The engine then inserts the prompt once

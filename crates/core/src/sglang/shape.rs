@@ -15,6 +15,9 @@ pub(super) struct Shape {
     pub prompt_slots: u64,
     /// Slots the prompt and the stored outputs take.
     pub all_slots: u64,
+    /// Whether the last token stored is not the first of its slot, so that a step of decoding follows the one that
+    /// took the slot.
+    pub decodes_on: bool,
     /// Full pages after the prompt's whose ids are known.
     pub known_outputs: usize,
     /// Full pages after those, shared with nobody.
@@ -42,6 +45,7 @@ impl Shape {
             hit_limit: (looked_up / page) as usize,
             prompt_slots: input.div_ceil(page),
             all_slots: stored.div_ceil(page),
+            decodes_on: stored > input && !(stored - 1).is_multiple_of(page),
             known_outputs: known_outputs as usize,
             private_outputs: output_pages - known_outputs,
         }

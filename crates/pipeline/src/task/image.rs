@@ -55,6 +55,16 @@ impl From<RestoredTaskV2> for RestoredTask {
     }
 }
 
+#[cfg(feature = "test-support")]
+impl RestoredTask {
+    /// The same without a pool, for frozen snapshots of an engine whose rules were mended since.
+    pub fn without(mut self, pool: &str) -> Self {
+        self.pools.retain(|(name, _)| **name != *pool);
+        self.latest.remove(pool);
+        self
+    }
+}
+
 /// Why a task cannot go on from a snapshot: it is rebuilt from the log then.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum TaskRestoreError {
