@@ -7,7 +7,7 @@ use super::profile::{Outputs, Profile};
 use super::ratio::Ratio;
 use super::sample::Sample;
 use super::stack::{
-    Access, ChainCheck, ChainPolicy, ChainViolation, MAX_REQUEST_PAGES, Order, Stack, StackConfig, Upcoming,
+    Access, ChainCheck, ChainPolicy, ChainViolation, MAX_REQUEST_PAGES, Stack, StackConfig, Upcoming,
 };
 use super::units::{PageCount, PageSize};
 use serde::{Deserialize, Serialize};
@@ -83,12 +83,8 @@ struct Footprint<'a> {
 impl Engine {
     /// An engine that has seen nothing.
     pub fn new(config: EngineConfig) -> Self {
-        let order = match config.profile {
-            Profile::Paper | Profile::Lmcache | Profile::Mooncake => Order::RootFirst,
-            Profile::LeafFirst | Profile::Vllm | Profile::Sglang => Order::LeafFirst,
-        };
         let stack = Stack::new(StackConfig {
-            order,
+            order: config.profile.order(),
             max_tracked_pages: config.max_tracked_pages,
             chain_check: config.chain_check,
             chain_policy: config.chain_policy,

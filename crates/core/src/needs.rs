@@ -266,6 +266,27 @@ impl Needs {
         block.values.binary_search(&need).map_or(0, |at| block.counts[at])
     }
 
+    /// How many different needs there are, those that are pending counted each.
+    pub fn distinct(&self) -> usize {
+        self.pending.len() + self.blocks.iter().map(|block| block.values.len()).sum::<usize>()
+    }
+
+    /// The same with every need divided by two and rounded down; [`BEYOND`] stays.
+    pub fn halved(&self) -> Needs {
+        let (mut values, mut counts): (Vec<u32>, Vec<u64>) = (Vec::new(), Vec::new());
+        for (value, count) in self.consolidated().pairs() {
+            let half = if value == BEYOND_NARROW { value } else { value / 2 };
+            match counts.last_mut() {
+                Some(last) if values.last() == Some(&half) => *last += count,
+                _ => {
+                    values.push(half);
+                    counts.push(count);
+                }
+            }
+        }
+        Needs { blocks: Block { values, counts, ..Block::default() }.split().collect(), pending: Vec::new() }
+    }
+
     /// Whether nothing is pending.
     pub fn is_settled(&self) -> bool {
         self.pending.is_empty()

@@ -50,6 +50,8 @@ pub struct Outcome {
     pub chain_violations: u64,
     /// The reusable prefix, in prefix order.
     pub runs: Vec<Run>,
+    /// Known pages after the reusable prefix that are computed anew all the same: they move, but cannot be hits.
+    pub unlooked: Vec<Run>,
 }
 
 impl Outcome {
@@ -59,6 +61,13 @@ impl Outcome {
         self.new_pages = 0;
         self.chain_violations = 0;
         self.runs.clear();
+        self.unlooked.clear();
+    }
+
+    /// Pages that the request left in the stack, output pages among them.
+    pub fn touched_pages(&self) -> u64 {
+        let known = self.runs.iter().chain(&self.unlooked).map(|run| u64::from(run.pages));
+        self.new_pages + known.sum::<u64>()
     }
 
     /// `H`: leading pages that were seen before in the pool.

@@ -2,6 +2,7 @@
 //! (ENGINES 2).
 
 use super::ratio::Ratio;
+use super::stack::Order;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -55,6 +56,14 @@ impl Profile {
     /// the capacities in between, and no request has a required capacity.
     pub fn is_pointwise(self) -> bool {
         self == Self::Sglang
+    }
+
+    /// The order in which a request's pages enter the stack.
+    pub fn order(self) -> Order {
+        match self {
+            Self::Paper | Self::Lmcache | Self::Mooncake => Order::RootFirst,
+            Self::LeafFirst | Self::Vllm | Self::Sglang => Order::LeafFirst,
+        }
     }
 
     /// Share of its nominal capacity that the engine keeps filled.

@@ -73,6 +73,23 @@ impl Ratio {
         u64::try_from(whole).unwrap_or(u64::MAX)
     }
 
+    /// [`Ratio::whole_of`] of many units.
+    pub fn wide_whole_of(self, part: u128) -> u128 {
+        let (numerator, denominator) = (u128::from(self.numerator), u128::from(self.denominator));
+        if numerator == 0 {
+            return part;
+        }
+        part.saturating_mul(denominator).saturating_add(numerator / 2) / numerator
+    }
+
+    /// What is left of this without another share; `None` where that is larger.
+    pub fn minus(self, other: Self) -> Option<Self> {
+        let denominator = self.denominator.max(other.denominator);
+        let scaled = |ratio: Self| ratio.numerator * (denominator / ratio.denominator);
+        let numerator = scaled(self).checked_sub(scaled(other))?;
+        Some(Self { numerator, denominator })
+    }
+
     /// The smallest whole whose [`Ratio::share_of`] is at least this many units; saturates at `u64::MAX`.
     /// The share 0 is of no whole and leaves the units as they are.
     pub fn least_whole_of(self, part: u64) -> u64 {

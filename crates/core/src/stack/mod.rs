@@ -244,24 +244,26 @@ impl Stack {
         }
     }
 
-    /// Takes a run of the path, with `above` pages before it, away from its slot. Writes one run, for the pages
-    /// that can be hits.
+    /// Takes a run of the path, with `above` pages before it, away from its slot. Writes one run for the pages that
+    /// can be hits, one for the others.
     #[inline]
     fn take(&mut self, slot_run: SlotRun, above: usize, access: &Access<'_>, outcome: &mut Outcome) {
         let Taken { weight, newer, request } = self.slots.take(slot_run.slot, slot_run.pages);
-        let can_hit = access.lookup_limit.saturating_sub(above).min(slot_run.pages as usize);
-        if can_hit == 0 {
-            return;
-        }
+        let can_hit = access.lookup_limit.saturating_sub(above).min(slot_run.pages as usize) as u32;
         // Slots only get older along a path, so the pages above were those of newer ones.
         let newer = newer + above as u64;
         let (need, step) = match self.config.order {
             Order::RootFirst => (newer + weight, 0),
             Order::LeafFirst => (newer + 1, 1),
         };
-        let need = need + access.extra_need;
-        let run = Run { pages: can_hit as u32, need, step, last_touched_by: request };
-        push_run(run, self.config.max_tracked_pages, outcome);
+        let run = Run { pages: can_hit, need: need + access.extra_need, step, last_touched_by: request };
+        if can_hit > 0 {
+            push_run(run, self.config.max_tracked_pages, &mut outcome.runs);
+        }
+        if can_hit < slot_run.pages {
+            let rest = Run { pages: slot_run.pages - can_hit, need: run.need_at(can_hit), ..run };
+            push_run(rest, self.config.max_tracked_pages, &mut outcome.unlooked);
+        }
     }
 
     /// Adds the pages after the known ones that were forgotten, not new, as a run beyond the bound;
@@ -278,9 +280,10 @@ impl Stack {
         let above = known.checked_sub(1).and_then(id_at).unwrap_or(0);
         let first = id_at(known).unwrap_or(next);
         let recalled = self.ghosts.recall(above, first, access.pages.from(known + 1));
-        let lookup = access.lookup_limit.saturating_sub(known).min(recalled) as u32;
-        if lookup > 0 {
-            outcome.runs.push(Run { pages: lookup, need: BEYOND, step: 0, last_touched_by: 0 });
+        let lookup = access.lookup_limit.saturating_sub(known).min(recalled);
+        let parts = [(lookup, &mut outcome.runs), (recalled - lookup, &mut outcome.unlooked)];
+        for (pages, runs) in parts.into_iter().filter(|(pages, _)| *pages > 0) {
+            runs.push(Run { pages: pages as u32, need: BEYOND, step: 0, last_touched_by: 0 });
         }
         recalled as u64
     }
@@ -393,12 +396,12 @@ impl Stack {
 }
 
 /// Writes one slot's run, cut where it passes the tracked bound.
-fn push_run(run: Run, bound: PageCount, outcome: &mut Outcome) {
+fn push_run(run: Run, bound: PageCount, runs: &mut Vec<Run>) {
     let within = run.hits_at(bound.0);
     if within > 0 {
-        outcome.runs.push(Run { pages: within, ..run });
+        runs.push(Run { pages: within, ..run });
     }
     if within < run.pages {
-        outcome.runs.push(Run { pages: run.pages - within, need: BEYOND, step: 0, ..run });
+        runs.push(Run { pages: run.pages - within, need: BEYOND, step: 0, ..run });
     }
 }

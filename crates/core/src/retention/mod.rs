@@ -1,0 +1,27 @@
+//! Retention: what a cache finds, and holds, that keeps pages for so long instead of for as long as there is room
+//! (WHATIF 2).
+//!
+//! Time is that of the pool: the largest event time so far. A page is as old as its last touch; how many pages are
+//! not older than `t` is a sum over the youngest requests in the stack, so one pointer a time to live follows it. The
+//! age at which a capacity evicts is that of the request in which such a sum passes the capacity.
+
+mod ages;
+mod fixed;
+mod follow;
+mod result;
+mod sliding;
+mod tally;
+#[cfg(test)]
+mod tests;
+mod ttl;
+
+pub use ages::Ages;
+pub use follow::{Followed, Retention, RetentionConfig};
+pub use result::{
+    EvictionAge, RequiredTtl, RetainedCapacity, RetentionKind, RetentionPoint, RetentionResult, TtlQuantile,
+};
+pub use tally::RetentionTally;
+pub use ttl::{Ttl, TtlError};
+
+/// Most times to live at once.
+pub const MAX_TTLS: usize = 16;

@@ -1,0 +1,21 @@
+//! Attribution: whose pages the cache holds, for how long, and what each tenant gets from it (WHATIF 6).
+//!
+//! A page is its last toucher's. What a capacity holds are the youngest pages of the stack, so one pointer a
+//! capacity tells when pages leave it: with their last toucher's age they are accounted to that tenant, once, as
+//! they are taken over or dropped. Sums over all tenants are the pool's.
+
+mod names;
+mod occupancy;
+mod quota;
+mod result;
+mod tally;
+#[cfg(test)]
+mod tests;
+
+pub use names::TenantId;
+pub use quota::{Quota, QuotaError, QuotaPoint, QuotaResult, QuotaRun};
+pub use result::{TenantQuantile, TenantRequirement, TenantResult};
+pub use tally::{Tenants, TenantsConfig};
+
+/// Most tenants told apart; later ones are accounted together.
+pub const MAX_TENANTS: usize = 4096;

@@ -1,0 +1,140 @@
+//! What it would cost to split a cache by quota: every named tenant in a cache of its own, all others in what is left.
+//!
+//! Pages that tenants share lie in each of their caches then. One pass with one stack a part is exact for every total
+//! capacity.
+
+use crate::engine::EngineRefusal;
+use crate::event::RequestEvent;
+use crate::found::{FoundPages, FoundRun};
+use crate::pool_config::PoolConfig;
+use crate::ratio::Ratio;
+use crate::routing::ReplicaCaches;
+use crate::units::{PageCount, PageSize};
+use std::collections::HashSet;
+use std::fmt;
+use std::str::FromStr;
+
+/// Most tenants with a quota.
+const MAX_PARTS: usize = 64;
+
+/// A split: shares of the whole by tenant, written `acme=0.5,beta=0.25`; who is not named shares what is left.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Quota {
+    parts: Vec<(String, Ratio)>,
+    rest: Ratio,
+}
+
+/// Why a text is no split.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0} (expected TENANT=SHARE,... such as acme=0.5,beta=0.25, with shares of 1 together at most)")]
+pub struct QuotaError(String);
+
+impl FromStr for Quota {
+    type Err = QuotaError;
+
+    fn from_str(text: &str) -> Result<Self, QuotaError> {
+        let part = |part: &str| {
+            let (name, share) = part
+                .rsplit_once('=')
+                .filter(|(name, _)| !name.is_empty())
+                .ok_or_else(|| QuotaError(format!("`{part}` has no tenant or no share")))?;
+            let share: Ratio = share.parse().map_err(|error| QuotaError(format!("{error}")))?;
+            Ok((name.to_owned(), share))
+        };
+        let parts: Vec<(String, Ratio)> = text.split(',').map(part).collect::<Result<_, _>>()?;
+        if parts.len() > MAX_PARTS {
+            return Err(QuotaError(format!("{} tenants are more than {MAX_PARTS}", parts.len())));
+        }
+        let mut names = HashSet::new();
+        if let Some((name, _)) = parts.iter().find(|(name, _)| !names.insert(name)) {
+            return Err(QuotaError(format!("`{name}` has two shares")));
+        }
+        let left = parts.iter().try_fold(Ratio::ONE, |left, (_, share)| left.minus(*share));
+        let rest = left.ok_or_else(|| QuotaError("the shares are more than 1 together".to_owned()))?;
+        Ok(Self { parts, rest })
+    }
+}
+
+impl fmt::Display for Quota {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let parts = self.parts.iter().map(|(name, share)| format!("{name}={share}"));
+        f.pad(&parts.collect::<Vec<_>>().join(","))
+    }
+}
+
+impl Quota {
+    /// The part a tenant has; all who are not named have the last one.
+    fn part_of(&self, tenant: Option<&str>) -> usize {
+        let named = |name: &str| self.parts.iter().position(|(part, _)| part == name);
+        tenant.and_then(named).unwrap_or(self.parts.len())
+    }
+
+    fn shares(&self) -> impl Iterator<Item = Ratio> + '_ {
+        self.parts.iter().map(|(_, share)| *share).chain([self.rest])
+    }
+}
+
+/// A split under way.
+#[derive(Debug)]
+pub struct QuotaRun {
+    quota: Quota,
+    caches: ReplicaCaches,
+    found: Vec<FoundPages>,
+}
+
+/// What a split gives by total capacity, in the order asked for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct QuotaResult {
+    /// The split.
+    pub quota: Quota,
+    /// Hits by total capacity.
+    pub capacities: Vec<QuotaPoint>,
+}
+
+/// One total capacity.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct QuotaPoint {
+    /// All parts together.
+    pub pages: u64,
+    /// Accesses that hit; `None` beyond the tracked bound.
+    pub page_hits: Option<u64>,
+}
+
+impl QuotaRun {
+    /// A split that has seen nothing, of the engine that `config` models.
+    pub fn new(quota: Quota, config: &PoolConfig) -> Self {
+        let found = vec![FoundPages::default(); quota.parts.len() + 1];
+        Self { quota, caches: ReplicaCaches::new(config.engine()), found }
+    }
+
+    /// Follows a request. One that is not counted only fills a cache.
+    ///
+    /// # Errors
+    /// [`EngineRefusal`]; nothing has changed then.
+    pub fn observe(
+        &mut self,
+        event: &RequestEvent<'_>,
+        page_size: PageSize,
+        counted: bool,
+    ) -> Result<(), EngineRefusal> {
+        let part = self.quota.part_of(event.tenant);
+        let outcome = self.caches.observe(part, event, page_size)?;
+        if counted {
+            outcome.runs.iter().filter_map(FoundRun::of).for_each(|run| self.found[part].add(&run));
+        }
+        Ok(())
+    }
+
+    /// What was found, at these total capacities.
+    pub fn result(&self, totals: &[PageCount], config: &PoolConfig) -> QuotaResult {
+        let at = |total: &PageCount| {
+            let hits = self.found.iter().zip(self.quota.shares()).map(|(found, share)| {
+                let followed = config.held_shares().followed_of(PageCount(share.share_of(total.0)));
+                (followed <= config.max_tracked_pages.0).then(|| found.hits_at(followed))
+            });
+            let hits: Option<u64> = hits.sum();
+            QuotaPoint { pages: total.0, page_hits: hits.map(|hits| config.sample_rate.whole_of(hits)) }
+        };
+        QuotaResult { quota: self.quota.clone(), capacities: totals.iter().map(at).collect() }
+    }
+}
