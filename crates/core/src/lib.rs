@@ -32,6 +32,7 @@ pub mod mooncake;
 #[cfg(test)]
 pub(crate) mod naive;
 pub mod needs;
+pub mod optimum;
 pub mod outcome;
 pub mod packed;
 pub mod pages;
