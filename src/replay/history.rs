@@ -60,6 +60,7 @@ pub fn pool_report(replay: &Replay, history: ReplayHistory) -> PoolReport {
     let mut pool = replay.whole.as_ref().map_or_else(|| uncounted(replay), PoolReport::of);
     let late = |windows: &[Estimate]| windows.iter().map(|window| window.late_records).max();
     pool.name = None;
+    pool.engine_options = replay.config.rules.told_to(replay.config.profile);
     pool.counted.clone_from(&replay.counted);
     pool.provisioned.clone_from(&replay.provisioned);
     pool.bound_pages = Some(replay.config.sample_rate.whole_of(replay.config.max_tracked_pages.0));
@@ -82,6 +83,8 @@ fn uncounted(replay: &Replay) -> PoolReport {
     PoolReport {
         name: None,
         engine: replay.config.profile,
+        engine_options: Vec::new(),
+        pointwise: replay.config.is_pointwise(),
         outputs: replay.config.outputs,
         page_size: replay.config.page_size.map(PageSize::get),
         page_bytes: None,

@@ -118,7 +118,7 @@ impl Observer {
     /// # Errors
     /// Something was asked for that the profile cannot tell.
     pub(super) fn new(beside: &Beside, config: &PoolConfig) -> Result<Self, ReplayError> {
-        if config.profile.is_pointwise() && (beside.measured || !beside.routers.is_empty()) {
+        if config.is_pointwise() && (beside.measured || !beside.routers.is_empty()) {
             return Err(ReplayError::NoStack { engine: config.profile.name() });
         }
         let run = |spec: &RouterSpec| RouterRun::new(*spec, config);
@@ -135,7 +135,7 @@ impl Observer {
         request: &Accepted<'_>,
         config: &PoolConfig,
     ) -> Result<(), RoutingError> {
-        if config.profile.is_pointwise() {
+        if config.is_pointwise() {
             return Ok(());
         }
         let arriving = Arriving { event: request.event, session: request.session };

@@ -10,10 +10,12 @@ mod per_request;
 use crate::report::HistoryRecorder;
 use counted::CountedCurve;
 use history::HISTORY_WINDOW;
+use kvset_core::bank::CacheBank;
 use kvset_core::capacity::CapacitySpec;
+use kvset_core::engine_rules::PageMismatch;
 use kvset_core::estimate::{CapacityPoint, Estimate};
 use kvset_core::event::RequestEvent;
-use kvset_core::pool::Pool;
+use kvset_core::pool::{Pool, Refusal};
 use kvset_core::pool_config::{PoolConfig, PoolConfigError};
 use kvset_core::pool_set::{
     History as LogHistory, ObserveError, PoolConfigs, PoolRecord, PoolSet, PoolSetConfig,
@@ -95,6 +97,9 @@ pub enum ReplayError {
         "--measured and --router need an engine with one curve, which {engine} has not: choose another --engine"
     )]
     NoStack { engine: &'static str },
+    /// The engine cannot be modelled at the trace's page size.
+    #[error("{place}: {source}")]
+    Page { place: String, source: PageMismatch },
     /// A request cannot be routed.
     #[error("{place}: {source}")]
     Routing { place: String, source: RoutingError },
@@ -175,7 +180,7 @@ pub fn replay_engines(
 ) -> Result<Vec<(Replay, ReplayHistory)>, ReplayError> {
     let warm_up = warm_up_requests(options)?;
     let start = |profile: &Profile| {
-        let pool = PoolConfig { profile: *profile, ..options.pool.clone() };
+        let pool = options.pool.with_profile(*profile);
         let recorder = for_report.then(HistoryRecorder::default);
         Run::new(&ReplayOptions { pool, ..options.clone() }, warm_up, None, recorder)
     };
@@ -309,7 +314,7 @@ impl<'a> Run<'a> {
             config.windows.push(WindowKind::All);
         }
         // There are no requirements whose history or distribution could be shown.
-        let recorder = recorder.filter(|_| !config.profile.is_pointwise());
+        let recorder = recorder.filter(|_| !config.is_pointwise());
         if recorder.is_some() && !config.windows.contains(&HISTORY_WINDOW) {
             config.windows.push(HISTORY_WINDOW);
         }
@@ -317,7 +322,7 @@ impl<'a> Run<'a> {
         config.publish_every_ms = 0;
         let config = Arc::new(config);
         let pools = Arc::new(PoolConfigs::new(PoolConfig::clone(&config), [])?);
-        let curve = (!config.profile.is_pointwise()).then(CountedCurve::default);
+        let curve = (!config.is_pointwise()).then(CountedCurve::default);
         Ok(Self {
             pools: PoolSet::new(PoolSetConfig { pools, partition: 0, max_pools: 1 }, LogHistory::Whole),
             config,
@@ -348,6 +353,10 @@ impl<'a> Run<'a> {
         match self.pools.observe(record, &mut self.closed) {
             Ok(_) => {}
             Err(ObserveError::Config(error)) => return Err(error.into()),
+            Err(ObserveError::Refused(Refusal::UnfitPage(source))) => {
+                let place = format!("{}, line {}", row.file, row.line);
+                return Err(ReplayError::Page { place, source });
+            }
             Err(refusal) => {
                 self.refuse(format!("{}, line {}", row.file, row.line), &refusal);
                 return Ok(());
@@ -393,7 +402,7 @@ impl<'a> Run<'a> {
         let (Some(per_request), Some(pool)) = (&mut self.per_request, pool) else { return Ok(()) };
         let Some((outcome, curve)) = pool.last_request() else { return Ok(()) };
         match pool.caches() {
-            Some(caches) => per_request.write_pointwise(outcome, caches.last_hits(), curve),
+            Some(caches) => per_request.write_pointwise(outcome, caches, curve),
             None => per_request.write(outcome, &self.config, curve),
         }
     }
@@ -457,7 +466,7 @@ impl<'a> Run<'a> {
             distinct_pages: pool.map_or(PageCount(0), Pool::accumulated_pages),
             page_size: pool.map_or(self.config.page_size, Pool::page_size),
             page_bytes: pool.and_then(Pool::page_bytes),
-            turned_away: caches.map(|caches| caches.refused().collect()).unwrap_or_default(),
+            turned_away: caches.map(CacheBank::refused).unwrap_or_default(),
             measured: self.observer.measured(&self.config, whole.as_ref()),
             routing: self.observer.routing(&self.config, whole.as_ref()),
             config: self.config,

@@ -1,5 +1,6 @@
 //! `--per-request`: what every request found, one JSON line each.
 
+use kvset_core::bank::CacheBank;
 use kvset_core::curve::Curve;
 use kvset_core::outcome::{BEYOND, Outcome};
 use kvset_core::pool_config::PoolConfig;
@@ -46,17 +47,18 @@ impl<'a> PerRequest<'a> {
         self.put(whole(outcome.page_accesses), whole(reusable), true)
     }
 
-    /// Writes the next request's row where `hits` were found at capacities modelled on their own.
+    /// Writes the next request's row where each capacity is modelled on its own.
     pub(super) fn write_pointwise(
         &mut self,
         outcome: &Outcome,
-        hits: &[u64],
+        caches: &CacheBank,
         curve: &Curve,
     ) -> io::Result<()> {
         self.hits.clear();
-        self.hits.extend(hits.iter().copied().map(Some));
+        self.hits.extend(caches.last_hits().iter().copied().map(Some));
         self.hits.resize(curve.len(), None);
-        self.put(outcome.page_accesses, outcome.reusable_prefix(), false)
+        let unlimited = caches.last_ceiling().unwrap_or_else(|| outcome.reusable_prefix());
+        self.put(outcome.page_accesses, unlimited, false)
     }
 
     fn put(&mut self, pages: u64, theoretical_prefix_hits: u64, has_requirement: bool) -> io::Result<()> {

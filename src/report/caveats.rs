@@ -241,8 +241,16 @@ fn in_flight(pool: &PoolReport) -> Option<Caveat> {
 }
 
 fn engine(pool: &PoolReport) -> Option<Caveat> {
-    let (title, meaning) = pool.engine.caveat()?;
-    Some(Caveat { title, meaning })
+    let approximation = pool.engine.approximation().map(|reason| format!(" {reason}."));
+    if pool.pointwise {
+        let meaning = format!(
+            "{}. Each capacity was modelled on its own; no requirement follows, and nothing for those in between.{}",
+            pool.engine.why_pointwise(),
+            approximation.unwrap_or_default()
+        );
+        return caveat("Nothing is said about capacities that were not asked for".to_owned(), meaning);
+    }
+    caveat(format!("The profile {} is an approximation", pool.engine), approximation?.trim_start())
 }
 
 fn windows_open(pool: &PoolReport) -> Option<Caveat> {

@@ -30,6 +30,10 @@ pub struct PoolReport {
     pub name: Option<String>,
     /// Engine whose cache is modelled.
     pub engine: Profile,
+    /// What the engine was told beside its name, where that is known.
+    pub engine_options: Vec<(&'static str, String)>,
+    /// Each capacity was modelled on its own: nothing follows for those in between.
+    pub pointwise: bool,
     /// Whether output tokens enter the cache.
     pub outputs: Outputs,
     /// Tokens a page; absent while no request settled it.
@@ -218,6 +222,8 @@ impl PoolReport {
         Self {
             name: Some(estimate.pool.clone()),
             engine: estimate.engine,
+            engine_options: Vec::new(),
+            pointwise: estimate.is_pointwise(),
             outputs: estimate.outputs,
             page_size: Some(estimate.page_size),
             page_bytes: estimate.page_bytes,
@@ -257,7 +263,7 @@ impl PoolReport {
             in_flight: self.in_flight.as_ref(),
             capacities: &self.capacities,
             counted: &self.counted,
-            pointwise: self.engine.is_pointwise(),
+            pointwise: self.pointwise,
         }
     }
 

@@ -384,6 +384,11 @@ fn pool_facts(pool: &PoolReport) -> Vec<(String, String)> {
         ("Page hits with unlimited capacity".to_owned(), words::integer(pool.theoretical.page_hits)),
         ("Prefix hits with unlimited capacity".to_owned(), words::integer(pool.theoretical.prefix_hits)),
     ];
+    if !pool.engine_options.is_empty() {
+        let options =
+            pool.engine_options.iter().map(|(name, value)| format!("{} {value}", name.replace('_', " ")));
+        facts.insert(1, ("Its options".to_owned(), options.collect::<Vec<_>>().join(", ")));
+    }
     if pool.engine.keeps_outputs() {
         let outputs = match pool.outputs {
             Outputs::Cached => "enter the cache",

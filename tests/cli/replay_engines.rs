@@ -1,7 +1,7 @@
 //! `kvset replay --engine`: one engine, several side by side, and engines without a stack.
 
 use crate::support::program::kvset;
-use crate::support::shared::{golden, shared_path};
+use crate::support::shared::{golden, read_shared, shared_path};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
@@ -23,28 +23,54 @@ fn generated(directory: &Path) -> PathBuf {
     trace
 }
 
+/// The result of a run and the row of each request.
+fn with_rows(trace: &Path, args: &[&str]) -> (Value, Vec<Value>) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let rows = directory.path().join("rows.jsonl");
+    let result = json(trace, &[args, &["--per-request", rows.to_str().expect("UTF-8")]].concat());
+    let rows = std::fs::read_to_string(&rows).expect("the rows");
+    let rows: Vec<Value> = rows.lines().map(|row| serde_json::from_str(row).expect("a row")).collect();
+    let pointwise = result["pointwise"] == true;
+    assert_eq!(result["required"] == Value::Array(vec![]), pointwise, "a pointwise model has no requirement");
+    assert!(rows.iter().all(|row| row["required_pages"].is_null() == pointwise));
+    (result, rows)
+}
+
+/// The hits of every request at the capacity with this place.
+fn hits_at(rows: &[Value], at: usize) -> Vec<u64> {
+    rows.iter().map(|row| row["prefix_hits"][at].as_u64().expect("hits")).collect()
+}
+
+/// Requests whose hits differ.
+fn differing(found: &[u64], expected: &[u64]) -> usize {
+    assert_eq!(found.len(), expected.len());
+    found.iter().zip(expected).filter(|(a, b)| a != b).count()
+}
+
+/// A trace that real engines were driven with, and what they answered.
+fn recorded<T: serde::de::DeserializeOwned>(name: &str) -> Option<(T, PathBuf)> {
+    let golden = serde_json::from_str(&read_shared(&format!("golden/{name}"))?).expect("a golden file");
+    Some((golden, shared_path("traces/mooncake_synthetic_trace.jsonl")?))
+}
+
+fn in_pages(capacities: impl Iterator<Item = u64>) -> String {
+    capacities.map(|pages| format!("{pages}p")).collect::<Vec<_>>().join(",")
+}
+
 fn check_sglang(name: &str, outputs: &str) {
     let (Some(golden), Some(trace)) = (golden(name), shared_path("traces/mooncake_synthetic_trace.jsonl"))
     else {
         return;
     };
-    let directory = tempfile::tempdir().expect("a directory");
-    let rows = directory.path().join("rows.jsonl");
-    let pages: Vec<_> = golden.results.iter().map(|result| format!("{}p", result.capacity_pages)).collect();
-    let (pages, to) = (pages.join(","), rows.to_str().expect("UTF-8"));
-    let engine = ["--engine", "sglang", "--outputs", outputs, "--page-size", "512"];
-    let result = json(&trace, &[&engine[..], &["--capacities", &pages, "--per-request", to]].concat());
-    let rows = std::fs::read_to_string(&rows).expect("the rows");
-    let rows: Vec<Value> = rows.lines().map(|row| serde_json::from_str(row).expect("a row")).collect();
+    let pages = in_pages(golden.results.iter().map(|result| result.capacity_pages));
+    let engine = ["--engine", "sglang", "--outputs", outputs, "--page-size", "512", "--capacities", &pages];
+    let (result, rows) = with_rows(&trace, &engine);
     assert_eq!(rows.len(), golden.requests);
-    assert!(rows.iter().all(|row| row["required_pages"].is_null()), "a pointwise model has no requirement");
     for (at, expected) in golden.results.iter().enumerate() {
-        let hits = rows.iter().map(|row| row["prefix_hits"][at].as_u64().expect("hits"));
-        let differing = hits.zip(&expected.per_request_prefix_hits).filter(|(a, b)| a != *b).count();
+        let differing = differing(&hits_at(&rows, at), &expected.per_request_prefix_hits);
         assert_eq!(differing, 0, "requests that differ at {} pages", expected.capacity_pages);
         assert_eq!(result["capacities"][at]["prefix_hits"], expected.prefix_hits);
     }
-    assert_eq!((&result["pointwise"], &result["required"]), (&true.into(), &Value::Array(vec![])));
 }
 
 #[test]
@@ -55,6 +81,89 @@ fn the_program_equals_sglang_on_every_request_where_outputs_are_cached() {
 #[test]
 fn the_program_equals_sglang_on_every_request_where_outputs_are_ignored() {
     check_sglang("synthetic_sglang_prefill.json", "ignored");
+}
+
+#[derive(Debug, serde::Deserialize)]
+struct HybridGolden {
+    results: Vec<HybridRun>,
+}
+
+#[derive(Debug, serde::Deserialize)]
+struct HybridRun {
+    groups: String,
+    block_size: u32,
+    capacity_pages: u64,
+    retention: String,
+    prefill_chunk_tokens: u32,
+    per_request_hit_pages: Vec<i64>,
+}
+
+#[test]
+fn the_program_equals_vllm_on_every_request_of_a_hybrid_model() {
+    let Some((golden, trace)) = recorded::<HybridGolden>("synthetic_vllm_hybrid.json") else { return };
+    assert_eq!(golden.results.len(), 12);
+    for run in &golden.results {
+        let (page, chunk) = (run.block_size.to_string(), run.prefill_chunk_tokens.to_string());
+        let (capacity, retention) = (format!("{}p", run.capacity_pages), run.retention.to_lowercase());
+        let common = ["--engine", "vllm", "--page-size", &page, "--capacities", &capacity];
+        let groups = match run.groups.as_str() {
+            "f1s128" => "full+window:128",
+            "f5s1024" => "full+5*window:1024",
+            "f3m" => "full+3*mamba",
+            "f" => "full",
+            other => panic!("unknown groups {other}"),
+        };
+        let options = ["--retention-interval", &retention, "--prefill-chunk", &chunk];
+        let options = if groups == "full" { &[][..] } else { &options };
+        let (result, rows) = with_rows(&trace, &[&common[..], &["--attention", groups], options].concat());
+        assert_eq!(result["pointwise"] == true, groups != "full");
+        let turned_away = run.per_request_hit_pages.iter().filter(|hits| **hits < 0).count();
+        if groups != "full" {
+            assert_eq!(result["capacities"][0]["turned_away_requests"], turned_away);
+        }
+        let expected: Vec<u64> = run.per_request_hit_pages.iter().map(|hits| (*hits).max(0) as u64).collect();
+        assert_eq!(differing(&hits_at(&rows, 0), &expected), 0, "{} at {capacity}", run.groups);
+    }
+}
+
+#[derive(Debug, serde::Deserialize)]
+struct StoreGolden {
+    results: Vec<StoreRun>,
+}
+
+#[derive(Debug, serde::Deserialize)]
+struct StoreRun {
+    capacity_pages: u64,
+    per_request_prefix_hits: Vec<u64>,
+}
+
+#[test]
+fn the_program_equals_lmcache_on_every_request() {
+    let Some((golden, trace)) = recorded::<StoreGolden>("synthetic_lmcache.json") else { return };
+    assert_eq!(golden.results.len(), 7);
+    let pages = in_pages(golden.results.iter().map(|run| run.capacity_pages));
+    let (_, rows) =
+        with_rows(&trace, &["--engine", "lmcache", "--chunk-tokens", "512", "--capacities", &pages]);
+    for (at, run) in golden.results.iter().enumerate() {
+        let differing = differing(&hits_at(&rows, at), &run.per_request_prefix_hits);
+        assert_eq!(differing, 0, "requests that differ at {} pages", run.capacity_pages);
+    }
+}
+
+#[test]
+fn the_program_finds_what_a_running_mooncake_store_found_within_one_percent() {
+    let Some((golden, trace)) = recorded::<StoreGolden>("synthetic_mooncake_store.json") else { return };
+    assert_eq!(golden.results.len(), 6);
+    let pages = in_pages(golden.results.iter().map(|run| run.capacity_pages));
+    let (_, rows) = with_rows(&trace, &["--engine", "mooncake", "--capacities", &pages]);
+    for (at, run) in golden.results.iter().enumerate() {
+        let hits = hits_at(&rows, at);
+        let (found, expected): (u64, u64) = (hits.iter().sum(), run.per_request_prefix_hits.iter().sum());
+        let error = found as f64 / expected as f64 - 1.0;
+        assert!(error.abs() < 0.01, "{error:+.4} at {} pages", run.capacity_pages);
+        let differing = differing(&hits, &run.per_request_prefix_hits);
+        assert!(differing < 10, "{differing} requests differ at {} pages", run.capacity_pages);
+    }
 }
 
 const ENGINES: [&str; 6] = ["paper", "leaf-first", "vllm", "sglang", "lmcache", "mooncake"];
@@ -70,12 +179,11 @@ fn engines_side_by_side_are_the_engines_one_by_one() {
     for (engine, found) in ENGINES.iter().zip(together["engines"].as_array().expect("a list")) {
         assert_eq!(found["trace"]["engine"], *engine);
         assert_eq!(*found, json(&trace, &[&common[..], &["--engine", engine]].concat()), "{engine}");
-        let approximate = ["lmcache", "mooncake"].contains(engine);
         assert_eq!(
             found["approximation"].as_str().is_some_and(|text| text.contains("hits were off by")),
-            approximate
+            *engine == "mooncake"
         );
-        assert_eq!(found["pointwise"] == true, *engine == "sglang");
+        assert_eq!(found["pointwise"] == true, ["sglang", "lmcache", "mooncake"].contains(engine));
         assert_eq!(found["trace"]["output_reuse_unseen"], ["vllm", "sglang"].contains(engine));
     }
 }
@@ -90,23 +198,6 @@ fn what_never_evicts_finds_what_can_be_found_under_every_engine() {
         assert_eq!(large["prefix_hits"], found["theoretical"]["prefix_hits"]);
         assert!(small["prefix_hits"].as_u64() < large["prefix_hits"].as_u64());
     }
-}
-
-#[test]
-fn mooncake_is_the_paper_at_its_effective_capacity() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let trace = generated(directory.path());
-    let nominal = json(&trace, &["--engine", "mooncake", "--capacities", "1000p,8000p"]);
-    let effective = json(&trace, &["--engine", "paper", "--capacities", "875p,7000p"]);
-    for at in 0..2 {
-        assert_eq!(nominal["capacities"][at]["prefix_hits"], effective["capacities"][at]["prefix_hits"]);
-    }
-    let pages = |result: &Value| result["required"][0]["max_pages"].as_u64().expect("pages");
-    assert_eq!(pages(&nominal), (pages(&effective) * 8).div_ceil(7));
-    let hits = |result: &Value| result["capacities"][0]["prefix_hits"].as_u64();
-    let enough = format!("{}p", pages(&nominal));
-    let found = json(&trace, &["--engine", "mooncake", "--target-ratio", "1", "--capacities", &enough]);
-    assert!(hits(&found) <= found["theoretical"]["prefix_hits"].as_u64());
 }
 
 #[test]
@@ -134,7 +225,7 @@ fn people_see_a_column_an_engine_and_what_to_mind() {
     let (table, notes) = replay(&trace, &["--engine", "paper,vllm,sglang,mooncake"]);
     let heading = table.lines().find(|line| line.starts_with(" capacity")).expect("a heading");
     assert!(["paper", "vllm", "sglang", "mooncake"].iter().all(|name| heading.contains(name)), "{heading}");
-    assert!(table.contains("mooncake: Mooncake evicts in batches"), "{table}");
+    assert!(table.contains("mooncake: Mooncake's answers depend on its clock"), "{table}");
     assert!(table.contains("sglang: each capacity is modelled on its own"), "{table}");
     assert_eq!(notes.matches("outputs take room in the cache").count(), 1, "{notes}");
     let (_, silent) = replay(&trace, &["--engine", "paper"]);
@@ -172,6 +263,17 @@ fn what_only_one_engine_or_no_such_engine_can_do_is_wrong_usage() {
         (&["--engine", "sglang", "--capacities", &many], "at most 64"),
         (&["--engine", "sglang", "--capacities", "1GiB"], "kv_bytes_per_token"),
         (&["--engine", "redis"], "redis"),
+        (&["--engine", "mooncake", "--tier", "a:0.9:1p"], "nothing to plan from"),
+        (&["--engine", "vllm", "--chunk-tokens", "512"], "--chunk-tokens is an option of lmcache"),
+        (&["--engine", "paper", "--attention", "full+window:128"], "--attention is an option of vllm"),
+        (&["--engine", "lmcache", "--lease", "5s"], "choose --engine mooncake"),
+        (&["--engine", "vllm", "--retention-interval", "none"], "vllm with several groups"),
+        (&["--engine", "vllm,sglang", "--prefill-chunk", "512"], "give --attention"),
+        (&["--engine", "vllm", "--attention", "window:128"], "no group is `full`"),
+        (&["--engine", "lmcache", "--chunk-tokens", "100"], "not made of whole pages"),
+        (&["--engine", "mooncake", "--watermark", "0"], "`watermark` is 0"),
+        (&["--engine", "vllm", "--attention", "full+mamba", "--sample-rate", "0.5"], "`sample_rate` is 0.5"),
+        (&["--engine", "vllm", "--attention", "full+mamba", "--measured"], "one curve"),
     ] {
         let assert = kvset(&["replay"]).args(args).arg(&trace).current_dir(&directory).assert().code(2);
         let output = assert.get_output();

@@ -40,7 +40,7 @@ fn by_cost(result: &Value) -> Value {
 fn the_hit_rate_at_the_plan_is_the_one_the_curve_has_there() {
     let directory = tempfile::tempdir().expect("a directory");
     let trace = generated(directory.path());
-    for engine in ["paper", "leaf-first", "vllm", "mooncake"] {
+    for engine in ["paper", "leaf-first", "vllm"] {
         let fixed = ["--engine", engine, "--kv-bytes-per-token", "1000"];
         let plan = replay(&trace, &[&fixed[..], &TIERS].concat())["plan"].clone();
         let tiers = plan["tiers"].as_array().expect("tiers");

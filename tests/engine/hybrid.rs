@@ -241,6 +241,46 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(600))]
+
+    #[test]
+    fn what_never_evicts_finds_what_a_pool_of_any_size_finds_and_goes_on_from_a_snapshot(
+        rules in rules(),
+        requests in prop::collection::vec(asked(), 1..60),
+        cut in 0usize..60,
+    ) {
+        let page = u64::from(rules.page_size.get());
+        let endless = PageCount(1 << 30);
+        let mut ceiling = HybridCache::never_evicting(endless, rules.clone()).expect("sound rules");
+        let mut large = HybridCache::new(endless, rules).expect("sound rules");
+        for (index, asked) in requests.iter().enumerate() {
+            if index == cut {
+                let text = serde_json::to_string(&ceiling).expect("plain data");
+                ceiling = serde_json::from_str(&text).expect("sound");
+            }
+            let event = to_event(asked, page);
+            prop_assert_eq!(ceiling.request(&event), large.request(&event), "request {}", index);
+            prop_assert!(ceiling.resident() <= large.resident(), "pages are kept once");
+        }
+    }
+
+    #[test]
+    fn what_never_evicts_keeps_to_its_bound(
+        capacity in 8u64..60,
+        rules in rules(),
+        requests in prop::collection::vec(asked(), 1..60),
+    ) {
+        let page = u64::from(rules.page_size.get());
+        let mut ceiling = HybridCache::never_evicting(PageCount(capacity), rules).expect("sound rules");
+        for asked in &requests {
+            ceiling.request(&to_event(asked, page));
+            prop_assert!(ceiling.resident().0 <= capacity);
+            prop_assert!(HybridCache::restore(&ceiling.save()).is_ok());
+        }
+    }
+}
+
 #[test]
 fn a_request_larger_than_the_pool_is_turned_away_and_changes_nothing() {
     let rules = HybridRules {

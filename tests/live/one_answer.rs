@@ -137,7 +137,7 @@ fn every_output_gives_the_same_answer_with_and_without_durations() {
     let directory = tempfile::tempdir().expect("a directory");
     let (timed, plain) = (with_durations(directory.path()), without_durations(directory.path()));
     for (name, engine) in
-        [("paper", Profile::Paper), ("vllm", Profile::Vllm), ("mooncake", Profile::Mooncake)]
+        [("paper", Profile::Paper), ("vllm", Profile::Vllm), ("leaf-first", Profile::LeafFirst)]
     {
         let done = replayed(&timed, engine, "1", &[]);
         let whole = done.whole.as_ref().expect("counted requests");
@@ -155,8 +155,7 @@ fn every_output_gives_the_same_answer_with_and_without_durations() {
 fn the_hit_rate_told_is_that_of_exactly_the_recommended_size() {
     let directory = tempfile::tempdir().expect("a directory");
     for trace in [with_durations(directory.path()), without_durations(directory.path())] {
-        for engine in [Profile::Paper, Profile::LeafFirst, Profile::Vllm, Profile::Lmcache, Profile::Mooncake]
-        {
+        for engine in [Profile::Paper, Profile::LeafFirst, Profile::Vllm] {
             let done = replayed(&trace, engine, "1", &["1p", "100p"]);
             let whole = done.whole.as_ref().expect("counted requests");
             for recommended in whole.basis().recommended(0) {

@@ -138,6 +138,7 @@ fn an_empty_report_is_still_a_page() {
 fn without_a_requirement_the_curve_serves() {
     let mut pool = week_pool();
     pool.engine = Profile::Sglang;
+    pool.pointwise = true;
     pool.required.clear();
     let words = headline(&pool);
     assert!(words.lead.contains("is the smallest capacity asked for that reaches 99 %"), "{}", words.lead);
@@ -324,6 +325,7 @@ fn engines_side_by_side_share_one_plot_and_keep_their_sections() {
     });
     let mut engines = engines.to_vec();
     engines[2].required.clear();
+    engines[2].pointwise = true;
     let input = ReportInput { compares_engines: true, ..of_pools("engines.jsonl", engines) };
     let html = page("engines", &input);
     assert_eq!(html.matches("id=\"comparison-curves-title\"").count(), 1);

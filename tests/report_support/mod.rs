@@ -197,6 +197,8 @@ pub fn week_pool() -> PoolReport {
     PoolReport {
         name: None,
         engine: Profile::Paper,
+        engine_options: Vec::new(),
+        pointwise: false,
         outputs: Outputs::Cached,
         page_size: Some(PAGE_SIZE),
         page_bytes: Some(PAGE_BYTES),

@@ -83,7 +83,7 @@ impl Estimate {
             in_flight: self.in_flight.as_ref(),
             capacities: &self.capacities,
             counted: &[],
-            pointwise: self.engine.is_pointwise(),
+            pointwise: self.is_pointwise(),
         }
     }
 }

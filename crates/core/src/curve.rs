@@ -34,8 +34,6 @@ pub enum Counting {
 /// What of a capacity's pages counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HeldShares {
-    /// Share of the nominal capacity that the engine keeps filled.
-    pub effective: Ratio,
     /// Share of the pages that are followed.
     pub followed: Ratio,
 }
@@ -43,7 +41,7 @@ pub struct HeldShares {
 impl HeldShares {
     /// The followed pages that tell what a nominal capacity finds.
     pub fn followed_of(self, capacity: PageCount) -> u64 {
-        self.followed.share_of(self.effective.share_of(capacity.0))
+        self.followed.share_of(capacity.0)
     }
 }
 
@@ -59,7 +57,7 @@ pub struct Accesses {
 impl Default for Curve {
     /// A curve without capacities.
     fn default() -> Self {
-        Self::new(&[], None, PageCount(0), HeldShares { effective: Ratio::ONE, followed: Ratio::ONE })
+        Self::new(&[], None, PageCount(0), HeldShares { followed: Ratio::ONE })
     }
 }
 
@@ -131,7 +129,8 @@ impl Curve {
             page_hits: scaled,
             prefix_hits: scaled,
             page_hit_rate: rate,
-            reuse_hit_rate: hits.map(|hits| share(hits, accesses.reusable)),
+            // A cache that forgets can, now and then, keep what one that does not would not have.
+            reuse_hit_rate: hits.map(|hits| share(hits, accesses.reusable).min(1.0)),
             prefix_hit_rate: rate,
             relative_prefill_throughput: hits.and_then(|hits| prefill_throughput(hits, accesses.all)),
             beyond_bound: hits.is_none(),
@@ -162,15 +161,7 @@ mod tests {
     }
 
     fn followed(followed: Ratio) -> HeldShares {
-        HeldShares { effective: Ratio::ONE, followed }
-    }
-
-    #[test]
-    fn an_effective_share_lowers_what_a_capacity_holds_not_its_size() {
-        let shares = HeldShares { effective: Ratio::per_mille(875), followed: Ratio::ONE };
-        let curve = Curve::new(&specs(&["100p", "8p"]), None, PageCount(90), shares);
-        assert_eq!(curve.thresholds(), [7, 87]);
-        assert_eq!(curve.points(&[1, 1], Accesses { all: 4, reusable: 2 })[1].pages, 100);
+        HeldShares { followed }
     }
 
     #[test]

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 /// What shapes an engine's results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EngineConfig {
-    /// The modelled engine; any but [`Profile::Sglang`], which has no single stack.
+    /// The modelled engine; one that has a single stack ([`PoolConfig::engine`](super::pool_config::PoolConfig::engine)).
     pub profile: Profile,
     /// Whether output pages enter the cache; only the `vllm` profile has any.
     pub outputs: Outputs,

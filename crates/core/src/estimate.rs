@@ -94,10 +94,15 @@ pub struct Estimate {
 pub const FEWEST_FOLLOWED: f64 = 10.0;
 
 impl Estimate {
+    /// Whether each capacity was modelled on its own: then, and only then, nothing is required at any target ratio,
+    /// of which there is always one.
+    pub fn is_pointwise(&self) -> bool {
+        self.required.is_empty()
+    }
+
     /// Standard error of a required capacity of so many pages, as a share of it; 0 when exact.
     pub fn error_of(&self, pages: u64) -> f64 {
-        let held = self.sample_rate * self.engine.effective_share().as_f64();
-        sampling_error(self.sample_rate, pages as f64 * held)
+        sampling_error(self.sample_rate, pages as f64 * self.sample_rate)
     }
 
     /// Pages of a request that a sample follows, on average, where they are too few: a request of which no

@@ -242,7 +242,7 @@ impl PoolFigures<'_> {
 
     /// The followed pages that a page of nominal capacity stands for.
     fn held_share(&self) -> f64 {
-        self.config.sample_rate.as_f64() * self.config.profile.effective_share().as_f64()
+        self.config.sample_rate.as_f64()
     }
 
     /// The nominal capacity for a need; `None` beyond the bound.

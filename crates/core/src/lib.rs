@@ -12,10 +12,12 @@
 compile_error!("kvset reads packed little-endian page ids in place and needs a little-endian target");
 
 pub mod answer;
+pub mod bank;
 pub mod capacity;
 pub mod coverage;
 pub mod curve;
 pub mod engine;
+pub mod engine_rules;
 pub mod estimate;
 pub mod estimator;
 pub mod event;

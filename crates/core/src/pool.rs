@@ -9,6 +9,7 @@ mod tests;
 pub use refusal::{Refusal, RestoreError};
 pub use shown::Moment;
 
+use super::bank::CacheBank;
 use super::coverage::Distribution;
 use super::curve::Curve;
 use super::engine::Engine;
@@ -17,7 +18,6 @@ use super::estimator::PoolFigures;
 use super::event::{RequestEvent, check_cached_tokens};
 use super::outcome::{BEYOND, Outcome};
 use super::pool_config::{PoolConfig, PoolConfigError};
-use super::sglang::CacheBank;
 use super::stack::Upcoming;
 use super::units::{EventTime, Offset, PageBytes, PageCount, PageSize, is_countable};
 use super::window::WindowKind;
@@ -142,7 +142,16 @@ impl Pool {
         let page_size = page_size.inspect_err(|_| self.rejected_records += 1)?;
         // A first request that is refused does not fix the page size.
         let was_live = self.live.is_some();
-        let live = self.live.get_or_insert_with(|| Live::new(page_size, event.event_time, config));
+        let live = match &mut self.live {
+            Some(live) => live,
+            fresh @ None => match Live::new(page_size, event.event_time, config) {
+                Ok(live) => fresh.insert(live),
+                Err(mismatch) => {
+                    self.rejected_records += 1;
+                    return Err(mismatch.into());
+                }
+            },
+        };
         let number = live.cache.engine.stack().requests();
         if let Err(refusal) = live.cache.engine.observe(event, page_size, &mut live.cache.outcome) {
             self.rejected_records += 1;
@@ -288,7 +297,7 @@ impl Pool {
 
     /// The caches of a profile that models each capacity on its own, from the first accepted record on.
     pub fn caches(&self) -> Option<&CacheBank> {
-        self.live.as_ref()?.cache.caches.as_ref()
+        self.live.as_ref().map(|live| &live.cache.caches).filter(|caches| !caches.is_none())
     }
 
     /// Records refused since the start.

@@ -3,6 +3,7 @@
 use super::capacity::{CapacitySize, CapacitySpec, coarse_grid, default_grid};
 use super::curve::HeldShares;
 use super::engine::EngineConfig;
+use super::engine_rules::{EngineRules, EngineRulesError};
 use super::profile::{Outputs, Profile};
 use super::ratio::Ratio;
 use super::stack::{ChainCheck, ChainPolicy, MAX_REQUEST_PAGES, MAX_TRACKED_PAGES};
@@ -18,8 +19,12 @@ use xxhash_rust::xxh3::xxh3_64;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PoolConfig {
-    /// The modelled engine. `sglang` keeps one cache a capacity in memory, each up to its capacity.
+    /// The modelled engine. One that is [pointwise](PoolConfig::is_pointwise) keeps one cache a capacity in memory,
+    /// each up to its capacity.
     pub profile: Profile,
+    /// What the engine is told beside its name.
+    #[serde(skip_serializing_if = "EngineRules::is_default")]
+    pub rules: EngineRules,
     /// Whether output tokens enter the cache.
     pub outputs: Outputs,
     /// Tokens a page; where absent, the pool's first event decides.
@@ -32,8 +37,8 @@ pub struct PoolConfig {
     pub target_ratios: Vec<Ratio>,
     /// Shares of the requests a capacity must cover; 1 to 64 of them.
     pub coverages: Vec<Ratio>,
-    /// Capacities of the hit-rate curve, at most 1024 (64 for `sglang`); where empty, four a doubling up to
-    /// the bound (for `sglang` one a doubling from 64 pages to 2^20).
+    /// Capacities of the hit-rate curve, at most 1024 (64 where each is modelled on its own); where empty, four a
+    /// doubling up to the bound (or one a doubling from 64 pages to 2^20).
     pub capacities: Vec<CapacitySpec>,
     /// Windows to publish, 1 to 16 different ones.
     pub windows: Vec<WindowKind>,
@@ -105,8 +110,8 @@ pub enum PoolConfigError {
     TooManyPoints { profile: Profile, count: usize, max: usize },
     /// Single nodes cannot be followed by a sample of their pages.
     #[error(
-        "`sample_rate` is {rate} and `profile` {profile} evicts whole nodes, which a sample of pages cannot \
-         show: leave it at 1"
+        "`sample_rate` is {rate} and `profile` {profile} is modelled by its own rules at each capacity, which a \
+         sample of pages cannot show: leave it at 1"
     )]
     SampledPointwise { profile: Profile, rate: Ratio },
     /// Without a requirement there is nothing to plan, and another cost would be other caches.
@@ -115,6 +120,9 @@ pub enum PoolConfigError {
          nothing to plan from: leave tiers out, and give one cost a token"
     )]
     PlannedPointwise(Profile),
+    /// The engine cannot be run with one of its options.
+    #[error(transparent)]
+    Rules(#[from] EngineRulesError),
     /// It cannot be written down.
     #[error("the pool's configuration has no fingerprint: {0}")]
     NoFingerprint(String),
@@ -130,6 +138,7 @@ impl Default for PoolConfig {
     fn default() -> Self {
         Self {
             profile: Profile::Paper,
+            rules: EngineRules::default(),
             outputs: Outputs::Cached,
             page_size: None,
             kv_bytes_per_token: None,
@@ -171,6 +180,7 @@ impl PoolConfig {
         range("max_tracked_pages", self.max_tracked_pages.0, 1, MAX_TRACKED_PAGES)?;
         range("max_pages_per_request", u64::from(self.max_pages_per_request), 1, MAX_REQUEST_PAGES)?;
         self.check_sample_rate()?;
+        self.rules.check(self.profile, self.page_size)?;
         self.check_points()?;
         self.check_bytes()?;
         self.check_tiers()?;
@@ -211,13 +221,13 @@ impl PoolConfig {
 
     fn check_points(&self) -> Result<(), PoolConfigError> {
         let (profile, count) = (self.profile, self.capacities.len());
-        if profile.is_pointwise() && self.sample_rate != Ratio::ONE {
+        if self.is_pointwise() && self.sample_rate != Ratio::ONE {
             return Err(PoolConfigError::SampledPointwise { profile, rate: self.sample_rate });
         }
-        if profile.is_pointwise() && count > MAX_POINTS {
+        if self.is_pointwise() && count > MAX_POINTS {
             return Err(PoolConfigError::TooManyPoints { profile, count, max: MAX_POINTS });
         }
-        if profile.is_pointwise() && self.asks_for_whole_curve() {
+        if self.is_pointwise() && self.asks_for_whole_curve() {
             return Err(PoolConfigError::PlannedPointwise(profile));
         }
         Ok(())
@@ -260,14 +270,32 @@ impl PoolConfig {
         (waiting / advance_ms.max(1)).saturating_add(2)
     }
 
-    /// The engine's part. A profile without a single stack gets one beside its caches, for what could be
-    /// found with unlimited capacity: without evictions, engines that look up all but the last token and
-    /// store outputs find the same.
+    /// Whether each capacity is modelled on its own: more capacity can lose hits, so nothing follows for the
+    /// capacities in between, and no request has a required capacity.
+    pub fn is_pointwise(&self) -> bool {
+        let several = self.profile == Profile::Vllm && !self.rules.attention.is_full();
+        self.profile.is_always_pointwise() || several
+    }
+
+    /// The same for another engine, which keeps what of the options it has.
+    pub fn with_profile(&self, profile: Profile) -> Self {
+        Self { profile, rules: self.rules.of_profile(profile), ..self.clone() }
+    }
+
+    /// The engine's part. A profile without a single stack gets one beside its caches, for what could be found
+    /// with unlimited capacity: without evictions, engines that look up all but the last token and store outputs
+    /// find the same, and so do stores that look up and keep prompts only.
     pub fn engine(&self) -> EngineConfig {
         EngineConfig {
-            profile: if self.profile.is_pointwise() { Profile::Vllm } else { self.profile },
+            profile: match self.profile {
+                Profile::Sglang => Profile::Vllm,
+                Profile::Lmcache | Profile::Mooncake => Profile::Paper,
+                profile => profile,
+            },
             outputs: self.outputs,
-            include_partial_page: self.include_partial_page,
+            // Chunks and objects are of full pages.
+            include_partial_page: self.include_partial_page
+                && !matches!(self.profile, Profile::Lmcache | Profile::Mooncake),
             sample_rate: self.sample_rate,
             max_tracked_pages: self.max_tracked_pages,
             chain_check: self.chain_check,
@@ -292,13 +320,13 @@ impl PoolConfig {
 
     /// What of a capacity's pages counts.
     pub fn held_shares(&self) -> HeldShares {
-        HeldShares { effective: self.profile.effective_share(), followed: self.sample_rate }
+        HeldShares { followed: self.sample_rate }
     }
 
     /// The smallest nominal capacity that holds so many followed pages; an estimate at a sample rate
     /// below 1.
     pub fn nominal_pages(&self, followed: u64) -> u64 {
-        self.profile.effective_share().least_whole_of(self.sample_rate.whole_of(followed))
+        self.sample_rate.whole_of(followed)
     }
 
     /// The capacities of the curve: the configured ones, or the default grid.
@@ -306,7 +334,7 @@ impl PoolConfig {
         if !self.capacities.is_empty() {
             return self.capacities.clone();
         }
-        if self.profile.is_pointwise() {
+        if self.is_pointwise() {
             return coarse_grid(self.max_tracked_pages);
         }
         // Rounding adds less than a followed page, so the bound still tells this capacity.
@@ -316,7 +344,7 @@ impl PoolConfig {
 
     /// The target ratios a required capacity exists for: none where each capacity is modelled on its own.
     pub fn measured_ratios(&self) -> &[Ratio] {
-        if self.profile.is_pointwise() { &[] } else { &self.target_ratios }
+        if self.is_pointwise() { &[] } else { &self.target_ratios }
     }
 
     /// Whether output pages enter the modelled cache.

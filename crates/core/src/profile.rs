@@ -1,7 +1,6 @@
 //! Engine profiles: which pages a request looks up, touches and leaves behind, and in which order
 //! (ENGINES 2).
 
-use super::ratio::Ratio;
 use super::stack::Order;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -16,13 +15,14 @@ pub enum Profile {
     Paper,
     /// Pages touched leaf first after the whole request was looked up.
     LeafFirst,
-    /// vLLM v1: leaf first, with output pages, the recomputed last page and the partial page.
+    /// vLLM v1: leaf first, with output pages, the recomputed last page and the partial page; with several groups
+    /// of attention, its shared pool of blocks at each asked capacity.
     Vllm,
     /// SGLang: whole leaf nodes evicted; node-accurate at each asked capacity.
     Sglang,
-    /// LMCache in-process: the paper's order, an approximation.
+    /// LMCache in the engine's process: chunks of tokens, by its rules at each asked capacity.
     Lmcache,
-    /// Mooncake store: the paper's order at an effective capacity, an approximation.
+    /// Mooncake store: leases, watermark and batches in event time, by its rules at each asked capacity.
     Mooncake,
 }
 
@@ -48,14 +48,10 @@ impl Profile {
         match self {
             // 1: a free page is wanted before every decoded token.
             Self::Sglang => 1,
-            _ => 0,
+            // 1: chunks and objects by their own rules; they were the paper's order.
+            Self::Lmcache | Self::Mooncake => 1,
+            Self::Paper | Self::LeafFirst | Self::Vllm => 0,
         }
-    }
-
-    /// Whether each capacity is modelled on its own: more capacity can lose hits, so nothing follows for
-    /// the capacities in between, and no request has a required capacity.
-    pub fn is_pointwise(self) -> bool {
-        self == Self::Sglang
     }
 
     /// The order in which a request's pages enter the stack.
@@ -66,12 +62,10 @@ impl Profile {
         }
     }
 
-    /// Share of its nominal capacity that the engine keeps filled.
-    pub fn effective_share(self) -> Ratio {
-        match self {
-            Self::Mooncake => Ratio::per_mille(875),
-            _ => Ratio::ONE,
-        }
+    /// Whether each capacity is modelled on its own, whatever its options: more capacity can lose hits, so nothing
+    /// follows for the capacities in between, and no request has a required capacity.
+    pub(super) fn is_always_pointwise(self) -> bool {
+        matches!(self, Self::Sglang | Self::Lmcache | Self::Mooncake)
     }
 
     /// The model in a few words, for people.
@@ -81,8 +75,8 @@ impl Profile {
             Self::LeafFirst => "pages touched leaf first after look-up",
             Self::Vllm => "leaf first, with outputs, partial pages and the recomputed last page",
             Self::Sglang => "whole leaf nodes evicted, modelled at each capacity asked for",
-            Self::Lmcache => "root first, an approximation",
-            Self::Mooncake => "root first at an effective capacity, an approximation",
+            Self::Lmcache => "chunks of tokens in one order, modelled at each capacity asked for",
+            Self::Mooncake => "leases, a watermark and batches, modelled at each capacity asked for",
         }
     }
 
@@ -94,29 +88,30 @@ impl Profile {
     /// What makes the model an approximation of the engine, with the known error; `None` where it is none.
     pub fn approximation(self) -> Option<&'static str> {
         match self {
-            Self::Paper | Self::LeafFirst | Self::Vllm | Self::Sglang => None,
-            Self::Lmcache => Some(
-                "LMCache in-process is modelled as one root-first LRU order; measured, hits were off by up to 1 %",
-            ),
+            Self::Paper | Self::LeafFirst | Self::Vllm | Self::Sglang | Self::Lmcache => None,
             Self::Mooncake => Some(
-                "Mooncake evicts in batches: it is modelled as one root-first LRU order at 0.875 of the nominal \
-                 capacity; beside running stores, hits were off by -5.4 to +6.1 %",
+                "Mooncake's answers depend on its clock: beside a running store, hits were off by -0.6 to 0.0 % at \
+                 six capacities of one trace, where two runs of the store differ by 0.6 %; replicas, pins and \
+                 objects of several sizes are not modelled",
             ),
         }
     }
 
-    /// What a reader of its figures should know: the fact, and what it means for them.
-    pub fn caveat(self) -> Option<(String, String)> {
-        if self.is_pointwise() {
-            return Some((
-                "Nothing is said about capacities that were not asked for".to_owned(),
-                "SGLang evicts whole leaves of its tree, so more capacity can lose hits. Each capacity was \
-                 modelled on its own, node by node; no requirement follows, and nothing for those in between."
-                    .to_owned(),
-            ));
+    /// Why more capacity can lose hits, where each capacity is modelled on its own.
+    pub fn why_pointwise(self) -> &'static str {
+        match self {
+            Self::Sglang => "SGLang evicts whole leaves of its tree, so more capacity can lose hits",
+            Self::Lmcache => {
+                "LMCache makes room for chunks that are there already and moves chunks in two directions, so it is \
+                 not shown that more capacity loses no hits"
+            }
+            Self::Mooncake => {
+                "Mooncake evicts in batches when its clock says so, so more capacity can lose hits"
+            }
+            _ => {
+                "Groups of layers share one pool of blocks and evict each other, so more capacity can lose hits"
+            }
         }
-        let meaning = self.approximation()?;
-        Some((format!("The profile {self} is an approximation"), format!("{meaning}.")))
     }
 }
 

@@ -97,8 +97,10 @@ impl RequestSummary {
         }
     }
 
-    /// Replaces the hits by those found at each threshold on its own.
-    pub fn set_pointwise_hits(&mut self, hits: &[u64]) {
+    /// Replaces the hits by those found at each threshold on its own, and what unlimited capacity finds by the
+    /// `ceiling` of the rules, where they have one.
+    pub fn set_pointwise_hits(&mut self, hits: &[u64], ceiling: Option<u64>) {
+        self.reusable = ceiling.unwrap_or(self.reusable);
         self.hits.clear();
         for (step, pages) in hits.iter().copied().enumerate().filter(|(_, pages)| *pages > 0) {
             // A request's pages are counted in 32 bits everywhere.

@@ -310,6 +310,10 @@ fn an_engine_whose_rules_were_mended_has_another_fingerprint_than_before() {
     let of = |text: &str| load(text, &[]).expect(text).fingerprint_hex();
     assert_eq!(of("[estimate]\nengine = \"vllm\""), "e388a52a37c872e9", "as before");
     assert_ne!(of("[estimate]\nengine = \"sglang\""), "dd6c299f0e116e68", "as it was before revision 1");
+    for (engine, before) in [("lmcache", "a257035841bd122e"), ("mooncake", "1582bce53381cdee")] {
+        let now = of(&format!("[estimate]\nengine = \"{engine}\""));
+        assert_ne!(now, before, "{engine} as it was while it was the paper's order");
+    }
 }
 
 #[test]

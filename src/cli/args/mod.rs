@@ -3,6 +3,7 @@
 mod backfill;
 mod dead_letters;
 mod demo;
+mod engine;
 mod generate;
 mod maintenance;
 mod model;

@@ -1,5 +1,6 @@
 //! Arguments of `kvset replay`, and of reading traces in general.
 
+use super::engine::EngineArgs;
 use super::parse::{Model, choice, model, page_size, share, token_cost, warm_up};
 use crate::replay::WarmUp;
 use clap::Args;
@@ -63,6 +64,8 @@ Examples:
   kvset replay --kv-bytes-per-token 131072 --capacities 100GiB,1TiB,5000p trace.jsonl
   kvset replay --engine vllm --page-size 16 --target-ratio 1.0 --target-ratio 0.95 trace.jsonl
   kvset replay --engine paper,vllm,sglang --capacities 1000p,10000p trace.jsonl
+  kvset replay --engine vllm --attention full+window:128 --page-size 16 --capacities 20000p trace.jsonl
+  kvset replay --engine lmcache,mooncake --chunk-tokens 512 --lease 10s --capacities 8192p trace.jsonl
   kvset replay --kv-bytes-per-token 61464 --tier hbm:0.95:10GiB:2500 --tier dram:0.999:64GiB:400 trace.jsonl
   kvset replay --model-config config.json --kv-dtype bf16,fp8 trace.jsonl
   kvset replay --format openai --model models/llama --page-size 16 batch.jsonl
@@ -91,7 +94,8 @@ pub struct ReplayArgs {
     #[arg(long, value_name = "Q,...", value_delimiter = ',', default_value = "0.5,0.9,0.95,0.99,0.999")]
     pub coverage: Vec<Ratio>,
     /// Capacities to report hit rates for, separated by commas: 10GiB, 1.5TB, 5000p; where left out, a grid
-    /// of four steps a doubling, with sglang one step from 64 pages to 1048576, up to the pages seen.
+    /// of four steps a doubling, or of one from 64 pages to 1048576 where an engine is modelled a capacity at a
+    /// time, up to the pages seen.
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub capacities: Vec<CapacitySpec>,
     /// A tier to plan (repeatable, from the fastest): NAME:COVERAGE:UNIT[:PRICE][:inclusive], such as
@@ -107,6 +111,9 @@ pub struct ReplayArgs {
         default_value = "paper"
     )]
     pub engines: Vec<Profile>,
+    /// What the engines are told beside their names.
+    #[command(flatten)]
+    pub options: EngineArgs,
     /// Whether output tokens enter the cache (vllm, sglang).
     #[arg(long, value_name = "OUTPUTS", value_parser = choice::<Outputs>(), default_value = "cached")]
     pub outputs: Outputs,
@@ -180,6 +187,7 @@ impl ReplayArgs {
     pub fn pool_config(&self, costs: &[f64]) -> PoolConfig {
         PoolConfig {
             profile: self.engines.first().copied().unwrap_or_default(),
+            rules: self.options.rules(),
             outputs: self.outputs,
             page_size: self.trace.page_size,
             kv_bytes_per_token: costs.first().copied(),

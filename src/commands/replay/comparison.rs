@@ -24,7 +24,9 @@ struct Comparison {
 /// Runs `kvset replay` for several engines.
 pub(super) fn run(args: &ReplayArgs, mut options: ReplayOptions) -> Result<(), Failure> {
     check(args)?;
-    if args.capacities.is_empty() && args.engines.iter().any(|engine| engine.is_pointwise()) {
+    if args.capacities.is_empty()
+        && args.engines.iter().any(|engine| options.pool.with_profile(*engine).is_pointwise())
+    {
         options.pool.capacities = coarse_grid(options.pool.max_tracked_pages);
     }
     let mut bar = Progress::bytes(None);

@@ -26,6 +26,7 @@ use std::io::Write;
 
 /// Runs `kvset replay`.
 pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
+    args.check_engine_options()?;
     let options = ReplayOptions {
         traces: args.trace.traces.clone(),
         read: args.trace.read_options(),
@@ -68,6 +69,13 @@ pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
     print(&text)
 }
 
+impl ReplayArgs {
+    /// Refuses an option that no engine asked for would read.
+    fn check_engine_options(&self) -> Result<(), Failure> {
+        self.options.check(&self.engines).map_err(|reason| Failure::Usage(anyhow::anyhow!(reason)))
+    }
+}
+
 /// Refuses a size in bytes that nothing can be compared with.
 fn check_provisioned(args: &ReplayArgs, kv_bytes_per_token: Option<f64>) -> Result<(), Failure> {
     let Some(held) = &args.provisioned else { return Ok(()) };
@@ -94,6 +102,7 @@ impl ReplayResult {
             chain_violations: done.chain_violations,
             chain_check: done.config.chain_check,
             engine: done.config.profile,
+            engine_options: done.config.rules.told_to(done.config.profile).into_iter().collect(),
             sample_rate: done.config.sample_rate.as_f64(),
             sample_error: whole.map_or(0.0, |all| all.sample_error),
             output_reuse_unseen: whole.is_some_and(|all| all.output_reuse_unseen),
@@ -113,9 +122,10 @@ impl ReplayResult {
 impl From<ReplayError> for Failure {
     fn from(error: ReplayError) -> Self {
         match error {
-            ReplayError::Config(_) | ReplayError::ShareOfStream | ReplayError::NoStack { .. } => {
-                Self::Usage(error.into())
-            }
+            ReplayError::Config(_)
+            | ReplayError::ShareOfStream
+            | ReplayError::NoStack { .. }
+            | ReplayError::Page { .. } => Self::Usage(error.into()),
             _ => Self::Runtime(error.into()),
         }
     }

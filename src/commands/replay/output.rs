@@ -12,6 +12,7 @@ use kvset_core::stack::ChainCheck;
 use kvset_core::tiers::TierEstimates;
 use kvset_core::window::WindowKind;
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// The result of a replay. Pages are pages of the trace's page size, bytes are bytes of KV state.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -91,6 +92,9 @@ pub struct TraceSummary {
     pub chain_check: ChainCheck,
     /// The engine modelled.
     pub engine: Profile,
+    /// What the engine was told beside its name, where its model has options.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub engine_options: BTreeMap<&'static str, String>,
     /// Share of the pages that were followed.
     pub sample_rate: f64,
     /// Standard error of the smallest required capacity, as a share of it; 0 when exact.
@@ -142,7 +146,7 @@ impl ReplayResult {
                 headline,
             },
             theoretical: whole.map(|all| all.theoretical).unwrap_or_default(),
-            pointwise: trace.engine.is_pointwise(),
+            pointwise: facts.pointwise,
             approximation: trace.engine.approximation(),
             capacities: whole.iter().flat_map(|all| &all.capacities).map(CapacityResult::from).collect(),
             required: whole.map(required_of).unwrap_or_default(),
@@ -160,7 +164,7 @@ impl ReplayResult {
 
     /// The nominal capacity that never evicts.
     pub fn footprint_capacity(&self) -> u64 {
-        self.trace.engine.effective_share().least_whole_of(self.trace.distinct_pages)
+        self.trace.distinct_pages
     }
 
     /// Ends the curve at the first capacity that reaches this one.

@@ -243,7 +243,15 @@ fn engine(trace: &TraceSummary) -> String {
     if trace.sample_rate < 1.0 {
         return format!("{}, sampled at {} (estimates)", trace.engine, trace.sample_rate);
     }
-    trace.engine.to_string()
+    let options: Vec<_> = trace
+        .engine_options
+        .iter()
+        .map(|(name, value)| format!("{} {value}", name.replace('_', " ")))
+        .collect();
+    match options.as_slice() {
+        [] => trace.engine.to_string(),
+        options => format!("{}, {}", trace.engine, options.join(", ")),
+    }
 }
 
 #[cfg(test)]

@@ -100,7 +100,7 @@ fn throughput_axis(drawn: &[&CapacityPoint]) -> Option<Axis> {
 
 fn series(pool: &PoolReport, drawn: &[&CapacityPoint], (low, high): (f64, f64)) -> Vec<Series> {
     // Hits need not grow with a capacity that is modelled on its own: nothing is said of what lies between.
-    let shape = if pool.engine.is_pointwise() { Shape::Dots } else { Shape::Line };
+    let shape = if pool.pointwise { Shape::Dots } else { Shape::Line };
     let of = |label: &str, ink, on_right, value: &dyn Fn(&CapacityPoint) -> Option<f64>| Series {
         label: label.to_owned(),
         ink,

@@ -21,7 +21,7 @@ pub fn engine_curves(id: &str, engines: &[PoolReport]) -> Result<Option<Plot>, P
     let series = engines.iter().zip(&shown).map(|(engine, points)| Series {
         label: engine.engine.to_string(),
         ink: ink(engine.engine),
-        shape: if engine.engine.is_pointwise() { Shape::Dots } else { Shape::Line },
+        shape: if engine.pointwise { Shape::Dots } else { Shape::Line },
         on_right: false,
         points: points.iter().map(place).collect(),
     });
@@ -46,8 +46,7 @@ pub fn engine_curves(id: &str, engines: &[PoolReport]) -> Result<Option<Plot>, P
 
 /// The curve up to the first capacity at which no engine evicts any more.
 fn up_to_footprint<'a>(engine: &'a PoolReport, engines: &[PoolReport]) -> &'a [CapacityPoint] {
-    let footprint =
-        |engine: &PoolReport| engine.engine.effective_share().least_whole_of(engine.accumulated_pages);
+    let footprint = |engine: &PoolReport| engine.accumulated_pages;
     let largest = engines.iter().map(footprint).max().unwrap_or(0);
     let enough = engine.capacities.iter().position(|point| point.pages >= largest);
     &engine.capacities[..enough.map_or(engine.capacities.len(), |last| last + 1)]

@@ -6,6 +6,7 @@
 //! Not modelled: draft models, matches below a page, asynchronous scheduling, preemption, connectors.
 
 mod attention;
+mod ceiling;
 mod lookup;
 mod rules;
 mod saved;
@@ -17,7 +18,7 @@ pub use saved::SavedHybrid;
 
 use crate::event::RequestEvent;
 use crate::runs::{MAX_PAGES, NONE, NodeIndex, Piece, PieceIndex, RunTree};
-use crate::units::PageCount;
+use crate::units::{PageCount, is_countable};
 use rules::{Shape, Steps};
 use serde::Deserialize;
 use table::Table;
@@ -46,6 +47,8 @@ pub struct HybridCache {
     queue: PieceIndex,
     /// Free blocks without a name; they are taken first.
     unnamed: u64,
+    /// Pages are kept once and blocks are taken for names only: nothing is evicted up to the capacity.
+    never_evicts: bool,
     /// The request's ids, prompt then known outputs, the first one scoped; kept for its memory.
     ids: Vec<u64>,
     /// The nodes those ids lie in; kept for its memory.
@@ -73,6 +76,7 @@ impl HybridCache {
             tree,
             queue,
             unnamed: capacity,
+            never_evicts: false,
             ids: Vec::new(),
             path: Vec::new(),
             tables,
@@ -87,6 +91,11 @@ impl HybridCache {
     /// The rules it keeps.
     pub fn rules(&self) -> &HybridRules {
         &self.rules
+    }
+
+    /// Whether its counts are ones that a log can come to.
+    pub(crate) fn is_countable(&self) -> bool {
+        is_countable(self.requests) && is_countable(self.refused)
     }
 
     /// Blocks with a name.
@@ -144,7 +153,10 @@ impl HybridCache {
 
     /// Steps 2 and 3 of the rules: prefill chunk by chunk, decode, give everything back.
     fn serve(&mut self, steps: &Steps<'_>) {
-        self.pin(steps.found);
+        match self.never_evicts {
+            true => self.refresh(steps.found),
+            false => self.pin(steps.found),
+        }
         let shape = steps.shape;
         let mut done = steps.found.hits * steps.rules.page();
         let mut first = true;
@@ -206,7 +218,7 @@ impl HybridCache {
     fn free_named(&mut self, group: u32, from: u64, to: u64) {
         let known = self.ids.len() as u64;
         let private = to.saturating_sub(from.max(known));
-        if private > 0 {
+        if private > 0 && !self.never_evicts {
             // Nobody can ask for them, so neither group nor request matters.
             let piece = self.tree.add_piece(Piece::new(NONE, 0, (0, private as u32), 0));
             self.queue(piece);
@@ -216,7 +228,9 @@ impl HybridCache {
             let node = self.path[index];
             let (first, end) = self.tree.span(node);
             let part = (from.max(first), to.min(end));
-            if part.0 < part.1 {
+            if part.0 < part.1 && self.never_evicts {
+                self.keep_once(node, group, part);
+            } else if part.0 < part.1 {
                 let piece = self.tree.add_piece(Piece::new(node, group, part, self.requests));
                 self.queue(piece);
             }

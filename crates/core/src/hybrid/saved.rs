@@ -12,6 +12,8 @@ pub struct SavedHybrid {
     pub capacity: PageCount,
     /// The rules it keeps.
     pub rules: HybridRules,
+    /// Whether nothing is evicted up to the capacity.
+    pub never_evicts: bool,
     /// Requests served since the start.
     pub requests: u64,
     /// Requests turned away since the start.
@@ -26,6 +28,7 @@ impl HybridCache {
         SavedHybrid {
             capacity: self.capacity(),
             rules: self.rules.clone(),
+            never_evicts: self.never_evicts,
             requests: self.requests,
             refused: self.refused,
             runs: self.tree.save([self.queue]),
@@ -59,6 +62,7 @@ impl HybridCache {
             (cache.tree, cache.queue) = (tree, queue);
         }
         (cache.requests, cache.refused) = (saved.requests, saved.refused);
+        cache.never_evicts = saved.never_evicts;
         Ok(cache)
     }
 }

@@ -20,18 +20,24 @@ pub(super) struct Table {
 impl HybridCache {
     /// Takes what was found out of the free order: all of it in full groups, in others what a hit needs.
     pub(super) fn pin(&mut self, found: Found) {
-        let need = self.rules.need();
         for group in 0..self.tables.len() {
-            let low = match self.rules.attention.groups()[group] {
-                GroupKind::Full => 0,
-                GroupKind::Window(_) | GroupKind::Mamba => found.hits.saturating_sub(need),
-            };
-            let mut table = std::mem::take(&mut self.tables[group]);
-            table.pinned.clear();
-            self.pin_run(group as u32, (low as u32, found.hits as u32), &mut table.pinned);
-            (table.hits, table.low, table.len, table.previous) = (found.hits, low, found.hits, None);
-            self.tables[group] = table;
+            let low = self.begin(group, found);
+            let mut pinned = std::mem::take(&mut self.tables[group].pinned);
+            self.pin_run(group as u32, (low as u32, found.hits as u32), &mut pinned);
+            self.tables[group].pinned = pinned;
         }
+    }
+
+    /// A group's table as a request finds it; gives the first page that is kept of what was found.
+    pub(super) fn begin(&mut self, group: usize, found: Found) -> u64 {
+        let low = match self.rules.attention.groups()[group] {
+            GroupKind::Full => 0,
+            GroupKind::Window(_) | GroupKind::Mamba => found.hits.saturating_sub(self.rules.need()),
+        };
+        let table = &mut self.tables[group];
+        table.pinned.clear();
+        (table.hits, table.low, table.len, table.previous) = (found.hits, low, found.hits, None);
+        low
     }
 
     /// Takes the pages `from..to` of a group out of the free order; of several blocks that carry one name,
@@ -86,7 +92,9 @@ impl HybridCache {
             }
             table.len = wanted;
         }
-        self.take(blocks);
+        if !self.never_evicts {
+            self.take(blocks);
+        }
     }
 
     /// Gives back, with `done` tokens computed, what windows have passed and states have left behind.
@@ -145,7 +153,9 @@ impl HybridCache {
                 }
                 end = low.min(high);
             }
-            self.unnamed += unnamed;
+            if !self.never_evicts {
+                self.unnamed += unnamed;
+            }
         }
         self.free_pinned(group, (from as u32, to.min(hits) as u32));
     }

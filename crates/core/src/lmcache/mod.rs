@@ -103,6 +103,11 @@ impl LmcacheCache {
         PageCount(self.capacity)
     }
 
+    /// The rules it keeps.
+    pub fn rules(&self) -> &LmcacheRules {
+        &self.rules
+    }
+
     /// Pages the cache holds.
     pub fn resident(&self) -> PageCount {
         PageCount(self.resident * u64::from(self.pages_a_chunk))

@@ -17,7 +17,7 @@ pub use saved::SavedMooncake;
 use crate::event::RequestEvent;
 use crate::ratio::Ratio;
 use crate::runs::{MAX_PAGES, NONE, NodeIndex, Piece, PieceIndex, RunTree};
-use crate::units::{EventTime, PageCount, PageSize};
+use crate::units::{EventTime, PageCount, PageSize, is_countable};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -94,6 +94,16 @@ impl MooncakeCache {
     /// The modelled capacity, in objects.
     pub fn capacity(&self) -> PageCount {
         PageCount(self.capacity)
+    }
+
+    /// The rules it keeps.
+    pub fn rules(&self) -> &MooncakeRules {
+        &self.rules
+    }
+
+    /// Whether its counts are ones that a log can come to.
+    pub(crate) fn is_countable(&self) -> bool {
+        is_countable(self.failed_puts)
     }
 
     /// Objects in the store.

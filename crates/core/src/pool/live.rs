@@ -1,13 +1,15 @@
 //! What a pool has from its first accepted record on: the modelled cache and the windows over it.
 
 use super::{Arrival, Refusal, RestoreError};
+use crate::bank::CacheBank;
 use crate::curve::{Counting, Curve};
 use crate::engine::Engine;
+use crate::engine_rules::PageMismatch;
 use crate::event::RequestEvent;
 use crate::in_flight::{InFlight, Overlap, OverlapRules};
 use crate::outcome::Outcome;
 use crate::pool_config::PoolConfig;
-use crate::sglang::{CacheBank, MAX_CAPACITY};
+use crate::sglang::MAX_CAPACITY;
 use crate::stack::MAX_TRACKED_PAGES;
 use crate::tally::{CountingRules, Position, RequestSummary, TallyShape};
 use crate::tiers::Trend;
@@ -39,7 +41,7 @@ pub(super) struct Cache {
     pub(super) engine: Engine,
     /// One cache a capacity, where the profile models each on its own; the engine beside them then knows
     /// what could be found with unlimited capacity.
-    pub(super) caches: Option<CacheBank>,
+    pub(super) caches: CacheBank,
     /// The requests in flight.
     in_flight: InFlight,
     /// Event time of the first record.
@@ -79,13 +81,13 @@ fn fresh_trend(config: &PoolConfig) -> Trend {
 }
 
 impl Cache {
-    fn new(page_size: PageSize, first_seen: EventTime, config: &PoolConfig) -> Self {
+    fn new(page_size: PageSize, first_seen: EventTime, config: &PoolConfig) -> Result<Self, PageMismatch> {
         let mut cache = Self {
             page_size,
             page_bytes: None,
             curve: Curve::default(),
             engine: Engine::new(config.engine()),
-            caches: None,
+            caches: CacheBank::default(),
             in_flight: InFlight::default(),
             first_seen,
             chain_violations: 0,
@@ -93,11 +95,8 @@ impl Cache {
             outcome: Outcome::default(),
         };
         cache.place_capacities(config);
-        if config.profile.is_pointwise() {
-            // Cannot fail: the thresholds lie within the tracked bound.
-            cache.caches = CacheBank::new(cache.curve.thresholds(), page_size, config.outputs).ok();
-        }
-        cache
+        cache.caches = CacheBank::new(cache.curve.thresholds(), page_size, config)?;
+        Ok(cache)
     }
 
     fn shape(&self, config: &PoolConfig) -> TallyShape {
@@ -119,14 +118,14 @@ impl Cache {
     pub(super) fn curve_at(&self, config: &PoolConfig, page_bytes: Option<PageBytes>) -> Curve {
         let bound = config.max_tracked_pages;
         let curve = Curve::new(&config.curve_capacities(), page_bytes, bound, config.held_shares());
-        let pointwise = config.profile.is_pointwise();
+        let pointwise = config.is_pointwise();
         curve.counted(if pointwise { Counting::Pointwise } else { Counting::Cumulative })
     }
 
     /// What follows in the cache once the engine has taken a request; gives what the request met in flight.
     pub(super) fn follow(&mut self, event: &RequestEvent<'_>, config: &PoolConfig) -> Option<Overlap> {
-        if let Some(caches) = &mut self.caches {
-            caches.request(event);
+        if !self.caches.is_none() {
+            self.caches.request(event, self.outcome.reusable_prefix(), config, self.page_size);
         }
         self.chain_violations += self.outcome.chain_violations;
         // The last token generated is never stored, so two are needed for one to be.
@@ -144,30 +143,26 @@ impl Cache {
     /// Whether this, read back from a snapshot, is of the configuration and can go on.
     fn is_sound(&self, config: &PoolConfig) -> bool {
         self.engine.is_sound(&config.engine())
-            && self.has_sound_caches(config)
+            && self.caches.are_sound(self.curve.thresholds(), self.page_size, config)
             && self.in_flight.is_sound(config.max_tracked_pages)
             && is_countable(self.chain_violations)
-    }
-
-    /// Whether it has the caches of the configuration, where that has any.
-    fn has_sound_caches(&self, config: &PoolConfig) -> bool {
-        match &self.caches {
-            Some(caches) => config.profile.is_pointwise() && caches.are_sound(self.curve.thresholds()),
-            None => !config.profile.is_pointwise(),
-        }
     }
 }
 
 impl Live {
-    pub(super) fn new(page_size: PageSize, first_seen: EventTime, config: &PoolConfig) -> Self {
-        let cache = Cache::new(page_size, first_seen, config);
+    pub(super) fn new(
+        page_size: PageSize,
+        first_seen: EventTime,
+        config: &PoolConfig,
+    ) -> Result<Self, PageMismatch> {
+        let cache = Cache::new(page_size, first_seen, config)?;
         let shape = cache.shape(config);
-        Self {
+        Ok(Self {
             cache,
             windows: WindowSet::new(&config.window_rules(), shape),
             trends: vec![fresh_trend(config); config.windows.len()],
             summary: RequestSummary::default(),
-        }
+        })
     }
 
     /// Completes what was read back from a snapshot.
@@ -203,15 +198,15 @@ impl Live {
         let position = Position { arrival: number, offset: arrival.offset, event_time };
         self.summary.read(&cache.outcome, position, &rules);
         self.summary.overlap = overlap;
-        if let Some(caches) = &cache.caches {
-            self.summary.set_pointwise_hits(caches.last_hits());
+        if !cache.caches.is_none() {
+            self.summary.set_pointwise_hits(cache.caches.last_hits(), cache.caches.last_ceiling());
         }
         self.windows.observe(&self.summary, arrival.watermark);
     }
 
     /// Bytes of memory held, nearly.
     pub(super) fn memory_bytes(&self) -> u64 {
-        let caches = self.cache.caches.as_ref().map_or(0, CacheBank::memory_bytes);
+        let caches = self.cache.caches.memory_bytes();
         let trends: usize = self.trends.iter().map(Trend::memory_bytes).sum();
         let beside = caches + self.cache.in_flight.memory_bytes() + self.windows.memory_bytes() + trends;
         self.cache.engine.stack().memory_bytes() + beside as u64

@@ -1,6 +1,7 @@
 //! Why a pool turns a request or a snapshot away.
 
 use crate::engine::EngineRefusal;
+use crate::engine_rules::PageMismatch;
 use crate::event::{CachedTokensMismatch, PageCountMismatch};
 use crate::pool_config::PoolConfigError;
 use crate::stack::ChainViolation;
@@ -15,6 +16,9 @@ pub enum Refusal {
     /// Ids of pages of different sizes cannot be compared.
     #[error("the event has {found} tokens a page, its pool has {expected}")]
     PageSizeMismatch { expected: PageSize, found: PageSize },
+    /// The engine cannot be modelled at this page size.
+    #[error(transparent)]
+    UnfitPage(#[from] PageMismatch),
     /// The request is larger than the configured limit.
     #[error("the request has {pages} pages: at most {limit} are accepted")]
     TooManyPages { pages: u64, limit: u32 },
@@ -44,6 +48,7 @@ impl Refusal {
         match self {
             Self::UnknownPageSize => "unknown_page_size",
             Self::PageSizeMismatch { .. } => "page_size_mismatch",
+            Self::UnfitPage(_) => "invalid_page_size",
             Self::TooManyPages { .. } => "too_many_pages",
             Self::PageCountMismatch(_) => "page_count_mismatch",
             Self::CachedTokens(_) => "invalid_cached_tokens",

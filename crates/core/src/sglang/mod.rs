@@ -4,17 +4,15 @@
 //! exists: one [`SglangCache`] answers for one capacity, and a curve made of several is pointwise.
 //! One request at a time is modelled, as everywhere in the core; requests that overlap pin pages.
 
-mod bank;
 mod saved;
 mod shape;
 mod tree;
 
-pub use bank::CacheBank;
 pub use saved::{RestoreError, SavedCache, SavedNode};
 
 use super::event::RequestEvent;
 use super::profile::Outputs;
-use super::units::{PageCount, PageSize};
+use super::units::{PageCount, PageSize, is_countable};
 use serde::Deserialize;
 use shape::Shape;
 use tree::{NodeIndex, ROOT, Touching, Tree};
@@ -77,6 +75,11 @@ impl SglangCache {
     /// The modelled capacity.
     pub fn capacity(&self) -> PageCount {
         PageCount(self.capacity)
+    }
+
+    /// Whether its counts are ones that a log can come to.
+    pub(crate) fn is_countable(&self) -> bool {
+        is_countable(self.tree.clock()) && is_countable(self.refused)
     }
 
     /// Pages the cache holds.

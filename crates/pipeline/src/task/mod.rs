@@ -425,6 +425,7 @@ fn identity(record: &SourceRecord<'_>) -> RecordIdentity {
 fn refused(refusal: &Refusal) -> DecodeError {
     let code = match refusal {
         Refusal::UnknownPageSize | Refusal::PageSizeMismatch { .. } => ErrorCode::UnknownPageSize,
+        Refusal::UnfitPage(_) => ErrorCode::InvalidPageSize,
         Refusal::TooManyPages { .. } => ErrorCode::TooManyPages,
         Refusal::PageCountMismatch { .. } => ErrorCode::PageCountMismatch,
         Refusal::CachedTokens(_) => ErrorCode::InvalidCachedTokens,

@@ -2,6 +2,11 @@
 
 use super::super::*;
 use super::{PAGE_SIZE, event, ratios};
+use crate::bank::CacheBank;
+use crate::engine_rules::EngineRules;
+use crate::hybrid::{HybridCache, Retention};
+use crate::lmcache::{LmcacheCache, LmcacheRules};
+use crate::mooncake::MooncakeCache;
 use crate::naive::chained_requests;
 use crate::profile::{Outputs, Profile};
 use crate::sglang::SglangCache;
@@ -10,17 +15,29 @@ use proptest::prelude::*;
 
 const CAPACITIES: [u64; 4] = [3, 6, 12, 40];
 
-fn config() -> PoolConfig {
+/// Each engine that has a cache a capacity, with options.
+const ENGINES: [(Profile, &str, u32); 5] = [
+    (Profile::Sglang, "full", 256),
+    (Profile::Vllm, "full+window:9", 256),
+    (Profile::Vllm, "full+2*mamba", 256),
+    (Profile::Lmcache, "full", 2 * PAGE_SIZE),
+    (Profile::Mooncake, "full", 256),
+];
+
+fn config((profile, attention, chunk_tokens): (Profile, &str, u32)) -> PoolConfig {
+    let attention = attention.parse().expect("groups");
     PoolConfig {
-        profile: Profile::Sglang,
+        profile,
+        rules: EngineRules { attention, chunk_tokens, lease_ms: 3, ..EngineRules::default() }
+            .of_profile(profile),
         page_size: PageSize::new(PAGE_SIZE),
         target_ratios: ratios(&["0.9", "1"]),
-        capacities: ["3p", "6p", "12p", "40p", "90p"].map(|text| text.parse().expect("pages")).into(),
+        capacities: ["3p", "6p", "12p", "40p", "2000p"].map(|text| text.parse().expect("pages")).into(),
         windows: ["tumbling:10ms", "hopping:20ms/10ms", "last:7", "all"]
             .map(|text| text.parse().expect("a window"))
             .into(),
         publish_every_ms: 0,
-        max_tracked_pages: PageCount(64),
+        max_tracked_pages: PageCount(1000),
         ..PoolConfig::default()
     }
 }
@@ -32,27 +49,41 @@ fn observe(pool: &mut Pool, number: usize, ids: &[u64]) {
 }
 
 /// Hits of every request at one capacity.
-fn hits(requests: &[Vec<u64>], capacity: u64) -> Vec<u64> {
+fn hits(requests: &[Vec<u64>], capacity: u64, config: &PoolConfig) -> Vec<u64> {
     let page_size = PageSize::new(PAGE_SIZE).expect("not zero");
-    let mut cache = SglangCache::new(PageCount(capacity), page_size, Outputs::Cached).expect("small");
-    let mut hits =
-        |ids: &Vec<u64>| cache.request(&RequestEvent { output_tokens: Some(9), ..event(0, ids) }).hits;
-    requests.iter().map(&mut hits).collect()
+    let (capacity, rules) = (PageCount(capacity), &config.rules);
+    let mut sglang = SglangCache::new(capacity, page_size, Outputs::Cached).expect("small");
+    let hybrid = rules.hybrid(page_size, Outputs::Cached);
+    let mut hybrid = HybridCache::new(capacity, hybrid).expect("sound rules");
+    let mut lmcache = LmcacheCache::new(capacity, LmcacheRules { page_size, chunk_tokens: 2 * PAGE_SIZE });
+    let mut mooncake = MooncakeCache::new(capacity, rules.mooncake(page_size));
+    let mut hits = |(number, ids): (usize, &Vec<u64>)| {
+        let request = RequestEvent { output_tokens: Some(9), ..event(number as i64, ids) };
+        match config.profile {
+            Profile::Sglang => sglang.request(&request).hits,
+            Profile::Lmcache => lmcache.as_mut().expect("whole pages").request(&request),
+            Profile::Mooncake => mooncake.request(&request),
+            _ => hybrid.request(&request).hits,
+        }
+    };
+    requests.iter().enumerate().map(&mut hits).collect()
 }
 
 proptest! {
     #[test]
     fn every_window_counts_what_the_caches_found_and_a_restored_pool_goes_on(
         requests in chained_requests(40),
+        engine in prop::sample::select(ENGINES.to_vec()),
         cut in any::<prop::sample::Index>(),
     ) {
+        let config = config(engine);
         let cut = cut.index(requests.len());
-        let mut pool = Pool::new("p", 0, Arc::new(config())).expect("usable");
+        let mut pool = Pool::new("p", 0, Arc::new(config.clone())).expect("usable");
         for (number, ids) in requests.iter().enumerate() {
             if number == cut {
                 let bytes = postcard::to_allocvec(&pool.image()).expect("bytes");
                 let image = postcard::from_bytes(&bytes).expect("the same bytes");
-                pool = Pool::restore("p", 0, Arc::new(config()), image).expect("the same configuration");
+                pool = Pool::restore("p", 0, Arc::new(config.clone()), image).expect("the same configuration");
             }
             observe(&mut pool, number, ids);
         }
@@ -67,25 +98,69 @@ proptest! {
             };
             let expected: Vec<Option<u64>> = CAPACITIES
                 .iter()
-                .map(|&pages| Some(hits(&requests, pages)[covered.clone()].iter().sum()))
+                .map(|&pages| Some(hits(&requests, pages, &config)[covered.clone()].iter().sum()))
                 .chain([None])
                 .collect();
             let found: Vec<_> = estimate.capacities.iter().map(|point| point.prefix_hits).collect();
             prop_assert_eq!(found, expected, "{}", estimate.window);
             prop_assert!(estimate.required.is_empty() && estimate.capacities[4].beyond_bound);
-            prop_assert!(estimate.output_reuse_unseen);
-            prop_assert_eq!(estimate.engine, Profile::Sglang);
+            prop_assert_eq!(estimate.output_reuse_unseen, engine.0.keeps_outputs());
+            prop_assert_eq!(estimate.engine, engine.0);
+            // What never evicts finds what the rules find.
+            let unlimited: u64 = hits(&requests, 100_000, &config)[covered].iter().sum();
+            prop_assert_eq!(estimate.theoretical.prefix_hits, unlimited);
+            prop_assert!(estimate.is_pointwise());
         }
     }
 }
 
 #[test]
 fn caches_of_other_capacities_are_not_taken_over() {
-    let mut pool = Pool::new("p", 0, Arc::new(config())).expect("usable");
-    observe(&mut pool, 0, &[1, 2, 3]);
-    let bytes = postcard::to_allocvec(&pool.image()).expect("bytes");
-    let mut image: RestoredPool = postcard::from_bytes(&bytes).expect("the same bytes");
-    image.live.as_mut().expect("a live pool").cache.caches = None;
-    let restored = Pool::restore("p", 0, Arc::new(config()), image);
-    assert!(matches!(restored, Err(RestoreError::Inconsistent)));
+    let made = |config: &PoolConfig| {
+        let mut pool = Pool::new("p", 0, Arc::new(config.clone())).expect("usable");
+        observe(&mut pool, 0, &[1, 2, 3]);
+        let bytes = postcard::to_allocvec(&pool.image()).expect("bytes");
+        postcard::from_bytes::<RestoredPool>(&bytes).expect("the same bytes")
+    };
+    for engine in ENGINES {
+        let config = config(engine);
+        let mut image = made(&config);
+        image.live.as_mut().expect("a live pool").cache.caches = CacheBank::default();
+        let restored = Pool::restore("p", 0, Arc::new(config.clone()), image);
+        assert!(matches!(restored, Err(RestoreError::Inconsistent)), "{engine:?}");
+        let mut image = made(&config);
+        let rules = EngineRules { lease_ms: 4, chunk_tokens: PAGE_SIZE, ..config.rules.clone() };
+        let rules = EngineRules { retention_interval: Retention::All, ..rules };
+        let other = PoolConfig { rules: rules.of_profile(config.profile), ..config.clone() };
+        image.fingerprint = other.fingerprint().expect("json");
+        let restored = Pool::restore("p", 0, Arc::new(other.clone()), image);
+        assert_eq!(restored.is_ok(), engine.0 == Profile::Sglang, "{engine:?}: caches of other rules");
+    }
+}
+
+#[test]
+fn a_page_that_makes_no_whole_chunk_is_refused_and_leaves_the_pool_as_it_was() {
+    let config = PoolConfig { page_size: None, ..config((Profile::Lmcache, "full", 10)) };
+    let mut pool = Pool::new("p", 0, Arc::new(config)).expect("usable");
+    let arrival = Arrival { offset: Offset(0), counted: true, watermark: None };
+    let sized =
+        |tokens| RequestEvent { page_size: PageSize::new(tokens), input_tokens: None, ..event(0, &[1, 2]) };
+    let refusal = pool.observe(&sized(4), arrival).expect_err("10 tokens are no whole pages of 4");
+    assert_eq!(refusal.code(), "invalid_page_size");
+    assert!(refusal.to_string().contains("10 tokens is not made of whole pages of 4"), "{refusal}");
+    assert_eq!((pool.page_size(), pool.rejected_records()), (None, 1));
+    assert!(pool.observe(&sized(5), arrival).is_ok());
+}
+
+#[test]
+fn options_at_their_defaults_leave_the_fingerprint_and_others_change_it() {
+    let fingerprint = |config: &PoolConfig| config.fingerprint().expect("json");
+    for engine in ENGINES {
+        let plain = PoolConfig { profile: engine.0, ..PoolConfig::default() };
+        let told = PoolConfig { rules: config(engine).rules.of_profile(engine.0), ..plain.clone() };
+        assert_eq!(fingerprint(&plain) == fingerprint(&told), told.rules.is_default(), "{engine:?}");
+        assert_eq!(told.check(), Ok(()));
+        let foreign = PoolConfig { profile: Profile::Paper, ..told.clone() };
+        assert_eq!(foreign.check().is_ok(), told.rules.is_default(), "{engine:?}");
+    }
 }

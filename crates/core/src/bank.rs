@@ -1,0 +1,284 @@
+//! Several caches side by side, one a capacity: what a curve of single points is made of.
+
+use super::engine_rules::PageMismatch;
+use super::event::RequestEvent;
+use super::hybrid::HybridCache;
+use super::lmcache::LmcacheCache;
+use super::mooncake::MooncakeCache;
+use super::pool_config::PoolConfig;
+use super::profile::Profile;
+use super::sglang::SglangCache;
+use super::units::{PageCount, PageSize};
+use serde::{Deserialize, Serialize};
+
+/// One cache a capacity; every one of them serves every request.
+///
+/// A request costs one lookup a capacity. Memory is bounded by the sum of the capacities: about 8 bytes a
+/// resident page and 100 bytes a node, of which there are at most two a request resident.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct CacheBank {
+    caches: Caches,
+    /// Hits of the last request, one a cache.
+    #[serde(skip)]
+    last_hits: Vec<u64>,
+    /// Pages the last request would have found without limit, where the rules lose some at any size.
+    #[serde(skip)]
+    last_ceiling: Option<u64>,
+}
+
+/// The caches by what they model. The order is that of the numbers in a snapshot, where a bank that is absent
+/// was written as 0, and one of SGLang's as 1.
+#[derive(Debug, Default, Serialize, Deserialize)]
+enum Caches {
+    /// A stack answers for every capacity.
+    #[default]
+    None,
+    Sglang(Vec<SglangCache>),
+    Hybrid(Hybrids),
+    Lmcache(Vec<LmcacheCache>),
+    Mooncake(Vec<MooncakeCache>),
+}
+
+/// The caches of a hybrid model, and one that never evicts within the tracked bound: what its rules lose there
+/// is lost at any size.
+#[derive(Debug, Serialize, Deserialize)]
+struct Hybrids {
+    caches: Vec<HybridCache>,
+    ceiling: Box<HybridCache>,
+}
+
+/// A cache at one capacity.
+trait PointCache {
+    fn capacity(&self) -> PageCount;
+    /// Pages a request finds.
+    fn serve(&mut self, event: &RequestEvent<'_>) -> u64;
+    /// Requests turned away since the start.
+    fn turned_away(&self) -> u64;
+    fn memory_bytes(&self) -> usize;
+    /// Whether it can go on, read back from a snapshot.
+    fn is_sound(&self, config: &PoolConfig, page_size: PageSize) -> bool;
+}
+
+impl PointCache for SglangCache {
+    fn capacity(&self) -> PageCount {
+        self.capacity()
+    }
+
+    fn serve(&mut self, event: &RequestEvent<'_>) -> u64 {
+        self.request(event).hits
+    }
+
+    fn turned_away(&self) -> u64 {
+        self.refused()
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.memory_bytes()
+    }
+
+    fn is_sound(&self, _: &PoolConfig, _: PageSize) -> bool {
+        self.is_countable()
+    }
+}
+
+impl PointCache for HybridCache {
+    fn capacity(&self) -> PageCount {
+        self.capacity()
+    }
+
+    fn serve(&mut self, event: &RequestEvent<'_>) -> u64 {
+        self.request(event).hits
+    }
+
+    fn turned_away(&self) -> u64 {
+        self.refused()
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.memory_bytes()
+    }
+
+    fn is_sound(&self, config: &PoolConfig, page_size: PageSize) -> bool {
+        *self.rules() == config.rules.hybrid(page_size, config.outputs) && self.is_countable()
+    }
+}
+
+impl PointCache for LmcacheCache {
+    fn capacity(&self) -> PageCount {
+        self.capacity()
+    }
+
+    fn serve(&mut self, event: &RequestEvent<'_>) -> u64 {
+        self.request(event)
+    }
+
+    fn turned_away(&self) -> u64 {
+        0
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.memory_bytes()
+    }
+
+    fn is_sound(&self, config: &PoolConfig, page_size: PageSize) -> bool {
+        *self.rules() == config.rules.lmcache(page_size)
+    }
+}
+
+impl PointCache for MooncakeCache {
+    fn capacity(&self) -> PageCount {
+        self.capacity()
+    }
+
+    fn serve(&mut self, event: &RequestEvent<'_>) -> u64 {
+        self.request(event)
+    }
+
+    fn turned_away(&self) -> u64 {
+        0
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.memory_bytes()
+    }
+
+    fn is_sound(&self, config: &PoolConfig, page_size: PageSize) -> bool {
+        *self.rules() == config.rules.mooncake(page_size) && self.is_countable()
+    }
+}
+
+impl CacheBank {
+    /// Empty caches of these capacities, kept in this order; none where the profile has a stack.
+    ///
+    /// # Errors
+    /// When the page is none that the profile can be modelled at.
+    pub fn new(capacities: &[u64], page_size: PageSize, config: &PoolConfig) -> Result<Self, PageMismatch> {
+        let pages = || capacities.iter().copied().map(PageCount);
+        let rules = &config.rules;
+        let caches = match config.profile {
+            // Cannot fail: capacities lie within the tracked bound.
+            Profile::Sglang => Caches::Sglang(
+                pages().filter_map(|p| SglangCache::new(p, page_size, config.outputs).ok()).collect(),
+            ),
+            Profile::Lmcache => {
+                let rules = rules.lmcache(page_size);
+                rules.pages_a_chunk()?;
+                Caches::Lmcache(pages().map(|p| LmcacheCache::new(p, rules)).collect::<Result<_, _>>()?)
+            }
+            Profile::Mooncake => {
+                let rules = rules.mooncake(page_size);
+                Caches::Mooncake(pages().map(|p| MooncakeCache::new(p, rules)).collect())
+            }
+            Profile::Vllm if config.is_pointwise() => {
+                let rules = rules.hybrid(page_size, config.outputs);
+                let ceiling = Box::new(HybridCache::never_evicting(config.max_tracked_pages, rules.clone())?);
+                let caches = pages().map(|p| HybridCache::new(p, rules.clone())).collect::<Result<_, _>>()?;
+                Caches::Hybrid(Hybrids { caches, ceiling })
+            }
+            Profile::Paper | Profile::LeafFirst | Profile::Vllm => Caches::None,
+        };
+        Ok(Self { caches, ..Self::default() })
+    }
+
+    /// Whether there is none, since a stack answers for every capacity.
+    pub fn is_none(&self) -> bool {
+        matches!(self.caches, Caches::None)
+    }
+
+    /// Whether these, read back from a snapshot, are the caches of a configuration at these capacities and can go
+    /// on.
+    pub fn are_sound(&self, capacities: &[u64], page_size: PageSize, config: &PoolConfig) -> bool {
+        fn all<C: PointCache>(caches: &[C], capacities: &[u64], config: &PoolConfig, page: PageSize) -> bool {
+            caches.iter().map(|cache| cache.capacity().0).eq(capacities.iter().copied())
+                && caches.iter().all(|cache| cache.is_sound(config, page))
+        }
+        match (&self.caches, config.profile) {
+            (Caches::None, _) => !config.is_pointwise(),
+            (Caches::Sglang(caches), Profile::Sglang) => all(caches, capacities, config, page_size),
+            (Caches::Lmcache(caches), Profile::Lmcache) => all(caches, capacities, config, page_size),
+            (Caches::Mooncake(caches), Profile::Mooncake) => all(caches, capacities, config, page_size),
+            (Caches::Hybrid(hybrids), Profile::Vllm) => {
+                all(&hybrids.caches, capacities, config, page_size)
+                    && hybrids.ceiling.never_evicts()
+                    && hybrids.ceiling.capacity() == config.max_tracked_pages
+                    && PointCache::is_sound(&*hybrids.ceiling, config, page_size)
+            }
+            _ => false,
+        }
+    }
+
+    /// Serves a request at every capacity. `found` is what a stack that never evicts found of it.
+    pub fn request(
+        &mut self,
+        event: &RequestEvent<'_>,
+        found: u64,
+        config: &PoolConfig,
+        page_size: PageSize,
+    ) {
+        fn serve<C: PointCache>(caches: &mut [C], event: &RequestEvent<'_>, hits: &mut Vec<u64>) {
+            hits.extend(caches.iter_mut().map(|cache| cache.serve(event)));
+        }
+        let hits = &mut self.last_hits;
+        hits.clear();
+        self.last_ceiling = match &mut self.caches {
+            Caches::None => None,
+            Caches::Sglang(caches) => {
+                serve(caches, event, hits);
+                None
+            }
+            Caches::Mooncake(caches) => {
+                serve(caches, event, hits);
+                None
+            }
+            Caches::Lmcache(caches) => {
+                serve(caches, event, hits);
+                // Whoever brought a chunk's last page brought the chunk.
+                let chunk = config.rules.lmcache(page_size).pages_a_chunk();
+                chunk.ok().map(|pages| found - found % u64::from(pages))
+            }
+            Caches::Hybrid(hybrids) => {
+                serve(&mut hybrids.caches, event, hits);
+                Some(hybrids.ceiling.request(event).hits)
+            }
+        };
+    }
+
+    /// Pages the last request found, one entry a capacity.
+    pub fn last_hits(&self) -> &[u64] {
+        &self.last_hits
+    }
+
+    /// Pages the last request would have found without limit, where that is less than what the stack found.
+    pub fn last_ceiling(&self) -> Option<u64> {
+        self.last_ceiling
+    }
+
+    /// Requests since the start that are larger than the whole cache, one entry a capacity.
+    pub fn refused(&self) -> Vec<u64> {
+        fn all<C: PointCache>(caches: &[C]) -> Vec<u64> {
+            caches.iter().map(PointCache::turned_away).collect()
+        }
+        match &self.caches {
+            Caches::None => Vec::new(),
+            Caches::Sglang(caches) => all(caches),
+            Caches::Hybrid(hybrids) => all(&hybrids.caches),
+            Caches::Lmcache(caches) => all(caches),
+            Caches::Mooncake(caches) => all(caches),
+        }
+    }
+
+    /// Bytes of memory held, nearly.
+    pub fn memory_bytes(&self) -> usize {
+        fn all<C: PointCache>(caches: &[C]) -> usize {
+            caches.iter().map(PointCache::memory_bytes).sum()
+        }
+        let caches = match &self.caches {
+            Caches::None => 0,
+            Caches::Sglang(caches) => all(caches),
+            Caches::Hybrid(hybrids) => all(&hybrids.caches) + hybrids.ceiling.memory_bytes(),
+            Caches::Lmcache(caches) => all(caches),
+            Caches::Mooncake(caches) => all(caches),
+        };
+        caches + self.last_hits.capacity() * 8
+    }
+}

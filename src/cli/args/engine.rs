@@ -1,0 +1,79 @@
+//! Options of single engines.
+
+use clap::Args;
+use kvset_core::engine_rules::EngineRules;
+use kvset_core::hybrid::{Attention, Retention};
+use kvset_core::profile::Profile;
+use kvset_core::ratio::Ratio;
+use kvset_settings::Span;
+
+/// What an engine is told beside its name; each option belongs to one of them.
+#[derive(Debug, Clone, Default, Args)]
+pub struct EngineArgs {
+    /// Groups of layers that share vLLM's pool of blocks, such as full+window:128, full+5*window:1024 or
+    /// full+3*mamba. More memory can then lose hits, so capacities are modelled one by one [default: full].
+    #[arg(long, value_name = "GROUPS")]
+    pub attention: Option<Attention>,
+    /// With --attention: which pages of windows and states keep their names. 0: those at a prompt's end and where
+    /// it leaves an earlier one; none: all of them; N: those at each multiple of N tokens, too [default: 0].
+    #[arg(long, value_name = "N|none")]
+    pub retention_interval: Option<Retention>,
+    /// With --attention: most tokens of a prompt that vLLM computes in one step [default: 8192].
+    #[arg(long, value_name = "TOKENS")]
+    pub prefill_chunk: Option<u32>,
+    /// Tokens of one of LMCache's chunks, a multiple of the trace's page [default: 256].
+    #[arg(long, value_name = "TOKENS")]
+    pub chunk_tokens: Option<u32>,
+    /// How long Mooncake keeps an object that was asked about, such as 10s [default: 10s].
+    #[arg(long, value_name = "TIME")]
+    pub lease: Option<Span>,
+    /// Share of its capacity above which Mooncake evicts [default: 0.9].
+    #[arg(long, value_name = "SHARE")]
+    pub watermark: Option<Ratio>,
+    /// Least share of Mooncake's objects that one batch evicts [default: 0.05].
+    #[arg(long, value_name = "SHARE")]
+    pub eviction_ratio: Option<Ratio>,
+}
+
+impl EngineArgs {
+    /// The options, each at what was given or at the engine's default.
+    pub fn rules(&self) -> EngineRules {
+        let default = EngineRules::default();
+        EngineRules {
+            attention: self.attention.clone().unwrap_or(default.attention),
+            retention_interval: self.retention_interval.unwrap_or(default.retention_interval),
+            prefill_chunk: self.prefill_chunk.unwrap_or(default.prefill_chunk),
+            chunk_tokens: self.chunk_tokens.unwrap_or(default.chunk_tokens),
+            lease_ms: self.lease.map_or(default.lease_ms, Span::as_ms),
+            watermark: self.watermark.unwrap_or(default.watermark),
+            eviction_ratio: self.eviction_ratio.unwrap_or(default.eviction_ratio),
+        }
+    }
+
+    /// Whether every option that was given is read by one of the engines.
+    ///
+    /// # Errors
+    /// The first that is not, with what to do.
+    pub fn check(&self, engines: &[Profile]) -> Result<(), String> {
+        let given = [
+            ("--attention", Profile::Vllm, self.attention.is_some()),
+            ("--retention-interval", Profile::Vllm, self.retention_interval.is_some()),
+            ("--prefill-chunk", Profile::Vllm, self.prefill_chunk.is_some()),
+            ("--chunk-tokens", Profile::Lmcache, self.chunk_tokens.is_some()),
+            ("--lease", Profile::Mooncake, self.lease.is_some()),
+            ("--watermark", Profile::Mooncake, self.watermark.is_some()),
+            ("--eviction-ratio", Profile::Mooncake, self.eviction_ratio.is_some()),
+        ];
+        let unread = given.into_iter().find(|(_, of, given)| *given && !engines.contains(of));
+        if let Some((option, of, _)) = unread {
+            return Err(format!("{option} is an option of {of}: leave it out, or choose --engine {of}"));
+        }
+        let of_groups = self.retention_interval.is_some() || self.prefill_chunk.is_some();
+        if of_groups && self.attention.as_ref().is_none_or(Attention::is_full) {
+            let reason = "--retention-interval and --prefill-chunk are of vllm with several groups of layers: give \
+                          --attention, such as full+window:128, or leave them out";
+            return Err(reason.to_owned());
+        }
+        Ok(())
+    }
+}
