@@ -66,7 +66,7 @@ enum Command {
 
 /// Runs the program on the process's arguments.
 pub fn main() -> ExitCode {
-    match run(Cli::parse()) {
+    match run(Cli::parse_from(args::with_default_count("--tenants", "10", std::env::args_os()))) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(),
     }

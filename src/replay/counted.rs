@@ -27,6 +27,11 @@ impl CountedCurve {
         outcome.runs.iter().filter_map(FoundRun::of).for_each(|run| self.found.add(&run));
     }
 
+    /// Followed pages that so many of them find.
+    pub(super) fn hits_at(&self, followed: u64) -> u64 {
+        self.found.hits_at(followed)
+    }
+
     /// The points at every capacity recommended, and at the one provisioned.
     pub(super) fn at_recommended(
         &self,

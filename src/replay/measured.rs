@@ -8,7 +8,9 @@ use kvset_core::measured::{
 };
 use kvset_core::outcome::Outcome;
 use kvset_core::pool_config::PoolConfig;
+use kvset_core::retention::Ttl;
 use kvset_core::routing::{Arriving, RouterKind, RouterRun, RouterSpec, RoutingError, RoutingResult};
+use kvset_core::tenants::Quota;
 use kvset_core::units::{PageCount, PageSize};
 
 /// What is asked for beside the estimates.
@@ -18,6 +20,14 @@ pub struct Beside {
     pub measured: bool,
     /// Routers to try.
     pub routers: Vec<RouterSpec>,
+    /// Times to live, ascending and different.
+    pub ttls: Vec<Ttl>,
+    /// What perfect foresight would find.
+    pub optimal: bool,
+    /// Attribution, with so many tenants told one by one.
+    pub tenants: Option<usize>,
+    /// Splits by quota to price.
+    pub quotas: Vec<Quota>,
 }
 
 /// What the log's cached tokens say. Pages are whole pages: sampled counts are scaled up.

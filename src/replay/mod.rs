@@ -4,6 +4,7 @@
 
 mod counted;
 mod history;
+mod lifetimes;
 mod measured;
 mod per_request;
 
@@ -12,6 +13,7 @@ use counted::CountedCurve;
 use history::HISTORY_WINDOW;
 use kvset_core::bank::CacheBank;
 use kvset_core::capacity::CapacitySpec;
+use kvset_core::engine::EngineRefusal;
 use kvset_core::engine_rules::PageMismatch;
 use kvset_core::estimate::{CapacityPoint, Estimate};
 use kvset_core::event::RequestEvent;
@@ -26,6 +28,7 @@ use kvset_core::routing::{RoutingError, RoutingResult};
 use kvset_core::units::{Offset, PageBytes, PageCount, PageSize};
 use kvset_core::window::WindowKind;
 use kvset_formats::trace::{self, Progress, ReadOptions, RowError, TraceError, TraceItem, TraceRow};
+use lifetimes::{LifetimesObserver, Lived};
 use measured::{Accepted, Observer};
 use per_request::PerRequest;
 use std::io::Write;
@@ -33,6 +36,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 pub use history::{ReplayHistory, pool_report, report_input};
+pub use lifetimes::{LifetimesResult, OptimalCapacity, OptimalResult};
 pub use measured::{Beside, EffectiveCapacity, LedgerCapacity, MeasuredResult, RestartResult};
 
 /// Leading requests that touch the cache but do not count.
@@ -94,12 +98,16 @@ pub enum ReplayError {
     ShareOfStream,
     /// What was measured or routed needs one stack for all capacities.
     #[error(
-        "--measured and --router need an engine with one curve, which {engine} has not: choose another --engine"
+        "--measured, --router, --ttl, --optimal, --tenants and --quota need an engine with one curve, which {engine} has \
+         not: choose another --engine"
     )]
     NoStack { engine: &'static str },
     /// The engine cannot be modelled at the trace's page size.
     #[error("{place}: {source}")]
     Page { place: String, source: PageMismatch },
+    /// A tenant's part of a split refuses a request.
+    #[error("{place}: {source}")]
+    Quota { place: String, source: EngineRefusal },
     /// A request cannot be routed.
     #[error("{place}: {source}")]
     Routing { place: String, source: RoutingError },
@@ -149,6 +157,8 @@ pub struct Replay {
     pub measured: Option<MeasuredResult>,
     /// What each router gives, in the order asked for, at every capacity of the curve.
     pub routing: Vec<RoutingResult>,
+    /// What was asked about time, tenants and the optimum.
+    pub lifetimes: LifetimesResult,
     /// What the reader had to assume about the trace.
     pub notes: Vec<String>,
 }
@@ -288,6 +298,7 @@ struct Run<'a> {
     per_request: Option<PerRequest<'a>>,
     recorder: Option<HistoryRecorder>,
     observer: Observer,
+    lifetimes: LifetimesObserver,
     /// The whole curve, where the engine has one.
     curve: Option<CountedCurve>,
     provisioned: Option<CapacitySpec>,
@@ -330,6 +341,7 @@ impl<'a> Run<'a> {
             per_request: per_request.map(PerRequest::new),
             recorder,
             observer: Observer::new(&options.beside, &options.pool)?,
+            lifetimes: LifetimesObserver::new(&options.beside, &options.pool)?,
             curve,
             provisioned: options.provisioned.clone(),
             rows: 0,
@@ -379,10 +391,15 @@ impl<'a> Run<'a> {
 
     fn observe_beside(&mut self, row: &TraceRow<'_>, counted: bool) -> Result<(), ReplayError> {
         let Some(pool) = self.pools.get(POOL) else { return Ok(()) };
-        let (Some(page_size), Some((outcome, _))) = (pool.page_size(), pool.last_request()) else {
+        let (Some(page_size), Some((outcome, curve))) = (pool.page_size(), pool.last_request()) else {
             return Ok(());
         };
         let (event, session, index) = (&row.event, row.session, self.requests);
+        let lived = Lived { event, outcome, page_size, thresholds: curve.thresholds(), counted };
+        self.lifetimes.observe(&lived, &self.config).map_err(|source| {
+            let place = format!("{}, line {}", row.file, row.line);
+            ReplayError::Quota { place, source }
+        })?;
         let request = Accepted { event, session, outcome, page_size, index, counted };
         self.observer.observe(&request, &self.config).map_err(|source| {
             let place = format!("{}, line {}", row.file, row.line);
@@ -469,6 +486,7 @@ impl<'a> Run<'a> {
             turned_away: caches.map(CacheBank::refused).unwrap_or_default(),
             measured: self.observer.measured(&self.config, whole.as_ref()),
             routing: self.observer.routing(&self.config, whole.as_ref()),
+            lifetimes: self.lifetimes.result(&self.config, whole.as_ref(), self.curve.as_ref()),
             config: self.config,
             whole,
             counted,

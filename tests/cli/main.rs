@@ -10,6 +10,7 @@ mod model_cost;
 mod operations;
 mod replay_empty;
 mod replay_engines;
+mod replay_lifetimes;
 mod replay_measured;
 mod replay_plan;
 mod replay_sampling;

@@ -1,6 +1,7 @@
 //! The arguments of every command, and what they mean to the parts that run them.
 
 mod backfill;
+mod counted;
 mod dead_letters;
 mod demo;
 mod engine;
@@ -13,6 +14,7 @@ mod service;
 mod snapshot;
 
 pub use backfill::BackfillArgs;
+pub use counted::with_default_count;
 pub use dead_letters::DeadLettersArgs;
 pub use demo::DemoArgs;
 pub use generate::GenerateArgs;

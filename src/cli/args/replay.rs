@@ -2,14 +2,16 @@
 
 use super::engine::EngineArgs;
 use super::parse::{Model, choice, model, page_size, share, token_cost, warm_up};
-use crate::replay::WarmUp;
+use crate::replay::{Beside, WarmUp};
 use clap::Args;
 use kvset_core::capacity::CapacitySpec;
 use kvset_core::pool_config::PoolConfig;
 use kvset_core::profile::{Outputs, Profile};
 use kvset_core::ratio::Ratio;
+use kvset_core::retention::{MAX_TTLS, Ttl};
 use kvset_core::routing::RouterSpec;
 use kvset_core::stack::{ChainCheck, ChainPolicy, MAX_REQUEST_PAGES, MAX_TRACKED_PAGES};
+use kvset_core::tenants::Quota;
 use kvset_core::tiers::{TierConfig, TrendRules};
 use kvset_core::units::{PageCount, PageSize};
 use kvset_core::window::WindowKind;
@@ -71,6 +73,8 @@ Examples:
   kvset replay --format openai --model models/llama --page-size 16 batch.jsonl
   kvset replay --engine vllm --page-size 16 --measured --capacities 40000p trace.jsonl
   kvset replay --router round-robin:4 --router hash:4 --router prefix:4 --capacities 8192p trace.jsonl
+  kvset replay --ttl 5m,1h --optimal --capacities 30GiB --kv-bytes-per-token 61464 trace.jsonl
+  kvset replay --tenants 5 --quota acme=0.5 --capacities 8192p trace.jsonl
   kvset replay --window tumbling:1h --window last:3000 --json trace.jsonl | jq .windows")]
 pub struct ReplayArgs {
     /// What to read.
@@ -150,6 +154,20 @@ pub struct ReplayArgs {
     /// replicas.
     #[arg(long = "router", value_name = "NAME[:N]")]
     pub routers: Vec<RouterSpec>,
+    /// Times to live to try, separated by commas, such as 5m,1h: what a cache finds and holds that keeps pages for so
+    /// long after their last use, or after they were written; with it, the age at which each capacity evicts.
+    #[arg(long = "ttl", value_name = "TIME,...", value_delimiter = ',')]
+    pub ttls: Vec<Ttl>,
+    /// What perfect foresight would find at each capacity, which nobody reaches.
+    #[arg(long)]
+    pub optimal: bool,
+    /// Whose pages the cache holds: the K tenants that hold the most (10 where K is left out), and all others together.
+    #[arg(long, value_name = "K")]
+    pub tenants: Option<u16>,
+    /// A split of the cache by quota to price (repeatable): TENANT=SHARE,..., such as acme=0.5,beta=0.25; who is not
+    /// named shares what is left.
+    #[arg(long = "quota", value_name = "SPLIT")]
+    pub quotas: Vec<Quota>,
     /// Write each request's result here, a line of JSON each.
     #[arg(long, value_name = "FILE")]
     pub per_request: Option<PathBuf>,
@@ -181,6 +199,25 @@ impl Choice for ChainChecking {
 }
 
 impl ReplayArgs {
+    /// What to follow beside the estimates.
+    ///
+    /// # Errors
+    /// Too many times to live.
+    pub fn beside(&self) -> anyhow::Result<Beside> {
+        let mut ttls = self.ttls.clone();
+        ttls.sort_unstable();
+        ttls.dedup();
+        anyhow::ensure!(ttls.len() <= MAX_TTLS, "--ttl has {} times: at most {MAX_TTLS}", ttls.len());
+        Ok(Beside {
+            measured: self.measured,
+            routers: self.routers.clone(),
+            ttls,
+            optimal: self.optimal,
+            tenants: self.tenants.map(usize::from),
+            quotas: self.quotas.clone(),
+        })
+    }
+
     /// The pool to replay into, for the first engine, at the first of these costs a token and, as further ones, at
     /// the others. Everything the windows need but the trace cannot give is neutral: no lateness, no
     /// history asked for, "last" and "all" published at the end.

@@ -8,9 +8,11 @@ mod plot;
 mod progress;
 pub mod required;
 mod result;
+pub mod retention;
 pub mod routing;
 mod sparkline;
 mod table;
+pub mod tenants;
 mod terminal;
 
 pub use estimates::{EstimateTable, answer_in_words, recommended, recommended_at, trend_mark};

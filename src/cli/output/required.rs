@@ -1,5 +1,6 @@
 //! What an estimate requires, and its curve: as scripts read them, and as tables.
 
+use crate::cli::output::retention::EvictionAgeOutput;
 use crate::cli::output::{Column, Sheet, Terminal, bytes, capacity, known, percent, share_name, thousands};
 use crate::report::PoolReport;
 use kvset_core::answer::Recommended;
@@ -16,6 +17,12 @@ pub struct CapacityResult {
     /// Requests that cannot run in so small a cache at all, where that is modelled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub turned_away_requests: Option<u64>,
+    /// Hits that perfect foresight would have; `null` where the tracked bound hides them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub optimal_page_hits: Option<Option<u64>>,
+    /// How long unused pages live.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub eviction_age_ms: Option<EvictionAgeOutput>,
 }
 
 /// The requirement at one target ratio.
@@ -100,7 +107,12 @@ pub(crate) fn recommended_cell(entry: &Recommended, page_bytes: Option<u64>) -> 
 impl From<&CapacityPoint> for CapacityResult {
     fn from(point: &CapacityPoint) -> Self {
         let label = point.label.clone().unwrap_or_else(|| format!("{}p", point.pages));
-        Self { point: CapacityPoint { label: Some(label), ..point.clone() }, turned_away_requests: None }
+        Self {
+            point: CapacityPoint { label: Some(label), ..point.clone() },
+            turned_away_requests: None,
+            optimal_page_hits: None,
+            eviction_age_ms: None,
+        }
     }
 }
 

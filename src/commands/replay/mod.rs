@@ -1,6 +1,7 @@
 //! `kvset replay`: trace files to estimates, without Kafka.
 
 pub mod comparison;
+mod lifetimes;
 pub mod measured;
 pub mod output;
 pub mod printed;
@@ -15,7 +16,7 @@ use crate::commands::replay::measured::MeasuredOutput;
 use crate::commands::replay::output::{ReplayResult, TraceSummary};
 use crate::commands::replay::report::{notes, write_plot, write_report};
 use crate::replay::{
-    Beside, Replay, ReplayError, ReplayHistory, ReplayOptions, pool_report, replay, replay_for_report,
+    Replay, ReplayError, ReplayHistory, ReplayOptions, pool_report, replay, replay_for_report,
 };
 use anyhow::Context as _;
 use kvset_core::capacity::CapacitySize;
@@ -33,7 +34,7 @@ pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
         pool: args.pool_config(&args.token_costs()?),
         warm_up: args.warm_up,
         skip_bad_rows: args.trace.skip_bad_rows,
-        beside: Beside { measured: args.measured, routers: args.routers.clone() },
+        beside: args.beside().map_err(Failure::Usage)?,
         provisioned: args.provisioned.clone(),
     };
     check_provisioned(args, options.pool.kv_bytes_per_token)?;
@@ -112,6 +113,7 @@ impl ReplayResult {
         result.costs = done.at_further_costs.iter().map(at_cost).collect();
         result.measured = done.measured.as_ref().map(|measured| MeasuredOutput::of(measured, done));
         result.routing = done.routing.iter().map(|routed| RoutingOutput::of(routed, done)).collect();
+        lifetimes::add(&mut result, done);
         for (point, turned_away) in result.capacities.iter_mut().zip(&done.turned_away) {
             point.turned_away_requests = Some(*turned_away);
         }

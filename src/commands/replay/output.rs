@@ -2,7 +2,9 @@
 
 use crate::cli::output::plan::CostResult;
 use crate::cli::output::required::{CapacityResult, CoverageResult, RequiredResult, is_false, required_of};
+use crate::cli::output::retention::{RequiredTtlOutput, RetentionOutput};
 use crate::cli::output::routing::RoutingOutput;
+use crate::cli::output::tenants::{QuotaOutput, TenantOutput};
 use crate::commands::replay::measured::MeasuredOutput;
 use crate::report::{Headline, PoolReport, headline};
 use kvset_core::answer::{Answer, Recommended};
@@ -52,6 +54,21 @@ pub struct ReplayResult {
     /// What routers would give, in the order asked for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub routing: Vec<RoutingOutput>,
+    /// Times to live, sliding and fixed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub retention: Vec<RetentionOutput>,
+    /// How long pages must be kept, one entry a target ratio.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub retention_required: Vec<RequiredTtlOutput>,
+    /// The recommended capacity beside the one that perfect foresight would need for its hits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub optimal: Option<OptimalOutput>,
+    /// Whose pages the cache holds: those who hold the most, then all others as one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tenants: Vec<TenantOutput>,
+    /// What splits by quota give, in the order asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub quotas: Vec<QuotaOutput>,
     /// The facts that tables and words are made from.
     #[serde(skip)]
     pub facts: PoolReport,
@@ -67,6 +84,17 @@ pub struct AnswerResult {
     pub numbers: Option<Answer>,
     #[serde(skip)]
     pub headline: Headline,
+}
+
+/// Two capacities with the same hits: nobody reaches the smaller one.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct OptimalOutput {
+    /// The recommended capacity.
+    pub pages: u64,
+    /// What perfect foresight would need.
+    pub optimal_pages: u64,
+    /// The one over the other.
+    pub times: f64,
 }
 
 /// What was read, and how.
@@ -157,6 +185,11 @@ impl ReplayResult {
             windows: windows.iter().map(WindowResult::from).collect(),
             measured: None,
             routing: Vec::new(),
+            retention: Vec::new(),
+            retention_required: Vec::new(),
+            optimal: None,
+            tenants: Vec::new(),
+            quotas: Vec::new(),
             facts,
             trace,
         }
@@ -172,7 +205,11 @@ impl ReplayResult {
         let last = self.capacities.iter().position(|point| point.point.pages >= footprint);
         self.capacities.truncate(last.map_or(self.capacities.len(), |index| index + 1));
         self.costs.iter_mut().for_each(|cost| cost.capacities.truncate(self.capacities.len()));
-        self.routing.iter_mut().for_each(|routed| routed.capacities.truncate(self.capacities.len()));
+        let capacities = self.capacities.len();
+        self.routing.iter_mut().for_each(|routed| routed.capacities.truncate(capacities));
+        self.retention.iter_mut().for_each(|point| point.capacities.truncate(capacities));
+        self.tenants.iter_mut().for_each(|tenant| tenant.truncate(capacities));
+        self.quotas.iter_mut().for_each(|quota| quota.capacities.truncate(capacities));
     }
 }
 

@@ -38,6 +38,7 @@ impl ReplayResult {
         if let Some(plan) = &self.plan {
             text.push_str(&plan_table(plan, terminal));
         }
+        text.push_str(&self.lifetimes(terminal));
         self.routing.iter().for_each(|routed| text.push_str(&routed.render(terminal)));
         self.measured.iter().for_each(|measured| text.push_str(&measured.render()));
         text.push('\n');
@@ -196,7 +197,10 @@ pub(super) fn telling<'a, 'b>(points: &'a [&'b CapacityPoint]) -> &'a [&'b Capac
 }
 
 /// At most [`MOST_ROWS`] points where the curve climbs, those at recommended capacities among them.
-fn telling_rows<'a>(points: &[&'a CapacityPoint], counted: &'a [CapacityPoint]) -> Vec<&'a CapacityPoint> {
+pub(super) fn telling_rows<'a>(
+    points: &[&'a CapacityPoint],
+    counted: &'a [CapacityPoint],
+) -> Vec<&'a CapacityPoint> {
     let telling = telling(points);
     let counted = &counted[counted.len().saturating_sub(MOST_ROWS / 2)..];
     let mut rows = spread(telling, MOST_ROWS - counted.len());

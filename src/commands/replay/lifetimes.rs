@@ -1,0 +1,115 @@
+//! What a replay says of time, of tenants and of the optimum: put into its result, and printed.
+
+use super::output::{OptimalOutput, ReplayResult};
+use super::printed::{MOST_ROWS, spread, telling};
+use crate::cli::output::required::CapacityResult;
+use crate::cli::output::retention::{EvictionAgeOutput, RetentionOutputs, eviction_table, retention_table};
+use crate::cli::output::tenants::{QuotaOutput, TenantOutput, place_of, quota_table, tenants_table};
+use crate::cli::output::{Column, Sheet, Terminal, bytes, capacity, known, percent, thousands};
+use crate::replay::Replay;
+use kvset_core::curve::share;
+
+/// Puts what was asked for into a result.
+pub(super) fn add(result: &mut ReplayResult, done: &Replay) {
+    let asked = &done.lifetimes;
+    if let Some(retention) = &asked.retention {
+        let outputs = RetentionOutputs::of(retention, done);
+        (result.retention, result.retention_required) = (outputs.points, outputs.required);
+        let untold = EvictionAgeOutput { p10: None, p50: None, p90: None };
+        let ages = retention.eviction_ages.iter().map(EvictionAgeOutput::from);
+        for (point, age) in result.capacities.iter_mut().zip(ages.chain(std::iter::repeat(untold))) {
+            point.eviction_age_ms = Some(age);
+        }
+    }
+    if let Some(optimal) = &asked.optimal {
+        for (point, hits) in result.capacities.iter_mut().zip(&optimal.page_hits) {
+            point.optimal_page_hits = Some(*hits);
+        }
+        result.optimal = optimal.recommended.map(|found| OptimalOutput {
+            pages: found.pages,
+            optimal_pages: found.optimal_pages,
+            times: found.times,
+        });
+    }
+    result.tenants = asked.tenants.iter().map(|found| TenantOutput::of(found, done)).collect();
+    result.quotas = asked.quotas.iter().map(|found| QuotaOutput::of(found, done)).collect();
+}
+
+impl ReplayResult {
+    /// What was asked for, as tables; nothing where nothing was.
+    pub(super) fn lifetimes(&self, terminal: &Terminal) -> String {
+        let mut text = String::new();
+        if !self.retention.is_empty() {
+            let outputs = RetentionOutputs {
+                points: self.retention.clone(),
+                required: self.retention_required.clone(),
+            };
+            text.push_str(&retention_table(&outputs, self.trace.page_bytes, terminal));
+            let age = |result: &CapacityResult| {
+                Some((result.point.pages, result.point.bytes, result.eviction_age_ms?))
+            };
+            let ages: Vec<_> = self.shown_capacities().into_iter().filter_map(age).collect();
+            text.push_str(&eviction_table(&ages, &self.retention, terminal));
+        }
+        if self.capacities.iter().any(|result| result.optimal_page_hits.is_some()) {
+            text.push_str(&self.optimal_table(terminal));
+        }
+        if !self.tenants.is_empty() {
+            let points: Vec<_> = self.capacities.iter().map(|result| &result.point).collect();
+            let answer = self.answer.numbers.as_ref().and_then(|answer| answer.pages);
+            let at = place_of(&points, answer).map(|at| (at, self.size_of(points[at].pages)));
+            text.push_str(&tenants_table(&self.tenants, at, terminal));
+        }
+        let shown: Vec<u64> = self.shown_capacities().iter().map(|result| result.point.pages).collect();
+        for quota in &self.quotas {
+            let mut quota = quota.clone();
+            quota.capacities.retain(|point| shown.contains(&point.pages));
+            text.push_str(&quota_table(&quota, |pages| self.size_of(pages), terminal));
+        }
+        text
+    }
+
+    fn size_of(&self, pages: u64) -> String {
+        capacity(pages, self.trace.page_bytes)
+    }
+
+    /// At most [`MOST_ROWS`] capacities, where the curve climbs.
+    fn shown_capacities(&self) -> Vec<&CapacityResult> {
+        let points: Vec<_> = self.capacities.iter().map(|result| &result.point).collect();
+        let shown: Vec<u64> = spread(telling(&points), MOST_ROWS).iter().map(|point| point.pages).collect();
+        self.capacities.iter().filter(|result| shown.contains(&result.point.pages)).collect()
+    }
+
+    fn optimal_table(&self, terminal: &Terminal) -> String {
+        let in_bytes = self.trace.page_bytes.is_some();
+        let mut columns = Vec::new();
+        columns.extend(in_bytes.then_some(Column::Number("size")));
+        columns.extend(["pages", "hit rate", "with foresight"].map(Column::Number));
+        let mut sheet = Sheet::new(&columns);
+        for CapacityResult { point, optimal_page_hits, .. } in self.shown_capacities() {
+            let rate = |hits: u64| percent(share(hits, self.trace.page_accesses));
+            let mut cells = Vec::new();
+            cells.extend(in_bytes.then(|| bytes(point.bytes)));
+            cells.push(thousands(point.pages));
+            cells.push(known(point.page_hits, rate, true));
+            cells.push(known(optimal_page_hits.flatten(), rate, true));
+            sheet.row(cells);
+        }
+        let mut text = format!("\nthe best any policy could do\n{}", sheet.render(terminal));
+        self.optimal.iter().for_each(|found| {
+            text.push_str(&terminal.paragraph(&self.foresight(found)));
+        });
+        text
+    }
+
+    /// "LRU needs 2.4 times its memory".
+    fn foresight(&self, found: &OptimalOutput) -> String {
+        format!(
+            "For the hits of {} perfect foresight would need {}: LRU needs {:.1} times its memory. Nobody reaches the \
+             optimum, which knows every request to come.",
+            self.size_of(found.pages),
+            self.size_of(found.optimal_pages),
+            found.times
+        )
+    }
+}

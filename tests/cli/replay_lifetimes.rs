@@ -1,0 +1,169 @@
+//! `kvset replay --ttl`, `--optimal`, `--tenants` and `--quota`: the known figures of real traces, and that what is
+//! said of tenants adds up to what is said of all (WHATIF 2, 4 and 6).
+
+use crate::support::program::kvset;
+use crate::support::shared::shared_path;
+use serde_json::{Value, json};
+use std::io::Write as _;
+use std::path::Path;
+
+fn run(trace: &Path, args: &[&str]) -> Value {
+    let trace = trace.to_str().expect("UTF-8");
+    let mut command = kvset(&[&["replay", "--json"], args, &[trace]].concat());
+    let output = command.assert().success().get_output().stdout.clone();
+    serde_json::from_slice(&output).expect("JSON")
+}
+
+fn replay(rows: &[Value], args: &[&str]) -> Value {
+    let mut file = tempfile::NamedTempFile::new().expect("a file");
+    rows.iter().for_each(|row| writeln!(file, "{row}").expect("written"));
+    file.flush().expect("written");
+    run(file.path(), args)
+}
+
+/// Three tenants that each come back to their own pages and to a first one that all share.
+fn tenants_rows() -> Vec<Value> {
+    let row = |at: u64| {
+        let (tenant, turn) = (at % 3, at / 3);
+        let ids: Vec<u64> =
+            [1].into_iter().chain((0..3 + turn % 4).map(|page| 100 * tenant + page + 10)).collect();
+        json!({"timestamp": at * 700, "input_length": ids.len() * 512, "output_length": 1, "hash_ids": ids,
+               "tenant": (tenant > 0).then(|| format!("t{tenant}"))})
+    };
+    (0..60).map(row).collect()
+}
+
+#[test]
+fn retention_of_the_mooncake_trace_is_the_known_one() {
+    let Some(trace) = shared_path("traces/mooncake_synthetic_trace.jsonl") else { return };
+    for engine in ["paper", "leaf-first"] {
+        let result = run(&trace, &["--ttl", "10s,1m,5m,10m", "--engine", engine]);
+        let of = |kind: &str, field: &str| -> Vec<f64> {
+            let points = result["retention"].as_array().expect("points");
+            let points = points.iter().filter(|point| point["kind"] == kind);
+            points.map(|point| point[field].as_f64().expect("a number")).collect()
+        };
+        assert_eq!(of("sliding", "ttl_ms"), [10_000.0, 60_000.0, 300_000.0, 600_000.0]);
+        assert_eq!(of("sliding", "page_hits"), [13_007.0, 39_124.0, 71_046.0, 77_057.0]);
+        assert_eq!(of("sliding", "prefix_hits"), of("sliding", "page_hits"));
+        assert_eq!(of("sliding", "peak_pages"), [2_314.0, 7_628.0, 21_839.0, 34_182.0]);
+        assert_eq!(of("fixed", "page_hits"), [11_368.0, 34_079.0, 62_348.0, 71_686.0]);
+        // Page-milliseconds over the 1,022,025 ms of the trace.
+        let held = [1_103_478_338.0, 5_492_409_770.0, 17_340_970_438.0, 24_435_030_755.0];
+        for ((mean, known), held) in
+            of("sliding", "mean_pages").iter().zip([1079.698, 5374.046, 16967.266, 23908.447]).zip(held)
+        {
+            assert!((mean - known).abs() < 0.0005, "{mean} is not {known}");
+            assert!((mean - held / 1_022_025.0).abs() <= 1e-9 * mean, "{mean} is not {held} over the span");
+        }
+    }
+}
+
+#[test]
+fn the_optimum_of_the_mooncake_trace_is_the_known_one() {
+    let Some(trace) = shared_path("traces/mooncake_synthetic_trace.jsonl") else { return };
+    let capacities = "1000p,2000p,5000p,10000p,20000p";
+    let result = run(&trace, &["--optimal", "--engine", "leaf-first", "--capacities", capacities]);
+    let points = result["capacities"].as_array().expect("points");
+    let of = |field: &str| -> Vec<_> { points.iter().map(|point| point[field].as_u64()).collect() };
+    assert_eq!(of("optimal_page_hits"), [33_697, 46_201, 64_034, 75_141, 77_740].map(Some));
+    assert_eq!(of("page_hits"), [10_370, 18_256, 34_604, 52_952, 70_849].map(Some));
+    let found = &result["optimal"];
+    let (pages, least) = (found["pages"].as_u64(), found["optimal_pages"].as_u64());
+    let (pages, least) = (pages.expect("the recommended one"), least.expect("the least"));
+    assert_eq!(found["times"].as_f64(), Some(pages as f64 / least as f64));
+    let around = format!("{}p,{least}p,{pages}p", least - 1);
+    let result = run(&trace, &["--optimal", "--engine", "leaf-first", "--capacities", &around]);
+    let hits = |at: usize, field: &str| result["capacities"][at][field].as_u64().expect("hits");
+    let lru = hits(2, "page_hits");
+    assert!(
+        hits(0, "optimal_page_hits") < lru && hits(1, "optimal_page_hits") >= lru,
+        "the least is the least"
+    );
+}
+
+#[test]
+fn a_week_of_coding_sessions_says_what_five_minutes_need() {
+    let Some(trace) = shared_path("traces/weka_claude_code_week.jsonl.zst") else { return };
+    let cost = ["--kv-bytes-per-token", "61464", "--capacities", "8192p"];
+    let result = run(&trace, &[&["--ttl", "5m,1h"], &cost[..]].concat());
+    let gib = |point: &Value, field: &str| point[field].as_f64().expect("bytes") / f64::from(1 << 30);
+    let (five, hour) = (&result["retention"][0], &result["retention"][2]);
+    let rate = |point: &Value| (point["page_hit_rate"].as_f64().expect("a rate") * 1e4).round();
+    assert_eq!([rate(five), rate(hour)], [8893.0, 9359.0]);
+    assert_eq!(
+        [gib(five, "mean_bytes"), gib(hour, "mean_bytes")].map(|mean| (mean * 10.0).round()),
+        [20.0, 105.0]
+    );
+    assert_eq!([gib(five, "peak_bytes"), gib(hour, "peak_bytes")].map(f64::round), [55.0, 121.0]);
+    let age = result["capacities"][0]["eviction_age_ms"]["p50"].as_f64().expect("an age");
+    assert_eq!((age / 60_000.0).round(), 88.0);
+}
+
+#[test]
+fn tenants_add_up_to_the_pool_and_a_split_costs_hits() {
+    let rows = tenants_rows();
+    let args = ["--capacities", "2p,5p,9p,100p", "--tenants", "2", "--quota", "t1=0.5,t2=0.25"];
+    let result = replay(&rows, &args);
+    let tenants = result["tenants"].as_array().expect("tenants");
+    let names: Vec<_> = tenants.iter().map(|tenant| tenant["tenant"].clone()).collect();
+    assert_eq!(names.len(), 3);
+    assert_eq!(names[2], json!("other"));
+    let sum =
+        |field: &str| tenants.iter().map(|tenant| tenant[field].as_u64().expect("a count")).sum::<u64>();
+    assert_eq!(sum("requests"), 60);
+    assert_eq!(json!(sum("page_hits")), result["theoretical"]["page_hits"]);
+    assert_eq!(json!(sum("page_hits") + sum("cold_pages")), result["trace"]["page_accesses"]);
+    for at in 0..4 {
+        let of = |field: &str| {
+            tenants.iter().map(|tenant| tenant[field][at].as_u64().expect("a count")).sum::<u64>()
+        };
+        assert_eq!(json!(of("capacity_page_hits")), result["capacities"][at]["page_hits"]);
+    }
+    let alone = replay(&rows, &["--capacities", "2p,5p,9p,100p", "--tenants", "0"]);
+    let pool = &alone["tenants"][0]["page_milliseconds"];
+    for at in 0..4 {
+        let held = tenants.iter().map(|tenant| tenant["page_milliseconds"][at].as_u64().expect("a sum"));
+        assert_eq!(json!(held.sum::<u64>()), pool[at]);
+    }
+    let split = &result["quotas"][0]["capacities"];
+    assert_eq!(split[0]["shared_page_hits"], result["capacities"][0]["page_hits"]);
+    assert!(
+        split[3]["page_hits"].as_u64() < split[3]["shared_page_hits"].as_u64(),
+        "the shared page is there thrice"
+    );
+}
+
+#[test]
+fn an_engine_without_one_curve_is_refused_with_a_reason() {
+    let mut file = tempfile::NamedTempFile::new().expect("a file");
+    tenants_rows().iter().for_each(|row| writeln!(file, "{row}").expect("written"));
+    let trace = file.path().to_str().expect("UTF-8");
+    for asked in [&["--ttl", "5m"][..], &["--optimal"], &["--tenants"], &["--quota", "a=1"]] {
+        let command = [&["replay", "--engine", "sglang"], asked, &[trace]].concat();
+        let assert = kvset(&command).assert().code(2);
+        let said = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
+        assert!(said.contains("one curve, which sglang has not"), "{said}");
+    }
+}
+
+#[test]
+fn tables_fit_a_narrow_terminal_and_say_what_was_asked() {
+    let mut file = tempfile::NamedTempFile::new().expect("a file");
+    tenants_rows().iter().for_each(|row| writeln!(file, "{row}").expect("written"));
+    let trace = file.path().to_str().expect("UTF-8");
+    let asked =
+        ["replay", "--ttl", "1s,5m,1h", "--optimal", "--quota", "t1=0.5", "--kv-bytes-per-token", "1000"];
+    let mut command = kvset(&[&asked[..], &["--tenants", trace]].concat());
+    let output = command.env("COLUMNS", "80").assert().success().get_output().stdout.clone();
+    let text = String::from_utf8(output).expect("UTF-8");
+    for said in
+        ["kept for", "how long unused pages live", "with foresight", "tenants, at", "split by quota t1=0.5"]
+    {
+        assert!(text.contains(said), "{said} is missing in\n{text}");
+    }
+    // Sentences are wrapped where the output is a terminal.
+    let rows = text.lines().filter(|line| line.starts_with(' ') || line.starts_with('─'));
+    let widest = rows.map(|line| line.chars().count()).max();
+    assert!(widest <= Some(80), "{widest:?} columns in\n{text}");
+}
