@@ -76,7 +76,7 @@ impl LifetimesObserver {
     /// Something was asked for that the profile cannot tell.
     pub(super) fn new(beside: &Beside, config: &PoolConfig) -> Result<Self, ReplayError> {
         let asks = beside.optimal || beside.follows_lifetimes() || !beside.quotas.is_empty();
-        if config.profile.is_pointwise() && asks {
+        if config.is_pointwise() && asks {
             return Err(ReplayError::NoStack { engine: config.profile.name() });
         }
         Ok(Self {

@@ -148,22 +148,18 @@ fn an_engine_without_one_curve_is_refused_with_a_reason() {
 }
 
 #[test]
-fn tables_fit_a_narrow_terminal_and_say_what_was_asked() {
+fn tables_say_what_was_asked() {
     let mut file = tempfile::NamedTempFile::new().expect("a file");
     tenants_rows().iter().for_each(|row| writeln!(file, "{row}").expect("written"));
     let trace = file.path().to_str().expect("UTF-8");
     let asked =
         ["replay", "--ttl", "1s,5m,1h", "--optimal", "--quota", "t1=0.5", "--kv-bytes-per-token", "1000"];
     let mut command = kvset(&[&asked[..], &["--tenants", trace]].concat());
-    let output = command.env("COLUMNS", "80").assert().success().get_output().stdout.clone();
+    let output = command.assert().success().get_output().stdout.clone();
     let text = String::from_utf8(output).expect("UTF-8");
     for said in
         ["kept for", "how long unused pages live", "with foresight", "tenants, at", "split by quota t1=0.5"]
     {
         assert!(text.contains(said), "{said} is missing in\n{text}");
     }
-    // Sentences are wrapped where the output is a terminal.
-    let rows = text.lines().filter(|line| line.starts_with(' ') || line.starts_with('─'));
-    let widest = rows.map(|line| line.chars().count()).max();
-    assert!(widest <= Some(80), "{widest:?} columns in\n{text}");
 }
