@@ -3,6 +3,7 @@
 use super::ReplayError;
 use kvset_core::estimate::Estimate;
 use kvset_core::event::RequestEvent;
+use kvset_core::labels::Label;
 use kvset_core::measured::{
     Agreed, CachedPages, Findings, Ledger, MIN_AGREEMENT, MeasuredOutcome, MeasuredTally, Seen, Verdict,
 };
@@ -152,7 +153,7 @@ impl Observer {
         for run in &mut self.routers {
             run.observe(&arriving, request.page_size, config, request.counted)?;
         }
-        if self.logged.is_none() && request.event.replica.is_some() {
+        if self.logged.is_none() && request.event.labels.get(Label::Replica).is_some() {
             let spec = RouterSpec { kind: RouterKind::Logged, replicas: 0 };
             self.logged = Some(RouterRun::new(spec, config));
         }

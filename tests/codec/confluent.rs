@@ -7,6 +7,7 @@ use kvset::codec::{
     DecodeLimits, Encoding, ErrorCode, LookupError, RequestDecoder, RequestEncoding, RequestMessage,
     SchemaId, WriterSchema, WriterSchemas, encode_request, schema,
 };
+use kvset::core::labels::{Label, Labels};
 use kvset::core::pages::PageIds;
 use proptest::prelude::*;
 use serde_json::{Value as Json, json};
@@ -68,7 +69,7 @@ fn facts(decoder: &mut RequestDecoder, record: &[u8]) -> Result<Json, ErrorCode>
         "tokens": [event.input_tokens, event.output_tokens, event.duration_ms],
         "scope": format!("{:?}", event.scope),
         "chained": event.ids_chained,
-        "measured": [event.cached_tokens.map(|tokens| tokens.to_string()).as_deref(), event.replica, event.tenant],
+        "measured": [event.cached_tokens.map(|tokens| tokens.to_string()).as_deref(), event.labels.get(Label::Replica).copied(), event.labels.get(Label::Tenant).copied()],
     }))
 }
 
@@ -88,8 +89,7 @@ fn message() -> RequestMessage<'static> {
         request_id: Some("r-1".into()),
         ids_chained: true,
         cached_tokens: Some(128),
-        replica: Some("engine-2"),
-        tenant: Some("search"),
+        labels: Labels::from_iter([(Label::Replica, "engine-2"), (Label::Tenant, "search")]),
     }
 }
 
@@ -136,7 +136,7 @@ fn packed_ids_of_our_own_schema_stay_where_they_lie() {
 /// A record without what a later version adds behind it.
 #[test]
 fn earlier_versions_of_our_own_schema_are_read_where_they_lie() {
-    let bare = RequestMessage { cached_tokens: None, replica: None, tenant: None, ..message() };
+    let bare = RequestMessage { cached_tokens: None, labels: Labels::default(), ..message() };
     let mut record = Vec::new();
     encode_request(&bare, RequestEncoding::ConfluentAvro(SchemaId(7)), &mut record).expect("encodes");
     let added = record.split_off(record.len() - 3);

@@ -4,6 +4,7 @@ use kvset::codec::{
     DeadLetter, DecodeError, DecodeLimits, Encoding, ErrorCode, EstimateEncoding, EstimateKey, Provenance,
     RawPrompt, RequestDecoder, SourceRecord, decode_estimate, encode_estimate, read_raw_request, schema,
 };
+use kvset::core::labels::Label;
 use kvset::core::pages::Scope;
 use serde_json::{Value as Json, json};
 use std::path::PathBuf;
@@ -39,7 +40,7 @@ fn every_version_of_the_request_event_stays_readable() {
             "page_ids": event.page_ids.iter().collect::<Vec<_>>(),
             "output_page_ids": event.output_page_ids.iter().collect::<Vec<_>>(),
             "ids_chained": event.ids_chained, "cached_tokens": event.cached_tokens,
-            "replica": event.replica, "tenant": event.tenant,
+            "replica": event.labels.get(Label::Replica).copied(), "tenant": event.labels.get(Label::Tenant).copied(),
         });
         assert_eq!(read, expected, "{version} {name}");
     }

@@ -5,6 +5,7 @@ use apache_avro::reader::datum::GenericDatumReader;
 use apache_avro::types::Value;
 use apache_avro::writer::datum::GenericDatumWriter;
 use kvset::codec::{Decoded, RequestEncoding, RequestMessage, encode_request, schema};
+use kvset::core::labels::{Label, Labels};
 use kvset::core::pages::{PageIds, Scope};
 use proptest::prelude::*;
 use std::borrow::Cow;
@@ -71,6 +72,11 @@ pub struct Event {
 }
 
 impl Event {
+    fn labels(&self) -> Labels<&str> {
+        let named = [(Label::Replica, self.replica.as_deref()), (Label::Tenant, self.tenant.as_deref())];
+        named.into_iter().filter_map(|(label, name)| Some((label, name?))).collect()
+    }
+
     pub fn message(&self) -> RequestMessage<'_> {
         RequestMessage {
             event_time: self.event_time,
@@ -85,8 +91,7 @@ impl Event {
             request_id: self.request_id.as_deref().map(Cow::Borrowed),
             ids_chained: self.ids_chained,
             cached_tokens: self.cached_tokens,
-            replica: self.replica.as_deref(),
-            tenant: self.tenant.as_deref(),
+            labels: self.labels(),
         }
     }
 
@@ -193,8 +198,7 @@ impl Event {
         assert_eq!(event.scope, scope);
         assert_eq!(event.ids_chained, self.ids_chained);
         assert_eq!(event.cached_tokens.map(|n| n as i64), self.cached_tokens);
-        assert_eq!(event.replica, self.replica.as_deref());
-        assert_eq!(event.tenant, self.tenant.as_deref());
+        assert_eq!(event.labels, self.labels());
     }
 }
 

@@ -6,6 +6,7 @@ mod event;
 use base64::Engine;
 use event::{Event, Version, by_apache_avro, events};
 use kvset::codec::{DecodeError, DecodeLimits, Encoding, ErrorCode, RequestDecoder, RequestEncoding, schema};
+use kvset::core::labels::Label;
 use kvset::core::pages::PageIds;
 use proptest::prelude::*;
 use serde_json::json;
@@ -61,8 +62,8 @@ fn decode(record: &[u8]) -> Result<Event, DecodeError> {
         request_id: None,
         ids_chained: event.ids_chained,
         cached_tokens: event.cached_tokens.map(|tokens| tokens as i64),
-        replica: event.replica.map(str::to_owned),
-        tenant: event.tenant.map(str::to_owned),
+        replica: event.labels.get(Label::Replica).map(|name| name.to_string()),
+        tenant: event.labels.get(Label::Tenant).map(|name| name.to_string()),
     })
 }
 

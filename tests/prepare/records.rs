@@ -11,6 +11,7 @@ use kvset::codec::{
     RequestMessage, SchemaId, encode_raw_request, encode_request, schema,
 };
 use kvset::core::hashing::PageHasher;
+use kvset::core::labels::Label;
 use kvset::core::pages::{PageIds, Scope};
 use kvset::core::sample::Sample;
 use kvset::core::units::PageSize;
@@ -419,7 +420,8 @@ fn measured(prepared: &Prepared) -> Vec<(Option<u64>, Option<String>, Option<Str
     for output in &prepared.outputs {
         let value = output.value.as_deref().expect("an event");
         let event = decoder.decode(output.key.as_deref(), value).expect("a request event").event;
-        found.push((event.cached_tokens, event.replica.map(str::to_owned), event.tenant.map(str::to_owned)));
+        let name = |label| event.labels.get(label).map(|name| name.to_string());
+        found.push((event.cached_tokens, name(Label::Replica), name(Label::Tenant)));
     }
     found
 }

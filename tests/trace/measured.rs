@@ -1,5 +1,6 @@
 //! Every trace format carries what the serving engine found, where and for whom.
 
+use kvset::core::labels::Label;
 use kvset::trace::{Format, IdScope, ReadOptions, TraceItem, TraceReader, write_row};
 use std::io::Cursor;
 
@@ -15,8 +16,8 @@ fn rows(format: Format, text: &str, scope: IdScope) -> Vec<Row> {
     while let Some(item) = reader.next_item().expect("readable") {
         rows.push(match item {
             TraceItem::Request(row) => {
-                let name = |name: Option<&str>| name.unwrap_or("-").to_owned();
-                Ok((row.event.cached_tokens, name(row.event.replica), name(row.event.tenant)))
+                let name = |label| row.event.labels.get(label).copied().unwrap_or("-").to_owned();
+                Ok((row.event.cached_tokens, name(Label::Replica), name(Label::Tenant)))
             }
             TraceItem::Refused(error) => Err(error.to_string()),
         });

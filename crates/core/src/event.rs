@@ -1,5 +1,6 @@
 //! One request as the core sees it, whatever format it travelled in.
 
+use super::labels::Labels;
 use super::pages::{PageIds, Scope};
 use super::units::{EventTime, PageSize};
 
@@ -27,10 +28,8 @@ pub struct RequestEvent<'a> {
     pub duration_ms: Option<u64>,
     /// Prompt tokens that the serving engine says came from its cache (WHATIF 1).
     pub cached_tokens: Option<u64>,
-    /// The cache that served the request, where there are several of one pool.
-    pub replica: Option<&'a str>,
-    /// On whose behalf the request was made.
-    pub tenant: Option<&'a str>,
+    /// Which cache served the request, on whose behalf.
+    pub labels: Labels<&'a str>,
 }
 
 /// The engine says that more of a prompt came from its cache than the prompt has.

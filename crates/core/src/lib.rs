@@ -26,6 +26,7 @@ pub mod found;
 pub mod hashing;
 pub mod hybrid;
 pub mod in_flight;
+pub mod labels;
 pub mod lifetimes;
 pub mod lmcache;
 pub mod measured;

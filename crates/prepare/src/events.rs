@@ -3,6 +3,7 @@
 use super::preparer::Prepared;
 use super::recipe::{PageRules, PrepareLimits, Recipe};
 use kvset_core::hashing::PageHasher;
+use kvset_core::labels::Labels;
 use kvset_core::pages::{PageIds, Scope};
 use kvset_core::ratio::Ratio;
 use kvset_core::sample::Sample;
@@ -20,8 +21,7 @@ pub(super) struct Common {
     pub(super) output_tokens: Option<i64>,
     pub(super) duration_ms: Option<i64>,
     pub(super) cached_tokens: Option<i64>,
-    pub(super) replica: Option<String>,
-    pub(super) tenant: Option<String>,
+    pub(super) labels: Labels<String>,
 }
 
 impl Common {
@@ -91,8 +91,7 @@ impl<'a> Hashing<'a> {
             duration_ms: common.duration_ms,
             // Of a sample's pages nobody knows how many came from the cache.
             cached_tokens: if sampled { None } else { common.cached_tokens },
-            replica: common.replica.as_deref(),
-            tenant: common.tenant.as_deref(),
+            labels: common.labels.each_ref().map(String::as_str),
             ..RequestMessage::default()
         };
         limits.admit(Some(common.pool.as_bytes()), message.clone())?;

@@ -213,10 +213,8 @@ impl Preparer {
             let number = |text: &str| text.parse().map_err(|_| invalid(name, "is no whole number"));
             self.values.get(index).map(number).transpose()
         };
-        let name = |index| {
-            let kept = (!self.names.is_in_namespace(index)).then(|| self.values.get(index)).flatten();
-            kept.map(str::to_owned)
-        };
+        let labels = self.names.labels_outside_the_namespace();
+        let labels = labels.filter_map(|(label, field)| Some((label, self.values.get(field)?.to_owned())));
         Ok(Common {
             rules: self.recipe.rules(&pool),
             pool,
@@ -225,8 +223,7 @@ impl Preparer {
             output_tokens: integer(self.names.output_tokens, OUTPUT_TOKENS)?,
             duration_ms: integer(self.names.duration_ms, DURATION_MS)?,
             cached_tokens: self.cached_tokens()?,
-            replica: name(self.names.replica),
-            tenant: name(self.names.tenant),
+            labels: labels.collect(),
         })
     }
 
@@ -283,8 +280,8 @@ impl Preparer {
         let mut message = self.decoder.read(record.source.value.unwrap_or_default())?;
         message.pool = None;
         message.request_id = None;
-        message.replica = message.replica.filter(|_| !self.names.is_in_namespace(self.names.replica));
-        message.tenant = message.tenant.filter(|_| !self.names.is_in_namespace(self.names.tenant));
+        let labels = self.names.labels_outside_the_namespace();
+        message.labels = labels.filter_map(|(label, _)| Some((label, *message.labels.get(label)?))).collect();
         if let Some(namespace) = namespace {
             message.scope = Some(Cow::Owned(format!("{:016x}", namespace.value())));
         }

@@ -1,6 +1,7 @@
 //! What shapes prepared events, put together once for all threads.
 
 use super::template::{Part, Place, Template};
+use kvset_core::labels::{Label, Labels};
 use kvset_core::ratio::Ratio;
 use kvset_core::units::PageSize;
 use kvset_formats::codec::{DecodeLimits, LetterContent};
@@ -93,8 +94,6 @@ impl Recipe {
 pub(super) const OUTPUT_TOKENS: &str = "output_tokens";
 pub(super) const DURATION_MS: &str = "duration_ms";
 pub(super) const CACHED_TOKENS: &str = "cached_tokens";
-const REPLICA: &str = "replica";
-const TENANT: &str = "tenant";
 
 /// Where a usage may stand beside the record itself and its body: in the response, in the chunks it was streamed
 /// in, in what those hold.
@@ -128,14 +127,21 @@ pub(super) struct Names {
     pub(super) duration_ms: usize,
     /// In the order in which they are asked.
     pub(super) cached_tokens: Vec<usize>,
-    pub(super) replica: usize,
-    pub(super) tenant: usize,
+    pub(super) labels: Labels<usize>,
 }
 
 impl Names {
+    /// The labels that may be written out, with their fields.
+    pub(super) fn labels_outside_the_namespace(&self) -> impl Iterator<Item = (Label, usize)> {
+        self.labels
+            .iter()
+            .map(|(label, field)| (label, *field))
+            .filter(|(_, field)| !self.is_in_namespace(*field))
+    }
+
     /// Whether the namespace is made of this field. The namespace goes into the ids as a hash, so that who it
     /// belongs to stays inside: such a field is not written out under its own name either.
-    pub(super) fn is_in_namespace(&self, field: usize) -> bool {
+    fn is_in_namespace(&self, field: usize) -> bool {
         let named = |piece: &Piece| matches!(piece, Piece::Place { source: Source::Field(named), .. } if *named == field);
         self.namespace.iter().any(named)
     }
@@ -175,7 +181,7 @@ impl Names {
         let output_tokens = number(&[OUTPUT_TOKENS.to_owned()], &mut paths);
         let duration_ms = number(&[DURATION_MS.to_owned()], &mut paths);
         let cached_tokens = cached_token_paths().map(|path| number(&path, &mut paths)).collect();
-        let [replica, tenant] = [REPLICA, TENANT].map(|name| number(&[name.to_owned()], &mut paths));
+        let labels = Label::ALL.map(|label| (label, number(&[label.name().to_owned()], &mut paths)));
         Self {
             pool,
             model,
@@ -184,8 +190,7 @@ impl Names {
             output_tokens,
             duration_ms,
             cached_tokens,
-            replica,
-            tenant,
+            labels: labels.into_iter().collect(),
             paths,
         }
     }

@@ -240,8 +240,7 @@ pub fn message_of<'a>(row: &TraceRow<'a>) -> RequestMessage<'a> {
         request_id: None,
         ids_chained: event.ids_chained,
         cached_tokens: number(event.cached_tokens),
-        replica: event.replica,
-        tenant: event.tenant,
+        labels: event.labels,
     }
 }
 

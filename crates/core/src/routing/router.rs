@@ -5,6 +5,7 @@ use super::least_in_flight::LeastInFlight;
 use super::prefix::PrefixRouter;
 use super::spec::{HashBy, RouterKind, RouterSpec};
 use crate::event::RequestEvent;
+use crate::labels::Label;
 use crate::pages::Scope;
 use std::collections::HashMap;
 use xxhash_rust::xxh3::xxh3_64;
@@ -82,7 +83,7 @@ impl Router {
     pub fn route(&mut self, request: &Arriving<'_>) -> Result<usize, TooManyReplicas> {
         let replicas = self.spec.replicas.max(1);
         match &mut self.state {
-            State::Logged(names) => names.index(request.event.replica),
+            State::Logged(names) => names.index(request.event.labels.get(Label::Replica).copied()),
             State::RoundRobin { next } => {
                 let replica = *next;
                 *next = (replica + 1) % replicas;
@@ -118,7 +119,7 @@ impl Router {
 
 /// What a hash router hashes of a request.
 fn hash(by: HashBy, request: &Arriving<'_>) -> u64 {
-    let (session, tenant) = (request.session, request.event.tenant);
+    let (session, tenant) = (request.session, request.event.labels.get(Label::Tenant).copied());
     let name = match by {
         HashBy::Auto => session.or(tenant),
         HashBy::Session => session,

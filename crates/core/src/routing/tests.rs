@@ -3,6 +3,7 @@
 use super::*;
 use crate::engine::Engine;
 use crate::event::RequestEvent;
+use crate::labels::{Label, Labels};
 use crate::naive::chained_requests;
 use crate::outcome::{BEYOND, Outcome};
 use crate::pages::PageIds;
@@ -35,7 +36,10 @@ fn replay(requests: &[Request], mut each: impl FnMut(usize, &Arriving<'_>)) {
             page_ids: PageIds::from_slice(ids),
             duration_ms: duration.map(u64::from),
             output_tokens: Some(u64::from(*gap)),
-            replica: (*session > 0).then(|| names[usize::from(*session)]),
+            labels: (*session > 0)
+                .then(|| (Label::Replica, names[usize::from(*session)]))
+                .into_iter()
+                .collect(),
             ..RequestEvent::default()
         };
         each(index, &Arriving { event: &event, session: Some(names[usize::from(*session)]) });
@@ -188,7 +192,10 @@ fn the_replicas_that_a_log_names_are_bounded() {
     let mut router = Router::new("logged".parse().expect("a router"));
     let names: Vec<_> = (0..=MAX_REPLICAS).map(|number| format!("replica-{number}")).collect();
     for (number, name) in names.iter().enumerate() {
-        let event = RequestEvent { replica: Some(name), ..RequestEvent::default() };
+        let event = RequestEvent {
+            labels: Labels::from_iter([(Label::Replica, name.as_str())]),
+            ..RequestEvent::default()
+        };
         let routed = router.route(&Arriving { event: &event, session: None });
         assert_eq!(routed.ok(), (number < MAX_REPLICAS).then_some(number));
     }
@@ -198,8 +205,12 @@ fn the_replicas_that_a_log_names_are_bounded() {
 #[test]
 fn a_hash_is_that_of_the_session_else_the_tenant_else_the_first_page() {
     let mut router = Router::new("hash:1000".parse().expect("a router"));
-    let mut route = |session, tenant, ids: &[u64]| {
-        let event = RequestEvent { tenant, page_ids: PageIds::from_slice(ids), ..RequestEvent::default() };
+    let mut route = |session, tenant: Option<&str>, ids: &[u64]| {
+        let event = RequestEvent {
+            labels: tenant.map(|tenant| (Label::Tenant, tenant)).into_iter().collect(),
+            page_ids: PageIds::from_slice(ids),
+            ..RequestEvent::default()
+        };
         router.route(&Arriving { event: &event, session }).expect("few replicas")
     };
     let session = route(Some("s"), Some("t"), &[1]);

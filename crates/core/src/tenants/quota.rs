@@ -6,6 +6,7 @@
 use crate::engine::EngineRefusal;
 use crate::event::RequestEvent;
 use crate::found::{FoundPages, FoundRun};
+use crate::labels::Label;
 use crate::pool_config::PoolConfig;
 use crate::ratio::Ratio;
 use crate::routing::ReplicaCaches;
@@ -117,7 +118,7 @@ impl QuotaRun {
         page_size: PageSize,
         counted: bool,
     ) -> Result<(), EngineRefusal> {
-        let part = self.quota.part_of(event.tenant);
+        let part = self.quota.part_of(event.labels.get(Label::Tenant).copied());
         let outcome = self.caches.observe(part, event, page_size)?;
         if counted {
             outcome.runs.iter().filter_map(FoundRun::of).for_each(|run| self.found[part].add(&run));

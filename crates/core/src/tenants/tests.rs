@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::event::RequestEvent;
+use crate::labels::Label;
 use crate::lifetimes::model::{Model, TimedRequest, profiles, timed_requests};
 use crate::lifetimes::{Arrival, Lifetimes};
 use crate::outcome::Outcome;
@@ -186,7 +187,7 @@ proptest! {
                 page_ids: PageIds::from_slice(&request.ids),
                 input_tokens: Some(request.ids.len() as u64 * 4 + request.rest),
                 output_tokens: Some(request.output),
-                tenant: tenant.as_deref(),
+                labels: tenant.as_deref().map(|name| (Label::Tenant, name)).into_iter().collect(),
                 ..RequestEvent::default()
             };
             run.observe(&event, PageSize::new(4).expect("not zero"), true).expect("chained");

@@ -8,6 +8,7 @@ use super::limits::DecodeLimits;
 use super::message::RequestMessage;
 use super::schema::{self, EventVersion};
 use super::wire::{Cursor, put_bytes, put_long};
+use kvset_core::labels::{Label, Labels};
 use kvset_core::pages::PageIds;
 use std::borrow::Cow;
 
@@ -16,9 +17,8 @@ use std::borrow::Cow;
 pub(super) struct IdBuffers {
     pub(super) prompt: Vec<u64>,
     pub(super) output: Vec<u64>,
-    /// Names that are written with escapes.
-    pub(super) replica: String,
-    pub(super) tenant: String,
+    /// Labels that are written with escapes.
+    pub(super) labels: Labels<String>,
 }
 
 /// Reads a record in single-object encoding, header included.
@@ -88,13 +88,21 @@ fn read_fields<'a>(
             EventVersion::V2 | EventVersion::V3 => cursor.boolean()?,
         },
         cached_tokens: since_v3(version, &mut cursor, Cursor::long)?,
-        replica: since_v3(version, &mut cursor, Cursor::string)?,
-        tenant: since_v3(version, &mut cursor, Cursor::string)?,
+        labels: labels(version, &mut cursor)?,
     };
     match cursor.remaining() {
         0 => Ok(message),
         _ => Err(cursor.undecodable("bytes behind the end of the record")),
     }
+}
+
+/// The labels, all of which version 3 added.
+fn labels<'a>(version: EventVersion, cursor: &mut Cursor<'a>) -> Result<Labels<&'a str>, DecodeError> {
+    let mut labels = Labels::default();
+    for label in Label::ALL {
+        labels.set(label, since_v3(version, cursor, Cursor::string)?);
+    }
+    Ok(labels)
 }
 
 /// A nullable field that version 3 added.
@@ -175,8 +183,9 @@ pub(super) fn write_datum(message: &RequestMessage<'_>, form: IdForm, out: &mut 
     put_nullable(out, message.request_id.as_deref(), put_text);
     out.push(u8::from(message.ids_chained));
     put_nullable(out, message.cached_tokens, put_long);
-    put_nullable(out, message.replica, put_text);
-    put_nullable(out, message.tenant, put_text);
+    for label in Label::ALL {
+        put_nullable(out, message.labels.get(label).copied(), put_text);
+    }
 }
 
 fn put_text(out: &mut Vec<u8>, text: &str) {

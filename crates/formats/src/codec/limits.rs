@@ -3,6 +3,7 @@
 use super::error::{DecodeError, ErrorCode};
 use super::message::{Decoded, RequestMessage};
 use kvset_core::event::{RequestEvent, check_cached_tokens};
+use kvset_core::labels::Labels;
 use kvset_core::pages::Scope;
 use kvset_core::units::{EventTime, PageSize};
 use std::borrow::Cow;
@@ -118,8 +119,7 @@ impl DecodeLimits {
             output_tokens: count("output_tokens", message.output_tokens)?,
             duration_ms: count("duration_ms", message.duration_ms)?,
             cached_tokens: cached_tokens(&message)?,
-            replica: self.name("replica", message.replica)?,
-            tenant: self.name("tenant", message.tenant)?,
+            labels: self.labels(message.labels)?,
         };
         if let Some(page_size) = page_size {
             check_page_count(&event, page_size)?;
@@ -129,14 +129,17 @@ impl DecodeLimits {
         Ok(Decoded { pool: self.pool(key, message.pool)?, event })
     }
 
-    /// A name that is as long as a pool's at most.
-    fn name<'a>(&self, field: &str, name: Option<&'a str>) -> Result<Option<&'a str>, DecodeError> {
+    /// Labels that are as long as a pool's name at most.
+    fn labels<'a>(&self, labels: Labels<&'a str>) -> Result<Labels<&'a str>, DecodeError> {
         let max = self.max_pool_bytes;
-        if name.is_some_and(|name| name.len() > max || name.chars().any(char::is_control)) {
-            let detail = format!("{field} has at most {max} bytes and no control characters");
-            return Err(DecodeError::new(ErrorCode::InvalidField, detail));
+        let unfit = |name: &str| name.len() > max || name.chars().any(char::is_control);
+        match labels.iter().find(|(_, name)| unfit(name)) {
+            None => Ok(labels),
+            Some((label, _)) => {
+                let detail = format!("{} has at most {max} bytes and no control characters", label.name());
+                Err(DecodeError::new(ErrorCode::InvalidField, detail))
+            }
         }
-        Ok(name)
     }
 
     fn event_time(&self, ms: i64) -> Result<EventTime, DecodeError> {

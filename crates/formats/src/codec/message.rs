@@ -1,6 +1,7 @@
 //! A request event as it travels: the fields of `schemas/request_event.avsc`, borrowed.
 
 use kvset_core::event::RequestEvent;
+use kvset_core::labels::Labels;
 use kvset_core::pages::PageIds;
 use std::borrow::Cow;
 use std::fmt;
@@ -34,10 +35,8 @@ pub struct RequestMessage<'a> {
     pub ids_chained: bool,
     /// Prompt tokens that came from the serving engine's cache.
     pub cached_tokens: Option<i64>,
-    /// The cache that served the request.
-    pub replica: Option<&'a str>,
-    /// On whose behalf the request was made.
-    pub tenant: Option<&'a str>,
+    /// Which cache served the request, on whose behalf.
+    pub labels: Labels<&'a str>,
 }
 
 impl<'a> RequestMessage<'a> {

@@ -5,6 +5,7 @@ use super::message::RequestMessage;
 use apache_avro::Schema;
 use apache_avro::schema::Name;
 use apache_avro::types::Value;
+use kvset_core::labels::{Label, Labels};
 use kvset_core::pages::PageIds;
 use std::borrow::Cow;
 use std::fmt;
@@ -23,8 +24,7 @@ pub(super) struct ResolvedEvent {
     scope: Option<String>,
     ids_chained: bool,
     cached_tokens: Option<i64>,
-    replica: Option<String>,
-    tenant: Option<String>,
+    labels: Labels<String>,
 }
 
 impl fmt::Debug for ResolvedEvent {
@@ -54,9 +54,11 @@ impl ResolvedEvent {
                 "scope" => owned.scope = text(value)?,
                 "ids_chained" => owned.ids_chained = flag(value)?,
                 "cached_tokens" => owned.cached_tokens = long(value)?,
-                "replica" => owned.replica = text(value)?,
-                "tenant" => owned.tenant = text(value)?,
-                _ => {}
+                field => {
+                    if let Some(label) = Label::of_field(field) {
+                        owned.labels.set(label, text(value)?);
+                    }
+                }
             }
         }
         Some(owned)
@@ -77,8 +79,7 @@ impl ResolvedEvent {
             request_id: None,
             ids_chained: self.ids_chained,
             cached_tokens: self.cached_tokens,
-            replica: self.replica.as_deref(),
-            tenant: self.tenant.as_deref(),
+            labels: self.labels.each_ref().map(String::as_str),
         })
     }
 }

@@ -7,7 +7,6 @@
 use super::json::{Fields, Object, Time, TimeUnit, Trouble, ignore};
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use std::fmt;
-use std::ops::Range;
 
 /// Fields of a row that hold an [`Answer`], or lead to one. The names inside `usage` are those of the
 /// completions API, then those of the responses API, of Anthropic and of DeepSeek.
@@ -166,35 +165,5 @@ impl<'de> Visitor<'de> for Response<'_> {
             Object(&mut *self.0).deserialize(&mut deserializer).map_err(|_| E::custom("not a chunk"))?;
         }
         Ok(())
-    }
-}
-
-/// The names a row gives beside its session.
-#[derive(Debug, Default)]
-pub(super) struct Names {
-    /// The cache that served the request.
-    pub replica: Option<Range<usize>>,
-    /// On whose behalf it was made.
-    pub tenant: Option<Range<usize>>,
-}
-
-impl Names {
-    /// Whether a field of the row is one of these.
-    pub fn takes(key: &str) -> bool {
-        !Self::field(key).is_empty()
-    }
-
-    /// The field's own name; empty for another.
-    pub fn field(key: &str) -> &'static str {
-        ["replica", "tenant"].into_iter().find(|name| *name == key).unwrap_or_default()
-    }
-
-    /// Takes the value of one of these; nothing of another.
-    pub fn set(&mut self, key: &str, name: Option<&Range<usize>>) {
-        match key {
-            "replica" => self.replica = name.cloned(),
-            "tenant" => self.tenant = name.cloned(),
-            _ => {}
-        }
     }
 }

@@ -85,12 +85,10 @@ fn scope(decoded: &Decoded<'_>, wanted: &IdScope) -> Result<Scope, RowFault> {
 fn draft(decoded: &Decoded<'_>, scope: Scope, page_size: PageSize, line: u64, batch: &mut Batch) -> Draft {
     let event = &decoded.event;
     let Batch { ids, text, .. } = batch;
-    let mut name = |name: Option<&str>| {
-        name.map(|name| {
-            let start = text.len();
-            text.push_str(name);
-            start..text.len()
-        })
+    let mut name = |name: &str| {
+        let start = text.len();
+        text.push_str(name);
+        start..text.len()
     };
     let mut file = |page_ids: PageIds<'_>| -> Range<usize> {
         let start = ids.len();
@@ -108,8 +106,7 @@ fn draft(decoded: &Decoded<'_>, scope: Scope, page_size: PageSize, line: u64, ba
         output_tokens: event.output_tokens,
         duration_ms: event.duration_ms,
         cached_tokens: event.cached_tokens,
-        replica: name(event.replica),
-        tenant: name(event.tenant),
+        labels: event.labels.map(&mut name),
         scope,
         line,
         ..Draft::default()

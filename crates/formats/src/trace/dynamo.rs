@@ -10,13 +10,14 @@ use super::json::{Fields, Ids, Name, Object, Time, TimeUnit, Trouble, ignore, re
 use super::options::{IdScope, ReadOptions};
 use super::records::{Carried, Decode};
 use super::row::{Batch, Declared, Draft};
+use kvset_core::labels::{Label, Labels};
 use kvset_core::units::PageSize;
 use serde::de::{Error as _, MapAccess};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::ops::Range;
 
-const KNOWN: [&str; 17] = [
+const KNOWN: [&str; 15] = [
     "event",
     "event_type",
     "event_time_unix_ms",
@@ -32,8 +33,6 @@ const KNOWN: [&str; 17] = [
     "input_length",
     "input_sequence_hashes",
     "cached_tokens",
-    "replica",
-    "tenant",
 ];
 
 /// The record, its `event` envelope and its inner objects, read as one flat object.
@@ -54,8 +53,7 @@ struct Record<'s> {
     session: Option<Range<usize>>,
     scope_name: Option<Range<usize>>,
     cached_tokens: Option<u64>,
-    replica: Option<Range<usize>>,
-    tenant: Option<Range<usize>>,
+    labels: Labels<Range<usize>>,
 }
 
 impl<'s> Record<'s> {
@@ -76,8 +74,7 @@ impl<'s> Record<'s> {
             session: None,
             scope_name: None,
             cached_tokens: None,
-            replica: None,
-            tenant: None,
+            labels: Labels::default(),
         }
     }
 
@@ -97,8 +94,7 @@ impl<'s> Record<'s> {
             session: self.session.clone(),
             scope_name: self.scope_name.clone(),
             cached_tokens: self.cached_tokens,
-            replica: self.replica.clone(),
-            tenant: self.tenant.clone(),
+            labels: self.labels.clone(),
             line,
             ..Draft::default()
         })
@@ -130,16 +126,19 @@ impl<'de> Fields<'de> for Record<'_> {
         if self.scope_field == Some(key) {
             self.trouble.field = "--id-scope field";
             self.scope_name = self.name(map)?;
-            match key {
-                "session_id" => self.session = self.scope_name.clone(),
-                "replica" => self.replica = self.scope_name.clone(),
-                "tenant" => self.tenant = self.scope_name.clone(),
+            match (key, Label::of_field(key)) {
+                ("session_id", _) => self.session = self.scope_name.clone(),
+                (_, Some(label)) => self.labels.set(label, self.scope_name.clone()),
                 _ => {}
             }
             return Ok(());
         }
         const MS: TimeUnit = TimeUnit::Milliseconds;
-        self.trouble.field = KNOWN.into_iter().find(|name| *name == key).unwrap_or_default();
+        self.trouble.field = KNOWN
+            .into_iter()
+            .find(|name| *name == key)
+            .or_else(|| Label::of_field(key).map(Label::name))
+            .unwrap_or_default();
         match self.trouble.field {
             "event" | "request" | "replay" | "agent_context" => map.next_value_seed(Object(self))?,
             "event_type" => self.event_type(map)?,
@@ -151,14 +150,18 @@ impl<'de> Fields<'de> for Record<'_> {
             "output_tokens" => self.output_tokens = map.next_value()?,
             "session_id" => self.session = self.name(map)?,
             "cached_tokens" => self.cached_tokens = map.next_value()?,
-            "replica" => self.replica = self.name(map)?,
-            "tenant" => self.tenant = self.name(map)?,
             "trace_block_size" => {
                 let page_size = PageSize::new(map.next_value()?);
                 self.page_size = Some(page_size.ok_or_else(|| A::Error::custom("zero"))?);
             }
             "input_sequence_hashes" => self.hashes(map)?,
-            _ => ignore(map)?,
+            field => match Label::of_field(field) {
+                Some(label) => {
+                    let name = self.name(map)?;
+                    self.labels.set(label, name);
+                }
+                None => ignore(map)?,
+            },
         }
         Ok(())
     }
@@ -194,8 +197,7 @@ impl Held {
             ids: ids_start..batch.ids.len(),
             session: self.draft.session.map(moved),
             scope_name: self.draft.scope_name.map(moved),
-            replica: self.draft.replica.map(moved),
-            tenant: self.draft.tenant.map(moved),
+            labels: self.draft.labels.map(moved),
             ..self.draft
         });
     }

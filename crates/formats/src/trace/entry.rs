@@ -3,13 +3,14 @@
 use super::error::RowFault;
 use super::json::{Fields, Ids, Name, Object, Time, TimeUnit, Trouble, ignore};
 use super::row::{Batch, Declared, Draft};
+use kvset_core::labels::{Label, Labels};
 use kvset_core::units::PageSize;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use std::fmt;
 use std::ops::Range;
 
 /// The field names of a row, and of the session and sub-agents around it.
-const KNOWN: [&str; 18] = [
+const KNOWN: [&str; 16] = [
     "t",
     "in",
     "out",
@@ -26,13 +27,12 @@ const KNOWN: [&str; 18] = [
     "session_id",
     "id",
     "cached_tokens",
-    "replica",
-    "tenant",
 ];
 
 /// The known name equal to `key`, for messages.
 fn known(key: &str) -> Option<&'static str> {
-    KNOWN.into_iter().find(|name| *name == key)
+    let label = || Label::of_field(key).map(Label::name);
+    KNOWN.into_iter().find(|name| *name == key).or_else(label)
 }
 
 /// Where the requests of one line go.
@@ -55,8 +55,7 @@ pub(super) struct Found {
     pub duration_ms: Option<i64>,
     pub api_ms: Option<i64>,
     pub cached_tokens: Option<u64>,
-    pub replica: Option<Range<usize>>,
-    pub tenant: Option<Range<usize>>,
+    pub labels: Labels<Range<usize>>,
     pub page_size: Option<PageSize>,
     pub ids: Option<Range<usize>>,
     /// Whether the row declares them chained, as what `kvset generate` writes does.
@@ -93,8 +92,7 @@ impl<'a, 's> Entry<'a, 's> {
             output_tokens: found.output_tokens,
             duration_ms: duration_ms.and_then(|ms| u64::try_from(ms).ok()),
             cached_tokens: found.cached_tokens,
-            replica: found.replica.clone(),
-            tenant: found.tenant.clone(),
+            labels: found.labels.clone(),
             session: found.session.clone(),
             scope_name: found.scope_name.clone(),
             line: self.sink.line,
@@ -113,8 +111,7 @@ impl<'a, 's> Entry<'a, 's> {
         for draft in &mut self.sink.batch.drafts[self.found.nested.unwrap_or_default()] {
             draft.time_ms = draft.time_ms.saturating_add(start_ms);
             draft.scope_name = draft.scope_name.take().or_else(|| self.found.scope_name.clone());
-            draft.replica = draft.replica.take().or_else(|| self.found.replica.clone());
-            draft.tenant = draft.tenant.take().or_else(|| self.found.tenant.clone());
+            draft.labels = std::mem::take(&mut draft.labels).or(&self.found.labels);
         }
         self.sink.batch.drafts.extend(own);
         Ok(())
@@ -128,9 +125,11 @@ impl<'a, 's> Entry<'a, 's> {
         match key {
             "id" => self.found.id = name,
             "session_id" => self.found.session = name,
-            "replica" => self.found.replica = name,
-            "tenant" => self.found.tenant = name,
-            _ => {}
+            _ => {
+                if let Some(label) = Label::of_field(key) {
+                    self.found.labels.set(label, name);
+                }
+            }
         }
         Ok(())
     }
@@ -196,9 +195,12 @@ impl<'de> Fields<'de> for Entry<'_, '_> {
             "session_id" => self.found.session = map.next_value_seed(Name(&mut self.sink.batch.text))?,
             "id" => self.found.id = map.next_value_seed(Name(&mut self.sink.batch.text))?,
             "cached_tokens" => self.found.cached_tokens = map.next_value()?,
-            "replica" => self.found.replica = map.next_value_seed(Name(&mut self.sink.batch.text))?,
-            "tenant" => self.found.tenant = map.next_value_seed(Name(&mut self.sink.batch.text))?,
-            _ => ignore(map)?,
+            field => match Label::of_field(field) {
+                Some(label) => {
+                    self.found.labels.set(label, map.next_value_seed(Name(&mut self.sink.batch.text))?);
+                }
+                None => ignore(map)?,
+            },
         }
         Ok(())
     }

@@ -6,13 +6,14 @@
 //! 0 at first. What it says of the answer is read too: a `usage` (its own, or that of a `response`) or
 //! `output_tokens`, and `duration_ms`. The partial last page is hashed too, as for token ids.
 
-use super::answer::{Answer, Names};
+use super::answer::Answer;
 use super::error::RowFault;
 use super::json::{Fields, Name, Object, Time, TimeUnit, Trouble, ignore, read_line};
 use super::options::{IdScope, ReadOptions};
 use super::records::{Carried, Decode};
 use super::row::{Batch, Declared, Draft};
 use kvset_core::hashing::PageHasher;
+use kvset_core::labels::{Label, Labels};
 use kvset_core::pages::Scope;
 use kvset_core::units::{EventTime, PageSize};
 use kvset_tokenize::{Model, RequestTokenizer, TokenizeLimits};
@@ -57,7 +58,7 @@ impl Decode for Requests {
         if let Err(error) = read_line(line, Object(&mut beside)) {
             return Err(beside.trouble.fault(&error));
         }
-        let Beside { time_ms, session, scope_name, names, answer, .. } = beside;
+        let Beside { time_ms, session, scope_name, labels, answer, .. } = beside;
         let prompts = self.tokenizer.tokenize(line, time_ms.map(EventTime))?;
         self.time_ms = time_ms.unwrap_or(self.time_ms);
         for tokens in prompts.iter() {
@@ -75,8 +76,7 @@ impl Decode for Requests {
                 output_tokens: answer.output_tokens(prompts.len()),
                 duration_ms: answer.duration_ms(),
                 cached_tokens: answer.cached_tokens(prompts.len()),
-                replica: names.replica.clone(),
-                tenant: names.tenant.clone(),
+                labels: labels.clone(),
                 session: session.clone(),
                 scope_name: scope_name.clone(),
                 line: number,
@@ -98,7 +98,7 @@ struct Beside<'s> {
     time_ms: Option<i64>,
     session: Option<Range<usize>>,
     scope_name: Option<Range<usize>>,
-    names: Names,
+    labels: Labels<Range<usize>>,
     answer: Answer,
 }
 
@@ -110,8 +110,8 @@ impl<'s> Beside<'s> {
         };
         let trouble = Trouble::default();
         let answer = Answer::default();
-        let names = Names::default();
-        Self { text, scope_field, trouble, time_ms: None, session: None, scope_name: None, names, answer }
+        let labels = Labels::default();
+        Self { text, scope_field, trouble, time_ms: None, session: None, scope_name: None, labels, answer }
     }
 }
 
@@ -123,7 +123,9 @@ impl<'de> Fields<'de> for Beside<'_> {
             if key == FIELD_SESSION {
                 self.session = self.scope_name.clone();
             }
-            self.names.set(key, self.scope_name.as_ref());
+            if let Some(label) = Label::of_field(key) {
+                self.labels.set(label, self.scope_name.clone());
+            }
             return Ok(());
         }
         match key {
@@ -135,15 +137,17 @@ impl<'de> Fields<'de> for Beside<'_> {
                 self.trouble.field = FIELD_SESSION;
                 self.session = map.next_value_seed(Name(self.text))?;
             }
-            _ if Names::takes(key) => {
-                self.trouble.field = Names::field(key);
-                let name = map.next_value_seed(Name(self.text))?;
-                self.names.set(key, name.as_ref());
-            }
             _ if Answer::takes(key) => self.answer.read(key, map, &mut self.trouble)?,
             _ => {
-                self.trouble.field = "";
-                ignore(map)?;
+                let label = Label::of_field(key);
+                self.trouble.field = label.map_or("", Label::name);
+                match label {
+                    Some(label) => {
+                        let name = map.next_value_seed(Name(self.text))?;
+                        self.labels.set(label, name);
+                    }
+                    None => ignore(map)?,
+                }
             }
         }
         Ok(())

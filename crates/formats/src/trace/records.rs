@@ -154,8 +154,7 @@ impl Records {
             draft.page_size = draft.page_size.or(found.page_size);
             draft.session = session.cloned();
             draft.scope_name = draft.scope_name.take().or_else(|| found.scope_name.clone());
-            draft.replica = draft.replica.take().or_else(|| found.replica.clone());
-            draft.tenant = draft.tenant.take().or_else(|| found.tenant.clone());
+            draft.labels = std::mem::take(&mut draft.labels).or(&found.labels);
         }
         let end_ms = |draft: &Draft| {
             let duration_ms = i64::try_from(draft.duration_ms.unwrap_or(0)).unwrap_or(i64::MAX);

@@ -3,6 +3,7 @@
 use super::error::RowFault;
 use super::options::IdScope;
 use kvset_core::event::RequestEvent;
+use kvset_core::labels::Labels;
 use kvset_core::pages::{PageIds, Scope};
 use kvset_core::units::{EventTime, PageSize};
 use std::ops::Range;
@@ -34,8 +35,7 @@ pub(super) struct Draft {
     pub output_tokens: Option<u64>,
     pub duration_ms: Option<u64>,
     pub cached_tokens: Option<u64>,
-    pub replica: Option<Range<usize>>,
-    pub tenant: Option<Range<usize>>,
+    pub labels: Labels<Range<usize>>,
     pub session: Option<Range<usize>>,
     /// Value of the field that `--id-scope field:NAME` names.
     pub scope_name: Option<Range<usize>>,
@@ -98,8 +98,7 @@ impl Batch {
                 output_tokens: draft.output_tokens,
                 duration_ms: draft.duration_ms,
                 cached_tokens: draft.cached_tokens,
-                replica: draft.replica.clone().map(|name| &self.text[name]),
-                tenant: draft.tenant.clone().map(|name| &self.text[name]),
+                labels: draft.labels.each_ref().map(|name| &self.text[name.clone()]),
             },
             session: draft.session.clone().map(|session| &self.text[session]),
             file,

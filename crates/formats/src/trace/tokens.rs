@@ -7,7 +7,7 @@
 //! answer is read too: `output_tokens` or a `usage`, and `duration_ms`. Every prompt's partial last
 //! page is hashed too and shows in `input_tokens`, so that the consumer decides whether it counts.
 
-use super::answer::{Answer, Names};
+use super::answer::Answer;
 use super::error::RowFault;
 use super::json::{Fields, Name, Object, Time, TimeUnit, Trouble, ignore, read_line};
 use super::options::{IdScope, ReadOptions};
@@ -15,6 +15,7 @@ use super::records::{Carried, Decode};
 use super::row::{Batch, Declared, Draft};
 use crate::codec::integers;
 use kvset_core::hashing::PageHasher;
+use kvset_core::labels::{Label, Labels};
 use kvset_core::pages::Scope;
 use kvset_core::units::PageSize;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
@@ -199,7 +200,7 @@ impl<'de> Visitor<'de> for Value<'_, '_> {
             found: false,
             session: None,
             scope_name: None,
-            names: Names::default(),
+            labels: Labels::default(),
             answer: Answer::default(),
         };
         Object(&mut object).visit_map(map)?;
@@ -214,7 +215,7 @@ struct PromptObject<'a, 's> {
     found: bool,
     session: Option<Range<usize>>,
     scope_name: Option<Range<usize>>,
-    names: Names,
+    labels: Labels<Range<usize>>,
     answer: Answer,
 }
 
@@ -234,8 +235,7 @@ impl PromptObject<'_, '_> {
             draft.output_tokens = output_tokens;
             draft.duration_ms = self.answer.duration_ms();
             draft.cached_tokens = cached_tokens;
-            draft.replica = self.names.replica.clone();
-            draft.tenant = self.names.tenant.clone();
+            draft.labels = self.labels.clone();
             draft.time_ms = self.prompts.time_ms;
             draft.session = self.session.clone();
             draft.scope_name = self.scope_name.clone();
@@ -268,7 +268,9 @@ impl<'de> Fields<'de> for PromptObject<'_, '_> {
             if key == FIELD_SESSION {
                 self.session = self.scope_name.clone();
             }
-            self.names.set(key, self.scope_name.as_ref());
+            if let Some(label) = Label::of_field(key) {
+                self.labels.set(label, self.scope_name.clone());
+            }
             return Ok(());
         }
         if let Some(field) = TOKEN_FIELDS.into_iter().find(|name| *name == key) {
@@ -286,15 +288,17 @@ impl<'de> Fields<'de> for PromptObject<'_, '_> {
                 self.prompts.trouble.field = FIELD_SESSION;
                 self.session = self.name(map)?;
             }
-            _ if Names::takes(key) => {
-                self.prompts.trouble.field = Names::field(key);
-                let name = self.name(map)?;
-                self.names.set(key, name.as_ref());
-            }
             _ if Answer::takes(key) => self.answer.read(key, map, &mut self.prompts.trouble)?,
             _ => {
-                self.prompts.trouble.field = "";
-                ignore(map)?;
+                let label = Label::of_field(key);
+                self.prompts.trouble.field = label.map_or("", Label::name);
+                match label {
+                    Some(label) => {
+                        let name = self.name(map)?;
+                        self.labels.set(label, name);
+                    }
+                    None => ignore(map)?,
+                }
             }
         }
         Ok(())

@@ -1,6 +1,7 @@
 //! Writing requests as flat weka rows, the form every reader of this crate understands.
 
 use super::row::TraceRow;
+use kvset_core::labels::Labels;
 use kvset_core::pages::Scope;
 use serde::ser::{Serialize, SerializeSeq, Serializer};
 use std::io::{self, Write};
@@ -24,10 +25,12 @@ struct FlatRow<'a> {
     duration_ms: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     cached_tokens: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    replica: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tenant: Option<&'a str>,
+    #[serde(flatten, serialize_with = "write_labels")]
+    labels: Labels<&'a str>,
+}
+
+fn write_labels<S: Serializer>(labels: &Labels<&str>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(labels.iter().map(|(label, name)| (label.name(), name)))
 }
 
 /// The prompt's ids with the scope already in them: a file has no other place for it.
@@ -48,7 +51,7 @@ impl Serialize for FlatIds<'_> {
 }
 
 /// Writes a request as one line: `timestamp` (ms), `session_id`, `block_size`, `hash_ids`, `ids_chained` (where they
-/// are declared to be), `input_length`, `output_length`, `duration_ms`, `cached_tokens`, `replica`, `tenant`. Its scope is mixed into the first page's id, so the
+/// are declared to be), `input_length`, `output_length`, `duration_ms`, `cached_tokens` and the labels. Its scope is mixed into the first page's id, so the
 /// line is read back with ids that are unique within the whole file. Output page ids have no field here.
 ///
 /// # Errors
@@ -67,8 +70,7 @@ pub fn write_row(out: &mut impl Write, row: &TraceRow<'_>) -> io::Result<()> {
         output_length: event.output_tokens,
         duration_ms: event.duration_ms,
         cached_tokens: event.cached_tokens,
-        replica: event.replica,
-        tenant: event.tenant,
+        labels: event.labels,
     };
     serde_json::to_writer(&mut *out, &flat)?;
     out.write_all(b"\n")

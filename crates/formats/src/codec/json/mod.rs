@@ -8,18 +8,18 @@ use super::limits::{DecodeLimits, invalid_cached_tokens};
 use super::message::RequestMessage;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use kvset_core::labels::{Label, Labels};
 use kvset_core::pages::PageIds;
+use serde::Serialize;
 use serde::de::{
     Deserialize, DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor,
 };
-use serde::{Deserialize as DeriveDeserialize, Serialize};
 use serde_json::error::Category;
 use std::borrow::Cow;
 use std::fmt;
 
 /// A known member of the object.
-#[derive(DeriveDeserialize, Clone, Copy)]
-#[serde(field_identifier, rename_all = "snake_case")]
+#[derive(Clone, Copy)]
 enum Member {
     EventTime,
     PageIds,
@@ -33,10 +33,74 @@ enum Member {
     RequestId,
     IdsChained,
     CachedTokens,
-    Replica,
-    Tenant,
-    #[serde(other)]
+    Label(Label),
     Unknown,
+}
+
+impl Member {
+    fn named(name: &str) -> Self {
+        match name {
+            "event_time" => Self::EventTime,
+            "page_ids" => Self::PageIds,
+            "pool" => Self::Pool,
+            "page_size" => Self::PageSize,
+            "output_page_ids" => Self::OutputPageIds,
+            "input_tokens" => Self::InputTokens,
+            "output_tokens" => Self::OutputTokens,
+            "duration_ms" => Self::DurationMs,
+            "scope" => Self::Scope,
+            "request_id" => Self::RequestId,
+            "ids_chained" => Self::IdsChained,
+            "cached_tokens" => Self::CachedTokens,
+            _ => Label::of_field(name).map_or(Self::Unknown, Self::Label),
+        }
+    }
+
+    /// Whether this is seen for the first time; what is not known may come again.
+    fn is_first(self, seen: &mut u32) -> bool {
+        let place = match self {
+            Self::EventTime => 0,
+            Self::PageIds => 1,
+            Self::Pool => 2,
+            Self::PageSize => 3,
+            Self::OutputPageIds => 4,
+            Self::InputTokens => 5,
+            Self::OutputTokens => 6,
+            Self::DurationMs => 7,
+            Self::Scope => 8,
+            Self::RequestId => 9,
+            Self::IdsChained => 10,
+            Self::CachedTokens => 11,
+            Self::Label(label) => 12 + label as u32,
+            Self::Unknown => return true,
+        };
+        let before = *seen;
+        *seen |= 1 << place;
+        *seen != before
+    }
+}
+
+/// Reads a member's name.
+struct MemberName;
+
+impl<'de> DeserializeSeed<'de> for MemberName {
+    type Value = Member;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Member, D::Error> {
+        deserializer.deserialize_identifier(self)
+    }
+}
+
+impl Visitor<'_> for MemberName {
+    type Value = Member;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a field name")
+    }
+
+    fn visit_str<E>(self, name: &str) -> Result<Member, E> {
+        Ok(Member::named(name))
+    }
 }
 
 /// What was found beside the ids, which go into the buffers.
@@ -53,8 +117,7 @@ struct Found<'a> {
     request_id: Option<Cow<'a, str>>,
     ids_chained: Option<bool>,
     cached_tokens: Option<Lenient>,
-    replica: Option<Cow<'a, str>>,
-    tenant: Option<Cow<'a, str>>,
+    labels: Labels<Cow<'a, str>>,
 }
 
 /// A JSON number, told apart from other types so that a wrong number gets its own error code.
@@ -184,12 +247,10 @@ impl<'de> Visitor<'de> for ObjectReader<'_> {
     fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<Found<'de>, A::Error> {
         let mut found = Found::default();
         let mut seen = 0u32;
-        while let Some(member) = map.next_key::<Member>()? {
-            let bit = 1 << member as u32;
-            if seen & bit != 0 && !matches!(member, Member::Unknown) {
+        while let Some(member) = map.next_key_seed(MemberName)? {
+            if !member.is_first(&mut seen) {
                 return Err(A::Error::custom("a field is given twice"));
             }
-            seen |= bit;
             match member {
                 Member::EventTime => found.event_time = map.next_value()?,
                 Member::PageIds => found.page_ids = map.next_value_seed(self.prompt_ids())?,
@@ -205,8 +266,7 @@ impl<'de> Visitor<'de> for ObjectReader<'_> {
                 Member::RequestId => found.request_id = map.next_value()?,
                 Member::IdsChained => found.ids_chained = map.next_value()?,
                 Member::CachedTokens => found.cached_tokens = map.next_value()?,
-                Member::Replica => found.replica = map.next_value()?,
-                Member::Tenant => found.tenant = map.next_value()?,
+                Member::Label(label) => found.labels.set(label, map.next_value()?),
                 Member::Unknown => {
                     map.next_value::<IgnoredAny>()?;
                 }
@@ -330,7 +390,7 @@ pub(super) fn read<'a>(
     let cached_tokens = found.cached_tokens.map(|Lenient(number)| {
         number.whole("cached_tokens").map_err(|error| invalid_cached_tokens(error.detail().to_owned()))
     });
-    let IdBuffers { prompt, output, replica, tenant } = buffers;
+    let IdBuffers { prompt, output, labels } = buffers;
     Ok(RequestMessage {
         event_time: whole("event_time", found.event_time)?.ok_or_else(|| missing("event_time"))?,
         page_ids: PageIds::from_slice(prompt),
@@ -344,20 +404,22 @@ pub(super) fn read<'a>(
         request_id: found.request_id,
         ids_chained: found.ids_chained.unwrap_or(false),
         cached_tokens: cached_tokens.transpose()?,
-        replica: found.replica.map(|name| kept(name, replica)),
-        tenant: found.tenant.map(|name| kept(name, tenant)),
+        labels: kept(found.labels, labels),
     })
 }
 
-/// The name where it lies, or in the buffer where it is written with escapes.
-fn kept<'a>(name: Cow<'a, str>, buffer: &'a mut String) -> &'a str {
-    match name {
-        Cow::Borrowed(name) => name,
-        Cow::Owned(name) => {
-            *buffer = name;
-            buffer
+/// The labels where they lie, or in the buffer where they are written with escapes.
+fn kept<'a>(mut found: Labels<Cow<'a, str>>, buffer: &'a mut Labels<String>) -> Labels<&'a str> {
+    let mut plain = Labels::default();
+    *buffer = Labels::default();
+    for label in Label::ALL {
+        match found.take(label) {
+            Some(Cow::Borrowed(name)) => plain.set(label, Some(name)),
+            Some(Cow::Owned(name)) => buffer.set(label, Some(name)),
+            None => {}
         }
     }
+    plain.or(&buffer.each_ref().map(String::as_str))
 }
 
 fn read_object<'a>(
@@ -415,14 +477,16 @@ struct Written<'a> {
     ids_chained: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     cached_tokens: Option<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    replica: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tenant: Option<&'a str>,
+    #[serde(flatten, serialize_with = "write_labels")]
+    labels: Labels<&'a str>,
 }
 
 fn write_ids<S: serde::Serializer>(ids: &PageIds<'_>, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_seq(ids.iter())
+}
+
+fn write_labels<S: serde::Serializer>(labels: &Labels<&str>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(labels.iter().map(|(label, name)| (label.name(), name)))
 }
 
 fn no_ids(ids: &PageIds<'_>) -> bool {
@@ -444,8 +508,7 @@ pub(super) fn write(message: &RequestMessage<'_>, out: &mut Vec<u8>) -> Result<(
         request_id: message.request_id.as_deref(),
         ids_chained: message.ids_chained,
         cached_tokens: message.cached_tokens,
-        replica: message.replica,
-        tenant: message.tenant,
+        labels: message.labels,
     };
     serde_json::to_writer(out, &written)
 }

@@ -10,7 +10,6 @@ use super::super::limits::DecodeLimits;
 use super::{Found, Member, read_base64};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
-use serde::de::value::{Error, StrDeserializer};
 
 /// Reads one object; nothing if it is not plain.
 pub(super) fn read<'a>(text: &'a str, limits: &DecodeLimits, buffers: &mut IdBuffers) -> Option<Found<'a>> {
@@ -21,12 +20,10 @@ pub(super) fn read<'a>(text: &'a str, limits: &DecodeLimits, buffers: &mut IdBuf
     let mut seen = 0u32;
     loop {
         let (name, behind) = plain_string(skip_space(rest))?;
-        let member = Member::deserialize(StrDeserializer::<Error>::new(name)).ok()?;
-        let bit = 1 << member as u32;
-        if seen & bit != 0 && !matches!(member, Member::Unknown) {
+        let member = Member::named(name);
+        if !member.is_first(&mut seen) {
             return None;
         }
-        seen |= bit;
         rest = skip_space(skip_space(behind).strip_prefix(b":")?);
         match member {
             Member::EventTime => found.event_time = value(&mut rest)?,
@@ -44,8 +41,7 @@ pub(super) fn read<'a>(text: &'a str, limits: &DecodeLimits, buffers: &mut IdBuf
             Member::RequestId => found.request_id = value(&mut rest)?,
             Member::IdsChained => found.ids_chained = value(&mut rest)?,
             Member::CachedTokens => found.cached_tokens = value(&mut rest)?,
-            Member::Replica => found.replica = value(&mut rest)?,
-            Member::Tenant => found.tenant = value(&mut rest)?,
+            Member::Label(label) => found.labels.set(label, value(&mut rest)?),
             Member::Unknown => {
                 value::<IgnoredAny>(&mut rest)?;
             }
