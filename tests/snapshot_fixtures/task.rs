@@ -5,6 +5,7 @@
 
 use super::{FINGERPRINT, FORMER_SGLANG, WHOLE_SEGMENTS, file, frozen, old};
 use kvset::codec::{DecodeLimits, Encoding, EstimateEncoding, SourceRecord};
+use kvset::core::engine_rules::EngineRules;
 use kvset::core::pages::mix;
 use kvset::core::pool::Pool;
 use kvset::core::pool_config::PoolConfig;
@@ -16,7 +17,7 @@ use kvset::core::tiers::{Inclusion, TierConfig};
 use kvset::core::units::{PageCount, PageSize};
 use kvset::output::OutputRecord;
 use kvset::pipeline::dead_letter_policy::DeadLetterLimits;
-use kvset::pipeline::facts::{PartitionId, SnapshotFact};
+use kvset::pipeline::facts::{PartitionId, RecordIdentity, SnapshotFact};
 use kvset::pipeline::resume::{Origin, Resume};
 use kvset::pipeline::task::{PartitionTask, RestoredTask, TaskConfig, TaskRestoreError};
 use kvset::position::{NextOffset, Partition};
@@ -35,8 +36,9 @@ const SNAPSHOT: i64 = 240;
 const END: i64 = 290;
 const POOLS: [&str; 7] = ["bounded", "learning", "paper", "refusing", "sampled", "sglang", "unsized"];
 
-fn config() -> Arc<TaskConfig> {
-    let pool = PoolConfig {
+/// How every pool is estimated, but for what makes it another kind.
+fn common() -> PoolConfig {
+    PoolConfig {
         page_size: PageSize::new(16),
         kv_bytes_per_token: Some(131_072.0),
         windows: ["tumbling:10s", "hopping:20s/10s", "last:40", "all"]
@@ -51,7 +53,11 @@ fn config() -> Arc<TaskConfig> {
         chain_check: ChainCheck::Full,
         tiers: vec![tier("gpu", 500, "8p"), tier("host", 950, "32p")],
         ..PoolConfig::default()
-    };
+    }
+}
+
+fn config() -> Arc<TaskConfig> {
+    let pool = common();
     let named = [
         ("bounded", PoolConfig { max_tracked_pages: PageCount(24), ..pool.clone() }),
         ("learning", PoolConfig { page_size: None, profile: Profile::Vllm, ..pool.clone() }),
@@ -60,14 +66,32 @@ fn config() -> Arc<TaskConfig> {
         ("sampled", PoolConfig { sample_rate: Ratio::per_mille(500), ..pool.clone() }),
         ("unsized", PoolConfig { page_size: None, ..pool.clone() }),
     ];
+    config_of(pool, &named)
+}
+
+/// One pool of each kind whose capacities are modelled by rules of their own.
+fn config_of_rules() -> Arc<TaskConfig> {
+    let pool = PoolConfig { tiers: Vec::new(), ..common() };
+    let told = |profile, rules: EngineRules| PoolConfig { profile, rules, ..pool.clone() };
+    let groups =
+        |text: &str| EngineRules { attention: text.parse().expect("groups"), ..EngineRules::default() };
+    let named = [
+        ("chunks", told(Profile::Lmcache, EngineRules { chunk_tokens: 32, ..EngineRules::default() })),
+        ("objects", told(Profile::Mooncake, EngineRules { lease_ms: 4_000, ..EngineRules::default() })),
+        ("states", told(Profile::Vllm, groups("full+2*mamba"))),
+        ("windows", told(Profile::Vllm, groups("full+window:40"))),
+    ];
+    config_of(pool.clone(), &named)
+}
+
+fn config_of(pool: PoolConfig, named: &[(&str, PoolConfig)]) -> Arc<TaskConfig> {
+    let named = named.iter().map(|(name, config)| ((*name).to_owned(), config.clone()));
     Arc::new(TaskConfig {
         topic: TOPIC.to_owned(),
         encoding: Encoding::Auto,
         schemas: None,
         limits: DecodeLimits::default(),
-        pools: PoolConfigs::new(pool, named.map(|(name, config)| (name.to_owned(), config)))
-            .expect("usable")
-            .into(),
+        pools: PoolConfigs::new(pool, named).expect("usable").into(),
         max_pools: 10,
         dead_letters: DeadLetterLimits { max_consecutive: 9, max_share: Ratio::ONE, share_window: 100 },
         output: EstimateEncoding::Json,
@@ -122,11 +146,19 @@ fn value(offset: i64) -> String {
 }
 
 fn pool(offset: i64) -> &'static str {
-    POOLS[(mix(offset as u64) >> 32) as usize % POOLS.len()]
+    among(&POOLS, offset)
+}
+
+fn among(pools: &[&'static str], offset: i64) -> &'static str {
+    pools[(mix(offset as u64) >> 32) as usize % pools.len()]
 }
 
 /// Feeds the log up to `end`; what is given out.
 fn feed(task: &mut PartitionTask, end: i64) -> Vec<OutputRecord> {
+    feed_pools(task, end, &POOLS)
+}
+
+fn feed_pools(task: &mut PartitionTask, end: i64, pools: &[&'static str]) -> Vec<OutputRecord> {
     let mut outputs = Vec::new();
     for offset in task.next_offset().0..end {
         let value = value(offset);
@@ -135,7 +167,7 @@ fn feed(task: &mut PartitionTask, end: i64) -> Vec<OutputRecord> {
             partition: PARTITION.0,
             offset,
             timestamp_ms: Some(1_760_000_000_000 + offset),
-            key: Some(pool(offset).as_bytes()),
+            key: Some(among(pools, offset).as_bytes()),
             value: Some(value.as_bytes()),
         };
         task.process_record(&record, &mut outputs).expect("within limits");
@@ -163,9 +195,13 @@ fn snapshot(task: &PartitionTask) -> Snapshot {
 
 /// What a task gives out for the rest of the log, a line an output.
 fn rest(task: &mut PartitionTask) -> String {
+    rest_of(task, &POOLS)
+}
+
+fn rest_of(task: &mut PartitionTask, pools: &[&'static str]) -> String {
     let text =
         |bytes: &Option<Vec<u8>>| String::from_utf8_lossy(bytes.as_deref().unwrap_or(b"-")).into_owned();
-    feed(task, END).into_iter().fold(String::new(), |mut lines, output| {
+    feed_pools(task, END, pools).into_iter().fold(String::new(), |mut lines, output| {
         let OutputRecord { destination, key, value, headers, .. } = output;
         let (key, value) = (text(&key), text(&value));
         writeln!(lines, "{destination:?} {key} {value} {headers:?}").expect("memory");
@@ -184,6 +220,14 @@ fn image(version: u32, written: Vec<u8>) -> RestoredTask {
 }
 
 fn restore(image: RestoredTask) -> Result<PartitionTask, TaskRestoreError> {
+    restore_as(config(), task().last_record(), image)
+}
+
+fn restore_as(
+    config: Arc<TaskConfig>,
+    last_record: Option<RecordIdentity>,
+    image: RestoredTask,
+) -> Result<PartitionTask, TaskRestoreError> {
     let resume = Resume {
         origin: Origin::Snapshot(0),
         replay_from: NextOffset(SNAPSHOT),
@@ -191,7 +235,7 @@ fn restore(image: RestoredTask) -> Result<PartitionTask, TaskRestoreError> {
         warm_up: false,
         ..from_the_start()
     };
-    PartitionTask::restore(config(), PARTITION, &resume, task().last_record(), image)
+    PartitionTask::restore(config, PARTITION, &resume, last_record, image)
 }
 
 /// A task that goes on from a file of this version.
@@ -320,4 +364,23 @@ fn the_frozen_task_has_every_kind_of_state() {
     assert!(
         open.iter().any(|estimate| estimate.late_records > 0) && open.iter().any(|estimate| estimate.warm_up)
     );
+}
+
+const POOLS_OF_RULES: [&str; 4] = ["chunks", "objects", "states", "windows"];
+
+/// Pools of hybrid models, LMCache and Mooncake are read for ever, too.
+#[test]
+fn a_task_with_caches_of_their_own_rules_goes_on_as_if_it_had_never_stopped() {
+    let mut unstopped = PartitionTask::new(config_of_rules(), PARTITION, &from_the_start());
+    feed_pools(&mut unstopped, SNAPSHOT, &POOLS_OF_RULES);
+    assert!(unstopped.pools().iter().all(|pool| pool.caches().is_some()), "a cache a capacity");
+    let last_record = unstopped.last_record();
+    let now = file(&snapshot(&unstopped));
+    let written = frozen("own_rules/task.kvs", &now);
+    assert!(now == written, "the state changed: raise VERSION or the engine's revision and freeze it anew");
+    let restored = restore_as(config_of_rules(), last_record, image(3, written));
+    let published = rest_of(&mut restored.expect("the same configuration"), &POOLS_OF_RULES);
+    assert!(published.lines().count() > 20, "enough to compare");
+    assert_eq!(published, rest_of(&mut unstopped, &POOLS_OF_RULES));
+    assert_eq!(published.as_bytes(), frozen("own_rules/task.expected.txt", published.as_bytes()));
 }

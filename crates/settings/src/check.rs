@@ -1,5 +1,6 @@
 //! What must hold between settings, beyond the range of each.
 
+use super::engine::refused_key;
 use super::prepare::ModelDirectory;
 use super::problem::Problem;
 use super::{InputEncoding, OutputEncoding, Settings, field::Field};
@@ -143,7 +144,7 @@ impl Settings {
                 notes.add("estimate.windows", estimate.windows.toml(), error.to_string());
             }
             Err(error @ PoolConfigError::PlannedPointwise(_)) => notes.add("tiers", None, error.to_string()),
-            Err(error) => add_pointwise(notes, "estimate", &error),
+            Err(error) => add_pointwise(notes, "estimate", &error, estimate.engine_keys()),
             Ok(()) => {}
         }
     }
@@ -194,6 +195,7 @@ impl Settings {
         if self.pools.len() > MAX_POOL_SETTINGS {
             notes.add("pools", None, format!("expected at most {MAX_POOL_SETTINGS} pools with settings"));
         }
+        let general = self.pool_config("").check().err();
         let mut names = BTreeSet::new();
         for (index, pool) in self.pools.iter().enumerate() {
             let key = format!("pools[{index}].name");
@@ -204,10 +206,9 @@ impl Settings {
             }
             let names = pool.tiers.as_deref().unwrap_or_default();
             self.check_names_of_tiers(notes, &format!("pools[{index}].tiers"), names);
-            if (pool.capacities.is_some() || pool.sample_rate.is_some())
-                && let Err(error) = self.pool_config(&pool.name).check()
-            {
-                add_pointwise(notes, &format!("pools[{index}]"), &error);
+            let refused = self.pool_config(&pool.name).check().err();
+            if let Some(error) = refused.filter(|error| Some(error) != general.as_ref()) {
+                add_pointwise(notes, &format!("pools[{index}]"), &error, pool.engine_keys());
             }
             let capacities = pool.capacities.as_deref().unwrap_or_default();
             let key = |name: &str| format!("pools[{index}].{name}");
@@ -227,10 +228,16 @@ fn begins_deeper(rest: &str) -> bool {
 }
 
 /// What an engine that is modelled at each capacity on its own cannot have.
-fn add_pointwise(notes: &mut Notes<'_>, section: &str, error: &PoolConfigError) {
+fn add_pointwise(notes: &mut Notes<'_>, section: &str, error: &PoolConfigError, set: Vec<&'static str>) {
     let field = match error {
         PoolConfigError::TooManyPoints { .. } => "capacities",
         PoolConfigError::SampledPointwise { .. } => "sample_rate",
+        // The page is at fault where the option is not this section's.
+        PoolConfigError::Rules(error) => match refused_key(error) {
+            key if set.contains(&key) => key,
+            _ => "page_size",
+        },
+        PoolConfigError::PlannedPointwise(_) if set.contains(&"attention") => "attention",
         // Every other fault lies outside the ranges that were checked before.
         _ => return,
     };

@@ -11,6 +11,7 @@
 #[macro_use]
 mod declare;
 mod check;
+mod engine;
 mod field;
 mod fingerprint;
 mod load;

@@ -2,7 +2,6 @@
 
 use super::{Plan, Pool, Price, Settings, Tier, TokenCost};
 use kvset_core::capacity::CapacitySpec;
-use kvset_core::engine_rules::EngineRules;
 use kvset_core::pool_config::PoolConfig;
 use kvset_core::stack::ChainCheck;
 use kvset_core::tiers::{TierConfig, TrendRules};
@@ -42,7 +41,7 @@ impl Settings {
         let tracked = own.and_then(|pool| pool.max_tracked_pages).unwrap_or(general.max_tracked_pages);
         PoolConfig {
             profile: general.engine,
-            rules: EngineRules::default(),
+            rules: general.rules(own),
             outputs: general.outputs,
             page_size: own.and_then(|pool| pool.page_size).or(general.page_size),
             kv_bytes_per_token: cost.map(TokenCost::get),

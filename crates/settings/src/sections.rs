@@ -10,6 +10,7 @@ use super::values::{
     Size, Span, Start, TokenCost, TopicName,
 };
 use kvset_core::capacity::CapacitySpec;
+use kvset_core::hybrid::{Attention, Retention};
 use kvset_core::profile::{Outputs, Profile};
 use kvset_core::ratio::Ratio;
 use kvset_core::stack::{ChainPolicy, MAX_REQUEST_PAGES, MAX_TRACKED_PAGES};
@@ -107,11 +108,35 @@ sections! {
 
     /// How pools are estimated, where [[pools]] says nothing else.
     pub struct Estimate {
-        /// The engine whose cache is modelled. "sglang" is modelled at each capacity on its own: at most
-        /// 64 of them, each a cache in memory (8 bytes a page it holds, and its nodes), no required
-        /// capacities, no [[tiers]], no sampling; capacities above max_tracked_pages are not modelled.
+        /// The engine whose cache is modelled. "sglang", "lmcache", "mooncake", and "vllm" with several groups of
+        /// attention, are modelled at each capacity on its own: at most 64 of them, each a cache in memory (8 bytes a
+        /// page it holds, and its nodes), no required capacities, no [[tiers]], no sampling; capacities above
+        /// max_tracked_pages are not modelled.
         [results]
         engine: Profile = Profile::Paper;
+        /// "vllm": the groups of layers that share its pool of blocks; "full" where it is left out. Capacities are then
+        /// blocks of all groups.
+        [results]
+        attention: Option<Attention> = None, like "full+window:128".parse().ok();
+        /// "vllm" with several groups: which pages of windows and states keep their names. 0 (where it is left out):
+        /// those at a prompt's end and where it leaves an earlier one; "none": all; N: at each multiple of N tokens too.
+        [results]
+        retention_interval: Option<Retention> = None, like Some(Retention::All);
+        /// "vllm" with several groups: most tokens of a prompt that one step computes; 8192 where it is left out.
+        [results]
+        prefill_chunk: Option<u32> = None, in 1..=1 << 24, like Some(8192);
+        /// "lmcache": tokens a chunk, a multiple of the page; 256 where it is left out.
+        [results]
+        chunk_tokens: Option<u32> = None, in 1..=1 << 24, like Some(256);
+        /// "mooncake": how long an object that was asked about stays; 10 s where it is left out.
+        [results]
+        lease: Option<Span> = None, in Span::from_ms(0)..=Span::from_days(366), like Some(Span::from_secs(10));
+        /// "mooncake": share of the capacity above which it evicts; 0.9 where it is left out.
+        [results]
+        watermark: Option<Ratio> = None, in MIN_SAMPLE_RATE..=Ratio::ONE, like Some(Ratio::per_mille(900));
+        /// "mooncake": least share of the objects that one batch evicts; 0.05 where it is left out.
+        [results]
+        eviction_ratio: Option<Ratio> = None, in Ratio::ZERO..=Ratio::ONE, like Some(Ratio::per_mille(50));
         /// Whether the tokens a model generates enter its cache too.
         [results]
         outputs: Outputs = Outputs::Cached;
@@ -132,7 +157,8 @@ sections! {
         [results]
         coverages: Vec<Ratio> = [500, 900, 950, 990, 999].map(Ratio::per_mille).to_vec(), in 1..=64;
         /// Capacities to report hit rates for: sizes like "10GiB", pages like "5000p". An empty list
-        /// stands for a grid of four steps a doubling ("sglang": of doublings from 64 to 2^20 pages).
+        /// stands for a grid of four steps a doubling (of doublings from 64 to 2^20 pages where each is modelled on
+        /// its own).
         [results]
         capacities: Vec<CapacitySpec> = Vec::new(), in 0..=1024;
         /// Which requests an estimate covers.
@@ -351,6 +377,15 @@ sections! {
         /// Bytes of KV state a token costs.
         [results]
         kv_bytes_per_token: Option<TokenCost> = None, like TokenCost::new(327_680.0);
+        /// "vllm": the groups of layers that share its pool of blocks.
+        [results]
+        attention: Option<Attention> = None, like "full+5*window:1024".parse().ok();
+        /// "vllm" with several groups: which pages of windows and states keep their names.
+        [results]
+        retention_interval: Option<Retention> = None, like Some(Retention::Ends);
+        /// "vllm" with several groups: most tokens of a prompt that one step computes.
+        [results]
+        prefill_chunk: Option<u32> = None, in 1..=1 << 24, like Some(8192);
         /// Capacities to report hit rates for.
         [results]
         capacities: Option<Vec<CapacitySpec>> = None, in 0..=1024, like Some(example_capacities());

@@ -1,4 +1,5 @@
 use super::*;
+use kvset_core::profile::Profile;
 use kvset_core::ratio::Ratio;
 use std::collections::BTreeSet;
 use std::io::Write as _;
@@ -22,17 +23,45 @@ fn the_default_file_is_the_default() {
     assert_eq!(load("", &[]).expect("valid"), Settings::default());
 }
 
-#[test]
-fn every_example_in_the_default_file_is_valid() {
+/// The default file with its examples in force, but for those of settings that begin like one of `left_out`.
+fn with_examples(left_out: &[&str]) -> String {
     let uncommented = |line: &str| match line.strip_prefix("# ") {
+        Some(rest) if left_out.iter().any(|key| rest.starts_with(key)) => line.to_owned(),
         Some(rest) if rest.contains(" = ") && !rest.ends_with('.') => rest.to_owned(),
         Some(block @ ("[[pools]]" | "[[tiers]]")) => block.to_owned(),
         _ => line.to_owned(),
     };
-    let text: Vec<String> = default_toml().lines().map(uncommented).collect();
-    let settings = load(&text.join("\n"), &[]).expect("valid");
+    default_toml().lines().map(|line| uncommented(line) + "\n").collect()
+}
+
+const OF_VLLM: [&str; 3] = ["attention = ", "retention_interval = ", "prefill_chunk = "];
+const OF_LMCACHE: [&str; 1] = ["chunk_tokens = "];
+const OF_MOONCAKE: [&str; 3] = ["lease = ", "watermark = ", "eviction_ratio = "];
+
+#[test]
+fn every_example_in_the_default_file_is_valid() {
+    let of_engines = [&OF_VLLM[..], &OF_LMCACHE, &OF_MOONCAKE].concat();
+    let settings = load(&with_examples(&of_engines), &[]).expect("valid");
     assert_eq!(settings.pools.len(), 1);
     assert!(settings.estimate.page_size.is_some() && settings.pools[0].capacities.is_some());
+    for (engine, own) in [("vllm", &OF_VLLM[..]), ("lmcache", &OF_LMCACHE), ("mooncake", &OF_MOONCAKE)] {
+        // Each capacity is modelled on its own: no tiers, no sampling.
+        let others = of_engines.iter().copied().filter(|key| !own.contains(key));
+        let left_out: Vec<_> = others
+            .chain([
+                "[[tiers]]",
+                "tiers = ",
+                "name = \"hbm\"",
+                "coverage = ",
+                "inclusion = ",
+                "unit",
+                "sample_rate = ",
+            ])
+            .collect();
+        let text = with_examples(&left_out).replace("engine = \"paper\"", &format!("engine = \"{engine}\""));
+        let settings = load(&text, &[]).expect(engine);
+        assert_eq!(settings.estimate.engine_keys().len(), own.len(), "{engine}");
+    }
 }
 
 #[test]
@@ -386,4 +415,53 @@ fn a_level_that_does_not_exist_is_not_taken_for_a_module() {
     for unknown in ["verbose", "warning", "info,kvset", "", "info,==", "kvset=loud"] {
         assert!(LogFilter::new(unknown).is_none(), "{unknown}");
     }
+}
+
+#[test]
+fn engines_are_told_what_the_settings_say_and_pools_may_differ() {
+    let settings = load(
+        "[estimate]\nengine = \"vllm\"\nattention = \"full+window:128\"\nretention_interval = \"none\"\n\
+         [[pools]]\nname = \"plain\"\nattention = \"full\"\n\
+         [[pools]]\nname = \"next\"\nattention = \"full+3*mamba\"\nretention_interval = 512\nprefill_chunk = 4096\n",
+        &[("KVSET__ESTIMATE__PREFILL_CHUNK", "2048")],
+    )
+    .expect("valid");
+    let told = |pool: &str| settings.pool_config(pool).rules.told_to(Profile::Vllm);
+    let texts = |told: Vec<(&str, String)>| told.into_iter().map(|(_, text)| text).collect::<Vec<_>>();
+    assert_eq!(texts(told("any")), ["full+window:128", "none", "2048"]);
+    assert_eq!(texts(told("next")), ["full+3*mamba", "512", "4096"]);
+    assert!(settings.pool_config("plain").rules.is_default(), "one group retains nothing apart");
+    let stores = load(
+        "[estimate]\nengine = \"mooncake\"\nlease = \"5s\"\nwatermark = 0.95\neviction_ratio = 0.1\n",
+        &[],
+    )
+    .expect("valid");
+    let rules = stores.pool_config("any").rules;
+    assert_eq!(texts(rules.told_to(Profile::Mooncake)), ["5000", "0.95", "0.1"]);
+    assert_eq!(load(&stores.to_toml(), &[]).expect("as shown").pool_config("any").rules, rules);
+}
+
+#[test]
+fn what_an_engine_cannot_be_told_names_the_setting() {
+    let says = |text: &str, expected: &[&str]| {
+        let found = problems(text, &[]);
+        assert_eq!(found.len(), expected.len(), "{found:?}");
+        for (found, expected) in found.iter().zip(expected) {
+            assert!(found.contains(expected), "{found}: {expected}");
+        }
+    };
+    says(
+        "[estimate]\nchunk_tokens = 512\n[[pools]]\nname = \"a\"\n",
+        &["estimate.chunk_tokens: `chunk_tokens` is"],
+    );
+    says("[estimate]\nengine = \"sglang\"\nlease = \"1s\"\n", &["estimate.lease: "]);
+    says("[estimate]\nengine = \"vllm\"\nattention = \"window:9\"\n", &["no group is `full`"]);
+    says("[estimate]\nengine = \"vllm\"\nprefill_chunk = 512\n", &["estimate.prefill_chunk: "]);
+    let lmcache =
+        "[estimate]\nengine = \"lmcache\"\npage_size = 16\n[[pools]]\nname = \"a\"\npage_size = 512\n";
+    says(lmcache, &["pools[0].page_size: a chunk of 256 tokens is not made of whole pages of 512"]);
+    let tiers = "[estimate]\nengine = \"vllm\"\n[[tiers]]\nname = \"a\"\nunit = \"9p\"\n[[pools]]\nname = \"a\"\n\
+                 attention = \"full+mamba\"\n";
+    says(tiers, &["pools[0].attention: `profile` vllm has no required capacity"]);
+    assert!(load(&format!("{tiers}tiers = []\n"), &[]).is_ok());
 }
