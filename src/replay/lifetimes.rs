@@ -5,6 +5,7 @@ use crate::replay::counted::CountedCurve;
 use kvset_core::engine::EngineRefusal;
 use kvset_core::estimate::Estimate;
 use kvset_core::event::RequestEvent;
+use kvset_core::labels::Label;
 use kvset_core::lifetimes::{Arrival, Lifetimes};
 use kvset_core::optimum::{Future, ReuseLog};
 use kvset_core::outcome::Outcome;
@@ -106,7 +107,8 @@ impl LifetimesObserver {
             self.lifetimes = Some(self.start(request.thresholds, config));
         }
         let Some(lifetimes) = &mut self.lifetimes else { return };
-        let RequestEvent { event_time, tenant, .. } = *request.event;
+        let RequestEvent { event_time, labels, .. } = *request.event;
+        let tenant = labels.get(Label::Tenant).copied();
         lifetimes.observe(&Arrival { event_time, tenant, counted: request.counted }, request.outcome);
         if let (Some((rules, tally)), Some(retention)) = (&mut self.retention, lifetimes.retention())
             && request.counted
