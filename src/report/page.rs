@@ -231,9 +231,11 @@ pub(super) fn figure(plot: &Plot) -> Markup {
     let mut out = Markup::default();
     out.element("<figure>\n<h3>", &plot.title, "</h3>\n");
     out.element("<figcaption>", &plot.description, "</figcaption>\n");
-    out.raw("<div class=\"scroll\"><div class=\"drawing\">\n")
-        .markup(&plot.markup(false))
-        .raw("</div></div>\n");
+    out.raw("<div class=\"drawing\">\n");
+    for svg in plot.inline_svgs() {
+        out.markup(&Markup::from_backend(svg));
+    }
+    out.raw("</div>\n");
     out.element("<details><summary>Numbers: ", &plot.title, "</summary>\n");
     out.markup(&plot.table.markup()).raw("</details>\n</figure>\n");
     out

@@ -39,7 +39,11 @@ fn a_week_is_recommended_in_words() {
     );
     let html = page("week", &week());
     assert!(html.contains("5.05 TiB keeps 99 % of requests"));
-    assert_eq!(html.matches("<svg").count(), 4, "a plot each for curve, history, distribution, traffic");
+    assert_eq!(
+        html.matches("kv-plot kv-wide").count(),
+        4,
+        "a plot each for curve, history, distribution, traffic"
+    );
     assert_eq!(html.matches("<details><summary>Numbers").count(), 4, "a table behind each plot");
     assert_eq!(html.matches("<dt>Still growing at the end for 99.9 % (from").count(), 1);
 }

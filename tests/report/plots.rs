@@ -63,11 +63,16 @@ fn overlapping(labels: &[Label]) -> Option<(&Label, &Label)> {
 }
 
 fn check(plot: &Plot) {
-    let svg = plot.inline_svg();
-    let labels = labels(&svg);
+    plot.inline_svgs().iter().for_each(|svg| check_drawing(plot, svg));
+    assert!(!plot.table.rows.is_empty() && !plot.description.is_empty());
+    assert!(plot.table.rows.iter().all(|row| row.len() == plot.table.columns.len()), "{}", plot.id);
+}
+
+fn check_drawing(plot: &Plot, svg: &str) {
+    let labels = labels(svg);
     assert!(labels.len() > 6, "{}: texts are texts", plot.id);
     assert!(overlapping(&labels).is_none(), "{}: {:?}", plot.id, overlapping(&labels));
-    let size: Vec<f64> = attribute(&svg, "viewBox").split(' ').filter_map(|part| part.parse().ok()).collect();
+    let size: Vec<f64> = attribute(svg, "viewBox").split(' ').filter_map(|part| part.parse().ok()).collect();
     for label in &labels {
         let [left, top, right, bottom] = label.area;
         assert!(left >= 0.0 && top >= 0.0 && right <= size[2] && bottom <= size[3], "{}: {label:?}", plot.id);
@@ -77,8 +82,6 @@ fn check(plot: &Plot) {
     for needed in ["role=\"img\"", "<title id=", "<desc id=", "aria-labelledby="] {
         assert!(svg.contains(needed), "{}: {needed}", plot.id);
     }
-    assert!(!plot.table.rows.is_empty() && !plot.description.is_empty());
-    assert!(plot.table.rows.iter().all(|row| row.len() == plot.table.columns.len()), "{}", plot.id);
     let axes = labels.iter().filter(|label| label.text.contains('('));
     assert!(plot.id == "d" || axes.count() >= 1, "{}: axes name their units", plot.id);
 }

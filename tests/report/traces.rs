@@ -77,7 +77,7 @@ fn the_week_of_coding_agents() {
     let pool = &input.pools[0];
     assert_eq!((pool.requests, pool.page_accesses, pool.accumulated_pages), (4_002, 4_836_915, 306_502));
     assert!(html.contains("93.66 %"), "the theoretical hit rate");
-    assert_eq!(html.matches("<svg").count(), 4);
+    assert_eq!(html.matches("kv-plot kv-wide").count(), 4);
     assert_eq!(
         headline(pool).lead,
         "29.2 GiB keeps 99 % of requests at 99 % or more of their theoretical hit rate; \

@@ -5,7 +5,7 @@ use super::super::table::Table;
 use super::super::theme::Ink;
 use super::super::words;
 use super::axis::Axis;
-use super::draw::{Marker, Names, Panel, Series, Shape, draw};
+use super::draw::{Marker, Names, Panel, Series, Shape, WIDE, draw};
 use super::{Plot, PlotError};
 use kvset_core::estimate::CapacityPoint;
 
@@ -24,6 +24,7 @@ pub fn capacity_curve(id: &str, pool: &PoolReport) -> Result<Option<Plot>, PlotE
     let low = markers.iter().map(|marker| marker.x).fold(first.pages as f64, f64::min);
     let high = markers.iter().map(|marker| marker.x).fold(last.pages as f64, f64::max);
     let panel = Panel {
+        width: WIDE,
         height: 320.0,
         x: Axis::log_capacity("cache capacity", low, high, pool.page_bytes),
         y: Axis::shares("hit rate (share of page accesses)"),
@@ -37,7 +38,7 @@ pub fn capacity_curve(id: &str, pool: &PoolReport) -> Result<Option<Plot>, PlotE
         title: "Hit rate by cache capacity".to_owned(),
         description: description(pool, first, last),
         table: table(pool),
-        drawing: draw(id, vec![panel])?,
+        drawings: draw(id, vec![panel])?,
     }))
 }
 

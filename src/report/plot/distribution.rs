@@ -6,7 +6,7 @@ use super::super::theme::Ink;
 use super::super::words;
 use super::axis::Axis;
 use super::curve::coverage_markers;
-use super::draw::{Names, Panel, Series, Shape, draw};
+use super::draw::{Names, Panel, Series, Shape, WIDE, draw};
 use super::{Plot, PlotError};
 
 /// Most steps drawn and listed; more are merged on a logarithmic scale.
@@ -29,6 +29,7 @@ pub fn requirement_distribution(id: &str, pool: &PoolReport) -> Result<Option<Pl
         fitting.fold(0u64, u64::saturating_add) as f64 / total as f64
     };
     let panel = Panel {
+        width: WIDE,
         height: 280.0,
         x: Axis::log_capacity("cache capacity", first.pages as f64, last.pages as f64, pool.page_bytes),
         y: Axis::shares("requests that fit (share of all)"),
@@ -63,7 +64,7 @@ pub fn requirement_distribution(id: &str, pool: &PoolReport) -> Result<Option<Pl
         title: "Distribution of required capacity".to_owned(),
         description,
         table: table(pool, &steps, total),
-        drawing: draw(id, vec![panel])?,
+        drawings: draw(id, vec![panel])?,
     }))
 }
 

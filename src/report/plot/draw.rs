@@ -15,8 +15,10 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 /// Drawing units a pixel.
 pub(in super::super) const UNITS_A_PIXEL: i32 = 4;
-/// Size of a finished plot in pixels; pages scale it to their width.
-const WIDTH: f64 = 880.0;
+/// Width of a plot in pixels; pages scale it to theirs.
+pub(super) const WIDE: f64 = 880.0;
+/// The same on a telephone, where a wide one scaled down could not be read.
+const NARROW: f64 = 400.0;
 const FONT: f64 = 13.0;
 const LINE: f64 = 20.0;
 const LEFT: f64 = 76.0;
@@ -72,6 +74,8 @@ pub(super) enum Names {
 /// One pair of axes and what is drawn on them.
 #[derive(Debug, Clone)]
 pub(super) struct Panel {
+    /// Width of the whole panel, in pixels.
+    pub width: f64,
     /// Height of the plotting area, in pixels.
     pub height: f64,
     pub x: Axis,
@@ -88,32 +92,68 @@ type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Chart<'a> = ChartContext<'a, SVGBackend<'a>, Cartesian2d<Shares, Shares>>;
 type Drawn = Result<(), Box<dyn std::error::Error + Send + Sync>>;
 
-/// Draws panels one below the other.
-pub(super) fn draw(plot: &str, mut panels: Vec<Panel>) -> Result<Drawing, PlotError> {
-    let right = panels.iter().map(Panel::right_px).fold(24.0, f64::max);
-    let height: f64 = panels.iter().map(Panel::total_px).sum();
-    let size = (units(WIDTH), units(height));
-    let mut svg = String::new();
-    let mut draw_all = || -> Drawn {
-        let root = SVGBackend::with_string(&mut svg, (size.0 as u32, size.1 as u32)).into_drawing_area();
-        let mut rest = root.clone();
-        for panel in &mut panels {
-            let (area, below) = rest.split_vertically(units(panel.total_px()));
-            panel.draw(&area, right)?;
-            rest = below;
-        }
-        root.present()?;
-        Ok(())
+/// A plot for wide pages and for narrow ones.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Drawings {
+    pub wide: Drawing,
+    pub narrow: Drawing,
+}
+
+/// Draws panels one below the other, for both widths.
+pub(super) fn draw(plot: &str, panels: Vec<Panel>) -> Result<Drawings, PlotError> {
+    let narrow = panels.iter().cloned().map(|panel| Panel { width: NARROW, ..panel }).collect();
+    let drawn = |panels| {
+        draw_panels(panels).map_err(|error| PlotError { plot: plot.to_owned(), reason: error.to_string() })
     };
-    draw_all().map_err(|error| PlotError { plot: plot.to_owned(), reason: error.to_string() })?;
+    Ok(Drawings { wide: drawn(panels)?, narrow: drawn(narrow)? })
+}
+
+fn draw_panels(mut panels: Vec<Panel>) -> Result<Drawing, Box<dyn std::error::Error + Send + Sync>> {
+    let right = panels.iter().map(Panel::right_px).fold(24.0, f64::max);
+    let width = panels.iter().map(|panel| panel.width).fold(0.0, f64::max);
+    let height: f64 = panels.iter().map(Panel::total_px).sum();
+    let size = (units(width), units(height));
+    let mut svg = String::new();
+    let root = SVGBackend::with_string(&mut svg, (size.0 as u32, size.1 as u32)).into_drawing_area();
+    let mut rest = root.clone();
+    for panel in &mut panels {
+        let (area, below) = rest.split_vertically(units(panel.total_px()));
+        panel.draw(&area, right)?;
+        rest = below;
+    }
+    root.present()?;
+    drop((rest, root));
     Ok(Drawing { width: size.0, height: size.1, shapes: Markup::from_backend(with_classes(&svg)) })
 }
 
 impl Panel {
     fn top_px(&self) -> f64 {
-        let names = if self.names == Names::Above && self.series.len() > 1 { LINE } else { 0.0 };
+        let names = LINE * self.name_places().last().map_or(0.0, |(row, _)| row + 1.0);
         let markers = if self.markers.is_empty() { 0.0 } else { LINE + CONNECTOR };
-        8.0 + names + LINE + markers + self.title_gap()
+        8.0 + names + self.titles_px() + markers + self.title_gap()
+    }
+
+    /// The titles of both axes share a line where they fit.
+    fn titles_px(&self) -> f64 {
+        let right = self.right.as_ref().map_or(0.0, |axis| text_width(&axis.title, FONT) + 24.0);
+        let fit = text_width(&self.y.title, FONT) + right + 16.0 <= self.width;
+        if fit || right == 0.0 { LINE } else { 2.0 * LINE }
+    }
+
+    /// Row and left edge of each series' name above the plot; none where there is nothing to tell apart.
+    fn name_places(&self) -> Vec<(f64, f64)> {
+        let named = self.names == Names::Above && self.series.len() > 1;
+        let (mut row, mut x) = (0.0, LEFT);
+        let place = |series: &Series| {
+            let width = 34.0 + text_width(&series.label, FONT);
+            if x > LEFT && x + width > self.width {
+                (row, x) = (row + 1.0, LEFT);
+            }
+            let place = (row, x);
+            x += width + 24.0;
+            place
+        };
+        self.series.iter().filter(|_| named).map(place).collect()
     }
 
     /// Without labels of markers between them, the titles must keep clear of the topmost tick labels.
@@ -138,7 +178,7 @@ impl Panel {
     }
 
     fn draw(&mut self, area: &Area<'_>, right: f64) -> Drawn {
-        self.x.thin(WIDTH - LEFT - right, FONT);
+        self.x.thin(self.width - LEFT - right, FONT);
         let mut chart = ChartBuilder::on(area)
             .margin_top(units(self.top_px()))
             .margin_right(units(right))
@@ -180,10 +220,11 @@ impl Panel {
     fn draw_axis_titles(&self, area: &Area<'_>, right: f64) -> Drawn {
         let markers = if self.markers.is_empty() { 0.0 } else { LINE + CONNECTOR };
         let y = self.top_px() - markers - LINE - self.title_gap() + 2.0;
-        text(area, &self.y.title, (8.0, y), Ink::Text, HPos::Left)?;
+        let above = y + LINE - self.titles_px();
+        text(area, &self.y.title, (8.0, above), Ink::Text, HPos::Left)?;
         let Some(axis) = &self.right else { return Ok(()) };
-        text(area, &axis.title, (WIDTH - 8.0, y), Ink::Text, HPos::Right)?;
-        let edge = WIDTH - right;
+        text(area, &axis.title, (self.width - 8.0, y), Ink::Text, HPos::Right)?;
+        let edge = self.width - right;
         let line = [0.0, self.height].map(|down| (units(edge), units(self.top_px() + down)));
         area.draw(&PathElement::new(line, color(Ink::Muted).stroke_width(UNITS_A_PIXEL as u32)))?;
         for tick in &axis.ticks {
@@ -248,25 +289,35 @@ impl Panel {
                 area.draw(&Circle::new(at, units(4.0), color(Ink::Text).filled()))?;
             }
         }
-        let centers: Vec<f64> = seen.iter().map(|(_, top, _)| pixels(top.0)).collect();
-        let widths: Vec<f64> =
-            seen.iter().map(|(marker, ..)| text_width(&marker.label, FONT) + 12.0).collect();
-        // Callers keep markers few; if they do not fit, the table below the plot still names them.
-        let places = spread(&centers, &widths, 4.0, WIDTH - 4.0).unwrap_or_default();
-        for ((marker, top, bottom), place) in seen.iter().zip(places) {
+        // Where not all labels fit, the last ones are shown; the table below the plot names the others.
+        let mut unnamed = 0;
+        let places = loop {
+            let named = &seen[unnamed..];
+            let centers: Vec<f64> = named.iter().map(|(_, top, _)| pixels(top.0)).collect();
+            let widths: Vec<f64> =
+                named.iter().map(|(marker, ..)| text_width(&marker.label, FONT) + 12.0).collect();
+            match spread(&centers, &widths, 4.0, self.width - 4.0) {
+                Some(places) => break places,
+                None => unnamed += 1,
+            }
+        };
+        let stroke = || color(Ink::Reference).stroke_width(UNITS_A_PIXEL as u32);
+        for (_, top, bottom) in &seen[..unnamed] {
+            area.draw(&PathElement::new(vec![*top, *bottom], stroke()))?;
+        }
+        for ((marker, top, bottom), place) in seen[unnamed..].iter().zip(places) {
             let label_y = pixels(top.1) - CONNECTOR - LINE + 4.0;
             text(area, &marker.label, (place, label_y), Ink::Text, HPos::Center)?;
             let elbow = (units(place), top.1 - units(CONNECTOR - 2.0));
-            let line = vec![elbow, *top, *bottom];
-            area.draw(&PathElement::new(line, color(Ink::Reference).stroke_width(UNITS_A_PIXEL as u32)))?;
+            area.draw(&PathElement::new(vec![elbow, *top, *bottom], stroke()))?;
         }
         Ok(())
     }
 
     fn draw_names_above(&self, area: &Area<'_>) -> Drawn {
-        let mut x = LEFT;
-        for series in self.series.iter().filter(|_| self.series.len() > 1) {
-            let y = 8.0 + FONT / 2.0;
+        for (series, (row, x)) in self.series.iter().zip(self.name_places()) {
+            let top = 8.0 + row * LINE;
+            let y = top + FONT / 2.0;
             let line = vec![(units(x), units(y)), (units(x + 28.0), units(y))];
             match series.shape {
                 Shape::Dots => area.draw(&Circle::new(
@@ -276,8 +327,7 @@ impl Panel {
                 ))?,
                 _ => area.draw(&PathElement::new(line, color(series.ink).stroke_width(units(2.0) as u32)))?,
             }
-            text(area, &series.label, (x + 34.0, 8.0), Ink::Text, HPos::Left)?;
-            x += 34.0 + text_width(&series.label, FONT) + 24.0;
+            text(area, &series.label, (x + 34.0, top), Ink::Text, HPos::Left)?;
         }
         Ok(())
     }

@@ -6,7 +6,7 @@ use super::super::theme::Ink;
 use super::super::words;
 use super::axis::Axis;
 use super::curve::rate;
-use super::draw::{Names, Panel, Series, Shape, draw};
+use super::draw::{Names, Panel, Series, Shape, WIDE, draw};
 use super::{Plot, PlotError};
 use kvset_core::estimate::CapacityPoint;
 use kvset_core::profile::Profile;
@@ -27,6 +27,7 @@ pub fn engine_curves(id: &str, engines: &[PoolReport]) -> Result<Option<Plot>, P
     });
     let page_bytes = engines.first().and_then(|engine| engine.page_bytes);
     let panel = Panel {
+        width: WIDE,
         height: 320.0,
         x: Axis::log_capacity("cache capacity", low as f64, high as f64, page_bytes),
         y: Axis::shares("hit rate (share of page accesses)"),
@@ -40,7 +41,7 @@ pub fn engine_curves(id: &str, engines: &[PoolReport]) -> Result<Option<Plot>, P
         title: "Hit rate by cache capacity and engine".to_owned(),
         description: description(engines),
         table: table(engines, &shown),
-        drawing: draw(id, vec![panel])?,
+        drawings: draw(id, vec![panel])?,
     }))
 }
 

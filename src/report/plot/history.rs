@@ -5,7 +5,7 @@ use super::super::table::Table;
 use super::super::theme::Ink;
 use super::super::words;
 use super::axis::Axis;
-use super::draw::{Names, Panel, Series, Shape, draw};
+use super::draw::{Names, Panel, Series, Shape, WIDE, draw};
 use super::{Plot, PlotError};
 use kvset_core::ratio::Ratio;
 use kvset_core::window::WindowKind;
@@ -49,6 +49,7 @@ pub fn capacity_history(id: &str, pool: &PoolReport) -> Result<Option<Plot>, Plo
         });
     }
     let panel = Panel {
+        width: WIDE,
         height: 320.0,
         x: track.axis(),
         y: capacity_axis(pool, &track),
@@ -62,7 +63,7 @@ pub fn capacity_history(id: &str, pool: &PoolReport) -> Result<Option<Plot>, Plo
         title: "Required and accumulated capacity".to_owned(),
         description: capacity_description(pool, last),
         table: capacity_table(pool, &track),
-        drawing: draw(id, vec![panel])?,
+        drawings: draw(id, vec![panel])?,
     }))
 }
 
@@ -93,6 +94,7 @@ pub fn traffic_history(id: &str, pool: &PoolReport) -> Result<Option<Plot>, Plot
     let rates: Vec<Option<f64>> =
         track.points.iter().map(|point| point.hit_rate.filter(|rate| (0.0..=1.0).contains(rate))).collect();
     let hit_rate = Panel {
+        width: WIDE,
         height: 180.0,
         x: track.axis(),
         y: Axis::shares("theoretical prefix hit rate"),
@@ -129,7 +131,7 @@ pub fn traffic_history(id: &str, pool: &PoolReport) -> Result<Option<Plot>, Plot
         title: title.to_owned(),
         description,
         table,
-        drawing: draw(id, panels)?,
+        drawings: draw(id, panels)?,
     }))
 }
 
@@ -148,6 +150,7 @@ fn arrivals(track: &Track) -> Option<Panel> {
     let mut points = vec![Some((low, 0.0))];
     points.extend(counts.iter().enumerate().map(column));
     Some(Panel {
+        width: WIDE,
         height: 120.0,
         x,
         y: Axis::numbers(&format!("requests a {name}"), most * unit),

@@ -11,6 +11,7 @@ mod layout;
 pub use curve::capacity_curve;
 pub use distribution::requirement_distribution;
 pub(super) use draw::UNITS_A_PIXEL;
+use draw::{Drawing, Drawings};
 pub use engines::engine_curves;
 pub use history::{capacity_history, traffic_history};
 
@@ -28,7 +29,7 @@ pub struct Plot {
     pub description: String,
     /// The numbers behind the drawing.
     pub table: Table,
-    drawing: draw::Drawing,
+    drawings: Drawings,
 }
 
 /// The drawing library refused a plot.
@@ -40,35 +41,40 @@ pub struct PlotError {
 }
 
 impl Plot {
-    /// The drawing as an `svg` element without its own style: for pages that hold
-    /// [`stylesheet`](super::stylesheet).
-    pub fn inline_svg(&self) -> String {
-        self.markup(false).into_string()
-    }
-
     /// The drawing as an SVG file of its own that follows the reader's theme.
     pub fn standalone_svg(&self) -> String {
-        self.markup(true).into_string()
+        let drawing = &self.drawings.wide;
+        // Its size where the page that shows it says none.
+        let [width, height] = [drawing.width, drawing.height].map(|units| units / UNITS_A_PIXEL);
+        let mut attributes = Markup::default();
+        attributes.raw(" width=\"").text(&width.to_string()).raw("\" height=\"").text(&height.to_string());
+        attributes.raw("\" xmlns=\"http://www.w3.org/2000/svg\"");
+        let mut style = Markup::default();
+        style.raw("<style>").markup(&Markup::from_backend(plot_stylesheet())).raw("</style>\n");
+        self.svg(drawing, "", &attributes, &style).into_string()
     }
 
-    pub(super) fn markup(&self, standalone: bool) -> Markup {
+    /// The drawing as `svg` elements without their own style, for pages that hold
+    /// [`stylesheet`](super::stylesheet): for wide pages, then for narrow ones. The style shows one of them.
+    pub fn inline_svgs(&self) -> [String; 2] {
+        let none = Markup::default();
+        let Drawings { wide, narrow } = &self.drawings;
+        [(wide, "wide"), (narrow, "narrow")]
+            .map(|(drawing, width)| self.svg(drawing, width, &none, &none).into_string())
+    }
+
+    /// One drawing; `width` names the pages it is for, if not all.
+    fn svg(&self, drawing: &Drawing, width: &str, attributes: &Markup, style: &Markup) -> Markup {
+        let id = if width == "narrow" { format!("{}-narrow", self.id) } else { self.id.clone() };
+        let class = if width.is_empty() { String::new() } else { format!(" kv-{width}") };
         let mut out = Markup::default();
-        out.raw("<svg class=\"kv-plot\" role=\"img\" aria-labelledby=\"").text(&self.id).raw("-title ");
-        out.text(&self.id).raw("-desc\" viewBox=\"0 0 ").text(&self.drawing.width.to_string()).raw(" ");
-        out.text(&self.drawing.height.to_string()).raw("\"");
-        if standalone {
-            // Its size where the page that shows it says none.
-            let [width, height] =
-                [self.drawing.width, self.drawing.height].map(|units| units / UNITS_A_PIXEL);
-            out.raw(" width=\"").text(&width.to_string()).raw("\" height=\"").text(&height.to_string());
-            out.raw("\" xmlns=\"http://www.w3.org/2000/svg\"");
-        }
-        out.raw(">\n<title id=\"").text(&self.id).element("-title\">", &self.title, "</title>\n");
-        out.raw("<desc id=\"").text(&self.id).element("-desc\">", &self.description, "</desc>\n");
-        if standalone {
-            out.raw("<style>").markup(&Markup::from_backend(plot_stylesheet())).raw("</style>\n");
-        }
-        out.markup(&self.drawing.shapes).raw("</svg>\n");
+        out.raw("<svg class=\"kv-plot").text(&class).raw("\" role=\"img\" aria-labelledby=\"");
+        out.text(&id).raw("-title ").text(&id).raw("-desc\" viewBox=\"0 0 ");
+        out.text(&drawing.width.to_string()).raw(" ").text(&drawing.height.to_string()).raw("\"");
+        out.markup(attributes).raw(">\n");
+        out.raw("<title id=\"").text(&id).element("-title\">", &self.title, "</title>\n");
+        out.raw("<desc id=\"").text(&id).element("-desc\">", &self.description, "</desc>\n");
+        out.markup(style).markup(&drawing.shapes).raw("</svg>\n");
         out
     }
 }
