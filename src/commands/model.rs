@@ -23,17 +23,16 @@ pub fn run(args: &ModelArgs) -> Result<(), Failure> {
 }
 
 impl ReplayArgs {
-    /// Bytes of KV state a token costs: as given, or as the model's config says, once for each type of
-    /// elements; none where neither is.
+    /// What the model's config says, once for each type of elements; none where no config is given.
     ///
     /// # Errors
     /// The config cannot be read, or the model's cache cannot be told from it.
-    pub fn token_costs(&self) -> anyhow::Result<Vec<f64>> {
-        let Some(config) = &self.model_config else { return Ok(self.kv_bytes_per_token.clone()) };
+    pub fn model_costs(&self) -> anyhow::Result<Vec<ModelCost>> {
+        let Some(config) = &self.model_config else { return Ok(Vec::new()) };
         let text = read_config(config)?;
         let of = |kv_dtype| {
             let options = CostOptions { kv_dtype, ..CostOptions::default() };
-            Ok(cost_of(&text, config, &options)?.bytes_per_token as f64)
+            cost_of(&text, config, &options)
         };
         match self.kv_dtypes.as_slice() {
             [] => Ok(vec![of(None)?]),

@@ -16,12 +16,14 @@ mod layers;
 mod options;
 mod report;
 mod reserve;
+mod shared_pool;
 mod state;
 
 pub use error::ModelError;
 pub use formula::CostLine;
 pub use options::{CostOptions, KvDtype, Tier};
 pub use report::{ModelCost, Reserve, ReservePer};
+pub use shared_pool::{Pooling, SharedPool};
 
 use attention::Attention;
 use fields::Fields;
@@ -49,6 +51,8 @@ pub fn cost(config_json: &str, options: &CostOptions) -> Result<ModelCost, Model
     cost.warnings = warnings(&fields, &attention, options)?;
     attention.add_token_lines(&layers, &mut cost)?;
     reserve::add(family, &fields, &layers, &attention, options, &mut cost)?;
+    cost.pooling = shared_pool::of(&layers, &attention, &cost)?;
+    cost.page_size = options.page_size.map(|page| page.get());
     cost.finish()?;
     Ok(cost)
 }

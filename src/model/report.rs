@@ -3,6 +3,7 @@
 use super::error::ModelError;
 use super::formula::{CostLine, total};
 use super::options::{CostOptions, KvDtype, Tier};
+use super::shared_pool::Pooling;
 use kvset_core::units::Bytes;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -30,6 +31,12 @@ pub struct ModelCost {
     pub windowed_lines: Vec<CostLine>,
     /// What is needed beside: by sequence or by checkpoint, however long the cached prefix is.
     pub reserves: Vec<Reserve>,
+    /// How vLLM lays its layers out in one pool of blocks.
+    #[serde(default)]
+    pub pooling: Pooling,
+    /// Tokens a page, where they were given.
+    #[serde(default)]
+    pub page_size: Option<u32>,
     /// What to know before using the figures.
     pub warnings: Vec<String>,
 }
@@ -76,6 +83,8 @@ impl ModelCost {
             lines: Vec::new(),
             windowed_lines: Vec::new(),
             reserves: Vec::new(),
+            pooling: Pooling::Alike,
+            page_size: None,
             warnings: Vec::new(),
         }
     }
@@ -118,6 +127,7 @@ impl fmt::Display for ModelCost {
         for reserve in &self.reserves {
             self.write_reserve(f, reserve)?;
         }
+        self.write_pooling(f)?;
         for warning in &self.warnings {
             writeln!(f, "\nnote: {warning}")?;
         }
@@ -126,6 +136,20 @@ impl fmt::Display for ModelCost {
 }
 
 impl ModelCost {
+    fn write_pooling(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.pooling {
+            Pooling::Alike => Ok(()),
+            Pooling::NotModelled(reason) => {
+                writeln!(f, "\nin vLLM's shared pool of blocks: not modelled, since {reason}")
+            }
+            Pooling::Shared(pool) => {
+                writeln!(f, "\nin vLLM's shared pool of blocks (kvset replay --engine vllm --model-config)")?;
+                let lines = pool.lines(self.page_size.map(u64::from), self.bytes_per_token_all_layers);
+                lines.iter().try_for_each(|line| writeln!(f, "  {line}"))
+            }
+        }
+    }
+
     fn write_reserve(&self, f: &mut fmt::Formatter<'_>, reserve: &Reserve) -> fmt::Result {
         let per = match reserve.per {
             ReservePer::Sequence => "sequence",

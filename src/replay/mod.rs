@@ -99,7 +99,7 @@ pub enum ReplayError {
     /// What was measured or routed needs one stack for all capacities.
     #[error(
         "--measured, --router, --ttl, --optimal, --tenants and --quota need an engine with one curve, which {engine} has \
-         not: choose another --engine"
+         not: choose another --engine, or with vllm --attention full"
     )]
     NoStack { engine: &'static str },
     /// The engine cannot be modelled at the trace's page size.

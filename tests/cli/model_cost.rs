@@ -1,7 +1,7 @@
 //! Bytes a token of public models, and configs that are wrong in every way.
 
 use kvset::core::units::PageSize;
-use kvset::model::{CostOptions, KvDtype, ModelCost, ModelError, ReservePer, Tier, cost};
+use kvset::model::{CostOptions, KvDtype, ModelCost, ModelError, Pooling, ReservePer, Tier, cost};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::num::NonZeroU32;
@@ -196,6 +196,11 @@ reserve for each sequence: 10616832 bytes (10.2 MiB, as much as 144 cached token
   18 windowed layers of `sliding_window` = 128
   144 tokens, the 9 pages it lies on at most, each
   sliding-window attention: 2 * L * max(num_key_value_heads, tp) * head_dim * b = 2 * 18 * 16 * 64 * 2 = 73728
+
+in vLLM's shared pool of blocks (kvset replay --engine vllm --model-config)
+  groups: window:128+full; a block: 1179648 bytes, 16 tokens of 18 layers
+  each cached token: 73728 bytes in 1 full group(s); 147456 if every layer were full
+  each place to go on from: 8 blocks of 1 window group(s), as much as 128 cached tokens
 ";
     assert_eq!(text, expected);
 }
@@ -344,4 +349,56 @@ proptest! {
             Err(error) => prop_assert!(!error.to_string().is_empty()),
         }
     }
+}
+
+/// The groups that vLLM makes of a model's layers: equally many layers each, kinds as they first come.
+#[test]
+fn layers_are_put_into_the_groups_of_vllms_shared_pool() {
+    for (name, groups, layers, bytes, least) in [
+        ("gpt-oss-120b", "window:128+full", 18, 36_864, None),
+        ("gemma-3-27b", "6*window:1024+full", 10, 81_920, None),
+        ("qwen3-next-80b-a3b", "3*mamba+full", 12, 24_576, Some(1056)),
+        ("nemotron-h-8b", "6*mamba+full", 4, 16_384, Some(528)),
+    ] {
+        let Pooling::Shared(pool) = cost_of(name, CostOptions::default()).pooling else { panic!("{name}") };
+        assert_eq!((pool.attention.to_string().as_str(), pool.layers_a_group), (groups, layers), "{name}");
+        assert_eq!((pool.block_bytes_per_token, pool.least_block_tokens), (bytes, least), "{name}");
+    }
+    for (name, reason) in [("llama-4-scout", "attention_chunk_size"), ("mistral-7b-v0.1", "no layer keeps")] {
+        let pooling = cost_of(name, CostOptions::default()).pooling;
+        assert!(
+            matches!(&pooling, Pooling::NotModelled(text) if text.contains(reason)),
+            "{name}: {pooling:?}"
+        );
+    }
+    assert_eq!(cost_of("llama-3.1-8b", CostOptions::default()).pooling, Pooling::Alike);
+    // 5 full and 7 windowed layers are padded to 7 each; at 8 there are two groups of 5 instead.
+    let layered = |windows: usize| {
+        let types = [vec!["full_attention"; 5], vec!["sliding_attention"; windows]].concat();
+        let config = small(json!({
+            "architectures": ["GptOssForCausalLM"], "head_dim": 8, "num_hidden_layers": types.len(),
+            "layer_types": types, "sliding_window": 64,
+        }));
+        match cost(&config, &CostOptions::default()).expect("known").pooling {
+            Pooling::Shared(pool) => {
+                (pool.attention.to_string(), pool.layers_a_group, pool.block_bytes_per_token)
+            }
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(layered(7), ("full+window:64".to_owned(), 7, 7 * 64));
+    assert_eq!(layered(8), ("full+2*window:64".to_owned(), 5, 5 * 64));
+}
+
+#[test]
+fn the_trade_of_a_shared_pool_is_said_in_words() {
+    let page_size = PageSize::new(16);
+    let text = cost_of("gemma-3-27b", CostOptions { page_size, ..CostOptions::default() }).to_string();
+    assert!(text.contains("81920 bytes in 1 full group(s); 507904 if every layer were full"), "{text}");
+    assert!(text.contains("384 blocks of 6 window group(s), as much as 6144 cached tokens"), "{text}");
+    let text = cost_of("qwen3-next-80b-a3b", CostOptions { page_size, ..CostOptions::default() }).to_string();
+    assert!(
+        text.contains("1056 tokens of 12 layers") && text.contains("as much as 3168 cached tokens"),
+        "{text}"
+    );
 }

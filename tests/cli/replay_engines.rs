@@ -252,6 +252,36 @@ fn a_report_of_several_engines_compares_them_and_has_a_section_for_each() {
 }
 
 #[test]
+fn groups_and_the_bytes_of_a_block_are_taken_from_the_models_config() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let trace = generated(directory.path());
+    let model = |name: &str| format!("{}/tests/fixtures/model/{name}.json", env!("CARGO_MANIFEST_DIR"));
+    let capacities = ["--engine", "vllm", "--capacities", "1GiB,4GiB"];
+    let given = ["--attention", "6*window:1024+full", "--kv-bytes-per-token", "81920"];
+    let gemma = json(&trace, &[&capacities[..], &["--model-config", &model("gemma-3-27b")]].concat());
+    assert_eq!(gemma, json(&trace, &[&capacities[..], &given].concat()));
+    assert_eq!(gemma["pointwise"], true);
+    let full = ["--model-config", &model("gemma-3-27b"), "--attention", "full"];
+    assert_eq!(json(&trace, &[&capacities[..], &full].concat())["pointwise"], Value::Null);
+    let qwen = model("qwen3-next-80b-a3b");
+    let refused = |args: &[&str]| {
+        let assert = kvset(&["replay", "--engine", "vllm", "--model-config", &qwen])
+            .args(args)
+            .arg(&trace)
+            .assert()
+            .code(2);
+        String::from_utf8_lossy(&assert.get_output().stderr).into_owned()
+    };
+    for args in [&[][..], &["--page-size", "64"]] {
+        let said = refused(args);
+        assert!(said.contains("blocks of 1056 tokens or more, and pages have 64"), "{said}");
+    }
+    let (_, notes) =
+        replay(&trace, &[&capacities[..], &["--model-config", &model("llama-4-scout")]].concat());
+    assert!(notes.contains("not modelled for this model, since its windows are"), "{notes}");
+}
+
+#[test]
 fn what_only_one_engine_or_no_such_engine_can_do_is_wrong_usage() {
     let directory = tempfile::tempdir().expect("a directory");
     let trace = generated(directory.path());

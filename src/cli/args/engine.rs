@@ -11,7 +11,8 @@ use kvset_settings::Span;
 #[derive(Debug, Clone, Default, Args)]
 pub struct EngineArgs {
     /// Groups of layers that share vLLM's pool of blocks, such as full+window:128, full+5*window:1024 or
-    /// full+3*mamba. More memory can then lose hits, so capacities are modelled one by one [default: full].
+    /// full+3*mamba. More memory can then lose hits, so capacities are modelled one by one [default: what
+    /// --model-config says, else full].
     #[arg(long, value_name = "GROUPS")]
     pub attention: Option<Attention>,
     /// With --attention: which pages of windows and states keep their names. 0: those at a prompt's end and where
@@ -36,11 +37,11 @@ pub struct EngineArgs {
 }
 
 impl EngineArgs {
-    /// The options, each at what was given or at the engine's default.
-    pub fn rules(&self) -> EngineRules {
+    /// The options, each at what was given, at what the `model` says, or at the engine's default.
+    pub fn rules(&self, model: Option<&Attention>) -> EngineRules {
         let default = EngineRules::default();
         EngineRules {
-            attention: self.attention.clone().unwrap_or(default.attention),
+            attention: self.attention.as_ref().or(model).cloned().unwrap_or(default.attention),
             retention_interval: self.retention_interval.unwrap_or(default.retention_interval),
             prefill_chunk: self.prefill_chunk.unwrap_or(default.prefill_chunk),
             chunk_tokens: self.chunk_tokens.unwrap_or(default.chunk_tokens),
@@ -54,7 +55,7 @@ impl EngineArgs {
     ///
     /// # Errors
     /// The first that is not, with what to do.
-    pub fn check(&self, engines: &[Profile]) -> Result<(), String> {
+    pub fn check(&self, engines: &[Profile], model: Option<&Attention>) -> Result<(), String> {
         let given = [
             ("--attention", Profile::Vllm, self.attention.is_some()),
             ("--retention-interval", Profile::Vllm, self.retention_interval.is_some()),
@@ -69,7 +70,7 @@ impl EngineArgs {
             return Err(format!("{option} is an option of {of}: leave it out, or choose --engine {of}"));
         }
         let of_groups = self.retention_interval.is_some() || self.prefill_chunk.is_some();
-        if of_groups && self.attention.as_ref().is_none_or(Attention::is_full) {
+        if of_groups && self.attention.as_ref().or(model).is_none_or(Attention::is_full) {
             let reason = "--retention-interval and --prefill-chunk are of vllm with several groups of layers: give \
                           --attention, such as full+window:128, or leave them out";
             return Err(reason.to_owned());

@@ -5,6 +5,7 @@ use super::parse::{Model, choice, model, page_size, share, token_cost, warm_up};
 use crate::replay::{Beside, WarmUp};
 use clap::Args;
 use kvset_core::capacity::CapacitySpec;
+use kvset_core::engine_rules::EngineRules;
 use kvset_core::pool_config::PoolConfig;
 use kvset_core::profile::{Outputs, Profile};
 use kvset_core::ratio::Ratio;
@@ -67,6 +68,7 @@ Examples:
   kvset replay --engine vllm --page-size 16 --target-ratio 1.0 --target-ratio 0.95 trace.jsonl
   kvset replay --engine paper,vllm,sglang --capacities 1000p,10000p trace.jsonl
   kvset replay --engine vllm --attention full+window:128 --page-size 16 --capacities 20000p trace.jsonl
+  kvset replay --engine vllm --model-config gpt-oss.json --page-size 16 --capacities 40GiB,80GiB trace.jsonl
   kvset replay --engine lmcache,mooncake --chunk-tokens 512 --lease 10s --capacities 8192p trace.jsonl
   kvset replay --kv-bytes-per-token 61464 --tier hbm:0.95:10GiB:2500 --tier dram:0.999:64GiB:400 trace.jsonl
   kvset replay --model-config config.json --kv-dtype bf16,fp8 trace.jsonl
@@ -221,10 +223,10 @@ impl ReplayArgs {
     /// The pool to replay into, for the first engine, at the first of these costs a token and, as further ones, at
     /// the others. Everything the windows need but the trace cannot give is neutral: no lateness, no
     /// history asked for, "last" and "all" published at the end.
-    pub fn pool_config(&self, costs: &[f64]) -> PoolConfig {
+    pub fn pool_config(&self, costs: &[f64], rules: EngineRules) -> PoolConfig {
         PoolConfig {
             profile: self.engines.first().copied().unwrap_or_default(),
-            rules: self.options.rules(),
+            rules,
             outputs: self.outputs,
             page_size: self.trace.page_size,
             kv_bytes_per_token: costs.first().copied(),

@@ -7,6 +7,7 @@ use crate::cli::output::required::recommended_cell;
 use crate::cli::output::{
     Column, Progress, Sheet, Terminal, bytes, json, known, percent, print, share_name, thousands,
 };
+use crate::commands::replay::model::FromModel;
 use crate::commands::replay::output::ReplayResult;
 use crate::commands::replay::printed::{MOST_ROWS, page_size, spread, telling};
 use crate::commands::replay::report::{notes, write_plot, write_report};
@@ -22,7 +23,7 @@ struct Comparison {
 }
 
 /// Runs `kvset replay` for several engines.
-pub(super) fn run(args: &ReplayArgs, mut options: ReplayOptions) -> Result<(), Failure> {
+pub(super) fn run(args: &ReplayArgs, mut options: ReplayOptions, model: &FromModel) -> Result<(), Failure> {
     check(args)?;
     if args.capacities.is_empty()
         && args.engines.iter().any(|engine| options.pool.with_profile(*engine).is_pointwise())
@@ -30,9 +31,11 @@ pub(super) fn run(args: &ReplayArgs, mut options: ReplayOptions) -> Result<(), F
         options.pool.capacities = coarse_grid(options.pool.max_tracked_pages);
     }
     let mut bar = Progress::bytes(None);
+    model.note.iter().for_each(|line| bar.note(line));
     let mut progress = |at: kvset_formats::trace::Progress| bar.advance_of(at.read_bytes, at.total_bytes);
     let done = replay_engines(&options, &args.engines, args.report.is_some(), &mut progress)?;
     let (done, histories): (Vec<_>, Vec<_>) = done.into_iter().unzip();
+    model.check_page(done.first().and_then(|replay| replay.page_size))?;
     if let Some(path) = &args.report {
         write_report(path, done.iter().zip(histories).collect(), &options)?;
     }

@@ -3,6 +3,7 @@
 pub mod comparison;
 mod lifetimes;
 pub mod measured;
+mod model;
 pub mod output;
 pub mod printed;
 pub mod report;
@@ -13,6 +14,7 @@ use crate::cli::output::plan::CostResult;
 use crate::cli::output::routing::RoutingOutput;
 use crate::cli::output::{Progress, Terminal, json, print};
 use crate::commands::replay::measured::MeasuredOutput;
+use crate::commands::replay::model::FromModel;
 use crate::commands::replay::output::{ReplayResult, TraceSummary};
 use crate::commands::replay::report::{notes, write_plot, write_report};
 use crate::replay::{
@@ -27,11 +29,12 @@ use std::io::Write;
 
 /// Runs `kvset replay`.
 pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
-    args.check_engine_options()?;
+    let model = FromModel::of(args)?;
+    args.check_engine_options(&model)?;
     let options = ReplayOptions {
         traces: args.trace.traces.clone(),
         read: args.trace.read_options(),
-        pool: args.pool_config(&args.token_costs()?),
+        pool: args.pool_config(&model.costs, args.options.rules(model.attention.as_ref())),
         warm_up: args.warm_up,
         skip_bad_rows: args.trace.skip_bad_rows,
         beside: args.beside().map_err(Failure::Usage)?,
@@ -39,13 +42,14 @@ pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
     };
     check_provisioned(args, options.pool.kv_bytes_per_token)?;
     if args.engines.len() > 1 {
-        return comparison::run(args, options);
+        return comparison::run(args, options, &model);
     }
     let mut per_request = match &args.per_request {
         Some(path) => Some(File::create(path).with_context(|| format!("cannot write `{}`", path.display()))?),
         None => None,
     };
     let mut bar = Progress::bytes(None);
+    model.note.iter().for_each(|line| bar.note(line));
     let rows = per_request.as_mut().map(|file| file as &mut dyn Write);
     let mut progress = |at: trace::Progress| bar.advance_of(at.read_bytes, at.total_bytes);
     let done = match &args.report {
@@ -56,6 +60,7 @@ pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
             done
         }
     };
+    model.check_page(done.page_size)?;
     notes(&done).iter().for_each(|line| bar.note(line));
     bar.finish("replayed");
     let mut result = ReplayResult::of(&done);
@@ -72,8 +77,10 @@ pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
 
 impl ReplayArgs {
     /// Refuses an option that no engine asked for would read.
-    fn check_engine_options(&self) -> Result<(), Failure> {
-        self.options.check(&self.engines).map_err(|reason| Failure::Usage(anyhow::anyhow!(reason)))
+    fn check_engine_options(&self, model: &FromModel) -> Result<(), Failure> {
+        self.options
+            .check(&self.engines, model.attention.as_ref())
+            .map_err(|reason| Failure::Usage(anyhow::anyhow!(reason)))
     }
 }
 

@@ -1,0 +1,148 @@
+//! How vLLM lays the layers of a hybrid model out in one pool of blocks (ENGINES 2, hybrid attention).
+//!
+//! Every block is of one size, so layers are put into groups of equally many: as many as there are of the rarest
+//! kind, or of the commonest where that is less than half as many again. A block holds a page of each layer of
+//! one group. Kinds come in the order in which the model's layers first have them.
+
+use super::error::ModelError;
+use super::layers::{Kind, Layers};
+use super::report::{ModelCost, ReservePer};
+use super::{attention::Attention as Cached, formula::total};
+use kvset_core::hybrid::{Attention, GroupKind, MAX_GROUPS};
+use serde::{Deserialize, Serialize};
+
+/// Blocks hold a multiple of so many tokens where a state makes them larger.
+const BLOCK_STEP: u64 = 16;
+
+/// The pool of a hybrid model.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SharedPool {
+    /// The groups, as `--attention` takes them.
+    pub attention: Attention,
+    /// Layers of one group, those added to make the groups equal among them.
+    pub layers_a_group: u64,
+    /// Bytes of a block, by the token of its page, over all ranks.
+    pub block_bytes_per_token: u64,
+    /// Fewest tokens of a block, where a state of one layer must fit a page of one layer.
+    pub least_block_tokens: Option<u64>,
+}
+
+/// Whether a model has such a pool.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Pooling {
+    /// All layers keep alike: one group.
+    #[default]
+    Alike,
+    /// Several groups share it.
+    Shared(SharedPool),
+    /// It has several kinds of layers that are not modelled together, for this reason.
+    NotModelled(String),
+}
+
+/// Derives the pool of a model whose other costs are told already.
+pub(super) fn of(layers: &Layers, cached: &Cached, cost: &ModelCost) -> Result<Pooling, ModelError> {
+    let count = |kind| layers.of_kind(kind).len() as u64;
+    let (full, windowed, states) = (count(Kind::Full), count(Kind::Windowed), count(Kind::State));
+    if windowed == 0 && states == 0 {
+        return Ok(Pooling::Alike);
+    }
+    let not_modelled = |reason: &str| Ok(Pooling::NotModelled(reason.to_owned()));
+    if full == 0 {
+        return not_modelled("no layer keeps the whole prompt");
+    }
+    if windowed > 0 && states > 0 {
+        return not_modelled("it has layers with a window and layers with a state");
+    }
+    let (other, kind) = match layers.window {
+        Some(("sliding_window", tokens)) => match u32::try_from(tokens).ok().filter(|tokens| *tokens > 1) {
+            Some(tokens) => (windowed, GroupKind::Window(tokens)),
+            None => return not_modelled("its window keeps nothing that could be found"),
+        },
+        Some((field, _)) => return not_modelled(&format!("its windows are those of `{field}`")),
+        None => (states, GroupKind::Mamba),
+    };
+    let a_layer = |kind: Kind, layers_of: u64| {
+        let bytes = total("a token", &cached.lines("attention", &layers.of_kind(kind))?)?;
+        Ok::<_, ModelError>(bytes.is_multiple_of(layers_of).then(|| bytes / layers_of))
+    };
+    let Some(layer_bytes) = a_layer(Kind::Full, full)? else {
+        return not_modelled("its layers are of several sizes");
+    };
+    if windowed > 0 && a_layer(Kind::Windowed, windowed)? != Some(layer_bytes) {
+        return not_modelled("layers with a window are of another size than those with full attention");
+    }
+    let (rarest, commonest) = (full.min(other), full.max(other));
+    let layers_a_group = if 2 * commonest < 3 * rarest { commonest } else { rarest };
+    let groups = [(GroupKind::Full, full), (kind, other)]
+        .map(|(kind, layers)| (kind, layers.div_ceil(layers_a_group) as usize));
+    if groups.iter().map(|(_, groups)| groups).sum::<usize>() > MAX_GROUPS {
+        return not_modelled("it has too many groups");
+    }
+    let full_first = layers.of_kind(Kind::Full).first()
+        < layers.of_kind(if windowed > 0 { Kind::Windowed } else { Kind::State }).first();
+    let order = if full_first { [groups[0], groups[1]] } else { [groups[1], groups[0]] };
+    let kinds = order.into_iter().flat_map(|(kind, groups)| std::iter::repeat_n(kind, groups)).collect();
+    let Ok(attention) = Attention::new(kinds) else { return not_modelled("its groups are of several kinds") };
+    let state = cost.reserves.iter().find(|reserve| reserve.per == ReservePer::Checkpoint);
+    let least = state.map(|state| {
+        let a_layer = state.bytes.div_ceil(state.layers.max(1));
+        a_layer.div_ceil(BLOCK_STEP * layer_bytes) * BLOCK_STEP
+    });
+    Ok(Pooling::Shared(SharedPool {
+        attention,
+        layers_a_group,
+        block_bytes_per_token: layers_a_group * layer_bytes,
+        least_block_tokens: least,
+    }))
+}
+
+impl SharedPool {
+    /// What each group holds of one prompt whose prefix can be found again, in words.
+    pub(super) fn lines(&self, page_size: Option<u64>, all_full: u64) -> Vec<String> {
+        let page_size = page_size.map(|page| page.max(self.least_block_tokens.unwrap_or(1)));
+        let block = match page_size {
+            Some(page) => format!(
+                "{} bytes, {page} tokens of {} layers",
+                self.block_bytes_per_token * page,
+                self.layers_a_group
+            ),
+            None => format!("{} bytes for each token of its page", self.block_bytes_per_token),
+        };
+        let groups = self.attention.groups();
+        let full = groups.iter().filter(|kind| **kind == GroupKind::Full).count() as u64;
+        let others = groups.len() as u64 - full;
+        let token = full * self.block_bytes_per_token;
+        let mut lines = vec![
+            format!("groups: {}; a block: {block}", self.attention),
+            format!(
+                "each cached token: {token} bytes in {full} full group(s); {all_full} if every layer were full"
+            ),
+        ];
+        match (self.attention.other(), page_size) {
+            (Some(GroupKind::Window(tokens)), Some(page)) => {
+                let blocks = u64::from(tokens - 1).div_ceil(page) * others;
+                lines.push(format!(
+                    "each place to go on from: {blocks} blocks of {others} window group(s), as much as {} cached tokens",
+                    (blocks * page).div_ceil(full)
+                ));
+            }
+            (Some(GroupKind::Window(tokens)), None) => lines.push(format!(
+                "each place to go on from: the last {tokens} tokens in {others} window group(s)"
+            )),
+            (Some(GroupKind::Mamba), page) => {
+                let tokens = page.or(self.least_block_tokens).unwrap_or(1);
+                lines.push(format!(
+                    "each place to go on from: {others} blocks, a state of each group; at {tokens} tokens a block as \
+                     much as {} cached tokens",
+                    (others * tokens).div_ceil(full)
+                ));
+            }
+            _ => {}
+        }
+        if let Some(least) = self.least_block_tokens {
+            lines.push(format!("a state needs blocks of {least} tokens or more"));
+        }
+        lines
+    }
+}
