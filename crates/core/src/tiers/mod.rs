@@ -9,6 +9,8 @@
 //! [`Trend`] holds the trackers of one kind of window, [`Planning`] makes of them and the plan what an
 //! estimate publishes.
 //!
+//! [`TrafficLog`] tells what passes between tiers.
+//!
 //! All are pure; the trackers are plain data that a snapshot can hold.
 
 mod config;
@@ -17,6 +19,7 @@ mod curve;
 mod hysteresis;
 mod plan;
 mod published;
+mod traffic;
 mod trend;
 
 pub use config::{TierConfig, TierError, TrendRules, is_price, is_tier_name};
@@ -25,4 +28,5 @@ pub use curve::{CurvePoint, HitCurve, PointCurve};
 pub use hysteresis::{Hysteresis, Recommendation};
 pub use plan::{Inclusion, NextUnit, PlanInput, PlannedTier, TierPlan, TierSpec, Unit, plan};
 pub use published::{Planning, Purchase, TierEstimate, TierEstimates};
+pub use traffic::{Peak, TierSpan, Traffic, TrafficLog};
 pub use trend::{Requirements, Standing, Trend};

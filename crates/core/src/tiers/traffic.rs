@@ -1,0 +1,398 @@
+//! What passes between tiers: reads and writes of each below the first, per request, at the busiest moment and a day
+//! (WHATIF 3).
+//!
+//! What is above a tier holds the pages with a need up to its reach. A page found below is read; what does not lie
+//! above enters there, and what entered less what the tiers above grew by was dropped from them: an exclusive tier
+//! stores that. An inclusive one stores what it does not hold itself.
+//!
+//! Where tiers end is known once a log has ended, so its runs are kept: 16 bytes a run and 20 a request.
+
+use super::plan::Inclusion;
+use crate::needs::Needs;
+use crate::outcome::{BEYOND, Outcome, Run};
+use crate::ratio::Ratio;
+use crate::units::EventTime;
+use std::collections::BTreeMap;
+
+/// The spans over which the busiest moment is looked for, in milliseconds.
+const PEAK_SPANS_MS: [u64; 2] = [1_000, 60_000];
+
+/// Most runs that are kept.
+const MOST_RUNS: usize = 1 << 28;
+
+/// The runs of a log.
+#[derive(Debug, Clone, Default)]
+pub struct TrafficLog {
+    requests: Vec<Passed>,
+    runs: Vec<PassedRun>,
+    now: Option<EventTime>,
+    /// Distinct pages so far.
+    distinct: u64,
+    sights: Sights,
+    is_full: bool,
+}
+
+/// Which pages were seen a second time. What a request left behind begins with pages that it had not been the first
+/// to touch, and later ones take its pages from there on; so a number a request is enough.
+#[derive(Debug, Clone, Default)]
+struct Sights {
+    /// Leading pages of each request, of those still its own, that were touched before it, too.
+    again: Vec<u32>,
+    /// Pages touched at least twice.
+    twice: u64,
+    /// The stack forgot pages, so that this cannot be told.
+    is_untold: bool,
+}
+
+impl Sights {
+    fn observe(&mut self, outcome: &Outcome) {
+        let mut known = 0;
+        for run in outcome.runs.iter().chain(&outcome.unlooked) {
+            known += run.pages;
+            let place = usize::try_from(run.last_touched_by).ok().filter(|_| run.need != BEYOND);
+            let Some(again) = place.and_then(|place| self.again.get_mut(place)) else {
+                self.is_untold = true;
+                continue;
+            };
+            let seen = run.pages.min(*again);
+            *again -= seen;
+            self.twice += u64::from(run.pages - seen);
+        }
+        self.again.push(known);
+    }
+}
+
+/// A request.
+#[derive(Debug, Clone, Copy)]
+struct Passed {
+    /// The latest event time as it came.
+    at: EventTime,
+    /// Pages that were new with it.
+    new_pages: u32,
+    /// Where its runs end.
+    runs_end: u32,
+}
+
+/// Known pages.
+#[derive(Debug, Clone, Copy)]
+struct PassedRun {
+    need: u32,
+    pages: u32,
+    /// What each further page needs more.
+    step: u32,
+    can_hit: bool,
+}
+
+impl PassedRun {
+    fn of(run: &Run, can_hit: bool) -> Self {
+        // Tracked pages stay far below, so the largest number stands for what lies beyond.
+        let need = u32::try_from(run.need).unwrap_or(u32::MAX);
+        Self { need, pages: run.pages, step: run.step, can_hit }
+    }
+
+    fn hits_at(self, capacity: u64) -> u64 {
+        let need = if self.need == u32::MAX { BEYOND } else { u64::from(self.need) };
+        let run = Run { pages: self.pages, need, step: self.step, last_touched_by: 0 };
+        u64::from(run.hits_at(capacity))
+    }
+}
+
+/// Where a tier lies, in followed pages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TierSpan {
+    /// What the tiers above hold together.
+    pub above: u64,
+    /// What this one holds by itself.
+    pub own: u64,
+    /// Whether it repeats what they hold.
+    pub inclusion: Inclusion,
+}
+
+impl TierSpan {
+    fn reach(self) -> u64 {
+        match self.inclusion {
+            Inclusion::Exclusive => self.above.saturating_add(self.own),
+            Inclusion::Inclusive => self.above.max(self.own),
+        }
+    }
+}
+
+/// What passes between a tier and those above, in followed pages.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Traffic {
+    /// Requests.
+    pub requests: u64,
+    /// From the first of them to the last, in milliseconds.
+    pub span_ms: u64,
+    /// Pages read from it.
+    pub read_pages: u64,
+    /// Pages written to it.
+    pub written_pages: u64,
+    /// What would be written to it as an inclusive tier of its size if it is exclusive, and the other way round.
+    pub written_otherwise: u64,
+    /// The busiest span of each length.
+    pub peaks: Vec<Peak>,
+    /// Pages each request reads.
+    loads: Needs,
+}
+
+/// The busiest of all spans of one length, which begin at its multiples.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Peak {
+    /// How long, in milliseconds.
+    pub span_ms: u64,
+    /// Most pages read in one.
+    pub read_pages: u64,
+    /// Most pages written in one.
+    pub written_pages: u64,
+}
+
+impl Traffic {
+    /// Pages that a request reads, at this quantile of all requests; `None` without any.
+    pub fn load(&self, share: Ratio) -> Option<u64> {
+        let rank = share.nearest_rank(self.requests)?;
+        let needs = self.loads.consolidated();
+        Some(needs.ranked(rank, &needs.ranks()))
+    }
+}
+
+/// Pages by span of one length.
+#[derive(Debug, Default)]
+struct Spans(BTreeMap<i64, (u64, u64)>);
+
+impl TrafficLog {
+    /// Adds the next request of the engine; every one must come, in order.
+    pub fn observe(&mut self, event_time: EventTime, outcome: &Outcome) {
+        if self.runs.len() + outcome.runs.len() + outcome.unlooked.len() > MOST_RUNS {
+            self.is_full = true;
+            return;
+        }
+        let at = self.now.map_or(event_time, |now| now.max(event_time));
+        self.now = Some(at);
+        self.runs.extend(outcome.runs.iter().map(|run| PassedRun::of(run, true)));
+        self.runs.extend(outcome.unlooked.iter().map(|run| PassedRun::of(run, false)));
+        self.distinct += outcome.new_pages;
+        self.sights.observe(outcome);
+        // Pages of a request and runs that are kept are both counted in 32 bits.
+        let (new_pages, runs_end) = (outcome.new_pages as u32, self.runs.len() as u32);
+        self.requests.push(Passed { at, new_pages, runs_end });
+    }
+
+    /// Pages that were touched only once, and all that there were: so many of the first writes are saved where a page
+    /// is stored on second sight only. `None` where the stack forgot some.
+    pub fn touched_once(&self) -> Option<(u64, u64)> {
+        (!self.sights.is_untold && !self.is_full).then(|| (self.distinct - self.sights.twice, self.distinct))
+    }
+
+    /// Whether all requests could be kept; else nothing can be told.
+    pub fn is_complete(&self) -> bool {
+        !self.is_full
+    }
+
+    /// What passes between a tier and those above, from the request numbered `counted` on.
+    pub fn traffic(&self, tier: TierSpan, counted: usize) -> Traffic {
+        let mut traffic = Traffic {
+            requests: 0,
+            span_ms: 0,
+            read_pages: 0,
+            written_pages: 0,
+            written_otherwise: 0,
+            peaks: Vec::new(),
+            loads: Needs::default(),
+        };
+        let mut spans = PEAK_SPANS_MS.map(|span| (span, Spans::default()));
+        let (mut begin, mut distinct) = (0, 0);
+        let mut first = None;
+        for (number, request) in self.requests.iter().enumerate() {
+            let runs = &self.runs[begin..request.runs_end as usize];
+            begin = request.runs_end as usize;
+            let passing = Passing::of(request, runs, tier, distinct);
+            distinct += u64::from(request.new_pages);
+            if number < counted {
+                continue;
+            }
+            let written = passing.written(tier.inclusion);
+            traffic.requests += 1;
+            traffic.read_pages += passing.read;
+            traffic.written_pages += written;
+            traffic.written_otherwise += passing.dropped + passing.not_held - written;
+            traffic.loads.insert(passing.read);
+            traffic.span_ms = request.at.0.abs_diff(first.get_or_insert(request.at).0);
+            for (span, sums) in &mut spans {
+                let (read, stored) = sums.0.entry(request.at.0.div_euclid(*span as i64)).or_default();
+                *read += passing.read;
+                *stored += written;
+            }
+        }
+        traffic.peaks = spans.iter().map(|(span, sums)| sums.busiest(*span)).collect();
+        traffic
+    }
+}
+
+impl Spans {
+    fn busiest(&self, span_ms: u64) -> Peak {
+        Peak {
+            span_ms,
+            read_pages: self.0.values().map(|(read, _)| *read).max().unwrap_or(0),
+            written_pages: self.0.values().map(|(_, written)| *written).max().unwrap_or(0),
+        }
+    }
+}
+
+/// What one request moves.
+struct Passing {
+    read: u64,
+    /// Pages that the tiers above drop.
+    dropped: u64,
+    /// Pages that the tier does not hold by itself.
+    not_held: u64,
+}
+
+impl Passing {
+    fn of(request: &Passed, runs: &[PassedRun], tier: TierSpan, distinct: u64) -> Self {
+        let found = |capacity: u64| runs.iter().map(|run| run.hits_at(capacity)).sum::<u64>();
+        let can_hit = runs.iter().filter(|run| run.can_hit);
+        let read = can_hit.map(|run| run.hits_at(tier.reach()) - run.hits_at(tier.above)).sum();
+        let known: u64 = runs.iter().map(|run| u64::from(run.pages)).sum();
+        let new_pages = u64::from(request.new_pages);
+        let grown = tier.above.min(distinct + new_pages) - tier.above.min(distinct);
+        Self {
+            read,
+            dropped: known + new_pages - found(tier.above) - grown,
+            not_held: known + new_pages - found(tier.own),
+        }
+    }
+
+    fn written(&self, inclusion: Inclusion) -> u64 {
+        match inclusion {
+            Inclusion::Exclusive => self.dropped,
+            Inclusion::Inclusive => self.not_held,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lifetimes::model::{Model, profiles, timed_requests};
+    use crate::naive::Page;
+    use crate::profile::Profile;
+    use proptest::prelude::*;
+
+    /// Two caches, one page at a time: what one drops goes to the other.
+    #[derive(Default)]
+    struct Two {
+        upper: Vec<Page>,
+        lower: Vec<Page>,
+        read: u64,
+        written: u64,
+    }
+
+    impl Two {
+        fn enter(&mut self, page: &Page) {
+            if self.lower.contains(page) {
+                self.lower.retain(|held| held != page);
+                self.read += 1;
+            }
+            self.upper.retain(|held| held != page);
+            self.upper.insert(0, page.clone());
+        }
+
+        fn settle(&mut self, above: usize, own: usize) {
+            while self.upper.len() > above {
+                let dropped = self.upper.pop().expect("more than none");
+                self.lower.insert(0, dropped);
+                self.written += 1;
+            }
+            self.lower.truncate(own);
+        }
+
+        fn access(&mut self, pages: &[Page], root_first: bool, above: usize, own: usize) {
+            if root_first {
+                for page in pages {
+                    self.enter(page);
+                    self.settle(above, own);
+                }
+            } else {
+                pages.iter().rev().for_each(|page| self.enter(page));
+                self.settle(above, own);
+            }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+        /// The two engines whose pages all can be hits, beside two caches that are kept page by page.
+        #[test]
+        fn exclusive_tiers_equal_two_caches(
+            requests in timed_requests(50), root_first in any::<bool>(), above in 1u64..20, own in 1u64..20,
+        ) {
+            let profile = if root_first { Profile::Paper } else { Profile::LeafFirst };
+            let (mut model, mut log, mut two) = (Model::new(profile, 1 << 20), TrafficLog::default(), Two::default());
+            for request in &requests {
+                let (time, outcome, looked) = model.observe(request);
+                log.observe(time, &outcome);
+                let pages: Vec<Page> = looked.pages.iter().map(|(page, _)| page.clone()).collect();
+                two.access(&pages, root_first, above as usize, own as usize);
+            }
+            let traffic = log.traffic(TierSpan { above, own, inclusion: Inclusion::Exclusive }, 0);
+            prop_assert_eq!((traffic.read_pages, traffic.written_pages), (two.read, two.written));
+        }
+
+        #[test]
+        fn every_count_equals_the_needs_page_by_page(
+            requests in timed_requests(50), profile in profiles(), above in 1u64..20, own in 1u64..30,
+            inclusive in any::<bool>(), counted in 0usize..8,
+        ) {
+            let (mut model, mut log) = (Model::new(profile, 1 << 20), TrafficLog::default());
+            let inclusion = if inclusive { Inclusion::Inclusive } else { Inclusion::Exclusive };
+            let reach = if inclusive { above.max(own) } else { above + own };
+            let mut touches: std::collections::HashMap<Page, u64> = std::collections::HashMap::new();
+            let (mut reads, mut exclusive, mut inclusive, mut times) = (vec![], vec![], vec![], vec![]);
+            for (number, request) in requests.iter().enumerate() {
+                let before = above.min(model.list.len() as u64);
+                let (time, outcome, looked) = model.observe(request);
+                log.observe(time, &outcome);
+                looked.pages.iter().for_each(|(page, _)| *touches.entry(page.clone()).or_default() += 1);
+                if number < counted {
+                    continue;
+                }
+                let needs = || looked.pages.iter().map(|(_, found)| found.map_or(u64::MAX, |(need, _)| need));
+                let count = |more_than: u64| needs().filter(|need| *need > more_than).count() as u64;
+                let grown = above.min(model.list.len() as u64) - before;
+                let read = looked.reusable().iter().filter(|(need, _)| *need > above && *need <= reach).count();
+                reads.push(read as u64);
+                exclusive.push(count(above) - grown);
+                inclusive.push(count(own));
+                times.push(model.now.expect("a request"));
+            }
+            let once = touches.values().filter(|touches| **touches == 1).count() as u64;
+            prop_assert_eq!(log.touched_once(), Some((once, touches.len() as u64)));
+            let traffic = log.traffic(TierSpan { above, own, inclusion }, counted);
+            let (own, other) = match inclusion {
+                Inclusion::Exclusive => (&exclusive, &inclusive),
+                Inclusion::Inclusive => (&inclusive, &exclusive),
+            };
+            let sum = |pages: &[u64]| pages.iter().sum::<u64>();
+            prop_assert_eq!(traffic.read_pages, sum(&reads));
+            prop_assert_eq!((traffic.written_pages, traffic.written_otherwise), (sum(own), sum(other)));
+            for peak in &traffic.peaks {
+                let most = |pages: &[u64]| {
+                    let spans = times.iter().map(|time| time.div_euclid(peak.span_ms as i64));
+                    let within = |span| spans.clone().zip(pages).filter(move |(other, _)| *other == span);
+                    spans.clone().map(|span| within(span).map(|(_, pages)| pages).sum::<u64>()).max().unwrap_or(0)
+                };
+                prop_assert_eq!((peak.read_pages, peak.written_pages), (most(&reads), most(own)));
+            }
+            let mut sorted = reads.clone();
+            sorted.sort_unstable();
+            for share in ["0.5", "0.99", "1"].map(|share| share.parse::<Ratio>().expect("a share")) {
+                let naive = share.nearest_rank(sorted.len() as u64).map(|rank| sorted[rank as usize - 1]);
+                prop_assert_eq!(traffic.load(share), naive);
+            }
+            let span = times.first().zip(times.last()).map_or(0, |(first, last)| last.abs_diff(*first));
+            prop_assert_eq!(traffic.span_ms, span);
+        }
+    }
+}
