@@ -1,7 +1,10 @@
 //! From a replay to its report.
 
 use super::Replay;
-use crate::report::{Caveats, Distribution, History, HistoryRecorder, PoolReport, ReportInput, WindowRow};
+use super::asked::AskedOf;
+use crate::report::{
+    Asked, Caveats, Distribution, History, HistoryRecorder, PoolReport, ReportInput, WindowRow,
+};
 use kvset_core::estimate::{Estimate, TheoreticalHits};
 use kvset_core::pool::Pool;
 use kvset_core::stack::ChainCheck;
@@ -75,6 +78,15 @@ pub fn pool_report(replay: &Replay, history: ReplayHistory) -> PoolReport {
         warm_up_requests: replay.warm_up_requests,
         ..pool.caveats
     };
+    let whole = replay.whole.as_ref();
+    let about = AskedOf {
+        capacities: whole.map(|all| all.capacities.as_slice()).unwrap_or_default(),
+        page_accesses: pool.page_accesses,
+        page_size: pool.page_size,
+        page_bytes: pool.page_bytes,
+        recommended_pages: pool.basis().answer().and_then(|answer| answer.pages),
+    };
+    pool.asked = about.sections(&replay.lifetimes, replay.traffic.as_ref());
     pool
 }
 
@@ -107,5 +119,6 @@ fn uncounted(replay: &Replay) -> PoolReport {
         windows: Vec::new(),
         bound_pages: None,
         caveats: Caveats::default(),
+        asked: Asked::default(),
     }
 }

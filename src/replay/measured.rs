@@ -27,6 +27,8 @@ pub struct Beside {
     pub optimal: bool,
     /// Attribution, with so many tenants told one by one.
     pub tenants: Option<usize>,
+    /// Tokens prefilled a second, to compare loading with.
+    pub prefill_rate: Option<f64>,
     /// Splits by quota to price.
     pub quotas: Vec<Quota>,
 }

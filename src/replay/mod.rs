@@ -2,11 +2,13 @@
 //!
 //! Rows stream through one pool per engine; nothing is kept of a row once it was observed.
 
+mod asked;
 mod counted;
 mod history;
 mod lifetimes;
 mod measured;
 mod per_request;
+mod traffic;
 
 use crate::report::HistoryRecorder;
 use counted::CountedCurve;
@@ -34,10 +36,13 @@ use per_request::PerRequest;
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
+use traffic::TrafficObserver;
 
+pub use asked::{break_even, foresight, second_sight, tier_sentence};
 pub use history::{ReplayHistory, pool_report, report_input};
 pub use lifetimes::{LifetimesResult, OptimalCapacity, OptimalResult};
 pub use measured::{Beside, EffectiveCapacity, LedgerCapacity, MeasuredResult, RestartResult};
+pub use traffic::{BusiestSpan, TierTraffic, TrafficResult};
 
 /// Leading requests that touch the cache but do not count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -159,6 +164,8 @@ pub struct Replay {
     pub routing: Vec<RoutingResult>,
     /// What was asked about time, tenants and the optimum.
     pub lifetimes: LifetimesResult,
+    /// What passes between the planned tiers, where there are several.
+    pub traffic: Option<TrafficResult>,
     /// What the reader had to assume about the trace.
     pub notes: Vec<String>,
 }
@@ -299,6 +306,7 @@ struct Run<'a> {
     recorder: Option<HistoryRecorder>,
     observer: Observer,
     lifetimes: LifetimesObserver,
+    traffic: Option<TrafficObserver>,
     /// The whole curve, where the engine has one.
     curve: Option<CountedCurve>,
     provisioned: Option<CapacitySpec>,
@@ -342,6 +350,7 @@ impl<'a> Run<'a> {
             recorder,
             observer: Observer::new(&options.beside, &options.pool)?,
             lifetimes: LifetimesObserver::new(&options.beside, &options.pool)?,
+            traffic: TrafficObserver::new(&options.pool, options.beside.prefill_rate),
             curve,
             provisioned: options.provisioned.clone(),
             rows: 0,
@@ -395,6 +404,7 @@ impl<'a> Run<'a> {
             return Ok(());
         };
         let (event, session, index) = (&row.event, row.session, self.requests);
+        self.traffic.iter_mut().for_each(|traffic| traffic.observe(event, outcome, counted));
         let lived = Lived { event, outcome, page_size, thresholds: curve.thresholds(), counted };
         self.lifetimes.observe(&lived, &self.config).map_err(|source| {
             let place = format!("{}, line {}", row.file, row.line);
@@ -486,6 +496,7 @@ impl<'a> Run<'a> {
             turned_away: caches.map(CacheBank::refused).unwrap_or_default(),
             measured: self.observer.measured(&self.config, whole.as_ref()),
             routing: self.observer.routing(&self.config, whole.as_ref()),
+            traffic: self.traffic.as_ref().and_then(|log| log.result(&self.config, whole.as_ref())),
             lifetimes: self.lifetimes.result(&self.config, whole.as_ref(), self.curve.as_ref()),
             config: self.config,
             whole,

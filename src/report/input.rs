@@ -1,5 +1,6 @@
 //! What a report is made of: plain facts, in the units of the estimate (pages, bytes, milliseconds).
 
+use super::asked::Asked;
 use kvset_core::answer::{Basis, Recommended};
 use kvset_core::capacity::CapacitySpec;
 use kvset_core::estimate::{
@@ -77,6 +78,8 @@ pub struct PoolReport {
     /// Largest capacity that can be told, where memory was bounded.
     pub bound_pages: Option<u64>,
     pub caveats: Caveats,
+    /// What was asked for beside the estimates.
+    pub asked: Asked,
 }
 
 /// How many requests need which capacity.
@@ -253,6 +256,7 @@ impl PoolReport {
                 output_reuse_unseen: estimate.output_reuse_unseen,
                 ..Caveats::default()
             },
+            asked: Asked::default(),
         }
     }
 

@@ -7,6 +7,7 @@
 //! input -> headline, caveats, plot::{curve, history, distribution} -> page (HTML)
 //! ```
 
+mod asked;
 mod caveats;
 mod comparison;
 mod headline;
@@ -20,6 +21,7 @@ mod table;
 mod theme;
 pub(crate) mod words;
 
+pub use asked::{Asked, Section};
 pub use caveats::{Caveat, caveats};
 pub use headline::{Headline, headline};
 pub use input::{

@@ -113,6 +113,9 @@ fn pool_section(id: &str, kind: &str, pool: &PoolReport) -> Result<Markup, PlotE
         });
         out.raw("</div>\n");
     }
+    pool.asked.sections.iter().for_each(|section| {
+        out.markup(&section.markup());
+    });
     if let Some(table) = windows_table(pool) {
         out.raw("<h2>Windows</h2>\n").markup(&table.markup());
     }

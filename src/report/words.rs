@@ -38,6 +38,19 @@ pub(crate) fn bytes_round(bytes: u64) -> String {
     }
 }
 
+/// A time in the unit that fits: `88 min`, `3.2 h`.
+pub(crate) fn lasting(ms: u64) -> String {
+    const UNITS: [(u64, &str); 4] = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s")];
+    match UNITS.iter().find(|(scale, _)| ms >= 2 * scale) {
+        None => format!("{} ms", integer(ms)),
+        Some((scale, name)) => {
+            let value = ms as f64 / *scale as f64;
+            let places = if value < 10.0 { 1 } else { 0 };
+            format!("{value:.places$} {name}")
+        }
+    }
+}
+
 /// A size for a caller with its verb: bytes where a page's bytes are known, else pages.
 pub(crate) fn capacity(pages: u64, page_bytes: Option<u64>) -> String {
     match page_bytes {

@@ -163,3 +163,52 @@ fn tables_say_what_was_asked() {
         assert!(text.contains(said), "{said} is missing in\n{text}");
     }
 }
+
+#[test]
+fn between_tiers_pass_the_known_amounts() {
+    let Some(trace) = shared_path("traces/weka_claude_code_week.jsonl.zst") else { return };
+    let tiers = ["--tier", "hbm:0.99:30GiB", "--tier", "dram:0.999:30GiB", "--prefill-rate", "10000"];
+    let result = run(&trace, &[&["--kv-bytes-per-token", "61464"], &tiers[..]].concat());
+    let (traffic, dram) = (&result["traffic"], &result["traffic"]["tiers"][0]);
+    let pages = |name: &str| dram[name].as_u64().expect("a count");
+    let reach = |at: usize| result["plan"]["tiers"][at]["planned"]["reach_pages"].as_u64().expect("pages");
+    let capacities = format!("{}p,{}p", reach(0), reach(1));
+    let curve = run(&trace, &["--capacities", &capacities]);
+    let hits = |at: usize| curve["capacities"][at]["page_hits"].as_u64().expect("hits");
+    assert_eq!(pages("read_pages"), hits(1) - hits(0), "what is read is what the first tier misses");
+    let accesses = curve["trace"]["page_accesses"].as_u64().expect("accesses");
+    assert_eq!(
+        pages("written_pages"),
+        accesses - hits(0) - reach(0),
+        "what enters the first tier leaves it but for its size"
+    );
+    assert_eq!(dram["drive_writes_per_day"].as_f64().map(|full| (full * 10.0).round()), Some(70.0));
+    assert_eq!(traffic["pages_touched_once"], 36_607);
+    assert_eq!(traffic["break_even_bytes_per_second"].as_f64(), Some(614_640_000.0));
+    let words = traffic["in_words"][0].as_str().expect("a sentence");
+    assert_eq!(
+        words,
+        "30 GiB + 30 GiB: 14.9 GiB a day read, 1.16 TiB written in 5.6 days, 7.0 drive writes a day."
+    );
+    let Some(trace) = shared_path("traces/mooncake_synthetic_trace.jsonl") else { return };
+    let result = run(&trace, &["--tier", "a:0.5:1000p", "--tier", "b:0.9:1000p"]);
+    assert_eq!(result["traffic"]["pages_touched_once"], 40_148 - 18_057);
+}
+
+#[test]
+fn the_report_has_a_section_for_each_thing_asked() {
+    let mut file = tempfile::NamedTempFile::new().expect("a file");
+    tenants_rows().iter().for_each(|row| writeln!(file, "{row}").expect("written"));
+    let page = file.path().with_extension("html");
+    let (trace, out) = (file.path().to_str().expect("UTF-8"), page.to_str().expect("UTF-8"));
+    let sections = ["The best any policy could do", "How long pages are kept", "Between tiers", "Tenants"];
+    let read = || std::fs::read_to_string(&page).expect("a page");
+    kvset(&["replay", "--report", out, trace]).assert().success();
+    assert!(sections.iter().all(|section| !read().contains(section)), "nothing was asked for");
+    let asked = ["--ttl", "5m", "--optimal", "--quota", "t1=0.5", "--tier", "a:0.5:2p", "--tier", "b:1:2p"];
+    kvset(&[&["replay", "--report", out], &asked[..], &["--tenants", trace]].concat()).assert().success();
+    for section in sections.iter().chain(&["with perfect foresight", "Split by quota t1=0.5"]) {
+        assert!(read().contains(section), "{section} is missing");
+    }
+    std::fs::remove_file(&page).expect("the page");
+}

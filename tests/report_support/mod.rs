@@ -228,6 +228,7 @@ pub fn week_pool() -> PoolReport {
         windows: windows(),
         bound_pages: None,
         caveats: Caveats::default(),
+        asked: Default::default(),
     }
 }
 

@@ -108,6 +108,9 @@ pub struct ReplayArgs {
     /// hbm:0.95:80GiB:25000 for as many units of 80 GiB as cover 95 % of requests.
     #[arg(long = "tier", value_name = "TIER")]
     pub tiers: Vec<TierConfig>,
+    /// Tokens that one prefill worker computes a second: says from which bandwidth on loading from a tier is faster.
+    #[arg(long, value_name = "TOKENS", value_parser = token_cost, requires = "tiers")]
+    pub prefill_rate: Option<f64>,
     /// The engine whose cache is modelled; several, separated by commas, are shown side by side.
     #[arg(
         long = "engine",
@@ -217,6 +220,7 @@ impl ReplayArgs {
             optimal: self.optimal,
             tenants: self.tenants.map(usize::from),
             quotas: self.quotas.clone(),
+            prefill_rate: self.prefill_rate,
         })
     }
 

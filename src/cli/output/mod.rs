@@ -14,6 +14,7 @@ mod sparkline;
 mod table;
 pub mod tenants;
 mod terminal;
+pub mod traffic;
 
 pub use estimates::{EstimateTable, answer_in_words, recommended, recommended_at, trend_mark};
 pub use number::{bytes, capacity, decimal, known, percent, share_name, thousands};

@@ -2,6 +2,7 @@
 
 use crate::cli::output::{Column, Sheet, Terminal, bytes, capacity, known, percent, share_name, thousands};
 use crate::replay::Replay;
+use crate::report::words::lasting;
 use kvset_core::curve::share;
 use kvset_core::ratio::Ratio;
 use kvset_core::retention::{EvictionAge, RetentionPoint, RetentionResult};
@@ -162,7 +163,7 @@ pub fn retention_table(outputs: &RetentionOutputs, page_bytes: Option<u64>, term
     for required in &outputs.required {
         let mut sheet = Sheet::new(&[Column::Text("coverage"), Column::Number("kept for")]);
         for found in &required.coverage {
-            sheet.row([share_name(found.coverage), known(found.ttl_ms, age, true)]);
+            sheet.row([share_name(found.coverage), known(found.ttl_ms, lasting, true)]);
         }
         text.push_str(&format!(
             "\nhow long pages must be kept at target ratio {}\n{}",
@@ -192,7 +193,7 @@ pub fn eviction_table(
         let mut cells = Vec::new();
         cells.extend(in_bytes.then(|| bytes(*size)));
         cells.push(thousands(*pages));
-        cells.extend([found.p10, found.p50, found.p90].map(|age_ms| known(age_ms, age, false)));
+        cells.extend([found.p10, found.p50, found.p90].map(|age_ms| known(age_ms, lasting, false)));
         cells.extend(sliding.iter().map(|point| {
             let honoured = point.capacities.iter().find(|capacity| capacity.pages == *pages);
             known(honoured.and_then(|found| found.honoured), percent, false)
@@ -200,30 +201,4 @@ pub fn eviction_table(
         sheet.row(cells);
     }
     format!("\nhow long unused pages live, and how often a promise is kept\n{}", sheet.render(terminal))
-}
-
-/// `88 min`, `3.2 h`: an age with two or three digits.
-pub fn age(ms: u64) -> String {
-    const UNITS: [(u64, &str); 4] = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s")];
-    let unit = UNITS.iter().find(|(scale, _)| ms >= 2 * scale);
-    match unit {
-        None => format!("{} ms", thousands(ms)),
-        Some((scale, name)) => {
-            let value = ms as f64 / *scale as f64;
-            let places = if value < 10.0 { 1 } else { 0 };
-            format!("{value:.places$} {name}")
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ages_have_a_unit_that_fits() {
-        let ages = [0, 1999, 2000, 119_000, 5_280_000, 7_200_000, 172_800_000, 1_036_800_000];
-        let texts = ages.map(age);
-        assert_eq!(texts, ["0 ms", "1,999 ms", "2.0 s", "119 s", "88 min", "2.0 h", "2.0 d", "12 d"]);
-    }
 }

@@ -5,8 +5,9 @@ use super::printed::{MOST_ROWS, spread, telling};
 use crate::cli::output::required::CapacityResult;
 use crate::cli::output::retention::{EvictionAgeOutput, RetentionOutputs, eviction_table, retention_table};
 use crate::cli::output::tenants::{QuotaOutput, TenantOutput, place_of, quota_table, tenants_table};
+use crate::cli::output::traffic::TrafficOutput;
 use crate::cli::output::{Column, Sheet, Terminal, bytes, capacity, known, percent, thousands};
-use crate::replay::Replay;
+use crate::replay::{OptimalCapacity, Replay, foresight};
 use kvset_core::curve::share;
 
 /// Puts what was asked for into a result.
@@ -31,6 +32,7 @@ pub(super) fn add(result: &mut ReplayResult, done: &Replay) {
             times: found.times,
         });
     }
+    result.traffic = done.traffic.as_ref().map(|traffic| TrafficOutput::of(traffic, done));
     result.tenants = asked.tenants.iter().map(|found| TenantOutput::of(found, done)).collect();
     result.quotas = asked.quotas.iter().map(|found| QuotaOutput::of(found, done)).collect();
 }
@@ -39,6 +41,7 @@ impl ReplayResult {
     /// What was asked for, as tables; nothing where nothing was.
     pub(super) fn lifetimes(&self, terminal: &Terminal) -> String {
         let mut text = String::new();
+        self.traffic.iter().for_each(|traffic| text.push_str(&traffic.render(terminal)));
         if !self.retention.is_empty() {
             let outputs = RetentionOutputs {
                 points: self.retention.clone(),
@@ -97,19 +100,10 @@ impl ReplayResult {
         }
         let mut text = format!("\nthe best any policy could do\n{}", sheet.render(terminal));
         self.optimal.iter().for_each(|found| {
-            text.push_str(&terminal.paragraph(&self.foresight(found)));
+            let OptimalOutput { pages, optimal_pages, times } = *found;
+            let found = OptimalCapacity { pages, optimal_pages, times };
+            text.push_str(&terminal.paragraph(&foresight(&found, self.trace.page_bytes)));
         });
         text
-    }
-
-    /// "LRU needs 2.4 times its memory".
-    fn foresight(&self, found: &OptimalOutput) -> String {
-        format!(
-            "For the hits of {} perfect foresight would need {}: LRU needs {:.1} times its memory. Nobody reaches the \
-             optimum, which knows every request to come.",
-            self.size_of(found.pages),
-            self.size_of(found.optimal_pages),
-            found.times
-        )
     }
 }

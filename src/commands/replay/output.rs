@@ -5,6 +5,7 @@ use crate::cli::output::required::{CapacityResult, CoverageResult, RequiredResul
 use crate::cli::output::retention::{RequiredTtlOutput, RetentionOutput};
 use crate::cli::output::routing::RoutingOutput;
 use crate::cli::output::tenants::{QuotaOutput, TenantOutput};
+use crate::cli::output::traffic::TrafficOutput;
 use crate::commands::replay::measured::MeasuredOutput;
 use crate::report::{Headline, PoolReport, headline};
 use kvset_core::answer::{Answer, Recommended};
@@ -43,6 +44,9 @@ pub struct ReplayResult {
     /// What to buy, where tiers were asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub plan: Option<TierEstimates>,
+    /// What passes between the planned tiers, where there are several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub traffic: Option<TrafficOutput>,
     /// The sizes once more at each further cost a token.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub costs: Vec<CostResult>,
@@ -181,6 +185,7 @@ impl ReplayResult {
             in_flight: whole.and_then(|all| all.in_flight.clone()),
             trend_windows: whole.map_or(0, |all| all.trend_windows),
             plan: whole.and_then(|all| all.plan.clone()),
+            traffic: None,
             costs: Vec::new(),
             windows: windows.iter().map(WindowResult::from).collect(),
             measured: None,

@@ -119,6 +119,9 @@ fn series(pool: &PoolReport, drawn: &[&CapacityPoint], (low, high): (f64, f64)) 
         ],
     };
     series.push(of("prefill throughput (right axis)", Ink::Second, true, &throughput));
+    if !pool.asked.foresight.is_empty() {
+        series.push(foresight(pool, drawn));
+    }
     if let Some(limit) = rate(Some(pool.theoretical.prefix_hit_rate)) {
         series.push(Series {
             label: format!("unlimited: {}", words::rate(limit)),
@@ -129,6 +132,21 @@ fn series(pool: &PoolReport, drawn: &[&CapacityPoint], (low, high): (f64, f64)) 
         });
     }
     series
+}
+
+/// What perfect foresight would find at the drawn capacities.
+fn foresight(pool: &PoolReport, drawn: &[&CapacityPoint]) -> Series {
+    let at = |point: &&CapacityPoint| {
+        let known = pool.asked.foresight.iter().find(|(pages, _)| *pages == point.pages);
+        known.map(|(pages, rate)| Some((*pages as f64, *rate)))
+    };
+    Series {
+        label: "with perfect foresight".to_owned(),
+        ink: Ink::Third,
+        shape: Shape::Line,
+        on_right: false,
+        points: drawn.iter().filter_map(at).collect(),
+    }
 }
 
 /// The drawn line's height at a capacity: straight between neighbours on the logarithmic axis.
