@@ -3,14 +3,17 @@
 //! Rows stream through one pool per engine; nothing is kept of a row once it was observed.
 
 mod asked;
+mod ceiling;
 mod counted;
 mod history;
 mod lifetimes;
 mod measured;
 mod per_request;
+mod search;
 mod traffic;
 
 use crate::report::HistoryRecorder;
+use ceiling::{Ceilings, Followed, has_ceiling};
 use counted::CountedCurve;
 use history::HISTORY_WINDOW;
 use kvset_core::bank::CacheBank;
@@ -33,15 +36,18 @@ use kvset_formats::trace::{self, Progress, ReadOptions, RowError, TraceError, Tr
 use lifetimes::{LifetimesObserver, Lived};
 use measured::{Accepted, Observer};
 use per_request::PerRequest;
+use search::Sufficiency;
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 use traffic::TrafficObserver;
 
 pub use asked::{break_even, foresight, second_sight, tier_sentence};
+pub use ceiling::Ceiling;
 pub use history::{ReplayHistory, pool_report, report_input};
 pub use lifetimes::{LifetimesResult, OptimalCapacity, OptimalResult};
 pub use measured::{Beside, EffectiveCapacity, LedgerCapacity, MeasuredResult, RestartResult};
+pub use search::{SearchResult, SearchedCapacity, search};
 pub use traffic::{BusiestSpan, TierTraffic, TrafficResult};
 
 /// Leading requests that touch the cache but do not count.
@@ -107,6 +113,9 @@ pub enum ReplayError {
          not: choose another --engine, or with vllm --attention full"
     )]
     NoStack { engine: &'static str },
+    /// A stream cannot be read several times.
+    #[error("--search reads the trace several times, which standard input cannot: give a file")]
+    SearchOfStream,
     /// The engine cannot be modelled at the trace's page size.
     #[error("{place}: {source}")]
     Page { place: String, source: PageMismatch },
@@ -156,6 +165,8 @@ pub struct Replay {
     pub at_further_costs: Vec<(f64, Estimate)>,
     /// The windows that were asked for, in the order in which they closed.
     pub windows: Vec<Estimate>,
+    /// What a hybrid model's rules lose at any size.
+    pub ceiling: Option<Ceiling>,
     /// Requests too large to run at all, one a capacity, ascending; empty where the engine has a stack.
     pub turned_away: Vec<u64>,
     /// What the log's cached tokens say, where it has any.
@@ -309,6 +320,9 @@ struct Run<'a> {
     traffic: Option<TrafficObserver>,
     /// The whole curve, where the engine has one.
     curve: Option<CountedCurve>,
+    ceilings: Option<Ceilings>,
+    /// How many requests each capacity is enough for, while capacities are searched.
+    sufficiency: Option<Sufficiency>,
     provisioned: Option<CapacitySpec>,
     /// Rows met, bad ones too.
     rows: u64,
@@ -342,6 +356,7 @@ impl<'a> Run<'a> {
         let config = Arc::new(config);
         let pools = Arc::new(PoolConfigs::new(PoolConfig::clone(&config), [])?);
         let curve = (!config.is_pointwise()).then(CountedCurve::default);
+        let ceilings = has_ceiling(&config).then(Ceilings::default);
         Ok(Self {
             pools: PoolSet::new(PoolSetConfig { pools, partition: 0, max_pools: 1 }, LogHistory::Whole),
             config,
@@ -352,6 +367,8 @@ impl<'a> Run<'a> {
             lifetimes: LifetimesObserver::new(&options.beside, &options.pool)?,
             traffic: TrafficObserver::new(&options.pool, options.beside.prefill_rate),
             curve,
+            ceilings,
+            sufficiency: None,
             provisioned: options.provisioned.clone(),
             rows: 0,
             requests: 0,
@@ -405,6 +422,12 @@ impl<'a> Run<'a> {
         };
         let (event, session, index) = (&row.event, row.session, self.requests);
         self.traffic.iter_mut().for_each(|traffic| traffic.observe(event, outcome, counted));
+        if let (Some(ceilings), Some(caches)) = (&mut self.ceilings, pool.caches()) {
+            ceilings.observe(&Followed { event, outcome, caches, page_size, counted }, &self.config);
+        }
+        if let Some(sufficiency) = self.sufficiency.as_mut().filter(|_| counted) {
+            sufficiency.count(pool, outcome);
+        }
         let lived = Lived { event, outcome, page_size, thresholds: curve.thresholds(), counted };
         self.lifetimes.observe(&lived, &self.config).map_err(|source| {
             let place = format!("{}, line {}", row.file, row.line);
@@ -493,6 +516,7 @@ impl<'a> Run<'a> {
             distinct_pages: pool.map_or(PageCount(0), Pool::accumulated_pages),
             page_size: pool.map_or(self.config.page_size, Pool::page_size),
             page_bytes: pool.and_then(Pool::page_bytes),
+            ceiling: self.ceilings.as_ref().and_then(Ceilings::found),
             turned_away: caches.map(CacheBank::refused).unwrap_or_default(),
             measured: self.observer.measured(&self.config, whole.as_ref()),
             routing: self.observer.routing(&self.config, whole.as_ref()),

@@ -281,6 +281,72 @@ fn groups_and_the_bytes_of_a_block_are_taken_from_the_models_config() {
     assert!(notes.contains("not modelled for this model, since its windows are"), "{notes}");
 }
 
+/// Requests that found enough, by the rows of a run at one capacity.
+fn satisfied(rows: &[Value], ratio_per_cent: u64) -> u64 {
+    let enough = |row: &&Value| {
+        let reusable = row["theoretical_prefix_hits"].as_u64().expect("pages");
+        row["prefix_hits"][0].as_u64() >= Some((reusable * ratio_per_cent).div_ceil(100))
+    };
+    rows.iter().filter(enough).count() as u64
+}
+
+#[test]
+fn a_searched_capacity_is_enough_and_the_next_smaller_one_tried_is_not() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let trace = generated(directory.path());
+    for engine in [
+        &["--engine", "sglang"][..],
+        &["--engine", "lmcache"],
+        &["--engine", "mooncake", "--lease", "1s"],
+        &["--engine", "vllm", "--attention", "full+2*window:300"],
+        &["--engine", "vllm", "--attention", "full+3*mamba", "--retention-interval", "none"],
+    ] {
+        let coverage = ["--coverage", "0.5,0.9,0.99", "--target-ratio", "0.9", "--target-ratio", "1"];
+        let result = json(&trace, &[engine, &coverage, &["--search", "--capacities", "9p"]].concat());
+        let found = result["searched"]["required"].as_array().expect("a list");
+        assert_eq!(found.len(), 6);
+        let mut narrow = 0;
+        for entry in found {
+            let ratio = if entry["target_ratio"] == 1.0 { 100 } else { 90 };
+            let needed = (entry["coverage"].as_f64().expect("a share") * 400.0).ceil() as u64;
+            let at = |pages: u64| {
+                let capacity = format!("{pages}p");
+                let (_, rows) = with_rows(&trace, &[engine, &["--capacities", &capacity]].concat());
+                satisfied(&rows, ratio)
+            };
+            let pages = entry["pages"].as_u64().expect("within the bound");
+            assert!(at(pages) >= needed, "{engine:?}: {entry}");
+            if let Some(below) = entry["too_small_pages"].as_u64() {
+                assert!(at(below) < needed, "{engine:?}: {entry}");
+                assert!(pages - below <= (pages / 100).max(1), "{engine:?}: {entry}");
+                narrow += 1;
+            }
+        }
+        assert!(narrow > 2, "{engine:?}: {found:?}");
+    }
+}
+
+#[test]
+fn the_ceiling_of_a_hybrid_model_is_what_runs_without_limit_find() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let trace = generated(directory.path());
+    let unlimited = |args: &[&str]| {
+        let result = json(&trace, &[&["--engine", "vllm", "--capacities", "9p,1000000p"], args].concat());
+        assert!(
+            args.contains(&"full")
+                || result["capacities"][1]["prefix_hits"] == result["theoretical"]["prefix_hits"]
+        );
+        (result["theoretical"]["prefix_hits"].clone(), result["ceiling"]["page_hits"].clone())
+    };
+    let (rules, ceiling) = unlimited(&["--attention", "full+3*mamba"]);
+    let (dense, _) = unlimited(&["--attention", "full+3*mamba", "--retention-interval", "none"]);
+    let (full, none) = unlimited(&["--attention", "full"]);
+    assert_eq!(none, Value::Null, "one group loses nothing");
+    assert_eq!((&ceiling["these_rules"], &ceiling["dense_retention"]), (&rules, &dense));
+    assert_eq!(ceiling["full_attention"], full);
+    assert!(rules.as_u64() < dense.as_u64() && dense.as_u64() <= full.as_u64(), "{ceiling}");
+}
+
 #[test]
 fn what_only_one_engine_or_no_such_engine_can_do_is_wrong_usage() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -294,6 +360,8 @@ fn what_only_one_engine_or_no_such_engine_can_do_is_wrong_usage() {
         (&["--engine", "sglang", "--capacities", "1GiB"], "kv_bytes_per_token"),
         (&["--engine", "redis"], "redis"),
         (&["--engine", "mooncake", "--tier", "a:0.9:1p"], "nothing to plan from"),
+        (&["--engine", "vllm", "--search"], "vllm tells every requirement without it"),
+        (&["--engine", "lmcache,sglang", "--search"], "--search is for one engine"),
         (&["--engine", "vllm", "--chunk-tokens", "512"], "--chunk-tokens is an option of lmcache"),
         (&["--engine", "paper", "--attention", "full+window:128"], "--attention is an option of vllm"),
         (&["--engine", "lmcache", "--lease", "5s"], "choose --engine mooncake"),

@@ -126,6 +126,10 @@ pub struct ReplayArgs {
     /// Whether output tokens enter the cache (vllm, sglang).
     #[arg(long, value_name = "OUTPUTS", value_parser = choice::<Outputs>(), default_value = "cached")]
     pub outputs: Outputs,
+    /// Find required capacities of an engine that is modelled a capacity at a time: the trace is read again with up to
+    /// 64 capacities in between, until the smallest one tried that is enough is within 1 % of one that is not.
+    #[arg(long)]
+    pub search: bool,
     /// Count a last page that is not full.
     #[arg(long)]
     pub include_partial_page: bool,

@@ -5,6 +5,7 @@ mod lifetimes;
 pub mod measured;
 mod model;
 pub mod output;
+pub mod pointwise;
 pub mod printed;
 pub mod report;
 
@@ -16,9 +17,10 @@ use crate::cli::output::{Progress, Terminal, json, print};
 use crate::commands::replay::measured::MeasuredOutput;
 use crate::commands::replay::model::FromModel;
 use crate::commands::replay::output::{ReplayResult, TraceSummary};
+use crate::commands::replay::pointwise::CeilingResult;
 use crate::commands::replay::report::{notes, write_plot, write_report};
 use crate::replay::{
-    Replay, ReplayError, ReplayHistory, ReplayOptions, pool_report, replay, replay_for_report,
+    Replay, ReplayError, ReplayHistory, ReplayOptions, pool_report, replay, replay_for_report, search,
 };
 use anyhow::Context as _;
 use kvset_core::capacity::CapacitySize;
@@ -41,6 +43,7 @@ pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
         provisioned: args.provisioned.clone(),
     };
     check_provisioned(args, options.pool.kv_bytes_per_token)?;
+    check_search(args, &options)?;
     if args.engines.len() > 1 {
         return comparison::run(args, options, &model);
     }
@@ -61,9 +64,11 @@ pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
         }
     };
     model.check_page(done.page_size)?;
+    let searched = args.search.then(|| search(&options, &mut |_| {})).transpose()?;
     notes(&done).iter().for_each(|line| bar.note(line));
     bar.finish("replayed");
     let mut result = ReplayResult::of(&done);
+    result.searched = searched;
     if args.capacities.is_empty() {
         result.cut_grid(result.footprint_capacity());
     }
@@ -82,6 +87,20 @@ impl ReplayArgs {
             .check(&self.engines, model.attention.as_ref())
             .map_err(|reason| Failure::Usage(anyhow::anyhow!(reason)))
     }
+}
+
+/// Refuses to search what is told already, or for several engines.
+fn check_search(args: &ReplayArgs, options: &ReplayOptions) -> Result<(), Failure> {
+    let reason = match (args.search, args.engines.as_slice()) {
+        (true, [engine]) if !options.pool.is_pointwise() => {
+            format!(
+                "--search is for engines modelled a capacity at a time: {engine} tells every requirement without it"
+            )
+        }
+        (true, [_, _, ..]) => "--search is for one engine: name one with --engine".to_owned(),
+        _ => return Ok(()),
+    };
+    Err(Failure::Usage(anyhow::anyhow!(reason)))
 }
 
 /// Refuses a size in bytes that nothing can be compared with.
@@ -121,6 +140,7 @@ impl ReplayResult {
         result.measured = done.measured.as_ref().map(|measured| MeasuredOutput::of(measured, done));
         result.routing = done.routing.iter().map(|routed| RoutingOutput::of(routed, done)).collect();
         lifetimes::add(&mut result, done);
+        result.ceiling = done.ceiling.map(|found| CeilingResult::of(found, result.trace.page_accesses));
         for (point, turned_away) in result.capacities.iter_mut().zip(&done.turned_away) {
             point.turned_away_requests = Some(*turned_away);
         }
@@ -134,6 +154,7 @@ impl From<ReplayError> for Failure {
             ReplayError::Config(_)
             | ReplayError::ShareOfStream
             | ReplayError::NoStack { .. }
+            | ReplayError::SearchOfStream
             | ReplayError::Page { .. } => Self::Usage(error.into()),
             _ => Self::Runtime(error.into()),
         }

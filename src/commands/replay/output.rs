@@ -7,6 +7,8 @@ use crate::cli::output::routing::RoutingOutput;
 use crate::cli::output::tenants::{QuotaOutput, TenantOutput};
 use crate::cli::output::traffic::TrafficOutput;
 use crate::commands::replay::measured::MeasuredOutput;
+use crate::commands::replay::pointwise::CeilingResult;
+use crate::replay::SearchResult;
 use crate::report::{Headline, PoolReport, headline};
 use kvset_core::answer::{Answer, Recommended};
 use kvset_core::estimate::{Estimate, InFlight, TheoreticalHits};
@@ -32,6 +34,12 @@ pub struct ReplayResult {
     /// What makes the model an approximation, with the known error.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub approximation: Option<&'static str>,
+    /// What the rules of a hybrid model lose at any size.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ceiling: Option<CeilingResult>,
+    /// Required capacities, where they were searched.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub searched: Option<SearchResult>,
     /// The hit-rate curve, ascending.
     pub capacities: Vec<CapacityResult>,
     /// One entry a target ratio; none where each capacity was modelled on its own.
@@ -180,6 +188,8 @@ impl ReplayResult {
             theoretical: whole.map(|all| all.theoretical).unwrap_or_default(),
             pointwise: facts.pointwise,
             approximation: trace.engine.approximation(),
+            ceiling: None,
+            searched: None,
             capacities: whole.iter().flat_map(|all| &all.capacities).map(CapacityResult::from).collect(),
             required: whole.map(required_of).unwrap_or_default(),
             in_flight: whole.and_then(|all| all.in_flight.clone()),

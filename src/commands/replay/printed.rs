@@ -28,6 +28,7 @@ impl ReplayResult {
         if !self.capacities.is_empty() {
             text.push_str(&self.curve(asked, terminal));
         }
+        text.push_str(&self.pointwise(terminal));
         for cost in &self.costs {
             text.push_str(&cost.render(terminal));
         }

@@ -1,0 +1,90 @@
+//! What is told of engines that are modelled a capacity at a time: the ceiling of their rules, and capacities that
+//! were searched.
+
+use super::output::ReplayResult;
+use crate::cli::output::{Column, Sheet, Terminal, capacity, percent, share_name, thousands};
+use crate::replay::{Ceiling, SearchResult, SearchedCapacity};
+use kvset_core::curve::share;
+use kvset_core::ratio::Ratio;
+use serde::Serialize;
+
+/// Hit rates of a hybrid model with unlimited capacity: what its rules lose at any size.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CeilingResult {
+    /// Page hits.
+    pub page_hits: Ceiling,
+    /// If every layer had full attention.
+    pub full_attention_hit_rate: f64,
+    /// By the rules modelled.
+    pub these_rules_hit_rate: f64,
+    /// If windows and states kept all their names.
+    pub dense_retention_hit_rate: f64,
+}
+
+impl CeilingResult {
+    /// The rates of so many page accesses.
+    pub fn of(found: Ceiling, page_accesses: u64) -> Self {
+        Self {
+            page_hits: found,
+            full_attention_hit_rate: share(found.full_attention, page_accesses),
+            these_rules_hit_rate: share(found.these_rules, page_accesses),
+            dense_retention_hit_rate: share(found.dense_retention, page_accesses),
+        }
+    }
+}
+
+impl ReplayResult {
+    /// What the rules lose at any size, and what was searched.
+    pub(super) fn pointwise(&self, terminal: &Terminal) -> String {
+        let mut text = String::new();
+        if let Some(ceiling) = &self.ceiling {
+            text.push_str(&format!(
+                "\nhit rate with unlimited capacity\n by these rules             {}\n with dense retention       {}\n \
+                 if every layer were full   {}\n",
+                percent(ceiling.these_rules_hit_rate),
+                percent(ceiling.dense_retention_hit_rate),
+                percent(ceiling.full_attention_hit_rate)
+            ));
+        }
+        self.searched.iter().for_each(|searched| text.push_str(&self.search_tables(searched, terminal)));
+        text
+    }
+
+    /// One table a target ratio.
+    fn search_tables(&self, searched: &SearchResult, terminal: &Terminal) -> String {
+        let mut targets: Vec<Ratio> = searched.required.iter().map(|entry| entry.target_ratio).collect();
+        targets.dedup();
+        let tables = targets.iter().map(|target| {
+            let columns = [Column::Text("coverage"), Column::Number("enough"), Column::Number("too small")];
+            let mut sheet = Sheet::new(&columns);
+            for entry in searched.required.iter().filter(|entry| entry.target_ratio == *target) {
+                sheet.row(self.search_row(entry));
+            }
+            format!(
+                "\nrequired capacity by search, at target ratio {target}: the smallest of {} capacities tried, and the next \
+                 smaller one\n{}",
+                thousands(searched.tried),
+                sheet.render(terminal)
+            )
+        });
+        let text: String = tables.collect();
+        let lost = searched.required.iter().filter_map(|entry| entry.too_small_although_larger_pages).max();
+        match lost {
+            None => text,
+            Some(pages) => {
+                let size = capacity(pages, self.trace.page_bytes);
+                let note = format!(
+                    "More memory lost hits: {size} was not enough where a smaller capacity was. What lies between two \
+                     capacities tried is not known."
+                );
+                format!("{text}{}", terminal.paragraph(&note))
+            }
+        }
+    }
+
+    fn search_row(&self, entry: &SearchedCapacity) -> [String; 3] {
+        let size = |pages: u64| capacity(pages, self.trace.page_bytes);
+        let enough = entry.pages.map_or_else(|| "beyond bound".to_owned(), size);
+        [share_name(entry.coverage), enough, entry.too_small_pages.map_or_else(|| "-".to_owned(), size)]
+    }
+}

@@ -1,0 +1,65 @@
+//! What the rules of a hybrid model lose at any size: hits where nothing is ever evicted.
+
+use kvset_core::bank::CacheBank;
+use kvset_core::event::RequestEvent;
+use kvset_core::hybrid::{HybridCache, HybridRules, Retention};
+use kvset_core::outcome::Outcome;
+use kvset_core::pool_config::PoolConfig;
+use kvset_core::profile::Profile;
+use kvset_core::units::PageSize;
+use serde::Serialize;
+
+/// Page hits with unlimited capacity.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Ceiling {
+    /// If every layer had full attention.
+    pub full_attention: u64,
+    /// By the rules modelled.
+    pub these_rules: u64,
+    /// By the same rules if windows and states kept all their names (`--retention-interval none`).
+    pub dense_retention: u64,
+}
+
+/// Follows a replay of a hybrid model.
+#[derive(Debug, Default)]
+pub(super) struct Ceilings {
+    dense: Option<HybridCache>,
+    found: Ceiling,
+}
+
+impl Ceilings {
+    /// Takes a request in that the pool has taken.
+    pub(super) fn observe(&mut self, request: &Followed<'_>, config: &PoolConfig) {
+        if self.dense.is_none() {
+            let rules = config.rules.hybrid(request.page_size, config.outputs);
+            let rules = HybridRules { retention: Retention::All, ..rules };
+            // Cannot fail where the pool's own rules hold: without an interval there is less to contradict.
+            self.dense = HybridCache::never_evicting(config.max_tracked_pages, rules).ok();
+        }
+        let dense = self.dense.as_mut().map_or(0, |dense| dense.request(request.event).hits);
+        if request.counted {
+            self.found.full_attention += request.outcome.reusable_prefix();
+            self.found.these_rules += request.caches.last_ceiling().unwrap_or(0);
+            self.found.dense_retention += dense;
+        }
+    }
+
+    /// What was found; none where the engine has no groups.
+    pub(super) fn found(&self) -> Option<Ceiling> {
+        self.dense.is_some().then_some(self.found)
+    }
+}
+
+/// Whether a pool has a ceiling of its own rules that dense retention could lift.
+pub(super) fn has_ceiling(config: &PoolConfig) -> bool {
+    config.profile == Profile::Vllm && config.is_pointwise()
+}
+
+/// A request that the pool has taken.
+pub(super) struct Followed<'a> {
+    pub(super) event: &'a RequestEvent<'a>,
+    pub(super) outcome: &'a Outcome,
+    pub(super) caches: &'a CacheBank,
+    pub(super) page_size: PageSize,
+    pub(super) counted: bool,
+}
