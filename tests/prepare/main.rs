@@ -11,6 +11,7 @@ mod prepare_support;
 #[allow(dead_code, reason = "each test program uses its part of what they share")]
 mod registry_support;
 
+mod apis;
 mod cli;
 mod python;
 mod records;

@@ -206,7 +206,7 @@ impl<'w> Inside<'_, 'w> {
                     top: false,
                 })?;
             }
-            "messages" | "prompt" => {
+            "messages" | "prompt" | "input" => {
                 held.body = true;
                 map.next_value::<IgnoredAny>()?;
             }

@@ -156,7 +156,7 @@ impl Preparer {
             (Auto | TokenIds, Held { tokens: true, .. }) => Ok(TokenIds),
             (Auto | Openai, Held { body: true, .. }) => Ok(Openai),
             (Auto, _) => {
-                let detail = "the record has neither messages, prompt, body, token_ids nor page_ids";
+                let detail = "the record has neither messages, prompt, input, body, token_ids nor page_ids";
                 Err(DecodeError::new(ErrorCode::MissingField, detail))
             }
             _ => Err(other_format()),

@@ -44,13 +44,14 @@ pub enum Place {
 }
 
 /// Fields that hold what must not leave: a name made of them would.
-const PROMPTS: [&str; 13] = [
+const PROMPTS: [&str; 14] = [
     "messages",
     "prompt",
     "input_ids",
     "token_ids",
     "tokens",
     "input",
+    "instructions",
     "system",
     "tools",
     "documents",

@@ -1,5 +1,6 @@
 //! The bodies of chat and completion requests, as far as they shape the prompt.
 
+use super::apis::{anthropic, responses};
 use super::error::{TokenizeCode, TokenizeError};
 use super::messages::Fields;
 use super::unrendered::{self, SaysSomething};
@@ -65,6 +66,12 @@ pub(super) struct Body<'a> {
     pub add_generation_prompt: Option<bool>,
     pub continue_final_message: Option<bool>,
     pub add_special_tokens: Option<bool>,
+    /// Whether the model is to think, as Anthropic's API says it.
+    thinking: Option<Value>,
+    system: Option<Value>,
+    instructions: Option<Value>,
+    input: Option<Value>,
+    reasoning: Option<Value>,
     chat_template: Option<IgnoredAny>,
     prompt_embeds: Option<IgnoredAny>,
 }
@@ -83,8 +90,9 @@ impl<'a> Body<'a> {
         if let Some(field) = outline.unrendered {
             return Err(unrendered::refused(field));
         }
-        let body: Self = serde_json::from_slice(text).map_err(fault)?;
+        let mut body: Self = serde_json::from_slice(text).map_err(fault)?;
         body.check()?;
+        body.become_chat()?;
         Ok(body)
     }
 
@@ -96,18 +104,83 @@ impl<'a> Body<'a> {
         if self.prompt_embeds.is_some() {
             return refuse(TokenizeCode::UnsupportedContent, "prompt_embeds is no text");
         }
-        for (index, tool) in self.tools.iter().flatten().enumerate() {
-            let function =
-                tool.get_attr("function").ok().filter(|function| function.kind() == ValueKind::Map);
-            if function.is_none() {
-                return Err(unrendered::refused(&format!("tools[{index}]")));
+        match (&self.messages, &self.prompt, &self.input) {
+            (Some(_), Some(_), _) => refuse(TokenizeCode::InvalidBody, "the body has messages and a prompt"),
+            (Some(_), _, Some(input)) | (_, Some(_), Some(input)) if input.is_true() => {
+                Err(unrendered::refused("input"))
             }
-        }
-        match (&self.messages, &self.prompt) {
-            (Some(_), Some(_)) => refuse(TokenizeCode::InvalidBody, "the body has messages and a prompt"),
-            (None, None) => refuse(TokenizeCode::MissingField, "the body has neither messages nor prompt"),
+            (None, None, None) => {
+                refuse(TokenizeCode::MissingField, "the body has neither messages, prompt nor input")
+            }
             _ => Ok(()),
         }
+    }
+
+    /// Turns what other APIs say into messages, tools and variables of a chat.
+    fn become_chat(&mut self) -> Result<(), TokenizeError> {
+        for (index, tool) in self.tools.iter_mut().flatten().enumerate() {
+            *tool = function(tool, index)?;
+        }
+        let instructions = self.instructions.take().filter(Value::is_true);
+        let system = self.system.take().filter(Value::is_true);
+        let reasoning = self.reasoning.take().filter(Value::is_true);
+        match (self.messages.take(), self.input.take()) {
+            (Some(messages), _) => {
+                let converts = system.is_some() || messages.iter().any(anthropic::is_message);
+                let converted = if converts { anthropic::chat(system.as_ref(), messages)? } else { messages };
+                self.messages = Some(converted);
+                refuse_any([("instructions", &instructions), ("reasoning", &reasoning)])
+            }
+            (None, Some(input)) if self.prompt.is_none() => {
+                self.messages = Some(responses::chat(instructions.as_ref(), &input)?);
+                self.set_effort(reasoning.as_ref())?;
+                refuse_any([("system", &system), ("thinking", &self.thinking())])
+            }
+            (None, _) => refuse_any([
+                ("instructions", &instructions),
+                ("reasoning", &reasoning),
+                ("system", &system),
+                ("thinking", &self.thinking()),
+            ]),
+        }
+    }
+
+    /// The effort that the Responses API asks for, under the name that chats have for it. How a summary is to be
+    /// written is no part of the prompt.
+    fn set_effort(&mut self, reasoning: Option<&Value>) -> Result<(), TokenizeError> {
+        let Some(reasoning) = reasoning else { return Ok(()) };
+        let effort = reasoning.get_attr("effort").ok().filter(|effort| !effort.is_undefined());
+        let known = ["effort", "summary", "generate_summary"];
+        let keys = reasoning.try_iter().into_iter().flatten();
+        if keys.into_iter().any(|key| key.as_str().is_none_or(|key| !known.contains(&key))) {
+            return Err(unrendered::refused("reasoning"));
+        }
+        self.reasoning_effort = effort.filter(Value::is_true).or(self.reasoning_effort.take());
+        Ok(())
+    }
+
+    /// What the body says of thinking, if it says anything.
+    pub fn thinking(&self) -> Option<Value> {
+        self.thinking.clone().filter(Value::is_true)
+    }
+}
+
+/// A tool as chats declare it.
+fn function(tool: &Value, index: usize) -> Result<Value, TokenizeError> {
+    let has_function = tool.get_attr("function").is_ok_and(|function| function.kind() == ValueKind::Map);
+    match tool {
+        _ if has_function => Ok(tool.clone()),
+        _ if responses::is_tool(tool) => Ok(responses::tool(tool)),
+        _ if anthropic::is_tool(tool) => Ok(anthropic::tool(tool)),
+        _ => Err(unrendered::refused(&format!("tools[{index}]"))),
+    }
+}
+
+/// Refuses the first of these that is there: it has no place in this kind of body.
+fn refuse_any<const N: usize>(fields: [(&str, &Option<Value>); N]) -> Result<(), TokenizeError> {
+    match fields.into_iter().find(|(_, value)| value.is_some()) {
+        Some((name, _)) => Err(unrendered::refused(name)),
+        None => Ok(()),
     }
 }
 

@@ -15,7 +15,10 @@
 //! it is undefined), integers beyond 64 bits are floats, floats from 1e16 on or below 1e-4 have no exponent
 //! where `~` joins them to a text, and what `raise_exception` says is not repeated. Content that is not text is refused.
 //!
-//! What is part of a prompt in another API and reaches no template (`system`, `instructions`, `input`, a
+//! Bodies of Anthropic's Messages API (`system`, blocks, `input_schema`) and of OpenAI's Responses API
+//! (`instructions`, `input`) become the chats that vLLM makes of them.
+//!
+//! What is part of a prompt in another API and reaches no template (`previous_response_id`, `mcp_servers`, a
 //! tool that is no function) makes the body refused by the field's name, `unrendered_field`: a prompt with
 //! a part left out would be counted too short in silence.
 //!
@@ -26,6 +29,7 @@
     deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::unreachable, clippy::todo)
 )]
 
+mod apis;
 mod body;
 mod cache;
 mod encoder;

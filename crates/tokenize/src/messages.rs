@@ -17,7 +17,13 @@ impl Fields {
         self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value)
     }
 
-    fn set(&mut self, name: &str, value: Value) {
+    /// Takes a field away.
+    pub fn remove(&mut self, name: &str) {
+        self.0.retain(|(key, _)| key != name);
+    }
+
+    /// Sets a field in its place, or as the last one.
+    pub fn set(&mut self, name: &str, value: Value) {
         match self.0.iter_mut().find(|(key, _)| key == name) {
             Some((_, old)) => *old = value,
             None => self.0.push((name.to_owned(), value)),

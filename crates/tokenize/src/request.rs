@@ -6,6 +6,8 @@ use super::encoder::Reuse;
 use super::error::{TokenizeCode, TokenizeError};
 use super::messages::{self, Fields};
 use super::model::Model;
+use super::template::ChatTemplates;
+use super::unrendered;
 use kvset_core::units::EventTime;
 use minijinja::Value;
 use std::fmt;
@@ -207,6 +209,7 @@ fn render(
         return Err(TokenizeError::new(TokenizeCode::MissingField, "the chat has no message"));
     }
     let name = templates.choose(body.tools.is_some())?;
+    let thinks = thinks(&body, templates, name)?;
     let kwargs = body.chat_template_kwargs.unwrap_or_default();
     let asked = |name: &str, field: Option<bool>, otherwise: bool| {
         kwargs.get(name).map_or(field.unwrap_or(otherwise), Value::is_true)
@@ -226,12 +229,28 @@ fn render(
     variables.push(("tools".to_owned(), list(body.tools)));
     variables.push(("documents".to_owned(), list(body.documents)));
     variables.extend(body.reasoning_effort.map(|effort| ("reasoning_effort".to_owned(), effort)));
+    variables.extend(thinks.map(|thinks| (ENABLE_THINKING.to_owned(), Value::from(thinks))));
     variables.extend(kwargs.0.iter().cloned());
     variables.push(("add_generation_prompt".to_owned(), Value::from(generates)));
     let messages = messages.into_iter().map(|message| Value::from_pairs(message.0));
     variables.push(("messages".to_owned(), messages.collect()));
     let text = templates.render(name, variables, time, max_bytes)?;
     if continues { cut_at_mark(text) } else { Ok(text) }
+}
+
+/// The variable by which templates are told whether the model is to think.
+const ENABLE_THINKING: &str = "enable_thinking";
+
+/// Whether the body asks the model to think, for templates that ask. To another one it may make no difference, or
+/// one that only the model's server knows: such a body is refused.
+fn thinks(body: &Body<'_>, templates: &ChatTemplates, name: &str) -> Result<Option<bool>, TokenizeError> {
+    let Some(thinking) = body.thinking() else { return Ok(None) };
+    let kind = thinking.get_attr("type").unwrap_or_default();
+    match (kind.as_str(), templates.asks_for(name, ENABLE_THINKING)) {
+        (Some("disabled"), asks) => Ok(asks.then_some(false)),
+        (Some("enabled" | "adaptive"), true) => Ok(Some(true)),
+        _ => Err(unrendered::refused("thinking")),
+    }
 }
 
 fn mark_end(messages: &mut [Fields]) -> Result<(), TokenizeError> {

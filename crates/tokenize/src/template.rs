@@ -63,6 +63,12 @@ impl ChatTemplates {
         self.take_parts.iter().any(|takes| takes == name)
     }
 
+    /// Whether the template reads a variable of this name.
+    pub fn asks_for(&self, name: &str, variable: &str) -> bool {
+        let template = self.environment.get_template(name);
+        template.is_ok_and(|template| template.undeclared_variables(false).contains(variable))
+    }
+
     /// Tries a text as one part and as a string: a template that knows parts renders both alike.
     fn takes_parts(&self, name: &str, specials: &[(String, Value)]) -> bool {
         let render = |content: Value| {

@@ -10,21 +10,16 @@ use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Vis
 use std::fmt;
 
 /// Fields of a body, by the APIs that document them as part of the prompt.
-pub(super) const BODY_FIELDS: [&str; 38] = [
+pub(super) const BODY_FIELDS: [&str; 33] = [
     // Anthropic Messages, and Bedrock's Converse.
-    "system",
-    "thinking",
     "mcp_servers",
     "container",
     "context_management",
     "toolConfig",
     // OpenAI Responses, Conversations and Assistants.
-    "instructions",
     "additional_instructions",
-    "input",
     "previous_response_id",
     "conversation",
-    "reasoning",
     "assistant_id",
     "thread_id",
     "attachments",

@@ -97,7 +97,7 @@ impl<'de> Fields<'de> for Seen {
         self.hash_ids |= key == "hash_ids";
         self.weka |= matches!(key, "block_size" | "session_id" | "hash_id_scope");
         self.qwen |= key == "chat_id";
-        self.openai |= matches!(key, "messages" | "prompt");
+        self.openai |= matches!(key, "messages" | "prompt" | "input");
         match key {
             "schema" => {
                 let schema: &RawValue = map.next_value()?;
@@ -137,6 +137,7 @@ mod tests {
             (r#"{"input_ids":[1]}"#, Format::TokenIds),
             (r#"{"model":"m","messages":[]}"#, Format::Openai),
             (r#"{"prompt":"x","max_tokens":1}"#, Format::Openai),
+            (r#"{"model":"m","instructions":"i","input":"x"}"#, Format::Openai),
             (r#"{"custom_id":"1","body":{"model":"m","messages":[]}}"#, Format::Openai),
         ];
         for (line, format) in cases {
