@@ -22,6 +22,7 @@ use kvset_core::engine::EngineRefusal;
 use kvset_core::engine_rules::PageMismatch;
 use kvset_core::estimate::{CapacityPoint, Estimate};
 use kvset_core::event::RequestEvent;
+use kvset_core::measured::{Accepted, MeasuredEstimate};
 use kvset_core::pool::{Pool, Refusal};
 use kvset_core::pool_config::{PoolConfig, PoolConfigError};
 use kvset_core::pool_set::{
@@ -29,12 +30,12 @@ use kvset_core::pool_set::{
 };
 use kvset_core::profile::Profile;
 use kvset_core::ratio::Ratio;
-use kvset_core::routing::{RoutingError, RoutingResult};
+use kvset_core::routing::{RouterEstimate, RoutingError};
 use kvset_core::units::{Offset, PageBytes, PageCount, PageSize};
 use kvset_core::window::WindowKind;
 use kvset_formats::trace::{self, Progress, ReadOptions, RowError, TraceError, TraceItem, TraceRow};
 use lifetimes::{LifetimesObserver, Lived};
-use measured::{Accepted, Observer};
+use measured::{Ended, Observer};
 use per_request::PerRequest;
 use search::Sufficiency;
 use std::io::Write;
@@ -46,7 +47,7 @@ pub use asked::{break_even, foresight, second_sight, tier_sentence};
 pub use ceiling::Ceiling;
 pub use history::{ReplayHistory, pool_report, report_input};
 pub use lifetimes::{LifetimesResult, OptimalCapacity, OptimalResult};
-pub use measured::{Beside, EffectiveCapacity, LedgerCapacity, MeasuredResult, RestartResult};
+pub use measured::Beside;
 pub use search::{SearchResult, SearchedCapacity, search};
 pub use traffic::{BusiestSpan, TierTraffic, TrafficResult};
 
@@ -170,9 +171,9 @@ pub struct Replay {
     /// Requests too large to run at all, one a capacity, ascending; empty where the engine has a stack.
     pub turned_away: Vec<u64>,
     /// What the log's cached tokens say, where it has any.
-    pub measured: Option<MeasuredResult>,
+    pub measured: Option<MeasuredEstimate>,
     /// What each router gives, in the order asked for, at every capacity of the curve.
-    pub routing: Vec<RoutingResult>,
+    pub routing: Vec<RouterEstimate>,
     /// What was asked about time, tenants and the optimum.
     pub lifetimes: LifetimesResult,
     /// What passes between the planned tiers, where there are several.
@@ -507,6 +508,16 @@ impl<'a> Run<'a> {
         self.closed.retain(|estimate| self.wanted.contains(&estimate.window));
         let pool = self.pools.get(POOL);
         let caches = pool.and_then(Pool::caches);
+        let page_size = pool.map_or(self.config.page_size, Pool::page_size);
+        let page_bytes = pool.and_then(Pool::page_bytes);
+        let ended = Ended {
+            config: &self.config,
+            page_size,
+            page_bytes,
+            provisioned: self.provisioned.as_ref(),
+            whole: whole.as_ref(),
+        };
+        let (measured, routing) = (self.observer.measured(&ended), self.observer.routing(&ended));
         let replay = Replay {
             requests: self.requests,
             warm_up_requests: self.warm_up.min(self.requests),
@@ -514,12 +525,12 @@ impl<'a> Run<'a> {
             bad_rows: self.bad_rows,
             chain_violations: pool.map_or(0, Pool::chain_violations),
             distinct_pages: pool.map_or(PageCount(0), Pool::accumulated_pages),
-            page_size: pool.map_or(self.config.page_size, Pool::page_size),
-            page_bytes: pool.and_then(Pool::page_bytes),
+            page_size,
+            page_bytes,
             ceiling: self.ceilings.as_ref().and_then(Ceilings::found),
             turned_away: caches.map(CacheBank::refused).unwrap_or_default(),
-            measured: self.observer.measured(&self.config, whole.as_ref()),
-            routing: self.observer.routing(&self.config, whole.as_ref()),
+            measured,
+            routing,
             traffic: self.traffic.as_ref().and_then(|log| log.result(&self.config, whole.as_ref())),
             lifetimes: self.lifetimes.result(&self.config, whole.as_ref(), self.curve.as_ref()),
             config: self.config,

@@ -13,6 +13,7 @@ mod comparison;
 mod headline;
 mod input;
 mod markup;
+pub mod measured;
 mod page;
 mod plan;
 pub mod plot;

@@ -10,8 +10,12 @@ use kvset::core::estimate::{
     CapacityPoint, CoverageCapacity, CoverageInFlight, Estimate, InFlight, RequiredCapacity,
     RequiredInFlight, Status, TheoreticalHits,
 };
+use kvset::core::measured::{
+    EffectiveCapacity, LedgerEstimate, Loss, MeasuredEstimate, RestartEstimate, Verdict,
+};
 use kvset::core::profile::{Outputs, Profile};
 use kvset::core::ratio::Ratio;
+use kvset::core::routing::{RoutedCapacity, RouterCoverage, RouterEstimate, RouterRequirement};
 use kvset::core::tiers::{Inclusion, NextUnit, Purchase, Settled, TierEstimate, TierEstimates};
 use kvset::core::units::PageCount;
 use kvset::core::window::WindowKind;
@@ -145,6 +149,68 @@ prop_compose! {
 }
 
 prop_compose! {
+    fn loss()(
+        pages in any::<i64>(), tokens in any::<i64>(), share in -1.0..1.0f64, speed in maybe(0.0..1e9),
+    ) -> Loss {
+        Loss { pages, tokens, share, relative_prefill_throughput: speed }
+    }
+}
+
+prop_compose! {
+    fn ledger()(
+        counts in prop::collection::vec(count(), 3), hits in maybe((count(), count())), provisioned: bool,
+        at in maybe((count(), count())), losses in (maybe(loss()), maybe(loss()), maybe(loss())),
+    ) -> LedgerEstimate {
+        LedgerEstimate {
+            page_accesses: counts[0], unlimited_pages: counts[1], measured_pages: counts[2], provisioned,
+            shared_pages: hits.map(|h| h.0), routed_pages: hits.map(|h| h.1),
+            total_capacity_pages: at.map(|at| at.0), capacity_pages: at.map(|at| at.1),
+            lost_to_capacity: losses.0, lost_to_routing: losses.1, lost_in_engine: losses.2,
+        }
+    }
+}
+
+prop_compose! {
+    fn measured()(
+        counts in prop::collection::vec(count(), 6), effective in maybe((count(), maybe(count()), rate(), rate(), maybe(count()))),
+        ledger in ledger().boxed(),
+        restarts in prop::collection::vec((maybe("[a-z0-9-]{1,9}"), count(), any::<i64>(), count()), 0..3),
+        verdict in maybe(prop::sample::select(vec![Verdict::IdScope, Verdict::MoreCaches, Verdict::Healthy])),
+    ) -> MeasuredEstimate {
+        let effective_capacity = effective.map(|(pages_from, pages_to, agreement, agreement_by_pages, bytes_from)| {
+            EffectiveCapacity { pages_from, pages_to, agreement, agreement_by_pages, bytes_from }
+        });
+        let restart = |(replica, request, event_time_ms, misses)| RestartEstimate { replica, request, event_time_ms, misses };
+        MeasuredEstimate {
+            requests: counts[0], cached_pages: counts[1], effective_capacity, ledger, replicas: counts[2],
+            requests_beyond_log: counts[3], pages_beyond_log: counts[4], requests_left_out: counts[5],
+            restarts: restarts.into_iter().map(restart).collect(), verdict,
+        }
+    }
+}
+
+prop_compose! {
+    fn router()(
+        asked in "[a-z]{1,9}:[0-9]", counts in prop::collection::vec(count(), 3), imbalance in maybe(1.0..1e3),
+        points in prop::collection::vec((count(), maybe(count()), count(), maybe(count()), maybe(rate()), maybe(1.0..1e3)), 0..3),
+        required in prop::collection::vec((ratio(), count(), count(), prop::collection::vec((ratio(), maybe(count())), 0..3)), 0..3),
+    ) -> RouterEstimate {
+        let point = |(total_pages, total_bytes, pages, page_hits, page_hit_rate, imbalance)| RoutedCapacity {
+            total_pages, total_bytes, pages, page_hits, prefix_hits: page_hits, page_hit_rate, imbalance,
+        };
+        let coverage = |(coverage, pages)| RouterCoverage { coverage, pages, total_pages: pages, total_bytes: None };
+        let requirement = |(target_ratio, requests, requests_with_reuse, entries): (_, _, _, Vec<_>)| RouterRequirement {
+            target_ratio, requests, requests_with_reuse, coverage: entries.into_iter().map(coverage).collect(),
+        };
+        RouterEstimate {
+            router: asked.clone(), asked, replicas: counts[0], imbalance, unlimited_page_hits: counts[1],
+            page_accesses: counts[2], capacities: points.into_iter().map(point).collect(),
+            required: required.into_iter().map(requirement).collect(),
+        }
+    }
+}
+
+prop_compose! {
     fn estimate()(
         pool in "\\PC{0,20}", window in window(), times in (any::<i64>(), any::<i64>()),
         flags in any::<[bool; 3]>(), profile in 0usize..6, sampling in (rate(), rate()), fingerprint in "[0-9a-f]{16}",
@@ -152,6 +218,7 @@ prop_compose! {
         counts in prop::collection::vec(count(), 11), bytes in maybe(count()), rates in (rate(), rate()),
         required in prop::collection::vec(required().boxed(), 0..4), capacities in prop::collection::vec(capacity().boxed(), 0..4),
         in_flight in maybe(in_flight().boxed()), trend_windows in 0u32..101, plan in maybe(plan().boxed()),
+        beside in (maybe(measured().boxed()), prop::collection::vec(router().boxed(), 0..3)),
     ) -> Estimate {
         Estimate {
             pool, window, start_ms: times.0, end_ms: times.1,
@@ -166,6 +233,7 @@ prop_compose! {
             },
             required, capacities, late_records: counts[8], chain_violations: counts[9], rejected_records: counts[10],
             output_reuse_unseen: flags[0] ^ flags[1], in_flight, trend_windows, plan,
+            measured: beside.0, routing: beside.1,
         }
     }
 }
@@ -241,7 +309,7 @@ proptest! {
 }
 
 fn sample() -> Estimate {
-    decode_estimate(include_bytes!("../fixtures/codec/capacity_estimate.v2.json")).expect("the fixture reads")
+    decode_estimate(include_bytes!("../fixtures/codec/capacity_estimate.v3.json")).expect("the fixture reads")
 }
 
 #[test]

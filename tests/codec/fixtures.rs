@@ -73,13 +73,22 @@ fn every_version_of_the_estimate_stays_readable_and_is_written_to_the_byte() {
     assert_eq!(decode_estimate(&fixture("capacity_estimate.v1.avro")).expect("avro"), first);
     assert_eq!(EstimateKey::of(&first).to_bytes(), fixture("capacity_estimate.v1.key"));
 
-    let (json, avro) = (fixture("capacity_estimate.v2.json"), fixture("capacity_estimate.v2.avro"));
-    let estimate = decode_estimate(&json).expect("json");
-    assert_eq!(decode_estimate(&avro).expect("avro"), estimate);
-    let mut bare = estimate.clone();
+    let second = decode_estimate(&fixture("capacity_estimate.v2.json")).expect("json");
+    assert_eq!(decode_estimate(&fixture("capacity_estimate.v2.avro")).expect("avro"), second);
+    let mut bare = second.clone();
     (bare.in_flight, bare.plan, bare.trend_windows) = (None, None, 0);
     bare.required.clone_from(&first.required);
     assert_eq!(bare, first, "version 2 adds what requests met in flight, convergence and the plan");
+    let mut written = Vec::new();
+    encode_estimate(&second, EstimateEncoding::Json, &mut written).expect("within the schema");
+    assert_eq!(written, fixture("capacity_estimate.v2.json"), "what is not asked leaves no trace in json");
+
+    let (json, avro) = (fixture("capacity_estimate.v3.json"), fixture("capacity_estimate.v3.avro"));
+    let estimate = decode_estimate(&json).expect("json");
+    assert_eq!(decode_estimate(&avro).expect("avro"), estimate);
+    let mut bare = estimate.clone();
+    (bare.measured, bare.routing) = (None, Vec::new());
+    assert_eq!(bare, second, "version 3 adds what was measured and what routers would give");
     for (encoding, bytes) in [(EstimateEncoding::Json, json), (EstimateEncoding::Avro, avro)] {
         let mut written = Vec::new();
         encode_estimate(&estimate, encoding, &mut written).expect("within the schema");
@@ -162,7 +171,7 @@ fn assert_same_names(schema: &Json, value: &Json) {
 
 #[test]
 fn the_names_of_the_estimate_in_json_are_those_of_its_schema() {
-    let estimate = decode_estimate(&fixture("capacity_estimate.v2.json")).expect("json");
+    let estimate = decode_estimate(&fixture("capacity_estimate.v3.json")).expect("json");
     assert!(
         !estimate.capacities.is_empty() && !estimate.required[0].coverage.is_empty(),
         "nested names are seen"
@@ -171,6 +180,11 @@ fn the_names_of_the_estimate_in_json_are_those_of_its_schema() {
     assert!(!in_flight.required[0].coverage.is_empty(), "nested names are seen");
     let plan = estimate.plan.as_ref().expect("a plan");
     assert!(plan.tiers[0].next_unit.is_some(), "nested names are seen");
+    let measured = estimate.measured.as_ref().expect("measured");
+    assert!(measured.effective_capacity.is_some() && !measured.restarts.is_empty(), "nested names are seen");
+    assert!(measured.ledger.lost_in_engine.is_some(), "nested names are seen");
+    let routing = &estimate.routing[0];
+    assert!(!routing.capacities.is_empty() && !routing.required[0].coverage.is_empty());
     let value = serde_json::to_value(&estimate).expect("serialises");
     assert_same_names(&parse(schema::CAPACITY_ESTIMATE), &value);
 }

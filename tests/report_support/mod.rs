@@ -331,5 +331,7 @@ pub fn estimate(requests: u64) -> Estimate {
         in_flight: None,
         trend_windows: pool.trend_windows,
         plan: None,
+        measured: None,
+        routing: Vec::new(),
     }
 }

@@ -5,6 +5,7 @@
 
 use super::{FINGERPRINT, FORMER_SGLANG, WHOLE_SEGMENTS, file, frozen, old};
 use kvset::codec::{DecodeLimits, Encoding, EstimateEncoding, SourceRecord};
+use kvset::core::beside::Asked;
 use kvset::core::engine_rules::EngineRules;
 use kvset::core::pages::mix;
 use kvset::core::pool::Pool;
@@ -29,12 +30,13 @@ use std::io::Cursor;
 use std::sync::Arc;
 
 const TOPIC: &str = "llm.requests";
-const PARTITION: Partition = Partition(7);
+pub(super) const PARTITION: Partition = Partition(7);
 /// Where in the log the snapshot was taken.
-const SNAPSHOT: i64 = 240;
+pub(super) const SNAPSHOT: i64 = 240;
 /// Where the log ends.
-const END: i64 = 290;
-const POOLS: [&str; 7] = ["bounded", "learning", "paper", "refusing", "sampled", "sglang", "unsized"];
+pub(super) const END: i64 = 290;
+pub(super) const POOLS: [&str; 7] =
+    ["bounded", "learning", "paper", "refusing", "sampled", "sglang", "unsized"];
 
 /// How every pool is estimated, but for what makes it another kind.
 fn common() -> PoolConfig {
@@ -57,12 +59,19 @@ fn common() -> PoolConfig {
 }
 
 fn config() -> Arc<TaskConfig> {
-    let pool = common();
+    config_that_asks(Asked::default())
+}
+
+/// The same with more asked of every pool whose engine can answer.
+pub(super) fn config_that_asks(asked: Asked) -> Arc<TaskConfig> {
+    let pool = PoolConfig { asked, ..common() };
+    let asked = Asked::default();
+    let sglang = PoolConfig { profile: Profile::Sglang, tiers: Vec::new(), asked, ..pool.clone() };
     let named = [
         ("bounded", PoolConfig { max_tracked_pages: PageCount(24), ..pool.clone() }),
         ("learning", PoolConfig { page_size: None, profile: Profile::Vllm, ..pool.clone() }),
         ("refusing", PoolConfig { chain_policy: ChainPolicy::Reject, ..pool.clone() }),
-        ("sglang", PoolConfig { profile: Profile::Sglang, tiers: Vec::new(), ..pool.clone() }),
+        ("sglang", sglang),
         ("sampled", PoolConfig { sample_rate: Ratio::per_mille(500), ..pool.clone() }),
         ("unsized", PoolConfig { page_size: None, ..pool.clone() }),
     ];
@@ -111,7 +120,7 @@ fn tier(name: &str, coverage: u16, unit: &str) -> TierConfig {
 }
 
 /// The log is read from its start, which is not the topic's; the first records only warm the caches up.
-fn from_the_start() -> Resume {
+pub(super) fn from_the_start() -> Resume {
     Resume {
         origin: Origin::Rebuild,
         replay_from: NextOffset(0),
@@ -124,7 +133,7 @@ fn from_the_start() -> Resume {
 }
 
 /// One record of the log: pools in turns, sessions that grow, some records late, some broken.
-fn value(offset: i64) -> String {
+pub(super) fn value(offset: i64) -> String {
     let chance = mix(offset as u64);
     if chance.is_multiple_of(17) {
         return "no request".to_owned();
@@ -159,6 +168,16 @@ fn feed(task: &mut PartitionTask, end: i64) -> Vec<OutputRecord> {
 }
 
 fn feed_pools(task: &mut PartitionTask, end: i64, pools: &[&'static str]) -> Vec<OutputRecord> {
+    feed_values(task, end, pools, value)
+}
+
+/// The same with these records.
+pub(super) fn feed_values(
+    task: &mut PartitionTask,
+    end: i64,
+    pools: &[&'static str],
+    value: impl Fn(i64) -> String,
+) -> Vec<OutputRecord> {
     let mut outputs = Vec::new();
     for offset in task.next_offset().0..end {
         let value = value(offset);
@@ -181,7 +200,7 @@ fn task() -> PartitionTask {
     task
 }
 
-fn snapshot(task: &PartitionTask) -> Snapshot {
+pub(super) fn snapshot(task: &PartitionTask) -> Snapshot {
     Snapshot {
         partition: PartitionId::new(TOPIC, PARTITION.0).expect("a legal name"),
         fact: SnapshotFact {
@@ -199,9 +218,13 @@ fn rest(task: &mut PartitionTask) -> String {
 }
 
 fn rest_of(task: &mut PartitionTask, pools: &[&'static str]) -> String {
+    lines(feed_pools(task, END, pools))
+}
+
+pub(super) fn lines(outputs: Vec<OutputRecord>) -> String {
     let text =
         |bytes: &Option<Vec<u8>>| String::from_utf8_lossy(bytes.as_deref().unwrap_or(b"-")).into_owned();
-    feed_pools(task, END, pools).into_iter().fold(String::new(), |mut lines, output| {
+    outputs.into_iter().fold(String::new(), |mut lines, output| {
         let OutputRecord { destination, key, value, headers, .. } = output;
         let (key, value) = (text(&key), text(&value));
         writeln!(lines, "{destination:?} {key} {value} {headers:?}").expect("memory");
@@ -243,6 +266,16 @@ fn restored(version: u32, written: Vec<u8>) -> PartitionTask {
     restore(image(version, written)).expect("the same configuration")
 }
 
+/// A task of another configuration that goes on from a file of this version.
+pub(super) fn restored_as(
+    config: Arc<TaskConfig>,
+    version: u32,
+    written: Vec<u8>,
+    last_record: Option<RecordIdentity>,
+) -> PartitionTask {
+    restore_as(config, last_record, image(version, written)).expect("the same configuration")
+}
+
 /// The lines of every pool but one.
 fn without(pool: &str, lines: &str) -> String {
     let kept = lines.split_inclusive('\n').filter(|line| !line.contains(&format!("\"{pool}\"")));
@@ -279,8 +312,15 @@ fn a_task_of_version_2_goes_on_as_if_it_had_never_stopped() {
 
 #[test]
 fn a_task_of_version_3_goes_on_as_if_it_had_never_stopped() {
+    let published = rest(&mut restored(3, old(3, "task.kvs")));
+    assert_eq!(published.as_bytes(), old(3, "task.expected.txt"));
+    assert_eq!(published, rest(&mut task()));
+}
+
+#[test]
+fn a_task_of_version_4_goes_on_as_if_it_had_never_stopped() {
     let mut unstopped = task();
-    let published = rest(&mut restored(3, frozen("task.kvs", &file(&snapshot(&unstopped)))));
+    let published = rest(&mut restored(4, frozen("task.kvs", &file(&snapshot(&unstopped)))));
     assert!(published.lines().count() > 40, "enough to compare");
     assert_eq!(published, rest(&mut unstopped));
     assert_eq!(published.as_bytes(), frozen("task.expected.txt", published.as_bytes()));
@@ -307,7 +347,7 @@ fn a_restart_knows_the_newest_estimate_of_every_pool_and_window() {
     assert!(published.len() > 15, "{} pools and windows", published.len());
     let expected: Vec<_> = published.into_values().collect();
     let written = file(&snapshot(&task));
-    let restored_task = restored(3, written.clone());
+    let restored_task = restored(4, written.clone());
     assert_eq!(restored_task.latest().expect("readable"), expected);
     assert_eq!(restored_task.next_close(), task.next_close());
     assert!(file(&snapshot(&restored_task)) == written, "a snapshot is a function of the log alone");
@@ -378,9 +418,11 @@ fn a_task_with_caches_of_their_own_rules_goes_on_as_if_it_had_never_stopped() {
     let now = file(&snapshot(&unstopped));
     let written = frozen("own_rules/task.kvs", &now);
     assert!(now == written, "the state changed: raise VERSION or the engine's revision and freeze it anew");
-    let restored = restore_as(config_of_rules(), last_record, image(3, written));
-    let published = rest_of(&mut restored.expect("the same configuration"), &POOLS_OF_RULES);
+    let published = rest_of(&mut restored_as(config_of_rules(), 4, written, last_record), &POOLS_OF_RULES);
     assert!(published.lines().count() > 20, "enough to compare");
     assert_eq!(published, rest_of(&mut unstopped, &POOLS_OF_RULES));
+    let mut older = restored_as(config_of_rules(), 3, old(3, "own_rules/task.kvs"), last_record);
+    assert_eq!(published, rest_of(&mut older, &POOLS_OF_RULES));
+    assert_eq!(published.as_bytes(), old(3, "own_rules/task.expected.txt"));
     assert_eq!(published.as_bytes(), frozen("own_rules/task.expected.txt", published.as_bytes()));
 }

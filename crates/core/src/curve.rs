@@ -95,6 +95,11 @@ impl Curve {
         &self.thresholds
     }
 
+    /// The capacities in pages, ascending, those beyond the bound too.
+    pub fn capacities(&self) -> impl Iterator<Item = PageCount> + '_ {
+        self.points.iter().map(|point| point.pages)
+    }
+
     /// Number of capacities, those beyond the bound too.
     pub fn len(&self) -> usize {
         self.points.len()

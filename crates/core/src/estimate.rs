@@ -2,8 +2,10 @@
 //!
 //! A value carries no wall-clock time, so that the same log gives the same bytes (DESIGN 3).
 
+use super::measured::MeasuredEstimate;
 use super::profile::{Outputs, Profile};
 use super::ratio::Ratio;
+use super::routing::RouterEstimate;
 use super::sample::sampling_error;
 use super::tiers::{Settled, TierEstimates};
 use super::window::WindowKind;
@@ -88,6 +90,12 @@ pub struct Estimate {
     /// What to buy; absent where no tiers are configured.
     #[serde(default)]
     pub plan: Option<TierEstimates>,
+    /// How the cache in use compares with the modelled one; absent where that is not asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measured: Option<MeasuredEstimate>,
+    /// What routers would give, in the order asked for; empty where none is asked about.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub routing: Vec<RouterEstimate>,
 }
 
 /// Pages of a request that a sample should follow, on average.

@@ -1,5 +1,6 @@
 //! From a window's counts to the published estimate: quantiles, units, rates, scaling.
 
+use super::beside::{Beside, BesideFigures, BesideTally, provisioned};
 use super::coverage::Distribution;
 use super::curve::{Accesses, Curve, share};
 use super::estimate::{
@@ -7,10 +8,12 @@ use super::estimate::{
     TheoreticalHits,
 };
 use super::found::FoundCurve;
+use super::measured::{MeasuredEstimate, MeasuredFigures};
 use super::missing::Missing;
 use super::outcome::{BEYOND, Need};
 use super::pool_config::PoolConfig;
 use super::ratio::Ratio;
+use super::routing::RouterEstimate;
 use super::sample::sampling_error;
 use super::tally::Tally;
 use super::tiers::{Planning, Requirements, Settled, Standing, TierEstimates};
@@ -51,6 +54,8 @@ pub struct PoolFigures<'a> {
     pub rejected_records: u64,
     /// Outputs were cached that the log has no ids for.
     pub output_reuse_unseen: bool,
+    /// What is asked beside the estimates.
+    pub beside: Option<&'a Beside>,
 }
 
 /// What one window requires.
@@ -87,6 +92,7 @@ impl PoolFigures<'_> {
         let tally = &window.tally;
         let plan = self.plan(tally, &reading.asked, standing);
         let accesses = Accesses { all: tally.page_accesses, reusable: tally.reusable };
+        let (measured, routing) = self.beside(window);
         let accumulated = PageCount(self.whole(self.accumulated_pages.0));
         Estimate {
             pool: self.pool.to_owned(),
@@ -122,7 +128,25 @@ impl PoolFigures<'_> {
             output_reuse_unseen: self.output_reuse_unseen,
             trend_windows: standing.covering.first().map_or(0, |verdict| verdict.windows),
             plan,
+            measured,
+            routing,
         }
+    }
+
+    /// What is asked beside the estimate, where anything is.
+    fn beside(&self, window: &Window<'_>) -> (Option<MeasuredEstimate>, Vec<RouterEstimate>) {
+        let tally = window.tally.beside.as_deref().map(BesideTally::consolidated);
+        let Some((beside, tally)) = self.beside.zip(tally) else { return (None, Vec::new()) };
+        let totals: Vec<_> = self.curve.capacities().collect();
+        let measured = MeasuredFigures {
+            config: self.config,
+            page_size: self.page_size,
+            page_bytes: self.page_bytes,
+            provisioned: provisioned(self.config, self.page_bytes),
+            during: window.start_ms..window.end_ms,
+        };
+        let figures = BesideFigures { measured, totals: &totals };
+        (beside.measured(&figures, &tally), beside.routing(&figures, &tally))
     }
 
     /// The standard error of the smallest required capacity, which errs most; where nothing is required,

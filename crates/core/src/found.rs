@@ -67,6 +67,11 @@ impl FoundPages {
         [&self.flat, &self.begins, &self.ends].into_iter().all(Needs::is_sound)
     }
 
+    /// Whether nothing is pending.
+    pub fn is_settled(&self) -> bool {
+        [&self.flat, &self.begins, &self.ends].into_iter().all(Needs::is_settled)
+    }
+
     /// Merges what is pending, so that reading copies nothing.
     pub fn consolidate(&mut self) {
         [&mut self.flat, &mut self.begins, &mut self.ends].into_iter().for_each(Needs::consolidate);
@@ -74,7 +79,7 @@ impl FoundPages {
 
     /// The same multiset with nothing pending, to be read often; copies only where something is.
     pub fn consolidated(&self) -> Cow<'_, Self> {
-        if [&self.flat, &self.begins, &self.ends].into_iter().all(Needs::is_settled) {
+        if self.is_settled() {
             return Cow::Borrowed(self);
         }
         let mut copy = self.clone();

@@ -13,6 +13,7 @@ compile_error!("kvset reads packed little-endian page ids in place and needs a l
 
 pub mod answer;
 pub mod bank;
+pub mod beside;
 pub mod capacity;
 pub mod coverage;
 pub mod curve;

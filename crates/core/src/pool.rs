@@ -10,6 +10,7 @@ pub use refusal::{Refusal, RestoreError};
 pub use shown::Moment;
 
 use super::bank::CacheBank;
+use super::beside::{BesideImage, RestoredBeside};
 use super::coverage::Distribution;
 use super::curve::Curve;
 use super::engine::Engine;
@@ -65,6 +66,15 @@ pub struct PoolImage<'a> {
     fingerprint: &'a str,
     rejected_records: u64,
     live: &'a Option<Live>,
+    #[serde(skip)]
+    beside: Option<BesideImage<'a>>,
+}
+
+impl<'a> PoolImage<'a> {
+    /// What is asked beside the estimates, which a snapshot keeps behind all pools; `None` where nothing is.
+    pub fn take_beside(&mut self) -> Option<BesideImage<'a>> {
+        self.beside.take()
+    }
 }
 
 /// A pool's state, read back from a snapshot.
@@ -73,6 +83,15 @@ pub struct RestoredPool {
     fingerprint: String,
     rejected_records: u64,
     live: Option<Live>,
+    #[serde(skip)]
+    beside: Option<RestoredBeside>,
+}
+
+impl RestoredPool {
+    /// Gives it back what [`PoolImage::take_beside`] took.
+    pub fn with_beside(self, beside: RestoredBeside) -> Self {
+        Self { beside: Some(beside), ..self }
+    }
 }
 
 impl Pool {
@@ -97,6 +116,7 @@ impl Pool {
             fingerprint: &self.identity.fingerprint,
             rejected_records: self.rejected_records,
             live: &self.live,
+            beside: self.live.as_ref().and_then(Live::beside_image),
         }
     }
 
@@ -117,8 +137,10 @@ impl Pool {
         }
         pool.rejected_records = image.rejected_records;
         pool.live = image.live;
-        if let Some(live) = &mut pool.live {
-            live.resume(&pool.identity.config)?;
+        match &mut pool.live {
+            Some(live) => live.resume(&pool.identity.config, image.beside)?,
+            None if image.beside.is_some() => return Err(RestoreError::Inconsistent),
+            None => {}
         }
         if !is_countable(pool.rejected_records) {
             return Err(RestoreError::Inconsistent);
@@ -160,9 +182,9 @@ impl Pool {
             }
             return Err(refusal.into());
         }
-        let overlap = live.cache.follow(event, config);
+        let followed = live.cache.follow(event, number, arrival.counted, config);
         if arrival.counted {
-            live.count(number, event.event_time, arrival, overlap, config);
+            live.count(number, event.event_time, arrival, followed, config);
         }
         Ok(live.cache.outcome.page_accesses)
     }
@@ -353,6 +375,7 @@ impl Identity {
             chain_violations: cache.chain_violations,
             rejected_records,
             output_reuse_unseen: cache.output_reuse_unseen,
+            beside: cache.beside.as_deref(),
         }
     }
 }

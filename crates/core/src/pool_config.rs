@@ -1,5 +1,6 @@
 //! Everything that shapes a pool's estimates, and the checks that make it usable.
 
+use super::beside::{Asked, AskedError};
 use super::capacity::{CapacitySize, CapacitySpec, coarse_grid, default_grid};
 use super::curve::HeldShares;
 use super::engine::EngineConfig;
@@ -69,6 +70,9 @@ pub struct PoolConfig {
     pub trend: TrendRules,
     /// Further costs a token at which the estimate since the start is asked for, at most 16.
     pub further_costs: Vec<f64>,
+    /// What is asked beside the estimates.
+    #[serde(skip_serializing_if = "Asked::is_nothing")]
+    pub asked: Asked,
 }
 
 /// Enters the fingerprint: raised when equal configurations and records begin to give other results, whatever the
@@ -123,6 +127,9 @@ pub enum PoolConfigError {
     /// The engine cannot be run with one of its options.
     #[error(transparent)]
     Rules(#[from] EngineRulesError),
+    /// What is asked beside the estimates cannot be answered.
+    #[error(transparent)]
+    Asked(#[from] AskedError),
     /// It cannot be written down.
     #[error("the pool's configuration has no fingerprint: {0}")]
     NoFingerprint(String),
@@ -163,6 +170,7 @@ impl Default for PoolConfig {
             tiers: Vec::new(),
             trend: TrendRules::default(),
             further_costs: Vec::new(),
+            asked: Asked::default(),
         }
     }
 }
@@ -184,6 +192,7 @@ impl PoolConfig {
         self.check_points()?;
         self.check_bytes()?;
         self.check_tiers()?;
+        self.asked.check(self)?;
         self.check_windows()
     }
 

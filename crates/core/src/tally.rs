@@ -2,6 +2,7 @@
 //!
 //! A request is summarised once; every window of the pool then adds the same few numbers.
 
+use super::beside::{BesideShape, BesideShare, BesideTally};
 use super::found::{FoundPages, FoundRun};
 use super::in_flight::Overlap;
 use super::needs::Needs;
@@ -72,6 +73,8 @@ pub struct RequestSummary {
     pub found: Vec<FoundRun>,
     /// What other requests in flight held as this one arrived, where the log tells durations.
     pub overlap: Option<Overlap>,
+    /// What it adds where more is asked.
+    pub beside: Option<Box<BesideShare>>,
 }
 
 impl RequestSummary {
@@ -79,6 +82,7 @@ impl RequestSummary {
     pub fn read(&mut self, outcome: &Outcome, position: Position, rules: &CountingRules<'_>) {
         self.position = position;
         self.overlap = None;
+        self.beside = None;
         self.page_accesses = outcome.page_accesses;
         self.reusable = outcome.reusable_prefix();
         self.new_pages = outcome.new_pages;
@@ -165,6 +169,9 @@ pub struct TallyShape {
     pub thresholds: usize,
     /// Whether found pages are kept by need.
     pub whole_curve: bool,
+    /// What is counted beside all this; a snapshot keeps it by the configuration.
+    #[serde(skip)]
+    pub beside: BesideShape,
 }
 
 /// The exact counts over a set of requests. All pages are followed pages.
@@ -188,6 +195,9 @@ pub struct Tally {
     pub found: Option<FoundPages>,
     /// What the requests met in flight, of those the log could tell it for.
     pub overlaps: Overlaps,
+    /// What is counted beside all this, where more is asked; a snapshot keeps it apart.
+    #[serde(skip)]
+    pub beside: Option<Box<BesideTally>>,
 }
 
 /// What requests met in flight: one entry a request that it was measured for.
@@ -220,6 +230,7 @@ impl Tally {
             hits: vec![0; shape.thresholds],
             needs: vec![Needs::default(); shape.targets],
             found: shape.whole_curve.then(FoundPages::default),
+            beside: shape.beside.tally(),
             ..Self::default()
         }
     }
@@ -234,6 +245,8 @@ impl Tally {
             && counts.iter().chain(&self.hits).all(|count| is_countable(*count))
             && self.needs.iter().chain([requests, pages]).all(Needs::is_sound)
             && self.found.iter().all(FoundPages::is_sound)
+            && self.beside.is_some() == shape.beside.tally().is_some()
+            && self.beside.iter().all(|beside| beside.is_sound(shape.beside))
     }
 
     /// Counts a request, of which `distinct_pages` pages are new to this set.
@@ -257,6 +270,9 @@ impl Tally {
         if let Some(found) = &mut self.found {
             summary.found.iter().for_each(|run| found.add(run));
         }
+        if let Some((beside, share)) = self.beside.as_mut().zip(summary.beside.as_ref()) {
+            beside.add(share);
+        }
     }
 
     /// Merges what is pending, so that reading the distributions copies nothing.
@@ -264,6 +280,12 @@ impl Tally {
         let Overlaps { requests, pages } = &mut self.overlaps;
         self.needs.iter_mut().chain([requests, pages]).for_each(Needs::consolidate);
         self.found.iter_mut().for_each(FoundPages::consolidate);
+        self.consolidate_beside();
+    }
+
+    /// Does so for what is counted beside, which is read often whenever it is read.
+    pub fn consolidate_beside(&mut self) {
+        self.beside.iter_mut().for_each(|beside| beside.consolidate());
     }
 
     /// The same with nothing pending.
@@ -304,6 +326,8 @@ impl Tally {
             requests: Needs::merged(parts.clone().map(|part| &part.overlaps.requests)),
             pages: Needs::merged(parts.clone().map(|part| &part.overlaps.pages)),
         };
+        let beside = || parts.clone().filter_map(|part| part.beside.as_deref());
+        sum.beside = first.beside.as_ref().map(|_| Box::new(BesideTally::merged(beside())));
         sum
     }
 
@@ -311,7 +335,11 @@ impl Tally {
     pub fn memory_bytes(&self) -> usize {
         let needs = self.needs.iter().chain([&self.overlaps.requests, &self.overlaps.pages]);
         let found = self.found.as_ref().map_or(0, FoundPages::memory_bytes);
-        self.hits.capacity() * size_of::<u64>() + needs.map(Needs::memory_bytes).sum::<usize>() + found
+        let beside = self.beside.as_ref().map_or(0, |beside| beside.memory_bytes());
+        self.hits.capacity() * size_of::<u64>()
+            + needs.map(Needs::memory_bytes).sum::<usize>()
+            + found
+            + beside
     }
 }
 
@@ -350,7 +378,12 @@ mod tests {
             let mut summary = RequestSummary::default();
             let rules = CountingRules { target_ratios: &[Ratio::ONE], thresholds: &thresholds, whole_curve: true };
             summary.read(&outcome, Position::default(), &rules);
-            let shape = TallyShape { targets: 1, thresholds: thresholds.len(), whole_curve: true };
+            let shape = TallyShape {
+                targets: 1,
+                thresholds: thresholds.len(),
+                whole_curve: true,
+                beside: BesideShape::default(),
+            };
             let mut tally = Tally::new(shape);
             tally.add(&summary, 0);
             let mut total = 0;

@@ -4,6 +4,7 @@ use super::engine::refused_key;
 use super::prepare::ModelDirectory;
 use super::problem::Problem;
 use super::{InputEncoding, OutputEncoding, Settings, field::Field};
+use kvset_core::beside::AskedError;
 use kvset_core::capacity::{CapacitySize, CapacitySpec};
 use kvset_core::pool_config::{MAX_TIERS, PoolConfigError};
 use kvset_core::tiers::is_tier_name;
@@ -129,6 +130,7 @@ impl Settings {
         no_repeats(notes, "estimate.coverages", &estimate.coverages);
         no_repeats(notes, "estimate.windows", &estimate.windows);
         no_repeats(notes, "estimate.capacities", &estimate.capacities);
+        no_repeats(notes, "estimate.routers", estimate.routers.as_deref().unwrap_or_default());
         if estimate.kv_bytes_per_token.is_none() {
             let cost = "estimate.kv_bytes_per_token";
             needs_cost(notes, "estimate.capacities", &estimate.capacities, cost);
@@ -213,6 +215,7 @@ impl Settings {
             let capacities = pool.capacities.as_deref().unwrap_or_default();
             let key = |name: &str| format!("pools[{index}].{name}");
             no_repeats(notes, &key("capacities"), capacities);
+            no_repeats(notes, &key("routers"), pool.routers.as_deref().unwrap_or_default());
             if pool.kv_bytes_per_token.or(self.estimate.kv_bytes_per_token).is_none() {
                 let cost = key("kv_bytes_per_token");
                 needs_cost(notes, &key("capacities"), capacities, &cost);
@@ -238,6 +241,7 @@ fn add_pointwise(notes: &mut Notes<'_>, section: &str, error: &PoolConfigError, 
             _ => "page_size",
         },
         PoolConfigError::PlannedPointwise(_) if set.contains(&"attention") => "attention",
+        PoolConfigError::Asked(AskedError::NoStack { asked, .. }) => asked,
         // Every other fault lies outside the ranges that were checked before.
         _ => return,
     };

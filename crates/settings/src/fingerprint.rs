@@ -1,6 +1,6 @@
 //! Which configuration made a result, in 64 bits.
 
-use super::{FieldDoc, Section, Settings};
+use super::{FieldDoc, Pool, Section, Settings};
 use kvset_core::pool_config::RESULT_VERSION;
 use xxhash_rust::xxh3::Xxh3;
 
@@ -14,7 +14,8 @@ impl Settings {
     /// What enters: the version of results and the engine's revision; every setting marked `[results]` in `sections.rs` ("shapes results" in
     /// the commented default: of `[input]` the encoding and the limits, all of `[estimate]` and `[plan]`), as
     /// `section.key=value` in order of declaration, left out when not set; then each
-    /// tier's settings, in their order, and each pool's, in order of the pools' names. Brokers, topics, properties, delivery, paths, commits, threads, HTTP
+    /// tier's settings, in their order, and each pool's, in order of the pools' names; and what a pool holds
+    /// today, where its measured hits are compared with that. Brokers, topics, properties, delivery, paths, commits, threads, HTTP
     /// and logging stay out.
     pub fn fingerprint(&self) -> u64 {
         let mut hash = Xxh3::new();
@@ -34,8 +35,18 @@ impl Settings {
         pools.sort_by(|left, right| left.name.cmp(&right.name));
         for pool in pools {
             enter(&mut hash, "pools", &pool.fields());
+            self.enter_provisioned(&mut hash, Some(pool));
         }
+        self.enter_provisioned(&mut hash, None);
         hash.digest()
+    }
+
+    /// What a pool holds today shapes what it says beside its estimates, where that is asked of it.
+    fn enter_provisioned(&self, hash: &mut Xxh3, pool: Option<&Pool>) {
+        if let Some(provisioned) = self.asked(pool).provisioned {
+            let name = pool.map_or("", |pool| &pool.name);
+            hash.update(format!("provisioned {name}={provisioned}\n").as_bytes());
+        }
     }
 
     /// The fingerprint as results carry it: 16 hexadecimal digits.

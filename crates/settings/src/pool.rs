@@ -1,6 +1,7 @@
 //! What one pool is estimated with: its own settings over the general ones.
 
 use super::{Plan, Pool, Price, Settings, Tier, TokenCost};
+use kvset_core::beside::Asked;
 use kvset_core::capacity::CapacitySpec;
 use kvset_core::pool_config::PoolConfig;
 use kvset_core::stack::ChainCheck;
@@ -62,6 +63,21 @@ impl Settings {
             tiers: self.tiers_of(own.and_then(|pool| pool.tiers.as_deref())),
             trend: self.plan.rules(),
             further_costs: Vec::new(),
+            asked: self.asked(own),
+        }
+    }
+
+    /// What a pool with these settings of its own is asked beside its estimates.
+    pub(super) fn asked(&self, own: Option<&Pool>) -> Asked {
+        let general = &self.estimate;
+        let measured = own.and_then(|pool| pool.measured).or(general.measured).unwrap_or_default();
+        let routers = own.and_then(|pool| pool.routers.as_ref()).or(general.routers.as_ref());
+        let provisioned = own.and_then(|pool| pool.provisioned.as_ref()).or(general.provisioned.as_ref());
+        Asked {
+            measured,
+            // Without the comparison it is no part of any result.
+            provisioned: provisioned.filter(|_| measured).cloned(),
+            routers: routers.cloned().unwrap_or_default(),
         }
     }
 

@@ -9,10 +9,12 @@ use super::values::{
     Assignment, Delivery, InputEncoding, Listen, LogFilter, LogFormat, LostHistory, OutputEncoding, Price,
     Size, Span, Start, TokenCost, TopicName,
 };
+use kvset_core::beside::MAX_ROUTERS;
 use kvset_core::capacity::CapacitySpec;
 use kvset_core::hybrid::{Attention, Retention};
 use kvset_core::profile::{Outputs, Profile};
 use kvset_core::ratio::Ratio;
+use kvset_core::routing::RouterSpec;
 use kvset_core::stack::{ChainPolicy, MAX_REQUEST_PAGES, MAX_TRACKED_PAGES};
 use kvset_core::tiers::{Inclusion, TrendRules};
 use kvset_core::units::PageSize;
@@ -190,8 +192,18 @@ sections! {
         /// checked page by page.
         [results]
         chain_policy: ChainPolicy = ChainPolicy::Report;
-        /// What a pool's cache holds today, shown as a metric beside what it needs; changes no estimate.
+        /// What a pool's cache holds today, all replicas together, shown as a metric beside what it needs. It
+        /// changes no estimate but what `measured` says.
         provisioned: Option<CapacitySpec> = None, like "500GiB".parse().ok();
+        /// Whether every estimate says how the cache in use compares with the modelled one, by the
+        /// `cached_tokens` and `replica` that events carry. A log that names replicas costs twice the time and
+        /// the memory.
+        [results]
+        measured: Option<bool> = None, like Some(true);
+        /// Routers to say in every estimate what they would give; each costs as much again, and one more
+        /// cache in memory for each of its replicas.
+        [results]
+        routers: Option<Vec<RouterSpec>> = None, in 0..=MAX_ROUTERS, like Some(example_routers());
         /// Most pages a pool remembers, at about 10 bytes each. Results are exact up to this capacity;
         /// what lies beyond is reported as beyond the bound.
         [results]
@@ -389,8 +401,14 @@ sections! {
         /// Capacities to report hit rates for.
         [results]
         capacities: Option<Vec<CapacitySpec>> = None, in 0..=1024, like Some(example_capacities());
-        /// What the pool's cache holds today.
+        /// What the pool's cache holds today, all replicas together.
         provisioned: Option<CapacitySpec> = None, like "500GiB".parse().ok();
+        /// Whether to compare the cache in use with the modelled one.
+        [results]
+        measured: Option<bool> = None, like Some(true);
+        /// Routers to say what they would give; an empty list for none.
+        [results]
+        routers: Option<Vec<RouterSpec>> = None, in 0..=MAX_ROUTERS, like Some(example_routers());
         /// Share of the pages that are followed.
         [results]
         sample_rate: Option<Ratio> = None, in MIN_SAMPLE_RATE..=Ratio::ONE, like Some(Ratio::per_mille(100));
@@ -406,6 +424,11 @@ sections! {
 /// A template that is known to be one.
 fn template(text: &str) -> Template {
     text.parse().unwrap_or_default()
+}
+
+/// What the default configuration shows as routers.
+fn example_routers() -> Vec<RouterSpec> {
+    ["round-robin:4", "prefix:4"].into_iter().filter_map(|text| text.parse().ok()).collect()
 }
 
 /// What the default configuration shows as a pool's capacities.

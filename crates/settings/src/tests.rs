@@ -56,6 +56,8 @@ fn every_example_in_the_default_file_is_valid() {
                 "inclusion = ",
                 "unit",
                 "sample_rate = ",
+                "measured = ",
+                "routers = ",
             ])
             .collect();
         let text = with_examples(&left_out).replace("engine = \"paper\"", &format!("engine = \"{engine}\""));
@@ -359,6 +361,7 @@ fn the_fingerprint_follows_what_shapes_results_and_nothing_else() {
         "[output]\nencoding = \"avro\"",
         "[state]\ndirectory = \"/elsewhere\"",
         "[log]\nlevel = \"debug\"",
+        "[estimate]\nprovisioned = \"70p\"",
         "[estimate]\npublish_every = \"60s\"",
         "[estimate]\ntarget_ratios = [0.990]",
     ] {
@@ -379,6 +382,12 @@ fn the_fingerprint_follows_what_shapes_results_and_nothing_else() {
         "[[tiers]]\nname = \"a\"\nunit = \"2p\"",
         "[[pools]]\nname = \"a\"\npage_size = 16",
         "[[pools]]\nname = \"b\"\npage_size = 16",
+        "[estimate]\nmeasured = true",
+        "[estimate]\nmeasured = true\nprovisioned = \"70p\"",
+        "[estimate]\nmeasured = true\nprovisioned = \"80p\"",
+        "[[pools]]\nname = \"a\"\nmeasured = true\nprovisioned = \"80p\"",
+        "[estimate]\nrouters = [\"hash:4\"]",
+        "[estimate]\nrouters = [\"hash:4:session\"]",
     ] {
         assert!(seen.insert(of(other)), "{other}");
     }

@@ -3,6 +3,7 @@
 use super::field::{Choice, Field, Refusal, quoted, text_of};
 use config::Value;
 use kvset_core::capacity::{CapacityError, CapacitySize, CapacitySpec};
+use kvset_core::routing::{RouterSpec, SpecError};
 use kvset_core::stack::ChainPolicy;
 use kvset_core::tiers::{Inclusion, is_price};
 use kvset_core::window::{format_duration_ms, parse_duration_ms};
@@ -160,6 +161,27 @@ impl Field for CapacitySpec {
 
     fn toml(&self) -> Option<String> {
         Some(quoted(&self.to_string()))
+    }
+}
+
+impl Field for RouterSpec {
+    type Bound = bool;
+
+    fn allowed(_: Option<&RangeInclusive<bool>>) -> String {
+        "a router like \"logged\", \"round-robin:4\", \"hash:4\", \"least-in-flight:4\" or \"prefix:4\""
+            .to_owned()
+    }
+
+    fn read(value: &Value) -> Result<Self, Refusal> {
+        text_of(value)?.parse().map_err(|error: SpecError| Refusal::Because(error.to_string()))
+    }
+
+    fn measure(&self) -> Option<bool> {
+        None
+    }
+
+    fn toml(&self) -> Option<String> {
+        Some(quoted(&self.written()))
     }
 }
 

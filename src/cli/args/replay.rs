@@ -4,6 +4,7 @@ use super::engine::EngineArgs;
 use super::parse::{Model, choice, model, page_size, share, token_cost, warm_up};
 use crate::replay::{Beside, WarmUp};
 use clap::Args;
+use kvset_core::beside::Asked;
 use kvset_core::capacity::CapacitySpec;
 use kvset_core::engine_rules::EngineRules;
 use kvset_core::pool_config::PoolConfig;
@@ -258,6 +259,7 @@ impl ReplayArgs {
             tiers: self.tiers.clone(),
             trend: TrendRules::default(),
             further_costs: costs.iter().skip(1).copied().collect(),
+            asked: Asked::default(),
         }
     }
 }

@@ -12,7 +12,6 @@ pub mod report;
 use crate::cli::Failure;
 use crate::cli::args::ReplayArgs;
 use crate::cli::output::plan::CostResult;
-use crate::cli::output::routing::RoutingOutput;
 use crate::cli::output::{Progress, Terminal, json, print};
 use crate::commands::replay::measured::MeasuredOutput;
 use crate::commands::replay::model::FromModel;
@@ -138,7 +137,7 @@ impl ReplayResult {
         let at_cost = |(cost, estimate): &(f64, Estimate)| CostResult::new(*cost, estimate);
         result.costs = done.at_further_costs.iter().map(at_cost).collect();
         result.measured = done.measured.as_ref().map(|measured| MeasuredOutput::of(measured, done));
-        result.routing = done.routing.iter().map(|routed| RoutingOutput::of(routed, done)).collect();
+        result.routing = done.routing.clone();
         lifetimes::add(&mut result, done);
         result.ceiling = done.ceiling.map(|found| CeilingResult::of(found, result.trace.page_accesses));
         for (point, turned_away) in result.capacities.iter_mut().zip(&done.turned_away) {

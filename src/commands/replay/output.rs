@@ -3,7 +3,6 @@
 use crate::cli::output::plan::CostResult;
 use crate::cli::output::required::{CapacityResult, CoverageResult, RequiredResult, is_false, required_of};
 use crate::cli::output::retention::{RequiredTtlOutput, RetentionOutput};
-use crate::cli::output::routing::RoutingOutput;
 use crate::cli::output::tenants::{QuotaOutput, TenantOutput};
 use crate::cli::output::traffic::TrafficOutput;
 use crate::commands::replay::measured::MeasuredOutput;
@@ -13,6 +12,7 @@ use crate::report::{Headline, PoolReport, headline};
 use kvset_core::answer::{Answer, Recommended};
 use kvset_core::estimate::{Estimate, InFlight, TheoreticalHits};
 use kvset_core::profile::Profile;
+use kvset_core::routing::RouterEstimate;
 use kvset_core::stack::ChainCheck;
 use kvset_core::tiers::TierEstimates;
 use kvset_core::window::WindowKind;
@@ -65,7 +65,7 @@ pub struct ReplayResult {
     pub measured: Option<MeasuredOutput>,
     /// What routers would give, in the order asked for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub routing: Vec<RoutingOutput>,
+    pub routing: Vec<RouterEstimate>,
     /// Times to live, sliding and fixed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub retention: Vec<RetentionOutput>,

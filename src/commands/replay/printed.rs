@@ -3,6 +3,7 @@
 use super::output::{ReplayResult, TraceSummary};
 use crate::cli::output::plan::plan_table;
 use crate::cli::output::required::{CapacityResult, recommended_cell, required_table};
+use crate::cli::output::routing;
 use crate::cli::output::{
     Column, CurvePlot, Sheet, Terminal, bytes, capacity, decimal, known, percent, share_name, thousands,
 };
@@ -40,7 +41,7 @@ impl ReplayResult {
             text.push_str(&plan_table(plan, terminal));
         }
         text.push_str(&self.lifetimes(terminal));
-        self.routing.iter().for_each(|routed| text.push_str(&routed.render(terminal)));
+        self.routing.iter().for_each(|routed| text.push_str(&routing::render(routed, terminal)));
         self.measured.iter().for_each(|measured| text.push_str(&measured.render()));
         text.push('\n');
         headline.sentences().for_each(|sentence| text.push_str(&terminal.paragraph(sentence)));

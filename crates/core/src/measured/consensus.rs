@@ -3,11 +3,13 @@
 use super::reading::Reading;
 use crate::needs::Needs;
 use crate::outcome::{BEYOND, Need};
+use crate::units::is_countable;
+use serde::{Deserialize, Serialize};
 
 /// The intervals of a set of requests, from which single ones can be taken out again.
 ///
 /// The memory is that of [`Needs`]: bounded by the tracked bound, however many requests there are.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Consensus {
     by_requests: Ends,
     by_pages: Ends,
@@ -16,7 +18,7 @@ pub struct Consensus {
 }
 
 /// Where intervals begin, and where they have ended.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Ends {
     begins: Needs,
     ends: Needs,
@@ -58,6 +60,46 @@ impl Consensus {
         let Some((from, to)) = interval(reading) else { return };
         self.by_requests.remove(from, to, 1);
         self.by_pages.remove(from, to, weight(pages));
+    }
+
+    /// The union of several sets.
+    pub fn merged<'a>(parts: impl Iterator<Item = &'a Self> + Clone) -> Self {
+        Self {
+            by_requests: Ends::merged(parts.clone().map(|part| &part.by_requests)),
+            by_pages: Ends::merged(parts.clone().map(|part| &part.by_pages)),
+            requests: parts.clone().map(|part| part.requests).sum(),
+            pages: parts.map(|part| part.pages).sum(),
+        }
+    }
+
+    /// Merges what is pending, so that reading copies nothing.
+    pub fn consolidate(&mut self) {
+        self.multisets_mut().into_iter().for_each(Needs::consolidate);
+    }
+
+    /// Whether nothing is pending.
+    pub fn is_settled(&self) -> bool {
+        self.multisets().into_iter().all(Needs::is_settled)
+    }
+
+    /// Whether this, read back from a snapshot, can be read and changed.
+    pub fn is_sound(&self) -> bool {
+        [self.requests, self.pages].into_iter().all(is_countable)
+            && self.multisets().into_iter().all(Needs::is_sound)
+    }
+
+    /// Bytes of memory held, nearly.
+    pub fn memory_bytes(&self) -> usize {
+        self.multisets().map(Needs::memory_bytes).iter().sum()
+    }
+
+    fn multisets(&self) -> [&Needs; 4] {
+        [&self.by_requests.begins, &self.by_requests.ends, &self.by_pages.begins, &self.by_pages.ends]
+    }
+
+    fn multisets_mut(&mut self) -> [&mut Needs; 4] {
+        let Self { by_requests, by_pages, .. } = self;
+        [&mut by_requests.begins, &mut by_requests.ends, &mut by_pages.begins, &mut by_pages.ends]
     }
 
     /// Requests put in.
@@ -140,6 +182,13 @@ fn weight(pages: u64) -> u32 {
 }
 
 impl Ends {
+    fn merged<'a>(parts: impl Iterator<Item = &'a Self> + Clone) -> Self {
+        Self {
+            begins: Needs::merged(parts.clone().map(|part| &part.begins)),
+            ends: Needs::merged(parts.map(|part| &part.ends)),
+        }
+    }
+
     fn add(&mut self, from: Need, to: Option<Need>, times: u32) {
         if times == 0 {
             return;

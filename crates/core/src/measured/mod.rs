@@ -5,7 +5,9 @@
 //! on, [`Restarts`] the moments from which a cache knew nothing older, and [`Ledger`] splits what was
 //! lost between capacity, routing and the engine.
 
+mod caches;
 mod consensus;
+mod estimate;
 mod ledger;
 mod reading;
 mod restarts;
@@ -14,9 +16,13 @@ mod tally;
 mod tests;
 mod verdict;
 
+pub use caches::{Accepted, MeasuredCaches};
 pub use consensus::{Agreed, Consensus};
+pub use estimate::{
+    EffectiveCapacity, LedgerEstimate, Loss, MeasuredEstimate, MeasuredFigures, RestartEstimate,
+};
 pub use ledger::Ledger;
 pub use reading::{CachedPages, Reading};
-pub use restarts::{MAX_RESTARTS, Restart, Restarts, Seen};
-pub use tally::{MeasuredOutcome, MeasuredTally, ReplicaRestart};
+pub use restarts::{MAX_RESTARTS, ReplicaRestart, Restart, Restarts, Seen};
+pub use tally::{MeasuredShare, MeasuredTally};
 pub use verdict::{Findings, MIN_AGREEMENT, Verdict};

@@ -5,6 +5,7 @@ use crate::outcome::{BEYOND, Need, Outcome};
 use crate::ratio::Ratio;
 use crate::sample::Sample;
 use crate::units::PageSize;
+use serde::{Deserialize, Serialize};
 
 /// The full pages among a request's cached tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +39,7 @@ impl CachedPages {
 }
 
 /// What a request tells of the cache that served it. All pages are followed pages.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reading {
     /// The cache held at least `at_least` and less than `less_than` pages at that moment.
     Between {

@@ -10,7 +10,8 @@
 //! are found from the left, as points that stab intervals.
 
 use crate::outcome::{Need, Outcome};
-use crate::units::EventTime;
+use crate::units::{EventTime, is_countable};
+use serde::{Deserialize, Serialize};
 
 /// Most restarts of one cache that are told.
 pub const MAX_RESTARTS: usize = 64;
@@ -26,7 +27,7 @@ const MIN_MISSES: usize = 2;
 const MIN_FOLLOWERS: u64 = 8;
 
 /// Where a request stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seen {
     /// Its number in its cache: what [`crate::outcome::Run::last_touched_by`] refers to.
     pub number: u64,
@@ -46,7 +47,7 @@ pub struct Restart {
 }
 
 /// A request that found nothing of its reusable prefix.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 struct Miss {
     seen: Seen,
     /// Need of its first page.
@@ -57,8 +58,17 @@ struct Miss {
     followed: u64,
 }
 
+/// A restart of a replica.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReplicaRestart {
+    /// Index of the replica; `None` from before the log named any.
+    pub replica: Option<usize>,
+    /// When, and how it shows.
+    pub restart: Restart,
+}
+
 /// Follows one cache. A request costs one look at its outcome, amortised.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Restarts {
     /// Ranges of request numbers before which a restart is not ruled out, ascending.
     open: Vec<(u64, u64)>,
@@ -103,6 +113,21 @@ impl Restarts {
         };
         let told = groups.into_iter().filter(is_told).take(MAX_RESTARTS);
         told.map(|(_, first, misses)| Restart { first: first.seen, misses }).collect()
+    }
+
+    /// Whether this, read back from a snapshot, can go on.
+    pub fn is_sound(&self) -> bool {
+        self.open.len() <= MAX_KEPT
+            && self.misses.len() <= MAX_KEPT
+            && is_countable(self.with_reuse)
+            && self.open.iter().all(|(first, last)| first <= last)
+            && self.open.is_sorted_by(|one, next| one.1 < next.0)
+            && self.misses.iter().all(|miss| miss.followed <= self.with_reuse)
+    }
+
+    /// Bytes of memory held, nearly.
+    pub fn memory_bytes(&self) -> usize {
+        self.open.capacity() * size_of::<(u64, u64)>() + self.misses.capacity() * size_of::<Miss>()
     }
 
     fn open_before(&mut self, number: u64) {

@@ -51,15 +51,21 @@ fn observe(engine: &mut Engine, ids: &[u64]) -> Outcome {
     outcome
 }
 
-/// Takes in a request that hit `hits` pages of one cache.
-fn measure(tally: &mut MeasuredTally, hits: u64, outcome: &Outcome, number: u64) {
-    tally.observe(&MeasuredOutcome {
-        cached: CachedPages { all: hits, followed: hits },
-        shared: outcome,
-        routed: None,
-        replica: 0,
-        seen: Seen { number, index: number, event_time: EventTime(number as i64) },
-    });
+/// The requests of one cache, and when it was emptied.
+#[derive(Default)]
+struct Measured {
+    tally: MeasuredTally,
+    restarts: Restarts,
+}
+
+impl Measured {
+    /// Takes in a request that hit `hits` pages.
+    fn take(&mut self, hits: u64, outcome: &Outcome, number: u64) {
+        let cached = CachedPages { all: hits, followed: hits };
+        self.tally.add(&MeasuredShare::of(cached, outcome, None));
+        let seen = Seen { number, index: number, event_time: EventTime(number as i64) };
+        self.restarts.observe(hits, outcome, seen);
+    }
 }
 
 /// How many intervals hold `capacity`, and their pages: one after the other.
@@ -115,11 +121,12 @@ proptest! {
     fn the_hits_of_a_page_level_lru_give_its_capacity_back(
         requests in chained_requests(60), capacity in 1usize..60,
     ) {
-        let (mut lru, mut engine, mut tally) = (PageLru::new(capacity), engine(), MeasuredTally::default());
+        let (mut lru, mut engine, mut measured) = (PageLru::new(capacity), engine(), Measured::default());
         for (number, ids) in requests.iter().enumerate() {
             let outcome = observe(&mut engine, ids);
-            measure(&mut tally, lru.access(ids), &outcome, number as u64);
+            measured.take(lru.access(ids), &outcome, number as u64);
         }
+        let tally = &measured.tally;
         prop_assert_eq!(tally.requests(), requests.len() as u64);
         let capacity = capacity as u64;
         if let Some(found) = tally.consensus().find() {
@@ -129,7 +136,7 @@ proptest! {
         } else {
             prop_assert_eq!(tally.consensus().requests(), 0, "no request can tell");
         }
-        prop_assert!(tally.restarts(capacity).is_empty(), "a small cache is no restart");
+        prop_assert!(measured.restarts.found(capacity).is_empty(), "a small cache is no restart");
         let ledger = tally.ledger(capacity, capacity, u64::MAX - 1);
         prop_assert_eq!(ledger.lost_in_engine(), Some(0));
         prop_assert_eq!(ledger.lost_to_routing(), Some(0));
@@ -141,7 +148,7 @@ proptest! {
         requests in chained_requests(60), at in 0.0f64..1.0, capacity in 1usize..60,
     ) {
         let restart_at = (requests.len() as f64 * at) as usize;
-        let (mut lru, mut engine, mut tally) = (PageLru::new(capacity), engine(), MeasuredTally::default());
+        let (mut lru, mut engine, mut measured) = (PageLru::new(capacity), engine(), Measured::default());
         // Requests after the restart that come back to pages which the cache still held.
         let mut emptied = PageLru::new(capacity);
         let (mut missed, mut with_reuse, mut first_missed) = (0, 0, None);
@@ -159,13 +166,13 @@ proptest! {
                 missed += u64::from(misses);
                 with_reuse += u64::from(first_missed.is_some());
             }
-            measure(&mut tally, hits, &outcome, number as u64);
+            measured.take(hits, &outcome, number as u64);
         }
-        let found = tally.restarts(capacity as u64);
+        let found = measured.restarts.found(capacity as u64);
         prop_assert_eq!(found.len(), usize::from(missed >= 2 && with_reuse >= 8));
         if let Some(found) = found.first() {
-            prop_assert_eq!(Some(found.restart.first.index), first_missed);
-            prop_assert_eq!(found.restart.misses, missed);
+            prop_assert_eq!(Some(found.first.index), first_missed);
+            prop_assert_eq!(found.misses, missed);
         }
     }
 
@@ -174,20 +181,18 @@ proptest! {
         requests in chained_requests(60), replicas in 1usize..4, capacity in 1usize..40,
     ) {
         let mut shared = (engine(), PageLru::new(capacity * replicas));
-        let mut routed: Vec<_> = (0..replicas).map(|_| (engine(), PageLru::new(capacity), 0)).collect();
+        let mut routed: Vec<_> = (0..replicas).map(|_| (engine(), PageLru::new(capacity))).collect();
         let (mut tally, mut shared_hits, mut routed_hits) = (MeasuredTally::default(), 0, 0);
         for (number, ids) in requests.iter().enumerate() {
             let outcome = observe(&mut shared.0, ids);
             shared_hits += shared.1.access(ids);
             let replica = number * 7 % replicas;
-            let (engine, lru, numbers) = &mut routed[replica];
+            let (engine, lru) = &mut routed[replica];
             let own = observe(engine, ids);
             let hits = lru.access(ids);
             routed_hits += hits;
-            let seen = Seen { number: *numbers, index: number as u64, event_time: EventTime(0) };
-            *numbers += 1;
             let cached = CachedPages { all: hits, followed: hits };
-            tally.observe(&MeasuredOutcome { cached, shared: &outcome, routed: Some(&own), replica, seen });
+            tally.add(&MeasuredShare::of(cached, &outcome, Some(&own)));
         }
         let ledger = tally.ledger((capacity * replicas) as u64, capacity as u64, u64::MAX - 1);
         prop_assert_eq!((ledger.shared, ledger.routed), (Some(shared_hits), Some(routed_hits)));

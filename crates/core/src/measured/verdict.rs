@@ -1,6 +1,7 @@
 //! What a ledger means, as one of a few verdicts.
 
 use super::ledger::Ledger;
+use serde::{Deserialize, Serialize};
 
 /// A share of the accesses below which a loss is not worth a change.
 const SMALL_LOSS: f64 = 0.01;
@@ -27,7 +28,8 @@ pub struct Findings {
 }
 
 /// Why the hit rate is what it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// The engine shares more than the log's ids say.
     IdScope,

@@ -2,11 +2,13 @@
 
 use super::{Arrival, Refusal, RestoreError};
 use crate::bank::CacheBank;
+use crate::beside::{Beside, BesideImage, BesideShape, BesideShare, RestoredBeside};
 use crate::curve::{Counting, Curve};
 use crate::engine::Engine;
 use crate::engine_rules::PageMismatch;
 use crate::event::RequestEvent;
 use crate::in_flight::{InFlight, Overlap, OverlapRules};
+use crate::measured::Accepted;
 use crate::outcome::Outcome;
 use crate::pool_config::PoolConfig;
 use crate::sglang::MAX_CAPACITY;
@@ -48,9 +50,21 @@ pub(super) struct Cache {
     pub(super) first_seen: EventTime,
     pub(super) chain_violations: u64,
     pub(super) output_reuse_unseen: bool,
+    /// What is asked beside the estimates; a snapshot keeps it apart.
+    #[serde(skip)]
+    pub(super) beside: Option<Box<Beside>>,
     /// The last request's result.
     #[serde(skip)]
     pub(super) outcome: Outcome,
+}
+
+/// What a request met beside what the engine says of it.
+#[derive(Debug, Default)]
+pub(super) struct Followed {
+    /// In flight.
+    overlap: Option<Overlap>,
+    /// Where more is asked.
+    beside: Option<Box<BesideShare>>,
 }
 
 // A capacity within the tracked bound is one that a single cache can model.
@@ -92,6 +106,7 @@ impl Cache {
             first_seen,
             chain_violations: 0,
             output_reuse_unseen: false,
+            beside: Beside::new(config),
             outcome: Outcome::default(),
         };
         cache.place_capacities(config);
@@ -104,6 +119,7 @@ impl Cache {
             targets: config.measured_ratios().len(),
             thresholds: self.curve.thresholds().len(),
             whole_curve: config.asks_for_whole_curve(),
+            beside: BesideShape::of(&config.asked, config.target_ratios.len()),
         }
     }
 
@@ -122,8 +138,14 @@ impl Cache {
         curve.counted(if pointwise { Counting::Pointwise } else { Counting::Cumulative })
     }
 
-    /// What follows in the cache once the engine has taken a request; gives what the request met in flight.
-    pub(super) fn follow(&mut self, event: &RequestEvent<'_>, config: &PoolConfig) -> Option<Overlap> {
+    /// What follows once the engine has taken a request, the pool's number `index`.
+    pub(super) fn follow(
+        &mut self,
+        event: &RequestEvent<'_>,
+        index: u64,
+        counted: bool,
+        config: &PoolConfig,
+    ) -> Followed {
         if !self.caches.is_none() {
             self.caches.request(event, self.outcome.reusable_prefix(), config, self.page_size);
         }
@@ -137,7 +159,21 @@ impl Cache {
             sample_rate: config.sample_rate,
             max_pages: config.max_tracked_pages,
         };
-        self.in_flight.arrive(event, &rules)
+        let overlap = self.in_flight.arrive(event, &rules);
+        Followed { overlap, beside: self.observe_beside(event, index, counted, config) }
+    }
+
+    /// What the last request, the pool's number `index`, adds where more is asked.
+    fn observe_beside(
+        &mut self,
+        event: &RequestEvent<'_>,
+        index: u64,
+        counted: bool,
+        config: &PoolConfig,
+    ) -> Option<Box<BesideShare>> {
+        let (outcome, page_size) = (&self.outcome, self.page_size);
+        let request = Accepted { event, session: None, outcome, page_size, index, counted };
+        self.beside.as_mut().map(|beside| Box::new(beside.observe(&request, config)))
     }
 
     /// Whether this, read back from a snapshot, is of the configuration and can go on.
@@ -165,9 +201,31 @@ impl Live {
         })
     }
 
+    /// What is asked beside the estimates, to be serialised into a snapshot.
+    pub(super) fn beside_image(&self) -> Option<BesideImage<'_>> {
+        let mut image = BesideImage::of(self.cache.beside.as_deref()?);
+        self.windows.save_beside(&mut image);
+        Some(image)
+    }
+
+    /// Takes it back; whether it was all there, and no more.
+    fn take_beside(&mut self, beside: Option<RestoredBeside>, config: &PoolConfig) -> bool {
+        let Some(beside) = beside else { return config.asked.is_nothing() };
+        let Some((beside, mut saved)) = beside.resume(config) else { return false };
+        self.cache.beside = Some(beside);
+        let shape = self.cache.shape(config);
+        self.windows.take_beside(shape, &mut saved);
+        !config.asked.is_nothing() && saved.is_empty()
+    }
+
     /// Completes what was read back from a snapshot.
-    pub(super) fn resume(&mut self, config: &PoolConfig) -> Result<(), RestoreError> {
+    pub(super) fn resume(
+        &mut self,
+        config: &PoolConfig,
+        beside: Option<RestoredBeside>,
+    ) -> Result<(), RestoreError> {
         self.cache.place_capacities(config);
+        let beside_fits = self.take_beside(beside, config);
         if self.cache.chain_violations > 0 {
             self.cache.engine.disprove_chains();
         }
@@ -176,7 +234,7 @@ impl Live {
         let trends_fit = self.trends.len() == config.windows.len()
             && self.trends.iter().all(|trend| trend.are_like(&fresh));
         let cache_fits = self.cache.is_sound(config);
-        let whole = windows_fit && trends_fit && cache_fits;
+        let whole = beside_fits && windows_fit && trends_fit && cache_fits;
         if whole { Ok(()) } else { Err(RestoreError::Inconsistent) }
     }
 
@@ -186,7 +244,7 @@ impl Live {
         number: u64,
         event_time: EventTime,
         arrival: Arrival,
-        overlap: Option<Overlap>,
+        followed: Followed,
         config: &PoolConfig,
     ) {
         let cache = &self.cache;
@@ -197,7 +255,8 @@ impl Live {
         };
         let position = Position { arrival: number, offset: arrival.offset, event_time };
         self.summary.read(&cache.outcome, position, &rules);
-        self.summary.overlap = overlap;
+        self.summary.overlap = followed.overlap;
+        self.summary.beside = followed.beside;
         if !cache.caches.is_none() {
             self.summary.set_pointwise_hits(cache.caches.last_hits(), cache.caches.last_ceiling());
         }
@@ -209,6 +268,7 @@ impl Live {
         let caches = self.cache.caches.memory_bytes();
         let trends: usize = self.trends.iter().map(Trend::memory_bytes).sum();
         let beside = caches + self.cache.in_flight.memory_bytes() + self.windows.memory_bytes() + trends;
-        self.cache.engine.stack().memory_bytes() + beside as u64
+        let asked = self.cache.beside.as_ref().map_or(0, |beside| beside.memory_bytes());
+        self.cache.engine.stack().memory_bytes() + asked + beside as u64
     }
 }

@@ -5,13 +5,23 @@ use crate::event::RequestEvent;
 use crate::outcome::Outcome;
 use crate::stack::ChainPolicy;
 use crate::units::PageSize;
+use serde::{Deserialize, Serialize};
 
 /// The caches of several replicas, made as requests reach them.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct ReplicaCaches {
     config: EngineConfig,
-    engines: Vec<Engine>,
+    engines: Vec<ReplicaEngine>,
+    #[serde(skip)]
     outcome: Outcome,
+}
+
+/// The cache of one replica.
+#[derive(Debug, Serialize, Deserialize)]
+struct ReplicaEngine {
+    engine: Engine,
+    /// Whether a page was found to break the chain, which a stack leaves to others to keep.
+    disproved: bool,
 }
 
 impl ReplicaCaches {
@@ -23,7 +33,7 @@ impl ReplicaCaches {
 
     /// Requests that this replica got.
     pub fn requests(&self, replica: usize) -> u64 {
-        self.engines.get(replica).map_or(0, |engine| engine.stack().requests())
+        self.engines.get(replica).map_or(0, |held| held.engine.stack().requests())
     }
 
     /// What the request finds in this replica, which it then is the latest of.
@@ -37,9 +47,27 @@ impl ReplicaCaches {
         page_size: PageSize,
     ) -> Result<&Outcome, EngineRefusal> {
         while self.engines.len() <= replica {
-            self.engines.push(Engine::new(self.config));
+            self.engines.push(ReplicaEngine { engine: Engine::new(self.config), disproved: false });
         }
-        self.engines[replica].observe(event, page_size, &mut self.outcome)?;
+        let held = &mut self.engines[replica];
+        held.engine.observe(event, page_size, &mut self.outcome)?;
+        held.disproved |= self.outcome.chain_violations > 0;
         Ok(&self.outcome)
+    }
+
+    /// Completes what was read back from a snapshot; whether these are at most `most` caches like the `fresh`
+    /// ones that can go on.
+    pub(super) fn resume(&mut self, fresh: &Self, most: usize) -> bool {
+        for held in self.engines.iter_mut().filter(|held| held.disproved) {
+            held.engine.disprove_chains();
+        }
+        self.config == fresh.config
+            && self.engines.len() <= most
+            && self.engines.iter().all(|held| held.engine.is_sound(&self.config))
+    }
+
+    /// Bytes of memory held, nearly.
+    pub(super) fn memory_bytes(&self) -> u64 {
+        self.engines.iter().map(|held| held.engine.stack().memory_bytes()).sum()
     }
 }

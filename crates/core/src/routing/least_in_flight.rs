@@ -1,7 +1,8 @@
 //! A router that counts what is in flight where.
 
 use crate::event::RequestEvent;
-use crate::units::EventTime;
+use crate::units::{EventTime, is_countable};
+use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -9,9 +10,10 @@ use std::collections::BinaryHeap;
 const MAX_IN_FLIGHT: usize = 1 << 16;
 
 /// Sends a request to the replica with the fewest in flight; a request without a duration ends at once.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct LeastInFlight {
     now: EventTime,
+    #[serde(with = "in_order")]
     by_end: BinaryHeap<Reverse<(EventTime, usize)>>,
     /// A replica's requests in flight, and all it ever got.
     loads: Vec<(u64, u64)>,
@@ -20,6 +22,19 @@ pub(super) struct LeastInFlight {
 impl LeastInFlight {
     pub(super) fn new(replicas: usize) -> Self {
         Self { now: EventTime(i64::MIN), by_end: BinaryHeap::new(), loads: vec![(0, 0); replicas.max(1)] }
+    }
+
+    /// Whether this, read back from a snapshot, spreads requests over so many replicas and can go on.
+    pub(super) fn is_sound(&self, replicas: usize) -> bool {
+        let mut in_flight = vec![0_u64; self.loads.len()];
+        let counted = self
+            .by_end
+            .iter()
+            .all(|Reverse((_, replica))| in_flight.get_mut(*replica).map(|count| *count += 1).is_some());
+        counted
+            && self.loads.len() == replicas.max(1)
+            && self.by_end.len() <= MAX_IN_FLIGHT
+            && self.loads.iter().zip(&in_flight).all(|(load, count)| load.0 == *count && is_countable(load.1))
     }
 
     pub(super) fn route(&mut self, event: &RequestEvent<'_>) -> usize {
@@ -40,5 +55,24 @@ impl LeastInFlight {
             self.by_end.push(Reverse((end, replica)));
         }
         replica
+    }
+}
+
+/// A heap as the sequence of its entries in order, so that equal heaps have equal bytes.
+mod in_order {
+    use super::{BinaryHeap, EventTime, Reverse};
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    type Heap = BinaryHeap<Reverse<(EventTime, usize)>>;
+
+    pub(super) fn serialize<S: Serializer>(heap: &Heap, to: S) -> Result<S::Ok, S::Error> {
+        let mut entries: Vec<_> = heap.iter().map(|Reverse(entry)| *entry).collect();
+        entries.sort_unstable();
+        to.collect_seq(entries)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Heap, D::Error> {
+        let entries = Vec::<(EventTime, usize)>::deserialize(from)?;
+        Ok(entries.into_iter().map(Reverse).collect())
     }
 }

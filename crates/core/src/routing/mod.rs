@@ -4,20 +4,24 @@
 //! stack a replica is exact for all capacities at once, at the cost of one engine pass a router.
 
 mod caches;
+mod estimate;
 mod least_in_flight;
 mod prefix;
 mod result;
 mod router;
 mod run;
 mod spec;
+mod tally;
 #[cfg(test)]
 mod tests;
 
 pub use caches::ReplicaCaches;
+pub use estimate::{RoutedCapacity, RouterCoverage, RouterEstimate, RouterRequirement};
 pub use result::{RoutedPoint, RoutedQuantile, RoutedRequirement, RoutingResult};
 pub use router::{Arriving, Router, TooManyReplicas};
-pub use run::{Routed, RouterRun, RoutingError};
-pub use spec::{HashBy, PrefixRules, RouterKind, RouterSpec};
+pub use run::{Routed, RoutedCaches, RouterRun, RoutingError};
+pub use spec::{HashBy, PrefixRules, RouterKind, RouterSpec, SpecError};
+pub use tally::{RoutingShare, RoutingTally};
 
 /// Most replicas of one router.
 pub const MAX_REPLICAS: usize = 1024;

@@ -7,6 +7,8 @@
 use super::spec::PrefixRules;
 use crate::event::RequestEvent;
 use crate::pages::mix;
+use crate::units::is_countable;
+use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
 /// Most replicas: one bit each.
@@ -16,7 +18,7 @@ pub(super) const MAX_PREFIX_REPLICAS: usize = 64;
 const HALVING: u64 = 256;
 
 /// The router.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct PrefixRouter {
     rules: PrefixRules,
     tree: Tree,
@@ -24,13 +26,16 @@ pub(super) struct PrefixRouter {
     loads: Vec<u64>,
     requests: u64,
     /// The request's prefix hashes; kept for their memory.
+    #[serde(skip)]
     keys: Vec<u64>,
 }
 
 /// Prefixes and the replicas they were sent to, in two generations: the older one is forgotten at once.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 struct Tree {
+    #[serde(with = "in_order")]
     young: HashMap<u64, u64>,
+    #[serde(with = "in_order")]
     old: HashMap<u64, u64>,
     half: usize,
 }
@@ -55,6 +60,20 @@ impl PrefixRouter {
         let tree = Tree { young: HashMap::new(), old: HashMap::new(), half };
         let replicas = replicas.clamp(1, MAX_PREFIX_REPLICAS);
         Self { rules, tree, loads: vec![0; replicas], requests: 0, keys: Vec::new() }
+    }
+
+    /// Whether this, read back from a snapshot, is a router like the `fresh` one and can go on.
+    pub(super) fn is_sound(&self, fresh: &Self) -> bool {
+        let Tree { young, old, half } = &self.tree;
+        (self.rules, *half, self.loads.len()) == (fresh.rules, fresh.tree.half, fresh.loads.len())
+            && young.len().max(old.len()) <= *half
+            && is_countable(self.requests)
+            && self.loads.iter().all(|load| is_countable(*load))
+    }
+
+    /// Bytes of memory held, nearly: a hash map keeps a byte beside each entry and an eighth of them free.
+    pub(super) fn memory_bytes(&self) -> usize {
+        (self.tree.young.capacity() + self.tree.old.capacity()) * (2 * size_of::<u64>() + 1) * 8 / 7
     }
 
     pub(super) fn route(&mut self, event: &RequestEvent<'_>) -> usize {
@@ -118,5 +137,21 @@ impl PrefixRouter {
         if self.requests.is_multiple_of(HALVING) {
             self.loads.iter_mut().for_each(|load| *load /= 2);
         }
+    }
+}
+
+/// A map as the sequence of its entries by key, so that equal maps have equal bytes.
+mod in_order {
+    use super::HashMap;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(map: &HashMap<u64, u64>, to: S) -> Result<S::Ok, S::Error> {
+        let mut entries: Vec<_> = map.iter().collect();
+        entries.sort_unstable();
+        to.collect_seq(entries)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<HashMap<u64, u64>, D::Error> {
+        Ok(Vec::<(u64, u64)>::deserialize(from)?.into_iter().collect())
     }
 }

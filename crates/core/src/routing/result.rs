@@ -1,55 +1,16 @@
 //! What a router gives: hits by total capacity, requirements, imbalance.
 
+use super::router::Router;
 use super::spec::RouterSpec;
+use super::tally::{ReplicaTally, RoutingTally};
 use crate::coverage::Distribution;
-use crate::found::{FoundPages, FoundRun};
 use crate::needs::Needs;
-use crate::outcome::{BEYOND, Outcome};
+use crate::outcome::BEYOND;
 use crate::pool_config::PoolConfig;
 use crate::ratio::Ratio;
 use crate::units::PageCount;
 
-/// The counted requests of one replica, in followed pages.
-#[derive(Debug, Default)]
-pub(super) struct ReplicaTally {
-    requests: u64,
-    page_accesses: u64,
-    reusable: u64,
-    found: FoundPages,
-}
-
-impl ReplicaTally {
-    pub(super) fn add(&mut self, outcome: &Outcome) {
-        self.requests += 1;
-        self.page_accesses += outcome.page_accesses;
-        self.reusable += outcome.reusable_prefix();
-        outcome.runs.iter().filter_map(FoundRun::of).for_each(|run| self.found.add(&run));
-    }
-}
-
-/// Required capacities of all requests, one multiset a target ratio.
-#[derive(Debug)]
-pub(super) struct RoutedNeeds {
-    by_target: Vec<Needs>,
-}
-
-impl RoutedNeeds {
-    pub(super) fn new(targets: usize) -> Self {
-        Self { by_target: vec![Needs::default(); targets] }
-    }
-
-    pub(super) fn add(&mut self, outcome: &Outcome, targets: &[Ratio]) {
-        let reusable = outcome.reusable_prefix();
-        if reusable == 0 {
-            return;
-        }
-        for (needs, target) in self.by_target.iter_mut().zip(targets) {
-            needs.insert(outcome.need_of_prefix(target.ceil_of(reusable)));
-        }
-    }
-}
-
-/// A router over a whole trace. Pages are whole pages: sampled counts are scaled up.
+/// A router over a whole trace, or a window of it. Pages are whole pages: sampled counts are scaled up.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RoutingResult {
     /// The router.
@@ -107,14 +68,9 @@ pub struct RoutedQuantile {
 }
 
 impl RoutingResult {
-    pub(super) fn of(
-        spec: RouterSpec,
-        replicas: usize,
-        tallies: &[ReplicaTally],
-        needs: &RoutedNeeds,
-        totals: &[PageCount],
-        config: &PoolConfig,
-    ) -> Self {
+    /// What requests found behind a router, at these total capacities.
+    pub fn of(router: &Router, tally: &RoutingTally, totals: &[PageCount], config: &PoolConfig) -> Self {
+        let (replicas, tallies) = (router.replicas(), &tally.replicas[..]);
         let whole = |pages: u64| config.sample_rate.whole_of(pages);
         let sum = |count: fn(&ReplicaTally) -> u64| tallies.iter().map(count).sum::<u64>();
         let requests = sum(|tally| tally.requests);
@@ -124,15 +80,15 @@ impl RoutingResult {
         let unlimited = || imbalance(tallies, replicas, |tally| tally.reusable);
         let count = |needs: &Needs| needs.count_upto(u64::from(u32::MAX));
         Self {
-            spec,
+            spec: router.spec(),
             replicas,
             requests,
-            requests_with_reuse: needs.by_target.first().map_or(0, count),
+            requests_with_reuse: tally.needs.first().map_or(0, count),
             page_accesses: whole(sum(|tally| tally.page_accesses)),
             unlimited_page_hits: whole(sum(|tally| tally.reusable)),
             imbalance: told.map_or_else(unlimited, |point| point.imbalance),
             capacities,
-            required: required(needs, requests, replicas, config),
+            required: required(&tally.needs, requests, replicas, config),
         }
     }
 }
@@ -156,12 +112,7 @@ fn imbalance(tallies: &[ReplicaTally], replicas: usize, hits: impl Fn(&ReplicaTa
     (sum > 0).then(|| most as f64 * replicas as f64 / sum as f64)
 }
 
-fn required(
-    needs: &RoutedNeeds,
-    requests: u64,
-    replicas: usize,
-    config: &PoolConfig,
-) -> Vec<RoutedRequirement> {
+fn required(needs: &[Needs], requests: u64, replicas: usize, config: &PoolConfig) -> Vec<RoutedRequirement> {
     let of = |(needs, target_ratio): (&Needs, &Ratio)| {
         let distribution = Distribution::new(needs, requests);
         let quantile = |coverage: &Ratio| {
@@ -175,5 +126,5 @@ fn required(
             coverage: config.coverages.iter().map(quantile).collect(),
         }
     };
-    needs.by_target.iter().zip(&config.target_ratios).map(of).collect()
+    needs.iter().zip(&config.target_ratios).map(of).collect()
 }

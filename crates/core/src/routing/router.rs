@@ -7,6 +7,7 @@ use super::spec::{HashBy, RouterKind, RouterSpec};
 use crate::event::RequestEvent;
 use crate::labels::Label;
 use crate::pages::Scope;
+use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -25,13 +26,13 @@ pub struct Arriving<'a> {
 pub struct TooManyReplicas;
 
 /// A router that is blind to what caches hold.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Router {
     spec: RouterSpec,
     state: State,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 enum State {
     Logged(Names),
     RoundRobin { next: usize },
@@ -41,10 +42,24 @@ enum State {
 }
 
 /// The replicas that a log names, by first appearance. Requests without a name share one cache of their own.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Deserialize)]
+#[serde(from = "Vec<Option<Box<str>>>")]
 struct Names {
     indices: HashMap<Option<Box<str>>, usize>,
     names: Vec<Option<Box<str>>>,
+}
+
+impl From<Vec<Option<Box<str>>>> for Names {
+    fn from(names: Vec<Option<Box<str>>>) -> Self {
+        let indices = names.iter().cloned().enumerate().map(|(index, name)| (name, index));
+        Self { indices: indices.collect(), names }
+    }
+}
+
+impl Serialize for Names {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        self.names.serialize(to)
+    }
 }
 
 impl Names {
@@ -92,6 +107,30 @@ impl Router {
             State::Hash(by) => Ok((hash(*by, request) % replicas as u64) as usize),
             State::LeastInFlight(router) => Ok(router.route(request.event)),
             State::Prefix(router) => Ok(router.route(request.event)),
+        }
+    }
+
+    /// Whether this, read back from a snapshot, is a router like the `fresh` one and can go on.
+    pub(super) fn is_sound(&self, fresh: &Self) -> bool {
+        let replicas = self.spec.replicas.max(1);
+        let state = match (&self.state, &fresh.state) {
+            (State::Logged(names), State::Logged(_)) => {
+                names.names.len() <= MAX_REPLICAS && names.indices.len() == names.names.len()
+            }
+            (State::RoundRobin { next }, State::RoundRobin { .. }) => *next < replicas,
+            (State::Hash(by), State::Hash(asked)) => by == asked,
+            (State::LeastInFlight(router), State::LeastInFlight(_)) => router.is_sound(replicas),
+            (State::Prefix(router), State::Prefix(fresh)) => router.is_sound(fresh),
+            _ => false,
+        };
+        self.spec == fresh.spec && state
+    }
+
+    /// Bytes of memory held, nearly, where it remembers much.
+    pub(super) fn memory_bytes(&self) -> usize {
+        match &self.state {
+            State::Prefix(router) => router.memory_bytes(),
+            _ => 0,
         }
     }
 

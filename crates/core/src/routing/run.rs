@@ -1,13 +1,16 @@
 //! A router under way: where requests went, and what they found there.
 
+use super::MAX_REPLICAS;
 use super::caches::ReplicaCaches;
-use super::result::{ReplicaTally, RoutedNeeds, RoutingResult};
+use super::result::RoutingResult;
 use super::router::{Arriving, Router, TooManyReplicas};
 use super::spec::RouterSpec;
+use super::tally::{RoutingShare, RoutingTally};
 use crate::engine::EngineRefusal;
 use crate::outcome::Outcome;
 use crate::pool_config::PoolConfig;
 use crate::units::{PageCount, PageSize};
+use serde::{Deserialize, Serialize};
 
 /// A request cannot be followed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -31,25 +34,66 @@ pub struct Routed<'a> {
     pub outcome: &'a Outcome,
 }
 
+/// A router and the caches behind it.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct RoutedCaches {
+    router: Router,
+    caches: ReplicaCaches,
+}
+
+impl RoutedCaches {
+    /// Caches that have seen nothing, of the engine that `config` models. One without a stack cannot be routed:
+    /// [`PoolConfig::is_pointwise`].
+    pub fn new(spec: RouterSpec, config: &PoolConfig) -> Self {
+        Self { router: Router::new(spec), caches: ReplicaCaches::new(config.engine()) }
+    }
+
+    /// Routes a request to its replica, which it then is the latest of.
+    ///
+    /// # Errors
+    /// [`RoutingError`].
+    pub fn observe(
+        &mut self,
+        request: &Arriving<'_>,
+        page_size: PageSize,
+    ) -> Result<Routed<'_>, RoutingError> {
+        let replica = self.router.route(request)?;
+        let number = self.caches.requests(replica);
+        let outcome = self.caches.observe(replica, request.event, page_size)?;
+        Ok(Routed { replica, number, outcome })
+    }
+
+    /// The router.
+    pub fn router(&self) -> &Router {
+        &self.router
+    }
+
+    /// Completes what was read back from a snapshot; whether it is like a fresh one and can go on.
+    pub fn resume(&mut self, fresh: &Self) -> bool {
+        let most = match fresh.router.spec().replicas {
+            0 => MAX_REPLICAS,
+            replicas => replicas,
+        };
+        self.router.is_sound(&fresh.router) && self.caches.resume(&fresh.caches, most)
+    }
+
+    /// Bytes of memory held, nearly.
+    pub fn memory_bytes(&self) -> u64 {
+        self.caches.memory_bytes() + self.router.memory_bytes() as u64
+    }
+}
+
 /// One router over one trace.
 #[derive(Debug)]
 pub struct RouterRun {
-    router: Router,
-    caches: ReplicaCaches,
-    replicas: Vec<ReplicaTally>,
-    needs: RoutedNeeds,
+    routed: RoutedCaches,
+    tally: RoutingTally,
 }
 
 impl RouterRun {
-    /// A run that has seen nothing, of the engine that `config` models. A profile that has no stack cannot be
-    /// routed: [`crate::profile::Profile::is_pointwise`].
+    /// A run that has seen nothing, of the engine that `config` models; as for [`RoutedCaches::new`].
     pub fn new(spec: RouterSpec, config: &PoolConfig) -> Self {
-        Self {
-            router: Router::new(spec),
-            caches: ReplicaCaches::new(config.engine()),
-            replicas: Vec::new(),
-            needs: RoutedNeeds::new(config.target_ratios.len()),
-        }
+        Self { routed: RoutedCaches::new(spec, config), tally: RoutingTally::new(config.target_ratios.len()) }
     }
 
     /// Routes a request. One that is not counted only fills a cache.
@@ -63,27 +107,20 @@ impl RouterRun {
         config: &PoolConfig,
         counted: bool,
     ) -> Result<Routed<'_>, RoutingError> {
-        let replica = self.router.route(request)?;
-        let number = self.caches.requests(replica);
-        let outcome = self.caches.observe(replica, request.event, page_size)?;
-        if self.replicas.len() <= replica {
-            self.replicas.resize_with(replica + 1, ReplicaTally::default);
-        }
+        let routed = self.routed.observe(request, page_size)?;
         if counted {
-            self.replicas[replica].add(outcome);
-            self.needs.add(outcome, &config.target_ratios);
+            self.tally.add(&RoutingShare::of(&routed, &config.target_ratios));
         }
-        Ok(Routed { replica, number, outcome })
+        Ok(routed)
     }
 
     /// The router.
     pub fn router(&self) -> &Router {
-        &self.router
+        self.routed.router()
     }
 
     /// What was found, at these total capacities.
     pub fn result(&self, totals: &[PageCount], config: &PoolConfig) -> RoutingResult {
-        let replicas = self.router.replicas();
-        RoutingResult::of(self.router.spec(), replicas, &self.replicas, &self.needs, totals, config)
+        RoutingResult::of(self.router(), &self.tally, totals, config)
     }
 }

@@ -2,11 +2,14 @@
 
 use super::MAX_REPLICAS;
 use super::prefix::MAX_PREFIX_REPLICAS;
+use serde::{Deserialize, Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
 
-/// A router and its number of replicas.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// A router and its number of replicas. In a configuration it is text, with every parameter that is not the
+/// default.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
 pub struct RouterSpec {
     /// How it decides.
     pub kind: RouterKind,
@@ -31,7 +34,7 @@ pub enum RouterKind {
 }
 
 /// What is hashed: XXH3-64 of the bytes, modulo the number of replicas.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum HashBy {
     /// The session where the request has one, else its tenant, else its first page.
     #[default]
@@ -46,7 +49,7 @@ pub enum HashBy {
 
 /// The rules of a prefix router: an approximate tree of what was sent where, and a balance rule, as the
 /// routers of SGLang and others have them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PrefixRules {
     /// Thousandths of the prompt's pages that the best replica must have been sent; below that the least
     /// loaded replica is taken (SGLang's `cache_threshold`).
@@ -154,6 +157,37 @@ fn per_mille(text: &str) -> Option<u32> {
     format!("{whole}{places:0<3}").parse().ok()
 }
 
+impl RouterSpec {
+    /// As it is written, with what differs from the default: it reads back the same.
+    pub fn written(&self) -> String {
+        match self.kind {
+            RouterKind::Hash(HashBy::Session) => format!("{self}:session"),
+            RouterKind::Hash(HashBy::Tenant) => format!("{self}:tenant"),
+            RouterKind::Hash(HashBy::FirstPage) => format!("{self}:first-page"),
+            RouterKind::Prefix(rules) if rules != PrefixRules::default() => {
+                let share = |per_mille| f64::from(per_mille) / 1000.0;
+                let (found, balance) = (share(rules.match_per_mille), share(rules.balance_per_mille));
+                format!("{self}:match={found},balance={balance},tree={}", rules.tree_pages)
+            }
+            _ => self.to_string(),
+        }
+    }
+}
+
+impl Serialize for RouterSpec {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&self.written())
+    }
+}
+
+impl TryFrom<String> for RouterSpec {
+    type Error = SpecError;
+
+    fn try_from(text: String) -> Result<Self, SpecError> {
+        text.parse()
+    }
+}
+
 impl FromStr for RouterSpec {
     type Err = SpecError;
 
@@ -206,6 +240,9 @@ mod tests {
     fn routers_are_named_as_they_are_shown() {
         for text in ["logged", "round-robin:4", "hash:8", "least-in-flight:1", "prefix:64"] {
             assert_eq!(spec(text).to_string(), text);
+        }
+        for text in ["hash:4:session", "prefix:4:match=0.25,balance=2,tree=4096", "logged", "prefix:2"] {
+            assert_eq!(spec(text).written(), text, "reads back");
         }
         assert_eq!(spec("hash:4:tenant").kind, RouterKind::Hash(HashBy::Tenant));
         let rules = PrefixRules { match_per_mille: 250, balance_per_mille: 2000, tree_pages: 4096 };

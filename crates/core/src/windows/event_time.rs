@@ -1,6 +1,7 @@
 //! Tumbling and hopping windows, made of panes as wide as the advance.
 
 use super::{Extent, Window};
+use crate::beside::{BesideImage, SavedWindows};
 use crate::tally::{RequestSummary, Tally, TallyShape};
 use crate::units::{EventTime, is_countable};
 use serde::{Deserialize, Serialize};
@@ -109,6 +110,7 @@ impl EventWindows {
 
     pub(super) fn close(&mut self, watermark: EventTime, show: impl FnMut(Window<'_>)) {
         let last = self.last_closed(watermark);
+        self.panes.iter_mut().for_each(|pane| pane.tally.consolidate_beside());
         self.show_windows(last, show);
         self.closed_end = last;
         self.drop_panes();
@@ -117,6 +119,7 @@ impl EventWindows {
     pub(super) fn finish(&mut self, show: impl FnMut(Window<'_>)) {
         if let Some(newest) = self.panes.back() {
             let last = newest.index.saturating_add(self.span);
+            self.panes.iter_mut().for_each(|pane| pane.tally.consolidate_beside());
             self.show_windows(last, show);
             self.closed_end = last;
             self.drop_panes();
@@ -127,6 +130,17 @@ impl EventWindows {
         if let Some(newest) = self.panes.back() {
             self.show_windows(newest.index.saturating_add(1), show);
         }
+    }
+
+    /// Gives what is counted beside, pane by pane.
+    pub(super) fn save_beside<'a>(&'a self, image: &mut BesideImage<'a>) {
+        self.panes.iter().for_each(|pane| image.push_tally(pane.tally.beside.as_deref()));
+    }
+
+    /// Takes it back.
+    pub(super) fn take_beside(&mut self, shape: TallyShape, saved: &mut SavedWindows) {
+        self.shape.beside = shape.beside;
+        self.panes.iter_mut().for_each(|pane| pane.tally.beside = saved.tally());
     }
 
     /// Whether these, read back from a snapshot, are windows like the `fresh` ones.

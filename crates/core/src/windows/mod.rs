@@ -16,6 +16,7 @@ mod event_time;
 mod recent;
 mod watermark;
 
+use super::beside::{BesideImage, SavedWindows};
 use super::tally::{RequestSummary, Tally, TallyShape};
 use super::units::{EventTime, Offset};
 use super::window::WindowKind;
@@ -134,6 +135,29 @@ impl WindowSet {
         (self.allowed_lateness_ms, self.publish_every_ms, self.kinds.len())
             == (fresh.allowed_lateness_ms, fresh.publish_every_ms, fresh.kinds.len())
             && self.kinds.iter().zip(&fresh.kinds).all(is_sound)
+    }
+
+    /// Gives what is counted beside, window by window.
+    pub fn save_beside<'a>(&'a self, image: &mut BesideImage<'a>) {
+        for windows in &self.kinds {
+            match windows {
+                Windows::EventTime(windows) => windows.save_beside(image),
+                Windows::Last(last) => last.save_beside(image),
+                Windows::All(all) => all.save_beside(image),
+            }
+        }
+    }
+
+    /// Takes it back. What is missing, or left over, does not pass [`WindowSet::are_those_of`] and
+    /// [`SavedWindows::is_empty`].
+    pub fn take_beside(&mut self, shape: TallyShape, saved: &mut SavedWindows) {
+        for windows in &mut self.kinds {
+            match windows {
+                Windows::EventTime(windows) => windows.take_beside(shape, saved),
+                Windows::Last(last) => last.take_beside(shape, saved),
+                Windows::All(all) => all.take_beside(saved),
+            }
+        }
     }
 
     /// Counts a request. `watermark` is the partition's before this record, and decides what is late;

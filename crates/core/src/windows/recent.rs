@@ -1,6 +1,7 @@
 //! Windows over offsets: the last N requests, and everything since the start.
 
 use super::Extent;
+use crate::beside::{BesideImage, BesideShare, SavedWindows};
 use crate::found::FoundRun;
 use crate::in_flight::Overlap;
 use crate::tally::{RequestSummary, StepHits, Tally, TallyShape};
@@ -31,6 +32,16 @@ impl Everything {
         self.extent.map(|extent| (extent, &self.tally))
     }
 
+    /// Gives what is counted beside.
+    pub(super) fn save_beside<'a>(&'a self, image: &mut BesideImage<'a>) {
+        image.push_tally(self.tally.beside.as_deref());
+    }
+
+    /// Takes it back.
+    pub(super) fn take_beside(&mut self, saved: &mut SavedWindows) {
+        self.tally.beside = saved.tally();
+    }
+
     /// Whether this, read back from a snapshot, can be added to.
     pub(super) fn is_sound(&self, shape: TallyShape) -> bool {
         self.tally.is_sound(shape)
@@ -53,6 +64,9 @@ pub(super) struct LastRequests {
     needs: VecDeque<u64>,
     hits: VecDeque<StepHits>,
     found: VecDeque<FoundRun>,
+    /// What each adds beside, where more is asked; a snapshot keeps it apart.
+    #[serde(skip)]
+    beside: VecDeque<BesideShare>,
     pub(super) tally: Tally,
 }
 
@@ -85,6 +99,7 @@ impl LastRequests {
             needs: VecDeque::new(),
             hits: VecDeque::new(),
             found: VecDeque::new(),
+            beside: VecDeque::new(),
             tally: Tally::new(shape),
         }
     }
@@ -123,6 +138,7 @@ impl LastRequests {
         self.needs.extend(&summary.needs);
         self.hits.extend(&summary.hits);
         self.found.extend(&summary.found);
+        self.beside.extend(summary.beside.as_deref().cloned());
         self.requests.push_back(Held {
             arrival: summary.position.arrival,
             offset: summary.position.offset,
@@ -158,6 +174,22 @@ impl LastRequests {
         for run in (0..held.runs).filter_map(|_| self.found.pop_front()) {
             tally.found.iter_mut().for_each(|found| found.remove(&run));
         }
+        if let Some((beside, share)) = tally.beside.as_mut().zip(self.beside.pop_front()) {
+            beside.remove(&share);
+        }
+    }
+
+    /// Gives what its requests add beside.
+    pub(super) fn save_beside<'a>(&'a self, image: &mut BesideImage<'a>) {
+        image.push_shares(self.beside.iter());
+    }
+
+    /// Takes it back; the counts are the sum.
+    pub(super) fn take_beside(&mut self, shape: TallyShape, saved: &mut SavedWindows) {
+        let Some(mut tally) = shape.beside.tally() else { return };
+        self.beside = saved.shares(self.requests.len()).collect();
+        self.beside.iter().filter(|share| share.is_sound(shape.beside)).for_each(|share| tally.add(share));
+        self.tally.beside = Some(tally);
     }
 
     /// The window as it stands. Finding the earliest event time looks at every held request, which is
@@ -180,6 +212,8 @@ impl LastRequests {
             && self.needs.len() == self.requests.len() * shape.targets
             && self.hits.len() as u64 == steps
             && self.found.len() as u64 == runs
+            && self.beside.len() == if shape.beside.tally().is_some() { self.requests.len() } else { 0 }
+            && self.beside.iter().all(|share| share.is_sound(shape.beside))
             && self.hits.iter().all(|hits| (hits.step as usize) < shape.thresholds)
             && self.found.iter().all(FoundRun::is_of_an_engine)
             && self.recount(shape).is_some_and(|recount| recount == self.tally.consolidated())
@@ -191,6 +225,7 @@ impl LastRequests {
         let mut needs = self.needs.iter().copied();
         let mut hits = self.hits.iter().copied();
         let mut found = self.found.iter().copied();
+        let mut beside = self.beside.iter();
         let mut tally = Tally::new(shape);
         for held in &self.requests {
             let largest = held.page_accesses.max(held.reusable).max(held.touched);
@@ -202,6 +237,7 @@ impl LastRequests {
                 hits: hits.by_ref().take(held.steps as usize).collect(),
                 found: found.by_ref().take(held.runs as usize).collect(),
                 overlap: held.overlap,
+                beside: beside.next().map(|share| Box::new(share.clone())),
                 ..RequestSummary::default()
             };
             tally.add(&summary, 0);
@@ -219,6 +255,7 @@ impl LastRequests {
             + self.needs.capacity() * size_of::<u64>()
             + self.hits.capacity() * size_of::<StepHits>()
             + self.found.capacity() * size_of::<FoundRun>()
+            + self.beside.iter().map(BesideShare::memory_bytes).sum::<usize>()
             + self.tally.memory_bytes()
     }
 }
@@ -226,15 +263,25 @@ impl LastRequests {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::beside::{Asked, BesideShape};
+    use crate::measured::{CachedPages, MeasuredShare};
     use crate::outcome::{Outcome, Run};
     use crate::ratio::Ratio;
+    use crate::routing::{Routed, RoutingShare};
     use crate::tally::{CountingRules, Position};
 
-    const SHAPE: TallyShape = TallyShape { targets: 1, thresholds: 1, whole_curve: true };
+    fn shape() -> TallyShape {
+        let asked = Asked {
+            measured: true,
+            routers: vec!["round-robin:2".parse().expect("a router")],
+            ..Asked::default()
+        };
+        TallyShape { targets: 1, thresholds: 1, whole_curve: true, beside: BesideShape::of(&asked, 1) }
+    }
 
     /// A full window of requests that each touch the pages of the one before and one new page.
     fn window() -> LastRequests {
-        let mut window = LastRequests::new(3, SHAPE);
+        let mut window = LastRequests::new(3, shape());
         let rules = CountingRules { target_ratios: &[Ratio::ONE], thresholds: &[9], whole_curve: true };
         for arrival in 0..5_u64 {
             let known = Run { pages: 2, need: 3, step: 1, last_touched_by: arrival.saturating_sub(1) };
@@ -242,14 +289,25 @@ mod tests {
             let mut summary = RequestSummary::default();
             summary.read(&outcome, Position { arrival, ..Position::default() }, &rules);
             summary.overlap = Some(Overlap { requests: 1, pages: 2 });
+            summary.beside = Some(Box::new(beside(&outcome)));
             window.observe(&summary);
         }
         window
     }
 
+    /// What a request adds where the measured hits and a router are asked about.
+    fn beside(outcome: &Outcome) -> BesideShare {
+        let cached = CachedPages { all: 1, followed: 1 };
+        let routed = Routed { replica: 1, number: 0, outcome };
+        BesideShare {
+            measured: Some(MeasuredShare::of(cached, outcome, None)),
+            routed: vec![Some(RoutingShare::of(&routed, &[Ratio::ONE]))],
+        }
+    }
+
     #[test]
     fn a_held_request_is_found_by_its_number_also_where_numbers_between_are_missing() {
-        let mut window = LastRequests::new(4, SHAPE);
+        let mut window = LastRequests::new(4, shape());
         for arrival in [1, 3, 4, 7, 8] {
             let position = Position { arrival, ..Position::default() };
             window.observe(&RequestSummary { position, needs: vec![0], ..RequestSummary::default() });
@@ -261,9 +319,9 @@ mod tests {
 
     #[test]
     fn a_tally_smaller_than_its_requests_is_refused_before_they_are_taken_out_of_it() {
-        let fresh = LastRequests::new(3, SHAPE);
-        assert!(fresh.is_sound(&fresh, SHAPE) && window().is_sound(&fresh, SHAPE));
-        let forgeries: [fn(&mut LastRequests); 16] = [
+        let fresh = LastRequests::new(3, shape());
+        assert!(fresh.is_sound(&fresh, shape()) && window().is_sound(&fresh, shape()));
+        let forgeries: [fn(&mut LastRequests); 18] = [
             |window| window.tally.requests -= 1,
             |window| window.tally.page_accesses -= 1,
             |window| window.tally.reusable -= 1,
@@ -280,11 +338,13 @@ mod tests {
             |window| window.hits[1].pages += 1,
             |window| window.needs[1] += 1,
             |window| window.capacity = 2,
+            |window| window.beside[0] = BesideShare::default(),
+            |window| window.tally.beside = None,
         ];
         for (index, forge) in forgeries.into_iter().enumerate() {
             let mut forged = window();
             forge(&mut forged);
-            assert!(!forged.is_sound(&fresh, SHAPE), "forgery {index}");
+            assert!(!forged.is_sound(&fresh, shape()), "forgery {index}");
         }
     }
 }

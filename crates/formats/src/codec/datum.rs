@@ -123,6 +123,18 @@ impl SerializeStruct for Fields<'_, '_> {
         value.serialize(Datum { schema: &field.schema, name: &field.name, out: self.out })
     }
 
+    /// A field that JSON leaves out has its default: null, or an empty list.
+    fn skip_field(&mut self, key: &'static str) -> Result<(), Unfit> {
+        let field = self.record.fields.get(self.written).filter(|field| field.name == key);
+        let field = field.ok_or_else(|| Unfit(key.to_owned()))?;
+        if !matches!(field.schema, Schema::Union(_) | Schema::Array(_)) {
+            return Err(Unfit(key.to_owned()));
+        }
+        self.written += 1;
+        put_long(self.out, 0);
+        Ok(())
+    }
+
     fn end(self) -> Result<(), Unfit> {
         self.record.fields.get(self.written).map_or(Ok(()), |missing| Err(Unfit(missing.name.clone())))
     }

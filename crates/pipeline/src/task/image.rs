@@ -8,6 +8,7 @@ use super::{PartitionTask, TaskConfig, pool_set_config};
 use crate::dead_letter_policy::{DeadLetterPolicy, DeadLetterState};
 use crate::facts::RecordIdentity;
 use crate::resume::Resume;
+use kvset_core::beside::{BesideImage, RestoredBeside};
 use kvset_core::estimate::Estimate;
 use kvset_core::pool::{PoolImage, RestoredPool};
 use kvset_core::pool_set::{History, PoolSet, PoolSetImage, PoolSetRestoreError, RestoredPoolSet};
@@ -26,9 +27,11 @@ pub struct TaskImage<'a> {
     /// In order of name, so that equal states have equal bytes.
     pools: Vec<(&'a str, PoolImage<'a>)>,
     latest: &'a BTreeMap<Box<str>, LatestEstimates>,
+    /// What pools are asked beside their estimates, of those that are asked anything, in order of name.
+    beside: Vec<(&'a str, BesideImage<'a>)>,
 }
 
-/// A task's state, read back from a snapshot of format version 3.
+/// A task's state, read back from a snapshot of format version 4.
 #[derive(Debug, Deserialize)]
 pub struct RestoredTask {
     watermark: Watermark,
@@ -36,6 +39,24 @@ pub struct RestoredTask {
     dead_letters: DeadLetterState,
     pools: Vec<(Box<str>, RestoredPool)>,
     latest: BTreeMap<Box<str>, LatestEstimates>,
+    beside: Vec<(Box<str>, RestoredBeside)>,
+}
+
+/// The same of format version 3, when pools were asked nothing beside their estimates.
+#[derive(Debug, Deserialize)]
+pub struct RestoredTaskV3 {
+    watermark: Watermark,
+    history: History,
+    dead_letters: DeadLetterState,
+    pools: Vec<(Box<str>, RestoredPool)>,
+    latest: BTreeMap<Box<str>, LatestEstimates>,
+}
+
+impl From<RestoredTaskV3> for RestoredTask {
+    fn from(old: RestoredTaskV3) -> Self {
+        let RestoredTaskV3 { watermark, history, dead_letters, pools, latest } = old;
+        Self { watermark, history, dead_letters, pools, latest, beside: Vec::new() }
+    }
 }
 
 /// The same of format versions 1 and 2, which kept no estimates.
@@ -51,7 +72,7 @@ impl From<RestoredTaskV2> for RestoredTask {
     /// Nothing is shown until a window closes.
     fn from(old: RestoredTaskV2) -> Self {
         let RestoredTaskV2 { watermark, history, dead_letters, pools } = old;
-        Self { watermark, history, dead_letters, pools, latest: BTreeMap::new() }
+        Self { watermark, history, dead_letters, pools, latest: BTreeMap::new(), beside: Vec::new() }
     }
 }
 
@@ -68,6 +89,9 @@ impl RestoredTask {
 /// Why a task cannot go on from a snapshot: it is rebuilt from the log then.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum TaskRestoreError {
+    /// What was asked beside the estimates belongs to no pool.
+    #[error("what the snapshot keeps beside its pools is of no pool in it: rebuild the state from the log")]
+    Beside,
     /// The pools' state does not fit their configuration.
     #[error(transparent)]
     PoolSet(#[from] PoolSetRestoreError),
@@ -81,6 +105,20 @@ pub enum TaskRestoreError {
         /// What is wrong.
         problem: Box<str>,
     },
+}
+
+/// Gives each pool back what it was asked beside its estimates; both are in order of name.
+fn with_beside(
+    pools: Vec<(Box<str>, RestoredPool)>,
+    beside: Vec<(Box<str>, RestoredBeside)>,
+) -> Result<Vec<(Box<str>, RestoredPool)>, TaskRestoreError> {
+    let mut beside = beside.into_iter().peekable();
+    let own = |(name, pool): (Box<str>, RestoredPool)| match beside.next_if(|(of, _)| *of == name) {
+        Some((_, beside)) => (name, pool.with_beside(beside)),
+        None => (name, pool),
+    };
+    let pools = pools.into_iter().map(own).collect();
+    if beside.next().is_some() { Err(TaskRestoreError::Beside) } else { Ok(pools) }
 }
 
 /// The estimates that were kept, pool by pool in order of name.
@@ -103,8 +141,11 @@ pub(super) fn read_latest(
 impl PartitionTask {
     /// The state as it stands before [`PartitionTask::next_offset`].
     pub fn image(&self) -> TaskImage<'_> {
-        let PoolSetImage { watermark, history, pools } = self.pools.image();
-        TaskImage { watermark, history, dead_letters: self.policy.state(), pools, latest: &self.latest }
+        let PoolSetImage { watermark, history, mut pools } = self.pools.image();
+        let beside = pools.iter_mut().filter_map(|(name, pool)| Some((*name, pool.take_beside()?)));
+        let beside = beside.collect();
+        let dead_letters = self.policy.state();
+        TaskImage { watermark, history, dead_letters, pools, latest: &self.latest, beside }
     }
 
     /// The last record in the state; `None` before the first one.
@@ -124,7 +165,8 @@ impl PartitionTask {
         last_record: Option<RecordIdentity>,
         image: RestoredTask,
     ) -> Result<Self, TaskRestoreError> {
-        let RestoredTask { watermark, history, dead_letters, pools, latest } = image;
+        let RestoredTask { watermark, history, dead_letters, pools, latest, beside } = image;
+        let pools = with_beside(pools, beside)?;
         let history = if resume.warm_up { History::Missing } else { history };
         let image = RestoredPoolSet { watermark, history, pools };
         let pools = PoolSet::restore(pool_set_config(&config, partition), image)?;

@@ -1,0 +1,118 @@
+//! What a pool tells beside its estimates once it is asked to: off until then, and free.
+//!
+//! This is the one place for such questions. Each has a field in [`Asked`], what it follows in [`Beside`], what
+//! one request adds to every window in [`BesideShare`], the windows' counts in [`BesideTally`], and a record in
+//! the [`Estimate`](crate::estimate::Estimate). Snapshots keep [`BesideImage`] behind everything else, so that
+//! a pool that is asked nothing is kept as it always was.
+
+mod asked;
+mod image;
+mod share;
+#[cfg(test)]
+mod tests;
+
+pub use asked::{Asked, AskedError, MAX_ROUTERS};
+pub use image::{BesideImage, RestoredBeside, SavedWindows};
+pub use share::{BesideShape, BesideShare, BesideTally};
+
+use crate::measured::{Accepted, MeasuredCaches, MeasuredEstimate, MeasuredFigures};
+use crate::pool_config::PoolConfig;
+use crate::routing::{RoutedCaches, RouterEstimate, RouterSpec, RoutingError, RoutingResult, RoutingShare};
+use crate::units::{PageBytes, PageCount, is_countable};
+use serde::{Deserialize, Serialize};
+
+/// What is followed beside the pool's own cache.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Beside {
+    /// The caches that the log names, where the measured hits are asked about.
+    measured: Option<MeasuredCaches>,
+    /// One a router asked about.
+    routers: Vec<RoutedCaches>,
+    /// Requests left out of what the log's replicas tell, because it names too many of them.
+    left_out: u64,
+}
+
+/// The window that an estimate is made of.
+#[derive(Debug, Clone)]
+pub struct BesideFigures<'a> {
+    /// What measured requests are held against.
+    pub measured: MeasuredFigures<'a>,
+    /// Total capacities that routers are told at.
+    pub totals: &'a [PageCount],
+}
+
+impl Beside {
+    /// What the configuration asks for; `None` where that is nothing.
+    pub fn new(config: &PoolConfig) -> Option<Box<Self>> {
+        let asked = &config.asked;
+        let routers = asked.routers.iter().map(|spec| RoutedCaches::new(*spec, config));
+        let beside = || Self {
+            measured: asked.measured.then(MeasuredCaches::default),
+            routers: routers.collect(),
+            left_out: 0,
+        };
+        (!asked.is_nothing()).then(|| Box::new(beside()))
+    }
+
+    /// Follows a request; gives what it adds to windows.
+    pub fn observe(&mut self, request: &Accepted<'_>, config: &PoolConfig) -> BesideShare {
+        let measured = self.measured.as_mut().map(|caches| caches.observe(request, config));
+        let follow = |caches: &mut RoutedCaches| {
+            let routed = caches.observe(&request.arriving(), request.page_size)?;
+            Ok::<_, RoutingError>(RoutingShare::of(&routed, &config.target_ratios))
+        };
+        let routed: Vec<_> = self.routers.iter_mut().map(follow).collect();
+        // A request that the pool has accepted is refused elsewhere for one reason only: too many names.
+        let is_left_out = measured.as_ref().is_some_and(Result::is_err) || routed.iter().any(Result::is_err);
+        self.left_out += u64::from(is_left_out);
+        BesideShare {
+            measured: measured.and_then(Result::ok).flatten(),
+            routed: routed.into_iter().map(Result::ok).collect(),
+        }
+    }
+
+    /// What the measured requests of a window say; `None` where that is not asked.
+    pub fn measured(&self, figures: &BesideFigures<'_>, tally: &BesideTally) -> Option<MeasuredEstimate> {
+        let (caches, tally) = self.measured.as_ref().zip(tally.measured.as_ref())?;
+        Some(figures.measured.estimate(tally, caches, self.left_out))
+    }
+
+    /// What each router asked about would give in a window.
+    pub fn routing(&self, figures: &BesideFigures<'_>, tally: &BesideTally) -> Vec<RouterEstimate> {
+        let MeasuredFigures { config, page_bytes, .. } = figures.measured;
+        let result = |(caches, tally): (&RoutedCaches, _)| {
+            let routed = RoutingResult::of(caches.router(), tally, figures.totals, config);
+            RouterEstimate::of(&routed, page_bytes)
+        };
+        self.routers.iter().zip(&tally.routers).map(result).collect()
+    }
+
+    /// Completes what was read back from a snapshot; whether it is what the configuration asks for and can go
+    /// on.
+    fn resume(&mut self, config: &PoolConfig) -> bool {
+        let asked = &config.asked;
+        let measured = match &mut self.measured {
+            Some(caches) => asked.measured && caches.resume(config),
+            None => !asked.measured,
+        };
+        let as_many = self.routers.len() == asked.routers.len();
+        let mut routers = self.routers.iter_mut().zip(&asked.routers);
+        let sound = |(caches, spec): (&mut RoutedCaches, &RouterSpec)| {
+            caches.resume(&RoutedCaches::new(*spec, config))
+        };
+        measured && is_countable(self.left_out) && as_many && routers.all(sound)
+    }
+
+    /// Bytes of memory held, nearly.
+    pub fn memory_bytes(&self) -> u64 {
+        let routers: u64 = self.routers.iter().map(RoutedCaches::memory_bytes).sum();
+        self.measured.as_ref().map_or(0, MeasuredCaches::memory_bytes) + routers
+    }
+}
+
+/// The total capacity a ledger is drawn up at, where one is known: what is provisioned, else the only
+/// capacity that is asked about.
+pub fn provisioned(config: &PoolConfig, page_bytes: Option<PageBytes>) -> Option<PageCount> {
+    let only = || config.capacities.first().filter(|_| config.capacities.len() == 1);
+    config.asked.provisioned.as_ref().or_else(only)?.pages(page_bytes)
+}

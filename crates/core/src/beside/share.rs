@@ -1,0 +1,133 @@
+//! What one request adds to windows beside its own counts, and what windows make of it.
+
+use super::Asked;
+use crate::measured::{MeasuredShare, MeasuredTally};
+use crate::routing::{RoutingShare, RoutingTally};
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+
+/// One request.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BesideShare {
+    /// What it says of the cache in use; `None` where it says nothing or nobody asks.
+    pub measured: Option<MeasuredShare>,
+    /// What it found behind each router; `None` where it could not be routed.
+    pub routed: Vec<Option<RoutingShare>>,
+}
+
+/// What is counted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct BesideShape {
+    measured: bool,
+    routers: usize,
+    targets: usize,
+}
+
+/// The counts over a set of requests.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BesideTally {
+    /// Of those that say what they found, where that is asked.
+    pub measured: Option<MeasuredTally>,
+    /// One a router asked about.
+    pub routers: Vec<RoutingTally>,
+}
+
+impl BesideShape {
+    /// What is counted of so many target ratios.
+    pub fn of(asked: &Asked, targets: usize) -> Self {
+        if asked.is_nothing() {
+            return Self::default();
+        }
+        Self { measured: asked.measured, routers: asked.routers.len(), targets }
+    }
+
+    /// Counts that hold nothing yet; `None` where nothing is counted.
+    pub fn tally(self) -> Option<Box<BesideTally>> {
+        let Self { measured, routers, targets } = self;
+        let tally = || BesideTally {
+            measured: measured.then(MeasuredTally::default),
+            routers: vec![RoutingTally::new(targets); routers],
+        };
+        (measured || routers > 0).then(|| Box::new(tally()))
+    }
+}
+
+impl BesideShare {
+    /// Whether this, read back from a snapshot, is a share of what is counted.
+    pub fn is_sound(&self, shape: BesideShape) -> bool {
+        (shape.measured || self.measured.is_none())
+            && self.measured.iter().all(MeasuredShare::is_sound)
+            && self.routed.len() == shape.routers
+            && self.routed.iter().flatten().all(|routed| routed.is_sound(shape.targets))
+    }
+
+    /// Bytes of memory held, nearly.
+    pub fn memory_bytes(&self) -> usize {
+        let routed = self.routed.iter().flatten().map(RoutingShare::memory_bytes).sum::<usize>();
+        size_of::<Self>() + self.measured.as_ref().map_or(0, MeasuredShare::memory_bytes) + routed
+    }
+}
+
+impl BesideTally {
+    /// Takes a request in.
+    pub fn add(&mut self, share: &BesideShare) {
+        if let Some((tally, measured)) = self.measured.as_mut().zip(share.measured.as_ref()) {
+            tally.add(measured);
+        }
+        let routed = self.routers.iter_mut().zip(&share.routed);
+        routed.for_each(|(tally, routed)| routed.iter().for_each(|routed| tally.add(routed)));
+    }
+
+    /// Takes a request out that was taken in before.
+    pub fn remove(&mut self, share: &BesideShare) {
+        if let Some((tally, measured)) = self.measured.as_mut().zip(share.measured.as_ref()) {
+            tally.remove(measured);
+        }
+        let routed = self.routers.iter_mut().zip(&share.routed);
+        routed.for_each(|(tally, routed)| routed.iter().for_each(|routed| tally.remove(routed)));
+    }
+
+    /// The union of several of one shape.
+    pub fn merged<'a>(parts: impl Iterator<Item = &'a Self> + Clone) -> Self {
+        let any_measured = parts.clone().any(|part| part.measured.is_some());
+        let routers = parts.clone().map(|part| part.routers.len()).max().unwrap_or(0);
+        let measured = || MeasuredTally::merged(parts.clone().filter_map(|part| part.measured.as_ref()));
+        let router =
+            |index| RoutingTally::merged(parts.clone().filter_map(move |part| part.routers.get(index)));
+        Self { measured: any_measured.then(measured), routers: (0..routers).map(router).collect() }
+    }
+
+    /// The same with nothing pending, to be read often; copies only where something is.
+    pub fn consolidated(&self) -> Cow<'_, Self> {
+        if self.is_settled() {
+            return Cow::Borrowed(self);
+        }
+        let mut copy = self.clone();
+        copy.consolidate();
+        Cow::Owned(copy)
+    }
+
+    fn is_settled(&self) -> bool {
+        self.measured.iter().all(MeasuredTally::is_settled)
+            && self.routers.iter().all(RoutingTally::is_settled)
+    }
+
+    /// Merges what is pending, so that reading copies nothing.
+    pub fn consolidate(&mut self) {
+        self.measured.iter_mut().for_each(MeasuredTally::consolidate);
+        self.routers.iter_mut().for_each(RoutingTally::consolidate);
+    }
+
+    /// Whether this, read back from a snapshot, counts what the shape says and can be added to.
+    pub fn is_sound(&self, shape: BesideShape) -> bool {
+        (self.measured.is_some(), self.routers.len()) == (shape.measured, shape.routers)
+            && self.measured.iter().all(MeasuredTally::is_sound)
+            && self.routers.iter().all(|tally| tally.is_sound(shape.targets))
+    }
+
+    /// Bytes of memory held, nearly.
+    pub fn memory_bytes(&self) -> usize {
+        let routers = self.routers.iter().map(RoutingTally::memory_bytes).sum::<usize>();
+        size_of::<Self>() + self.measured.as_ref().map_or(0, MeasuredTally::memory_bytes) + routers
+    }
+}

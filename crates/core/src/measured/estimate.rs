@@ -1,0 +1,268 @@
+//! What the measured requests of a window say, as it is published.
+
+use super::caches::MeasuredCaches;
+use super::consensus::Agreed;
+use super::ledger::Ledger;
+use super::restarts::ReplicaRestart;
+use super::tally::MeasuredTally;
+use super::verdict::{Findings, MIN_AGREEMENT, Verdict};
+use crate::curve::prefill_throughput;
+use crate::pool_config::PoolConfig;
+use crate::units::{PageBytes, PageCount, PageSize};
+use serde::{Deserialize, Serialize};
+use std::ops::Range;
+
+/// Measured beside modelled (WHATIF 1). Pages are pages of the pool; sampled counts are scaled up.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MeasuredEstimate {
+    /// Requests that say what they found.
+    pub requests: u64,
+    /// Full pages in their cached tokens.
+    pub cached_pages: u64,
+    /// The capacity, of each replica, that most of them agree on; absent where none can tell.
+    pub effective_capacity: Option<EffectiveCapacity>,
+    /// From the best case to what happened.
+    pub ledger: LedgerEstimate,
+    /// Caches that served requests, as far as the log says.
+    pub replicas: u64,
+    /// Requests that found more than the log shows was ever there.
+    pub requests_beyond_log: u64,
+    /// The pages they found too many.
+    pub pages_beyond_log: u64,
+    /// Requests left out since the start because the log names more replicas than are followed.
+    pub requests_left_out: u64,
+    /// Restarts of replicas, by replica and time.
+    pub restarts: Vec<RestartEstimate>,
+    /// Why the hit rate is what it is; absent where no request can tell.
+    pub verdict: Option<Verdict>,
+}
+
+/// The capacities that most requests agree on, both ends among them.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct EffectiveCapacity {
+    /// The smallest of them.
+    pub pages_from: u64,
+    /// The largest; absent where no request sets an upper bound.
+    pub pages_to: Option<u64>,
+    /// Requests that agree, as a share of those that can tell.
+    pub agreement: f64,
+    /// The same, weighted by pages.
+    pub agreement_by_pages: f64,
+    /// The smallest in bytes, where a cost a token is known.
+    pub bytes_from: Option<u64>,
+}
+
+/// Hits over the measured requests, and what was lost where. Absent beyond the tracked bound.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LedgerEstimate {
+    /// Pages they accessed.
+    pub page_accesses: u64,
+    /// Hits of one cache without limit.
+    pub unlimited_pages: u64,
+    /// Hits of one cache as large as all replicas together.
+    pub shared_pages: Option<u64>,
+    /// Hits of the replicas, routed as the log says.
+    pub routed_pages: Option<u64>,
+    /// Hits as the engine counted them.
+    pub measured_pages: u64,
+    /// The capacity of all replicas that this holds at; absent where none was given and none agreed on.
+    pub total_capacity_pages: Option<u64>,
+    /// That of each.
+    pub capacity_pages: Option<u64>,
+    /// Whether the capacity was given; else it is the effective one.
+    pub provisioned: bool,
+    /// What was lost to capacity.
+    pub lost_to_capacity: Option<Loss>,
+    /// What was lost to routing; negative where the replicas find more than one large cache would.
+    pub lost_to_routing: Option<Loss>,
+    /// What was lost in the engine; negative where it finds more than the log's ids show.
+    pub lost_in_engine: Option<Loss>,
+}
+
+/// A loss.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Loss {
+    /// In pages.
+    pub pages: i64,
+    /// In tokens.
+    pub tokens: i64,
+    /// As a share of the pages accessed.
+    pub share: f64,
+    /// Prefill throughput without this loss over the one with it; absent where nothing would be left to
+    /// prefill.
+    pub relative_prefill_throughput: Option<f64>,
+}
+
+/// A restart of a replica.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RestartEstimate {
+    /// Its name, where the log has names.
+    pub replica: Option<String>,
+    /// The first request, counted from 0 among the accepted ones, that found nothing of what was there before.
+    pub request: u64,
+    /// When it arrived.
+    pub event_time_ms: i64,
+    /// Requests that found nothing of what was there before.
+    pub misses: u64,
+}
+
+/// What measured requests are held against.
+#[derive(Debug, Clone)]
+pub struct MeasuredFigures<'a> {
+    /// The pool's configuration.
+    pub config: &'a PoolConfig,
+    /// Tokens a page.
+    pub page_size: PageSize,
+    /// Bytes a page, where a cost a token is configured.
+    pub page_bytes: Option<PageBytes>,
+    /// What all caches hold together, where that is known.
+    pub provisioned: Option<PageCount>,
+    /// Event times in which a restart is the window's own, in milliseconds.
+    pub during: Range<i64>,
+}
+
+/// The capacity a ledger is drawn up at.
+#[derive(Debug, Clone, Copy)]
+struct LedgerCapacity {
+    total: u64,
+    each: u64,
+    provisioned: bool,
+}
+
+impl MeasuredFigures<'_> {
+    /// What these requests say of these caches.
+    pub fn estimate(
+        &self,
+        tally: &MeasuredTally,
+        caches: &MeasuredCaches,
+        requests_left_out: u64,
+    ) -> MeasuredEstimate {
+        let agreed = tally.consensus().find();
+        let at = self.ledger_capacity(agreed, caches.replicas());
+        let ledger = self.ledger(tally, at);
+        let effective = agreed.map(|agreed| self.effective(agreed, tally));
+        // Where there is no capacity, nothing tells a restart from a cache that is too small.
+        let told = agreed.filter(|_| effective.is_some_and(EffectiveCapacity::is_one));
+        let restarts = told.map(|agreed| self.restarts(agreed.from, caches)).unwrap_or_default();
+        let (requests_beyond_log, pages_beyond_log) = tally.beyond_log();
+        let pages_beyond_log = self.whole(pages_beyond_log);
+        let findings = effective.map(|effective| Findings {
+            ledger,
+            agreement: effective.agreement,
+            agreement_by_pages: effective.agreement_by_pages,
+            pages_beyond_log,
+            restarts: restarts.len() as u64,
+        });
+        MeasuredEstimate {
+            requests: tally.requests(),
+            cached_pages: tally.cached_pages(),
+            effective_capacity: effective,
+            ledger: self.ledger_estimate(&ledger, at),
+            replicas: caches.replicas(),
+            requests_beyond_log,
+            pages_beyond_log,
+            requests_left_out,
+            restarts,
+            verdict: findings.as_ref().map(Verdict::of),
+        }
+    }
+
+    fn effective(&self, agreed: Agreed, tally: &MeasuredTally) -> EffectiveCapacity {
+        let share = |part: u64, all: u64| if all == 0 { 1.0 } else { part as f64 / all as f64 };
+        let pages_from = self.config.nominal_pages(agreed.from);
+        EffectiveCapacity {
+            pages_from,
+            pages_to: agreed.to.map(|to| self.config.nominal_pages(to)),
+            agreement: share(agreed.requests, tally.consensus().requests()),
+            agreement_by_pages: share(agreed.pages, tally.consensus().pages()),
+            bytes_from: self.page_bytes.map(|page| PageCount(pages_from).bytes(page).0),
+        }
+    }
+
+    /// What is provisioned, split over the replicas; else the smallest capacity that most requests agree on.
+    fn ledger_capacity(&self, agreed: Option<Agreed>, replicas: u64) -> Option<LedgerCapacity> {
+        if let Some(PageCount(total)) = self.provisioned {
+            return Some(LedgerCapacity { total, each: total / replicas, provisioned: true });
+        }
+        let each = self.config.nominal_pages(agreed?.from);
+        Some(LedgerCapacity { total: each.saturating_mul(replicas), each, provisioned: false })
+    }
+
+    /// The ledger in whole pages.
+    fn ledger(&self, tally: &MeasuredTally, at: Option<LedgerCapacity>) -> Ledger {
+        let followed = |pages: u64| self.config.held_shares().followed_of(PageCount(pages));
+        let (all, each) = at.map_or((0, 0), |at| (followed(at.total), followed(at.each)));
+        let ledger = tally.ledger(all, each, self.config.max_tracked_pages.0);
+        Ledger {
+            page_accesses: self.whole(ledger.page_accesses),
+            unlimited: self.whole(ledger.unlimited),
+            shared: ledger.shared.map(|pages| self.whole(pages)),
+            routed: ledger.routed.map(|pages| self.whole(pages)),
+            measured: self.whole(ledger.measured),
+        }
+    }
+
+    fn ledger_estimate(&self, ledger: &Ledger, at: Option<LedgerCapacity>) -> LedgerEstimate {
+        let Ledger { unlimited, shared, routed, measured, page_accesses } = *ledger;
+        let (shared, routed) = (shared.filter(|_| at.is_some()), routed.filter(|_| at.is_some()));
+        let loss = |pages: Option<i64>, without: Option<u64>, with: Option<u64>| {
+            let speed = |hits| prefill_throughput(hits, page_accesses);
+            let relative = speed(without?).zip(speed(with?)).map(|(without, with)| without / with);
+            pages.map(|pages| Loss {
+                pages,
+                tokens: pages.saturating_mul(i64::from(self.page_size.get())),
+                share: ledger.share(pages),
+                relative_prefill_throughput: relative,
+            })
+        };
+        LedgerEstimate {
+            page_accesses,
+            unlimited_pages: unlimited,
+            shared_pages: shared,
+            routed_pages: routed,
+            measured_pages: measured,
+            total_capacity_pages: at.map(|at| at.total),
+            capacity_pages: at.map(|at| at.each),
+            provisioned: at.is_some_and(|at| at.provisioned),
+            lost_to_capacity: loss(ledger.lost_to_capacity(), Some(unlimited), shared),
+            lost_to_routing: loss(ledger.lost_to_routing(), shared, routed),
+            lost_in_engine: loss(ledger.lost_in_engine(), routed, Some(measured)),
+        }
+    }
+
+    fn restarts(&self, each: u64, caches: &MeasuredCaches) -> Vec<RestartEstimate> {
+        let within = |found: &ReplicaRestart| self.during.contains(&found.restart.first.event_time.0);
+        let told = caches.restarts(each).filter(within).map(|found| RestartEstimate {
+            replica: found.replica.and_then(|replica| caches.name(replica)).map(str::to_owned),
+            request: found.restart.first.index,
+            event_time_ms: found.restart.first.event_time.0,
+            misses: found.restart.misses,
+        });
+        told.collect()
+    }
+
+    /// A sample's pages scaled up to all pages.
+    fn whole(&self, pages: u64) -> u64 {
+        self.config.sample_rate.whole_of(pages)
+    }
+}
+
+impl EffectiveCapacity {
+    /// Whether enough requests agree for it to be one at all.
+    fn is_one(self) -> bool {
+        self.agreement.min(self.agreement_by_pages) >= MIN_AGREEMENT
+    }
+}
+
+impl LedgerEstimate {
+    /// The ledger that this was made of, to be counted with.
+    pub fn counts(&self) -> Ledger {
+        Ledger {
+            page_accesses: self.page_accesses,
+            unlimited: self.unlimited_pages,
+            shared: self.shared_pages,
+            routed: self.routed_pages,
+            measured: self.measured_pages,
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! The same task asked for more than its estimates, of records that say what they found and where.
+
+use super::task::{
+    END, PARTITION, POOLS, SNAPSHOT, config_that_asks, feed_values, from_the_start, lines, restored_as,
+    snapshot, value,
+};
+use super::{file, frozen};
+use kvset::core::beside::Asked;
+use kvset::core::pages::mix;
+use kvset::pipeline::task::{PartitionTask, TaskConfig};
+use std::sync::Arc;
+
+fn config() -> Arc<TaskConfig> {
+    let routers = ["logged", "round-robin:2", "hash:3:tenant", "least-in-flight:2", "prefix:2:match=0.2"];
+    config_that_asks(Asked {
+        measured: true,
+        provisioned: Some("24p".parse().expect("pages")),
+        routers: routers.map(|text| text.parse().expect("a router")).to_vec(),
+    })
+}
+
+/// A record of the log with what the engine says of it.
+fn measured(offset: i64) -> String {
+    let chance = mix(!offset as u64);
+    let replica = format!(r#""replica":"vllm-{}","#, chance % 3);
+    let cached = format!(r#""cached_tokens":{},"#, 16 * (chance >> 8 & 3) % 33);
+    let value = value(offset);
+    let Some(fields) = value.strip_prefix('{') else { return value };
+    let replica = if chance.is_multiple_of(7) { "" } else { &replica };
+    let cached = if chance.is_multiple_of(5) { "" } else { &cached };
+    format!(r#"{{"tenant":"t{}",{replica}{cached}{fields}"#, chance % 4)
+}
+
+fn task() -> PartitionTask {
+    let mut task = PartitionTask::new(config(), PARTITION, &from_the_start());
+    feed_values(&mut task, SNAPSHOT, &POOLS, measured);
+    task
+}
+
+fn rest(task: &mut PartitionTask) -> String {
+    lines(feed_values(task, END, &POOLS, measured))
+}
+
+#[test]
+fn a_task_that_is_asked_more_goes_on_as_if_it_had_never_stopped() {
+    let mut unstopped = task();
+    let written = frozen("asked.kvs", &file(&snapshot(&unstopped)));
+    let published = rest(&mut restored_as(config(), 4, written, unstopped.last_record()));
+    assert!(published.lines().count() > 40, "enough to compare");
+    assert_eq!(published, rest(&mut unstopped));
+    assert_eq!(published.as_bytes(), frozen("asked.expected.txt", published.as_bytes()));
+}
+
+#[test]
+fn the_asked_task_written_now_is_the_newest_frozen_one() {
+    let task = task();
+    let now = file(&snapshot(&task));
+    assert!(now == frozen("asked.kvs", &now), "the state changed: raise VERSION or RESULT_VERSION");
+    let restored = restored_as(config(), 4, now.clone(), task.last_record());
+    assert!(file(&snapshot(&restored)) == now, "a function of the log alone");
+}
+
+#[test]
+fn the_frozen_asked_task_has_every_kind_of_state() {
+    let open = task().provisional();
+    let paper: Vec<_> = open.iter().filter(|estimate| estimate.pool == "paper").collect();
+    assert!(paper.len() > 3, "windows of every kind");
+    for estimate in &paper {
+        assert_eq!(estimate.routing.len(), 5, "{}", estimate.window);
+        let measured = estimate.measured.as_ref().expect("asked");
+        assert!(measured.effective_capacity.is_some() && measured.replicas == 4, "{measured:?}");
+    }
+    assert!(open.iter().any(|estimate| estimate.pool == "sglang" && estimate.measured.is_none()));
+}
