@@ -237,7 +237,7 @@ fn thinking_is_told_to_templates_that_ask_and_refused_for_others() {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/tokenize/headers");
     let model = Arc::new(Model::load(&folder).expect("a usable model"));
     let mut other = RequestTokenizer::new(model, TokenizeLimits::default());
-    let error = other.tokenize(with("enabled").to_string().as_bytes(), None).err().expect("it does not ask");
+    let error = other.tokenize(with("enabled").to_string().as_bytes(), None).expect_err("it does not ask");
     assert_eq!(error.code().name(), "unrendered_field");
     assert!(other.tokenize(with("disabled").to_string().as_bytes(), None).is_ok());
 }

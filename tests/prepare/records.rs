@@ -460,3 +460,39 @@ fn cached_tokens_that_cannot_be_have_a_dead_letter_code_of_their_own() {
         assert_eq!(prepare(&settings(), &record).refused, Some(ErrorCode::InvalidCachedTokens), "{wrong}");
     }
 }
+
+/// What gateways write: the request and the response as JSON in strings, beside what they know themselves.
+#[test]
+fn a_request_inside_a_gateways_record_is_the_request() {
+    let mut settings = settings();
+    let request = r#"{"model": "m", "token_ids": [1, 2, 3, 4, 5, 6]}"#;
+    let expected = events(&prepare(&settings, request))[0].2.clone();
+    settings.prepare.request = "ai.payload.request".parse().ok();
+    settings.prepare.response = "ai.payload.response".parse().ok();
+    settings.prepare.event_time = "{started_at}".parse().expect("a template");
+    let usage = r#"{"usage": {"prompt_tokens_details": {"cached_tokens": 4}}}"#;
+    let stream = format!("data: {{\"usage\": null}}\n\ndata: {usage}\n\ndata: [DONE]\n");
+    let quoted = |text: &str| serde_json::Value::from(text).to_string();
+    for (request, response) in [
+        (request.to_owned(), usage.to_owned()),
+        (quoted(request), quoted(usage)),
+        (quoted(request), quoted(&stream)),
+        (request.to_owned(), format!("[{{}}, {usage}]")),
+    ] {
+        let record = format!(
+            r#"{{"started_at": 7, "tenant": "t", "messages": "of the gateway", "tokens": 6,
+                "ai": {{"payload": {{"request": {request}, "response": {response}}}}}}}"#
+        );
+        let prepared = prepare(&settings, &record);
+        let found = &events(&prepared)[0];
+        assert_eq!((found.1, &found.2), (7, &expected), "{record}");
+        assert_eq!(measured(&prepared), [(Some(4), None, Some("t".to_owned()))], "{record}");
+    }
+    let without = |payload: &str| {
+        prepare(&settings, &format!(r#"{{"started_at": 7, "ai": {{"payload": {payload}}}}}"#)).refused
+    };
+    assert_eq!(without("{}"), Some(ErrorCode::MissingField));
+    assert_eq!(without(r#"{"request": "hunter2"}"#), Some(ErrorCode::Undecodable));
+    assert_eq!(without(r#"{"request": {"model": "m", "page_ids": [1]}}"#), Some(ErrorCode::UnknownEncoding));
+    assert_eq!(without(r#"{"request": {"model": "m"}}"#), Some(ErrorCode::MissingField));
+}

@@ -9,7 +9,7 @@ use std::fmt::{self, Write as _};
 /// Longest value that a template may take, in bytes.
 const MAX_VALUE_BYTES: usize = 1024;
 /// The names a prompt's token ids go by.
-const TOKEN_FIELDS: [&str; 3] = ["input_ids", "token_ids", "tokens"];
+const TOKEN_FIELDS: [&str; 4] = ["input_ids", "token_ids", "tokens", "prompt_token_ids"];
 /// A line of a batch file holds the request under this name.
 const BODY: &str = "body";
 /// Fields that hold a response, or the chunks it was streamed in: of those the last one that says something holds.
@@ -97,10 +97,57 @@ pub(super) fn read(
 ) -> Result<Held, DecodeError> {
     values.reset(paths.len());
     prompts.clear();
-    let mut walk = Walk { paths, with_tokens, values, prompts, held: Held::default(), refusal: None };
-    let mut deserializer = serde_json::Deserializer::from_slice(record);
-    let all = (0..paths.len()).collect();
-    let read = Inside { walk: &mut walk, depth: Depth::Top, level: 0, open: all, top: true }
+    let place = Place { depth: Depth::Top, level: 0, top: true, open: (0..paths.len()).collect() };
+    read_at(record, place, Walk { paths, with_tokens, values, prompts, held: Held::default(), refusal: None })
+}
+
+/// Reads a request that was found inside a record of which the rest was read: what the record itself says goes first.
+pub(super) fn read_request(
+    request: &[u8],
+    paths: &[Vec<String>],
+    with_tokens: bool,
+    values: &mut Values,
+    prompts: &mut Prompts,
+) -> Result<Held, DecodeError> {
+    let place = Place { depth: Depth::Body, level: 0, top: true, open: (0..paths.len()).collect() };
+    read_at(
+        request,
+        place,
+        Walk { paths, with_tokens, values, prompts, held: Held::default(), refusal: None },
+    )
+}
+
+/// Reads a response that was found inside a record, as if it stood there under its usual name.
+pub(super) fn read_response(
+    response: &[u8],
+    paths: &[Vec<String>],
+    values: &mut Values,
+) -> Result<(), DecodeError> {
+    let is_of_responses = |index: &usize| paths[*index].first().is_some_and(|name| name == STREAMED[0]);
+    let open = (0..paths.len()).filter(is_of_responses).collect();
+    let place = Place { depth: Depth::Top, level: 1, top: false, open };
+    let prompts = &mut Prompts::default();
+    let walk = Walk { paths, with_tokens: false, values, prompts, held: Held::default(), refusal: None };
+    // What was streamed is text.
+    if response.trim_ascii_start().first().is_none_or(|first| !matches!(first, b'{' | b'[')) {
+        let quoted = serde_json::to_vec(&String::from_utf8_lossy(response));
+        return read_at(&quoted.unwrap_or_default(), place, walk).map(|_| ());
+    }
+    read_at(response, place, walk).map(|_| ())
+}
+
+/// Where a value stands among the wanted paths.
+struct Place {
+    depth: Depth,
+    level: usize,
+    top: bool,
+    open: Vec<usize>,
+}
+
+fn read_at(json: &[u8], place: Place, mut walk: Walk<'_>) -> Result<Held, DecodeError> {
+    let mut deserializer = serde_json::Deserializer::from_slice(json);
+    let Place { depth, level, top, open } = place;
+    let read = Inside { walk: &mut walk, depth, level, open, top }
         .deserialize(&mut deserializer)
         .and_then(|()| deserializer.end());
     match read {

@@ -23,12 +23,14 @@
 mod events;
 mod field_lookup;
 mod fields;
+mod located;
 mod models;
 mod preparer;
 mod recipe;
 pub mod template;
 mod tokens;
 
+pub use located::FieldPath;
 #[cfg(feature = "tokenize")]
 pub use models::Model;
 pub use models::Tokenizers;

@@ -133,9 +133,35 @@ impl Preparer {
             return self.page_ids(record, out);
         }
         let with_tokens = matches!(self.recipe.format, RawFormat::Auto | RawFormat::TokenIds);
+        if let Some(path) = &self.recipe.request {
+            let request = path.find(value)?.ok_or_else(|| path.missing())?;
+            let (paths, prompts) = (&self.names.paths, &mut self.prompts);
+            fields::read(value, paths, false, &mut self.values, prompts)?;
+            let request = request.as_bytes();
+            let held = fields::read_request(request, paths, with_tokens, &mut self.values, prompts)?;
+            return self.request(held, request, record, out);
+        }
         let (paths, prompts) = (&self.names.paths, &mut self.prompts);
         let held = fields::read(value, paths, with_tokens, &mut self.values, prompts)?;
+        self.request(held, value, record, out)
+    }
+
+    /// A request in JSON, once its fields are read.
+    fn request(
+        &mut self,
+        held: Held,
+        request: &[u8],
+        record: &RawRecord<'_>,
+        out: &mut Prepared,
+    ) -> Result<(), DecodeError> {
+        if let Some(path) = &self.recipe.response
+            && let Some(response) = path.find(record.source.value.unwrap_or_default())?
+        {
+            fields::read_response(response.as_bytes(), &self.names.paths, &mut self.values)?;
+        }
         match self.kind(held)? {
+            // Page ids are the record itself.
+            RawFormat::PageIds if self.recipe.request.is_some() => Err(other_format()),
             RawFormat::PageIds => self.page_ids(record, out),
             RawFormat::TokenIds => {
                 let common = self.common(record, None)?;
@@ -143,7 +169,7 @@ impl Preparer {
             }
             _ => {
                 let common = self.common(record, None)?;
-                self.body(value, &common, record, out)
+                self.body(request, &common, record, out)
             }
         }
     }

@@ -1,5 +1,6 @@
 //! What shapes prepared events, put together once for all threads.
 
+use super::located::FieldPath;
 use super::template::{Part, Place, Template};
 use kvset_core::labels::{Label, Labels};
 use kvset_core::ratio::Ratio;
@@ -60,6 +61,11 @@ pub struct PrepareLimits {
 pub struct Recipe {
     /// What records are.
     pub format: RawFormat,
+    /// Where in a record the request is; the record itself, or its `body`, where it is left out.
+    pub request: Option<FieldPath>,
+    /// Where in a record the response is, whose usage tells how much came from the cache; `response` where it is left
+    /// out.
+    pub response: Option<FieldPath>,
     /// The pool's name.
     pub pool: Template,
     /// The name of the model that tokenises.

@@ -4,7 +4,7 @@ use super::field::{Choice, Field, Refusal, quoted, text_of};
 use config::Value;
 use kvset_formats::codec::LetterContent;
 use kvset_prepare::template::Template;
-use kvset_prepare::{RawFormat, TimeUnit};
+use kvset_prepare::{FieldPath, RawFormat, TimeUnit};
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -82,6 +82,26 @@ impl Field for Template {
 
     fn allowed(_: Option<&RangeInclusive<bool>>) -> String {
         "text with {field}, {field.of.field}, {key} or {header:NAME}; {field?} may be missing".to_owned()
+    }
+
+    fn read(value: &Value) -> Result<Self, Refusal> {
+        text_of(value)?.parse().map_err(Refusal::Because)
+    }
+
+    fn measure(&self) -> Option<bool> {
+        None
+    }
+
+    fn toml(&self) -> Option<String> {
+        Some(quoted(&self.to_string()))
+    }
+}
+
+impl Field for FieldPath {
+    type Bound = bool;
+
+    fn allowed(_: Option<&RangeInclusive<bool>>) -> String {
+        "a path of field names joined by dots".to_owned()
     }
 
     fn read(value: &Value) -> Result<Self, Refusal> {

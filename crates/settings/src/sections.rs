@@ -21,7 +21,7 @@ use kvset_core::units::PageSize;
 use kvset_core::window::WindowKind;
 use kvset_formats::codec::LetterContent;
 use kvset_prepare::template::Template;
-use kvset_prepare::{RawFormat, TimeUnit};
+use kvset_prepare::{FieldPath, RawFormat, TimeUnit};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
@@ -242,6 +242,12 @@ sections! {
         /// What records are: chat and completion requests, token ids, or page ids ready made; "auto" tells
         /// them apart one by one.
         format: RawFormat = RawFormat::Auto;
+        /// Where in a record the request is, for logs of gateways: the path to an object, or to JSON in a string. The
+        /// record itself, or its field body, where it is left out.
+        request: Option<FieldPath> = None, like "ai.proxy.payload.request".parse().ok();
+        /// Where in a record the response is, whose usage tells how many prompt tokens came from the cache; the field
+        /// response where it is left out.
+        response: Option<FieldPath> = None, like "ai.proxy.payload.response".parse().ok();
         /// Model directories (tokenizer.json, tokenizer_config.json, chat_template.jinja) by the name of the
         /// model whose requests they tokenise; one without a name is for every other model.
         models: Vec<ModelDirectory> = Vec::new(), in 0..=64, like ModelDirectory::examples();

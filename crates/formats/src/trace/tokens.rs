@@ -23,7 +23,7 @@ use std::fmt;
 use std::ops::Range;
 
 /// The names a prompt's token ids go by.
-pub(super) const TOKEN_FIELDS: [&str; 3] = ["input_ids", "token_ids", "tokens"];
+pub(super) const TOKEN_FIELDS: [&str; 4] = ["input_ids", "token_ids", "tokens", "prompt_token_ids"];
 const FIELD_TIME: &str = "timestamp";
 const FIELD_SESSION: &str = "session_id";
 

@@ -94,6 +94,8 @@ pub fn recipe(settings: &Settings) -> Recipe {
     };
     Recipe {
         format: prepare.format,
+        request: prepare.request.clone(),
+        response: prepare.response.clone(),
         pool: prepare.pool.clone(),
         model: prepare.model.clone(),
         namespace: prepare.namespace.clone(),

@@ -1,0 +1,145 @@
+//! Where in a record the request and its response are: gateways wrap them, often as JSON in a string.
+
+use kvset_formats::codec::{DecodeError, ErrorCode};
+use kvset_formats::trace::json::Key;
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde_json::value::RawValue;
+use std::borrow::Cow;
+use std::fmt;
+use std::str::FromStr;
+
+/// A dotted path to a value, such as `ai.proxy.payload.request`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FieldPath(Vec<String>);
+
+impl FromStr for FieldPath {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let names: Vec<String> = text.split('.').map(str::to_owned).collect();
+        if names.iter().any(String::is_empty) {
+            return Err(format!("`{text}` is no path of field names joined by dots"));
+        }
+        Ok(Self(names))
+    }
+}
+
+impl fmt::Display for FieldPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.join("."))
+    }
+}
+
+impl FieldPath {
+    /// The JSON at this path; a string on the way or at its end is read as JSON itself. Nothing where a name is not
+    /// there, or is null.
+    ///
+    /// # Errors
+    /// The record, or a string on the way, is not JSON.
+    pub(super) fn find<'r>(&self, record: &'r [u8]) -> Result<Option<Cow<'r, str>>, DecodeError> {
+        let text = std::str::from_utf8(record).map_err(|_| self.undecodable("not UTF-8"))?;
+        let mut here = Cow::Borrowed(text);
+        for name in &self.0 {
+            let next = match &here {
+                Cow::Borrowed(text) => self.field(text, name)?,
+                Cow::Owned(text) => self.field(text, name)?.map(|value| Cow::Owned(value.into_owned())),
+            };
+            let Some(next) = next else { return Ok(None) };
+            here = next;
+        }
+        Ok(Some(here))
+    }
+
+    /// The value of a member, out of its string where it is one.
+    fn field<'t>(&self, object: &'t str, name: &str) -> Result<Option<Cow<'t, str>>, DecodeError> {
+        if !object.trim_start().starts_with('{') {
+            return Ok(None);
+        }
+        let mut deserializer = serde_json::Deserializer::from_str(object);
+        let found = Member(name).deserialize(&mut deserializer).and_then(|found| {
+            deserializer.end()?;
+            Ok(found)
+        });
+        let found = found.map_err(|_| self.undecodable("no JSON on the way"))?;
+        let Some(value) = found.filter(|value| value.get() != "null") else { return Ok(None) };
+        if !value.get().starts_with('"') {
+            return Ok(Some(Cow::Borrowed(value.get())));
+        }
+        let text: String = serde_json::from_str(value.get()).map_err(|_| self.undecodable("no text"))?;
+        Ok(Some(Cow::Owned(text)))
+    }
+
+    /// Says where, never what.
+    fn undecodable(&self, what: &str) -> DecodeError {
+        DecodeError::new(ErrorCode::Undecodable, format!("json: {what} at `{self}`"))
+    }
+
+    /// The refusal of a record that has nothing here.
+    pub(super) fn missing(&self) -> DecodeError {
+        let detail = format!("there is no request at `{self}`, where prepare.request looks for it");
+        DecodeError::new(ErrorCode::MissingField, detail)
+    }
+}
+
+/// Reads the last value of this member.
+struct Member<'n>(&'n str);
+
+impl<'de> DeserializeSeed<'de> for Member<'_> {
+    type Value = Option<&'de RawValue>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Member<'_> {
+    type Value = Option<&'de RawValue>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut found = None;
+        while let Some(Key(key)) = map.next_key()? {
+            if *key == *self.0 {
+                found = Some(map.next_value()?);
+            } else {
+                map.next_value::<IgnoredAny>()?;
+            }
+        }
+        Ok(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(path: &str, record: &str) -> Result<Option<String>, DecodeError> {
+        let path: FieldPath = path.parse().expect("a path");
+        Ok(path.find(record.as_bytes())?.map(Cow::into_owned))
+    }
+
+    #[test]
+    fn a_request_is_found_below_objects_and_inside_strings() {
+        let text = |text: &str| Ok(Some(text.to_owned()));
+        assert_eq!(found("a.b", r#"{"x": 1, "a": {"b": {"c": [1]}}}"#), text(r#"{"c": [1]}"#));
+        assert_eq!(found("a.b", r#"{"a": {"b": "{\"c\": 1}"}}"#), text(r#"{"c": 1}"#));
+        assert_eq!(found("a.b", r#"{"a": "{\"b\": {\"c\": \"\\\"\"}}"}"#), text(r#"{"c": "\""}"#));
+        assert_eq!(found("a", r#"{"a": 1, "\u0061": {"last": 2}}"#), text(r#"{"last": 2}"#));
+        for nothing in [r#"{"a": {}}"#, r#"{"a": {"b": null}}"#, r#"{"a": [1]}"#, r#"{"a": 5}"#, "[]"] {
+            assert_eq!(found("a.b", nothing), Ok(None), "{nothing}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_json_is_refused_and_not_quoted() {
+        for record in [r#"{"a": {"b": hunter2}}"#, r#"{"a": "{hunter2"}"#, r#"{"a": {"b": 1}} hunter2"#] {
+            let error = found("a.b", record).expect_err(record);
+            assert_eq!(error.code(), ErrorCode::Undecodable);
+            assert!(error.to_string().contains("`a.b`") && !error.to_string().contains("hunter2"), "{error}");
+        }
+        assert!("a..b".parse::<FieldPath>().is_err() && "".parse::<FieldPath>().is_err());
+    }
+}
