@@ -1,5 +1,6 @@
 //! What a replay tells of time, of whose pages they are and of the best any policy could do (WHATIF 2, 4 and 6).
 
+use super::windowed::Windowed;
 use super::{Beside, ReplayError};
 use crate::replay::counted::CountedCurve;
 use kvset_core::engine::EngineRefusal;
@@ -13,12 +14,15 @@ use kvset_core::pool_config::PoolConfig;
 use kvset_core::retention::{Retention, RetentionConfig, RetentionResult, RetentionTally};
 use kvset_core::tenants::{QuotaResult, QuotaRun, TenantResult, Tenants, TenantsConfig};
 use kvset_core::units::{PageCount, PageSize};
+use kvset_core::window::WindowKind;
 
 /// What was asked for; the rest is empty.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct LifetimesResult {
     /// Times to live, with the capacities of the curve that can be told.
     pub retention: Option<RetentionResult>,
+    /// The times to live in each closed window, by its kind and start in milliseconds.
+    pub in_windows: Vec<(WindowKind, i64, RetentionResult)>,
     /// The offline optimum.
     pub optimal: Option<OptimalResult>,
     /// Tenants, with the capacities of the curve that can be told.
@@ -54,6 +58,8 @@ pub(super) struct LifetimesObserver {
     /// Once the first request has told the capacities in pages.
     lifetimes: Option<Lifetimes>,
     retention: Option<(RetentionConfig, RetentionTally)>,
+    windowed: Windowed,
+    in_windows: Vec<(WindowKind, i64, RetentionResult)>,
     reuse: Option<ReuseLog>,
     quotas: Vec<QuotaRun>,
     /// Requests that only filled the cache, so far.
@@ -83,6 +89,8 @@ impl LifetimesObserver {
         Ok(Self {
             lifetimes: None,
             retention: None,
+            windowed: Windowed::new(&config.windows),
+            in_windows: Vec::new(),
             reuse: beside.optimal.then(ReuseLog::default),
             quotas: beside.quotas.iter().map(|quota| QuotaRun::new(quota.clone(), config)).collect(),
             beside: beside.clone(),
@@ -114,6 +122,17 @@ impl LifetimesObserver {
             && request.counted
         {
             tally.add(retention.followed(), rules);
+            self.windowed.add(event_time, retention.followed(), rules);
+        }
+    }
+
+    /// Takes in what the pool has closed.
+    pub(super) fn close(&mut self, estimates: &[Estimate], config: &PoolConfig) {
+        let Some((rules, _)) = &self.retention else { return };
+        for estimate in estimates {
+            let Some(tally) = self.windowed.close(estimate, rules) else { continue };
+            let result = RetentionResult::of(&tally, rules, &config.coverages, config.sample_rate);
+            self.in_windows.push((estimate.window, estimate.start_ms, result));
         }
     }
 
@@ -147,6 +166,7 @@ impl LifetimesObserver {
         let optimal = self.reuse.as_ref().map(|reuse| self.optimal(reuse, &totals, config, whole, curve));
         LifetimesResult {
             retention: self.retained(&totals, config),
+            in_windows: self.in_windows.clone(),
             optimal,
             tenants: self.lifetimes.iter().flat_map(|lifetimes| lifetimes.tenants(most, config)).collect(),
             quotas: self.quotas.iter().map(|run| run.result(&totals, config)).collect(),

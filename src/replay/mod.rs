@@ -11,6 +11,7 @@ mod measured;
 mod per_request;
 mod search;
 mod traffic;
+mod windowed;
 
 use crate::report::HistoryRecorder;
 use ceiling::{Ceilings, Followed, has_ceiling};
@@ -389,6 +390,7 @@ impl<'a> Run<'a> {
         }
         self.rows += 1;
         let record = PoolRecord { pool: POOL, event, offset, counted };
+        let closed = self.closed.len();
         match self.pools.observe(record, &mut self.closed) {
             Ok(_) => {}
             Err(ObserveError::Config(error)) => return Err(error.into()),
@@ -401,6 +403,7 @@ impl<'a> Run<'a> {
                 return Ok(());
             }
         }
+        self.lifetimes.close(&self.closed[closed..], &self.config);
         self.observe_beside(row, counted)?;
         self.requests += 1;
         if counted {
@@ -498,7 +501,9 @@ impl<'a> Run<'a> {
             (Some(pool), Some(recorder)) => ReplayHistory::of(pool, recorder, self.rows, self.requests),
             _ => ReplayHistory::default(),
         };
+        let closed = self.closed.len();
         self.pools.finish(end, &mut self.closed);
+        self.lifetimes.close(&self.closed[closed..], &self.config);
         let whole = self.closed.iter().find(|estimate| estimate.window == WindowKind::All).cloned();
         let counted = whole.as_ref().zip(self.curve.as_ref());
         let counted = counted.map_or_else(Vec::new, |(whole, curve)| {

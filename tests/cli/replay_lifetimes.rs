@@ -212,3 +212,38 @@ fn the_report_has_a_section_for_each_thing_asked() {
     }
     std::fs::remove_file(&page).expect("the page");
 }
+
+/// A window is what a replay up to its end says that only warmed up before its start.
+#[test]
+fn retention_in_windows_is_that_of_a_replay_that_counts_their_requests_only() {
+    let rows = tenants_rows();
+    let ttl = ["--ttl", "1s,3s,20s"];
+    let windows =
+        ["--window", "tumbling:14s", "--window", "hopping:14s/7s", "--window", "last:25", "--window", "all"];
+    let result = replay(&rows, &[&ttl[..], &windows].concat());
+    let checked = result["windows"].as_array().expect("windows").iter().map(|window| {
+        let times = (0..60).map(|at| at * 700);
+        let (start, end) =
+            (window["start_ms"].as_i64().expect("a time"), window["end_ms"].as_i64().expect("a time"));
+        let (before, upto) = match window["kind"].as_str().expect("a kind") {
+            "last:25" => (35, 60),
+            "all" => (0, 60),
+            _ => {
+                (times.clone().filter(|time| *time < start).count(), times.filter(|time| *time < end).count())
+            }
+        };
+        assert_eq!(window["requests"], json!(upto - before));
+        let alone = replay(&rows[..upto], &[&ttl[..], &["--warm-up", &before.to_string()]].concat());
+        let bare = |mut points: Value| {
+            let points = points.as_array_mut().expect("points");
+            points
+                .iter_mut()
+                .for_each(|point| drop(point.as_object_mut().expect("a point").remove("capacities")));
+            points.clone()
+        };
+        assert_eq!(bare(window["retention"].clone()), bare(alone["retention"].clone()), "{window}");
+        assert_eq!(window["retention_required"], alone["retention_required"]);
+        1
+    });
+    assert!(checked.sum::<usize>() >= 9);
+}

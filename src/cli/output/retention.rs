@@ -1,9 +1,9 @@
 //! Retention, as scripts read it and as tables (WHATIF 2).
 
 use crate::cli::output::{Column, Sheet, Terminal, bytes, capacity, known, percent, share_name, thousands};
-use crate::replay::Replay;
 use crate::report::words::lasting;
 use kvset_core::curve::share;
+use kvset_core::estimate::Estimate;
 use kvset_core::ratio::Ratio;
 use kvset_core::retention::{EvictionAge, RetentionPoint, RetentionResult};
 use kvset_core::window::format_duration_ms;
@@ -94,8 +94,8 @@ pub struct RetentionOutputs {
 }
 
 impl RetentionOutputs {
-    /// The output of a replay.
-    pub fn of(result: &RetentionResult, replay: &Replay) -> Self {
+    /// The output over some requests of a replay, and what their estimate says.
+    pub fn of(result: &RetentionResult, estimate: &Estimate) -> Self {
         let required = result.required.iter().map(|required| RequiredTtlOutput {
             target_ratio: required.target_ratio,
             coverage: required
@@ -105,22 +105,17 @@ impl RetentionOutputs {
                 .collect(),
         });
         Self {
-            points: result.points.iter().map(|point| RetentionOutput::of(point, replay)).collect(),
+            points: result.points.iter().map(|point| RetentionOutput::of(point, estimate)).collect(),
             required: required.collect(),
         }
     }
 }
 
 impl RetentionOutput {
-    fn of(point: &RetentionPoint, replay: &Replay) -> Self {
-        let page_bytes = replay.page_bytes.map(|page| page.0);
-        let whole = replay.whole.as_ref();
-        let accesses = whole.map_or(0, |all| all.page_accesses);
-        let sizes = whole.map(|all| all.capacities.as_slice()).unwrap_or_default();
-        let capacities = sizes.iter().zip(&point.capacities).map(|(size, found)| RetainedCapacityOutput {
-            pages: size.pages,
-            page_hits: found.page_hits,
-            honoured: found.honoured,
+    fn of(point: &RetentionPoint, estimate: &Estimate) -> Self {
+        let (page_bytes, accesses) = (estimate.page_bytes, estimate.page_accesses);
+        let capacities = estimate.capacities.iter().zip(&point.capacities).map(|(size, found)| {
+            RetainedCapacityOutput { pages: size.pages, page_hits: found.page_hits, honoured: found.honoured }
         });
         Self {
             ttl_ms: point.ttl.ms(),

@@ -9,17 +9,32 @@ use crate::cli::output::traffic::TrafficOutput;
 use crate::cli::output::{Column, Sheet, Terminal, bytes, capacity, known, percent, thousands};
 use crate::replay::{OptimalCapacity, Replay, foresight};
 use kvset_core::curve::share;
+use kvset_core::retention::RetentionResult;
+use kvset_core::window::WindowKind;
 
 /// Puts what was asked for into a result.
 pub(super) fn add(result: &mut ReplayResult, done: &Replay) {
     let asked = &done.lifetimes;
-    if let Some(retention) = &asked.retention {
-        let outputs = RetentionOutputs::of(retention, done);
+    if let Some((retention, whole)) = asked.retention.as_ref().zip(done.whole.as_ref()) {
+        let outputs = RetentionOutputs::of(retention, whole);
         (result.retention, result.retention_required) = (outputs.points, outputs.required);
         let untold = EvictionAgeOutput { p10: None, p50: None, p90: None };
         let ages = retention.eviction_ages.iter().map(EvictionAgeOutput::from);
         for (point, age) in result.capacities.iter_mut().zip(ages.chain(std::iter::repeat(untold))) {
             point.eviction_age_ms = Some(age);
+        }
+    }
+    for (window, estimate) in result.windows.iter_mut().zip(&done.windows) {
+        let is_it = |(kind, start, _): &&(WindowKind, i64, RetentionResult)| {
+            (*kind, *start) == (estimate.window, estimate.start_ms)
+        };
+        let found = asked.in_windows.iter().find(is_it).map(|(_, _, found)| found);
+        // Of `all` there is what is said of the whole trace.
+        let all = asked.retention.as_ref().filter(|_| estimate.window == WindowKind::All);
+        if let Some(found) = found.or(all) {
+            let mut outputs = RetentionOutputs::of(found, estimate);
+            outputs.points.iter_mut().for_each(|point| point.capacities.clear());
+            (window.retention, window.retention_required) = (outputs.points, outputs.required);
         }
     }
     if let Some(optimal) = &asked.optimal {

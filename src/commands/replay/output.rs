@@ -165,6 +165,12 @@ pub struct WindowResult {
     /// What to buy by this window, where tiers were asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub plan: Option<TierEstimates>,
+    /// Times to live in this window, sliding and fixed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub retention: Vec<RetentionOutput>,
+    /// How long pages must be kept for its requests, one entry a target ratio.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub retention_required: Vec<RequiredTtlOutput>,
     /// The recommended capacities at the first target ratio.
     #[serde(skip)]
     pub recommended: Vec<Recommended>,
@@ -241,6 +247,8 @@ impl From<&Estimate> for WindowResult {
             in_flight: estimate.in_flight.clone(),
             trend_windows: estimate.trend_windows,
             plan: estimate.plan.clone(),
+            retention: Vec::new(),
+            retention_required: Vec::new(),
             recommended: estimate.basis().recommended(0),
         }
     }
