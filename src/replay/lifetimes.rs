@@ -15,20 +15,35 @@ use kvset_core::retention::{Retention, RetentionConfig, RetentionResult, Retenti
 use kvset_core::tenants::{QuotaResult, QuotaRun, TenantResult, Tenants, TenantsConfig};
 use kvset_core::units::{PageCount, PageSize};
 use kvset_core::window::WindowKind;
+use std::ops::Range;
 
 /// What was asked for; the rest is empty.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct LifetimesResult {
     /// Times to live, with the capacities of the curve that can be told.
     pub retention: Option<RetentionResult>,
-    /// The times to live in each closed window, by its kind and start in milliseconds.
-    pub in_windows: Vec<(WindowKind, i64, RetentionResult)>,
+    /// The same in each closed window but `all`.
+    pub in_windows: Vec<WindowLifetimes>,
     /// The offline optimum.
     pub optimal: Option<OptimalResult>,
     /// Tenants, with the capacities of the curve that can be told.
     pub tenants: Vec<TenantResult>,
     /// Splits, at every capacity of the curve.
     pub quotas: Vec<QuotaResult>,
+}
+
+/// What was asked for, in one window.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WindowLifetimes {
+    /// The window's kind.
+    pub kind: WindowKind,
+    /// Its start in milliseconds.
+    pub start_ms: i64,
+    /// Times to live.
+    pub retention: Option<RetentionResult>,
+    /// Hits that perfect foresight would have of what the window itself uses again, one a capacity of the curve; none
+    /// where requests of other windows came between.
+    pub optimal_page_hits: Option<Vec<Option<u64>>>,
 }
 
 /// What perfect foresight would find.
@@ -59,11 +74,13 @@ pub(super) struct LifetimesObserver {
     lifetimes: Option<Lifetimes>,
     retention: Option<(RetentionConfig, RetentionTally)>,
     windowed: Windowed,
-    in_windows: Vec<(WindowKind, i64, RetentionResult)>,
+    /// Closed windows, each with its requests where they are known.
+    in_windows: Vec<(WindowLifetimes, Option<Range<u32>>)>,
     reuse: Option<ReuseLog>,
     quotas: Vec<QuotaRun>,
-    /// Requests that only filled the cache, so far.
+    /// Requests that only filled the cache, and all, so far.
     uncounted: u32,
+    requests: u32,
 }
 
 /// A request that the pool has accepted.
@@ -86,15 +103,17 @@ impl LifetimesObserver {
         if config.is_pointwise() && asks {
             return Err(ReplayError::NoStack { engine: config.profile.name() });
         }
+        let in_windows = beside.optimal || !beside.ttls.is_empty();
         Ok(Self {
             lifetimes: None,
             retention: None,
-            windowed: Windowed::new(&config.windows),
+            windowed: Windowed::new(if in_windows { &config.windows } else { &[] }),
             in_windows: Vec::new(),
             reuse: beside.optimal.then(ReuseLog::default),
             quotas: beside.quotas.iter().map(|quota| QuotaRun::new(quota.clone(), config)).collect(),
             beside: beside.clone(),
             uncounted: 0,
+            requests: 0,
         })
     }
 
@@ -107,6 +126,12 @@ impl LifetimesObserver {
         if self.beside.follows_lifetimes() {
             self.follow(request, config);
         }
+        if request.counted {
+            let followed = self.lifetimes.as_ref().and_then(Lifetimes::retention).map(Retention::followed);
+            let rules = self.retention.as_ref().map(|(rules, _)| rules);
+            self.windowed.add(request.event.event_time, self.requests, followed.zip(rules));
+        }
+        self.requests = self.requests.saturating_add(1);
         Ok(())
     }
 
@@ -122,17 +147,20 @@ impl LifetimesObserver {
             && request.counted
         {
             tally.add(retention.followed(), rules);
-            self.windowed.add(event_time, retention.followed(), rules);
         }
     }
 
     /// Takes in what the pool has closed.
     pub(super) fn close(&mut self, estimates: &[Estimate], config: &PoolConfig) {
-        let Some((rules, _)) = &self.retention else { return };
+        let rules = self.retention.as_ref().map(|(rules, _)| rules);
         for estimate in estimates {
-            let Some(tally) = self.windowed.close(estimate, rules) else { continue };
-            let result = RetentionResult::of(&tally, rules, &config.coverages, config.sample_rate);
-            self.in_windows.push((estimate.window, estimate.start_ms, result));
+            let Some(closed) = self.windowed.close(estimate, self.requests, rules) else { continue };
+            let retention = closed.tally.zip(rules).map(|(tally, rules)| {
+                RetentionResult::of(&tally, rules, &config.coverages, config.sample_rate)
+            });
+            let (kind, start_ms) = (estimate.window, estimate.start_ms);
+            let lifetimes = WindowLifetimes { kind, start_ms, retention, optimal_page_hits: None };
+            self.in_windows.push((lifetimes, closed.requests));
         }
     }
 
@@ -166,7 +194,11 @@ impl LifetimesObserver {
         let optimal = self.reuse.as_ref().map(|reuse| self.optimal(reuse, &totals, config, whole, curve));
         LifetimesResult {
             retention: self.retained(&totals, config),
-            in_windows: self.in_windows.clone(),
+            in_windows: self
+                .in_windows
+                .iter()
+                .map(|window| self.in_window(window, &totals, config))
+                .collect(),
             optimal,
             tenants: self.lifetimes.iter().flat_map(|lifetimes| lifetimes.tenants(most, config)).collect(),
             quotas: self.quotas.iter().map(|run| run.result(&totals, config)).collect(),
@@ -200,18 +232,27 @@ impl LifetimesObserver {
             return OptimalResult { page_hits: vec![None; totals.len()], recommended: None };
         }
         let future = reuse.future(0..reuse.requests());
-        let followed: Vec<u64> =
-            totals.iter().map(|total| config.held_shares().followed_of(*total)).collect();
-        let told = followed.iter().take_while(|pages| **pages <= config.max_tracked_pages.0).count();
-        let hits = future.curve(&followed[..told], self.uncounted);
-        let hits = hits.into_iter().map(|hits| Some(config.sample_rate.whole_of(hits)));
         OptimalResult {
-            page_hits: hits.chain(std::iter::repeat(None)).take(totals.len()).collect(),
+            page_hits: optimal_hits(&future, totals, self.uncounted, config),
             recommended: whole.zip(curve).and_then(|(whole, curve)| {
                 let pages = whole.basis().answer()?.pages?;
                 self.beside_recommended(&future, pages, config, curve)
             }),
         }
+    }
+
+    /// What was asked for in a window, with what foresight would find there.
+    fn in_window(
+        &self,
+        (window, requests): &(WindowLifetimes, Option<Range<u32>>),
+        totals: &[PageCount],
+        config: &PoolConfig,
+    ) -> WindowLifetimes {
+        let reuse = self.reuse.as_ref().filter(|reuse| reuse.is_complete());
+        let optimal_page_hits = reuse.zip(requests.as_ref()).map(|(reuse, requests)| {
+            optimal_hits(&reuse.future(requests.clone()), totals, requests.start, config)
+        });
+        WindowLifetimes { optimal_page_hits, ..window.clone() }
     }
 
     /// What foresight would need for the hits of a capacity.
@@ -230,6 +271,20 @@ impl LifetimesObserver {
             times: followed as f64 / least as f64,
         })
     }
+}
+
+/// Hits of the requests from `counted` on, one a capacity; `None` beyond the tracked bound.
+fn optimal_hits(
+    future: &Future<'_>,
+    totals: &[PageCount],
+    counted: u32,
+    config: &PoolConfig,
+) -> Vec<Option<u64>> {
+    let followed: Vec<u64> = totals.iter().map(|total| config.held_shares().followed_of(*total)).collect();
+    let told = followed.iter().take_while(|pages| **pages <= config.max_tracked_pages.0).count();
+    let hits = future.curve(&followed[..told], counted).into_iter();
+    let hits = hits.map(|hits| Some(config.sample_rate.whole_of(hits)));
+    hits.chain(std::iter::repeat(None)).take(totals.len()).collect()
 }
 
 impl Beside {

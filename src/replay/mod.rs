@@ -47,7 +47,7 @@ use traffic::TrafficObserver;
 pub use asked::{break_even, foresight, second_sight, tier_sentence};
 pub use ceiling::Ceiling;
 pub use history::{ReplayHistory, pool_report, report_input};
-pub use lifetimes::{LifetimesResult, OptimalCapacity, OptimalResult};
+pub use lifetimes::{LifetimesResult, OptimalCapacity, OptimalResult, WindowLifetimes};
 pub use measured::Beside;
 pub use search::{SearchResult, SearchedCapacity, search};
 pub use traffic::{BusiestSpan, TierTraffic, TrafficResult};

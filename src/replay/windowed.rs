@@ -1,13 +1,32 @@
-//! Retention in each of the windows asked for: a tally a window that is open.
+//! The windows asked for: what retention found in each, and which requests are its own.
 
 use kvset_core::estimate::Estimate;
 use kvset_core::retention::{Followed, RetentionConfig, RetentionTally};
 use kvset_core::units::EventTime;
 use kvset_core::window::WindowKind;
 use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
 
 /// Most requests that are kept for a window of the latest ones.
 const MOST_LATEST: u32 = 1 << 16;
+
+/// A window under way.
+#[derive(Debug)]
+struct Open {
+    tally: Option<RetentionTally>,
+    /// Its first request and the one after its last, by their numbers in the pool.
+    requests: Range<u32>,
+    /// How many of these are its own.
+    count: u32,
+}
+
+/// A window that was closed.
+pub(super) struct Closed {
+    /// What retention found, where that is followed.
+    pub(super) tally: Option<RetentionTally>,
+    /// Its requests, where no others came between them.
+    pub(super) requests: Option<Range<u32>>,
+}
 
 /// A window: its kind and where it begins, in milliseconds.
 pub(super) type WindowKey = (WindowKind, i64);
@@ -17,7 +36,7 @@ pub(super) type WindowKey = (WindowKind, i64);
 pub(super) struct Windowed {
     /// Those of event time that were asked for: kind, size and advance in milliseconds.
     spans: Vec<(WindowKind, i64, i64)>,
-    open: HashMap<WindowKey, RetentionTally>,
+    open: HashMap<WindowKey, Open>,
     /// Where the latest window of each kind ended that was closed.
     closed_end: HashMap<WindowKind, i64>,
     /// The latest requests, and how many of them each window holds.
@@ -46,17 +65,31 @@ impl Windowed {
     }
 
     /// Counts a request in every window that is still open for it.
-    pub(super) fn add(&mut self, event_time: EventTime, followed: &Followed, rules: &RetentionConfig) {
+    pub(super) fn add(
+        &mut self,
+        event_time: EventTime,
+        number: u32,
+        followed: Option<(&Followed, &RetentionConfig)>,
+    ) {
         for (kind, size, advance) in &self.spans {
             let newest = event_time.0.div_euclid(*advance) * advance;
             let starts = (0..size / advance).map(|back| newest - back * advance);
             let closed = self.closed_end.get(kind).copied().unwrap_or(i64::MIN);
             for start in starts.filter(|start| start + size > closed) {
-                let tally = self.open.entry((*kind, start)).or_insert_with(|| RetentionTally::new(rules));
-                tally.add(followed, rules);
+                let open = self.open.entry((*kind, start)).or_insert_with(|| Open {
+                    tally: followed.map(|(_, rules)| RetentionTally::new(rules)),
+                    requests: number..number,
+                    count: 0,
+                });
+                if let (Some(tally), Some((followed, rules))) = (&mut open.tally, followed) {
+                    tally.add(followed, rules);
+                }
+                open.requests.end = number + 1;
+                open.count += 1;
             }
         }
-        if let Some(most) = self.latest_kinds.iter().map(|(_, requests)| *requests).max() {
+        let most = self.latest_kinds.iter().map(|(_, requests)| *requests).max();
+        if let (Some(most), Some((followed, _))) = (most, followed) {
             if self.latest.len() >= most as usize {
                 self.latest.pop_front();
             }
@@ -64,20 +97,31 @@ impl Windowed {
         }
     }
 
-    /// The tally of a window that was closed; none of one that is not followed.
-    pub(super) fn close(&mut self, estimate: &Estimate, rules: &RetentionConfig) -> Option<RetentionTally> {
+    /// What is known of a window that was closed; none of one that is not followed. So many requests came until then.
+    pub(super) fn close(
+        &mut self,
+        estimate: &Estimate,
+        until: u32,
+        rules: Option<&RetentionConfig>,
+    ) -> Option<Closed> {
         let kind = estimate.window;
         if let Some((_, requests)) = self.latest_kinds.iter().find(|(latest, _)| *latest == kind) {
-            let mut tally = RetentionTally::new(rules);
             let skipped = self.latest.len().saturating_sub(*requests as usize);
-            self.latest.iter().skip(skipped).for_each(|followed| tally.add(followed, rules));
-            return Some(tally);
+            let tally = rules.map(|rules| {
+                let mut tally = RetentionTally::new(rules);
+                self.latest.iter().skip(skipped).for_each(|followed| tally.add(followed, rules));
+                tally
+            });
+            let count = u32::try_from(estimate.requests).unwrap_or(u32::MAX).min(until);
+            return Some(Closed { tally, requests: Some(until - count..until) });
         }
         let (_, size, _) = self.spans.iter().find(|(span, _, _)| *span == kind)?;
-        let tally = self.open.remove(&(kind, estimate.start_ms));
+        let open = self.open.remove(&(kind, estimate.start_ms));
         let end = estimate.end_ms;
         self.closed_end.insert(kind, end);
         self.open.retain(|(other, start), _| *other != kind || start + size > end);
-        tally
+        let Open { tally, requests, count } = open?;
+        let is_unbroken = requests.len() == count as usize;
+        Some(Closed { tally, requests: Some(requests).filter(|_| is_unbroken) })
     }
 }

@@ -220,7 +220,8 @@ fn retention_in_windows_is_that_of_a_replay_that_counts_their_requests_only() {
     let ttl = ["--ttl", "1s,3s,20s"];
     let windows =
         ["--window", "tumbling:14s", "--window", "hopping:14s/7s", "--window", "last:25", "--window", "all"];
-    let result = replay(&rows, &[&ttl[..], &windows].concat());
+    let sizes = ["--capacities", "2p,5p,9p"];
+    let result = replay(&rows, &[&ttl[..], &windows, &sizes, &["--optimal"]].concat());
     let checked = result["windows"].as_array().expect("windows").iter().map(|window| {
         let times = (0..60).map(|at| at * 700);
         let (start, end) =
@@ -243,6 +244,11 @@ fn retention_in_windows_is_that_of_a_replay_that_counts_their_requests_only() {
         };
         assert_eq!(bare(window["retention"].clone()), bare(alone["retention"].clone()), "{window}");
         assert_eq!(window["retention_required"], alone["retention_required"]);
+        // Foresight in a window begins with nothing.
+        let within = replay(&rows[before..upto], &["--optimal", sizes[0], sizes[1]]);
+        let found = within["capacities"].as_array().expect("points").iter();
+        let found: Vec<_> = found.map(|point| point["optimal_page_hits"].clone()).collect();
+        assert_eq!(window["optimal_page_hits"], json!(found));
         1
     });
     assert!(checked.sum::<usize>() >= 9);

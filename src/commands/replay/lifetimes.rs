@@ -1,15 +1,15 @@
 //! What a replay says of time, of tenants and of the optimum: put into its result, and printed.
 
-use super::output::{OptimalOutput, ReplayResult};
+use super::output::{OptimalOutput, ReplayResult, WindowResult};
 use super::printed::{MOST_ROWS, spread, telling};
 use crate::cli::output::required::CapacityResult;
 use crate::cli::output::retention::{EvictionAgeOutput, RetentionOutputs, eviction_table, retention_table};
 use crate::cli::output::tenants::{QuotaOutput, TenantOutput, place_of, quota_table, tenants_table};
 use crate::cli::output::traffic::TrafficOutput;
 use crate::cli::output::{Column, Sheet, Terminal, bytes, capacity, known, percent, thousands};
-use crate::replay::{OptimalCapacity, Replay, foresight};
+use crate::replay::{LifetimesResult, OptimalCapacity, Replay, WindowLifetimes, foresight};
 use kvset_core::curve::share;
-use kvset_core::retention::RetentionResult;
+use kvset_core::estimate::Estimate;
 use kvset_core::window::WindowKind;
 
 /// Puts what was asked for into a result.
@@ -25,17 +25,7 @@ pub(super) fn add(result: &mut ReplayResult, done: &Replay) {
         }
     }
     for (window, estimate) in result.windows.iter_mut().zip(&done.windows) {
-        let is_it = |(kind, start, _): &&(WindowKind, i64, RetentionResult)| {
-            (*kind, *start) == (estimate.window, estimate.start_ms)
-        };
-        let found = asked.in_windows.iter().find(is_it).map(|(_, _, found)| found);
-        // Of `all` there is what is said of the whole trace.
-        let all = asked.retention.as_ref().filter(|_| estimate.window == WindowKind::All);
-        if let Some(found) = found.or(all) {
-            let mut outputs = RetentionOutputs::of(found, estimate);
-            outputs.points.iter_mut().for_each(|point| point.capacities.clear());
-            (window.retention, window.retention_required) = (outputs.points, outputs.required);
-        }
+        add_to_window(window, estimate, asked);
     }
     if let Some(optimal) = &asked.optimal {
         for (point, hits) in result.capacities.iter_mut().zip(&optimal.page_hits) {
@@ -50,6 +40,26 @@ pub(super) fn add(result: &mut ReplayResult, done: &Replay) {
     result.traffic = done.traffic.as_ref().map(|traffic| TrafficOutput::of(traffic, done));
     result.tenants = asked.tenants.iter().map(|found| TenantOutput::of(found, done)).collect();
     result.quotas = asked.quotas.iter().map(|found| QuotaOutput::of(found, done)).collect();
+}
+
+/// Puts what was asked for into a window.
+fn add_to_window(window: &mut WindowResult, estimate: &Estimate, asked: &LifetimesResult) {
+    let is_all = estimate.window == WindowKind::All;
+    let is_it =
+        |found: &&WindowLifetimes| (found.kind, found.start_ms) == (estimate.window, estimate.start_ms);
+    let found = asked.in_windows.iter().find(is_it);
+    // Of `all` there is what is said of the whole trace.
+    let retention =
+        if is_all { asked.retention.as_ref() } else { found.and_then(|it| it.retention.as_ref()) };
+    if let Some(retention) = retention {
+        let mut outputs = RetentionOutputs::of(retention, estimate);
+        outputs.points.iter_mut().for_each(|point| point.capacities.clear());
+        (window.retention, window.retention_required) = (outputs.points, outputs.required);
+    }
+    if let Some(optimal) = &asked.optimal {
+        let hits = found.and_then(|found| found.optimal_page_hits.clone());
+        window.optimal_page_hits = Some(if is_all { Some(optimal.page_hits.clone()) } else { hits });
+    }
 }
 
 impl ReplayResult {

@@ -168,6 +168,10 @@ pub struct WindowResult {
     /// Times to live in this window, sliding and fixed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub retention: Vec<RetentionOutput>,
+    /// Hits that perfect foresight would have of what the window itself uses again, one a capacity; `null` where
+    /// requests of other windows came between.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub optimal_page_hits: Option<Option<Vec<Option<u64>>>>,
     /// How long pages must be kept for its requests, one entry a target ratio.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub retention_required: Vec<RequiredTtlOutput>,
@@ -229,6 +233,8 @@ impl ReplayResult {
         let capacities = self.capacities.len();
         self.routing.iter_mut().for_each(|routed| routed.capacities.truncate(capacities));
         self.retention.iter_mut().for_each(|point| point.capacities.truncate(capacities));
+        let hits = self.windows.iter_mut().filter_map(|window| window.optimal_page_hits.as_mut()?.as_mut());
+        hits.for_each(|hits| hits.truncate(capacities));
         self.tenants.iter_mut().for_each(|tenant| tenant.truncate(capacities));
         self.quotas.iter_mut().for_each(|quota| quota.capacities.truncate(capacities));
     }
@@ -248,6 +254,7 @@ impl From<&Estimate> for WindowResult {
             trend_windows: estimate.trend_windows,
             plan: estimate.plan.clone(),
             retention: Vec::new(),
+            optimal_page_hits: None,
             retention_required: Vec::new(),
             recommended: estimate.basis().recommended(0),
         }
