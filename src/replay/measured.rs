@@ -1,8 +1,10 @@
 //! What a replay measures and routes beside its estimates (WHATIF 1 and 5).
 
 use super::ReplayError;
+use super::below::Below;
 use kvset_core::beside::provisioned;
 use kvset_core::capacity::CapacitySpec;
+use kvset_core::engine_rules::EngineRules;
 use kvset_core::estimate::Estimate;
 use kvset_core::measured::{Accepted, MeasuredCaches, MeasuredEstimate, MeasuredFigures, MeasuredTally};
 use kvset_core::pool_config::PoolConfig;
@@ -28,6 +30,10 @@ pub struct Beside {
     pub prefill_rate: Option<f64>,
     /// Splits by quota to price.
     pub quotas: Vec<Quota>,
+    /// Tiers under the engine's own cache, from the fastest, and what their engines are told.
+    pub below: Vec<Below>,
+    /// See `below`.
+    pub below_rules: EngineRules,
 }
 
 /// Follows a replay.

@@ -3,6 +3,7 @@
 //! Rows stream through one pool per engine; nothing is kept of a row once it was observed.
 
 mod asked;
+mod below;
 mod ceiling;
 mod counted;
 mod history;
@@ -14,6 +15,7 @@ mod traffic;
 mod windowed;
 
 use crate::report::HistoryRecorder;
+use below::Tiers;
 use ceiling::{Ceilings, Followed, has_ceiling};
 use counted::CountedCurve;
 use history::HISTORY_WINDOW;
@@ -45,6 +47,7 @@ use std::sync::Arc;
 use traffic::TrafficObserver;
 
 pub use asked::{break_even, foresight, second_sight, tier_sentence};
+pub use below::{Below, BelowHits};
 pub use ceiling::Ceiling;
 pub use history::{ReplayHistory, pool_report, report_input};
 pub use lifetimes::{LifetimesResult, OptimalCapacity, OptimalResult, WindowLifetimes};
@@ -167,6 +170,8 @@ pub struct Replay {
     pub at_further_costs: Vec<(f64, Estimate)>,
     /// The windows that were asked for, in the order in which they closed.
     pub windows: Vec<Estimate>,
+    /// What tiers below found, one list a capacity of the engine; empty where none were asked for.
+    pub below: Vec<Vec<BelowHits>>,
     /// What a hybrid model's rules lose at any size.
     pub ceiling: Option<Ceiling>,
     /// Requests too large to run at all, one a capacity, ascending; empty where the engine has a stack.
@@ -323,6 +328,8 @@ struct Run<'a> {
     /// The whole curve, where the engine has one.
     curve: Option<CountedCurve>,
     ceilings: Option<Ceilings>,
+    /// The tiers below the engine's own cache.
+    below: Option<Tiers>,
     /// How many requests each capacity is enough for, while capacities are searched.
     sufficiency: Option<Sufficiency>,
     provisioned: Option<CapacitySpec>,
@@ -370,6 +377,7 @@ impl<'a> Run<'a> {
             traffic: TrafficObserver::new(&options.pool, options.beside.prefill_rate),
             curve,
             ceilings,
+            below: Tiers::new(&options.beside.below, &options.beside.below_rules),
             sufficiency: None,
             provisioned: options.provisioned.clone(),
             rows: 0,
@@ -429,6 +437,12 @@ impl<'a> Run<'a> {
         if let (Some(ceilings), Some(caches)) = (&mut self.ceilings, pool.caches()) {
             ceilings.observe(&Followed { event, outcome, caches, page_size, counted }, &self.config);
         }
+        if let Some(below) = &mut self.below {
+            below.observe(pool, event, counted).map_err(|source| {
+                let place = format!("{}, line {}", row.file, row.line);
+                ReplayError::Page { place, source }
+            })?;
+        }
         if let Some(sufficiency) = self.sufficiency.as_mut().filter(|_| counted) {
             sufficiency.count(pool, outcome);
         }
@@ -455,6 +469,9 @@ impl<'a> Run<'a> {
         let pool = self.pools.get(POOL);
         let (Some(per_request), Some(pool)) = (&mut self.per_request, pool) else { return Ok(()) };
         let Some((outcome, curve)) = pool.last_request() else { return Ok(()) };
+        if let Some(below) = &self.below {
+            per_request.set_below(below.last_hits());
+        }
         match pool.caches() {
             Some(caches) => per_request.write_pointwise(outcome, caches, curve),
             None => per_request.write(outcome, &self.config, curve),
@@ -532,6 +549,7 @@ impl<'a> Run<'a> {
             distinct_pages: pool.map_or(PageCount(0), Pool::accumulated_pages),
             page_size,
             page_bytes,
+            below: self.below.as_ref().map(Tiers::result).unwrap_or_default(),
             ceiling: self.ceilings.as_ref().and_then(Ceilings::found),
             turned_away: caches.map(CacheBank::refused).unwrap_or_default(),
             measured,

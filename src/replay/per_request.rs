@@ -17,6 +17,9 @@ struct Row<'a> {
     required_pages: Option<&'a [Option<u64>]>,
     /// One a capacity, ascending.
     prefix_hits: &'a [Option<u64>],
+    /// What each tier below found after that, from the fastest: one list a capacity, ascending.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    below_hits: Option<&'a [Vec<u64>]>,
 }
 
 /// Writes the rows; keeps its buffers from row to row.
@@ -25,12 +28,18 @@ pub(super) struct PerRequest<'a> {
     index: u64,
     required: Vec<Option<u64>>,
     hits: Vec<Option<u64>>,
+    below: Option<Vec<Vec<u64>>>,
 }
 
 impl<'a> PerRequest<'a> {
     pub(super) fn new(out: &'a mut dyn Write) -> Self {
         let (required, hits) = (Vec::new(), Vec::new());
-        Self { out: BufWriter::new(out), index: 0, required, hits }
+        Self { out: BufWriter::new(out), index: 0, required, hits, below: None }
+    }
+
+    /// Takes what the tiers below found of the next request, one list a capacity.
+    pub(super) fn set_below<'h>(&mut self, hits: impl Iterator<Item = &'h [u64]>) {
+        self.below = Some(hits.map(<[u64]>::to_vec).collect());
     }
 
     /// Writes the next request's row.
@@ -68,6 +77,7 @@ impl<'a> PerRequest<'a> {
             theoretical_prefix_hits,
             required_pages: has_requirement.then_some(self.required.as_slice()),
             prefix_hits: &self.hits,
+            below_hits: self.below.as_deref(),
         };
         serde_json::to_writer(&mut self.out, &row)?;
         self.index += 1;

@@ -2,6 +2,7 @@
 
 use crate::support::program::kvset;
 use crate::support::shared::{golden, read_shared, shared_path};
+use crate::support::slow_stores::{SlowLmcache, SlowMooncake};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
@@ -347,6 +348,78 @@ fn the_ceiling_of_a_hybrid_model_is_what_runs_without_limit_find() {
     assert!(rules.as_u64() < dense.as_u64() && dense.as_u64() <= full.as_u64(), "{ceiling}");
 }
 
+/// Conversations in Mooncake's format, in pages of 16 tokens: prompts that grow, branch off and come back.
+fn conversations(directory: &Path) -> (PathBuf, Vec<(u64, Vec<u64>)>) {
+    let rows: Vec<(u64, Vec<u64>)> = (0..300_u64)
+        .map(|request| {
+            let (user, turn) = (request * 7 % 11, request / 11);
+            let shared = 1..=4 + user % 3;
+            let own = (0..=(turn * 5 + user) % 23).map(|page| 1_000 * (user + 1) + page + 100 * (turn % 4));
+            (request * 400, shared.chain(own).collect())
+        })
+        .collect();
+    let line = |(time, ids): &(u64, Vec<u64>)| {
+        let tokens = ids.len() * 16 + 5;
+        let ids = [ids.as_slice(), &[9_999_999 + time]].concat();
+        format!(
+            "{{\"timestamp\":{time},\"input_length\":{tokens},\"output_length\":9,\"hash_ids\":{ids:?}}}\n"
+        )
+    };
+    let trace = directory.join("conversations.jsonl");
+    std::fs::write(&trace, rows.iter().map(line).collect::<String>()).expect("a writable folder");
+    (trace, rows)
+}
+
+#[test]
+fn tiers_below_find_what_a_chain_of_slow_models_finds() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (trace, rows) = conversations(directory.path());
+    for engine in [
+        &["--engine", "vllm"][..],
+        &["--engine", "sglang"],
+        &["--engine", "vllm", "--attention", "full+mamba"],
+    ] {
+        let common = ["--format", "mooncake", "--page-size", "16", "--capacities", "40p,120p"];
+        let tiers =
+            ["--below", "lmcache:620p", "--below", "mooncake:1500p", "--chunk-tokens", "32", "--lease", "2s"];
+        let directory = tempfile::tempdir().expect("a directory");
+        let file = directory.path().join("rows.jsonl");
+        let to = ["--per-request", file.to_str().expect("UTF-8")];
+        let result = json(&trace, &[engine, &common, &tiers, &to].concat());
+        let found = std::fs::read_to_string(&file).expect("the rows");
+        let found: Vec<Value> = found.lines().map(|row| serde_json::from_str(row).expect("a row")).collect();
+        assert_eq!(found.len(), rows.len());
+        let alone = json(&trace, &[engine, &common].concat());
+        for capacity in 0..2 {
+            let mut lmcache = SlowLmcache::new(620, 2);
+            let mut mooncake = SlowMooncake::new(1500, 2_000, 900, 50);
+            let mut sums = [0, 0];
+            for (index, ((time, ids), row)) in rows.iter().zip(&found).enumerate() {
+                let above = row["prefix_hits"][capacity].as_u64().expect("hits");
+                // The store's clock starts above zero.
+                let first = lmcache.request_after(ids, above);
+                let second = mooncake.request_after(time + 1_000_000, ids, above + first);
+                assert_eq!(
+                    row["below_hits"][capacity],
+                    serde_json::json!([first, second]),
+                    "{engine:?}, {index}"
+                );
+                sums = [sums[0] + first, sums[1] + second];
+            }
+            assert!(sums.iter().all(|sum| *sum > 0), "{engine:?}: {sums:?}");
+            let point = &result["capacities"][capacity];
+            for (tier, sum) in sums.iter().enumerate() {
+                assert_eq!(point["below"][tier]["page_hits"], *sum);
+            }
+            assert_eq!(point["below"][1]["tier"], "mooncake:1500p");
+            assert_eq!(
+                point["prefix_hits"], alone["capacities"][capacity]["prefix_hits"],
+                "unchanged by tiers below"
+            );
+        }
+    }
+}
+
 #[test]
 fn what_only_one_engine_or_no_such_engine_can_do_is_wrong_usage() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -360,6 +433,18 @@ fn what_only_one_engine_or_no_such_engine_can_do_is_wrong_usage() {
         (&["--engine", "sglang", "--capacities", "1GiB"], "kv_bytes_per_token"),
         (&["--engine", "redis"], "redis"),
         (&["--engine", "mooncake", "--tier", "a:0.9:1p"], "nothing to plan from"),
+        (&["--below", "lmcache:9p"], "--capacities"),
+        (&["--capacities", "9p", "--below", "sglang:9p"], "no tier"),
+        (&["--capacities", "9p", "--below", "lmcache:1GiB"], "--below has a size in bytes"),
+        (
+            &["--engine", "vllm,paper", "--capacities", "9p", "--below", "mooncake:9p"],
+            "--below is for one engine",
+        ),
+        (&["--capacities", "9p", "--below", "mooncake:9p", "--chunk-tokens", "64"], "an option of lmcache"),
+        (
+            &["--capacities", "9p", "--below", "mooncake:9p", "--sample-rate", "0.5"],
+            "--below needs every page",
+        ),
         (&["--engine", "vllm", "--search"], "vllm tells every requirement without it"),
         (&["--engine", "lmcache,sglang", "--search"], "--search is for one engine"),
         (&["--engine", "vllm", "--chunk-tokens", "512"], "--chunk-tokens is an option of lmcache"),

@@ -66,8 +66,14 @@ impl Session {
             symlink(root.join(folder), directory.join(folder)).expect("a link");
         }
         symlink(env!("CARGO_BIN_EXE_kvset"), directory.join("bin/kvset")).expect("a link");
-        std::fs::copy(root.join("tests/fixtures/model/llama-3.1-8b.json"), directory.join("config.json"))
-            .expect("a model's configuration");
+        for (model, name) in [
+            ("llama-3.1-8b", "config"),
+            ("gpt-oss-120b", "gpt-oss-120b"),
+            ("qwen3-next-80b-a3b", "qwen3-next"),
+        ] {
+            let (from, to) = (format!("tests/fixtures/model/{model}.json"), format!("{name}.json"));
+            std::fs::copy(root.join(from), directory.join(to)).expect("a model's configuration");
+        }
         let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
         let http = free.expect("a free port").to_string();
         let mut session = Self { directory, brokers, http, background: Vec::new(), runs: 0 };

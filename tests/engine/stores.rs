@@ -1,11 +1,16 @@
 //! LMCache's and Mooncake's caches against their own answers and slow models of their rules.
 
 use crate::support::shared::read_shared;
+use crate::support::slow_hybrid::{Kind, Retain, SlowHybrid};
 use crate::support::slow_stores::{SlowLmcache, SlowMooncake};
+use kvset::core::chain::{Chain, Store};
+use kvset::core::engine_rules::EngineRules;
 use kvset::core::event::RequestEvent;
+use kvset::core::hybrid::HybridCache;
 use kvset::core::lmcache::{LmcacheCache, LmcacheRules};
 use kvset::core::mooncake::{MooncakeCache, MooncakeRules};
 use kvset::core::pages::PageIds;
+use kvset::core::profile::Outputs;
 use kvset::core::ratio::Ratio;
 use kvset::core::units::{EventTime, PageCount, PageSize};
 use proptest::prelude::*;
@@ -167,6 +172,84 @@ proptest! {
             prop_assert_eq!(fast.resident().0, slow.resident(), "resident after request {}", index);
         }
     }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(600))]
+
+    /// vLLM's pool of a hybrid model, LMCache below it and Mooncake below that, each asked for what those above did not
+    /// have.
+    #[test]
+    fn a_chain_of_tiers_equals_the_chain_of_slow_models(
+        capacities in (8u64..40, 6u64..70, 6u64..90),
+        group in 1u32..4,
+        lmcache_first in any::<bool>(),
+        lease_ms in prop::sample::select(vec![0u64, 100, 10_000]),
+        prompts in prompts(),
+    ) {
+        let page_size = page(16);
+        let rules = EngineRules {
+            attention: "full+window:40".parse().expect("groups"),
+            chunk_tokens: 16 * group,
+            lease_ms,
+            ..EngineRules::default()
+        };
+        let hybrid = rules.hybrid(page_size, Outputs::Cached);
+        let mut engine = HybridCache::new(PageCount(capacities.0), hybrid).expect("sound rules");
+        let kinds = [Kind::Full, Kind::Window(40)];
+        let mut slow_engine = SlowHybrid::new(&kinds, capacities.0, 16, Retain::Ends, 8192, true);
+        let tiers = [(Store::Lmcache, PageCount(capacities.1)), (Store::Mooncake, PageCount(capacities.2))];
+        let order = if lmcache_first { tiers } else { [tiers[1], tiers[0]] };
+        let mut chain = Chain::new(&order, &rules, page_size).expect("whole pages");
+        let mut slow_lmcache = SlowLmcache::new(capacities.1, group as usize);
+        let mut slow_mooncake = SlowMooncake::new(capacities.2, lease_ms, 900, 50);
+        let mut now = 1;
+        for (index, (ids, wait)) in prompts.iter().enumerate() {
+            now += wait;
+            let event = request(ids, now);
+            let mut next = slow_engine.clone();
+            let tokens = ids.len() as u64 * 16;
+            // A prompt whose tokens are not told may end in a page that is found, too: one token more says so.
+            let found = engine.request(&RequestEvent { input_tokens: Some(tokens + 1), ..event });
+            let expected = next.request(ids, tokens + 1, 0, &[]);
+            prop_assert_eq!(found.refused, expected.is_none());
+            if let Some(expected) = expected {
+                prop_assert_eq!(found.hits, expected);
+                slow_engine = next;
+            }
+            let mut above = found.hits;
+            let mut by_tier = Vec::new();
+            for (store, _) in order {
+                let hits = match store {
+                    Store::Lmcache => slow_lmcache.request_after(ids, above),
+                    Store::Mooncake => slow_mooncake.request_after(now, ids, above),
+                };
+                by_tier.push(hits);
+                above += hits;
+            }
+            prop_assert_eq!(chain.request(&event, found.hits), &by_tier[..], "request {}", index);
+            prop_assert!(above <= ids.len() as u64);
+        }
+    }
+}
+
+#[test]
+fn a_tier_below_sees_only_what_those_above_did_not_have() {
+    let rules = EngineRules { chunk_tokens: 32, ..EngineRules::default() };
+    let tiers = [(Store::Lmcache, PageCount(100)), (Store::Mooncake, PageCount(100))];
+    let mut chain = Chain::new(&tiers, &rules, page(16)).expect("whole pages");
+    let ids: Vec<u64> = (1..=8).collect();
+    assert_eq!(
+        chain.request(&request(&ids, 1), 5),
+        [0, 0],
+        "pages 4 to 7 enter as chunks, 5 to 7 as objects"
+    );
+    assert_eq!(chain.request(&request(&ids, 2), 0), [0, 0], "nothing leads: pages 0 to 3 were found above");
+    assert_eq!(chain.request(&request(&ids, 3), 5), [3, 0]);
+    assert_eq!(chain.request(&request(&ids, 4), 8), [0, 0], "all of it was found above");
+    let odd = EngineRules { chunk_tokens: 24, ..rules };
+    assert!(Chain::new(&tiers, &odd, page(16)).is_err());
+    assert!(Chain::new(&tiers[1..], &odd, page(16)).is_ok(), "Mooncake has no chunks");
 }
 
 #[test]

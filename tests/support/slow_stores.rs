@@ -28,7 +28,14 @@ impl SlowLmcache {
 
     /// Hits, in pages, of a prompt of full pages.
     pub fn request(&mut self, ids: &[u64]) -> u64 {
-        let asked: Vec<Page> = pages(ids).into_iter().skip(self.group - 1).step_by(self.group).collect();
+        self.request_after(ids, 0)
+    }
+
+    /// The same where a tier above found so many pages.
+    pub fn request_after(&mut self, ids: &[u64], above: u64) -> u64 {
+        let all: Vec<Page> = pages(ids).into_iter().skip(self.group - 1).step_by(self.group).collect();
+        let first = (above as usize / self.group).min(all.len());
+        let asked = &all[first..];
         let hits = asked.iter().take_while(|chunk| self.chunks.contains(chunk)).count();
         for chunk in asked[..hits].iter().rev() {
             self.chunks.retain(|other| other != chunk);
@@ -46,7 +53,7 @@ impl SlowLmcache {
                 self.chunks.push_back(chunk.clone());
             }
         }
-        (hits * self.group) as u64
+        ((first + hits) * self.group).saturating_sub(above as usize) as u64
     }
 }
 
@@ -88,6 +95,11 @@ impl SlowMooncake {
 
     /// Hits of a prompt of full pages that arrives at a time after 0.
     pub fn request(&mut self, time_ms: u64, ids: &[u64]) -> u64 {
+        self.request_after(time_ms, ids, 0)
+    }
+
+    /// The same where a tier above found so many pages.
+    pub fn request_after(&mut self, time_ms: u64, ids: &[u64], above: u64) -> u64 {
         let (stamp, (last, served, done)) = (time_ms * 1000, self.last);
         let now = if stamp <= last { done } else { stamp.max(served) };
         self.last = (stamp.max(last), now, now + 1000 + 30 * ids.len() as u64);
@@ -95,7 +107,7 @@ impl SlowMooncake {
             self.check(self.next_check);
             self.next_check += 10_000;
         }
-        let asked = pages(ids);
+        let asked: Vec<Page> = pages(ids).into_iter().skip(above as usize).collect();
         let hits = asked.iter().take_while(|page| self.objects.contains_key(*page)).count();
         let missing: Vec<&Page> = asked.iter().filter(|page| !self.objects.contains_key(*page)).collect();
         for page in &asked {

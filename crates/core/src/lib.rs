@@ -15,6 +15,7 @@ pub mod answer;
 pub mod bank;
 pub mod beside;
 pub mod capacity;
+pub mod chain;
 pub mod coverage;
 pub mod curve;
 pub mod engine;

@@ -2,7 +2,7 @@
 
 use super::engine::EngineArgs;
 use super::parse::{Model, choice, model, page_size, share, token_cost, warm_up};
-use crate::replay::{Beside, WarmUp};
+use crate::replay::{Below, Beside, WarmUp};
 use clap::Args;
 use kvset_core::beside::Asked;
 use kvset_core::capacity::CapacitySpec;
@@ -70,6 +70,7 @@ Examples:
   kvset replay --engine paper,vllm,sglang --capacities 1000p,10000p trace.jsonl
   kvset replay --engine vllm --attention full+window:128 --page-size 16 --capacities 20000p trace.jsonl
   kvset replay --engine vllm --model-config gpt-oss.json --page-size 16 --capacities 40GiB,80GiB trace.jsonl
+  kvset replay --engine vllm --kv-bytes-per-token 131072 --capacities 80GiB --below lmcache:500GiB --below mooncake:4TiB trace.jsonl
   kvset replay --engine lmcache,mooncake --chunk-tokens 512 --lease 10s --capacities 8192p trace.jsonl
   kvset replay --kv-bytes-per-token 61464 --tier hbm:0.95:10GiB:2500 --tier dram:0.999:64GiB:400 trace.jsonl
   kvset replay --model-config config.json --kv-dtype bf16,fp8 trace.jsonl
@@ -131,6 +132,10 @@ pub struct ReplayArgs {
     /// 64 capacities in between, until the smallest one tried that is enough is within 1 % of one that is not.
     #[arg(long)]
     pub search: bool,
+    /// A tier under the engine's own cache (repeatable, from the fastest): lmcache:SIZE or mooncake:SIZE. It is asked
+    /// for what those above did not have, at each of the --capacities; what they find does not reach it.
+    #[arg(long, value_name = "STORE:SIZE", requires = "capacities")]
+    pub below: Vec<Below>,
     /// Count a last page that is not full.
     #[arg(long)]
     pub include_partial_page: bool,
@@ -226,6 +231,8 @@ impl ReplayArgs {
             tenants: self.tenants.map(usize::from),
             quotas: self.quotas.clone(),
             prefill_rate: self.prefill_rate,
+            below: self.below.clone(),
+            below_rules: self.options.rules(None),
         })
     }
 

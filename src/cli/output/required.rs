@@ -2,6 +2,7 @@
 
 use crate::cli::output::retention::EvictionAgeOutput;
 use crate::cli::output::{Column, Sheet, Terminal, bytes, capacity, known, percent, share_name, thousands};
+use crate::replay::BelowHits;
 use crate::report::PoolReport;
 use kvset_core::answer::Recommended;
 use kvset_core::estimate::{CapacityPoint, CoverageCapacity, Estimate, RequiredCapacity};
@@ -17,6 +18,9 @@ pub struct CapacityResult {
     /// Requests that cannot run in so small a cache at all, where that is modelled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub turned_away_requests: Option<u64>,
+    /// What tiers below found, from the fastest.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub below: Vec<BelowHits>,
     /// Hits that perfect foresight would have; `null` where the tracked bound hides them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub optimal_page_hits: Option<Option<u64>>,
@@ -110,6 +114,7 @@ impl From<&CapacityPoint> for CapacityResult {
         Self {
             point: CapacityPoint { label: Some(label), ..point.clone() },
             turned_away_requests: None,
+            below: Vec::new(),
             optimal_page_hits: None,
             eviction_age_ms: None,
         }

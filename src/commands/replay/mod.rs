@@ -23,7 +23,9 @@ use crate::replay::{
 };
 use anyhow::Context as _;
 use kvset_core::capacity::CapacitySize;
+use kvset_core::engine_rules::EngineRules;
 use kvset_core::estimate::Estimate;
+use kvset_core::ratio::Ratio;
 use kvset_formats::trace;
 use std::fs::File;
 use std::io::Write;
@@ -35,7 +37,7 @@ pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
     let options = ReplayOptions {
         traces: args.trace.traces.clone(),
         read: args.trace.read_options(),
-        pool: args.pool_config(&model.costs, args.options.rules(model.attention.as_ref())),
+        pool: args.pool_config(&model.costs, args.own_rules(&model)),
         warm_up: args.warm_up,
         skip_bad_rows: args.trace.skip_bad_rows,
         beside: args.beside().map_err(Failure::Usage)?,
@@ -43,6 +45,7 @@ pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
     };
     check_provisioned(args, options.pool.kv_bytes_per_token)?;
     check_search(args, &options)?;
+    check_below(args, options.pool.kv_bytes_per_token)?;
     if args.engines.len() > 1 {
         return comparison::run(args, options, &model);
     }
@@ -80,13 +83,45 @@ pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
 }
 
 impl ReplayArgs {
+    /// What the engines are told: without what tiers below are told, where there are any.
+    fn own_rules(&self, model: &FromModel) -> EngineRules {
+        let rules = self.options.rules(model.attention.as_ref());
+        match self.engines.as_slice() {
+            [engine] if !self.below.is_empty() => rules.of_profile(*engine),
+            _ => rules,
+        }
+    }
+
     /// Refuses an option that no engine asked for would read.
     fn check_engine_options(&self, model: &FromModel) -> Result<(), Failure> {
-        self.options
-            .check(&self.engines, model.attention.as_ref())
-            .map_err(|reason| Failure::Usage(anyhow::anyhow!(reason)))
+        let below = self.below.iter().map(|below| below.store.profile());
+        let engines: Vec<_> = self.engines.iter().copied().chain(below).collect();
+        let checked = self.options.check(&engines, model.attention.as_ref());
+        checked.map_err(|reason| Failure::Usage(anyhow::anyhow!(reason)))
     }
 }
+
+/// Refuses tiers below that cannot be told.
+fn check_below(args: &ReplayArgs, kv_bytes_per_token: Option<f64>) -> Result<(), Failure> {
+    let in_bytes = args.below.iter().any(|below| matches!(below.capacity.size, CapacitySize::Bytes(_)));
+    let reason = match args.below.len() {
+        0 => return Ok(()),
+        _ if args.engines.len() > 1 => "--below is for one engine: name one with --engine",
+        MOST_BELOW.. => "--below names more than 4 tiers: leave some out",
+        _ if args.capacities.len() > 64 => {
+            "--below has a chain of tiers for each of the --capacities: give at most 64"
+        }
+        _ if args.sample_rate != Ratio::ONE => "--below needs every page: leave --sample-rate at 1",
+        _ if in_bytes && kv_bytes_per_token.is_none() => {
+            "--below has a size in bytes: give --kv-bytes-per-token or --model-config, or pages (5000p)"
+        }
+        _ => return Ok(()),
+    };
+    Err(Failure::Usage(anyhow::anyhow!(reason)))
+}
+
+/// One tier more than may be below.
+const MOST_BELOW: usize = 5;
 
 /// Refuses to search what is told already, or for several engines.
 fn check_search(args: &ReplayArgs, options: &ReplayOptions) -> Result<(), Failure> {
@@ -140,6 +175,9 @@ impl ReplayResult {
         result.routing = done.routing.clone();
         lifetimes::add(&mut result, done);
         result.ceiling = done.ceiling.map(|found| CeilingResult::of(found, result.trace.page_accesses));
+        for (point, below) in result.capacities.iter_mut().zip(&done.below) {
+            point.below.clone_from(below);
+        }
         for (point, turned_away) in result.capacities.iter_mut().zip(&done.turned_away) {
             point.turned_away_requests = Some(*turned_away);
         }

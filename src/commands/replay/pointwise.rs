@@ -46,8 +46,32 @@ impl ReplayResult {
                 percent(ceiling.full_attention_hit_rate)
             ));
         }
+        text.push_str(&self.tiers_below(terminal));
         self.searched.iter().for_each(|searched| text.push_str(&self.search_tables(searched, terminal)));
         text
+    }
+
+    /// Hit rates by tier, one row a capacity of the engine.
+    fn tiers_below(&self, terminal: &Terminal) -> String {
+        let Some(first) = self.capacities.first().filter(|point| !point.below.is_empty()) else {
+            return String::new();
+        };
+        let mut columns = vec![Column::Text("capacity"), Column::Number(self.trace.engine.name())];
+        columns.extend(first.below.iter().map(|tier| Column::Number(&tier.tier)));
+        columns.push(Column::Number("together"));
+        let mut sheet = Sheet::new(&columns);
+        for result in self.capacities.iter().filter(|result| !result.below.is_empty()) {
+            let own = result.point.prefix_hits.unwrap_or(0);
+            let below = result.below.iter().map(|tier| tier.page_hits);
+            let together = own + below.clone().sum::<u64>();
+            let rates = std::iter::once(own).chain(below).chain([together]);
+            let rates = rates.map(|hits| percent(share(hits, self.trace.page_accesses)));
+            sheet.row(std::iter::once(result.point.label.clone().unwrap_or_default()).chain(rates));
+        }
+        format!(
+            "\nhit rate by tier, each asked for what those before it did not have\n{}",
+            sheet.render(terminal)
+        )
     }
 
     /// One table a target ratio.

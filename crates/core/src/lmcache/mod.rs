@@ -120,17 +120,25 @@ impl LmcacheCache {
 
     /// Serves one request and says how many leading pages of its prompt it found, always whole chunks of them.
     pub fn request(&mut self, event: &RequestEvent<'_>) -> u64 {
+        self.request_after(event, 0)
+    }
+
+    /// Serves what is left of a request of which a tier above found so many leading pages: it is asked for the chunks
+    /// from the one on that those end in, and says how many pages after them it found.
+    pub fn request_after(&mut self, event: &RequestEvent<'_>, above: u64) -> u64 {
         self.take_ids(event);
         let mut path = std::mem::take(&mut self.path);
         self.tree.enter(&self.ids, &mut path);
         self.path = path;
-        let chunks = self.ids.len() as u32;
-        let hits = self.tree.leading(&self.path, 0, chunks);
-        self.refresh(hits);
-        let room = self.make_room(u64::from(chunks - hits));
-        self.put(hits, hits + room as u32);
+        let (chunks, size) = (self.ids.len() as u32, u64::from(self.pages_a_chunk));
+        // At most the chunks, which are counted in 32 bits.
+        let first = (above / size).min(u64::from(chunks)) as u32;
+        let found = self.tree.run_from(&self.path, 0, (first, chunks));
+        self.refresh(first, found);
+        let room = self.make_room(u64::from(chunks - found));
+        self.put(found, found + room as u32);
         self.tree.release(&self.path);
-        u64::from(hits) * u64::from(self.pages_a_chunk)
+        (u64::from(found) * size).saturating_sub(above)
     }
 
     /// Chunks the cache can hold.
@@ -162,18 +170,22 @@ impl LmcacheCache {
         }
     }
 
-    /// Moves the leading chunks that were found to the young end, the first one youngest.
-    fn refresh(&mut self, hits: u32) {
+    /// Moves the chunks `first..hits`, which were found, to the young end, the first one youngest.
+    fn refresh(&mut self, first: u32, hits: u32) {
+        if first == hits {
+            return;
+        }
         for index in (0..self.path.len()).rev() {
             let node = self.path[index];
             let mut found: Vec<(u32, PieceIndex)> = self
                 .tree
                 .pieces(node)
-                .filter(|(_, piece)| piece.from < hits)
+                .filter(|(_, piece)| piece.from < hits && piece.to > first)
                 .map(|(index, piece)| (piece.from, index))
                 .collect();
             found.sort_unstable();
-            for (_, piece) in found.into_iter().rev() {
+            for (from, piece) in found.into_iter().rev() {
+                let piece = if from < first { self.tree.cut(piece, first) } else { piece };
                 if self.tree.arena.get(piece).to > hits {
                     self.tree.cut(piece, hits);
                 }

@@ -127,24 +127,32 @@ impl MooncakeCache {
 
     /// Serves one request and says how many leading pages of its prompt it found.
     pub fn request(&mut self, event: &RequestEvent<'_>) -> u64 {
+        self.request_after(event, 0)
+    }
+
+    /// Serves what is left of a request of which a tier above found so many leading pages: it is asked for those after
+    /// them, and says how many of these it found.
+    pub fn request_after(&mut self, event: &RequestEvent<'_>, above: u64) -> u64 {
         self.take_ids(event);
         let now = self.arrive(event.event_time);
         self.check_up_to(now);
         let mut path = std::mem::take(&mut self.path);
         self.tree.enter(&self.ids, &mut path);
         let pages = self.ids.len() as u32;
-        let hits = self.tree.leading(&path, 0, pages);
+        // At most the pages, which are counted in 32 bits.
+        let asked = (above.min(u64::from(pages)) as u32, pages);
+        let found = self.tree.run_from(&path, 0, asked);
         let leased = now.saturating_add(self.rules.lease_ms.saturating_mul(1000));
         let mut missing = Vec::new();
         for node in &path {
-            self.ask(*node, pages, leased, &mut missing);
+            self.ask(*node, asked, leased, &mut missing);
         }
         for (node, from, to) in missing {
             self.put(node, from, to, now);
         }
         self.tree.release(&path);
         self.path = path;
-        u64::from(hits)
+        u64::from(found - asked.0)
     }
 
     /// Copies the ids of the prompt's full pages, the first one keyed by its scope.
@@ -218,19 +226,30 @@ impl MooncakeCache {
         (used * share).div_ceil(parts) as u64
     }
 
-    /// Leases the objects of a node among the first `pages`, and lists what is missing of them.
-    fn ask(&mut self, node: NodeIndex, pages: u32, leased: Moment, missing: &mut Vec<(NodeIndex, u32, u32)>) {
+    /// Leases the objects of a node among the pages `asked`, and lists what is missing of them.
+    fn ask(
+        &mut self,
+        node: NodeIndex,
+        asked: (u32, u32),
+        leased: Moment,
+        missing: &mut Vec<(NodeIndex, u32, u32)>,
+    ) {
         let (first, end) = self.tree.span(node);
-        let end = end.min(pages);
+        let (first, end) = (first.max(asked.0), end.min(asked.1));
+        if first >= end {
+            return;
+        }
         let mut there: Vec<(u32, PieceIndex)> = self
             .tree
             .pieces(node)
-            .filter(|(_, piece)| piece.from < end)
+            .filter(|(_, piece)| piece.from < end && piece.to > first)
             .map(|(index, piece)| (piece.from, index))
             .collect();
         there.sort_unstable();
         let (mut at, mut run) = (first, None);
         for (from, piece) in there {
+            let piece = if from < first { self.tree.cut(piece, first) } else { piece };
+            let from = from.max(first);
             if self.tree.arena.get(piece).to > end {
                 self.tree.cut(piece, end);
             }

@@ -211,13 +211,21 @@ impl RunTree {
 
     /// Leading pages of a path that `tag` holds, at most `limit`.
     pub fn leading(&self, path: &[NodeIndex], tag: u32, limit: u32) -> u32 {
-        let mut at = 0;
+        self.run_from(path, tag, (0, limit))
+    }
+
+    /// The end of the unbroken run of pages of a path from `start` on that `tag` holds, at most `limit`.
+    pub fn run_from(&self, path: &[NodeIndex], tag: u32, (start, limit): (u32, u32)) -> u32 {
+        let mut at = start;
         for node in path {
-            let (first, end) = self.span(*node);
+            let (_, end) = self.span(*node);
             if at >= limit {
                 break;
             }
-            at = self.covered_up_to(*node, tag, first);
+            if end <= at {
+                continue;
+            }
+            at = self.covered_up_to(*node, tag, at);
             if at < end {
                 break;
             }

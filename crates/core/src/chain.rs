@@ -1,0 +1,98 @@
+//! Tiers below an engine's own cache, each asked only for what those above did not have.
+//!
+//! A tier sees the filtered stream: of a prompt it is asked for the pages after those found above, gives the leading
+//! run of them that it holds, and takes in what it did not hold. What is found above does not reach it, so it grows
+//! old there. Tiers do not change what the cache above them finds, for it takes the whole prompt in either way.
+
+use super::engine_rules::{EngineRules, PageMismatch};
+use super::event::RequestEvent;
+use super::lmcache::LmcacheCache;
+use super::mooncake::MooncakeCache;
+use super::profile::Profile;
+use super::units::{PageCount, PageSize};
+
+/// An engine that can be a tier below.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Store {
+    /// LMCache in the engine's process.
+    Lmcache,
+    /// A Mooncake store.
+    Mooncake,
+}
+
+impl Store {
+    /// The profile with the same rules.
+    pub fn profile(self) -> Profile {
+        match self {
+            Self::Lmcache => Profile::Lmcache,
+            Self::Mooncake => Profile::Mooncake,
+        }
+    }
+
+    /// The store with the rules of a profile; `None` where that is no store.
+    pub fn of_profile(profile: Profile) -> Option<Self> {
+        [Self::Lmcache, Self::Mooncake].into_iter().find(|store| store.profile() == profile)
+    }
+}
+
+#[derive(Debug)]
+enum Tier {
+    Lmcache(LmcacheCache),
+    Mooncake(MooncakeCache),
+}
+
+/// The tiers below one cache, from the fastest.
+#[derive(Debug)]
+pub struct Chain {
+    tiers: Vec<Tier>,
+    last_hits: Vec<u64>,
+}
+
+impl Chain {
+    /// Empty tiers of these capacities.
+    ///
+    /// # Errors
+    /// When pages make no whole chunk of LMCache's.
+    pub fn new(
+        tiers: &[(Store, PageCount)],
+        rules: &EngineRules,
+        page_size: PageSize,
+    ) -> Result<Self, PageMismatch> {
+        let tier = |(store, capacity): &(Store, PageCount)| match store {
+            Store::Lmcache => Ok(Tier::Lmcache(LmcacheCache::new(*capacity, rules.lmcache(page_size))?)),
+            Store::Mooncake => Ok(Tier::Mooncake(MooncakeCache::new(*capacity, rules.mooncake(page_size)))),
+        };
+        let tiers = tiers.iter().map(tier).collect::<Result<_, PageMismatch>>()?;
+        Ok(Self { tiers, last_hits: Vec::new() })
+    }
+
+    /// Serves what is left of a request of which the cache above found `found` leading pages; gives the pages each
+    /// tier found.
+    pub fn request(&mut self, event: &RequestEvent<'_>, found: u64) -> &[u64] {
+        let mut above = found;
+        self.last_hits.clear();
+        for tier in &mut self.tiers {
+            let hits = match tier {
+                Tier::Lmcache(cache) => cache.request_after(event, above),
+                Tier::Mooncake(store) => store.request_after(event, above),
+            };
+            self.last_hits.push(hits);
+            above += hits;
+        }
+        &self.last_hits
+    }
+
+    /// Pages each tier found of the last request.
+    pub fn last_hits(&self) -> &[u64] {
+        &self.last_hits
+    }
+
+    /// Bytes of memory held, nearly.
+    pub fn memory_bytes(&self) -> usize {
+        let bytes = |tier: &Tier| match tier {
+            Tier::Lmcache(cache) => cache.memory_bytes(),
+            Tier::Mooncake(store) => store.memory_bytes(),
+        };
+        self.tiers.iter().map(bytes).sum()
+    }
+}
