@@ -2,6 +2,7 @@
 
 use crate::chance::Chance;
 use kvset::codec::{DecodeLimits, Encoding, EstimateEncoding, EstimateKey, SourceRecord};
+use kvset::core::beside::Asked;
 use kvset::core::pages::Scope;
 use kvset::core::pool_config::PoolConfig;
 use kvset::core::pool_set::PoolConfigs;
@@ -120,6 +121,13 @@ pub fn task_config() -> TaskConfig {
         publish_every_ms: 4000,
         allowed_lateness_ms: 500,
         max_tracked_pages: PageCount(1 << 12),
+        asked: Asked {
+            measured: true,
+            provisioned: None,
+            routers: ["logged", "least-in-flight:2", "prefix:2"]
+                .map(|text| text.parse().expect("a router"))
+                .to_vec(),
+        },
         ..PoolConfig::default()
     };
     TaskConfig {
@@ -179,7 +187,15 @@ fn request(time: i64, chance: &mut Chance) -> String {
         pages[turns / 2] = watched_ids()[24 + session];
     }
     let ids_chained = chance.one_in(2);
-    format!(r#"{{"event_time":{time},"page_ids":{pages:?},"ids_chained":{ids_chained}}}"#)
+    let replica = match chance.below(3) {
+        0 => String::new(),
+        replica => format!(r#","replica":"r{replica}""#),
+    };
+    let cached = match chance.below(4) {
+        0 => String::new(),
+        some => format!(r#","cached_tokens":{}"#, 4 * some as usize % (4 * turns + 1)),
+    };
+    format!(r#"{{"event_time":{time},"page_ids":{pages:?},"ids_chained":{ids_chained}{replica}{cached}}}"#)
 }
 
 /// Ids of the few that a pool watches for breaking the chain.
