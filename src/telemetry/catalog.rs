@@ -104,6 +104,19 @@ metrics! {
         "What the pool's cache holds today, as configured (`provisioned`).";
     PROVISIONED_CAPACITY_BYTES = "kvset_provisioned_capacity_bytes", Kind::Gauge, Bytes, ["pool"],
         "The same in bytes, where a cost a token is known.";
+    EFFECTIVE_CAPACITY_PAGES = "kvset_effective_capacity_pages", Kind::Gauge, Pages, ["pool", "window", "bound"],
+        "What the cache in use behaves like by its own hits, all replicas together; bound is `from` or `to`, which is +Inf where no request sets an upper bound.";
+    EFFECTIVE_CAPACITY_BYTES = "kvset_effective_capacity_bytes", Kind::Gauge, Bytes, ["pool", "window", "bound"],
+        "The same in bytes, where a cost a token is known.";
+    MEASURED_AGREEMENT = "kvset_measured_agreement_ratio", Kind::Gauge, Ratio, ["pool", "window", "by"],
+        "Share of the requests, or of their pages, that agree on that capacity; by is `requests` or `pages`.";
+    LEDGER_PAGES = "kvset_ledger_pages", Kind::Gauge, Pages, ["pool", "window", "step"],
+        "Pages of the measured requests; step is `accessed`, or hits that are `unlimited`, `shared`, `routed` or `measured`.";
+    ROUTER_IMBALANCE = "kvset_router_imbalance_ratio", Kind::Gauge, Ratio, ["pool", "window", "router"],
+        "With this router: the busiest replica's uncached pages over the mean.";
+    ROUTER_UNLIMITED_HIT_RATE = "kvset_router_unlimited_hit_rate_ratio", Kind::Gauge, Ratio,
+        ["pool", "window", "router"],
+        "With this router: page hit rate of replicas without limit, above which no memory helps.";
     HIT_RATE = "kvset_hit_rate_ratio", Kind::Gauge, Ratio, ["pool", "window", "capacity", "kind"],
         "Hit rate at a configured capacity; kind is `page`, `reuse` or `prefix`.";
     THEORETICAL_HIT_RATE = "kvset_theoretical_hit_rate_ratio", Kind::Gauge, Ratio, ["pool", "window"],

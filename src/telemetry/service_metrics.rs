@@ -4,6 +4,7 @@ use crate::telemetry::catalog as metric;
 use crate::telemetry::shown::Shown;
 use crate::telemetry::{Health, PoolLabels, from_start};
 use kvset_core::capacity::CapacitySpec;
+use kvset_core::curve::share;
 use kvset_core::estimate::Estimate;
 use kvset_core::tiers::Settled;
 use kvset_core::units::PageBytes;
@@ -235,6 +236,8 @@ impl Inner {
         if let Some(pool) = self.labels.own(&estimate.pool) {
             let mut shown = Shown::default();
             show(&mut shown, pool, estimate);
+            show_measured(&mut shown, pool, estimate);
+            show_routing(&mut shown, pool, estimate);
             show_provisioned(&mut shown, pool, self.provisioned.of(pool), estimate.page_bytes);
             let windows = self.shown.entry(partition).or_default();
             windows.insert((pool.to_owned(), Some(estimate.window)), shown);
@@ -364,6 +367,52 @@ fn show_clients() {
         metric::CLIENT_QUEUED.gauge(&labels).set(found.queued as f64);
         if let Some(round_trip) = found.round_trip {
             metric::CLIENT_ROUND_TRIP.gauge(&labels).set(round_trip.as_secs_f64());
+        }
+    }
+}
+
+/// Shows what the cache in use behaves like, of all its replicas together.
+fn show_measured(shown: &mut Shown, pool: &str, estimate: &Estimate) {
+    let Some(measured) = &estimate.measured else { return };
+    let window = estimate.window.to_string();
+    if let Some(effective) = measured.effective_capacity {
+        // Infinite where no request sets an upper bound: a gauge left as it was would say otherwise.
+        let of_all = |each: u64| each.saturating_mul(measured.replicas) as f64;
+        for (bound, pages) in
+            [("from", of_all(effective.pages_from)), ("to", effective.pages_to.map_or(f64::INFINITY, of_all))]
+        {
+            shown.set(metric::EFFECTIVE_CAPACITY_PAGES, &[pool, &window, bound], pages);
+            if let Some(page_bytes) = estimate.page_bytes {
+                let bytes = pages * page_bytes as f64;
+                shown.set(metric::EFFECTIVE_CAPACITY_BYTES, &[pool, &window, bound], bytes);
+            }
+        }
+        for (by, share) in [("requests", effective.agreement), ("pages", effective.agreement_by_pages)] {
+            shown.set(metric::MEASURED_AGREEMENT, &[pool, &window, by], share);
+        }
+    }
+    let ledger = &measured.ledger;
+    for (step, pages) in [
+        ("accessed", Some(ledger.page_accesses)),
+        ("unlimited", Some(ledger.unlimited_pages)),
+        ("shared", ledger.shared_pages),
+        ("routed", ledger.routed_pages),
+        ("measured", Some(ledger.measured_pages)),
+    ] {
+        let labels = [pool, &window, step];
+        pages.into_iter().for_each(|pages| shown.set(metric::LEDGER_PAGES, &labels, pages as f64));
+    }
+}
+
+/// Shows what the routers asked about would give; their number is the configuration's.
+fn show_routing(shown: &mut Shown, pool: &str, estimate: &Estimate) {
+    let window = estimate.window.to_string();
+    for routed in &estimate.routing {
+        let labels = [pool, &window, &routed.asked];
+        let rate = share(routed.unlimited_page_hits, routed.page_accesses);
+        shown.set(metric::ROUTER_UNLIMITED_HIT_RATE, &labels, rate);
+        if let Some(imbalance) = routed.imbalance {
+            shown.set(metric::ROUTER_IMBALANCE, &labels, imbalance);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::kafka_support::{Broker, Input, StopAfter};
 use super::queries;
-use super::running::{Running, SOON};
+use super::running::{EndlessCache, Running, SOON};
 use kvset::service::estimating::serve;
 use kvset::service::events::{Observer, ServiceEvent};
 use kvset::service::shutdown::Shutdown;
@@ -41,13 +41,18 @@ fn scrape() -> String {
     settings.estimate.windows = ["tumbling:1m", "all"].map(|text| text.parse().expect("a window")).to_vec();
     settings.estimate.kv_bytes_per_token = TokenCost::new(61_464.0);
     settings.estimate.capacities = vec!["10GiB".parse().expect("a capacity")];
+    settings.estimate.measured = Some(true);
+    settings.estimate.routers = Some(vec!["round-robin:2".parse().expect("a router")]);
     settings.estimate.provisioned = Some("20GiB".parse().expect("a capacity"));
     let broker = Broker::mock();
     let topic = broker.create("requests", 1);
     let mut input = Input::default();
+    let mut cache = EndlessCache::default();
     let workload = Workload { start_ms: 36_000_000, sessions_per_day: 4000, ..Workload::default() };
     for request in Generator::new(workload).expect("a workload").take(300) {
-        input.push_row(0, "alpha", &request.as_row());
+        let mut row = request.as_row();
+        cache.serve(&mut row.event);
+        input.push_row(0, "alpha", &row);
     }
     input.push(0, "alpha", b"no event".to_vec());
     input.produce(&broker.connection, &topic);

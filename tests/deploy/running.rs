@@ -5,9 +5,11 @@ use super::kafka_support::{Broker, stamp};
 use super::registry_support::Registry;
 use kvset::codec::{RequestEncoding, encode_request};
 use kvset::commands::produce::producing::message_of;
+use kvset::core::event::RequestEvent;
 use kvset::kafka::config::Connection;
 use kvset::kafka::topic_producer::TopicProducer;
 use kvset::workload::{Generator, Workload};
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -106,6 +108,7 @@ fn configure(broker: &Broker, registry: &Registry, folder: &Path) -> PathBuf {
          [schema_registry]\nurl = \"{}\"\n\
          [estimate]\nwindows = [\"tumbling:1m\", \"last:100\", \"all\"]\npublish_every = \"1m\"\n\
          capacities = [\"10GiB\", \"100GiB\"]\nkv_bytes_per_token = 61464\nprovisioned = \"100TiB\"\n\
+         measured = true\nrouters = [\"round-robin:2\"]\n\
          [[tiers]]\nname = \"hbm\"\ncoverage = 0.99\nunit = \"80GiB\"\n\
          [prepare]\ntopic = \"{}\"\noutput_topic = \"{}\"\ndead_letter_topic = \"{}\"\n\
          group = \"{}\"\nevent_time = \"{{at}}\"\n\
@@ -126,18 +129,32 @@ fn configure(broker: &Broker, registry: &Registry, folder: &Path) -> PathBuf {
     path
 }
 
+/// A cache that evicts nothing, as an engine has it that is large enough.
+#[derive(Default)]
+pub struct EndlessCache(HashSet<u64>);
+
+impl EndlessCache {
+    /// Says in the event how many of its tokens were there.
+    pub fn serve(&mut self, event: &mut RequestEvent<'_>) {
+        let hits = event.page_ids.iter().take_while(|id| self.0.contains(id)).count() as u64;
+        self.0.extend(event.page_ids.iter());
+        event.cached_tokens = event.page_size.map(|size| hits * u64::from(size.get()));
+    }
+}
+
 /// Produces requests, and a raw record beside each step, until told to stop.
 fn feed(connection: &Connection, requests: &str, raw: &str, stop: &AtomicBool) {
     let open = |topic: &str| TopicProducer::open(connection, topic, SOON).expect("a producer");
     let (requests, raw) = (open(requests), open(raw));
     let workload = Workload { start_ms: 36_000_000, sessions_per_day: 4000, ..Workload::default() };
     let mut generated = Generator::new(workload).expect("a workload");
-    let mut steps = 0_u64;
+    let (mut steps, mut cache) = (0_u64, EndlessCache::default());
     while !stop.load(Ordering::SeqCst) {
         for request in generated.by_ref().take(STEP.0) {
             let mut value = Vec::new();
-            encode_request(&message_of(&request.as_row()), RequestEncoding::Avro, &mut value)
-                .expect("encodes");
+            let mut row = request.as_row();
+            cache.serve(&mut row.event);
+            encode_request(&message_of(&row), RequestEncoding::Avro, &mut value).expect("encodes");
             requests.send_to(Some(0), b"alpha", &value, Some(stamp())).expect("room");
         }
         steps += 1;
