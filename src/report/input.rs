@@ -218,6 +218,13 @@ impl Distribution {
     }
 }
 
+/// What an estimate tells beside itself.
+fn asked_of(estimate: &Estimate) -> Asked {
+    let mut asked = Asked::default();
+    asked.add(estimate.measured.as_ref(), &estimate.routing, estimate.page_bytes);
+    asked
+}
+
 impl PoolReport {
     /// The facts an estimate holds; history, distribution, windows, the bound, what is provisioned and
     /// further points of the curve are the caller's to add.
@@ -256,7 +263,7 @@ impl PoolReport {
                 output_reuse_unseen: estimate.output_reuse_unseen,
                 ..Caveats::default()
             },
-            asked: Asked::default(),
+            asked: asked_of(estimate),
         }
     }
 

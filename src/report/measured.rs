@@ -1,8 +1,73 @@
-//! What measured requests say, in words (WHATIF 1).
+//! What measured requests say, in words and as a section of a report (WHATIF 1).
 
+use super::asked::{MeasuredBand, Section};
+use super::table::Table;
 use super::words::{capacity, integer, rate};
 use kvset_core::curve::share;
-use kvset_core::measured::{MeasuredEstimate, Verdict};
+use kvset_core::measured::{Loss, MeasuredEstimate, Verdict};
+
+/// Where the cache in use stands beside the curve; `None` where no request can tell.
+pub fn band(measured: &MeasuredEstimate) -> Option<MeasuredBand> {
+    let effective = measured.effective_capacity?;
+    let of_all = |each: u64| each.saturating_mul(measured.replicas);
+    Some(MeasuredBand {
+        pages_from: of_all(effective.pages_from),
+        pages_to: effective.pages_to.map(of_all),
+        hit_rate: share(measured.ledger.measured_pages, measured.ledger.page_accesses),
+    })
+}
+
+/// What was measured, what was lost where, and what to try.
+pub fn section(measured: &MeasuredEstimate, page_bytes: Option<u64>) -> Section {
+    let mut words = in_words(measured, page_bytes);
+    if let Some(first) = words.get_mut(..1) {
+        first.make_ascii_uppercase();
+    }
+    let mut sentences = vec![format!("{words}.")];
+    if let Some(effective) = measured.effective_capacity {
+        let (requests, pages) = (rate(effective.agreement), rate(effective.agreement_by_pages));
+        let measured = integer(measured.requests);
+        sentences.push(format!(
+            "Of {measured} measured requests, {requests} of those that can tell agree on that; {pages} by their pages."
+        ));
+    }
+    if let Some(verdict) = measured.verdict {
+        sentences.push(format!("Try first: {}.", verdict.advice().join("; ")));
+    }
+    Section { title: "Measured beside modelled".to_owned(), sentences, tables: vec![ledger(measured)] }
+}
+
+/// From the best case to what happened, a step a row.
+fn ledger(measured: &MeasuredEstimate) -> Table {
+    let ledger = &measured.ledger;
+    let columns = ["cache", "hits", "hit rate", "lost to", "pages lost", "points lost"];
+    let mut table = Table::new("Hits of the measured requests, from the best case to what happened", columns);
+    let steps = [
+        ("one without limit", Some(ledger.unlimited_pages), None),
+        ("one as large as all replicas", ledger.shared_pages, Some(("capacity", ledger.lost_to_capacity))),
+        ("the replicas, routed as logged", ledger.routed_pages, Some(("routing", ledger.lost_to_routing))),
+        ("as the engine counted", Some(ledger.measured_pages), Some(("the engine", ledger.lost_in_engine))),
+    ];
+    let dash = || "–".to_owned();
+    for (name, hits, lost) in steps {
+        let (to, loss): (_, Option<Loss>) = lost.map_or((None, None), |(to, loss)| (Some(to), loss));
+        let cells = [
+            name.to_owned(),
+            hits.map_or_else(dash, integer),
+            hits.map_or_else(dash, |hits| rate(share(hits, ledger.page_accesses))),
+            to.map_or_else(dash, str::to_owned),
+            loss.map_or_else(dash, |loss| signed(loss.pages)),
+            loss.map_or_else(dash, |loss| format!("{:.2}", loss.share * 100.0)),
+        ];
+        table.push(cells.into_iter().map(|cell| (cell, None)).collect());
+    }
+    table
+}
+
+fn signed(pages: i64) -> String {
+    let sign = if pages < 0 { "-" } else { "" };
+    format!("{sign}{}", integer(pages.unsigned_abs()))
+}
 
 /// The verdict as a sentence.
 pub fn in_words(measured: &MeasuredEstimate, page_bytes: Option<u64>) -> String {

@@ -18,6 +18,7 @@ mod page;
 mod plan;
 pub mod plot;
 mod recorder;
+mod routing;
 mod table;
 mod theme;
 pub(crate) mod words;

@@ -364,3 +364,39 @@ fn an_engine_without_one_curve_is_refused() {
         assert!(String::from_utf8_lossy(&refused.get_output().stderr).contains("--engine"));
     }
 }
+
+#[test]
+fn a_report_shows_the_cache_in_use_on_the_curve_and_its_ledger() {
+    let mut lru = PageLru::new(40, 40);
+    let rows: Vec<_> = (0..400_u64)
+        .map(|turn| {
+            let ids: Vec<u64> = (0..=(turn % 7)).map(|page| turn * 13 % 11 * 100 + page).collect();
+            let hits = lru.access(&ids);
+            json!({"timestamp": turn, "input_length": ids.len() * 512, "output_length": 1, "hash_ids": ids,
+                   "cached_tokens": hits * 512})
+        })
+        .collect();
+    let folder = tempfile::tempdir().expect("a folder");
+    let report = folder.path().join("report.html");
+    let path = report.to_str().expect("UTF-8");
+    let args =
+        ["--engine", "leaf-first", "--provisioned", "60p", "--router", "hash:2:first-page", "--report", path];
+    let result = replay(&rows, &args);
+    assert_eq!(effective(&result), (40, Some(40), 1.0, 1.0));
+    assert_eq!(result["measured"]["ledger"]["total_capacity_pages"], 60, "what is provisioned");
+    let page = std::fs::read_to_string(&report).expect("a report");
+    let (hits, accesses) =
+        (&result["measured"]["ledger"]["measured_pages"], &result["measured"]["ledger"]["page_accesses"]);
+    let rate = hits.as_f64().expect("hits") / accesses.as_f64().expect("accesses") * 100.0;
+    for wanted in [
+        "<h2>Measured beside modelled</h2>",
+        "Behaves like 40 pages of the 60 pages provisioned",
+        "Of 400 measured requests, 100.00 % of those that can tell agree",
+        "<th scope=\"row\">the replicas, routed as logged</th>",
+        "<h2>Other routers</h2>",
+        "<th scope=\"row\">hash:2:first-page</th>",
+        &format!("measured: {rate:.2} %"),
+    ] {
+        assert!(page.contains(wanted), "no {wanted} in the report");
+    }
+}

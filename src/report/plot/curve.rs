@@ -1,5 +1,6 @@
 //! Capacity against hit rate, with relative prefill throughput on a second axis (paper, figures 1 and 3).
 
+use super::super::asked::MeasuredBand;
 use super::super::input::PoolReport;
 use super::super::table::Table;
 use super::super::theme::Ink;
@@ -21,8 +22,12 @@ pub fn capacity_curve(id: &str, pool: &PoolReport) -> Result<Option<Plot>, PlotE
     let (Some(first), Some(last)) = (drawn.first(), drawn.last()) else { return Ok(None) };
     let markers = coverage_markers(pool, |pages| interpolate(drawn, pages).into_iter().collect());
     // The axis reaches every marker, also where the curve was not asked for that far.
-    let low = markers.iter().map(|marker| marker.x).fold(first.pages as f64, f64::min);
-    let high = markers.iter().map(|marker| marker.x).fold(last.pages as f64, f64::max);
+    let band = pool.asked.measured.filter(|band| band.pages_from > 0);
+    let ends = band.into_iter().flat_map(|band| [Some(band.pages_from), band.pages_to]).flatten();
+    let reached: Vec<_> =
+        markers.iter().map(|marker| marker.x).chain(ends.map(|pages| pages as f64)).collect();
+    let low = reached.iter().copied().fold(first.pages as f64, f64::min);
+    let high = reached.iter().copied().fold(last.pages as f64, f64::max);
     let panel = Panel {
         width: WIDE,
         height: 320.0,
@@ -122,6 +127,7 @@ fn series(pool: &PoolReport, drawn: &[&CapacityPoint], (low, high): (f64, f64)) 
     if !pool.asked.foresight.is_empty() {
         series.push(foresight(pool, drawn));
     }
+    series.extend(pool.asked.measured.filter(|band| band.pages_from > 0).map(|band| measured(band, high)));
     if let Some(limit) = rate(Some(pool.theoretical.prefix_hit_rate)) {
         series.push(Series {
             label: format!("unlimited: {}", words::rate(limit)),
@@ -132,6 +138,19 @@ fn series(pool: &PoolReport, drawn: &[&CapacityPoint], (low, high): (f64, f64)) 
         });
     }
     series
+}
+
+/// What the cache in use behaves like: a band of capacities at its hit rate, up to the axis' end where
+/// nothing bounds it.
+fn measured(band: MeasuredBand, high: f64) -> Series {
+    let ends = [band.pages_from as f64, band.pages_to.map_or(high, |pages| pages as f64)];
+    Series {
+        label: format!("measured: {}", words::rate(band.hit_rate)),
+        ink: Ink::Third,
+        shape: if ends[0] == ends[1] { Shape::Dots } else { Shape::Line },
+        on_right: false,
+        points: ends.map(|end| Some((end, band.hit_rate))).to_vec(),
+    }
 }
 
 /// What perfect foresight would find at the drawn capacities.

@@ -1,0 +1,34 @@
+//! What routers would give, as a section of a report (WHATIF 5).
+
+use super::asked::Section;
+use super::table::Table;
+use super::words::{capacity, rate, share as share_of};
+use kvset_core::curve::share;
+use kvset_core::routing::RouterEstimate;
+
+/// A row a router; `None` where none was asked about.
+pub fn section(routing: &[RouterEstimate], page_bytes: Option<u64>) -> Option<Section> {
+    let first = routing.first()?.required.first();
+    let mut table = Table::new(
+        "What routers would give; capacities are those of all replicas together",
+        ["router", "replicas", "hit rate, unlimited memory", "imbalance"],
+    );
+    let coverages = first.iter().flat_map(|required| &required.coverage);
+    table.columns.extend(coverages.map(|entry| format!("for {} of requests", share_of(entry.coverage))));
+    for routed in routing {
+        let unlimited = rate(share(routed.unlimited_page_hits, routed.page_accesses));
+        let imbalance = routed.imbalance.map_or_else(|| "–".to_owned(), |factor| format!("{factor:.2}"));
+        let mut cells = vec![routed.asked.clone(), routed.replicas.to_string(), unlimited, imbalance];
+        let found = routed.required.first().into_iter().flat_map(|required| &required.coverage);
+        let size = |pages: Option<u64>| pages.map(|pages| capacity(pages, page_bytes));
+        cells.extend(found.map(|entry| size(entry.total_pages).unwrap_or_else(|| "beyond bound".to_owned())));
+        table.push(cells.into_iter().map(|cell| (cell, None)).collect());
+    }
+    let sentence = "A request's share is of what its own replica has seen; the hit rate with unlimited memory is what \
+                    routing alone leaves.";
+    Some(Section {
+        title: "Other routers".to_owned(),
+        sentences: vec![sentence.to_owned()],
+        tables: vec![table],
+    })
+}
