@@ -13,6 +13,7 @@ mod registry_support;
 
 mod apis;
 mod cli;
+mod dry_run;
 mod python;
 mod records;
 mod requests;

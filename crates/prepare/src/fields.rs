@@ -9,7 +9,7 @@ use std::fmt::{self, Write as _};
 /// Longest value that a template may take, in bytes.
 const MAX_VALUE_BYTES: usize = 1024;
 /// The names a prompt's token ids go by.
-const TOKEN_FIELDS: [&str; 4] = ["input_ids", "token_ids", "tokens", "prompt_token_ids"];
+pub(super) const TOKEN_FIELDS: [&str; 4] = ["input_ids", "token_ids", "tokens", "prompt_token_ids"];
 /// A line of a batch file holds the request under this name.
 const BODY: &str = "body";
 /// Fields that hold a response, or the chunks it was streamed in: of those the last one that says something holds.

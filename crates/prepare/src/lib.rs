@@ -27,6 +27,7 @@ mod located;
 mod models;
 mod preparer;
 mod recipe;
+pub mod shape;
 pub mod template;
 mod tokens;
 

@@ -31,6 +31,12 @@ impl fmt::Display for FieldPath {
 }
 
 impl FieldPath {
+    /// The path of these names; nothing without a name, or with one that a path cannot say.
+    pub(super) fn of(names: &[String]) -> Option<Self> {
+        let sayable = |name: &String| !name.is_empty() && !name.contains('.');
+        (!names.is_empty() && names.iter().all(sayable)).then(|| Self(names.to_vec()))
+    }
+
     /// The JSON at this path; a string on the way or at its end is read as JSON itself. Nothing where a name is not
     /// there, or is null.
     ///

@@ -6,6 +6,7 @@ use super::replay::TraceArgs;
 use clap::Args;
 use kvset_settings::{OutputEncoding, TopicName};
 use std::num::NonZeroU32;
+use std::path::PathBuf;
 
 /// Arguments of `kvset run`.
 #[derive(Debug, Args)]
@@ -37,8 +38,16 @@ in its order. Prompts and token ids go nowhere. More instances share the partiti
 Examples:
   kvset prepare --config kvset.toml
   kvset prepare --create-topics
+  kvset prepare --dry-run gateway.jsonl.gz
   KVSET__PREPARE__MODELS=/models/qwen3 KVSET__HTTP__LISTEN=127.0.0.1:9465 kvset prepare")]
 pub struct PrepareArgs {
+    /// Read the first records of this file, say what they are, what becomes of them and which settings would read
+    /// them; write nothing. `-` is standard input.
+    #[arg(long, value_name = "FILE", conflicts_with = "create_topics")]
+    pub dry_run: Option<PathBuf>,
+    /// Records that --dry-run reads.
+    #[arg(long, value_name = "N", default_value_t = 1000, requires = "dry_run")]
+    pub records: u64,
     /// Create output topics that do not exist, with as many partitions as the topic of raw requests has.
     #[arg(long)]
     pub create_topics: bool,

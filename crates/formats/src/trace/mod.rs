@@ -43,6 +43,7 @@ mod tokens;
 mod write;
 
 pub use error::{RowError, RowFault, TraceError};
+pub use input::open_text;
 pub use options::{Format, IdScope, ReadOptions};
 pub use reader::{Progress, TraceItem, TraceReader, open};
 pub use row::TraceRow;

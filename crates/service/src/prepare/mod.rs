@@ -5,7 +5,7 @@ mod progress;
 mod stage;
 mod threads;
 
-pub use plan::{PreparePlan, PreparePlanError, recipe};
+pub use plan::{PreparePlan, PreparePlanError, preparer, recipe};
 pub use progress::ProgressLog;
 
 use crate::clock::SystemClock;

@@ -10,7 +10,7 @@ use kvset_formats::codec::DecodeLimits;
 use kvset_kafka::registry::cache::SchemaCache;
 use kvset_pipeline::dead_letter_policy::DeadLetterLimits;
 use kvset_prepare::template::{Part, Place};
-use kvset_prepare::{PageRules, PrepareLimits, Recipe, Tokenizers};
+use kvset_prepare::{PageRules, PrepareLimits, Preparer, Recipe, Tokenizers};
 use kvset_settings::{ModelDirectory, Settings};
 use std::sync::Arc;
 
@@ -79,6 +79,14 @@ impl PreparePlan {
             registry: registry.map_err(|error| PlanError::from(RegistryError::from(error)))?,
         })
     }
+}
+
+/// A preparer by itself, for records that come from elsewhere than a topic.
+///
+/// # Errors
+/// A model cannot be loaded.
+pub fn preparer(settings: &Settings) -> Result<Preparer, PreparePlanError> {
+    Ok(Preparer::new(Arc::new(recipe(settings)), tokenizers(settings)?))
 }
 
 /// What shapes the output: pure, so that a replay of the same log gives the same bytes.

@@ -9,10 +9,15 @@ use crate::telemetry::service_metrics::ServiceMetrics;
 use kvset_service::prepare::{PreparePlan, PreparePlanError, ProgressLog, prepare};
 use std::sync::Arc;
 
+mod dry_run;
+
 /// Runs `kvset prepare`.
 pub fn run(args: &PrepareArgs) -> Result<(), Failure> {
     // The words of a panic may quote what was being tokenised.
     logging::leave_out_panic_messages();
+    if let Some(file) = &args.dry_run {
+        return dry_run::run(args, file);
+    }
     let serving = Serving::start(&args.config)?;
     let plan = PreparePlan::make(&serving.settings, args.create_topics).map_err(|error| match error {
         PreparePlanError::Plan(error) => plan_failure(error),

@@ -1,0 +1,176 @@
+//! `kvset prepare --dry-run`: what the first records of a log are, what becomes of them, and the settings that would
+//! read them. Nothing is written, and no prompt is shown.
+
+use crate::cli::args::PrepareArgs;
+use crate::cli::{Failure, output};
+use anyhow::{Context as _, anyhow};
+use kvset_formats::codec::{DecodeLimits, Encoding, RequestDecoder, SourceRecord};
+use kvset_formats::trace::open_text;
+use kvset_prepare::shape::{PromptKind, Shape, TimeForm};
+use kvset_prepare::{Prepared, Preparer, RawRecord};
+use kvset_service::prepare::preparer;
+use kvset_settings::Settings;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::{BufRead as _, Read as _};
+use std::path::Path;
+
+/// What the records came to.
+#[derive(Default)]
+struct Findings {
+    records: u64,
+    /// How many records held what, where.
+    shapes: BTreeMap<String, u64>,
+    /// Paths of requests, of usages and of times, by how often they were seen.
+    requests: BTreeMap<String, u64>,
+    usages: BTreeMap<String, u64>,
+    times: BTreeMap<(String, TimeForm), u64>,
+    outcomes: BTreeMap<String, Outcome>,
+    tokens: u64,
+    cached: u64,
+    pools: BTreeMap<String, u64>,
+}
+
+struct Outcome {
+    records: u64,
+    /// The first record of these, counted from 1.
+    first: u64,
+}
+
+/// Reads the first records of a file.
+pub fn run(args: &PrepareArgs, file: &Path) -> Result<(), Failure> {
+    let settings = Settings::load(args.config.file())?;
+    let mut preparer = preparer(&settings).map_err(|error| Failure::Usage(error.into()))?;
+    let mut reader = open_text(file).map_err(anyhow::Error::from)?;
+    let mut findings = Findings::default();
+    let (limit, mut line) = (settings.prepare.max_record_bytes.0, Vec::new());
+    while findings.records < args.records {
+        line.clear();
+        let read = (&mut reader).take(limit + 1).read_until(b'\n', &mut line);
+        if read.with_context(|| file.display().to_string())? == 0 {
+            break;
+        }
+        if line.len() as u64 > limit {
+            let record = findings.records + 1;
+            return Err(Failure::from(anyhow!(
+                "{}: record {record} is larger than prepare.max_record_bytes",
+                file.display()
+            )));
+        }
+        if !line.trim_ascii().is_empty() {
+            findings.read(&line, &mut preparer);
+        }
+    }
+    output::print(&findings.told(&settings, file))
+}
+
+impl Findings {
+    fn read(&mut self, record: &[u8], preparer: &mut Preparer) {
+        self.records += 1;
+        match Shape::of(record) {
+            None => *self.shapes.entry("no JSON object".to_owned()).or_default() += 1,
+            Some(shape) => self.note(&shape),
+        }
+        let source = SourceRecord {
+            topic: "",
+            partition: 0,
+            offset: self.records as i64 - 1,
+            timestamp_ms: Some(0),
+            key: None,
+            value: Some(record),
+        };
+        let prepared = preparer.prepare(&RawRecord { source, headers: Vec::new() });
+        let outcome = match prepared.refused {
+            Some(code) => format!("refused: {}", code.name()),
+            None => format!("{} request event(s)", prepared.requests),
+        };
+        let first = self.records;
+        self.outcomes.entry(outcome).or_insert(Outcome { records: 0, first }).records += 1;
+        self.add(&prepared);
+    }
+
+    fn note(&mut self, shape: &Shape) {
+        let Some((place, kind)) = shape.requests.first() else {
+            let nothing = "no messages, prompt, input, token ids or page ids anywhere";
+            *self.shapes.entry(nothing.to_owned()).or_default() += 1;
+            return;
+        };
+        let at = place.as_ref().map_or_else(String::new, |place| format!(" at {place}"));
+        *self.shapes.entry(format!("{kind}{at}")).or_default() += 1;
+        if let (Some(place), false) = (place, *kind == PromptKind::PageIds) {
+            *self.requests.entry(place.to_string()).or_default() += 1;
+        }
+        for place in shape.usages.iter().flatten() {
+            *self.usages.entry(place.to_string()).or_default() += 1;
+        }
+        for (place, form) in &shape.times {
+            *self.times.entry((place.to_string(), *form)).or_default() += 1;
+        }
+    }
+
+    fn add(&mut self, prepared: &Prepared) {
+        if prepared.refused.is_some() {
+            return;
+        }
+        self.tokens += prepared.tokens;
+        *self.pools.entry(prepared.pool.clone()).or_default() += 1;
+        let mut decoder = RequestDecoder::new(Encoding::Avro, DecodeLimits::default());
+        for output in &prepared.outputs {
+            let event = output.value.as_deref().map(|value| decoder.decode(output.key.as_deref(), value));
+            let said =
+                event.is_some_and(|event| event.is_ok_and(|found| found.event.cached_tokens.is_some()));
+            self.cached += u64::from(said);
+        }
+    }
+
+    fn told(&self, settings: &Settings, file: &Path) -> String {
+        let mut text = format!("{}: {} records read\n", file.display(), self.records);
+        let mut section = |title: &str, rows: Vec<(u64, String)>| {
+            text += &format!("\n{title}\n");
+            text.extend(rows.iter().map(|(count, what)| format!("{count:>8}  {what}\n")));
+        };
+        section("what they hold", self.shapes.iter().map(|(what, count)| (*count, what.clone())).collect());
+        let became = self
+            .outcomes
+            .iter()
+            .map(|(what, outcome)| (outcome.records, format!("{what} (first: record {})", outcome.first)));
+        section("what becomes of them with these settings", became.collect());
+        if self.tokens > 0 {
+            let mut mapped = vec![(self.tokens, "prompt tokens".to_owned())];
+            mapped.push((self.cached, "request events that say how much was cached".to_owned()));
+            mapped.extend(self.pools.iter().map(|(pool, count)| (*count, format!("in pool {pool}"))));
+            section("how they were mapped", mapped);
+        }
+        let advice = self.advice(settings);
+        if !advice.is_empty() {
+            let _ = write!(text, "\nsettings that would read more of it\n\n[prepare]\n{advice}");
+        }
+        text
+    }
+
+    /// Settings that these records ask for and that are not made.
+    fn advice(&self, settings: &Settings) -> String {
+        let most = |seen: &BTreeMap<String, u64>| {
+            seen.iter().max_by_key(|(_, count)| **count).map(|(place, _)| place.clone())
+        };
+        let (prepare, mut advice) = (&settings.prepare, String::new());
+        let known = |name: &str| ["body", "response"].contains(&name);
+        if let (None, Some(place)) = (&prepare.request, most(&self.requests).filter(|place| !known(place))) {
+            let _ = writeln!(advice, "request = \"{place}\"");
+        }
+        if let (None, Some(place)) = (&prepare.response, most(&self.usages).filter(|place| !known(place))) {
+            let _ = writeln!(advice, "response = \"{place}\"");
+        }
+        let time = self.times.iter().max_by_key(|(_, count)| **count).map(|(time, _)| time);
+        if let (true, Some((place, form))) = (prepare.event_time.parts().is_empty(), time) {
+            let _ = writeln!(advice, "event_time = \"{{{place}}}\"");
+            if *form == TimeForm::Seconds {
+                let _ = writeln!(advice, "event_time_unit = \"s\"");
+            }
+        }
+        if self.outcomes.contains_key("refused: unknown_model") {
+            let _ = writeln!(advice, "models = [\"/models/NAME\"]  # a directory with tokenizer.json");
+        }
+        advice
+    }
+}

@@ -1,0 +1,62 @@
+//! `kvset prepare --dry-run`: a log that nobody has described yet, and the settings that it asks for.
+
+use assert_cmd::Command;
+
+const LOG: &str = r#"{"started_at": 1700000000, "ai": {"request": "{\"model\": \"m\", \"messages\": [{\"role\": \"user\", \"content\": \"hunter2\"}]}", "response": {"usage": {"prompt_tokens_details": {"cached_tokens": 0}}}}}
+{"started_at": 1700000001, "note": "hunter2"}
+hunter2
+
+{"started_at": 1700000002, "ai": {"request": {"model": "m", "prompt_token_ids": [1, 2, 3]}}}
+"#;
+
+fn dry_run(settings: &str, log: &str, more: &[&str]) -> (String, String, i32) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("kvset.toml");
+    std::fs::write(&path, settings).expect("written");
+    let mut command = Command::cargo_bin("kvset").expect("the program");
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("KVSET")) {
+        command.env_remove(name);
+    }
+    let output = command.args(["prepare", "--dry-run", "-", "--config"]).arg(&path).args(more);
+    let output = output.write_stdin(log).output().expect("run");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
+    (text(output.stdout), text(output.stderr), output.status.code().expect("a code"))
+}
+
+#[test]
+fn a_log_says_which_settings_read_it_and_they_do() {
+    let (said, _, code) = dry_run("", LOG, &[]);
+    assert_eq!(code, 0, "{said}");
+    for line in [
+        "4 records read",
+        "1  OpenAI chat at ai.request",
+        "1  token ids at ai.request",
+        "1  no JSON object",
+        "1  no messages, prompt, input, token ids or page ids anywhere",
+        "4  refused: missing_field (first: record 1)",
+    ] {
+        assert!(said.contains(line), "{line}: {said}");
+    }
+    let (_, advice) = said.split_once("\n[prepare]\n").expect("advice");
+    assert_eq!(
+        advice,
+        "request = \"ai.request\"\nresponse = \"ai.response\"\nevent_time = \"{started_at}\"\nevent_time_unit = \"s\"\n"
+    );
+    let model = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/tokenize/chatml");
+    let (said, _, code) = dry_run(&format!("[prepare]\n{advice}models = [\"{model}\"]\n"), LOG, &[]);
+    assert_eq!(code, 0);
+    assert!(said.contains("2  1 request event(s) (first: record 1)"), "{said}");
+    assert!(said.contains("1  request events that say how much was cached"), "{said}");
+    assert!(!said.contains("[prepare]") && !said.contains("hunter2"), "{said}");
+}
+
+#[test]
+fn only_so_many_records_of_a_bounded_size_are_read() {
+    let (said, _, _) = dry_run("", LOG, &["--records", "1"]);
+    assert!(said.contains("1 records read") && !said.contains("no JSON object"), "{said}");
+    let long = format!(r#"{{"messages": "{}"}}"#, "hunter2".repeat(200));
+    let (_, error, code) = dry_run("[prepare]\nmax_record_bytes = \"1KiB\"", &long, &[]);
+    assert_eq!(code, 1);
+    assert!(error.contains("record 1 is larger than prepare.max_record_bytes"), "{error}");
+    assert!(!error.contains("hunter2"));
+}
