@@ -19,6 +19,7 @@ mod registry_support;
 mod backfill;
 mod compression;
 mod group;
+mod measured;
 mod pipeline;
 #[cfg(feature = "tokenize")]
 mod prepare;
