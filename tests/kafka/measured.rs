@@ -9,8 +9,11 @@ use kvset::settings::Settings;
 use kvset::trace::{self, ReadOptions, TraceItem};
 use serde_json::Value;
 
-/// The recorded answers: tokens a page, and by capacity in pages the hits of each request.
-fn answers() -> Option<(u64, Vec<(u64, Vec<u64>)>)> {
+/// A capacity in pages, and the hits of each request there.
+type Answers = (u64, Vec<u64>);
+
+/// The recorded answers, behind the tokens of a page.
+fn answers() -> Option<(u64, Vec<Answers>)> {
     let trace = shared_trace("mooncake_synthetic_trace.jsonl")?;
     let golden = trace.parent()?.parent()?.join("golden/synthetic_vllm_output.json");
     let golden: Value =
@@ -45,7 +48,8 @@ fn the_hits_of_vllms_own_caches_give_their_capacity_back_through_a_broker() {
         let most = if broker.is_real() { usize::MAX } else { 1500 };
         let mut input = Input::default();
         for (partition, (capacity, hits)) in (0..).zip(&answers) {
-            let mut reader = trace::open(&[path.clone()], &ReadOptions::default()).expect("a trace");
+            let mut reader =
+                trace::open(std::slice::from_ref(&path), &ReadOptions::default()).expect("a trace");
             let (name, mut hits) = (format!("c{capacity}"), hits.iter().take(most));
             let mut last = 0;
             while let Some(TraceItem::Request(mut row)) = reader.next_item().expect("readable") {
