@@ -103,7 +103,9 @@ fn plot_rules(scale: u32) -> String {
     let mut css = format!(
         ":root{{color-scheme:light dark;--kv-page:#ffffff;--kv-card:#f6f8fa;{}}}\n\
          @media screen and (prefers-color-scheme:dark){{:root{{--kv-page:#14171b;--kv-card:#1d2127;{}}}}}\n\
-         .kv-plot{{display:block;width:100%;height:auto;font-family:var(--kv-font)}}\n",
+         .kv-plot{{display:block;width:100%;height:auto;font-family:var(--kv-font)}}\n\
+         .kv-narrow{{display:none}}\n\
+         @media screen and (max-width:40rem){{.kv-wide{{display:none}}.kv-narrow{{display:block}}}}\n",
         properties(Ink::light),
         properties(Ink::dark)
     );

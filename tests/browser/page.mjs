@@ -80,7 +80,7 @@ await state("live");
 // By keyboard alone.
 await page.goto(`${address}/?pool=coding%2Feu&window=tumbling%3A5m`);
 await state("live");
-assert.equal(await page.locator("[data-part=section] svg").count(), 3, "curve, history, traffic");
+assert.equal(await page.locator("[data-part=section] svg:visible").count(), 3, "curve, history, traffic");
 assert.equal(await page.locator("nav a[aria-current]").count(), 2, "the pool and window shown");
 const order = await tabOrder();
 for (const wanted of ["A agents/us", "A coding/eu", "A tumbling:5m", "A all", "SUMMARY Numbers: Hit rate by cache capacity"]) {
