@@ -141,15 +141,16 @@ fn series(pool: &PoolReport, drawn: &[&CapacityPoint], (low, high): (f64, f64)) 
 }
 
 /// What the cache in use behaves like: a band of capacities at its hit rate, up to the axis' end where
-/// nothing bounds it.
+/// nothing bounds it. Its ends are dots by themselves, so that a narrow band is seen.
 fn measured(band: MeasuredBand, high: f64) -> Series {
     let ends = [band.pages_from as f64, band.pages_to.map_or(high, |pages| pages as f64)];
+    let [from, to] = ends.map(|end| Some((end, band.hit_rate)));
     Series {
         label: format!("measured: {}", words::rate(band.hit_rate)),
-        ink: Ink::Third,
-        shape: if ends[0] == ends[1] { Shape::Dots } else { Shape::Line },
+        ink: Ink::Fourth,
+        shape: Shape::Line,
         on_right: false,
-        points: ends.map(|end| Some((end, band.hit_rate))).to_vec(),
+        points: vec![from, None, from, to, None, to],
     }
 }
 
@@ -161,7 +162,7 @@ fn foresight(pool: &PoolReport, drawn: &[&CapacityPoint]) -> Series {
     };
     Series {
         label: "with perfect foresight".to_owned(),
-        ink: Ink::Third,
+        ink: Ink::Fifth,
         shape: Shape::Line,
         on_right: false,
         points: drawn.iter().filter_map(at).collect(),
