@@ -25,8 +25,8 @@ fn settings(registry: &Registry) -> Settings {
     settings
 }
 
-/// The same requests in both encodings.
-fn generated(requests: usize, id: u32) -> (Input, Input) {
+/// The same requests in both encodings, the second with the id of its schema in front.
+pub fn generated(requests: usize, id: u32) -> (Input, Input) {
     let (mut plain, mut framed) = (Input::default(), Input::default());
     for (partition, pool) in [(0, "alpha"), (1, "beta")] {
         let seed = u64::from(partition == 1);

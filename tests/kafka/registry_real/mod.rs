@@ -3,15 +3,12 @@
 //! Needs both: scripts/parts.sh run registry -- cargo test --test kafka registry_real
 
 use crate::kafka_support::process::{Instance, configure};
-use crate::kafka_support::{Broker, Input, Published, output_topics, wait_for};
+use crate::kafka_support::{Broker, Published, output_topics, wait_for};
 use crate::parts_support::named;
-use kvset::codec::{
-    EstimateEncoding, RequestEncoding, SchemaId, decode_estimate, encode_estimate, encode_request, schema,
-};
-use kvset::commands::produce::producing::message_of;
+use crate::registry::generated;
+use kvset::codec::{EstimateEncoding, decode_estimate, encode_estimate, schema};
 use kvset::service::plan::task_config;
 use kvset::settings::Settings;
-use kvset::workload::{Generator, Workload};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -35,24 +32,6 @@ fn register(registry: &str, subject: &str, schema: &str) -> u32 {
     let text = answer.body_mut().read_to_string().expect("text");
     let id = serde_json::from_str::<Value>(&text).ok().and_then(|answer| answer["id"].as_u64());
     u32::try_from(id.unwrap_or_else(|| panic!("{url}: {text}"))).expect("a small number")
-}
-
-/// The same requests without and with the id of their schema in front.
-fn input(id: u32) -> (Input, Input) {
-    let (mut plain, mut framed) = (Input::default(), Input::default());
-    for (partition, pool) in [(0, "alpha"), (1, "beta")] {
-        let seed = u64::from(partition == 1);
-        let workload = Workload { seed, start_ms: 36_000_000, sessions_per_day: 4000, ..Workload::default() };
-        for request in Generator::new(workload).expect("a workload").take(REQUESTS) {
-            let row = request.as_row();
-            plain.push_row(partition, pool, &row);
-            let mut value = Vec::new();
-            let encoding = RequestEncoding::ConfluentAvro(SchemaId(id));
-            encode_request(&message_of(&row), encoding, &mut value).expect("encodes");
-            framed.push(partition, pool, value);
-        }
-    }
-    (plain, framed)
 }
 
 fn estimates(published: &Published) -> usize {
@@ -102,7 +81,8 @@ fn estimates_in_confluents_format_are_read_by_pythons_deserialiser() {
         let folder = tempfile::tempdir().expect("a folder");
         let topic = broker.create("requests", PARTITIONS);
         let outputs = output_topics(&broker, "run", PARTITIONS);
-        let (plain, framed) = input(register(&registry, &format!("{topic}-value"), schema::REQUEST_EVENT));
+        let (plain, framed) =
+            generated(REQUESTS, register(&registry, &format!("{topic}-value"), schema::REQUEST_EVENT));
         framed.produce(&broker.connection, &topic);
         let config = configure(&broker, folder.path(), "run", "one", "");
         let environment = [
