@@ -14,7 +14,7 @@
 )]
 
 pub use kvset_core as core;
-pub use kvset_formats::{codec, output, position, trace, workload};
+pub use kvset_formats::{codec, logs, output, position, trace, workload};
 pub use kvset_kafka::{kafka, registry};
 pub use kvset_pipeline as pipeline;
 pub use kvset_prepare as prepare;

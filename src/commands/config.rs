@@ -32,6 +32,9 @@ fn check(file: Option<&Path>, connect: bool) -> Result<(), Failure> {
     features::check(&settings).map_err(name_file)?;
     let mut out = std::io::stdout().lock();
     writeln!(out, "{name}: valid, fingerprint {}", settings.fingerprint_hex())?;
+    if let Some(preset) = settings.prepare.preset {
+        writeln!(out, "prepare.preset is {preset}, whose shape is that of {}", preset.source())?;
+    }
     if !connect {
         return Ok(());
     }

@@ -33,7 +33,9 @@ fn a_log_says_which_settings_read_it_and_they_do() {
         "1  token ids at ai.request",
         "1  no JSON object",
         "1  no messages, prompt, input, token ids or page ids anywhere",
-        "4  refused: missing_field (first: record 1)",
+        "3  refused: missing_field: the record has neither messages, prompt, input, body, token_ids nor page_ids \
+         (first: record 1)",
+        "1  refused: missing_field: field model is missing (first: record 3)",
     ] {
         assert!(said.contains(line), "{line}: {said}");
     }
@@ -59,4 +61,28 @@ fn only_so_many_records_of_a_bounded_size_are_read() {
     assert_eq!(code, 1);
     assert!(error.contains("record 1 is larger than prepare.max_record_bytes"), "{error}");
     assert!(!error.contains("hunter2"));
+}
+
+#[test]
+fn a_log_known_by_name_is_recognised_and_its_preset_reads_it() {
+    let fixture = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/logs/kong.jsonl");
+    let log = std::fs::read_to_string(fixture).expect("the fixture");
+    let (said, _, code) = dry_run("", &log, &[]);
+    assert_eq!(code, 0, "{said}");
+    assert!(said.contains("6  the log of kong"), "{said}");
+    let (_, advice) = said.split_once("\n[prepare]\n").expect("advice");
+    assert_eq!(advice, "preset = \"kong\"\n");
+    let model = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/tokenize/chatml");
+    let (said, _, code) = dry_run(&format!("[prepare]\n{advice}models = [\"{model}\"]\n"), &log, &[]);
+    assert_eq!(code, 0);
+    for line in [
+        "prepare.preset is kong, whose shape is that of Kong/kong: ",
+        "2  1 request event(s) (first: record 1)",
+        "1  passed over: the request failed (first: record 4)",
+        "1  refused: missing_field: there is no `ai.proxy.payload.request`: set config.logging.log_payloads",
+        "2  request events that say how much was cached",
+    ] {
+        assert!(said.contains(line), "{line}: {said}");
+    }
+    assert!(!said.contains("[prepare]") && !said.contains("What is there"), "{said}");
 }

@@ -14,6 +14,7 @@ mod registry_support;
 mod apis;
 mod cli;
 mod dry_run;
+mod logs;
 mod python;
 mod records;
 mod requests;

@@ -8,6 +8,7 @@
 )]
 
 pub mod codec;
+pub mod logs;
 pub mod output;
 pub mod position;
 pub mod trace;

@@ -2,6 +2,7 @@
 
 use super::preparer::Prepared;
 use super::recipe::{PageRules, PrepareLimits, Recipe};
+use kvset_core::event::full_pages;
 use kvset_core::hashing::PageHasher;
 use kvset_core::labels::Labels;
 use kvset_core::pages::{PageIds, Scope};
@@ -99,8 +100,39 @@ impl<'a> Hashing<'a> {
     }
 }
 
+/// Adds the event of a request whose page ids are ready made, with those of them that the pool's sample follows.
+pub(super) fn push_pages(
+    recipe: &Recipe,
+    pool: &str,
+    message: RequestMessage<'_>,
+    out: &mut Prepared,
+) -> Result<(), DecodeError> {
+    let rules = recipe.rules(pool);
+    let limits = &recipe.limits.decode;
+    let event = limits.admit(Some(pool.as_bytes()), message.clone())?.event;
+    out.tokens += event.input_tokens.unwrap_or(0);
+    let mut followed = Vec::new();
+    let mut message = message;
+    if rules.sample_rate != Ratio::ONE {
+        let page_size = event.page_size.unwrap_or(rules.page_size);
+        let full = full_pages(&event, page_size, rules.include_partial_page)
+            .map_err(|error| DecodeError::new(ErrorCode::PageCountMismatch, error.to_string()))?;
+        let sample = Sample::at(rules.sample_rate);
+        followed.extend(sample.followed(event.scope, full));
+        let prompt_pages = followed.len();
+        followed.extend(sample.followed(event.scope, event.output_page_ids));
+        let (prompt, output) = followed.split_at(prompt_pages);
+        message.page_ids = PageIds::from_slice(prompt);
+        message.output_page_ids = PageIds::from_slice(output);
+        message.input_tokens = None;
+        // Of a sample's pages nobody knows how many came from the cache.
+        message.cached_tokens = None;
+    }
+    push(out, &recipe.limits, pool, &message)
+}
+
 /// Adds an event to what goes out.
-pub(super) fn push(
+fn push(
     out: &mut Prepared,
     limits: &PrepareLimits,
     pool: &str,

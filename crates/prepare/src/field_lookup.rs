@@ -5,7 +5,8 @@ use super::preparer::RawRecord;
 use super::recipe::{Names, Piece, Source, TimeUnit};
 use kvset_core::pages::Scope;
 use kvset_formats::codec::{DecodeError, ErrorCode};
-use kvset_formats::trace::json::{Time, TimeUnit as Unit};
+use kvset_formats::logs::time_ms;
+use kvset_formats::trace::json::TimeUnit as Unit;
 use std::borrow::Cow;
 
 /// Looks values up in a record.
@@ -72,14 +73,7 @@ impl FieldLookup<'_> {
             TimeUnit::Seconds => Unit::Seconds,
             TimeUnit::Milliseconds => Unit::Milliseconds,
         };
-        let number = text.parse().map(Time::Whole).or_else(|_| text.parse().map(Time::Fraction));
-        let ms = match number {
-            Ok(number) => number.ms(unit),
-            Err(_) => humantime::parse_rfc3339_weak(&text).ok().and_then(|time| {
-                let since = time.duration_since(std::time::UNIX_EPOCH).ok()?;
-                i64::try_from(since.as_millis()).ok()
-            }),
-        };
+        let ms = time_ms(&text, unit);
         ms.ok_or_else(|| invalid(&self.name(source), "is neither a time in the configured unit nor RFC 3339"))
     }
 }

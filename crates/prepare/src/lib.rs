@@ -23,7 +23,7 @@
 mod events;
 mod field_lookup;
 mod fields;
-mod located;
+mod logged;
 mod models;
 mod preparer;
 mod recipe;
@@ -31,9 +31,9 @@ pub mod shape;
 pub mod template;
 mod tokens;
 
-pub use located::FieldPath;
+pub use kvset_formats::logs::{FieldPath, Places, Preset};
 #[cfg(feature = "tokenize")]
 pub use models::Model;
 pub use models::Tokenizers;
-pub use preparer::{Prepared, Preparer, RawRecord};
+pub use preparer::{PoolShare, Prepared, Preparer, RawRecord};
 pub use recipe::{PageRules, PrepareLimits, RawFormat, Recipe, TimeUnit};

@@ -1,20 +1,17 @@
 //! One record to its request events, or to a dead letter.
 
-use super::events::{Common, Hashing, push};
+use super::events::{Common, Hashing, push_pages};
 use super::field_lookup::{FieldLookup, invalid};
 use super::fields::{self, Held, Values};
 use super::models::Tokenizers;
 use super::recipe::{CACHED_TOKENS, DURATION_MS, Names, OUTPUT_TOKENS, RawFormat, Recipe};
 use super::tokens::Prompts;
-use kvset_core::event::full_pages;
-use kvset_core::pages::PageIds;
-use kvset_core::ratio::Ratio;
-use kvset_core::sample::Sample;
 use kvset_core::units::EventTime;
 use kvset_formats::codec::{
     DeadLetter, DecodeError, Encoding, ErrorCode, LetterContent, LookupError, Provenance, RawPrompt,
     RawRequest, RequestDecoder, SourceRecord, WriterSchemas,
 };
+use kvset_formats::logs::FieldPath;
 use kvset_formats::output::{Destination, OutputRecord};
 use kvset_formats::position::Partition;
 use std::borrow::Cow;
@@ -29,8 +26,23 @@ pub struct Prepared {
     pub outputs: Vec<OutputRecord>,
     /// Why it was refused.
     pub refused: Option<ErrorCode>,
-    /// The pool of the events.
+    /// Why it was passed over: it is of no request that a cache served.
+    pub passed_over: Option<&'static str>,
+    /// The pool of the events, or of the first of them.
     pub pool: String,
+    /// Request events.
+    pub requests: u64,
+    /// Prompt tokens, where they are known.
+    pub tokens: u64,
+    /// Page ids that went out.
+    pub pages: u64,
+    /// The same pool by pool, where the record may hold requests of several.
+    pub shares: Vec<(String, PoolShare)>,
+}
+
+/// What became of a record, as far as it is of one pool.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct PoolShare {
     /// Request events.
     pub requests: u64,
     /// Prompt tokens, where they are known.
@@ -50,12 +62,12 @@ pub struct RawRecord<'r> {
 
 /// Prepares records.
 pub struct Preparer {
-    recipe: Arc<Recipe>,
-    names: Names,
+    pub(super) recipe: Arc<Recipe>,
+    pub(super) names: Names,
     tokenizers: Tokenizers,
     decoder: RequestDecoder,
-    values: Values,
-    prompts: Prompts,
+    pub(super) values: Values,
+    pub(super) prompts: Prompts,
     ids: Vec<u64>,
 }
 
@@ -89,6 +101,9 @@ impl Preparer {
 
     /// Prepares one record. One that cannot be used becomes a dead letter, where those are asked for.
     pub fn prepare(&mut self, record: &RawRecord<'_>) -> Prepared {
+        if let Some(preset) = self.recipe.preset {
+            return self.prepare_logged(preset, record);
+        }
         let mut prepared = Prepared { partition: Partition(record.source.partition), ..Prepared::default() };
         match self.events(record, &mut prepared) {
             Ok(()) => prepared,
@@ -133,8 +148,8 @@ impl Preparer {
             return self.page_ids(record, out);
         }
         let with_tokens = matches!(self.recipe.format, RawFormat::Auto | RawFormat::TokenIds);
-        if let Some(path) = &self.recipe.request {
-            let request = path.find(value)?.ok_or_else(|| path.missing())?;
+        if let Some(path) = &self.recipe.places.request {
+            let request = path.find(value)?.ok_or_else(|| nothing_at(path))?;
             let (paths, prompts) = (&self.names.paths, &mut self.prompts);
             fields::read(value, paths, false, &mut self.values, prompts)?;
             let request = request.as_bytes();
@@ -154,14 +169,14 @@ impl Preparer {
         record: &RawRecord<'_>,
         out: &mut Prepared,
     ) -> Result<(), DecodeError> {
-        if let Some(path) = &self.recipe.response
+        if let Some(path) = &self.recipe.places.response
             && let Some(response) = path.find(record.source.value.unwrap_or_default())?
         {
             fields::read_response(response.as_bytes(), &self.names.paths, &mut self.values)?;
         }
         match self.kind(held)? {
             // Page ids are the record itself.
-            RawFormat::PageIds if self.recipe.request.is_some() => Err(other_format()),
+            RawFormat::PageIds if self.recipe.places.request.is_some() => Err(other_format()),
             RawFormat::PageIds => self.page_ids(record, out),
             RawFormat::TokenIds => {
                 let common = self.common(record, None)?;
@@ -175,7 +190,7 @@ impl Preparer {
     }
 
     /// What a JSON record is to be taken for, by its fields.
-    fn kind(&self, held: Held) -> Result<RawFormat, DecodeError> {
+    pub(super) fn kind(&self, held: Held) -> Result<RawFormat, DecodeError> {
         use RawFormat::{Auto, Openai, PageIds, TokenIds};
         match (self.recipe.format, held) {
             (Auto | PageIds, Held { page_ids: true, .. }) => Ok(PageIds),
@@ -189,7 +204,7 @@ impl Preparer {
         }
     }
 
-    fn expect(&self, found: RawFormat) -> Result<(), DecodeError> {
+    pub(super) fn expect(&self, found: RawFormat) -> Result<(), DecodeError> {
         let wanted = self.recipe.format;
         if wanted == RawFormat::Auto || wanted == found { Ok(()) } else { Err(other_format()) }
     }
@@ -222,7 +237,11 @@ impl Preparer {
     }
 
     /// What the record says beside its prompt.
-    fn common(&self, record: &RawRecord<'_>, event_time: Option<i64>) -> Result<Common, DecodeError> {
+    pub(super) fn common(
+        &self,
+        record: &RawRecord<'_>,
+        event_time: Option<i64>,
+    ) -> Result<Common, DecodeError> {
         let lookup = FieldLookup { names: &self.names, values: &self.values, record };
         let pool = lookup.fill(&self.names.pool)?;
         let time = match (event_time, &self.names.event_time) {
@@ -263,7 +282,7 @@ impl Preparer {
         })
     }
 
-    fn token_ids(&mut self, common: &Common, out: &mut Prepared) -> Result<(), DecodeError> {
+    pub(super) fn token_ids(&mut self, common: &Common, out: &mut Prepared) -> Result<(), DecodeError> {
         let several = self.prompts.len() > 1 && common.cached_tokens.is_some();
         let summed = several.then(|| common.without_cached_tokens());
         let common = summed.as_ref().unwrap_or(common);
@@ -272,7 +291,7 @@ impl Preparer {
         self.prompts.iter().try_for_each(|tokens| hashing.prompt(tokens))
     }
 
-    fn body(
+    pub(super) fn body(
         &mut self,
         body: &[u8],
         common: &Common,
@@ -302,7 +321,6 @@ impl Preparer {
     fn page_ids(&mut self, record: &RawRecord<'_>, out: &mut Prepared) -> Result<(), DecodeError> {
         let lookup = FieldLookup { names: &self.names, values: &self.values, record };
         let (pool, namespace) = (lookup.fill(&self.names.pool)?, lookup.namespace()?);
-        let rules = self.recipe.rules(&pool);
         let mut message = self.decoder.read(record.source.value.unwrap_or_default())?;
         message.pool = None;
         message.request_id = None;
@@ -311,29 +329,15 @@ impl Preparer {
         if let Some(namespace) = namespace {
             message.scope = Some(Cow::Owned(format!("{:016x}", namespace.value())));
         }
-        let limits = &self.recipe.limits.decode;
-        let event = limits.admit(Some(pool.as_bytes()), message.clone())?.event;
-        out.tokens += event.input_tokens.unwrap_or(0);
-        let mut followed = Vec::new();
-        if rules.sample_rate != Ratio::ONE {
-            let page_size = event.page_size.unwrap_or(rules.page_size);
-            let full = full_pages(&event, page_size, rules.include_partial_page)
-                .map_err(|error| DecodeError::new(ErrorCode::PageCountMismatch, error.to_string()))?;
-            let sample = Sample::at(rules.sample_rate);
-            followed.extend(sample.followed(event.scope, full));
-            let prompt_pages = followed.len();
-            followed.extend(sample.followed(event.scope, event.output_page_ids));
-            let (prompt, output) = followed.split_at(prompt_pages);
-            message.page_ids = PageIds::from_slice(prompt);
-            message.output_page_ids = PageIds::from_slice(output);
-            message.input_tokens = None;
-            // Of a sample's pages nobody knows how many came from the cache.
-            message.cached_tokens = None;
-        }
-        push(out, &self.recipe.limits, &pool, &message)
+        push_pages(&self.recipe, &pool, message, out)
     }
 }
 
-fn other_format() -> DecodeError {
+pub(super) fn other_format() -> DecodeError {
     DecodeError::new(ErrorCode::UnknownEncoding, "the record is not of the format that prepare.format names")
+}
+
+fn nothing_at(path: &FieldPath) -> DecodeError {
+    let detail = format!("there is no request at `{path}`, where prepare.request looks for it");
+    DecodeError::new(ErrorCode::MissingField, detail)
 }

@@ -1,11 +1,11 @@
 //! What shapes prepared events, put together once for all threads.
 
-use super::located::FieldPath;
 use super::template::{Part, Place, Template};
 use kvset_core::labels::{Label, Labels};
 use kvset_core::ratio::Ratio;
 use kvset_core::units::PageSize;
 use kvset_formats::codec::{DecodeLimits, LetterContent};
+use kvset_formats::logs::{Places, Preset};
 use std::collections::BTreeMap;
 
 /// What records of a raw log are.
@@ -61,11 +61,11 @@ pub struct PrepareLimits {
 pub struct Recipe {
     /// What records are.
     pub format: RawFormat,
-    /// Where in a record the request is; the record itself, or its `body`, where it is left out.
-    pub request: Option<FieldPath>,
-    /// Where in a record the response is, whose usage tells how much came from the cache; `response` where it is left
-    /// out.
-    pub response: Option<FieldPath>,
+    /// The shape of log that the records have, where it is one of those known by name.
+    pub preset: Option<Preset>,
+    /// Where in a record the request and the response are, where the operator says: the record itself, or its `body`,
+    /// and `response` where they are left out, or where the preset has them.
+    pub places: Places,
     /// The pool's name.
     pub pool: Template,
     /// The name of the model that tokenises.
@@ -186,7 +186,9 @@ impl Names {
         let event_time = recipe.event_time.as_ref().map(|place| source(place, &mut paths));
         let output_tokens = number(&[OUTPUT_TOKENS.to_owned()], &mut paths);
         let duration_ms = number(&[DURATION_MS.to_owned()], &mut paths);
-        let cached_tokens = cached_token_paths().map(|path| number(&path, &mut paths)).collect();
+        // A preset knows where its usage is.
+        let places = if recipe.preset.is_some() { &USAGE_PLACES[..0] } else { &USAGE_PLACES };
+        let cached_tokens = cached_token_paths(places).map(|path| number(&path, &mut paths)).collect();
         let labels = Label::ALL.map(|label| (label, number(&[label.name().to_owned()], &mut paths)));
         Self {
             pool,
@@ -203,10 +205,10 @@ impl Names {
 }
 
 /// Every path at which a record may say how many of its prompt's tokens were cached.
-fn cached_token_paths() -> impl Iterator<Item = Vec<String>> {
-    let in_usage = USAGE_PLACES
-        .into_iter()
-        .flat_map(|place| CACHED_IN_USAGE.into_iter().map(move |name| [place, &["usage"], name].concat()));
+fn cached_token_paths(places: &[&[&'static str]]) -> impl Iterator<Item = Vec<String>> {
+    let in_usage = places
+        .iter()
+        .flat_map(|place| CACHED_IN_USAGE.into_iter().map(move |name| [*place, &["usage"], name].concat()));
     let all = std::iter::once(vec![CACHED_TOKENS]).chain(in_usage);
     all.map(|path| path.into_iter().map(str::to_owned).collect())
 }

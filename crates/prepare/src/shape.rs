@@ -1,6 +1,6 @@
 //! What a JSON record seems to hold, wherever in it: for those who have a log and no settings yet.
 
-use super::located::FieldPath;
+use kvset_formats::logs::FieldPath;
 use serde_json::Value;
 use std::fmt;
 

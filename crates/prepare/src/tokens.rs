@@ -23,6 +23,15 @@ impl Prompts {
         self.ends = vec![self.ids.len()];
     }
 
+    /// These prompts, and no other.
+    pub(super) fn set_all(&mut self, prompts: &[Vec<u32>]) {
+        self.clear();
+        for tokens in prompts {
+            self.ids.extend_from_slice(tokens);
+            self.end_prompt();
+        }
+    }
+
     pub(super) fn len(&self) -> usize {
         self.ends.len()
     }

@@ -8,7 +8,7 @@ use kvset_formats::position::{NextOffset, Partition};
 use kvset_pipeline::publish::FailureKind;
 use kvset_pipeline::resume::Resume;
 use kvset_pipeline::task::Counts;
-use kvset_prepare::Prepared;
+use kvset_prepare::{PoolShare, Prepared};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -49,15 +49,25 @@ impl PrepareCounts {
         if let Some(code) = prepared.refused {
             *self.refused.entry(code).or_default() += 1;
             self.refused_at.insert(code, offset);
-            return;
         }
-        if !self.pools.contains_key(&prepared.pool) {
-            self.pools.insert(prepared.pool.clone(), PoolCounts::default());
+        if prepared.shares.is_empty() && prepared.requests > 0 {
+            let share =
+                PoolShare { requests: prepared.requests, tokens: prepared.tokens, pages: prepared.pages };
+            self.add_share(&prepared.pool, share);
         }
-        if let Some(pool) = self.pools.get_mut(&prepared.pool) {
-            pool.requests += prepared.requests;
-            pool.tokens += prepared.tokens;
-            pool.pages += prepared.pages;
+        for (pool, share) in &prepared.shares {
+            self.add_share(pool, *share);
+        }
+    }
+
+    fn add_share(&mut self, pool: &str, share: PoolShare) {
+        if !self.pools.contains_key(pool) {
+            self.pools.insert(pool.to_owned(), PoolCounts::default());
+        }
+        if let Some(counts) = self.pools.get_mut(pool) {
+            counts.requests += share.requests;
+            counts.tokens += share.tokens;
+            counts.pages += share.pages;
         }
     }
 }

@@ -4,7 +4,7 @@ use super::field::{Choice, Field, Refusal, quoted, text_of};
 use config::Value;
 use kvset_formats::codec::LetterContent;
 use kvset_prepare::template::Template;
-use kvset_prepare::{FieldPath, RawFormat, TimeUnit};
+use kvset_prepare::{FieldPath, Preset, RawFormat, TimeUnit};
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -134,4 +134,8 @@ impl Choice for TimeUnit {
 impl Choice for LetterContent {
     const NAMES: &'static [(&'static str, Self)] =
         &[("raw", LetterContent::Raw), ("redacted", LetterContent::Redacted), ("off", LetterContent::Off)];
+}
+
+impl Choice for Preset {
+    const NAMES: &'static [(&'static str, Self)] = &Self::NAMES;
 }

@@ -21,7 +21,7 @@ use kvset_core::units::PageSize;
 use kvset_core::window::WindowKind;
 use kvset_formats::codec::LetterContent;
 use kvset_prepare::template::Template;
-use kvset_prepare::{FieldPath, RawFormat, TimeUnit};
+use kvset_prepare::{FieldPath, Preset, RawFormat, TimeUnit};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
@@ -242,6 +242,9 @@ sections! {
         /// What records are: chat and completion requests, token ids, or page ids ready made; "auto" tells
         /// them apart one by one.
         format: RawFormat = RawFormat::Auto;
+        /// Which known log the records are of: where the request is, what its answer's usage tells, when it came and for
+        /// whom. Settings of these go before the preset's.
+        preset: Option<Preset> = None, like Some(Preset::Kong);
         /// Where in a record the request is, for logs of gateways: the path to an object, or to JSON in a string. The
         /// record itself, or its field body, where it is left out.
         request: Option<FieldPath> = None, like "ai.proxy.payload.request".parse().ok();

@@ -4,10 +4,10 @@
 use crate::cli::args::PrepareArgs;
 use crate::cli::{Failure, output};
 use anyhow::{Context as _, anyhow};
-use kvset_formats::codec::{DecodeLimits, Encoding, RequestDecoder, SourceRecord};
+use kvset_formats::codec::{DecodeLimits, Encoding, LetterContent, RequestDecoder, SourceRecord};
 use kvset_formats::trace::open_text;
 use kvset_prepare::shape::{PromptKind, Shape, TimeForm};
-use kvset_prepare::{Prepared, Preparer, RawRecord};
+use kvset_prepare::{Prepared, Preparer, Preset, RawRecord};
 use kvset_service::prepare::preparer;
 use kvset_settings::Settings;
 use std::collections::BTreeMap;
@@ -25,6 +25,8 @@ struct Findings {
     requests: BTreeMap<String, u64>,
     usages: BTreeMap<String, u64>,
     times: BTreeMap<(String, TimeForm), u64>,
+    /// Records that seem to be of a log known by name.
+    presets: BTreeMap<Preset, u64>,
     outcomes: BTreeMap<String, Outcome>,
     tokens: u64,
     cached: u64,
@@ -39,7 +41,9 @@ struct Outcome {
 
 /// Reads the first records of a file.
 pub fn run(args: &PrepareArgs, file: &Path) -> Result<(), Failure> {
-    let settings = Settings::load(args.config.file())?;
+    let mut settings = Settings::load(args.config.file())?;
+    // Why a record is refused stands in its dead letter.
+    settings.prepare.dead_letters = LetterContent::Redacted;
     let mut preparer = preparer(&settings).map_err(|error| Failure::Usage(error.into()))?;
     let mut reader = open_text(file).map_err(anyhow::Error::from)?;
     let mut findings = Findings::default();
@@ -67,7 +71,13 @@ pub fn run(args: &PrepareArgs, file: &Path) -> Result<(), Failure> {
 impl Findings {
     fn read(&mut self, record: &[u8], preparer: &mut Preparer) {
         self.records += 1;
+        let preset = Preset::recognise(record);
+        if let Some(preset) = preset {
+            *self.presets.entry(preset).or_default() += 1;
+            *self.shapes.entry(format!("the log of {preset}")).or_default() += 1;
+        }
         match Shape::of(record) {
+            _ if preset.is_some() => {}
             None => *self.shapes.entry("no JSON object".to_owned()).or_default() += 1,
             Some(shape) => self.note(&shape),
         }
@@ -80,9 +90,10 @@ impl Findings {
             value: Some(record),
         };
         let prepared = preparer.prepare(&RawRecord { source, headers: Vec::new() });
-        let outcome = match prepared.refused {
-            Some(code) => format!("refused: {}", code.name()),
-            None => format!("{} request event(s)", prepared.requests),
+        let outcome = match (prepared.refused, prepared.passed_over) {
+            (Some(code), _) => format!("refused: {}{}", code.name(), detail(&prepared)),
+            (None, Some(why)) => format!("passed over: {why}"),
+            (None, None) => format!("{} request event(s)", prepared.requests),
         };
         let first = self.records;
         self.outcomes.entry(outcome).or_insert(Outcome { records: 0, first }).records += 1;
@@ -125,6 +136,9 @@ impl Findings {
 
     fn told(&self, settings: &Settings, file: &Path) -> String {
         let mut text = format!("{}: {} records read\n", file.display(), self.records);
+        if let Some(preset) = settings.prepare.preset {
+            let _ = writeln!(text, "prepare.preset is {preset}, whose shape is that of {}", preset.source());
+        }
         let mut section = |title: &str, rows: Vec<(u64, String)>| {
             text += &format!("\n{title}\n");
             text.extend(rows.iter().map(|(count, what)| format!("{count:>8}  {what}\n")));
@@ -150,11 +164,20 @@ impl Findings {
 
     /// Settings that these records ask for and that are not made.
     fn advice(&self, settings: &Settings) -> String {
+        let preset = self.presets.iter().max_by_key(|(_, count)| **count);
+        if let (None, Some((preset, count))) = (settings.prepare.preset, preset)
+            && *count * 2 > self.records
+        {
+            return format!("preset = \"{preset}\"\n{}", self.model_advice());
+        }
         let most = |seen: &BTreeMap<String, u64>| {
             seen.iter().max_by_key(|(_, count)| **count).map(|(place, _)| place.clone())
         };
         let (prepare, mut advice) = (&settings.prepare, String::new());
         let known = |name: &str| ["body", "response"].contains(&name);
+        if prepare.preset.is_some() {
+            return self.model_advice();
+        }
         if let (None, Some(place)) = (&prepare.request, most(&self.requests).filter(|place| !known(place))) {
             let _ = writeln!(advice, "request = \"{place}\"");
         }
@@ -168,9 +191,19 @@ impl Findings {
                 let _ = writeln!(advice, "event_time_unit = \"s\"");
             }
         }
-        if self.outcomes.contains_key("refused: unknown_model") {
-            let _ = writeln!(advice, "models = [\"/models/NAME\"]  # a directory with tokenizer.json");
-        }
-        advice
+        advice + &self.model_advice()
     }
+
+    fn model_advice(&self) -> String {
+        let unknown = self.outcomes.keys().any(|outcome| outcome.starts_with("refused: unknown_model"));
+        let advice = "models = [\"/models/NAME\"]  # a directory with tokenizer.json\n";
+        if unknown { advice.to_owned() } else { String::new() }
+    }
+}
+
+/// Why a record was refused, which quotes none of it.
+fn detail(prepared: &Prepared) -> String {
+    let mut headers = prepared.outputs.iter().flat_map(|output| &output.headers);
+    let detail = headers.find(|(name, _)| *name == "kvset_error_detail");
+    detail.map_or_else(String::new, |(_, detail)| format!(": {detail}"))
 }

@@ -32,7 +32,7 @@ const KNOWN: [&str; 17] = [
 
 /// What was found beside a prompt, or in the `usage` of its response.
 #[derive(Debug, Default)]
-pub(super) struct Answer {
+pub(crate) struct Answer {
     /// The known field that is being read; empty in unknown ones.
     field: &'static str,
     /// Tokens generated, for all prompts of the row.
@@ -51,6 +51,20 @@ pub(super) struct Answer {
 }
 
 impl Answer {
+    /// Reads an answer that was found by itself: an object, its chunks, or the stream as it was sent. Nothing where it
+    /// is none of these.
+    pub fn of_response(text: &str) -> Option<Self> {
+        let mut answer = Self::default();
+        let response = Response(&mut answer);
+        if text.trim_start().starts_with(['{', '[']) {
+            let mut deserializer = serde_json::Deserializer::from_str(text);
+            response.deserialize(&mut deserializer).ok()?;
+        } else {
+            response.visit_str::<serde_json::Error>(text).ok()?;
+        }
+        Some(answer)
+    }
+
     /// Whether a field of the row itself belongs here. A `body` there is the request's.
     pub fn takes(key: &str) -> bool {
         const TAKEN: [&str; 7] =

@@ -83,10 +83,10 @@ impl<'s> Record<'s> {
         self.received_ms.or_else(|| self.ended_ms?.checked_sub(self.total_ms?))
     }
 
-    fn draft(&self, line: u64, page_size: PageSize) -> Result<Draft, RowFault> {
+    fn draft(&self) -> Result<Draft, RowFault> {
         Ok(Draft {
             time_ms: self.received_ms().ok_or_else(|| RowFault::missing("request_received_ms"))?,
-            page_size: self.page_size.or(Some(page_size)),
+            page_size: self.page_size,
             ids: self.ids.clone().ok_or_else(|| RowFault::missing("input_sequence_hashes"))?,
             input_tokens: self.input_length.or(self.input_tokens),
             output_tokens: self.output_tokens,
@@ -95,7 +95,6 @@ impl<'s> Record<'s> {
             scope_name: self.scope_name.clone(),
             cached_tokens: self.cached_tokens,
             labels: self.labels.clone(),
-            line,
             ..Draft::default()
         })
     }
@@ -165,6 +164,28 @@ impl<'de> Fields<'de> for Record<'_> {
         }
         Ok(())
     }
+}
+
+/// Reads a record into `batch`, which is empty, but not among its requests; nothing where the record tells of
+/// something else than a finished request.
+pub(crate) fn read_record(
+    line: &[u8],
+    batch: &mut Batch,
+    id_scope: &IdScope,
+) -> Result<Option<Draft>, RowFault> {
+    let scope_field = match id_scope {
+        IdScope::Field(name) => Some(name.as_str()),
+        _ => None,
+    };
+    let mut record = Record::new(batch, scope_field);
+    if let Err(error) = read_line(line, Object(&mut record)) {
+        return Err(record.trouble.fault(&error));
+    }
+    if record.is_other_event {
+        batch.clear();
+        return Ok(None);
+    }
+    record.draft().map(Some)
 }
 
 /// A request held back, with its own copy of its ids and names.
@@ -274,19 +295,8 @@ impl Decode for Dynamo {
         batch: &mut Batch,
         _carried: &mut Carried,
     ) -> Result<(), RowFault> {
-        let scope_field = match &self.id_scope {
-            IdScope::Field(name) => Some(name.as_str()),
-            _ => None,
-        };
-        let mut record = Record::new(batch, scope_field);
-        if let Err(error) = read_line(line, Object(&mut record)) {
-            return Err(record.trouble.fault(&error));
-        }
-        if record.is_other_event {
-            batch.clear();
-            return Ok(());
-        }
-        let draft = record.draft(number, self.page_size)?;
+        let Some(mut draft) = read_record(line, batch, &self.id_scope)? else { return Ok(()) };
+        (draft.line, draft.page_size) = (number, draft.page_size.or(Some(self.page_size)));
         if draft.time_ms < self.released_ms {
             let late_ms = self.released_ms.saturating_sub(draft.time_ms);
             return Err(RowFault::OutOfOrder { late_ms, limit: self.limit });

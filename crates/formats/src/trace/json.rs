@@ -218,7 +218,7 @@ impl<'de> Deserialize<'de> for Time {
 
 /// Why parsing stopped, kept beside the parser's own error, whose text must not be shown.
 #[derive(Debug, Default)]
-pub(super) struct Trouble {
+pub(crate) struct Trouble {
     /// The known field that is being read; empty in unknown ones.
     pub field: &'static str,
     /// A fault found by our own rules rather than by the parser.

@@ -24,10 +24,10 @@
 //! [`TraceItem::Refused`]; the rows after it are read on. Damaged compressed data and failing disks end
 //! the trace with a [`TraceError`].
 
-mod answer;
+pub(crate) mod answer;
 mod avro;
 mod detect;
-mod dynamo;
+pub(crate) mod dynamo;
 mod entry;
 mod error;
 mod input;
@@ -38,7 +38,7 @@ mod openai;
 mod options;
 mod reader;
 mod records;
-mod row;
+pub(crate) mod row;
 mod tokens;
 mod write;
 

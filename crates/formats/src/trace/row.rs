@@ -23,7 +23,7 @@ pub struct TraceRow<'a> {
 
 /// A request whose ids and names are ranges of a [`Batch`].
 #[derive(Debug, Clone, Default)]
-pub(super) struct Draft {
+pub(crate) struct Draft {
     pub time_ms: i64,
     pub page_size: Option<PageSize>,
     pub ids: Range<usize>,
@@ -45,7 +45,7 @@ pub(super) struct Draft {
 
 /// Whether a trace declares its ids to be unique within a session only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum Declared {
+pub(crate) enum Declared {
     #[default]
     Global,
     Session,
@@ -53,7 +53,7 @@ pub(super) enum Declared {
 
 /// The requests of one line (or of one step of a reorder buffer), in buffers reused from line to line.
 #[derive(Debug, Default)]
-pub(super) struct Batch {
+pub(crate) struct Batch {
     pub ids: Vec<u64>,
     pub text: String,
     pub drafts: Vec<Draft>,

@@ -9,8 +9,8 @@ use kvset_core::units::PageSize;
 use kvset_formats::codec::DecodeLimits;
 use kvset_kafka::registry::cache::SchemaCache;
 use kvset_pipeline::dead_letter_policy::DeadLetterLimits;
-use kvset_prepare::template::{Part, Place};
-use kvset_prepare::{PageRules, PrepareLimits, Preparer, Recipe, Tokenizers};
+use kvset_prepare::template::{Part, Place, Template};
+use kvset_prepare::{PageRules, Places, PrepareLimits, Preparer, Preset, Recipe, Tokenizers};
 use kvset_settings::{ModelDirectory, Settings};
 use std::sync::Arc;
 
@@ -102,11 +102,11 @@ pub fn recipe(settings: &Settings) -> Recipe {
     };
     Recipe {
         format: prepare.format,
-        request: prepare.request.clone(),
-        response: prepare.response.clone(),
+        preset: prepare.preset,
+        places: Places { request: prepare.request.clone(), response: prepare.response.clone() },
         pool: prepare.pool.clone(),
         model: prepare.model.clone(),
-        namespace: prepare.namespace.clone(),
+        namespace: namespace(settings),
         event_time: prepare.event_time.parts().iter().find_map(|part| match part {
             Part::Place { place, .. } => Some::<Place>(place.clone()),
             Part::Text(_) => None,
@@ -128,6 +128,13 @@ pub fn recipe(settings: &Settings) -> Recipe {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         fingerprint: settings.fingerprint_hex(),
     }
+}
+
+/// What page ids are unique within: as it is set, else as the preset knows it.
+fn namespace(settings: &Settings) -> Template {
+    let prepare = &settings.prepare;
+    let known = prepare.preset.filter(|_| prepare.namespace.is_empty()).map(Preset::namespace);
+    known.and_then(|known| known.parse().ok()).unwrap_or_else(|| prepare.namespace.clone())
 }
 
 #[cfg(feature = "tokenize")]

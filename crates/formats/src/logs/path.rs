@@ -1,7 +1,7 @@
-//! Where in a record the request and its response are: gateways wrap them, often as JSON in a string.
+//! Where in a record something is: a path of names, through objects and through JSON in strings.
 
-use kvset_formats::codec::{DecodeError, ErrorCode};
-use kvset_formats::trace::json::Key;
+use crate::codec::{DecodeError, ErrorCode};
+use crate::trace::json::{Key, Time, TimeUnit};
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
@@ -32,7 +32,7 @@ impl fmt::Display for FieldPath {
 
 impl FieldPath {
     /// The path of these names; nothing without a name, or with one that a path cannot say.
-    pub(super) fn of(names: &[String]) -> Option<Self> {
+    pub fn of(names: &[String]) -> Option<Self> {
         let sayable = |name: &String| !name.is_empty() && !name.contains('.');
         (!names.is_empty() && names.iter().all(sayable)).then(|| Self(names.to_vec()))
     }
@@ -42,48 +42,78 @@ impl FieldPath {
     ///
     /// # Errors
     /// The record, or a string on the way, is not JSON.
-    pub(super) fn find<'r>(&self, record: &'r [u8]) -> Result<Option<Cow<'r, str>>, DecodeError> {
-        let text = std::str::from_utf8(record).map_err(|_| self.undecodable("not UTF-8"))?;
-        let mut here = Cow::Borrowed(text);
-        for name in &self.0 {
-            let next = match &here {
-                Cow::Borrowed(text) => self.field(text, name)?,
-                Cow::Owned(text) => self.field(text, name)?.map(|value| Cow::Owned(value.into_owned())),
-            };
-            let Some(next) = next else { return Ok(None) };
-            here = next;
-        }
-        Ok(Some(here))
+    pub fn find<'r>(&self, record: &'r [u8]) -> Result<Option<Cow<'r, str>>, DecodeError> {
+        let found = find(record, self.0.iter().map(String::as_str));
+        let found = found.map_err(|what| undecodable(what, &self.to_string()))?;
+        Ok(found.map(|value| value.text))
     }
+}
 
-    /// The value of a member, out of its string where it is one.
-    fn field<'t>(&self, object: &'t str, name: &str) -> Result<Option<Cow<'t, str>>, DecodeError> {
-        if !object.trim_start().starts_with('{') {
-            return Ok(None);
-        }
-        let mut deserializer = serde_json::Deserializer::from_str(object);
-        let found = Member(name).deserialize(&mut deserializer).and_then(|found| {
-            deserializer.end()?;
-            Ok(found)
-        });
-        let found = found.map_err(|_| self.undecodable("no JSON on the way"))?;
-        let Some(value) = found.filter(|value| value.get() != "null") else { return Ok(None) };
-        if !value.get().starts_with('"') {
-            return Ok(Some(Cow::Borrowed(value.get())));
-        }
-        let text: String = serde_json::from_str(value.get()).map_err(|_| self.undecodable("no text"))?;
-        Ok(Some(Cow::Owned(text)))
+/// A value of a record.
+pub(super) struct Found<'r> {
+    /// The JSON, or what is in the string.
+    pub text: Cow<'r, str>,
+    /// Whether it stood in a string.
+    pub quoted: bool,
+}
+
+/// The value at a path that is written with dots; nothing where a name is not there, or is null.
+pub(super) fn at<'r>(record: &'r [u8], path: &str) -> Result<Option<Found<'r>>, DecodeError> {
+    find(record, path.split('.')).map_err(|what| undecodable(what, path))
+}
+
+fn find<'r, 'n>(
+    record: &'r [u8],
+    names: impl Iterator<Item = &'n str>,
+) -> Result<Option<Found<'r>>, &'static str> {
+    let text = std::str::from_utf8(record).map_err(|_| "not UTF-8")?;
+    let mut here = Found { text: Cow::Borrowed(text), quoted: false };
+    for name in names {
+        let next = match here.text {
+            Cow::Borrowed(text) => field(text, name)?,
+            Cow::Owned(text) => field(&text, name)?
+                .map(|value| Found { text: Cow::Owned(value.text.into_owned()), quoted: value.quoted }),
+        };
+        let Some(next) = next else { return Ok(None) };
+        here = next;
     }
+    Ok(Some(here))
+}
 
-    /// Says where, never what.
-    fn undecodable(&self, what: &str) -> DecodeError {
-        DecodeError::new(ErrorCode::Undecodable, format!("json: {what} at `{self}`"))
+/// The value of a member, out of its string where it is one.
+fn field<'t>(object: &'t str, name: &str) -> Result<Option<Found<'t>>, &'static str> {
+    if !object.trim_start().starts_with('{') {
+        return Ok(None);
     }
+    let mut deserializer = serde_json::Deserializer::from_str(object);
+    let found = Member(name).deserialize(&mut deserializer).and_then(|found| {
+        deserializer.end()?;
+        Ok(found)
+    });
+    let found = found.map_err(|_| "no JSON on the way")?;
+    let Some(value) = found.filter(|value| value.get() != "null") else { return Ok(None) };
+    if !value.get().starts_with('"') {
+        return Ok(Some(Found { text: Cow::Borrowed(value.get()), quoted: false }));
+    }
+    let text: String = serde_json::from_str(value.get()).map_err(|_| "no text")?;
+    Ok(Some(Found { text: Cow::Owned(text), quoted: true }))
+}
 
-    /// The refusal of a record that has nothing here.
-    pub(super) fn missing(&self) -> DecodeError {
-        let detail = format!("there is no request at `{self}`, where prepare.request looks for it");
-        DecodeError::new(ErrorCode::MissingField, detail)
+/// Says where, never what.
+fn undecodable(what: &str, path: &str) -> DecodeError {
+    DecodeError::new(ErrorCode::Undecodable, format!("json: {what} at `{path}`"))
+}
+
+/// A time or a length of time in milliseconds: a number of this unit, or a date and time as RFC 3339 writes it.
+pub fn time_ms(text: &str, unit: TimeUnit) -> Option<i64> {
+    let number = text.parse().map(Time::Whole).or_else(|_| text.parse().map(Time::Fraction));
+    match number {
+        Ok(number) => number.ms(unit),
+        Err(_) => {
+            let time = humantime::parse_rfc3339_weak(text).ok()?;
+            let since = time.duration_since(std::time::UNIX_EPOCH).ok()?;
+            i64::try_from(since.as_millis()).ok()
+        }
     }
 }
 

@@ -1,0 +1,70 @@
+//! Dynamo's request traces and audit records. A trace's `request_end` has the hashes of the prompt's blocks; its
+//! `request_payload`, and an audit record, has the body.
+
+use super::layouts;
+use super::path;
+use super::{Logged, LoggedPrompt, LoggedRequest, Places};
+use crate::codec::{DecodeError, ErrorCode};
+use crate::trace::dynamo::read_record;
+use crate::trace::row::Batch;
+use crate::trace::{IdScope, RowFault};
+use std::borrow::Cow;
+
+const SWITCH_ON: &str =
+    "trace requests with the hashes of their blocks (DYN_REQUEST_TRACE=1 of Dynamo's frontend)";
+
+/// What the schema of a trace begins with.
+const SCHEMA: &str = "dynamo.request.trace.";
+/// Names, and where a trace has them; those of a trace in an envelope stand under `event`.
+const NAMES: [(&str, &str); 3] = [
+    ("model", "request.model"),
+    ("replica", "request.worker.prefill_worker_id"),
+    ("session_id", "agent_context.session_id"),
+];
+
+/// Whether a record is one of a trace.
+pub(super) fn is_trace(record: &[u8]) -> bool {
+    let schema = super::layout::first(record, &["schema", "event.schema"]);
+    schema.is_ok_and(|schema| schema.is_some_and(|schema| schema.text.starts_with(SCHEMA)))
+}
+
+pub(super) fn read<'r>(record: &'r [u8], places: &Places) -> Result<Logged<'r>, DecodeError> {
+    if !is_trace(record) || places.request.is_some() {
+        return layouts::DYNAMO_PAYLOAD.read(record, places);
+    }
+    let mut batch = Batch::default();
+    let draft = match read_record(record, &mut batch, &IdScope::Global) {
+        Ok(Some(draft)) => draft,
+        Ok(None) => return Ok(Logged::PassedOver("an event of another kind than request_end")),
+        Err(fault) => return Ok(Logged::Requests(vec![Err(refusal(fault))])),
+    };
+    let inner = path::at(record, "event")?
+        .map_or(Cow::Borrowed(record), |event| Cow::Owned(event.text.into_owned().into_bytes()));
+    let mut names = Vec::new();
+    for (name, place) in NAMES {
+        if let Some(found) = path::at(&inner, place)? {
+            names.push((Cow::Borrowed(name), found.text.into_owned()));
+        }
+    }
+    Ok(Logged::Requests(vec![Ok(LoggedRequest {
+        prompt: LoggedPrompt::Pages { ids: batch.ids[draft.ids].to_vec(), page_size: draft.page_size },
+        event_time: Some(draft.time_ms),
+        duration_ms: draft.duration_ms.and_then(|ms| i64::try_from(ms).ok()),
+        input_tokens: draft.input_tokens,
+        output_tokens: draft.output_tokens,
+        cached_tokens: draft.cached_tokens,
+        names,
+    })]))
+}
+
+fn refusal(fault: RowFault) -> DecodeError {
+    match fault {
+        RowFault::Missing { field } => {
+            DecodeError::new(ErrorCode::MissingField, format!("there is no `{field}`: {SWITCH_ON}"))
+        }
+        RowFault::Field { .. } | RowFault::Repeated { .. } => {
+            DecodeError::new(ErrorCode::InvalidField, fault.to_string())
+        }
+        other => DecodeError::new(ErrorCode::Undecodable, other.to_string()),
+    }
+}

@@ -1,0 +1,229 @@
+//! What one shape keeps where, and how a record of it is read.
+
+use super::path::{self, Found, time_ms};
+use super::{FieldPath, Logged, LoggedPrompt, LoggedRequest, Places};
+use crate::codec::{DecodeError, ErrorCode};
+use crate::trace::answer::Answer;
+use crate::trace::json::TimeUnit;
+use std::borrow::Cow;
+
+/// A place of a time, and the unit it is in where it is a number.
+type TimeAt = (&'static str, TimeUnit);
+
+/// Where a shape keeps what. Of several paths the first that leads somewhere holds.
+pub(super) struct Layout {
+    /// Where the prompt is.
+    pub prompt: Prompt,
+    /// What must be switched on so that it is there.
+    pub switch_on: &'static str,
+    /// Why a record is none of a request that a cache served, where the shape has such records.
+    pub passed_over: fn(&[u8]) -> Result<Option<&'static str>, DecodeError>,
+    /// The answer, or the object that its usage is in.
+    pub response: &'static [&'static str],
+    /// When the request came.
+    pub start: &'static [TimeAt],
+    /// When its last token was sent.
+    pub end: &'static [TimeAt],
+    /// How long it took.
+    pub duration: &'static [TimeAt],
+    /// Names of the model, the tenant and others, with their places.
+    pub names: &'static [(&'static str, &'static str)],
+    /// What the model is called where the shape never names it.
+    pub unnamed_model: Option<&'static str>,
+    /// The path that was asked: not every endpoint takes prompts to answer.
+    pub endpoint: &'static [&'static str],
+    /// The answer's HTTP status.
+    pub status: &'static [&'static str],
+}
+
+/// How a shape holds a prompt.
+pub(super) enum Prompt {
+    /// A body at this path.
+    At(&'static str),
+    /// In a way of its own.
+    Own(for<'r> fn(&'r [u8], &Places) -> Result<LoggedPrompt<'r>, DecodeError>),
+}
+
+impl Layout {
+    /// A layout that says where the prompt is, and nothing else.
+    pub const fn of(prompt: Prompt, switch_on: &'static str) -> Self {
+        Self {
+            prompt,
+            switch_on,
+            passed_over: |_| Ok(None),
+            response: &[],
+            start: &[],
+            end: &[],
+            duration: &[],
+            names: &[],
+            unnamed_model: None,
+            endpoint: &[],
+            status: &[],
+        }
+    }
+
+    /// Reads a record.
+    pub fn read<'r>(&self, record: &'r [u8], places: &Places) -> Result<Logged<'r>, DecodeError> {
+        if let Some(why) = self.other_than_a_request(record)? {
+            return Ok(Logged::PassedOver(why));
+        }
+        Ok(Logged::Requests(vec![self.request(record, places)]))
+    }
+
+    /// Why the record is none of a request that a cache served.
+    fn other_than_a_request(&self, record: &[u8]) -> Result<Option<&'static str>, DecodeError> {
+        if let Some(status) = first(record, self.status)?
+            && status.text.parse().is_ok_and(|status: u32| status >= 400)
+        {
+            return Ok(Some("the request failed"));
+        }
+        if let Some(endpoint) = first(record, self.endpoint)?
+            && answers_no_prompt(&endpoint.text)
+        {
+            return Ok(Some("its endpoint generates no text"));
+        }
+        (self.passed_over)(record)
+    }
+
+    fn request<'r>(&self, record: &'r [u8], places: &Places) -> Result<LoggedRequest<'r>, DecodeError> {
+        let prompt = match (&places.request, &self.prompt) {
+            (Some(path), _) => LoggedPrompt::Body(found_at(path, record)?),
+            (None, Prompt::At(path)) => LoggedPrompt::Body(self.body_at(path, record)?),
+            (None, Prompt::Own(read)) => read(record, places)?,
+        };
+        let response = match &places.response {
+            Some(path) => path.find(record)?,
+            None => first(record, self.response)?.map(|found| found.text),
+        };
+        // What was cut off, or is no JSON, says nothing of usage: of the prompt it is no part.
+        let answer = response.and_then(|response| Answer::of_response(&response)).unwrap_or_default();
+        let (start, end, duration) =
+            (ms(record, self.start)?, ms(record, self.end)?, ms(record, self.duration)?);
+        let duration_ms = duration.or_else(|| Some(end? - start?)).filter(|ms| *ms >= 0);
+        Ok(LoggedRequest {
+            prompt,
+            event_time: start.or_else(|| Some(end? - duration_ms.unwrap_or(0))),
+            duration_ms,
+            input_tokens: answer.prompt_tokens(1),
+            output_tokens: answer.output_tokens(1),
+            cached_tokens: answer.cached_tokens(1),
+            names: self.names(record)?,
+        })
+    }
+
+    fn body_at<'r>(&self, path: &str, record: &'r [u8]) -> Result<Cow<'r, str>, DecodeError> {
+        let body = path::at(record, path)?.ok_or_else(|| missing(path, self.switch_on))?;
+        let text = body.text.trim();
+        if text.starts_with('{') && text.ends_with('}') {
+            return Ok(body.text);
+        }
+        let detail = format!("`{path}` is no JSON object: masked, cut off or of another format");
+        Err(DecodeError::new(ErrorCode::InvalidBody, detail))
+    }
+
+    fn names<'r>(&self, record: &[u8]) -> Result<Vec<(Cow<'r, str>, String)>, DecodeError> {
+        let mut names: Vec<(Cow<'r, str>, String)> = Vec::new();
+        for (name, path) in self.names {
+            if names.iter().any(|(known, _)| known == name) {
+                continue;
+            }
+            if let Some(found) = path::at(record, path)?.filter(says_something) {
+                names.push((Cow::Borrowed(*name), found.text.into_owned()));
+            }
+        }
+        names.extend(self.unnamed_model.map(|model| (Cow::Borrowed("model"), model.to_owned())));
+        Ok(names)
+    }
+}
+
+/// Gateways write a dash, or nothing, for what is not there; objects and lists are no names.
+fn says_something(found: &Found<'_>) -> bool {
+    let structured = !found.quoted && found.text.starts_with(['{', '[']);
+    !structured && !matches!(found.text.as_ref(), "" | "-")
+}
+
+/// Whether requests of this path are answered without generating text.
+fn answers_no_prompt(path: &str) -> bool {
+    const OTHERS: [&str; 16] = [
+        "embeddings",
+        "rerank",
+        "score",
+        "pooling",
+        "classify",
+        "moderations",
+        "generations",
+        "edits",
+        "variations",
+        "transcriptions",
+        "translations",
+        "speech",
+        "count_tokens",
+        "tokenize",
+        "detokenize",
+        "models",
+    ];
+    let path = path.split(['?', '#']).next().unwrap_or_default();
+    path.trim_end_matches('/').rsplit('/').next().is_some_and(|last| OTHERS.contains(&last))
+}
+
+/// The first of these paths that leads somewhere.
+pub(super) fn first<'r>(record: &'r [u8], paths: &[&str]) -> Result<Option<Found<'r>>, DecodeError> {
+    for path in paths {
+        if let Some(found) = path::at(record, path)? {
+            return Ok(Some(found));
+        }
+    }
+    Ok(None)
+}
+
+/// The first of these times that is there.
+fn ms(record: &[u8], places: &[TimeAt]) -> Result<Option<i64>, DecodeError> {
+    for (path, unit) in places {
+        if let Some(found) = path::at(record, path)?.filter(says_something) {
+            // Envoy and Kong write -1 for lengths of time that they do not know.
+            return Ok(time_ms(&found.text, *unit));
+        }
+    }
+    Ok(None)
+}
+
+/// The request at the place that the operator named.
+fn found_at<'r>(path: &FieldPath, record: &'r [u8]) -> Result<Cow<'r, str>, DecodeError> {
+    path.find(record)?.ok_or_else(|| {
+        let detail = format!("there is no request at `{path}`, where prepare.request looks for it");
+        DecodeError::new(ErrorCode::MissingField, detail)
+    })
+}
+
+/// The refusal of a record that has no prompt at `path`.
+pub(super) fn missing(path: &str, switch_on: &str) -> DecodeError {
+    DecodeError::new(ErrorCode::MissingField, format!("there is no `{path}`: {switch_on}"))
+}
+
+/// Token ids, of one prompt or of several; nothing where the JSON is something else.
+pub(super) fn token_ids(json: &str) -> Option<Vec<Vec<u32>>> {
+    let one = serde_json::from_str(json).map(|ids| vec![ids]);
+    one.or_else(|_| serde_json::from_str(json)).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn endpoints_that_generate_no_text_are_told_by_their_last_name() {
+        for path in ["/v1/embeddings", "/v1/messages/count_tokens?beta=1", "/llm/v1/rerank/"] {
+            assert!(answers_no_prompt(path), "{path}");
+        }
+        for path in ["/v1/chat/completions", "/v1/messages", "/any/route", "", "/v1/responses?x=/models"] {
+            assert!(!answers_no_prompt(path), "{path}");
+        }
+    }
+
+    #[test]
+    fn token_ids_are_one_list_or_several() {
+        assert_eq!(token_ids("[1, 2]"), Some(vec![vec![1, 2]]));
+        assert_eq!(token_ids("[[1], [2]]"), Some(vec![vec![1], vec![2]]));
+        assert_eq!(token_ids("[1, \"...\", 2]").or(token_ids("7")), None);
+    }
+}

@@ -1,0 +1,115 @@
+//! The shapes, one by one.
+
+use super::layout::{Layout, Prompt};
+use super::{litellm, path, sglang, vllm};
+use crate::codec::DecodeError;
+use crate::trace::json::TimeUnit::{Milliseconds, Seconds};
+
+pub(super) static LITELLM: Layout = Layout {
+    passed_over: litellm::passed_over,
+    response: &["response"],
+    start: &[("startTime", Seconds)],
+    end: &[("endTime", Seconds)],
+    names: &[
+        ("model", "model"),
+        ("tenant", "metadata.user_api_key_team_id"),
+        ("tenant", "metadata.user_api_key_hash"),
+        ("session_id", "trace_id"),
+    ],
+    ..Layout::of(Prompt::Own(litellm::prompt), litellm::SWITCH_ON)
+};
+
+pub(super) static KONG: Layout = Layout {
+    response: &["ai.proxy.payload.response", "ai.proxy"],
+    start: &[("started_at", Milliseconds)],
+    duration: &[("latencies.request", Milliseconds)],
+    names: &[("model", "ai.proxy.meta.request_model"), ("tenant", "consumer.username")],
+    endpoint: &["request.uri"],
+    status: &["response.status"],
+    ..Layout::of(
+        Prompt::At("ai.proxy.payload.request"),
+        "set config.logging.log_payloads and log_statistics of Kong's ai-proxy plugin (targets[].logging of \
+         ai-proxy-advanced), and a client_body_buffer_size that holds your bodies",
+    )
+};
+
+pub(super) static APISIX: Layout = Layout {
+    response: &["response.body"],
+    start: &[("start_time", Milliseconds)],
+    duration: &[("latency", Milliseconds)],
+    names: &[("model", "llm_summary.model"), ("tenant", "consumer.username")],
+    endpoint: &["request.uri"],
+    status: &["response.status"],
+    ..Layout::of(
+        Prompt::At("request.body"),
+        "set include_req_body and include_resp_body of APISIX's kafka-logger plugin, with max_req_body_bytes and a \
+         client_body_buffer_size that hold your bodies",
+    )
+};
+
+pub(super) static HIGRESS: Layout = Layout {
+    response: &["ai_log"],
+    start: &[("start_time", Milliseconds)],
+    duration: &[("ai_log.llm_service_duration", Milliseconds), ("duration", Milliseconds)],
+    names: &[("model", "ai_log.model"), ("tenant", "ai_log.consumer"), ("session_id", "ai_log.session_id")],
+    endpoint: &["path"],
+    status: &["response_code"],
+    ..Layout::of(
+        Prompt::At("ai_log.request"),
+        "add to Higress's ai-statistics plugin the attribute {key: request, value_source: request_body, value: \
+         \"@tostr\", apply_to_log: true}: messages alone would leave out tools",
+    )
+};
+
+pub(super) static DYNAMO_PAYLOAD: Layout = Layout {
+    response: &["payload.response", "response"],
+    start: &[("event_time_unix_ms", Milliseconds)],
+    names: &[("model", "payload.model"), ("model", "model"), ("session_id", "agent_context.session_id")],
+    ..Layout::of(
+        Prompt::At("request"),
+        "set DYN_REQUEST_TRACE, or DYN_AUDIT_FORCE_LOGGING, of Dynamo's frontend",
+    )
+};
+
+pub(super) static VLLM: Layout = Layout {
+    response: &vllm::RESPONSE,
+    start: &[("response.body.created", Seconds), ("response.created", Seconds)],
+    names: &[
+        ("model", "request.model"),
+        ("model", "response.body.model"),
+        ("model", "response.model"),
+        ("cache_salt", "request.cache_salt"),
+    ],
+    endpoint: &["url"],
+    status: &["response.status_code"],
+    ..Layout::of(Prompt::Own(vllm::prompt), vllm::SWITCH_ON)
+};
+
+pub(super) static SGLANG: Layout = Layout {
+    passed_over: sglang::passed_over,
+    response: &["out.meta_info"],
+    end: &[("timestamp", Seconds)],
+    duration: &[("out.meta_info.e2e_latency", Seconds)],
+    names: &[("lora_path", "obj.lora_path"), ("cache_salt", "obj.extra_key")],
+    unnamed_model: Some("sglang"),
+    ..Layout::of(Prompt::Own(sglang::prompt), sglang::SWITCH_ON)
+};
+
+pub(super) static OPENAI_BATCH: Layout = Layout {
+    passed_over: |record| {
+        let is_answer = path::at(record, "body")?.is_none() && path::at(record, "response.body")?.is_some();
+        Ok(is_answer.then_some("a line of a batch's output, which has no prompt"))
+    },
+    response: &["response.body"],
+    start: &[("response.body.created", Seconds)],
+    names: &[("model", "body.model")],
+    endpoint: &["url"],
+    status: &["response.status_code"],
+    ..Layout::of(Prompt::At("body"), "these are the lines of a batch's input file; its output has no prompts")
+};
+
+/// Whether a record tells whom it is for, and what it holds of it.
+pub(super) fn has(record: &[u8], path: &str) -> bool {
+    let found: Result<_, DecodeError> = path::at(record, path);
+    found.is_ok_and(|found| found.is_some())
+}

@@ -1,0 +1,125 @@
+//! The shapes by name.
+
+use super::layouts::{self, has};
+use super::{Logged, Places, dynamo, vllm};
+use crate::codec::DecodeError;
+use std::fmt;
+use std::str::FromStr;
+
+/// A shape of log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Preset {
+    /// LiteLLM's standard logging payload.
+    Litellm,
+    /// Kong's logs, as its `kafka-log` plugin and others write them.
+    Kong,
+    /// APISIX's logs, as its `kafka-logger` plugin and others write them.
+    Apisix,
+    /// Higress's access log.
+    Higress,
+    /// Dynamo's request traces and audit records.
+    Dynamo,
+    /// Requests to vLLM with its answers.
+    Vllm,
+    /// SGLang's request log.
+    Sglang,
+    /// Lines of a batch's input file.
+    OpenaiBatch,
+}
+
+impl Preset {
+    /// Every preset with the name that users write.
+    pub const NAMES: [(&'static str, Self); 8] = [
+        ("litellm", Self::Litellm),
+        ("kong", Self::Kong),
+        ("apisix", Self::Apisix),
+        ("higress", Self::Higress),
+        ("dynamo", Self::Dynamo),
+        ("vllm", Self::Vllm),
+        ("sglang", Self::Sglang),
+        ("openai-batch", Self::OpenaiBatch),
+    ];
+
+    /// Where the shape was read: repository and path.
+    pub const fn source(self) -> &'static str {
+        match self {
+            Self::Litellm => "BerriAI/litellm: litellm/types/utils.py (StandardLoggingPayload)",
+            Self::Kong => "Kong/kong: kong/llm/plugin/shared-filters/serialize-analytics.lua",
+            Self::Apisix => "apache/apisix: apisix/utils/log-util.lua (get_full_log)",
+            Self::Higress => "alibaba/higress: plugins/wasm-go/extensions/ai-statistics/main.go",
+            Self::Dynamo => {
+                "ai-dynamo/dynamo: lib/llm/src/request_trace/types.rs, lib/llm/src/audit/handle.rs"
+            }
+            Self::Vllm => "vllm-project/vllm: vllm/entrypoints/openai/protocol.py (return_token_ids)",
+            Self::Sglang => "sgl-project/sglang: python/sglang/srt/utils/request_logger.py",
+            Self::OpenaiBatch => {
+                "vllm-project/vllm: vllm/entrypoints/openai/run_batch.py (BatchRequestInput)"
+            }
+        }
+    }
+
+    /// What the namespace of page ids is made of where no setting says: what engines keep caches apart by.
+    pub const fn namespace(self) -> &'static str {
+        match self {
+            Self::Sglang => "{cache_salt?}{lora_path?}",
+            Self::Vllm | Self::Dynamo => "{cache_salt?}",
+            _ => "",
+        }
+    }
+
+    /// Reads a record.
+    ///
+    /// # Errors
+    /// The record as a whole is not of this shape; a request that is of no use is one of [`Logged::Requests`].
+    pub fn read<'r>(self, record: &'r [u8], places: &Places) -> Result<Logged<'r>, DecodeError> {
+        match self {
+            Self::Litellm => layouts::LITELLM.read(record, places),
+            Self::Kong => layouts::KONG.read(record, places),
+            Self::Apisix => layouts::APISIX.read(record, places),
+            Self::Higress => layouts::HIGRESS.read(record, places),
+            Self::Dynamo => dynamo::read(record, places),
+            Self::Vllm => layouts::VLLM.read(record, places),
+            Self::Sglang => layouts::SGLANG.read(record, places),
+            Self::OpenaiBatch => layouts::OPENAI_BATCH.read(record, places),
+        }
+    }
+
+    /// The preset whose shape a record seems to have.
+    pub fn recognise(record: &[u8]) -> Option<Self> {
+        let has = |path: &str| has(record, path);
+        match () {
+            () if has("ai.proxy") => Some(Self::Kong),
+            () if has("ai_log") => Some(Self::Higress),
+            () if has("standard_logging_object") || (has("call_type") && has("startTime")) => {
+                Some(Self::Litellm)
+            }
+            () if has("request.uri") && (has("apisix_latency") || has("route_id")) => Some(Self::Apisix),
+            () if dynamo::is_trace(record) || (has("requested_streaming") && has("schema_version")) => {
+                Some(Self::Dynamo)
+            }
+            () if has("event") && has("rid") && has("obj") => Some(Self::Sglang),
+            () if has("custom_id") && (has("body") || has("response.body")) => Some(Self::OpenaiBatch),
+            () if vllm::has_ids(record) => Some(Self::Vllm),
+            () => None,
+        }
+    }
+}
+
+impl fmt::Display for Preset {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let known = Self::NAMES.iter().find(|(_, preset)| preset == self);
+        f.pad(known.map_or("", |(name, _)| name))
+    }
+}
+
+impl FromStr for Preset {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let known = Self::NAMES.iter().find(|(name, _)| *name == text);
+        known.map(|(_, preset)| *preset).ok_or_else(|| {
+            let names: Vec<_> = Self::NAMES.iter().map(|(name, _)| *name).collect();
+            format!("unknown preset `{text}`: expected one of {}", names.join(", "))
+        })
+    }
+}

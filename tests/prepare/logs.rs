@@ -1,0 +1,299 @@
+//! Logs that are known by name: each fixture holds one chat as its gateway, engine or collector logs it, and gives the
+//! page ids of the plain chat, with what the log says of its answer.
+
+use crate::prepare_support::{record, tokenizers};
+use kvset::codec::{DecodeLimits, Encoding, RequestDecoder};
+use kvset::core::labels::Label;
+use kvset::core::units::PageSize;
+use kvset::logs::Preset;
+use kvset::prepare::{Prepared, Preparer};
+use kvset::service::prepare::recipe;
+use kvset::settings::Settings;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// The record's own time stamp.
+const STAMP: i64 = 1_800_000_000_000;
+/// When the fixtures' request came.
+const CAME: i64 = 1_700_000_000_250;
+
+fn fixture(name: &str) -> Vec<Vec<u8>> {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/logs").join(name);
+    let bytes = std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).map(<[u8]>::to_vec).collect()
+}
+
+fn settings(preset: Option<Preset>) -> Settings {
+    let mut settings = Settings::default();
+    settings.estimate.page_size = PageSize::new(4);
+    settings.prepare.preset = preset;
+    settings
+}
+
+fn prepare(settings: &Settings, value: &[u8]) -> Prepared {
+    let record = record(0, 0, Some(STAMP), None, Some(value), &[]);
+    Preparer::new(Arc::new(recipe(settings)), tokenizers()).prepare(&record)
+}
+
+/// What an event says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Event {
+    pool: String,
+    time: i64,
+    ids: Vec<u64>,
+    input: Option<u64>,
+    output: Option<u64>,
+    cached: Option<u64>,
+    duration: Option<u64>,
+    tenant: Option<String>,
+}
+
+fn events(prepared: &Prepared) -> Vec<Event> {
+    let mut decoder = RequestDecoder::new(Encoding::Avro, DecodeLimits::default());
+    let results = prepared.outputs.iter().filter(|output| output.key.is_some());
+    results
+        .map(|output| {
+            let value = output.value.as_deref().expect("an event");
+            let decoded = decoder.decode(output.key.as_deref(), value).expect("a request event");
+            let event = decoded.event;
+            Event {
+                pool: decoded.pool.into_owned(),
+                time: event.event_time.0,
+                ids: event.page_ids.iter().collect(),
+                input: event.input_tokens,
+                output: event.output_tokens,
+                cached: event.cached_tokens,
+                duration: event.duration_ms,
+                tenant: event.labels.get(Label::Tenant).map(|name| (*name).to_owned()),
+            }
+        })
+        .collect()
+}
+
+/// The chat of all fixtures.
+fn plain() -> Event {
+    let chat = fixture("chat.jsonl");
+    events(&prepare(&settings(None), &chat[0])).pop().expect("an event")
+}
+
+/// What is expected of a line of a fixture.
+enum Line {
+    /// The chat, with everything that is known of it but this.
+    Chat(fn(&mut Event)),
+    /// Another request, of so many pages or tokens.
+    Other(fn(&[Event])),
+    /// No request that a cache served, and why.
+    PassedOver(&'static str),
+    /// Refused, with this code and these words.
+    Refused(&'static str, &'static str),
+}
+
+use Line::{Chat, Other, PassedOver, Refused};
+
+/// The chat and what a whole log says of it.
+fn chat() -> Event {
+    let plain = plain();
+    Event {
+        pool: "chat".to_owned(),
+        time: CAME,
+        output: Some(7),
+        cached: Some(12),
+        duration: Some(1500),
+        tenant: Some("team-a".to_owned()),
+        ..plain
+    }
+}
+
+fn check(preset: Preset, expected: &[Line]) {
+    let lines = fixture(&format!("{preset}.jsonl"));
+    assert_eq!(lines.len(), expected.len(), "{preset}");
+    for (number, (line, expected)) in lines.iter().zip(expected).enumerate() {
+        let prepared = prepare(&settings(Some(preset)), line);
+        let what = format!("{preset}, line {}: {:?}", number + 1, reason(&prepared));
+        match expected {
+            Chat(but) => {
+                let mut chat = chat();
+                but(&mut chat);
+                assert_eq!(events(&prepared), [chat], "{what}");
+            }
+            Other(holds) => {
+                assert_eq!(prepared.refused, None, "{what}");
+                holds(&events(&prepared));
+            }
+            PassedOver(why) => {
+                assert!(prepared.outputs.is_empty() && prepared.refused.is_none(), "{what}");
+                assert!(prepared.passed_over.is_some_and(|found| found.contains(why)), "{what}");
+            }
+            Refused(code, words) => {
+                assert_eq!(prepared.refused.map(|code| code.name()), Some(*code), "{what}");
+                assert!(reason(&prepared).contains(words), "{what}");
+            }
+        }
+        assert!(!reason(&prepared).contains("hunter2"), "{what}");
+        if matches!(expected, Chat(_) | PassedOver(_)) {
+            assert_eq!(Preset::recognise(line), Some(preset), "{what}");
+        }
+    }
+}
+
+/// The detail of a dead letter.
+fn reason(prepared: &Prepared) -> String {
+    let details = prepared.outputs.iter().flat_map(|output| &output.headers);
+    let details = details.filter(|(name, _)| *name == "kvset_error_detail");
+    details.map(|(_, value)| value.clone()).collect()
+}
+
+const WITH_ALL: Line = Chat(|_| {});
+
+#[test]
+fn litellm() {
+    check(
+        Preset::Litellm,
+        &[
+            WITH_ALL,
+            Refused("missing_field", "turn_off_message_logging"),
+            PassedOver("failed"),
+            PassedOver("its own cache"),
+            Refused("unrendered_field", "`call_type`"),
+            PassedOver("generates no text"),
+            Other(|events| assert!(events[0].ids != plain().ids && events[0].input < plain().input)),
+            Refused("missing_field", "`messages`"),
+        ],
+    );
+}
+
+#[test]
+fn kong() {
+    check(
+        Preset::Kong,
+        &[
+            WITH_ALL,
+            WITH_ALL,
+            Refused("missing_field", "log_payloads"),
+            PassedOver("failed"),
+            PassedOver("generates no text"),
+            Refused("invalid_body", "cut off"),
+        ],
+    );
+}
+
+#[test]
+fn apisix() {
+    check(
+        Preset::Apisix,
+        &[
+            WITH_ALL,
+            WITH_ALL,
+            Refused("missing_field", "include_req_body"),
+            PassedOver("failed"),
+            PassedOver("generates no text"),
+            Refused("invalid_body", "cut off"),
+        ],
+    );
+}
+
+#[test]
+fn higress() {
+    check(
+        Preset::Higress,
+        &[
+            WITH_ALL,
+            Refused("missing_field", "@tostr"),
+            PassedOver("failed"),
+            PassedOver("generates no text"),
+            Refused("missing_field", "@tostr"),
+        ],
+    );
+}
+
+/// Dynamo's hashes are page ids; they are what its router made of the prompt.
+#[test]
+fn dynamo() {
+    let hashes = |events: &[Event]| {
+        let pages = plain().ids.len();
+        assert_eq!(events[0].ids.len(), pages);
+        let known =
+            Event { ids: events[0].ids.clone(), input: Some(4 * pages as u64), tenant: None, ..chat() };
+        assert_eq!(events, [known]);
+    };
+    check(
+        Preset::Dynamo,
+        &[
+            Other(hashes),
+            PassedOver("another kind than request_end"),
+            PassedOver("another kind than request_end"),
+            Chat(|event| (event.time, event.duration, event.tenant) = (STAMP, None, None)),
+            Refused("missing_field", "`input_sequence_hashes`"),
+            Other(hashes),
+        ],
+    );
+    let mut payloads = settings(Some(Preset::Dynamo));
+    payloads.prepare.request = "payload.request".parse().ok();
+    let lines = fixture("dynamo.jsonl");
+    let expected = Event { duration: None, tenant: None, ..chat() };
+    assert_eq!(events(&prepare(&payloads, &lines[1])), [expected]);
+}
+
+#[test]
+fn vllm() {
+    let known: fn(&mut Event) = |event| {
+        (event.time, event.duration, event.tenant) = (1_700_000_000_000, None, None);
+    };
+    check(
+        Preset::Vllm,
+        &[
+            Chat(known),
+            Chat(|event| (event.time, event.duration, event.tenant) = (STAMP, None, None)),
+            Other(|events| assert_eq!(events[0].ids, plain().ids)),
+            Other(|events| assert_eq!((&events[0].ids, events[0].cached), (&plain().ids, Some(12)))),
+            Refused("unsupported_content", "`messages`"),
+            Refused("missing_field", "return_token_ids"),
+        ],
+    );
+}
+
+#[test]
+fn sglang() {
+    check(
+        Preset::Sglang,
+        &[
+            Chat(|event| (event.pool, event.tenant) = ("sglang".to_owned(), None)),
+            PassedOver("not finished"),
+            Refused("invalid_field", "--log-requests-level 3"),
+            Refused("missing_field", "--log-requests-level 3"),
+            Refused("unsupported_content", "`obj.image_data`"),
+            Refused("unknown_model", ""),
+            Refused("invalid_field", "`obj.text` is cut off"),
+            Other(|events| assert!(plain().ids.iter().all(|id| !events[0].ids.contains(id)))),
+        ],
+    );
+}
+
+#[test]
+fn openai_batch() {
+    check(
+        Preset::OpenaiBatch,
+        &[
+            Chat(|event| *event = Event { time: STAMP, ..plain() }),
+            PassedOver("generates no text"),
+            PassedOver("batch's output"),
+            Chat(|event| {
+                *event = Event { time: 1_700_000_000_000, output: Some(7), cached: Some(12), ..plain() }
+            }),
+        ],
+    );
+}
+
+#[test]
+fn settings_go_before_the_preset() {
+    let lines = fixture("kong.jsonl");
+    let mut settings = settings(Some(Preset::Kong));
+    settings.prepare.event_time = "{ai.proxy.payload.at}".parse().expect("a template");
+    settings.prepare.pool = "{route.name}/{tenant}/{model}".parse().expect("a template");
+    settings.prepare.namespace = "{consumer.id}".parse().expect("a template");
+    let mut record: serde_json::Value = serde_json::from_slice(&lines[0]).expect("JSON");
+    record["ai"]["proxy"]["payload"]["at"] = serde_json::json!(5);
+    let event = events(&prepare(&settings, record.to_string().as_bytes())).pop().expect("an event");
+    assert_eq!((&*event.pool, event.time), ("chat/team-a/chat", 5));
+    assert_ne!(event.ids, plain().ids, "a namespace of its own");
+}
