@@ -96,7 +96,7 @@ impl Stream {
     }
 
     /// Processes records; the outputs go nowhere.
-    fn feed(&mut self, values: &[Vec<u8>]) {
+    fn process(&mut self, values: &[Vec<u8>]) {
         let mut outputs = Vec::new();
         for value in values {
             let record = SourceRecord {
@@ -156,7 +156,7 @@ fn main() {
     let mut stream = Stream::new();
     while stream.tracked_pages() < PAGES * 99 / 100 {
         let values = stream.encode(1000);
-        stream.feed(&values);
+        stream.process(&values);
     }
     let folder = tempfile::tempdir().expect("a folder");
     let store = DirectoryStore::open(folder.path(), NonZeroUsize::MIN).expect("a directory of its own");
@@ -173,19 +173,19 @@ fn main() {
     for _ in 0..ROUNDS {
         let values = stream.encode(STRETCH);
         let from = thread_time(begin);
-        stream.feed(&values);
+        stream.process(&values);
         let without = thread_time(begin) - from;
         plain.push(without.as_secs_f64());
 
         let values = stream.encode(STRETCH);
         let (first, rest) = values.split_at(STRETCH / 10);
         let from = thread_time(begin);
-        stream.feed(first);
+        stream.process(first);
         let paused = Instant::now();
         let snapshot = stream.snapshot(std::mem::take(&mut memory));
         let pause = paused.elapsed();
         assert_eq!(writer.submit(snapshot), Submitted::Queued, "the one before is written");
-        stream.feed(rest);
+        stream.process(rest);
         let with = thread_time(begin) - from;
         let (snapshot, cpu) = written.recv().expect("the writer goes on");
         let bytes = snapshot.result.expect("a disk").bytes;

@@ -62,11 +62,11 @@ fn open(file: Vec<u8>) -> Result<(Header, Engine), ReadError> {
 fn engine(requests: u64) -> Engine {
     let config = EngineConfig { max_tracked_pages: PageCount(64), ..EngineConfig::default() };
     let mut engine = Engine::new(config);
-    feed(&mut engine, 0..requests);
+    observe(&mut engine, 0..requests);
     engine
 }
 
-fn feed(engine: &mut Engine, turns: Range<u64>) {
+fn observe(engine: &mut Engine, turns: Range<u64>) {
     let mut outcome = Outcome::default();
     for turn in turns {
         let session = mix(turn) % 6;
@@ -184,7 +184,7 @@ proptest! {
         }
         // A changed page id makes another sound engine, which goes on; anything else must be an error, not a panic.
         if let Ok((_, mut engine)) = open(file(&snapshot(body))) {
-            feed(&mut engine, 20..150);
+            observe(&mut engine, 20..150);
             capture(&engine, Vec::new()).expect("bytes");
         }
     }

@@ -1,4 +1,4 @@
-//! What the engines are fed: requests held in memory, so that only the engines are timed.
+//! What the engines read: requests held in memory, so that only the engines are timed.
 
 use kvset::core::pages::{PageIds, Scope, mix};
 use kvset::trace::{IdScope, ReadOptions, TraceItem};

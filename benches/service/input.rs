@@ -39,7 +39,7 @@ pub fn create(connection: &Connection, topic: &str, partitions: u32) {
 /// Fills a topic with so many requests, a pool a partition.
 pub fn fill(connection: &Connection, topic: &str, partitions: u32, records: u64) -> Filled {
     create(connection, topic, partitions);
-    let feed = TopicProducer::open(connection, topic, DEADLINE).expect("a producer");
+    let producer = TopicProducer::open(connection, topic, DEADLINE).expect("a producer");
     let rounds = records / u64::from(partitions);
     // In the past, so that no event is ahead of its record's time stamp.
     let begin = now_ms() - rounds as i64 * GAP_MS;
@@ -50,13 +50,13 @@ pub fn fill(connection: &Connection, topic: &str, partitions: u32, records: u64)
             let ids = pool.next().unwrap_or_default();
             let key = format!("pool-{partition}");
             let value = request(begin + round as i64 * GAP_MS, &ids);
-            feed.send_to(Some(partition), key.as_bytes(), &value, None).expect("room");
+            producer.send_to(Some(partition), key.as_bytes(), &value, None).expect("room");
             filled.records += 1;
             filled.bytes += (key.len() + value.len()) as u64;
             filled.pages += ids.len() as u64;
         }
     }
-    feed.finish().expect("delivered");
+    producer.finish().expect("delivered");
     filled
 }
 

@@ -51,7 +51,7 @@ pub fn measure(connection: &Connection, folder: &Path, name: &str) -> Vec<i64> {
 }
 
 fn produce(connection: &Connection, topic: &str) {
-    let feed = TopicProducer::open(connection, topic, DEADLINE).expect("a producer");
+    let producer = TopicProducer::open(connection, topic, DEADLINE).expect("a producer");
     let mut pools: Vec<Agentic> = (0..PARTITIONS).map(|_| Agentic::new(500)).collect();
     let begin = Instant::now();
     for number in 0.. {
@@ -63,9 +63,9 @@ fn produce(connection: &Connection, topic: &str) {
         let partition = number % PARTITIONS;
         let ids = pools[partition as usize].next().unwrap_or_default();
         let (key, value) = (format!("pool-{partition}"), request(now_ms(), &ids));
-        feed.send_to(Some(partition as i32), key.as_bytes(), &value, None).expect("room");
+        producer.send_to(Some(partition as i32), key.as_bytes(), &value, None).expect("room");
     }
-    feed.finish().expect("delivered");
+    producer.finish().expect("delivered");
 }
 
 fn read(connection: &Connection, topic: &str, stop: &Shutdown) -> Vec<i64> {

@@ -10,7 +10,7 @@ use kvset::core::pool_config::PoolConfig;
 use kvset::core::ratio::Ratio;
 use kvset::core::units::{PageCount, PageSize};
 use kvset::pipeline::facts::{Fingerprint, PartitionId, SnapshotFact};
-use kvset::pipeline::pools::PoolConfigs;
+use kvset::core::pool_set::PoolConfigs;
 use kvset::position::{NextOffset, Partition};
 use kvset::pipeline::resume::{Origin, Resume};
 use kvset::pipeline::task::{PartitionTask, TaskConfig, TaskError};
@@ -25,7 +25,7 @@ use std::sync::{Arc, LazyLock};
 /// Records in the sound state.
 const RECORDS: i64 = 24;
 
-/// Records fed to what was restored.
+/// Records processed by what was restored.
 const FURTHER_RECORDS: i64 = 8;
 
 static CONFIG: LazyLock<Arc<TaskConfig>> = LazyLock::new(|| {
@@ -43,7 +43,7 @@ static CONFIG: LazyLock<Arc<TaskConfig>> = LazyLock::new(|| {
         encoding: Encoding::Auto,
         schemas: None,
         limits: DecodeLimits::default(),
-        pools: PoolConfigs::new(pool, []).expect("usable"),
+        pools: PoolConfigs::new(pool, []).expect("usable").into(),
         max_pools: 3,
         dead_letters: DeadLetterLimits { max_consecutive: 2, max_share: Ratio::ONE, share_window: 100 },
         output: EstimateEncoding::Json,
@@ -55,7 +55,7 @@ static CONFIG: LazyLock<Arc<TaskConfig>> = LazyLock::new(|| {
 /// The state after the first records.
 static SOUND: LazyLock<Vec<u8>> = LazyLock::new(|| {
     let mut task = PartitionTask::new(Arc::clone(&CONFIG), Partition(0), &resume(0));
-    feed(&mut task, 0..RECORDS).expect("sound records");
+    process(&mut task, 0..RECORDS).expect("sound records");
     capture(&task.image(), Vec::new()).expect("bytes")
 });
 
@@ -91,7 +91,7 @@ fn restore(file: Vec<u8>) {
     let Ok(mut task) = restored else { return };
     capture(&task.image(), Vec::new()).expect("a state that was read is written");
     // What was forged may pass a limit with them.
-    let _ = feed(&mut task, RECORDS..RECORDS + FURTHER_RECORDS);
+    let _ = process(&mut task, RECORDS..RECORDS + FURTHER_RECORDS);
     task.latest().expect("what was restored was read");
     task.provisional();
 }
@@ -109,7 +109,7 @@ fn resume(from: i64) -> Resume {
 }
 
 /// Requests of two pools that share and add pages.
-fn feed(task: &mut PartitionTask, offsets: Range<i64>) -> Result<(), TaskError> {
+fn process(task: &mut PartitionTask, offsets: Range<i64>) -> Result<(), TaskError> {
     let mut out = Vec::new();
     for offset in offsets {
         let turn = offset.unsigned_abs();
@@ -124,7 +124,7 @@ fn feed(task: &mut PartitionTask, offsets: Range<i64>) -> Result<(), TaskError> 
         encode_request(&message, RequestEncoding::Avro, &mut value).expect("encodes");
         let (topic, value) = ("requests", Some(&value[..]));
         let record = SourceRecord { topic, partition: 0, offset, timestamp_ms: Some(1), key: None, value };
-        task.feed(&record, &mut out)?;
+        task.process_record(&record, &mut out)?;
     }
     Ok(())
 }

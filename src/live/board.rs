@@ -1,4 +1,4 @@
-//! The latest committed estimates and how far partitions are: bounded, and fed by the service's events.
+//! The latest committed estimates and how far partitions are: bounded, and kept up to date by the service's events.
 
 use super::overview::{Overview, PartitionState, PoolState, Problem};
 use crate::report::{EstimateHistory, PoolReport, WindowRow};

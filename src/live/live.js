@@ -3,7 +3,7 @@
 "use strict";
 
 const EVERY_MS = 2000;
-const PATIENCE_MS = 10000;
+const TIMEOUT_MS = 10000;
 
 const connection = document.getElementById("connection");
 // What each part looked like as it came, before a reader opened or scrolled anything in it.
@@ -77,7 +77,7 @@ function apply(html) {
 }
 
 async function ask(path, headers) {
-  const options = { headers, cache: "no-store", signal: AbortSignal.timeout(PATIENCE_MS) };
+  const options = { headers, cache: "no-store", signal: AbortSignal.timeout(TIMEOUT_MS) };
   const answer = await fetch(path + asked, options);
   if (answer.status === 304) {
     return;

@@ -1,7 +1,7 @@
 //! What a token costs in the layers that cache it.
 
-use super::architecture::{Absent, Cache, Family};
 use super::error::ModelError;
+use super::families::{Absent, Cache, Family};
 use super::fields::Fields;
 use super::formula::{CostLine, Factor, factor, group, product};
 use super::layers::{Kind, Layers};

@@ -1,6 +1,6 @@
 //! Why a config gives no cost.
 
-use super::architecture;
+use super::families;
 
 /// A `config.json` that cannot be turned into bytes a token.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -23,7 +23,7 @@ pub enum ModelError {
     #[error(
         "architecture `{name}` is not known, and its cache layout is not guessed: give \
          --kv-bytes-per-token instead. known: {}",
-        architecture::known_names()
+        families::known_names()
     )]
     UnknownArchitecture {
         /// As the config spells it, shortened.

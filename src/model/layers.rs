@@ -1,7 +1,7 @@
 //! Which layer caches what.
 
-use super::architecture::{Family, Layout};
 use super::error::ModelError;
+use super::families::{Family, Layout};
 use super::fields::Fields;
 
 /// What one layer keeps.

@@ -10,10 +10,12 @@
 mod architecture;
 mod attention;
 mod error;
+mod families;
 mod fields;
 mod formula;
 mod layers;
 mod options;
+mod pooling;
 mod report;
 mod reserve;
 mod shared_pool;
@@ -22,8 +24,8 @@ mod state;
 pub use error::ModelError;
 pub use formula::CostLine;
 pub use options::{CostOptions, KvDtype, Tier};
+pub use pooling::{Pooling, SharedPool};
 pub use report::{ModelCost, Reserve, ReservePer};
-pub use shared_pool::{Pooling, SharedPool};
 
 use attention::Attention;
 use fields::Fields;

@@ -3,7 +3,7 @@
 use super::error::ModelError;
 use super::formula::{CostLine, total};
 use super::options::{CostOptions, KvDtype, Tier};
-use super::shared_pool::Pooling;
+use super::pooling::Pooling;
 use kvset_core::units::Bytes;
 use serde::{Deserialize, Serialize};
 use std::fmt;

@@ -1,8 +1,8 @@
 //! What a hybrid model needs beside the tokens of its full-attention layers.
 
-use super::architecture::Family;
 use super::attention::Attention;
 use super::error::ModelError;
+use super::families::Family;
 use super::fields::Fields;
 use super::formula::total;
 use super::layers::{Kind, Layers};

@@ -6,39 +6,13 @@
 
 use super::error::ModelError;
 use super::layers::{Kind, Layers};
+use super::pooling::{Pooling, SharedPool};
 use super::report::{ModelCost, ReservePer};
 use super::{attention::Attention as Cached, formula::total};
 use kvset_core::hybrid::{Attention, GroupKind, MAX_GROUPS};
-use serde::{Deserialize, Serialize};
 
 /// Blocks hold a multiple of so many tokens where a state makes them larger.
 const BLOCK_STEP: u64 = 16;
-
-/// The pool of a hybrid model.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SharedPool {
-    /// The groups, as `--attention` takes them.
-    pub attention: Attention,
-    /// Layers of one group, those added to make the groups equal among them.
-    pub layers_a_group: u64,
-    /// Bytes of a block, by the token of its page, over all ranks.
-    pub block_bytes_per_token: u64,
-    /// Fewest tokens of a block, where a state of one layer must fit a page of one layer.
-    pub least_block_tokens: Option<u64>,
-}
-
-/// Whether a model has such a pool.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Pooling {
-    /// All layers keep alike: one group.
-    #[default]
-    Alike,
-    /// Several groups share it.
-    Shared(SharedPool),
-    /// It has several kinds of layers that are not modelled together, for this reason.
-    NotModelled(String),
-}
 
 /// Derives the pool of a model whose other costs are told already.
 pub(super) fn of(layers: &Layers, cached: &Cached, cost: &ModelCost) -> Result<Pooling, ModelError> {

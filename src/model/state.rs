@@ -1,7 +1,7 @@
 //! The state of layers without a growing cache: linear attention and Mamba.
 
-use super::architecture::StateNames;
 use super::error::ModelError;
+use super::families::StateNames;
 use super::fields::Fields;
 use super::formula::{CostLine, factor, group, product};
 use super::options::{CostOptions, KvDtype, declared_dtype};

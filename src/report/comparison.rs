@@ -2,7 +2,7 @@
 
 use super::input::PoolReport;
 use super::markup::Markup;
-use super::page::{figure, required_cell};
+use super::parts::{figure, required_cell};
 use super::plot::{PlotError, engine_curves};
 use super::table::Table;
 use super::words;

@@ -15,6 +15,7 @@ mod input;
 mod markup;
 pub mod measured;
 mod page;
+mod parts;
 mod plan;
 pub mod plot;
 mod recorder;

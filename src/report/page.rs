@@ -5,14 +5,12 @@ use super::comparison::comparison;
 use super::headline::{Headline, headline};
 use super::input::{PoolReport, ReportInput, WindowRow};
 use super::markup::Markup;
+use super::parts::{figure, required_cell, sized_cell};
 use super::plan::plan_table;
-use super::plot::{
-    Plot, PlotError, capacity_curve, capacity_history, requirement_distribution, traffic_history,
-};
+use super::plot::{PlotError, capacity_curve, capacity_history, requirement_distribution, traffic_history};
 use super::table::Table;
 use super::theme::stylesheet;
 use super::words;
-use kvset_core::answer::Recommended;
 use kvset_core::estimate::Status;
 use kvset_core::profile::Outputs;
 use kvset_core::units::PageBytes;
@@ -228,35 +226,6 @@ fn caveat_list(pool: &PoolReport) -> Markup {
     }
     out.raw("</dl>\n");
     out
-}
-
-pub(super) fn figure(plot: &Plot) -> Markup {
-    let mut out = Markup::default();
-    out.element("<figure>\n<h3>", &plot.title, "</h3>\n");
-    out.element("<figcaption>", &plot.description, "</figcaption>\n");
-    out.raw("<div class=\"drawing\">\n");
-    for svg in plot.inline_svgs() {
-        out.markup(&Markup::from_backend(svg));
-    }
-    out.raw("</div>\n");
-    out.element("<details><summary>Numbers: ", &plot.title, "</summary>\n");
-    out.markup(&plot.table.markup()).raw("</details>\n</figure>\n");
-    out
-}
-
-/// A recommended capacity in a table cell, with the exact figure behind it.
-pub(super) fn required_cell(entry: &Recommended, pool: &PoolReport) -> (String, Option<String>) {
-    match entry.pages {
-        Some(pages) => sized_cell(pages, pool),
-        None if entry.beyond_bound => ("beyond bound".to_owned(), None),
-        None => ("–".to_owned(), None),
-    }
-}
-
-/// A capacity in a table cell.
-fn sized_cell(pages: u64, pool: &PoolReport) -> (String, Option<String>) {
-    let exact = words::exact(pages, pool.page_bytes);
-    (words::capacity(pages, pool.page_bytes), Some(exact))
 }
 
 /// Whether recommended capacities are larger than the requirements they follow from.

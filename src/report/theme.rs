@@ -3,6 +3,9 @@
 //! Series colours are Okabe and Ito's, which stay apart for colour-blind readers; lines also differ by
 //! their dashes. Plots carry class names only, so that one drawing serves every theme.
 
+/// Drawing units a pixel, in plots.
+pub(super) const UNITS_A_PIXEL: i32 = 4;
+
 /// What a mark in a plot is for; decides its colour and its dashes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ink {
@@ -127,12 +130,12 @@ fn plot_rules(scale: u32) -> String {
 pub(super) fn plot_stylesheet() -> String {
     let font =
         ":root{--kv-font:system-ui,-apple-system,\"Segoe UI\",Roboto,\"Helvetica Neue\",Arial,sans-serif}\n";
-    plot_rules(super::plot::UNITS_A_PIXEL as u32) + font + "svg{background:var(--kv-page)}"
+    plot_rules(UNITS_A_PIXEL as u32) + font + "svg{background:var(--kv-page)}"
 }
 
 /// The whole style sheet of the report: plots and page. Live pages that embed plots may use it too.
 pub fn stylesheet() -> String {
-    plot_rules(super::plot::UNITS_A_PIXEL as u32) + include_str!("page.css")
+    plot_rules(UNITS_A_PIXEL as u32) + include_str!("page.css")
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ import { createInterface } from "node:readline/promises";
 import { chromium } from "playwright-core";
 
 const [address, browserPath, folder] = process.argv.slice(2);
-const PATIENCE = { timeout: 30_000 };
+const TIMEOUT = { timeout: 30_000 };
 
 const answers = createInterface({ input: process.stdin })[Symbol.asyncIterator]();
 async function say(step) {
@@ -47,7 +47,7 @@ page.on("response", (response) => {
 });
 
 const connection = page.locator("#connection");
-const state = (name) => page.locator(`#connection[data-state="${name}"]`).waitFor(PATIENCE);
+const state = (name) => page.locator(`#connection[data-state="${name}"]`).waitFor(TIMEOUT);
 const tile = page.locator(".tiles dd").first();
 const summary = page.locator("summary", { hasText: "Numbers: Hit rate" });
 
@@ -74,7 +74,7 @@ await page.goto(address);
 assert.match(await page.locator("main").innerText(), /No estimate yet/);
 await page.evaluate(() => { window.sameDocument = true; });
 await say("empty");
-await page.locator("h2", { hasText: "Pool agents/us" }).waitFor(PATIENCE);
+await page.locator("h2", { hasText: "Pool agents/us" }).waitFor(TIMEOUT);
 await state("live");
 
 // By keyboard alone.
@@ -96,7 +96,7 @@ await page.evaluate(() => { window.sameDocument = true; });
 const before = { text: await tile.innerText(), scroll: await page.evaluate(() => window.scrollY) };
 assert.ok(before.scroll > 0, "reading further down");
 await say("reading");
-await page.waitForFunction((old) => document.querySelector(".tiles dd").innerText !== old, before.text, PATIENCE);
+await page.waitForFunction((old) => document.querySelector(".tiles dd").innerText !== old, before.text, TIMEOUT);
 assert.ok(await page.evaluate(() => window.sameDocument), "no reload");
 assert.ok(await summary.evaluate((element) => element.parentElement.open), "what was open stays open");
 assert.ok(await summary.evaluate((element) => element === document.activeElement), "focus stays");
@@ -105,9 +105,9 @@ assert.equal(await page.evaluate(() => window.scrollY), before.scroll, "the plac
 // Another pool, by its link.
 await page.locator("nav a", { hasText: "agents/us" }).focus();
 await page.keyboard.press("Enter");
-await page.locator("h2", { hasText: "Pool agents/us" }).waitFor(PATIENCE);
+await page.locator("h2", { hasText: "Pool agents/us" }).waitFor(TIMEOUT);
 await page.goBack();
-await page.locator("h2", { hasText: "Pool coding/eu" }).waitFor(PATIENCE);
+await page.locator("h2", { hasText: "Pool coding/eu" }).waitFor(TIMEOUT);
 await state("live");
 
 // Both themes, wide and narrow.

@@ -58,7 +58,7 @@ impl Running {
         let load = std::thread::spawn({
             let (connection, stop) = (broker.connection.clone(), Arc::clone(&stop));
             let (requests, raw) = (broker.topic("requests"), broker.topic("raw"));
-            move || feed(&connection, &requests, &raw, &stop)
+            move || produce(&connection, &requests, &raw, &stop)
         });
         Self {
             service,
@@ -143,7 +143,7 @@ impl EndlessCache {
 }
 
 /// Produces requests, and a raw record beside each step, until told to stop.
-fn feed(connection: &Connection, requests: &str, raw: &str, stop: &AtomicBool) {
+fn produce(connection: &Connection, requests: &str, raw: &str, stop: &AtomicBool) {
     let open = |topic: &str| TopicProducer::open(connection, topic, SOON).expect("a producer");
     let (requests, raw) = (open(requests), open(raw));
     let workload = Workload { start_ms: 36_000_000, sessions_per_day: 4000, ..Workload::default() };

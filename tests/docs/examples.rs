@@ -144,7 +144,8 @@ fn estimate(pool: &str, end_ms: i64, changes: Value) -> (String, Value) {
 fn the_python_consumer_upserts_by_key_and_ignores_what_is_not_final() {
     let Some(broker) = Broker::real() else { return };
     let topic = broker.create("recommendations", 1);
-    let feed = TopicProducer::open(&broker.connection, &topic, Duration::from_secs(30)).expect("a producer");
+    let producer =
+        TopicProducer::open(&broker.connection, &topic, Duration::from_secs(30)).expect("a producer");
     let records = [
         estimate("a", 1000, json!({})),
         estimate("a", 2000, json!({})),
@@ -168,9 +169,9 @@ fn the_python_consumer_upserts_by_key_and_ignores_what_is_not_final() {
         ),
     ];
     for (key, value) in &records {
-        feed.send_to(Some(0), key.as_bytes(), value.to_string().as_bytes(), None).expect("room");
+        producer.send_to(Some(0), key.as_bytes(), value.to_string().as_bytes(), None).expect("room");
     }
-    assert_eq!(feed.finish().expect("delivered"), records.len() as u64);
+    assert_eq!(producer.finish().expect("delivered"), records.len() as u64);
     let mut command = Command::new(python());
     command.arg(root().join("docs/examples/consumer.py"));
     command.args(["--brokers", &broker.connection.brokers, "--topic", &topic]);

@@ -46,7 +46,7 @@ fn input(partitions: i32, requests: usize) -> Input {
     input
 }
 
-/// A group on a topic that is fed in pieces.
+/// A group on a topic that is written in pieces.
 struct Group {
     broker: Broker,
     topic: String,
@@ -67,12 +67,12 @@ impl Group {
         Some(Self { input: input(partitions, requests), broker, topic, plan })
     }
 
-    fn feed(&self, records: Range<usize>) {
-        self.feeder().feed(records);
+    fn produce(&self, records: Range<usize>) {
+        self.producer().produce(records);
     }
 
-    fn feeder(&self) -> Feeder<'_> {
-        Feeder { connection: &self.broker.connection, topic: &self.topic, input: &self.input }
+    fn producer(&self) -> GroupProducer<'_> {
+        GroupProducer { connection: &self.broker.connection, topic: &self.topic, input: &self.input }
     }
 
     fn assert_undisturbed(&self) {
@@ -82,33 +82,33 @@ impl Group {
     }
 }
 
-/// What a thread needs to feed a group.
+/// What a thread needs to produce for a group.
 #[derive(Clone, Copy)]
-struct Feeder<'g> {
+struct GroupProducer<'g> {
     connection: &'g Connection,
     topic: &'g str,
     input: &'g Input,
 }
 
-impl Feeder<'_> {
-    /// Feeds these records of every partition.
-    fn feed(self, records: Range<usize>) {
-        let feed =
+impl GroupProducer<'_> {
+    /// Produces these records of every partition.
+    fn produce(self, records: Range<usize>) {
+        let producer =
             TopicProducer::open(self.connection, self.topic, Duration::from_secs(30)).expect("a producer");
         for at in records {
             for (partition, records) in &self.input.partitions {
                 let (key, value) = &records[at];
-                feed.send_to(Some(*partition), key, value, Some(stamp())).expect("room");
+                producer.send_to(Some(*partition), key, value, Some(stamp())).expect("room");
             }
         }
-        feed.finish().expect("delivered");
+        producer.finish().expect("delivered");
     }
 }
 
 /// What happened to a member so far.
 #[derive(Default)]
 struct Story {
-    settled: u32,
+    rebalances: u32,
     /// Partitions given up or lost.
     gone: u32,
     held: BTreeSet<Partition>,
@@ -147,7 +147,7 @@ impl Observer for Seen {
     fn on(&self, event: &ServiceEvent<'_>) {
         let mut story = self.story();
         match event {
-            ServiceEvent::Rebalanced { .. } => story.settled += 1,
+            ServiceEvent::Rebalanced { .. } => story.rebalances += 1,
             ServiceEvent::Assigned { partition, resume, .. } => {
                 story.held.insert(*partition);
                 story.resumes.push((*partition, (*resume).clone()));
@@ -230,24 +230,24 @@ fn three_instances_come_and_go_and_every_partition_is_estimated_once() {
         let Some(mut group) = Group::new(run, assignor, 6, 300) else { return };
         // Small steps, so that there is something in flight whenever partitions move.
         group.plan.stream.flow.records = 4;
-        let (feeder, plan) = (group.feeder(), &group.plan);
+        let (producer, plan) = (group.producer(), &group.plan);
         std::thread::scope(|scope| {
             let mut one = Member::start(scope, plan, None);
             wait_for(|| one.held().len() == 6);
-            let feeding = scope.spawn(move || feeder.feed(0..100));
+            let producing = scope.spawn(move || producer.produce(0..100));
             let mut two = Member::start(scope, plan, None);
             let mut three = Member::start(scope, plan, None);
             wait_for(|| shared(&[&one, &two, &three], 6));
-            feeding.join().expect("fed");
-            let feeding = scope.spawn(move || feeder.feed(100..200));
+            producing.join().expect("produced");
+            let producing = scope.spawn(move || producer.produce(100..200));
             one.leave().expect("a clean run");
             wait_for(|| shared(&[&two, &three], 6));
-            feeding.join().expect("fed");
-            let feeding = scope.spawn(move || feeder.feed(200..300));
+            producing.join().expect("produced");
+            let producing = scope.spawn(move || producer.produce(200..300));
             let mut four = Member::start(scope, plan, None);
             wait_for(|| shared(&[&two, &three, &four], 6));
             two.leave().expect("a clean run");
-            feeding.join().expect("fed");
+            producing.join().expect("produced");
             wait_for(|| shared(&[&three, &four], 6) && three.has_done(300) && four.has_done(300));
             three.leave().expect("a clean run");
             four.leave().expect("a clean run");
@@ -268,15 +268,15 @@ fn a_member_with_a_name_restarts_without_a_rebalance() {
             let mut one = Member::start(scope, plan, Some("one"));
             let mut two = Member::start(scope, plan, Some("two"));
             wait_for(|| shared(&[&one, &two], 4));
-            group.feed(0..100);
+            group.produce(0..100);
             wait_for(|| one.has_done(100) && two.has_done(100));
-            let (held, settled) = (one.held(), two.seen.story().settled);
+            let (held, rebalances) = (one.held(), two.seen.story().rebalances);
             one.leave().expect("a clean run");
             let mut one = Member::start(scope, plan, Some("one"));
             wait_for(|| one.held() == held);
-            group.feed(100..200);
+            group.produce(100..200);
             wait_for(|| one.has_done(200) && two.has_done(200));
-            assert_eq!(two.seen.story().settled, settled, "{run}: the other member saw a rebalance");
+            assert_eq!(two.seen.story().rebalances, rebalances, "{run}: the other member saw a rebalance");
             one.leave().expect("a clean run");
             two.leave().expect("a clean run");
         });
@@ -291,15 +291,15 @@ fn the_elder_of_two_members_with_one_name_ends_with_a_clear_error() {
     std::thread::scope(|scope| {
         let mut elder = Member::start(scope, plan, Some("same"));
         wait_for(|| elder.held().len() == 2);
-        group.feed(0..100);
+        group.produce(0..100);
         wait_for(|| elder.has_done(100));
         let mut younger = Member::start(scope, plan, Some("same"));
-        group.feed(100..200);
+        group.produce(100..200);
         wait_for(|| elder.ended());
         let error = elder.leave().expect_err("fenced").to_string();
         assert!(error.contains("kafka.instance") && error.contains("name of its own"), "{error}");
         wait_for(|| younger.held().len() == 2);
-        group.feed(200..300);
+        group.produce(200..300);
         wait_for(|| younger.has_done(300));
         younger.leave().expect("the younger one goes on");
     });
@@ -314,9 +314,9 @@ fn a_partition_that_comes_back_untouched_goes_on_from_memory() {
         std::thread::scope(|scope| {
             let mut one = Member::start(scope, plan, None);
             wait_for(|| one.held().len() == 4);
-            group.feed(0..100);
+            group.produce(0..100);
             wait_for(|| one.has_done(100));
-            // Partitions go and come back, and nobody has fed them meanwhile.
+            // Partitions go and come back, and nobody has written to them meanwhile.
             let mut two = Member::start(scope, plan, None);
             wait_for(|| shared(&[&one, &two], 4));
             let moved = two.held();
@@ -324,13 +324,13 @@ fn a_partition_that_comes_back_untouched_goes_on_from_memory() {
             two.leave().expect("a clean run");
             wait_for(|| one.held().len() == 4);
             assert_resumed(&one, seen, &moved, |resume| resume.origin == Origin::Parked);
-            group.feed(100..200);
+            group.produce(100..200);
             wait_for(|| one.has_done(200));
             // Now they are worked on while they are away: what was kept is out of date.
             let mut two = Member::start(scope, plan, None);
             wait_for(|| shared(&[&one, &two], 4));
             let (moved, seen) = (two.held(), one.seen.story().resumes.len());
-            group.feed(200..300);
+            group.produce(200..300);
             wait_for(|| one.has_done(300) && two.has_done(300));
             two.leave().expect("a clean run");
             wait_for(|| one.held().len() == 4);
@@ -368,7 +368,7 @@ fn a_partition_is_committed_before_it_is_given_up() {
         std::thread::scope(|scope| {
             let mut one = Member::start(scope, plan, None);
             wait_for(|| one.held().len() == 2);
-            group.feed(0..200);
+            group.produce(0..200);
             wait_for(|| one.has_done(200));
             let mut two = Member::start(scope, plan, None);
             wait_for(|| shared(&[&one, &two], 2));
@@ -393,10 +393,10 @@ fn overtaken<'scope>(scope: &'scope Scope<'scope, '_>, group: &Group) -> Member<
     plan.stream.connection.properties.push(("max.poll.interval.ms".to_owned(), "6000".to_owned()));
     let one = Member::start(scope, &plan, None);
     wait_for(|| one.held().len() == 2);
-    group.feed(0..100);
+    group.produce(0..100);
     wait_for(|| one.has_done(100));
     one.seen.story().stand = Stand::Asked;
-    group.feed(100..200);
+    group.produce(100..200);
     wait_for(|| one.seen.story().stand == Stand::Still);
     let mut two = Member::start(scope, &plan, None);
     wait_for(|| two.held().len() == 2 && two.has_done(200));
@@ -414,7 +414,7 @@ fn a_member_that_stood_still_drops_what_it_lost_and_joins_again() {
             let mut one = overtaken(scope, group);
             one.seen.go_on();
             wait_for(|| one.seen.story().gone >= 2 && one.held().len() == 2);
-            group.feed(200..300);
+            group.produce(200..300);
             wait_for(|| one.has_done(300));
             one.leave().expect("a clean run");
         });
@@ -451,14 +451,14 @@ fn polling_goes_on_while_partitions_are_paused_behind_a_slow_worker() {
         .into_bytes();
     }
     let (group, plan) = (&group, &group.plan);
-    // All are there before the member is: it shall wait for its worker, not for whoever feeds the topic.
-    group.feed(0..150);
+    // All are there before the member is: it shall wait for its worker, not for whoever writes to the topic.
+    group.produce(0..150);
     std::thread::scope(|scope| {
         let mut one = Member::start(scope, plan, None);
         wait_for(|| one.held().len() == 1);
         wait_for(|| one.has_done(150));
         let story = one.seen.story();
-        assert_eq!((story.gone, story.settled), (0, 1), "the group saw nothing of it");
+        assert_eq!((story.gone, story.rebalances), (0, 1), "the group saw nothing of it");
         drop(story);
         one.leave().expect("a clean run");
     });

@@ -38,8 +38,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 const PARTITIONS: u32 = 3;
-const PATIENCE: Duration = Duration::from_secs(120);
-/// Records fed a partition until the next kill.
+const TIMEOUT: Duration = Duration::from_secs(120);
+/// Records produced to a partition until the next kill.
 const RECORDS_A_LIFE: usize = 300;
 /// Event times tell the source partition: this many milliseconds of them belong to each.
 const PARTITION_MS: i64 = 1_000_000_000;
@@ -199,7 +199,7 @@ struct StopAtEnds {
     shutdowns: Vec<Shutdown>,
     ends: BTreeMap<Partition, NextOffset>,
     seen: Mutex<BTreeMap<Partition, NextOffset>>,
-    settled: AtomicU32,
+    rebalances: AtomicU32,
     begin: Instant,
 }
 
@@ -209,21 +209,21 @@ impl StopAtEnds {
         let ends = ends.map(|(partition, records)| (Partition(*partition), NextOffset(records.len() as i64)));
         let (shutdowns, ends) = (shutdowns.to_vec(), ends.collect());
         let begin = Instant::now();
-        Self { shutdowns, ends, seen: Mutex::default(), settled: AtomicU32::new(0), begin }
+        Self { shutdowns, ends, seen: Mutex::default(), rebalances: AtomicU32::new(0), begin }
     }
 
     /// How often a member was told what it works on.
-    fn settled(&self) -> u32 {
-        self.settled.load(Ordering::SeqCst)
+    fn rebalances(&self) -> u32 {
+        self.rebalances.load(Ordering::SeqCst)
     }
 }
 
 impl Observer for StopAtEnds {
     fn on(&self, event: &ServiceEvent<'_>) {
-        assert!(self.begin.elapsed() < PATIENCE * 2, "prepare was not done");
+        assert!(self.begin.elapsed() < TIMEOUT * 2, "prepare was not done");
         match event {
             ServiceEvent::Rebalanced { .. } => {
-                self.settled.fetch_add(1, Ordering::SeqCst);
+                self.rebalances.fetch_add(1, Ordering::SeqCst);
             }
             ServiceEvent::Prepared { partition, next, .. } => {
                 let mut seen = self.seen.lock().expect("no panic under the lock");
@@ -252,14 +252,14 @@ fn members_share_the_partitions_and_every_event_is_written_once() {
     let stop = StopAtEnds::new(&[first.clone(), second.clone()], &input);
     std::thread::scope(|scope| {
         let one = scope.spawn(|| prepare(&plan, &first, &stop));
-        let feeding = scope.spawn(|| input.produce(&broker.connection, &topic));
-        wait_for(|| stop.settled() >= 1);
+        let producing = scope.spawn(|| input.produce(&broker.connection, &topic));
+        wait_for(|| stop.rebalances() >= 1);
         let two = scope.spawn(|| prepare(&plan, &second, &stop));
-        wait_for(|| stop.settled() >= 3 || second.is_requested());
+        wait_for(|| stop.rebalances() >= 3 || second.is_requested());
         first.request();
         one.join().expect("no panic").expect("a clean run");
         two.join().expect("no panic").expect("a clean run");
-        feeding.join().expect("no panic");
+        producing.join().expect("no panic");
     });
     assert!(Events::read(&broker, &outputs) == Events::expected(&settings, &input));
 }
@@ -267,7 +267,7 @@ fn members_share_the_partitions_and_every_event_is_written_once() {
 fn wait_for(condition: impl Fn() -> bool) {
     let begin = Instant::now();
     while !condition() {
-        assert!(begin.elapsed() < PATIENCE, "waited for {PATIENCE:?}");
+        assert!(begin.elapsed() < TIMEOUT, "waited for {TIMEOUT:?}");
         std::thread::sleep(Duration::from_millis(100));
     }
 }
@@ -323,7 +323,7 @@ fn kills_leave_no_trace() {
     let expected = Events::expected(&settings, &input);
     let (mut cut_off, quota) = (0, AtomicU64::new(0));
     std::thread::scope(|scope| {
-        scope.spawn(|| kills::feed(&broker.connection, &topic, &input, &quota));
+        scope.spawn(|| kills::produce(&broker.connection, &topic, &input, &quota));
         let _all = kills::Raise(&quota);
         for kill in 0..lives {
             // Every life has something to do.
@@ -343,7 +343,7 @@ fn kills_leave_no_trace() {
     let last = start("prepare", &config, &log);
     let begin = Instant::now();
     while Events::read(&broker, &outputs).count() < expected.count() {
-        assert!(begin.elapsed() < PATIENCE, "not done: {}", text(&log));
+        assert!(begin.elapsed() < TIMEOUT, "not done: {}", text(&log));
         std::thread::sleep(Duration::from_millis(500));
     }
     // What would come twice has time to come.

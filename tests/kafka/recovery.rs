@@ -78,7 +78,7 @@ impl Bench {
 
     /// Puts every partition's records with these offsets on the topic. Where a run must leave something to the
     /// next one in every partition, the next one's records come when it is over.
-    fn feed(&self, offsets: Range<usize>) {
+    fn produce(&self, offsets: Range<usize>) {
         self.input.produce_part(&self.broker.connection, &self.plan.task.topic, offsets);
     }
 
@@ -92,8 +92,8 @@ impl Bench {
     }
 
     /// Feeds what is left and runs to the end.
-    fn run_rest(&self, fed: usize) -> BTreeMap<Partition, Resume> {
-        self.feed(fed..RECORDS);
+    fn run_rest(&self, produced: usize) -> BTreeMap<Partition, Resume> {
+        self.produce(produced..RECORDS);
         self.run_to(RECORDS).expect("a clean run").1
     }
 
@@ -140,7 +140,7 @@ fn from_snapshot(resume: &Resume) -> bool {
 #[test]
 fn a_restart_goes_on_from_the_snapshot_of_a_clean_stop() {
     for bench in Bench::all() {
-        bench.feed(0..200);
+        bench.produce(0..200);
         let (first, _) = bench.run_to(50).expect("a clean run");
         let resumes = bench.run_rest(200);
         for (partition, resume) in &resumes {
@@ -156,9 +156,9 @@ fn a_restart_goes_on_from_the_snapshot_of_a_clean_stop() {
 #[test]
 fn a_rotten_snapshot_gives_way_to_the_one_before() {
     for bench in Bench::all() {
-        bench.feed(0..100);
+        bench.produce(0..100);
         bench.run_to(50).expect("a clean run");
-        bench.feed(100..200);
+        bench.produce(100..200);
         bench.run_to(150).expect("a clean run");
         for partition in 0..PARTITIONS {
             let paths = bench.snapshots(partition);
@@ -188,7 +188,7 @@ fn a_partition_moves_to_another_host_through_the_shared_store() {
         let state = bench.plan.state.as_mut().expect("a directory");
         let address = format!("file://{}", shared.path().display());
         state.shared = Some(SharedPlan { address, group: "planner".to_owned() });
-        bench.feed(0..200);
+        bench.produce(0..200);
         bench.run_to(50).expect("a clean run");
         let elsewhere = tempfile::tempdir().expect("a folder");
         elsewhere.path().clone_into(&mut bench.plan.state.as_mut().expect("a directory").directory);
@@ -225,7 +225,7 @@ fn corrupt(folder: &Path) -> usize {
 #[test]
 fn state_of_another_configuration_is_rebuilt_from_the_log() {
     for mut bench in Bench::all() {
-        bench.feed(0..200);
+        bench.produce(0..200);
         bench.run_to(50).expect("a clean run");
         bench.plan.state.as_mut().expect("a directory").fingerprint = Fingerprint(2);
         for resume in bench.run_rest(200).values() {

@@ -235,8 +235,8 @@ fn the_schema_of_what_is_written_is_looked_up_or_registered() {
     let id = |auto_register| {
         let settings = SchemaRegistry { auto_register, ..settings(&registry) };
         let cache = cache(&settings);
-        let patience = Duration::from_millis(100);
-        id_of_values(&settings, cache.client(), "kvset.estimates", schema::CAPACITY_ESTIMATE, patience)
+        let timeout = Duration::from_millis(100);
+        id_of_values(&settings, cache.client(), "kvset.estimates", schema::CAPACITY_ESTIMATE, timeout)
     };
     let error = id(false).expect_err("nobody registered it").to_string();
     assert!(error.contains("kvset.estimates-value") && error.contains("auto_register"), "{error}");

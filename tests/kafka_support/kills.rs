@@ -19,7 +19,7 @@ use std::thread::{Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 const PARTITIONS: i32 = 4;
-/// Requests fed a partition between two kills, and the pause after each.
+/// Requests produced to a partition between two kills, and the pause after each.
 const REQUESTS: u64 = 300;
 const PACE: Duration = Duration::from_millis(5);
 /// Shortest time between two faults and by how much longer another one may be, in milliseconds: joining
@@ -27,11 +27,11 @@ const PACE: Duration = Duration::from_millis(5);
 const LIFE: (u64, u64) = (800, 3200);
 /// Kills for each restart of the broker.
 const KILLS_A_BROKER_RESTART: u32 = 8;
-const PATIENCE: Duration = Duration::from_secs(300);
+const TIMEOUT: Duration = Duration::from_secs(300);
 /// Two members with stable names and a nameless one, which is sometimes there.
 const MEMBERS: [&str; 3] = ["one", "two", "guest"];
 const GUEST: usize = 2;
-/// Sessions short enough to have partitions taken over within the run, patience enough for a broker that
+/// Sessions short enough to have partitions taken over within the run, time enough for a broker that
 /// starts on a busy machine.
 const SETTINGS: &str = "retry_for = \"10m\"\n\
                         [kafka.properties]\n\"session.timeout.ms\" = \"6000\"\n\
@@ -103,7 +103,7 @@ pub fn kill_run(broker: &Broker, kills: u32, seed: u64) -> KillTable {
 
     let (connection, quota) = (&broker.connection, AtomicU64::new(0));
     std::thread::scope(|scope| {
-        scope.spawn(|| feed(connection, &topic, &input, &quota));
+        scope.spawn(|| produce(connection, &topic, &input, &quota));
         // Whatever happens here, the feeder must come to its end.
         let _all = Raise(&quota);
         run.faults(scope, kills, &quota);
@@ -242,7 +242,7 @@ impl<'b> Run<'b> {
     fn leave(&mut self, member: usize) {
         let Some(mut instance) = self.running[member].take() else { return };
         instance.signal("TERM");
-        let status = instance.wait(PATIENCE);
+        let status = instance.wait(TIMEOUT);
         assert!(status.success(), "{} ended with {status}: {}", MEMBERS[member], instance.said());
     }
 
@@ -259,7 +259,7 @@ impl<'b> Run<'b> {
     /// Waits for the last estimate, and for what would come twice; then everybody leaves.
     fn finish(&mut self, outputs: &OutputTopics, expected: &Published) {
         let begin = Instant::now();
-        while count(&Published::read(self.broker, outputs)) < count(expected) && begin.elapsed() < PATIENCE {
+        while count(&Published::read(self.broker, outputs)) < count(expected) && begin.elapsed() < TIMEOUT {
             self.check();
             std::thread::sleep(Duration::from_millis(500));
         }
@@ -310,8 +310,8 @@ fn input(requests: u64, seed: u64) -> Input {
 }
 
 /// Feeds every partition by turns, as far as the quota goes.
-pub fn feed(connection: &Connection, topic: &str, input: &Input, quota: &AtomicU64) {
-    let feed = TopicProducer::open(connection, topic, PATIENCE).expect("a producer");
+pub fn produce(connection: &Connection, topic: &str, input: &Input, quota: &AtomicU64) {
+    let producer = TopicProducer::open(connection, topic, TIMEOUT).expect("a producer");
     let longest = input.partitions.values().map(Vec::len).max().unwrap_or_default();
     for at in 0..longest {
         while at as u64 >= quota.load(Ordering::SeqCst) {
@@ -319,12 +319,12 @@ pub fn feed(connection: &Connection, topic: &str, input: &Input, quota: &AtomicU
         }
         for (partition, records) in &input.partitions {
             if let Some((key, value)) = records.get(at) {
-                feed.send_to(Some(*partition), key, value, Some(stamp())).expect("room");
+                producer.send_to(Some(*partition), key, value, Some(stamp())).expect("room");
             }
         }
         std::thread::sleep(PACE);
     }
-    assert_eq!(feed.finish().expect("delivered"), input.records());
+    assert_eq!(producer.finish().expect("delivered"), input.records());
 }
 
 fn compare(published: &Published, expected: &Published, mut table: KillTable) -> KillTable {

@@ -208,19 +208,19 @@ impl Input {
 
     /// Of every partition the records with these offsets, as far as there are any.
     pub fn produce_part(&self, connection: &Connection, topic: &str, offsets: Range<usize>) {
-        let feed = TopicProducer::open(connection, topic, DEADLINE).expect("a producer");
+        let producer = TopicProducer::open(connection, topic, DEADLINE).expect("a producer");
         let mut sent = 0;
         for (partition, records) in &self.partitions {
             let part = offsets.start.min(records.len())..offsets.end.min(records.len());
             for (key, value) in &records[part] {
-                feed.send_to(Some(*partition), key, value, Some(stamp())).expect("room");
+                producer.send_to(Some(*partition), key, value, Some(stamp())).expect("room");
                 sent += 1;
             }
         }
-        assert_eq!(feed.finish().expect("delivered"), sent);
+        assert_eq!(producer.finish().expect("delivered"), sent);
     }
 
-    /// What the service must publish: every partition's task fed in memory.
+    /// What the service must publish: every partition's task run in memory.
     pub fn expected(&self, task: &TaskConfig) -> Published {
         let task = Arc::new(task.clone());
         let mut published = Published::default();

@@ -106,7 +106,7 @@ pub fn live(seed: u64, input: Arc<Input>, traced: bool) -> Outcome {
         refused: false,
     };
     life.go_wrong();
-    life.settle();
+    life.run_to_its_end();
     life.recreate_topic();
     drop(life);
     let mut state = world.state();
@@ -149,7 +149,7 @@ impl<'a> Life<'a> {
     }
 
     /// Nothing goes wrong any more: everything must come to its end.
-    fn settle(&mut self) {
+    fn run_to_its_end(&mut self) {
         self.world.state().calm = true;
         let partitions = self.world.state().broker.input.partitions.len();
         for partition in 0..partitions {

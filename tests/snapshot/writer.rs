@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// Long enough for any machine; no test that passes waits for it.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A store that saves when the test says so, and does then what the test says.
 struct Gate {
@@ -88,7 +88,7 @@ fn snapshot(topic: &str, next_offset: i64) -> Snapshot {
 
 impl Bench {
     fn wait_for_save(&self) {
-        self.entered.recv_timeout(PATIENCE).expect("the thread saves");
+        self.entered.recv_timeout(TIMEOUT).expect("the thread saves");
     }
 
     fn order(&self, order: Order) {
@@ -96,7 +96,7 @@ impl Bench {
     }
 
     fn report(&self) -> Written {
-        self.reports.recv_timeout(PATIENCE).expect("a report")
+        self.reports.recv_timeout(TIMEOUT).expect("a report")
     }
 }
 
@@ -115,7 +115,7 @@ fn the_newest_waiting_snapshot_of_a_partition_wins_and_no_partition_is_passed_ov
     let written = [bench.report(), bench.report(), bench.report()];
     assert_eq!(written.each_ref().map(|written| written.next_offset.0), [1, 3, 7]);
     assert_eq!(written.map(|written| written.buffer), [[1], [3], [7]]);
-    assert_eq!(bench.writer.finish(PATIENCE), Ok(()));
+    assert_eq!(bench.writer.finish(TIMEOUT), Ok(()));
 }
 
 #[test]
@@ -146,11 +146,11 @@ fn waiting_ends_at_its_deadline_and_with_the_last_snapshot() {
     assert_eq!(unfinished, Unfinished { waiting: 1, deadline });
     assert!(unfinished.to_string().starts_with("1 snapshots were not written within 5ms: "));
     bench.order(Order::Save);
-    assert_eq!(bench.writer.flush(&a.partition, PATIENCE), Ok(()));
+    assert_eq!(bench.writer.flush(&a.partition, TIMEOUT), Ok(()));
     bench.writer.submit(b);
     bench.order(Order::Save);
     let Bench { writer, reports, .. } = bench;
-    assert_eq!(writer.finish(PATIENCE), Ok(()));
+    assert_eq!(writer.finish(TIMEOUT), Ok(()));
     let written: Vec<_> = reports.iter().map(|written| written.partition.to_string()).collect();
     assert_eq!(written, ["a-0", "b-0"], "and the thread let go of its channel");
 }
@@ -159,13 +159,13 @@ fn waiting_ends_at_its_deadline_and_with_the_last_snapshot() {
 fn a_stuck_store_does_not_keep_the_service_from_ending() {
     let Bench { writer, entered, orders, reports } = bench();
     writer.submit(snapshot("a", 1));
-    entered.recv_timeout(PATIENCE).expect("the thread saves");
+    entered.recv_timeout(TIMEOUT).expect("the thread saves");
     writer.submit(snapshot("a", 2));
     let deadline = Duration::from_millis(5);
     assert_eq!(writer.finish(deadline), Err(Unfinished { waiting: 2, deadline }));
     // The thread is still in `save`: let it go before the test's channels do.
     for _ in 0..2 {
         orders.send(Order::Save).expect("a listening thread");
-        reports.recv_timeout(PATIENCE).expect("a report");
+        reports.recv_timeout(TIMEOUT).expect("a report");
     }
 }

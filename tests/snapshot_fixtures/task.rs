@@ -163,7 +163,7 @@ fn among(pools: &[&'static str], offset: i64) -> &'static str {
 }
 
 /// Feeds the log up to `end`; what is given out.
-fn feed(task: &mut PartitionTask, end: i64) -> Vec<OutputRecord> {
+fn process(task: &mut PartitionTask, end: i64) -> Vec<OutputRecord> {
     feed_pools(task, end, &POOLS)
 }
 
@@ -196,7 +196,7 @@ pub(super) fn feed_values(
 
 fn task() -> PartitionTask {
     let mut task = PartitionTask::new(config(), PARTITION, &from_the_start());
-    feed(&mut task, SNAPSHOT);
+    process(&mut task, SNAPSHOT);
     task
 }
 
@@ -339,7 +339,7 @@ fn a_task_of_version_3_with_the_former_rules_of_sglang_goes_on_but_for_that_pool
 fn a_restart_knows_the_newest_estimate_of_every_pool_and_window() {
     let mut task = PartitionTask::new(config(), PARTITION, &from_the_start());
     let mut published = std::collections::BTreeMap::new();
-    for output in feed(&mut task, SNAPSHOT) {
+    for output in process(&mut task, SNAPSHOT) {
         let (Some(value), Some(_)) = (output.value, output.window) else { continue };
         let estimate = kvset::codec::decode_estimate(&value).expect("an estimate");
         published.insert((estimate.pool.clone(), estimate.window), estimate);
@@ -361,7 +361,7 @@ fn a_restart_knows_the_newest_estimate_of_every_pool_and_window() {
 fn a_muted_rebuild_comes_to_the_same_state() {
     let muted = Resume { publish_from: NextOffset(SNAPSHOT), ..from_the_start() };
     let mut rebuilt = PartitionTask::new(config(), PARTITION, &muted);
-    assert!(feed(&mut rebuilt, SNAPSHOT).is_empty(), "muted");
+    assert!(process(&mut rebuilt, SNAPSHOT).is_empty(), "muted");
     assert!(file(&snapshot(&rebuilt)) == file(&snapshot(&task())));
 }
 

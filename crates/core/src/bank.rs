@@ -52,8 +52,10 @@ trait PointCache {
     fn capacity(&self) -> PageCount;
     /// Pages a request finds.
     fn serve(&mut self, event: &RequestEvent<'_>) -> u64;
-    /// Requests turned away since the start.
-    fn turned_away(&self) -> u64;
+    /// Requests since the start that are larger than the whole cache; none where a cache takes parts of them.
+    fn refused(&self) -> u64 {
+        0
+    }
     fn memory_bytes(&self) -> usize;
     /// Whether it can go on, read back from a snapshot.
     fn is_sound(&self, config: &PoolConfig, page_size: PageSize) -> bool;
@@ -68,7 +70,7 @@ impl PointCache for SglangCache {
         self.request(event).hits
     }
 
-    fn turned_away(&self) -> u64 {
+    fn refused(&self) -> u64 {
         self.refused()
     }
 
@@ -90,7 +92,7 @@ impl PointCache for HybridCache {
         self.request(event).hits
     }
 
-    fn turned_away(&self) -> u64 {
+    fn refused(&self) -> u64 {
         self.refused()
     }
 
@@ -112,10 +114,6 @@ impl PointCache for LmcacheCache {
         self.request(event)
     }
 
-    fn turned_away(&self) -> u64 {
-        0
-    }
-
     fn memory_bytes(&self) -> usize {
         self.memory_bytes()
     }
@@ -132,10 +130,6 @@ impl PointCache for MooncakeCache {
 
     fn serve(&mut self, event: &RequestEvent<'_>) -> u64 {
         self.request(event)
-    }
-
-    fn turned_away(&self) -> u64 {
-        0
     }
 
     fn memory_bytes(&self) -> usize {
@@ -256,7 +250,7 @@ impl CacheBank {
     /// Requests since the start that are larger than the whole cache, one entry a capacity.
     pub fn refused(&self) -> Vec<u64> {
         fn all<C: PointCache>(caches: &[C]) -> Vec<u64> {
-            caches.iter().map(PointCache::turned_away).collect()
+            caches.iter().map(PointCache::refused).collect()
         }
         match &self.caches {
             Caches::None => Vec::new(),

@@ -68,8 +68,8 @@ impl FoundPages {
     }
 
     /// Whether nothing is pending.
-    pub fn is_settled(&self) -> bool {
-        [&self.flat, &self.begins, &self.ends].into_iter().all(Needs::is_settled)
+    pub fn is_consolidated(&self) -> bool {
+        [&self.flat, &self.begins, &self.ends].into_iter().all(Needs::is_consolidated)
     }
 
     /// Merges what is pending, so that reading copies nothing.
@@ -79,7 +79,7 @@ impl FoundPages {
 
     /// The same multiset with nothing pending, to be read often; copies only where something is.
     pub fn consolidated(&self) -> Cow<'_, Self> {
-        if self.is_settled() {
+        if self.is_consolidated() {
             return Cow::Borrowed(self);
         }
         let mut copy = self.clone();

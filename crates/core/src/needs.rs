@@ -288,7 +288,7 @@ impl Needs {
     }
 
     /// Whether nothing is pending.
-    pub fn is_settled(&self) -> bool {
+    pub fn is_consolidated(&self) -> bool {
         self.pending.is_empty()
     }
 

@@ -1,34 +1,12 @@
 //! Asking HTTP servers: what each request is bound by.
 
+use crate::authorities::AuthoritiesError;
 #[cfg(not(feature = "tls"))]
 use kvset_core::features::Feature;
-use kvset_core::features::MissingFeature;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 use ureq::Agent;
 use ureq::http::HeaderValue;
-
-/// Why a file of certificates cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum AuthoritiesError {
-    /// It cannot be read.
-    #[error("file `{}` cannot be read: {source}", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        source: std::io::Error,
-    },
-    /// It holds no certificates.
-    #[error("file `{}` holds no certificates: expected PEM blocks `BEGIN CERTIFICATE`", path.display())]
-    None {
-        /// The file.
-        path: PathBuf,
-    },
-    /// This build has no TLS to use it for.
-    #[error(transparent)]
-    Missing(#[from] MissingFeature),
-}
 
 /// A client that trusts the authorities of `ca_file`, or else those the system trusts, and gives a
 /// request up after `timeout`. It follows no redirects: they would carry credentials to an address

@@ -6,6 +6,7 @@
     deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::unreachable, clippy::todo)
 )]
 
+mod authorities;
 mod http;
 pub mod kafka;
 pub mod registry;

@@ -1,6 +1,6 @@
 //! TLS for HTTP: OpenSSL, the library that librdkafka uses, so that the program holds one.
 
-use super::http::AuthoritiesError;
+use super::authorities::AuthoritiesError;
 use std::path::Path;
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, TlsProvider, parse_pem};
 

@@ -1,7 +1,7 @@
 //! Prompts to request events: hashed, sampled, within limits, written.
 
-use super::preparer::Prepared;
 use super::recipe::{PageRules, PrepareLimits, Recipe};
+use super::records::Prepared;
 use kvset_core::event::full_pages;
 use kvset_core::hashing::PageHasher;
 use kvset_core::labels::Labels;

@@ -1,8 +1,8 @@
 //! Values that templates name, found in a record's fields, key and headers.
 
 use super::fields::Values;
-use super::preparer::RawRecord;
 use super::recipe::{Names, Piece, Source, TimeUnit};
+use super::records::RawRecord;
 use kvset_core::pages::Scope;
 use kvset_formats::codec::{DecodeError, ErrorCode};
 use kvset_formats::logs::time_ms;

@@ -27,6 +27,7 @@ mod logged;
 mod models;
 mod preparer;
 mod recipe;
+mod records;
 pub mod shape;
 pub mod template;
 mod tokens;
@@ -35,5 +36,6 @@ pub use kvset_formats::logs::{FieldPath, Places, Preset};
 #[cfg(feature = "tokenize")]
 pub use models::Model;
 pub use models::Tokenizers;
-pub use preparer::{PoolShare, Prepared, Preparer, RawRecord};
+pub use preparer::Preparer;
 pub use recipe::{PageRules, PrepareLimits, RawFormat, Recipe, TimeUnit};
+pub use records::{PoolShare, Prepared, RawRecord};

@@ -5,8 +5,9 @@
 //! none of the others with it: the record's dead letter says how many were refused and why the first one was.
 
 use super::fields::{self, Held};
-use super::preparer::{PoolShare, Prepared, Preparer, RawRecord, other_format};
+use super::preparer::{Preparer, other_format};
 use super::recipe::RawFormat;
+use super::records::{PoolShare, Prepared, RawRecord};
 use kvset_core::pages::PageIds;
 use kvset_formats::codec::{DecodeError, ErrorCode, RequestMessage};
 use kvset_formats::logs::{Logged, LoggedPrompt, LoggedRequest, Preset};

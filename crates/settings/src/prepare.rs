@@ -77,44 +77,33 @@ impl Field for ModelDirectory {
     }
 }
 
-impl Field for Template {
-    type Bound = bool;
+macro_rules! parsed_text_fields {
+    ($($Type:ty: $allowed:literal,)+) => {$(
+        impl Field for $Type {
+            type Bound = bool;
 
-    fn allowed(_: Option<&RangeInclusive<bool>>) -> String {
-        "text with {field}, {field.of.field}, {key} or {header:NAME}; {field?} may be missing".to_owned()
-    }
+            fn allowed(_: Option<&RangeInclusive<bool>>) -> String {
+                $allowed.to_owned()
+            }
 
-    fn read(value: &Value) -> Result<Self, Refusal> {
-        text_of(value)?.parse().map_err(Refusal::Because)
-    }
+            fn read(value: &Value) -> Result<Self, Refusal> {
+                text_of(value)?.parse().map_err(Refusal::Because)
+            }
 
-    fn measure(&self) -> Option<bool> {
-        None
-    }
+            fn measure(&self) -> Option<bool> {
+                None
+            }
 
-    fn toml(&self) -> Option<String> {
-        Some(quoted(&self.to_string()))
-    }
+            fn toml(&self) -> Option<String> {
+                Some(quoted(&self.to_string()))
+            }
+        }
+    )+};
 }
 
-impl Field for FieldPath {
-    type Bound = bool;
-
-    fn allowed(_: Option<&RangeInclusive<bool>>) -> String {
-        "a path of field names joined by dots".to_owned()
-    }
-
-    fn read(value: &Value) -> Result<Self, Refusal> {
-        text_of(value)?.parse().map_err(Refusal::Because)
-    }
-
-    fn measure(&self) -> Option<bool> {
-        None
-    }
-
-    fn toml(&self) -> Option<String> {
-        Some(quoted(&self.to_string()))
-    }
+parsed_text_fields! {
+    Template: "text with {field}, {field.of.field}, {key} or {header:NAME}; {field?} may be missing",
+    FieldPath: "a path of field names joined by dots",
 }
 
 impl Choice for RawFormat {

@@ -1,5 +1,6 @@
 //! The few file operations a snapshot directory needs, so that a simulation can stand in for the disk.
 
+use super::durable::{create_durable_dir, sync_directory};
 use super::lock::DirectoryLock;
 use super::stream::Source;
 use std::fs::{self, File, OpenOptions};
@@ -101,38 +102,4 @@ impl Files for DiskFiles {
     fn sync_dir(&self, directory: &Path) -> io::Result<()> {
         sync_directory(directory)
     }
-}
-
-/// Makes a directory and its missing parents, each one's name durable in the one above; returns whether
-/// any was missing.
-pub(super) fn create_durable_dir(directory: &Path) -> io::Result<bool> {
-    let missing: Vec<_> = directory.ancestors().take_while(|path| !is_there(path)).collect();
-    for path in missing.iter().rev() {
-        match fs::create_dir(path) {
-            // Another process may make the same one; a file of that name is in the way.
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => {}
-            created => created?,
-        }
-        match path.parent() {
-            Some(above) if !above.as_os_str().is_empty() => sync_directory(above)?,
-            _ => sync_directory(Path::new("."))?,
-        }
-    }
-    Ok(!missing.is_empty())
-}
-
-/// The empty path is what remains above a relative one: the working directory.
-fn is_there(path: &Path) -> bool {
-    path.as_os_str().is_empty() || path.is_dir()
-}
-
-#[cfg(unix)]
-fn sync_directory(directory: &Path) -> io::Result<()> {
-    File::open(directory)?.sync_all()
-}
-
-/// Elsewhere a directory cannot be opened as a file, and renames are journalled.
-#[cfg(not(unix))]
-fn sync_directory(_: &Path) -> io::Result<()> {
-    Ok(())
 }

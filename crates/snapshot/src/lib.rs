@@ -16,6 +16,7 @@ pub mod capture;
 #[cfg(feature = "object-store")]
 mod clouds;
 pub mod directory;
+mod durable;
 pub mod files;
 pub mod format;
 pub mod layered;

@@ -1,6 +1,6 @@
 //! One process a snapshot directory.
 
-use super::files::create_durable_dir;
+use super::durable::create_durable_dir;
 use super::store::StoreError;
 use fs4::{FileExt, TryLockError};
 use std::fs::{self, File, OpenOptions};

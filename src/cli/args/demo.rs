@@ -21,7 +21,7 @@ pub struct DemoArgs {
     /// Wall-clock time to run for, like 30s; until Ctrl-C where left out.
     #[arg(short, long, value_name = "TIME")]
     pub duration: Option<Span>,
-    /// Feed this trace instead of a generated workload.
+    /// Replay this trace instead of a generated workload.
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
     /// How much faster than the wall clock event time runs.

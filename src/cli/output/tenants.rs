@@ -117,6 +117,7 @@ impl TenantOutput {
 
     fn name(&self) -> String {
         match (self.tenants, &self.tenant) {
+            (Some(1), _) => "1 other".to_owned(),
             (Some(count), _) => format!("{count} others"),
             (None, Some(name)) => name.clone(),
             (None, None) => "(no tenant)".to_owned(),

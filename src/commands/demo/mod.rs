@@ -144,9 +144,9 @@ fn settings(args: &DemoArgs) -> Result<Settings, Failure> {
 fn report(summary: &DemoSummary) -> String {
     let service = &summary.service;
     format!(
-        "fed       {} requests to topic {} (offsets {})\nestimated {} records in {} commits\npublished {} \
+        "produced  {} requests to topic {} (offsets {})\nestimated {} records in {} commits\npublished {} \
          estimates to topic {} (offsets {}), {} dead letters to topic {}",
-        thousands(summary.fed),
+        thousands(summary.produced),
         summary.input,
         offsets(&service.next_offsets, |next| next.0),
         thousands(service.records),

@@ -1,7 +1,7 @@
 //! `kvset demo`: broker, load, service and reader in one process.
 //!
 //! The service is the one of `kvset run`; only its surroundings are made here. The embedded broker
-//! forgets what lies unread too long, so load is fed no faster than it is consumed.
+//! forgets what lies unread too long, so load is produced no faster than it is consumed.
 
 use crate::commands::produce::producing::{Pace, ProduceError, message_of};
 use kvset_core::estimate::Estimate;
@@ -34,7 +34,7 @@ pub struct DemoOptions {
     pub settings: Settings,
     /// Stop after this long; when asked to, where left out.
     pub duration: Option<Duration>,
-    /// Feed this trace; generated load where left out.
+    /// Produce this trace; generated load where left out.
     pub trace: Option<PathBuf>,
     /// Event time runs so many times the wall clock.
     pub speed: f64,
@@ -45,8 +45,8 @@ pub struct DemoOptions {
 pub struct DemoSummary {
     /// What the service did.
     pub service: Summary,
-    /// Requests fed.
-    pub fed: u64,
+    /// Requests produced.
+    pub produced: u64,
     /// Input topic.
     pub input: String,
     /// Topic of estimates.
@@ -113,31 +113,31 @@ pub fn demo(
     // What the demonstration estimates is gone when it ends, so there is nothing to keep.
     let plan = ServicePlan { state: None, ..ServicePlan::make(&settings, false)? };
     let meter = Meter::default();
-    // The service outlives the load: what was fed is estimated before it stops.
+    // The service outlives the load: what was produced is estimated before it stops.
     let stop_service = Shutdown::new();
     let mut reader = Reader::open(&plan.stream.connection, output, From::Beginning, DEADLINE)?;
     let mut view = View { show, offsets: BTreeMap::new(), estimates: 0 };
-    let (fed, service) = std::thread::scope(|scope| {
+    let (produced, service) = std::thread::scope(|scope| {
         let service = scope.spawn(|| serve(&plan, &stop_service, &Observers(vec![&meter, observer])));
-        let load = scope.spawn(|| feed(options, &plan.stream.connection, input, shutdown, &meter));
+        let load = scope.spawn(|| produce(options, &plan.stream.connection, input, shutdown, &meter));
         let watched =
             watch(options, shutdown, &mut reader, &mut view, &|| service.is_finished() || load.is_finished());
         // Whatever ended it, everything is stopped in order before the scope ends.
         shutdown.request();
-        let fed = load.join().unwrap_or(Err(DemoError::Panic("load")));
-        if fed.is_ok() && watched.is_ok() {
+        let produced = load.join().unwrap_or(Err(DemoError::Panic("load")));
+        if produced.is_ok() && watched.is_ok() {
             meter.await_consumed(&|| service.is_finished());
         }
         stop_service.request();
         let service =
             service.join().unwrap_or_else(|_| Err(ServiceError::Threads("the service panicked".into())));
-        watched.and(Ok((fed, service)))
+        watched.and(Ok((produced, service)))
     })?;
-    let (service, fed) = (service?, fed?);
+    let (service, produced) = (service?, produced?);
     view.rest(&mut reader, service.results)?;
     Ok(DemoSummary {
         service,
-        fed,
+        produced,
         input: input.to_owned(),
         estimates: output.to_owned(),
         dead_letters: dead_letters.to_owned(),
@@ -200,13 +200,13 @@ impl View<'_> {
     }
 }
 
-/// How much was fed and how much of it was consumed, by partition.
+/// How much was produced and how much of it was consumed, by partition.
 #[derive(Debug, Default)]
 struct Meter(Mutex<BTreeMap<i32, Flow>>);
 
 #[derive(Debug, Default, Clone, Copy)]
 struct Flow {
-    fed: u64,
+    produced: u64,
     consumed: u64,
 }
 
@@ -215,15 +215,15 @@ impl Meter {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts bytes about to be fed once there is room; `false` when asked to stop meanwhile.
+    /// Counts bytes about to be produced once there is room; `false` when asked to stop meanwhile.
     fn admit(&self, partition: i32, bytes: u64, shutdown: &Shutdown) -> bool {
         while !shutdown.is_requested() {
             {
                 let mut flows = self.lock();
                 let flow = flows.entry(partition).or_default();
-                let unread = flow.fed.saturating_sub(flow.consumed);
+                let unread = flow.produced.saturating_sub(flow.consumed);
                 if unread == 0 || unread + bytes <= SAFE_UNREAD_BYTES {
-                    flow.fed += bytes;
+                    flow.produced += bytes;
                     return true;
                 }
             }
@@ -232,10 +232,10 @@ impl Meter {
         false
     }
 
-    /// Waits, not for ever, until everything fed was consumed.
+    /// Waits, not for ever, until everything produced was consumed.
     fn await_consumed(&self, ended: &dyn Fn() -> bool) {
         let begin = Instant::now();
-        let behind = || self.lock().values().any(|flow| flow.consumed < flow.fed);
+        let behind = || self.lock().values().any(|flow| flow.consumed < flow.produced);
         while behind() && !ended() && begin.elapsed() < DEADLINE {
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -251,7 +251,7 @@ impl Observer for Meter {
 }
 
 /// Produces load until it ends or somebody asks to stop; gives the requests produced.
-fn feed(
+fn produce(
     options: &DemoOptions,
     connection: &Connection,
     topic: &str,

@@ -1,5 +1,6 @@
 //! `kvset replay`: trace files to estimates, without Kafka.
 
+pub mod ceiling;
 pub mod comparison;
 mod lifetimes;
 pub mod measured;
@@ -13,10 +14,10 @@ use crate::cli::Failure;
 use crate::cli::args::ReplayArgs;
 use crate::cli::output::plan::CostResult;
 use crate::cli::output::{Progress, Terminal, json, print};
+use crate::commands::replay::ceiling::CeilingResult;
 use crate::commands::replay::measured::MeasuredOutput;
 use crate::commands::replay::model::FromModel;
 use crate::commands::replay::output::{ReplayResult, TraceSummary};
-use crate::commands::replay::pointwise::CeilingResult;
 use crate::commands::replay::report::{notes, write_plot, write_report};
 use crate::replay::{
     Replay, ReplayError, ReplayHistory, ReplayOptions, pool_report, replay, replay_for_report, search,

@@ -5,8 +5,8 @@ use crate::cli::output::required::{CapacityResult, CoverageResult, RequiredResul
 use crate::cli::output::retention::{RequiredTtlOutput, RetentionOutput};
 use crate::cli::output::tenants::{QuotaOutput, TenantOutput};
 use crate::cli::output::traffic::TrafficOutput;
+use crate::commands::replay::ceiling::CeilingResult;
 use crate::commands::replay::measured::MeasuredOutput;
-use crate::commands::replay::pointwise::CeilingResult;
 use crate::replay::SearchResult;
 use crate::report::{Headline, PoolReport, headline};
 use kvset_core::answer::{Answer, Recommended};

@@ -3,35 +3,9 @@
 
 use super::output::ReplayResult;
 use crate::cli::output::{Column, Sheet, Terminal, capacity, percent, share_name, thousands};
-use crate::replay::{Ceiling, SearchResult, SearchedCapacity};
+use crate::replay::{SearchResult, SearchedCapacity};
 use kvset_core::curve::share;
 use kvset_core::ratio::Ratio;
-use serde::Serialize;
-
-/// Hit rates of a hybrid model with unlimited capacity: what its rules lose at any size.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct CeilingResult {
-    /// Page hits.
-    pub page_hits: Ceiling,
-    /// If every layer had full attention.
-    pub full_attention_hit_rate: f64,
-    /// By the rules modelled.
-    pub these_rules_hit_rate: f64,
-    /// If windows and states kept all their names.
-    pub dense_retention_hit_rate: f64,
-}
-
-impl CeilingResult {
-    /// The rates of so many page accesses.
-    pub fn of(found: Ceiling, page_accesses: u64) -> Self {
-        Self {
-            page_hits: found,
-            full_attention_hit_rate: share(found.full_attention, page_accesses),
-            these_rules_hit_rate: share(found.these_rules, page_accesses),
-            dense_retention_hit_rate: share(found.dense_retention, page_accesses),
-        }
-    }
-}
 
 impl ReplayResult {
     /// What the rules lose at any size, and what was searched.

@@ -8,13 +8,12 @@ use super::super::theme::Ink;
 use super::PlotError;
 use super::axis::Axis;
 use super::layout::{spread, text_width};
+use crate::report::theme::UNITS_A_PIXEL;
 use plotters::coord::Shift;
 use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint, Ranged};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-/// Drawing units a pixel.
-pub(in super::super) const UNITS_A_PIXEL: i32 = 4;
 /// Width of a plot in pixels; pages scale it to theirs.
 pub(super) const WIDE: f64 = 880.0;
 /// The same on a telephone, where a wide one scaled down could not be read.

@@ -10,14 +10,13 @@ mod layout;
 
 pub use curve::capacity_curve;
 pub use distribution::requirement_distribution;
-pub(super) use draw::UNITS_A_PIXEL;
 use draw::{Drawing, Drawings};
 pub use engines::engine_curves;
 pub use history::{capacity_history, traffic_history};
 
 use super::markup::Markup;
 use super::table::Table;
-use super::theme::plot_stylesheet;
+use super::theme::{UNITS_A_PIXEL, plot_stylesheet};
 
 /// A finished plot.
 #[derive(Debug, Clone, PartialEq)]

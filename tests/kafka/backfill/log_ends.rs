@@ -60,12 +60,13 @@ fn moments_are_those_of_the_records_time_stamps() {
     let bench = Bench::on(broker);
     let topic = bench.broker.create("requests", 1);
     let input = generated(100);
-    let feed = kvset::kafka::topic_producer::TopicProducer::open(&bench.broker.connection, &topic, DEADLINE)
-        .expect("a producer");
+    let producer =
+        kvset::kafka::topic_producer::TopicProducer::open(&bench.broker.connection, &topic, DEADLINE)
+            .expect("a producer");
     for (number, (key, value)) in input.partitions[&0].iter().enumerate() {
-        feed.send_to(Some(0), key, value, Some(stamp() + 1000 * number as i64)).expect("room");
+        producer.send_to(Some(0), key, value, Some(stamp() + 1000 * number as i64)).expect("room");
     }
-    feed.finish().expect("delivered");
+    producer.finish().expect("delivered");
     let (from, to) = (format!("@{}", stamp() + 9_500), format!("@{}", stamp() + 40_000));
     let backfill = bench.prepare("moments", &from, &to, WarmUp::None).expect("a range");
     let offset_range = backfill.offset_ranges[&Partition(0)];
@@ -143,8 +144,9 @@ fn a_compacted_log_is_read_to_its_end() {
         input.push(0, &format!("pool-{}", number % 60), value.clone());
     }
     bench.produce(&input);
-    let feed = kvset::kafka::topic_producer::TopicProducer::open(&bench.broker.connection, &topic, DEADLINE)
-        .expect("a producer");
+    let producer =
+        kvset::kafka::topic_producer::TopicProducer::open(&bench.broker.connection, &topic, DEADLINE)
+            .expect("a producer");
     let begin = Instant::now();
     // New segments are rolled by new records only.
     let kept = loop {
@@ -155,7 +157,10 @@ fn a_compacted_log_is_read_to_its_end() {
         assert!(begin.elapsed() < Duration::from_secs(120), "the broker did not compact the log");
         let (key, (_, value)) = (format!("tail-{}", kept.len()), &source.partitions[&0][0]);
         // With a time stamp of its own: by these a segment's age is measured.
-        feed.send_to(Some(0), key.as_bytes(), value, None).and_then(|()| feed.finish()).expect("delivered");
+        producer
+            .send_to(Some(0), key.as_bytes(), value, None)
+            .and_then(|()| producer.finish())
+            .expect("delivered");
         std::thread::sleep(Duration::from_secs(2));
     };
     let live = bench.live(kept.len() as u64);

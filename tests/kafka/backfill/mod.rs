@@ -163,7 +163,7 @@ impl Bench {
 }
 
 fn to_the_end(backfill: &Backfill) -> Outcome {
-    // One that does not end by itself is ended by the observer's patience.
+    // One that does not end by itself is ended by the observer's time limit.
     let shutdown = Shutdown::new();
     backfill.run(&shutdown, &StopAfter::new(&shutdown, u64::MAX)).expect("a clean run")
 }

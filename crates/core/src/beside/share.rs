@@ -99,7 +99,7 @@ impl BesideTally {
 
     /// The same with nothing pending, to be read often; copies only where something is.
     pub fn consolidated(&self) -> Cow<'_, Self> {
-        if self.is_settled() {
+        if self.is_consolidated() {
             return Cow::Borrowed(self);
         }
         let mut copy = self.clone();
@@ -107,9 +107,9 @@ impl BesideTally {
         Cow::Owned(copy)
     }
 
-    fn is_settled(&self) -> bool {
-        self.measured.iter().all(MeasuredTally::is_settled)
-            && self.routers.iter().all(RoutingTally::is_settled)
+    fn is_consolidated(&self) -> bool {
+        self.measured.iter().all(MeasuredTally::is_consolidated)
+            && self.routers.iter().all(RoutingTally::is_consolidated)
     }
 
     /// Merges what is pending, so that reading copies nothing.

@@ -58,7 +58,7 @@ impl Lifetimes {
         holders.forget_beyond_bound(|place, pages, age_ms| {
             retention.iter_mut().for_each(|retention| retention.forget(place, pages, age_ms));
         });
-        retention.iter_mut().for_each(Retention::settle);
+        retention.iter_mut().for_each(Retention::mark_beyond_bound);
     }
 
     /// Retention, where it is followed.

@@ -78,8 +78,8 @@ impl Consensus {
     }
 
     /// Whether nothing is pending.
-    pub fn is_settled(&self) -> bool {
-        self.multisets().into_iter().all(Needs::is_settled)
+    pub fn is_consolidated(&self) -> bool {
+        self.multisets().into_iter().all(Needs::is_consolidated)
     }
 
     /// Whether this, read back from a snapshot, can be read and changed.

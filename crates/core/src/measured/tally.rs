@@ -151,9 +151,9 @@ impl MeasuredTally {
     }
 
     /// Whether nothing is pending.
-    pub fn is_settled(&self) -> bool {
-        self.consensus.is_settled()
-            && [&self.alone, &self.shared, &self.routed].into_iter().all(FoundPages::is_settled)
+    pub fn is_consolidated(&self) -> bool {
+        self.consensus.is_consolidated()
+            && [&self.alone, &self.shared, &self.routed].into_iter().all(FoundPages::is_consolidated)
     }
 
     /// Whether this, read back from a snapshot, can be counted on.

@@ -39,7 +39,7 @@ pub struct Followed {
     /// Time as it arrived.
     pub(super) now_ms: i64,
     /// Times to live that depend on pages which the stack forgot.
-    pub(super) is_untold: Vec<bool>,
+    pub(super) is_beyond_bound: Vec<bool>,
     /// What the stack forgot so far had not been touched for so many milliseconds at the least.
     pub(super) forgotten_from_ms: Option<u64>,
 }
@@ -108,9 +108,9 @@ impl Retention {
     }
 
     /// Tells the latest request which times to live the stack has forgotten too much for.
-    pub(crate) fn settle(&mut self) {
-        self.followed.is_untold.clear();
-        self.followed.is_untold.extend(self.sliding.iter().map(|sliding| sliding.is_untold));
+    pub(crate) fn mark_beyond_bound(&mut self) {
+        self.followed.is_beyond_bound.clear();
+        self.followed.is_beyond_bound.extend(self.sliding.iter().map(|sliding| sliding.is_beyond_bound));
     }
 
     /// Whether packing the list pays here.

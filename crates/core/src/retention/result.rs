@@ -130,7 +130,7 @@ fn point(
         RetentionKind::Sliding => (tally.sliding[at], tally.hits_within(at)),
         RetentionKind::Fixed => (tally.fixed[at], tally.fixed_hits[at]),
     };
-    let is_told = !tally.is_untold[at];
+    let is_told = !tally.is_beyond_bound[at];
     let share = |requests: u64| (tally.requests > 0).then(|| requests as f64 / tally.requests as f64);
     let covered =
         |ages: &Ages| share(tally.requests - tally.with_reuse + ages.count_upto(config.ttls[at].ms()));

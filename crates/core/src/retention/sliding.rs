@@ -12,7 +12,7 @@ pub(super) struct Sliding {
     first: usize,
     pub(super) level: Level,
     /// The stack forgot pages that are held here.
-    pub(super) is_untold: bool,
+    pub(super) is_beyond_bound: bool,
 }
 
 /// A number of pages over time.
@@ -35,7 +35,7 @@ impl Level {
 
 impl Sliding {
     pub(super) fn new(ttl: Ttl) -> Self {
-        Self { ttl, first: 0, level: Level::default(), is_untold: false }
+        Self { ttl, first: 0, level: Level::default(), is_beyond_bound: false }
     }
 
     /// Drops what expires before `now`.
@@ -65,7 +65,7 @@ impl Sliding {
     pub(super) fn forget(&mut self, place: usize, pages: u32) {
         if place >= self.first {
             self.level.pages -= u64::from(pages);
-            self.is_untold = true;
+            self.is_beyond_bound = true;
         }
     }
 

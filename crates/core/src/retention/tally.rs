@@ -50,7 +50,7 @@ pub struct RetentionTally {
     pub(super) eviction_ages: Vec<Ages>,
     /// Requests by the first capacity that holds all that a time to live keeps.
     honoured: Vec<u64>,
-    pub(super) is_untold: Vec<bool>,
+    pub(super) is_beyond_bound: Vec<bool>,
     /// No age that cannot be told is smaller than this.
     untold_from_ms: Option<u64>,
 }
@@ -71,7 +71,7 @@ impl RetentionTally {
             required: vec![Ages::default(); config.targets.len()],
             eviction_ages: vec![Ages::default(); capacities],
             honoured: vec![0; ttls * (capacities + 1)],
-            is_untold: vec![false; ttls],
+            is_beyond_bound: vec![false; ttls],
             untold_from_ms: None,
         }
     }
@@ -101,7 +101,10 @@ impl RetentionTally {
                 ages.insert(*age);
             }
         }
-        self.is_untold.iter_mut().zip(&request.is_untold).for_each(|(untold, now)| *untold |= now);
+        self.is_beyond_bound
+            .iter_mut()
+            .zip(&request.is_beyond_bound)
+            .for_each(|(untold, now)| *untold |= now);
         self.untold_from_ms = request.forgotten_from_ms.or(self.untold_from_ms);
         let (start, _) = self.span.unwrap_or((request.now_ms, request.now_ms));
         self.span = Some((start, request.now_ms));

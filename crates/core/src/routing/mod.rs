@@ -8,6 +8,7 @@ mod estimate;
 mod least_in_flight;
 mod prefix;
 mod result;
+mod routed;
 mod router;
 mod run;
 mod spec;
@@ -18,8 +19,9 @@ mod tests;
 pub use caches::ReplicaCaches;
 pub use estimate::{RoutedCapacity, RouterCoverage, RouterEstimate, RouterRequirement};
 pub use result::{RoutedPoint, RoutedQuantile, RoutedRequirement, RoutingResult};
+pub use routed::Routed;
 pub use router::{Arriving, Router, TooManyReplicas};
-pub use run::{Routed, RoutedCaches, RouterRun, RoutingError};
+pub use run::{RoutedCaches, RouterRun, RoutingError};
 pub use spec::{HashBy, PrefixRules, RouterKind, RouterSpec, SpecError};
 pub use tally::{RoutingShare, RoutingTally};
 

@@ -4,15 +4,12 @@
 //! hashes with one bit a replica; of two hashes that collide one prefix is taken for the other, which such
 //! routers accept too.
 
-use super::spec::PrefixRules;
+use super::spec::{MAX_PREFIX_REPLICAS, PrefixRules};
 use crate::event::RequestEvent;
 use crate::pages::mix;
 use crate::units::is_countable;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
-
-/// Most replicas: one bit each.
-pub(super) const MAX_PREFIX_REPLICAS: usize = 64;
 
 /// Requests between two halvings of the loads.
 const HALVING: u64 = 256;

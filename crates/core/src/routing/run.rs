@@ -3,11 +3,11 @@
 use super::MAX_REPLICAS;
 use super::caches::ReplicaCaches;
 use super::result::RoutingResult;
+use super::routed::Routed;
 use super::router::{Arriving, Router, TooManyReplicas};
 use super::spec::RouterSpec;
 use super::tally::{RoutingShare, RoutingTally};
 use crate::engine::EngineRefusal;
-use crate::outcome::Outcome;
 use crate::pool_config::PoolConfig;
 use crate::units::{PageCount, PageSize};
 use serde::{Deserialize, Serialize};
@@ -21,17 +21,6 @@ pub enum RoutingError {
     /// A replica's cache refuses it.
     #[error(transparent)]
     Refused(#[from] EngineRefusal),
-}
-
-/// What a request found where.
-#[derive(Debug, Clone, Copy)]
-pub struct Routed<'a> {
-    /// Index of its replica.
-    pub replica: usize,
-    /// Its number in that replica, counted from 0.
-    pub number: u64,
-    /// What it found there.
-    pub outcome: &'a Outcome,
 }
 
 /// A router and the caches behind it.

@@ -1,10 +1,12 @@
 //! Routers as users name them: `NAME[:N][:PARAMETERS]`.
 
 use super::MAX_REPLICAS;
-use super::prefix::MAX_PREFIX_REPLICAS;
 use serde::{Deserialize, Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
+
+/// Most replicas of a router that remembers prefixes: one bit each.
+pub(super) const MAX_PREFIX_REPLICAS: usize = 64;
 
 /// A router and its number of replicas. In a configuration it is text, with every parameter that is not the
 /// default.

@@ -1,7 +1,7 @@
 //! What requests found behind a router, counted over a trace or window.
 
 use super::MAX_REPLICAS;
-use super::run::Routed;
+use super::routed::Routed;
 use crate::found::{FoundPages, FoundRun};
 use crate::needs::Needs;
 use crate::outcome::Need;
@@ -131,9 +131,9 @@ impl RoutingTally {
     }
 
     /// Whether nothing is pending.
-    pub fn is_settled(&self) -> bool {
-        self.needs.iter().all(Needs::is_settled)
-            && self.replicas.iter().all(|replica| replica.found.is_settled())
+    pub fn is_consolidated(&self) -> bool {
+        self.needs.iter().all(Needs::is_consolidated)
+            && self.replicas.iter().all(|replica| replica.found.is_consolidated())
     }
 
     /// Whether this, read back from a snapshot, counts so many targets and can be counted on.

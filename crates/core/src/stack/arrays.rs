@@ -1,10 +1,11 @@
 //! The tree as a snapshot keeps it: plain arrays, and whether bytes that claim to be such are a tree.
 
 use super::arena::Arena;
-use super::labels::{Label, Labels};
+use super::ids::{Place, ROOT, SegmentId, Slot};
 use super::regions::{NONE, Region};
-use super::slots::{Slot, Slots};
-use super::tree::{Place, ROOT, Segment, SegmentId, Tree};
+use super::segment_labels::{Label, SegmentLabels};
+use super::slots::Slots;
+use super::tree::{Segment, Tree};
 use crate::packed::{self, Joined, Made};
 use crate::pages::PageIds;
 use bytemuck::{Pod, Zeroable};
@@ -137,7 +138,7 @@ impl Arrays {
             Segment::hanging_at(place, Label::whole(span.start, span.len), span.slot)
         };
         let segments = self.spans.iter().map(segment).collect();
-        let mut tree = Tree::of(Labels::of(self.labels, self.garbage), segments, self.free);
+        let mut tree = Tree::of(SegmentLabels::of(self.labels, self.garbage), segments, self.free);
         for Change { segment, begin, slot } in self.changes {
             let head = tree.segments[segment.index()].deeper;
             tree.segments[segment.index()].deeper = tree.regions.push_bottom(head, slot, begin);

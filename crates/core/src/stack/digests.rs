@@ -9,8 +9,8 @@
 //! the same page id; and whoever could make runs that do could send the same ids as well. Digests are a memory and
 //! nothing more: what was forgotten is compared id by id, and snapshots leave it out.
 
+use super::ids::SegmentId;
 use super::table::Table;
-use super::tree::SegmentId;
 use crate::pages::PageIds;
 use foldhash::fast::FixedState;
 use std::hash::{BuildHasher, Hasher};

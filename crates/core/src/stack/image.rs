@@ -2,7 +2,8 @@
 //! sums, the index of children, the chain index) is computed again, so that it cannot disagree.
 
 use super::arrays::{Arrays, ArraysV1};
-use super::tree::{Place, ROOT, Tree};
+use super::ids::{Place, ROOT};
+use super::tree::Tree;
 use super::{ChainCheck, ChainPolicy, PageCount};
 use super::{Ghosts, Order, Stack, StackConfig, chain::ChainIndex, slots::Slots};
 use crate::pages::PageIds;

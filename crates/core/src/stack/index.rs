@@ -6,9 +6,9 @@
 //! lines, one after the other, and nobody learns where a new element will lie before it lies there: a pool of pages
 //! that are all new waited for that half of its time.
 
+use super::ids::{Place, ROOT, SegmentId};
 use super::keys::{Key, Keys};
 use super::prefetch::prefetch;
-use super::tree::{Place, ROOT, SegmentId};
 
 /// Entries of a bucket.
 const ENTRIES: usize = 5;

@@ -3,7 +3,7 @@
 //! An index that grows places all it holds anew. If it had to be told by a segment's place where it goes, it would
 //! read every segment, in the order of the index, which is none; a key says it without.
 
-use super::tree::Place;
+use super::ids::Place;
 use foldhash::fast::{FixedState, RandomState};
 use std::hash::BuildHasher;
 
@@ -53,7 +53,7 @@ impl Keys {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tree::SegmentId;
+    use super::super::ids::SegmentId;
     use super::*;
     use proptest::prelude::*;
     use std::collections::HashSet;

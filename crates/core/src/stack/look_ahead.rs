@@ -7,8 +7,8 @@
 //! from a few of its ids. The walks that count then find it in the cache; what is done here changes nothing.
 
 use super::Stack;
+use super::ids::{Place, ROOT, SegmentId, TOP};
 use super::keys::Key;
-use super::tree::{Place, ROOT, SegmentId, TOP};
 use crate::pages::{PageIds, Scope};
 
 /// Requests walked side by side: enough to fill the processor's queue of misses, few enough that what they

@@ -4,8 +4,8 @@
 //! linked here in both directions, so that a request takes regions off the top and forgetting takes the
 //! deepest one, each in constant time.
 
+use super::ids::Slot;
 use super::renumbering::Renumbering;
-use super::slots::Slot;
 
 /// A region's place in the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! The numbers slots get when the dead ones are dropped.
 
-use super::slots::{LEAF, Slot};
+use super::ids::{LEAF, Slot};
 
 /// The new numbers of one leaf's slots.
 #[derive(Debug, Clone, Copy)]

@@ -1,28 +1,14 @@
 //! One LRU slot a request: how many pages still belong to it, and suffix sums over them.
 
+use super::ids::{LEAF, ROOT, SegmentId, Slot};
 use super::prefetch::prefetch;
 use super::renumbering::Renumbering;
 use super::sums::{Sums, reserve_in_steps, take_from};
-use super::tree::{ROOT, SegmentId};
 use super::{MAX_REQUEST_PAGES, MAX_TRACKED_PAGES};
 use crate::packed::{self, Made};
 use crate::pages::Scope;
 use bytemuck::{Pod, Zeroable};
 use serde::{Deserialize, Serialize, Serializer};
-
-/// A request's place in the LRU order; larger is more recent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Pod, Zeroable)]
-#[repr(transparent)]
-pub(super) struct Slot(pub(super) u32);
-
-impl Slot {
-    pub(super) fn index(self) -> usize {
-        self.0 as usize
-    }
-}
-
-/// Slots in one leaf: a cache line of them.
-pub(super) const LEAF: usize = 8;
 
 /// What is asked for when a slot's pages are met again, of a few slots in one cache line.
 #[derive(Debug, Clone, Copy, Default)]

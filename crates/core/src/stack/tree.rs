@@ -6,45 +6,19 @@
 //! that page over. A walk therefore follows one segment for each time the path branched off another, and a
 //! region is taken over once for each time it was made.
 //!
-//! A segment costs 32 bytes and its ids ([`super::labels`]). What hangs in it is found through one index
+//! A segment costs 32 bytes and its ids ([`super::segment_labels`]). What hangs in it is found through one index
 //! ([`super::index`]) over (segment, page, first id).
 
 use super::digests::{Digests, SHORTEST};
+use super::ids::{Place, SegmentId, Slot, TOP};
 use super::index::Index;
 use super::keys::Key;
-use super::labels::{Label, Labels};
 use super::prefetch::{LINE, LINES_AHEAD, prefetch};
 use super::regions::{NONE, RegionId, Regions};
 use super::renumbering::Renumbering;
-use super::slots::Slot;
+use super::segment_labels::{Label, SegmentLabels};
 use super::table::Table;
 use crate::pages::PageIds;
-use bytemuck::{Pod, Zeroable};
-
-/// A segment's place in the table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Pod, Zeroable)]
-#[repr(transparent)]
-pub(super) struct SegmentId(pub(super) u32);
-
-impl SegmentId {
-    /// Position in the segment table.
-    pub(super) fn index(self) -> usize {
-        self.0 as usize
-    }
-}
-
-/// Where every path begins; it has no pages, and is nobody's child.
-pub(super) const ROOT: SegmentId = SegmentId(0);
-
-/// A place in the tree: after so many pages of a segment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place {
-    pub(super) segment: SegmentId,
-    pub(super) pages: u32,
-}
-
-/// Above the first page of every path.
-pub(super) const TOP: Place = Place { segment: ROOT, pages: 0 };
 
 /// Pages one below the other.
 #[derive(Debug, Clone, Copy)]
@@ -83,7 +57,7 @@ impl Segment {
 /// The tree.
 #[derive(Debug)]
 pub(super) struct Tree {
-    pub(super) labels: Labels,
+    pub(super) labels: SegmentLabels,
     pub(super) segments: Table<Segment>,
     pub(super) regions: Regions,
     pub(super) free: Vec<SegmentId>,
@@ -94,11 +68,11 @@ pub(super) struct Tree {
 impl Tree {
     pub(super) fn new() -> Self {
         let root = Segment::hanging_at(TOP, Label::EMPTY, Slot(0));
-        Self::of(Labels::default(), Table::from_iter([root]), Vec::new())
+        Self::of(SegmentLabels::default(), Table::from_iter([root]), Vec::new())
     }
 
     /// A tree of segments that know what they hang below; [`Tree::find_children`] does the rest.
-    pub(super) fn of(labels: Labels, segments: Table<Segment>, free: Vec<SegmentId>) -> Self {
+    pub(super) fn of(labels: SegmentLabels, segments: Table<Segment>, free: Vec<SegmentId>) -> Self {
         let (regions, index, digests) = (Regions::new(), Index::new(), Digests::new());
         Self { labels, segments, regions, free, index, digests }
     }

@@ -1,7 +1,7 @@
 //! Following a request down the tree.
 
-use super::slots::Slot;
-use super::tree::{Place, SegmentId, TOP, Tree};
+use super::ids::{Place, SegmentId, Slot, TOP};
+use super::tree::Tree;
 use super::{Access, ChainCheck, ChainPolicy, Stack};
 use crate::pages::{PageIds, mix};
 

@@ -41,7 +41,7 @@ struct Sights {
     /// Pages touched at least twice.
     twice: u64,
     /// The stack forgot pages, so that this cannot be told.
-    is_untold: bool,
+    is_beyond_bound: bool,
 }
 
 impl Sights {
@@ -51,7 +51,7 @@ impl Sights {
             known += run.pages;
             let place = usize::try_from(run.last_touched_by).ok().filter(|_| run.need != BEYOND);
             let Some(again) = place.and_then(|place| self.again.get_mut(place)) else {
-                self.is_untold = true;
+                self.is_beyond_bound = true;
                 continue;
             };
             let seen = run.pages.min(*again);
@@ -181,7 +181,8 @@ impl TrafficLog {
     /// Pages that were touched only once, and all that there were: so many of the first writes are saved where a page
     /// is stored on second sight only. `None` where the stack forgot some.
     pub fn touched_once(&self) -> Option<(u64, u64)> {
-        (!self.sights.is_untold && !self.is_full).then(|| (self.distinct - self.sights.twice, self.distinct))
+        (!self.sights.is_beyond_bound && !self.is_full)
+            .then(|| (self.distinct - self.sights.twice, self.distinct))
     }
 
     /// Whether all requests could be kept; else nothing can be told.
@@ -298,7 +299,7 @@ mod tests {
             self.upper.insert(0, page.clone());
         }
 
-        fn settle(&mut self, above: usize, own: usize) {
+        fn evict(&mut self, above: usize, own: usize) {
             while self.upper.len() > above {
                 let dropped = self.upper.pop().expect("more than none");
                 self.lower.insert(0, dropped);
@@ -311,11 +312,11 @@ mod tests {
             if root_first {
                 for page in pages {
                     self.enter(page);
-                    self.settle(above, own);
+                    self.evict(above, own);
                 }
             } else {
                 pages.iter().rev().for_each(|page| self.enter(page));
-                self.settle(above, own);
+                self.evict(above, own);
             }
         }
     }

@@ -3,7 +3,7 @@
 //! apache-avro's own serde bridge has no way from unsigned counts to Avro's long, and a tree of values
 //! between the two costs an allocation a field.
 
-use super::estimate::EstimateError;
+use super::estimate_error::EstimateError;
 use super::wire::{put_bytes, put_long};
 use apache_avro::Schema;
 use apache_avro::schema::RecordSchema;

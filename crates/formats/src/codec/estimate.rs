@@ -1,6 +1,7 @@
 //! Records of the estimates topic: value, key and partition.
 
 use super::datum::put_datum;
+use super::estimate_error::EstimateError;
 use super::schema;
 use super::writer::{FRAME_HEADER, FRAME_MARKER, SchemaId};
 use apache_avro::Schema;
@@ -22,34 +23,6 @@ pub enum EstimateEncoding {
     Avro,
     /// The same datum in Confluent's wire format, under the id that the schema has in a registry.
     ConfluentAvro(SchemaId),
-}
-
-/// Why an estimate cannot be written or read. No text quotes a payload.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum EstimateError {
-    /// A number does not fit the schema: above 2^63-1, or not finite.
-    #[error("estimate field `{field}` does not fit its schema: expected a finite number below 2^63")]
-    Unrepresentable {
-        /// Name of the field in the schema.
-        field: String,
-    },
-    /// None of the encodings.
-    #[error("no estimate: the first bytes are neither those of avro nor of a json object")]
-    UnknownEncoding,
-    /// Avro of a schema this program does not know.
-    #[error(
-        "no reader for estimates of the avro schema with fingerprint {fingerprint:016x}: a newer kvset wrote them"
-    )]
-    UnknownSchema {
-        /// CRC-64-AVRO of the writer's schema.
-        fingerprint: u64,
-    },
-    /// The bytes are not what the encoding demands.
-    #[error("no estimate: {what}")]
-    Undecodable {
-        /// What is wrong with them.
-        what: String,
-    },
 }
 
 /// Appends an estimate to `out`. Equal estimates give equal bytes.

@@ -10,6 +10,7 @@ mod datum;
 mod dead_letter;
 mod error;
 mod estimate;
+mod estimate_error;
 pub(crate) mod integers;
 mod json;
 mod limits;
@@ -25,8 +26,9 @@ pub use container::{ContainerError, ContainerReader};
 pub use dead_letter::{DeadLetter, LetterContent, Provenance, SourceRecord};
 pub use error::{DecodeError, ErrorCode};
 pub use estimate::{
-    EstimateEncoding, EstimateError, EstimateKey, KeyError, decode_estimate, encode_estimate, pool_partition,
+    EstimateEncoding, EstimateKey, KeyError, decode_estimate, encode_estimate, pool_partition,
 };
+pub use estimate_error::EstimateError;
 pub use limits::{DecodeLimits, check_page_count};
 pub use message::{Decoded, RequestMessage};
 pub use raw::{RawPrompt, RawRequest, encode_raw_request, read_raw_request};

@@ -1,4 +1,4 @@
-//! Line formats: what a line becomes, and the source that feeds lines to a decoder.
+//! Line formats: what a line becomes, and the source that hands lines to a decoder.
 
 use super::entry::{Entry, Found, Sink};
 use super::error::{RowError, RowFault, TraceError};

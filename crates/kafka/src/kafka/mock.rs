@@ -1,7 +1,7 @@
 //! A broker in this process: for demonstrations and wiring tests, never for proofs.
 //!
 //! librdkafka's mock keeps 5 MiB a partition and silently drops what is older, stores no offsets sent
-//! in transactions, hides no aborted records and fences nobody. So it is fed no faster than it is
+//! in transactions, hides no aborted records and fences nobody. So records are produced no faster than it is
 //! read, and read in [`Guarantee::AtLeastOnce`](super::sink::Guarantee).
 
 use super::config::Connection;

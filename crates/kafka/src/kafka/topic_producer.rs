@@ -21,7 +21,7 @@ impl TopicProducer {
     /// Properties the client refuses.
     pub fn open(connection: &Connection, topic: &str, retry_for: Duration) -> Result<Self, KafkaFailure> {
         let producer = connection
-            .producer("feed", retry_for)
+            .producer("produce", retry_for)
             .create_with_context(Deliveries::new(connection.tokens()?))
             .map_err(|error| KafkaFailure::of(&format!("opening a producer for topic `{topic}`"), &error))?;
         Ok(Self { producer, topic: topic.to_owned(), retry_for })

@@ -3,7 +3,8 @@
 //! No text made here repeats what a server answered, for it may repeat what it was sent.
 
 use super::answer;
-use crate::http::{self, AuthoritiesError};
+use crate::authorities::AuthoritiesError;
+use crate::http;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use kvset_core::features::{Feature, MissingFeature};

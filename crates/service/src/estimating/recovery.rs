@@ -14,7 +14,7 @@ use kvset_snapshot::store::{Generation, SnapshotStore, StoreError, load_or_set_a
 use kvset_snapshot::stream::ReadError;
 use std::sync::Arc;
 
-/// A partition, ready to be fed.
+/// A partition, ready for records.
 pub(crate) struct TakenUp {
     pub(crate) resume: Resume,
     pub(crate) task: PartitionTask,

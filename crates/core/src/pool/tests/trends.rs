@@ -1,4 +1,4 @@
-//! What trends add to estimates, against trackers fed by hand.
+//! What trends add to estimates, against trackers filled by hand.
 
 use super::super::*;
 use crate::tiers::{Convergence, Hysteresis, Purchase, Settled};

@@ -43,7 +43,7 @@ struct Piece {
 
 /// The arena, and where the labels that lie in pieces have them.
 #[derive(Debug, Default)]
-pub(super) struct Labels {
+pub(super) struct SegmentLabels {
     ids: Arena,
     /// Each label's pieces lie side by side, in a row of a power of two of them.
     pieces: Vec<Piece>,
@@ -53,7 +53,7 @@ pub(super) struct Labels {
     garbage: usize,
 }
 
-impl Labels {
+impl SegmentLabels {
     /// The arena of labels that are all whole.
     pub(super) fn of(ids: Arena, garbage: usize) -> Self {
         Self { ids, garbage, ..Self::default() }
@@ -292,12 +292,12 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn ids(labels: &Labels, label: Label, from: u32) -> Vec<u64> {
+    fn ids(labels: &SegmentLabels, label: Label, from: u32) -> Vec<u64> {
         labels.runs(label, from).flat_map(PageIds::iter).collect()
     }
 
     /// What every label should read as, and that the arena holds nothing else but garbage.
-    fn equals(labels: &Labels, kept: &[(Label, Vec<u64>)]) -> Result<(), TestCaseError> {
+    fn equals(labels: &SegmentLabels, kept: &[(Label, Vec<u64>)]) -> Result<(), TestCaseError> {
         for (label, expected) in kept {
             prop_assert_eq!(label.len() as usize, expected.len());
             for from in [0, label.len() / 2, label.len()] {
@@ -317,7 +317,7 @@ mod tests {
         fn labels_equal_a_list_of_ids_each(
             steps in prop::collection::vec((0usize..8, 0u8..8, 1u32..40), 0..120),
         ) {
-            let mut labels = Labels::default();
+            let mut labels = SegmentLabels::default();
             let mut kept: Vec<(Label, Vec<u64>)> = vec![(Label::EMPTY, Vec::new()); 8];
             let mut next = 0;
             for (which, action, pages) in steps {
@@ -348,7 +348,7 @@ mod tests {
         fn a_label_in_pieces_compares_as_its_ids_do(
             lengths in prop::collection::vec(1usize..50, 1..12), from in 0u32..20, shared in 0usize..300, guess in 0usize..300,
         ) {
-            let mut labels = Labels::default();
+            let mut labels = SegmentLabels::default();
             let (mut label, mut all) = (Label::EMPTY, Vec::new());
             for length in lengths {
                 let new: Vec<u64> = (0..length as u64).map(|page| page + 1000 * all.len() as u64).collect();
@@ -371,7 +371,7 @@ mod tests {
 
     #[test]
     fn rows_of_pieces_are_used_again() {
-        let mut labels = Labels::default();
+        let mut labels = SegmentLabels::default();
         let mut kept = [Label::EMPTY; 4];
         for round in 0..1000 {
             let label = &mut kept[round % 4];

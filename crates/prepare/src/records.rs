@@ -1,0 +1,48 @@
+//! A record of a raw log, and what becomes of it.
+
+use kvset_formats::codec::{ErrorCode, SourceRecord};
+use kvset_formats::output::OutputRecord;
+use kvset_formats::position::Partition;
+
+/// What became of a record.
+#[derive(Debug, Default)]
+pub struct Prepared {
+    /// The partition it came of.
+    pub partition: Partition,
+    /// Its request events in the order of its prompts, or its dead letter.
+    pub outputs: Vec<OutputRecord>,
+    /// Why it was refused.
+    pub refused: Option<ErrorCode>,
+    /// Why it was passed over: it is of no request that a cache served.
+    pub passed_over: Option<&'static str>,
+    /// The pool of the events, or of the first of them.
+    pub pool: String,
+    /// Request events.
+    pub requests: u64,
+    /// Prompt tokens, where they are known.
+    pub tokens: u64,
+    /// Page ids that went out.
+    pub pages: u64,
+    /// The same pool by pool, where the record may hold requests of several.
+    pub shares: Vec<(String, PoolShare)>,
+}
+
+/// What became of a record, as far as it is of one pool.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct PoolShare {
+    /// Request events.
+    pub requests: u64,
+    /// Prompt tokens, where they are known.
+    pub tokens: u64,
+    /// Page ids that went out.
+    pub pages: u64,
+}
+
+/// A record of a raw log.
+#[derive(Clone)]
+pub struct RawRecord<'r> {
+    /// Where it is, its key and its value.
+    pub source: SourceRecord<'r>,
+    /// Its headers.
+    pub headers: Vec<(&'r str, &'r [u8])>,
+}

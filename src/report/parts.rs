@@ -1,0 +1,37 @@
+//! What several pages are made of: plots with their numbers, cells of sizes.
+
+use super::input::PoolReport;
+use super::markup::Markup;
+use super::plot::Plot;
+use super::words;
+use kvset_core::answer::Recommended;
+
+/// A plot with its caption and its numbers.
+pub(super) fn figure(plot: &Plot) -> Markup {
+    let mut out = Markup::default();
+    out.element("<figure>\n<h3>", &plot.title, "</h3>\n");
+    out.element("<figcaption>", &plot.description, "</figcaption>\n");
+    out.raw("<div class=\"drawing\">\n");
+    for svg in plot.inline_svgs() {
+        out.markup(&Markup::from_backend(svg));
+    }
+    out.raw("</div>\n");
+    out.element("<details><summary>Numbers: ", &plot.title, "</summary>\n");
+    out.markup(&plot.table.markup()).raw("</details>\n</figure>\n");
+    out
+}
+
+/// A recommended capacity in a table cell, with the exact figure behind it.
+pub(super) fn required_cell(entry: &Recommended, pool: &PoolReport) -> (String, Option<String>) {
+    match entry.pages {
+        Some(pages) => sized_cell(pages, pool),
+        None if entry.beyond_bound => ("beyond bound".to_owned(), None),
+        None => ("–".to_owned(), None),
+    }
+}
+
+/// A capacity in a table cell.
+pub(super) fn sized_cell(pages: u64, pool: &PoolReport) -> (String, Option<String>) {
+    let exact = words::exact(pages, pool.page_bytes);
+    (words::capacity(pages, pool.page_bytes), Some(exact))
+}
