@@ -284,6 +284,68 @@ fn openai_batch() {
     );
 }
 
+/// A chat as spans and log records tell of it; one record holds several.
+#[test]
+fn otlp() {
+    check(
+        Preset::Otlp,
+        &[
+            WITH_ALL,
+            Chat(|event| event.duration = None),
+            WITH_ALL,
+            PassedOver("no span or log record"),
+            Refused("missing_field", "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"),
+            Refused("missing_field", "OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT"),
+            Refused("invalid_body", "`gen_ai.input.messages` is cut off"),
+            Refused("unsupported_content", "blob"),
+            Refused("undecodable", "metrics have no prompts"),
+            Refused("missing_field", "1 of 3 requests of the record, the first of them request 2"),
+        ],
+    );
+    let partly = prepare(&settings(Some(Preset::Otlp)), &fixture("otlp.jsonl")[9]);
+    assert_eq!(events(&partly), [chat(), chat()], "the others of the record are none the worse");
+    assert_eq!((partly.outputs.len(), partly.requests, partly.shares.len()), (3, 2, 1));
+}
+
+/// The collector's own encoding; the fixtures are not made with the library that reads them.
+#[test]
+fn otlp_in_protobuf() {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/logs");
+    let read = |name: &str| std::fs::read(folder.join(name)).expect(name);
+    let otlp = settings(Some(Preset::Otlp));
+    assert_eq!(events(&prepare(&otlp, &read("otlp-traces.binpb"))), [chat()]);
+    let logs = prepare(&otlp, &read("otlp-logs.binpb"));
+    assert_eq!(events(&logs), [Event { duration: None, ..chat() }]);
+    let metrics = prepare(&otlp, &read("otlp-metrics.binpb"));
+    assert_eq!(metrics.refused.map(|code| code.name()), Some("undecodable"));
+    assert!(reason(&metrics).contains("metrics have no prompts"), "{}", reason(&metrics));
+    for name in ["otlp-traces.binpb", "otlp-logs.binpb"] {
+        assert_eq!(Preset::recognise(&read(name)), Some(Preset::Otlp), "{name}");
+        let cut = &read(name)[..read(name).len() - 5];
+        assert_eq!(prepare(&otlp, cut).refused.map(|code| code.name()), Some("undecodable"), "{name}");
+    }
+}
+
+#[test]
+fn attributes_are_fields_of_templates() {
+    let mut settings = settings(Some(Preset::Otlp));
+    settings.prepare.pool = "{service.name}/{model}/{session_id}".parse().expect("a template");
+    let event = events(&prepare(&settings, &fixture("otlp.jsonl")[0])).pop().expect("an event");
+    assert_eq!(event.pool, "assistant/chat/conv-1");
+}
+
+#[test]
+fn envoy_ai_gateway() {
+    let settings = settings(Some(Preset::EnvoyAiGateway));
+    let lines = fixture("envoy-ai-gateway.jsonl");
+    let prepared: Vec<_> = lines.iter().map(|line| prepare(&settings, line)).collect();
+    assert_eq!(events(&prepared[0]), [chat()]);
+    assert_eq!(prepared[1].refused.map(|code| code.name()), Some("missing_field"));
+    assert!(reason(&prepared[1]).contains("OPENINFERENCE_HIDE_INPUTS"));
+    assert_eq!(prepared[2].refused.map(|code| code.name()), Some("unsupported_content"));
+    assert!(prepared[3].passed_over.is_some() && prepared[3].outputs.is_empty());
+}
+
 #[test]
 fn settings_go_before_the_preset() {
     let lines = fixture("kong.jsonl");

@@ -29,16 +29,16 @@ impl Preparer {
             Ok(logged)
         });
         let mut all = Prepared { partition: Partition(record.source.partition), ..Prepared::default() };
-        let requests = match read {
-            Ok(Logged::Requests(requests)) => requests,
+        let (count, requests) = match read {
+            Ok(Logged::Requests { count, requests }) => (count, requests),
             Ok(Logged::PassedOver(why)) => {
                 all.passed_over = Some(why);
                 return all;
             }
             Err(error) => return self.refuse(record, &error),
         };
-        let (count, mut refused, mut first) = (requests.len(), 0, None);
-        for (index, request) in requests.into_iter().enumerate() {
+        let (mut refused, mut first) = (0, None);
+        for (index, request) in requests.enumerate() {
             let mut one = Prepared { partition: all.partition, ..Prepared::default() };
             match request.and_then(|request| self.logged(&request, record, &mut one)) {
                 Ok(()) if count == 1 => return one,
@@ -116,7 +116,7 @@ impl Preparer {
     ) -> Result<Held, DecodeError> {
         let value = record.source.value.unwrap_or_default();
         let (paths, prompts) = (&self.names.paths, &mut self.prompts);
-        if value.trim_ascii_start().first() == Some(&b'{') {
+        if self.recipe.preset.is_some_and(Preset::has_fields) {
             fields::read(value, paths, false, &mut self.values, prompts)?;
         } else {
             self.values.reset(paths.len());
@@ -138,10 +138,9 @@ impl Preparer {
 
 fn check_count(logged: &Logged<'_>) -> Result<(), DecodeError> {
     match logged {
-        Logged::Requests(requests) if requests.len() > MAX_REQUESTS => {
+        Logged::Requests { count, .. } if *count > MAX_REQUESTS => {
             let detail = format!(
-                "the record has {} requests, more than {MAX_REQUESTS}: let the collector send smaller batches",
-                requests.len()
+                "the record has {count} requests, more than {MAX_REQUESTS}: let the collector send smaller batches",
             );
             Err(DecodeError::new(ErrorCode::RequestTooLarge, detail))
         }

@@ -36,7 +36,7 @@ pub(super) fn read<'r>(record: &'r [u8], places: &Places) -> Result<Logged<'r>, 
     let draft = match read_record(record, &mut batch, &IdScope::Global) {
         Ok(Some(draft)) => draft,
         Ok(None) => return Ok(Logged::PassedOver("an event of another kind than request_end")),
-        Err(fault) => return Ok(Logged::Requests(vec![Err(refusal(fault))])),
+        Err(fault) => return Ok(Logged::one(Err(refusal(fault)))),
     };
     let inner = path::at(record, "event")?
         .map_or(Cow::Borrowed(record), |event| Cow::Owned(event.text.into_owned().into_bytes()));
@@ -46,7 +46,7 @@ pub(super) fn read<'r>(record: &'r [u8], places: &Places) -> Result<Logged<'r>, 
             names.push((Cow::Borrowed(name), found.text.into_owned()));
         }
     }
-    Ok(Logged::Requests(vec![Ok(LoggedRequest {
+    Ok(Logged::one(Ok(LoggedRequest {
         prompt: LoggedPrompt::Pages { ids: batch.ids[draft.ids].to_vec(), page_size: draft.page_size },
         event_time: Some(draft.time_ms),
         duration_ms: draft.duration_ms.and_then(|ms| i64::try_from(ms).ok()),
@@ -54,7 +54,7 @@ pub(super) fn read<'r>(record: &'r [u8], places: &Places) -> Result<Logged<'r>, 
         output_tokens: draft.output_tokens,
         cached_tokens: draft.cached_tokens,
         names,
-    })]))
+    })))
 }
 
 fn refusal(fault: RowFault) -> DecodeError {

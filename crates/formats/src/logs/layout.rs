@@ -67,7 +67,7 @@ impl Layout {
         if let Some(why) = self.other_than_a_request(record)? {
             return Ok(Logged::PassedOver(why));
         }
-        Ok(Logged::Requests(vec![self.request(record, places)]))
+        Ok(Logged::one(self.request(record, places)))
     }
 
     /// Why the record is none of a request that a cache served.

@@ -11,6 +11,7 @@ mod dynamo;
 mod layout;
 mod layouts;
 mod litellm;
+mod otlp;
 mod path;
 mod preset;
 mod sglang;
@@ -75,7 +76,19 @@ impl LoggedRequest<'_> {
 /// What a record holds.
 pub enum Logged<'r> {
     /// Requests in the order of the record, each by itself usable or not.
-    Requests(Vec<Result<LoggedRequest<'r>, DecodeError>>),
+    Requests {
+        /// How many there are.
+        count: usize,
+        /// Each read when it is asked for, so that no more than one is held.
+        requests: Box<dyn Iterator<Item = Result<LoggedRequest<'r>, DecodeError>> + 'r>,
+    },
     /// Something else, and what: no request that a cache served.
     PassedOver(&'static str),
+}
+
+impl<'r> Logged<'r> {
+    /// A record of one request.
+    fn one(request: Result<LoggedRequest<'r>, DecodeError>) -> Self {
+        Self::Requests { count: 1, requests: Box::new(std::iter::once(request)) }
+    }
 }

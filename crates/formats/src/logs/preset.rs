@@ -1,7 +1,7 @@
 //! The shapes by name.
 
 use super::layouts::{self, has};
-use super::{Logged, Places, dynamo, vllm};
+use super::{Logged, Places, dynamo, otlp, vllm};
 use crate::codec::DecodeError;
 use std::fmt;
 use std::str::FromStr;
@@ -17,6 +17,8 @@ pub enum Preset {
     Apisix,
     /// Higress's access log.
     Higress,
+    /// Envoy AI Gateway's spans.
+    EnvoyAiGateway,
     /// Dynamo's request traces and audit records.
     Dynamo,
     /// Requests to vLLM with its answers.
@@ -25,19 +27,23 @@ pub enum Preset {
     Sglang,
     /// Lines of a batch's input file.
     OpenaiBatch,
+    /// OpenTelemetry's spans and log records.
+    Otlp,
 }
 
 impl Preset {
     /// Every preset with the name that users write.
-    pub const NAMES: [(&'static str, Self); 8] = [
+    pub const NAMES: [(&'static str, Self); 10] = [
         ("litellm", Self::Litellm),
         ("kong", Self::Kong),
         ("apisix", Self::Apisix),
         ("higress", Self::Higress),
+        ("envoy-ai-gateway", Self::EnvoyAiGateway),
         ("dynamo", Self::Dynamo),
         ("vllm", Self::Vllm),
         ("sglang", Self::Sglang),
         ("openai-batch", Self::OpenaiBatch),
+        ("otlp", Self::Otlp),
     ];
 
     /// Where the shape was read: repository and path.
@@ -47,13 +53,19 @@ impl Preset {
             Self::Kong => "Kong/kong: kong/llm/plugin/shared-filters/serialize-analytics.lua",
             Self::Apisix => "apache/apisix: apisix/utils/log-util.lua (get_full_log)",
             Self::Higress => "alibaba/higress: plugins/wasm-go/extensions/ai-statistics/main.go",
+            Self::EnvoyAiGateway => {
+                "envoyproxy/ai-gateway: internal/tracing/openinference/openai/request_attrs.go"
+            }
             Self::Dynamo => {
                 "ai-dynamo/dynamo: lib/llm/src/request_trace/types.rs, lib/llm/src/audit/handle.rs"
             }
-            Self::Vllm => "vllm-project/vllm: vllm/entrypoints/openai/protocol.py (return_token_ids)",
+            Self::Vllm => "vllm-project/vllm: vllm/entrypoints/openai/chat_completion/protocol.py",
             Self::Sglang => "sgl-project/sglang: python/sglang/srt/utils/request_logger.py",
             Self::OpenaiBatch => {
                 "vllm-project/vllm: vllm/entrypoints/openai/run_batch.py (BatchRequestInput)"
+            }
+            Self::Otlp => {
+                "open-telemetry/opentelemetry-proto: opentelemetry/proto (trace/v1, logs/v1, common/v1)"
             }
         }
     }
@@ -67,10 +79,15 @@ impl Preset {
         }
     }
 
+    /// Whether a record is one JSON object with one request, so that templates can name its fields.
+    pub const fn has_fields(self) -> bool {
+        !matches!(self, Self::EnvoyAiGateway | Self::Otlp)
+    }
+
     /// Reads a record.
     ///
     /// # Errors
-    /// The record as a whole is not of this shape; a request that is of no use is one of [`Logged::Requests`].
+    /// The record as a whole is not of this shape; a request that is of no use is one of the requests.
     pub fn read<'r>(self, record: &'r [u8], places: &Places) -> Result<Logged<'r>, DecodeError> {
         match self {
             Self::Litellm => layouts::LITELLM.read(record, places),
@@ -81,6 +98,7 @@ impl Preset {
             Self::Vllm => layouts::VLLM.read(record, places),
             Self::Sglang => layouts::SGLANG.read(record, places),
             Self::OpenaiBatch => layouts::OPENAI_BATCH.read(record, places),
+            Self::EnvoyAiGateway | Self::Otlp => otlp::read(record, places),
         }
     }
 
@@ -99,6 +117,7 @@ impl Preset {
             }
             () if has("event") && has("rid") && has("obj") => Some(Self::Sglang),
             () if has("custom_id") && (has("body") || has("response.body")) => Some(Self::OpenaiBatch),
+            () if otlp::is_otlp(record) => Some(Self::Otlp),
             () if vllm::has_ids(record) => Some(Self::Vllm),
             () => None,
         }

@@ -1,0 +1,272 @@
+//! OTLP's messages, as far as they tell of requests to models: open-telemetry/opentelemetry-proto, `trace.proto`,
+//! `logs.proto` and `common.proto` of v1. The same types are read from protobuf and from JSON; what they leave out is
+//! passed over.
+
+use serde::Deserialize;
+use serde::de::{Deserializer, Error};
+use std::borrow::Cow;
+
+/// What the collector's exporters write of traces.
+#[derive(Clone, PartialEq, prost::Message, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Traces {
+    #[prost(message, repeated, tag = "1")]
+    pub resource_spans: Vec<ResourceSpans>,
+}
+
+/// What the collector's exporters write of logs.
+#[derive(Clone, PartialEq, prost::Message, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Logs {
+    #[prost(message, repeated, tag = "1")]
+    pub resource_logs: Vec<ResourceLogs>,
+}
+
+/// Spans of one process.
+#[derive(Clone, PartialEq, prost::Message, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ResourceSpans {
+    #[prost(message, optional, tag = "1")]
+    pub resource: Option<Resource>,
+    #[prost(message, repeated, tag = "2")]
+    pub scope_spans: Vec<ScopeSpans>,
+}
+
+/// Spans of one library.
+#[derive(Clone, PartialEq, prost::Message, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ScopeSpans {
+    #[prost(message, repeated, tag = "2")]
+    pub spans: Vec<Span>,
+}
+
+/// Log records of one process.
+#[derive(Clone, PartialEq, prost::Message, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ResourceLogs {
+    #[prost(message, optional, tag = "1")]
+    pub resource: Option<Resource>,
+    #[prost(message, repeated, tag = "2")]
+    pub scope_logs: Vec<ScopeLogs>,
+}
+
+/// Log records of one library.
+#[derive(Clone, PartialEq, prost::Message, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ScopeLogs {
+    #[prost(message, repeated, tag = "2")]
+    pub log_records: Vec<LogRecord>,
+}
+
+/// What is known of a process.
+#[derive(Clone, PartialEq, prost::Message, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Resource {
+    #[prost(message, repeated, tag = "1")]
+    pub attributes: Vec<KeyValue>,
+}
+
+/// Something that took time.
+#[derive(Clone, PartialEq, prost::Message, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Span {
+    /// 16 bytes.
+    #[prost(bytes = "vec", tag = "1")]
+    #[serde(skip)]
+    pub trace_id: Vec<u8>,
+    /// 8 bytes.
+    #[prost(bytes = "vec", tag = "2")]
+    #[serde(skip)]
+    pub span_id: Vec<u8>,
+    #[prost(fixed64, tag = "7")]
+    #[serde(deserialize_with = "number")]
+    pub start_time_unix_nano: u64,
+    #[prost(fixed64, tag = "8")]
+    #[serde(deserialize_with = "number")]
+    pub end_time_unix_nano: u64,
+    #[prost(message, repeated, tag = "9")]
+    pub attributes: Vec<KeyValue>,
+    #[prost(uint32, tag = "10")]
+    pub dropped_attributes_count: u32,
+    #[prost(message, repeated, tag = "11")]
+    pub events: Vec<SpanEvent>,
+    #[prost(message, optional, tag = "15")]
+    pub status: Option<Status>,
+}
+
+/// Something that happened meanwhile.
+#[derive(Clone, PartialEq, prost::Message, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SpanEvent {
+    #[prost(string, tag = "2")]
+    pub name: String,
+    #[prost(message, repeated, tag = "3")]
+    pub attributes: Vec<KeyValue>,
+}
+
+/// How it ended.
+#[derive(Clone, PartialEq, prost::Message, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Status {
+    /// 2 for an error.
+    #[prost(int32, tag = "3")]
+    pub code: i32,
+}
+
+/// A log record.
+#[derive(Clone, PartialEq, prost::Message, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct LogRecord {
+    #[prost(fixed64, tag = "1")]
+    #[serde(deserialize_with = "number")]
+    pub time_unix_nano: u64,
+    #[prost(message, optional, tag = "5")]
+    pub body: Option<AnyValue>,
+    #[prost(message, repeated, tag = "6")]
+    pub attributes: Vec<KeyValue>,
+    #[prost(uint32, tag = "7")]
+    pub dropped_attributes_count: u32,
+    #[prost(fixed64, tag = "11")]
+    #[serde(deserialize_with = "number")]
+    pub observed_time_unix_nano: u64,
+    #[prost(string, tag = "12")]
+    pub event_name: String,
+}
+
+/// An attribute.
+#[derive(Clone, PartialEq, prost::Message, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct KeyValue {
+    #[prost(string, tag = "1")]
+    pub key: String,
+    #[prost(message, optional, tag = "2")]
+    pub value: Option<AnyValue>,
+}
+
+/// A value of any type.
+#[derive(Clone, PartialEq, prost::Message, Deserialize)]
+pub struct AnyValue {
+    #[prost(oneof = "Value", tags = "1, 2, 3, 4, 5, 6, 7")]
+    #[serde(flatten)]
+    pub value: Option<Value>,
+}
+
+/// What it is.
+#[derive(Clone, PartialEq, prost::Oneof, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Value {
+    #[prost(string, tag = "1")]
+    StringValue(String),
+    #[prost(bool, tag = "2")]
+    BoolValue(bool),
+    #[prost(int64, tag = "3")]
+    #[serde(deserialize_with = "number")]
+    IntValue(i64),
+    #[prost(double, tag = "4")]
+    DoubleValue(f64),
+    #[prost(message, tag = "5")]
+    ArrayValue(ArrayValue),
+    #[prost(message, tag = "6")]
+    KvlistValue(KeyValueList),
+    #[prost(bytes, tag = "7")]
+    #[serde(skip)]
+    BytesValue(Vec<u8>),
+}
+
+/// Several values.
+#[derive(Clone, PartialEq, prost::Message, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ArrayValue {
+    #[prost(message, repeated, tag = "1")]
+    pub values: Vec<AnyValue>,
+}
+
+/// An object.
+#[derive(Clone, PartialEq, prost::Message, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct KeyValueList {
+    #[prost(message, repeated, tag = "1")]
+    pub values: Vec<KeyValue>,
+}
+
+/// JSON writes integers of 64 bits as texts; some writers do not.
+fn number<'de, D: Deserializer<'de>, N: std::str::FromStr>(deserializer: D) -> Result<N, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Number<'a> {
+        Text(#[serde(borrow)] Cow<'a, str>),
+        Signed(i64),
+        Unsigned(u64),
+    }
+    let text = match Number::deserialize(deserializer)? {
+        Number::Text(text) => text.into_owned(),
+        Number::Signed(number) => number.to_string(),
+        Number::Unsigned(number) => number.to_string(),
+    };
+    text.parse().map_err(|_| D::Error::custom("no whole number"))
+}
+
+impl AnyValue {
+    /// The text, where it is one.
+    pub fn text(&self) -> Option<&str> {
+        match &self.value {
+            Some(Value::StringValue(text)) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The value as templates take it: a text, a number or a flag.
+    pub fn scalar(&self) -> Option<String> {
+        match &self.value {
+            Some(Value::StringValue(text)) => Some(text.clone()),
+            Some(Value::BoolValue(flag)) => Some(flag.to_string()),
+            Some(Value::IntValue(number)) => Some(number.to_string()),
+            Some(Value::DoubleValue(number)) => Some(number.to_string()),
+            _ => None,
+        }
+    }
+
+    /// The value as JSON, its fields in their order; a text that holds a list or an object is taken for it.
+    pub fn json(&self) -> String {
+        match &self.value {
+            Some(Value::StringValue(text)) if text.trim_start().starts_with(['[', '{']) => text.clone(),
+            _ => {
+                let mut out = String::new();
+                self.write(&mut out);
+                out
+            }
+        }
+    }
+
+    fn write(&self, out: &mut String) {
+        let quoted = |text: &str| serde_json::Value::from(text).to_string();
+        match &self.value {
+            Some(Value::StringValue(text)) => *out += &quoted(text),
+            Some(Value::BoolValue(flag)) => *out += &flag.to_string(),
+            Some(Value::IntValue(number)) => *out += &number.to_string(),
+            Some(Value::DoubleValue(number)) => *out += &serde_json::Value::from(*number).to_string(),
+            Some(Value::ArrayValue(array)) => list(out, "[]", &array.values, |out, value| value.write(out)),
+            Some(Value::KvlistValue(object)) => list(out, "{}", &object.values, |out, field| {
+                *out += &quoted(&field.key);
+                out.push(':');
+                match &field.value {
+                    Some(value) => value.write(out),
+                    None => *out += "null",
+                }
+            }),
+            Some(Value::BytesValue(_)) | None => *out += "null",
+        }
+    }
+}
+
+fn list<T>(out: &mut String, brackets: &str, items: &[T], mut write: impl FnMut(&mut String, &T)) {
+    let (open, close) = brackets.split_at(1);
+    *out += open;
+    for (index, item) in items.iter().enumerate() {
+        if index > 0 {
+            out.push(',');
+        }
+        write(out, item);
+    }
+    *out += close;
+}
