@@ -153,24 +153,29 @@ pub struct AnyValue {
 
 /// What it is.
 #[derive(Clone, PartialEq, prost::Oneof, Deserialize)]
-#[serde(rename_all = "camelCase")]
 pub enum Value {
     #[prost(string, tag = "1")]
-    StringValue(String),
+    #[serde(rename = "stringValue")]
+    Text(String),
     #[prost(bool, tag = "2")]
-    BoolValue(bool),
+    #[serde(rename = "boolValue")]
+    Flag(bool),
     #[prost(int64, tag = "3")]
     #[serde(deserialize_with = "number")]
-    IntValue(i64),
+    #[serde(rename = "intValue")]
+    Whole(i64),
     #[prost(double, tag = "4")]
-    DoubleValue(f64),
+    #[serde(rename = "doubleValue")]
+    Fraction(f64),
     #[prost(message, tag = "5")]
-    ArrayValue(ArrayValue),
+    #[serde(rename = "arrayValue")]
+    List(ArrayValue),
     #[prost(message, tag = "6")]
-    KvlistValue(KeyValueList),
+    #[serde(rename = "kvlistValue")]
+    Object(KeyValueList),
     #[prost(bytes, tag = "7")]
     #[serde(skip)]
-    BytesValue(Vec<u8>),
+    Bytes(Vec<u8>),
 }
 
 /// Several values.
@@ -210,7 +215,7 @@ impl AnyValue {
     /// The text, where it is one.
     pub fn text(&self) -> Option<&str> {
         match &self.value {
-            Some(Value::StringValue(text)) => Some(text),
+            Some(Value::Text(text)) => Some(text),
             _ => None,
         }
     }
@@ -218,10 +223,10 @@ impl AnyValue {
     /// The value as templates take it: a text, a number or a flag.
     pub fn scalar(&self) -> Option<String> {
         match &self.value {
-            Some(Value::StringValue(text)) => Some(text.clone()),
-            Some(Value::BoolValue(flag)) => Some(flag.to_string()),
-            Some(Value::IntValue(number)) => Some(number.to_string()),
-            Some(Value::DoubleValue(number)) => Some(number.to_string()),
+            Some(Value::Text(text)) => Some(text.clone()),
+            Some(Value::Flag(flag)) => Some(flag.to_string()),
+            Some(Value::Whole(number)) => Some(number.to_string()),
+            Some(Value::Fraction(number)) => Some(number.to_string()),
             _ => None,
         }
     }
@@ -229,7 +234,7 @@ impl AnyValue {
     /// The value as JSON, its fields in their order; a text that holds a list or an object is taken for it.
     pub fn json(&self) -> String {
         match &self.value {
-            Some(Value::StringValue(text)) if text.trim_start().starts_with(['[', '{']) => text.clone(),
+            Some(Value::Text(text)) if text.trim_start().starts_with(['[', '{']) => text.clone(),
             _ => {
                 let mut out = String::new();
                 self.write(&mut out);
@@ -241,12 +246,12 @@ impl AnyValue {
     fn write(&self, out: &mut String) {
         let quoted = |text: &str| serde_json::Value::from(text).to_string();
         match &self.value {
-            Some(Value::StringValue(text)) => *out += &quoted(text),
-            Some(Value::BoolValue(flag)) => *out += &flag.to_string(),
-            Some(Value::IntValue(number)) => *out += &number.to_string(),
-            Some(Value::DoubleValue(number)) => *out += &serde_json::Value::from(*number).to_string(),
-            Some(Value::ArrayValue(array)) => list(out, "[]", &array.values, |out, value| value.write(out)),
-            Some(Value::KvlistValue(object)) => list(out, "{}", &object.values, |out, field| {
+            Some(Value::Text(text)) => *out += &quoted(text),
+            Some(Value::Flag(flag)) => *out += &flag.to_string(),
+            Some(Value::Whole(number)) => *out += &number.to_string(),
+            Some(Value::Fraction(number)) => *out += &serde_json::Value::from(*number).to_string(),
+            Some(Value::List(array)) => list(out, "[]", &array.values, |out, value| value.write(out)),
+            Some(Value::Object(object)) => list(out, "{}", &object.values, |out, field| {
                 *out += &quoted(&field.key);
                 out.push(':');
                 match &field.value {
@@ -254,7 +259,7 @@ impl AnyValue {
                     None => *out += "null",
                 }
             }),
-            Some(Value::BytesValue(_)) | None => *out += "null",
+            Some(Value::Bytes(_)) | None => *out += "null",
         }
     }
 }

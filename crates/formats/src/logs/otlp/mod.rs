@@ -131,7 +131,7 @@ fn of_logs(logs: Logs) -> Vec<Item> {
         let resource = Rc::new(process.resource.unwrap_or_default().attributes);
         for log in process.scope_logs.into_iter().flat_map(|scope| scope.log_records) {
             let mut attributes = log.attributes;
-            if let Some(messages::Value::KvlistValue(body)) = log.body.and_then(|body| body.value) {
+            if let Some(messages::Value::Object(body)) = log.body.and_then(|body| body.value) {
                 attributes.extend(body.values);
             }
             let start = if log.time_unix_nano > 0 { log.time_unix_nano } else { log.observed_time_unix_nano };
