@@ -2,11 +2,15 @@
 
 use super::ReplayError;
 use super::below::Below;
+use kvset_core::bank::CacheBank;
 use kvset_core::beside::provisioned;
 use kvset_core::capacity::CapacitySpec;
 use kvset_core::engine_rules::EngineRules;
 use kvset_core::estimate::Estimate;
-use kvset_core::measured::{Accepted, MeasuredCaches, MeasuredEstimate, MeasuredFigures, MeasuredTally};
+use kvset_core::measured::{
+    Accepted, MeasuredCaches, MeasuredEstimate, MeasuredFigures, MeasuredTally, PointCaches, PointError,
+};
+use kvset_core::outcome::Need;
 use kvset_core::pool_config::PoolConfig;
 use kvset_core::retention::Ttl;
 use kvset_core::routing::{RouterEstimate, RouterRun, RouterSpec, RoutingError};
@@ -42,6 +46,8 @@ pub(super) struct Observer {
     asked: bool,
     tally: MeasuredTally,
     caches: MeasuredCaches,
+    /// Of an engine that is modelled a capacity at a time, from the first request on.
+    points: Option<PointCaches>,
     routers: Vec<RouterRun>,
 }
 
@@ -61,7 +67,7 @@ impl Observer {
     /// # Errors
     /// Something was asked for that the profile cannot tell.
     pub(super) fn new(beside: &Beside, config: &PoolConfig) -> Result<Self, ReplayError> {
-        if config.is_pointwise() && (beside.measured || !beside.routers.is_empty()) {
+        if config.is_pointwise() && !beside.routers.is_empty() {
             return Err(ReplayError::NoStack { engine: config.profile.name() });
         }
         let run = |spec: &RouterSpec| RouterRun::new(*spec, config);
@@ -69,6 +75,7 @@ impl Observer {
             asked: beside.measured,
             tally: MeasuredTally::default(),
             caches: MeasuredCaches::default(),
+            points: None,
             routers: beside.routers.iter().map(run).collect(),
         })
     }
@@ -78,9 +85,6 @@ impl Observer {
         request: &Accepted<'_>,
         config: &PoolConfig,
     ) -> Result<(), RoutingError> {
-        if config.is_pointwise() {
-            return Ok(());
-        }
         for run in &mut self.routers {
             run.observe(&request.arriving(), request.page_size, config, request.counted)?;
         }
@@ -90,9 +94,25 @@ impl Observer {
         Ok(())
     }
 
+    /// The same of an engine that is modelled at these capacities, in followed pages, by its own caches.
+    pub(super) fn observe_points(
+        &mut self,
+        request: &Accepted<'_>,
+        caches: &CacheBank,
+        capacities: &[Need],
+        config: &PoolConfig,
+    ) -> Result<(), PointError> {
+        if self.points.is_none() && !self.asked && request.event.cached_tokens.is_none() {
+            return Ok(());
+        }
+        let points = self.points.get_or_insert_with(|| PointCaches::new(capacities.to_vec()));
+        points.observe(request, caches, config)
+    }
+
     /// What the cached tokens say; `None` where no request carries any and nothing was asked.
     pub(super) fn measured(&self, ended: &Ended<'_>) -> Option<MeasuredEstimate> {
-        if self.tally.requests() == 0 && !self.asked {
+        let requests = self.points.as_ref().map_or(self.tally.requests(), PointCaches::requests);
+        if requests == 0 && !self.asked {
             return None;
         }
         let given = ended.provisioned.and_then(|spec| spec.pages(ended.page_bytes));
@@ -104,7 +124,10 @@ impl Observer {
             provisioned: given.or_else(|| provisioned(ended.config, ended.page_bytes)),
             during: i64::MIN..i64::MAX,
         };
-        Some(figures.estimate(&self.tally, &self.caches, 0))
+        Some(match &self.points {
+            Some(points) => figures.estimate_of_points(points),
+            None => figures.estimate(&self.tally, &self.caches, 0),
+        })
     }
 
     /// What each router gives at the capacities of the curve.

@@ -25,7 +25,7 @@ use kvset_core::engine::EngineRefusal;
 use kvset_core::engine_rules::PageMismatch;
 use kvset_core::estimate::{CapacityPoint, Estimate};
 use kvset_core::event::RequestEvent;
-use kvset_core::measured::{Accepted, MeasuredEstimate};
+use kvset_core::measured::{Accepted, MeasuredEstimate, PointError};
 use kvset_core::pool::{Pool, Refusal};
 use kvset_core::pool_config::{PoolConfig, PoolConfigError};
 use kvset_core::pool_set::{
@@ -112,9 +112,9 @@ pub enum ReplayError {
         "--warm-up with a share needs to read the trace twice, which standard input cannot: give a count"
     )]
     ShareOfStream,
-    /// What was measured or routed needs one stack for all capacities.
+    /// What was asked for needs one stack for all capacities.
     #[error(
-        "--measured, --router, --ttl, --optimal, --tenants and --quota need an engine with one curve, which {engine} has \
+        "--router, --ttl, --optimal, --tenants and --quota need an engine with one curve, which {engine} has \
          not: choose another --engine, or with vllm --attention full"
     )]
     NoStack { engine: &'static str },
@@ -130,6 +130,9 @@ pub enum ReplayError {
     /// A request cannot be routed.
     #[error("{place}: {source}")]
     Routing { place: String, source: RoutingError },
+    /// A request cannot be held against the caches of its replica.
+    #[error("{place}: {source}")]
+    Points { place: String, source: PointError },
     /// The per-request file cannot be written.
     #[error("cannot write the per-request rows: {0}")]
     PerRequest(std::io::Error),
@@ -452,10 +455,17 @@ impl<'a> Run<'a> {
             ReplayError::Quota { place, source }
         })?;
         let request = Accepted { event, session, outcome, page_size, index, counted };
-        self.observer.observe(&request, &self.config).map_err(|source| {
-            let place = format!("{}, line {}", row.file, row.line);
-            ReplayError::Routing { place, source }
-        })
+        let place = || format!("{}, line {}", row.file, row.line);
+        match pool.caches() {
+            Some(caches) => self
+                .observer
+                .observe_points(&request, caches, curve.thresholds(), &self.config)
+                .map_err(|source| ReplayError::Points { place: place(), source }),
+            None => self
+                .observer
+                .observe(&request, &self.config)
+                .map_err(|source| ReplayError::Routing { place: place(), source }),
+        }
     }
 
     fn count_found(&mut self) {

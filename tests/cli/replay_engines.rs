@@ -456,7 +456,7 @@ fn what_only_one_engine_or_no_such_engine_can_do_is_wrong_usage() {
         (&["--engine", "lmcache", "--chunk-tokens", "100"], "not made of whole pages"),
         (&["--engine", "mooncake", "--watermark", "0"], "`watermark` is 0"),
         (&["--engine", "vllm", "--attention", "full+mamba", "--sample-rate", "0.5"], "`sample_rate` is 0.5"),
-        (&["--engine", "vllm", "--attention", "full+mamba", "--measured"], "one curve"),
+        (&["--engine", "vllm", "--attention", "full+mamba", "--router", "hash:2"], "one curve"),
     ] {
         let assert = kvset(&["replay"]).args(args).arg(&trace).current_dir(&directory).assert().code(2);
         let output = assert.get_output();

@@ -2,7 +2,7 @@
 //! capacity back, and routers equal replays of the split trace (WHATIF 1 and 5).
 
 use crate::support::program::kvset;
-use crate::support::shared::{golden, mooncake_trace, shared_path};
+use crate::support::shared::{golden, mooncake_trace, read_shared, shared_path};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::fmt::Display;
@@ -77,6 +77,82 @@ fn vllms_own_hits_give_its_capacity_back_where_outputs_are_cached() {
 #[test]
 fn vllms_own_hits_give_its_capacity_back_where_outputs_are_ignored() {
     check_vllm("synthetic_vllm_prefill.json", "ignored");
+}
+
+/// What a store's own classes, or a running one, answered at one capacity.
+#[derive(Debug, serde::Deserialize)]
+struct StoreRun {
+    capacity_pages: u64,
+    per_request_prefix_hits: Vec<u64>,
+}
+
+/// An engine that is modelled a capacity at a time gives back the capacity among those asked for whose hits it has.
+#[test]
+fn lmcaches_own_hits_give_its_capacity_back_among_those_asked_for() {
+    let Some((text, trace)) = read_shared("golden/synthetic_lmcache.json").zip(mooncake_trace()) else {
+        return;
+    };
+    let mut golden: Value = serde_json::from_str(&text).expect("a golden file");
+    let runs: Vec<StoreRun> = serde_json::from_value(golden["results"].take()).expect("runs");
+    let asked: Vec<_> = runs.iter().map(|run| format!("{}p", run.capacity_pages)).collect();
+    let asked = asked.join(",");
+    let args =
+        ["--format", "mooncake", "--engine", "lmcache", "--chunk-tokens", "512", "--capacities", &asked];
+    for run in runs {
+        let rows = trace.iter().zip(&run.per_request_prefix_hits).enumerate().map(|(at, (row, hits))| {
+            json!({"timestamp": at, "input_length": row.input_length, "output_length": row.output_length,
+                   "hash_ids": row.hash_ids, "cached_tokens": hits * 512})
+        });
+        let result = replay(&rows.collect::<Vec<_>>(), &args);
+        let pages = run.capacity_pages;
+        assert_eq!(effective(&result), (pages, Some(pages), 1.0, 1.0));
+        let ledger = &result["measured"]["ledger"];
+        let hits: u64 = run.per_request_prefix_hits.iter().sum();
+        assert_eq!((&ledger["routed_pages"], &ledger["measured_pages"]), (&json!(hits), &json!(hits)));
+    }
+}
+
+/// Two replicas of SGLang: each one's own replay of its part of the log says what it found.
+#[test]
+fn replicas_of_an_engine_without_a_curve_each_have_their_own_caches() {
+    let rows: Vec<_> = (0..400_u64)
+        .map(|at| {
+            let ids: Vec<_> = (0..4 + at % 5).map(|page| 100 * (at * at % 61) + page).collect();
+            let replica = format!("r{}", at * at % 3 % 2);
+            (
+                replica.clone(),
+                json!({"timestamp": at, "input_length": 16 * ids.len(), "output_length": 0,
+                                     "hash_ids": ids, "replica": replica}),
+            )
+        })
+        .collect();
+    let args =
+        ["--format", "mooncake", "--page-size", "16", "--engine", "sglang", "--capacities", "60p,100p,200p"];
+    let mut parts: HashMap<&str, std::vec::IntoIter<u64>> = HashMap::new();
+    for replica in ["r0", "r1"] {
+        let part: Vec<_> = rows.iter().filter(|(of, _)| of == replica).map(|(_, row)| row).collect();
+        let directory = tempfile::tempdir().expect("a directory");
+        let written = directory.path().join("rows.jsonl");
+        replay(&part, &[&args[..], &["--per-request", written.to_str().expect("UTF-8")]].concat());
+        let written = std::fs::read_to_string(&written).expect("the rows");
+        let hits = written.lines().map(|line| {
+            serde_json::from_str::<Value>(line).expect("a row")["prefix_hits"][1].as_u64().expect("pages")
+        });
+        parts.insert(replica, hits.collect::<Vec<_>>().into_iter());
+    }
+    let measured = rows.iter().map(|(replica, row)| {
+        let hits = parts.get_mut(replica.as_str()).and_then(Iterator::next).expect("a row of that replica");
+        let mut row = row.clone();
+        row["cached_tokens"] = json!(hits * 16);
+        (hits, row)
+    });
+    let (hits, measured): (Vec<_>, Vec<_>) = measured.unzip();
+    let result = replay(&measured, &args);
+    assert_eq!(effective(&result), (100, Some(100), 1.0, 1.0));
+    let measured = &result["measured"];
+    assert_eq!(measured["replicas"], json!(2));
+    assert_eq!(measured["ledger"]["routed_pages"], json!(hits.iter().sum::<u64>()));
+    assert_eq!(measured["ledger"]["shared_pages"], result["capacities"][2]["page_hits"], "200 pages in all");
 }
 
 /// A cache one page at a time, leaf oldest: pages with the time of their last use, and the uses in order.
@@ -354,15 +430,13 @@ fn the_table_says_the_verdict_and_what_to_try_first() {
 }
 
 #[test]
-fn an_engine_without_one_curve_is_refused() {
+fn a_router_is_refused_for_an_engine_without_one_curve() {
     let mut file = tempfile::NamedTempFile::new().expect("a file");
     writeln!(file, "{}", small_rows(&[0])[0]).expect("written");
     let path = file.path().to_str().expect("UTF-8");
-    for extra in [["--measured", "--json"], ["--router", "hash:2"]] {
-        let args = [&["replay", "--format", "mooncake", "--engine", "sglang"], &extra[..], &[path]].concat();
-        let refused = kvset(&args).assert().code(2);
-        assert!(String::from_utf8_lossy(&refused.get_output().stderr).contains("--engine"));
-    }
+    let args = ["replay", "--format", "mooncake", "--engine", "sglang", "--router", "hash:2", path];
+    let refused = kvset(&args).assert().code(2);
+    assert!(String::from_utf8_lossy(&refused.get_output().stderr).contains("--engine"));
 }
 
 #[test]

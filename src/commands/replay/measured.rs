@@ -22,6 +22,9 @@ pub struct MeasuredOutput {
     pub in_words: String,
     /// What to try, the most likely first.
     pub try_first: Vec<&'static str>,
+    /// Each capacity was modelled on its own.
+    #[serde(skip)]
+    pub pointwise: bool,
 }
 
 impl MeasuredOutput {
@@ -31,6 +34,7 @@ impl MeasuredOutput {
             in_words: in_words(found, replay.page_bytes.map(|page| page.0)),
             try_first: found.verdict.map(|verdict| verdict.advice().to_vec()).unwrap_or_default(),
             found: found.clone(),
+            pointwise: replay.config.is_pointwise(),
         }
     }
 
@@ -45,7 +49,8 @@ impl MeasuredOutput {
         line("requests measured", thousands(found.requests));
         if let Some(effective) = found.effective_capacity {
             let by_pages = percent(effective.agreement_by_pages);
-            line("effective capacity", range(effective));
+            let of_those = if self.pointwise { ", of the capacities asked for" } else { "" };
+            line("effective capacity", format!("{}{of_those}", range(effective)));
             line("agreement", format!("{} of requests, {by_pages} of pages", percent(effective.agreement)));
         }
         for (name, pages) in steps(&found.ledger) {
@@ -53,13 +58,13 @@ impl MeasuredOutput {
             line(
                 name,
                 pages.map_or_else(
-                    || "beyond".to_owned(),
+                    || self.untold().to_owned(),
                     |pages| format!("{} ({})", thousands(pages), rate(pages)),
                 ),
             );
         }
         for (name, loss) in losses(&found.ledger) {
-            line(name, loss.as_ref().map_or_else(|| "beyond".to_owned(), render_loss));
+            line(name, loss.as_ref().map_or_else(|| self.untold().to_owned(), render_loss));
         }
         for restart in found.restarts.iter().take(SHOWN_RESTARTS) {
             line("restart", render_restart(restart));
@@ -71,6 +76,11 @@ impl MeasuredOutput {
             let _ = writeln!(text, "{}{}. {advice}", if at == 0 { "try first\n  " } else { "  " }, at + 1);
         }
         text
+    }
+
+    /// What stands where the model has no figure.
+    fn untold(&self) -> &'static str {
+        if self.pointwise { "not told: --capacities lacks that size" } else { "beyond" }
     }
 }
 

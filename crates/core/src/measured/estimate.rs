@@ -2,11 +2,14 @@
 
 use super::caches::MeasuredCaches;
 use super::consensus::Agreed;
+use super::counted::Counted;
 use super::ledger::Ledger;
+use super::points::PointCaches;
 use super::restarts::ReplicaRestart;
 use super::tally::MeasuredTally;
 use super::verdict::{Findings, MIN_AGREEMENT, Verdict};
 use crate::curve::prefill_throughput;
+use crate::outcome::Need;
 use crate::pool_config::PoolConfig;
 use crate::units::{PageBytes, PageCount, PageSize};
 use serde::{Deserialize, Serialize};
@@ -137,15 +140,45 @@ impl MeasuredFigures<'_> {
         caches: &MeasuredCaches,
         requests_left_out: u64,
     ) -> MeasuredEstimate {
-        let agreed = tally.consensus().find();
-        let at = self.ledger_capacity(agreed, caches.replicas());
-        let ledger = self.ledger(tally, at);
-        let effective = agreed.map(|agreed| self.effective(agreed, tally));
+        let (consensus, (requests_beyond_log, pages_beyond_log)) = (tally.consensus(), tally.beyond_log());
+        let counted = Counted {
+            requests: tally.requests(),
+            cached_pages: tally.cached_pages(),
+            agreed: consensus.find(),
+            told: (consensus.requests(), consensus.pages()),
+            replicas: caches.replicas(),
+            requests_beyond_log,
+            pages_beyond_log,
+        };
+        let bound = self.config.max_tracked_pages.0;
+        let restarts = |each| self.restarts(each, caches);
+        let found = self.estimate_of(&counted, |all, each| tally.ledger(all, each, bound), restarts);
+        MeasuredEstimate { requests_left_out, ..found }
+    }
+
+    /// What these requests say of caches that are modelled at single capacities. Which restarts there were is not told:
+    /// that takes a stack for each replica.
+    pub fn estimate_of_points(&self, caches: &PointCaches) -> MeasuredEstimate {
+        let ledger = |all, each| caches.ledger(all, each);
+        self.estimate_of(&caches.counted(), ledger, |_| Vec::new())
+    }
+
+    /// `ledger` is drawn up at capacities of all caches and of each, in followed pages.
+    fn estimate_of(
+        &self,
+        counted: &Counted,
+        ledger: impl Fn(Need, Need) -> Ledger,
+        restarts: impl Fn(Need) -> Vec<RestartEstimate>,
+    ) -> MeasuredEstimate {
+        let at = self.ledger_capacity(counted.agreed, counted.replicas);
+        let followed = |pages: u64| self.config.held_shares().followed_of(PageCount(pages));
+        let (all, each) = at.map_or((0, 0), |at| (followed(at.total), followed(at.each)));
+        let ledger = self.whole_ledger(&ledger(all, each));
+        let effective = counted.agreed.map(|agreed| self.effective(agreed, counted.told));
         // Where there is no capacity, nothing tells a restart from a cache that is too small.
-        let told = agreed.filter(|_| effective.is_some_and(EffectiveCapacity::is_one));
-        let restarts = told.map(|agreed| self.restarts(agreed.from, caches)).unwrap_or_default();
-        let (requests_beyond_log, pages_beyond_log) = tally.beyond_log();
-        let pages_beyond_log = self.whole(pages_beyond_log);
+        let told = counted.agreed.filter(|_| effective.is_some_and(EffectiveCapacity::is_one));
+        let restarts = told.map(|agreed| restarts(agreed.from)).unwrap_or_default();
+        let pages_beyond_log = self.whole(counted.pages_beyond_log);
         let findings = effective.map(|effective| Findings {
             ledger,
             agreement: effective.agreement,
@@ -154,27 +187,28 @@ impl MeasuredFigures<'_> {
             restarts: restarts.len() as u64,
         });
         MeasuredEstimate {
-            requests: tally.requests(),
-            cached_pages: tally.cached_pages(),
+            requests: counted.requests,
+            cached_pages: counted.cached_pages,
             effective_capacity: effective,
             ledger: self.ledger_estimate(&ledger, at),
-            replicas: caches.replicas(),
-            requests_beyond_log,
+            replicas: counted.replicas,
+            requests_beyond_log: counted.requests_beyond_log,
             pages_beyond_log,
-            requests_left_out,
+            requests_left_out: 0,
             restarts,
             verdict: findings.as_ref().map(Verdict::of),
         }
     }
 
-    fn effective(&self, agreed: Agreed, tally: &MeasuredTally) -> EffectiveCapacity {
+    /// `told` are the requests, and their pages, that can tell.
+    fn effective(&self, agreed: Agreed, told: (u64, u64)) -> EffectiveCapacity {
         let share = |part: u64, all: u64| if all == 0 { 1.0 } else { part as f64 / all as f64 };
         let pages_from = self.config.nominal_pages(agreed.from);
         EffectiveCapacity {
             pages_from,
             pages_to: agreed.to.map(|to| self.config.nominal_pages(to)),
-            agreement: share(agreed.requests, tally.consensus().requests()),
-            agreement_by_pages: share(agreed.pages, tally.consensus().pages()),
+            agreement: share(agreed.requests, told.0),
+            agreement_by_pages: share(agreed.pages, told.1),
             bytes_from: self.page_bytes.map(|page| PageCount(pages_from).bytes(page).0),
         }
     }
@@ -189,10 +223,7 @@ impl MeasuredFigures<'_> {
     }
 
     /// The ledger in whole pages.
-    fn ledger(&self, tally: &MeasuredTally, at: Option<LedgerCapacity>) -> Ledger {
-        let followed = |pages: u64| self.config.held_shares().followed_of(PageCount(pages));
-        let (all, each) = at.map_or((0, 0), |at| (followed(at.total), followed(at.each)));
-        let ledger = tally.ledger(all, each, self.config.max_tracked_pages.0);
+    fn whole_ledger(&self, ledger: &Ledger) -> Ledger {
         Ledger {
             page_accesses: self.whole(ledger.page_accesses),
             unlimited: self.whole(ledger.unlimited),

@@ -7,8 +7,10 @@
 
 mod caches;
 mod consensus;
+mod counted;
 mod estimate;
 mod ledger;
+mod points;
 mod reading;
 mod restarts;
 mod tally;
@@ -22,6 +24,7 @@ pub use estimate::{
     EffectiveCapacity, LedgerEstimate, Loss, MeasuredEstimate, MeasuredFigures, RestartEstimate,
 };
 pub use ledger::Ledger;
+pub use points::{PointCaches, PointError};
 pub use reading::{CachedPages, Reading};
 pub use restarts::{MAX_RESTARTS, ReplicaRestart, Restart, Restarts, Seen};
 pub use tally::{MeasuredShare, MeasuredTally};
