@@ -19,6 +19,8 @@ mod registry_support;
 mod backfill;
 mod compression;
 mod group;
+#[cfg(feature = "tokenize")]
+mod logs;
 mod measured;
 mod pipeline;
 #[cfg(feature = "tokenize")]

@@ -1,7 +1,7 @@
 //! Logs that are known by name: each fixture holds one chat as its gateway, engine or collector logs it, and gives the
 //! page ids of the plain chat, with what the log says of its answer.
 
-use crate::prepare_support::{record, tokenizers};
+use crate::prepare_support::{model_directory, record, tokenizers};
 use kvset::codec::{DecodeLimits, Encoding, RequestDecoder};
 use kvset::core::labels::Label;
 use kvset::core::units::PageSize;
@@ -9,6 +9,8 @@ use kvset::logs::Preset;
 use kvset::prepare::{Prepared, Preparer};
 use kvset::service::prepare::recipe;
 use kvset::settings::Settings;
+use kvset::tokenize::Model;
+use kvset::trace::{Format, ReadOptions, TraceItem, TraceReader};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -358,4 +360,116 @@ fn settings_go_before_the_preset() {
     let event = events(&prepare(&settings, record.to_string().as_bytes())).pop().expect("an event");
     assert_eq!((&*event.pool, event.time), ("chat/team-a/chat", 5));
     assert_ne!(event.ids, plain().ids, "a namespace of its own");
+}
+
+/// What a gateway's or an engine's user may have: bodies of each API, bare and wrapped, and every known log.
+fn shapes() -> Vec<(&'static str, Vec<u8>)> {
+    let line = |name: &str, index: usize| fixture(name).swap_remove(index);
+    let chat: serde_json::Value = serde_json::from_slice(&line("chat.jsonl", 0)).expect("JSON");
+    let tool = &chat["tools"][0]["function"];
+    let anthropic = serde_json::json!({
+        "model": "chat", "max_tokens": 64, "system": "Be brief.", "messages": [chat["messages"][1]],
+        "tools": [{"name": tool["name"], "description": tool["description"], "input_schema": tool["parameters"]}],
+    });
+    let responses = serde_json::json!({
+        "model": "chat", "instructions": "Be brief.", "input": "What is there?",
+        "tools": [{"type": "function", "name": tool["name"], "description": tool["description"],
+            "parameters": tool["parameters"]}],
+    });
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/logs");
+    vec![
+        ("chat", line("chat.jsonl", 0)),
+        ("anthropic", anthropic.to_string().into_bytes()),
+        ("responses", responses.to_string().into_bytes()),
+        ("batch", line("openai-batch.jsonl", 0)),
+        ("litellm", line("litellm.jsonl", 0)),
+        ("kong", line("kong.jsonl", 0)),
+        ("kong, streamed", line("kong.jsonl", 1)),
+        ("apisix", line("apisix.jsonl", 0)),
+        ("higress", line("higress.jsonl", 0)),
+        ("envoy", line("envoy-ai-gateway.jsonl", 0)),
+        ("otlp traces", line("otlp.jsonl", 0)),
+        ("otlp traces, protobuf", std::fs::read(folder.join("otlp-traces.binpb")).expect("a fixture")),
+        ("otlp logs, protobuf", std::fs::read(folder.join("otlp-logs.binpb")).expect("a fixture")),
+        ("dynamo audit", line("dynamo.jsonl", 3)),
+        ("vllm", line("vllm.jsonl", 0)),
+        ("sglang", line("sglang.jsonl", 0)),
+    ]
+}
+
+/// None of them is taken wrongly, and none refused without a word on what to set; with the preset that the refusal
+/// names, all give the page ids of the plain chat.
+#[test]
+fn no_shape_is_taken_wrongly_or_refused_without_a_reason() {
+    let (plain, shapes) = (plain(), shapes());
+    assert_eq!(shapes.len(), 16);
+    let mut refused = 0;
+    for (name, shape) in shapes {
+        let bare = prepare(&settings(None), &shape);
+        if bare.refused.is_none() {
+            let [event] = &events(&bare)[..] else { panic!("{name}: one event") };
+            assert_eq!(event.ids, plain.ids, "{name} is taken wrongly");
+            continue;
+        }
+        refused += 1;
+        let why = reason(&bare);
+        assert!(!why.contains("What is") && !why.contains("brief"), "{name}: {why}");
+        let preset = Preset::recognise(&shape).unwrap_or_else(|| panic!("{name}: {why}"));
+        assert!(why.contains(&format!("set prepare.preset = \"{preset}\"")), "{name}: {why}");
+        let [event] = &events(&prepare(&settings(Some(preset)), &shape))[..] else {
+            panic!("{name}: one event")
+        };
+        assert_eq!(event.ids, plain.ids, "{name}");
+    }
+    assert_eq!(refused, 12);
+}
+
+/// Lines of a batch that ask for embeddings have bodies that look like those of the Responses API.
+#[test]
+fn embeddings_of_a_batch_are_no_prompts() {
+    let refused = prepare(&settings(None), &fixture("openai-batch.jsonl")[1]);
+    assert_eq!(refused.refused.map(|code| code.name()), Some("unsupported_content"));
+    assert!(reason(&refused).contains("`url`"), "{}", reason(&refused));
+}
+
+/// `kvset replay` reads the same logs through the same reader, and tells them by themselves.
+#[test]
+fn a_replay_of_a_log_is_that_of_its_plain_requests() {
+    let model = Arc::new(Model::load(&model_directory()).expect("a usable model"));
+    let read = |format: Format, line: Vec<u8>| {
+        let options = ReadOptions {
+            format,
+            page_size: PageSize::new(4),
+            model: Some(Arc::clone(&model)),
+            ..ReadOptions::default()
+        };
+        let mut reader = TraceReader::from_reader("log", Box::new(std::io::Cursor::new(line)), &options)
+            .expect("a known format");
+        let found = reader.format();
+        let Some(TraceItem::Request(row)) = reader.next_item().expect("readable") else { panic!("{format}") };
+        let event = &row.event;
+        let ids: Vec<u64> = event.page_ids.iter().collect();
+        let told = (event.event_time.0, event.duration_ms, event.cached_tokens, event.output_tokens);
+        (found, ids, told, event.labels.get(Label::Tenant).map(|name| (*name).to_owned()))
+    };
+    let (_, plain, ..) = read(Format::Auto, fixture("chat.jsonl").swap_remove(0));
+    let whole = (CAME, Some(1500), Some(12), Some(7));
+    for (name, preset) in Preset::NAMES {
+        if matches!(preset, Preset::Dynamo | Preset::OpenaiBatch) {
+            continue; // Formats of their own.
+        }
+        let line = fixture(&format!("{name}.jsonl")).swap_remove(0);
+        let (_, ids, told, tenant) = read(Format::Log(preset), line.clone());
+        assert_eq!(ids, plain, "{name}");
+        match preset {
+            Preset::Vllm => assert_eq!(told, (CAME - 250, None, Some(12), Some(7))),
+            Preset::Sglang => assert_eq!((told, tenant), (whole, None)),
+            _ => assert_eq!((told, tenant.as_deref()), (whole, Some("team-a")), "{name}"),
+        }
+        let (found, ids, ..) = read(Format::Auto, line);
+        let expected = if preset == Preset::EnvoyAiGateway { Preset::Otlp } else { preset };
+        assert_eq!((found, ids), (Format::Log(expected), plain.clone()), "{name}");
+    }
+    let (_, hashes, told, _) = read(Format::Auto, fixture("dynamo.jsonl").swap_remove(0));
+    assert_eq!((hashes.len(), told), (self::plain().ids.len(), whole), "page ids as Dynamo made them");
 }

@@ -12,7 +12,7 @@ use kvset_formats::codec::{
     DeadLetter, DecodeError, Encoding, ErrorCode, LetterContent, LookupError, Provenance, RawPrompt,
     RawRequest, RequestDecoder, WriterSchemas,
 };
-use kvset_formats::logs::FieldPath;
+use kvset_formats::logs::{FieldPath, Preset};
 use kvset_formats::output::{Destination, OutputRecord};
 use kvset_formats::position::Partition;
 use std::borrow::Cow;
@@ -65,8 +65,21 @@ impl Preparer {
         let mut prepared = Prepared { partition: Partition(record.source.partition), ..Prepared::default() };
         match self.events(record, &mut prepared) {
             Ok(()) => prepared,
-            Err(error) => self.refuse(record, &error),
+            Err(error) => self.refuse(record, &self.of_a_known_log(record, error)),
         }
+    }
+
+    /// The refusal of a record that cannot be read as it is, but is of a log known by name.
+    fn of_a_known_log(&self, record: &RawRecord<'_>, error: DecodeError) -> DecodeError {
+        use ErrorCode::{MissingField, Undecodable, UnknownEncoding, UnrenderedField};
+        let unread = matches!(error.code(), MissingField | Undecodable | UnknownEncoding | UnrenderedField);
+        if !unread || self.recipe.places.request.is_some() {
+            return error;
+        }
+        let Some(preset) = Preset::recognise(record.source.value.unwrap_or_default()) else { return error };
+        let detail =
+            format!("this is the log of {preset}, set prepare.preset = \"{preset}\": {}", error.detail());
+        DecodeError::new(error.code(), detail)
     }
 
     /// The dead letter of a record that is refused for this reason.

@@ -16,6 +16,8 @@ use std::fmt;
 struct Outline<'a> {
     /// A line of a batch file holds the body under `body`.
     body: Option<&'a RawValue>,
+    /// Whether the line of a batch asks for something else than an answer to a prompt.
+    other_endpoint: bool,
     /// A field that is part of a prompt and would not be rendered.
     unrendered: Option<&'static str>,
 }
@@ -29,10 +31,13 @@ impl<'de: 'a, 'a> Deserialize<'de> for Outline<'a> {
                 f.write_str("an object")
             }
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Outline<'de>, A::Error> {
-                let mut outline = Outline { body: None, unrendered: None };
+                let mut outline = Outline { body: None, other_endpoint: false, unrendered: None };
                 while let Some(Key(key)) = map.next_key()? {
                     if key == "body" {
                         outline.body = map.next_value()?;
+                    } else if key == "url" {
+                        let url: Option<&RawValue> = map.next_value()?;
+                        outline.other_endpoint = url.is_some_and(|url| answers_no_prompt(url.get()));
                     } else if let Some(field) = unrendered::known(&unrendered::BODY_FIELDS, &key) {
                         let SaysSomething(says) = map.next_value()?;
                         outline.unrendered = outline.unrendered.or(says.then_some(field));
@@ -45,6 +50,13 @@ impl<'de: 'a, 'a> Deserialize<'de> for Outline<'a> {
         }
         deserializer.deserialize_map(OutlineVisitor)
     }
+}
+
+/// Whether requests of this path, as JSON, are answered without generating text. Their bodies look like those that are.
+fn answers_no_prompt(url: &str) -> bool {
+    ["/embeddings", "/rerank", "/score", "/moderations"]
+        .iter()
+        .any(|end| url.trim_end_matches(['"', '/']).ends_with(end))
 }
 
 /// A key, copied only where it is escaped.
@@ -83,6 +95,10 @@ impl<'a> Body<'a> {
         let mut outline: Outline<'a> = serde_json::from_slice(json).map_err(fault)?;
         let mut text = json;
         if let Some(body) = outline.body {
+            if outline.other_endpoint {
+                let detail = "`url` of the batch's line names an endpoint that generates no text";
+                return Err(TokenizeError::new(TokenizeCode::UnsupportedContent, detail));
+            }
             text = body.get().as_bytes();
             outline = serde_json::from_slice(text).map_err(fault)?;
         }

@@ -10,7 +10,7 @@ use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Vis
 use std::fmt;
 
 /// Fields of a body, by the APIs that document them as part of the prompt.
-pub(super) const BODY_FIELDS: [&str; 33] = [
+pub(super) const BODY_FIELDS: [&str; 34] = [
     // Anthropic Messages, and Bedrock's Converse.
     "mcp_servers",
     "container",
@@ -50,6 +50,8 @@ pub(super) const BODY_FIELDS: [&str; 33] = [
     "mm_processor_kwargs",
     "truncate_prompt_tokens",
     "task_instructions",
+    // LiteLLM's log, whose messages have their tools beside them.
+    "model_parameters",
 ];
 
 /// Fields of one message, in the same sense.

@@ -3,6 +3,7 @@
 use super::json::{Fields, Object, ignore, read_line};
 use super::options::Format;
 use super::tokens::TOKEN_FIELDS;
+use crate::logs::Preset;
 use serde::de::MapAccess;
 use serde_json::value::RawValue;
 
@@ -18,11 +19,23 @@ pub(super) fn detect(line: &[u8]) -> Result<Format, String> {
         Some(b'{') => {
             let mut seen = Seen::default();
             match read_line(line, Object(&mut seen)) {
-                Ok(()) => seen.format().ok_or_else(|| seen.describe()),
+                Ok(()) => {
+                    let plain = seen.format();
+                    known_log(line, plain).or(plain).ok_or_else(|| seen.describe())
+                }
                 Err(_) => Err("a line that begins like a JSON object but is not one".to_owned()),
             }
         }
         _ => Err("a line that is neither a JSON object nor an array".to_owned()),
+    }
+}
+
+/// The log known by name that `line` is of. Its fields may be those of a plain request, too, but not all it says.
+fn known_log(line: &[u8], plain: Option<Format>) -> Option<Format> {
+    match Preset::recognise(line)? {
+        Preset::Dynamo | Preset::OpenaiBatch => None,
+        Preset::Vllm if plain.is_some() => None,
+        log => Some(Format::Log(log)),
     }
 }
 

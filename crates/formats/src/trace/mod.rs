@@ -12,6 +12,7 @@
 //! | dynamo | a request that ended, or another event (passed over) | `request_received_ms` | `trace_block_size` |
 //! | token-ids | a prompt, or a batch of them | `timestamp`, ms, where given | 64 |
 //! | openai | a chat or completion request, bare or under `body`; needs the model's tokenizer | `timestamp`, ms, where given | 64 |
+//! | litellm, kong, apisix, higress, envoy-ai-gateway, vllm, sglang, openai-batch, otlp | a record of that log ([`crate::logs`]) | the log's own | 64 |
 //! | avro | an event (`schemas/request_event.avsc`) of a container file | `event_time`, ms | `page_size`, else 64 |
 //!
 //! Weka sessions come in file order, the requests of each in the order of their times (stable). The
@@ -33,6 +34,7 @@ mod error;
 mod input;
 pub mod json;
 mod lines;
+mod logged;
 #[cfg(feature = "tokenize")]
 mod openai;
 mod options;

@@ -1,5 +1,6 @@
 //! How a trace is to be read.
 
+use crate::logs::Preset;
 use kvset_core::units::PageSize;
 #[cfg(feature = "tokenize")]
 use kvset_tokenize::Model;
@@ -27,13 +28,15 @@ pub enum Format {
     TokenIds,
     /// Chat and completion requests, tokenised here; needs a model.
     Openai,
+    /// A log known by name; needs a model where it holds text.
+    Log(Preset),
     /// Avro object container files of request events.
     Avro,
 }
 
 impl Format {
     /// Every format with the name users write.
-    pub const NAMES: [(&'static str, Format); 8] = [
+    pub const NAMES: [(&'static str, Format); 17] = [
         ("auto", Format::Auto),
         ("mooncake", Format::Mooncake),
         ("weka", Format::Weka),
@@ -42,6 +45,15 @@ impl Format {
         ("token-ids", Format::TokenIds),
         ("openai", Format::Openai),
         ("avro", Format::Avro),
+        ("litellm", Format::Log(Preset::Litellm)),
+        ("kong", Format::Log(Preset::Kong)),
+        ("apisix", Format::Log(Preset::Apisix)),
+        ("higress", Format::Log(Preset::Higress)),
+        ("envoy-ai-gateway", Format::Log(Preset::EnvoyAiGateway)),
+        ("vllm", Format::Log(Preset::Vllm)),
+        ("sglang", Format::Log(Preset::Sglang)),
+        ("openai-batch", Format::Log(Preset::OpenaiBatch)),
+        ("otlp", Format::Log(Preset::Otlp)),
     ];
 }
 

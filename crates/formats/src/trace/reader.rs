@@ -7,6 +7,7 @@ use super::error::{RowError, TraceError};
 use super::input::{Input, peek};
 use super::json::TimeUnit;
 use super::lines::{Lines, Step};
+use super::logged::Log;
 #[cfg(feature = "tokenize")]
 use super::openai::Requests;
 use super::options::{Format, ReadOptions, page_size};
@@ -294,6 +295,9 @@ fn line_source(
         }
         Format::TokenIds => {
             Box::new(LineSource { lines, file, decoder: TokenIds::new(page_size::DEFAULT, options) })
+        }
+        Format::Log(preset) => {
+            Box::new(LineSource { lines, file, decoder: Log::new(preset, page_size::DEFAULT, options) })
         }
         Format::Openai => return openai_source(lines, file, options),
         Format::Mooncake | Format::Auto | Format::Avro => {

@@ -1,0 +1,165 @@
+//! Logs that are known by name ([`crate::logs`]), a record a line: the same reading as `kvset prepare` has.
+//!
+//! A prompt that is a body is tokenised with a model's own tokenizer; token ids are hashed as they are, page ids are
+//! page ids. A request without a time has that of the one before it, 0 at first. Of a line with several requests all
+//! are read, or none.
+
+use super::error::RowFault;
+use super::options::{IdScope, ReadOptions};
+use super::records::{Carried, Decode};
+use super::row::{Batch, Declared, Draft};
+use crate::codec::{DecodeError, ErrorCode};
+use crate::logs::{Logged, LoggedPrompt, LoggedRequest, Places, Preset};
+use kvset_core::hashing::PageHasher;
+use kvset_core::labels::{Label, Labels};
+use kvset_core::pages::Scope;
+#[cfg(feature = "tokenize")]
+use kvset_core::units::EventTime;
+use kvset_core::units::PageSize;
+#[cfg(feature = "tokenize")]
+use kvset_tokenize::{RequestTokenizer, TokenizeLimits};
+use std::ops::Range;
+
+/// Decodes the records of a log.
+pub(super) struct Log {
+    preset: Preset,
+    #[cfg(feature = "tokenize")]
+    tokenizer: Option<RequestTokenizer>,
+    hasher: PageHasher,
+    time_ms: i64,
+    id_scope: IdScope,
+}
+
+impl Log {
+    /// A decoder that hashes pages of `page_size` tokens unless the user says otherwise.
+    pub fn new(preset: Preset, page_size: PageSize, options: &ReadOptions) -> Self {
+        #[cfg(feature = "tokenize")]
+        let limits = TokenizeLimits { max_body_bytes: options.max_line_bytes, ..TokenizeLimits::default() };
+        Self {
+            preset,
+            #[cfg(feature = "tokenize")]
+            tokenizer: options.model.clone().map(|model| RequestTokenizer::new(model, limits)),
+            hasher: PageHasher::new(options.page_size.unwrap_or(page_size)),
+            time_ms: 0,
+            id_scope: options.id_scope.clone(),
+        }
+    }
+}
+
+impl Decode for Log {
+    fn decode(
+        &mut self,
+        line: &[u8],
+        number: u64,
+        batch: &mut Batch,
+        carried: &mut Carried,
+    ) -> Result<(), RowFault> {
+        let requests = match self.preset.read(line, &Places::default())? {
+            Logged::PassedOver(_) => return Ok(()),
+            Logged::Requests { requests, .. } => requests,
+        };
+        for request in requests {
+            let request = request?;
+            self.time_ms = request.event_time.unwrap_or(self.time_ms);
+            let first = batch.drafts.len();
+            self.file(&request, batch)?;
+            self.tell(&request, first, number, batch, carried)?;
+        }
+        Ok(())
+    }
+}
+
+impl Log {
+    /// Files the prompts of a request, one draft each.
+    fn file(&mut self, request: &LoggedRequest<'_>, batch: &mut Batch) -> Result<(), RowFault> {
+        match &request.prompt {
+            LoggedPrompt::Body(body) => self.tokenize(body.as_bytes(), batch)?,
+            LoggedPrompt::Tokens(prompts) => {
+                prompts.iter().for_each(|tokens| hash(&mut self.hasher, tokens, batch))
+            }
+            LoggedPrompt::Pages { ids, page_size } => {
+                let start = batch.ids.len();
+                batch.ids.extend_from_slice(ids);
+                batch.drafts.push(Draft {
+                    page_size: page_size.or(Some(self.hasher.page_size())),
+                    ids: start..batch.ids.len(),
+                    input_tokens: request.input_tokens,
+                    ..Draft::default()
+                });
+            }
+        }
+        Ok(())
+    }
+
+    #[cfg(feature = "tokenize")]
+    fn tokenize(&mut self, body: &[u8], batch: &mut Batch) -> Result<(), RowFault> {
+        let tokenizer = self.tokenizer.as_mut().ok_or_else(no_model)?;
+        let prompts = tokenizer.tokenize(body, Some(EventTime(self.time_ms)))?;
+        prompts.iter().for_each(|tokens| hash(&mut self.hasher, tokens, batch));
+        Ok(())
+    }
+
+    #[cfg(not(feature = "tokenize"))]
+    fn tokenize(&mut self, _: &[u8], _: &mut Batch) -> Result<(), RowFault> {
+        Err(no_model().into())
+    }
+
+    /// Gives the drafts from `first` on what the log says of their request.
+    fn tell(
+        &self,
+        request: &LoggedRequest<'_>,
+        first: usize,
+        line: u64,
+        batch: &mut Batch,
+        carried: &mut Carried,
+    ) -> Result<(), RowFault> {
+        let mut keep = |name: &str| -> Option<Range<usize>> {
+            let value = request.name(name)?;
+            let start = batch.text.len();
+            batch.text.push_str(value);
+            Some(start..batch.text.len())
+        };
+        let session = keep("session_id");
+        let labels: Labels<_> =
+            Label::ALL.into_iter().filter_map(|label| Some((label, keep(label.name())?))).collect();
+        let scope_name = match &self.id_scope {
+            IdScope::Field(name) => keep(name),
+            _ => None,
+        };
+        let alone = batch.drafts.len() == first + 1;
+        for draft in &mut batch.drafts[first..] {
+            draft.time_ms = self.time_ms;
+            draft.line = line;
+            draft.duration_ms = request.duration_ms.and_then(|ms| u64::try_from(ms).ok());
+            (draft.session, draft.labels) = (session.clone(), labels.clone());
+            draft.scope_name = scope_name.clone();
+            if alone {
+                // A sum over several prompts tells of none.
+                (draft.output_tokens, draft.cached_tokens) = (request.output_tokens, request.cached_tokens);
+                if let (Some(stated), Some(found)) = (request.input_tokens, draft.input_tokens) {
+                    carried.note_prompt_tokens(stated, found);
+                }
+            }
+        }
+        (first..batch.drafts.len())
+            .try_for_each(|index| batch.set_scope(index, &self.id_scope, Declared::Global))
+    }
+}
+
+fn hash(hasher: &mut PageHasher, tokens: &[u32], batch: &mut Batch) {
+    let start = batch.ids.len();
+    hasher.hash(Scope::GLOBAL, tokens, true, &mut batch.ids);
+    batch.drafts.push(Draft {
+        page_size: Some(hasher.page_size()),
+        ids: start..batch.ids.len(),
+        ids_chained: true,
+        input_tokens: Some(tokens.len() as u64),
+        ..Draft::default()
+    });
+}
+
+fn no_model() -> DecodeError {
+    let detail = "its prompt is text, which only the model's own tokenizer can read: name the model's directory with \
+        --model (a build with the feature tokenize has it)";
+    DecodeError::new(ErrorCode::UnknownModel, detail)
+}

@@ -1,0 +1,100 @@
+//! Every log that is known by name, through a broker: the fixtures of `tests/fixtures/logs`, each on a topic of its
+//! own, all prepared side by side.
+
+use crate::kafka_support::{Broker, Input, StopAfter, output_topics};
+use crate::prepare_support::tokenizers;
+use kvset::codec::RequestDecoder;
+use kvset::core::ratio::Ratio;
+use kvset::logs::Preset;
+use kvset::output::Destination;
+use kvset::pipeline::dead_letter_policy::DeadLetterLimits;
+use kvset::prepare::Preparer;
+use kvset::service::prepare::{PreparePlan, prepare, recipe};
+use kvset::service::shutdown::Shutdown;
+use kvset::settings::Settings;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+fn records(preset: Preset) -> Vec<Vec<u8>> {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/logs");
+    let read =
+        |name: &str| std::fs::read(folder.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
+    let lines = read(&format!("{preset}.jsonl"));
+    let mut records: Vec<Vec<u8>> =
+        lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).map(<[u8]>::to_vec).collect();
+    if preset == Preset::Otlp {
+        records.extend(["otlp-traces.binpb", "otlp-logs.binpb", "otlp-metrics.binpb"].map(read));
+    }
+    records
+}
+
+#[test]
+fn known_logs_become_request_events() {
+    for broker in Broker::all() {
+        let logs: Vec<Log> = Preset::NAMES.map(|(name, preset)| Log::produce(&broker, name, preset)).into();
+        std::thread::scope(|scope| logs.iter().for_each(|log| drop(scope.spawn(|| log.prepare()))));
+        logs.iter().for_each(|log| log.check(&broker));
+    }
+}
+
+/// A log on a topic of its own.
+struct Log {
+    name: &'static str,
+    settings: Settings,
+    input: Input,
+    plan: PreparePlan,
+}
+
+impl Log {
+    fn produce(broker: &Broker, name: &'static str, preset: Preset) -> Self {
+        let mut settings = Settings::default();
+        settings.estimate.page_size = kvset::core::units::PageSize::new(4);
+        settings.prepare.preset = Some(preset);
+        let topic = broker.create(name, 1);
+        let mut input = Input::default();
+        records(preset).into_iter().for_each(|record| input.push(0, "any key", record));
+        input.produce(&broker.connection, &topic);
+        let outputs = output_topics(broker, &format!("prepared-{name}"), 1);
+        let plan = PreparePlan {
+            stream: broker.stream(&topic, &format!("prepare-{name}"), outputs),
+            recipe: Arc::new(recipe(&settings)),
+            tokenizers: tokenizers(),
+            dead_letters: DeadLetterLimits { max_consecutive: 100, max_share: Ratio::ONE, share_window: 100 },
+            registry: None,
+        };
+        Self { name, settings, input, plan }
+    }
+
+    fn prepare(&self) {
+        let shutdown = Shutdown::new();
+        prepare(&self.plan, &shutdown, &StopAfter::new(&shutdown, self.input.records()))
+            .expect("a clean run");
+    }
+
+    fn check(&self, broker: &Broker) {
+        let Self { name, settings, input, plan } = self;
+        let outputs = &plan.stream.outputs;
+        // What the same records give in memory, which `tests/prepare/logs.rs` compares with the plain chat.
+        let mut preparer = Preparer::new(Arc::new(recipe(settings)), tokenizers());
+        let (mut events, mut letters) = (Vec::new(), 0);
+        for (offset, (key, value)) in input.partitions[&0].iter().enumerate() {
+            let time = Some(crate::kafka_support::stamp());
+            let record = crate::prepare_support::record(0, offset as i64, time, Some(key), Some(value), &[]);
+            for output in preparer.prepare(&record).outputs {
+                match output.destination {
+                    Destination::DeadLetters => letters += 1,
+                    _ => events.push(output.value.expect("an event")),
+                }
+            }
+        }
+        let found = broker.read_all(&outputs.results.name);
+        let mut decoder = RequestDecoder::default();
+        for record in &found {
+            let value = record.value.as_deref().expect("an event");
+            decoder.decode(record.key.as_deref(), value).expect("a request event");
+        }
+        let found: Vec<_> = found.into_iter().filter_map(|record| record.value).collect();
+        assert!(found == events && !found.is_empty(), "{name}: {} of {} events", found.len(), events.len());
+        assert_eq!(broker.read_all(&outputs.dead_letters.name).len(), letters, "{name}");
+    }
+}
