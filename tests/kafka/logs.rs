@@ -13,6 +13,7 @@ use kvset::service::prepare::{PreparePlan, prepare, recipe};
 use kvset::service::shutdown::Shutdown;
 use kvset::settings::Settings;
 use std::path::PathBuf;
+use std::process::Command;
 use std::sync::Arc;
 
 fn records(preset: Preset) -> Vec<Vec<u8>> {
@@ -96,5 +97,38 @@ impl Log {
         let found: Vec<_> = found.into_iter().filter_map(|record| record.value).collect();
         assert!(found == events && !found.is_empty(), "{name}: {} of {} events", found.len(), events.len());
         assert_eq!(broker.read_all(&outputs.dead_letters.name).len(), letters, "{name}");
+    }
+}
+
+/// The first records of a topic, for those who have no file: nothing is committed and nothing written.
+#[test]
+fn a_dry_run_reads_the_first_records_of_a_topic() {
+    for broker in Broker::all() {
+        let topic = broker.create("kong", 2);
+        let mut input = Input::default();
+        for (number, record) in records(Preset::Kong).into_iter().enumerate() {
+            input.push(number as i32 % 2, "any key", record);
+        }
+        input.produce(&broker.connection, &topic);
+        let folder = tempfile::tempdir().expect("a folder");
+        let config = folder.path().join("kvset.toml");
+        std::fs::write(&config, format!("[kafka]\nbrokers = \"{}\"\n", broker.connection.brokers))
+            .expect("a disk");
+        let dry_run = |log: &str| {
+            let mut program = Command::new(env!("CARGO_BIN_EXE_kvset"));
+            program.args(["prepare", "--dry-run", log, "--config"]).arg(&config).current_dir(&folder);
+            let output = program.output().expect("the program starts");
+            let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
+            (output.status.code(), text(output.stdout), text(output.stderr))
+        };
+        let (code, said, error) = dry_run(&topic);
+        assert_eq!(code, Some(0), "{said}{error}");
+        for line in ["6 records read", "6  the log of kong", "[prepare]\npreset = \"kong\""] {
+            assert!(said.contains(line), "{line}: {said}");
+        }
+        assert!(!said.contains("What is there"), "{said}");
+        let (code, _, error) = dry_run("no.such-topic");
+        assert!(code != Some(0) && error.contains("is no file here"), "{error}");
+        assert!(error.contains("does not exist"), "{error}");
     }
 }

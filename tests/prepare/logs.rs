@@ -7,8 +7,8 @@ use kvset::core::labels::Label;
 use kvset::core::units::PageSize;
 use kvset::logs::Preset;
 use kvset::prepare::{Prepared, Preparer};
-use kvset::service::prepare::recipe;
-use kvset::settings::Settings;
+use kvset::service::prepare::{preparer, recipe};
+use kvset::settings::{Secret, Settings};
 use kvset::tokenize::Model;
 use kvset::trace::{Format, ReadOptions, TraceItem, TraceReader};
 use std::path::PathBuf;
@@ -472,4 +472,39 @@ fn a_replay_of_a_log_is_that_of_its_plain_requests() {
     }
     let (_, hashes, told, _) = read(Format::Auto, fixture("dynamo.jsonl").swap_remove(0));
     assert_eq!((hashes.len(), told), (self::plain().ids.len(), whole), "page ids as Dynamo made them");
+}
+
+/// Under a key nobody can hash a guessed prompt and look for its ids; what is shared stays shared.
+#[test]
+fn ids_under_a_key_are_others_and_shared_as_far() {
+    let keyed = |key: &str, preset: Option<Preset>, record: &[u8]| {
+        let mut settings = settings(preset);
+        settings.prepare.models = vec![];
+        settings.prepare.hash_key = Secret::new(key);
+        let mut preparer = preparer(&settings).expect("a key");
+        let source = crate::prepare_support::record(0, 0, Some(STAMP), None, Some(record), &[]);
+        preparer.prepare(&source)
+    };
+    const KEY: &str = "000102030405060708090a0b0c0d0e0f";
+    let tokens =
+        |last: u32| format!(r#"{{"model": "m", "tokens": [1, 2, 3, 4, 5, 6, 7, {last}]}}"#).into_bytes();
+    let ids = |key: &str, last: u32| events(&keyed(key, None, &tokens(last))).remove(0).ids;
+    let (plain, first, second) = (ids("", 8), ids(KEY, 8), ids(KEY, 9));
+    assert!(plain.iter().all(|id| !first.contains(id)) && plain.len() == first.len());
+    assert!(first[0] == second[0] && first[1] != second[1]);
+    assert_ne!(ids(&KEY.replace("00", "ff"), 8), first);
+    // Ids that Dynamo made without the key.
+    let trace = fixture("dynamo.jsonl").swap_remove(0);
+    let (made, hidden) = (keyed("", Some(Preset::Dynamo), &trace), keyed(KEY, Some(Preset::Dynamo), &trace));
+    let (made, hidden) = (events(&made).remove(0), events(&hidden).remove(0));
+    assert!(made.ids.iter().all(|id| !hidden.ids.contains(id)) && made.ids.len() == hidden.ids.len());
+    // The hash of a refused record could be tested, too.
+    let has_hash =
+        |prepared: &Prepared| prepared.outputs[0].headers.iter().any(|(name, _)| *name == "kvset_value_xxh3");
+    assert!(has_hash(&keyed("", None, b"broken")) && !has_hash(&keyed(KEY, None, b"broken")));
+    let mut wrong = settings(None);
+    wrong.prepare.hash_key = Secret::new("hunter2");
+    let error = preparer(&wrong).err().expect("no key").to_string();
+    assert!(error.contains("prepare.hash_key") && !error.contains("hunter2"), "{error}");
+    assert!(!format!("{wrong:?}").contains("hunter2") && !wrong.to_toml().contains("hunter2"));
 }

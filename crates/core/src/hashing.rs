@@ -19,6 +19,7 @@
 //! `schemas/page-ids.md` says the same to producers. The vectors beside it are frozen: changing one
 //! changes every page id ever published.
 
+use super::keyed::HashKey;
 use super::pages::Scope;
 use super::units::PageSize;
 use xxhash_rust::xxh3::xxh3_64;
@@ -29,12 +30,18 @@ pub struct PageHasher {
     page_size: PageSize,
     /// The previous page's id and the page's tokens, as they are hashed.
     message: Vec<u8>,
+    key: Option<HashKey>,
 }
 
 impl PageHasher {
     /// A hasher for pages of `page_size` tokens.
     pub fn new(page_size: PageSize) -> Self {
-        Self { page_size, message: Vec::new() }
+        Self { page_size, message: Vec::new(), key: None }
+    }
+
+    /// The same, whose ids only who holds the key can make ([`crate::keyed`]).
+    pub fn keyed(page_size: PageSize, key: HashKey) -> Self {
+        Self { key: Some(key), ..Self::new(page_size) }
     }
 
     /// Tokens a page.
@@ -63,7 +70,10 @@ impl PageHasher {
         self.message.extend_from_slice(&previous.to_le_bytes());
         // Little-endian in memory, which `lib.rs` asserts at compile time.
         self.message.extend_from_slice(bytemuck::cast_slice(tokens));
-        xxh3_64(&self.message)
+        match &self.key {
+            None => xxh3_64(&self.message),
+            Some(key) => key.hash(&self.message),
+        }
     }
 }
 

@@ -28,6 +28,7 @@ pub mod found;
 pub mod hashing;
 pub mod hybrid;
 pub mod in_flight;
+pub mod keyed;
 pub mod labels;
 pub mod lifetimes;
 pub mod lmcache;

@@ -139,6 +139,11 @@ impl Scope {
         Self(xxh3_64_with_seed(name, SEED).max(1))
     }
 
+    /// The scope of this value, which is not 0.
+    pub(super) const fn of_value(value: u64) -> Self {
+        Self(value)
+    }
+
     /// The scope as a number: 0 for [`Scope::GLOBAL`], never 0 for a named one.
     pub fn value(self) -> u64 {
         self.0

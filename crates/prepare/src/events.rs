@@ -48,7 +48,12 @@ impl<'a> Hashing<'a> {
         ids: &'a mut Vec<u64>,
         out: &'a mut Prepared,
     ) -> Self {
-        Self { recipe, common, hasher: PageHasher::new(common.rules.page_size), ids, out }
+        let page_size = common.rules.page_size;
+        let hasher = match recipe.hash_key {
+            None => PageHasher::new(page_size),
+            Some(key) => PageHasher::keyed(page_size, key),
+        };
+        Self { recipe, common, hasher, ids, out }
     }
 
     pub(super) fn expect(&self, prompts: usize) -> Result<(), DecodeError> {
@@ -108,11 +113,19 @@ pub(super) fn push_pages(
     out: &mut Prepared,
 ) -> Result<(), DecodeError> {
     let rules = recipe.rules(pool);
+    let (ids, output_ids);
+    let mut message = message;
+    if let Some(key) = recipe.hash_key {
+        // Whoever made them had no key.
+        let keyed = |ids: PageIds<'_>| -> Vec<u64> { ids.iter().map(|id| key.id(id)).collect() };
+        (ids, output_ids) = (keyed(message.page_ids), keyed(message.output_page_ids));
+        message.page_ids = PageIds::from_slice(&ids);
+        message.output_page_ids = PageIds::from_slice(&output_ids);
+    }
     let limits = &recipe.limits.decode;
     let event = limits.admit(Some(pool.as_bytes()), message.clone())?.event;
     out.tokens += event.input_tokens.unwrap_or(0);
     let mut followed = Vec::new();
-    let mut message = message;
     if rules.sample_rate != Ratio::ONE {
         let page_size = event.page_size.unwrap_or(rules.page_size);
         let full = full_pages(&event, page_size, rules.include_partial_page)

@@ -3,6 +3,7 @@
 use super::fields::Values;
 use super::recipe::{Names, Piece, Source, TimeUnit};
 use super::records::RawRecord;
+use kvset_core::keyed::HashKey;
 use kvset_core::pages::Scope;
 use kvset_formats::codec::{DecodeError, ErrorCode};
 use kvset_formats::logs::time_ms;
@@ -61,9 +62,11 @@ impl FieldLookup<'_> {
         DecodeError::new(ErrorCode::MissingField, format!("{} is missing", self.name(source)))
     }
 
-    pub(super) fn namespace(&self) -> Result<Option<Scope>, DecodeError> {
+    /// The namespace; under a key its value gives nothing of its name away.
+    pub(super) fn namespace(&self, key: Option<HashKey>) -> Result<Option<Scope>, DecodeError> {
         let name = self.fill(&self.names.namespace)?;
-        Ok((!name.is_empty()).then(|| Scope::named(name.as_bytes())))
+        let scope = || key.map_or_else(|| Scope::named(name.as_bytes()), |key| key.scope(name.as_bytes()));
+        Ok((!name.is_empty()).then(scope))
     }
 
     /// A number in the configured unit, or a date and time as RFC 3339 writes it.

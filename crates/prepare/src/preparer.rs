@@ -86,11 +86,15 @@ impl Preparer {
     pub fn refuse(&self, record: &RawRecord<'_>, error: &DecodeError) -> Prepared {
         let recipe = &self.recipe;
         let by = Provenance { version: &recipe.version, fingerprint: &recipe.fingerprint };
-        let letter = match recipe.letters {
+        let mut letter = match recipe.letters {
             LetterContent::Raw => Some(DeadLetter::new(record.source, error, by)),
             LetterContent::Redacted => Some(DeadLetter::redacted(record.source, error, by)),
             LetterContent::Off => None,
         };
+        if let (Some(letter), Some(_)) = (&mut letter, recipe.hash_key) {
+            // A record that somebody guesses could be told by it.
+            letter.headers.retain(|(name, _)| *name != DeadLetter::HASH);
+        }
         let outputs = letter.map(|letter| OutputRecord {
             destination: Destination::DeadLetters,
             partition: Partition(record.source.partition),
@@ -234,7 +238,7 @@ impl Preparer {
         Ok(Common {
             rules: self.recipe.rules(&pool),
             pool,
-            namespace: lookup.namespace()?,
+            namespace: lookup.namespace(self.recipe.hash_key)?,
             time: EventTime(time),
             output_tokens: integer(self.names.output_tokens, OUTPUT_TOKENS)?,
             duration_ms: integer(self.names.duration_ms, DURATION_MS)?,
@@ -291,7 +295,7 @@ impl Preparer {
     /// A request event goes on as it is, under the pool's name and within the namespace.
     fn page_ids(&mut self, record: &RawRecord<'_>, out: &mut Prepared) -> Result<(), DecodeError> {
         let lookup = FieldLookup { names: &self.names, values: &self.values, record };
-        let (pool, namespace) = (lookup.fill(&self.names.pool)?, lookup.namespace()?);
+        let (pool, namespace) = (lookup.fill(&self.names.pool)?, lookup.namespace(self.recipe.hash_key)?);
         let mut message = self.decoder.read(record.source.value.unwrap_or_default())?;
         message.pool = None;
         message.request_id = None;

@@ -1,6 +1,7 @@
 //! What shapes prepared events, put together once for all threads.
 
 use super::template::{Part, Place, Template};
+use kvset_core::keyed::HashKey;
 use kvset_core::labels::{Label, Labels};
 use kvset_core::ratio::Ratio;
 use kvset_core::units::PageSize;
@@ -76,6 +77,8 @@ pub struct Recipe {
     pub event_time: Option<Place>,
     /// Its unit, where it is a number.
     pub time_unit: TimeUnit,
+    /// The key of page ids, where they are made with one.
+    pub hash_key: Option<HashKey>,
     /// Page rules of pools by name.
     pub pools: BTreeMap<String, PageRules>,
     /// Page rules of all other pools.

@@ -261,6 +261,9 @@ sections! {
         /// What page ids are unique within: a tenant, a cache salt, a LoRA adapter. Requests of two
         /// namespaces share no page. Empty where a whole pool shares its pages.
         namespace: Template = Template::default();
+        /// A secret key of 32 hexadecimal digits ("file:/path" or "env:NAME"), which page ids are then made with: nobody
+        /// without it can test whether an id stands for a prompt. Another key gives other ids to the same prompts.
+        hash_key: Secret = Secret::default();
         /// The field that holds the event time, like "{created}"; the record's time stamp where it is
         /// empty. Texts are read as RFC 3339, numbers in event_time_unit.
         event_time: Template = Template::default();

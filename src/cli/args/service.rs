@@ -39,11 +39,13 @@ Examples:
   kvset prepare --config kvset.toml
   kvset prepare --create-topics
   kvset prepare --dry-run gateway.jsonl.gz
+  kvset prepare --dry-run llm.requests
   KVSET__PREPARE__MODELS=/models/qwen3 KVSET__HTTP__LISTEN=127.0.0.1:9465 kvset prepare")]
 pub struct PrepareArgs {
-    /// Read the first records of this file, say what they are, what becomes of them and which settings would read
-    /// them; write nothing. `-` is standard input.
-    #[arg(long, value_name = "FILE", conflicts_with = "create_topics")]
+    /// Read the first records of this file, or of the topic of this name where there is no such file; say what they are,
+    /// what becomes of them and which settings would read them. Nothing is written and no group is joined; `-` is
+    /// standard input.
+    #[arg(long, value_name = "FILE|TOPIC", conflicts_with = "create_topics")]
     pub dry_run: Option<PathBuf>,
     /// Records that --dry-run reads.
     #[arg(long, value_name = "N", default_value_t = 1000, requires = "dry_run")]

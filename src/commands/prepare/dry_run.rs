@@ -1,18 +1,16 @@
 //! `kvset prepare --dry-run`: what the first records of a log are, what becomes of them, and the settings that would
 //! read them. Nothing is written, and no prompt is shown.
 
+use super::first_records::{self, FirstRecord};
 use crate::cli::args::PrepareArgs;
 use crate::cli::{Failure, output};
-use anyhow::{Context as _, anyhow};
 use kvset_formats::codec::{DecodeLimits, Encoding, LetterContent, RequestDecoder, SourceRecord};
-use kvset_formats::trace::open_text;
 use kvset_prepare::shape::{PromptKind, Shape, TimeForm};
 use kvset_prepare::{Prepared, Preparer, Preset, RawRecord};
 use kvset_service::prepare::preparer;
 use kvset_settings::Settings;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::io::{BufRead as _, Read as _};
 use std::path::Path;
 
 /// What the records came to.
@@ -39,38 +37,34 @@ struct Outcome {
     first: u64,
 }
 
-/// Reads the first records of a file.
-pub fn run(args: &PrepareArgs, file: &Path) -> Result<(), Failure> {
+/// Reads the first records of a file, or of a topic where there is no such file.
+pub fn run(args: &PrepareArgs, log: &Path) -> Result<(), Failure> {
     let mut settings = Settings::load(args.config.file())?;
     // Why a record is refused stands in its dead letter.
     settings.prepare.dead_letters = LetterContent::Redacted;
     let mut preparer = preparer(&settings).map_err(|error| Failure::Usage(error.into()))?;
-    let mut reader = open_text(file).map_err(anyhow::Error::from)?;
     let mut findings = Findings::default();
-    let (limit, mut line) = (settings.prepare.max_record_bytes.0, Vec::new());
-    while findings.records < args.records {
-        line.clear();
-        let read = (&mut reader).take(limit + 1).read_until(b'\n', &mut line);
-        if read.with_context(|| file.display().to_string())? == 0 {
-            break;
-        }
-        if line.len() as u64 > limit {
-            let record = findings.records + 1;
-            return Err(Failure::from(anyhow!(
-                "{}: record {record} is larger than prepare.max_record_bytes",
-                file.display()
-            )));
-        }
-        if !line.trim_ascii().is_empty() {
-            findings.read(&line, &mut preparer);
+    let mut read = |record: FirstRecord<'_>| findings.read(&record, &mut preparer);
+    match topic_of(log) {
+        Some(topic) => first_records::of_topic(&settings, topic, args.records, &mut read)?,
+        None => {
+            let largest = settings.prepare.max_record_bytes.0;
+            first_records::of_file(log, args.records, largest, &mut read)?;
         }
     }
-    output::print(&findings.told(&settings, file))
+    output::print(&findings.told(&settings, log))
+}
+
+/// The topic that is meant, where it is none but a file.
+fn topic_of(log: &Path) -> Option<&str> {
+    let is_file = log == Path::new("-") || log.exists() || log.components().count() > 1;
+    log.to_str().filter(|_| !is_file)
 }
 
 impl Findings {
-    fn read(&mut self, record: &[u8], preparer: &mut Preparer) {
+    fn read(&mut self, first: &FirstRecord<'_>, preparer: &mut Preparer) {
         self.records += 1;
+        let record = first.value;
         let preset = Preset::recognise(record);
         if let Some(preset) = preset {
             *self.presets.entry(preset).or_default() += 1;
@@ -83,13 +77,14 @@ impl Findings {
         }
         let source = SourceRecord {
             topic: "",
-            partition: 0,
-            offset: self.records as i64 - 1,
+            partition: first.partition,
+            offset: first.offset,
             timestamp_ms: Some(0),
-            key: None,
+            key: first.key,
             value: Some(record),
         };
-        let prepared = preparer.prepare(&RawRecord { source, headers: Vec::new() });
+        let headers = first.headers.iter().map(|(name, value)| (name.as_str(), value.as_slice())).collect();
+        let prepared = preparer.prepare(&RawRecord { source, headers });
         let outcome = match (prepared.refused, prepared.passed_over) {
             (Some(code), _) => format!("refused: {}{}", code.name(), detail(&prepared)),
             (None, Some(why)) => format!("passed over: {why}"),
@@ -134,8 +129,8 @@ impl Findings {
         }
     }
 
-    fn told(&self, settings: &Settings, file: &Path) -> String {
-        let mut text = format!("{}: {} records read\n", file.display(), self.records);
+    fn told(&self, settings: &Settings, log: &Path) -> String {
+        let mut text = format!("{}: {} records read\n", log.display(), self.records);
         if let Some(preset) = settings.prepare.preset {
             let _ = writeln!(text, "prepare.preset is {preset}, whose shape is that of {}", preset.source());
         }

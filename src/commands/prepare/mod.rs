@@ -10,6 +10,7 @@ use kvset_service::prepare::{PreparePlan, PreparePlanError, ProgressLog, prepare
 use std::sync::Arc;
 
 mod dry_run;
+mod first_records;
 
 /// Runs `kvset prepare`.
 pub fn run(args: &PrepareArgs) -> Result<(), Failure> {
@@ -21,7 +22,7 @@ pub fn run(args: &PrepareArgs) -> Result<(), Failure> {
     let serving = Serving::start(&args.config)?;
     let plan = PreparePlan::make(&serving.settings, args.create_topics).map_err(|error| match error {
         PreparePlanError::Plan(error) => plan_failure(error),
-        PreparePlanError::Model { .. } => Failure::Usage(error.into()),
+        PreparePlanError::Model { .. } | PreparePlanError::HashKey { .. } => Failure::Usage(error.into()),
     })?;
     let health = Arc::clone(&serving.health);
     let metrics = ServiceMetrics::stateless(health, serving.settings.http.max_pool_labels);

@@ -67,6 +67,9 @@ pub enum LetterContent {
 const MAX_DETAIL_CHARS: usize = 256;
 
 impl DeadLetter {
+    /// The header that has the hash of the record.
+    pub const HASH: &str = "kvset_value_xxh3";
+
     /// Addresses a refused record to the dead-letter topic.
     pub fn new(record: SourceRecord<'_>, error: &DecodeError, by: Provenance<'_>) -> Self {
         let mut headers = vec![
@@ -90,7 +93,7 @@ impl DeadLetter {
         let mut letter = Self::new(SourceRecord { key: None, value: None, ..record }, error, by);
         letter.headers.extend(record.value.into_iter().flat_map(|value| {
             let hash = format!("{:016x}", xxh3_64(value));
-            [("kvset_value_bytes", value.len().to_string()), ("kvset_value_xxh3", hash)]
+            [("kvset_value_bytes", value.len().to_string()), (Self::HASH, hash)]
         }));
         letter
     }

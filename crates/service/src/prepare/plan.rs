@@ -4,6 +4,7 @@
 use crate::plan::features;
 use crate::plan::schemas::{self, RegistryError};
 use crate::plan::{Ends, PlanError, StreamPlan, dead_letter_limits};
+use kvset_core::keyed::NoHashKey;
 use kvset_core::ratio::Ratio;
 use kvset_core::units::PageSize;
 use kvset_formats::codec::DecodeLimits;
@@ -40,6 +41,12 @@ pub enum PreparePlanError {
         /// What is wrong with it.
         reason: String,
     },
+    /// The secret key of page ids is none.
+    #[error("prepare.hash_key: {reason}")]
+    HashKey {
+        /// What a key looks like.
+        reason: NoHashKey,
+    },
     /// Secrets, topics or brokers.
     #[error(transparent)]
     Plan(#[from] PlanError),
@@ -73,7 +80,7 @@ impl PreparePlan {
         };
         Ok(Self {
             stream: StreamPlan::make(settings, &ends, create_topics)?,
-            recipe: Arc::new(recipe(settings)),
+            recipe: Arc::new(keyed_recipe(settings)?),
             tokenizers,
             dead_letters: dead_letter_limits(settings),
             registry: registry.map_err(|error| PlanError::from(RegistryError::from(error)))?,
@@ -86,10 +93,20 @@ impl PreparePlan {
 /// # Errors
 /// A model cannot be loaded.
 pub fn preparer(settings: &Settings) -> Result<Preparer, PreparePlanError> {
-    Ok(Preparer::new(Arc::new(recipe(settings)), tokenizers(settings)?))
+    Ok(Preparer::new(Arc::new(keyed_recipe(settings)?), tokenizers(settings)?))
 }
 
-/// What shapes the output: pure, so that a replay of the same log gives the same bytes.
+/// The recipe with the secret key that page ids are made with, where one is set.
+fn keyed_recipe(settings: &Settings) -> Result<Recipe, PreparePlanError> {
+    const NAME: &str = "prepare.hash_key";
+    let secret = &settings.prepare.hash_key;
+    let key = (!secret.is_empty()).then(|| secret.resolve(NAME)).transpose().map_err(PlanError::from)?;
+    let key = key.map(|key| key.trim().parse()).transpose();
+    let hash_key = key.map_err(|reason: NoHashKey| PreparePlanError::HashKey { reason })?;
+    Ok(Recipe { hash_key, ..recipe(settings) })
+}
+
+/// What shapes the output, but for the secret key: pure, so that a replay of the same log gives the same bytes.
 pub fn recipe(settings: &Settings) -> Recipe {
     let prepare = &settings.prepare;
     let rules = |name: &str| {
@@ -112,6 +129,7 @@ pub fn recipe(settings: &Settings) -> Recipe {
             Part::Text(_) => None,
         }),
         time_unit: prepare.event_time_unit,
+        hash_key: None,
         pools: settings.pools.iter().map(|pool| (pool.name.clone(), rules(&pool.name))).collect(),
         other_pools: rules(""),
         limits: PrepareLimits {

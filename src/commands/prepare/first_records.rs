@@ -1,0 +1,85 @@
+//! The first records of a log: lines of a file, or records of a topic, which is read outside of any group.
+
+use crate::cli::Failure;
+use anyhow::{Context as _, anyhow};
+use kvset_formats::trace::open_text;
+use kvset_kafka::kafka::reader::{From, Reader};
+use kvset_service::plan::connection;
+use kvset_settings::Settings;
+use std::io::{BufRead as _, Read as _};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// How long the brokers may take to answer.
+const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+/// How long a topic is read at most.
+const READ_FOR: Duration = Duration::from_secs(30);
+
+/// A record of a log.
+pub(super) struct FirstRecord<'r> {
+    /// Its partition and offset; of a file, 0 and its number from 0 on.
+    pub partition: i32,
+    pub offset: i64,
+    pub key: Option<&'r [u8]>,
+    pub value: &'r [u8],
+    pub headers: &'r [(String, Vec<u8>)],
+}
+
+/// Shows the first `records` of a file, none of which may be larger than `largest`.
+pub(super) fn of_file(
+    file: &Path,
+    records: u64,
+    largest: u64,
+    read: &mut dyn FnMut(FirstRecord<'_>),
+) -> Result<(), Failure> {
+    let mut reader = open_text(file).map_err(anyhow::Error::from)?;
+    let (mut line, mut number) = (Vec::new(), 0u64);
+    while number < records {
+        line.clear();
+        let bytes = (&mut reader).take(largest + 1).read_until(b'\n', &mut line);
+        if bytes.with_context(|| file.display().to_string())? == 0 {
+            break;
+        }
+        if line.len() as u64 > largest {
+            return Err(Failure::from(anyhow!(
+                "{}: record {} is larger than prepare.max_record_bytes",
+                file.display(),
+                number + 1
+            )));
+        }
+        if !line.trim_ascii().is_empty() {
+            let offset = i64::try_from(number).unwrap_or(i64::MAX);
+            read(FirstRecord { partition: 0, offset, key: None, value: &line, headers: &[] });
+            number += 1;
+        }
+    }
+    Ok(())
+}
+
+/// Shows the oldest `records` of a topic, as far as they come within half a minute.
+pub(super) fn of_topic(
+    settings: &Settings,
+    topic: &str,
+    records: u64,
+    read: &mut dyn FnMut(FirstRecord<'_>),
+) -> Result<(), Failure> {
+    const MOMENT: Duration = Duration::from_millis(100);
+    let neither = || format!("`{topic}` is no file here, so it is taken for a topic");
+    let connection = connection(&settings.kafka).map_err(|error| Failure::Usage(error.into()))?;
+    let mut reader =
+        Reader::open(&connection, topic, From::Beginning, ANSWER_WITHIN).with_context(neither)?;
+    let (begin, mut number) = (Instant::now(), 0u64);
+    while number < records && !reader.at_end() && begin.elapsed() < READ_FOR {
+        let Some(record) = reader.next(MOMENT).map_err(anyhow::Error::from)? else { continue };
+        let Some(value) = &record.value else { continue };
+        read(FirstRecord {
+            partition: record.partition,
+            offset: record.offset,
+            key: record.key.as_deref(),
+            value,
+            headers: &record.headers,
+        });
+        number += 1;
+    }
+    Ok(())
+}
