@@ -70,6 +70,7 @@ impl Observer {
         if config.is_pointwise() && !beside.routers.is_empty() {
             return Err(ReplayError::NoStack { engine: config.profile.name() });
         }
+        beside.routers.iter().try_for_each(|spec| spec.check(config.kv_bytes_per_token.is_some()))?;
         let run = |spec: &RouterSpec| RouterRun::new(*spec, config);
         Ok(Self {
             asked: beside.measured,

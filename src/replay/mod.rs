@@ -33,7 +33,7 @@ use kvset_core::pool_set::{
 };
 use kvset_core::profile::Profile;
 use kvset_core::ratio::Ratio;
-use kvset_core::routing::{RouterEstimate, RoutingError};
+use kvset_core::routing::{RouterEstimate, RoutingError, SpecError};
 use kvset_core::units::{Offset, PageBytes, PageCount, PageSize};
 use kvset_core::window::WindowKind;
 use kvset_formats::trace::{self, Progress, ReadOptions, RowError, TraceError, TraceItem, TraceRow};
@@ -118,6 +118,9 @@ pub enum ReplayError {
          not: choose another --engine, or with vllm --attention full"
     )]
     NoStack { engine: &'static str },
+    /// A router cannot be tried.
+    #[error("--router: {0}")]
+    Router(#[from] SpecError),
     /// A stream cannot be read several times.
     #[error("--search reads the trace several times, which standard input cannot: give a file")]
     SearchOfStream,

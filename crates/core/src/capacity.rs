@@ -51,6 +51,16 @@ const BYTE_UNITS: [(&str, u64); 13] = [
 /// Most digits before or after the decimal point: keeps the arithmetic within 128 bits.
 const MAX_DIGITS: usize = 18;
 
+impl CapacitySize {
+    /// The whole pages it holds; `None` for bytes where a page's bytes are unknown.
+    pub fn pages(self, page_bytes: Option<PageBytes>) -> Option<PageCount> {
+        match self {
+            Self::Pages(pages) => Some(pages),
+            Self::Bytes(bytes) => page_bytes.map(|page| bytes.whole_pages(page)),
+        }
+    }
+}
+
 impl CapacitySpec {
     /// A capacity nobody wrote, of this many pages.
     pub fn of_pages(pages: u64) -> Self {
@@ -59,10 +69,7 @@ impl CapacitySpec {
 
     /// The whole pages it holds; `None` for bytes where a page's bytes are unknown.
     pub fn pages(&self, page_bytes: Option<PageBytes>) -> Option<PageCount> {
-        match self.size {
-            CapacitySize::Pages(pages) => Some(pages),
-            CapacitySize::Bytes(bytes) => page_bytes.map(|page| bytes.whole_pages(page)),
-        }
+        self.size.pages(page_bytes)
     }
 
     /// The bytes it takes; `None` for pages where a page's bytes are unknown.

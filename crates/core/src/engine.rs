@@ -110,6 +110,26 @@ impl Engine {
         Ok(result?)
     }
 
+    /// What [`Engine::observe`] would find of a request; nothing is touched. Pages forgotten beyond the tracked bound
+    /// are left out.
+    ///
+    /// # Errors
+    /// Its ids do not fit its tokens.
+    pub fn look_up(
+        &mut self,
+        event: &RequestEvent<'_>,
+        page_size: PageSize,
+        outcome: &mut Outcome,
+    ) -> Result<(), PageCountMismatch> {
+        let footprint = self.footprint(event, page_size)?;
+        let mut pages = std::mem::take(&mut self.pages);
+        let (access, prompt_pages) = self.access_of(event, &footprint, &mut pages);
+        self.stack.look_up(&access, outcome);
+        outcome.page_accesses = prompt_pages;
+        self.pages = pages;
+        Ok(())
+    }
+
     /// Whether this, read back from a snapshot, is kept as `config` says and can go on.
     pub fn is_sound(&self, config: &EngineConfig) -> bool {
         self.config == *config && self.stack.is_like(&Self::new(*config).stack)
@@ -139,15 +159,30 @@ impl Engine {
         buffer: &mut Vec<u64>,
         outcome: &mut Outcome,
     ) -> Result<(), ChainViolation> {
+        let (access, prompt_pages) = self.access_of(event, footprint, buffer);
+        self.stack.access(&access, outcome)?;
+        outcome.page_accesses = prompt_pages;
+        (_, self.sampled_outputs) = self.sample_count(footprint.unshared_outputs);
+        self.previous_partial = footprint.partial;
+        Ok(())
+    }
+
+    /// What a request comes to for the stack, and the pages of its prompt that are followed; `buffer` holds them where
+    /// they are not one slice of the event.
+    fn access_of<'a>(
+        &self,
+        event: &RequestEvent<'_>,
+        footprint: &Footprint<'a>,
+        buffer: &'a mut Vec<u64>,
+    ) -> (Access<'a>, u64) {
         let (scope, rate) = (event.scope, self.config.sample_rate);
         let (sampled, sample) = (rate != Ratio::ONE, Sample::at(rate));
-        let (unshared, carry) = self.sample_count(footprint.unshared_outputs);
         let mut access = Access {
             scope,
             pages: footprint.prompt,
             ids_chained: event.ids_chained,
             lookup_limit: footprint.lookup_limit,
-            unshared_outputs: unshared,
+            unshared_outputs: self.sample_count(footprint.unshared_outputs).0,
             extra_need: u64::from(self.previous_partial && !sampled),
         };
         let mut prompt_pages = footprint.prompt.len();
@@ -160,11 +195,7 @@ impl Engine {
             buffer.extend(sample.followed(scope, footprint.known_outputs));
             access.pages = PageIds::from_slice(buffer);
         }
-        self.stack.access(&access, outcome)?;
-        outcome.page_accesses = prompt_pages as u64;
-        self.sampled_outputs = carry;
-        self.previous_partial = footprint.partial;
-        Ok(())
+        (access, prompt_pages as u64)
     }
 
     /// The sampled share of pages without ids, with what is left for the next request.

@@ -165,7 +165,7 @@ pub struct ReplayArgs {
     #[arg(long)]
     pub measured: bool,
     /// A router to try (repeatable): logged, round-robin:N, hash:N[:session|tenant|first-page],
-    /// least-in-flight:N, prefix:N[:match=0.5,balance=1.5,tree=1048576]. Capacities are then the total of N
+    /// least-in-flight:N, prefix:N[:match=0.5,balance=1.5,tree=1048576], precise-prefix:N:at=SIZE[,balance=1.5]. Capacities are then the total of N
     /// replicas.
     #[arg(long = "router", value_name = "NAME[:N]")]
     pub routers: Vec<RouterSpec>,

@@ -192,6 +192,7 @@ impl From<ReplayError> for Failure {
             ReplayError::Config(_)
             | ReplayError::ShareOfStream
             | ReplayError::NoStack { .. }
+            | ReplayError::Router(_)
             | ReplayError::SearchOfStream
             | ReplayError::Page { .. } => Self::Usage(error.into()),
             _ => Self::Runtime(error.into()),

@@ -3,7 +3,7 @@
 use crate::capacity::{CapacitySize, CapacitySpec};
 use crate::pool_config::PoolConfig;
 use crate::profile::Profile;
-use crate::routing::RouterSpec;
+use crate::routing::{RouterSpec, SpecError};
 use serde::{Deserialize, Serialize};
 
 /// Most routers a pool is asked about: each costs as much as the pool's own cache.
@@ -44,6 +44,9 @@ pub enum AskedError {
         /// The engine.
         profile: Profile,
     },
+    /// A router cannot be asked about.
+    #[error("`routers`: {0}")]
+    Router(#[from] SpecError),
     /// Bytes cannot be turned into pages.
     #[error("`provisioned` is {0}, a size in bytes: set `kv_bytes_per_token`, or give pages (5000p)")]
     BytesWithoutCost(CapacitySpec),
@@ -68,6 +71,7 @@ impl Asked {
                 return Err(AskedError::DuplicateRouter(router.written()));
             }
         }
+        self.routers.iter().try_for_each(|router| router.check(config.kv_bytes_per_token.is_some()))?;
         if config.is_pointwise() && !self.is_nothing() {
             let asked = if self.measured { "measured" } else { "routers" };
             return Err(AskedError::NoStack { asked, profile: config.profile });

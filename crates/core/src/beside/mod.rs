@@ -58,7 +58,7 @@ impl Beside {
     pub fn observe(&mut self, request: &Accepted<'_>, config: &PoolConfig) -> BesideShare {
         let measured = self.measured.as_mut().map(|caches| caches.observe(request, config));
         let follow = |caches: &mut RoutedCaches| {
-            let routed = caches.observe(&request.arriving(), request.page_size)?;
+            let routed = caches.observe(&request.arriving(), request.page_size, config)?;
             Ok::<_, RoutingError>(RoutingShare::of(&routed, &config.target_ratios))
         };
         let routed: Vec<_> = self.routers.iter_mut().map(follow).collect();

@@ -64,7 +64,7 @@ impl MeasuredCaches {
             self.logged = Some(RoutedCaches::new(LOGGED, config));
         }
         let logged = self.logged.as_mut();
-        let routed = logged.map(|caches| caches.observe(&request.arriving(), request.page_size));
+        let routed = logged.map(|caches| caches.observe(&request.arriving(), request.page_size, config));
         let routed = routed.transpose()?;
         let (partial, rate) = (config.include_partial_page, config.sample_rate);
         let cached = CachedPages::of(request.event, request.page_size, partial, rate);

@@ -2,7 +2,7 @@
 
 use crate::engine::{Engine, EngineConfig, EngineRefusal};
 use crate::event::RequestEvent;
-use crate::outcome::Outcome;
+use crate::outcome::{Need, Outcome};
 use crate::stack::ChainPolicy;
 use crate::units::PageSize;
 use serde::{Deserialize, Serialize};
@@ -53,6 +53,20 @@ impl ReplicaCaches {
         held.engine.observe(event, page_size, &mut self.outcome)?;
         held.disproved |= self.outcome.chain_violations > 0;
         Ok(&self.outcome)
+    }
+
+    /// Leading pages of the request that this replica would find at so many followed pages; nothing is touched.
+    pub(super) fn hits_at(
+        &mut self,
+        replica: usize,
+        event: &RequestEvent<'_>,
+        page_size: PageSize,
+        pages: Need,
+    ) -> u64 {
+        let Some(held) = self.engines.get_mut(replica) else { return 0 };
+        // A request that does not fit its tokens is refused where it is observed.
+        let read = held.engine.look_up(event, page_size, &mut self.outcome);
+        read.map_or(0, |()| self.outcome.hits_at(pages))
     }
 
     /// Completes what was read back from a snapshot; whether these are at most `most` caches like the `fresh`

@@ -6,6 +6,8 @@
 mod caches;
 mod estimate;
 mod least_in_flight;
+mod loads;
+mod precise;
 mod prefix;
 mod result;
 mod routed;
@@ -22,7 +24,7 @@ pub use result::{RoutedPoint, RoutedQuantile, RoutedRequirement, RoutingResult};
 pub use routed::Routed;
 pub use router::{Arriving, Router, TooManyReplicas};
 pub use run::{RoutedCaches, RouterRun, RoutingError};
-pub use spec::{HashBy, PrefixRules, RouterKind, RouterSpec, SpecError};
+pub use spec::{HashBy, PreciseRules, PrefixRules, RouterKind, RouterSpec, SpecError};
 pub use tally::{RoutingShare, RoutingTally};
 
 /// Most replicas of one router.

@@ -4,15 +4,12 @@
 //! hashes with one bit a replica; of two hashes that collide one prefix is taken for the other, which such
 //! routers accept too.
 
+use super::loads::Loads;
 use super::spec::{MAX_PREFIX_REPLICAS, PrefixRules};
 use crate::event::RequestEvent;
 use crate::pages::mix;
-use crate::units::is_countable;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
-
-/// Requests between two halvings of the loads.
-const HALVING: u64 = 256;
 
 /// The router.
 #[derive(Debug, Serialize, Deserialize)]
@@ -20,8 +17,7 @@ pub(super) struct PrefixRouter {
     rules: PrefixRules,
     tree: Tree,
     /// Pages sent beyond what the tree knew there, of late.
-    loads: Vec<u64>,
-    requests: u64,
+    loads: Loads,
     /// The request's prefix hashes; kept for their memory.
     #[serde(skip)]
     keys: Vec<u64>,
@@ -56,16 +52,15 @@ impl PrefixRouter {
         let half = (rules.tree_pages as usize / 2).max(1);
         let tree = Tree { young: HashMap::new(), old: HashMap::new(), half };
         let replicas = replicas.clamp(1, MAX_PREFIX_REPLICAS);
-        Self { rules, tree, loads: vec![0; replicas], requests: 0, keys: Vec::new() }
+        Self { rules, tree, loads: Loads::new(replicas), keys: Vec::new() }
     }
 
     /// Whether this, read back from a snapshot, is a router like the `fresh` one and can go on.
     pub(super) fn is_sound(&self, fresh: &Self) -> bool {
         let Tree { young, old, half } = &self.tree;
-        (self.rules, *half, self.loads.len()) == (fresh.rules, fresh.tree.half, fresh.loads.len())
+        (self.rules, *half) == (fresh.rules, fresh.tree.half)
             && young.len().max(old.len()) <= *half
-            && is_countable(self.requests)
-            && self.loads.iter().all(|load| is_countable(*load))
+            && self.loads.is_sound(fresh.loads.len())
     }
 
     /// Bytes of memory held, nearly: a hash map keeps a byte beside each entry and an eighth of them free.
@@ -76,12 +71,13 @@ impl PrefixRouter {
     pub(super) fn route(&mut self, event: &RequestEvent<'_>) -> usize {
         self.read_keys(event);
         let (longest, holders) = self.longest();
-        let idle = self.least_loaded(u64::MAX);
         let matched = longest as u64 * 1000;
         let is_match =
             longest > 0 && matched >= u64::from(self.rules.match_per_mille) * self.keys.len() as u64;
-        let best = self.least_loaded(holders);
-        let replica = if is_match && !self.is_overloaded(best) { best } else { idle };
+        let best = self.loads.least(|replica| holders >> replica & 1 == 1);
+        let is_best =
+            is_match && !self.loads.is_overloaded(best, self.rules.balance_per_mille, self.keys.len());
+        let replica = if is_best { best } else { self.loads.least(|_| true) };
         self.send(replica);
         replica
     }
@@ -109,31 +105,13 @@ impl PrefixRouter {
         (self.keys.len(), holders)
     }
 
-    /// The least loaded of some replicas, of equal ones the first.
-    fn least_loaded(&self, replicas: u64) -> usize {
-        let some = self.loads.iter().enumerate().filter(|(index, _)| replicas >> index & 1 == 1);
-        some.min_by_key(|(index, load)| (**load, *index)).map_or(0, |(index, _)| index)
-    }
-
-    fn is_overloaded(&self, replica: usize) -> bool {
-        let total: u128 = self.loads.iter().map(|load| u128::from(*load)).sum();
-        let share = u128::from(self.loads[replica]) * self.loads.len() as u128;
-        // A lone request is no imbalance.
-        let slack = self.keys.len() as u128 * self.loads.len() as u128;
-        share * 1000 > total * u128::from(self.rules.balance_per_mille) + slack * 1000
-    }
-
     fn send(&mut self, replica: usize) {
         let bit = 1_u64 << replica;
         let known = self.keys.iter().take_while(|key| self.tree.replicas(**key) & bit != 0).count();
-        self.loads[replica] += (self.keys.len() - known) as u64;
         for key in &self.keys {
             self.tree.insert(*key, replica);
         }
-        self.requests += 1;
-        if self.requests.is_multiple_of(HALVING) {
-            self.loads.iter_mut().for_each(|load| *load /= 2);
-        }
+        self.loads.send(replica, (self.keys.len() - known) as u64);
     }
 }
 

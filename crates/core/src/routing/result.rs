@@ -28,9 +28,9 @@ pub struct RoutingResult {
     /// The busiest replica's uncached pages over the mean at the largest capacity asked for that can be
     /// told, without limit where there is none; `None` where nothing is left to prefill.
     pub imbalance: Option<f64>,
-    /// Hits by total capacity, as asked.
+    /// Hits by total capacity, as asked; of a router that asks the caches at its own alone.
     pub capacities: Vec<RoutedPoint>,
-    /// One a target ratio.
+    /// One a target ratio; none of a router that asks the caches.
     pub required: Vec<RoutedRequirement>,
 }
 
@@ -74,6 +74,8 @@ impl RoutingResult {
         let whole = |pages: u64| config.sample_rate.whole_of(pages);
         let sum = |count: fn(&ReplicaTally) -> u64| tallies.iter().map(count).sum::<u64>();
         let requests = sum(|tally| tally.requests);
+        let only = router.only_total();
+        let totals = only.as_ref().map_or(totals, |total| total.as_slice());
         let capacities: Vec<_> =
             totals.iter().map(|total| RoutedPoint::of(*total, replicas, tallies, config)).collect();
         let told = capacities.iter().rev().find(|point| point.page_hits.is_some());
@@ -88,7 +90,11 @@ impl RoutingResult {
             unlimited_page_hits: whole(sum(|tally| tally.reusable)),
             imbalance: told.map_or_else(unlimited, |point| point.imbalance),
             capacities,
-            required: required(&tally.needs, requests, replicas, config),
+            // What is needed is told by one run for all capacities only.
+            required: match only {
+                None => required(&tally.needs, requests, replicas, config),
+                Some(_) => Vec::new(),
+            },
         }
     }
 }

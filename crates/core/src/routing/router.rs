@@ -2,11 +2,13 @@
 
 use super::MAX_REPLICAS;
 use super::least_in_flight::LeastInFlight;
+use super::precise::PreciseRouter;
 use super::prefix::PrefixRouter;
-use super::spec::{HashBy, RouterKind, RouterSpec};
+use super::spec::{HashBy, PreciseRules, RouterKind, RouterSpec};
 use crate::event::RequestEvent;
 use crate::labels::Label;
 use crate::pages::Scope;
+use crate::units::PageCount;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use xxhash_rust::xxh3::xxh3_64;
@@ -25,7 +27,7 @@ pub struct Arriving<'a> {
 #[error("the log names more than {MAX_REPLICAS} replicas: is the field replica a request's own name?")]
 pub struct TooManyReplicas;
 
-/// A router that is blind to what caches hold.
+/// A router.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Router {
     spec: RouterSpec,
@@ -39,6 +41,7 @@ enum State {
     Hash(HashBy),
     LeastInFlight(LeastInFlight),
     Prefix(PrefixRouter),
+    Precise(PreciseRouter),
 }
 
 /// The replicas that a log names, by first appearance. Requests without a name share one cache of their own.
@@ -87,11 +90,13 @@ impl Router {
             RouterKind::Hash(by) => State::Hash(by),
             RouterKind::LeastInFlight => State::LeastInFlight(LeastInFlight::new(spec.replicas)),
             RouterKind::Prefix(rules) => State::Prefix(PrefixRouter::new(spec.replicas, rules)),
+            RouterKind::Precise(_) => State::Precise(PreciseRouter::new(spec.replicas)),
         };
         Self { spec, state }
     }
 
-    /// The replica that gets this request.
+    /// The replica that gets this request. One that asks the caches is routed by [`Router::precise`]: this
+    /// gives its first replica.
     ///
     /// # Errors
     /// [`TooManyReplicas`] where the log names them.
@@ -107,6 +112,23 @@ impl Router {
             State::Hash(by) => Ok((hash(*by, request) % replicas as u64) as usize),
             State::LeastInFlight(router) => Ok(router.route(request.event)),
             State::Prefix(router) => Ok(router.route(request.event)),
+            State::Precise(_) => Ok(0),
+        }
+    }
+
+    /// The router that asks the caches, and its rules, where this is one.
+    pub(super) fn precise(&mut self) -> Option<(PreciseRules, &mut PreciseRouter)> {
+        match (self.spec.kind, &mut self.state) {
+            (RouterKind::Precise(rules), State::Precise(router)) => Some((rules, router)),
+            _ => None,
+        }
+    }
+
+    /// The only total capacity that is told, known once a request has been routed; `None` where every capacity is told.
+    pub(super) fn only_total(&self) -> Option<Option<PageCount>> {
+        match &self.state {
+            State::Precise(router) => Some(router.total()),
+            _ => None,
         }
     }
 
@@ -121,6 +143,7 @@ impl Router {
             (State::Hash(by), State::Hash(asked)) => by == asked,
             (State::LeastInFlight(router), State::LeastInFlight(_)) => router.is_sound(replicas),
             (State::Prefix(router), State::Prefix(fresh)) => router.is_sound(fresh),
+            (State::Precise(router), State::Precise(fresh)) => router.is_sound(fresh),
             _ => false,
         };
         self.spec == fresh.spec && state

@@ -45,10 +45,22 @@ impl RoutedCaches {
         &mut self,
         request: &Arriving<'_>,
         page_size: PageSize,
+        config: &PoolConfig,
     ) -> Result<Routed<'_>, RoutingError> {
-        let replica = self.router.route(request)?;
-        let number = self.caches.requests(replica);
-        let outcome = self.caches.observe(replica, request.event, page_size)?;
+        let Some((rules, router)) = self.router.precise() else {
+            let replica = self.router.route(request)?;
+            let number = self.caches.requests(replica);
+            let outcome = self.caches.observe(replica, request.event, page_size)?;
+            return Ok(Routed { replica, number, outcome });
+        };
+        let (caches, each) = (&mut self.caches, router.each(&rules, page_size, config));
+        let pages = PageCount(request.event.page_ids.len() as u64);
+        let followed = config.held_shares().followed_of(pages) as usize;
+        let replica =
+            router.route(&rules, followed, |replica| caches.hits_at(replica, request.event, page_size, each));
+        let number = caches.requests(replica);
+        let outcome = caches.observe(replica, request.event, page_size)?;
+        router.send(replica, outcome.page_accesses - outcome.hits_at(each));
         Ok(Routed { replica, number, outcome })
     }
 
@@ -96,7 +108,7 @@ impl RouterRun {
         config: &PoolConfig,
         counted: bool,
     ) -> Result<Routed<'_>, RoutingError> {
-        let routed = self.routed.observe(request, page_size)?;
+        let routed = self.routed.observe(request, page_size, config)?;
         if counted {
             self.tally.add(&RoutingShare::of(&routed, &config.target_ratios));
         }

@@ -1,6 +1,8 @@
 //! Routers as users name them: `NAME[:N][:PARAMETERS]`.
 
 use super::MAX_REPLICAS;
+use crate::capacity::{CapacitySize, CapacitySpec};
+use crate::units::{Bytes, PageCount};
 use serde::{Deserialize, Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
@@ -33,6 +35,8 @@ pub enum RouterKind {
     LeastInFlight,
     /// To the replica that was sent the longest prefix, as far as load allows.
     Prefix(PrefixRules),
+    /// To the replica that holds the longest prefix, as far as load allows: asks the caches, at one capacity.
+    Precise(PreciseRules),
 }
 
 /// What is hashed: XXH3-64 of the bytes, modulo the number of replicas.
@@ -71,11 +75,23 @@ impl Default for PrefixRules {
     }
 }
 
+/// The rules of a router that asks the caches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PreciseRules {
+    /// What all replicas hold together.
+    pub at: CapacitySize,
+    /// Thousandths of the mean load above which a replica is passed over for the least loaded one. The load is the
+    /// pages that a replica had to compute, halved every 256 requests.
+    pub balance_per_mille: u32,
+}
+
 /// A router's name and parameters cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SpecError {
     /// The name is none of the routers'.
-    #[error("unknown router: expected logged, round-robin:N, hash:N, least-in-flight:N or prefix:N")]
+    #[error(
+        "unknown router: expected logged, round-robin:N, hash:N, least-in-flight:N, prefix:N or precise-prefix:N:at=SIZE"
+    )]
     UnknownRouter,
     /// The number of replicas is missing or out of range.
     #[error("{name} needs a number of replicas from 1 to {limit}, as in {name}:4")]
@@ -92,6 +108,15 @@ pub enum SpecError {
          268435456), separated by commas, or by nothing"
     )]
     Prefix,
+    /// Parameters of a router that asks the caches.
+    #[error(
+        "precise-prefix:N is followed by at=SIZE, what all replicas hold together (40GiB or 5000p), and may have \
+         balance=FACTOR (1 to 1000) behind a comma"
+    )]
+    Precise,
+    /// Bytes cannot be turned into pages.
+    #[error("{0} is told at a size in bytes: give bytes a token, or pages (5000p)")]
+    BytesWithoutCost(String),
     /// More than a router has.
     #[error("{name}:N takes no parameters")]
     NoParameters { name: &'static str },
@@ -106,11 +131,16 @@ impl RouterKind {
             Self::Hash(_) => "hash",
             Self::LeastInFlight => "least-in-flight",
             Self::Prefix(_) => "prefix",
+            Self::Precise(_) => "precise-prefix",
         }
     }
 
     fn most_replicas(self) -> usize {
-        if matches!(self, Self::Prefix(_)) { MAX_PREFIX_REPLICAS } else { MAX_REPLICAS }
+        match self {
+            // One bit each; one look-up a request each.
+            Self::Prefix(_) | Self::Precise(_) => MAX_PREFIX_REPLICAS,
+            _ => MAX_REPLICAS,
+        }
     }
 
     fn with_parameters(self, text: &str) -> Result<Self, SpecError> {
@@ -122,6 +152,7 @@ impl RouterKind {
                 _ => return Err(SpecError::HashBy),
             })),
             Self::Prefix(_) => PrefixRules::parse(text).map(Self::Prefix).ok_or(SpecError::Prefix),
+            Self::Precise(_) => PreciseRules::parse(text).map(Self::Precise).ok_or(SpecError::Precise),
             _ => Err(SpecError::NoParameters { name: self.name() }),
         }
     }
@@ -134,10 +165,7 @@ impl PrefixRules {
             let (name, value) = part.split_once('=')?;
             match name {
                 "match" => rules.match_per_mille = per_mille(value).filter(|share| *share <= 1000)?,
-                "balance" => {
-                    let factor = per_mille(value);
-                    rules.balance_per_mille = factor.filter(|factor| (1000..=1_000_000).contains(factor))?;
-                }
+                "balance" => rules.balance_per_mille = balance(value)?,
                 "tree" => {
                     let pages = value.parse().ok();
                     rules.tree_pages = pages.filter(|pages| (1 << 10..=1 << 28).contains(pages))?;
@@ -147,6 +175,39 @@ impl PrefixRules {
         }
         Some(rules)
     }
+}
+
+impl PreciseRules {
+    /// The balance of [`PrefixRules`], where none is given.
+    const BALANCE: u32 = 1500;
+
+    fn parse(text: &str) -> Option<Self> {
+        let (mut at, mut balance_per_mille) = (None, Self::BALANCE);
+        for part in text.split(',') {
+            match part.split_once('=')? {
+                ("at", size) => at = Some(size.parse::<CapacitySpec>().ok()?.size),
+                ("balance", factor) => balance_per_mille = balance(factor)?,
+                _ => return None,
+            }
+        }
+        Some(Self { at: at?, balance_per_mille })
+    }
+
+    fn written(&self) -> String {
+        let at = match self.at {
+            CapacitySize::Bytes(Bytes(bytes)) => format!("at={bytes}b"),
+            CapacitySize::Pages(PageCount(pages)) => format!("at={pages}p"),
+        };
+        match self.balance_per_mille {
+            Self::BALANCE => at,
+            factor => format!("{at},balance={}", f64::from(factor) / 1000.0),
+        }
+    }
+}
+
+/// A factor from 1 to 1000, in thousandths.
+fn balance(text: &str) -> Option<u32> {
+    per_mille(text).filter(|factor| (1000..=1_000_000).contains(factor))
 }
 
 /// A decimal with at most three places, in thousandths.
@@ -171,7 +232,21 @@ impl RouterSpec {
                 let (found, balance) = (share(rules.match_per_mille), share(rules.balance_per_mille));
                 format!("{self}:match={found},balance={balance},tree={}", rules.tree_pages)
             }
+            RouterKind::Precise(rules) => format!("{self}:{}", rules.written()),
             _ => self.to_string(),
+        }
+    }
+
+    /// Whether it can be asked about where a token's bytes are known, or are not.
+    ///
+    /// # Errors
+    /// [`SpecError::BytesWithoutCost`].
+    pub fn check(&self, has_cost: bool) -> Result<(), SpecError> {
+        match self.kind {
+            RouterKind::Precise(PreciseRules { at: CapacitySize::Bytes(_), .. }) if !has_cost => {
+                Err(SpecError::BytesWithoutCost(self.written()))
+            }
+            _ => Ok(()),
         }
     }
 }
@@ -207,6 +282,10 @@ impl FromStr for RouterSpec {
             Some("hash") => RouterKind::Hash(HashBy::Auto),
             Some("least-in-flight") => RouterKind::LeastInFlight,
             Some("prefix") => RouterKind::Prefix(PrefixRules::default()),
+            Some("precise-prefix") => {
+                let rules = parameters.and_then(PreciseRules::parse).ok_or(SpecError::Precise)?;
+                RouterKind::Precise(rules)
+            }
             _ => return Err(SpecError::UnknownRouter),
         };
         let limit = kind.most_replicas();
@@ -243,7 +322,14 @@ mod tests {
         for text in ["logged", "round-robin:4", "hash:8", "least-in-flight:1", "prefix:64"] {
             assert_eq!(spec(text).to_string(), text);
         }
-        for text in ["hash:4:session", "prefix:4:match=0.25,balance=2,tree=4096", "logged", "prefix:2"] {
+        for text in [
+            "hash:4:session",
+            "prefix:4:match=0.25,balance=2,tree=4096",
+            "logged",
+            "prefix:2",
+            "precise-prefix:4:at=5000p",
+            "precise-prefix:4:at=1073741824b,balance=1.25",
+        ] {
             assert_eq!(spec(text).written(), text, "reads back");
         }
         assert_eq!(spec("hash:4:tenant").kind, RouterKind::Hash(HashBy::Tenant));
@@ -271,6 +357,10 @@ mod tests {
             "prefix:4:match=0.1234",
             "prefix:4:match=.",
             "prefix:4:",
+            "precise-prefix:4",
+            "precise-prefix:4:balance=2",
+            "precise-prefix:65:at=5p",
+            "precise-prefix:4:at=lots",
         ] {
             assert!(text.parse::<RouterSpec>().is_err(), "{text} should be refused");
         }

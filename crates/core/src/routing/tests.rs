@@ -1,10 +1,11 @@
 //! Routers against obvious models, and one pass against a replay of each replica's part of the log.
 
 use super::*;
+use crate::capacity::CapacitySize;
 use crate::engine::Engine;
 use crate::event::RequestEvent;
 use crate::labels::{Label, Labels};
-use crate::naive::chained_requests;
+use crate::naive::{NaiveStack, chained_requests};
 use crate::outcome::{BEYOND, Outcome};
 use crate::pages::PageIds;
 use crate::pool_config::PoolConfig;
@@ -184,6 +185,43 @@ proptest! {
             loads[chosen] += (ids.len() - known(chosen)) as u64;
             sent[chosen].extend((1..=ids.len()).map(|end| ids[..end].to_vec()));
         });
+    }
+
+    #[test]
+    fn a_router_that_asks_the_caches_goes_where_most_is_found(
+        requests in requests(), replicas in 1usize..5, each in 1u64..30, vllm in any::<bool>(),
+    ) {
+        let config = config(if vllm { Profile::LeafFirst } else { Profile::Paper });
+        let at = CapacitySize::Pages(PageCount(each * replicas as u64));
+        let kind = RouterKind::Precise(PreciseRules { at, balance_per_mille: 1500 });
+        let mut run = RouterRun::new(RouterSpec { kind, replicas }, &config);
+        let mut caches = vec![NaiveStack::new(config.profile.order()); replicas];
+        let (mut loads, mut hits) = (vec![0_u64; replicas], 0);
+        replay(&requests, |_, request| {
+            let ids: Vec<u64> = request.event.page_ids.iter().collect();
+            let found = |cache: &NaiveStack| {
+                let needs = cache.clone().access(&ids).needs;
+                needs.iter().take_while(|need| **need <= each).count() as u64
+            };
+            let found: Vec<_> = caches.iter().map(found).collect();
+            let most = found.iter().copied().max().expect("one at least");
+            let least = |replicas: &mut dyn Iterator<Item = usize>| {
+                replicas.min_by_key(|replica| (loads[*replica], *replica)).expect("one at least")
+            };
+            let best = least(&mut (0..replicas).filter(|replica| found[*replica] == most));
+            let mean = loads.iter().sum::<u64>() as f64 / replicas as f64;
+            let overloaded = loads[best] as f64 > mean * 1.5 + ids.len() as f64;
+            let chosen = if most > 0 && !overloaded { best } else { least(&mut (0..replicas)) };
+            let routed = run.observe(request, page_size(), &config, true).expect("few replicas");
+            assert_eq!((routed.replica, routed.outcome.hits_at(each)), (chosen, found[chosen]));
+            loads[chosen] += ids.len() as u64 - found[chosen];
+            hits += found[chosen];
+            caches[chosen].access(&ids);
+        });
+        let result = run.result(&[PageCount(1), PageCount(2)], &config);
+        let told: Vec<_> = result.capacities.iter().map(|point| (point.total_pages, point.page_hits)).collect();
+        prop_assert_eq!(told, vec![(each * replicas as u64, Some(hits))]);
+        prop_assert!(result.required.is_empty());
     }
 }
 

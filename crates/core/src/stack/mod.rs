@@ -20,6 +20,7 @@ mod image;
 mod index;
 mod keys;
 mod look_ahead;
+mod look_up;
 mod prefetch;
 mod regions;
 mod renumbering;
@@ -250,10 +251,24 @@ impl Stack {
     /// can be hits, one for the others.
     #[inline]
     fn take(&mut self, slot_run: SlotRun, above: usize, access: &Access<'_>, outcome: &mut Outcome) {
-        let Taken { weight, newer, request } = self.slots.take(slot_run.slot, slot_run.pages);
-        let can_hit = access.lookup_limit.saturating_sub(above).min(slot_run.pages as usize) as u32;
+        let taken = self.slots.take(slot_run.slot, slot_run.pages);
         // Slots only get older along a path, so the pages above were those of newer ones.
-        let newer = newer + above as u64;
+        let taken = Taken { newer: taken.newer + above as u64, ..taken };
+        self.write_run(slot_run, taken, above, access, outcome);
+    }
+
+    /// Writes what a request finds of a run whose slot is `found`.
+    #[inline]
+    fn write_run(
+        &self,
+        slot_run: SlotRun,
+        found: Taken,
+        above: usize,
+        access: &Access<'_>,
+        outcome: &mut Outcome,
+    ) {
+        let Taken { weight, newer, request } = found;
+        let can_hit = access.lookup_limit.saturating_sub(above).min(slot_run.pages as usize) as u32;
         let (need, step) = match self.config.order {
             Order::RootFirst => (newer + weight, 0),
             Order::LeafFirst => (newer + 1, 1),

@@ -172,6 +172,20 @@ proptest! {
     }
 
     #[test]
+    fn looking_up_tells_what_an_access_finds_and_changes_nothing(draws in draws(), leaf_first: bool) {
+        let order = if leaf_first { Order::LeafFirst } else { Order::RootFirst };
+        let (mut asked, mut plain) = (stack(order, 1 << 20), stack(order, 1 << 20));
+        let (mut told, mut found, mut expected) = (Outcome::default(), Outcome::default(), Outcome::default());
+        for (ids, outputs) in requests(&draws) {
+            asked.look_up(&access(&ids, outputs), &mut told);
+            asked.access(&access(&ids, outputs), &mut found).expect("violations are only counted");
+            plain.access(&access(&ids, outputs), &mut expected).expect("violations are only counted");
+            prop_assert_eq!(&told.runs, &found.runs);
+            prop_assert_eq!(&found, &expected);
+        }
+    }
+
+    #[test]
     fn relying_on_chained_ids_changes_no_distance_where_they_are(draws in draws()) {
         for order in [Order::RootFirst, Order::LeafFirst] {
             equals_the_naive_stack(trusting_stack(order), &draws, |_| false)?;
