@@ -336,6 +336,18 @@ fn attributes_are_fields_of_templates() {
     assert_eq!(event.pool, "assistant/chat/conv-1");
 }
 
+/// What a log leaves out of a prompt shows in the number of tokens that the engine counted.
+#[test]
+fn a_prompt_that_is_not_logged_whole_shows_in_its_tokens() {
+    let line = fixture("otlp.jsonl").swap_remove(0);
+    let whole = prepare(&settings(Some(Preset::Otlp)), &line);
+    assert_eq!((whole.stated_prompts, whole.differing_prompts), (1, 0));
+    let without_tools =
+        String::from_utf8(line).expect("text").replace("gen_ai.tool.definitions", "not.logged");
+    let part = prepare(&settings(Some(Preset::Otlp)), without_tools.as_bytes());
+    assert_eq!((part.stated_prompts, part.differing_prompts), (1, 1));
+}
+
 #[test]
 fn envoy_ai_gateway() {
     let settings = settings(Some(Preset::EnvoyAiGateway));

@@ -77,11 +77,18 @@ impl Preparer {
         common.duration_ms = request.duration_ms.or(common.duration_ms);
         common.cached_tokens = request.cached_tokens.and_then(signed).or(common.cached_tokens);
         match &request.prompt {
-            LoggedPrompt::Body(body) => match self.kind(held)? {
-                RawFormat::TokenIds => self.token_ids(&common, out),
-                RawFormat::PageIds => Err(other_format()),
-                _ => self.body(body.as_bytes(), &common, record, out),
-            },
+            LoggedPrompt::Body(body) => {
+                match self.kind(held)? {
+                    RawFormat::TokenIds => self.token_ids(&common, out)?,
+                    RawFormat::PageIds => return Err(other_format()),
+                    _ => self.body(body.as_bytes(), &common, record, out)?,
+                }
+                if let Some(stated) = request.input_tokens.filter(|_| out.requests == 1) {
+                    out.stated_prompts = 1;
+                    out.differing_prompts = u64::from(stated != out.tokens);
+                }
+                Ok(())
+            }
             LoggedPrompt::Tokens(prompts) => {
                 self.expect(RawFormat::TokenIds)?;
                 self.prompts.set_all(prompts);
@@ -159,6 +166,8 @@ impl Prepared {
         self.requests += one.requests;
         self.tokens += one.tokens;
         self.pages += one.pages;
+        self.stated_prompts += one.stated_prompts;
+        self.differing_prompts += one.differing_prompts;
         if self.pool.is_empty() {
             one.pool.clone_into(&mut self.pool);
         }

@@ -23,6 +23,11 @@ pub struct Prepared {
     pub tokens: u64,
     /// Page ids that went out.
     pub pages: u64,
+    /// Prompts whose tokens the log counted, and those of them that came to another number here: of these the log does not
+    /// hold the whole prompt, or the tokenizer is not the serving engine's.
+    pub stated_prompts: u64,
+    /// The latter.
+    pub differing_prompts: u64,
     /// The same pool by pool, where the record may hold requests of several.
     pub shares: Vec<(String, PoolShare)>,
 }

@@ -28,6 +28,9 @@ struct Findings {
     outcomes: BTreeMap<String, Outcome>,
     tokens: u64,
     cached: u64,
+    /// Prompts whose tokens the log counted, and those that came to another number here.
+    stated: u64,
+    differing: u64,
     pools: BTreeMap<String, u64>,
 }
 
@@ -119,6 +122,8 @@ impl Findings {
             return;
         }
         self.tokens += prepared.tokens;
+        self.stated += prepared.stated_prompts;
+        self.differing += prepared.differing_prompts;
         *self.pools.entry(prepared.pool.clone()).or_default() += 1;
         let mut decoder = RequestDecoder::new(Encoding::Avro, DecodeLimits::default());
         for output in &prepared.outputs {
@@ -147,6 +152,14 @@ impl Findings {
         if self.tokens > 0 {
             let mut mapped = vec![(self.tokens, "prompt tokens".to_owned())];
             mapped.push((self.cached, "request events that say how much was cached".to_owned()));
+            if self.differing > 0 {
+                let what = format!(
+                    "of {} prompts have another number of tokens than the log counted: it does not hold all of them, \
+                     or the tokenizer is not the serving engine's",
+                    self.stated
+                );
+                mapped.push((self.differing, what));
+            }
             mapped.extend(self.pools.iter().map(|(pool, count)| (*count, format!("in pool {pool}"))));
             section("how they were mapped", mapped);
         }
