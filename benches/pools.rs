@@ -1,0 +1,166 @@
+//! `cargo bench --bench pools`: many small pools in one process. For 10, 1,000 and 100,000 pools (or the counts
+//! given behind `--`): bytes of memory a pool, records a second, and bytes published a record.
+//!
+//! A pool is one session of five requests, a minute apart, each 20 pages longer than the one before: its last
+//! request holds 100 pages. Where there are at most 1,000 pools, the same with twenty requests of 5 pages more each.
+//! The pools take turns, so that none is in a processor's caches when its turn comes.
+//! Memory is what the allocator gave out and did not get back, as the requests are through: stack, windows,
+//! indexes and the pool's name. Estimates are written as JSON, as the service does; what Avro would have taken is
+//! told beside it.
+
+#![allow(unsafe_code, reason = "an allocator that counts what is held")]
+
+use kvset::codec::{EstimateEncoding, encode_estimate};
+use kvset::core::estimate::Estimate;
+use kvset::core::event::RequestEvent;
+use kvset::core::pages::{PageIds, mix};
+use kvset::core::pool_config::PoolConfig;
+use kvset::core::pool_set::{History, PoolConfigs, PoolRecord, PoolSet, PoolSetConfig};
+use kvset::core::units::{EventTime, Offset, PageSize};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+/// Pages of a pool.
+const PAGES: u64 = 100;
+const MINUTE_MS: i64 = 60_000;
+
+/// The system's allocator, with the bytes given out and not taken back, as rounded up by it: an allocation has
+/// a word before it and comes in steps of 16 bytes.
+struct Counting;
+
+static HELD: AtomicU64 = AtomicU64::new(0);
+
+fn taken(size: usize) -> u64 {
+    (size as u64 + 8).next_multiple_of(16).max(32)
+}
+
+// SAFETY: every call is handed to the system allocator unchanged.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        HELD.fetch_add(taken(layout.size()), Relaxed);
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        HELD.fetch_sub(taken(layout.size()), Relaxed);
+        unsafe { System.dealloc(pointer, layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        HELD.fetch_add(taken(size), Relaxed);
+        HELD.fetch_sub(taken(layout.size()), Relaxed);
+        unsafe { System.realloc(pointer, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// What was published.
+#[derive(Default)]
+struct Published {
+    estimates: u64,
+    json_bytes: u64,
+    /// Of one estimate in 64.
+    avro_bytes: u64,
+    of_avro: u64,
+    elapsed: Duration,
+    buffer: Vec<u8>,
+}
+
+impl Published {
+    fn publish(&mut self, closed: &mut Vec<Estimate>) {
+        let started = Instant::now();
+        for estimate in closed.iter() {
+            self.buffer.clear();
+            encode_estimate(estimate, EstimateEncoding::Json, &mut self.buffer).expect("representable");
+            self.json_bytes += self.buffer.len() as u64;
+        }
+        self.elapsed += started.elapsed();
+        for estimate in closed.drain(..) {
+            self.estimates += 1;
+            if self.estimates.is_multiple_of(64) {
+                self.buffer.clear();
+                encode_estimate(&estimate, EstimateEncoding::Avro, &mut self.buffer).expect("representable");
+                self.avro_bytes += self.buffer.len() as u64;
+                self.of_avro += 1;
+            }
+        }
+    }
+}
+
+fn set(pools: usize) -> PoolSet {
+    let config = PoolConfig {
+        page_size: PageSize::new(16),
+        kv_bytes_per_token: Some(61_505.0),
+        ..PoolConfig::default()
+    };
+    let configs = Arc::new(PoolConfigs::new(config, []).expect("usable"));
+    PoolSet::new(PoolSetConfig { pools: configs, partition: 0, max_pools: pools }, History::Whole)
+}
+
+fn run(pools: usize, requests: u64) {
+    let names: Vec<String> = (0..pools).map(|pool| format!("tenant-{pool}")).collect();
+    let (mut closed, mut published, mut ids) = (Vec::new(), Published::default(), Vec::new());
+    let held_before = HELD.load(Relaxed);
+    let mut set = set(pools);
+    let (mut observing, mut offset) = (Duration::ZERO, 0);
+    for turn in 0..requests {
+        for (pool, name) in names.iter().enumerate() {
+            ids.clear();
+            ids.extend((0..(turn + 1) * PAGES / requests).map(|page| mix((pool as u64) << 32 | page)));
+            let minute = turn as i64 * MINUTE_MS;
+            let event = RequestEvent {
+                event_time: EventTime(minute + MINUTE_MS * pool as i64 / pools as i64),
+                page_ids: PageIds::from_slice(&ids),
+                ..RequestEvent::default()
+            };
+            let record = PoolRecord { pool: name, event: &event, offset: Offset(offset), counted: true };
+            offset += 1;
+            let started = Instant::now();
+            set.observe(record, &mut closed).expect("accepted");
+            observing += started.elapsed();
+            published.publish(&mut closed);
+        }
+    }
+    let records = offset as f64;
+    closed = Vec::new();
+    published.buffer = Vec::new();
+    let held = HELD.load(Relaxed) - held_before;
+    let estimated = set.memory_bytes();
+    let all = observing + published.elapsed;
+    println!(
+        "{pools:>8} {requests:>9} {:>14.0} {:>12.0} {:>12.0} {:>12.0} {:>12.2} {:>12.0} {:>12.0} {:>12.0}",
+        held as f64 / pools as f64,
+        estimated as f64 / pools as f64,
+        records / all.as_secs_f64(),
+        records / observing.as_secs_f64(),
+        published.estimates as f64 / records,
+        published.json_bytes as f64 / published.estimates.max(1) as f64,
+        published.json_bytes as f64 / records,
+        published.avro_bytes as f64 / published.of_avro.max(1) as f64,
+    );
+    drop(closed);
+}
+
+fn main() {
+    let counts: Vec<usize> = std::env::args().filter_map(|argument| argument.parse().ok()).collect();
+    let counts = if counts.is_empty() { vec![10, 1_000, 100_000] } else { counts };
+    println!(
+        "{:>8} {:>9} {:>14} {:>12} {:>12} {:>12} {:>12} {:>12} {:>12} {:>12}",
+        "pools",
+        "requests",
+        "bytes a pool",
+        "as it says",
+        "records/s",
+        "observed/s",
+        "estimates/r",
+        "json bytes/e",
+        "json bytes/r",
+        "avro bytes/e"
+    );
+    counts.iter().for_each(|pools| run(*pools, 5));
+    counts.iter().filter(|pools| **pools <= 1_000).for_each(|pools| run(*pools, 20));
+}
