@@ -57,6 +57,6 @@ impl CountedCurve {
             added
         });
         let added: Vec<u64> = added.collect();
-        curve.points(&added, Accesses { all: self.accesses, reusable: self.reusable })
+        curve.points(&added, Accesses { all: self.accesses, reusable: self.reusable }, curve.len())
     }
 }

@@ -407,7 +407,6 @@ impl<'a> Run<'a> {
         let closed = self.closed.len();
         match self.pools.observe(record, &mut self.closed) {
             Ok(_) => {}
-            Err(ObserveError::Config(error)) => return Err(error.into()),
             Err(ObserveError::Refused(Refusal::UnfitPage(source))) => {
                 let place = format!("{}, line {}", row.file, row.line);
                 return Err(ReplayError::Page { place, source });

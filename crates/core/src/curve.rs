@@ -110,17 +110,33 @@ impl Curve {
         self.points.is_empty()
     }
 
-    /// The curve over a window. `hits[i]` counts followed pages that are hits at threshold `i` and, unless
-    /// the curve is pointwise, at no smaller one.
-    pub fn points(&self, hits: &[u64], accesses: Accesses) -> Vec<CapacityPoint> {
+    /// The first `told` capacities of the curve over a window. `hits[i]` counts followed pages that are hits at threshold `i` and, unless
+    /// the curve is pointwise, at no smaller one; those behind its end count none.
+    pub fn points(&self, hits: &[u64], accesses: Accesses, told: usize) -> Vec<CapacityPoint> {
         let mut total = 0;
-        let cumulated = hits.iter().map(|hits| {
+        let cumulated = hits.iter().chain(std::iter::repeat(&0)).map(|hits| {
             total = if self.counting == Counting::Pointwise { *hits } else { total + hits };
             Some(total)
         });
         let beyond = std::iter::repeat(None);
         let served = cumulated.take(self.thresholds.len()).chain(beyond);
-        self.points.iter().zip(served).map(|(point, hits)| self.point(point, hits, accesses)).collect()
+        self.points
+            .iter()
+            .take(told)
+            .zip(served)
+            .map(|(point, hits)| self.point(point, hits, accesses))
+            .collect()
+    }
+
+    /// How many of the capacities there is something to say about: up to the first that holds `distinct` pages and
+    /// finds all that larger ones find.
+    pub fn told(&self, hits: &[u64], distinct: PageCount) -> usize {
+        let rising = match self.counting {
+            Counting::Cumulative => hits.iter().rposition(|hits| *hits > 0).map_or(0, |last| last + 1),
+            Counting::Pointwise => self.points.len(),
+        };
+        let holding = self.points.partition_point(|point| point.pages < distinct) + 1;
+        holding.max(rising).min(self.points.len())
     }
 
     fn point(&self, point: &Point, hits: Option<u64>, accesses: Accesses) -> CapacityPoint {
@@ -178,7 +194,7 @@ mod tests {
             followed(Ratio::ONE),
         );
         assert_eq!(curve.thresholds(), [0, 3, 4, 5]);
-        let points = curve.points(&[0, 2, 1, 0], Accesses { all: 8, reusable: 4 });
+        let points = curve.points(&[0, 2, 1, 0], Accesses { all: 8, reusable: 4 }, 9);
         let labels: Vec<_> = points.iter().map(|point| point.label.as_deref().unwrap_or("")).collect();
         assert_eq!(labels, ["100B", "3p", "1KiB", "5p", "9p"]);
         let hits: Vec<_> = points.iter().map(|point| point.page_hits).collect();
@@ -195,7 +211,7 @@ mod tests {
         let curve =
             Curve::new(&specs(&["100p", "109p", "110p", "500p"]), None, PageCount(20), followed(rate));
         assert_eq!(curve.thresholds(), [10, 10, 11]);
-        let points = curve.points(&[7, 0, 1], Accesses { all: 16, reusable: 16 });
+        let points = curve.points(&[7, 0, 1], Accesses { all: 16, reusable: 16 }, 9);
         assert_eq!(points[0].page_hits, Some(70));
         assert_eq!(points[1].page_hits, Some(70));
         assert_eq!((points[2].page_hits, points[2].page_hit_rate), (Some(80), Some(0.5)));
@@ -206,9 +222,20 @@ mod tests {
     fn a_pointwise_curve_may_fall() {
         let shares = followed(Ratio::ONE);
         let curve = Curve::new(&specs(&["1p", "2p", "9p"]), None, PageCount(5), shares);
-        let points = curve.counted(Counting::Pointwise).points(&[3, 1], Accesses { all: 4, reusable: 4 });
+        let points = curve.counted(Counting::Pointwise).points(&[3, 1], Accesses { all: 4, reusable: 4 }, 9);
         let hits: Vec<_> = points.iter().map(|point| point.page_hits).collect();
         assert_eq!(hits, [Some(3), Some(1), None]);
+    }
+
+    #[test]
+    fn a_curve_is_told_up_to_where_everything_is_held_and_found() {
+        let grid = ["1p", "2p", "4p", "8p", "16p"];
+        let curve = Curve::new(&specs(&grid), None, PageCount(9), followed(Ratio::ONE));
+        let told = |hits: &[u64], distinct| curve.told(hits, PageCount(distinct));
+        assert_eq!((told(&[], 0), told(&[], 1), told(&[0, 0], 3), told(&[5, 0], 4)), (1, 1, 3, 3));
+        assert_eq!(told(&[0, 0, 0, 2], 4), 4, "an engine that needs a page more to find all");
+        assert_eq!((told(&[1], 16), told(&[1], 99)), (5, 5), "beyond the bound too, and no further");
+        assert_eq!(curve.counted(Counting::Pointwise).told(&[], PageCount(1)), 5, "each its own");
     }
 
     #[test]

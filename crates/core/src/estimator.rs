@@ -4,8 +4,8 @@ use super::beside::{Beside, BesideFigures, BesideTally, provisioned};
 use super::coverage::Distribution;
 use super::curve::{Accesses, Curve, share};
 use super::estimate::{
-    CoverageCapacity, CoverageInFlight, Estimate, InFlight, RequiredCapacity, RequiredInFlight, Status,
-    TheoreticalHits,
+    CapacityPoint, CoverageCapacity, CoverageInFlight, Estimate, InFlight, RequiredCapacity,
+    RequiredInFlight, Status, TheoreticalHits,
 };
 use super::found::FoundCurve;
 use super::measured::{MeasuredEstimate, MeasuredFigures};
@@ -91,7 +91,6 @@ impl PoolFigures<'_> {
     ) -> Estimate {
         let tally = &window.tally;
         let plan = self.plan(tally, &reading.asked, standing);
-        let accesses = Accesses { all: tally.page_accesses, reusable: tally.reusable };
         let (measured, routing) = self.beside(window);
         let accumulated = PageCount(self.whole(self.accumulated_pages.0));
         Estimate {
@@ -121,7 +120,7 @@ impl PoolFigures<'_> {
             theoretical: self.theoretical(tally),
             in_flight: self.in_flight(tally, &reading.required),
             required: judged(reading.required, standing),
-            capacities: self.curve.points(&tally.hits, accesses),
+            capacities: self.capacities(tally, accumulated),
             late_records: window.late_records,
             chain_violations: self.chain_violations,
             rejected_records: self.rejected_records,
@@ -131,6 +130,18 @@ impl PoolFigures<'_> {
             measured,
             routing,
         }
+    }
+
+    /// The curve; the capacities that nobody asked for end where there is nothing more to say.
+    fn capacities(&self, tally: &Tally, accumulated: PageCount) -> Vec<CapacityPoint> {
+        let (hits, accesses) =
+            (tally.hits.as_slice(), Accesses { all: tally.page_accesses, reusable: tally.reusable });
+        let told = if self.config.capacities.is_empty() {
+            self.curve.told(hits, accumulated)
+        } else {
+            self.curve.len()
+        };
+        self.curve.points(hits, accesses, told)
     }
 
     /// What is asked beside the estimate, where anything is.
@@ -239,8 +250,8 @@ impl PoolFigures<'_> {
     }
 
     fn in_flight(&self, tally: &Tally, required: &[RequiredCapacity]) -> Option<InFlight> {
-        let requests = Distribution::new(&tally.overlaps.requests, 0);
-        let pages = Distribution::new(&tally.overlaps.pages, 0);
+        let requests = Distribution::new(tally.overlaps.requests(), 0);
+        let pages = Distribution::new(tally.overlaps.pages(), 0);
         let max_pages = pinned(tally).map(|pages| pages.0);
         let with_room = |found: &CoverageCapacity| {
             let pages = found.pages.zip(max_pages).map(|(own, others)| own.saturating_add(others));
@@ -278,7 +289,7 @@ impl PoolFigures<'_> {
 /// Most pages that other requests in flight held: zero where nothing was measured, `None` beyond the
 /// bound.
 fn pinned(tally: &Tally) -> Option<PageCount> {
-    let most = Distribution::new(&tally.overlaps.pages, 0).max().unwrap_or(0);
+    let most = Distribution::new(tally.overlaps.pages(), 0).max().unwrap_or(0);
     (most != BEYOND).then_some(PageCount(most))
 }
 

@@ -147,6 +147,9 @@ fn leading(blocks: &[Block], need: u32) -> usize {
 }
 
 impl Needs {
+    /// No needs.
+    pub const EMPTY: Self = Self { blocks: Vec::new(), pending: Vec::new() };
+
     /// Puts a need in.
     pub fn insert(&mut self, need: Need) {
         self.change(narrow(need), 1);
@@ -209,6 +212,7 @@ impl Needs {
         let mut pending = std::mem::take(&mut self.pending);
         pending.sort_unstable_by_key(|(need, _)| *need);
         if self.blocks.is_empty() {
+            self.blocks.reserve_exact(1);
             self.blocks.push(Block::default());
         }
         let (mut at, mut rest, mut merged) = (0, &pending[..], Pairs::default());
@@ -223,8 +227,11 @@ impl Needs {
         if self.blocks.iter().any(Block::is_misshapen) {
             self.reshape();
         }
-        pending.clear();
-        self.pending = pending;
+        // A pool of few requests reads more often than it gathers many.
+        if pending.len() >= MIN_PENDING {
+            pending.clear();
+            self.pending = pending;
+        }
     }
 
     /// Cuts blocks that have grown too large, joins those that have become too small.

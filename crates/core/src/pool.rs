@@ -1,11 +1,13 @@
 //! One pool: its page size, its engine, its windows, and what was refused.
 
+mod kind;
 mod live;
 mod refusal;
 mod shown;
 #[cfg(test)]
 mod tests;
 
+pub use kind::PoolKind;
 pub use refusal::{Refusal, RestoreError};
 pub use shown::Moment;
 
@@ -20,8 +22,10 @@ use super::event::{RequestEvent, check_cached_tokens};
 use super::outcome::{BEYOND, Outcome};
 use super::pool_config::{PoolConfig, PoolConfigError};
 use super::stack::Upcoming;
+use super::tally::RequestSummary;
 use super::units::{EventTime, Offset, PageBytes, PageCount, PageSize, is_countable};
 use super::window::WindowKind;
+use kind::curve_at;
 use live::{Cache, Live, check_size};
 use serde::{Deserialize, Serialize};
 use shown::{Shown, Trends};
@@ -48,16 +52,15 @@ pub struct Pool {
     identity: Identity,
     rejected_records: u64,
     /// What needs the page size; there from the first accepted record on.
-    live: Option<Live>,
+    live: Option<Box<Live>>,
 }
 
 /// What never changes about a pool.
 #[derive(Debug)]
 struct Identity {
-    name: String,
+    name: Box<str>,
     partition: i32,
-    config: Arc<PoolConfig>,
-    fingerprint: String,
+    kind: Arc<PoolKind>,
 }
 
 /// A pool's state, as a snapshot keeps it.
@@ -65,7 +68,7 @@ struct Identity {
 pub struct PoolImage<'a> {
     fingerprint: &'a str,
     rejected_records: u64,
-    live: &'a Option<Live>,
+    live: &'a Option<Box<Live>>,
     #[serde(skip)]
     beside: Option<BesideImage<'a>>,
 }
@@ -82,7 +85,7 @@ impl<'a> PoolImage<'a> {
 pub struct RestoredPool {
     fingerprint: String,
     rejected_records: u64,
-    live: Option<Live>,
+    live: Option<Box<Live>>,
     #[serde(skip)]
     beside: Option<RestoredBeside>,
 }
@@ -100,23 +103,25 @@ impl Pool {
     /// # Errors
     /// The first value of the configuration that cannot be used.
     pub fn new(
-        name: impl Into<String>,
+        name: impl Into<Box<str>>,
         partition: i32,
         config: Arc<PoolConfig>,
     ) -> Result<Self, PoolConfigError> {
-        config.check()?;
-        let fingerprint = config.fingerprint()?;
-        let identity = Identity { name: name.into(), partition, config, fingerprint };
-        Ok(Self { identity, rejected_records: 0, live: None })
+        Ok(Self::of_kind(name, partition, Arc::new(PoolKind::new(config)?)))
+    }
+
+    /// One of many pools of a kind.
+    pub fn of_kind(name: impl Into<Box<str>>, partition: i32, kind: Arc<PoolKind>) -> Self {
+        Self { identity: Identity { name: name.into(), partition, kind }, rejected_records: 0, live: None }
     }
 
     /// The pool's state, to be serialised into a snapshot.
     pub fn image(&self) -> PoolImage<'_> {
         PoolImage {
-            fingerprint: &self.identity.fingerprint,
+            fingerprint: self.identity.kind.fingerprint(),
             rejected_records: self.rejected_records,
             live: &self.live,
-            beside: self.live.as_ref().and_then(Live::beside_image),
+            beside: self.live.as_ref().and_then(|live| live.beside_image()),
         }
     }
 
@@ -125,20 +130,34 @@ impl Pool {
     /// # Errors
     /// [`RestoreError`] where the configuration cannot be used, or is not the image's.
     pub fn restore(
-        name: impl Into<String>,
+        name: impl Into<Box<str>>,
         partition: i32,
         config: Arc<PoolConfig>,
         image: RestoredPool,
     ) -> Result<Self, RestoreError> {
-        let mut pool = Self::new(name, partition, config)?;
-        if pool.identity.fingerprint != image.fingerprint {
-            let (expected, found) = (pool.identity.fingerprint, image.fingerprint);
+        Self::restore_of_kind(name, partition, Arc::new(PoolKind::new(config)?), image)
+    }
+
+    /// The same for one of many pools of a kind.
+    ///
+    /// # Errors
+    /// As for [`Pool::restore`].
+    pub fn restore_of_kind(
+        name: impl Into<Box<str>>,
+        partition: i32,
+        kind: Arc<PoolKind>,
+        image: RestoredPool,
+    ) -> Result<Self, RestoreError> {
+        let mut pool = Self::of_kind(name, partition, kind);
+        let kind = &pool.identity.kind;
+        if kind.fingerprint() != image.fingerprint {
+            let (expected, found) = (kind.fingerprint().to_owned(), image.fingerprint);
             return Err(RestoreError::Fingerprint { expected, found });
         }
         pool.rejected_records = image.rejected_records;
         pool.live = image.live;
         match &mut pool.live {
-            Some(live) => live.resume(&pool.identity.config, image.beside)?,
+            Some(live) => live.resume(kind, image.beside)?,
             None if image.beside.is_some() => return Err(RestoreError::Inconsistent),
             None => {}
         }
@@ -154,8 +173,18 @@ impl Pool {
     /// # Errors
     /// A refused request is counted, and changes nothing else.
     pub fn observe(&mut self, event: &RequestEvent<'_>, arrival: Arrival) -> Result<u64, Refusal> {
-        let config = &self.identity.config;
-        let page_size = self.identity.page_size_for(event, self.live.as_ref());
+        self.observe_in(event, arrival, &mut RequestSummary::default())
+    }
+
+    /// The same with room to sum the request up in, which many pools can share.
+    pub(super) fn observe_in(
+        &mut self,
+        event: &RequestEvent<'_>,
+        arrival: Arrival,
+        summary: &mut RequestSummary,
+    ) -> Result<u64, Refusal> {
+        let config = self.identity.kind.config();
+        let page_size = self.identity.page_size_for(event, self.live.as_deref());
         let page_size = page_size.and_then(|size| {
             check_size(event, size, config)?;
             check_cached_tokens(event, size)?;
@@ -166,8 +195,8 @@ impl Pool {
         let was_live = self.live.is_some();
         let live = match &mut self.live {
             Some(live) => live,
-            fresh @ None => match Live::new(page_size, event.event_time, config) {
-                Ok(live) => fresh.insert(live),
+            fresh @ None => match Live::new(page_size, event.event_time, &self.identity.kind) {
+                Ok(live) => fresh.insert(Box::new(live)),
                 Err(mismatch) => {
                     self.rejected_records += 1;
                     return Err(mismatch.into());
@@ -184,7 +213,7 @@ impl Pool {
         }
         let followed = live.cache.follow(event, number, arrival.counted, config);
         if arrival.counted {
-            live.count(number, event.event_time, arrival, followed, config);
+            live.count(number, event.event_time, arrival, followed, config, summary);
         }
         Ok(live.cache.outcome.page_accesses)
     }
@@ -247,14 +276,14 @@ impl Pool {
     pub fn at_further_costs(&self, at: impl Into<Moment>) -> Vec<(f64, Estimate)> {
         let Some(live) = &self.live else { return Vec::new() };
         let at = at.into();
-        let costs = self.identity.config.further_costs.iter();
+        let costs = self.identity.kind.config().further_costs.iter();
         costs.filter_map(|cost| Some((*cost, self.at_cost(live, *cost, at)?))).collect()
     }
 
     fn at_cost(&self, live: &Live, cost: f64, at: Moment) -> Option<Estimate> {
-        let config = &self.identity.config;
+        let config = self.identity.kind.config();
         let page_bytes = PageBytes::from_token_cost(cost, live.cache.page_size);
-        let curve = live.cache.curve_at(config, page_bytes);
+        let curve = curve_at(config, page_bytes);
         let figures = self.identity.figures(&live.cache, self.rejected_records, at);
         let figures = PoolFigures { page_bytes, curve: &curve, ..figures };
         // Trends are of pages, which no cost changes.
@@ -277,7 +306,7 @@ impl Pool {
         let Some((tally, needs)) = tally.and_then(|tally| Some((tally, tally.needs.get(target)?))) else {
             return Vec::new();
         };
-        let pages = |need| (need != BEYOND).then(|| self.identity.config.nominal_pages(need));
+        let pages = |need| (need != BEYOND).then(|| self.identity.kind.config().nominal_pages(need));
         Distribution::new(needs, tally.requests).steps().map(|(need, count)| (pages(need), count)).collect()
     }
 
@@ -288,12 +317,12 @@ impl Pool {
 
     /// How it is estimated.
     pub fn config(&self) -> &PoolConfig {
-        &self.identity.config
+        self.identity.kind.config()
     }
 
     /// Tokens a page, once known.
     pub fn page_size(&self) -> Option<PageSize> {
-        self.identity.page_size(self.live.as_ref())
+        self.identity.page_size(self.live.as_deref())
     }
 
     /// Bytes a page, once its size is known and where a cost a token is configured.
@@ -304,7 +333,7 @@ impl Pool {
     /// Distinct pages ever seen, scaled up where the pool is sampled.
     pub fn accumulated_pages(&self) -> PageCount {
         let followed = self.engine().map_or(0, |engine| engine.stack().accumulated_pages().0);
-        PageCount(self.identity.config.sample_rate.whole_of(followed))
+        PageCount(self.identity.kind.config().sample_rate.whole_of(followed))
     }
 
     /// The engine, from the first accepted record on.
@@ -314,7 +343,7 @@ impl Pool {
 
     /// What the last accepted request found, and the capacities it is read at.
     pub fn last_request(&self) -> Option<(&Outcome, &Curve)> {
-        self.live.as_ref().map(|live| (&live.cache.outcome, &live.cache.curve))
+        self.live.as_ref().map(|live| (&live.cache.outcome, &*live.cache.curve))
     }
 
     /// The caches of a profile that models each capacity on its own, from the first accepted record on.
@@ -339,13 +368,14 @@ impl Pool {
 
     /// Bytes of memory held, nearly.
     pub fn memory_bytes(&self) -> u64 {
-        self.live.as_ref().map_or(0, Live::memory_bytes)
+        let name = self.identity.name.len() as u64;
+        size_of::<Self>() as u64 + name + self.live.as_ref().map_or(0, |live| live.memory_bytes())
     }
 }
 
 impl Identity {
     fn page_size(&self, live: Option<&Live>) -> Option<PageSize> {
-        self.config.page_size.or(live.map(|live| live.cache.page_size))
+        self.kind.config().page_size.or(live.map(|live| live.cache.page_size))
     }
 
     /// The page size that holds for this event: the configured one, else that of the first accepted event.
@@ -362,8 +392,8 @@ impl Identity {
         PoolFigures {
             pool: &self.name,
             partition: self.partition,
-            fingerprint: &self.fingerprint,
-            config: &self.config,
+            fingerprint: self.kind.fingerprint(),
+            config: self.kind.config(),
             page_size: cache.page_size,
             page_bytes: cache.page_bytes,
             curve: &cache.curve,

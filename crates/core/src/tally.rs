@@ -7,7 +7,9 @@ use super::found::{FoundPages, FoundRun};
 use super::in_flight::Overlap;
 use super::needs::Needs;
 use super::outcome::{Need, Outcome, Run};
+use super::overlaps::Overlaps;
 use super::ratio::Ratio;
+use super::step_counts::{StepCounts, StepHits};
 use super::units::{EventTime, Offset, is_countable};
 use serde::{Deserialize, Serialize};
 
@@ -31,15 +33,6 @@ pub struct Position {
     pub offset: Offset,
     /// When it happened.
     pub event_time: EventTime,
-}
-
-/// Pages that are hits at one threshold and at no smaller one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct StepHits {
-    /// Index of the threshold.
-    pub step: u32,
-    /// Pages, never zero.
-    pub pages: u32,
 }
 
 /// Pages of a request that one earlier request touched last.
@@ -187,12 +180,12 @@ pub struct Tally {
     pub reusable: u64,
     /// Distinct pages touched; who adds a request knows which of its pages are.
     pub distinct_pages: u64,
-    /// Hits by the smallest threshold that suffices, or at each on its own; one entry a threshold.
-    pub hits: Vec<u64>,
+    /// Hits by the smallest threshold that suffices, or at each on its own.
+    pub hits: StepCounts,
     /// Required capacities of the requests with reuse, one multiset a target ratio.
     pub needs: Vec<Needs>,
     /// Found pages by need, where hits at every capacity are asked for.
-    pub found: Option<FoundPages>,
+    pub found: Option<Box<FoundPages>>,
     /// What the requests met in flight, of those the log could tell it for.
     pub overlaps: Overlaps,
     /// What is counted beside all this, where more is asked; a snapshot keeps it apart.
@@ -200,36 +193,13 @@ pub struct Tally {
     pub beside: Option<Box<BesideTally>>,
 }
 
-/// What requests met in flight: one entry a request that it was measured for.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Overlaps {
-    /// Other requests in flight.
-    pub requests: Needs,
-    /// The pages they held.
-    pub pages: Needs,
-}
-
-impl Overlaps {
-    /// Counts a request's.
-    pub fn insert(&mut self, overlap: Overlap) {
-        self.requests.insert(overlap.requests);
-        self.pages.insert(overlap.pages);
-    }
-
-    /// Takes out a request's that was counted before.
-    pub fn remove(&mut self, overlap: Overlap) {
-        self.requests.remove(overlap.requests);
-        self.pages.remove(overlap.pages);
-    }
-}
-
 impl Tally {
     /// Nothing counted yet.
     pub fn new(shape: TallyShape) -> Self {
         Self {
-            hits: vec![0; shape.thresholds],
+            hits: StepCounts::new(shape.thresholds),
             needs: vec![Needs::default(); shape.targets],
-            found: shape.whole_curve.then(FoundPages::default),
+            found: shape.whole_curve.then(Box::default),
             beside: shape.beside.tally(),
             ..Self::default()
         }
@@ -239,12 +209,12 @@ impl Tally {
     pub fn is_sound(&self, shape: TallyShape) -> bool {
         let counts =
             [self.requests, self.requests_with_reuse, self.page_accesses, self.reusable, self.distinct_pages];
-        let Overlaps { requests, pages } = &self.overlaps;
-        (self.needs.len(), self.hits.len(), self.found.is_some())
-            == (shape.targets, shape.thresholds, shape.whole_curve)
-            && counts.iter().chain(&self.hits).all(|count| is_countable(*count))
-            && self.needs.iter().chain([requests, pages]).all(Needs::is_sound)
-            && self.found.iter().all(FoundPages::is_sound)
+        (self.needs.len(), self.found.is_some()) == (shape.targets, shape.whole_curve)
+            && self.hits.steps() == shape.thresholds
+            && counts.iter().chain(self.hits.as_slice()).all(|count| is_countable(*count))
+            && self.needs.iter().all(Needs::is_sound)
+            && self.overlaps.are_sound()
+            && self.found.iter().all(|found| found.is_sound())
             && self.beside.is_some() == shape.beside.tally().is_some()
             && self.beside.iter().all(|beside| beside.is_sound(shape.beside))
     }
@@ -255,9 +225,7 @@ impl Tally {
         self.page_accesses += summary.page_accesses;
         self.reusable += summary.reusable;
         self.distinct_pages += distinct_pages;
-        for hits in &summary.hits {
-            self.hits[hits.step as usize] += u64::from(hits.pages);
-        }
+        summary.hits.iter().for_each(|hits| self.hits.add(hits));
         if let Some(overlap) = summary.overlap {
             self.overlaps.insert(overlap);
         }
@@ -277,9 +245,9 @@ impl Tally {
 
     /// Merges what is pending, so that reading the distributions copies nothing.
     pub fn consolidate(&mut self) {
-        let Overlaps { requests, pages } = &mut self.overlaps;
-        self.needs.iter_mut().chain([requests, pages]).for_each(Needs::consolidate);
-        self.found.iter_mut().for_each(FoundPages::consolidate);
+        self.needs.iter_mut().for_each(Needs::consolidate);
+        self.overlaps.consolidate();
+        self.found.iter_mut().for_each(|found| found.consolidate());
         self.consolidate_beside();
     }
 
@@ -298,7 +266,7 @@ impl Tally {
     /// The same with hits counted at other thresholds, ascending; without hits by need there are none.
     pub fn counted_at(&self, thresholds: &[u64]) -> Self {
         let mut before = 0;
-        let found = self.found.as_ref().map(FoundPages::consolidated);
+        let found = self.found.as_ref().map(|found| found.consolidated());
         let hits = thresholds.iter().map(|threshold| {
             let hits = found.as_ref().map_or(0, |found| found.hits_at(*threshold));
             hits - std::mem::replace(&mut before, hits)
@@ -309,23 +277,20 @@ impl Tally {
     /// The sum of several tallies, whose sets of pages are taken to be disjoint.
     pub fn merged<'a>(parts: impl Iterator<Item = &'a Tally> + Clone) -> Tally {
         let Some(first) = parts.clone().next() else { return Tally::default() };
-        let mut sum = Tally { hits: vec![0; first.hits.len()], ..Tally::default() };
+        let mut sum = Tally::default();
         for part in parts.clone() {
             sum.requests += part.requests;
             sum.requests_with_reuse += part.requests_with_reuse;
             sum.page_accesses += part.page_accesses;
             sum.reusable += part.reusable;
             sum.distinct_pages += part.distinct_pages;
-            sum.hits.iter_mut().zip(&part.hits).for_each(|(sum, hits)| *sum += hits);
+            sum.hits.merge(&part.hits);
         }
         let needs_of = |target| Needs::merged(parts.clone().map(move |part: &Tally| &part.needs[target]));
         sum.needs = (0..first.needs.len()).map(needs_of).collect();
-        let found = || parts.clone().filter_map(|part| part.found.as_ref());
-        sum.found = first.found.as_ref().map(|_| FoundPages::merged(found()));
-        sum.overlaps = Overlaps {
-            requests: Needs::merged(parts.clone().map(|part| &part.overlaps.requests)),
-            pages: Needs::merged(parts.clone().map(|part| &part.overlaps.pages)),
-        };
+        let found = || parts.clone().filter_map(|part| part.found.as_deref());
+        sum.found = first.found.as_ref().map(|_| Box::new(FoundPages::merged(found())));
+        sum.overlaps = Overlaps::merged(parts.clone().map(|part| &part.overlaps));
         let beside = || parts.clone().filter_map(|part| part.beside.as_deref());
         sum.beside = first.beside.as_ref().map(|_| Box::new(BesideTally::merged(beside())));
         sum
@@ -333,11 +298,12 @@ impl Tally {
 
     /// Bytes of memory held.
     pub fn memory_bytes(&self) -> usize {
-        let needs = self.needs.iter().chain([&self.overlaps.requests, &self.overlaps.pages]);
-        let found = self.found.as_ref().map_or(0, FoundPages::memory_bytes);
+        let needs = self.needs.capacity() * size_of::<Needs>() + self.overlaps.memory_bytes();
+        let found = self.found.as_ref().map_or(0, |found| size_of::<FoundPages>() + found.memory_bytes());
         let beside = self.beside.as_ref().map_or(0, |beside| beside.memory_bytes());
-        self.hits.capacity() * size_of::<u64>()
-            + needs.map(Needs::memory_bytes).sum::<usize>()
+        self.hits.memory_bytes()
+            + needs
+            + self.needs.iter().map(Needs::memory_bytes).sum::<usize>()
             + found
             + beside
     }
@@ -387,7 +353,8 @@ mod tests {
             let mut tally = Tally::new(shape);
             tally.add(&summary, 0);
             let mut total = 0;
-            for (threshold, hits) in thresholds.iter().zip(&tally.hits) {
+            let hits = tally.hits.as_slice().iter().chain(std::iter::repeat(&0));
+            for (threshold, hits) in thresholds.iter().zip(hits) {
                 total += hits;
                 prop_assert_eq!(total, outcome.hits_at(*threshold), "at {}", threshold);
                 let found = tally.found.as_ref().map(|found| found.hits_at(*threshold));

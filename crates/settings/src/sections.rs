@@ -159,8 +159,8 @@ sections! {
         [results]
         coverages: Vec<Ratio> = [500, 900, 950, 990, 999].map(Ratio::per_mille).to_vec(), in 1..=64;
         /// Capacities to report hit rates for: sizes like "10GiB", pages like "5000p". An empty list
-        /// stands for a grid of four steps a doubling (of doublings from 64 to 2^20 pages where each is modelled on
-        /// its own).
+        /// stands for a grid of four steps a doubling, up to the first that holds every distinct page (of doublings
+        /// from 64 to 2^20 pages where each is modelled on its own).
         [results]
         capacities: Vec<CapacitySpec> = Vec::new(), in 0..=1024;
         /// Which requests an estimate covers.

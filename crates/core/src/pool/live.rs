@@ -1,9 +1,10 @@
 //! What a pool has from its first accepted record on: the modelled cache and the windows over it.
 
+use super::kind::PoolKind;
 use super::{Arrival, Refusal, RestoreError};
 use crate::bank::CacheBank;
 use crate::beside::{Beside, BesideImage, BesideShape, BesideShare, RestoredBeside};
-use crate::curve::{Counting, Curve};
+use crate::curve::Curve;
 use crate::engine::Engine;
 use crate::engine_rules::PageMismatch;
 use crate::event::RequestEvent;
@@ -18,6 +19,7 @@ use crate::tiers::Trend;
 use crate::units::{EventTime, PageBytes, PageSize, is_countable};
 use crate::windows::WindowSet;
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// The pool from its first accepted record on.
 #[derive(Debug, Serialize, Deserialize)]
@@ -26,9 +28,6 @@ pub(super) struct Live {
     pub(super) windows: WindowSet,
     /// One a kind of window, in the order of the configuration.
     pub(super) trends: Vec<Trend>,
-    /// The last request, summarised; kept to reuse its memory.
-    #[serde(skip)]
-    summary: RequestSummary,
 }
 
 /// The modelled cache and what was seen of it beside the windows.
@@ -39,7 +38,7 @@ pub(super) struct Cache {
     #[serde(skip)]
     pub(super) page_bytes: Option<PageBytes>,
     #[serde(skip)]
-    pub(super) curve: Curve,
+    pub(super) curve: Arc<Curve>,
     pub(super) engine: Engine,
     /// One cache a capacity, where the profile models each on its own; the engine beside them then knows
     /// what could be found with unlimited capacity.
@@ -95,11 +94,12 @@ fn fresh_trend(config: &PoolConfig) -> Trend {
 }
 
 impl Cache {
-    fn new(page_size: PageSize, first_seen: EventTime, config: &PoolConfig) -> Result<Self, PageMismatch> {
+    fn new(page_size: PageSize, first_seen: EventTime, kind: &PoolKind) -> Result<Self, PageMismatch> {
+        let config = kind.config();
         let mut cache = Self {
             page_size,
             page_bytes: None,
-            curve: Curve::default(),
+            curve: Arc::default(),
             engine: Engine::new(config.engine()),
             caches: CacheBank::default(),
             in_flight: InFlight::default(),
@@ -109,7 +109,7 @@ impl Cache {
             beside: Beside::new(config),
             outcome: Outcome::default(),
         };
-        cache.place_capacities(config);
+        cache.place_capacities(kind);
         cache.caches = CacheBank::new(cache.curve.thresholds(), page_size, config)?;
         Ok(cache)
     }
@@ -123,19 +123,10 @@ impl Cache {
         }
     }
 
-    /// Derives what follows from the page size and the configuration.
-    fn place_capacities(&mut self, config: &PoolConfig) {
-        let cost = config.kv_bytes_per_token;
-        self.page_bytes = cost.and_then(|cost| PageBytes::from_token_cost(cost, self.page_size));
-        self.curve = self.curve_at(config, self.page_bytes);
-    }
-
-    /// The curve where a page takes so many bytes.
-    pub(super) fn curve_at(&self, config: &PoolConfig, page_bytes: Option<PageBytes>) -> Curve {
-        let bound = config.max_tracked_pages;
-        let curve = Curve::new(&config.curve_capacities(), page_bytes, bound, config.held_shares());
-        let pointwise = config.is_pointwise();
-        curve.counted(if pointwise { Counting::Pointwise } else { Counting::Cumulative })
+    /// Takes what follows from the page size and the configuration.
+    fn place_capacities(&mut self, kind: &PoolKind) {
+        self.page_bytes = kind.page_bytes(self.page_size);
+        self.curve = kind.curve(self.page_size);
     }
 
     /// What follows once the engine has taken a request, the pool's number `index`.
@@ -189,15 +180,15 @@ impl Live {
     pub(super) fn new(
         page_size: PageSize,
         first_seen: EventTime,
-        config: &PoolConfig,
+        kind: &PoolKind,
     ) -> Result<Self, PageMismatch> {
-        let cache = Cache::new(page_size, first_seen, config)?;
+        let config = kind.config();
+        let cache = Cache::new(page_size, first_seen, kind)?;
         let shape = cache.shape(config);
         Ok(Self {
             cache,
             windows: WindowSet::new(&config.window_rules(), shape),
             trends: vec![fresh_trend(config); config.windows.len()],
-            summary: RequestSummary::default(),
         })
     }
 
@@ -221,10 +212,11 @@ impl Live {
     /// Completes what was read back from a snapshot.
     pub(super) fn resume(
         &mut self,
-        config: &PoolConfig,
+        kind: &PoolKind,
         beside: Option<RestoredBeside>,
     ) -> Result<(), RestoreError> {
-        self.cache.place_capacities(config);
+        let config = kind.config();
+        self.cache.place_capacities(kind);
         let beside_fits = self.take_beside(beside, config);
         if self.cache.chain_violations > 0 {
             self.cache.engine.disprove_chains();
@@ -238,7 +230,7 @@ impl Live {
         if whole { Ok(()) } else { Err(RestoreError::Inconsistent) }
     }
 
-    /// Counts the last request, the pool's number `number`, in every window.
+    /// Counts the last request, the pool's number `number`, in every window. `summary` is room to sum it up in.
     pub(super) fn count(
         &mut self,
         number: u64,
@@ -246,6 +238,7 @@ impl Live {
         arrival: Arrival,
         followed: Followed,
         config: &PoolConfig,
+        summary: &mut RequestSummary,
     ) {
         let cache = &self.cache;
         let rules = CountingRules {
@@ -254,21 +247,22 @@ impl Live {
             whole_curve: config.asks_for_whole_curve(),
         };
         let position = Position { arrival: number, offset: arrival.offset, event_time };
-        self.summary.read(&cache.outcome, position, &rules);
-        self.summary.overlap = followed.overlap;
-        self.summary.beside = followed.beside;
+        summary.read(&cache.outcome, position, &rules);
+        summary.overlap = followed.overlap;
+        summary.beside = followed.beside;
         if !cache.caches.is_none() {
-            self.summary.set_pointwise_hits(cache.caches.last_hits(), cache.caches.last_ceiling());
+            summary.set_pointwise_hits(cache.caches.last_hits(), cache.caches.last_ceiling());
         }
-        self.windows.observe(&self.summary, arrival.watermark);
+        self.windows.observe(summary, arrival.watermark);
     }
 
     /// Bytes of memory held, nearly.
     pub(super) fn memory_bytes(&self) -> u64 {
         let caches = self.cache.caches.memory_bytes();
-        let trends: usize = self.trends.iter().map(Trend::memory_bytes).sum();
+        let trends = self.trends.iter().map(Trend::memory_bytes).sum::<usize>()
+            + self.trends.len() * size_of::<Trend>();
         let beside = caches + self.cache.in_flight.memory_bytes() + self.windows.memory_bytes() + trends;
         let asked = self.cache.beside.as_ref().map_or(0, |beside| beside.memory_bytes());
-        self.cache.engine.stack().memory_bytes() + asked + beside as u64
+        self.cache.engine.stack().memory_bytes() + asked + (size_of::<Self>() + beside) as u64
     }
 }

@@ -16,8 +16,8 @@ pub use history::History;
 use crate::estimate::Estimate;
 use crate::event::RequestEvent;
 use crate::pool::{Arrival, Moment, Pool, PoolImage, Refusal, RestoreError, RestoredPool};
-use crate::pool_config::PoolConfigError;
 use crate::stack::Upcoming;
+use crate::tally::RequestSummary;
 use crate::units::{EventTime, Offset};
 use crate::windows::Watermark;
 use deadlines::Deadlines;
@@ -58,9 +58,6 @@ pub enum ObserveError {
         /// Most pools of one partition.
         limit: usize,
     },
-    /// Its pool's configuration cannot be used.
-    #[error(transparent)]
-    Config(#[from] PoolConfigError),
 }
 
 /// Why a set of pools cannot go on from a snapshot.
@@ -121,6 +118,8 @@ pub struct PoolSet {
     /// Index into `pools` by name.
     names: BTreeMap<Box<str>, usize>,
     deadlines: Deadlines,
+    /// The last request, summed up; kept to reuse its memory.
+    summary: RequestSummary,
 }
 
 impl PoolSet {
@@ -133,6 +132,7 @@ impl PoolSet {
             pools: Vec::new(),
             names: BTreeMap::new(),
             deadlines: Deadlines::default(),
+            summary: RequestSummary::default(),
         }
     }
 
@@ -149,8 +149,8 @@ impl PoolSet {
         set.watermark = image.watermark;
         let watermark = image.watermark.time();
         for (name, pool) in image.pools {
-            let config = Arc::clone(set.config.pools.of(&name));
-            let pool = Pool::restore(&*name, set.config.partition, config, pool)?;
+            let kind = Arc::clone(set.config.pools.kind_of(&name));
+            let pool = Pool::restore_of_kind(&*name, set.config.partition, kind, pool)?;
             let (due, waiting) = (pool.next_deadline(), |due: &EventTime| Some(*due) > watermark);
             // What the watermark reached was handed out before the image was taken, but for windows that
             // end with time itself.
@@ -184,7 +184,7 @@ impl PoolSet {
         let pool = &mut self.pools[index];
         let watermark = self.watermark.time();
         let arrival = Arrival { offset: record.offset, counted: record.counted, watermark };
-        let page_accesses = pool.observe(record.event, arrival)?;
+        let page_accesses = pool.observe_in(record.event, arrival, &mut self.summary)?;
         self.deadlines.set(index, pool.next_deadline());
         self.history = self.history.after(record.event.event_time, record.counted);
         self.watermark.observe(record.event.event_time);
@@ -215,8 +215,8 @@ impl PoolSet {
         if index >= limit {
             return Err(ObserveError::TooManyPools { limit });
         }
-        let config = Arc::clone(self.config.pools.of(name));
-        self.pools.push(Pool::new(name, self.config.partition, config)?);
+        let kind = Arc::clone(self.config.pools.kind_of(name));
+        self.pools.push(Pool::of_kind(name, self.config.partition, kind));
         self.names.insert(name.into(), index);
         Ok(index)
     }

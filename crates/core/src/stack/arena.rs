@@ -11,8 +11,8 @@ use serde::Deserializer;
 /// Ids allocated at once: 64 KiB, which the allocator takes from what it has. Tests cross many borders.
 const CHUNK: usize = if cfg!(test) { 64 } else { 1 << 13 };
 
-/// The least a first chunk grows by, so that a small pool takes little room.
-const STEP: usize = CHUNK / 8;
+/// The least a first chunk grows by: a small pool has as much room as it has ids, nearly.
+const STEP: usize = 8;
 
 /// A growing list of ids.
 #[derive(Debug, Default)]
@@ -107,6 +107,9 @@ impl Arena {
     fn with_room(&mut self, ids: usize) -> &mut Vec<[u8; 8]> {
         let last = self.len / CHUNK;
         if last == self.chunks.len() {
+            if last == 0 {
+                self.chunks.reserve_exact(1);
+            }
             self.chunks.push(if last == 0 { Vec::new() } else { Vec::with_capacity(CHUNK) });
         }
         let chunk = &mut self.chunks[last];

@@ -121,7 +121,7 @@ impl Regions {
             return id;
         }
         if self.table.len() == self.table.capacity() {
-            self.table.reserve_exact((self.table.len() / 8).max(64));
+            self.table.reserve_exact((self.table.len() / 8).max(self.table.len().min(64)));
         }
         self.table.push(Region { slot: Slot(0), begin: 0, deeper: NONE, shallower: NONE });
         RegionId(self.table.len() as u32 - 1)

@@ -47,8 +47,8 @@ pub(super) struct SegmentLabels {
     ids: Arena,
     /// Each label's pieces lie side by side, in a row of a power of two of them.
     pieces: Vec<Piece>,
-    /// Rows that are free, by the logarithm of their size.
-    free: [Vec<u32>; 32],
+    /// Rows that are free, by the logarithm of their size, up to the largest that ever was.
+    free: Vec<Vec<u32>>,
     /// Ids in the arena of no label.
     garbage: usize,
 }
@@ -178,21 +178,30 @@ impl SegmentLabels {
         } else if count > 1 && count.is_power_of_two() {
             let row = self.take_row(count.ilog2() + 1);
             self.pieces.copy_within(label.at as usize..label.at as usize + count, row as usize);
-            self.free[count.ilog2() as usize].push(label.at);
+            self.free_row(count.ilog2(), label.at);
             label.at = row;
         }
         self.pieces[(label.at + label.pieces) as usize] = piece;
         label.pieces += 1;
     }
 
+    /// Lets go of a row.
+    fn free_row(&mut self, size: u32, row: u32) {
+        let size = size as usize;
+        if self.free.len() <= size {
+            self.free.resize_with(size + 1, Vec::new);
+        }
+        self.free[size].push(row);
+    }
+
     /// A row of two to the power of `size` pieces.
     fn take_row(&mut self, size: u32) -> u32 {
-        if let Some(row) = self.free[size as usize].pop() {
+        if let Some(row) = self.free.get_mut(size as usize).and_then(Vec::pop) {
             return row;
         }
         let (row, more) = (self.pieces.len(), 1 << size);
         if self.pieces.capacity() - row < more {
-            self.pieces.reserve_exact(more.max(row / 8).max(64));
+            self.pieces.reserve_exact(more.max(row / 8).max(row.min(64)));
         }
         self.pieces.resize(row + more, Piece { start: 0, above: 0 });
         row as u32
@@ -208,7 +217,7 @@ impl SegmentLabels {
         let size = row_size(label.pieces);
         let kept = self.pieces(*label).partition_point(|piece| piece.above < len) as u32;
         if kept == 0 {
-            self.free[size as usize].push(label.at);
+            self.free_row(size, label.at);
             *label = Label::EMPTY;
         } else {
             self.shrink_row(label, kept);
@@ -221,7 +230,7 @@ impl SegmentLabels {
         label.pieces = kept;
         while size > needed {
             size -= 1;
-            self.free[size as usize].push(label.at + (1 << size));
+            self.free_row(size, label.at + (1 << size));
         }
     }
 

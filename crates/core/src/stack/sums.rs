@@ -121,7 +121,7 @@ pub(super) fn take_from<const ENTRIES: usize>(group: &mut [u32; ENTRIES], elemen
 /// Grows an array by half, so that spare room stays a third of it: smaller steps copy it more often.
 pub(super) fn reserve_in_steps<T>(values: &mut Vec<T>) {
     if values.len() == values.capacity() {
-        values.reserve_exact((values.len() / 2).max(64));
+        values.reserve_exact((values.len() / 2).max(2));
     }
 }
 

@@ -50,6 +50,9 @@ impl<T> Table<T> {
     #[cold]
     fn push_chunk(&mut self) -> &mut Vec<T> {
         let room = if self.chunks.is_empty() { 0 } else { CHUNK };
+        if self.chunks.is_empty() {
+            self.chunks.reserve_exact(1);
+        }
         self.chunks.push(Vec::with_capacity(room));
         let last = self.chunks.len() - 1;
         &mut self.chunks[last]

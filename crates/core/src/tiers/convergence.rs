@@ -21,7 +21,45 @@ pub struct Convergence {
     windows: u32,
     tolerance: Ratio,
     /// The last requirements, oldest first; never more than `windows`.
-    last: VecDeque<Option<PageCount>>,
+    last: Last,
+}
+
+/// Requirements in a row, in 8 bytes each: a pool has a dozen of these for each coverage and kind of window.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(from = "VecDeque<Option<PageCount>>", into = "VecDeque<Option<PageCount>>")]
+struct Last(Vec<u64>);
+
+/// Beyond the tracked bound, which is smaller.
+const BEYOND: u64 = u64::MAX;
+
+impl Last {
+    /// Takes one in, in the place of the oldest where there are `most`.
+    fn push(&mut self, required: Option<PageCount>, most: usize) {
+        let Self(last) = self;
+        if last.len() >= most {
+            last.drain(..=last.len() - most);
+        } else if last.len() == last.capacity() {
+            last.reserve_exact((1 + last.len() / 2).min(most - last.len()));
+        }
+        last.push(required.map_or(BEYOND, |pages| pages.0));
+    }
+
+    /// All of them, where none lies beyond the bound.
+    fn known(&self) -> Option<&[u64]> {
+        (!self.0.contains(&BEYOND)).then_some(&self.0)
+    }
+}
+
+impl From<VecDeque<Option<PageCount>>> for Last {
+    fn from(last: VecDeque<Option<PageCount>>) -> Self {
+        Self(last.into_iter().map(|required| required.map_or(BEYOND, |pages| pages.0)).collect())
+    }
+}
+
+impl From<Last> for VecDeque<Option<PageCount>> {
+    fn from(Last(last): Last) -> Self {
+        last.into_iter().map(|pages| (pages != BEYOND).then_some(PageCount(pages))).collect()
+    }
 }
 
 /// Whether it has settled.
@@ -63,17 +101,14 @@ impl Convergence {
 
     /// Watches over the last `windows` windows (2 to [`Self::MAX_WINDOWS`]; others are brought there).
     pub fn new(windows: u32, tolerance: Ratio) -> Self {
-        Self { windows: windows.clamp(2, Self::MAX_WINDOWS), tolerance, last: VecDeque::new() }
+        Self { windows: windows.clamp(2, Self::MAX_WINDOWS), tolerance, last: Last::default() }
     }
 
     /// Takes a closed window's requirement (`None` beyond the bound) and says where things stand.
     /// A window that is warming up under-counts, so it changes nothing.
     pub fn observe(&mut self, required: Option<PageCount>, warm_up: bool) -> Verdict {
         if !warm_up {
-            self.last.push_back(required);
-            while self.last.len() > self.windows as usize {
-                self.last.pop_front();
-            }
+            self.last.push(required, self.windows as usize);
         }
         self.verdict()
     }
@@ -81,19 +116,18 @@ impl Convergence {
     /// Whether this one, read back from a snapshot, goes by the rules of the `fresh` one.
     pub fn is_like(&self, fresh: &Self) -> bool {
         (self.windows, self.tolerance) == (fresh.windows, fresh.tolerance)
-            && self.last.len() <= self.windows as usize
+            && self.last.0.len() <= self.windows as usize
     }
 
     /// Bytes of memory held.
     pub fn memory_bytes(&self) -> usize {
-        size_of::<Self>() + self.last.capacity() * size_of::<Option<PageCount>>()
+        size_of::<Self>() + self.last.0.capacity() * size_of::<u64>()
     }
 
     /// Where things stand.
     pub fn verdict(&self) -> Verdict {
-        let windows = self.last.len() as u32;
-        let known: Option<Vec<u64>> = self.last.iter().map(|pages| pages.map(|pages| pages.0)).collect();
-        let Some(known) = known.filter(|known| known.len() == self.windows as usize) else {
+        let windows = self.last.0.len() as u32;
+        let Some(known) = self.last.known().filter(|known| known.len() == self.windows as usize) else {
             return Verdict { status: Settled::NotConverged, growth_per_window: None, windows };
         };
         let smallest = known.iter().copied().min().unwrap_or(0);
@@ -101,7 +135,7 @@ impl Convergence {
         let settled = largest - smallest <= self.tolerance.share_of(smallest);
         Verdict {
             status: if settled { Settled::Converged } else { Settled::NotConverged },
-            growth_per_window: growth(&known),
+            growth_per_window: growth(known),
             windows,
         }
     }

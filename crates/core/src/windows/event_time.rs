@@ -1,6 +1,6 @@
 //! Tumbling and hopping windows, made of panes as wide as the advance.
 
-use super::{Extent, Window};
+use super::{Extent, Window, reserve_few};
 use crate::beside::{BesideImage, SavedWindows};
 use crate::tally::{RequestSummary, Tally, TallyShape};
 use crate::units::{EventTime, is_countable};
@@ -95,6 +95,7 @@ impl EventWindows {
             Some(pane) if pane.index == index => pane.extent = pane.extent.union(extent),
             _ => {
                 let tally = Tally::new(self.shape);
+                reserve_few(&mut self.panes);
                 self.panes.insert(at, Pane { index, extent, tally, behind: Vec::new(), ahead: Vec::new() });
                 self.openings.push(Opening { first_arrival: extent.first_arrival, index });
             }

@@ -24,6 +24,7 @@ use event_time::EventWindows;
 use recent::{Everything, LastRequests};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
+use std::collections::VecDeque;
 
 pub use watermark::Watermark;
 
@@ -257,7 +258,7 @@ impl WindowSet {
             Windows::Last(last) => last.memory_bytes(),
             Windows::All(all) => all.memory_bytes(),
         });
-        held.sum()
+        held.sum::<usize>() + self.kinds.capacity() * size_of::<Windows>()
     }
 
     /// Whether any window follows offsets and so is published at intervals.
@@ -276,6 +277,13 @@ impl WindowSet {
     /// The last multiple of the publishing interval that is not after `time`.
     fn last_multiple(&self, time: EventTime) -> i64 {
         time.0.saturating_sub(time.0.rem_euclid(self.interval()))
+    }
+}
+
+/// Makes room for one element more, and for a quarter of what there is: most pools have few of them.
+fn reserve_few<T>(values: &mut VecDeque<T>) {
+    if values.len() == values.capacity() {
+        values.reserve_exact(1 + values.len() / 4);
     }
 }
 

@@ -1,10 +1,11 @@
 //! Windows over offsets: the last N requests, and everything since the start.
 
-use super::Extent;
+use super::{Extent, reserve_few};
 use crate::beside::{BesideImage, BesideShare, SavedWindows};
 use crate::found::FoundRun;
 use crate::in_flight::Overlap;
-use crate::tally::{RequestSummary, StepHits, Tally, TallyShape};
+use crate::step_counts::StepHits;
+use crate::tally::{RequestSummary, Tally, TallyShape};
 use crate::units::{EventTime, Offset};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
@@ -54,7 +55,7 @@ impl Everything {
 
 /// The last N requests: each one's share of the tally is kept, to be taken out again exactly.
 ///
-/// Memory is 88 bytes a request, with 8 for each target ratio, 8 for each threshold its hits are spread
+/// Memory is 80 bytes a request, with 8 for each target ratio, 8 for each threshold its hits are spread
 /// over and, where hits at every capacity are asked for, 16 for each run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct LastRequests {
@@ -76,10 +77,11 @@ struct Held {
     arrival: u64,
     offset: Offset,
     event_time: EventTime,
-    page_accesses: u64,
-    reusable: u64,
+    /// A request's pages are counted in 32 bits everywhere.
+    page_accesses: u32,
+    reusable: u32,
     /// Pages it touched: all of them are distinct once it is the window's first request.
-    touched: u64,
+    touched: u32,
     /// Of the pages that held requests touched, those last touched between this request and the next
     /// held one: they become the window's own when this request leaves.
     retouched: u64,
@@ -139,13 +141,14 @@ impl LastRequests {
         self.hits.extend(&summary.hits);
         self.found.extend(&summary.found);
         self.beside.extend(summary.beside.as_deref().cloned());
+        reserve_few(&mut self.requests);
         self.requests.push_back(Held {
             arrival: summary.position.arrival,
             offset: summary.position.offset,
             event_time: summary.position.event_time,
-            page_accesses: summary.page_accesses,
-            reusable: summary.reusable,
-            touched,
+            page_accesses: summary.page_accesses as u32,
+            reusable: summary.reusable as u32,
+            touched: touched as u32,
             retouched: 0,
             steps: summary.hits.len() as u32,
             runs: summary.found.len() as u32,
@@ -157,12 +160,12 @@ impl LastRequests {
         let Some(held) = self.requests.pop_front() else { return };
         let tally = &mut self.tally;
         tally.requests -= 1;
-        tally.page_accesses -= held.page_accesses;
-        tally.reusable -= held.reusable;
+        tally.page_accesses -= u64::from(held.page_accesses);
+        tally.reusable -= u64::from(held.reusable);
         tally.requests_with_reuse -= u64::from(held.reusable > 0);
-        tally.distinct_pages = tally.distinct_pages - held.touched + held.retouched;
+        tally.distinct_pages = tally.distinct_pages - u64::from(held.touched) + held.retouched;
         for hits in (0..held.steps).filter_map(|_| self.hits.pop_front()) {
-            tally.hits[hits.step as usize] -= u64::from(hits.pages);
+            tally.hits.remove(&hits);
         }
         if let Some(overlap) = held.overlap {
             tally.overlaps.remove(overlap);
@@ -219,8 +222,7 @@ impl LastRequests {
             && self.recount(shape).is_some_and(|recount| recount == self.tally.consolidated())
     }
 
-    /// The sum of the held requests; `None` where a request is larger than any can be, or where pages
-    /// were touched again more often than later requests touched any.
+    /// The sum of the held requests; `None` where pages were touched again more often than later requests touched any.
     fn recount(&self, shape: TallyShape) -> Option<Tally> {
         let mut needs = self.needs.iter().copied();
         let mut hits = self.hits.iter().copied();
@@ -228,11 +230,9 @@ impl LastRequests {
         let mut beside = self.beside.iter();
         let mut tally = Tally::new(shape);
         for held in &self.requests {
-            let largest = held.page_accesses.max(held.reusable).max(held.touched);
-            u32::try_from(largest).ok()?;
             let summary = RequestSummary {
-                page_accesses: held.page_accesses,
-                reusable: held.reusable,
+                page_accesses: u64::from(held.page_accesses),
+                reusable: u64::from(held.reusable),
                 needs: needs.by_ref().take(shape.targets).collect(),
                 hits: hits.by_ref().take(held.steps as usize).collect(),
                 found: found.by_ref().take(held.runs as usize).collect(),
@@ -244,7 +244,8 @@ impl LastRequests {
         }
         // From the newest on: what it touched, and of that what earlier requests had touched.
         for held in self.requests.iter().rev() {
-            tally.distinct_pages = tally.distinct_pages.checked_sub(held.retouched)? + held.touched;
+            tally.distinct_pages = tally.distinct_pages.checked_sub(held.retouched)?;
+            tally.distinct_pages += u64::from(held.touched);
         }
         tally.consolidate();
         Some(tally)
@@ -327,12 +328,12 @@ mod tests {
             |window| window.tally.reusable -= 1,
             |window| window.tally.requests_with_reuse -= 1,
             |window| window.tally.distinct_pages -= 1,
-            |window| window.tally.hits[0] -= 1,
+            |window| window.tally.hits.remove(&StepHits { step: 0, pages: 1 }),
             |window| window.tally.needs[0] = Default::default(),
             |window| window.tally.overlaps = Default::default(),
             |window| window.tally.found = Some(Default::default()),
             |window| window.requests[0].page_accesses += 1,
-            |window| window.requests[1].touched = u64::MAX,
+            |window| window.requests[1].touched = u32::MAX,
             |window| window.requests[2].retouched += 1,
             |window| window.requests[0].steps += 1,
             |window| window.hits[1].pages += 1,

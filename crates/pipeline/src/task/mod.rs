@@ -8,7 +8,6 @@ use crate::facts::RecordIdentity;
 use crate::resume::Resume;
 use kvset_core::estimate::Estimate;
 use kvset_core::pool::{Pool, Refusal};
-use kvset_core::pool_config::PoolConfigError;
 use kvset_core::pool_set::{History, ObserveError, PoolConfigs, PoolRecord, PoolSet, PoolSetConfig};
 use kvset_core::units::{EventTime, Offset};
 use kvset_core::window::WindowKind;
@@ -64,9 +63,6 @@ pub enum TaskError {
     /// Too many refused records.
     #[error(transparent)]
     DeadLetters(#[from] DeadLetterLimit),
-    /// A pool's configuration cannot be used.
-    #[error("pool configuration: {0}")]
-    Pool(#[from] PoolConfigError),
     /// An estimate cannot be written.
     #[error("partition {partition}: {error}")]
     Estimate {
@@ -337,7 +333,6 @@ impl PartitionTask {
             Err(error @ ObserveError::TooManyPools { .. }) => {
                 Ok(Err(DecodeError::new(ErrorCode::TooManyPools, error.to_string())))
             }
-            Err(ObserveError::Config(error)) => Err(error.into()),
         }
     }
 
