@@ -261,7 +261,7 @@ fn read(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Vec<String>, ReplayError> {
     let mut rows = 0_u64;
-    let mut reader = trace::open(&options.traces, &options.read)?;
+    let mut reader = trace::open_ahead(&options.traces, &options.read)?;
     loop {
         match reader.next_item()? {
             Some(TraceItem::Request(row)) => {

@@ -29,6 +29,9 @@ pub enum TraceError {
     /// Requests that are to be tokenised, but with which tokenizer?
     #[error("trace {file} holds chat or completion requests, which {}", openai_need())]
     NoModel { file: Arc<str> },
+    /// The system has no thread to read with.
+    #[error("cannot start a thread to read the trace: {source}")]
+    Thread { source: io::Error },
     /// The file is no avro container, breaks off or is damaged.
     #[error("cannot read trace {file}: {source}")]
     Container { file: Arc<str>, source: ContainerError },

@@ -1,6 +1,7 @@
 //! Where a trace's bytes come from: files and standard input, plain or compressed.
 
 use super::error::TraceError;
+use super::unpack::unpacked;
 use flate2::bufread::MultiGzDecoder;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Chain, Cursor, Read};
@@ -71,9 +72,9 @@ fn decompress(reader: impl Read + Send + 'static) -> io::Result<Box<dyn BufRead 
     let is_zstd = head == ZSTD || (head.len() == 4 && head[0] >> 4 == 5 && head[1..] == ZSTD_SKIPPABLE);
     if is_zstd {
         let decoder = zstd::Decoder::with_buffer(stream)?;
-        Ok(Box::new(BufReader::with_capacity(BUFFER_BYTES, decoder)))
+        unpacked(decoder)
     } else if head.starts_with(&GZIP) {
-        Ok(Box::new(BufReader::with_capacity(BUFFER_BYTES, MultiGzDecoder::new(stream))))
+        unpacked(MultiGzDecoder::new(stream))
     } else {
         Ok(Box::new(stream))
     }

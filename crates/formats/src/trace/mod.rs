@@ -27,6 +27,7 @@
 
 pub(crate) mod answer;
 mod avro;
+mod background;
 mod detect;
 pub(crate) mod dynamo;
 mod entry;
@@ -42,8 +43,10 @@ mod reader;
 mod records;
 pub(crate) mod row;
 mod tokens;
+mod unpack;
 mod write;
 
+pub use background::{AheadReader, BackgroundReader, open_ahead};
 pub use error::{RowError, RowFault, TraceError};
 pub use input::open_text;
 pub use options::{Format, IdScope, ReadOptions};

@@ -138,7 +138,17 @@ impl TraceReader {
         }
     }
 
-    fn step(&mut self) -> Result<Option<Found>, TraceError> {
+    /// The line that is read, whose requests [`TraceReader::step`] tells by their numbers.
+    pub(super) fn batch_mut(&mut self) -> &mut Batch {
+        &mut self.batch
+    }
+
+    /// The file that the line is of.
+    pub(super) fn file_name(&self) -> Arc<str> {
+        self.current.as_ref().map_or_else(|| Arc::from(""), |file| Arc::clone(&file.name))
+    }
+
+    pub(super) fn step(&mut self) -> Result<Option<Found>, TraceError> {
         loop {
             if let Some(index) = self.batch.advance() {
                 return Ok(Some(self.check(index)));
@@ -255,7 +265,7 @@ impl TraceReader {
 }
 
 /// What [`TraceReader::step`] found: a request of the batch, or a refused row.
-enum Found {
+pub(super) enum Found {
     Request(usize),
     Refused(RowError),
 }

@@ -1,0 +1,331 @@
+//! Reading ahead on threads of its own: while a caller works on one request, the next ones are decompressed and parsed.
+//!
+//! What comes out is what the reader alone gives, in its order. A caller that stops early ends the threads: they
+//! find nobody to send to. One that waits for a stream which never goes on is left waiting, and holds nothing up.
+
+use super::error::{RowError, TraceError};
+use super::options::ReadOptions;
+use super::reader::{Found, Progress, TraceItem, TraceReader, open};
+use super::row::Batch;
+use super::unpack::has_cores;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::thread::{self, JoinHandle};
+
+/// Page ids after which what was parsed is passed on, once the line is at its end.
+const IDS_AT_ONCE: usize = 1 << 15;
+/// The same for requests and refused rows.
+const ITEMS_AT_ONCE: usize = 512;
+/// Groups of requests that wait, beside the one that is worked on and the one that is filled.
+const WAITING: usize = 2;
+
+/// Trace files as [`open`] gives them, read ahead of where there is a core for it.
+pub enum AheadReader {
+    /// On the caller's thread.
+    Here(Box<TraceReader>),
+    /// On another.
+    Background(BackgroundReader),
+}
+
+/// Opens trace files as [`open`] does, to be read ahead.
+///
+/// # Errors
+/// Those of [`open`], and [`TraceError::Thread`].
+pub fn open_ahead(paths: &[PathBuf], options: &ReadOptions) -> Result<AheadReader, TraceError> {
+    let reader = open(paths, options)?;
+    Ok(match has_cores() {
+        true => AheadReader::Background(BackgroundReader::start(reader)?),
+        false => AheadReader::Here(Box::new(reader)),
+    })
+}
+
+impl AheadReader {
+    /// As [`TraceReader::next_item`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn next_item(&mut self) -> Result<Option<TraceItem<'_>>, TraceError> {
+        match self {
+            Self::Here(reader) => reader.next_item(),
+            Self::Background(reader) => reader.next_item(),
+        }
+    }
+
+    /// As [`TraceReader::progress`].
+    pub fn progress(&self) -> Progress {
+        match self {
+            Self::Here(reader) => reader.progress(),
+            Self::Background(reader) => reader.progress(),
+        }
+    }
+
+    /// As [`TraceReader::notes`], once the trace is at its end.
+    pub fn notes(&self) -> Vec<String> {
+        match self {
+            Self::Here(reader) => reader.notes(),
+            Self::Background(reader) => reader.notes(),
+        }
+    }
+}
+
+/// A [`TraceReader`] whose next requests are read while the last one is worked on.
+pub struct BackgroundReader {
+    groups: Receiver<Message>,
+    spare: Sender<Group>,
+    thread: Option<JoinHandle<()>>,
+    group: Group,
+    /// The next item of the group.
+    next: usize,
+    progress: Progress,
+    notes: Vec<String>,
+}
+
+/// Some requests and refused rows, one after another.
+#[derive(Default)]
+struct Group {
+    /// Parsed lines, each with the name of its file. Those behind `used` are empty, kept for their memory.
+    batches: Vec<(Batch, Arc<str>)>,
+    used: usize,
+    items: Vec<Item>,
+    progress: Progress,
+}
+
+/// What [`Group`] holds of a row.
+enum Item {
+    /// The number of its batch, and its own in that.
+    Request(usize, usize),
+    /// Handed out once, and gone then.
+    Refused(Option<RowError>),
+}
+
+/// What the thread has to say.
+enum Message {
+    Group(Group),
+    /// The trace is at its end; with the reader's notes.
+    End(Vec<String>),
+    Failed(TraceError),
+}
+
+impl BackgroundReader {
+    /// Goes on with a reader on a thread of its own.
+    ///
+    /// # Errors
+    /// [`TraceError::Thread`]: the system has no thread to give.
+    pub fn start(reader: TraceReader) -> Result<Self, TraceError> {
+        let (sender, groups) = sync_channel(WAITING);
+        let (spare, spares) = channel();
+        let progress = reader.progress();
+        let work = move || read(reader, &sender, &spares);
+        let thread = thread::Builder::new().name("kvset-read".to_owned()).spawn(work);
+        let thread = thread.map_err(|source| TraceError::Thread { source })?;
+        let group = Group::default();
+        Ok(Self { groups, spare, thread: Some(thread), group, next: 0, progress, notes: Vec::new() })
+    }
+
+    /// As [`TraceReader::next_item`].
+    ///
+    /// # Errors
+    /// [`TraceError`] when a file cannot be read on. The reader is then at its end.
+    pub fn next_item(&mut self) -> Result<Option<TraceItem<'_>>, TraceError> {
+        while self.next == self.group.items.len() {
+            if !self.next_group()? {
+                return Ok(None);
+            }
+        }
+        let item = &mut self.group.items[self.next];
+        self.next += 1;
+        Ok(match item {
+            Item::Request(batch, index) => {
+                let (batch, file) = &self.group.batches[*batch];
+                Some(TraceItem::Request(batch.row(*index, file)))
+            }
+            Item::Refused(error) => error.take().map(TraceItem::Refused),
+        })
+    }
+
+    /// Goes to the next group; false at the end.
+    fn next_group(&mut self) -> Result<bool, TraceError> {
+        match self.groups.recv() {
+            Ok(Message::Group(group)) => {
+                let read = std::mem::replace(&mut self.group, group);
+                (self.next, self.progress) = (0, self.group.progress);
+                // Nobody to reuse it once the end was read.
+                drop(self.spare.send(read));
+                Ok(true)
+            }
+            Ok(Message::End(notes)) => {
+                self.notes = notes;
+                self.forget()
+            }
+            Ok(Message::Failed(error)) => self.forget().and(Err(error)),
+            Err(_) => self.forget(),
+        }
+    }
+
+    /// Ends; a thread that did not come to its end by itself has panicked, which goes on here.
+    fn forget(&mut self) -> Result<bool, TraceError> {
+        (self.group, self.next) = (Group::default(), 0);
+        if let Some(Err(panic)) = self.thread.take().map(JoinHandle::join) {
+            std::panic::resume_unwind(panic);
+        }
+        Ok(false)
+    }
+
+    /// How far the files were read, by the requests handed out and those read with them.
+    pub fn progress(&self) -> Progress {
+        self.progress
+    }
+
+    /// As [`TraceReader::notes`], once the trace is at its end.
+    pub fn notes(&self) -> Vec<String> {
+        self.notes.clone()
+    }
+}
+
+/// The thread: reads until the end, an error, or until nobody listens.
+fn read(mut reader: TraceReader, groups: &SyncSender<Message>, spares: &Receiver<Group>) {
+    loop {
+        let mut group = spares.try_recv().unwrap_or_default();
+        group.clear();
+        let filled = group.fill(&mut reader);
+        group.progress = reader.progress();
+        if groups.send(Message::Group(group)).is_err() {
+            return;
+        }
+        let last = match filled {
+            Ok(true) => continue,
+            Ok(false) => Message::End(reader.notes()),
+            Err(error) => Message::Failed(error),
+        };
+        // Nobody listening needs no last word.
+        drop(groups.send(last));
+        return;
+    }
+}
+
+impl Group {
+    fn clear(&mut self) {
+        self.items.clear();
+        self.used = 0;
+    }
+
+    /// Fills the group; false where the trace is at its end.
+    fn fill(&mut self, reader: &mut TraceReader) -> Result<bool, TraceError> {
+        let mut ids = 0;
+        while ids < IDS_AT_ONCE && self.items.len() < ITEMS_AT_ONCE {
+            match reader.step()? {
+                Some(Found::Request(index)) => {
+                    self.items.push(Item::Request(self.used, index));
+                    // The others of its line follow it.
+                    ids += self.take_drained(reader);
+                }
+                Some(Found::Refused(error)) => {
+                    self.items.push(Item::Refused(Some(error)));
+                    ids += self.take_drained(reader);
+                }
+                None => return Ok(false),
+            }
+        }
+        while !reader.batch_mut().is_drained() {
+            match reader.step()? {
+                Some(Found::Request(index)) => self.items.push(Item::Request(self.used, index)),
+                Some(Found::Refused(error)) => self.items.push(Item::Refused(Some(error))),
+                None => return Ok(false),
+            }
+        }
+        self.take_drained(reader);
+        Ok(true)
+    }
+
+    /// Takes the reader's line over once all its requests are told; returns how many ids it has.
+    fn take_drained(&mut self, reader: &mut TraceReader) -> usize {
+        if !reader.batch_mut().is_drained() || reader.batch_mut().drafts.is_empty() {
+            return 0;
+        }
+        if self.used == self.batches.len() {
+            self.batches.push((Batch::default(), Arc::from("")));
+        }
+        let name = reader.file_name();
+        let (batch, file) = &mut self.batches[self.used];
+        *file = name;
+        batch.clear();
+        std::mem::swap(batch, reader.batch_mut());
+        self.used += 1;
+        batch.ids.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::{Format, ReadOptions};
+    use std::io::Cursor;
+
+    /// Rows good and bad, in sessions and single ones, more than a group holds.
+    fn trace() -> Vec<u8> {
+        let mut text = String::new();
+        for row in 0..2_000_u64 {
+            let ids: Vec<String> = (0..row % 90).map(|id| id.to_string()).collect();
+            let ids = ids.join(",");
+            text += &match row % 7 {
+                3 => "{\"t\":".to_owned(),
+                5 => format!(
+                    "{{\"id\":\"s{row}\",\"requests\":[{{\"t\":2,\"in\":64,\"hash_ids\":[{row}]}},{{\"t\":1,\"hash_ids\":[{ids}]}}]}}"
+                ),
+                _ => format!("{{\"timestamp\":{row},\"hash_ids\":[{ids}]}}"),
+            };
+            text.push('\n');
+        }
+        text.into_bytes()
+    }
+
+    fn reader(bytes: Vec<u8>) -> TraceReader {
+        let options = ReadOptions { format: Format::Weka, ..ReadOptions::default() };
+        TraceReader::from_reader("t", Box::new(Cursor::new(bytes)), &options).expect("opens")
+    }
+
+    fn told(item: &TraceItem<'_>) -> String {
+        format!("{item:?}")
+    }
+
+    #[test]
+    fn what_is_read_ahead_is_what_is_read() {
+        let (mut alone, mut ahead) =
+            (reader(trace()), BackgroundReader::start(reader(trace())).expect("a thread"));
+        let mut items = 0;
+        while let Some(item) = alone.next_item().expect("memory") {
+            let expected = told(&item);
+            assert_eq!(ahead.next_item().expect("memory").as_ref().map(told), Some(expected));
+            items += 1;
+        }
+        assert!(ahead.next_item().expect("memory").is_none());
+        assert!(items > 2 * ITEMS_AT_ONCE, "{items} items are several groups");
+        assert_eq!((ahead.notes(), ahead.progress()), (alone.notes(), alone.progress()));
+    }
+
+    #[test]
+    fn a_stream_that_breaks_off_gives_what_came_before_it_and_then_the_error() {
+        let packed = zstd::encode_all(&trace()[..], 3).expect("memory");
+        let cut = packed[..packed.len() / 2].to_vec();
+        let (mut alone, mut ahead) =
+            (reader(cut.clone()), BackgroundReader::start(reader(cut)).expect("a thread"));
+        loop {
+            match (alone.next_item(), ahead.next_item()) {
+                (Ok(Some(one)), Ok(Some(other))) => assert_eq!(told(&one), told(&other)),
+                (Err(one), Err(other)) => break assert_eq!(one.to_string(), other.to_string()),
+                (one, other) => panic!("{one:?} beside {other:?}"),
+            }
+        }
+        assert!(ahead.next_item().expect("the end").is_none());
+    }
+
+    #[test]
+    fn a_caller_that_stops_ends_the_thread() {
+        let mut ahead = BackgroundReader::start(reader(trace())).expect("a thread");
+        ahead.next_item().expect("memory");
+        let BackgroundReader { groups, thread, .. } = ahead;
+        drop(groups);
+        thread.expect("running").join().expect("no panic");
+    }
+}
