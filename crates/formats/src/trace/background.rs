@@ -5,9 +5,9 @@
 
 use super::error::{RowError, TraceError};
 use super::options::ReadOptions;
-use super::reader::{Found, Progress, TraceItem, TraceReader, open};
+use super::reader::{Found, Progress, TraceItem, TraceReader, open_with};
 use super::row::Batch;
-use super::unpack::has_cores;
+use super::unpack::{cores, has_cores};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
@@ -20,7 +20,7 @@ const ITEMS_AT_ONCE: usize = 512;
 /// Groups of requests that wait, beside the one that is worked on and the one that is filled.
 const WAITING: usize = 2;
 
-/// Trace files as [`open`] gives them, read ahead of where there is a core for it.
+/// Trace files as [`open`](super::open) gives them, read ahead of where there is a core for it.
 pub enum AheadReader {
     /// On the caller's thread.
     Here(Box<TraceReader>),
@@ -28,12 +28,12 @@ pub enum AheadReader {
     Background(BackgroundReader),
 }
 
-/// Opens trace files as [`open`] does, to be read ahead.
+/// Opens trace files as [`open`](super::open) does, to be read ahead.
 ///
 /// # Errors
-/// Those of [`open`], and [`TraceError::Thread`].
+/// Those of [`open`](super::open), and [`TraceError::Thread`].
 pub fn open_ahead(paths: &[PathBuf], options: &ReadOptions) -> Result<AheadReader, TraceError> {
-    let reader = open(paths, options)?;
+    let reader = open_with(paths, options, cores())?;
     Ok(match has_cores() {
         true => AheadReader::Background(BackgroundReader::start(reader)?),
         false => AheadReader::Here(Box::new(reader)),
@@ -281,8 +281,12 @@ mod tests {
     }
 
     fn reader(bytes: Vec<u8>) -> TraceReader {
-        let options = ReadOptions { format: Format::Weka, ..ReadOptions::default() };
-        TraceReader::from_reader("t", Box::new(Cursor::new(bytes)), &options).expect("opens")
+        reader_on(bytes, 1)
+    }
+
+    fn reader_on(bytes: Vec<u8>, threads: usize) -> TraceReader {
+        let options = ReadOptions { format: Format::Weka, max_line_bytes: 250, ..ReadOptions::default() };
+        TraceReader::from_reader_with("t", Box::new(Cursor::new(bytes)), &options, threads).expect("opens")
     }
 
     fn told(item: &TraceItem<'_>) -> String {
@@ -291,33 +295,37 @@ mod tests {
 
     #[test]
     fn what_is_read_ahead_is_what_is_read() {
-        let (mut alone, mut ahead) =
-            (reader(trace()), BackgroundReader::start(reader(trace())).expect("a thread"));
-        let mut items = 0;
-        while let Some(item) = alone.next_item().expect("memory") {
-            let expected = told(&item);
-            assert_eq!(ahead.next_item().expect("memory").as_ref().map(told), Some(expected));
-            items += 1;
+        for threads in [1, 2, 5] {
+            let ahead = BackgroundReader::start(reader_on(trace(), threads));
+            let (mut alone, mut ahead) = (reader(trace()), ahead.expect("a thread"));
+            let mut items = 0;
+            while let Some(item) = alone.next_item().expect("memory") {
+                let expected = told(&item);
+                assert_eq!(ahead.next_item().expect("memory").as_ref().map(told), Some(expected));
+                items += 1;
+            }
+            assert!(ahead.next_item().expect("memory").is_none());
+            assert!(items > 2 * ITEMS_AT_ONCE, "{items} items are several groups");
+            assert_eq!((ahead.notes(), ahead.progress()), (alone.notes(), alone.progress()));
         }
-        assert!(ahead.next_item().expect("memory").is_none());
-        assert!(items > 2 * ITEMS_AT_ONCE, "{items} items are several groups");
-        assert_eq!((ahead.notes(), ahead.progress()), (alone.notes(), alone.progress()));
     }
 
     #[test]
     fn a_stream_that_breaks_off_gives_what_came_before_it_and_then_the_error() {
         let packed = zstd::encode_all(&trace()[..], 3).expect("memory");
         let cut = packed[..packed.len() / 2].to_vec();
-        let (mut alone, mut ahead) =
-            (reader(cut.clone()), BackgroundReader::start(reader(cut)).expect("a thread"));
-        loop {
-            match (alone.next_item(), ahead.next_item()) {
-                (Ok(Some(one)), Ok(Some(other))) => assert_eq!(told(&one), told(&other)),
-                (Err(one), Err(other)) => break assert_eq!(one.to_string(), other.to_string()),
-                (one, other) => panic!("{one:?} beside {other:?}"),
+        for threads in [1, 3] {
+            let ahead = BackgroundReader::start(reader_on(cut.clone(), threads));
+            let (mut alone, mut ahead) = (reader(cut.clone()), ahead.expect("a thread"));
+            loop {
+                match (alone.next_item(), ahead.next_item()) {
+                    (Ok(Some(one)), Ok(Some(other))) => assert_eq!(told(&one), told(&other)),
+                    (Err(one), Err(other)) => break assert_eq!(one.to_string(), other.to_string()),
+                    (one, other) => panic!("{one:?} beside {other:?}"),
+                }
             }
+            assert!(ahead.next_item().expect("the end").is_none());
         }
-        assert!(ahead.next_item().expect("the end").is_none());
     }
 
     #[test]

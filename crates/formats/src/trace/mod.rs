@@ -39,6 +39,7 @@ mod logged;
 #[cfg(feature = "tokenize")]
 mod openai;
 mod options;
+mod parallel;
 mod reader;
 mod records;
 pub(crate) mod row;

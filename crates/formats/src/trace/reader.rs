@@ -11,6 +11,7 @@ use super::logged::Log;
 #[cfg(feature = "tokenize")]
 use super::openai::Requests;
 use super::options::{Format, ReadOptions, page_size};
+use super::parallel::ParallelLines;
 use super::records::{Carried, Filled, LineSource, Records, Source};
 use super::row::{Batch, TraceRow};
 use super::tokens::TokenIds;
@@ -45,6 +46,8 @@ pub struct TraceReader {
     options: ReadOptions,
     batch: Batch,
     carried: Carried,
+    /// Threads that parse lines; on one it is done by the reader itself.
+    threads: usize,
     finished_bytes: u64,
     total_bytes: Option<u64>,
 }
@@ -63,13 +66,22 @@ struct OpenFile {
 ///
 /// [`TraceError`] when a file is missing, the first cannot be read or its format cannot be told.
 pub fn open(paths: &[PathBuf], options: &ReadOptions) -> Result<TraceReader, TraceError> {
+    open_with(paths, options, 1)
+}
+
+/// The same with lines parsed on so many threads, in formats whose lines need nothing of one another.
+pub(super) fn open_with(
+    paths: &[PathBuf],
+    options: &ReadOptions,
+    threads: usize,
+) -> Result<TraceReader, TraceError> {
     let mut total_bytes = Some(0);
     for path in paths {
         let size = file_bytes(path)?;
         total_bytes = total_bytes.zip(size).map(|(sum, size)| sum + size);
     }
     let waiting = paths.iter().cloned().collect();
-    let mut reader = TraceReader::new(waiting, options, total_bytes);
+    let mut reader = TraceReader { threads, ..TraceReader::new(waiting, options, total_bytes) };
     reader.open_next()?;
     Ok(reader)
 }
@@ -96,6 +108,7 @@ impl TraceReader {
             options: options.clone(),
             batch: Batch::default(),
             carried: Carried::default(),
+            threads: 1,
             finished_bytes: 0,
             total_bytes,
         }
@@ -111,7 +124,17 @@ impl TraceReader {
         reader: Box<dyn Read + Send>,
         options: &ReadOptions,
     ) -> Result<Self, TraceError> {
-        let mut this = Self::new(VecDeque::new(), options, None);
+        Self::from_reader_with(name, reader, options, 1)
+    }
+
+    /// The same with lines parsed on so many threads.
+    pub(super) fn from_reader_with(
+        name: &str,
+        reader: Box<dyn Read + Send>,
+        options: &ReadOptions,
+        threads: usize,
+    ) -> Result<Self, TraceError> {
+        let mut this = Self { threads, ..Self::new(VecDeque::new(), options, None) };
         this.start(Input::from_reader(name, reader)?)?;
         Ok(this)
     }
@@ -223,7 +246,7 @@ impl TraceReader {
             Format::Auto => detect_format(&mut lines, name)?,
             named => named,
         };
-        Ok((format, line_source(format, lines, name, &self.options)?))
+        Ok((format, line_source(format, lines, name, &self.options, self.threads)?))
     }
 
     /// The format of the file being read; `Auto` before the first and after the last.
@@ -288,17 +311,18 @@ fn line_source(
     lines: Lines,
     name: &Arc<str>,
     options: &ReadOptions,
+    threads: usize,
 ) -> Result<Box<dyn Source>, TraceError> {
     use TimeUnit::{Milliseconds, Seconds};
     let file = Arc::clone(name);
     Ok(match format {
         Format::Weka => {
             let decoder = Records::new(Milliseconds, page_size::WEKA, true, options);
-            Box::new(LineSource { lines, file, decoder })
+            return records(lines, file, decoder, threads);
         }
         Format::Qwen => {
             let decoder = Records::new(Seconds, page_size::QWEN, false, options);
-            Box::new(LineSource { lines, file, decoder })
+            return records(lines, file, decoder, threads);
         }
         Format::Dynamo => {
             Box::new(LineSource { lines, file, decoder: Dynamo::new(page_size::DEFAULT, options) })
@@ -312,9 +336,22 @@ fn line_source(
         Format::Openai => return openai_source(lines, file, options),
         Format::Mooncake | Format::Auto | Format::Avro => {
             let decoder = Records::new(Milliseconds, page_size::MOONCAKE, false, options);
-            Box::new(LineSource { lines, file, decoder })
+            return records(lines, file, decoder, threads);
         }
     })
+}
+
+/// The source of lines that need nothing of one another to be parsed.
+fn records(
+    lines: Lines,
+    file: Arc<str>,
+    decoder: Records,
+    threads: usize,
+) -> Result<Box<dyn Source>, TraceError> {
+    if threads > 1 {
+        return Ok(Box::new(ParallelLines::start(lines, file, &decoder, threads)?));
+    }
+    Ok(Box::new(LineSource { lines, file, decoder }))
 }
 
 /// The source of chat and completion requests.

@@ -111,6 +111,7 @@ impl<D: Decode> Source for LineSource<D> {
 }
 
 /// Mooncake, qwen and weka lines.
+#[derive(Clone)]
 pub(super) struct Records {
     /// Unit of `timestamp`.
     pub unit: TimeUnit,
@@ -142,19 +143,28 @@ impl Records {
         Ok(entry.found.declared)
     }
 
-    /// Files a line that is a session: its requests in the order of their times, placed after the
-    /// session before it.
-    fn file_session(&self, batch: &mut Batch, found: &Found, carried: &mut Carried) {
+    /// Files a line that is a session: its requests in the order of their times.
+    fn file_session(&self, batch: &mut Batch, found: &Found) {
         let session = found.session.as_ref().or(found.id.as_ref());
         batch.drafts.sort_by_key(|draft| draft.time_ms);
-        let first_ms = batch.drafts.first().map_or(0, |draft| draft.time_ms);
-        let shift_ms = carried.session_end_ms.saturating_sub(first_ms.min(0));
         for draft in &mut batch.drafts {
-            draft.time_ms = draft.time_ms.saturating_add(shift_ms);
             draft.page_size = draft.page_size.or(found.page_size);
             draft.session = session.cloned();
             draft.scope_name = draft.scope_name.take().or_else(|| found.scope_name.clone());
             draft.labels = std::mem::take(&mut draft.labels).or(&found.labels);
+        }
+        batch.is_session = true;
+    }
+
+    /// Places a session that was [read](Self::read) after the one before it; nothing else has to be placed.
+    pub(super) fn place(batch: &mut Batch, carried: &mut Carried) {
+        if !std::mem::take(&mut batch.is_session) {
+            return;
+        }
+        let first_ms = batch.drafts.first().map_or(0, |draft| draft.time_ms);
+        let shift_ms = carried.session_end_ms.saturating_sub(first_ms.min(0));
+        for draft in &mut batch.drafts {
+            draft.time_ms = draft.time_ms.saturating_add(shift_ms);
         }
         let end_ms = |draft: &Draft| {
             let duration_ms = i64::try_from(draft.duration_ms.unwrap_or(0)).unwrap_or(i64::MAX);
@@ -165,16 +175,9 @@ impl Records {
         }
         carried.placed_sessions += 1;
     }
-}
 
-impl Decode for Records {
-    fn decode(
-        &mut self,
-        line: &[u8],
-        number: u64,
-        batch: &mut Batch,
-        carried: &mut Carried,
-    ) -> Result<(), RowFault> {
+    /// Appends the requests of a line to `batch`; those of a session are still to be placed.
+    pub(super) fn read(&self, line: &[u8], number: u64, batch: &mut Batch) -> Result<(), RowFault> {
         let scope_field = match &self.id_scope {
             IdScope::Field(name) => Some(name.as_str()),
             _ => None,
@@ -187,7 +190,7 @@ impl Decode for Records {
         }
         let declared = if self.sessions && entry.found.nested.is_some() {
             let Entry { sink, found } = entry;
-            self.file_session(sink.batch, &found, carried);
+            self.file_session(sink.batch, &found);
             found.declared
         } else {
             self.file_request(entry)?
@@ -197,5 +200,19 @@ impl Decode for Records {
             batch.drafts[index].page_size.get_or_insert(self.page_size);
         }
         Ok(())
+    }
+}
+
+impl Decode for Records {
+    fn decode(
+        &mut self,
+        line: &[u8],
+        number: u64,
+        batch: &mut Batch,
+        carried: &mut Carried,
+    ) -> Result<(), RowFault> {
+        let read = self.read(line, number, batch);
+        Self::place(batch, carried);
+        read
     }
 }

@@ -57,6 +57,8 @@ pub(crate) struct Batch {
     pub ids: Vec<u64>,
     pub text: String,
     pub drafts: Vec<Draft>,
+    /// Whether they are one session's, whose times count from its own start until it is placed.
+    pub is_session: bool,
     next: usize,
 }
 
@@ -66,6 +68,7 @@ impl Batch {
         self.ids.clear();
         self.text.clear();
         self.drafts.clear();
+        self.is_session = false;
         self.next = 0;
     }
 

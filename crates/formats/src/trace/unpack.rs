@@ -9,9 +9,14 @@ const BLOCK_BYTES: usize = 256 * 1024;
 /// Blocks that wait.
 const BLOCKS: usize = 4;
 
-/// Whether this process may use more than one core: else what is read ahead waits for the one there is.
+/// Cores that this process may use.
+pub(super) fn cores() -> usize {
+    thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+/// Whether there are several: else what is read ahead waits for the one there is.
 pub(super) fn has_cores() -> bool {
-    thread::available_parallelism().is_ok_and(|cores| cores.get() > 1)
+    cores() > 1
 }
 
 /// What a decompressor gives.
