@@ -4,6 +4,7 @@
 use crate::DEADLINE;
 use crate::traffic::Agentic;
 use kvset::codec::{RequestEncoding, RequestMessage, encode_request};
+use kvset::core::labels::{Label, Labels};
 use kvset::core::pages::PageIds;
 use kvset::kafka::config::Connection;
 use kvset::kafka::topic_producer::TopicProducer;
@@ -15,6 +16,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 const PAGE_SIZE: i32 = 64;
 /// Pages of the longest prompt: 128,000 tokens.
 const LONGEST: usize = 2000;
+/// Pages that every session begins with.
+const SHARED: usize = 200;
+const REPLICAS: [&str; 4] = ["replica-0", "replica-1", "replica-2", "replica-3"];
 /// Event time between two requests of a pool, in milliseconds.
 const GAP_MS: i64 = 50;
 
@@ -60,9 +64,13 @@ pub fn fill(connection: &Connection, topic: &str, partitions: u32, records: u64)
     filled
 }
 
-/// One request event.
+/// One request event: it says which of four replicas served it, each session's own one, and that all its pages but the
+/// last 70 were cached there.
 pub fn request(event_time: i64, ids: &[u64]) -> Vec<u8> {
+    let session = ids.get(SHARED).copied().unwrap_or_default();
     let message = RequestMessage {
+        cached_tokens: Some(i64::from(PAGE_SIZE) * ids.len().saturating_sub(70) as i64),
+        labels: Labels::from_iter([(Label::Replica, REPLICAS[(session % 4) as usize])]),
         event_time,
         page_ids: PageIds::from_slice(ids),
         ids_chained: true,

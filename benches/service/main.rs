@@ -4,7 +4,8 @@
 //!
 //! They read by turns, several times; the share is that of the medians. The events say that their ids are chained, as
 //! those of `kvset prepare` do. The service reads as it is by default, then taking no word for that, as it reads
-//! events that do not say so, then with a snapshot every second, since a reading takes less than the 30 s between two.
+//! events that do not say so, then with a snapshot every second, since a reading takes less than the 30 s between two,
+//! then with that and the measured hits of four replicas, which the log is walked a second time for.
 //! Where the machine has few cores, the broker takes a part of them from both, and the service's own work takes it
 //! from the client's: processor time a GB says what each really costs.
 //!
@@ -66,10 +67,15 @@ fn with_a_broker() -> ExitCode {
     if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// The readers: the baseline, the service as it is by default, where it reads every id, and with a snapshot every
-/// second.
-const READERS: [&str; 4] =
-    ["bare consumer", "kvset run, all on", "... every id read", "... a snapshot a second"];
+/// The readers: the baseline, the service as it is by default, where it reads every id, with a snapshot every
+/// second, and with that and the measured hits of four replicas.
+const READERS: [&str; 5] = [
+    "bare consumer",
+    "kvset run, all on",
+    "... every id read",
+    "... a snapshot a second",
+    "... and measured hits",
+];
 
 /// Lets all readers read the topic by turns and prints what came of it.
 fn compare(connection: &Connection, folder: &Path, filled: &Filled) {
@@ -83,8 +89,9 @@ fn compare(connection: &Connection, folder: &Path, filled: &Filled) {
         let by_default = served("", "");
         let every_id_read = served(served::EVERY_ID_READ, "d");
         let eager = served(served::EVERY_SECOND, "s");
+        let measured = served(served::MEASURED, "m");
         if round > 0 {
-            let served = [&by_default, &every_id_read, &eager].map(|served| served.drained);
+            let served = [&by_default, &every_id_read, &eager, &measured].map(|served| served.drained);
             for (readings, reading) in readings.iter_mut().zip([bare].into_iter().chain(served)) {
                 readings.push(reading);
             }

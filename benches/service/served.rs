@@ -25,6 +25,9 @@ pub const EVERY_SECOND: &str = "checkpoint_every = \"1s\"\n";
 /// What is to refuse ids that are not chained takes nobody's word for it.
 pub const EVERY_ID_READ: &str = "[estimate]\nchain_policy = \"reject\"\n";
 
+/// Compares the measured hits of four replicas with the modelled ones, a snapshot every second among it.
+pub const MEASURED: &str = "checkpoint_every = \"1s\"\n[estimate]\nmeasured = true\n";
+
 /// A run's settings: every default, but for where things are and what is said here.
 pub fn settings(connection: &Connection, folder: &Path, run: &str, topic: &str, extra: &str) -> Settings {
     let text = format!(
