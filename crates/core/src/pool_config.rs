@@ -10,8 +10,7 @@ use super::ratio::Ratio;
 use super::stack::{ChainCheck, ChainPolicy, MAX_REQUEST_PAGES, MAX_TRACKED_PAGES};
 use super::tiers::{TierConfig, TrendRules, is_price, is_tier_name};
 use super::units::{PageCount, PageSize};
-use super::window::WindowKind;
-use super::windows::WindowRules;
+use super::window::{WindowKind, WindowRules};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 

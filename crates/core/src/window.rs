@@ -107,6 +107,19 @@ impl<'de> Deserialize<'de> for WindowKind {
     }
 }
 
+/// Which windows a pool has and when they close.
+#[derive(Debug, Clone, Copy)]
+pub struct WindowRules<'a> {
+    /// The kinds, in the order their estimates are published in.
+    pub kinds: &'a [WindowKind],
+    /// How long after its end a window waits for late records, in milliseconds of the watermark.
+    pub grace_ms: u64,
+    /// How far the watermark stays behind the largest event time.
+    pub allowed_lateness_ms: u64,
+    /// Interval at which `last:N` and `all` are published; 0 for never but at the end.
+    pub publish_every_ms: u64,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

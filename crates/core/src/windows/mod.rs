@@ -19,7 +19,7 @@ mod watermark;
 use super::beside::{BesideImage, SavedWindows};
 use super::tally::{RequestSummary, Tally, TallyShape};
 use super::units::{EventTime, Offset};
-use super::window::WindowKind;
+use super::window::{WindowKind, WindowRules};
 use event_time::EventWindows;
 use recent::{Everything, LastRequests};
 use serde::{Deserialize, Serialize};
@@ -27,19 +27,6 @@ use std::borrow::Cow;
 use std::collections::VecDeque;
 
 pub use watermark::Watermark;
-
-/// Which windows a pool has and when they close.
-#[derive(Debug, Clone, Copy)]
-pub struct WindowRules<'a> {
-    /// The kinds, in the order their estimates are published in.
-    pub kinds: &'a [WindowKind],
-    /// How long after its end a window waits for late records, in milliseconds of the watermark.
-    pub grace_ms: u64,
-    /// How far the watermark stays behind the largest event time.
-    pub allowed_lateness_ms: u64,
-    /// Interval at which `last:N` and `all` are published; 0 for never but at the end.
-    pub publish_every_ms: u64,
-}
 
 /// One window as it is shown: closed, or still open.
 #[derive(Debug)]
