@@ -92,16 +92,17 @@ fn config(distinct: u64) -> RetentionConfig {
         ttls: ttls.map(|ttl| ttl.parse::<Ttl>().expect("a time")).into(),
         capacities: capacities(32, distinct),
         targets: vec![Ratio::per_mille(990)],
+        most_ages: kvset::core::retention::MOST_AGES,
     }
 }
 
 fn follow(load: &Load, rules: &RetentionConfig) {
     let bound = PageCount(1 << 31);
     let mut lifetimes = Lifetimes::new(bound, Some(Retention::new(rules.clone())), None);
-    let (mut tally, mut traffic) = (RetentionTally::new(rules), TrafficLog::default());
+    let (mut tally, mut traffic) = (RetentionTally::new(rules.shape()), TrafficLog::default());
     load.engine(|event_time, outcome| {
         lifetimes.observe(&Arrival { event_time, tenant: None, counted: true }, outcome);
-        tally.add(lifetimes.retention().expect("asked for").followed(), rules);
+        tally.add(lifetimes.retention().expect("asked for").followed());
         traffic.observe(event_time, outcome);
     });
     let coverages = [500, 900, 950, 990, 999].map(Ratio::per_mille);

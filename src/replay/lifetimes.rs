@@ -11,8 +11,8 @@ use kvset_core::lifetimes::{Arrival, Lifetimes};
 use kvset_core::optimum::{Future, ReuseLog};
 use kvset_core::outcome::Outcome;
 use kvset_core::pool_config::PoolConfig;
-use kvset_core::retention::{Retention, RetentionConfig, RetentionResult, RetentionTally};
-use kvset_core::tenants::{QuotaResult, QuotaRun, TenantResult, Tenants, TenantsConfig};
+use kvset_core::retention::{MOST_AGES, Retention, RetentionConfig, RetentionResult, RetentionTally};
+use kvset_core::tenants::{QuotaResult, QuotaRun, TenantResult, Tenants, TenantsConfig, TenantsTally};
 use kvset_core::units::{PageCount, PageSize};
 use kvset_core::window::WindowKind;
 use std::ops::Range;
@@ -73,6 +73,7 @@ pub(super) struct LifetimesObserver {
     /// Once the first request has told the capacities in pages.
     lifetimes: Option<Lifetimes>,
     retention: Option<(RetentionConfig, RetentionTally)>,
+    tenants: TenantsTally,
     windowed: Windowed,
     /// Closed windows, each with its requests where they are known.
     in_windows: Vec<(WindowLifetimes, Option<Range<u32>>)>,
@@ -107,6 +108,7 @@ impl LifetimesObserver {
         Ok(Self {
             lifetimes: None,
             retention: None,
+            tenants: TenantsTally::default(),
             windowed: Windowed::new(if in_windows { &config.windows } else { &[] }),
             in_windows: Vec::new(),
             reuse: beside.optimal.then(ReuseLog::default),
@@ -143,10 +145,13 @@ impl LifetimesObserver {
         let RequestEvent { event_time, labels, .. } = *request.event;
         let tenant = labels.get(Label::Tenant).copied();
         lifetimes.observe(&Arrival { event_time, tenant, counted: request.counted }, request.outcome);
-        if let (Some((rules, tally)), Some(retention)) = (&mut self.retention, lifetimes.retention())
+        if let (Some((_, tally)), Some(retention)) = (&mut self.retention, lifetimes.retention())
             && request.counted
         {
-            tally.add(retention.followed(), rules);
+            tally.add(retention.followed());
+        }
+        if let Some(share) = lifetimes.tenants().and_then(Tenants::share) {
+            self.tenants.add(share);
         }
     }
 
@@ -168,7 +173,8 @@ impl LifetimesObserver {
         let mut capacities = thresholds.to_vec();
         capacities.dedup();
         let targets = config.target_ratios.clone();
-        let rules = RetentionConfig { ttls: self.beside.ttls.clone(), capacities, targets };
+        let rules =
+            RetentionConfig { ttls: self.beside.ttls.clone(), capacities, targets, most_ages: MOST_AGES };
         let tenants = self.beside.tenants.map(|_| {
             Tenants::new(TenantsConfig {
                 order: config.profile.order(),
@@ -177,7 +183,8 @@ impl LifetimesObserver {
             })
         });
         let retention = (!rules.ttls.is_empty()).then(|| Retention::new(rules.clone()));
-        self.retention = retention.is_some().then(|| (rules.clone(), RetentionTally::new(&rules)));
+        self.retention = retention.is_some().then(|| (rules.clone(), RetentionTally::new(rules.shape())));
+        self.tenants = tenants.as_ref().map(|tenants| TenantsTally::new(tenants.shape())).unwrap_or_default();
         Lifetimes::new(config.max_tracked_pages, retention, tenants)
     }
 
@@ -200,9 +207,14 @@ impl LifetimesObserver {
                 .map(|window| self.in_window(window, &totals, config))
                 .collect(),
             optimal,
-            tenants: self.lifetimes.iter().flat_map(|lifetimes| lifetimes.tenants(most, config)).collect(),
+            tenants: self.told_by_tenant(most, config),
             quotas: self.quotas.iter().map(|run| run.result(&totals, config)).collect(),
         }
+    }
+
+    fn told_by_tenant(&self, most: usize, config: &PoolConfig) -> Vec<TenantResult> {
+        let told = |lifetimes: &Lifetimes| lifetimes.told_by_tenant(&self.tenants, most, config);
+        self.lifetimes.as_ref().map(told).unwrap_or_default()
     }
 
     /// Retention with one entry a capacity of the curve: some may be the same in followed pages.

@@ -77,12 +77,12 @@ impl Windowed {
             let closed = self.closed_end.get(kind).copied().unwrap_or(i64::MIN);
             for start in starts.filter(|start| start + size > closed) {
                 let open = self.open.entry((*kind, start)).or_insert_with(|| Open {
-                    tally: followed.map(|(_, rules)| RetentionTally::new(rules)),
+                    tally: followed.map(|(_, rules)| RetentionTally::new(rules.shape())),
                     requests: number..number,
                     count: 0,
                 });
-                if let (Some(tally), Some((followed, rules))) = (&mut open.tally, followed) {
-                    tally.add(followed, rules);
+                if let (Some(tally), Some((followed, _))) = (&mut open.tally, followed) {
+                    tally.add(followed);
                 }
                 open.requests.end = number + 1;
                 open.count += 1;
@@ -108,8 +108,8 @@ impl Windowed {
         if let Some((_, requests)) = self.latest_kinds.iter().find(|(latest, _)| *latest == kind) {
             let skipped = self.latest.len().saturating_sub(*requests as usize);
             let tally = rules.map(|rules| {
-                let mut tally = RetentionTally::new(rules);
-                self.latest.iter().skip(skipped).for_each(|followed| tally.add(followed, rules));
+                let mut tally = RetentionTally::new(rules.shape());
+                self.latest.iter().skip(skipped).for_each(|followed| tally.add(followed));
                 tally
             });
             let count = u32::try_from(estimate.requests).unwrap_or(u32::MAX).min(until);

@@ -1,8 +1,10 @@
 //! What a report is made of: plain facts, in the units of the estimate (pages, bytes, milliseconds).
 
 use super::asked::Asked;
+use super::lived;
 use kvset_core::answer::{Basis, Recommended};
 use kvset_core::capacity::CapacitySpec;
+use kvset_core::curve::share;
 use kvset_core::estimate::{
     CapacityPoint, CoverageCapacity, Estimate, InFlight, RequiredCapacity, Status, TheoreticalHits,
 };
@@ -221,6 +223,10 @@ impl Distribution {
 /// What an estimate tells beside itself.
 fn asked_of(estimate: &Estimate) -> Asked {
     let mut asked = Asked::default();
+    let found =
+        |point: &CapacityPoint| Some((point.pages, share(point.optimal_page_hits?, estimate.page_accesses)));
+    asked.foresight = estimate.capacities.iter().filter_map(found).collect();
+    asked.sections = lived::sections(estimate);
     asked.add(estimate.measured.as_ref(), &estimate.routing, estimate.page_bytes);
     asked
 }

@@ -12,6 +12,7 @@ mod caveats;
 mod comparison;
 mod headline;
 mod input;
+mod lived;
 mod markup;
 pub mod measured;
 mod page;

@@ -2,8 +2,8 @@
 //! export of every process; units come last, counters end in `_total`.
 //!
 //! Labels: `partition` is bounded by the input topic, `pool` by `http.max_pool_labels` (see
-//! [`PoolLabels`](super::PoolLabels)), `window`, `target`, `coverage`, `capacity` and `tier` by the configured
-//! lists, the others by the values named in the help.
+//! [`PoolLabels`](super::PoolLabels)), `window`, `target`, `coverage`, `capacity`, `ttl`
+//! and `tier` by the configured lists, `tenant` by a hundred names a pool, the others by the values named in the help.
 
 use super::metric::{Kind, Metric, Unit};
 
@@ -117,6 +117,28 @@ metrics! {
     ROUTER_UNLIMITED_HIT_RATE = "kvset_router_unlimited_hit_rate_ratio", Kind::Gauge, Ratio,
         ["pool", "window", "router"],
         "With this router: page hit rate of replicas without limit, above which no memory helps.";
+    RETENTION_HIT_RATE = "kvset_retention_hit_rate_ratio", Kind::Gauge, Ratio, ["pool", "window", "ttl", "kind"],
+        "Page hit rate of pages kept for this time; kind is `sliding`, after the last use, or `fixed`, after the write.";
+    RETENTION_PAGES = "kvset_retention_pages", Kind::Gauge, Pages, ["pool", "window", "ttl", "kind", "held"],
+        "Pages that keeping them for this time holds; held is `mean` or `peak`.";
+    RETENTION_HONOURED = "kvset_retention_honoured_ratio", Kind::Gauge, Ratio, ["pool", "window", "ttl", "capacity"],
+        "Share of the arrivals after which this capacity held all that was used within this time.";
+    EVICTION_AGE = "kvset_eviction_age_seconds", Kind::Gauge, Seconds, ["pool", "window", "capacity", "quantile"],
+        "How long ago that was used which this capacity drops; +Inf where it drops nothing.";
+    OPTIMAL_HIT_RATE = "kvset_optimal_hit_rate_ratio", Kind::Gauge, Ratio, ["pool", "window", "capacity"],
+        "Page hit rate that perfect foresight would have, of what the window itself uses again.";
+    TIER_TRAFFIC_PAGES = "kvset_tier_traffic_pages", Kind::Gauge, Pages, ["pool", "window", "tier", "direction"],
+        "Pages that pass between a planned tier and those above in the window; direction is `read` or `written`.";
+    TIER_PEAK_BYTES = "kvset_tier_peak_bytes", Kind::Gauge, Bytes, ["pool", "window", "tier", "direction"],
+        "The same in bytes in the busiest second: the bandwidth to buy.";
+    TIER_DRIVE_WRITES = "kvset_tier_daily_drive_writes", Kind::Gauge, Things, ["pool", "window", "tier"],
+        "How often a planned tier is written full in a day of event time.";
+    TENANT_HELD = "kvset_tenant_held_ratio", Kind::Gauge, Ratio, ["pool", "window", "tenant"],
+        "A tenant's share of what the largest capacity held since the start; tenant is at most 100 names a pool, `other`, or `(none)`.";
+    TENANT_COLD_PAGES = "kvset_tenant_cold_pages", Kind::Gauge, Pages, ["pool", "window", "tenant"],
+        "Pages of a tenant that were never seen before.";
+    TENANT_HIT_RATE = "kvset_tenant_hit_rate_ratio", Kind::Gauge, Ratio, ["pool", "window", "tenant"],
+        "A tenant's page hit rate at the largest capacity.";
     HIT_RATE = "kvset_hit_rate_ratio", Kind::Gauge, Ratio, ["pool", "window", "capacity", "kind"],
         "Hit rate at a configured capacity; kind is `page`, `reuse` or `prefix`.";
     THEORETICAL_HIT_RATE = "kvset_theoretical_hit_rate_ratio", Kind::Gauge, Ratio, ["pool", "window"],

@@ -7,6 +7,7 @@ pub mod catalog;
 mod from_start;
 mod health;
 mod labels;
+mod lived_metrics;
 pub mod logging;
 mod metric;
 mod process;

@@ -1,6 +1,7 @@
 //! The service's events as metrics and health.
 
 use crate::telemetry::catalog as metric;
+use crate::telemetry::lived_metrics::{TenantLabels, show_lived};
 use crate::telemetry::shown::Shown;
 use crate::telemetry::{Health, PoolLabels, from_start};
 use kvset_core::capacity::CapacitySpec;
@@ -35,6 +36,7 @@ pub struct ServiceMetrics {
 #[derive(Debug)]
 struct Inner {
     labels: PoolLabels,
+    tenants: TenantLabels,
     provisioned: Provisioned,
     /// When each partition was taken up, until it has caught up.
     restoring: BTreeMap<Partition, Instant>,
@@ -56,6 +58,7 @@ impl ServiceMetrics {
         let labels = PoolLabels::new(max_pool_labels);
         let inner = Inner {
             labels,
+            tenants: TenantLabels::default(),
             provisioned,
             restoring: BTreeMap::new(),
             snapshots: BTreeMap::new(),
@@ -238,6 +241,7 @@ impl Inner {
             show(&mut shown, pool, estimate);
             show_measured(&mut shown, pool, estimate);
             show_routing(&mut shown, pool, estimate);
+            show_lived(&mut shown, pool, estimate, &mut self.tenants);
             show_provisioned(&mut shown, pool, self.provisioned.of(pool), estimate.page_bytes);
             let windows = self.shown.entry(partition).or_default();
             windows.insert((pool.to_owned(), Some(estimate.window)), shown);

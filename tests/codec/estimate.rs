@@ -15,8 +15,13 @@ use kvset::core::measured::{
 };
 use kvset::core::profile::{Outputs, Profile};
 use kvset::core::ratio::Ratio;
+use kvset::core::retention::{
+    EvictionAge, RequiredTtlEstimate, RetainedCapacityEstimate, RetentionEstimate, RetentionKind, TtlCoverage,
+};
 use kvset::core::routing::{RoutedCapacity, RouterCoverage, RouterEstimate, RouterRequirement};
+use kvset::core::tenants::{TenantCoverage, TenantEstimate, TenantRequired};
 use kvset::core::tiers::{Inclusion, NextUnit, Purchase, Settled, TierEstimate, TierEstimates};
+use kvset::core::tiers::{Load, PeakTraffic, TierTraffic, TrafficEstimate};
 use kvset::core::units::PageCount;
 use kvset::core::window::WindowKind;
 use proptest::prelude::*;
@@ -120,12 +125,14 @@ prop_compose! {
     fn capacity()(
         label in maybe("[0-9]{1,3}(GiB|p)"), pages in count(), bytes in maybe(count()), hits in maybe((count(), count())),
         rates in maybe((rate(), rate(), rate())), throughput in maybe(1.0..1e9), beyond_bound: bool,
+        told in (maybe(count()), maybe((maybe(count()), maybe(count()), maybe(count())))),
     ) -> CapacityPoint {
         CapacityPoint {
             label, pages, bytes, beyond_bound,
             page_hits: hits.map(|h| h.0), prefix_hits: hits.map(|h| h.1),
             page_hit_rate: rates.map(|r| r.0), reuse_hit_rate: rates.map(|r| r.1), prefix_hit_rate: rates.map(|r| r.2),
             relative_prefill_throughput: throughput,
+            optimal_page_hits: told.0, eviction_age_ms: told.1.map(|(p10, p50, p90)| EvictionAge { p10, p50, p90 }),
         }
     }
 }
@@ -145,6 +152,79 @@ prop_compose! {
         mean_pages in maybe(0.0..1e15), required in prop::collection::vec(required_in_flight(), 0..4),
     ) -> InFlight {
         InFlight { max_requests, max_pages, max_bytes, mean_pages, required }
+    }
+}
+
+prop_compose! {
+    fn retention()(
+        ttl_ms in count(), is_fixed: bool, hits in maybe((count(), count())), rate in maybe(rate()),
+        held in maybe((0.0..1e15, count(), maybe((0.0..1e18, count())))), covered in maybe(rate()),
+        capacities in prop::collection::vec((count(), maybe(count()), maybe(rate())), 0..3),
+    ) -> RetentionEstimate {
+        let bytes = held.and_then(|(_, _, bytes)| bytes);
+        let capacity = |(pages, page_hits, honoured)| RetainedCapacityEstimate { pages, page_hits, honoured };
+        RetentionEstimate {
+            ttl_ms, kind: if is_fixed { RetentionKind::Fixed } else { RetentionKind::Sliding },
+            page_hits: hits.map(|hits| hits.0), prefix_hits: hits.map(|hits| hits.1), page_hit_rate: rate,
+            mean_pages: held.map(|held| held.0), peak_pages: held.map(|held| held.1),
+            mean_bytes: bytes.map(|bytes| bytes.0), peak_bytes: bytes.map(|bytes| bytes.1), covered,
+            capacities: capacities.into_iter().map(capacity).collect(),
+        }
+    }
+}
+
+prop_compose! {
+    fn required_ttl()(
+        target_ratio in ratio(), entries in prop::collection::vec((ratio(), maybe(count())), 0..3),
+    ) -> RequiredTtlEstimate {
+        let entry = |(coverage, ttl_ms)| TtlCoverage { coverage, ttl_ms };
+        RequiredTtlEstimate { target_ratio, coverage: entries.into_iter().map(entry).collect() }
+    }
+}
+
+prop_compose! {
+    fn tier_traffic()(
+        tier in "[a-z]{1,9}", exclusive: bool, pages in prop::collection::vec(count(), 6), bytes in maybe((count(), count())),
+        writes in maybe(0.0..1e3), load_bytes in maybe((count(), count())),
+        peaks in prop::collection::vec((count(), count(), count(), maybe(0.0..1e12), maybe(0.0..1e12)), 0..3),
+    ) -> TierTraffic {
+        let peak = |(span_ms, read_pages, written_pages, read_bytes_per_second, written_bytes_per_second)| PeakTraffic {
+            span_ms, read_pages, written_pages, read_bytes_per_second, written_bytes_per_second,
+        };
+        TierTraffic {
+            tier, inclusion: if exclusive { Inclusion::Exclusive } else { Inclusion::Inclusive }, pages: pages[0],
+            read_pages: pages[1], read_bytes: bytes.map(|b| b.0), written_pages: pages[2], written_bytes: bytes.map(|b| b.1),
+            written_otherwise_pages: pages[3], drive_writes_per_day: writes,
+            load_pages: Load { p50: pages[4], p99: pages[5] }, load_bytes: load_bytes.map(|(p50, p99)| Load { p50, p99 }),
+            peaks: peaks.into_iter().map(peak).collect(),
+        }
+    }
+}
+
+prop_compose! {
+    fn traffic()(
+        span_ms in count(), tiers in prop::collection::vec(tier_traffic(), 0..3), pages_touched_once in maybe(count()),
+        second_sight_saves in maybe(rate()), break_even_bytes_per_second in maybe(0.0..1e15),
+    ) -> TrafficEstimate {
+        TrafficEstimate { span_ms, tiers, pages_touched_once, second_sight_saves, break_even_bytes_per_second }
+    }
+}
+
+prop_compose! {
+    fn tenant()(
+        tenant in maybe("\\PC{0,9}"), tenants in maybe(count()), counts in prop::collection::vec(count(), 4),
+        cold_bytes in maybe(count()), hits in prop::collection::vec(count(), 0..3), held in prop::collection::vec(count(), 0..3),
+        required in prop::collection::vec((ratio(), prop::collection::vec((ratio(), maybe(count()), maybe(count())), 0..3)), 0..3),
+    ) -> TenantEstimate {
+        let coverage = |(coverage, pages, bytes)| TenantCoverage { coverage, pages, bytes };
+        let requirement = |(target_ratio, entries): (_, Vec<_>)| TenantRequired {
+            target_ratio, coverage: entries.into_iter().map(coverage).collect(),
+        };
+        TenantEstimate {
+            tenant, tenants, requests: counts[0], page_accesses: counts[1], page_hits: counts[2], cold_pages: counts[3],
+            cold_bytes, capacity_page_hits: hits, page_milliseconds: held,
+            required: required.into_iter().map(requirement).collect(),
+        }
     }
 }
 
@@ -219,6 +299,10 @@ prop_compose! {
         required in prop::collection::vec(required().boxed(), 0..4), capacities in prop::collection::vec(capacity().boxed(), 0..4),
         in_flight in maybe(in_flight().boxed()), trend_windows in 0u32..101, plan in maybe(plan().boxed()),
         beside in (maybe(measured().boxed()), prop::collection::vec(router().boxed(), 0..3)),
+        lived in (
+            prop::collection::vec(retention().boxed(), 0..3), prop::collection::vec(required_ttl().boxed(), 0..3),
+            maybe(traffic().boxed()), prop::collection::vec(tenant().boxed(), 0..3),
+        ),
     ) -> Estimate {
         Estimate {
             pool, window, start_ms: times.0, end_ms: times.1,
@@ -234,6 +318,7 @@ prop_compose! {
             required, capacities, late_records: counts[8], chain_violations: counts[9], rejected_records: counts[10],
             output_reuse_unseen: flags[0] ^ flags[1], in_flight, trend_windows, plan,
             measured: beside.0, routing: beside.1,
+            retention: lived.0, retention_required: lived.1, traffic: lived.2, tenants: lived.3,
         }
     }
 }
@@ -309,7 +394,7 @@ proptest! {
 }
 
 fn sample() -> Estimate {
-    decode_estimate(include_bytes!("../fixtures/codec/capacity_estimate.v3.json")).expect("the fixture reads")
+    decode_estimate(include_bytes!("../fixtures/codec/capacity_estimate.v4.json")).expect("the fixture reads")
 }
 
 #[test]

@@ -7,6 +7,7 @@ use kvset::codec::{
 use kvset::core::labels::Label;
 use kvset::core::pages::Scope;
 use serde_json::{Value as Json, json};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 fn fixture(name: &str) -> Vec<u8> {
@@ -83,12 +84,25 @@ fn every_version_of_the_estimate_stays_readable_and_is_written_to_the_byte() {
     encode_estimate(&second, EstimateEncoding::Json, &mut written).expect("within the schema");
     assert_eq!(written, fixture("capacity_estimate.v2.json"), "what is not asked leaves no trace in json");
 
-    let (json, avro) = (fixture("capacity_estimate.v3.json"), fixture("capacity_estimate.v3.avro"));
+    let third = decode_estimate(&fixture("capacity_estimate.v3.json")).expect("json");
+    assert_eq!(decode_estimate(&fixture("capacity_estimate.v3.avro")).expect("avro"), third);
+    let mut bare = third.clone();
+    (bare.measured, bare.routing) = (None, Vec::new());
+    assert_eq!(bare, second, "version 3 adds what was measured and what routers would give");
+    let mut written = Vec::new();
+    encode_estimate(&third, EstimateEncoding::Json, &mut written).expect("within the schema");
+    assert_eq!(written, fixture("capacity_estimate.v3.json"), "what is not asked leaves no trace in json");
+
+    let (json, avro) = (fixture("capacity_estimate.v4.json"), fixture("capacity_estimate.v4.avro"));
     let estimate = decode_estimate(&json).expect("json");
     assert_eq!(decode_estimate(&avro).expect("avro"), estimate);
     let mut bare = estimate.clone();
-    (bare.measured, bare.routing) = (None, Vec::new());
-    assert_eq!(bare, second, "version 3 adds what was measured and what routers would give");
+    (bare.retention, bare.retention_required, bare.tenants) = (Vec::new(), Vec::new(), Vec::new());
+    bare.traffic = None;
+    for point in &mut bare.capacities {
+        (point.optimal_page_hits, point.eviction_age_ms) = (None, None);
+    }
+    assert_eq!(bare, third, "version 4 adds time, tiers, tenants and the optimum");
     for (encoding, bytes) in [(EstimateEncoding::Json, json), (EstimateEncoding::Avro, avro)] {
         let mut written = Vec::new();
         encode_estimate(&estimate, encoding, &mut written).expect("within the schema");
@@ -144,34 +158,40 @@ fn every_field_is_documented_and_every_nullable_one_defaults_to_null() {
     }
 }
 
-/// Holds an object's keys against a record's field names, order included, into every depth.
-fn assert_same_names(schema: &Json, value: &Json) {
+/// Holds an object's keys against a record's field names, into every depth: what JSON leaves out has a default.
+/// Notes the names met.
+fn assert_same_names(schema: &Json, value: &Json, met: &mut BTreeSet<(String, String)>) {
     match (schema, value) {
         (Json::Object(object), Json::Object(members)) if object.get("type") == Some(&json!("record")) => {
             let fields = object["fields"].as_array().expect("fields");
-            let mut names: Vec<_> =
-                fields.iter().map(|field| field["name"].as_str().expect("a name")).collect();
-            names.sort_unstable();
-            assert_eq!(members.keys().collect::<Vec<_>>(), names);
-            fields.iter().for_each(|field| {
-                assert_same_names(&field["type"], &members[field["name"].as_str().expect("a name")])
-            });
+            let name = |field: &Json| field["name"].as_str().expect("a name").to_owned();
+            for field in fields {
+                match members.get(&name(field)) {
+                    Some(value) => {
+                        met.insert((name(schema), name(field)));
+                        assert_same_names(&field["type"], value, met);
+                    }
+                    None => assert!(field.get("default").is_some(), "{field}"),
+                }
+            }
+            let names: BTreeSet<_> = fields.iter().map(name).collect();
+            members.keys().for_each(|key| assert!(names.contains(key), "{key} is in no schema"));
         }
         (Json::Object(object), Json::Array(items)) => {
-            items.iter().for_each(|item| assert_same_names(&object["items"], item));
+            items.iter().for_each(|item| assert_same_names(&object["items"], item, met));
         }
         (Json::Object(object), _) if object.get("type").is_some_and(Json::is_object) => {
-            assert_same_names(&object["type"], value);
+            assert_same_names(&object["type"], value, met);
         }
         // A union is null or one other type, null first.
-        (Json::Array(union), value) if !value.is_null() => assert_same_names(&union[1], value),
+        (Json::Array(union), value) if !value.is_null() => assert_same_names(&union[1], value, met),
         _ => {}
     }
 }
 
 #[test]
 fn the_names_of_the_estimate_in_json_are_those_of_its_schema() {
-    let estimate = decode_estimate(&fixture("capacity_estimate.v3.json")).expect("json");
+    let estimate = decode_estimate(&fixture("capacity_estimate.v4.json")).expect("json");
     assert!(
         !estimate.capacities.is_empty() && !estimate.required[0].coverage.is_empty(),
         "nested names are seen"
@@ -185,8 +205,26 @@ fn the_names_of_the_estimate_in_json_are_those_of_its_schema() {
     assert!(measured.ledger.lost_in_engine.is_some(), "nested names are seen");
     let routing = &estimate.routing[0];
     assert!(!routing.capacities.is_empty() && !routing.required[0].coverage.is_empty());
+    assert!(
+        !estimate.retention[0].capacities.is_empty() && !estimate.retention_required[0].coverage.is_empty()
+    );
+    let traffic = &estimate.traffic.as_ref().expect("two tiers").tiers[0];
+    assert!(!traffic.peaks.is_empty() && traffic.load_bytes.is_some(), "nested names are seen");
+    assert!(!estimate.tenants[0].required[0].coverage.is_empty(), "nested names are seen");
+    assert!(estimate.capacities[0].eviction_age_ms.is_some(), "nested names are seen");
     let value = serde_json::to_value(&estimate).expect("serialises");
-    assert_same_names(&parse(schema::CAPACITY_ESTIMATE), &value);
+    let (parsed, mut met) = (parse(schema::CAPACITY_ESTIMATE), BTreeSet::new());
+    assert_same_names(&parsed, &value, &mut met);
+    records(&parsed, &mut |record| {
+        for field in record["fields"].as_array().expect("fields") {
+            let of = |name: &Json| name.as_str().expect("a name").to_owned();
+            assert!(
+                met.contains(&(of(&record["name"]), of(&field["name"]))),
+                "{} is never there",
+                field["name"]
+            );
+        }
+    });
 }
 
 #[test]

@@ -16,8 +16,14 @@ use std::time::{Duration, Instant};
 
 /// What is exported only by services that write snapshots, plan tiers, read events with durations, or
 /// wait at the end of the log for the next record; the test of a whole program below makes these.
-const CONDITIONAL: [&str; 5] =
-    ["kvset_snapshot_", "kvset_recommended_", "kvset_in_flight_", "kvset_consumer_lag_records", "process_"];
+const CONDITIONAL: [&str; 6] = [
+    "kvset_snapshot_",
+    "kvset_recommended_",
+    "kvset_tier_",
+    "kvset_in_flight_",
+    "kvset_consumer_lag_records",
+    "process_",
+];
 
 /// The service's own metrics, and an end after so many records.
 struct Watched {
@@ -43,6 +49,9 @@ fn scrape() -> String {
     settings.estimate.capacities = vec!["10GiB".parse().expect("a capacity")];
     settings.estimate.measured = Some(true);
     settings.estimate.routers = Some(vec!["round-robin:2".parse().expect("a router")]);
+    settings.estimate.ttls = Some(vec!["5m".parse().expect("a time")]);
+    settings.estimate.tenants = Some(2);
+    settings.estimate.optimal = Some(true);
     settings.estimate.provisioned = Some("20GiB".parse().expect("a capacity"));
     let broker = Broker::mock();
     let topic = broker.create("requests", 1);

@@ -72,6 +72,7 @@ pub fn point(pages: u64, page_rate: f64, prefix_rate: f64) -> CapacityPoint {
         prefix_hit_rate: Some(prefix_rate),
         relative_prefill_throughput: Some(1.0 / (1.0 - prefix_rate)),
         beyond_bound: false,
+        ..CapacityPoint::default()
     }
 }
 
@@ -333,5 +334,9 @@ pub fn estimate(requests: u64) -> Estimate {
         plan: None,
         measured: None,
         routing: Vec::new(),
+        retention: Vec::new(),
+        retention_required: Vec::new(),
+        traffic: None,
+        tenants: Vec::new(),
     }
 }

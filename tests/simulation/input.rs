@@ -8,6 +8,7 @@ use kvset::core::pool_config::PoolConfig;
 use kvset::core::pool_set::PoolConfigs;
 use kvset::core::ratio::Ratio;
 use kvset::core::stack::ChainCheck;
+use kvset::core::tiers::{Inclusion, TierConfig};
 use kvset::core::units::{Offset, PageCount, PageSize};
 use kvset::kafka::member::InputRecord;
 use kvset::output::{Destination, OutputRecord};
@@ -127,7 +128,13 @@ pub fn task_config() -> TaskConfig {
             routers: ["logged", "least-in-flight:2", "prefix:2"]
                 .map(|text| text.parse().expect("a router"))
                 .to_vec(),
+            ttls: ["300ms", "2s"].map(|text| text.parse().expect("a time")).to_vec(),
+            tenants: Some(2),
+            optimal: true,
+            traffic: true,
+            prefill_rate: Some(1000.0),
         },
+        tiers: ["fast", "slow"].map(tier).to_vec(),
         ..PoolConfig::default()
     };
     TaskConfig {
@@ -141,6 +148,16 @@ pub fn task_config() -> TaskConfig {
         output: EstimateEncoding::Json,
         version: "1".to_owned(),
         fingerprint: "f".to_owned(),
+    }
+}
+
+fn tier(name: &str) -> TierConfig {
+    TierConfig {
+        name: name.to_owned(),
+        coverage: Ratio::per_mille(if name == "fast" { 500 } else { 1000 }),
+        inclusion: Inclusion::Exclusive,
+        unit: "2p".parse().expect("pages"),
+        unit_price: None,
     }
 }
 
@@ -195,7 +212,13 @@ fn request(time: i64, chance: &mut Chance) -> String {
         0 => String::new(),
         some => format!(r#","cached_tokens":{}"#, 4 * some as usize % (4 * turns + 1)),
     };
-    format!(r#"{{"event_time":{time},"page_ids":{pages:?},"ids_chained":{ids_chained}{replica}{cached}}}"#)
+    let tenant = match chance.below(4) {
+        0 => String::new(),
+        tenant => format!(r#","tenant":"t{tenant}""#),
+    };
+    format!(
+        r#"{{"event_time":{time},"page_ids":{pages:?},"ids_chained":{ids_chained}{replica}{cached}{tenant}}}"#
+    )
 }
 
 /// Ids of the few that a pool watches for breaking the chain.

@@ -152,7 +152,7 @@ fn list_verify_and_inspect_say_what_is_there_and_what_is_wrong() {
     partition      requests-0
     next offset    1000000
     place          DIR/requests-0/00000000000001000000.kvs
-    format         version 4
+    format         version 5
     file           59 bytes (59 B)
     body           3 bytes, xxh3-64 ebce9b7632ae733b
     configuration  0000000000000abc
@@ -161,7 +161,7 @@ fn list_verify_and_inspect_say_what_is_there_and_what_is_wrong() {
     ");
     insta::assert_json_snapshot!(newest.header, @r#"
     {
-      "version": 4,
+      "version": 5,
       "file_bytes": 59,
       "body_bytes": 3,
       "body_checksum": "ebce9b7632ae733b",

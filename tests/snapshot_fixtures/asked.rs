@@ -4,9 +4,10 @@ use super::task::{
     END, PARTITION, POOLS, SNAPSHOT, config_that_asks, feed_values, from_the_start, lines, restored_as,
     snapshot, value,
 };
-use super::{file, frozen};
+use super::{file, frozen, old};
 use kvset::core::beside::Asked;
 use kvset::core::pages::mix;
+use kvset::core::window::WindowKind;
 use kvset::pipeline::task::{PartitionTask, TaskConfig};
 use std::sync::Arc;
 
@@ -16,6 +17,20 @@ fn config() -> Arc<TaskConfig> {
         measured: true,
         provisioned: Some("24p".parse().expect("pages")),
         routers: routers.map(|text| text.parse().expect("a router")).to_vec(),
+        ..Asked::default()
+    })
+}
+
+/// The same, asked about time, tenants, tiers and the optimum, too.
+fn config_with_times() -> Arc<TaskConfig> {
+    config_that_asks(Asked {
+        measured: true,
+        ttls: ["5s", "1m", "1h"].map(|text| text.parse().expect("a time")).to_vec(),
+        tenants: Some(2),
+        optimal: true,
+        traffic: true,
+        prefill_rate: Some(9000.0),
+        ..Asked::default()
     })
 }
 
@@ -32,7 +47,11 @@ fn measured(offset: i64) -> String {
 }
 
 fn task() -> PartitionTask {
-    let mut task = PartitionTask::new(config(), PARTITION, &from_the_start());
+    task_of(config())
+}
+
+fn task_of(config: Arc<TaskConfig>) -> PartitionTask {
+    let mut task = PartitionTask::new(config, PARTITION, &from_the_start());
     feed_values(&mut task, SNAPSHOT, &POOLS, measured);
     task
 }
@@ -45,10 +64,41 @@ fn rest(task: &mut PartitionTask) -> String {
 fn a_task_that_is_asked_more_goes_on_as_if_it_had_never_stopped() {
     let mut unstopped = task();
     let written = frozen("asked.kvs", &file(&snapshot(&unstopped)));
-    let published = rest(&mut restored_as(config(), 4, written, unstopped.last_record()));
+    let published = rest(&mut restored_as(config(), 5, written, unstopped.last_record()));
     assert!(published.lines().count() > 40, "enough to compare");
     assert_eq!(published, rest(&mut unstopped));
     assert_eq!(published.as_bytes(), frozen("asked.expected.txt", published.as_bytes()));
+}
+
+#[test]
+fn a_task_that_was_asked_more_in_version_4_goes_on_as_if_it_had_never_stopped() {
+    let last_record = task().last_record();
+    let published = rest(&mut restored_as(config(), 4, old(4, "asked.kvs"), last_record));
+    assert_eq!(published, rest(&mut task()));
+    assert_eq!(published.as_bytes(), old(4, "asked.expected.txt"));
+}
+
+#[test]
+fn a_task_that_is_asked_about_times_goes_on_as_if_it_had_never_stopped() {
+    let mut unstopped = task_of(config_with_times());
+    let now = file(&snapshot(&unstopped));
+    let written = frozen("times.kvs", &now);
+    assert!(now == written, "the state changed: raise VERSION or RESULT_VERSION");
+    let mut restored = restored_as(config_with_times(), 5, written, unstopped.last_record());
+    assert!(file(&snapshot(&restored)) == now, "a function of the log alone");
+    for estimate in unstopped.provisional().iter().filter(|estimate| estimate.pool == "paper") {
+        assert_eq!(
+            (estimate.retention.len(), estimate.retention_required.len()),
+            (6, estimate.required.len())
+        );
+        assert!(estimate.tenants.len() == 3 && estimate.capacities[0].eviction_age_ms.is_some());
+        assert_eq!(estimate.traffic.is_some(), estimate.window != WindowKind::All, "{}", estimate.window);
+    }
+    let published = rest(&mut restored);
+    assert!(published.lines().count() > 40, "enough to compare");
+    assert_eq!(published, rest(&mut unstopped));
+    assert!(published.contains("optimal_page_hits"));
+    assert_eq!(published.as_bytes(), frozen("times.expected.txt", published.as_bytes()));
 }
 
 #[test]
@@ -56,7 +106,7 @@ fn the_asked_task_written_now_is_the_newest_frozen_one() {
     let task = task();
     let now = file(&snapshot(&task));
     assert!(now == frozen("asked.kvs", &now), "the state changed: raise VERSION or RESULT_VERSION");
-    let restored = restored_as(config(), 4, now.clone(), task.last_record());
+    let restored = restored_as(config(), 5, now.clone(), task.last_record());
     assert!(file(&snapshot(&restored)) == now, "a function of the log alone");
 }
 

@@ -319,8 +319,15 @@ fn a_task_of_version_3_goes_on_as_if_it_had_never_stopped() {
 
 #[test]
 fn a_task_of_version_4_goes_on_as_if_it_had_never_stopped() {
+    let published = rest(&mut restored(4, old(4, "task.kvs")));
+    assert_eq!(published.as_bytes(), old(4, "task.expected.txt"));
+    assert_eq!(published, rest(&mut task()));
+}
+
+#[test]
+fn a_task_of_version_5_goes_on_as_if_it_had_never_stopped() {
     let mut unstopped = task();
-    let published = rest(&mut restored(4, frozen("task.kvs", &file(&snapshot(&unstopped)))));
+    let published = rest(&mut restored(5, frozen("task.kvs", &file(&snapshot(&unstopped)))));
     assert!(published.lines().count() > 40, "enough to compare");
     assert_eq!(published, rest(&mut unstopped));
     assert_eq!(published.as_bytes(), frozen("task.expected.txt", published.as_bytes()));
@@ -347,7 +354,7 @@ fn a_restart_knows_the_newest_estimate_of_every_pool_and_window() {
     assert!(published.len() > 15, "{} pools and windows", published.len());
     let expected: Vec<_> = published.into_values().collect();
     let written = file(&snapshot(&task));
-    let restored_task = restored(4, written.clone());
+    let restored_task = restored(5, written.clone());
     assert_eq!(restored_task.latest().expect("readable"), expected);
     assert_eq!(restored_task.next_close(), task.next_close());
     assert!(file(&snapshot(&restored_task)) == written, "a snapshot is a function of the log alone");
@@ -418,7 +425,7 @@ fn a_task_with_caches_of_their_own_rules_goes_on_as_if_it_had_never_stopped() {
     let now = file(&snapshot(&unstopped));
     let written = frozen("own_rules/task.kvs", &now);
     assert!(now == written, "the state changed: raise VERSION or the engine's revision and freeze it anew");
-    let published = rest_of(&mut restored_as(config_of_rules(), 4, written, last_record), &POOLS_OF_RULES);
+    let published = rest_of(&mut restored_as(config_of_rules(), 5, written, last_record), &POOLS_OF_RULES);
     assert!(published.lines().count() > 20, "enough to compare");
     assert_eq!(published, rest_of(&mut unstopped, &POOLS_OF_RULES));
     let mut older = restored_as(config_of_rules(), 3, old(3, "own_rules/task.kvs"), last_record);

@@ -163,7 +163,7 @@ pub fn default_grid(bound: PageCount) -> Vec<CapacitySpec> {
     pages.into_iter().map(CapacitySpec::of_pages).collect()
 }
 
-/// The capacities reported where none are configured and each costs a cache of its own: one a doubling
+/// The capacities reported where none are configured and each costs more than a count: one a doubling
 /// from 64 pages to 2^20, and none above `bound` but the smallest.
 pub fn coarse_grid(bound: PageCount) -> Vec<CapacitySpec> {
     let fits = |exponent: &u32| *exponent == 6 || 1_u64 << exponent <= bound.0;

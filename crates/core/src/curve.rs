@@ -155,6 +155,8 @@ impl Curve {
             prefix_hit_rate: rate,
             relative_prefill_throughput: hits.and_then(|hits| prefill_throughput(hits, accesses.all)),
             beyond_bound: hits.is_none(),
+            optimal_page_hits: None,
+            eviction_age_ms: None,
         }
     }
 }

@@ -5,9 +5,11 @@
 use super::measured::MeasuredEstimate;
 use super::profile::{Outputs, Profile};
 use super::ratio::Ratio;
+use super::retention::{EvictionAge, RequiredTtlEstimate, RetentionEstimate};
 use super::routing::RouterEstimate;
 use super::sample::sampling_error;
-use super::tiers::{Settled, TierEstimates};
+use super::tenants::TenantEstimate;
+use super::tiers::{Settled, TierEstimates, TrafficEstimate};
 use super::window::WindowKind;
 use serde::{Deserialize, Serialize};
 
@@ -96,6 +98,19 @@ pub struct Estimate {
     /// What routers would give, in the order asked for; empty where none is asked about.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub routing: Vec<RouterEstimate>,
+    /// What keeping pages for a time would give, one entry a time and kind; empty where none is asked about.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub retention: Vec<RetentionEstimate>,
+    /// How long pages must be kept, one entry a target ratio; empty where no time to live is asked about.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub retention_required: Vec<RequiredTtlEstimate>,
+    /// What passes between the planned tiers; absent where that is not asked, in `all`, which has no end, and in
+    /// windows with more runs than are kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub traffic: Option<TrafficEstimate>,
+    /// The tenants that hold the most, and all others as one; empty where that is not asked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tenants: Vec<TenantEstimate>,
 }
 
 /// Pages of a request that a sample should follow, on average.
@@ -195,7 +210,7 @@ pub struct CoverageInFlight {
 }
 
 /// One point of the hit-rate curve.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct CapacityPoint {
     /// As the operator wrote it (`100GiB`), where it was written.
     pub label: Option<String>,
@@ -212,4 +227,11 @@ pub struct CapacityPoint {
     pub relative_prefill_throughput: Option<f64>,
     /// The capacity is larger than the tracked bound, so its hits cannot be told.
     pub beyond_bound: bool,
+    /// Hits that perfect foresight would have of what the window itself uses again; absent where that is not asked,
+    /// in `all`, and where requests of other windows came between.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub optimal_page_hits: Option<u64>,
+    /// How long a page lives unused in a cache of this size; absent where no time to live is asked about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub eviction_age_ms: Option<EvictionAge>,
 }

@@ -1,6 +1,6 @@
 //! From a window's counts to the published estimate: quantiles, units, rates, scaling.
 
-use super::beside::{Beside, BesideFigures, BesideTally, provisioned};
+use super::beside::{Beside, BesideFigures, BesideTally, LivedEstimates, provisioned};
 use super::coverage::Distribution;
 use super::curve::{Accesses, Curve, share};
 use super::estimate::{
@@ -58,6 +58,14 @@ pub struct PoolFigures<'a> {
     pub beside: Option<&'a Beside>,
 }
 
+/// What is asked beside an estimate.
+#[derive(Debug, Default)]
+struct Told {
+    measured: Option<MeasuredEstimate>,
+    routing: Vec<RouterEstimate>,
+    lived: LivedEstimates,
+}
+
 /// What one window requires.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reading {
@@ -91,7 +99,7 @@ impl PoolFigures<'_> {
     ) -> Estimate {
         let tally = &window.tally;
         let plan = self.plan(tally, &reading.asked, standing);
-        let (measured, routing) = self.beside(window);
+        let Told { measured, routing, lived } = self.beside(window, plan.as_ref());
         let accumulated = PageCount(self.whole(self.accumulated_pages.0));
         Estimate {
             pool: self.pool.to_owned(),
@@ -120,7 +128,7 @@ impl PoolFigures<'_> {
             theoretical: self.theoretical(tally),
             in_flight: self.in_flight(tally, &reading.required),
             required: judged(reading.required, standing),
-            capacities: self.capacities(tally, accumulated),
+            capacities: lived.beside_points(self.capacities(tally, accumulated)),
             late_records: window.late_records,
             chain_violations: self.chain_violations,
             rejected_records: self.rejected_records,
@@ -129,6 +137,10 @@ impl PoolFigures<'_> {
             plan,
             measured,
             routing,
+            retention: lived.retention,
+            retention_required: lived.retention_required,
+            traffic: lived.traffic,
+            tenants: lived.tenants,
         }
     }
 
@@ -145,9 +157,9 @@ impl PoolFigures<'_> {
     }
 
     /// What is asked beside the estimate, where anything is.
-    fn beside(&self, window: &Window<'_>) -> (Option<MeasuredEstimate>, Vec<RouterEstimate>) {
+    fn beside(&self, window: &Window<'_>, plan: Option<&TierEstimates>) -> Told {
         let tally = window.tally.beside.as_deref().map(BesideTally::consolidated);
-        let Some((beside, tally)) = self.beside.zip(tally) else { return (None, Vec::new()) };
+        let Some((beside, tally)) = self.beside.zip(tally) else { return Told::default() };
         let totals: Vec<_> = self.curve.capacities().collect();
         let measured = MeasuredFigures {
             config: self.config,
@@ -156,8 +168,17 @@ impl PoolFigures<'_> {
             provisioned: provisioned(self.config, self.page_bytes),
             during: window.start_ms..window.end_ms,
         };
-        let figures = BesideFigures { measured, totals: &totals };
-        (beside.measured(&figures, &tally), beside.routing(&figures, &tally))
+        let figures = BesideFigures {
+            measured,
+            totals: &totals,
+            page_accesses: self.whole(window.tally.page_accesses),
+            tiers: plan.map(|plan| plan.tiers.as_slice()),
+        };
+        Told {
+            measured: beside.measured(&figures, &tally),
+            routing: beside.routing(&figures, &tally),
+            lived: beside.lived(&figures, &tally),
+        }
     }
 
     /// The standard error of the smallest required capacity, which errs most; where nothing is required,

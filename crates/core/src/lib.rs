@@ -43,6 +43,7 @@ pub mod outcome;
 pub mod overlaps;
 pub mod packed;
 pub mod pages;
+pub mod passed;
 pub mod pool;
 pub mod pool_config;
 pub mod pool_set;

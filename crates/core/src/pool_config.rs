@@ -37,8 +37,8 @@ pub struct PoolConfig {
     pub target_ratios: Vec<Ratio>,
     /// Shares of the requests a capacity must cover; 1 to 64 of them.
     pub coverages: Vec<Ratio>,
-    /// Capacities of the hit-rate curve, at most 1024 (64 where each is modelled on its own); where empty, four a
-    /// doubling up to the bound (or one a doubling from 64 pages to 2^20).
+    /// Capacities of the hit-rate curve, at most 1024 (64 where each is modelled on its own, or more is asked of
+    /// each); where empty, four a doubling up to the bound (or one a doubling from 64 pages to 2^20).
     pub capacities: Vec<CapacitySpec>,
     /// Windows to publish, 1 to 16 different ones.
     pub windows: Vec<WindowKind>,
@@ -342,7 +342,7 @@ impl PoolConfig {
         if !self.capacities.is_empty() {
             return self.capacities.clone();
         }
-        if self.is_pointwise() {
+        if self.is_pointwise() || self.asked.tells_capacities() {
             return coarse_grid(self.max_tracked_pages);
         }
         // Rounding adds less than a followed page, so the bound still tells this capacity.

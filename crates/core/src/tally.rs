@@ -167,6 +167,18 @@ pub struct TallyShape {
     pub beside: BesideShape,
 }
 
+impl TallyShape {
+    /// The same in a window that never ends.
+    pub fn without_end(self) -> Self {
+        Self { beside: self.beside.without_end(), ..self }
+    }
+
+    /// The same in a window that requests leave again.
+    pub fn of_latest(self) -> Self {
+        Self { beside: self.beside.of_latest(), ..self }
+    }
+}
+
 /// The exact counts over a set of requests. All pages are followed pages.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tally {
@@ -215,7 +227,7 @@ impl Tally {
             && self.needs.iter().all(Needs::is_sound)
             && self.overlaps.are_sound()
             && self.found.iter().all(|found| found.is_sound())
-            && self.beside.is_some() == shape.beside.tally().is_some()
+            && self.beside.is_some() == shape.beside.is_something()
             && self.beside.iter().all(|beside| beside.is_sound(shape.beside))
     }
 

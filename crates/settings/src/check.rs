@@ -131,6 +131,7 @@ impl Settings {
         no_repeats(notes, "estimate.windows", &estimate.windows);
         no_repeats(notes, "estimate.capacities", &estimate.capacities);
         no_repeats(notes, "estimate.routers", estimate.routers.as_deref().unwrap_or_default());
+        no_repeats(notes, "estimate.ttls", estimate.ttls.as_deref().unwrap_or_default());
         if estimate.kv_bytes_per_token.is_none() {
             let cost = "estimate.kv_bytes_per_token";
             needs_cost(notes, "estimate.capacities", &estimate.capacities, cost);
@@ -216,6 +217,7 @@ impl Settings {
             let key = |name: &str| format!("pools[{index}].{name}");
             no_repeats(notes, &key("capacities"), capacities);
             no_repeats(notes, &key("routers"), pool.routers.as_deref().unwrap_or_default());
+            no_repeats(notes, &key("ttls"), pool.ttls.as_deref().unwrap_or_default());
             if pool.kv_bytes_per_token.or(self.estimate.kv_bytes_per_token).is_none() {
                 let cost = key("kv_bytes_per_token");
                 needs_cost(notes, &key("capacities"), capacities, &cost);
@@ -241,7 +243,13 @@ fn add_pointwise(notes: &mut Notes<'_>, section: &str, error: &PoolConfigError, 
             _ => "page_size",
         },
         PoolConfigError::PlannedPointwise(_) if set.contains(&"attention") => "attention",
-        PoolConfigError::Asked(AskedError::NoStack { asked, .. }) => asked,
+        PoolConfigError::Asked(error) => match error {
+            AskedError::NoStack { asked, .. } => asked,
+            AskedError::TooManyCapacities { .. } => "capacities",
+            AskedError::TooManyRequests { .. } => "windows",
+            AskedError::TooFewTiers(_) => "traffic",
+            _ => return,
+        },
         // Every other fault lies outside the ranges that were checked before.
         _ => return,
     };

@@ -73,11 +73,20 @@ impl Settings {
         let measured = own.and_then(|pool| pool.measured).or(general.measured).unwrap_or_default();
         let routers = own.and_then(|pool| pool.routers.as_ref()).or(general.routers.as_ref());
         let provisioned = own.and_then(|pool| pool.provisioned.as_ref()).or(general.provisioned.as_ref());
+        let ttls = own.and_then(|pool| pool.ttls.as_ref()).or(general.ttls.as_ref());
+        let tenants = own.and_then(|pool| pool.tenants).or(general.tenants);
+        let traffic = own.and_then(|pool| pool.traffic).or(general.traffic).unwrap_or_default();
         Asked {
             measured,
             // Without the comparison it is no part of any result.
             provisioned: provisioned.filter(|_| measured).cloned(),
             routers: routers.cloned().unwrap_or_default(),
+            ttls: ttls.cloned().unwrap_or_default(),
+            tenants: tenants.filter(|most| *most > 0),
+            optimal: own.and_then(|pool| pool.optimal).or(general.optimal).unwrap_or_default(),
+            traffic,
+            // Without traffic there is nothing to hold it against.
+            prefill_rate: general.prefill_rate.filter(|_| traffic).map(|rate| rate as f64),
         }
     }
 

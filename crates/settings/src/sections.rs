@@ -9,11 +9,12 @@ use super::values::{
     Assignment, Delivery, InputEncoding, Listen, LogFilter, LogFormat, LostHistory, OutputEncoding, Price,
     Size, Span, Start, TokenCost, TopicName,
 };
-use kvset_core::beside::MAX_ROUTERS;
+use kvset_core::beside::{MAX_ROUTERS, MAX_TOLD_TENANTS};
 use kvset_core::capacity::CapacitySpec;
 use kvset_core::hybrid::{Attention, Retention};
 use kvset_core::profile::{Outputs, Profile};
 use kvset_core::ratio::Ratio;
+use kvset_core::retention::{MAX_TTLS, Ttl};
 use kvset_core::routing::RouterSpec;
 use kvset_core::stack::{ChainPolicy, MAX_REQUEST_PAGES, MAX_TRACKED_PAGES};
 use kvset_core::tiers::{Inclusion, TrendRules};
@@ -204,6 +205,25 @@ sections! {
         /// cache in memory for each of its replicas.
         [results]
         routers: Option<Vec<RouterSpec>> = None, in 0..=MAX_ROUTERS, like Some(example_routers());
+        /// Times to live to say in every estimate what keeping pages for so long would give, from the last use and
+        /// from the write, and how long unused pages live in each of `capacities`: at most 64 of these.
+        [results]
+        ttls: Option<Vec<Ttl>> = None, in 0..=MAX_TTLS, like Some(example_ttls());
+        /// How many tenants to tell one by one in every estimate, those that hold the most; all others are told as
+        /// one. At most 4,096 are told apart.
+        [results]
+        tenants: Option<u32> = None, in 1..=MAX_TOLD_TENANTS, like Some(5);
+        /// Whether windows over event time and `last:N` say what perfect foresight would find at each of
+        /// `capacities`; keeps up to a million runs of requests, 16 MB, a window.
+        [results]
+        optimal: Option<bool> = None, like Some(true);
+        /// Whether windows over event time and `last:N` say what passes between their planned tiers, of which there
+        /// must be two; keeps the same runs.
+        [results]
+        traffic: Option<bool> = None, like Some(true);
+        /// Tokens that one worker prefills a second, to say at which bandwidth loading is as fast; for `traffic`.
+        [results]
+        prefill_rate: Option<u64> = None, in 1..=1 << 40, like Some(10_000);
         /// Most pages a pool remembers, at about 10 bytes each. Results are exact up to this capacity;
         /// what lies beyond is reported as beyond the bound.
         [results]
@@ -421,6 +441,18 @@ sections! {
         /// Routers to say what they would give; an empty list for none.
         [results]
         routers: Option<Vec<RouterSpec>> = None, in 0..=MAX_ROUTERS, like Some(example_routers());
+        /// Times to live to say what they would give; an empty list for none.
+        [results]
+        ttls: Option<Vec<Ttl>> = None, in 0..=MAX_TTLS, like Some(example_ttls());
+        /// How many tenants to tell one by one; 0 for none at all.
+        [results]
+        tenants: Option<u32> = None, in 0..=MAX_TOLD_TENANTS, like Some(5);
+        /// Whether to say what perfect foresight would find.
+        [results]
+        optimal: Option<bool> = None, like Some(true);
+        /// Whether to say what passes between its planned tiers.
+        [results]
+        traffic: Option<bool> = None, like Some(false);
         /// Share of the pages that are followed.
         [results]
         sample_rate: Option<Ratio> = None, in MIN_SAMPLE_RATE..=Ratio::ONE, like Some(Ratio::per_mille(100));
@@ -441,6 +473,11 @@ fn template(text: &str) -> Template {
 /// What the default configuration shows as routers.
 fn example_routers() -> Vec<RouterSpec> {
     ["round-robin:4", "prefix:4"].into_iter().filter_map(|text| text.parse().ok()).collect()
+}
+
+/// What the default configuration shows as times to live.
+fn example_ttls() -> Vec<Ttl> {
+    ["5m", "1h"].into_iter().filter_map(|text| text.parse().ok()).collect()
 }
 
 /// What the default configuration shows as a pool's capacities.

@@ -40,7 +40,8 @@ const OF_MOONCAKE: [&str; 3] = ["lease = ", "watermark = ", "eviction_ratio = "]
 
 #[test]
 fn every_example_in_the_default_file_is_valid() {
-    let of_engines = [&OF_VLLM[..], &OF_LMCACHE, &OF_MOONCAKE].concat();
+    // Of the one tier that is shown nothing passes to another.
+    let of_engines = [&OF_VLLM[..], &OF_LMCACHE, &OF_MOONCAKE, &["traffic = true"]].concat();
     let settings = load(&with_examples(&of_engines), &[]).expect("valid");
     assert_eq!(settings.pools.len(), 1);
     assert!(settings.estimate.page_size.is_some() && settings.pools[0].capacities.is_some());
@@ -58,6 +59,11 @@ fn every_example_in_the_default_file_is_valid() {
                 "sample_rate = ",
                 "measured = ",
                 "routers = ",
+                "ttls = ",
+                "tenants = ",
+                "optimal = ",
+                "traffic = ",
+                "prefill_rate = ",
             ])
             .collect();
         let text = with_examples(&left_out).replace("engine = \"paper\"", &format!("engine = \"{engine}\""));
@@ -388,6 +394,10 @@ fn the_fingerprint_follows_what_shapes_results_and_nothing_else() {
         "[[pools]]\nname = \"a\"\nmeasured = true\nprovisioned = \"80p\"",
         "[estimate]\nrouters = [\"hash:4\"]",
         "[estimate]\nrouters = [\"hash:4:session\"]",
+        "[estimate]\nttls = [\"5m\"]\ncapacities = [\"9p\"]",
+        "[estimate]\nttls = [\"5m\", \"1h\"]\ncapacities = [\"9p\"]",
+        "[estimate]\ntenants = 5\ncapacities = [\"9p\"]",
+        "[estimate]\noptimal = true\ncapacities = [\"9p\"]",
     ] {
         assert!(seen.insert(of(other)), "{other}");
     }
@@ -400,6 +410,36 @@ fn the_default_file_in_the_repository_is_what_the_types_say() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../config/kvset.toml");
     let kept = std::fs::read_to_string(path).expect("config/kvset.toml");
     assert!(kept == default_toml(), "run `kvset config default > config/kvset.toml`");
+}
+
+#[test]
+fn what_is_asked_beside_the_estimates_is_refused_where_it_cannot_be_told() {
+    let said = |text: &str| problems(text, &[]).join("\n");
+    let capacities: Vec<_> = (1..=65).map(|pages| format!("\"{pages}p\"")).collect();
+    let many = said(&format!("[estimate]\nttls = [\"5m\"]\ncapacities = [{}]", capacities.join(", ")));
+    assert!(many.contains("estimate.capacities") && many.contains("list at most 64"), "{many}");
+    let long = said("[estimate]\ntenants = 3\ncapacities = [\"9p\"]\nwindows = [\"last:70000\"]");
+    assert!(long.contains("estimate.windows") && long.contains("at most last:65536"), "{long}");
+    let alone = said("[estimate]\ntraffic = true");
+    assert!(alone.contains("estimate.traffic") && alone.contains("at least two `tiers`"), "{alone}");
+    let twice = said("[estimate]\nttls = [\"60s\", \"1m\"]\ncapacities = [\"9p\"]");
+    assert!(twice.contains("estimate.ttls") && twice.contains("is there twice"), "{twice}");
+    let unknown = said("[estimate]\nttls = [\"soon\"]");
+    assert!(unknown.contains("`soon` is no time to live"), "{unknown}");
+    let engine =
+        said("[[pools]]\nname = \"a\"\ntenants = 3\ncapacities = [\"9p\"]\n[estimate]\nengine = \"sglang\"");
+    assert!(engine.contains("pools[0].tenants"), "{engine}");
+    let one = "[[tiers]]\nname = \"a\"\nunit = \"1p\"\n[[tiers]]\nname = \"b\"\nunit = \"1p\"\n";
+    let all =
+        "[estimate]\ncapacities = [\"9p\"]\nttls = [\"5m\"]\ntenants = 3\noptimal = true\ntraffic = true\n";
+    let settings = load(&format!("{one}{all}prefill_rate = 9000"), &[]).expect("valid");
+    let asked = settings.pool_config("any").asked;
+    assert_eq!((asked.ttls.len(), asked.tenants, asked.prefill_rate), (1, Some(3), Some(9000.0)));
+    assert!(asked.optimal && asked.traffic);
+    let none =
+        load(&format!("{one}{all}[[pools]]\nname = \"a\"\nttls = []\ntenants = 0"), &[]).expect("valid");
+    let asked = none.pool_config("a").asked;
+    assert!(asked.ttls.is_empty() && asked.tenants.is_none() && asked.optimal);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use super::field::{Choice, Field, Refusal, quoted, text_of};
 use config::Value;
 use kvset_core::capacity::{CapacityError, CapacitySize, CapacitySpec};
+use kvset_core::retention::{Ttl, TtlError};
 use kvset_core::routing::{RouterSpec, SpecError};
 use kvset_core::stack::ChainPolicy;
 use kvset_core::tiers::{Inclusion, is_price};
@@ -153,6 +154,26 @@ impl Field for CapacitySpec {
 
     fn read(value: &Value) -> Result<Self, Refusal> {
         text_of(value)?.parse().map_err(|error: CapacityError| Refusal::Because(error.to_string()))
+    }
+
+    fn measure(&self) -> Option<bool> {
+        None
+    }
+
+    fn toml(&self) -> Option<String> {
+        Some(quoted(&self.to_string()))
+    }
+}
+
+impl Field for Ttl {
+    type Bound = bool;
+
+    fn allowed(_: Option<&RangeInclusive<bool>>) -> String {
+        "a time like \"30s\", \"5m\" or \"1h\", at most 366 days".to_owned()
+    }
+
+    fn read(value: &Value) -> Result<Self, Refusal> {
+        text_of(value)?.parse().map_err(|error: TtlError| Refusal::Because(error.to_string()))
     }
 
     fn measure(&self) -> Option<bool> {

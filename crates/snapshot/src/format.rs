@@ -17,7 +17,7 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 pub const MAGIC: [u8; 8] = *b"kvset\x1a\r\n";
 
 /// The version this program writes, and the newest it reads.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 /// Longest header of any version, in bytes; so much is read to learn what a file is.
 pub const MAX_HEADER_BYTES: usize = 4096;
@@ -184,10 +184,11 @@ pub struct Header {
     pub body_checksum: u64,
 }
 
-/// The fields of versions 1 to 4, in the order they are written. Frozen: a change is a new version.
+/// The fields of versions 1 to 5, in the order they are written. Frozen: a change is a new version.
 ///
 /// The versions differ in the body: 2 lays a stack's tree out otherwise than 1, 3 adds to a task's state the
-/// newest estimate of each pool and kind of window, and 4 what pools are asked beside their estimates.
+/// newest estimate of each pool and kind of window, 4 what pools are asked
+/// beside their estimates, and 5 what they are asked about time, tenants and tiers.
 #[derive(Serialize, Deserialize)]
 struct Fields<'a> {
     fingerprint: u64,

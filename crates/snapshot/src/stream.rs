@@ -5,7 +5,7 @@
 
 use super::capture::BodyError;
 use super::format::{BodyCheck, FormatError, Header, MAX_HEADER_BYTES, decode_header};
-use kvset_pipeline::task::{RestoredTask, RestoredTaskV2, RestoredTaskV3};
+use kvset_pipeline::task::{RestoredTask, RestoredTaskV2, RestoredTaskV3, RestoredTaskV4};
 use postcard::de_flavors::Flavor;
 use serde::de::DeserializeOwned;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -114,6 +114,7 @@ impl Verified {
         match self.header.version {
             ..=2 => self.restore::<RestoredTaskV2>().map(RestoredTask::from),
             3 => self.restore::<RestoredTaskV3>().map(RestoredTask::from),
+            4 => self.restore::<RestoredTaskV4>().map(RestoredTask::from),
             _ => self.restore(),
         }
     }

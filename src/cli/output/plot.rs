@@ -183,6 +183,7 @@ mod tests {
             prefix_hit_rate: Some(rate),
             relative_prefill_throughput: None,
             beyond_bound: false,
+            ..CapacityPoint::default()
         }
     }
 

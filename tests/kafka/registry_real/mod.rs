@@ -71,9 +71,25 @@ fn read_by_python(
         let partition = i32::try_from(record["partition"].as_i64().expect("a number")).expect("a partition");
         let mut value = record["value"].take();
         // Avro has every field; JSON leaves out what was not asked for.
-        for (name, nothing) in [("measured", json!(null)), ("routing", json!([]))] {
+        for (name, nothing) in [
+            ("measured", json!(null)),
+            ("routing", json!([])),
+            ("retention", json!([])),
+            ("retention_required", json!([])),
+            ("traffic", json!(null)),
+            ("tenants", json!([])),
+        ] {
             let said = value.as_object_mut().expect("a record").remove(name);
             assert_eq!(said, Some(nothing), "{name}");
+        }
+        for capacity in value["capacities"].as_array_mut().expect("a list") {
+            for name in ["optimal_page_hits", "eviction_age_ms"] {
+                assert_eq!(
+                    capacity.as_object_mut().expect("a record").remove(name),
+                    Some(json!(null)),
+                    "{name}"
+                );
+            }
         }
         ((partition, record["offset"].as_i64().expect("a number")), value)
     };

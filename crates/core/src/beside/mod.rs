@@ -7,17 +7,20 @@
 
 mod asked;
 mod image;
+mod lived;
 mod share;
 #[cfg(test)]
 mod tests;
 
-pub use asked::{Asked, AskedError, MAX_ROUTERS};
-pub use image::{BesideImage, RestoredBeside, SavedWindows};
+pub use asked::{Asked, AskedError, MAX_ASKED_CAPACITIES, MAX_LAST_ASKED, MAX_ROUTERS, MAX_TOLD_TENANTS};
+pub use image::{BesideImage, LivedImage, RestoredBeside, RestoredLived, SavedWindows};
+pub use lived::{Lived, LivedEstimates, LivedRules, LivedShape, LivedShare, LivedTally, MAX_WINDOW_RUNS};
 pub use share::{BesideShape, BesideShare, BesideTally};
 
 use crate::measured::{Accepted, MeasuredCaches, MeasuredEstimate, MeasuredFigures};
 use crate::pool_config::PoolConfig;
 use crate::routing::{RoutedCaches, RouterEstimate, RouterSpec, RoutingError, RoutingResult, RoutingShare};
+use crate::tiers::TierEstimate;
 use crate::units::{PageBytes, PageCount, is_countable};
 use serde::{Deserialize, Serialize};
 
@@ -30,6 +33,9 @@ pub struct Beside {
     routers: Vec<RoutedCaches>,
     /// Requests left out of what the log's replicas tell, because it names too many of them.
     left_out: u64,
+    /// Time, tenants, tiers and the optimum, where these are asked about; a snapshot keeps it apart.
+    #[serde(skip)]
+    lived: Option<Box<Lived>>,
 }
 
 /// The window that an estimate is made of.
@@ -39,17 +45,23 @@ pub struct BesideFigures<'a> {
     pub measured: MeasuredFigures<'a>,
     /// Total capacities that routers are told at.
     pub totals: &'a [PageCount],
+    /// Pages accessed, in whole pages.
+    pub page_accesses: u64,
+    /// The tiers that are planned, where there are any.
+    pub tiers: Option<&'a [TierEstimate]>,
 }
 
 impl Beside {
-    /// What the configuration asks for; `None` where that is nothing.
-    pub fn new(config: &PoolConfig) -> Option<Box<Self>> {
+    /// What the configuration asks for, at capacities that can be told, in followed pages and ascending; `None` where
+    /// that is nothing.
+    pub fn new(config: &PoolConfig, capacities: &[u64]) -> Option<Box<Self>> {
         let asked = &config.asked;
         let routers = asked.routers.iter().map(|spec| RoutedCaches::new(*spec, config));
         let beside = || Self {
             measured: asked.measured.then(MeasuredCaches::default),
             routers: routers.collect(),
             left_out: 0,
+            lived: Lived::new(LivedRules::of(config, capacities), config).map(Box::new),
         };
         (!asked.is_nothing()).then(|| Box::new(beside()))
     }
@@ -68,6 +80,7 @@ impl Beside {
         BesideShare {
             measured: measured.and_then(Result::ok).flatten(),
             routed: routed.into_iter().map(Result::ok).collect(),
+            lived: self.lived.as_mut().map(|lived| Box::new(lived.observe(request))),
         }
     }
 
@@ -75,6 +88,12 @@ impl Beside {
     pub fn measured(&self, figures: &BesideFigures<'_>, tally: &BesideTally) -> Option<MeasuredEstimate> {
         let (caches, tally) = self.measured.as_ref().zip(tally.measured.as_ref())?;
         Some(figures.measured.estimate(tally, caches, self.left_out))
+    }
+
+    /// What a window says of time, tenants, tiers and the optimum; nothing where that is not asked.
+    pub fn lived(&self, figures: &BesideFigures<'_>, tally: &BesideTally) -> LivedEstimates {
+        let both = self.lived.as_ref().zip(tally.lived.as_ref());
+        both.map(|(lived, tally)| lived.estimates(figures, tally)).unwrap_or_default()
     }
 
     /// What each router asked about would give in a window.
@@ -106,7 +125,8 @@ impl Beside {
     /// Bytes of memory held, nearly.
     pub fn memory_bytes(&self) -> u64 {
         let routers: u64 = self.routers.iter().map(RoutedCaches::memory_bytes).sum();
-        self.measured.as_ref().map_or(0, MeasuredCaches::memory_bytes) + routers
+        let lived = self.lived.as_ref().map_or(0, |lived| lived.memory_bytes());
+        self.measured.as_ref().map_or(0, MeasuredCaches::memory_bytes) + routers + lived
     }
 }
 

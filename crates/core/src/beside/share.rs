@@ -1,7 +1,8 @@
 //! What one request adds to windows beside its own counts, and what windows make of it.
 
-use super::Asked;
+use super::{LivedRules, LivedShape, LivedShare, LivedTally};
 use crate::measured::{MeasuredShare, MeasuredTally};
+use crate::pool_config::PoolConfig;
 use crate::routing::{RoutingShare, RoutingTally};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -13,6 +14,9 @@ pub struct BesideShare {
     pub measured: Option<MeasuredShare>,
     /// What it found behind each router; `None` where it could not be routed.
     pub routed: Vec<Option<RoutingShare>>,
+    /// What it says of time, tenants and tiers; a snapshot keeps it apart.
+    #[serde(skip)]
+    pub lived: Option<Box<LivedShare>>,
 }
 
 /// What is counted.
@@ -21,34 +25,65 @@ pub struct BesideShape {
     measured: bool,
     routers: usize,
     targets: usize,
+    lived: LivedShape,
 }
 
 /// The counts over a set of requests.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BesideTally {
     /// Of those that say what they found, where that is asked.
     pub measured: Option<MeasuredTally>,
     /// One a router asked about.
     pub routers: Vec<RoutingTally>,
+    /// Time, tenants and tiers, where these are asked about; a snapshot keeps it apart.
+    #[serde(skip)]
+    pub lived: Option<Box<LivedTally>>,
 }
 
 impl BesideShape {
-    /// What is counted of so many target ratios.
-    pub fn of(asked: &Asked, targets: usize) -> Self {
+    /// What is counted at capacities that can be told, in followed pages.
+    pub fn of(config: &PoolConfig, capacities: &[u64]) -> Self {
+        let asked = &config.asked;
         if asked.is_nothing() {
             return Self::default();
         }
-        Self { measured: asked.measured, routers: asked.routers.len(), targets }
+        Self {
+            measured: asked.measured,
+            routers: asked.routers.len(),
+            targets: config.target_ratios.len(),
+            lived: LivedRules::of(config, capacities).shape(),
+        }
+    }
+
+    /// The same in a window that never ends.
+    pub fn without_end(self) -> Self {
+        Self { lived: self.lived.without_end(), ..self }
+    }
+
+    /// The same in a window that requests leave again, which counts time, tenants and tiers when it is shown.
+    pub fn of_latest(self) -> Self {
+        Self { lived: LivedShape::default(), ..self }
+    }
+
+    /// What is counted of time, tenants and tiers.
+    pub fn lived(self) -> LivedShape {
+        self.lived
+    }
+
+    /// Whether anything is counted.
+    pub fn is_something(self) -> bool {
+        self.measured || self.routers > 0 || self.lived.is_something()
     }
 
     /// Counts that hold nothing yet; `None` where nothing is counted.
     pub fn tally(self) -> Option<Box<BesideTally>> {
-        let Self { measured, routers, targets } = self;
+        let Self { measured, routers, targets, lived } = self;
         let tally = || BesideTally {
             measured: measured.then(MeasuredTally::default),
             routers: vec![RoutingTally::new(targets); routers],
+            lived: lived.tally().map(Box::new),
         };
-        (measured || routers > 0).then(|| Box::new(tally()))
+        self.is_something().then(|| Box::new(tally()))
     }
 }
 
@@ -59,12 +94,15 @@ impl BesideShare {
             && self.measured.iter().all(MeasuredShare::is_sound)
             && self.routed.len() == shape.routers
             && self.routed.iter().flatten().all(|routed| routed.is_sound(shape.targets))
+            && self.lived.is_some() == shape.lived.is_something()
+            && self.lived.iter().all(|lived| lived.is_sound(shape.lived))
     }
 
     /// Bytes of memory held, nearly.
     pub fn memory_bytes(&self) -> usize {
         let routed = self.routed.iter().flatten().map(RoutingShare::memory_bytes).sum::<usize>();
-        size_of::<Self>() + self.measured.as_ref().map_or(0, MeasuredShare::memory_bytes) + routed
+        let lived = self.lived.as_ref().map_or(0, |lived| lived.memory_bytes());
+        size_of::<Self>() + self.measured.as_ref().map_or(0, MeasuredShare::memory_bytes) + routed + lived
     }
 }
 
@@ -76,9 +114,12 @@ impl BesideTally {
         }
         let routed = self.routers.iter_mut().zip(&share.routed);
         routed.for_each(|(tally, routed)| routed.iter().for_each(|routed| tally.add(routed)));
+        if let Some((tally, lived)) = self.lived.as_mut().zip(share.lived.as_ref()) {
+            tally.add(lived);
+        }
     }
 
-    /// Takes a request out that was taken in before.
+    /// Takes a request out that was taken in before. Time, tenants and tiers are not counted where that is done.
     pub fn remove(&mut self, share: &BesideShare) {
         if let Some((tally, measured)) = self.measured.as_mut().zip(share.measured.as_ref()) {
             tally.remove(measured);
@@ -94,7 +135,12 @@ impl BesideTally {
         let measured = || MeasuredTally::merged(parts.clone().filter_map(|part| part.measured.as_ref()));
         let router =
             |index| RoutingTally::merged(parts.clone().filter_map(move |part| part.routers.get(index)));
-        Self { measured: any_measured.then(measured), routers: (0..routers).map(router).collect() }
+        let lived = LivedTally::merged(parts.clone().filter_map(|part| part.lived.as_deref()));
+        Self {
+            measured: any_measured.then(measured),
+            routers: (0..routers).map(router).collect(),
+            lived: lived.map(Box::new),
+        }
     }
 
     /// The same with nothing pending, to be read often; copies only where something is.
@@ -110,12 +156,14 @@ impl BesideTally {
     fn is_consolidated(&self) -> bool {
         self.measured.iter().all(MeasuredTally::is_consolidated)
             && self.routers.iter().all(RoutingTally::is_consolidated)
+            && self.lived.iter().all(|lived| lived.is_consolidated())
     }
 
     /// Merges what is pending, so that reading copies nothing.
     pub fn consolidate(&mut self) {
         self.measured.iter_mut().for_each(MeasuredTally::consolidate);
         self.routers.iter_mut().for_each(RoutingTally::consolidate);
+        self.lived.iter_mut().for_each(|lived| lived.consolidate());
     }
 
     /// Whether this, read back from a snapshot, counts what the shape says and can be added to.
@@ -123,11 +171,14 @@ impl BesideTally {
         (self.measured.is_some(), self.routers.len()) == (shape.measured, shape.routers)
             && self.measured.iter().all(MeasuredTally::is_sound)
             && self.routers.iter().all(|tally| tally.is_sound(shape.targets))
+            && self.lived.is_some() == shape.lived.is_something()
+            && self.lived.iter().all(|lived| lived.is_sound(shape.lived))
     }
 
     /// Bytes of memory held, nearly.
     pub fn memory_bytes(&self) -> usize {
         let routers = self.routers.iter().map(RoutingTally::memory_bytes).sum::<usize>();
-        size_of::<Self>() + self.measured.as_ref().map_or(0, MeasuredTally::memory_bytes) + routers
+        let lived = self.lived.as_ref().map_or(0, |lived| lived.memory_bytes());
+        size_of::<Self>() + self.measured.as_ref().map_or(0, MeasuredTally::memory_bytes) + routers + lived
     }
 }

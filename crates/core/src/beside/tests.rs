@@ -2,8 +2,9 @@
 //! snapshot keeps of it.
 
 use super::*;
+use crate::curve::Curve;
 use crate::engine::Engine;
-use crate::estimate::Estimate;
+use crate::estimate::{CapacityPoint, Estimate};
 use crate::event::RequestEvent;
 use crate::labels::{Label, Labels};
 use crate::naive::chained_requests;
@@ -16,6 +17,7 @@ use crate::pool_set::{
 };
 use crate::profile::Profile;
 use crate::ratio::Ratio;
+use crate::tiers::{Inclusion, TierConfig};
 use crate::units::{EventTime, Offset, PageSize};
 use crate::window::WindowKind;
 use proptest::prelude::*;
@@ -38,7 +40,7 @@ fn requests() -> impl Strategy<Value = Vec<Request>> {
 
 fn asked(routers: &[&str], measured: bool) -> Asked {
     let routers = routers.iter().map(|text| text.parse().expect(text)).collect();
-    Asked { measured, routers, provisioned: None }
+    Asked { measured, routers, ..Asked::default() }
 }
 
 fn config(provisioned: Option<u64>, sample_rate: Ratio) -> PoolConfig {
@@ -56,10 +58,37 @@ fn config(provisioned: Option<u64>, sample_rate: Ratio) -> PoolConfig {
         allowed_lateness_ms: 20,
         publish_every_ms: 70,
         max_tracked_pages: PageCount(64),
-        asked: Asked { provisioned, ..all },
+        tiers: ["fast=0.5", "slow=1"].map(tier).to_vec(),
+        asked: Asked {
+            provisioned,
+            ttls: ["60ms", "7ms", "1h"].map(|text| text.parse().expect("a time")).to_vec(),
+            tenants: Some(2),
+            optimal: true,
+            traffic: true,
+            prefill_rate: Some(100.0),
+            ..all
+        },
         sample_rate,
         ..PoolConfig::default()
     }
+}
+
+/// A tier in units of three pages.
+fn tier(text: &str) -> TierConfig {
+    let (name, coverage) = text.split_once('=').expect("a tier");
+    TierConfig {
+        name: name.to_owned(),
+        coverage: coverage.parse().expect("a share"),
+        inclusion: Inclusion::Exclusive,
+        unit: "3p".parse().expect("pages"),
+        unit_price: None,
+    }
+}
+
+/// The capacities that can be told, in followed pages.
+fn capacities(config: &PoolConfig) -> Vec<u64> {
+    let curve = Curve::new(&config.capacities, None, config.max_tracked_pages, config.held_shares());
+    curve.thresholds().to_vec()
 }
 
 fn set_config(config: &PoolConfig) -> PoolSetConfig {
@@ -83,6 +112,7 @@ fn replay(requests: &[Request], mut each: impl FnMut(usize, &RequestEvent<'_>)) 
             labels: replica
                 .map(|replica| (Label::Replica, NAMES[usize::from(replica)]))
                 .into_iter()
+                .chain(NAMES.get(ids.len() % 4).map(|name| (Label::Tenant, *name)))
                 .collect(),
             ..RequestEvent::default()
         };
@@ -107,7 +137,7 @@ struct Model {
 
 impl Model {
     fn new(config: &PoolConfig) -> Self {
-        let beside = Beside::new(config).expect("asked");
+        let beside = Beside::new(config, &capacities(config)).expect("asked");
         Self { config: config.clone(), engine: Engine::new(config.engine()), beside, counted: Vec::new() }
     }
 
@@ -124,9 +154,10 @@ impl Model {
     }
 
     /// What a window says that holds these requests and nothing was ever taken out of.
-    fn says(&self, estimate: &Estimate) -> (Option<MeasuredEstimate>, Vec<RouterEstimate>) {
+    fn says(&self, estimate: &Estimate) -> (Option<MeasuredEstimate>, Vec<RouterEstimate>, LivedEstimates) {
         let (start, end) = (estimate.start_ms, estimate.end_ms);
-        let shape = BesideShape::of(&self.config.asked, self.config.target_ratios.len());
+        let shape = BesideShape::of(&self.config, &capacities(&self.config));
+        let shape = if estimate.window == WindowKind::All { shape.without_end() } else { shape };
         let mut tally = shape.tally().expect("asked");
         let was_open = |watermark: &Option<EventTime>| watermark.is_none_or(|at| at.0 < end + GRACE_MS);
         let skipped = match estimate.window {
@@ -150,26 +181,50 @@ impl Model {
             provisioned: provisioned(&self.config, None),
             during: start..end,
         };
-        let figures = BesideFigures { measured, totals: &totals };
-        (self.beside.measured(&figures, &tally), self.beside.routing(&figures, &tally))
+        let figures = BesideFigures {
+            measured,
+            totals: &totals,
+            page_accesses: estimate.page_accesses,
+            tiers: estimate.plan.as_ref().map(|plan| plan.tiers.as_slice()),
+        };
+        let (measured, routing) =
+            (self.beside.measured(&figures, &tally), self.beside.routing(&figures, &tally));
+        (measured, routing, self.beside.lived(&figures, &tally))
     }
 }
 
-/// A set's image as a snapshot keeps it: the pools, then what they are asked beside.
-fn bytes(set: &PoolSet) -> (Vec<u8>, Vec<u8>) {
-    let PoolSetImage { watermark, history, mut pools } = set.image();
-    let beside: Vec<_> = pools.iter_mut().filter_map(|(_, pool)| pool.take_beside()).collect();
-    let pools = postcard::to_allocvec(&(watermark, history, pools)).expect("bytes");
-    (pools, postcard::to_allocvec(&beside).expect("bytes"))
+/// The curve without what is asked of its capacities.
+fn bare(estimate: &Estimate) -> Vec<CapacityPoint> {
+    let bare = |point: &CapacityPoint| CapacityPoint {
+        optimal_page_hits: None,
+        eviction_age_ms: None,
+        ..point.clone()
+    };
+    estimate.capacities.iter().map(bare).collect()
 }
 
-fn restore(
-    config: &PoolConfig,
-    (pools, beside): &(Vec<u8>, Vec<u8>),
-) -> Result<PoolSet, PoolSetRestoreError> {
+/// A set's image as a snapshot keeps it: the pools, then what they are asked beside, then of that time, tenants and
+/// tiers.
+type Kept = (Vec<u8>, Vec<u8>, Vec<u8>);
+
+fn bytes(set: &PoolSet) -> Kept {
+    let PoolSetImage { watermark, history, mut pools } = set.image();
+    let mut beside: Vec<_> = pools.iter_mut().filter_map(|(_, pool)| pool.take_beside()).collect();
+    let lived: Vec<_> = beside.iter_mut().filter_map(BesideImage::take_lived).collect();
+    let pools = postcard::to_allocvec(&(watermark, history, pools)).expect("bytes");
+    (pools, postcard::to_allocvec(&beside).expect("bytes"), postcard::to_allocvec(&lived).expect("bytes"))
+}
+
+fn restore(config: &PoolConfig, (pools, beside, lived): &Kept) -> Result<PoolSet, PoolSetRestoreError> {
     let (watermark, history, pools) = postcard::from_bytes(pools).expect("a set");
     let pools: Vec<(Box<str>, RestoredPool)> = pools;
-    let mut beside = postcard::from_bytes::<Vec<RestoredBeside>>(beside).expect("what is asked").into_iter();
+    let beside = postcard::from_bytes::<Vec<RestoredBeside>>(beside).expect("what is asked");
+    let mut lived = postcard::from_bytes::<Vec<RestoredLived>>(lived).expect("what is asked").into_iter();
+    let with_lived = |beside: RestoredBeside| match lived.next() {
+        Some(lived) => beside.with_lived(lived),
+        None => beside,
+    };
+    let mut beside = beside.into_iter().map(with_lived);
     let with = |(name, pool): (Box<str>, RestoredPool)| match beside.next() {
         Some(beside) => (name, pool.with_beside(beside)),
         None => (name, pool),
@@ -190,7 +245,14 @@ proptest! {
         let mut windows = 0;
         let mut compare = |model: &Model, estimates: Vec<Estimate>| {
             for estimate in estimates {
-                let (measured, routing) = model.says(&estimate);
+                let (measured, routing, lived) = model.says(&estimate);
+                prop_assert_eq!(&estimate.retention, &lived.retention, "{}", estimate.window);
+                prop_assert_eq!(&estimate.retention_required, &lived.retention_required, "{}", estimate.window);
+                prop_assert_eq!(&estimate.traffic, &lived.traffic, "{}", estimate.window);
+                prop_assert_eq!(&estimate.tenants, &lived.tenants, "{}", estimate.window);
+                prop_assert_eq!(&estimate.capacities, &lived.beside_points(bare(&estimate)), "{}", estimate.window);
+                prop_assert_eq!(lived.retention.len(), 6);
+                prop_assert_eq!(estimate.traffic.is_some(), estimate.window != WindowKind::All);
                 prop_assert_eq!(&estimate.measured, &measured, "{}", estimate.window);
                 prop_assert_eq!(&estimate.routing, &routing, "{}", estimate.window);
                 windows += 1;
@@ -243,7 +305,7 @@ proptest! {
 }
 
 /// A set that has seen a few requests, and what a snapshot keeps of it.
-fn kept(config: &PoolConfig) -> (Vec<u8>, Vec<u8>) {
+fn kept(config: &PoolConfig) -> Kept {
     let mut set = PoolSet::new(set_config(config), History::Whole);
     let requests: Vec<Request> = (0..9).map(|turn| (vec![1, 2, turn], 10, Some(60), Some(1))).collect();
     replay(&requests, |index, event| drop(observe(&mut set, index, event)));
@@ -256,20 +318,27 @@ fn a_snapshot_of_other_questions_is_refused() {
     let whole = kept(&config);
     assert!(restore(&config, &whole).is_ok());
     let none = postcard::to_allocvec::<Vec<BesideImage<'_>>>(&Vec::new()).expect("bytes");
-    assert!(restore(&config, &(whole.0.clone(), none)).is_err(), "nothing was kept beside");
+    assert!(
+        restore(&config, &(whole.0.clone(), none.clone(), whole.2.clone())).is_err(),
+        "nothing was kept beside"
+    );
+    assert!(
+        restore(&config, &(whole.0.clone(), whole.1.clone(), none)).is_err(),
+        "time and tenants are asked"
+    );
     for asked in [asked(&["logged"], true), asked(&["round-robin:2"], false), asked(&[], true)] {
         let other = kept(&PoolConfig { asked, ..config.clone() });
-        assert!(restore(&config, &(whole.0.clone(), other.1)).is_err(), "other questions");
+        assert!(restore(&config, &(whole.0.clone(), other.1, whole.2.clone())).is_err(), "other questions");
     }
     let fewer = kept(&PoolConfig { target_ratios: vec![Ratio::ONE], ..config.clone() });
-    assert!(restore(&config, &(whole.0, fewer.1)).is_err(), "other target ratios");
+    assert!(restore(&config, &(whole.0.clone(), fewer.1, whole.2.clone())).is_err(), "other target ratios");
 }
 
 #[test]
 fn nothing_asked_is_nothing_kept_and_no_part_of_a_fingerprint() {
     let config = PoolConfig { asked: Asked::default(), ..config(None, Ratio::ONE) };
-    assert!(Beside::new(&config).is_none());
-    assert_eq!(kept(&config).1, [0], "an empty list");
+    assert!(Beside::new(&config, &[]).is_none());
+    assert_eq!((kept(&config).1, kept(&config).2), (vec![0], vec![0]), "empty lists");
     let json = serde_json::to_string(&config).expect("json");
     assert!(!json.contains("asked"), "{json}");
     let fingerprint = |config: &PoolConfig| config.fingerprint().expect("json");
@@ -286,6 +355,33 @@ fn questions_that_cannot_be_answered_are_refused() {
         let error = config.check().expect_err(part).to_string();
         assert!(error.contains(part), "{error}");
     };
+    let ttls = |count: u64| (1..=count).map(|ms| format!("{ms}s").parse().expect("a time")).collect();
+    refused(Asked { ttls: ttls(17), ..Asked::default() }, "`ttls` has 17 entries: at most 16");
+    let capacities: Vec<_> = (1..=65).map(|pages| format!("{pages}p").parse().expect("pages")).collect();
+    let many = PoolConfig {
+        capacities,
+        asked: Asked { ttls: ttls(2), ..Asked::default() },
+        ..PoolConfig::default()
+    };
+    assert!(many.check().expect_err("many").to_string().contains("list at most 64 in `capacities`"));
+    let none = PoolConfig { asked: Asked { ttls: ttls(2), ..Asked::default() }, ..PoolConfig::default() };
+    assert_eq!((none.check(), none.curve_capacities().len()), (Ok(()), 15), "a coarse grid");
+    refused(Asked { traffic: true, ..Asked::default() }, "set at least two `tiers`");
+    refused(Asked { prefill_rate: Some(1.0), ..Asked::default() }, "`prefill_rate` is 1");
+    let few = PoolConfig { capacities: vec!["9p".parse().expect("pages")], ..PoolConfig::default() };
+    let refused_of_few = |asked: Asked, windows: &str, part: &str| {
+        let windows = vec![windows.parse().expect("a window")];
+        let error = PoolConfig { asked, windows, ..few.clone() }.check().expect_err(part).to_string();
+        assert!(error.contains(part), "{error}");
+    };
+    refused_of_few(
+        Asked { tenants: Some(0), ..Asked::default() },
+        "all",
+        "`tenants` is 0: expected 1 to 100",
+    );
+    refused_of_few(Asked { ttls: ttls(1), ..Asked::default() }, "last:65537", "at most last:65536");
+    let twice = [ttls(1), ttls(1)].concat();
+    refused_of_few(Asked { ttls: twice, ..Asked::default() }, "all", "`ttls` names 1s twice");
     refused(asked(&["hash:2"; 9], false), "`routers` has 9 entries: at most 8");
     refused(asked(&["hash:2", "logged", "hash:2"], false), "names hash:2 twice");
     let in_bytes = Some("1GiB".parse().expect("a size"));

@@ -4,9 +4,10 @@
 //! fewer, and what no longer fits never fits again.
 
 use super::holders::{Holders, Packed};
+use serde::{Deserialize, Serialize};
 
 /// What of the stack fits into one capacity.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Boundary {
     /// In followed pages.
     pub capacity: u64,
@@ -50,6 +51,20 @@ impl Boundary {
                 passed(end, held);
             }
         }
+    }
+
+    /// Whether this, read back from a snapshot, is where such a capacity ends in the list.
+    pub(crate) fn is_sound(&self, capacity: u64, holders: &Holders) -> bool {
+        let from = self.end.map_or(0, |end| end as usize + 1);
+        let Some(younger) = holders.entries().get(from..) else { return false };
+        let pages: u64 = younger.iter().map(|holder| u64::from(holder.pages)).sum();
+        let is_full = self.younger == pages && pages <= capacity;
+        self.capacity == capacity
+            && if self.is_full {
+                is_full
+            } else {
+                self.end.is_none() && self.younger == 0 && pages <= capacity
+            }
     }
 
     pub(crate) fn renumber(&mut self, packed: &Packed) {

@@ -4,13 +4,14 @@
 //! the stack exactly, at the cost of a few numbers a run, without asking it.
 
 use crate::outcome::{Outcome, Run};
-use crate::units::{EventTime, PageCount};
+use crate::units::{EventTime, PageCount, is_countable};
+use serde::{Deserialize, Serialize};
 
 /// Dead entries tolerated before the list is packed; few in tests, so that they pack.
 const SLACK: usize = if cfg!(test) { 4 } else { 1024 };
 
 /// A request that touched pages last.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Holder {
     /// Its number in the pool.
     number: u64,
@@ -34,10 +35,12 @@ pub(crate) struct Taken {
     pub age_ms: Option<u64>,
     /// Whether they can be hits.
     pub can_hit: bool,
+    /// Whether they were all that was left there.
+    pub is_rest: bool,
 }
 
 /// The list, oldest first; entries without pages may lie between.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Holders {
     entries: Vec<Holder>,
     /// From here on the numbers have no gaps.
@@ -49,8 +52,11 @@ pub(crate) struct Holders {
     total: u64,
     /// No entry before this one has pages.
     first_live: usize,
+    /// By the pool's configuration.
+    #[serde(skip)]
     bound: PageCount,
     now: Option<EventTime>,
+    #[serde(skip)]
     taken: Vec<Taken>,
 }
 
@@ -77,6 +83,33 @@ impl Holders {
             now: None,
             taken: Vec::new(),
         }
+    }
+
+    /// Completes what was read back from a snapshot; whether it is a list of a stack that remembers so many pages.
+    pub(crate) fn resume(&mut self, bound: PageCount) -> bool {
+        self.bound = bound;
+        let Self { entries, now, .. } = self;
+        let pages: u64 = entries.iter().map(|holder| u64::from(holder.pages)).sum();
+        let dense = entries.get(self.dense_from..);
+        let is_dense = |dense: &[Holder]| {
+            let numbers = (self.next.wrapping_sub(dense.len() as u64)..self.next).map(Some);
+            dense.len() as u64 <= self.next && dense.iter().map(|holder| Some(holder.number)).eq(numbers)
+        };
+        let older = |holder: &Holder| Some(holder.time) <= *now;
+        u32::try_from(entries.len()).is_ok()
+            && is_countable(self.next)
+            && dense.is_some_and(is_dense)
+            && entries.is_sorted_by(|one, next| one.number < next.number && one.time <= next.time)
+            && entries.last().is_none_or(older)
+            && self.total == pages
+            && self.live == entries.iter().filter(|holder| holder.pages > 0).count()
+            && self.first_live <= entries.len()
+            && entries[..self.first_live].iter().all(|holder| holder.pages == 0)
+    }
+
+    /// Bytes of memory held, nearly.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.entries.capacity() * size_of::<Holder>()
     }
 
     /// The entries, oldest first.
@@ -156,7 +189,9 @@ impl Holders {
         if let Some(place) = place {
             self.give(place, run.pages);
         }
-        self.taken.push(Taken { from: place.map(|place| place as u32), pages: run.pages, age_ms, can_hit });
+        let is_rest = place.is_some_and(|place| self.entries[place].pages == 0);
+        let from = place.map(|place| place as u32);
+        self.taken.push(Taken { from, pages: run.pages, age_ms, can_hit, is_rest });
     }
 
     fn give(&mut self, place: usize, pages: u32) {

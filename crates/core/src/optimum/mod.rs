@@ -15,6 +15,7 @@ mod kept;
 mod tests;
 
 use crate::outcome::Outcome;
+use crate::passed::PassedLog;
 use kept::Kept;
 use std::ops::Range;
 
@@ -59,6 +60,27 @@ impl ReuseLog {
             self.runs.push(Reuse { pages: run.pages, owner: run.last_touched_by as u32 });
         }
         self.starts.push(self.runs.len() as u32);
+    }
+
+    /// The requests of a window, with one before them that stands for all that lies before; none where requests of
+    /// other windows came between, or the stack forgot pages.
+    pub fn of_window(log: &PassedLog) -> Option<Self> {
+        let first = log.iter().next()?.0.number;
+        let mut reuse = Self { starts: vec![0, 0], ..Self::default() };
+        for ((request, runs), next) in log.iter().zip(first..) {
+            let own = u32::try_from(reuse.starts.len() - 1).ok().filter(|_| request.number == next)?;
+            for run in runs.iter().filter(|run| run.can_hit) {
+                let owner = own.saturating_sub(run.back()?);
+                reuse.runs.push(Reuse { pages: run.pages() as u32, owner });
+            }
+            reuse.starts.push(reuse.runs.len() as u32);
+        }
+        log.is_complete().then_some(reuse)
+    }
+
+    /// The future as the requests of [`ReuseLog::of_window`] know it.
+    pub fn within_window(&self) -> Future<'_> {
+        self.future(1..self.requests())
     }
 
     /// Requests in the log.

@@ -106,10 +106,11 @@ impl Cache {
             first_seen,
             chain_violations: 0,
             output_reuse_unseen: false,
-            beside: Beside::new(config),
+            beside: None,
             outcome: Outcome::default(),
         };
         cache.place_capacities(kind);
+        cache.beside = Beside::new(config, cache.curve.thresholds());
         cache.caches = CacheBank::new(cache.curve.thresholds(), page_size, config)?;
         Ok(cache)
     }
@@ -119,7 +120,7 @@ impl Cache {
             targets: config.measured_ratios().len(),
             thresholds: self.curve.thresholds().len(),
             whole_curve: config.asks_for_whole_curve(),
-            beside: BesideShape::of(&config.asked, config.target_ratios.len()),
+            beside: BesideShape::of(config, self.curve.thresholds()),
         }
     }
 
@@ -202,7 +203,9 @@ impl Live {
     /// Takes it back; whether it was all there, and no more.
     fn take_beside(&mut self, beside: Option<RestoredBeside>, config: &PoolConfig) -> bool {
         let Some(beside) = beside else { return config.asked.is_nothing() };
-        let Some((beside, mut saved)) = beside.resume(config) else { return false };
+        let Some((beside, mut saved)) = beside.resume(config, self.cache.curve.thresholds()) else {
+            return false;
+        };
         self.cache.beside = Some(beside);
         let shape = self.cache.shape(config);
         self.windows.take_beside(shape, &mut saved);

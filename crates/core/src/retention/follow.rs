@@ -1,11 +1,13 @@
 //! The state of every time to live and every capacity, as a log passes by.
 
-use super::Ttl;
 use super::fixed::Fixed;
 use super::sliding::Sliding;
+use super::{RetentionShape, Ttl};
 use crate::lifetimes::{Boundary, Holders, Packed};
 use crate::outcome::Outcome;
 use crate::ratio::Ratio;
+use crate::units::is_countable;
+use serde::{Deserialize, Serialize};
 
 /// What is followed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -16,14 +18,48 @@ pub struct RetentionConfig {
     pub capacities: Vec<u64>,
     /// Shares of the reusable prefix that a request must find.
     pub targets: Vec<Ratio>,
+    /// Different ages that are told apart at each capacity and target; beyond, all are told more coarsely.
+    pub most_ages: u32,
+}
+
+impl RetentionConfig {
+    /// How many of everything are counted.
+    pub fn shape(&self) -> RetentionShape {
+        RetentionShape {
+            ttls: self.ttls.len(),
+            capacities: self.capacities.len(),
+            targets: self.targets.len(),
+            most_ages: self.most_ages,
+        }
+    }
+
+    /// The place of the first time to live that keeps pages which were touched so long ago, in milliseconds.
+    fn first_within(&self, age_ms: Option<u64>) -> usize {
+        let keeps = |age| self.ttls.partition_point(|ttl| ttl.ms() < age);
+        age_ms.map_or(self.ttls.len(), keeps)
+    }
+}
+
+/// Counts what the latest request took over by the times to live that had kept it.
+fn taken_within(holders: &Holders, config: &RetentionConfig, sums: &mut Vec<u64>) {
+    sums.clear();
+    sums.resize(config.ttls.len() + 1, 0);
+    for taken in holders.taken() {
+        sums[config.first_within(taken.age_ms)] += u64::from(taken.pages);
+    }
+    let mut within = 0;
+    for sum in sums {
+        within += *sum;
+        *sum = within;
+    }
 }
 
 /// One request as retention sees it; its memory is reused from request to request.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Followed {
     /// Known pages that can be hits: by the first time to live that finds them, and by the first capacity
     /// that does, each counted from 0; one past the last where none does.
-    pub(super) hits: Vec<(usize, usize, u32)>,
+    pub(super) hits: Vec<(u32, u32, u32)>,
     /// Leading pages found with each fixed time to live.
     pub(super) fixed_hits: Vec<u64>,
     /// Milliseconds a page must be kept for the request to find enough, one a target; `None` where that was forgotten.
@@ -32,7 +68,9 @@ pub struct Followed {
     pub(super) has_reuse: bool,
     /// Pages held afterwards, and page-milliseconds so far, one a time to live.
     pub(super) sliding: Vec<(u64, u128)>,
-    /// The same where no use refreshes.
+    /// The first capacity that holds these pages, one a time to live; one past the last where none does.
+    pub(super) fits: Vec<u32>,
+    /// Pages held afterwards and page-milliseconds so far where no use refreshes.
     pub(super) fixed: Vec<(u64, u128)>,
     /// Milliseconds since the last touch of what each capacity drops; none while it drops nothing.
     pub(super) eviction_ages: Vec<Option<u64>>,
@@ -45,13 +83,21 @@ pub struct Followed {
 }
 
 /// The state.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Retention {
+    /// By the pool's configuration.
+    #[serde(skip)]
     config: RetentionConfig,
     sliding: Vec<Sliding>,
     fixed: Vec<Fixed>,
     boundaries: Vec<Boundary>,
+    /// Pages that the latest request took from those that were touched within each time to live.
+    #[serde(skip)]
+    taken: Vec<u64>,
+    #[serde(skip)]
     followed: Followed,
+    /// What the stack forgot so far had not been touched for so many milliseconds at the least.
+    forgotten_from_ms: Option<u64>,
 }
 
 impl Retention {
@@ -61,9 +107,30 @@ impl Retention {
             sliding: config.ttls.iter().map(|ttl| Sliding::new(*ttl)).collect(),
             fixed: config.ttls.iter().map(|ttl| Fixed::new(*ttl)).collect(),
             boundaries: config.capacities.iter().map(|capacity| Boundary::at(*capacity)).collect(),
+            taken: Vec::new(),
             followed: Followed::default(),
+            forgotten_from_ms: None,
             config,
         }
+    }
+
+    /// Completes what was read back from a snapshot; whether it is what is asked for and follows the list.
+    pub(crate) fn resume(&mut self, config: RetentionConfig, holders: &Holders) -> bool {
+        let ttls = || config.ttls.iter();
+        let sound = (self.sliding.len(), self.fixed.len(), self.boundaries.len())
+            == (config.ttls.len(), config.ttls.len(), config.capacities.len())
+            && self.sliding.iter().zip(ttls()).all(|(sliding, ttl)| sliding.is_sound(*ttl, holders))
+            && self.fixed.iter().zip(ttls()).all(|(fixed, ttl)| fixed.is_sound(*ttl, holders))
+            && self.boundaries.iter().zip(&config.capacities).all(|(at, pages)| at.is_sound(*pages, holders));
+        self.config = config;
+        sound
+    }
+
+    /// Bytes of memory held, nearly.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.fixed.iter().map(Fixed::memory_bytes).sum::<usize>()
+            + self.boundaries.len() * size_of::<Boundary>()
+            + self.sliding.len() * size_of::<Sliding>()
     }
 
     /// What is followed.
@@ -84,15 +151,20 @@ impl Retention {
 
     /// Follows a request that has taken its `pages` over.
     pub(crate) fn follow(&mut self, holders: &Holders, outcome: &Outcome, pages: u32) {
-        let Self { config, sliding, fixed, boundaries, followed } = self;
+        let Self { config, sliding, fixed, boundaries, taken, followed, .. } = self;
         followed.now_ms = holders.now().0;
         followed.read(holders, outcome, config);
-        sliding.iter_mut().for_each(|sliding| sliding.follow(holders, pages));
+        taken_within(holders, config, taken);
+        sliding.iter_mut().zip(&*taken).for_each(|(sliding, taken)| sliding.follow(*taken, pages));
         followed.fixed_hits.clear();
         followed.fixed_hits.extend(fixed.iter_mut().map(|fixed| fixed.follow(holders, outcome)));
         boundaries.iter_mut().for_each(|boundary| boundary.follow(holders, pages, |_, _| {}));
         followed.sliding.clear();
         followed.sliding.extend(sliding.iter().map(|sliding| (sliding.level.pages, sliding.level.integral)));
+        followed.fits.clear();
+        let fits =
+            |sliding: &Sliding| config.capacities.partition_point(|pages| *pages < sliding.level.pages);
+        followed.fits.extend(sliding.iter().map(|sliding| fits(sliding) as u32));
         followed.fixed.clear();
         followed.fixed.extend(fixed.iter().map(|fixed| (fixed.level.pages, fixed.level.integral)));
         followed.eviction_ages.clear();
@@ -102,8 +174,7 @@ impl Retention {
 
     /// Follows the stack as it forgets a request's pages.
     pub(crate) fn forget(&mut self, place: usize, pages: u32, age_ms: u64) {
-        let least = &mut self.followed.forgotten_from_ms;
-        *least = Some(least.map_or(age_ms, |least| least.min(age_ms)));
+        self.forgotten_from_ms = Some(self.forgotten_from_ms.map_or(age_ms, |least| least.min(age_ms)));
         self.sliding.iter_mut().for_each(|sliding| sliding.forget(place, pages));
     }
 
@@ -111,11 +182,7 @@ impl Retention {
     pub(crate) fn mark_beyond_bound(&mut self) {
         self.followed.is_beyond_bound.clear();
         self.followed.is_beyond_bound.extend(self.sliding.iter().map(|sliding| sliding.is_beyond_bound));
-    }
-
-    /// Whether packing the list pays here.
-    pub(crate) fn is_crowded(&self) -> bool {
-        self.fixed.iter().any(Fixed::is_crowded)
+        self.followed.forgotten_from_ms = self.forgotten_from_ms;
     }
 
     pub(crate) fn renumber(&mut self, packed: &Packed) {
@@ -126,19 +193,42 @@ impl Retention {
 }
 
 impl Followed {
+    /// Whether this, read back from a snapshot, can be counted.
+    pub fn is_sound(&self, shape: RetentionShape) -> bool {
+        let RetentionShape { ttls, capacities, targets, .. } = shape;
+        let hits =
+            |(ttl, capacity, _): &(u32, u32, u32)| *ttl as usize <= ttls && *capacity as usize <= capacities;
+        let held = || self.sliding.iter().chain(&self.fixed);
+        let by_ttl =
+            [self.fixed_hits.len(), self.sliding.len(), self.fixed.len(), self.is_beyond_bound.len()];
+        by_ttl == [ttls; 4]
+            && self.fits.len() == ttls
+            && self.fits.iter().all(|capacity| *capacity as usize <= capacities)
+            && (self.required.len(), self.eviction_ages.len()) == (targets, capacities)
+            && self.hits.iter().all(hits)
+            && self.fixed_hits.iter().all(|hits| is_countable(*hits))
+            && held().all(|(pages, _)| is_countable(*pages))
+    }
+
+    /// Bytes of memory held, nearly.
+    pub fn memory_bytes(&self) -> usize {
+        size_of::<Self>()
+            + self.hits.len() * size_of::<(u32, u32, u32)>()
+            + self.fixed_hits.len() * (size_of::<u64>() + size_of::<u32>())
+            + (self.sliding.len() + self.fixed.len()) * size_of::<(u64, u128)>()
+            + (self.required.len() + self.eviction_ages.len()) * size_of::<Option<u64>>()
+    }
+
     fn read(&mut self, holders: &Holders, outcome: &Outcome, config: &RetentionConfig) {
         self.hits.clear();
         for (run, taken) in outcome.runs.iter().zip(holders.taken()) {
-            let ttl = match taken.age_ms {
-                Some(age) => config.ttls.partition_point(|ttl| ttl.ms() < age),
-                None => config.ttls.len(),
-            };
+            let ttl = config.first_within(taken.age_ms);
             let (mut served, mut step) = (0, 0);
             while served < run.pages {
                 let need = run.need_at(served);
                 step += config.capacities[step..].partition_point(|capacity| *capacity < need);
                 let upto = config.capacities.get(step).map_or(run.pages, |capacity| run.hits_at(*capacity));
-                self.hits.push((ttl, step, upto - served));
+                self.hits.push((ttl as u32, step as u32, upto - served));
                 served = upto;
             }
         }

@@ -6,8 +6,10 @@
 //! age at which a capacity evicts is that of the request in which such a sum passes the capacity.
 
 mod ages;
+mod estimate;
 mod fixed;
 mod follow;
+mod lines;
 mod result;
 mod sliding;
 mod tally;
@@ -16,12 +18,21 @@ mod tests;
 mod ttl;
 
 pub use ages::Ages;
+pub use estimate::{
+    RequiredTtlEstimate, RetainedCapacityEstimate, RetentionEstimate, RetentionFigures, TtlCoverage,
+};
 pub use follow::{Followed, Retention, RetentionConfig};
 pub use result::{
     EvictionAge, RequiredTtl, RetainedCapacity, RetentionKind, RetentionPoint, RetentionResult, TtlQuantile,
 };
-pub use tally::RetentionTally;
+pub use tally::{RetentionShape, RetentionTally};
 pub use ttl::{Ttl, TtlError};
 
 /// Most times to live at once.
 pub const MAX_TTLS: usize = 16;
+
+/// Different ages told apart where a log has an end: 20 MB of them a capacity.
+pub const MOST_AGES: u32 = 1 << 20;
+
+/// The same in a window that may go on for ever: 1 MB of them.
+pub const MOST_WINDOW_AGES: u32 = 1 << 16;

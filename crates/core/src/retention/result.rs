@@ -2,9 +2,11 @@
 
 use super::{Ages, RetentionConfig, RetentionTally, Ttl};
 use crate::ratio::Ratio;
+use serde::{Deserialize, Serialize};
 
 /// Whether a use keeps a page for longer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum RetentionKind {
     /// Kept for so long after the last use.
     Sliding,
@@ -80,7 +82,7 @@ pub struct TtlQuantile {
 }
 
 /// How long a page lives unused in one capacity, in milliseconds, over the arrivals after which it drops something.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct EvictionAge {
     /// Of ten such arrivals one finds it smaller.
     pub p10: Option<u64>,

@@ -1,11 +1,16 @@
 //! A retention that every use refreshes: pages stay until they were not used for so long.
 
 use super::Ttl;
-use crate::lifetimes::{Holders, Packed};
+use crate::lifetimes::{Holder, Holders, Packed};
 use crate::units::EventTime;
+use serde::{Deserialize, Serialize};
+
+/// Page-milliseconds beyond which a sum read back from a snapshot cannot be one: the largest count of pages over all
+/// of time.
+const MOST_INTEGRAL: u128 = 1 << 120;
 
 /// What such a cache holds, followed through a log.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Sliding {
     ttl: Ttl,
     /// No request before this one in the list holds pages here.
@@ -16,7 +21,7 @@ pub(super) struct Sliding {
 }
 
 /// A number of pages over time.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub(super) struct Level {
     /// Pages now.
     pub(super) pages: u64,
@@ -30,6 +35,12 @@ impl Level {
     pub(super) fn last_until(&mut self, time: EventTime) {
         let since = self.since.replace(time).unwrap_or(time);
         self.integral += u128::from(self.pages) * u128::from(time.0.abs_diff(since.0));
+    }
+
+    /// Whether this, read back from a snapshot, has so many pages now.
+    pub(super) fn is_sound(&self, pages: u64, holders: &Holders) -> bool {
+        let since = self.since.unwrap_or_default();
+        self.pages == pages && since == holders.now() && self.integral < MOST_INTEGRAL
     }
 }
 
@@ -53,12 +64,9 @@ impl Sliding {
         self.level.last_until(now);
     }
 
-    /// Follows a request that has taken its `pages` over.
-    pub(super) fn follow(&mut self, holders: &Holders, pages: u32) {
-        let here = |from: u32| from as usize >= self.first;
-        let here = holders.taken().iter().filter(|taken| taken.from.is_some_and(here));
-        self.level.pages -= here.map(|taken| u64::from(taken.pages)).sum::<u64>();
-        self.level.pages += u64::from(pages);
+    /// Follows a request that has taken its `pages` over, so many of them from those that were here.
+    pub(super) fn follow(&mut self, taken: u64, pages: u32) {
+        self.level.pages = self.level.pages - taken + u64::from(pages);
     }
 
     /// Follows the stack as it forgets a request's pages.
@@ -71,5 +79,12 @@ impl Sliding {
 
     pub(super) fn renumber(&mut self, packed: &Packed) {
         self.first = packed.place(self.first);
+    }
+
+    /// Whether this, read back from a snapshot, keeps pages for so long and follows the list.
+    pub(super) fn is_sound(&self, ttl: Ttl, holders: &Holders) -> bool {
+        let here = holders.entries().get(self.first..);
+        let pages = |holders: &[Holder]| holders.iter().map(|holder| u64::from(holder.pages)).sum();
+        self.ttl == ttl && here.is_some_and(|here| self.level.is_sound(pages(here), holders))
     }
 }

@@ -1,10 +1,25 @@
 //! What retention found over a set of requests.
 
-use super::{Ages, Followed, RetentionConfig};
+use super::{Ages, Followed};
 use crate::ratio::Ratio;
+use crate::units::is_countable;
+use serde::{Deserialize, Serialize};
+
+/// How many of everything are counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RetentionShape {
+    /// Times to live.
+    pub ttls: usize,
+    /// Capacities.
+    pub capacities: usize,
+    /// Target ratios.
+    pub targets: usize,
+    /// Different ages kept at most.
+    pub most_ages: u32,
+}
 
 /// The counts of one time to live and one kind.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(super) struct Held {
     /// Most pages at a time.
     pub(super) peak: u64,
@@ -18,8 +33,15 @@ impl Held {
         if is_first {
             self.first = integral;
         }
-        self.last = integral;
+        self.last = self.last.max(integral);
         self.peak = self.peak.max(pages);
+    }
+
+    /// The union: sums never fall as time passes.
+    fn merge(&mut self, other: &Self) {
+        self.peak = self.peak.max(other.peak);
+        self.first = self.first.min(other.first);
+        self.last = self.last.max(other.last);
     }
 
     /// The mean over `span_ms`, all of it at one moment the peak.
@@ -31,12 +53,12 @@ impl Held {
     }
 }
 
-/// The counts over consecutive requests, in followed pages.
-#[derive(Debug, Clone)]
+/// The counts over a set of requests, in followed pages.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RetentionTally {
     pub(super) requests: u64,
     pub(super) with_reuse: u64,
-    /// Event time of the first and the last request.
+    /// Time as the first and the last request arrived.
     span: Option<(i64, i64)>,
     capacities: usize,
     /// By the first time to live and the first capacity that finds them; the last of either is none.
@@ -57,8 +79,8 @@ pub struct RetentionTally {
 
 impl RetentionTally {
     /// Nothing counted yet.
-    pub fn new(config: &RetentionConfig) -> Self {
-        let (ttls, capacities) = (config.ttls.len(), config.capacities.len());
+    pub fn new(shape: RetentionShape) -> Self {
+        let RetentionShape { ttls, capacities, targets, most_ages } = shape;
         Self {
             requests: 0,
             with_reuse: 0,
@@ -68,25 +90,24 @@ impl RetentionTally {
             fixed_hits: vec![0; ttls],
             sliding: vec![Held::default(); ttls],
             fixed: vec![Held::default(); ttls],
-            required: vec![Ages::default(); config.targets.len()],
-            eviction_ages: vec![Ages::default(); capacities],
+            required: vec![Ages::new(most_ages); targets],
+            eviction_ages: vec![Ages::new(most_ages); capacities],
             honoured: vec![0; ttls * (capacities + 1)],
             is_beyond_bound: vec![false; ttls],
             untold_from_ms: None,
         }
     }
 
-    /// Counts a request.
-    pub fn add(&mut self, request: &Followed, config: &RetentionConfig) {
+    /// Counts a request; they come in order.
+    pub fn add(&mut self, request: &Followed) {
         let is_first = self.requests == 0;
         self.requests += 1;
         let row = self.capacities + 1;
         for (ttl, capacity, pages) in &request.hits {
-            self.hits[ttl * row + capacity] += u64::from(*pages);
+            self.hits[*ttl as usize * row + *capacity as usize] += u64::from(*pages);
         }
-        for (at, (pages, _)) in request.sliding.iter().enumerate() {
-            let first = config.capacities.partition_point(|capacity| capacity < pages);
-            self.honoured[at * row + first] += 1;
+        for (at, capacity) in request.fits.iter().enumerate() {
+            self.honoured[at * row + *capacity as usize] += 1;
         }
         self.fixed_hits.iter_mut().zip(&request.fixed_hits).for_each(|(sum, hits)| *sum += hits);
         let held = self.sliding.iter_mut().zip(&request.sliding);
@@ -105,9 +126,89 @@ impl RetentionTally {
             .iter_mut()
             .zip(&request.is_beyond_bound)
             .for_each(|(untold, now)| *untold |= now);
-        self.untold_from_ms = request.forgotten_from_ms.or(self.untold_from_ms);
+        self.untold_from_ms = least(self.untold_from_ms, request.forgotten_from_ms);
         let (start, _) = self.span.unwrap_or((request.now_ms, request.now_ms));
         self.span = Some((start, request.now_ms));
+    }
+
+    /// The union of several of one shape.
+    pub fn merged<'a>(parts: impl Iterator<Item = &'a Self> + Clone) -> Option<Self> {
+        let counted = parts.clone().filter(|part| part.requests > 0);
+        let Some(first) = counted.clone().next() else { return parts.clone().next().cloned() };
+        let ages = |of: fn(&Self) -> &Vec<Ages>| {
+            let at = |at: usize| Ages::merged(counted.clone().map(move |part| &of(part)[at]));
+            (0..of(first).len()).map(at).collect()
+        };
+        let mut sum = Self {
+            required: ages(|part| &part.required),
+            eviction_ages: ages(|part| &part.eviction_ages),
+            ..first.clone()
+        };
+        counted.skip(1).for_each(|part| sum.merge_counts(part));
+        Some(sum)
+    }
+
+    /// Takes in another's, but for its ages.
+    fn merge_counts(&mut self, other: &Self) {
+        let sums = |sums: &mut [u64], others: &[u64]| {
+            sums.iter_mut().zip(others).for_each(|(sum, other)| *sum += other);
+        };
+        self.requests += other.requests;
+        self.with_reuse += other.with_reuse;
+        sums(&mut self.hits, &other.hits);
+        sums(&mut self.fixed_hits, &other.fixed_hits);
+        sums(&mut self.honoured, &other.honoured);
+        self.sliding.iter_mut().zip(&other.sliding).for_each(|(held, other)| held.merge(other));
+        self.fixed.iter_mut().zip(&other.fixed).for_each(|(held, other)| held.merge(other));
+        self.is_beyond_bound
+            .iter_mut()
+            .zip(&other.is_beyond_bound)
+            .for_each(|(untold, other)| *untold |= other);
+        self.untold_from_ms = least(self.untold_from_ms, other.untold_from_ms);
+        let both = self.span.zip(other.span);
+        self.span = both.map(|(own, other)| (own.0.min(other.0), own.1.max(other.1)));
+    }
+
+    /// Merges what is pending, so that reading copies nothing.
+    pub fn consolidate(&mut self) {
+        self.required.iter_mut().chain(&mut self.eviction_ages).for_each(Ages::consolidate);
+    }
+
+    /// Whether nothing is pending.
+    pub fn is_consolidated(&self) -> bool {
+        self.required.iter().chain(&self.eviction_ages).all(Ages::is_consolidated)
+    }
+
+    /// Whether this, read back from a snapshot, counts what the shape says and can be added to.
+    pub fn is_sound(&self, shape: RetentionShape) -> bool {
+        let RetentionShape { ttls, capacities, targets, most_ages } = shape;
+        let held = || self.sliding.iter().chain(&self.fixed);
+        self.capacities == capacities
+            && (self.hits.len(), self.honoured.len())
+                == ((ttls + 1) * (capacities + 1), ttls * (capacities + 1))
+            && [self.fixed_hits.len(), self.sliding.len(), self.fixed.len(), self.is_beyond_bound.len()]
+                == [ttls; 4]
+            && (self.required.len(), self.eviction_ages.len()) == (targets, capacities)
+            && self
+                .hits
+                .iter()
+                .chain(&self.fixed_hits)
+                .chain(&self.honoured)
+                .all(|count| is_countable(*count))
+            && held().all(|held| held.first <= held.last && is_countable(held.peak))
+            && is_countable(self.requests)
+            && self.with_reuse <= self.requests
+            && self.span.is_some() == (self.requests > 0)
+            && self.required.iter().chain(&self.eviction_ages).all(|ages| ages.are_sound(most_ages))
+    }
+
+    /// Bytes of memory held, nearly.
+    pub fn memory_bytes(&self) -> usize {
+        let ages = self.required.iter().chain(&self.eviction_ages);
+        let counts = self.hits.len() + self.fixed_hits.len() + self.honoured.len();
+        counts * size_of::<u64>()
+            + (self.sliding.len() + self.fixed.len()) * size_of::<Held>()
+            + ages.map(|ages| size_of::<Ages>() + ages.memory_bytes()).sum::<usize>()
     }
 
     /// From the first to the last request.
@@ -138,4 +239,9 @@ impl RetentionTally {
     pub(super) fn honoured(&self, ttl: usize, capacity: usize) -> u64 {
         self.honoured[ttl * (self.capacities + 1)..][..=capacity].iter().sum()
     }
+}
+
+/// The smaller of those that are there.
+fn least(one: Option<u64>, other: Option<u64>) -> Option<u64> {
+    one.into_iter().chain(other).min()
 }

@@ -18,7 +18,12 @@ fn ttls() -> Vec<Ttl> {
 
 fn config() -> RetentionConfig {
     let targets = ["0.5", "0.99", "1"].map(|share| share.parse().expect("a share"));
-    RetentionConfig { ttls: ttls(), capacities: CAPACITIES.into(), targets: targets.into() }
+    RetentionConfig {
+        ttls: ttls(),
+        capacities: CAPACITIES.into(),
+        targets: targets.into(),
+        most_ages: MOST_AGES,
+    }
 }
 
 /// Pages with the time from which on each is kept, and what they add up to over time.
@@ -180,7 +185,7 @@ fn check(
     config.capacities.retain(|capacity| *capacity <= bound);
     let (mut model, mut naive) = (Model::new(profile, bound), Naive::new(&config));
     let mut lifetimes = Lifetimes::new(PageCount(bound), Some(Retention::new(config.clone())), None);
-    let mut tally = RetentionTally::new(&config);
+    let mut tally = RetentionTally::new(config.shape());
     let mut counted = 0;
     for (number, request) in requests.iter().enumerate() {
         let room = usize::from(model.partial);
@@ -201,7 +206,7 @@ fn check(
         }
         if counts {
             counted += 1;
-            tally.add(lifetimes.retention().expect("followed").followed(), &config);
+            tally.add(lifetimes.retention().expect("followed").followed());
         }
     }
     let coverages: Vec<Ratio> = ["0.3", "0.9", "1"].map(|share| share.parse().expect("a share")).into();

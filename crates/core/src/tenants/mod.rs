@@ -4,6 +4,7 @@
 //! capacity tells when pages leave it: with their last toucher's age they are accounted to that tenant, once, as
 //! they are taken over or dropped. Sums over all tenants are the pool's.
 
+mod estimate;
 mod names;
 mod occupancy;
 mod quota;
@@ -12,10 +13,11 @@ mod tally;
 #[cfg(test)]
 mod tests;
 
+pub use estimate::{OTHER, TenantCoverage, TenantEstimate, TenantRequired};
 pub use names::TenantId;
 pub use quota::{Quota, QuotaError, QuotaPoint, QuotaResult, QuotaRun};
 pub use result::{TenantQuantile, TenantRequirement, TenantResult};
-pub use tally::{Tenants, TenantsConfig};
+pub use tally::{TenantShare, Tenants, TenantsConfig, TenantsShape, TenantsTally};
 
 /// Most tenants told apart; later ones are accounted together.
 pub const MAX_TENANTS: usize = 4096;

@@ -1,11 +1,15 @@
 //! The tenants that a log names, up to a limit.
 
 use super::MAX_TENANTS;
+use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
+/// Places that are nobody's: later ones, and requests without a tenant.
+const NOBODY: usize = 2;
+
 /// A tenant by its place in order of appearance.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct TenantId(pub(super) u32);
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct TenantId(u32);
 
 impl TenantId {
     /// Those who came after as many tenants as are told apart.
@@ -18,14 +22,26 @@ impl TenantId {
         self.0
     }
 
-    pub(super) fn index(self) -> usize {
+    /// The tenant that pages of this account are accounted to.
+    pub(super) fn at(account: usize) -> Self {
+        Self(account as u32)
+    }
+
+    /// Whether any log can have so many.
+    pub(super) fn is_possible(self) -> bool {
+        self.index() < MAX_TENANTS + NOBODY
+    }
+
+    fn index(self) -> usize {
         self.0 as usize
     }
 }
 
 /// Names and their places.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(from = "Vec<Box<str>>")]
 pub(super) struct Names {
+    #[serde(skip)]
     ids: HashMap<Box<str>, TenantId>,
     names: Vec<Box<str>>,
 }
@@ -41,18 +57,37 @@ impl Names {
             return TenantId::LATER;
         }
         self.names.push(name.into());
-        let id = TenantId(self.names.len() as u32 + 1);
+        let id = TenantId((self.names.len() + NOBODY - 1) as u32);
         self.ids.insert(name.into(), id);
         id
     }
 
     /// The name at a place; none of the two that are nobody's.
     pub(super) fn name(&self, id: TenantId) -> Option<&str> {
-        self.names.get(id.index().checked_sub(2)?).map(Box::as_ref)
+        self.names.get(id.index().checked_sub(NOBODY)?).map(Box::as_ref)
     }
 
     /// Places taken, with the two that are nobody's.
     pub(super) fn len(&self) -> usize {
-        self.names.len() + 2
+        self.names.len() + NOBODY
+    }
+
+    /// Whether these, read back from a snapshot, are as many different names as are told apart.
+    pub(super) fn are_sound(&self) -> bool {
+        self.names.len() <= MAX_TENANTS && self.ids.len() == self.names.len()
+    }
+
+    /// Bytes of memory held, nearly.
+    pub(super) fn memory_bytes(&self) -> usize {
+        let each = size_of::<(Box<str>, TenantId)>() + size_of::<Box<str>>();
+        self.names.iter().map(|name| each + 2 * name.len()).sum()
+    }
+}
+
+impl From<Vec<Box<str>>> for Names {
+    fn from(names: Vec<Box<str>>) -> Self {
+        let ids =
+            names.iter().enumerate().map(|(at, name)| (name.clone(), TenantId::at(at + NOBODY))).collect();
+        Self { ids, names }
     }
 }

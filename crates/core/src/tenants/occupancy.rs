@@ -2,9 +2,10 @@
 
 use crate::lifetimes::{Boundary, Holders, Packed};
 use crate::stack::Order;
+use serde::{Deserialize, Serialize};
 
 /// Page-milliseconds by tenant.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Occupancy {
     boundary: Boundary,
     /// Of pages that were taken over or dropped, by account.
@@ -73,6 +74,16 @@ impl Occupancy {
             account(&mut sum, holders, place as u32, inside, holders.age_at(place as u32));
         }
         sum
+    }
+
+    /// Accounts that have pages behind them.
+    pub(super) fn accounts(&self) -> usize {
+        self.past.len()
+    }
+
+    /// Whether this, read back from a snapshot, is of such a capacity and follows the list.
+    pub(super) fn is_sound(&self, capacity: u64, holders: &Holders) -> bool {
+        self.boundary.is_sound(capacity, holders)
     }
 
     pub(super) fn renumber(&mut self, packed: &Packed) {

@@ -76,10 +76,11 @@ fn follow(
     requests: &[TimedRequest],
     config: &PoolConfig,
     warm_up: usize,
-) -> (Lifetimes, BTreeMap<Name, Counts>) {
+) -> (Lifetimes, TenantsTally, BTreeMap<Name, Counts>) {
     let mut model = Model::new(config.profile, 1 << 20);
     let mut lifetimes = Lifetimes::new(PageCount(1 << 20), None, Some(tenants(config)));
     let mut naive: BTreeMap<Name, Counts> = BTreeMap::new();
+    let mut tally = TenantsTally::new(lifetimes.tenants().expect("followed").shape());
     for (number, request) in requests.iter().enumerate() {
         let (before, list) = (model.now, std::mem::take(&mut model.list));
         model.list = list.clone();
@@ -94,6 +95,7 @@ fn follow(
         let counted = number >= warm_up;
         let tenant = name(request.tenant);
         lifetimes.observe(&Arrival { event_time, tenant: tenant.as_deref(), counted }, &outcome);
+        count(&lifetimes, &mut tally);
         if !counted {
             continue;
         }
@@ -108,7 +110,13 @@ fn follow(
         counts.required.push(needs.iter().copied().max().unwrap_or(0));
         counts.required.sort_unstable();
     }
-    (lifetimes, naive)
+    (lifetimes, tally, naive)
+}
+
+/// Counts the latest request, if it counts.
+fn count(lifetimes: &Lifetimes, tally: &mut TenantsTally) {
+    let tenants = lifetimes.tenants().expect("followed");
+    tenants.share().into_iter().for_each(|share| tally.add(share));
 }
 
 fn counts_of(result: &TenantResult) -> (u64, u64, u64, &[u64], &[u128]) {
@@ -134,8 +142,8 @@ proptest! {
         requests in timed_requests(60), profile in profiles(), warm_up in 0usize..10,
     ) {
         let config = config(profile);
-        let (lifetimes, naive) = follow(&requests, &config, warm_up);
-        let results = lifetimes.tenants(100, &config);
+        let (lifetimes, tally, naive) = follow(&requests, &config, warm_up);
+        let results = lifetimes.told_by_tenant(&tally, 100, &config);
         for result in &results {
             prop_assert_eq!(result.others, None);
             let counts = naive.get(&result.name).cloned().unwrap_or_default();
@@ -152,8 +160,8 @@ proptest! {
         requests in timed_requests(60), profile in profiles(), most in 0usize..4,
     ) {
         let config = config(profile);
-        let (lifetimes, naive) = follow(&requests, &config, 0);
-        let results = lifetimes.tenants(most, &config);
+        let (lifetimes, tally, naive) = follow(&requests, &config, 0);
+        let results = lifetimes.told_by_tenant(&tally, most, &config);
         let (told, others): (Vec<_>, Vec<_>) = results.iter().partition(|result| result.others.is_none());
         prop_assert!(told.len() <= most && others.len() <= 1);
         let mut left = naive.clone();
@@ -207,6 +215,7 @@ proptest! {
 fn tenants_beyond_the_limit_are_accounted_together() {
     let config = config(Profile::Paper);
     let mut lifetimes = Lifetimes::new(PageCount(1 << 20), None, Some(tenants(&config)));
+    let mut tally = TenantsTally::new(lifetimes.tenants().expect("followed").shape());
     for number in 0..MAX_TENANTS + 9 {
         let name = format!("t{number}");
         let arrival = Arrival {
@@ -216,8 +225,9 @@ fn tenants_beyond_the_limit_are_accounted_together() {
         };
         let outcome = Outcome { page_accesses: 2, new_pages: 2, ..Outcome::default() };
         lifetimes.observe(&arrival, &outcome);
+        count(&lifetimes, &mut tally);
     }
-    let results = lifetimes.tenants(usize::MAX, &config);
+    let results = lifetimes.told_by_tenant(&tally, usize::MAX, &config);
     assert_eq!(results.len(), MAX_TENANTS + 1);
     let last = results.last().expect("the others");
     assert_eq!((last.others, last.requests, last.cold_pages), (Some(0), 9, 18));

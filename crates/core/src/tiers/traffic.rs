@@ -5,11 +5,13 @@
 //! above enters there, and what entered less what the tiers above grew by was dropped from them: an exclusive tier
 //! stores that. An inclusive one stores what it does not hold itself.
 //!
-//! Where tiers end is known once a log has ended, so its runs are kept: 16 bytes a run and 20 a request.
+//! Where tiers end is known once a log or a window has ended, so its runs are kept ([`PassedLog`]).
 
 use super::plan::Inclusion;
+use super::sights::Sights;
 use crate::needs::Needs;
-use crate::outcome::{BEYOND, Outcome, Run};
+use crate::outcome::{BEYOND, Outcome};
+use crate::passed::{Passed, PassedLog, PassedRun};
 use crate::ratio::Ratio;
 use crate::units::EventTime;
 use std::collections::BTreeMap;
@@ -17,84 +19,16 @@ use std::collections::BTreeMap;
 /// The spans over which the busiest moment is looked for, in milliseconds.
 const PEAK_SPANS_MS: [u64; 2] = [1_000, 60_000];
 
-/// Most runs that are kept.
+/// Most requests and most runs of a whole log that are kept.
 const MOST_RUNS: usize = 1 << 28;
 
-/// The runs of a log.
+/// The runs of a whole log.
 #[derive(Debug, Clone, Default)]
 pub struct TrafficLog {
-    requests: Vec<Passed>,
-    runs: Vec<PassedRun>,
+    log: PassedLog,
     now: Option<EventTime>,
-    /// Distinct pages so far.
-    distinct: u64,
+    /// By the number of each request.
     sights: Sights,
-    is_full: bool,
-}
-
-/// Which pages were seen a second time. What a request left behind begins with pages that it had not been the first
-/// to touch, and later ones take its pages from there on; so a number a request is enough.
-#[derive(Debug, Clone, Default)]
-struct Sights {
-    /// Leading pages of each request, of those still its own, that were touched before it, too.
-    again: Vec<u32>,
-    /// Pages touched at least twice.
-    twice: u64,
-    /// The stack forgot pages, so that this cannot be told.
-    is_beyond_bound: bool,
-}
-
-impl Sights {
-    fn observe(&mut self, outcome: &Outcome) {
-        let mut known = 0;
-        for run in outcome.runs.iter().chain(&outcome.unlooked) {
-            known += run.pages;
-            let place = usize::try_from(run.last_touched_by).ok().filter(|_| run.need != BEYOND);
-            let Some(again) = place.and_then(|place| self.again.get_mut(place)) else {
-                self.is_beyond_bound = true;
-                continue;
-            };
-            let seen = run.pages.min(*again);
-            *again -= seen;
-            self.twice += u64::from(run.pages - seen);
-        }
-        self.again.push(known);
-    }
-}
-
-/// A request.
-#[derive(Debug, Clone, Copy)]
-struct Passed {
-    /// The latest event time as it came.
-    at: EventTime,
-    /// Pages that were new with it.
-    new_pages: u32,
-    /// Where its runs end.
-    runs_end: u32,
-}
-
-/// Known pages.
-#[derive(Debug, Clone, Copy)]
-struct PassedRun {
-    need: u32,
-    pages: u32,
-    /// What each further page needs more.
-    step: u32,
-    can_hit: bool,
-}
-
-impl PassedRun {
-    fn of(run: &Run, can_hit: bool) -> Self {
-        // Tracked pages stay far below, so the largest number stands for what lies beyond.
-        let need = u32::try_from(run.need).unwrap_or(u32::MAX);
-        Self { need, pages: run.pages, step: run.step, can_hit }
-    }
-
-    fn hits_at(self, capacity: u64) -> u64 {
-        let need = if self.need == u32::MAX { BEYOND } else { u64::from(self.need) };
-        let run = Run { pages: self.pages, need, step: self.step, last_touched_by: 0 };
-        u64::from(run.hits_at(capacity))
-    }
 }
 
 /// Where a tier lies, in followed pages.
@@ -163,36 +97,45 @@ struct Spans(BTreeMap<i64, (u64, u64)>);
 impl TrafficLog {
     /// Adds the next request of the engine; every one must come, in order.
     pub fn observe(&mut self, event_time: EventTime, outcome: &Outcome) {
-        if self.runs.len() + outcome.runs.len() + outcome.unlooked.len() > MOST_RUNS {
-            self.is_full = true;
-            return;
-        }
         let at = self.now.map_or(event_time, |now| now.max(event_time));
         self.now = Some(at);
-        self.runs.extend(outcome.runs.iter().map(|run| PassedRun::of(run, true)));
-        self.runs.extend(outcome.unlooked.iter().map(|run| PassedRun::of(run, false)));
-        self.distinct += outcome.new_pages;
-        self.sights.observe(outcome);
-        // Pages of a request and runs that are kept are both counted in 32 bits.
-        let (new_pages, runs_end) = (outcome.new_pages as u32, self.runs.len() as u32);
-        self.requests.push(Passed { at, new_pages, runs_end });
+        let number = self.sights.requests();
+        let request = Passed {
+            number: number as u64,
+            at,
+            distinct: self.sights.distinct(),
+            // A request's pages are counted in 32 bits everywhere.
+            new_pages: outcome.new_pages as u32,
+        };
+        self.log.observe(request, outcome, MOST_RUNS);
+        for run in outcome.runs.iter().chain(&outcome.unlooked) {
+            let place = usize::try_from(run.last_touched_by).ok().filter(|_| run.need != BEYOND);
+            self.sights.take(place, run.pages);
+        }
+        self.sights.arrive(outcome.new_pages);
     }
 
     /// Pages that were touched only once, and all that there were: so many of the first writes are saved where a page
     /// is stored on second sight only. `None` where the stack forgot some.
     pub fn touched_once(&self) -> Option<(u64, u64)> {
-        (!self.sights.is_beyond_bound && !self.is_full)
-            .then(|| (self.distinct - self.sights.twice, self.distinct))
+        self.sights.touched_once()
     }
 
     /// Whether all requests could be kept; else nothing can be told.
     pub fn is_complete(&self) -> bool {
-        !self.is_full
+        self.log.is_complete()
     }
 
     /// What passes between a tier and those above, from the request numbered `counted` on.
     pub fn traffic(&self, tier: TierSpan, counted: usize) -> Traffic {
-        let mut traffic = Traffic {
+        Traffic::of(&self.log, tier, counted)
+    }
+}
+
+impl Traffic {
+    /// What passes between a tier and those above, but for the first `skipped` requests of a log.
+    pub fn of(log: &PassedLog, tier: TierSpan, skipped: usize) -> Self {
+        let mut traffic = Self {
             requests: 0,
             span_ms: 0,
             read_pages: 0,
@@ -202,16 +145,9 @@ impl TrafficLog {
             loads: Needs::default(),
         };
         let mut spans = PEAK_SPANS_MS.map(|span| (span, Spans::default()));
-        let (mut begin, mut distinct) = (0, 0);
         let mut first = None;
-        for (number, request) in self.requests.iter().enumerate() {
-            let runs = &self.runs[begin..request.runs_end as usize];
-            begin = request.runs_end as usize;
-            let passing = Passing::of(request, runs, tier, distinct);
-            distinct += u64::from(request.new_pages);
-            if number < counted {
-                continue;
-            }
+        for (request, runs) in log.iter().skip(skipped) {
+            let passing = Passing::of(&request, runs, tier);
             let written = passing.written(tier.inclusion);
             traffic.requests += 1;
             traffic.read_pages += passing.read;
@@ -250,13 +186,13 @@ struct Passing {
 }
 
 impl Passing {
-    fn of(request: &Passed, runs: &[PassedRun], tier: TierSpan, distinct: u64) -> Self {
+    fn of(request: &Passed, runs: &[PassedRun], tier: TierSpan) -> Self {
         let found = |capacity: u64| runs.iter().map(|run| run.hits_at(capacity)).sum::<u64>();
         let can_hit = runs.iter().filter(|run| run.can_hit);
         let read = can_hit.map(|run| run.hits_at(tier.reach()) - run.hits_at(tier.above)).sum();
-        let known: u64 = runs.iter().map(|run| u64::from(run.pages)).sum();
+        let known: u64 = runs.iter().map(|run| run.pages()).sum();
         let new_pages = u64::from(request.new_pages);
-        let grown = tier.above.min(distinct + new_pages) - tier.above.min(distinct);
+        let grown = tier.above.min(request.distinct + new_pages) - tier.above.min(request.distinct);
         Self {
             read,
             dropped: known + new_pages - found(tier.above) - grown,

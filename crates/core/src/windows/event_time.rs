@@ -141,7 +141,7 @@ impl EventWindows {
     /// Takes it back.
     pub(super) fn take_beside(&mut self, shape: TallyShape, saved: &mut SavedWindows) {
         self.shape.beside = shape.beside;
-        self.panes.iter_mut().for_each(|pane| pane.tally.beside = saved.tally());
+        self.panes.iter_mut().for_each(|pane| pane.tally.beside = saved.tally(shape.beside));
     }
 
     /// Whether these, read back from a snapshot, are windows like the `fresh` ones.

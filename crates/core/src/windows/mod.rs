@@ -143,7 +143,7 @@ impl WindowSet {
             match windows {
                 Windows::EventTime(windows) => windows.take_beside(shape, saved),
                 Windows::Last(last) => last.take_beside(shape, saved),
-                Windows::All(all) => all.take_beside(saved),
+                Windows::All(all) => all.take_beside(shape, saved),
             }
         }
     }
@@ -288,14 +288,14 @@ impl Windows {
     fn sliding(&self, end_ms: i64) -> Option<Window<'_>> {
         let (extent, tally) = match self {
             Self::EventTime(_) => return None,
-            Self::Last(last) => last.view()?,
-            Self::All(all) => all.view()?,
+            Self::Last(last) => (last.view()?, last.shown()),
+            Self::All(all) => all.view().map(|(extent, tally)| (extent, Cow::Borrowed(tally)))?,
         };
         Some(Window {
             start_ms: extent.earliest.0,
             end_ms,
             first_offset: extent.first_offset,
-            tally: Cow::Borrowed(tally),
+            tally,
             late_records: 0,
         })
     }

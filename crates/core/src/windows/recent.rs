@@ -1,13 +1,14 @@
 //! Windows over offsets: the last N requests, and everything since the start.
 
 use super::{Extent, reserve_few};
-use crate::beside::{BesideImage, BesideShare, SavedWindows};
+use crate::beside::{BesideImage, BesideShare, LivedShape, SavedWindows};
 use crate::found::FoundRun;
 use crate::in_flight::Overlap;
 use crate::step_counts::StepHits;
 use crate::tally::{RequestSummary, Tally, TallyShape};
 use crate::units::{EventTime, Offset};
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::collections::VecDeque;
 
 /// Everything since the start.
@@ -19,7 +20,7 @@ pub(super) struct Everything {
 
 impl Everything {
     pub(super) fn new(shape: TallyShape) -> Self {
-        Self { extent: None, tally: Tally::new(shape) }
+        Self { extent: None, tally: Tally::new(shape.without_end()) }
     }
 
     pub(super) fn observe(&mut self, summary: &RequestSummary) {
@@ -39,13 +40,13 @@ impl Everything {
     }
 
     /// Takes it back.
-    pub(super) fn take_beside(&mut self, saved: &mut SavedWindows) {
-        self.tally.beside = saved.tally();
+    pub(super) fn take_beside(&mut self, shape: TallyShape, saved: &mut SavedWindows) {
+        self.tally.beside = saved.tally(shape.without_end().beside);
     }
 
     /// Whether this, read back from a snapshot, can be added to.
     pub(super) fn is_sound(&self, shape: TallyShape) -> bool {
-        self.tally.is_sound(shape)
+        self.tally.is_sound(shape.without_end())
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
@@ -68,6 +69,9 @@ pub(super) struct LastRequests {
     /// What each adds beside, where more is asked; a snapshot keeps it apart.
     #[serde(skip)]
     beside: VecDeque<BesideShare>,
+    /// What is counted of these when the window is shown.
+    #[serde(skip)]
+    lived: Option<Box<LivedShape>>,
     pub(super) tally: Tally,
 }
 
@@ -93,6 +97,12 @@ struct Held {
     overlap: Option<Overlap>,
 }
 
+/// What is counted when the window is shown, if anything.
+fn boxed(shape: TallyShape) -> Option<Box<LivedShape>> {
+    let lived = shape.beside.lived();
+    lived.is_something().then(|| Box::new(lived))
+}
+
 impl LastRequests {
     pub(super) fn new(requests: u32, shape: TallyShape) -> Self {
         Self {
@@ -102,7 +112,8 @@ impl LastRequests {
             hits: VecDeque::new(),
             found: VecDeque::new(),
             beside: VecDeque::new(),
-            tally: Tally::new(shape),
+            lived: boxed(shape),
+            tally: Tally::new(shape.of_latest()),
         }
     }
 
@@ -189,37 +200,52 @@ impl LastRequests {
 
     /// Takes it back; the counts are the sum.
     pub(super) fn take_beside(&mut self, shape: TallyShape, saved: &mut SavedWindows) {
-        let Some(mut tally) = shape.beside.tally() else { return };
-        self.beside = saved.shares(self.requests.len()).collect();
+        if !shape.beside.is_something() {
+            return;
+        }
+        self.lived = boxed(shape);
+        self.beside = saved.shares(self.requests.len(), shape.beside).collect();
+        let Some(mut tally) = shape.of_latest().beside.tally() else { return };
         self.beside.iter().filter(|share| share.is_sound(shape.beside)).for_each(|share| tally.add(share));
         self.tally.beside = Some(tally);
     }
 
+    /// The counts of its requests, those that are made when the window is shown among them.
+    pub(super) fn shown(&self) -> Cow<'_, Tally> {
+        let Some(mut lived) = self.lived.as_ref().and_then(|shape| shape.tally()) else {
+            return Cow::Borrowed(&self.tally);
+        };
+        self.beside.iter().filter_map(|share| share.lived.as_deref()).for_each(|share| lived.add(share));
+        let mut tally = self.tally.clone();
+        tally.beside.get_or_insert_default().lived = Some(Box::new(lived));
+        Cow::Owned(tally)
+    }
+
     /// The window as it stands. Finding the earliest event time looks at every held request, which is
     /// done when the window is shown, not when a request arrives.
-    pub(super) fn view(&self) -> Option<(Extent, &Tally)> {
+    pub(super) fn view(&self) -> Option<Extent> {
         let first = self.requests.front()?;
         let earliest = self.requests.iter().map(|held| held.event_time).min()?;
-        let extent = Extent { first_arrival: first.arrival, first_offset: first.offset, earliest };
-        Some((extent, &self.tally))
+        Some(Extent { first_arrival: first.arrival, first_offset: first.offset, earliest })
     }
 
     /// Whether this, read back from a snapshot, is a window like `fresh` whose requests can all be taken out
     /// again: the tally is exactly their sum.
     pub(super) fn is_sound(&self, fresh: &Self, shape: TallyShape) -> bool {
+        let latest = shape.of_latest();
         let steps: u64 = self.requests.iter().map(|held| u64::from(held.steps)).sum();
         let runs: u64 = self.requests.iter().map(|held| u64::from(held.runs)).sum();
-        self.tally.is_sound(shape)
+        self.tally.is_sound(latest)
             && self.capacity == fresh.capacity
             && self.requests.len() <= self.capacity
             && self.needs.len() == self.requests.len() * shape.targets
             && self.hits.len() as u64 == steps
             && self.found.len() as u64 == runs
-            && self.beside.len() == if shape.beside.tally().is_some() { self.requests.len() } else { 0 }
+            && self.beside.len() == if shape.beside.is_something() { self.requests.len() } else { 0 }
             && self.beside.iter().all(|share| share.is_sound(shape.beside))
             && self.hits.iter().all(|hits| (hits.step as usize) < shape.thresholds)
             && self.found.iter().all(FoundRun::is_of_an_engine)
-            && self.recount(shape).is_some_and(|recount| recount == self.tally.consolidated())
+            && self.recount(latest).is_some_and(|recount| recount == self.tally.consolidated())
     }
 
     /// The sum of the held requests; `None` where pages were touched again more often than later requests touched any.
@@ -267,6 +293,7 @@ mod tests {
     use crate::beside::{Asked, BesideShape};
     use crate::measured::{CachedPages, MeasuredShare};
     use crate::outcome::{Outcome, Run};
+    use crate::pool_config::PoolConfig;
     use crate::ratio::Ratio;
     use crate::routing::{Routed, RoutingShare};
     use crate::tally::{CountingRules, Position};
@@ -277,7 +304,8 @@ mod tests {
             routers: vec!["round-robin:2".parse().expect("a router")],
             ..Asked::default()
         };
-        TallyShape { targets: 1, thresholds: 1, whole_curve: true, beside: BesideShape::of(&asked, 1) }
+        let config = PoolConfig { asked, ..PoolConfig::default() };
+        TallyShape { targets: 1, thresholds: 1, whole_curve: true, beside: BesideShape::of(&config, &[]) }
     }
 
     /// A full window of requests that each touch the pages of the one before and one new page.
@@ -303,6 +331,7 @@ mod tests {
         BesideShare {
             measured: Some(MeasuredShare::of(cached, outcome, None)),
             routed: vec![Some(RoutingShare::of(&routed, &[Ratio::ONE]))],
+            lived: None,
         }
     }
 

@@ -56,7 +56,7 @@ fn put_header(encoding: EstimateEncoding, out: &mut Vec<u8>) {
         EstimateEncoding::Json => {}
         EstimateEncoding::Avro => {
             out.extend_from_slice(&schema::SINGLE_OBJECT_MARKER);
-            out.extend_from_slice(&schema::CAPACITY_ESTIMATE_V3);
+            out.extend_from_slice(&schema::CAPACITY_ESTIMATE_V4);
         }
         EstimateEncoding::ConfluentAvro(id) => id.put_header(out),
     }

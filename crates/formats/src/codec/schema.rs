@@ -17,6 +17,8 @@ pub const RAW_REQUEST: &str = include_str!("../../schemas/raw_request.avsc");
 pub const CAPACITY_ESTIMATE_OF_V1: &str = include_str!("../../schemas/history/capacity_estimate.v1.avsc");
 /// `schemas/history/capacity_estimate.v2.avsc`: read, never written.
 pub const CAPACITY_ESTIMATE_OF_V2: &str = include_str!("../../schemas/history/capacity_estimate.v2.avsc");
+/// `schemas/history/capacity_estimate.v3.avsc`: read, never written.
+pub const CAPACITY_ESTIMATE_OF_V3: &str = include_str!("../../schemas/history/capacity_estimate.v3.avsc");
 /// `schemas/dead_letter.avsc`.
 pub const DEAD_LETTER: &str = include_str!("../../schemas/dead_letter.avsc");
 
@@ -60,6 +62,9 @@ pub const RAW_REQUEST_V1_RUST: [u8; 8] = [0xc9, 0x8b, 0xc8, 0x7f, 0x20, 0x8b, 0x
 pub const CAPACITY_ESTIMATE_V2: [u8; 8] = [0xaf, 0x87, 0xec, 0x4b, 0xcc, 0x75, 0xf6, 0x33];
 /// The same of version 3, which adds what was measured and what routers would give.
 pub const CAPACITY_ESTIMATE_V3: [u8; 8] = [0x2e, 0xd6, 0x5d, 0x19, 0x14, 0xff, 0xea, 0xb8];
+
+/// The same of version 4, which adds time, tiers, tenants and the optimum.
+pub const CAPACITY_ESTIMATE_V4: [u8; 8] = [0x63, 0x0c, 0x94, 0x59, 0x6e, 0x8f, 0xe0, 0x68];
 
 /// The most that apache-avro may allocate for one value, array or container block, in bytes.
 ///
@@ -122,10 +127,12 @@ pub(super) fn raw_request() -> &'static Schema {
 pub(super) fn capacity_estimate_of(fingerprint: [u8; 8]) -> Option<&'static Schema> {
     static V1: LazyLock<Schema> = LazyLock::new(|| parse(CAPACITY_ESTIMATE_OF_V1));
     static V2: LazyLock<Schema> = LazyLock::new(|| parse(CAPACITY_ESTIMATE_OF_V2));
+    static V3: LazyLock<Schema> = LazyLock::new(|| parse(CAPACITY_ESTIMATE_OF_V3));
     match fingerprint {
         CAPACITY_ESTIMATE_V1 => Some(&V1),
         CAPACITY_ESTIMATE_V2 => Some(&V2),
-        CAPACITY_ESTIMATE_V3 => Some(capacity_estimate()),
+        CAPACITY_ESTIMATE_V3 => Some(&V3),
+        CAPACITY_ESTIMATE_V4 => Some(capacity_estimate()),
         _ => None,
     }
 }
@@ -168,8 +175,10 @@ mod tests {
             assert_eq!(version.schema().fingerprint::<Rabin>().bytes, of_rust, "{version:?}");
             assert_eq!([fingerprint, of_rust].map(EventVersion::of), [Some(version); 2]);
         }
-        assert_eq!(crc_64_avro(&canonical_form(capacity_estimate())), CAPACITY_ESTIMATE_V3);
-        for version in [CAPACITY_ESTIMATE_V1, CAPACITY_ESTIMATE_V2, CAPACITY_ESTIMATE_V3] {
+        assert_eq!(crc_64_avro(&canonical_form(capacity_estimate())), CAPACITY_ESTIMATE_V4);
+        for version in
+            [CAPACITY_ESTIMATE_V1, CAPACITY_ESTIMATE_V2, CAPACITY_ESTIMATE_V3, CAPACITY_ESTIMATE_V4]
+        {
             let schema = capacity_estimate_of(version).expect("published");
             assert_eq!(crc_64_avro(&canonical_form(schema)), version);
         }

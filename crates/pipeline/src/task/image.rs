@@ -8,7 +8,7 @@ use super::{PartitionTask, TaskConfig, pool_set_config};
 use crate::dead_letter_policy::{DeadLetterPolicy, DeadLetterState};
 use crate::facts::RecordIdentity;
 use crate::resume::Resume;
-use kvset_core::beside::{BesideImage, RestoredBeside};
+use kvset_core::beside::{BesideImage, LivedImage, RestoredBeside, RestoredLived};
 use kvset_core::estimate::Estimate;
 use kvset_core::pool::{PoolImage, RestoredPool};
 use kvset_core::pool_set::{History, PoolSet, PoolSetImage, PoolSetRestoreError, RestoredPoolSet};
@@ -29,9 +29,11 @@ pub struct TaskImage<'a> {
     latest: &'a BTreeMap<Box<str>, LatestEstimates>,
     /// What pools are asked beside their estimates, of those that are asked anything, in order of name.
     beside: Vec<(&'a str, BesideImage<'a>)>,
+    /// What they are asked about time, tenants and tiers.
+    lived: Vec<(&'a str, LivedImage<'a>)>,
 }
 
-/// A task's state, read back from a snapshot of format version 4.
+/// A task's state, read back from a snapshot of format version 5.
 #[derive(Debug, Deserialize)]
 pub struct RestoredTask {
     watermark: Watermark,
@@ -40,6 +42,25 @@ pub struct RestoredTask {
     pools: Vec<(Box<str>, RestoredPool)>,
     latest: BTreeMap<Box<str>, LatestEstimates>,
     beside: Vec<(Box<str>, RestoredBeside)>,
+    lived: Vec<(Box<str>, RestoredLived)>,
+}
+
+/// The same of format version 4, when pools were not asked about time, tenants and tiers.
+#[derive(Debug, Deserialize)]
+pub struct RestoredTaskV4 {
+    watermark: Watermark,
+    history: History,
+    dead_letters: DeadLetterState,
+    pools: Vec<(Box<str>, RestoredPool)>,
+    latest: BTreeMap<Box<str>, LatestEstimates>,
+    beside: Vec<(Box<str>, RestoredBeside)>,
+}
+
+impl From<RestoredTaskV4> for RestoredTask {
+    fn from(old: RestoredTaskV4) -> Self {
+        let RestoredTaskV4 { watermark, history, dead_letters, pools, latest, beside } = old;
+        Self { watermark, history, dead_letters, pools, latest, beside, lived: Vec::new() }
+    }
 }
 
 /// The same of format version 3, when pools were asked nothing beside their estimates.
@@ -55,7 +76,8 @@ pub struct RestoredTaskV3 {
 impl From<RestoredTaskV3> for RestoredTask {
     fn from(old: RestoredTaskV3) -> Self {
         let RestoredTaskV3 { watermark, history, dead_letters, pools, latest } = old;
-        Self { watermark, history, dead_letters, pools, latest, beside: Vec::new() }
+        let (beside, lived) = (Vec::new(), Vec::new());
+        Self { watermark, history, dead_letters, pools, latest, beside, lived }
     }
 }
 
@@ -72,7 +94,8 @@ impl From<RestoredTaskV2> for RestoredTask {
     /// Nothing is shown until a window closes.
     fn from(old: RestoredTaskV2) -> Self {
         let RestoredTaskV2 { watermark, history, dead_letters, pools } = old;
-        Self { watermark, history, dead_letters, pools, latest: BTreeMap::new(), beside: Vec::new() }
+        let (latest, beside, lived) = (BTreeMap::new(), Vec::new(), Vec::new());
+        Self { watermark, history, dead_letters, pools, latest, beside, lived }
     }
 }
 
@@ -105,6 +128,20 @@ pub enum TaskRestoreError {
         /// What is wrong.
         problem: Box<str>,
     },
+}
+
+/// Gives each pool's questions back what was asked about time, tenants and tiers; both are in order of name.
+fn with_lived(
+    beside: Vec<(Box<str>, RestoredBeside)>,
+    lived: Vec<(Box<str>, RestoredLived)>,
+) -> Result<Vec<(Box<str>, RestoredBeside)>, TaskRestoreError> {
+    let mut lived = lived.into_iter().peekable();
+    let own = |(name, beside): (Box<str>, RestoredBeside)| match lived.next_if(|(of, _)| *of == name) {
+        Some((_, lived)) => (name, beside.with_lived(lived)),
+        None => (name, beside),
+    };
+    let beside = beside.into_iter().map(own).collect();
+    if lived.next().is_some() { Err(TaskRestoreError::Beside) } else { Ok(beside) }
 }
 
 /// Gives each pool back what it was asked beside its estimates; both are in order of name.
@@ -143,9 +180,11 @@ impl PartitionTask {
     pub fn image(&self) -> TaskImage<'_> {
         let PoolSetImage { watermark, history, mut pools } = self.pools.image();
         let beside = pools.iter_mut().filter_map(|(name, pool)| Some((*name, pool.take_beside()?)));
-        let beside = beside.collect();
+        let mut beside: Vec<_> = beside.collect();
+        let lived = beside.iter_mut().filter_map(|(name, beside)| Some((*name, beside.take_lived()?)));
+        let lived = lived.collect();
         let dead_letters = self.policy.state();
-        TaskImage { watermark, history, dead_letters, pools, latest: &self.latest, beside }
+        TaskImage { watermark, history, dead_letters, pools, latest: &self.latest, beside, lived }
     }
 
     /// The last record in the state; `None` before the first one.
@@ -165,8 +204,8 @@ impl PartitionTask {
         last_record: Option<RecordIdentity>,
         image: RestoredTask,
     ) -> Result<Self, TaskRestoreError> {
-        let RestoredTask { watermark, history, dead_letters, pools, latest, beside } = image;
-        let pools = with_beside(pools, beside)?;
+        let RestoredTask { watermark, history, dead_letters, pools, latest, beside, lived } = image;
+        let pools = with_beside(pools, with_lived(beside, lived)?)?;
         let history = if resume.warm_up { History::Missing } else { history };
         let image = RestoredPoolSet { watermark, history, pools };
         let pools = PoolSet::restore(pool_set_config(&config, partition), image)?;

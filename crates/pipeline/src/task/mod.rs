@@ -27,7 +27,7 @@ mod latest;
 use ahead::ReadRecord;
 use latest::LatestEstimates;
 
-pub use image::{RestoredTask, RestoredTaskV2, RestoredTaskV3, TaskImage, TaskRestoreError};
+pub use image::{RestoredTask, RestoredTaskV2, RestoredTaskV3, RestoredTaskV4, TaskImage, TaskRestoreError};
 
 /// Everything that shapes a task's output, the same for every partition.
 #[derive(Debug, Clone)]
