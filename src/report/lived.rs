@@ -1,6 +1,6 @@
 //! What a window says of time, tiers and tenants, as sections of a page.
 
-use super::asked::Section;
+use super::section::Section;
 use super::table::Table;
 use super::words::{capacity, counted, integer, lasting, rate, rate_or_dash};
 use kvset_core::curve::share;

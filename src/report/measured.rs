@@ -1,10 +1,21 @@
 //! What measured requests say, in words and as a section of a report (WHATIF 1).
 
-use super::asked::{MeasuredBand, Section};
+use super::section::Section;
 use super::table::Table;
 use super::words::{capacity, integer, rate};
 use kvset_core::curve::share;
 use kvset_core::measured::{Loss, MeasuredEstimate, Verdict};
+
+/// The capacities that the cache in use behaves like, all replicas together, and its hit rate.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct MeasuredBand {
+    /// The smallest of them.
+    pub pages_from: u64,
+    /// The largest; `None` where no request sets an upper bound.
+    pub pages_to: Option<u64>,
+    /// Hits as a share of the measured requests' page accesses.
+    pub hit_rate: f64,
+}
 
 /// Where the cache in use stands beside the curve; `None` where no request can tell.
 pub fn band(measured: &MeasuredEstimate) -> Option<MeasuredBand> {

@@ -21,11 +21,12 @@ mod plan;
 pub mod plot;
 mod recorder;
 mod routing;
+mod section;
 mod table;
 mod theme;
 pub(crate) mod words;
 
-pub use asked::{Asked, Section};
+pub use asked::Asked;
 pub use caveats::{Caveat, caveats};
 pub use headline::{Headline, headline};
 pub use input::{
@@ -35,5 +36,6 @@ pub(crate) use markup::Markup;
 pub use page::{render, section};
 pub use plot::{Plot, PlotError};
 pub use recorder::{EstimateHistory, HistoryRecorder};
+pub use section::Section;
 pub use table::Table;
 pub use theme::stylesheet;

@@ -1,6 +1,6 @@
 //! What routers would give, as a section of a report (WHATIF 5).
 
-use super::asked::Section;
+use super::section::Section;
 use super::table::Table;
 use super::words::{capacity, rate, share as share_of};
 use kvset_core::curve::share;

@@ -3,7 +3,7 @@
 use super::catalog as metric;
 use super::labels::PoolLabels;
 use super::shown::Shown;
-use kvset_core::beside::MAX_TOLD_TENANTS;
+use kvset_core::asked::MAX_TOLD_TENANTS;
 use kvset_core::curve::share;
 use kvset_core::estimate::Estimate;
 use kvset_core::tenants::TenantEstimate;

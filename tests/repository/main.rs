@@ -4,5 +4,6 @@
 mod support;
 
 mod architecture;
+mod cycles;
 mod dependencies;
 mod features;

@@ -2,7 +2,7 @@
 
 use crate::chance::Chance;
 use kvset::codec::{DecodeLimits, Encoding, EstimateEncoding, EstimateKey, SourceRecord};
-use kvset::core::beside::Asked;
+use kvset::core::asked::Asked;
 use kvset::core::pages::Scope;
 use kvset::core::pool_config::PoolConfig;
 use kvset::core::pool_set::PoolConfigs;

@@ -5,7 +5,7 @@ use super::task::{
     snapshot, value,
 };
 use super::{file, frozen, old};
-use kvset::core::beside::Asked;
+use kvset::core::asked::Asked;
 use kvset::core::pages::mix;
 use kvset::core::window::WindowKind;
 use kvset::pipeline::task::{PartitionTask, TaskConfig};

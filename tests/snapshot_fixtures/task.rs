@@ -5,7 +5,7 @@
 
 use super::{FINGERPRINT, FORMER_SGLANG, WHOLE_SEGMENTS, file, frozen, old};
 use kvset::codec::{DecodeLimits, Encoding, EstimateEncoding, SourceRecord};
-use kvset::core::beside::Asked;
+use kvset::core::asked::Asked;
 use kvset::core::engine_rules::EngineRules;
 use kvset::core::pages::mix;
 use kvset::core::pool::Pool;

@@ -12,6 +12,7 @@
 compile_error!("kvset reads packed little-endian page ids in place and needs a little-endian target");
 
 pub mod answer;
+pub mod asked;
 pub mod bank;
 pub mod beside;
 pub mod capacity;

@@ -1,6 +1,6 @@
 //! Everything that shapes a pool's estimates, and the checks that make it usable.
 
-use super::beside::{Asked, AskedError};
+use super::asked::{Answerable, Asked, AskedError};
 use super::capacity::{CapacitySize, CapacitySpec, coarse_grid, default_grid};
 use super::curve::HeldShares;
 use super::engine::EngineConfig;
@@ -191,7 +191,7 @@ impl PoolConfig {
         self.check_points()?;
         self.check_bytes()?;
         self.check_tiers()?;
-        self.asked.check(self)?;
+        self.asked.check(&self.answerable())?;
         self.check_windows()
     }
 
@@ -251,6 +251,18 @@ impl PoolConfig {
                 let unpriced = self.capacities.iter().find(in_bytes);
                 unpriced.map_or(Ok(()), |spec| Err(PoolConfigError::BytesWithoutCost(spec.clone())))
             }
+        }
+    }
+
+    /// What decides which questions can be answered.
+    fn answerable(&self) -> Answerable<'_> {
+        Answerable {
+            profile: self.profile,
+            is_pointwise: self.is_pointwise(),
+            has_cost: self.kv_bytes_per_token.is_some(),
+            capacities: self.curve_capacities().len(),
+            windows: &self.windows,
+            tiers: self.tiers.len(),
         }
     }
 

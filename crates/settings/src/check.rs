@@ -4,7 +4,7 @@ use super::engine::refused_key;
 use super::prepare::ModelDirectory;
 use super::problem::Problem;
 use super::{InputEncoding, OutputEncoding, Settings, field::Field};
-use kvset_core::beside::AskedError;
+use kvset_core::asked::AskedError;
 use kvset_core::capacity::{CapacitySize, CapacitySpec};
 use kvset_core::pool_config::{MAX_TIERS, PoolConfigError};
 use kvset_core::tiers::is_tier_name;

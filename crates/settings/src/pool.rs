@@ -1,7 +1,7 @@
 //! What one pool is estimated with: its own settings over the general ones.
 
 use super::{Plan, Pool, Price, Settings, Tier, TokenCost};
-use kvset_core::beside::Asked;
+use kvset_core::asked::Asked;
 use kvset_core::capacity::CapacitySpec;
 use kvset_core::pool_config::PoolConfig;
 use kvset_core::stack::ChainCheck;

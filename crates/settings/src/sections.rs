@@ -9,7 +9,7 @@ use super::values::{
     Assignment, Delivery, InputEncoding, Listen, LogFilter, LogFormat, LostHistory, OutputEncoding, Price,
     Size, Span, Start, TokenCost, TopicName,
 };
-use kvset_core::beside::{MAX_ROUTERS, MAX_TOLD_TENANTS};
+use kvset_core::asked::{MAX_ROUTERS, MAX_TOLD_TENANTS};
 use kvset_core::capacity::CapacitySpec;
 use kvset_core::hybrid::{Attention, Retention};
 use kvset_core::profile::{Outputs, Profile};

@@ -4,7 +4,7 @@ use super::engine::EngineArgs;
 use super::parse::{Model, choice, model, page_size, share, token_cost, warm_up};
 use crate::replay::{Below, Beside, WarmUp};
 use clap::Args;
-use kvset_core::beside::Asked;
+use kvset_core::asked::Asked;
 use kvset_core::capacity::CapacitySpec;
 use kvset_core::engine_rules::EngineRules;
 use kvset_core::pool_config::PoolConfig;

@@ -1,7 +1,7 @@
 //! Capacity against hit rate, with relative prefill throughput on a second axis (paper, figures 1 and 3).
 
-use super::super::asked::MeasuredBand;
 use super::super::input::PoolReport;
+use super::super::measured::MeasuredBand;
 use super::super::table::Table;
 use super::super::theme::Ink;
 use super::super::words;

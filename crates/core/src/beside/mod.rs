@@ -1,18 +1,16 @@
 //! What a pool tells beside its estimates once it is asked to: off until then, and free.
 //!
-//! This is the one place for such questions. Each has a field in [`Asked`], what it follows in [`Beside`], what
+//! This is the one place for such questions. Each has a field in [`Asked`](crate::asked::Asked), what it follows in [`Beside`], what
 //! one request adds to every window in [`BesideShare`], the windows' counts in [`BesideTally`], and a record in
 //! the [`Estimate`](crate::estimate::Estimate). Snapshots keep [`BesideImage`] behind everything else, so that
 //! a pool that is asked nothing is kept as it always was.
 
-mod asked;
 mod image;
 mod lived;
 mod share;
 #[cfg(test)]
 mod tests;
 
-pub use asked::{Asked, AskedError, MAX_ASKED_CAPACITIES, MAX_LAST_ASKED, MAX_ROUTERS, MAX_TOLD_TENANTS};
 pub use image::{BesideImage, LivedImage, RestoredBeside, RestoredLived, SavedWindows};
 pub use lived::{Lived, LivedEstimates, LivedRules, LivedShape, LivedShare, LivedTally, MAX_WINDOW_RUNS};
 pub use share::{BesideShape, BesideShare, BesideTally};

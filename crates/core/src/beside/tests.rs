@@ -2,6 +2,7 @@
 //! snapshot keeps of it.
 
 use super::*;
+use crate::asked::Asked;
 use crate::curve::Curve;
 use crate::engine::Engine;
 use crate::estimate::{CapacityPoint, Estimate};

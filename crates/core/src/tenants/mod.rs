@@ -5,6 +5,7 @@
 //! they are taken over or dropped. Sums over all tenants are the pool's.
 
 mod estimate;
+mod followed;
 mod names;
 mod occupancy;
 mod quota;
@@ -14,10 +15,11 @@ mod tally;
 mod tests;
 
 pub use estimate::{OTHER, TenantCoverage, TenantEstimate, TenantRequired};
+pub use followed::Tenants;
 pub use names::TenantId;
 pub use quota::{Quota, QuotaError, QuotaPoint, QuotaResult, QuotaRun};
 pub use result::{TenantQuantile, TenantRequirement, TenantResult};
-pub use tally::{TenantShare, Tenants, TenantsConfig, TenantsShape, TenantsTally};
+pub use tally::{TenantShare, TenantsConfig, TenantsShape, TenantsTally};
 
 /// Most tenants told apart; later ones are accounted together.
 pub const MAX_TENANTS: usize = 4096;

@@ -290,7 +290,8 @@ impl LastRequests {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::beside::{Asked, BesideShape};
+    use crate::asked::Asked;
+    use crate::beside::BesideShape;
     use crate::measured::{CachedPages, MeasuredShare};
     use crate::outcome::{Outcome, Run};
     use crate::pool_config::PoolConfig;

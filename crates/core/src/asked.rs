@@ -1,7 +1,6 @@
 //! What a pool is asked beside its estimates.
 
 use crate::capacity::{CapacitySize, CapacitySpec};
-use crate::pool_config::PoolConfig;
 use crate::profile::Profile;
 use crate::retention::{MAX_TTLS, Ttl};
 use crate::routing::{RouterSpec, SpecError};
@@ -48,6 +47,23 @@ pub struct Asked {
     /// Tokens that one worker prefills a second, to hold loading against.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prefill_rate: Option<f64>,
+}
+
+/// What decides whether a pool can answer.
+#[derive(Debug, Clone, Copy)]
+pub struct Answerable<'a> {
+    /// The engine.
+    pub profile: Profile,
+    /// It is modelled a capacity at a time.
+    pub is_pointwise: bool,
+    /// A token's bytes are known.
+    pub has_cost: bool,
+    /// Capacities of the curve.
+    pub capacities: usize,
+    /// The windows.
+    pub windows: &'a [WindowKind],
+    /// Planned tiers.
+    pub tiers: usize,
 }
 
 /// Why a question cannot be answered.
@@ -154,16 +170,16 @@ impl Asked {
     ///
     /// # Errors
     /// The first question that cannot.
-    pub fn check(&self, config: &PoolConfig) -> Result<(), AskedError> {
+    pub fn check(&self, pool: &Answerable<'_>) -> Result<(), AskedError> {
         let routers = self.routers.iter().map(RouterSpec::written).collect::<Vec<_>>();
         check_list("routers", &routers, MAX_ROUTERS)?;
         check_list("ttls", &self.ttls.iter().map(Ttl::to_string).collect::<Vec<_>>(), MAX_TTLS)?;
-        self.routers.iter().try_for_each(|router| router.check(config.kv_bytes_per_token.is_some()))?;
-        if let Some(asked) = self.first().filter(|_| config.is_pointwise()) {
-            return Err(AskedError::NoStack { asked, profile: config.profile });
+        self.routers.iter().try_for_each(|router| router.check(pool.has_cost))?;
+        if let Some(asked) = self.first().filter(|_| pool.is_pointwise) {
+            return Err(AskedError::NoStack { asked, profile: pool.profile });
         }
         if let Some(asked) = self.first_lived() {
-            self.check_lived(asked, config)?;
+            self.check_lived(asked, pool)?;
         }
         if let Some(rate) =
             self.prefill_rate.filter(|rate| !self.traffic || !rate.is_finite() || *rate <= 0.0)
@@ -171,27 +187,25 @@ impl Asked {
             return Err(AskedError::PrefillRate(rate));
         }
         match &self.provisioned {
-            Some(spec)
-                if matches!(spec.size, CapacitySize::Bytes(_)) && config.kv_bytes_per_token.is_none() =>
-            {
+            Some(spec) if matches!(spec.size, CapacitySize::Bytes(_)) && !pool.has_cost => {
                 Err(AskedError::BytesWithoutCost(spec.clone()))
             }
             _ => Ok(()),
         }
     }
 
-    fn check_lived(&self, asked: &'static str, config: &PoolConfig) -> Result<(), AskedError> {
-        let count = config.curve_capacities().len();
+    fn check_lived(&self, asked: &'static str, pool: &Answerable<'_>) -> Result<(), AskedError> {
+        let count = pool.capacities;
         if count > MAX_ASKED_CAPACITIES && self.tells_capacities() {
             return Err(AskedError::TooManyCapacities { asked, count });
         }
         let is_too_long = |window: &&WindowKind| matches!(window, WindowKind::Last { requests } if *requests > MAX_LAST_ASKED);
-        if let Some(window) = config.windows.iter().find(is_too_long) {
+        if let Some(window) = pool.windows.iter().find(is_too_long) {
             return Err(AskedError::TooManyRequests { asked, window: *window });
         }
         match self.tenants {
             Some(most) if !(1..=MAX_TOLD_TENANTS).contains(&most) => Err(AskedError::Tenants(most)),
-            _ if self.traffic && config.tiers.len() < 2 => Err(AskedError::TooFewTiers(config.tiers.len())),
+            _ if self.traffic && pool.tiers < 2 => Err(AskedError::TooFewTiers(pool.tiers)),
             _ => Ok(()),
         }
     }

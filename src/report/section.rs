@@ -1,0 +1,29 @@
+//! A part of a page: a heading with sentences and tables.
+
+use super::markup::Markup;
+use super::table::Table;
+
+/// A heading with sentences and tables.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Section {
+    /// The heading.
+    pub title: String,
+    /// The sentences, one a paragraph.
+    pub sentences: Vec<String>,
+    /// The tables below.
+    pub tables: Vec<Table>,
+}
+
+impl Section {
+    pub(super) fn markup(&self) -> Markup {
+        let mut out = Markup::default();
+        out.element("<h2>", &self.title, "</h2>\n");
+        for sentence in &self.sentences {
+            out.element("<p>", sentence, "</p>\n");
+        }
+        self.tables.iter().for_each(|table| {
+            out.markup(&table.markup());
+        });
+        out
+    }
+}
