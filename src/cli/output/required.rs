@@ -1,12 +1,12 @@
 //! What an estimate requires, and its curve: as scripts read them, and as tables.
 
-use crate::cli::output::retention::EvictionAgeOutput;
 use crate::cli::output::{Column, Sheet, Terminal, bytes, capacity, known, percent, share_name, thousands};
 use crate::replay::BelowHits;
 use crate::report::PoolReport;
 use kvset_core::answer::Recommended;
 use kvset_core::estimate::{CapacityPoint, CoverageCapacity, Estimate, RequiredCapacity};
 use kvset_core::ratio::Ratio;
+use kvset_core::retention::EvictionAge;
 use serde::Serialize;
 
 /// One capacity of the curve: the estimate's, always with a label.
@@ -26,7 +26,7 @@ pub struct CapacityResult {
     pub optimal_page_hits: Option<Option<u64>>,
     /// How long unused pages live.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub eviction_age_ms: Option<EvictionAgeOutput>,
+    pub eviction_age_ms: Option<EvictionAge>,
 }
 
 /// The requirement at one target ratio.

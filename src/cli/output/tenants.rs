@@ -4,58 +4,8 @@ use crate::cli::output::{Column, Sheet, Terminal, known, percent, thousands};
 use crate::replay::Replay;
 use kvset_core::curve::share;
 use kvset_core::estimate::CapacityPoint;
-use kvset_core::ratio::Ratio;
-use kvset_core::tenants::{QuotaResult, TenantResult};
+use kvset_core::tenants::{QuotaResult, TenantEstimate};
 use serde::Serialize;
-
-/// What all tenants are called that are not told one by one.
-const OTHER: &str = "other";
-
-/// One tenant, or all that are not told one by one.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct TenantOutput {
-    /// Its name; `null` for requests that name nobody, `other` for all others together.
-    pub tenant: Option<String>,
-    /// How many tenants `other` stands for.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tenants: Option<u64>,
-    /// Requests counted.
-    pub requests: u64,
-    /// Pages they accessed.
-    pub page_accesses: u64,
-    /// Hits with unlimited capacity.
-    pub page_hits: u64,
-    /// Accesses of pages never seen before.
-    pub cold_pages: u64,
-    /// The same in bytes, where a cost a token is known.
-    pub cold_bytes: Option<u64>,
-    /// Hits, one a capacity.
-    pub capacity_page_hits: Vec<u64>,
-    /// Pages held, times milliseconds, one a capacity.
-    pub page_milliseconds: Vec<u128>,
-    /// The capacity of the shared cache that is enough for its requests, one entry a target ratio.
-    pub required: Vec<TenantRequiredOutput>,
-}
-
-/// The requirement at one target ratio.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct TenantRequiredOutput {
-    /// Share of the reusable prefix a request must find.
-    pub target_ratio: Ratio,
-    /// Exact quantiles.
-    pub coverage: Vec<TenantCoverageOutput>,
-}
-
-/// The capacity that is enough for a share of a tenant's requests; `null` beyond the tracked bound.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct TenantCoverageOutput {
-    /// The share.
-    pub coverage: Ratio,
-    /// In pages.
-    pub pages: Option<u64>,
-    /// The same in bytes, where a cost a token is known.
-    pub bytes: Option<u64>,
-}
 
 /// What a split by quota gives.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -79,49 +29,13 @@ pub struct QuotaCapacityOutput {
     pub lost: Option<f64>,
 }
 
-impl TenantOutput {
-    /// The output of a tenant.
-    pub fn of(found: &TenantResult, replay: &Replay) -> Self {
-        let size = |pages: u64| replay.page_bytes.map(|page| pages.saturating_mul(page.0));
-        let required = found.required.iter().map(|required| TenantRequiredOutput {
-            target_ratio: required.target_ratio,
-            coverage: required
-                .coverage
-                .iter()
-                .map(|entry| TenantCoverageOutput {
-                    coverage: entry.coverage,
-                    pages: entry.pages,
-                    bytes: entry.pages.and_then(size),
-                })
-                .collect(),
-        });
-        Self {
-            tenant: found.others.map(|_| OTHER.to_owned()).or_else(|| found.name.clone()),
-            tenants: found.others,
-            requests: found.requests,
-            page_accesses: found.page_accesses,
-            page_hits: found.page_hits,
-            cold_pages: found.cold_pages,
-            cold_bytes: size(found.cold_pages),
-            capacity_page_hits: found.hits.clone(),
-            page_milliseconds: found.page_milliseconds.clone(),
-            required: required.collect(),
-        }
-    }
-
-    /// Ends the lists at so many capacities.
-    pub fn truncate(&mut self, capacities: usize) {
-        self.capacity_page_hits.truncate(capacities);
-        self.page_milliseconds.truncate(capacities);
-    }
-
-    fn name(&self) -> String {
-        match (self.tenants, &self.tenant) {
-            (Some(1), _) => "1 other".to_owned(),
-            (Some(count), _) => format!("{count} others"),
-            (None, Some(name)) => name.clone(),
-            (None, None) => "(no tenant)".to_owned(),
-        }
+/// What a table calls a tenant.
+fn name_of(found: &TenantEstimate) -> String {
+    match (found.tenants, &found.tenant) {
+        (Some(1), _) => "1 other".to_owned(),
+        (Some(count), _) => format!("{count} others"),
+        (None, Some(name)) => name.clone(),
+        (None, None) => "(no tenant)".to_owned(),
     }
 }
 
@@ -148,10 +62,10 @@ impl QuotaOutput {
 const MOST_NAME: usize = 24;
 
 /// The tenants as a table: at the recommended capacity, by its place among those of the curve.
-pub fn tenants_table(tenants: &[TenantOutput], at: Option<(usize, String)>, terminal: &Terminal) -> String {
+pub fn tenants_table(tenants: &[TenantEstimate], at: Option<(usize, String)>, terminal: &Terminal) -> String {
     let held =
-        |tenant: &TenantOutput| at.as_ref().and_then(|(at, _)| tenant.page_milliseconds.get(*at)).copied();
-    let all: u128 = tenants.iter().filter_map(held).sum();
+        |tenant: &TenantEstimate| at.as_ref().and_then(|(at, _)| tenant.page_milliseconds.get(*at)).copied();
+    let all: u64 = tenants.iter().filter_map(held).fold(0, u64::saturating_add);
     let heading = at.as_ref().map_or_else(String::new, |(_, size)| format!(", at {size}"));
     let mut sheet = Sheet::new(&[
         Column::Text("tenant"),
@@ -164,9 +78,9 @@ pub fn tenants_table(tenants: &[TenantOutput], at: Option<(usize, String)>, term
     .spare(&["accesses"]);
     for tenant in tenants {
         let hits = at.as_ref().and_then(|(at, _)| tenant.capacity_page_hits.get(*at)).copied();
-        let of_all = |held: u128| percent(if all == 0 { 0.0 } else { held as f64 / all as f64 });
+        let of_all = |held: u64| percent(if all == 0 { 0.0 } else { held as f64 / all as f64 });
         sheet.row([
-            tenant.name().chars().take(MOST_NAME).collect(),
+            name_of(tenant).chars().take(MOST_NAME).collect(),
             thousands(tenant.requests),
             thousands(tenant.page_accesses),
             thousands(tenant.cold_pages),

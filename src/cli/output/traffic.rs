@@ -4,80 +4,21 @@ use crate::cli::output::{Column, Sheet, Terminal, capacity};
 use crate::replay::{
     BusiestSpan, Replay, TierTraffic, TrafficResult, break_even, second_sight, tier_sentence,
 };
-use kvset_core::tiers::Inclusion;
+use kvset_core::tiers::{Load, PeakTraffic, TrafficEstimate};
 use serde::Serialize;
 
 /// What passes between the tiers of a plan.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TrafficOutput {
-    /// From the first request to the last.
-    pub span_ms: u64,
-    /// One entry a tier below the first.
-    pub tiers: Vec<TierTrafficOutput>,
-    /// Distinct pages that were touched only once; `null` where the tracked bound hides it.
-    pub pages_touched_once: Option<u64>,
-    /// The share of first writes that storing on second sight saves.
-    pub second_sight_saves: Option<f64>,
-    /// The bandwidth at which loading takes as long as prefilling, with `--prefill-rate`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub break_even_bytes_per_second: Option<f64>,
+    /// As in an estimate.
+    #[serde(flatten)]
+    pub found: TrafficEstimate,
     /// The same in words.
     pub in_words: Vec<String>,
     #[serde(skip)]
     shown: TrafficResult,
     #[serde(skip)]
     page_bytes: Option<u64>,
-}
-
-/// What passes between a tier and those above. Bytes are there where a cost a token is known.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct TierTrafficOutput {
-    /// Its name.
-    pub tier: String,
-    /// How it relates to those above.
-    pub inclusion: Inclusion,
-    /// Pages read from it.
-    pub read_pages: u64,
-    /// The same in bytes.
-    pub read_bytes: Option<u64>,
-    /// Pages written to it.
-    pub written_pages: u64,
-    /// The same in bytes.
-    pub written_bytes: Option<u64>,
-    /// Pages written were it inclusive instead of exclusive, or the other way round.
-    pub written_otherwise_pages: u64,
-    /// How often it is written full in a day.
-    pub drive_writes_per_day: Option<f64>,
-    /// Pages that a request reads, at the median and for 99 of 100.
-    pub load_pages: LoadOutput,
-    /// The same in bytes.
-    pub load_bytes: Option<LoadOutput>,
-    /// The busiest spans.
-    pub peaks: Vec<PeakOutput>,
-}
-
-/// What requests read.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct LoadOutput {
-    /// The median.
-    pub p50: u64,
-    /// 99 of 100 read no more.
-    pub p99: u64,
-}
-
-/// The busiest span of one length.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct PeakOutput {
-    /// How long; spans begin at its multiples.
-    pub span_ms: u64,
-    /// Most pages read in one.
-    pub read_pages: u64,
-    /// Most pages written in one.
-    pub written_pages: u64,
-    /// What a second of it reads.
-    pub read_bytes_per_second: Option<f64>,
-    /// What a second of it writes.
-    pub written_bytes_per_second: Option<f64>,
 }
 
 impl TrafficOutput {
@@ -90,17 +31,15 @@ impl TrafficOutput {
         in_words.extend(break_even(traffic, page_size, page_bytes));
         let saves = |(once, all): (u64, u64)| (all > 0).then(|| once as f64 / all as f64);
         let rate = page_size.zip(page_bytes);
-        Self {
+        let found = TrafficEstimate {
             span_ms: traffic.span_ms,
-            tiers: traffic.tiers.iter().map(|tier| TierTrafficOutput::of(tier, page_bytes)).collect(),
+            tiers: traffic.tiers.iter().map(|tier| published(tier, page_bytes)).collect(),
             pages_touched_once: traffic.touched_once.map(|(once, _)| once),
             second_sight_saves: traffic.touched_once.and_then(saves),
             break_even_bytes_per_second: rate
                 .and_then(|(tokens, bytes)| traffic.break_even_bytes_per_second(tokens, bytes)),
-            in_words,
-            shown: traffic.clone(),
-            page_bytes,
-        }
+        };
+        Self { found, in_words, shown: traffic.clone(), page_bytes }
     }
 
     /// The output as a table and in words.
@@ -131,37 +70,35 @@ impl TrafficOutput {
     }
 }
 
-impl TierTrafficOutput {
-    fn of(tier: &TierTraffic, page_bytes: Option<u64>) -> Self {
-        let bytes = |pages: u64| page_bytes.map(|page| pages.saturating_mul(page));
-        let (p50, p99) = tier.load_pages;
-        let load_bytes = bytes(p50).zip(bytes(p99)).map(|(p50, p99)| LoadOutput { p50, p99 });
-        Self {
-            tier: tier.name.clone(),
-            inclusion: tier.inclusion,
-            read_pages: tier.read_pages,
-            read_bytes: bytes(tier.read_pages),
-            written_pages: tier.written_pages,
-            written_bytes: bytes(tier.written_pages),
-            written_otherwise_pages: tier.written_otherwise,
-            drive_writes_per_day: tier.drive_writes_a_day(),
-            load_pages: LoadOutput { p50, p99 },
-            load_bytes,
-            peaks: tier.peaks.iter().map(|peak| PeakOutput::of(peak, page_bytes)).collect(),
-        }
+/// What passes between a tier and those above, as it is published.
+fn published(tier: &TierTraffic, page_bytes: Option<u64>) -> kvset_core::tiers::TierTraffic {
+    let bytes = |pages: u64| page_bytes.map(|page| pages.saturating_mul(page));
+    let (p50, p99) = tier.load_pages;
+    let load_bytes = bytes(p50).zip(bytes(p99)).map(|(p50, p99)| Load { p50, p99 });
+    kvset_core::tiers::TierTraffic {
+        tier: tier.name.clone(),
+        inclusion: tier.inclusion,
+        pages: tier.sizes.last().map_or(0, |(pages, _)| *pages),
+        read_pages: tier.read_pages,
+        read_bytes: bytes(tier.read_pages),
+        written_pages: tier.written_pages,
+        written_bytes: bytes(tier.written_pages),
+        written_otherwise_pages: tier.written_otherwise,
+        drive_writes_per_day: tier.drive_writes_a_day(),
+        load_pages: Load { p50, p99 },
+        load_bytes,
+        peaks: tier.peaks.iter().map(|peak| busiest(peak, page_bytes)).collect(),
     }
 }
 
-impl PeakOutput {
-    fn of(peak: &BusiestSpan, page_bytes: Option<u64>) -> Self {
-        let seconds = peak.span_ms as f64 / 1000.0;
-        let rate = |pages: u64| page_bytes.map(|page| pages as f64 * page as f64 / seconds);
-        Self {
-            span_ms: peak.span_ms,
-            read_pages: peak.read_pages,
-            written_pages: peak.written_pages,
-            read_bytes_per_second: rate(peak.read_pages),
-            written_bytes_per_second: rate(peak.written_pages),
-        }
+fn busiest(peak: &BusiestSpan, page_bytes: Option<u64>) -> PeakTraffic {
+    let seconds = peak.span_ms as f64 / 1000.0;
+    let rate = |pages: u64| page_bytes.map(|page| pages as f64 * page as f64 / seconds);
+    PeakTraffic {
+        span_ms: peak.span_ms,
+        read_pages: peak.read_pages,
+        written_pages: peak.written_pages,
+        read_bytes_per_second: rate(peak.read_pages),
+        written_bytes_per_second: rate(peak.written_pages),
     }
 }

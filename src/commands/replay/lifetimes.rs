@@ -3,13 +3,15 @@
 use super::output::{OptimalOutput, ReplayResult, WindowResult};
 use super::printed::{MOST_ROWS, spread, telling};
 use crate::cli::output::required::CapacityResult;
-use crate::cli::output::retention::{EvictionAgeOutput, RetentionOutputs, eviction_table, retention_table};
-use crate::cli::output::tenants::{QuotaOutput, TenantOutput, place_of, quota_table, tenants_table};
+use crate::cli::output::retention::{RetentionOutputs, eviction_table, retention_table};
+use crate::cli::output::tenants::{QuotaOutput, place_of, quota_table, tenants_table};
 use crate::cli::output::traffic::TrafficOutput;
 use crate::cli::output::{Column, Sheet, Terminal, bytes, capacity, known, percent, thousands};
 use crate::replay::{LifetimesResult, OptimalCapacity, Replay, WindowLifetimes, foresight};
 use kvset_core::curve::share;
 use kvset_core::estimate::Estimate;
+use kvset_core::retention::EvictionAge;
+use kvset_core::tenants::TenantEstimate;
 use kvset_core::window::WindowKind;
 
 /// Puts what was asked for into a result.
@@ -18,9 +20,8 @@ pub(super) fn add(result: &mut ReplayResult, done: &Replay) {
     if let Some((retention, whole)) = asked.retention.as_ref().zip(done.whole.as_ref()) {
         let outputs = RetentionOutputs::of(retention, whole);
         (result.retention, result.retention_required) = (outputs.points, outputs.required);
-        let untold = EvictionAgeOutput { p10: None, p50: None, p90: None };
-        let ages = retention.eviction_ages.iter().map(EvictionAgeOutput::from);
-        for (point, age) in result.capacities.iter_mut().zip(ages.chain(std::iter::repeat(untold))) {
+        let ages = retention.eviction_ages.iter().copied().chain(std::iter::repeat(EvictionAge::default()));
+        for (point, age) in result.capacities.iter_mut().zip(ages) {
             point.eviction_age_ms = Some(age);
         }
     }
@@ -38,7 +39,7 @@ pub(super) fn add(result: &mut ReplayResult, done: &Replay) {
         });
     }
     result.traffic = done.traffic.as_ref().map(|traffic| TrafficOutput::of(traffic, done));
-    result.tenants = asked.tenants.iter().map(|found| TenantOutput::of(found, done)).collect();
+    result.tenants = asked.tenants.iter().map(|found| TenantEstimate::of(found, done.page_bytes)).collect();
     result.quotas = asked.quotas.iter().map(|found| QuotaOutput::of(found, done)).collect();
 }
 

@@ -2,8 +2,7 @@
 
 use crate::cli::output::plan::CostResult;
 use crate::cli::output::required::{CapacityResult, CoverageResult, RequiredResult, is_false, required_of};
-use crate::cli::output::retention::{RequiredTtlOutput, RetentionOutput};
-use crate::cli::output::tenants::{QuotaOutput, TenantOutput};
+use crate::cli::output::tenants::QuotaOutput;
 use crate::cli::output::traffic::TrafficOutput;
 use crate::commands::replay::ceiling::CeilingResult;
 use crate::commands::replay::measured::MeasuredOutput;
@@ -12,8 +11,10 @@ use crate::report::{Headline, PoolReport, headline};
 use kvset_core::answer::{Answer, Recommended};
 use kvset_core::estimate::{Estimate, InFlight, TheoreticalHits};
 use kvset_core::profile::Profile;
+use kvset_core::retention::{RequiredTtlEstimate, RetentionEstimate};
 use kvset_core::routing::RouterEstimate;
 use kvset_core::stack::ChainCheck;
+use kvset_core::tenants::TenantEstimate;
 use kvset_core::tiers::TierEstimates;
 use kvset_core::window::WindowKind;
 use serde::Serialize;
@@ -68,16 +69,16 @@ pub struct ReplayResult {
     pub routing: Vec<RouterEstimate>,
     /// Times to live, sliding and fixed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub retention: Vec<RetentionOutput>,
+    pub retention: Vec<RetentionEstimate>,
     /// How long pages must be kept, one entry a target ratio.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub retention_required: Vec<RequiredTtlOutput>,
+    pub retention_required: Vec<RequiredTtlEstimate>,
     /// The recommended capacity beside the one that perfect foresight would need for its hits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub optimal: Option<OptimalOutput>,
     /// Whose pages the cache holds: those who hold the most, then all others as one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub tenants: Vec<TenantOutput>,
+    pub tenants: Vec<TenantEstimate>,
     /// What splits by quota give, in the order asked for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub quotas: Vec<QuotaOutput>,
@@ -167,14 +168,14 @@ pub struct WindowResult {
     pub plan: Option<TierEstimates>,
     /// Times to live in this window, sliding and fixed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub retention: Vec<RetentionOutput>,
+    pub retention: Vec<RetentionEstimate>,
     /// Hits that perfect foresight would have of what the window itself uses again, one a capacity; `null` where
     /// requests of other windows came between.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub optimal_page_hits: Option<Option<Vec<Option<u64>>>>,
     /// How long pages must be kept for its requests, one entry a target ratio.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub retention_required: Vec<RequiredTtlOutput>,
+    pub retention_required: Vec<RequiredTtlEstimate>,
     /// The recommended capacities at the first target ratio.
     #[serde(skip)]
     pub recommended: Vec<Recommended>,
@@ -235,7 +236,10 @@ impl ReplayResult {
         self.retention.iter_mut().for_each(|point| point.capacities.truncate(capacities));
         let hits = self.windows.iter_mut().filter_map(|window| window.optimal_page_hits.as_mut()?.as_mut());
         hits.for_each(|hits| hits.truncate(capacities));
-        self.tenants.iter_mut().for_each(|tenant| tenant.truncate(capacities));
+        for tenant in &mut self.tenants {
+            tenant.capacity_page_hits.truncate(capacities);
+            tenant.page_milliseconds.truncate(capacities);
+        }
         self.quotas.iter_mut().for_each(|quota| quota.capacities.truncate(capacities));
     }
 }
