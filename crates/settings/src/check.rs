@@ -6,6 +6,7 @@ use super::problem::Problem;
 use super::{InputEncoding, OutputEncoding, Settings, field::Field};
 use kvset_core::asked::AskedError;
 use kvset_core::capacity::{CapacitySize, CapacitySpec};
+use kvset_core::keyed::HashKey;
 use kvset_core::pool_config::{MAX_TIERS, PoolConfigError};
 use kvset_core::tiers::is_tier_name;
 use kvset_prepare::template::Part;
@@ -116,6 +117,9 @@ impl Settings {
         if !matches!(event_time, [] | [Part::Place { optional: false, .. }]) {
             let reason = "expected one field like \"{created}\", or nothing for the record's time stamp";
             notes.add("prepare.event_time", prepare.event_time.toml(), reason);
+        }
+        if let Some(Err(reason)) = prepare.hash_key.literal().map(str::parse::<HashKey>) {
+            notes.add("prepare.hash_key", prepare.hash_key.toml(), reason.to_string());
         }
         let names: Vec<_> = prepare.models.iter().map(ModelDirectory::name).collect();
         if let Some(repeated) = (1..names.len()).find(|index| names[..*index].contains(&names[*index])) {
@@ -248,7 +252,13 @@ fn add_pointwise(notes: &mut Notes<'_>, section: &str, error: &PoolConfigError, 
             AskedError::TooManyCapacities { .. } => "capacities",
             AskedError::TooManyRequests { .. } => "windows",
             AskedError::TooFewTiers(_) => "traffic",
-            _ => return,
+            AskedError::PrefillRate(_) => "prefill_rate",
+            AskedError::Router(_) => "routers",
+            // Ranges, repeated entries and sizes in bytes were checked before.
+            AskedError::TooMany { .. }
+            | AskedError::Duplicate { .. }
+            | AskedError::Tenants(_)
+            | AskedError::BytesWithoutCost(_) => return,
         },
         // Every other fault lies outside the ranges that were checked before.
         _ => return,

@@ -73,9 +73,14 @@ impl Secret {
         look_up(key, &self.0)
     }
 
+    /// The secret that is written in place; none for a reference and for no secret.
+    pub(super) fn literal(&self) -> Option<&str> {
+        (!self.is_empty() && !is_reference(&self.0)).then_some(self.0.as_str())
+    }
+
     /// What may be shown: the reference, or a mask.
     fn shown(&self) -> &str {
-        if self.is_empty() || is_reference(&self.0) { &self.0 } else { MASK }
+        if self.literal().is_some() { MASK } else { &self.0 }
     }
 }
 

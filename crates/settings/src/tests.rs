@@ -514,3 +514,22 @@ fn what_an_engine_cannot_be_told_names_the_setting() {
     says(tiers, &["pools[0].attention: `profile` vllm has no required capacity"]);
     assert!(load(&format!("{tiers}tiers = []\n"), &[]).is_ok());
 }
+
+#[test]
+fn what_a_question_cannot_be_told_names_its_setting_also_where_it_was_passed_over() {
+    let said = |text: &str| problems(text, &[]).join("\n");
+    let router = said("[estimate]\nrouters = [\"precise-prefix:4:at=40GiB\"]");
+    assert!(router.contains("estimate.routers"), "{router}");
+    let alone = said("[estimate]\nprefill_rate = 4000.0");
+    assert!(alone.contains("estimate.prefill_rate"), "{alone}");
+}
+
+#[test]
+fn a_key_that_is_none_is_refused_before_the_service_starts_and_is_not_shown() {
+    let said = problems("[prepare]\nhash_key = \"hunter2\"", &[]).join("\n");
+    assert!(said.contains("prepare.hash_key") && !said.contains("hunter2"), "{said}");
+    let key = "0123456789abcdef0123456789abcdef";
+    for held in [key, "env:KVSET_TEST_KEY", "file:/run/secrets/kvset"] {
+        load(&format!("[prepare]\nhash_key = \"{held}\""), &[]).expect("valid");
+    }
+}

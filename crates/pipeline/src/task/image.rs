@@ -130,32 +130,19 @@ pub enum TaskRestoreError {
     },
 }
 
-/// Gives each pool's questions back what was asked about time, tenants and tiers; both are in order of name.
-fn with_lived(
-    beside: Vec<(Box<str>, RestoredBeside)>,
-    lived: Vec<(Box<str>, RestoredLived)>,
-) -> Result<Vec<(Box<str>, RestoredBeside)>, TaskRestoreError> {
-    let mut lived = lived.into_iter().peekable();
-    let own = |(name, beside): (Box<str>, RestoredBeside)| match lived.next_if(|(of, _)| *of == name) {
-        Some((_, lived)) => (name, beside.with_lived(lived)),
-        None => (name, beside),
-    };
-    let beside = beside.into_iter().map(own).collect();
-    if lived.next().is_some() { Err(TaskRestoreError::Beside) } else { Ok(beside) }
-}
-
-/// Gives each pool back what it was asked beside its estimates; both are in order of name.
-fn with_beside(
-    pools: Vec<(Box<str>, RestoredPool)>,
-    beside: Vec<(Box<str>, RestoredBeside)>,
-) -> Result<Vec<(Box<str>, RestoredPool)>, TaskRestoreError> {
-    let mut beside = beside.into_iter().peekable();
-    let own = |(name, pool): (Box<str>, RestoredPool)| match beside.next_if(|(of, _)| *of == name) {
-        Some((_, beside)) => (name, pool.with_beside(beside)),
+/// Gives each pool back what lies in a later part of a snapshot; both parts are in order of name.
+fn rejoined<T, P>(
+    pools: Vec<(Box<str>, T)>,
+    parts: Vec<(Box<str>, P)>,
+    join: impl Fn(T, P) -> T,
+) -> Result<Vec<(Box<str>, T)>, TaskRestoreError> {
+    let mut parts = parts.into_iter().peekable();
+    let own = |(name, pool): (Box<str>, T)| match parts.next_if(|(of, _)| *of == name) {
+        Some((_, part)) => (name, join(pool, part)),
         None => (name, pool),
     };
     let pools = pools.into_iter().map(own).collect();
-    if beside.next().is_some() { Err(TaskRestoreError::Beside) } else { Ok(pools) }
+    if parts.next().is_some() { Err(TaskRestoreError::Beside) } else { Ok(pools) }
 }
 
 /// The estimates that were kept, pool by pool in order of name.
@@ -205,7 +192,8 @@ impl PartitionTask {
         image: RestoredTask,
     ) -> Result<Self, TaskRestoreError> {
         let RestoredTask { watermark, history, dead_letters, pools, latest, beside, lived } = image;
-        let pools = with_beside(pools, with_lived(beside, lived)?)?;
+        let beside = rejoined(beside, lived, RestoredBeside::with_lived)?;
+        let pools = rejoined(pools, beside, RestoredPool::with_beside)?;
         let history = if resume.warm_up { History::Missing } else { history };
         let image = RestoredPoolSet { watermark, history, pools };
         let pools = PoolSet::restore(pool_set_config(&config, partition), image)?;
