@@ -22,7 +22,10 @@ fn records(preset: Preset) -> Vec<Vec<u8>> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/logs");
     let read =
         |name: &str| std::fs::read(folder.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
-    let lines = read(&format!("{preset}.jsonl"));
+    let mut lines = read(&format!("{preset}.jsonl"));
+    if preset == Preset::Otlp {
+        lines.extend(["otlp-parts.jsonl", "otlp-older.jsonl"].map(read).concat());
+    }
     let mut records: Vec<Vec<u8>> =
         lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).map(<[u8]>::to_vec).collect();
     if preset == Preset::Otlp {

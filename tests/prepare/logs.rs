@@ -107,7 +107,11 @@ fn chat() -> Event {
 }
 
 fn check(preset: Preset, expected: &[Line]) {
-    let lines = fixture(&format!("{preset}.jsonl"));
+    check_file(preset, &format!("{preset}.jsonl"), expected);
+}
+
+fn check_file(preset: Preset, file: &str, expected: &[Line]) {
+    let lines = fixture(file);
     assert_eq!(lines.len(), expected.len(), "{preset}");
     for (number, (line, expected)) in lines.iter().zip(expected).enumerate() {
         let prepared = prepare(&settings(Some(preset)), line);
@@ -307,6 +311,75 @@ fn otlp() {
     let partly = prepare(&settings(Some(Preset::Otlp)), &fixture("otlp.jsonl")[9]);
     assert_eq!(events(&partly), [chat(), chat()], "the others of the record are none the worse");
     assert_eq!((partly.outputs.len(), partly.requests, partly.shares.len()), (3, 2, 1));
+}
+
+/// The ids of a plain chat of these messages, without tools.
+fn ids_of(messages: &str) -> Vec<u64> {
+    let body = format!(r#"{{"model": "chat", "messages": {messages}}}"#);
+    events(&prepare(&settings(None), body.as_bytes())).pop().expect("an event").ids
+}
+
+/// Tools and parts of messages as the conventions write them, and what they say was not captured.
+#[test]
+fn otlp_tools_and_parts_are_those_that_were_served() {
+    let parts = |events: &[Event]| {
+        let content = r#"[{"type": "text", "text": "What"}, {"type": "text", "text": "is there?"}]"#;
+        let messages = format!(
+            r#"[{{"role": "system", "content": "Be brief."}}, {{"role": "user", "name": "ann", "content": {content}}}]"#
+        );
+        assert_eq!(events[0].ids, ids_of(&messages));
+    };
+    check_file(
+        Preset::Otlp,
+        "otlp-parts.jsonl",
+        &[
+            WITH_ALL,
+            Refused("missing_field", "a tool whose description or parameters are not captured"),
+            Refused("unrendered_field", "a tool that is no function"),
+            Other(parts),
+            Refused("missing_field", "does not hold the answer of a tool"),
+            Refused("missing_field", "does not hold any part of a message"),
+        ],
+    );
+}
+
+/// OpenLLMetry's attributes, the conventions' events before 1.37, and what does not hold a whole prompt.
+#[test]
+fn otlp_of_older_conventions() {
+    const CHAT: &str =
+        r#"{"role": "system", "content": "Be brief."}, {"role": "user", "content": "What is there?"}"#;
+    let without_tools = |events: &[Event]| assert_eq!(events[0].ids, ids_of(&format!("[{CHAT}]")));
+    let called = |events: &[Event]| {
+        let call = r#"{"role": "assistant", "tool_calls": [{"id": "c", "type": "function",
+            "function": {"name": "look", "arguments": "{\"at\": \"hunter2\"}"}}]}"#;
+        let answer = r#"{"role": "tool", "tool_call_id": "c", "content": "A bird."}"#;
+        assert_eq!(events[0].ids, ids_of(&format!("[{CHAT}, {call}, {answer}]")));
+    };
+    check_file(
+        Preset::Otlp,
+        "otlp-older.jsonl",
+        &[
+            WITH_ALL,
+            Chat(|event| event.cached = None),
+            Other(called),
+            Other(without_tools),
+            Other(without_tools),
+            Refused("scattered_prompt", "2 of 2 requests"),
+            Refused("scattered_prompt", "OTEL_SEMCONV_STABILITY_OPT_IN"),
+            PassedOver("no span or log record"),
+            Refused("unrendered_field", "`gen_ai.prompt.0.user` is the first prompt"),
+            PassedOver("no span or log record"),
+            Refused("invalid_body", "as Python prints it"),
+            Refused("missing_field", "the call that an answer of a tool belongs to"),
+            Refused("missing_field", "one of those before its last"),
+            Refused("missing_field", "the content of a message"),
+            Refused("missing_field", "have contents recorded"),
+            Refused("missing_field", "OTEL_SPAN_EVENT_COUNT_LIMIT"),
+            Refused("unsupported_content", "message 0"),
+            Refused("invalid_body", "`gen_ai.prompt` is cut off or of another form"),
+            Refused("missing_field", "the schema of a tool"),
+        ],
+    );
 }
 
 /// The collector's own encoding; the fixtures are not made with the library that reads them.

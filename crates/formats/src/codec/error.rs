@@ -54,6 +54,8 @@ pub enum ErrorCode {
     /// A field that is part of the prompt in the API the body was written for, and that no chat template
     /// renders; the detail names it.
     UnrenderedField,
+    /// The prompt is spread over several records, and this one holds a part of it.
+    ScatteredPrompt,
     /// Messages, but the model has no chat template.
     NoChatTemplate,
     /// The chat template called `raise_exception`.
@@ -72,7 +74,7 @@ pub enum ErrorCode {
 
 impl ErrorCode {
     /// Every code, in the order of this page; the complete set of metric labels.
-    pub const ALL: [Self; 30] = [
+    pub const ALL: [Self; 31] = [
         Self::EmptyRecord,
         Self::UnknownEncoding,
         Self::UnknownSchema,
@@ -96,6 +98,7 @@ impl ErrorCode {
         Self::UnsupportedContent,
         Self::UnsupportedField,
         Self::UnrenderedField,
+        Self::ScatteredPrompt,
         Self::NoChatTemplate,
         Self::TemplateRefused,
         Self::TemplateFailed,
@@ -131,6 +134,7 @@ impl ErrorCode {
             Self::UnsupportedContent => "unsupported_content",
             Self::UnsupportedField => "unsupported_field",
             Self::UnrenderedField => "unrendered_field",
+            Self::ScatteredPrompt => "scattered_prompt",
             Self::NoChatTemplate => "no_chat_template",
             Self::TemplateRefused => "template_refused",
             Self::TemplateFailed => "template_failed",

@@ -7,24 +7,21 @@ use serde::de::{Deserializer, Error};
 use std::borrow::Cow;
 
 /// What the collector's exporters write of traces.
-#[derive(Clone, PartialEq, prost::Message, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[derive(Clone, PartialEq, prost::Message)]
 pub struct Traces {
     #[prost(message, repeated, tag = "1")]
     pub resource_spans: Vec<ResourceSpans>,
 }
 
 /// What the collector's exporters write of logs.
-#[derive(Clone, PartialEq, prost::Message, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[derive(Clone, PartialEq, prost::Message)]
 pub struct Logs {
     #[prost(message, repeated, tag = "1")]
     pub resource_logs: Vec<ResourceLogs>,
 }
 
 /// Spans of one process.
-#[derive(Clone, PartialEq, prost::Message, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[derive(Clone, PartialEq, prost::Message)]
 pub struct ResourceSpans {
     #[prost(message, optional, tag = "1")]
     pub resource: Option<Resource>,
@@ -33,16 +30,14 @@ pub struct ResourceSpans {
 }
 
 /// Spans of one library.
-#[derive(Clone, PartialEq, prost::Message, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[derive(Clone, PartialEq, prost::Message)]
 pub struct ScopeSpans {
     #[prost(message, repeated, tag = "2")]
     pub spans: Vec<Span>,
 }
 
 /// Log records of one process.
-#[derive(Clone, PartialEq, prost::Message, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[derive(Clone, PartialEq, prost::Message)]
 pub struct ResourceLogs {
     #[prost(message, optional, tag = "1")]
     pub resource: Option<Resource>,
@@ -51,8 +46,7 @@ pub struct ResourceLogs {
 }
 
 /// Log records of one library.
-#[derive(Clone, PartialEq, prost::Message, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[derive(Clone, PartialEq, prost::Message)]
 pub struct ScopeLogs {
     #[prost(message, repeated, tag = "2")]
     pub log_records: Vec<LogRecord>,
@@ -63,6 +57,7 @@ pub struct ScopeLogs {
 #[serde(rename_all = "camelCase", default)]
 pub struct Resource {
     #[prost(message, repeated, tag = "1")]
+    #[serde(deserialize_with = "or_default")]
     pub attributes: Vec<KeyValue>,
 }
 
@@ -85,11 +80,17 @@ pub struct Span {
     #[serde(deserialize_with = "number")]
     pub end_time_unix_nano: u64,
     #[prost(message, repeated, tag = "9")]
+    #[serde(deserialize_with = "or_default")]
     pub attributes: Vec<KeyValue>,
     #[prost(uint32, tag = "10")]
+    #[serde(deserialize_with = "or_default")]
     pub dropped_attributes_count: u32,
     #[prost(message, repeated, tag = "11")]
+    #[serde(deserialize_with = "or_default")]
     pub events: Vec<SpanEvent>,
+    #[prost(uint32, tag = "12")]
+    #[serde(deserialize_with = "or_default")]
+    pub dropped_events_count: u32,
     #[prost(message, optional, tag = "15")]
     pub status: Option<Status>,
 }
@@ -99,9 +100,14 @@ pub struct Span {
 #[serde(rename_all = "camelCase", default)]
 pub struct SpanEvent {
     #[prost(string, tag = "2")]
+    #[serde(deserialize_with = "or_default")]
     pub name: String,
     #[prost(message, repeated, tag = "3")]
+    #[serde(deserialize_with = "or_default")]
     pub attributes: Vec<KeyValue>,
+    #[prost(uint32, tag = "4")]
+    #[serde(deserialize_with = "or_default")]
+    pub dropped_attributes_count: u32,
 }
 
 /// How it ended.
@@ -110,6 +116,7 @@ pub struct SpanEvent {
 pub struct Status {
     /// 2 for an error.
     #[prost(int32, tag = "3")]
+    #[serde(deserialize_with = "or_default")]
     pub code: i32,
 }
 
@@ -123,13 +130,16 @@ pub struct LogRecord {
     #[prost(message, optional, tag = "5")]
     pub body: Option<AnyValue>,
     #[prost(message, repeated, tag = "6")]
+    #[serde(deserialize_with = "or_default")]
     pub attributes: Vec<KeyValue>,
     #[prost(uint32, tag = "7")]
+    #[serde(deserialize_with = "or_default")]
     pub dropped_attributes_count: u32,
     #[prost(fixed64, tag = "11")]
     #[serde(deserialize_with = "number")]
     pub observed_time_unix_nano: u64,
     #[prost(string, tag = "12")]
+    #[serde(deserialize_with = "or_default")]
     pub event_name: String,
 }
 
@@ -138,6 +148,7 @@ pub struct LogRecord {
 #[serde(rename_all = "camelCase", default)]
 pub struct KeyValue {
     #[prost(string, tag = "1")]
+    #[serde(deserialize_with = "or_default")]
     pub key: String,
     #[prost(message, optional, tag = "2")]
     pub value: Option<AnyValue>,
@@ -165,6 +176,7 @@ pub enum Value {
     #[serde(rename = "intValue")]
     Whole(i64),
     #[prost(double, tag = "4")]
+    #[serde(deserialize_with = "number")]
     #[serde(rename = "doubleValue")]
     Fraction(f64),
     #[prost(message, tag = "5")]
@@ -183,6 +195,7 @@ pub enum Value {
 #[serde(rename_all = "camelCase", default)]
 pub struct ArrayValue {
     #[prost(message, repeated, tag = "1")]
+    #[serde(deserialize_with = "or_default")]
     pub values: Vec<AnyValue>,
 }
 
@@ -191,24 +204,36 @@ pub struct ArrayValue {
 #[serde(rename_all = "camelCase", default)]
 pub struct KeyValueList {
     #[prost(message, repeated, tag = "1")]
+    #[serde(deserialize_with = "or_default")]
     pub values: Vec<KeyValue>,
 }
 
-/// JSON writes integers of 64 bits as texts; some writers do not.
-fn number<'de, D: Deserializer<'de>, N: std::str::FromStr>(deserializer: D) -> Result<N, D::Error> {
+/// JSON writes integers of 64 bits as texts, and fractions that are none; some writers do not. Null is what is not there.
+fn number<'de, D: Deserializer<'de>, N: std::str::FromStr + Default>(deserializer: D) -> Result<N, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
     enum Number<'a> {
         Text(#[serde(borrow)] Cow<'a, str>),
         Signed(i64),
         Unsigned(u64),
+        Fraction(f64),
+        Null,
     }
     let text = match Number::deserialize(deserializer)? {
         Number::Text(text) => text.into_owned(),
         Number::Signed(number) => number.to_string(),
         Number::Unsigned(number) => number.to_string(),
+        Number::Fraction(number) => number.to_string(),
+        Number::Null => return Ok(N::default()),
     };
-    text.parse().map_err(|_| D::Error::custom("no whole number"))
+    text.parse().map_err(|_| D::Error::custom("no number of this field"))
+}
+
+/// In JSON, null stands for a field that is not there.
+pub(super) fn or_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
+    deserializer: D,
+) -> Result<T, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
 impl AnyValue {

@@ -1,8 +1,10 @@
 //! The prompt that attributes hold, as the body of a chat or a completion.
 
 use super::super::FieldPath;
-use super::Item;
+use super::chat::{self, cut_off, is_completion, message, missing, quoted};
+use super::item::Item;
 use super::messages::AnyValue;
+use super::{older, tools};
 use crate::codec::{DecodeError, ErrorCode};
 use serde::Deserialize;
 use serde_json::Value;
@@ -16,14 +18,19 @@ const MESSAGES: &str = "gen_ai.input.messages";
 const INSTRUCTIONS: &str = "gen_ai.system_instructions";
 const TOOLS: &str = "gen_ai.tool.definitions";
 
-const SWITCH_ON: &str = "set OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true and \
-    OTEL_SEMCONV_STABILITY_OPT_IN=gen_ai_latest_experimental where requests are traced";
-
 /// Whether an attribute holds what must not leave.
 pub(super) fn is_content(key: &str) -> bool {
     let known = [BODY, "output.value", MESSAGES, INSTRUCTIONS, TOOLS, "gen_ai.output.messages"];
-    let indexed =
-        ["llm.input_messages.", "llm.output_messages.", "llm.prompts.", "llm.choices.", "llm.tools."];
+    let indexed = [
+        "llm.input_messages.",
+        "llm.output_messages.",
+        "llm.prompts.",
+        "llm.completions.",
+        "llm.choices.",
+        "llm.tools.",
+        "llm.request.functions",
+        "traceloop.entity.",
+    ];
     known.contains(&key)
         || indexed.iter().any(|prefix| key.starts_with(prefix))
         || ["gen_ai.prompt", "gen_ai.completion", "gen_ai.tool.call"]
@@ -48,11 +55,13 @@ pub(super) fn body(item: &Item, place: Option<&FieldPath>) -> Result<String, Dec
         }
         return object(body);
     }
-    let Some(messages) = item.get(MESSAGES) else { return Err(missing(MESSAGES)) };
-    if item.get("gen_ai.operation.name").and_then(AnyValue::text) == Some("text_completion") {
+    let Some(messages) = item.get(MESSAGES) else {
+        return older::body(item)?.ok_or_else(|| missing(MESSAGES));
+    };
+    if is_completion(item) {
         return completion(&messages.json());
     }
-    chat(item, &messages.json())
+    chat_of(item, &messages.json())
 }
 
 /// The body that OpenInference keeps.
@@ -64,25 +73,20 @@ fn object(body: &str) -> Result<String, DecodeError> {
     Err(cut_off(BODY))
 }
 
-fn missing(key: &str) -> DecodeError {
-    DecodeError::new(ErrorCode::MissingField, format!("there is no attribute `{key}`: {SWITCH_ON}"))
-}
-
-fn cut_off(key: &str) -> DecodeError {
-    let detail =
-        format!("`{key}` is cut off or of another form: raise OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT");
-    DecodeError::new(ErrorCode::InvalidBody, detail)
-}
-
 fn unsupported(part: &str) -> DecodeError {
     let detail = format!("`{MESSAGES}` holds a part of kind {part}, which is no text");
     DecodeError::new(ErrorCode::UnsupportedContent, detail)
+}
+
+fn not_captured(what: &str) -> DecodeError {
+    DecodeError::new(ErrorCode::MissingField, format!("`{MESSAGES}` does not hold {what}"))
 }
 
 /// A message as the conventions write it, or as OpenAI does.
 #[derive(Deserialize)]
 struct Message<'a> {
     role: String,
+    name: Option<String>,
     #[serde(borrow)]
     parts: Option<Vec<Part<'a>>>,
 }
@@ -104,7 +108,7 @@ struct Part<'a> {
 }
 
 /// The body of a chat.
-fn chat(item: &Item, messages: &str) -> Result<String, DecodeError> {
+fn chat_of(item: &Item, messages: &str) -> Result<String, DecodeError> {
     let mut out: Vec<String> = Vec::new();
     if let Some(instructions) = item.get(INSTRUCTIONS) {
         let text = instructions_text(&instructions.json())?;
@@ -114,38 +118,34 @@ fn chat(item: &Item, messages: &str) -> Result<String, DecodeError> {
     for raw in messages {
         let read: Message<'_> = serde_json::from_str(raw.get()).map_err(|_| cut_off(MESSAGES))?;
         match read.parts {
-            Some(parts) => add_message(&mut out, &read.role, &parts)?,
+            Some(parts) => add_message(&mut out, &read.role, read.name.as_deref(), &parts)?,
             None => out.push(raw.get().to_owned()),
         }
     }
-    let mut body = format!("{{\"messages\":[{}]", out.join(","));
-    if let Some(tools) = item.get(TOOLS) {
-        let tools = tools.json();
-        let tools: Vec<&RawValue> = serde_json::from_str(&tools).map_err(|_| cut_off(TOOLS))?;
-        let tools: Vec<&str> = tools.iter().map(|tool| tool.get()).collect();
-        body += &format!(",\"tools\":[{}]", tools.join(","));
-    }
-    body.push('}');
-    Ok(body)
+    let tools = item.get(TOOLS).map(|tools| tools::of_definitions(&tools.json())).transpose()?;
+    Ok(chat::body(&out, tools.as_deref()))
 }
 
 /// A message of OpenAI's for the texts, the reasoning and the calls of one of the conventions'; one more for each
 /// answer of a tool, ahead of it.
-fn add_message(out: &mut Vec<String>, role: &str, parts: &[Part<'_>]) -> Result<(), DecodeError> {
-    let (mut text, mut reasoning, mut calls) = (None::<String>, None::<String>, Vec::new());
+fn add_message(
+    out: &mut Vec<String>,
+    role: &str,
+    name: Option<&str>,
+    parts: &[Part<'_>],
+) -> Result<(), DecodeError> {
+    let (mut texts, mut reasoning, mut calls) = (Vec::new(), None::<String>, Vec::new());
     for part in parts {
         match part.kind.as_str() {
-            "text" => {
-                *text.get_or_insert_default() += &text_of(part.content).ok_or_else(|| unsupported("text"))?
-            }
+            "text" => texts.push(text_of(part.content).ok_or_else(|| unsupported("text"))?),
             "reasoning" => {
                 *reasoning.get_or_insert_default() +=
                     &text_of(part.content).ok_or_else(|| unsupported("reasoning"))?;
             }
-            "tool_call" => calls.push(call(part)),
+            "tool_call" => calls.push(call(part).ok_or_else(|| not_captured("the name of a tool called"))?),
             "tool_call_response" => {
                 let answer = text_of(part.response.or(part.result).or(part.content));
-                let content = quoted(&answer.unwrap_or_default());
+                let content = quoted(&answer.ok_or_else(|| not_captured("the answer of a tool"))?);
                 let id = quoted(part.id.as_deref().unwrap_or_default());
                 out.push(message("tool", &[("tool_call_id", id), ("content", content)]));
             }
@@ -156,24 +156,34 @@ fn add_message(out: &mut Vec<String>, role: &str, parts: &[Part<'_>]) -> Result<
     }
     let mut fields = Vec::new();
     fields.extend(reasoning.map(|reasoning| ("reasoning_content", quoted(&reasoning))));
-    fields.extend(text.map(|text| ("content", quoted(&text))));
+    fields.extend(content(&texts).map(|content| ("content", content)));
     if !calls.is_empty() {
         fields.push(("tool_calls", format!("[{}]", calls.join(","))));
     }
+    if parts.is_empty() {
+        return Err(not_captured("any part of a message"));
+    }
     if !fields.is_empty() {
+        fields.extend(name.map(|name| ("name", quoted(name))));
         out.push(message(role, &fields));
     }
     Ok(())
 }
 
-fn call(part: &Part<'_>) -> String {
+/// One text, or several as parts, which engines join in a way of their own.
+fn content(texts: &[String]) -> Option<String> {
+    let part = |text: &String| format!("{{\"type\":\"text\",\"text\":{}}}", quoted(text));
+    match texts {
+        [] => None,
+        [text] => Some(quoted(text)),
+        several => Some(format!("[{}]", several.iter().map(part).collect::<Vec<_>>().join(","))),
+    }
+}
+
+fn call(part: &Part<'_>) -> Option<String> {
     let arguments = part.arguments.map_or("{}", RawValue::get);
     let arguments = if arguments.starts_with('"') { arguments.to_owned() } else { quoted(arguments) };
-    format!(
-        "{{\"id\":{},\"type\":\"function\",\"function\":{{\"name\":{},\"arguments\":{arguments}}}}}",
-        quoted(part.id.as_deref().unwrap_or_default()),
-        quoted(part.name.as_deref().unwrap_or_default()),
-    )
+    Some(chat::call(part.id.as_deref().unwrap_or_default(), part.name.as_deref()?, &arguments))
 }
 
 /// A text, or the JSON of what is none.
@@ -207,14 +217,5 @@ fn completion(messages: &str) -> Result<String, DecodeError> {
     };
     let text =
         texts.ok_or_else(|| unsupported("another kind than one text, though it is a text_completion"))?;
-    Ok(format!("{{\"prompt\":{}}}", quoted(&text)))
-}
-
-fn message(role: &str, fields: &[(&str, String)]) -> String {
-    let fields: String = fields.iter().map(|(name, value)| format!(",\"{name}\":{value}")).collect();
-    format!("{{\"role\":{}{fields}}}", quoted(role))
-}
-
-fn quoted(text: &str) -> String {
-    Value::from(text).to_string()
+    Ok(chat::completion(&text))
 }

@@ -1,0 +1,289 @@
+//! Prompts as older conventions write them.
+//!
+//! | where | whose |
+//! |---|---|
+//! | `gen_ai.prompt.N.role`, `.content`, `.tool_calls.M.name`; `llm.request.functions.N.name` | OpenLLMetry, LiteLLM |
+//! | the same below `llm.prompts.N` | OpenLLMetry before it followed the conventions |
+//! | `gen_ai.prompt`, of the span or of its event `gen_ai.content.prompt` | the conventions up to 1.27 |
+//! | events `gen_ai.user.message` and the like, each with a message in `gen_ai.event.content` | Azure AI Inference |
+//!
+//! Nobody may say there what is left out, so whatever does not fit is refused: a message that has no text, an answer of
+//! a tool that nobody called, a list that Python printed.
+
+use super::chat::{self, cut_off, is_completion, missing, quoted};
+use super::item::{Item, MessageEvent};
+use super::messages::AnyValue;
+use crate::codec::{DecodeError, ErrorCode};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use std::collections::BTreeMap;
+
+const PROMPT: &str = "gen_ai.prompt";
+const OLD_PROMPT: &str = "llm.prompts";
+const FUNCTIONS: &str = "llm.request.functions";
+const EVENT_CONTENT: &str = "gen_ai.event.content";
+/// What OpenLLMetry keeps beside the messages.
+const NO_MESSAGES: [&str; 2] = ["prompt_filter_results", "prompt_error"];
+
+/// The body of a chat or a completion; nothing where none of these conventions is followed.
+pub(super) fn body(item: &Item) -> Result<Option<String>, DecodeError> {
+    for prefix in [PROMPT, OLD_PROMPT] {
+        if let Some(messages) = indexed_messages(item, prefix)? {
+            return Ok(Some(chat::body(&messages, functions(item)?.as_deref())));
+        }
+    }
+    if let Some(prompt) = item.get(PROMPT) {
+        return whole(item, prompt).map(Some);
+    }
+    if item.messages.is_empty() {
+        return Ok(None);
+    }
+    if item.dropped_events > 0 {
+        let detail = "events were dropped, perhaps parts of the prompt (`dropped_events_count`): raise \
+            OTEL_SPAN_EVENT_COUNT_LIMIT where the request is traced";
+        return Err(DecodeError::new(ErrorCode::MissingField, detail));
+    }
+    let messages: Vec<String> = item.messages.iter().map(message_of).collect::<Result<_, _>>()?;
+    Ok(Some(chat::body(&messages, functions(item)?.as_deref())))
+}
+
+/// The whole prompt as one text: the messages in JSON, or the text that is to be completed.
+fn whole(item: &Item, prompt: &AnyValue) -> Result<String, DecodeError> {
+    let json = prompt.json();
+    if let Ok(messages) = serde_json::from_str::<Vec<&RawValue>>(&json)
+        && !messages.is_empty()
+        && messages.iter().all(|message| is_message(message))
+    {
+        let messages: Vec<String> = messages.iter().map(|message| message.get().to_owned()).collect();
+        return Ok(chat::body(&messages, functions(item)?.as_deref()));
+    }
+    match prompt.text() {
+        Some(text) if is_completion(item) && !text.trim_start().starts_with(['[', '{']) => {
+            Ok(chat::completion(text))
+        }
+        _ => Err(cut_off(PROMPT)),
+    }
+}
+
+fn is_message(message: &RawValue) -> bool {
+    #[derive(Deserialize)]
+    struct Role {
+        #[serde(rename = "role")]
+        _role: String,
+    }
+    serde_json::from_str::<Role>(message.get()).is_ok()
+}
+
+/// The message of an event, which is OpenAI's.
+fn message_of(event: &MessageEvent) -> Result<String, DecodeError> {
+    #[derive(Deserialize)]
+    struct Message<'a> {
+        role: Option<String>,
+        #[serde(borrow)]
+        content: Option<&'a RawValue>,
+        #[serde(borrow)]
+        tool_calls: Option<&'a RawValue>,
+    }
+    let text = event.get(EVENT_CONTENT).and_then(AnyValue::text).ok_or_else(|| missing(EVENT_CONTENT))?;
+    let read: Message<'_> = serde_json::from_str(text).map_err(|_| cut_off(EVENT_CONTENT))?;
+    if read.content.is_none() && read.tool_calls.is_none() {
+        let detail = format!("`{EVENT_CONTENT}` is a message without its content: have contents recorded");
+        return Err(DecodeError::new(ErrorCode::MissingField, detail));
+    }
+    if read.role.is_some() {
+        return Ok(text.to_owned());
+    }
+    let role = event.name.trim_start_matches("gen_ai.").trim_end_matches(".message");
+    let rest = text.trim().strip_prefix('{').unwrap_or_default();
+    Ok(format!("{{\"role\":{},{rest}", quoted(role)))
+}
+
+/// What attributes say of one message.
+#[derive(Default)]
+struct Parts<'a> {
+    role: Option<&'a str>,
+    content: Option<&'a str>,
+    tool_call_id: Option<&'a str>,
+    calls: BTreeMap<usize, Call<'a>>,
+}
+
+#[derive(Default)]
+struct Call<'a> {
+    id: Option<&'a str>,
+    name: Option<&'a str>,
+    arguments: Option<&'a str>,
+}
+
+/// The messages whose fields are attributes of their own.
+fn indexed_messages(item: &Item, prefix: &str) -> Result<Option<Vec<String>>, DecodeError> {
+    let mut all: BTreeMap<usize, Parts<'_>> = BTreeMap::new();
+    for (path, value) in below(item, prefix) {
+        let (number, field) = path.split_once('.').unwrap_or((path, ""));
+        if NO_MESSAGES.contains(&number) {
+            continue;
+        }
+        let number: usize = number.parse().map_err(|_| unknown(prefix))?;
+        let text = value.and_then(AnyValue::text).ok_or_else(|| cut_off(&format!("{prefix}.N.content")))?;
+        if !all.entry(number).or_default().set(field, text) {
+            return Err(if field == "user" { first_of_several(prefix) } else { unknown(prefix) });
+        }
+    }
+    if all.is_empty() {
+        return Ok(None);
+    }
+    check_numbers(prefix, all.keys())?;
+    let mut called = false;
+    let mut messages = Vec::new();
+    for parts in all.values() {
+        let role = parts.role.ok_or_else(|| missing(&format!("{prefix}.N.role")))?;
+        if role == "tool" && !called {
+            return Err(not_logged(prefix, "the call that an answer of a tool belongs to"));
+        }
+        called = !parts.calls.is_empty() || (called && role == "tool");
+        messages.push(parts.message(prefix, role)?);
+    }
+    Ok(Some(messages))
+}
+
+/// The attributes whose names go on after the prefix and a dot.
+fn below<'a>(item: &'a Item, prefix: &str) -> impl Iterator<Item = (&'a str, Option<&'a AnyValue>)> {
+    item.all().filter_map(move |attribute| {
+        let path = attribute.key.strip_prefix(prefix)?.strip_prefix('.')?;
+        Some((path, attribute.value.as_ref()))
+    })
+}
+
+fn check_numbers<'n>(prefix: &str, numbers: impl Iterator<Item = &'n usize>) -> Result<(), DecodeError> {
+    match numbers.enumerate().all(|(expected, number)| expected == *number) {
+        true => Ok(()),
+        false => Err(not_logged(prefix, "one of those before its last")),
+    }
+}
+
+impl<'a> Parts<'a> {
+    /// Keeps a field; false where no message has it.
+    fn set(&mut self, field: &str, text: &'a str) -> bool {
+        let kept = match field {
+            "role" => &mut self.role,
+            "content" => &mut self.content,
+            "tool_call_id" => &mut self.tool_call_id,
+            _ => {
+                let call = field.strip_prefix("tool_calls.").and_then(|rest| rest.split_once('.'));
+                let Some((number, field)) = call else { return false };
+                let Ok(number) = number.parse() else { return false };
+                return self.calls.entry(number).or_default().set(field, text);
+            }
+        };
+        *kept = Some(text);
+        true
+    }
+
+    fn message(&self, prefix: &str, role: &str) -> Result<String, DecodeError> {
+        let mut fields = Vec::new();
+        match self.content {
+            Some(text) => fields.push(("content", content(prefix, text)?)),
+            // An empty text is not logged either, and cannot be told from one that was left out.
+            None if self.calls.is_empty() => return Err(not_logged(prefix, "the content of a message")),
+            None => {}
+        }
+        if !self.calls.is_empty() {
+            check_numbers(prefix, self.calls.keys())?;
+            let calls: Option<Vec<String>> = self.calls.values().map(Call::json).collect();
+            let calls = calls.ok_or_else(|| not_logged(prefix, "the name of a tool that was called"))?;
+            fields.push(("tool_calls", format!("[{}]", calls.join(","))));
+        }
+        fields.extend(self.tool_call_id.map(|id| ("tool_call_id", quoted(id))));
+        Ok(chat::message(role, &fields))
+    }
+}
+
+impl<'a> Call<'a> {
+    fn set(&mut self, field: &str, text: &'a str) -> bool {
+        let kept = match field {
+            "id" => &mut self.id,
+            "name" | "function.name" => &mut self.name,
+            "arguments" | "function.arguments" => &mut self.arguments,
+            "type" => return text == "function",
+            _ => return false,
+        };
+        *kept = Some(text);
+        true
+    }
+
+    fn json(&self) -> Option<String> {
+        let arguments = quoted(self.arguments.unwrap_or("{}"));
+        Some(chat::call(self.id.unwrap_or_default(), self.name?, &arguments))
+    }
+}
+
+/// A text, or the parts that were written as one.
+fn content(prefix: &str, text: &str) -> Result<String, DecodeError> {
+    #[derive(Deserialize)]
+    struct Part {
+        #[serde(rename = "type")]
+        _kind: String,
+    }
+    if text.starts_with("[{'") {
+        let detail = format!("`{prefix}.N.content` is a list as Python prints it, no text and no JSON");
+        return Err(DecodeError::new(ErrorCode::InvalidBody, detail));
+    }
+    let is_parts = serde_json::from_str::<Vec<Part>>(text).is_ok_and(|parts| !parts.is_empty());
+    Ok(if is_parts { text.to_owned() } else { quoted(text) })
+}
+
+/// The tools of OpenLLMetry, whose schemas are JSON in texts.
+fn functions(item: &Item) -> Result<Option<String>, DecodeError> {
+    if item.get(FUNCTIONS).is_some() {
+        return Err(unknown(FUNCTIONS));
+    }
+    let mut all: BTreeMap<usize, [Option<&str>; 3]> = BTreeMap::new();
+    for (path, value) in below(item, FUNCTIONS) {
+        let (number, field) = path.split_once('.').ok_or_else(|| unknown(FUNCTIONS))?;
+        let number: usize = number.parse().map_err(|_| unknown(FUNCTIONS))?;
+        let place = match field {
+            "name" => 0,
+            "description" => 1,
+            "parameters" | "input_schema" => 2,
+            _ => return Err(unknown(FUNCTIONS)),
+        };
+        all.entry(number).or_default()[place] = value.and_then(AnyValue::text);
+    }
+    if all.is_empty() {
+        return Ok(None);
+    }
+    check_numbers(FUNCTIONS, all.keys())?;
+    let tools: Vec<String> = all.values().map(function).collect::<Result<_, _>>()?;
+    Ok(Some(format!("[{}]", tools.join(","))))
+}
+
+fn function([name, description, schema]: &[Option<&str>; 3]) -> Result<String, DecodeError> {
+    let name = name.ok_or_else(|| not_logged(FUNCTIONS, "the name of a tool"))?;
+    let schema = schema.ok_or_else(|| not_logged(FUNCTIONS, "the schema of a tool"))?;
+    let schema: &RawValue =
+        serde_json::from_str(schema).map_err(|_| cut_off("llm.request.functions.N.parameters"))?;
+    let mut fields = format!("\"name\":{}", quoted(name));
+    if let Some(description) = description {
+        fields += &format!(",\"description\":{}", quoted(description));
+    }
+    if schema.get() != "null" {
+        fields += &format!(",\"parameters\":{}", schema.get());
+    }
+    Ok(format!("{{\"type\":\"function\",\"function\":{{{fields}}}}}"))
+}
+
+fn unknown(prefix: &str) -> DecodeError {
+    let detail =
+        format!("below `{prefix}` is an attribute that is part of no message and no tool known here");
+    DecodeError::new(ErrorCode::UnrenderedField, detail)
+}
+
+fn first_of_several(prefix: &str) -> DecodeError {
+    let detail = format!(
+        "`{prefix}.0.user` is the first prompt of a completion, which may have had others that are not logged"
+    );
+    DecodeError::new(ErrorCode::UnrenderedField, detail)
+}
+
+fn not_logged(prefix: &str, what: &str) -> DecodeError {
+    DecodeError::new(ErrorCode::MissingField, format!("`{prefix}.N`: {what} is not logged"))
+}
