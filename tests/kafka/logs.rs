@@ -68,6 +68,22 @@ fn known_logs_become_request_events() {
     assert!(found == expected, "{} of {} letters", found.letters, expected.letters);
 }
 
+/// A record of which most requests are good is no reason to stop, however many such there are.
+#[test]
+fn a_record_with_one_bad_request_gives_the_others_and_a_letter() {
+    let broker = Broker::real().unwrap_or_else(Broker::mock);
+    let outputs = output_topics(&broker, "partly", 1);
+    let mut log = Log::new(&broker, "otlp", Preset::Otlp, &outputs);
+    let partly = records(Preset::Otlp).swap_remove(9);
+    log.input = Input::default();
+    (0..5).for_each(|_| log.input.push(0, "any key", partly.clone()));
+    log.plan.dead_letters = DeadLetterLimits { max_consecutive: 0, max_share: Ratio::ONE, share_window: 4 };
+    log.run();
+    assert_eq!(broker.read_all(&outputs.results.name).len(), 10);
+    let letters = broker.read_all(&outputs.dead_letters.name);
+    assert_eq!(letters.len(), 5);
+}
+
 /// A log on a topic of its own.
 struct Log {
     recipe: Arc<Recipe>,

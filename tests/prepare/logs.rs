@@ -305,7 +305,10 @@ fn otlp() {
             Refused("invalid_body", "`gen_ai.input.messages` is cut off"),
             Refused("unsupported_content", "blob"),
             Refused("undecodable", "metrics have no prompts"),
-            Refused("missing_field", "1 of 3 requests of the record, the first of them request 2"),
+            Refused(
+                "missing_field",
+                "1 of 3 requests of the record (number 2), the first of them: there is no attribute",
+            ),
         ],
     );
     let partly = prepare(&settings(Some(Preset::Otlp)), &fixture("otlp.jsonl")[9]);
@@ -364,7 +367,7 @@ fn otlp_of_older_conventions() {
             Other(called),
             Other(without_tools),
             Other(without_tools),
-            Refused("scattered_prompt", "2 of 2 requests"),
+            Refused("scattered_prompt", "2 of 2 requests of the record (number 1, 2)"),
             Refused("scattered_prompt", "OTEL_SEMCONV_STABILITY_OPT_IN"),
             PassedOver("no span or log record"),
             Refused("unrendered_field", "`gen_ai.prompt.0.user` is the first prompt"),
@@ -380,6 +383,54 @@ fn otlp_of_older_conventions() {
             Refused("missing_field", "the schema of a tool"),
         ],
     );
+}
+
+/// A number that no field holds, a list in place of an object, null in place of a span.
+#[test]
+fn a_span_that_is_broken_leaves_the_others_of_its_record() {
+    let record = String::from_utf8(fixture("otlp.jsonl").swap_remove(9)).expect("text");
+    for broken in [
+        r#"{"startTimeUnixNano": "99999999999999999999999999"}"#,
+        r#"{"attributes": [{"key": "a", "value": {"intValue": 18446744073709551616}}]}"#,
+        r#"{"attributes": [{"key": "gen_ai.tool.definitions", "value": {"stringValue": 5}}]}"#,
+        r#"{"attributes": {"gen_ai.operation.name": "hunter2"}}"#,
+        "null",
+        "7",
+    ] {
+        let record = record.replacen(r#""spans":["#, &format!(r#""spans":[{broken},"#), 1);
+        let prepared = prepare(&settings(Some(Preset::Otlp)), record.as_bytes());
+        assert_eq!(events(&prepared), [chat(), chat()], "{broken}");
+        let why = reason(&prepared);
+        assert!(why.starts_with("2 of 4 requests of the record (number 1, 3)"), "{broken}: {why}");
+        assert_eq!(prepared.refused.map(|code| code.name()), Some("undecodable"), "{broken}");
+        assert_eq!(prepared.refused_requests, 2, "{broken}");
+    }
+}
+
+/// A line of a replay is read as a record of prepare is: its good requests count, the others are bad rows.
+#[test]
+fn a_replayed_line_with_one_bad_request_gives_the_others() {
+    let model = Arc::new(Model::load(&model_directory()).expect("a usable model"));
+    let lines = fixture("otlp.jsonl");
+    let text = [&lines[9], &b"\n"[..], &lines[0], b"\n"].concat();
+    let options = ReadOptions { page_size: PageSize::new(4), model: Some(model), ..ReadOptions::default() };
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("otlp.jsonl");
+    std::fs::write(&path, text).expect("a disk");
+    let mut reader = kvset::trace::open_ahead(&[path], &options).expect("a known format");
+    let mut found = Vec::new();
+    while let Some(item) = reader.next_item().expect("readable") {
+        found.push(match item {
+            TraceItem::Request(row) => format!("line {}: {} pages", row.line, row.event.page_ids.len()),
+            TraceItem::Refused(error) => format!("line {}: {}", error.line, error.fault),
+        });
+    }
+    let pages = plain().ids.len();
+    let refused = "request 2 of 3 in it: missing_field: there is no attribute `gen_ai.input.messages`";
+    assert_eq!(found.len(), 4, "{found:?}");
+    assert_eq!(found[..2], vec![format!("line 1: {pages} pages"); 2]);
+    assert!(found[2].contains("line 1: ") && found[2].contains(refused), "{}", found[2]);
+    assert_eq!(found[3], format!("line 2: {pages} pages"));
 }
 
 /// The collector's own encoding; the fixtures are not made with the library that reads them.

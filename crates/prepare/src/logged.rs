@@ -2,7 +2,7 @@
 //!
 //! The requests of a record are prepared in its order, each by itself. Their events go out together, with the offset
 //! after the record, so a record that is read again gives them again or not at all. A request that is of no use takes
-//! none of the others with it: the record's dead letter says how many were refused and why the first one was.
+//! none of the others with it: the record's dead letter says which were refused and why the first one was.
 
 use super::fields::{self, Held};
 use super::preparer::{Preparer, other_format};
@@ -17,6 +17,8 @@ use std::sync::Arc;
 
 /// Most requests of one record: what the OpenTelemetry collector sends at once where nobody says otherwise.
 const MAX_REQUESTS: usize = 8192;
+/// Most refused requests of one record that its dead letter names by their numbers.
+const NAMED: usize = 16;
 
 impl Preparer {
     /// Prepares a record of this shape.
@@ -37,29 +39,27 @@ impl Preparer {
             }
             Err(error) => return self.refuse(record, &error),
         };
-        let (mut refused, mut first) = (0, None);
+        let (mut refused, mut first) = (Vec::new(), None);
         for (index, request) in requests.enumerate() {
             let mut one = Prepared { partition: all.partition, ..Prepared::default() };
             match request.and_then(|request| self.logged(&request, record, &mut one)) {
                 Ok(()) if count == 1 => return one,
                 Ok(()) => all.add(one),
                 Err(error) => {
-                    refused += 1;
-                    first.get_or_insert((index + 1, error));
+                    refused.push(index + 1);
+                    first.get_or_insert(error);
                 }
             }
         }
-        let Some((number, error)) = first else { return all };
+        let Some(error) = first else { return all };
         if count == 1 {
             return self.refuse(record, &error);
         }
-        let detail = format!(
-            "{refused} of {count} requests of the record, the first of them request {number}: {}",
-            error.detail()
-        );
+        let detail = format!("{}: {}", places(&refused, count), error.detail());
         let letter = self.refuse(record, &DecodeError::new(error.code(), detail));
         all.outputs.extend(letter.outputs);
         all.refused = letter.refused;
+        all.refused_requests = refused.len() as u64;
         all
     }
 
@@ -141,6 +141,17 @@ impl Preparer {
         }
         Ok(held)
     }
+}
+
+/// Which requests of a record were refused, counted from 1.
+fn places(refused: &[usize], count: usize) -> String {
+    let named: Vec<String> = refused.iter().take(NAMED).map(usize::to_string).collect();
+    let more = if refused.len() > NAMED { ", ..." } else { "" };
+    format!(
+        "{} of {count} requests of the record (number {}{more}), the first of them",
+        refused.len(),
+        named.join(", ")
+    )
 }
 
 fn check_count(logged: &Logged<'_>) -> Result<(), DecodeError> {

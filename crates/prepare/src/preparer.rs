@@ -106,7 +106,13 @@ impl Preparer {
         });
         let outputs = outputs.into_iter().collect();
         let partition = Partition(record.source.partition);
-        Prepared { partition, outputs, refused: Some(error.code()), ..Prepared::default() }
+        Prepared {
+            partition,
+            outputs,
+            refused: Some(error.code()),
+            refused_requests: 1,
+            ..Prepared::default()
+        }
     }
 
     fn events(&mut self, record: &RawRecord<'_>, out: &mut Prepared) -> Result<(), DecodeError> {

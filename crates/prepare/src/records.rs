@@ -11,8 +11,10 @@ pub struct Prepared {
     pub partition: Partition,
     /// Its request events in the order of its prompts, or its dead letter.
     pub outputs: Vec<OutputRecord>,
-    /// Why it was refused.
+    /// Why it was refused, or the first of its requests that was.
     pub refused: Option<ErrorCode>,
+    /// How many of its requests were refused; of a record with one request, that one.
+    pub refused_requests: u64,
     /// Why it was passed over: it is of no request that a cache served.
     pub passed_over: Option<&'static str>,
     /// The pool of the events, or of the first of them.
@@ -30,6 +32,13 @@ pub struct Prepared {
     pub differing_prompts: u64,
     /// The same pool by pool, where the record may hold requests of several.
     pub shares: Vec<(String, PoolShare)>,
+}
+
+impl Prepared {
+    /// Whether more of the record was refused than became events.
+    pub fn is_mostly_refused(&self) -> bool {
+        self.refused.is_some() && self.refused_requests >= self.requests
+    }
 }
 
 /// What became of a record, as far as it is of one pool.

@@ -89,6 +89,14 @@ impl Findings {
         let headers = first.headers.iter().map(|(name, value)| (name.as_str(), value.as_slice())).collect();
         let prepared = preparer.prepare(&RawRecord { source, headers });
         let outcome = match (prepared.refused, prepared.passed_over) {
+            (Some(code), _) if prepared.requests > 0 => {
+                let (events, refused) = (prepared.requests, prepared.refused_requests);
+                format!(
+                    "{events} request event(s), {refused} request(s) refused: {}{}",
+                    code.name(),
+                    detail(&prepared)
+                )
+            }
             (Some(code), _) => format!("refused: {}{}", code.name(), detail(&prepared)),
             (None, Some(why)) => format!("passed over: {why}"),
             (None, None) => format!("{} request event(s)", prepared.requests),
@@ -118,13 +126,18 @@ impl Findings {
     }
 
     fn add(&mut self, prepared: &Prepared) {
-        if prepared.refused.is_some() {
+        if prepared.requests == 0 {
             return;
         }
         self.tokens += prepared.tokens;
         self.stated += prepared.stated_prompts;
         self.differing += prepared.differing_prompts;
-        *self.pools.entry(prepared.pool.clone()).or_default() += 1;
+        if prepared.shares.is_empty() {
+            *self.pools.entry(prepared.pool.clone()).or_default() += prepared.requests;
+        }
+        for (pool, share) in &prepared.shares {
+            *self.pools.entry(pool.clone()).or_default() += share.requests;
+        }
         let mut decoder = RequestDecoder::new(Encoding::Avro, DecodeLimits::default());
         for output in &prepared.outputs {
             let event = output.value.as_deref().map(|value| decoder.decode(output.key.as_deref(), value));
@@ -203,7 +216,7 @@ impl Findings {
     }
 
     fn model_advice(&self) -> String {
-        let unknown = self.outcomes.keys().any(|outcome| outcome.starts_with("refused: unknown_model"));
+        let unknown = self.outcomes.keys().any(|outcome| outcome.contains("refused: unknown_model"));
         let advice = "models = [\"/models/NAME\"]  # a directory with tokenizer.json\n";
         if unknown { advice.to_owned() } else { String::new() }
     }

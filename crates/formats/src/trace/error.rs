@@ -83,6 +83,9 @@ pub enum RowFault {
     /// The line is longer than the configured limit.
     #[error("the line is longer than {limit} bytes")]
     LineTooLong { limit: usize },
+    /// One of a line's requests; the others are read.
+    #[error("request {number} of {count} in it: {fault}")]
+    OneOfSeveral { number: usize, count: usize, fault: Box<RowFault> },
     /// A row arrived later than the reorder buffer can repair.
     #[error(
         "received {late_ms} ms before a request already passed on: the file is further out of order \

@@ -1,8 +1,8 @@
 //! Logs that are known by name ([`crate::logs`]), a record a line: the same reading as `kvset prepare` has.
 //!
 //! A prompt that is a body is tokenised with a model's own tokenizer; token ids are hashed as they are, page ids are
-//! page ids. A request without a time has that of the one before it, 0 at first. Of a line with several requests all
-//! are read, or none.
+//! page ids. A request without a time has that of the one before it, 0 at first. Of a line with several requests one
+//! that is of no use is refused by itself.
 
 use super::error::RowFault;
 use super::options::{IdScope, ReadOptions};
@@ -54,22 +54,44 @@ impl Decode for Log {
         batch: &mut Batch,
         carried: &mut Carried,
     ) -> Result<(), RowFault> {
-        let requests = match self.preset.read(line, &Places::default())? {
+        let (count, requests) = match self.preset.read(line, &Places::default())? {
             Logged::PassedOver(_) => return Ok(()),
-            Logged::Requests { requests, .. } => requests,
+            Logged::Requests { count, requests } => (count, requests),
         };
-        for request in requests {
-            let request = request?;
-            self.time_ms = request.event_time.unwrap_or(self.time_ms);
-            let first = batch.drafts.len();
-            self.file(&request, batch)?;
-            self.tell(&request, first, number, batch, carried)?;
+        for (index, request) in requests.enumerate() {
+            let mark = batch.mark();
+            let read = request
+                .map_err(RowFault::from)
+                .and_then(|request| self.file_and_tell(&request, number, batch, carried));
+            match read {
+                Ok(()) => {}
+                Err(fault) if count == 1 => return Err(fault),
+                Err(fault) => {
+                    batch.go_back(mark);
+                    let fault = RowFault::OneOfSeveral { number: index + 1, count, fault: Box::new(fault) };
+                    batch.faults.push((number, fault));
+                }
+            }
         }
+        batch.faults.reverse();
         Ok(())
     }
 }
 
 impl Log {
+    fn file_and_tell(
+        &mut self,
+        request: &LoggedRequest<'_>,
+        line: u64,
+        batch: &mut Batch,
+        carried: &mut Carried,
+    ) -> Result<(), RowFault> {
+        self.time_ms = request.event_time.unwrap_or(self.time_ms);
+        let first = batch.drafts.len();
+        self.file(request, batch)?;
+        self.tell(request, first, line, batch, carried)
+    }
+
     /// Files the prompts of a request, one draft each.
     fn file(&mut self, request: &LoggedRequest<'_>, batch: &mut Batch) -> Result<(), RowFault> {
         match &request.prompt {

@@ -176,6 +176,9 @@ impl TraceReader {
             if let Some(index) = self.batch.advance() {
                 return Ok(Some(self.check(index)));
             }
+            if let Some((line, fault)) = self.batch.faults.pop() {
+                return Ok(Some(Found::Refused(RowError { file: self.file_name(), line, fault })));
+            }
             let Some(file) = &mut self.current else {
                 if self.open_next()? {
                     continue;

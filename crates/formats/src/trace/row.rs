@@ -59,7 +59,17 @@ pub(crate) struct Batch {
     pub drafts: Vec<Draft>,
     /// Whether they are one session's, whose times count from its own start until it is placed.
     pub is_session: bool,
+    /// Requests that were refused while others of their line are good, last first.
+    pub faults: Vec<(u64, RowFault)>,
     next: usize,
+}
+
+/// How much a batch held.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct BatchMark {
+    ids: usize,
+    text: usize,
+    drafts: usize,
 }
 
 impl Batch {
@@ -69,12 +79,25 @@ impl Batch {
         self.text.clear();
         self.drafts.clear();
         self.is_session = false;
+        self.faults.clear();
         self.next = 0;
     }
 
-    /// Whether every request was handed out.
+    /// Whether every request was handed out, refused ones too.
     pub fn is_drained(&self) -> bool {
-        self.next == self.drafts.len()
+        self.next == self.drafts.len() && self.faults.is_empty()
+    }
+
+    /// How much the batch holds, to go back to.
+    pub fn mark(&self) -> BatchMark {
+        BatchMark { ids: self.ids.len(), text: self.text.len(), drafts: self.drafts.len() }
+    }
+
+    /// Drops what was added since.
+    pub fn go_back(&mut self, mark: BatchMark) {
+        self.ids.truncate(mark.ids);
+        self.text.truncate(mark.text);
+        self.drafts.truncate(mark.drafts);
     }
 
     /// Takes the next request's index.

@@ -98,7 +98,8 @@ impl Held {
     ) -> Result<Prepared, Option<TaskError>> {
         let prepared = prepared
             .map_err(|unknown| (unknown != LookupError::Stopped).then(|| TaskError::from(unknown)))?;
-        let Some(code) = prepared.refused else {
+        // Where most requests of a record are good, its mapping is.
+        let Some(code) = prepared.refused.filter(|_| prepared.is_mostly_refused()) else {
             self.policy.accept();
             return Ok(prepared);
         };

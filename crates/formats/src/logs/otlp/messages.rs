@@ -2,9 +2,11 @@
 //! `logs.proto` and `common.proto` of v1. The same types are read from protobuf and from JSON; what they leave out is
 //! passed over.
 
+use crate::trace::json::Key;
 use serde::Deserialize;
-use serde::de::{Deserializer, Error};
+use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 use std::borrow::Cow;
+use std::fmt;
 
 /// What the collector's exporters write of traces.
 #[derive(Clone, PartialEq, prost::Message)]
@@ -155,38 +157,28 @@ pub struct KeyValue {
 }
 
 /// A value of any type.
-#[derive(Clone, PartialEq, prost::Message, Deserialize)]
+#[derive(Clone, PartialEq, prost::Message)]
 pub struct AnyValue {
     #[prost(oneof = "Value", tags = "1, 2, 3, 4, 5, 6, 7")]
-    #[serde(flatten)]
     pub value: Option<Value>,
 }
 
 /// What it is.
-#[derive(Clone, PartialEq, prost::Oneof, Deserialize)]
+#[derive(Clone, PartialEq, prost::Oneof)]
 pub enum Value {
     #[prost(string, tag = "1")]
-    #[serde(rename = "stringValue")]
     Text(String),
     #[prost(bool, tag = "2")]
-    #[serde(rename = "boolValue")]
     Flag(bool),
     #[prost(int64, tag = "3")]
-    #[serde(deserialize_with = "number")]
-    #[serde(rename = "intValue")]
     Whole(i64),
     #[prost(double, tag = "4")]
-    #[serde(deserialize_with = "number")]
-    #[serde(rename = "doubleValue")]
     Fraction(f64),
     #[prost(message, tag = "5")]
-    #[serde(rename = "arrayValue")]
     List(ArrayValue),
     #[prost(message, tag = "6")]
-    #[serde(rename = "kvlistValue")]
     Object(KeyValueList),
     #[prost(bytes, tag = "7")]
-    #[serde(skip)]
     Bytes(Vec<u8>),
 }
 
@@ -209,24 +201,68 @@ pub struct KeyValueList {
 }
 
 /// JSON writes integers of 64 bits as texts, and fractions that are none; some writers do not. Null is what is not there.
-fn number<'de, D: Deserializer<'de>, N: std::str::FromStr + Default>(deserializer: D) -> Result<N, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Number<'a> {
-        Text(#[serde(borrow)] Cow<'a, str>),
-        Signed(i64),
-        Unsigned(u64),
-        Fraction(f64),
-        Null,
+struct Number<N>(Option<N>);
+
+impl<'de, N: std::str::FromStr> Deserialize<'de> for Number<N> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Written<'a> {
+            Text(#[serde(borrow)] Cow<'a, str>),
+            Signed(i64),
+            Unsigned(u64),
+            Fraction(f64),
+            Null,
+        }
+        let text = match Written::deserialize(deserializer)? {
+            Written::Text(text) => text.into_owned(),
+            Written::Signed(number) => number.to_string(),
+            Written::Unsigned(number) => number.to_string(),
+            Written::Fraction(number) => number.to_string(),
+            Written::Null => return Ok(Self(None)),
+        };
+        text.parse().map(|number| Self(Some(number))).map_err(|_| D::Error::custom("no number of this field"))
     }
-    let text = match Number::deserialize(deserializer)? {
-        Number::Text(text) => text.into_owned(),
-        Number::Signed(number) => number.to_string(),
-        Number::Unsigned(number) => number.to_string(),
-        Number::Fraction(number) => number.to_string(),
-        Number::Null => return Ok(N::default()),
-    };
-    text.parse().map_err(|_| D::Error::custom("no number of this field"))
+}
+
+fn number<'de, D: Deserializer<'de>, N: std::str::FromStr + Default>(deserializer: D) -> Result<N, D::Error> {
+    Ok(Number::deserialize(deserializer)?.0.unwrap_or_default())
+}
+
+/// A value of JSON is an object of one field, whose name tells the type. One of another type is broken: left out, the
+/// attribute would be missing without a word.
+impl<'de> Deserialize<'de> for AnyValue {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(OneOf)
+    }
+}
+
+struct OneOf;
+
+impl<'de> Visitor<'de> for OneOf {
+    type Value = AnyValue;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object with a value's type")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<AnyValue, A::Error> {
+        let mut value = None;
+        while let Some(Key(kind)) = map.next_key()? {
+            let read = match &*kind {
+                "stringValue" => map.next_value::<Option<String>>()?.map(Value::Text),
+                "boolValue" => map.next_value::<Option<bool>>()?.map(Value::Flag),
+                "intValue" => map.next_value::<Number<i64>>()?.0.map(Value::Whole),
+                "doubleValue" => map.next_value::<Number<f64>>()?.0.map(Value::Fraction),
+                "arrayValue" => map.next_value::<Option<ArrayValue>>()?.map(Value::List),
+                "kvlistValue" => map.next_value::<Option<KeyValueList>>()?.map(Value::Object),
+                "bytesValue" => map.next_value::<Option<IgnoredAny>>()?.map(|_| Value::Bytes(Vec::new())),
+                _ => map.next_value::<IgnoredAny>().map(|_| None)?,
+            };
+            value = read.or(value);
+        }
+        Ok(AnyValue { value })
+    }
 }
 
 /// In JSON, null stands for a field that is not there.
