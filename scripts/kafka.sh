@@ -125,6 +125,9 @@ secure() {
         -e "s|^listener.security.protocol.map=.*|&,SASL:SASL_PLAINTEXT,SECURE:SASL_SSL|" "$properties"
     cat >>"$properties" <<END
 inter.broker.listener.name=PLAINTEXT
+authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
+allow.everyone.if.no.acl.found=true
+super.users=User:ANONYMOUS
 sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER
 ssl.keystore.type=PKCS12
 ssl.keystore.location=$dir/broker.p12
@@ -147,6 +150,14 @@ END
 
 kafka_tool() {
     java -Dorg.slf4j.simpleLogger.defaultLogLevel=warn -cp "$dir/libs/*" "$@"
+}
+
+# Topics that begin with `readable.` may be read by the user that clients log in as, and not be written to.
+forbid_writing() {
+    kafka_tool org.apache.kafka.tools.AclCommand --bootstrap-server "$(cat "$brokers_file")" --add \
+        --allow-principal User:kvset --operation Read --operation Describe \
+        --topic readable. --resource-pattern-type prefixed >>"$log" 2>&1 ||
+        die "could not set the broker's access control list, see $log"
 }
 
 format_storage() {
@@ -209,6 +220,7 @@ start() {
             write_properties
             format_storage
             launch
+            if [ -n "$secured" ]; then forbid_writing; fi
             say "broker $(cat "$brokers_file") is up (log: $log)"
         fi
         printf 'KVSET_TEST_BROKERS=%s\n' "$(cat "$brokers_file")"

@@ -134,6 +134,8 @@ fn config_check_connect_finds_all_well_where_it_is() {
         "ok      right to read      kvset.requests can be read",
         "ok      group              kvset has committed nothing",
         "ok      transactional id   ids that begin with kvset-kvset- are allowed",
+        "ok      right to write     kvset.estimates can be written to",
+        "ok      right to write     kvset.dead-letters can be written to",
         "-       schema registry    none is configured",
         "ok      state.directory    state can be written to",
         "ok      http.listen",
@@ -169,6 +171,24 @@ fn config_check_connect_names_everything_that_is_missing_and_what_to_do() {
         assert!(out.contains(line), "{line:?} is missing in:\n{out}");
     }
     assert!(err.contains("5 of 12 checks failed"), "{err}");
+}
+
+#[test]
+fn config_check_connect_tries_what_prepare_needs_where_it_is_configured() {
+    let broker = broker(&[TOPICS[0], TOPICS[1], TOPICS[2], "raw"]);
+    let (code, out, err) = connect(&broker.connection().brokers, &[("KVSET__PREPARE__TOPIC", "raw")]);
+    assert_eq!(code, Some(1), "{out}{err}");
+    for line in [
+        "ok      prepare.topic      raw has 1 partition",
+        "ok      right to read      raw can be read",
+        "ok      group              kvset-prepare has committed nothing",
+        "ok      transactional id   ids that begin with kvset-kvset-prepare- are allowed",
+        "ok      right to write     kvset.requests can be written to",
+        "FAILED  prepare's refused  kvset.raw-dead-letters does not exist",
+        "`kvset prepare --create-topics`",
+    ] {
+        assert!(out.contains(line), "{line:?} is missing in:\n{out}");
+    }
 }
 
 #[test]

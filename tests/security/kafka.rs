@@ -3,9 +3,10 @@
 //! `KVSET_KAFKA_SECURED=1 scripts/kafka.sh run -- cargo test --features tls --test security`
 
 use crate::kafka_support::{Broker, Input, Published, serve_records};
-use kvset::kafka::topics::Topics;
+use kvset::kafka::topics::{TopicPlan, Topics};
 use kvset::settings::Settings;
 use kvset::workload::{Generator, Workload};
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 /// The user and password that scripts/kafka.sh gives the broker.
@@ -55,6 +56,43 @@ fn a_password_lets_in_and_a_wrong_one_is_not_shown() {
     let stranger = with(&[("sasl.username", "kvset"), ("sasl.password", "hunter2-marker")]);
     let error = refusal(&stranger.expect("a broker"));
     assert!(!error.contains("hunter2") && error.contains("check sasl.username"), "{error}");
+}
+
+#[test]
+fn config_check_connect_tells_a_topic_that_may_be_read_and_not_written_to() {
+    let login = properties("SASL_PLAINTEXT", "PLAIN", &LOGIN);
+    let Some(broker) = Broker::secured("KVSET_TEST_SASL", &login) else { return };
+    let maker = Broker::real().expect("the broker that has the secured listener");
+    let (input, estimates) = (maker.create("requests", 1), maker.create("estimates", 1));
+    // Its list of rights is scripts/kafka.sh's.
+    let letters = format!("readable.{}", maker.topic("letters"));
+    let plan = TopicPlan { name: letters.clone(), partitions: NonZeroU32::MIN, compacted: false };
+    let topics = Topics::new(&maker.connection, Duration::from_secs(30)).expect("a client");
+    topics.create(&[plan]).expect("a topic");
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut command = assert_cmd::Command::cargo_bin("kvset").expect("the program");
+    command.current_dir(directory.path()).args(["config", "check", "--connect"]);
+    let settings = format!(
+        "[kafka]\nbrokers = \"{}\"\n[kafka.properties]\n{}\n[input]\ntopic = \"{input}\"\n[output]\n\
+         topic = \"{estimates}\"\ndead_letter_topic = \"{letters}\"\n[http]\nlisten = \"\"\n",
+        broker.connection.brokers,
+        login.iter().map(|(name, value)| format!("\"{name}\" = \"{value}\"\n")).collect::<String>(),
+    );
+    std::fs::write(directory.path().join("kvset.toml"), settings).expect("written");
+    let output = command.output().expect("run");
+    let said = String::from_utf8(output.stdout).expect("UTF-8");
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    for line in [
+        format!("ok      right to write     {estimates} can be written to"),
+        format!("FAILED  right to write     {letters}: "),
+        "Topic authorization failed".to_owned(),
+    ] {
+        assert!(said.contains(&line), "{line:?} is missing in:\n{said}");
+    }
+    assert_eq!(said.lines().filter(|line| line.starts_with("FAILED")).count(), 1, "{said}");
+    assert!(!said.contains("kvset-password"), "{said}");
+    let records = maker.read_all(&estimates);
+    assert!(records.is_empty(), "readers of committed records see nothing of it");
 }
 
 #[cfg(feature = "tls")]

@@ -88,6 +88,32 @@ impl KafkaSink {
         Ok(sink)
     }
 
+    /// Writes a tombstone, waits for the broker's word, and aborts: whether this user may write to this topic. Kafka's
+    /// own question for it (KIP-430) is not among what this client asks. Readers of committed records see nothing.
+    ///
+    /// # Errors
+    /// The topic may not be written to, or no transaction can be had.
+    pub fn try_write(&mut self, destination: Destination) -> Result<(), SinkError> {
+        const KEY: &str = "kvset-config-check";
+        let tombstone = OutputRecord {
+            destination,
+            partition: Partition(0),
+            window: None,
+            key: Some(KEY.as_bytes().to_vec()),
+            value: None,
+            headers: Vec::new(),
+            placed_by: Some(KEY.to_owned()),
+        };
+        self.failed_before = self.producer.context().failed();
+        self.begin()?;
+        let written = self.send(&tombstone).and_then(|()| self.acknowledged());
+        // The delivery only tells that the record was purged; why is the transaction's to tell, which a record that
+        // was not delivered keeps from being committed.
+        let failed = self.producer.context().failed() != self.failed_before;
+        let written = if failed { self.commit().and(written) } else { written };
+        written.and(self.abort())
+    }
+
     /// Repeats the same call while it fails in passing, as transactions demand.
     fn init(&self, deadline: Duration, doing: &str) -> Result<(), KafkaFailure> {
         let begin = Instant::now();
