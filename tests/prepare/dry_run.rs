@@ -9,7 +9,7 @@ hunter2
 {"started_at": 1700000002, "ai": {"request": {"model": "m", "prompt_token_ids": [1, 2, 3]}}}
 "#;
 
-fn dry_run(settings: &str, log: &str, more: &[&str]) -> (String, String, i32) {
+fn dry_run(settings: &str, log: impl AsRef<[u8]>, more: &[&str]) -> (String, String, i32) {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("kvset.toml");
     std::fs::write(&path, settings).expect("written");
@@ -18,7 +18,7 @@ fn dry_run(settings: &str, log: &str, more: &[&str]) -> (String, String, i32) {
         command.env_remove(name);
     }
     let output = command.args(["prepare", "--dry-run", "-", "--config"]).arg(&path).args(more);
-    let output = output.write_stdin(log).output().expect("run");
+    let output = output.write_stdin(log.as_ref()).output().expect("run");
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
     (text(output.stdout), text(output.stderr), output.status.code().expect("a code"))
 }
@@ -61,6 +61,20 @@ fn only_so_many_records_of_a_bounded_size_are_read() {
     assert_eq!(code, 1);
     assert!(error.contains("record 1 is larger than prepare.max_record_bytes"), "{error}");
     assert!(!error.contains("hunter2"));
+}
+
+/// A file of the collector's, protobuf behind lengths, is read as its lines of JSON are.
+#[test]
+fn a_file_of_protobuf_is_told_as_its_topic_would_be() {
+    let fixture = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/logs/otlp-file.binpb");
+    let log = std::fs::read(fixture).expect("the fixture");
+    let (said, _, code) = dry_run("", &log, &[]);
+    assert_eq!(code, 0, "{said}");
+    assert!(said.contains("3 records read") && said.contains("2  the log of otlp"), "{said}");
+    assert!(said.ends_with("[prepare]\npreset = \"otlp\"\n"), "{said}");
+    let (_, error, code) = dry_run("", &log[..log.len() - 1], &[]);
+    assert_eq!(code, 1);
+    assert!(error.contains("record 3: the record ends before its length says"), "{error}");
 }
 
 #[test]

@@ -460,6 +460,53 @@ fn attributes_are_fields_of_templates() {
     assert_eq!(event.pool, "assistant/chat/conv-1");
 }
 
+/// What the collector's file exporter writes with `format: proto`: each record behind its length, all of them or each
+/// compressed where that is asked for.
+#[test]
+fn a_file_of_protobuf_is_replayed_as_its_records_are() {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/logs");
+    let records = ["otlp-traces.binpb", "otlp-logs.binpb", "otlp-metrics.binpb"]
+        .map(|name| std::fs::read(folder.join(name)).expect(name));
+    let framed = |record: &Vec<u8>| [&(record.len() as u32).to_be_bytes()[..], record].concat();
+    let zstd = |bytes: &[u8]| zstd::encode_all(bytes, 3).expect("memory");
+    let file = std::fs::read(folder.join("otlp-file.binpb")).expect("a fixture");
+    assert_eq!(file, records.each_ref().map(framed).concat());
+    let each_packed = records.each_ref().map(|record| framed(&zstd(record))).concat();
+    let json = framed(&zstd(&fixture("otlp.jsonl")[0]));
+    let model = Arc::new(Model::load(&model_directory()).expect("a usable model"));
+    let read = |bytes: &[u8], format: Format| {
+        let options = ReadOptions {
+            page_size: PageSize::new(4),
+            model: Some(Arc::clone(&model)),
+            format,
+            ..ReadOptions::default()
+        };
+        let bytes = Box::new(std::io::Cursor::new(bytes.to_vec()));
+        let mut reader = TraceReader::from_reader("log", bytes, &options).expect("a known format");
+        let (mut ids, mut refused) = (Vec::new(), Vec::new());
+        while let Some(item) = reader.next_item().expect("readable") {
+            match item {
+                TraceItem::Request(row) => ids.push(row.event.page_ids.iter().collect::<Vec<_>>()),
+                TraceItem::Refused(error) => refused.push(error.to_string()),
+            }
+        }
+        (ids, refused)
+    };
+    let chat = plain().ids;
+    for (name, bytes) in [("plain", &file), ("packed", &zstd(&file)), ("each packed", &each_packed)] {
+        for format in [Format::Auto, Format::Log(Preset::Otlp)] {
+            let (ids, refused) = read(bytes, format);
+            assert_eq!(ids, [chat.clone(), chat.clone()], "{name}");
+            let [refused] = &refused[..] else { panic!("{name}: {refused:?}") };
+            assert!(refused.starts_with("log, line 3: undecodable: neither traces nor logs"), "{refused}");
+        }
+    }
+    assert_eq!(read(&json, Format::Auto), (vec![chat.clone()], vec![]));
+    let (ids, refused) = read(&file[..records[0].len() + 100], Format::Auto);
+    assert_eq!(ids, [chat]);
+    assert!(refused[0].contains("ends before its length says"), "{refused:?}");
+}
+
 /// What a log leaves out of a prompt shows in the number of tokens that the engine counted.
 #[test]
 fn a_prompt_that_is_not_logged_whole_shows_in_its_tokens() {

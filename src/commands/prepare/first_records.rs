@@ -2,11 +2,10 @@
 
 use crate::cli::Failure;
 use anyhow::{Context as _, anyhow};
-use kvset_formats::trace::open_text;
+use kvset_formats::trace::{RawRecords, RowFault};
 use kvset_kafka::kafka::reader::{From, Reader};
 use kvset_service::plan::connection;
 use kvset_settings::Settings;
-use std::io::{BufRead as _, Read as _};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -25,33 +24,34 @@ pub(super) struct FirstRecord<'r> {
     pub headers: &'r [(String, Vec<u8>)],
 }
 
-/// Shows the first `records` of a file, none of which may be larger than `largest`.
+/// Shows the first `records` of a file: its lines, or records with their length in front of them. None may be larger
+/// than `largest`.
 pub(super) fn of_file(
     file: &Path,
     records: u64,
     largest: u64,
     read: &mut dyn FnMut(FirstRecord<'_>),
 ) -> Result<(), Failure> {
-    let mut reader = open_text(file).map_err(anyhow::Error::from)?;
-    let (mut line, mut number) = (Vec::new(), 0u64);
-    while number < records {
-        line.clear();
-        let bytes = (&mut reader).take(largest + 1).read_until(b'\n', &mut line);
-        if bytes.with_context(|| file.display().to_string())? == 0 {
-            break;
-        }
-        if line.len() as u64 > largest {
-            return Err(Failure::from(anyhow!(
-                "{}: record {} is larger than prepare.max_record_bytes",
-                file.display(),
-                number + 1
-            )));
-        }
-        if !line.trim_ascii().is_empty() {
-            let offset = i64::try_from(number).unwrap_or(i64::MAX);
-            read(FirstRecord { partition: 0, offset, key: None, value: &line, headers: &[] });
-            number += 1;
-        }
+    let limit = usize::try_from(largest).unwrap_or(usize::MAX);
+    let mut reader = RawRecords::open(file, limit).map_err(anyhow::Error::from)?;
+    for number in 0..records {
+        let next = reader.next_record().with_context(|| file.display().to_string())?;
+        let value = match next {
+            None => break,
+            Some(Ok(value)) => value,
+            Some(Err(RowFault::LineTooLong { .. })) => {
+                return Err(Failure::from(anyhow!(
+                    "{}: record {} is larger than prepare.max_record_bytes",
+                    file.display(),
+                    number + 1
+                )));
+            }
+            Some(Err(fault)) => {
+                return Err(Failure::from(anyhow!("{}: record {}: {fault}", file.display(), number + 1)));
+            }
+        };
+        let offset = i64::try_from(number).unwrap_or(i64::MAX);
+        read(FirstRecord { partition: 0, offset, key: None, value, headers: &[] });
     }
     Ok(())
 }

@@ -86,6 +86,9 @@ pub enum RowFault {
     /// One of a line's requests; the others are read.
     #[error("request {number} of {count} in it: {fault}")]
     OneOfSeveral { number: usize, count: usize, fault: Box<RowFault> },
+    /// A record in a file of records with lengths is shorter than it says, or damaged.
+    #[error("the record ends before its length says, or what it is compressed with is damaged")]
+    CutOff,
     /// A row arrived later than the reorder buffer can repair.
     #[error(
         "received {late_ms} ms before a request already passed on: the file is further out of order \

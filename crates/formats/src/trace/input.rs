@@ -57,14 +57,6 @@ impl Input {
     }
 }
 
-/// Opens a file of lines, or standard input for `-`, whatever it is compressed with.
-///
-/// # Errors
-/// It cannot be opened, or its first bytes cannot be read.
-pub fn open_text(path: &Path) -> Result<Box<dyn BufRead + Send>, TraceError> {
-    Ok(Input::open(path)?.bytes)
-}
-
 /// Undoes zstd (any number of frames) and gzip (any number of members); passes all else through.
 fn decompress(reader: impl Read + Send + 'static) -> io::Result<Box<dyn BufRead + Send>> {
     let (head, stream) = peek(reader, ZSTD.len())?;

@@ -12,6 +12,8 @@ pub(super) enum Step {
     Line,
     /// A line longer than the limit was passed over.
     TooLong,
+    /// A row ends before its length says, or what it is packed in is damaged; lines have no length.
+    Cut,
     /// The input is at its end.
     End,
 }
@@ -119,7 +121,7 @@ mod tests {
         let mut found = Vec::new();
         loop {
             match lines.step().expect("memory does not fail") {
-                Step::End => return found,
+                Step::Cut | Step::End => return found,
                 Step::TooLong => found.push((lines.number(), Step::TooLong, Vec::new())),
                 Step::Line => found.push((lines.number(), Step::Line, lines.line().to_vec())),
             }

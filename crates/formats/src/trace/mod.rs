@@ -12,7 +12,7 @@
 //! | dynamo | a request that ended, or another event (passed over) | `request_received_ms` | `trace_block_size` |
 //! | token-ids | a prompt, or a batch of them | `timestamp`, ms, where given | 64 |
 //! | openai | a chat or completion request, bare or under `body`; needs the model's tokenizer | `timestamp`, ms, where given | 64 |
-//! | litellm, kong, apisix, higress, envoy-ai-gateway, vllm, sglang, openai-batch, otlp | a record of that log ([`crate::logs`]) | the log's own | 64 |
+//! | litellm, kong, apisix, higress, envoy-ai-gateway, vllm, sglang, openai-batch, otlp | a record of that log ([`crate::logs`]), of OTLP behind its length, too | the log's own | 64 |
 //! | avro | an event (`schemas/request_event.avsc`) of a container file | `event_time`, ms | `page_size`, else 64 |
 //!
 //! Weka sessions come in file order, the requests of each in the order of their times (stable). The
@@ -32,6 +32,7 @@ mod detect;
 pub(crate) mod dynamo;
 mod entry;
 mod error;
+mod frames;
 mod input;
 pub mod json;
 mod lines;
@@ -43,14 +44,15 @@ mod parallel;
 mod reader;
 mod records;
 pub(crate) mod row;
+mod rows;
 mod tokens;
 mod unpack;
 mod write;
 
 pub use background::{AheadReader, BackgroundReader, open_ahead};
 pub use error::{RowError, RowFault, TraceError};
-pub use input::open_text;
 pub use options::{Format, IdScope, ReadOptions};
 pub use reader::{Progress, TraceItem, TraceReader, open};
 pub use row::TraceRow;
+pub use rows::RawRecords;
 pub use write::write_row;

@@ -164,7 +164,7 @@ impl Piece {
                     self.text.extend_from_slice(lines.line());
                     Some(begin..self.text.len())
                 }
-                Ok(Step::TooLong) => None,
+                Ok(Step::TooLong | Step::Cut) => None,
                 Ok(Step::End) => return Some(Ok(())),
                 Err(source) => {
                     let (file, line) = (Arc::clone(file), lines.number());

@@ -4,7 +4,8 @@ use super::avro::{self, Events};
 use super::detect::detect;
 use super::dynamo::Dynamo;
 use super::error::{RowError, TraceError};
-use super::input::{Input, peek};
+use super::frames::{self, Frames};
+use super::input::Input;
 use super::json::TimeUnit;
 use super::lines::{Lines, Step};
 use super::logged::Log;
@@ -14,7 +15,9 @@ use super::options::{Format, ReadOptions, page_size};
 use super::parallel::ParallelLines;
 use super::records::{Carried, Filled, LineSource, Records, Source};
 use super::row::{Batch, TraceRow};
+use super::rows::Rows;
 use super::tokens::TokenIds;
+use crate::logs::Preset;
 use kvset_core::event::full_pages;
 use std::collections::VecDeque;
 use std::io::{self, BufRead, Read};
@@ -222,12 +225,12 @@ impl TraceReader {
 
     fn start(&mut self, input: Input) -> Result<(), TraceError> {
         let Input { name, bytes, read_bytes } = input;
-        let (head, bytes) = peek(bytes, avro::MAGIC.len()).map_err(|source| TraceError::Read {
+        let (head, bytes) = frames::head(bytes).map_err(|source| TraceError::Read {
             file: Arc::clone(&name),
             line: 0,
             source,
         })?;
-        let (format, source) = self.source(&head, Box::new(bytes), &name)?;
+        let (format, source) = self.source(&head, bytes, &name)?;
         self.current = Some(OpenFile { name, format, source, read_bytes });
         Ok(())
     }
@@ -240,9 +243,18 @@ impl TraceReader {
         name: &Arc<str>,
     ) -> Result<(Format, Box<dyn Source>), TraceError> {
         let asked = self.options.format;
-        if asked == Format::Avro || (asked == Format::Auto && head == avro::MAGIC) {
+        if asked == Format::Avro || (asked == Format::Auto && head.starts_with(avro::MAGIC)) {
             let events = Events::open(bytes, name, page_size::DEFAULT, &self.options)?;
             return Ok((Format::Avro, Box::new(events)));
+        }
+        if matches!(asked, Format::Auto | Format::Log(Preset::Otlp | Preset::EnvoyAiGateway))
+            && frames::is_framed(head)
+        {
+            let preset = if let Format::Log(preset) = asked { preset } else { Preset::Otlp };
+            let rows = Rows::Frames(Frames::new(bytes, self.options.max_line_bytes));
+            let decoder = Log::new(preset, page_size::DEFAULT, &self.options);
+            let source = LineSource { rows, file: Arc::clone(name), decoder };
+            return Ok((Format::Log(preset), Box::new(source)));
         }
         let mut lines = Lines::new(bytes, self.options.max_line_bytes);
         let format = match asked {
@@ -303,7 +315,7 @@ fn detect_format(lines: &mut Lines, name: &Arc<str>) -> Result<Format, TraceErro
     let detected = match step.map_err(|source| TraceError::Read { file: Arc::clone(name), line, source })? {
         Step::Line => detect(lines.line()),
         Step::TooLong => Err(format!("a line longer than {} bytes", lines.limit())),
-        Step::End => Ok(Format::Mooncake),
+        Step::Cut | Step::End => Ok(Format::Mooncake),
     };
     detected.map_err(|seen| TraceError::UnknownFormat { file, line, seen })
 }
@@ -327,15 +339,21 @@ fn line_source(
             let decoder = Records::new(Seconds, page_size::QWEN, false, options);
             return records(lines, file, decoder, threads);
         }
-        Format::Dynamo => {
-            Box::new(LineSource { lines, file, decoder: Dynamo::new(page_size::DEFAULT, options) })
-        }
-        Format::TokenIds => {
-            Box::new(LineSource { lines, file, decoder: TokenIds::new(page_size::DEFAULT, options) })
-        }
-        Format::Log(preset) => {
-            Box::new(LineSource { lines, file, decoder: Log::new(preset, page_size::DEFAULT, options) })
-        }
+        Format::Dynamo => Box::new(LineSource {
+            rows: Rows::Lines(lines),
+            file,
+            decoder: Dynamo::new(page_size::DEFAULT, options),
+        }),
+        Format::TokenIds => Box::new(LineSource {
+            rows: Rows::Lines(lines),
+            file,
+            decoder: TokenIds::new(page_size::DEFAULT, options),
+        }),
+        Format::Log(preset) => Box::new(LineSource {
+            rows: Rows::Lines(lines),
+            file,
+            decoder: Log::new(preset, page_size::DEFAULT, options),
+        }),
         Format::Openai => return openai_source(lines, file, options),
         Format::Mooncake | Format::Auto | Format::Avro => {
             let decoder = Records::new(Milliseconds, page_size::MOONCAKE, false, options);
@@ -354,7 +372,7 @@ fn records(
     if threads > 1 {
         return Ok(Box::new(ParallelLines::start(lines, file, &decoder, threads)?));
     }
-    Ok(Box::new(LineSource { lines, file, decoder }))
+    Ok(Box::new(LineSource { rows: Rows::Lines(lines), file, decoder }))
 }
 
 /// The source of chat and completion requests.
@@ -362,7 +380,7 @@ fn records(
 fn openai_source(lines: Lines, file: Arc<str>, options: &ReadOptions) -> Result<Box<dyn Source>, TraceError> {
     let Some(model) = options.model.clone() else { return Err(TraceError::NoModel { file }) };
     let decoder = Requests::new(model, page_size::DEFAULT, options);
-    Ok(Box::new(LineSource { lines, file, decoder }))
+    Ok(Box::new(LineSource { rows: Rows::Lines(lines), file, decoder }))
 }
 
 /// Without a tokenizer there is no source of chat and completion requests.

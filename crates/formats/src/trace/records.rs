@@ -3,9 +3,9 @@
 use super::entry::{Entry, Found, Sink};
 use super::error::{RowError, RowFault, TraceError};
 use super::json::{Object, TimeUnit, Trouble, read_line};
-use super::lines::{Lines, Step};
 use super::options::{IdScope, ReadOptions};
 use super::row::{Batch, Declared, Draft};
+use super::rows::Rows;
 use kvset_core::units::PageSize;
 use std::sync::Arc;
 
@@ -72,9 +72,9 @@ pub(super) trait Decode: Send {
     fn drain(&mut self, _batch: &mut Batch) {}
 }
 
-/// A file of lines.
+/// A file of rows.
 pub(super) struct LineSource<D> {
-    pub lines: Lines,
+    pub rows: Rows,
     pub file: Arc<str>,
     pub decoder: D,
 }
@@ -82,22 +82,18 @@ pub(super) struct LineSource<D> {
 impl<D: Decode> Source for LineSource<D> {
     fn fill(&mut self, batch: &mut Batch, carried: &mut Carried) -> Result<Filled, TraceError> {
         loop {
-            let step = self.lines.step();
-            let number = self.lines.number();
+            let step = self.rows.step();
+            let number = self.rows.number();
             let step = step.map_err(|source| TraceError::Read {
                 file: Arc::clone(&self.file),
                 line: number,
                 source,
             })?;
-            let outcome = match step {
-                Step::Line => self.decoder.decode(self.lines.line(), number, batch, carried),
-                Step::TooLong => Err(RowFault::LineTooLong { limit: self.lines.limit() }),
-                Step::End => {
-                    self.decoder.drain(batch);
-                    return Ok(if batch.is_drained() { Filled::End } else { Filled::Requests });
-                }
+            let Some(read) = step else {
+                self.decoder.drain(batch);
+                return Ok(if batch.is_drained() { Filled::End } else { Filled::Requests });
             };
-            match outcome {
+            match read.and_then(|()| self.decoder.decode(self.rows.row(), number, batch, carried)) {
                 Err(fault) => {
                     batch.clear();
                     let file = Arc::clone(&self.file);
