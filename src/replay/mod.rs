@@ -4,6 +4,7 @@
 
 mod asked;
 mod below;
+mod cache_writes;
 mod ceiling;
 mod counted;
 mod history;
@@ -48,6 +49,7 @@ use traffic::TrafficObserver;
 
 pub use asked::{break_even, foresight, second_sight, tier_sentence};
 pub use below::{Below, BelowHits};
+pub use cache_writes::CacheWritesResult;
 pub use ceiling::Ceiling;
 pub use history::{ReplayHistory, pool_report, report_input};
 pub use lifetimes::{LifetimesResult, OptimalCapacity, OptimalResult, WindowLifetimes};
@@ -184,6 +186,8 @@ pub struct Replay {
     pub turned_away: Vec<u64>,
     /// What the log's cached tokens say, where it has any.
     pub measured: Option<MeasuredEstimate>,
+    /// What the log says was written to a provider's cache, where it counts that.
+    pub cache_writes: Option<CacheWritesResult>,
     /// What each router gives, in the order asked for, at every capacity of the curve.
     pub routing: Vec<RouterEstimate>,
     /// What was asked about time, tenants and the optimum.
@@ -329,6 +333,7 @@ struct Run<'a> {
     per_request: Option<PerRequest<'a>>,
     recorder: Option<HistoryRecorder>,
     observer: Observer,
+    cache_writes: CacheWritesResult,
     lifetimes: LifetimesObserver,
     traffic: Option<TrafficObserver>,
     /// The whole curve, where the engine has one.
@@ -378,6 +383,7 @@ impl<'a> Run<'a> {
             warm_up,
             per_request: per_request.map(PerRequest::new),
             recorder,
+            cache_writes: CacheWritesResult::default(),
             observer: Observer::new(&options.beside, &options.pool)?,
             lifetimes: LifetimesObserver::new(&options.beside, &options.pool)?,
             traffic: TrafficObserver::new(&options.pool, options.beside.prefill_rate),
@@ -421,6 +427,7 @@ impl<'a> Run<'a> {
         self.requests += 1;
         if counted {
             self.count_found();
+            row.cache_writes.iter().for_each(|writes| self.cache_writes.add(writes));
             self.write_request().map_err(ReplayError::PerRequest)?;
             self.record(event);
         }
@@ -565,6 +572,7 @@ impl<'a> Run<'a> {
             ceiling: self.ceilings.as_ref().and_then(Ceilings::found),
             turned_away: caches.map(CacheBank::refused).unwrap_or_default(),
             measured,
+            cache_writes: self.cache_writes.found(),
             routing,
             traffic: self.traffic.as_ref().and_then(|log| log.result(&self.config, whole.as_ref())),
             lifetimes: self.lifetimes.result(&self.config, whole.as_ref(), self.curve.as_ref()),

@@ -100,3 +100,41 @@ fn a_log_known_by_name_is_recognised_and_its_preset_reads_it() {
     }
     assert!(!said.contains("[prepare]") && !said.contains("What is there"), "{said}");
 }
+
+/// What Anthropic's usage says was written to its cache is told by the dry run and by a replay.
+#[test]
+fn cache_writes_of_a_log_are_told() {
+    let request =
+        r#"{"model": "chat", "max_tokens": 8, "messages": [{"role": "user", "content": "What is there?"}]}"#;
+    let usage = |five: u64, hour: u64, rest: u64| {
+        let written = five + hour + rest;
+        format!(
+            r#"{{"input_tokens": 1, "cache_creation_input_tokens": {written},
+                "cache_creation": {{"ephemeral_5m_input_tokens": {five}, "ephemeral_1h_input_tokens": {hour}}}}}"#
+        )
+        .replace('\n', " ")
+    };
+    let line = |usage: &str| format!(r#"{{"body": {request}, "response": {{"usage": {usage}}}}}"#);
+    let log = [usage(3, 40, 0), usage(0, 0, 500), r#"{"input_tokens": 9}"#.to_owned()]
+        .map(|usage| line(&usage))
+        .join("\n");
+    let model = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/tokenize/chatml");
+    let (said, _, code) = dry_run(&format!("[prepare]\nmodels = [\"chat={model}\"]\n"), &log, &[]);
+    assert_eq!(code, 0, "{said}");
+    let told = "543  tokens written to a provider's cache: 3 for 5 minutes, 40 for an hour, 500 for a time not stated";
+    assert!(said.contains(told), "{said}");
+    let replay = |more: &[&str]| {
+        let mut command = Command::cargo_bin("kvset").expect("the program");
+        command.args(["replay", "--format", "openai", "--page-size", "4", "--model", model]).args(more);
+        let output = command.arg("-").write_stdin(log.as_bytes()).output().expect("run");
+        String::from_utf8(output.stdout).expect("text")
+    };
+    let told = "cache writes          543 tokens by 2 requests: 3 kept 5 minutes, 40 kept an hour, \
+        500 kept for a time not stated\n";
+    let said = replay(&[]);
+    assert!(said.contains(told), "{said}");
+    let json: serde_json::Value = serde_json::from_str(&replay(&["--json"])).expect("JSON");
+    let expected = serde_json::json!({"requests": 2, "tokens": 543, "five_minute_tokens": 3, "one_hour_tokens": 40,
+        "unstated_tokens": 500});
+    assert_eq!(json["cache_writes"], expected);
+}

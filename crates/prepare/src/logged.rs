@@ -76,6 +76,7 @@ impl Preparer {
         common.output_tokens = request.output_tokens.and_then(signed).or(common.output_tokens);
         common.duration_ms = request.duration_ms.or(common.duration_ms);
         common.cached_tokens = request.cached_tokens.and_then(signed).or(common.cached_tokens);
+        out.cache_writes = request.cache_writes;
         match &request.prompt {
             LoggedPrompt::Body(body) => {
                 match self.kind(held)? {
@@ -179,6 +180,9 @@ impl Prepared {
         self.pages += one.pages;
         self.stated_prompts += one.stated_prompts;
         self.differing_prompts += one.differing_prompts;
+        if let Some(writes) = one.cache_writes {
+            self.cache_writes.get_or_insert_default().add(&writes);
+        }
         if self.pool.is_empty() {
             one.pool.clone_into(&mut self.pool);
         }

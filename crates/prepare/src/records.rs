@@ -3,6 +3,7 @@
 use kvset_formats::codec::{ErrorCode, SourceRecord};
 use kvset_formats::output::OutputRecord;
 use kvset_formats::position::Partition;
+use kvset_formats::trace::CacheWrites;
 
 /// What became of a record.
 #[derive(Debug, Default)]
@@ -25,6 +26,8 @@ pub struct Prepared {
     pub tokens: u64,
     /// Page ids that went out.
     pub pages: u64,
+    /// Prompt tokens that were written to the provider's cache, where the log of a preset counts them.
+    pub cache_writes: Option<CacheWrites>,
     /// Prompts whose tokens the log counted, and those of them that came to another number here: of these the log does not
     /// hold the whole prompt, or the tokenizer is not the serving engine's.
     pub stated_prompts: u64,

@@ -5,6 +5,7 @@ use super::first_records::{self, FirstRecord};
 use crate::cli::args::PrepareArgs;
 use crate::cli::{Failure, output};
 use kvset_formats::codec::{DecodeLimits, Encoding, LetterContent, RequestDecoder, SourceRecord};
+use kvset_formats::trace::CacheWrites;
 use kvset_prepare::shape::{PromptKind, Shape, TimeForm};
 use kvset_prepare::{Prepared, Preparer, Preset, RawRecord};
 use kvset_service::prepare::preparer;
@@ -28,6 +29,8 @@ struct Findings {
     outcomes: BTreeMap<String, Outcome>,
     tokens: u64,
     cached: u64,
+    /// Tokens that were written to a provider's cache.
+    written: Option<CacheWrites>,
     /// Prompts whose tokens the log counted, and those that came to another number here.
     stated: u64,
     differing: u64,
@@ -73,7 +76,9 @@ impl Findings {
             *self.presets.entry(preset).or_default() += 1;
             *self.shapes.entry(format!("the log of {preset}")).or_default() += 1;
         }
-        match Shape::of(record) {
+        let shape = Shape::of(record);
+        let written = shape.as_ref().and_then(|shape| cache_writes(record, shape));
+        match shape {
             _ if preset.is_some() => {}
             None => *self.shapes.entry("no JSON object".to_owned()).or_default() += 1,
             Some(shape) => self.note(&shape),
@@ -87,7 +92,10 @@ impl Findings {
             value: Some(record),
         };
         let headers = first.headers.iter().map(|(name, value)| (name.as_str(), value.as_slice())).collect();
-        let prepared = preparer.prepare(&RawRecord { source, headers });
+        let mut prepared = preparer.prepare(&RawRecord { source, headers });
+        if prepared.requests > 0 && prepared.cache_writes.is_none() {
+            prepared.cache_writes = written;
+        }
         let outcome = match (prepared.refused, prepared.passed_over) {
             (Some(code), _) if prepared.requests > 0 => {
                 let (events, refused) = (prepared.requests, prepared.refused_requests);
@@ -132,6 +140,9 @@ impl Findings {
         self.tokens += prepared.tokens;
         self.stated += prepared.stated_prompts;
         self.differing += prepared.differing_prompts;
+        if let Some(writes) = &prepared.cache_writes {
+            self.written.get_or_insert_default().add(writes);
+        }
         if prepared.shares.is_empty() {
             *self.pools.entry(prepared.pool.clone()).or_default() += prepared.requests;
         }
@@ -165,6 +176,15 @@ impl Findings {
         if self.tokens > 0 {
             let mut mapped = vec![(self.tokens, "prompt tokens".to_owned())];
             mapped.push((self.cached, "request events that say how much was cached".to_owned()));
+            if let Some(written) = &self.written {
+                let what = format!(
+                    "tokens written to a provider's cache: {} for 5 minutes, {} for an hour, {} for a time not stated",
+                    written.five_minutes,
+                    written.one_hour,
+                    written.unstated()
+                );
+                mapped.push((written.tokens, what));
+            }
             if self.differing > 0 {
                 let what = format!(
                     "of {} prompts have another number of tokens than the log counted: it does not hold all of them, \
@@ -220,6 +240,14 @@ impl Findings {
         let advice = "models = [\"/models/NAME\"]  # a directory with tokenizer.json\n";
         if unknown { advice.to_owned() } else { String::new() }
     }
+}
+
+/// What the usage of a record's response says was written to a provider's cache.
+fn cache_writes(record: &[u8], shape: &Shape) -> Option<CacheWrites> {
+    shape.usages.iter().find_map(|place| match place {
+        Some(place) => CacheWrites::of_response(&place.find(record).ok()??),
+        None => CacheWrites::of_response(std::str::from_utf8(record).ok()?),
+    })
 }
 
 /// Why a record was refused, which quotes none of it.

@@ -289,7 +289,7 @@ mod tests {
     use kvset_core::event::RequestEvent;
 
     fn row(scope: Scope, session: Option<&str>) -> TraceRow<'_> {
-        TraceRow { event: RequestEvent { scope, ..RequestEvent::default() }, session, file: "", line: 0 }
+        TraceRow { event: RequestEvent { scope, ..RequestEvent::default() }, session, ..TraceRow::default() }
     }
 
     #[test]

@@ -173,6 +173,7 @@ impl ReplayResult {
         let at_cost = |(cost, estimate): &(f64, Estimate)| CostResult::new(*cost, estimate);
         result.costs = done.at_further_costs.iter().map(at_cost).collect();
         result.measured = done.measured.as_ref().map(|measured| MeasuredOutput::of(measured, done));
+        result.cache_writes = done.cache_writes;
         result.routing = done.routing.clone();
         lifetimes::add(&mut result, done);
         result.ceiling = done.ceiling.map(|found| CeilingResult::of(found, result.trace.page_accesses));

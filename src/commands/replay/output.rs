@@ -6,7 +6,7 @@ use crate::cli::output::tenants::QuotaOutput;
 use crate::cli::output::traffic::TrafficOutput;
 use crate::commands::replay::ceiling::CeilingResult;
 use crate::commands::replay::measured::MeasuredOutput;
-use crate::replay::SearchResult;
+use crate::replay::{CacheWritesResult, SearchResult};
 use crate::report::{Headline, PoolReport, headline};
 use kvset_core::answer::{Answer, Recommended};
 use kvset_core::estimate::{Estimate, InFlight, TheoreticalHits};
@@ -64,6 +64,9 @@ pub struct ReplayResult {
     /// What the log's cached tokens say of the cache in use.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub measured: Option<MeasuredOutput>,
+    /// What the log says was written to a provider's cache.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cache_writes: Option<CacheWritesResult>,
     /// What routers would give, in the order asked for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub routing: Vec<RouterEstimate>,
@@ -210,6 +213,7 @@ impl ReplayResult {
             costs: Vec::new(),
             windows: windows.iter().map(WindowResult::from).collect(),
             measured: None,
+            cache_writes: None,
             routing: Vec::new(),
             retention: Vec::new(),
             retention_required: Vec::new(),

@@ -7,6 +7,7 @@ use crate::cli::output::routing;
 use crate::cli::output::{
     Column, CurvePlot, Sheet, Terminal, bytes, capacity, decimal, known, percent, share_name, thousands,
 };
+use crate::replay::CacheWritesResult;
 use kvset_core::answer::Recommended;
 use kvset_core::estimate::{CapacityPoint, InFlight};
 use kvset_core::stack::ChainCheck;
@@ -67,6 +68,9 @@ impl ReplayResult {
             line("approximation", reason.to_owned());
         }
         line("hit rate, unlimited", percent(self.theoretical.prefix_hit_rate));
+        if let Some(found) = &self.cache_writes {
+            line("cache writes", cache_writes(found));
+        }
         if let Some(found) = &self.in_flight {
             line("others in flight", in_flight(found));
         }
@@ -186,6 +190,19 @@ impl ReplayResult {
         }
         format!("\nwindows, required capacity by coverage\n{}", sheet.render(terminal))
     }
+}
+
+/// Tokens written, and how long each is kept, as the log says.
+fn cache_writes(found: &CacheWritesResult) -> String {
+    let classes = [
+        (found.five_minute_tokens, "kept 5 minutes"),
+        (found.one_hour_tokens, "kept an hour"),
+        (found.unstated_tokens, "kept for a time not stated"),
+    ];
+    let told = classes.into_iter().filter(|(tokens, _)| *tokens > 0);
+    let told: Vec<String> = told.map(|(tokens, what)| format!("{} {what}", thousands(tokens))).collect();
+    let classes = if told.is_empty() { String::new() } else { format!(": {}", told.join(", ")) };
+    format!("{} tokens by {} requests{classes}", thousands(found.tokens), thousands(found.requests))
 }
 
 /// The part of a curve where it climbs: from the last point that hits next to nothing to the first that

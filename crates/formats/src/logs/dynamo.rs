@@ -53,6 +53,7 @@ pub(super) fn read<'r>(record: &'r [u8], places: &Places) -> Result<Logged<'r>, 
         input_tokens: draft.input_tokens,
         output_tokens: draft.output_tokens,
         cached_tokens: draft.cached_tokens,
+        cache_writes: None,
         names,
     })))
 }

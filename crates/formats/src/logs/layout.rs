@@ -107,6 +107,7 @@ impl Layout {
             input_tokens: answer.prompt_tokens(1),
             output_tokens: answer.output_tokens(1),
             cached_tokens: answer.cached_tokens(1),
+            cache_writes: answer.cache_writes(1),
             names: self.names(record)?,
         })
     }

@@ -21,6 +21,7 @@ pub use path::{FieldPath, time_ms};
 pub use preset::Preset;
 
 use crate::codec::DecodeError;
+use crate::trace::CacheWrites;
 use kvset_core::units::PageSize;
 use std::borrow::Cow;
 
@@ -62,6 +63,8 @@ pub struct LoggedRequest<'r> {
     pub output_tokens: Option<u64>,
     /// Prompt tokens that came from the serving engine's cache.
     pub cached_tokens: Option<u64>,
+    /// Prompt tokens that were written to the provider's cache.
+    pub cache_writes: Option<CacheWrites>,
     /// What the log calls the model, the tenant and others, by the names that templates and labels have for them.
     pub names: Vec<(Cow<'r, str>, String)>,
 }

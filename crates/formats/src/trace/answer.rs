@@ -10,7 +10,7 @@ use std::fmt;
 
 /// Fields of a row that hold an [`Answer`], or lead to one. The names inside `usage` are those of the
 /// completions API, then those of the responses API, of Anthropic and of DeepSeek.
-const KNOWN: [&str; 17] = [
+const KNOWN: [&str; 20] = [
     "usage",
     "response",
     "chunks",
@@ -27,8 +27,41 @@ const KNOWN: [&str; 17] = [
     "cached_tokens",
     "cache_read_input_tokens",
     "cache_creation_input_tokens",
+    "cache_creation",
+    "ephemeral_5m_input_tokens",
+    "ephemeral_1h_input_tokens",
     "prompt_cache_hit_tokens",
 ];
+
+/// Prompt tokens that a request wrote to its provider's cache, as Anthropic counts them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CacheWrites {
+    /// All of them.
+    pub tokens: u64,
+    /// Those that are kept for five minutes.
+    pub five_minutes: u64,
+    /// Those that are kept for an hour.
+    pub one_hour: u64,
+}
+
+impl CacheWrites {
+    /// Those of which nothing says how long they are kept.
+    pub fn unstated(&self) -> u64 {
+        self.tokens.saturating_sub(self.five_minutes.saturating_add(self.one_hour))
+    }
+
+    /// Adds another request's.
+    pub fn add(&mut self, other: &Self) {
+        self.tokens = self.tokens.saturating_add(other.tokens);
+        self.five_minutes = self.five_minutes.saturating_add(other.five_minutes);
+        self.one_hour = self.one_hour.saturating_add(other.one_hour);
+    }
+
+    /// What a response says: an object, its chunks, or the stream as it was sent. Nothing where its usage counts none.
+    pub fn of_response(text: &str) -> Option<Self> {
+        Answer::of_response(text)?.cache_writes(1)
+    }
+}
 
 /// What was found beside a prompt, or in the `usage` of its response.
 #[derive(Debug, Default)]
@@ -46,6 +79,9 @@ pub(crate) struct Answer {
     /// The same, and those that were written to it, as Anthropic counts them.
     cache_read: Option<u64>,
     cache_creation: Option<u64>,
+    /// The latter by how long they are kept.
+    five_minutes: Option<u64>,
+    one_hour: Option<u64>,
     /// From arrival to the last token.
     duration_ms: Option<i64>,
 }
@@ -101,6 +137,17 @@ impl Answer {
         self.cached_tokens.or(self.cache_read).filter(|_| prompts == 1)
     }
 
+    /// Tokens of the row's only prompt that were written to the provider's cache.
+    pub fn cache_writes(&self, prompts: usize) -> Option<CacheWrites> {
+        let (five_minutes, one_hour) = (self.five_minutes.unwrap_or(0), self.one_hour.unwrap_or(0));
+        let classed = five_minutes.saturating_add(one_hour);
+        let is_classed = self.five_minutes.is_some() || self.one_hour.is_some();
+        let tokens = self.cache_creation.or(is_classed.then_some(classed))?;
+        // A class beyond the sum is of other chunks than the sum: all that is known is the larger.
+        let tokens = tokens.max(classed);
+        (prompts == 1).then_some(CacheWrites { tokens, five_minutes, one_hour })
+    }
+
     /// From arrival to the last token, in milliseconds.
     pub fn duration_ms(&self) -> Option<u64> {
         self.duration_ms.and_then(|ms| u64::try_from(ms).ok())
@@ -119,7 +166,12 @@ impl<'de> Fields<'de> for Answer {
     fn field<A: MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<(), A::Error> {
         self.field = KNOWN.into_iter().find(|name| *name == key).unwrap_or_default();
         match self.field {
-            "usage" | "body" | "message" | "prompt_tokens_details" | "input_tokens_details" => {
+            "usage"
+            | "body"
+            | "message"
+            | "prompt_tokens_details"
+            | "input_tokens_details"
+            | "cache_creation" => {
                 map.next_value_seed(Object(self))?;
             }
             "response" | "chunks" => map.next_value_seed(Response(self))?,
@@ -131,6 +183,8 @@ impl<'de> Fields<'de> for Answer {
             "cached_tokens" | "prompt_cache_hit_tokens" => Self::number(map, &mut self.cached_tokens)?,
             "cache_read_input_tokens" => Self::number(map, &mut self.cache_read)?,
             "cache_creation_input_tokens" => Self::number(map, &mut self.cache_creation)?,
+            "ephemeral_5m_input_tokens" => Self::number(map, &mut self.five_minutes)?,
+            "ephemeral_1h_input_tokens" => Self::number(map, &mut self.one_hour)?,
             "duration_ms" => self.duration_ms = Time::read(map, TimeUnit::Milliseconds)?,
             _ => ignore(map)?,
         }
@@ -179,5 +233,28 @@ impl<'de> Visitor<'de> for Response<'_> {
             Object(&mut *self.0).deserialize(&mut deserializer).map_err(|_| E::custom("not a chunk"))?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cache_writes_are_told_by_how_long_they_are_kept() {
+        let of = |usage: &str| CacheWrites::of_response(&format!(r#"{{"usage": {usage}}}"#));
+        let writes = |tokens, five_minutes, one_hour| Some(CacheWrites { tokens, five_minutes, one_hour });
+        let classes = r#""cache_creation": {"ephemeral_5m_input_tokens": 3, "ephemeral_1h_input_tokens": 4}"#;
+        assert_eq!(of(&format!(r#"{{"cache_creation_input_tokens": 7, {classes}}}"#)), writes(7, 3, 4));
+        assert_eq!(of(&format!("{{{classes}}}")), writes(7, 3, 4));
+        assert_eq!(of(r#"{"cache_creation_input_tokens": 7}"#), writes(7, 0, 0));
+        assert_eq!(of(r#"{"cache_creation_input_tokens": 0, "cache_creation": null}"#), writes(0, 0, 0));
+        assert_eq!(of(r#"{"prompt_tokens": 9}"#), None);
+        assert_eq!(writes(9, 3, 4).map(|writes| writes.unstated()), Some(2));
+        let stream = format!(
+            "event: message_start\ndata: {{\"message\": {{\"usage\": {{\"cache_creation_input_tokens\": 7, {classes}}}}}}}\n\n\
+             data: {{\"type\": \"message_delta\", \"usage\": {{\"output_tokens\": 2}}}}\n"
+        );
+        assert_eq!(CacheWrites::of_response(&stream), writes(7, 3, 4));
     }
 }

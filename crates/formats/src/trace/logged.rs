@@ -158,6 +158,7 @@ impl Log {
             if alone {
                 // A sum over several prompts tells of none.
                 (draft.output_tokens, draft.cached_tokens) = (request.output_tokens, request.cached_tokens);
+                draft.cache_writes = request.cache_writes;
                 if let (Some(stated), Some(found)) = (request.input_tokens, draft.input_tokens) {
                     carried.note_prompt_tokens(stated, found);
                 }

@@ -49,6 +49,7 @@ mod tokens;
 mod unpack;
 mod write;
 
+pub use answer::CacheWrites;
 pub use background::{AheadReader, BackgroundReader, open_ahead};
 pub use error::{RowError, RowFault, TraceError};
 pub use options::{Format, IdScope, ReadOptions};

@@ -76,6 +76,7 @@ impl Decode for Requests {
                 output_tokens: answer.output_tokens(prompts.len()),
                 duration_ms: answer.duration_ms(),
                 cached_tokens: answer.cached_tokens(prompts.len()),
+                cache_writes: answer.cache_writes(prompts.len()),
                 labels: labels.clone(),
                 session: session.clone(),
                 scope_name: scope_name.clone(),

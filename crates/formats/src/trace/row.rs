@@ -1,5 +1,6 @@
 //! Requests as the readers hand them out, and the buffers they live in.
 
+use super::answer::CacheWrites;
 use super::error::RowFault;
 use super::options::IdScope;
 use kvset_core::event::RequestEvent;
@@ -13,6 +14,8 @@ use std::ops::Range;
 pub struct TraceRow<'a> {
     /// The request, with its page size and scope filled in.
     pub event: RequestEvent<'a>,
+    /// What it wrote to its provider's cache, where the log's usage counts that.
+    pub cache_writes: Option<CacheWrites>,
     /// The session it belongs to, where the trace says.
     pub session: Option<&'a str>,
     /// The trace file, as it was named; empty for a generated request.
@@ -35,6 +38,7 @@ pub(crate) struct Draft {
     pub output_tokens: Option<u64>,
     pub duration_ms: Option<u64>,
     pub cached_tokens: Option<u64>,
+    pub cache_writes: Option<CacheWrites>,
     pub labels: Labels<Range<usize>>,
     pub session: Option<Range<usize>>,
     /// Value of the field that `--id-scope field:NAME` names.
@@ -126,6 +130,7 @@ impl Batch {
                 cached_tokens: draft.cached_tokens,
                 labels: draft.labels.each_ref().map(|name| &self.text[name.clone()]),
             },
+            cache_writes: draft.cache_writes,
             session: draft.session.clone().map(|session| &self.text[session]),
             file,
             line: draft.line,

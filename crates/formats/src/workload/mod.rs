@@ -47,6 +47,7 @@ impl GeneratedRequest {
     /// The request as the core and the trace writer take it.
     pub fn as_row(&self) -> TraceRow<'_> {
         TraceRow {
+            cache_writes: None,
             event: RequestEvent {
                 event_time: self.event_time,
                 page_size: Some(self.page_size),

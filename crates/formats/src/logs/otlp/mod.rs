@@ -15,6 +15,7 @@ mod tools;
 
 use super::{FieldPath, Logged, LoggedPrompt, LoggedRequest, Places};
 use crate::codec::{DecodeError, ErrorCode};
+use crate::trace::CacheWrites;
 use export::items;
 use item::{Item, is_details, is_message};
 use messages::AnyValue;
@@ -112,8 +113,19 @@ fn request<'r>(item: &Item, place: Option<&FieldPath>) -> Result<LoggedRequest<'
             "gen_ai.usage.cache_read_input_tokens",
             "llm.token_count.prompt_details.cache_read",
         ]),
+        cache_writes: cache_writes(item),
         names: names(item),
     })
+}
+
+/// Tokens written; how long they are kept, no convention says.
+fn cache_writes(item: &Item) -> Option<CacheWrites> {
+    let tokens = item.number(&[
+        "gen_ai.usage.cache_creation.input_tokens",
+        "gen_ai.usage.cache_creation_input_tokens",
+        "llm.token_count.prompt_details.cache_write",
+    ])?;
+    Some(CacheWrites { tokens, ..CacheWrites::default() })
 }
 
 /// The names that templates have for some attributes, and every short one by its own.
