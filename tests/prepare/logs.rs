@@ -286,6 +286,7 @@ fn openai_batch() {
             Chat(|event| {
                 *event = Event { time: 1_700_000_000_000, output: Some(7), cached: Some(12), ..plain() }
             }),
+            PassedOver("the request failed"),
         ],
     );
 }

@@ -97,6 +97,9 @@ pub(super) static SGLANG: Layout = Layout {
 
 pub(super) static OPENAI_BATCH: Layout = Layout {
     passed_over: |record| {
+        if path::at(record, "error")?.is_some() {
+            return Ok(Some("the request failed"));
+        }
         let is_answer = path::at(record, "body")?.is_none() && path::at(record, "response.body")?.is_some();
         Ok(is_answer.then_some("a line of a batch's output, which has no prompt"))
     },

@@ -62,7 +62,7 @@ impl Preset {
             Self::Vllm => "vllm-project/vllm: vllm/entrypoints/openai/chat_completion/protocol.py",
             Self::Sglang => "sgl-project/sglang: python/sglang/srt/utils/request_logger.py",
             Self::OpenaiBatch => {
-                "vllm-project/vllm: vllm/entrypoints/openai/run_batch.py (BatchRequestInput)"
+                "vllm-project/vllm: vllm/entrypoints/openai/run_batch.py (BatchRequestInput, BatchRequestOutput)"
             }
             Self::Otlp => {
                 "open-telemetry/opentelemetry-proto: opentelemetry/proto (trace/v1, logs/v1, common/v1)"
@@ -116,7 +116,9 @@ impl Preset {
                 Some(Self::Dynamo)
             }
             () if has("event") && has("rid") && has("obj") => Some(Self::Sglang),
-            () if has("custom_id") && (has("body") || has("response.body")) => Some(Self::OpenaiBatch),
+            () if has("custom_id") && ["body", "response.body", "error"].into_iter().any(has) => {
+                Some(Self::OpenaiBatch)
+            }
             () if otlp::is_otlp(record) => Some(Self::Otlp),
             () if vllm::has_ids(record) => Some(Self::Vllm),
             () => None,
