@@ -616,6 +616,34 @@ fn embeddings_of_a_batch_are_no_prompts() {
     assert!(reason(&refused).contains("`url`"), "{}", reason(&refused));
 }
 
+/// What hostile or careless writers log: each is refused by its reason, or read for what it is.
+#[test]
+fn careless_records_are_refused_or_read_for_what_they_are() {
+    let refusal = |preset: Option<Preset>, record: &str| {
+        let prepared = prepare(&settings(preset), record.as_bytes());
+        let code = prepared.refused.map(|code| code.name());
+        assert!(prepared.requests == 0 && code.is_some(), "{record}: {}", reason(&prepared));
+        format!("{}: {}", code.unwrap_or_default(), reason(&prepared))
+    };
+    let no_list = refusal(Some(Preset::Litellm), r#"{"call_type": "completion", "messages": "hunter2"}"#);
+    assert!(no_list.starts_with("invalid_body: `messages` are no list"), "{no_list}");
+    let no_time = r#"{"started_at": 99999999999999999999, "ai": {"proxy": {"payload": {"request": {"model": "chat", "prompt": "a"}}}}}"#;
+    let no_time = refusal(Some(Preset::Kong), no_time);
+    assert!(no_time.starts_with("invalid_field: `started_at` is no time"), "{no_time}");
+    let nothing = refusal(None, r#"{"model": "chat", "prompt": []}"#);
+    assert_eq!(nothing, "missing_field: the prompt is an empty list");
+    // Ids that were asked for and not returned leave the text.
+    let chat = r#""messages": [{"role": "user", "content": "What is there?"}]"#;
+    let ids = ids_of(r#"[{"role": "user", "content": "What is there?"}]"#);
+    let bare = format!(r#"{{"model": "chat", "prompt_token_ids": [], {chat}}}"#);
+    let logged =
+        format!(r#"{{"request": {{"model": "chat", {chat}}}, "response": {{"prompt_token_ids": []}}}}"#);
+    for (preset, record) in [(None, bare), (Some(Preset::Vllm), logged)] {
+        let [event] = &events(&prepare(&settings(preset), record.as_bytes()))[..] else { panic!("{record}") };
+        assert_eq!(event.ids, ids, "{record}");
+    }
+}
+
 /// `kvset replay` reads the same logs through the same reader, and tells them by themselves.
 #[test]
 fn a_replay_of_a_log_is_that_of_its_plain_requests() {

@@ -39,7 +39,8 @@ fn token_ids_pass_through() {
         ids(&mut tokenizer, r#"{"prompt": [[1], [], [2, 3]]}"#),
         Ok(vec![vec![1], vec![], vec![2, 3]])
     );
-    assert_eq!(ids(&mut tokenizer, r#"{"prompt": []}"#), Ok(vec![]));
+    let nothing = ids(&mut tokenizer, r#"{"prompt": []}"#).expect_err("no prompt at all");
+    assert_eq!(nothing.to_string(), "missing_field: the prompt is an empty list");
 }
 
 #[test]

@@ -175,6 +175,10 @@ impl Preparer {
         use RawFormat::{Auto, Openai, PageIds, TokenIds};
         match (self.recipe.format, held) {
             (Auto | PageIds, Held { page_ids: true, .. }) => Ok(PageIds),
+            // No prompt is empty: where its ids are, the text beside them is what was served.
+            (Auto, Held { tokens: true, body: true, .. }) if self.prompts.iter().any(<[u32]>::is_empty) => {
+                Ok(Openai)
+            }
             (Auto | TokenIds, Held { tokens: true, .. }) => Ok(TokenIds),
             (Auto | Openai, Held { body: true, .. }) => Ok(Openai),
             (Auto, _) => {

@@ -141,6 +141,9 @@ impl RequestTokenizer {
             Some(messages) => self.chat(messages, body, time)?,
             None => self.completion(body)?,
         }
+        if self.prompts.is_empty() {
+            return Err(TokenizeError::new(TokenizeCode::MissingField, "the prompt is an empty list"));
+        }
         Ok(&self.prompts)
     }
 

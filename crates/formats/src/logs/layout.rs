@@ -97,8 +97,8 @@ impl Layout {
         };
         // What was cut off, or is no JSON, says nothing of usage: of the prompt it is no part.
         let answer = response.and_then(|response| Answer::of_response(&response)).unwrap_or_default();
-        let (start, end, duration) =
-            (ms(record, self.start)?, ms(record, self.end)?, ms(record, self.duration)?);
+        let (start, end) = (time(record, self.start)?, time(record, self.end)?);
+        let duration = ms(record, self.duration)?.flatten();
         let duration_ms = duration.or_else(|| Some(end? - start?)).filter(|ms| *ms >= 0);
         Ok(LoggedRequest {
             prompt,
@@ -177,12 +177,22 @@ pub(super) fn first<'r>(record: &'r [u8], paths: &[&str]) -> Result<Option<Found
     Ok(None)
 }
 
-/// The first of these times that is there.
-fn ms(record: &[u8], places: &[TimeAt]) -> Result<Option<i64>, DecodeError> {
+/// When something happened, by the first of these places that is there. A request whose time cannot be read is refused:
+/// that of its record is another.
+fn time(record: &[u8], places: &[TimeAt]) -> Result<Option<i64>, DecodeError> {
+    let unread = || {
+        let names: Vec<String> = places.iter().map(|(path, _)| format!("`{path}`")).collect();
+        let detail = format!("{} is no time in its unit and none as RFC 3339 writes it", names.join(" or "));
+        DecodeError::new(ErrorCode::InvalidField, detail)
+    };
+    ms(record, places)?.map(|read| read.ok_or_else(unread)).transpose()
+}
+
+/// The first of these times that is there, where it can be read.
+fn ms(record: &[u8], places: &[TimeAt]) -> Result<Option<Option<i64>>, DecodeError> {
     for (path, unit) in places {
         if let Some(found) = path::at(record, path)?.filter(says_something) {
-            // Envoy and Kong write -1 for lengths of time that they do not know.
-            return Ok(time_ms(&found.text, *unit));
+            return Ok(Some(time_ms(&found.text, *unit)));
         }
     }
     Ok(None)

@@ -61,6 +61,10 @@ pub(super) fn prompt<'r>(record: &'r [u8], _: &Places) -> Result<LoggedPrompt<'r
         let detail = format!("`messages` are masked or cut off: {SWITCH_ON}");
         return Err(DecodeError::new(ErrorCode::MissingField, detail));
     }
+    if !messages.trim_start().starts_with('[') {
+        let detail = format!("`messages` are no list: masked, or of another form; {SWITCH_ON}");
+        return Err(DecodeError::new(ErrorCode::InvalidBody, detail));
+    }
     let mut body = String::from("{");
     let (name, value) = if is_text { ("prompt", texts(&messages)?) } else { ("messages", messages) };
     body += &format!("\"{name}\":{value}");

@@ -19,7 +19,9 @@ pub(super) fn prompt<'r>(record: &'r [u8], places: &Places) -> Result<LoggedProm
         Some(path) => path.find(record)?,
         None => first(record, &RESPONSE)?.map(|found| found.text),
     };
-    if let Some(prompts) = response.and_then(|response| in_response(&response, copies(request.as_deref()))) {
+    let prompts = response.and_then(|response| in_response(&response, copies(request.as_deref())));
+    // No prompt is empty: where its ids are, they were not returned.
+    if let Some(prompts) = prompts.filter(|prompts| prompts.iter().all(|ids| !ids.is_empty())) {
         // Of images the ids hold the places, not what they show.
         if let Some(field) = request.as_deref().and_then(media) {
             let detail = format!("`{field}` of the request holds something else than text");

@@ -137,10 +137,10 @@ fn add_message(
     let (mut texts, mut reasoning, mut calls) = (Vec::new(), None::<String>, Vec::new());
     for part in parts {
         match part.kind.as_str() {
-            "text" => texts.push(text_of(part.content).ok_or_else(|| unsupported("text"))?),
+            "text" => texts.push(text_of(part.content).ok_or_else(|| not_captured("the text of a part"))?),
             "reasoning" => {
                 *reasoning.get_or_insert_default() +=
-                    &text_of(part.content).ok_or_else(|| unsupported("reasoning"))?;
+                    &text_of(part.content).ok_or_else(|| not_captured("the text of a reasoning"))?;
             }
             "tool_call" => calls.push(call(part).ok_or_else(|| not_captured("the name of a tool called"))?),
             "tool_call_response" => {
