@@ -65,8 +65,13 @@ fn requests_become_pages_as_their_token_ids_do() {
     let row = |line, time, tokens: &[u32]| {
         Ok((line, time, pages(tokens), Some(tokens.len() as u64), Scope::GLOBAL))
     };
-    let expected =
-        [row(1, 10, &[1, 2, 3, 4, 5]), row(2, 10, &[1, 2, 3, 4]), row(2, 10, &[6]), row(4, 30, &[7])];
+    let expected = [
+        row(1, 10, &[1, 2, 3, 4, 5]),
+        row(2, 10, &[1, 2, 3, 4]),
+        row(2, 10, &[6]),
+        Err("log, line 3: missing_field: the prompt is an empty list".to_owned()),
+        row(4, 30, &[7]),
+    ];
     assert_eq!(rows(reader), expected);
 }
 
