@@ -10,9 +10,13 @@ use kvset::core::estimate::{
     CapacityPoint, CoverageCapacity, CoverageInFlight, Estimate, InFlight, RequiredCapacity,
     RequiredInFlight, Status, TheoreticalHits,
 };
+use kvset::core::event::RequestEvent;
 use kvset::core::measured::{
     EffectiveCapacity, LedgerEstimate, Loss, MeasuredEstimate, RestartEstimate, Verdict,
 };
+use kvset::core::pages::PageIds;
+use kvset::core::pool::{Arrival, Pool};
+use kvset::core::pool_config::PoolConfig;
 use kvset::core::profile::{Outputs, Profile};
 use kvset::core::ratio::Ratio;
 use kvset::core::retention::{
@@ -22,10 +26,11 @@ use kvset::core::routing::{RoutedCapacity, RouterCoverage, RouterEstimate, Route
 use kvset::core::tenants::{TenantCoverage, TenantEstimate, TenantRequired};
 use kvset::core::tiers::{Inclusion, NextUnit, Purchase, Settled, TierEstimate, TierEstimates};
 use kvset::core::tiers::{Load, PeakTraffic, TierTraffic, TrafficEstimate};
-use kvset::core::units::PageCount;
+use kvset::core::units::{EventTime, Offset, PageCount, PageSize};
 use kvset::core::window::WindowKind;
 use proptest::prelude::*;
 use std::num::NonZeroU32;
+use std::sync::Arc;
 
 const ENCODINGS: [EstimateEncoding; 3] =
     [EstimateEncoding::Json, EstimateEncoding::Avro, EstimateEncoding::ConfluentAvro(SchemaId(7))];
@@ -412,6 +417,39 @@ fn numbers_beyond_the_schema_are_refused_with_the_field_named_in_every_encoding(
             assert_eq!(error, Err(EstimateError::Unrepresentable { field: field.to_owned() }));
             assert_eq!(out, b"before", "nothing is appended");
         }
+    }
+}
+
+/// Pools of some pages are many: what is published of one is as large as what there is to say.
+#[test]
+fn an_estimate_of_88_pages_is_at_most_4_kb_of_json() {
+    let config = PoolConfig {
+        page_size: PageSize::new(16),
+        kv_bytes_per_token: Some(61_505.0),
+        ..PoolConfig::default()
+    };
+    let mut pool = Pool::new("tenant-1234", 0, Arc::new(config)).expect("usable");
+    let ids: Vec<u64> = (1..=88).collect();
+    for turn in 1..=8 {
+        let event = RequestEvent {
+            event_time: EventTime(turn * 60_000),
+            page_ids: PageIds::from_slice(&ids[..turn as usize * 11]),
+            ..RequestEvent::default()
+        };
+        pool.observe(&event, Arrival { offset: Offset(turn), counted: true, watermark: None }).expect("accepted");
+    }
+    let mut estimates = Vec::new();
+    pool.finish(Offset(9), &mut estimates);
+    assert_eq!((estimates.len(), estimates[0].accumulated_pages), (4, 88));
+    for estimate in &mut estimates {
+        let whole = estimate.clone();
+        estimate.thin_curve();
+        for point in &whole.capacities {
+            let found = estimate.basis().point_at(point.pages).expect("hits at every capacity");
+            assert_eq!((found.page_hits, found.page_hit_rate), (point.page_hits, point.page_hit_rate));
+        }
+        let json = encode(estimate, EstimateEncoding::Json).len();
+        assert!(json <= 4096, "{} takes {json} bytes", estimate.window);
     }
 }
 

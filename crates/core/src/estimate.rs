@@ -24,7 +24,8 @@ pub enum Status {
 }
 
 /// A capacity estimate. Pages are pages of the pool, bytes are bytes of KV state, times are
-/// milliseconds of event time, rates are shares between 0 and 1.
+/// milliseconds of event time, rates are shares between 0 and 1. Fields that came later than the first version, and
+/// those that mostly say nothing, are left out of JSON where they have their schema's default.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
     /// The cache that is planned.
@@ -83,14 +84,14 @@ pub struct Estimate {
     /// The log holds no output page ids though the engine caches outputs: hits are under-counted.
     pub output_reuse_unseen: bool,
     /// What requests met in flight; absent where the log tells no durations.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_flight: Option<InFlight>,
     /// Windows of this kind that convergence was judged over; while fewer than configured, nothing has
     /// converged.
     #[serde(default)]
     pub trend_windows: u32,
     /// What to buy; absent where no tiers are configured.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<TierEstimates>,
     /// How the cache in use compares with the modelled one; absent where that is not asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -113,6 +114,11 @@ pub struct Estimate {
     pub tenants: Vec<TenantEstimate>,
 }
 
+/// Whether a flag says nothing, so that JSON can leave it out.
+fn is_false(flag: &bool) -> bool {
+    !flag
+}
+
 /// Pages of a request that a sample should follow, on average.
 pub const FEWEST_FOLLOWED: f64 = 10.0;
 
@@ -126,6 +132,17 @@ impl Estimate {
     /// Standard error of a required capacity of so many pages, as a share of it; 0 when exact.
     pub fn error_of(&self, pages: u64) -> f64 {
         sampling_error(self.sample_rate, pages as f64 * self.sample_rate)
+    }
+
+    /// Leaves of the curve what says something: where neighbouring capacities have the same hits, the smallest and the
+    /// largest of them, between which every other has those hits too. For capacities that nobody named.
+    pub fn thin_curve(&mut self) {
+        let hits: Vec<_> = self.capacities.iter().map(|point| point.page_hits).collect();
+        let is_inside = |at: usize| {
+            at > 0 && hits[at - 1] == hits[at] && hits.get(at + 1).is_some_and(|next| *next == hits[at])
+        };
+        let mut at = 0..;
+        self.capacities.retain(|_| at.next().is_some_and(|at| !is_inside(at)));
     }
 
     /// Pages of a request that a sample follows, on average, where they are too few: a request of which no
@@ -167,12 +184,13 @@ pub struct CoverageCapacity {
     /// The same quantile over the requests that had something to reuse.
     pub pages_with_reuse: Option<u64>,
     /// The requirement is larger than the tracked bound.
+    #[serde(default, skip_serializing_if = "is_false")]
     pub beyond_bound: bool,
     /// Whether it has settled over the last windows of this kind.
     #[serde(default)]
     pub convergence: Settled,
     /// Its mean growth from one of these windows to the next, as a share; absent where it cannot be told.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub growth_per_window: Option<f64>,
 }
 
@@ -213,6 +231,7 @@ pub struct CoverageInFlight {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct CapacityPoint {
     /// As the operator wrote it (`100GiB`), where it was written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
     pub pages: u64,
     pub bytes: Option<u64>,
@@ -226,6 +245,7 @@ pub struct CapacityPoint {
     /// `1/(1-r)` at the prefix hit rate `r` (paper, equation 1); absent when `r` is 1.
     pub relative_prefill_throughput: Option<f64>,
     /// The capacity is larger than the tracked bound, so its hits cannot be told.
+    #[serde(default, skip_serializing_if = "is_false")]
     pub beyond_bound: bool,
     /// Hits that perfect foresight would have of what the window itself uses again; absent where that is not asked,
     /// in `all`, and where requests of other windows came between.

@@ -362,6 +362,12 @@ impl PoolConfig {
         default_grid(PageCount(bound))
     }
 
+    /// Whether nobody named the capacities of the curve, and nothing is asked beside it that may be told at each of
+    /// them: then those with the hits of their neighbours need not be told.
+    pub fn chooses_capacities(&self) -> bool {
+        self.capacities.is_empty() && !self.is_pointwise() && self.asked.is_nothing()
+    }
+
     /// The target ratios a required capacity exists for: none where each capacity is modelled on its own.
     pub fn measured_ratios(&self) -> &[Ratio] {
         if self.is_pointwise() { &[] } else { &self.target_ratios }

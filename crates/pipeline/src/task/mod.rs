@@ -293,7 +293,16 @@ impl PartitionTask {
 
     /// What is still open, as it stands: provisional estimates, pool by pool in order of name.
     pub fn provisional(&self) -> Vec<Estimate> {
-        self.pools.provisional(Offset(self.next.0))
+        let mut open = self.pools.provisional(Offset(self.next.0));
+        open.iter_mut().for_each(|estimate| self.shorten(estimate));
+        open
+    }
+
+    /// Makes an estimate as large as what it says: there is one a pool and window, and there may be many pools.
+    fn shorten(&self, estimate: &mut Estimate) {
+        if self.config.pools.of(&estimate.pool).chooses_capacities() {
+            estimate.thin_curve();
+        }
     }
 
     /// Gives a record, decoded if it was not yet, to its pool; what it closes is in `closed` then. Inside, why it
@@ -339,6 +348,7 @@ impl PartitionTask {
     /// Hands out the windows that the last record closed.
     fn publish_closed(&mut self, muted: bool, out: &mut Vec<OutputRecord>) -> Result<(), TaskError> {
         let mut closed = std::mem::take(&mut self.closed);
+        closed.iter_mut().for_each(|estimate| self.shorten(estimate));
         let begin = out.len();
         let written = if muted { Ok(()) } else { self.write(&closed, out) };
         let written = written.and_then(|()| self.keep(&closed).inspect_err(|_| out.truncate(begin)));
