@@ -431,6 +431,7 @@ mod tests {
         refused(|c| c.target_ratios.clear(), "`target_ratios` has 0 entries: expected 1 to 16");
         refused(|c| c.windows.push(WindowKind::All), "names all twice");
         refused(|c| c.max_tracked_pages.0 = 0, "`max_tracked_pages` is 0");
+        refused(|c| c.max_tracked_pages.0 = (1 << 31) + 1, "`max_tracked_pages` is 2147483649");
         refused(|c| c.max_pages_per_request = u32::MAX, "`max_pages_per_request`");
         refused(|c| c.sample_rate = Ratio::ZERO, "`sample_rate` is 0");
         refused(|c| c.kv_bytes_per_token = Some(f64::NAN), "`kv_bytes_per_token` is NaN");
