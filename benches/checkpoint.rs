@@ -61,6 +61,7 @@ impl Stream {
             limits: DecodeLimits::default(),
             pools: PoolConfigs::new(pool, []).expect("usable").into(),
             max_pools: 1,
+            idle_after_ms: None,
             dead_letters: DeadLetterLimits { max_consecutive: 0, max_share: Ratio::ONE, share_window: 1 },
             output: EstimateEncoding::Json,
             version: "bench".to_owned(),

@@ -45,6 +45,7 @@ static CONFIG: LazyLock<Arc<TaskConfig>> = LazyLock::new(|| {
         limits: DecodeLimits::default(),
         pools: PoolConfigs::new(pool, []).expect("usable").into(),
         max_pools: 3,
+        idle_after_ms: None,
         dead_letters: DeadLetterLimits { max_consecutive: 2, max_share: Ratio::ONE, share_window: 100 },
         output: EstimateEncoding::Json,
         version: "1".to_owned(),

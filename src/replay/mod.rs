@@ -378,7 +378,10 @@ impl<'a> Run<'a> {
         let curve = (!config.is_pointwise()).then(CountedCurve::default);
         let ceilings = has_ceiling(&config).then(Ceilings::default);
         Ok(Self {
-            pools: PoolSet::new(PoolSetConfig { pools, partition: 0, max_pools: 1 }, LogHistory::Whole),
+            pools: PoolSet::new(
+                PoolSetConfig { pools, partition: 0, max_pools: 1, idle_after_ms: None },
+                LogHistory::Whole,
+            ),
             config,
             warm_up,
             per_request: per_request.map(PerRequest::new),

@@ -436,7 +436,8 @@ fn an_estimate_of_88_pages_is_at_most_4_kb_of_json() {
             page_ids: PageIds::from_slice(&ids[..turn as usize * 11]),
             ..RequestEvent::default()
         };
-        pool.observe(&event, Arrival { offset: Offset(turn), counted: true, watermark: None }).expect("accepted");
+        pool.observe(&event, Arrival { offset: Offset(turn), counted: true, watermark: None })
+            .expect("accepted");
     }
     let mut estimates = Vec::new();
     pool.finish(Offset(9), &mut estimates);

@@ -136,7 +136,10 @@ fn assert_same_but_for_defaults(written: &Json, once: &Json, at: &str) {
         }
         (Json::Array(written), Json::Array(once)) => {
             assert_eq!(written.len(), once.len(), "{at}");
-            written.iter().zip(once).for_each(|(written, once)| assert_same_but_for_defaults(written, once, at));
+            written
+                .iter()
+                .zip(once)
+                .for_each(|(written, once)| assert_same_but_for_defaults(written, once, at));
         }
         _ => assert_eq!(written, once, "{at}"),
     }

@@ -144,6 +144,7 @@ pub fn task_config() -> TaskConfig {
         schemas: None,
         pools: PoolConfigs::new(pool, []).expect("usable").into(),
         max_pools: 8,
+        idle_after_ms: Some(1500),
         dead_letters: DeadLetterLimits { max_consecutive: 100, max_share: Ratio::ONE, share_window: 1000 },
         output: EstimateEncoding::Json,
         version: "1".to_owned(),

@@ -104,6 +104,7 @@ fn config_of(pool: PoolConfig, named: &[(&str, PoolConfig)]) -> Arc<TaskConfig> 
         limits: DecodeLimits::default(),
         pools: PoolConfigs::new(pool, named).expect("usable").into(),
         max_pools: 10,
+        idle_after_ms: None,
         dead_letters: DeadLetterLimits { max_consecutive: 9, max_share: Ratio::ONE, share_window: 100 },
         output: EstimateEncoding::Json,
         version: "fixture".to_owned(),

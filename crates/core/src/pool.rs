@@ -1,5 +1,6 @@
 //! One pool: its page size, its engine, its windows, and what was refused.
 
+mod aside;
 mod kind;
 mod live;
 mod refusal;
@@ -25,6 +26,7 @@ use super::stack::Upcoming;
 use super::tally::RequestSummary;
 use super::units::{EventTime, Offset, PageBytes, PageCount, PageSize, is_countable};
 use super::window::WindowKind;
+use aside::{Aside, LiveImage, Opened};
 use kind::curve_at;
 use live::{Cache, Live, check_size};
 use serde::{Deserialize, Serialize};
@@ -53,6 +55,8 @@ pub struct Pool {
     rejected_records: u64,
     /// What needs the page size; there from the first accepted record on.
     live: Option<Box<Live>>,
+    /// The same while the pool is put aside.
+    aside: Option<Aside>,
 }
 
 /// What never changes about a pool.
@@ -68,7 +72,7 @@ struct Identity {
 pub struct PoolImage<'a> {
     fingerprint: &'a str,
     rejected_records: u64,
-    live: &'a Option<Box<Live>>,
+    live: LiveImage<'a>,
     #[serde(skip)]
     beside: Option<BesideImage<'a>>,
 }
@@ -112,7 +116,12 @@ impl Pool {
 
     /// One of many pools of a kind.
     pub fn of_kind(name: impl Into<Box<str>>, partition: i32, kind: Arc<PoolKind>) -> Self {
-        Self { identity: Identity { name: name.into(), partition, kind }, rejected_records: 0, live: None }
+        Self {
+            identity: Identity { name: name.into(), partition, kind },
+            rejected_records: 0,
+            live: None,
+            aside: None,
+        }
     }
 
     /// The pool's state, to be serialised into a snapshot.
@@ -120,7 +129,7 @@ impl Pool {
         PoolImage {
             fingerprint: self.identity.kind.fingerprint(),
             rejected_records: self.rejected_records,
-            live: &self.live,
+            live: self.aside.as_ref().map_or(LiveImage::Live(&self.live), LiveImage::Aside),
             beside: self.live.as_ref().and_then(|live| live.beside_image()),
         }
     }
@@ -218,6 +227,41 @@ impl Pool {
         Ok(live.cache.outcome.page_accesses)
     }
 
+    /// Keeps the state in as few bytes as a snapshot does, until [`Pool::take_back`]; nothing where more is asked of
+    /// the pool than its estimates. What follows is what followed without: but for [`Pool::image`] and
+    /// [`Pool::provisional`], the pool has nothing to tell meanwhile.
+    pub(super) fn put_aside(&mut self) {
+        let live = self.live.as_deref();
+        if let Some(aside) = live.and_then(|live| Aside::of(live, &self.identity.kind)) {
+            (self.live, self.aside) = (None, Some(aside));
+        }
+    }
+
+    /// Has the state in memory again, if it was put aside.
+    ///
+    /// # Errors
+    /// [`RestoreError`] where memory has changed under it: the pool is still put aside.
+    pub(super) fn take_back(&mut self) -> Result<(), RestoreError> {
+        if let Some(aside) = &self.aside {
+            self.live = Some(aside.read(&self.identity.kind)?);
+            self.aside = None;
+        }
+        Ok(())
+    }
+
+    /// Whether the state is put aside.
+    pub fn is_aside(&self) -> bool {
+        self.aside.is_some()
+    }
+
+    /// The state, put aside or not. Bytes put aside were read once already, so there is one.
+    fn opened(&self) -> Option<Opened<'_>> {
+        match &self.aside {
+            Some(aside) => aside.read(&self.identity.kind).ok().map(Opened::Read),
+            None => self.live.as_deref().map(Opened::Here),
+        }
+    }
+
     /// What [`Pool::observe`] will ask of the stack for this event, to be looked ahead at; none where that
     /// would not pay.
     pub fn upcoming<'a>(&'a self, event: &RequestEvent<'a>) -> Option<Upcoming<'a>> {
@@ -255,7 +299,7 @@ impl Pool {
 
     /// What is still open, as it stands; changes nothing.
     pub fn provisional(&self, at: impl Into<Moment>) -> Vec<Estimate> {
-        let Some(live) = &self.live else { return Vec::new() };
+        let Some(live) = self.opened() else { return Vec::new() };
         let figures = self.identity.figures(&live.cache, self.rejected_records, at.into());
         let mut shown = Shown::new(figures, Trends::Open(&live.trends));
         live.windows.provisional(|order, window| shown.add(order, &window));
@@ -369,7 +413,8 @@ impl Pool {
     /// Bytes of memory held, nearly.
     pub fn memory_bytes(&self) -> u64 {
         let name = self.identity.name.len() as u64;
-        size_of::<Self>() as u64 + name + self.live.as_ref().map_or(0, |live| live.memory_bytes())
+        let aside = self.aside.as_ref().map_or(0, Aside::memory_bytes);
+        size_of::<Self>() as u64 + name + aside + self.live.as_ref().map_or(0, |live| live.memory_bytes())
     }
 }
 

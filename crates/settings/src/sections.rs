@@ -338,6 +338,10 @@ sections! {
         keep_revoked: Span = Span::from_mins(2), in Span::from_ms(0)..=Span::from_days(1);
         /// Most memory for such states; the oldest ones go first.
         keep_revoked_bytes: Size = Size::from_mib(1024), in Size(0)..=Size::from_mib(1 << 20);
+        /// How far event time moves past the last record of a pool before the pool is put aside: its state is kept in
+        /// as few bytes as a snapshot takes, until its next record; zero for never. For many pools of which few are in
+        /// use at a time; those that are asked more than their estimates stay as they are.
+        idle_after: Span = Span::from_ms(0), in Span::from_ms(0)..=Span::from_days(365);
         /// What happens when the log no longer holds what the state needs: "fail" stops and says so,
         /// "rebuild" starts from what is left and marks its output `warm_up`.
         lost_history: LostHistory = LostHistory::Fail;

@@ -94,7 +94,7 @@ fn capacities(config: &PoolConfig) -> Vec<u64> {
 
 fn set_config(config: &PoolConfig) -> PoolSetConfig {
     let pools = PoolConfigs::new(config.clone(), []).expect("usable");
-    PoolSetConfig { pools: Arc::new(pools), partition: 0, max_pools: 2 }
+    PoolSetConfig { pools: Arc::new(pools), partition: 0, max_pools: 2, idle_after_ms: Some(40) }
 }
 
 /// Calls `each` with every request as an event.

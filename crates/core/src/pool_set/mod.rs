@@ -58,6 +58,14 @@ pub enum ObserveError {
         /// Most pools of one partition.
         limit: usize,
     },
+    /// Its pool was put aside and cannot be taken back.
+    #[error(
+        "the state of pool {pool}, which was put aside, has changed in memory: rebuild the state from the log"
+    )]
+    Aside {
+        /// The pool.
+        pool: Box<str>,
+    },
 }
 
 /// Why a set of pools cannot go on from a snapshot.
@@ -105,6 +113,9 @@ pub struct PoolSetConfig {
     pub partition: i32,
     /// Most pools; records of further ones are refused.
     pub max_pools: usize,
+    /// How far the watermark moves past a pool's last record before the pool is put aside, in milliseconds; never
+    /// where this is absent.
+    pub idle_after_ms: Option<u64>,
 }
 
 /// The pools of one partition.
@@ -118,6 +129,8 @@ pub struct PoolSet {
     /// Index into `pools` by name.
     names: BTreeMap<Box<str>, usize>,
     deadlines: Deadlines,
+    /// The watermark at which each pool counts as idle.
+    idle: Deadlines,
     /// The last request, summed up; kept to reuse its memory.
     summary: RequestSummary,
 }
@@ -132,6 +145,7 @@ impl PoolSet {
             pools: Vec::new(),
             names: BTreeMap::new(),
             deadlines: Deadlines::default(),
+            idle: Deadlines::default(),
             summary: RequestSummary::default(),
         }
     }
@@ -160,6 +174,7 @@ impl PoolSet {
             set.deadlines.set(set.pools.len(), due.filter(waiting));
             set.names.insert(name, set.pools.len());
             set.pools.push(pool);
+            set.expect_idle(set.pools.len() - 1);
         }
         Ok(set)
     }
@@ -181,6 +196,7 @@ impl PoolSet {
         closed: &mut Vec<Estimate>,
     ) -> Result<Observed, ObserveError> {
         let index = self.find_or_create(record.pool)?;
+        self.take_back(index)?;
         let pool = &mut self.pools[index];
         let watermark = self.watermark.time();
         let arrival = Arrival { offset: record.offset, counted: record.counted, watermark };
@@ -189,6 +205,8 @@ impl PoolSet {
         self.history = self.history.after(record.event.event_time, record.counted);
         self.watermark.observe(record.event.event_time);
         self.close_due(Offset(record.offset.0 + 1), closed);
+        self.expect_idle(index);
+        self.put_idle_aside();
         Ok(Observed { pool: index, page_accesses })
     }
 
@@ -204,6 +222,40 @@ impl PoolSet {
         }
         // Stable, so that each pool's windows stay in the order they are configured in.
         closed[begin..].sort_by(|a, b| (a.end_ms, &a.pool).cmp(&(b.end_ms, &b.pool)));
+    }
+
+    /// Notes when a pool that has had a record will count as idle.
+    fn expect_idle(&mut self, index: usize) {
+        let Some((after, now)) = self.config.idle_after_ms.zip(self.watermark.time()) else { return };
+        let after = i64::try_from(after).unwrap_or(i64::MAX);
+        self.idle.set(index, Some(EventTime(now.0.saturating_add(after))));
+    }
+
+    /// Puts aside what is idle, once it has published what it has to publish.
+    fn put_idle_aside(&mut self) {
+        let Some(watermark) = self.watermark.time() else { return };
+        while let Some(index) = self.idle.due(watermark) {
+            let pending = self.pools[index].next_deadline().filter(|deadline| *deadline > watermark);
+            self.idle.set(index, pending);
+            if pending.is_none() {
+                self.pools[index].put_aside();
+            }
+        }
+    }
+
+    /// Has a pool's state in memory, for its next record.
+    fn take_back(&mut self, index: usize) -> Result<(), ObserveError> {
+        let pool = &mut self.pools[index];
+        if pool.is_aside() {
+            pool.take_back().map_err(|_| ObserveError::Aside { pool: pool.name().into() })?;
+            self.expect_idle(index);
+        }
+        Ok(())
+    }
+
+    /// Has every pool's state in memory. One that cannot be taken back tells nothing.
+    fn take_all_back(&mut self) {
+        self.pools.iter_mut().for_each(|pool| drop(pool.take_back()));
     }
 
     /// The pool of this name, created on first sight.
@@ -229,6 +281,7 @@ impl PoolSet {
 
     /// Closes everything that holds a request: the end of a trace. `next_offset` follows the last record.
     pub fn finish(&mut self, next_offset: Offset, closed: &mut Vec<Estimate>) {
+        self.take_all_back();
         let at = self.moment(next_offset);
         self.pools.iter_mut().for_each(|pool| pool.finish(at, closed));
     }
@@ -241,6 +294,7 @@ impl PoolSet {
 
     /// Lets the trends of `last:N` and `all` see these windows as they stand ([`Pool::take_reading`]).
     pub fn take_reading(&mut self, next_offset: Offset) {
+        self.take_all_back();
         let at = self.moment(next_offset);
         self.pools.iter_mut().for_each(|pool| pool.take_reading(at));
     }

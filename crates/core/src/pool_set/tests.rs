@@ -29,8 +29,13 @@ fn config() -> PoolConfig {
 }
 
 fn set() -> PoolSet {
+    set_with(None)
+}
+
+fn set_with(idle_after_ms: Option<u64>) -> PoolSet {
     let pools = Arc::new(PoolConfigs::new(config(), []).expect("usable"));
-    PoolSet::new(PoolSetConfig { pools, partition: 7, max_pools: NAMES.len() }, History::Whole)
+    let config = PoolSetConfig { pools, partition: 7, max_pools: NAMES.len(), idle_after_ms };
+    PoolSet::new(config, History::Whole)
 }
 
 fn with_event<R>(draw: &Draw, take: impl FnOnce(&RequestEvent<'_>) -> R) -> R {
@@ -99,10 +104,70 @@ proptest! {
     }
 }
 
+fn state(set: &PoolSet) -> Vec<u8> {
+    let PoolSetImage { watermark, history, pools } = set.image();
+    postcard::to_allocvec(&(watermark, history, pools)).expect("serialises")
+}
+
+proptest! {
+    /// Estimates, what is open and every snapshot, whatever is put aside, whenever.
+    #[test]
+    fn a_pool_put_aside_comes_back_exactly(
+        draws in prop::collection::vec((0usize..3, 0i64..200, 1u64..6, prop::bool::weighted(0.8)), 1..80),
+        idle_after_ms in 0u64..60,
+        restored_at in 0usize..80,
+    ) {
+        let (mut whole, mut putting) = (set(), set_with(Some(idle_after_ms)));
+        let (mut expected, mut closed) = (Vec::new(), Vec::new());
+        for (offset, draw) in draws.iter().enumerate() {
+            observe(&mut whole, offset, draw, &mut expected);
+            observe(&mut putting, offset, draw, &mut closed);
+            prop_assert_eq!(&closed, &expected);
+            let next = Offset(offset as i64 + 1);
+            prop_assert_eq!(putting.provisional(next), whole.provisional(next));
+            let bytes = state(&putting);
+            prop_assert_eq!(&bytes, &state(&whole));
+            if offset == restored_at {
+                let (watermark, history, pools) = postcard::from_bytes(&bytes).expect("what was written");
+                let image = RestoredPoolSet { watermark, history, pools };
+                putting = PoolSet::restore(putting.config.clone(), image).expect("the same");
+            }
+        }
+        let end = Offset(draws.len() as i64);
+        let [expected, finished] = [&mut whole, &mut putting].map(|set| {
+            let mut finished = Vec::new();
+            set.finish(end, &mut finished);
+            // A restored set has its pools in order of name.
+            finished.sort_by(|one, next| one.pool.cmp(&next.pool));
+            finished
+        });
+        prop_assert_eq!(finished, expected);
+    }
+}
+
+#[test]
+fn an_idle_pool_takes_less_memory_and_its_next_record_finds_its_pages() {
+    let (mut set, mut closed) = (set_with(Some(50)), Vec::new());
+    observe(&mut set, 0, &(0, 0, 5, true), &mut closed);
+    let before = set.pools()[0].memory_bytes();
+    observe(&mut set, 1, &(1, 49, 5, true), &mut closed);
+    assert!(!set.pools()[0].is_aside());
+    observe(&mut set, 2, &(1, 50, 5, true), &mut closed);
+    assert!(set.pools()[0].is_aside() && !set.pools()[1].is_aside());
+    let aside = set.pools()[0].memory_bytes();
+    assert!(aside * 3 < before, "{aside} of {before} bytes");
+    observe(&mut set, 3, &(0, 56, 5, true), &mut closed);
+    let (outcome, _) = set.pools()[0].last_request().expect("a request");
+    assert_eq!((set.pools()[0].is_aside(), outcome.reusable_prefix()), (false, 5));
+}
+
 #[test]
 fn pools_beyond_the_bound_are_refused_and_the_others_go_on() {
     let pools = Arc::new(PoolConfigs::new(config(), []).expect("usable"));
-    let mut set = PoolSet::new(PoolSetConfig { pools, partition: 0, max_pools: 1 }, History::Whole);
+    let mut set = PoolSet::new(
+        PoolSetConfig { pools, partition: 0, max_pools: 1, idle_after_ms: None },
+        History::Whole,
+    );
     let mut closed = Vec::new();
     observe(&mut set, 0, &(0, 5, 2, true), &mut closed);
     let refused = with_event(&(1, 500, 2, true), |event| {

@@ -44,6 +44,9 @@ pub struct TaskConfig {
     pub pools: Arc<PoolConfigs>,
     /// Most pools of one partition; records of further ones are refused.
     pub max_pools: usize,
+    /// How far the watermark moves past a pool's last record before the pool is put aside, in milliseconds; never
+    /// where this is absent.
+    pub idle_after_ms: Option<u64>,
     /// How many refusals are tolerated.
     pub dead_letters: DeadLetterLimits,
     /// How estimates are written.
@@ -63,6 +66,14 @@ pub enum TaskError {
     /// Too many refused records.
     #[error(transparent)]
     DeadLetters(#[from] DeadLetterLimit),
+    /// A pool that was put aside cannot be taken back.
+    #[error("partition {partition}: {error}")]
+    Aside {
+        /// The partition.
+        partition: Partition,
+        /// Which pool.
+        error: ObserveError,
+    },
     /// An estimate cannot be written.
     #[error("partition {partition}: {error}")]
     Estimate {
@@ -342,6 +353,9 @@ impl PartitionTask {
             Err(error @ ObserveError::TooManyPools { .. }) => {
                 Ok(Err(DecodeError::new(ErrorCode::TooManyPools, error.to_string())))
             }
+            Err(error @ ObserveError::Aside { .. }) => {
+                Err(TaskError::Aside { partition: self.partition, error })
+            }
         }
     }
 
@@ -413,8 +427,12 @@ impl PartitionTask {
 }
 
 fn pool_set_config(config: &TaskConfig, partition: Partition) -> PoolSetConfig {
-    let pools = Arc::clone(&config.pools);
-    PoolSetConfig { pools, partition: partition.0, max_pools: config.max_pools }
+    PoolSetConfig {
+        pools: Arc::clone(&config.pools),
+        partition: partition.0,
+        max_pools: config.max_pools,
+        idle_after_ms: config.idle_after_ms,
+    }
 }
 
 fn decoder(config: &TaskConfig) -> RequestDecoder {

@@ -30,6 +30,7 @@ fn config() -> TaskConfig {
         limits: DecodeLimits::default(),
         pools: PoolConfigs::new(pool, []).expect("usable").into(),
         max_pools: 3,
+        idle_after_ms: Some(700),
         dead_letters: DeadLetterLimits { max_consecutive: 2, max_share: Ratio::ONE, share_window: 100 },
         output: EstimateEncoding::Json,
         version: "1".to_owned(),

@@ -188,6 +188,7 @@ pub fn task_config(settings: &Settings) -> Result<TaskConfig, PoolConfigError> {
         },
         pools: PoolConfigs::new(settings.pool_config(""), named)?.into(),
         max_pools: settings.estimate.max_pools as usize,
+        idle_after_ms: Some(settings.state.idle_after.as_ms()).filter(|ms| *ms > 0),
         dead_letters: dead_letter_limits(settings),
         output: match settings.output.encoding {
             OutputEncoding::Json => EstimateEncoding::Json,
