@@ -5,9 +5,11 @@ mod support;
 
 mod config;
 mod generate;
+mod measured_week;
 mod model;
 mod model_cost;
 mod operations;
+mod page_lru;
 mod replay_empty;
 mod replay_engines;
 mod replay_lifetimes;

@@ -1,17 +1,17 @@
 //! `kvset replay --measured` and `--router`: the hits of real engines and of page-level caches give their
 //! capacity back, and routers equal replays of the split trace (WHATIF 1 and 5).
 
+use crate::page_lru::PageLru;
 use crate::support::program::kvset;
-use crate::support::shared::{golden, mooncake_trace, read_shared, shared_path};
+use crate::support::shared::{golden, mooncake_trace, read_shared};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::fmt::Display;
 use std::io::Write as _;
 use std::path::Path;
-use std::sync::LazyLock;
 
 /// Runs a replay of these rows and gives its JSON.
-fn replay<R: Display>(rows: &[R], args: &[&str]) -> Value {
+pub fn replay<R: Display>(rows: &[R], args: &[&str]) -> Value {
     let mut file = tempfile::NamedTempFile::new().expect("a file");
     for row in rows {
         writeln!(file, "{row}").expect("written");
@@ -27,7 +27,7 @@ fn run(trace: &Path, args: &[&str]) -> Value {
     serde_json::from_slice(&output).expect("JSON")
 }
 
-fn effective(result: &Value) -> (u64, Option<u64>, f64, f64) {
+pub fn effective(result: &Value) -> (u64, Option<u64>, f64, f64) {
     let found = &result["measured"]["effective_capacity"];
     let share = |name: &str| found[name].as_f64().expect("a share");
     (
@@ -153,222 +153,6 @@ fn replicas_of_an_engine_without_a_curve_each_have_their_own_caches() {
     assert_eq!(measured["replicas"], json!(2));
     assert_eq!(measured["ledger"]["routed_pages"], json!(hits.iter().sum::<u64>()));
     assert_eq!(measured["ledger"]["shared_pages"], result["capacities"][2]["page_hits"], "200 pages in all");
-}
-
-/// A cache one page at a time, leaf oldest: pages with the time of their last use, and the uses in order.
-struct PageLru {
-    capacity: usize,
-    /// What is kept once the capacity is passed; the capacity itself for an LRU that evicts on demand.
-    low: usize,
-    used: HashMap<u64, u64>,
-    by_use: std::collections::BTreeMap<u64, u64>,
-    clock: u64,
-}
-
-impl PageLru {
-    fn new(capacity: usize, low: usize) -> Self {
-        Self { capacity, low, used: HashMap::new(), by_use: Default::default(), clock: 0 }
-    }
-
-    fn access(&mut self, ids: &[u64]) -> u64 {
-        let hits = ids.iter().take_while(|id| self.used.contains_key(id)).count() as u64;
-        for id in ids.iter().rev() {
-            self.clock += 1;
-            if let Some(before) = self.used.insert(*id, self.clock) {
-                self.by_use.remove(&before);
-            }
-            self.by_use.insert(self.clock, *id);
-        }
-        if self.used.len() > self.capacity {
-            while self.used.len() > self.low
-                && let Some((_, id)) = self.by_use.pop_first()
-            {
-                self.used.remove(&id);
-            }
-        }
-        hits
-    }
-}
-
-/// A row of the week of coding sessions as it stands, its session, and the ids of its full pages.
-struct WeekRow {
-    line: String,
-    session: String,
-    ids: Vec<u64>,
-}
-
-/// The week, read once.
-fn week() -> Option<&'static [WeekRow]> {
-    static WEEK: LazyLock<Option<Vec<WeekRow>>> = LazyLock::new(|| {
-        let path = shared_path("traces/weka_claude_code_week.jsonl.zst")?;
-        let file = std::fs::File::open(path).expect("readable");
-        let text = std::io::read_to_string(zstd::Decoder::new(file).expect("zstd")).expect("UTF-8");
-        Some(text.lines().map(week_row).collect())
-    });
-    WEEK.as_deref()
-}
-
-fn week_row(line: &str) -> WeekRow {
-    #[derive(serde::Deserialize)]
-    struct Row {
-        session_id: String,
-        input_length: u64,
-        block_size: u64,
-        hash_ids: Vec<u64>,
-    }
-    let mut row: Row = serde_json::from_str(line).expect("a row");
-    row.hash_ids.truncate((row.input_length / row.block_size) as usize);
-    WeekRow { line: line.to_owned(), session: row.session_id, ids: row.hash_ids }
-}
-
-/// The week with the hits of page-level caches, and the replica of each request where that is logged.
-fn with_hits(week: &[WeekRow], hits: &[u64], replicas: Option<&[usize]>) -> Vec<String> {
-    let row = |(at, (row, hits)): (usize, (&WeekRow, &u64))| {
-        let body = row.line.trim_end().strip_suffix('}').expect("an object");
-        let replica = replicas.map(|replicas| format!(r#","replica":"replica-{}""#, replicas[at]));
-        format!(r#"{body},"cached_tokens":{}{}}}"#, hits * 64, replica.unwrap_or_default())
-    };
-    week.iter().zip(hits).enumerate().map(row).collect()
-}
-
-fn hits_of(week: &[WeekRow], caches: &mut [PageLru], replica: impl Fn(usize) -> usize) -> Vec<u64> {
-    week.iter().enumerate().map(|(at, row)| caches[replica(at)].access(&row.ids)).collect()
-}
-
-fn rate(hits: &[u64], result: &Value) -> f64 {
-    let accesses = result["trace"]["page_accesses"].as_u64().expect("pages");
-    (hits.iter().sum::<u64>() as f64 / accesses as f64 * 10_000.0).round() / 100.0
-}
-
-const LEAF_FIRST: [&str; 2] = ["--engine", "leaf-first"];
-
-/// The rows of the table in WHATIF 1 that a simulation determines.
-#[test]
-fn the_week_on_one_lru_behaves_like_it_before_and_after_a_restart() {
-    let Some(week) = week() else { return };
-    let hits = hits_of(week, &mut [PageLru::new(8192, 8192)], |_| 0);
-    let result = replay(&with_hits(week, &hits, None), &LEAF_FIRST);
-    assert_eq!(rate(&hits, &result), 93.24);
-    assert_eq!(effective(&result), (8192, Some(8192), 1.0, 1.0));
-
-    let half = week.len() / 2;
-    let mut caches = [PageLru::new(8192, 8192), PageLru::new(8192, 8192)];
-    let hits = hits_of(week, &mut caches, |at| usize::from(at >= half));
-    let result = replay(&with_hits(week, &hits, None), &LEAF_FIRST);
-    assert_eq!(rate(&hits, &result), 93.14);
-    let (from, to, agreement, _) = effective(&result);
-    assert_eq!((from, to), (8192, Some(8192)));
-    assert!((0.998..1.0).contains(&agreement), "{agreement}");
-    let restarts = result["measured"]["restarts"].as_array().expect("a list");
-    assert_eq!(restarts.len(), 1);
-    assert_eq!(restarts[0]["request"], json!(half), "the first request that found nothing");
-
-    let hits = hits_of(week, &mut [PageLru::new(8192, 6553)], |_| 0);
-    let result = replay(&with_hits(week, &hits, None), &LEAF_FIRST);
-    let (from, to, agreement, _) = effective(&result);
-    assert!(6553 < from && to.is_some_and(|to| to <= 8192), "{from} to {to:?}");
-    assert!((0.98..1.0).contains(&agreement), "a watermark is nearly one capacity: {agreement}");
-}
-
-#[test]
-fn the_week_on_four_replicas_shows_what_routing_costs() {
-    let Some(week) = week() else { return };
-    let caches = || (0..4).map(|_| PageLru::new(2048, 2048)).collect::<Vec<_>>();
-    let replicas: Vec<_> = (0..week.len()).map(|at| at % 4).collect();
-    let hits = hits_of(week, &mut caches(), |at| replicas[at]);
-    let unlogged = replay(&with_hits(week, &hits, None), &LEAF_FIRST);
-    assert_eq!(rate(&hits, &unlogged), 67.09);
-    let (_, _, agreement, _) = effective(&unlogged);
-    assert!((0.15..0.18).contains(&agreement), "there is no capacity: {agreement}");
-    assert_eq!(unlogged["measured"]["verdict"], "no_capacity");
-
-    let rows = with_hits(week, &hits, Some(&replicas));
-    let asked = [
-        LEAF_FIRST.as_slice(),
-        &["--capacities", "8192p", "--router", "logged", "--router", "round-robin:4"],
-    ];
-    let logged = replay(&rows, &asked.concat());
-    assert_eq!(effective(&logged), (2048, Some(2048), 1.0, 1.0));
-    let measured = &logged["measured"];
-    assert_eq!((&measured["verdict"], &measured["replicas"]), (&json!("routing"), &json!(4)));
-    assert_eq!(measured["ledger"]["provisioned"], json!(true));
-    let shared = logged["capacities"][0]["page_hits"].clone();
-    assert_eq!(measured["ledger"]["shared_pages"], shared);
-    assert_eq!(measured["ledger"]["routed_pages"], json!(hits.iter().sum::<u64>()));
-    assert_eq!(measured["ledger"]["measured_pages"], json!(hits.iter().sum::<u64>()));
-    assert_eq!(measured["ledger"]["unlimited_pages"], logged["theoretical"]["page_hits"]);
-    let [by_log, by_turns] = [&logged["routing"][0], &logged["routing"][1]];
-    assert_eq!((&by_log["router"], &by_turns["router"]), (&json!("logged"), &json!("round-robin")));
-    for name in ["replicas", "imbalance", "unlimited_page_hits", "capacities", "required"] {
-        assert_eq!(by_log[name], by_turns[name], "{name}: the log was routed by turns");
-    }
-    assert_eq!(by_turns["capacities"][0]["page_hits"], json!(hits.iter().sum::<u64>()));
-}
-
-const CAPACITIES: [u64; 4] = [512, 1024, 2048, 8192];
-
-/// Sums over replays of each replica's part: hits by capacity, hits without limit, every requirement.
-fn split(
-    week: &[WeekRow],
-    replicas: usize,
-    replica: impl Fn(usize, &WeekRow) -> usize,
-) -> (Vec<u64>, u64, Vec<u64>) {
-    let pages: Vec<_> = CAPACITIES.iter().map(|pages| format!("{pages}p")).collect();
-    let (mut hits, mut unlimited, mut required) = (vec![0; CAPACITIES.len()], 0, Vec::new());
-    for own in 0..replicas {
-        let part = week.iter().enumerate().filter(|(at, row)| replica(*at, row) == own);
-        let part: Vec<_> = part.map(|(_, row)| row.line.as_str()).collect();
-        let directory = tempfile::tempdir().expect("a directory");
-        let rows = directory.path().join("rows.jsonl");
-        let rows_path = rows.to_str().expect("UTF-8");
-        let result = replay(&part, &["--capacities", &pages.join(","), "--per-request", rows_path]);
-        for (sum, point) in hits.iter_mut().zip(result["capacities"].as_array().expect("capacities")) {
-            *sum += point["page_hits"].as_u64().expect("within the bound");
-        }
-        unlimited += result["theoretical"]["page_hits"].as_u64().expect("pages");
-        for line in std::fs::read_to_string(&rows).expect("the rows").lines() {
-            let row: Value = serde_json::from_str(line).expect("a row");
-            required.push(row["required_pages"][0].as_u64().expect("within the bound"));
-        }
-    }
-    required.sort_unstable();
-    (hits, unlimited, required)
-}
-
-/// Round robin and hash over 4 and 8 replicas equal four and eight replays of the split trace.
-#[test]
-fn routers_equal_replays_of_the_split_week() {
-    let Some(week) = week() else { return };
-    let rows: Vec<_> = week.iter().map(|row| row.line.as_str()).collect();
-    for replicas in [4, 8] {
-        let totals: Vec<_> = CAPACITIES.iter().map(|pages| format!("{}p", pages * replicas as u64)).collect();
-        let routers = [format!("round-robin:{replicas}"), format!("hash:{replicas}:session")];
-        let result = replay(
-            &rows,
-            &["--capacities", &totals.join(","), "--router", &routers[0], "--router", &routers[1]],
-        );
-        let session =
-            |row: &WeekRow| (xxhash_rust::xxh3::xxh3_64(row.session.as_bytes()) % replicas as u64) as usize;
-        let by_turns = split(week, replicas, |at, _| at % replicas);
-        let by_session = split(week, replicas, |_, row| session(row));
-        for (at, (hits, unlimited, required)) in [by_turns, by_session].iter().enumerate() {
-            let routed = &result["routing"][at];
-            assert_eq!(routed["unlimited_page_hits"], json!(unlimited));
-            for (point, (pages, hits)) in
-                routed["capacities"].as_array().expect("capacities").iter().zip(CAPACITIES.iter().zip(hits))
-            {
-                assert_eq!((&point["pages"], &point["page_hits"]), (&json!(pages), &json!(hits)));
-                assert_eq!(point["total_pages"], json!(pages * replicas as u64));
-            }
-            for entry in routed["required"][0]["coverage"].as_array().expect("coverage") {
-                let share = entry["coverage"].as_f64().expect("a share");
-                let rank = (share * required.len() as f64).ceil() as usize;
-                let pages = required[rank.saturating_sub(1)];
-                assert_eq!(entry["pages"], json!(pages), "at {share}");
-                assert_eq!(entry["total_pages"], json!(pages * replicas as u64));
-            }
-        }
-    }
 }
 
 fn small_rows(cached: &[u64]) -> Vec<Value> {
