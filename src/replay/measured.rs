@@ -7,13 +7,15 @@ use kvset_core::beside::provisioned;
 use kvset_core::capacity::CapacitySpec;
 use kvset_core::engine_rules::EngineRules;
 use kvset_core::estimate::Estimate;
+use kvset_core::labels::Label;
 use kvset_core::measured::{
     Accepted, MeasuredCaches, MeasuredEstimate, MeasuredFigures, MeasuredTally, PointCaches, PointError,
+    PointTally,
 };
 use kvset_core::outcome::Need;
 use kvset_core::pool_config::PoolConfig;
 use kvset_core::retention::Ttl;
-use kvset_core::routing::{RouterEstimate, RouterRun, RouterSpec, RoutingError};
+use kvset_core::routing::{HashBy, RouterEstimate, RouterKind, RouterRun, RouterSpec, RoutingError};
 use kvset_core::tenants::Quota;
 use kvset_core::units::{PageBytes, PageCount, PageSize};
 
@@ -47,8 +49,10 @@ pub(super) struct Observer {
     tally: MeasuredTally,
     caches: MeasuredCaches,
     /// Of an engine that is modelled a capacity at a time, from the first request on.
-    points: Option<PointCaches>,
+    points: Option<(PointCaches, PointTally)>,
     routers: Vec<RouterRun>,
+    /// Whether a row named its session, and its tenant.
+    named: (bool, bool),
 }
 
 /// What the trace's pool is, at its end.
@@ -78,6 +82,7 @@ impl Observer {
             caches: MeasuredCaches::default(),
             points: None,
             routers: beside.routers.iter().map(run).collect(),
+            named: (false, false),
         })
     }
 
@@ -86,6 +91,8 @@ impl Observer {
         request: &Accepted<'_>,
         config: &PoolConfig,
     ) -> Result<(), RoutingError> {
+        self.named.0 |= request.session.is_some();
+        self.named.1 |= request.event.labels.get(Label::Tenant).is_some();
         for run in &mut self.routers {
             run.observe(&request.arriving(), request.page_size, config, request.counted)?;
         }
@@ -106,13 +113,15 @@ impl Observer {
         if self.points.is_none() && !self.asked && request.event.cached_tokens.is_none() {
             return Ok(());
         }
-        let points = self.points.get_or_insert_with(|| PointCaches::new(capacities.to_vec()));
-        points.observe(request, caches, config)
+        let fresh = || (PointCaches::new(capacities.to_vec()), PointTally::new(capacities.len()));
+        let (points, tally) = self.points.get_or_insert_with(fresh);
+        points.observe(request, caches, config)?.iter().for_each(|share| tally.add(share));
+        Ok(())
     }
 
     /// What the cached tokens say; `None` where no request carries any and nothing was asked.
     pub(super) fn measured(&self, ended: &Ended<'_>) -> Option<MeasuredEstimate> {
-        let requests = self.points.as_ref().map_or(self.tally.requests(), PointCaches::requests);
+        let requests = self.points.as_ref().map_or(self.tally.requests(), |(_, tally)| tally.requests());
         if requests == 0 && !self.asked {
             return None;
         }
@@ -126,17 +135,33 @@ impl Observer {
             during: i64::MIN..i64::MAX,
         };
         Some(match &self.points {
-            Some(points) => figures.estimate_of_points(points),
+            Some((caches, tally)) => figures.estimate_of_points(tally, caches, 0),
             None => figures.estimate(&self.tally, &self.caches, 0),
         })
     }
 
     /// What each router gives at the capacities of the curve.
-    pub(super) fn routing(&self, ended: &Ended<'_>) -> Vec<RouterEstimate> {
+    ///
+    /// # Errors
+    /// One goes by a name that no row has.
+    pub(super) fn routing(&self, ended: &Ended<'_>) -> Result<Vec<RouterEstimate>, ReplayError> {
+        self.routers.iter().try_for_each(|run| self.check_names(run.router().spec()))?;
         let capacities = ended.whole.map(|all| all.capacities.as_slice()).unwrap_or_default();
         let totals: Vec<_> = capacities.iter().map(|point| PageCount(point.pages)).collect();
         let result =
             |run: &RouterRun| RouterEstimate::of(&run.result(&totals, ended.config), ended.page_bytes);
-        self.routers.iter().map(result).collect()
+        Ok(self.routers.iter().map(result).collect())
+    }
+
+    fn check_names(&self, spec: RouterSpec) -> Result<(), ReplayError> {
+        let (by, is_named) = match spec.kind {
+            RouterKind::Hash(HashBy::Session) => ("session", self.named.0),
+            RouterKind::Hash(HashBy::Tenant) => ("tenant", self.named.1),
+            _ => return Ok(()),
+        };
+        match is_named {
+            true => Ok(()),
+            false => Err(ReplayError::Unnamed { router: spec.written(), by }),
+        }
     }
 }

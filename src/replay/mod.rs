@@ -123,6 +123,9 @@ pub enum ReplayError {
     /// A router cannot be tried.
     #[error("--router: {0}")]
     Router(#[from] SpecError),
+    /// A router goes by a name that no row has.
+    #[error("--router {router}: no row names a {by}: hash something else, as in hash:4:first-page")]
+    Unnamed { router: String, by: &'static str },
     /// A stream cannot be read several times.
     #[error("--search reads the trace several times, which standard input cannot: give a file")]
     SearchOfStream,
@@ -561,7 +564,7 @@ impl<'a> Run<'a> {
             provisioned: self.provisioned.as_ref(),
             whole: whole.as_ref(),
         };
-        let (measured, routing) = (self.observer.measured(&ended), self.observer.routing(&ended));
+        let (measured, routing) = (self.observer.measured(&ended), self.observer.routing(&ended)?);
         let replay = Replay {
             requests: self.requests,
             warm_up_requests: self.warm_up.min(self.requests),

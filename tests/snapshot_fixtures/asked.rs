@@ -1,8 +1,8 @@
 //! The same task asked for more than its estimates, of records that say what they found and where.
 
 use super::task::{
-    END, PARTITION, POOLS, SNAPSHOT, as_written_now, config_that_asks, feed_values, from_the_start, lines,
-    restored_as, snapshot, value,
+    END, PARTITION, POOLS, POOLS_OF_RULES, SNAPSHOT, as_written_now, config_of_rules_that_asks,
+    config_that_asks, feed_values, from_the_start, lines, restored_as, snapshot, value,
 };
 use super::{file, frozen, old};
 use kvset::core::asked::Asked;
@@ -121,4 +121,26 @@ fn the_frozen_asked_task_has_every_kind_of_state() {
         assert!(measured.effective_capacity.is_some() && measured.replicas == 4, "{measured:?}");
     }
     assert!(open.iter().any(|estimate| estimate.pool == "sglang" && estimate.measured.is_none()));
+}
+
+/// Engines that are modelled a capacity at a time, asked about the measured hits.
+#[test]
+fn a_task_that_measures_engines_without_a_curve_goes_on_as_if_it_had_never_stopped() {
+    let config = || config_of_rules_that_asks(Asked { measured: true, ..Asked::default() });
+    let mut unstopped = PartitionTask::new(config(), PARTITION, &from_the_start());
+    feed_values(&mut unstopped, SNAPSHOT, &POOLS_OF_RULES, measured);
+    let now = file(&snapshot(&unstopped));
+    let written = frozen("own_rules/asked.kvs", &now);
+    assert!(now == written, "the state changed: raise VERSION or RESULT_VERSION");
+    for estimate in unstopped.provisional() {
+        let measured = estimate.measured.as_ref().expect("asked");
+        assert!(measured.requests > 0 && measured.replicas == 4, "{}: {measured:?}", estimate.window);
+    }
+    let mut restored = restored_as(config(), 5, written, unstopped.last_record());
+    assert!(file(&snapshot(&restored)) == now, "a function of the log alone");
+    let rest = |task: &mut PartitionTask| lines(feed_values(task, END, &POOLS_OF_RULES, measured));
+    let published = rest(&mut restored);
+    assert!(published.lines().count() > 20, "enough to compare");
+    assert_eq!(published, rest(&mut unstopped));
+    assert_eq!(published.as_bytes(), frozen("own_rules/asked.expected.txt", published.as_bytes()));
 }

@@ -82,7 +82,12 @@ pub(super) fn config_that_asks(asked: Asked) -> Arc<TaskConfig> {
 
 /// One pool of each kind whose capacities are modelled by rules of their own.
 fn config_of_rules() -> Arc<TaskConfig> {
-    let pool = PoolConfig { tiers: Vec::new(), ..common() };
+    config_of_rules_that_asks(Asked::default())
+}
+
+/// The same with more asked of every pool.
+pub(super) fn config_of_rules_that_asks(asked: Asked) -> Arc<TaskConfig> {
+    let pool = PoolConfig { tiers: Vec::new(), asked, ..common() };
     let told = |profile, rules: EngineRules| PoolConfig { profile, rules, ..pool.clone() };
     let groups =
         |text: &str| EngineRules { attention: text.parse().expect("groups"), ..EngineRules::default() };
@@ -433,7 +438,7 @@ fn the_frozen_task_has_every_kind_of_state() {
     );
 }
 
-const POOLS_OF_RULES: [&str; 4] = ["chunks", "objects", "states", "windows"];
+pub(super) const POOLS_OF_RULES: [&str; 4] = ["chunks", "objects", "states", "windows"];
 
 /// Pools of hybrid models, LMCache and Mooncake are read for ever, too.
 #[test]

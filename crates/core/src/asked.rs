@@ -98,6 +98,17 @@ pub enum AskedError {
         /// The engine.
         profile: Profile,
     },
+    /// It goes by what events do not say.
+    #[error(
+        "`routers` has {router}, which goes by the session, and events name none: set hash:{replicas}:tenant or \
+         hash:{replicas}:first-page"
+    )]
+    NoSession {
+        /// The router.
+        router: String,
+        /// Its replicas.
+        replicas: usize,
+    },
     /// A router cannot be asked about.
     #[error("`routers`: {0}")]
     Router(#[from] SpecError),
@@ -150,6 +161,11 @@ impl Asked {
         }
     }
 
+    /// The name of something that is asked of an engine with one stack for all capacities.
+    fn first_of_a_stack(&self) -> Option<&'static str> {
+        if self.routers.is_empty() { self.first_lived() } else { Some("routers") }
+    }
+
     /// The name of something that is asked about time, tenants, tiers or the optimum.
     fn first_lived(&self) -> Option<&'static str> {
         match self {
@@ -175,7 +191,10 @@ impl Asked {
         check_list("routers", &routers, MAX_ROUTERS)?;
         check_list("ttls", &self.ttls.iter().map(Ttl::to_string).collect::<Vec<_>>(), MAX_TTLS)?;
         self.routers.iter().try_for_each(|router| router.check(pool.has_cost))?;
-        if let Some(asked) = self.first().filter(|_| pool.is_pointwise) {
+        if let Some(router) = self.routers.iter().find(|router| router.asks_for_session()) {
+            return Err(AskedError::NoSession { router: router.written(), replicas: router.replicas });
+        }
+        if let Some(asked) = self.first_of_a_stack().filter(|_| pool.is_pointwise) {
             return Err(AskedError::NoStack { asked, profile: pool.profile });
         }
         if let Some(asked) = self.first_lived() {

@@ -12,6 +12,7 @@ use super::ratio::Ratio;
 use super::step_counts::{StepCounts, StepHits};
 use super::units::{EventTime, Offset, is_countable};
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// What the windows of a pool measure requests by.
 #[derive(Debug, Clone, Copy)]
@@ -66,8 +67,8 @@ pub struct RequestSummary {
     pub found: Vec<FoundRun>,
     /// What other requests in flight held as this one arrived, where the log tells durations.
     pub overlap: Option<Overlap>,
-    /// What it adds where more is asked.
-    pub beside: Option<Box<BesideShare>>,
+    /// What it adds where more is asked; windows that requests leave again hold on to it.
+    pub beside: Option<Arc<BesideShare>>,
 }
 
 impl RequestSummary {

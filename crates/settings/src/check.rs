@@ -253,7 +253,7 @@ fn add_pointwise(notes: &mut Notes<'_>, section: &str, error: &PoolConfigError, 
             AskedError::TooManyRequests { .. } => "windows",
             AskedError::TooFewTiers(_) => "traffic",
             AskedError::PrefillRate(_) => "prefill_rate",
-            AskedError::Router(_) => "routers",
+            AskedError::Router(_) | AskedError::NoSession { .. } => "routers",
             // Ranges, repeated entries and sizes in bytes were checked before.
             AskedError::TooMany { .. }
             | AskedError::Duplicate { .. }

@@ -189,7 +189,7 @@ impl Field for RouterSpec {
     type Bound = bool;
 
     fn allowed(_: Option<&RangeInclusive<bool>>) -> String {
-        "a router like \"logged\", \"round-robin:4\", \"hash:4\", \"least-in-flight:4\", \"prefix:4\" or \"precise-prefix:4:at=80GiB\""
+        "a router like \"logged\", \"round-robin:4\", \"hash:4:tenant\", \"least-in-flight:4\", \"prefix:4\" or \"precise-prefix:4:at=80GiB\""
             .to_owned()
     }
 

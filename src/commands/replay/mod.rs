@@ -194,6 +194,7 @@ impl From<ReplayError> for Failure {
             | ReplayError::ShareOfStream
             | ReplayError::NoStack { .. }
             | ReplayError::Router(_)
+            | ReplayError::Unnamed { .. }
             | ReplayError::SearchOfStream
             | ReplayError::Page { .. } => Self::Usage(error.into()),
             _ => Self::Runtime(error.into()),

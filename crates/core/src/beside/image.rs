@@ -5,6 +5,7 @@
 
 use super::{Beside, BesideShape, BesideShare, BesideTally, Lived, LivedRules, LivedShare, LivedTally};
 use crate::pool_config::PoolConfig;
+use crate::units::PageSize;
 use serde::{Deserialize, Serialize};
 
 /// A pool's, to be serialised.
@@ -91,7 +92,12 @@ impl RestoredBeside {
 
     /// What is followed of capacities that can be told, in followed pages, and what windows take back; `None` where it
     /// is not what the configuration asks for.
-    pub fn resume(mut self, config: &PoolConfig, capacities: &[u64]) -> Option<(Box<Beside>, SavedWindows)> {
+    pub fn resume(
+        mut self,
+        config: &PoolConfig,
+        capacities: &[u64],
+        page_size: PageSize,
+    ) -> Option<(Box<Beside>, SavedWindows)> {
         let rules = LivedRules::of(config, capacities);
         let is_asked = rules.shape().is_something();
         let (mut lived_tallies, mut lived_shares, mut is_sound) = (Vec::new(), Vec::new(), !is_asked);
@@ -100,7 +106,7 @@ impl RestoredBeside {
             self.beside.lived = Some(lived);
             (lived_tallies, lived_shares) = (tallies, shares);
         }
-        let is_sound = self.beside.resume(config) && is_sound;
+        let is_sound = self.beside.resume(config, capacities, page_size) && is_sound;
         let saved = SavedWindows {
             tallies: self.tallies.into_iter(),
             shares: self.shares.into_iter(),

@@ -15,18 +15,22 @@ pub use image::{BesideImage, LivedImage, RestoredBeside, RestoredLived, SavedWin
 pub use lived::{Lived, LivedEstimates, LivedRules, LivedShape, LivedShare, LivedTally, MAX_WINDOW_RUNS};
 pub use share::{BesideShape, BesideShare, BesideTally};
 
-use crate::measured::{Accepted, MeasuredCaches, MeasuredEstimate, MeasuredFigures};
+use crate::bank::CacheBank;
+use crate::measured::{
+    Accepted, MeasuredCaches, MeasuredEstimate, MeasuredFigures, MeasuredShare, Modelled, PointCaches,
+    PointShare,
+};
 use crate::pool_config::PoolConfig;
 use crate::routing::{RoutedCaches, RouterEstimate, RouterSpec, RoutingError, RoutingResult, RoutingShare};
 use crate::tiers::TierEstimate;
-use crate::units::{PageBytes, PageCount, is_countable};
+use crate::units::{PageBytes, PageCount, PageSize, is_countable};
 use serde::{Deserialize, Serialize};
 
 /// What is followed beside the pool's own cache.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Beside {
     /// The caches that the log names, where the measured hits are asked about.
-    measured: Option<MeasuredCaches>,
+    measured: Modelled<MeasuredCaches, PointCaches>,
     /// One a router asked about.
     routers: Vec<RoutedCaches>,
     /// Requests left out of what the log's replicas tell, because it names too many of them.
@@ -56,7 +60,7 @@ impl Beside {
         let asked = &config.asked;
         let routers = asked.routers.iter().map(|spec| RoutedCaches::new(*spec, config));
         let beside = || Self {
-            measured: asked.measured.then(MeasuredCaches::default),
+            measured: measured_caches(config, capacities),
             routers: routers.collect(),
             left_out: 0,
             lived: Lived::new(LivedRules::of(config, capacities), config).map(Box::new),
@@ -65,18 +69,19 @@ impl Beside {
     }
 
     /// Follows a request; gives what it adds to windows.
-    pub fn observe(&mut self, request: &Accepted<'_>, config: &PoolConfig) -> BesideShare {
-        let measured = self.measured.as_mut().map(|caches| caches.observe(request, config));
+    /// What it adds is told by the pool's `own` caches, where its engine has one a capacity.
+    pub fn observe(&mut self, request: &Accepted<'_>, own: &CacheBank, config: &PoolConfig) -> BesideShare {
+        let measured = self.observe_measured(request, own, config);
         let follow = |caches: &mut RoutedCaches| {
             let routed = caches.observe(&request.arriving(), request.page_size, config)?;
             Ok::<_, RoutingError>(RoutingShare::of(&routed, &config.target_ratios))
         };
         let routed: Vec<_> = self.routers.iter_mut().map(follow).collect();
         // A request that the pool has accepted is refused elsewhere for one reason only: too many names.
-        let is_left_out = measured.as_ref().is_some_and(Result::is_err) || routed.iter().any(Result::is_err);
+        let is_left_out = measured.is_none() || routed.iter().any(Result::is_err);
         self.left_out += u64::from(is_left_out);
         BesideShare {
-            measured: measured.and_then(Result::ok).flatten(),
+            measured: measured.unwrap_or_default(),
             routed: routed.into_iter().map(Result::ok).collect(),
             lived: self.lived.as_mut().map(|lived| Box::new(lived.observe(request))),
         }
@@ -84,8 +89,15 @@ impl Beside {
 
     /// What the measured requests of a window say; `None` where that is not asked.
     pub fn measured(&self, figures: &BesideFigures<'_>, tally: &BesideTally) -> Option<MeasuredEstimate> {
-        let (caches, tally) = self.measured.as_ref().zip(tally.measured.as_ref())?;
-        Some(figures.measured.estimate(tally, caches, self.left_out))
+        match (&self.measured, &tally.measured) {
+            (Modelled::Curve(caches), Modelled::Curve(tally)) => {
+                Some(figures.measured.estimate(tally, caches, self.left_out))
+            }
+            (Modelled::Points(caches), Modelled::Points(tally)) => {
+                Some(figures.measured.estimate_of_points(tally, caches, self.left_out))
+            }
+            _ => None,
+        }
     }
 
     /// What a window says of time, tenants, tiers and the optimum; nothing where that is not asked.
@@ -106,11 +118,14 @@ impl Beside {
 
     /// Completes what was read back from a snapshot; whether it is what the configuration asks for and can go
     /// on.
-    fn resume(&mut self, config: &PoolConfig) -> bool {
+    fn resume(&mut self, config: &PoolConfig, capacities: &[u64], page_size: PageSize) -> bool {
         let asked = &config.asked;
         let measured = match &mut self.measured {
-            Some(caches) => asked.measured && caches.resume(config),
-            None => !asked.measured,
+            Modelled::Nothing => !asked.measured,
+            Modelled::Curve(caches) => asked.measured && !config.is_pointwise() && caches.resume(config),
+            Modelled::Points(caches) => {
+                asked.measured && config.is_pointwise() && caches.is_sound(capacities, page_size, config)
+            }
         };
         let as_many = self.routers.len() == asked.routers.len();
         let mut routers = self.routers.iter_mut().zip(&asked.routers);
@@ -124,7 +139,39 @@ impl Beside {
     pub fn memory_bytes(&self) -> u64 {
         let routers: u64 = self.routers.iter().map(RoutedCaches::memory_bytes).sum();
         let lived = self.lived.as_ref().map_or(0, |lived| lived.memory_bytes());
-        self.measured.as_ref().map_or(0, MeasuredCaches::memory_bytes) + routers + lived
+        let measured = match &self.measured {
+            Modelled::Nothing => 0,
+            Modelled::Curve(caches) => caches.memory_bytes(),
+            Modelled::Points(caches) => caches.memory_bytes(),
+        };
+        measured + routers + lived
+    }
+
+    /// What the request says of the cache in use; `None` where its replica is one too many.
+    fn observe_measured(
+        &mut self,
+        request: &Accepted<'_>,
+        own: &CacheBank,
+        config: &PoolConfig,
+    ) -> Option<Modelled<MeasuredShare, PointShare>> {
+        Some(match &mut self.measured {
+            Modelled::Nothing => Modelled::Nothing,
+            Modelled::Curve(caches) => {
+                caches.observe(request, config).ok()?.map_or_else(Modelled::default, Modelled::Curve)
+            }
+            Modelled::Points(caches) => {
+                caches.observe(request, own, config).ok()?.map_or_else(Modelled::default, Modelled::Points)
+            }
+        })
+    }
+}
+
+/// Caches to hold measured hits against, of capacities in followed pages, where that is asked.
+fn measured_caches(config: &PoolConfig, capacities: &[u64]) -> Modelled<MeasuredCaches, PointCaches> {
+    match config.asked.measured {
+        false => Modelled::Nothing,
+        true if config.is_pointwise() => Modelled::Points(PointCaches::new(capacities.to_vec())),
+        true => Modelled::Curve(MeasuredCaches::default()),
     }
 }
 

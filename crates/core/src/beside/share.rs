@@ -1,7 +1,7 @@
 //! What one request adds to windows beside its own counts, and what windows make of it.
 
 use super::{LivedRules, LivedShape, LivedShare, LivedTally};
-use crate::measured::{MeasuredShare, MeasuredTally};
+use crate::measured::{MeasuredShare, MeasuredTally, Modelled, PointShare, PointTally};
 use crate::pool_config::PoolConfig;
 use crate::routing::{RoutingShare, RoutingTally};
 use serde::{Deserialize, Serialize};
@@ -10,8 +10,8 @@ use std::borrow::Cow;
 /// One request.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BesideShare {
-    /// What it says of the cache in use; `None` where it says nothing or nobody asks.
-    pub measured: Option<MeasuredShare>,
+    /// What it says of the cache in use; nothing where nobody asks.
+    pub measured: Modelled<MeasuredShare, PointShare>,
     /// What it found behind each router; `None` where it could not be routed.
     pub routed: Vec<Option<RoutingShare>>,
     /// What it says of time, tenants and tiers; a snapshot keeps it apart.
@@ -22,7 +22,8 @@ pub struct BesideShare {
 /// What is counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct BesideShape {
-    measured: bool,
+    /// At how many capacities, where each is modelled on its own.
+    measured: Modelled<(), usize>,
     routers: usize,
     targets: usize,
     lived: LivedShape,
@@ -32,7 +33,7 @@ pub struct BesideShape {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BesideTally {
     /// Of those that say what they found, where that is asked.
-    pub measured: Option<MeasuredTally>,
+    pub measured: Modelled<MeasuredTally, PointTally>,
     /// One a router asked about.
     pub routers: Vec<RoutingTally>,
     /// Time, tenants and tiers, where these are asked about; a snapshot keeps it apart.
@@ -48,7 +49,11 @@ impl BesideShape {
             return Self::default();
         }
         Self {
-            measured: asked.measured,
+            measured: match asked.measured {
+                false => Modelled::Nothing,
+                true if config.is_pointwise() => Modelled::Points(capacities.len()),
+                true => Modelled::Curve(()),
+            },
             routers: asked.routers.len(),
             targets: config.target_ratios.len(),
             lived: LivedRules::of(config, capacities).shape(),
@@ -72,14 +77,18 @@ impl BesideShape {
 
     /// Whether anything is counted.
     pub fn is_something(self) -> bool {
-        self.measured || self.routers > 0 || self.lived.is_something()
+        !self.measured.is_nothing() || self.routers > 0 || self.lived.is_something()
     }
 
     /// Counts that hold nothing yet; `None` where nothing is counted.
     pub fn tally(self) -> Option<Box<BesideTally>> {
         let Self { measured, routers, targets, lived } = self;
         let tally = || BesideTally {
-            measured: measured.then(MeasuredTally::default),
+            measured: match measured {
+                Modelled::Nothing => Modelled::Nothing,
+                Modelled::Curve(()) => Modelled::Curve(MeasuredTally::default()),
+                Modelled::Points(capacities) => Modelled::Points(PointTally::new(capacities)),
+            },
             routers: vec![RoutingTally::new(targets); routers],
             lived: lived.tally().map(Box::new),
         };
@@ -90,8 +99,13 @@ impl BesideShape {
 impl BesideShare {
     /// Whether this, read back from a snapshot, is a share of what is counted.
     pub fn is_sound(&self, shape: BesideShape) -> bool {
-        (shape.measured || self.measured.is_none())
-            && self.measured.iter().all(MeasuredShare::is_sound)
+        let measured = match (&self.measured, shape.measured) {
+            (Modelled::Nothing, _) => true,
+            (Modelled::Curve(share), Modelled::Curve(())) => share.is_sound(),
+            (Modelled::Points(share), Modelled::Points(capacities)) => share.is_sound(capacities),
+            _ => false,
+        };
+        measured
             && self.routed.len() == shape.routers
             && self.routed.iter().flatten().all(|routed| routed.is_sound(shape.targets))
             && self.lived.is_some() == shape.lived.is_something()
@@ -102,15 +116,22 @@ impl BesideShare {
     pub fn memory_bytes(&self) -> usize {
         let routed = self.routed.iter().flatten().map(RoutingShare::memory_bytes).sum::<usize>();
         let lived = self.lived.as_ref().map_or(0, |lived| lived.memory_bytes());
-        size_of::<Self>() + self.measured.as_ref().map_or(0, MeasuredShare::memory_bytes) + routed + lived
+        let measured = match &self.measured {
+            Modelled::Nothing => 0,
+            Modelled::Curve(share) => share.memory_bytes(),
+            Modelled::Points(share) => share.memory_bytes(),
+        };
+        size_of::<Self>() + measured + routed + lived
     }
 }
 
 impl BesideTally {
     /// Takes a request in.
     pub fn add(&mut self, share: &BesideShare) {
-        if let Some((tally, measured)) = self.measured.as_mut().zip(share.measured.as_ref()) {
-            tally.add(measured);
+        match (&mut self.measured, &share.measured) {
+            (Modelled::Curve(tally), Modelled::Curve(share)) => tally.add(share),
+            (Modelled::Points(tally), Modelled::Points(share)) => tally.add(share),
+            _ => {}
         }
         let routed = self.routers.iter_mut().zip(&share.routed);
         routed.for_each(|(tally, routed)| routed.iter().for_each(|routed| tally.add(routed)));
@@ -121,8 +142,10 @@ impl BesideTally {
 
     /// Takes a request out that was taken in before. Time, tenants and tiers are not counted where that is done.
     pub fn remove(&mut self, share: &BesideShare) {
-        if let Some((tally, measured)) = self.measured.as_mut().zip(share.measured.as_ref()) {
-            tally.remove(measured);
+        match (&mut self.measured, &share.measured) {
+            (Modelled::Curve(tally), Modelled::Curve(share)) => tally.remove(share),
+            (Modelled::Points(tally), Modelled::Points(share)) => tally.remove(share),
+            _ => {}
         }
         let routed = self.routers.iter_mut().zip(&share.routed);
         routed.for_each(|(tally, routed)| routed.iter().for_each(|routed| tally.remove(routed)));
@@ -130,17 +153,18 @@ impl BesideTally {
 
     /// The union of several of one shape.
     pub fn merged<'a>(parts: impl Iterator<Item = &'a Self> + Clone) -> Self {
-        let any_measured = parts.clone().any(|part| part.measured.is_some());
         let routers = parts.clone().map(|part| part.routers.len()).max().unwrap_or(0);
-        let measured = || MeasuredTally::merged(parts.clone().filter_map(|part| part.measured.as_ref()));
+        let curves = parts.clone().filter_map(|part| part.measured.as_ref().curve());
+        let points = parts.clone().filter_map(|part| part.measured.as_ref().points());
+        let measured = match parts.clone().map(|part| &part.measured).find(|part| !part.is_nothing()) {
+            Some(Modelled::Curve(_)) => Modelled::Curve(MeasuredTally::merged(curves)),
+            Some(Modelled::Points(_)) => Modelled::Points(PointTally::merged(points)),
+            Some(Modelled::Nothing) | None => Modelled::Nothing,
+        };
         let router =
             |index| RoutingTally::merged(parts.clone().filter_map(move |part| part.routers.get(index)));
         let lived = LivedTally::merged(parts.clone().filter_map(|part| part.lived.as_deref()));
-        Self {
-            measured: any_measured.then(measured),
-            routers: (0..routers).map(router).collect(),
-            lived: lived.map(Box::new),
-        }
+        Self { measured, routers: (0..routers).map(router).collect(), lived: lived.map(Box::new) }
     }
 
     /// The same with nothing pending, to be read often; copies only where something is.
@@ -154,22 +178,30 @@ impl BesideTally {
     }
 
     fn is_consolidated(&self) -> bool {
-        self.measured.iter().all(MeasuredTally::is_consolidated)
+        self.measured.as_ref().curve().is_none_or(MeasuredTally::is_consolidated)
             && self.routers.iter().all(RoutingTally::is_consolidated)
             && self.lived.iter().all(|lived| lived.is_consolidated())
     }
 
     /// Merges what is pending, so that reading copies nothing.
     pub fn consolidate(&mut self) {
-        self.measured.iter_mut().for_each(MeasuredTally::consolidate);
+        if let Modelled::Curve(tally) = &mut self.measured {
+            tally.consolidate();
+        }
         self.routers.iter_mut().for_each(RoutingTally::consolidate);
         self.lived.iter_mut().for_each(|lived| lived.consolidate());
     }
 
     /// Whether this, read back from a snapshot, counts what the shape says and can be added to.
     pub fn is_sound(&self, shape: BesideShape) -> bool {
-        (self.measured.is_some(), self.routers.len()) == (shape.measured, shape.routers)
-            && self.measured.iter().all(MeasuredTally::is_sound)
+        let measured = match (&self.measured, shape.measured) {
+            (Modelled::Nothing, Modelled::Nothing) => true,
+            (Modelled::Curve(tally), Modelled::Curve(())) => tally.is_sound(),
+            (Modelled::Points(tally), Modelled::Points(capacities)) => tally.is_sound(capacities),
+            _ => false,
+        };
+        measured
+            && self.routers.len() == shape.routers
             && self.routers.iter().all(|tally| tally.is_sound(shape.targets))
             && self.lived.is_some() == shape.lived.is_something()
             && self.lived.iter().all(|lived| lived.is_sound(shape.lived))
@@ -179,6 +211,11 @@ impl BesideTally {
     pub fn memory_bytes(&self) -> usize {
         let routers = self.routers.iter().map(RoutingTally::memory_bytes).sum::<usize>();
         let lived = self.lived.as_ref().map_or(0, |lived| lived.memory_bytes());
-        size_of::<Self>() + self.measured.as_ref().map_or(0, MeasuredTally::memory_bytes) + routers + lived
+        let measured = match &self.measured {
+            Modelled::Nothing => 0,
+            Modelled::Curve(tally) => tally.memory_bytes(),
+            Modelled::Points(tally) => tally.memory_bytes(),
+        };
+        size_of::<Self>() + measured + routers + lived
     }
 }

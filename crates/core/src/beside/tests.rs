@@ -27,6 +27,9 @@ use std::sync::Arc;
 const NAMES: [&str; 3] = ["a", "b", "c"];
 const GRACE_MS: i64 = 5;
 
+/// Tokens a page.
+const PAGE: PageSize = PageSize::new(4).expect("not zero");
+
 /// A request: ids, gap to the one before (seldom back in time), share of the prompt that was cached, replica.
 type Request = (Vec<u64>, i64, Option<u8>, Option<u8>);
 
@@ -49,7 +52,7 @@ fn config(provisioned: Option<u64>, sample_rate: Ratio) -> PoolConfig {
     let provisioned = provisioned.map(|pages| format!("{pages}p").parse().expect("pages"));
     PoolConfig {
         profile: Profile::Vllm,
-        page_size: PageSize::new(4),
+        page_size: Some(PAGE),
         target_ratios: vec![Ratio::ONE, Ratio::per_mille(500)],
         capacities: ["4p", "9p", "40p"].map(|text| text.parse().expect("pages")).to_vec(),
         windows: ["tumbling:50ms", "hopping:90ms/30ms", "last:7", "all"]
@@ -72,6 +75,23 @@ fn config(provisioned: Option<u64>, sample_rate: Ratio) -> PoolConfig {
         sample_rate,
         ..PoolConfig::default()
     }
+}
+
+/// The same of an engine that is modelled a capacity at a time, which is asked of the measured hits alone.
+fn pointwise(profile: Profile, provisioned: Option<u64>) -> PoolConfig {
+    let config = config(provisioned, Ratio::ONE);
+    let asked = Asked { provisioned: config.asked.provisioned, ..asked(&[], true) };
+    PoolConfig { profile, tiers: Vec::new(), asked, ..config }
+}
+
+/// Any engine, its pages sampled where that can be.
+fn configs() -> impl Strategy<Value = PoolConfig> {
+    let rate = prop::sample::select(vec![Ratio::ONE, Ratio::per_mille(500)]);
+    let curve = (prop::option::of(1u64..30), rate).prop_map(|(provisioned, rate)| config(provisioned, rate));
+    let profile = prop::sample::select(vec![Profile::Sglang, Profile::Mooncake]);
+    let provisioned = prop::option::of(prop::sample::select(vec![4, 9, 27, 40]));
+    let points = (profile, provisioned).prop_map(|(profile, pages)| pointwise(profile, pages));
+    prop_oneof![3 => curve, 2 => points]
 }
 
 /// A tier in units of three pages.
@@ -132,23 +152,29 @@ fn observe(set: &mut PoolSet, index: usize, event: &RequestEvent<'_>) -> Vec<Est
 struct Model {
     config: PoolConfig,
     engine: Engine,
+    caches: CacheBank,
     beside: Box<Beside>,
     counted: Vec<(i64, Option<EventTime>, BesideShare)>,
 }
 
 impl Model {
     fn new(config: &PoolConfig) -> Self {
-        let beside = Beside::new(config, &capacities(config)).expect("asked");
-        Self { config: config.clone(), engine: Engine::new(config.engine()), beside, counted: Vec::new() }
+        let capacities = capacities(config);
+        let caches = CacheBank::new(&capacities, PAGE, config).expect("pages of any size");
+        let beside = Beside::new(config, &capacities).expect("asked");
+        let engine = Engine::new(config.engine());
+        Self { config: config.clone(), engine, caches, beside, counted: Vec::new() }
     }
 
     fn observe(&mut self, index: usize, event: &RequestEvent<'_>, watermark: Option<EventTime>) {
-        let page_size = PageSize::new(4).expect("not zero");
-        let mut outcome = Outcome::default();
+        let (page_size, mut outcome) = (PAGE, Outcome::default());
         self.engine.observe(event, page_size, &mut outcome).expect("chained");
+        if self.config.is_pointwise() {
+            self.caches.request(event, outcome.reusable_prefix(), &self.config, page_size);
+        }
         let (session, counted, index) = (None, index > 2, index as u64);
         let accepted = Accepted { event, session, outcome: &outcome, page_size, index, counted };
-        let share = self.beside.observe(&accepted, &self.config);
+        let share = self.beside.observe(&accepted, &self.caches, &self.config);
         if counted {
             self.counted.push((event.event_time.0, watermark, share));
         }
@@ -177,7 +203,7 @@ impl Model {
         let totals: Vec<_> = estimate.capacities.iter().map(|point| PageCount(point.pages)).collect();
         let measured = MeasuredFigures {
             config: &self.config,
-            page_size: PageSize::new(4).expect("not zero"),
+            page_size: PAGE,
             page_bytes: None,
             provisioned: provisioned(&self.config, None),
             during: start..end,
@@ -237,10 +263,8 @@ fn restore(config: &PoolConfig, (pools, beside, lived): &Kept) -> Result<PoolSet
 proptest! {
     #[test]
     fn every_window_says_what_its_requests_say_one_by_one(
-        requests in requests(), provisioned in prop::option::of(1u64..30), sampled: bool,
+        requests in requests(), config in configs(),
     ) {
-        let rate = if sampled { Ratio::per_mille(500) } else { Ratio::ONE };
-        let config = config(provisioned, rate);
         let mut set = PoolSet::new(set_config(&config), History::Whole);
         let mut model = Model::new(&config);
         let mut windows = 0;
@@ -252,8 +276,9 @@ proptest! {
                 prop_assert_eq!(&estimate.traffic, &lived.traffic, "{}", estimate.window);
                 prop_assert_eq!(&estimate.tenants, &lived.tenants, "{}", estimate.window);
                 prop_assert_eq!(&estimate.capacities, &lived.beside_points(bare(&estimate)), "{}", estimate.window);
-                prop_assert_eq!(lived.retention.len(), 6);
-                prop_assert_eq!(estimate.traffic.is_some(), estimate.window != WindowKind::All);
+                let has_curve = !config.is_pointwise();
+                prop_assert_eq!(lived.retention.len(), if has_curve { 6 } else { 0 });
+                prop_assert_eq!(estimate.traffic.is_some(), has_curve && estimate.window != WindowKind::All);
                 prop_assert_eq!(&estimate.measured, &measured, "{}", estimate.window);
                 prop_assert_eq!(&estimate.routing, &routing, "{}", estimate.window);
                 windows += 1;
@@ -274,10 +299,8 @@ proptest! {
 
     #[test]
     fn a_restored_set_goes_on_as_if_it_had_never_stopped(
-        requests in requests(), cut in any::<prop::sample::Index>(), sampled: bool,
+        requests in requests(), cut in any::<prop::sample::Index>(), config in configs(),
     ) {
-        let rate = if sampled { Ratio::per_mille(500) } else { Ratio::ONE };
-        let config = config(None, rate);
         let cut = cut.index(requests.len());
         let mut set = PoolSet::new(set_config(&config), History::Whole);
         let mut restored = None;
@@ -343,8 +366,8 @@ fn nothing_asked_is_nothing_kept_and_no_part_of_a_fingerprint() {
     let json = serde_json::to_string(&config).expect("json");
     assert!(!json.contains("asked"), "{json}");
     let fingerprint = |config: &PoolConfig| config.fingerprint().expect("json");
-    let some = PoolConfig { asked: asked(&["hash:2"], false), ..config.clone() };
-    let other = PoolConfig { asked: asked(&["hash:2:session"], false), ..config.clone() };
+    let some = PoolConfig { asked: asked(&["hash:2:tenant"], false), ..config.clone() };
+    let other = PoolConfig { asked: asked(&["hash:2:first-page"], false), ..config.clone() };
     assert_ne!(fingerprint(&some), fingerprint(&config));
     assert_ne!(fingerprint(&some), fingerprint(&other));
 }
@@ -383,12 +406,17 @@ fn questions_that_cannot_be_answered_are_refused() {
     refused_of_few(Asked { ttls: ttls(1), ..Asked::default() }, "last:65537", "at most last:65536");
     let twice = [ttls(1), ttls(1)].concat();
     refused_of_few(Asked { ttls: twice, ..Asked::default() }, "all", "`ttls` names 1s twice");
-    refused(asked(&["hash:2"; 9], false), "`routers` has 9 entries: at most 8");
-    refused(asked(&["hash:2", "logged", "hash:2"], false), "names hash:2 twice");
+    refused(asked(&["logged"; 9], false), "`routers` has 9 entries: at most 8");
+    refused(asked(&["hash:2:tenant", "logged", "hash:2:tenant"], false), "names hash:2:tenant twice");
+    for router in ["hash:2", "hash:2:session"] {
+        refused(asked(&[router], false), &format!("has {router}, which goes by the session"));
+    }
     let in_bytes = Some("1GiB".parse().expect("a size"));
     refused(Asked { provisioned: in_bytes, ..asked(&[], true) }, "`provisioned` is 1GiB");
-    let pointwise = PoolConfig { profile: Profile::Sglang, asked: asked(&[], true), ..PoolConfig::default() };
-    assert!(pointwise.check().expect_err("no stack").to_string().starts_with("`measured` needs an engine"));
+    let of = |asked: Asked| PoolConfig { profile: Profile::Sglang, asked, ..PoolConfig::default() };
+    assert_eq!(of(asked(&[], true)).check(), Ok(()), "by single capacities");
+    let routed = of(asked(&["logged"], true)).check().expect_err("no stack").to_string();
+    assert!(routed.starts_with("`routers` needs an engine"), "{routed}");
 }
 
 /// More names than are followed: the pool goes on, and says how many requests it left out.

@@ -4,6 +4,7 @@ use super::caches::MeasuredCaches;
 use super::consensus::Agreed;
 use super::counted::Counted;
 use super::ledger::Ledger;
+use super::point_tally::PointTally;
 use super::points::PointCaches;
 use super::restarts::ReplicaRestart;
 use super::tally::MeasuredTally;
@@ -158,9 +159,16 @@ impl MeasuredFigures<'_> {
 
     /// What these requests say of caches that are modelled at single capacities. Which restarts there were is not told:
     /// that takes a stack for each replica.
-    pub fn estimate_of_points(&self, caches: &PointCaches) -> MeasuredEstimate {
-        let ledger = |all, each| caches.ledger(all, each);
-        self.estimate_of(&caches.counted(), ledger, |_| Vec::new())
+    pub fn estimate_of_points(
+        &self,
+        tally: &PointTally,
+        caches: &PointCaches,
+        requests_left_out: u64,
+    ) -> MeasuredEstimate {
+        let ledger = |all, each| tally.ledger(caches.capacities(), all, each);
+        let found =
+            self.estimate_of(&tally.counted(caches.capacities(), caches.replicas()), ledger, |_| Vec::new());
+        MeasuredEstimate { requests_left_out, ..found }
     }
 
     /// `ledger` is drawn up at capacities of all caches and of each, in followed pages.

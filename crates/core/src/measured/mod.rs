@@ -10,6 +10,8 @@ mod consensus;
 mod counted;
 mod estimate;
 mod ledger;
+mod modelled;
+mod point_tally;
 mod points;
 mod reading;
 mod restarts;
@@ -24,6 +26,8 @@ pub use estimate::{
     EffectiveCapacity, LedgerEstimate, Loss, MeasuredEstimate, MeasuredFigures, RestartEstimate,
 };
 pub use ledger::Ledger;
+pub use modelled::Modelled;
+pub use point_tally::{PointShare, PointTally};
 pub use points::{PointCaches, PointError};
 pub use reading::{CachedPages, Reading};
 pub use restarts::{MAX_RESTARTS, ReplicaRestart, Restart, Restarts, Seen};

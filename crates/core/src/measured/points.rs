@@ -2,16 +2,16 @@
 //! requests find exactly what they report.
 
 use super::caches::Accepted;
-use super::consensus::Agreed;
-use super::counted::Counted;
-use super::ledger::Ledger;
+use super::point_tally::PointShare;
 use super::reading::CachedPages;
 use crate::bank::CacheBank;
 use crate::engine_rules::PageMismatch;
 use crate::labels::Label;
-use crate::outcome::{Need, Outcome};
+use crate::outcome::Need;
 use crate::pool_config::PoolConfig;
-use crate::routing::{Router, RouterKind, RouterSpec, TooManyReplicas};
+use crate::routing::{MAX_REPLICAS, Router, RouterKind, RouterSpec, TooManyReplicas};
+use crate::units::PageSize;
+use serde::{Deserialize, Serialize};
 
 /// A request cannot be held against these caches.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -26,7 +26,7 @@ pub enum PointError {
 
 /// Follows them. Until a request names its replica one cache a capacity serves all, the pool's own; from then on each
 /// replica has its own at every capacity.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct PointCaches {
     /// In followed pages, ascending.
     capacities: Vec<Need>,
@@ -34,49 +34,19 @@ pub struct PointCaches {
     router: Option<Router>,
     /// One a replica.
     banks: Vec<CacheBank>,
-    tally: PointTally,
 }
 
-/// Counts over the measured requests. Pages are followed pages, but for `cached_pages`.
-#[derive(Debug, Default)]
-struct PointTally {
-    requests: u64,
-    cached_pages: u64,
-    measured: u64,
-    page_accesses: u64,
-    unlimited: u64,
-    requests_beyond_log: u64,
-    pages_beyond_log: u64,
-    /// Requests with something to reuse, or with hits, and their pages.
-    told: (u64, u64),
-    /// One a capacity.
-    points: Vec<Point>,
-}
-
-/// The counts of one capacity.
-#[derive(Debug, Clone, Copy, Default)]
-struct Point {
-    /// Requests that can tell and found exactly this, and their pages.
-    agreeing: (u64, u64),
-    /// Hits of one cache for all requests.
-    shared: u64,
-    /// Hits of the caches that served them.
-    routed: u64,
-}
+/// The router that follows the log.
+const LOGGED: RouterSpec = RouterSpec { kind: RouterKind::Logged, replicas: 0 };
 
 impl PointCaches {
     /// Caches of these capacities, in followed pages and ascending, that have seen nothing.
-    pub fn new(capacities: Vec<Need>) -> Self {
-        let points = vec![Point::default(); capacities.len()];
-        Self {
-            capacities,
-            router: None,
-            banks: Vec::new(),
-            tally: PointTally { points, ..PointTally::default() },
-        }
+    pub const fn new(capacities: Vec<Need>) -> Self {
+        Self { capacities, router: None, banks: Vec::new() }
     }
 
-    /// Follows a request that the pool's own caches have served.
+    /// Follows a request that the pool's own caches have served; gives what it tells where it counts and says what it
+    /// found.
     ///
     /// # Errors
     /// [`PointError`].
@@ -85,15 +55,14 @@ impl PointCaches {
         request: &Accepted<'_>,
         own: &CacheBank,
         config: &PoolConfig,
-    ) -> Result<(), PointError> {
+    ) -> Result<Option<PointShare>, PointError> {
         let replica = self.serve(request, config)?;
         let (partial, rate) = (config.include_partial_page, config.sample_rate);
         let cached = CachedPages::of(request.event, request.page_size, partial, rate);
-        let Some(cached) = cached.filter(|_| request.counted) else { return Ok(()) };
-        let served_by = replica.map_or(own, |replica| &self.banks[replica]);
+        let Some(cached) = cached.filter(|_| request.counted) else { return Ok(None) };
+        let routed = replica.map(|replica| self.banks[replica].last_hits());
         let unlimited = own.last_ceiling().unwrap_or(request.outcome.reusable_prefix());
-        self.tally.add(cached, request.outcome, unlimited, own.last_hits(), served_by.last_hits());
-        Ok(())
+        Ok(Some(PointShare::of(cached, request.outcome, unlimited, own.last_hits(), routed)))
     }
 
     /// Serves a request at its replica; gives the replica where the log names any.
@@ -101,8 +70,7 @@ impl PointCaches {
         if self.router.is_none() && request.event.labels.get(Label::Replica).is_none() {
             return Ok(None);
         }
-        let logged = RouterSpec { kind: RouterKind::Logged, replicas: 0 };
-        let router = self.router.get_or_insert_with(|| Router::new(logged));
+        let router = self.router.get_or_insert_with(|| Router::new(LOGGED));
         let replica = router.route(&request.arriving())?;
         while self.banks.len() <= replica {
             self.banks.push(CacheBank::new(&self.capacities, request.page_size, config)?);
@@ -116,78 +84,29 @@ impl PointCaches {
         Ok(Some(replica))
     }
 
-    /// Requests that say what they found.
-    pub fn requests(&self) -> u64 {
-        self.tally.requests
+    /// The capacities, in followed pages and ascending.
+    pub(super) fn capacities(&self) -> &[Need] {
+        &self.capacities
     }
 
-    pub(super) fn counted(&self) -> Counted {
-        let tally = &self.tally;
-        Counted {
-            requests: tally.requests,
-            cached_pages: tally.cached_pages,
-            agreed: self.agreed(),
-            told: tally.told,
-            replicas: self.banks.len().max(1) as u64,
-            requests_beyond_log: tally.requests_beyond_log,
-            pages_beyond_log: tally.pages_beyond_log,
-        }
+    /// Caches that served requests, as far as the log says.
+    pub(super) fn replicas(&self) -> u64 {
+        self.banks.len().max(1) as u64
     }
 
-    /// The capacity that most requests agree on, and those next to it that just as many do; of equals the one with
-    /// the most pages, of these the smallest.
-    fn agreed(&self) -> Option<Agreed> {
-        let points = &self.tally.points;
-        let best = points.iter().map(|point| point.agreeing).max().filter(|(requests, _)| *requests > 0)?;
-        let first = points.iter().position(|point| point.agreeing == best)?;
-        let alike = points[first..].iter().take_while(|point| point.agreeing == best).count();
-        let to = self.capacities[first + alike - 1];
-        Some(Agreed { from: self.capacities[first], to: Some(to), requests: best.0, pages: best.1 })
+    /// Whether these, read back from a snapshot, are caches of these capacities and the configuration and can go on.
+    pub fn is_sound(&self, capacities: &[Need], page_size: PageSize, config: &PoolConfig) -> bool {
+        let fresh = Router::new(LOGGED);
+        let router = self.router.as_ref();
+        self.capacities == capacities
+            && router.is_none_or(|router| router.is_sound(&fresh))
+            && self.banks.len() <= router.map_or(0, Router::replicas).min(MAX_REPLICAS)
+            && self.banks.iter().all(|bank| bank.are_sound(capacities, page_size, config))
     }
 
-    /// The ledger at `each` pages a replica and `all` pages together; what is not among the capacities is not told.
-    pub(super) fn ledger(&self, all: Need, each: Need) -> Ledger {
-        let tally = &self.tally;
-        let at = |pages: Need| self.capacities.binary_search(&pages).ok().map(|index| tally.points[index]);
-        Ledger {
-            page_accesses: tally.page_accesses,
-            unlimited: tally.unlimited,
-            shared: at(all).map(|point| point.shared),
-            routed: at(each).map(|point| point.routed),
-            measured: tally.measured,
-        }
-    }
-}
-
-impl PointTally {
-    fn add(
-        &mut self,
-        cached: CachedPages,
-        outcome: &Outcome,
-        unlimited: u64,
-        shared: &[u64],
-        routed: &[u64],
-    ) {
-        let hits = cached.followed;
-        self.requests += 1;
-        self.cached_pages += cached.all;
-        self.measured += hits;
-        self.page_accesses += outcome.page_accesses;
-        self.unlimited += unlimited;
-        let beyond = hits.saturating_sub(outcome.reusable_prefix());
-        self.requests_beyond_log += u64::from(beyond > 0);
-        self.pages_beyond_log += beyond;
-        let weight = hits.max(outcome.reusable_prefix());
-        let can_tell = weight > 0;
-        self.told.0 += u64::from(can_tell);
-        self.told.1 += weight;
-        for ((point, shared), routed) in self.points.iter_mut().zip(shared).zip(routed) {
-            point.shared += shared;
-            point.routed += routed;
-            if can_tell && *routed == hits {
-                point.agreeing.0 += 1;
-                point.agreeing.1 += weight;
-            }
-        }
+    /// Bytes of memory held, nearly.
+    pub fn memory_bytes(&self) -> u64 {
+        let banks: usize = self.banks.iter().map(|bank| size_of::<CacheBank>() + bank.memory_bytes()).sum();
+        (banks + self.capacities.capacity() * size_of::<Need>()) as u64
     }
 }

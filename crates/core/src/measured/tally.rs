@@ -62,7 +62,9 @@ impl MeasuredShare {
 }
 
 fn runs(outcome: &Outcome) -> Vec<FoundRun> {
-    outcome.runs.iter().filter_map(FoundRun::of).collect()
+    let mut runs = Vec::with_capacity(outcome.runs.len());
+    runs.extend(outcome.runs.iter().filter_map(FoundRun::of));
+    runs
 }
 
 /// Counts over the requests that say what they found. Pages are followed pages, but for

@@ -63,7 +63,7 @@ pub(super) struct Followed {
     /// In flight.
     overlap: Option<Overlap>,
     /// Where more is asked.
-    beside: Option<Box<BesideShare>>,
+    beside: Option<Arc<BesideShare>>,
 }
 
 // A capacity within the tracked bound is one that a single cache can model.
@@ -162,10 +162,10 @@ impl Cache {
         index: u64,
         counted: bool,
         config: &PoolConfig,
-    ) -> Option<Box<BesideShare>> {
+    ) -> Option<Arc<BesideShare>> {
         let (outcome, page_size) = (&self.outcome, self.page_size);
         let request = Accepted { event, session: None, outcome, page_size, index, counted };
-        self.beside.as_mut().map(|beside| Box::new(beside.observe(&request, config)))
+        self.beside.as_mut().map(|beside| Arc::new(beside.observe(&request, &self.caches, config)))
     }
 
     /// Whether this, read back from a snapshot, is of the configuration and can go on.
@@ -203,7 +203,9 @@ impl Live {
     /// Takes it back; whether it was all there, and no more.
     fn take_beside(&mut self, beside: Option<RestoredBeside>, config: &PoolConfig) -> bool {
         let Some(beside) = beside else { return config.asked.is_nothing() };
-        let Some((beside, mut saved)) = beside.resume(config, self.cache.curve.thresholds()) else {
+        let Some((beside, mut saved)) =
+            beside.resume(config, self.cache.curve.thresholds(), self.cache.page_size)
+        else {
             return false;
         };
         self.cache.beside = Some(beside);

@@ -48,14 +48,17 @@ enum State {
 #[derive(Debug, Default, Deserialize)]
 #[serde(from = "Vec<Option<Box<str>>>")]
 struct Names {
-    indices: HashMap<Option<Box<str>>, usize>,
+    indices: HashMap<Box<str>, usize>,
+    /// Of requests without a name.
+    unnamed: Option<usize>,
     names: Vec<Option<Box<str>>>,
 }
 
 impl From<Vec<Option<Box<str>>>> for Names {
     fn from(names: Vec<Option<Box<str>>>) -> Self {
-        let indices = names.iter().cloned().enumerate().map(|(index, name)| (name, index));
-        Self { indices: indices.collect(), names }
+        let indices = names.iter().enumerate().filter_map(|(index, name)| Some((name.clone()?, index)));
+        let unnamed = names.iter().position(Option::is_none);
+        Self { indices: indices.collect(), unnamed, names }
     }
 }
 
@@ -66,17 +69,24 @@ impl Serialize for Names {
 }
 
 impl Names {
+    fn are_distinct(&self) -> bool {
+        self.indices.len() + usize::from(self.unnamed.is_some()) == self.names.len()
+    }
+
     fn index(&mut self, name: Option<&str>) -> Result<usize, TooManyReplicas> {
-        let key = name.map(Box::from);
-        if let Some(index) = self.indices.get(&key) {
-            return Ok(*index);
+        let known = name.map_or(self.unnamed, |name| self.indices.get(name).copied());
+        if let Some(index) = known {
+            return Ok(index);
         }
         let index = self.names.len();
         if index >= MAX_REPLICAS {
             return Err(TooManyReplicas);
         }
-        self.names.push(key.clone());
-        self.indices.insert(key, index);
+        self.names.push(name.map(Box::from));
+        match name {
+            Some(name) => drop(self.indices.insert(name.into(), index)),
+            None => self.unnamed = Some(index),
+        }
         Ok(index)
     }
 }
@@ -133,11 +143,11 @@ impl Router {
     }
 
     /// Whether this, read back from a snapshot, is a router like the `fresh` one and can go on.
-    pub(super) fn is_sound(&self, fresh: &Self) -> bool {
+    pub fn is_sound(&self, fresh: &Self) -> bool {
         let replicas = self.spec.replicas.max(1);
         let state = match (&self.state, &fresh.state) {
             (State::Logged(names), State::Logged(_)) => {
-                names.names.len() <= MAX_REPLICAS && names.indices.len() == names.names.len()
+                names.names.len() <= MAX_REPLICAS && names.are_distinct()
             }
             (State::RoundRobin { next }, State::RoundRobin { .. }) => *next < replicas,
             (State::Hash(by), State::Hash(asked)) => by == asked,

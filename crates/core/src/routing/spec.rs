@@ -237,6 +237,11 @@ impl RouterSpec {
         }
     }
 
+    /// Whether it goes by the session of a request that has one.
+    pub fn asks_for_session(&self) -> bool {
+        matches!(self.kind, RouterKind::Hash(HashBy::Auto | HashBy::Session))
+    }
+
     /// Whether it can be asked about where a token's bytes are known, or are not.
     ///
     /// # Errors

@@ -10,6 +10,7 @@ use crate::units::{EventTime, Offset};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// Everything since the start.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -68,7 +69,7 @@ pub(super) struct LastRequests {
     found: VecDeque<FoundRun>,
     /// What each adds beside, where more is asked; a snapshot keeps it apart.
     #[serde(skip)]
-    beside: VecDeque<BesideShare>,
+    beside: VecDeque<Arc<BesideShare>>,
     /// What is counted of these when the window is shown.
     #[serde(skip)]
     lived: Option<Box<LivedShape>>,
@@ -151,7 +152,7 @@ impl LastRequests {
         self.needs.extend(&summary.needs);
         self.hits.extend(&summary.hits);
         self.found.extend(&summary.found);
-        self.beside.extend(summary.beside.as_deref().cloned());
+        self.beside.extend(summary.beside.clone());
         reserve_few(&mut self.requests);
         self.requests.push_back(Held {
             arrival: summary.position.arrival,
@@ -195,7 +196,7 @@ impl LastRequests {
 
     /// Gives what its requests add beside.
     pub(super) fn save_beside<'a>(&'a self, image: &mut BesideImage<'a>) {
-        image.push_shares(self.beside.iter());
+        image.push_shares(self.beside.iter().map(Arc::as_ref));
     }
 
     /// Takes it back; the counts are the sum.
@@ -204,7 +205,7 @@ impl LastRequests {
             return;
         }
         self.lived = boxed(shape);
-        self.beside = saved.shares(self.requests.len(), shape.beside).collect();
+        self.beside = saved.shares(self.requests.len(), shape.beside).map(Arc::new).collect();
         let Some(mut tally) = shape.of_latest().beside.tally() else { return };
         self.beside.iter().filter(|share| share.is_sound(shape.beside)).for_each(|share| tally.add(share));
         self.tally.beside = Some(tally);
@@ -263,7 +264,7 @@ impl LastRequests {
                 hits: hits.by_ref().take(held.steps as usize).collect(),
                 found: found.by_ref().take(held.runs as usize).collect(),
                 overlap: held.overlap,
-                beside: beside.next().map(|share| Box::new(share.clone())),
+                beside: beside.next().cloned(),
                 ..RequestSummary::default()
             };
             tally.add(&summary, 0);
@@ -282,7 +283,7 @@ impl LastRequests {
             + self.needs.capacity() * size_of::<u64>()
             + self.hits.capacity() * size_of::<StepHits>()
             + self.found.capacity() * size_of::<FoundRun>()
-            + self.beside.iter().map(BesideShare::memory_bytes).sum::<usize>()
+            + self.beside.iter().map(|share| share.memory_bytes()).sum::<usize>()
             + self.tally.memory_bytes()
     }
 }
@@ -292,7 +293,7 @@ mod tests {
     use super::*;
     use crate::asked::Asked;
     use crate::beside::BesideShape;
-    use crate::measured::{CachedPages, MeasuredShare};
+    use crate::measured::{CachedPages, MeasuredShare, Modelled};
     use crate::outcome::{Outcome, Run};
     use crate::pool_config::PoolConfig;
     use crate::ratio::Ratio;
@@ -319,7 +320,7 @@ mod tests {
             let mut summary = RequestSummary::default();
             summary.read(&outcome, Position { arrival, ..Position::default() }, &rules);
             summary.overlap = Some(Overlap { requests: 1, pages: 2 });
-            summary.beside = Some(Box::new(beside(&outcome)));
+            summary.beside = Some(Arc::new(beside(&outcome)));
             window.observe(&summary);
         }
         window
@@ -330,7 +331,7 @@ mod tests {
         let cached = CachedPages { all: 1, followed: 1 };
         let routed = Routed { replica: 1, number: 0, outcome };
         BesideShare {
-            measured: Some(MeasuredShare::of(cached, outcome, None)),
+            measured: Modelled::Curve(MeasuredShare::of(cached, outcome, None)),
             routed: vec![Some(RoutingShare::of(&routed, &[Ratio::ONE]))],
             lived: None,
         }
@@ -369,7 +370,7 @@ mod tests {
             |window| window.hits[1].pages += 1,
             |window| window.needs[1] += 1,
             |window| window.capacity = 2,
-            |window| window.beside[0] = BesideShare::default(),
+            |window| window.beside[0] = Arc::default(),
             |window| window.tally.beside = None,
         ];
         for (index, forge) in forgeries.into_iter().enumerate() {
