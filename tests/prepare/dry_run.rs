@@ -55,7 +55,7 @@ fn a_log_says_which_settings_read_it_and_they_do() {
 #[test]
 fn only_so_many_records_of_a_bounded_size_are_read() {
     let (said, _, _) = dry_run("", LOG, &["--records", "1"]);
-    assert!(said.contains("1 records read") && !said.contains("no JSON object"), "{said}");
+    assert!(said.contains("1 record read") && !said.contains("no JSON object"), "{said}");
     let long = format!(r#"{{"messages": "{}"}}"#, "hunter2".repeat(200));
     let (_, error, code) = dry_run("[prepare]\nmax_record_bytes = \"1KiB\"", &long, &[]);
     assert_eq!(code, 1);

@@ -4,6 +4,7 @@
 use super::first_records::{self, FirstRecord};
 use crate::cli::args::PrepareArgs;
 use crate::cli::{Failure, output};
+use crate::report::words::counted;
 use kvset_formats::codec::{DecodeLimits, Encoding, LetterContent, RequestDecoder, SourceRecord};
 use kvset_formats::trace::CacheWrites;
 use kvset_prepare::shape::{PromptKind, Shape, TimeForm};
@@ -159,7 +160,7 @@ impl Findings {
     }
 
     fn told(&self, settings: &Settings, log: &Path) -> String {
-        let mut text = format!("{}: {} records read\n", log.display(), self.records);
+        let mut text = format!("{}: {} read\n", log.display(), counted(self.records, "record", "records"));
         if let Some(preset) = settings.prepare.preset {
             let _ = writeln!(text, "prepare.preset is {preset}, whose shape is that of {}", preset.source());
         }

@@ -115,7 +115,7 @@ pub enum SpecError {
     )]
     Precise,
     /// Bytes cannot be turned into pages.
-    #[error("{0} is told at a size in bytes: give bytes a token, or pages (5000p)")]
+    #[error("{0} names a size in bytes, which needs kv_bytes_per_token; set it, or give pages (5000p)")]
     BytesWithoutCost(String),
     /// More than a router has.
     #[error("{name}:N takes no parameters")]
