@@ -93,10 +93,16 @@ fn the_public_trace_gives_the_same_bytes_on_every_run() {
             values.map(|value| decode_estimate(value).expect("an estimate")).collect();
         published.retain(tumbling);
         let mut replayed = replayed_windows();
+        // Of capacities that nobody named, the service publishes those that say something.
+        replayed.iter_mut().for_each(Estimate::thin_curve);
         replayed.truncate(published.len());
         // A replay also closes what is open when the trace ends, under a fingerprint that says so.
         published.iter_mut().chain(&mut replayed).for_each(|estimate| estimate.fingerprint.clear());
-        assert!(published.len() > 5 && published == replayed, "`kvset replay` of the same trace differs");
+        assert!(published.len() > 5);
+        for (published, replayed) in published.iter().zip(&replayed) {
+            assert_eq!(published, replayed, "`kvset replay` of the same trace differs");
+        }
+        assert_eq!(published.len(), replayed.len());
     }
 }
 

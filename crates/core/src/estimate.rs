@@ -137,7 +137,7 @@ impl Estimate {
     /// Leaves of the curve what says something: where neighbouring capacities have the same hits, the smallest and the
     /// largest of them, between which every other has those hits too. For capacities that nobody named.
     pub fn thin_curve(&mut self) {
-        let hits: Vec<_> = self.capacities.iter().map(|point| point.page_hits).collect();
+        let hits: Vec<_> = self.capacities.iter().map(|point| (point.page_hits, point.prefix_hits)).collect();
         let is_inside = |at: usize| {
             at > 0 && hits[at - 1] == hits[at] && hits.get(at + 1).is_some_and(|next| *next == hits[at])
         };
