@@ -1,6 +1,7 @@
 //! Lines of bounded length, without their ends.
 
 use std::io::{self, BufRead, Read};
+use std::ops::Range;
 
 /// The byte-order mark that some editors put in front of UTF-8.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
@@ -36,11 +37,28 @@ impl Lines {
 
     /// The line last stepped to, without `\n` or `\r\n`.
     pub fn line(&self) -> &[u8] {
-        let line = match self.number {
-            1 => self.line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&self.line),
-            _ => &self.line,
-        };
-        line.trim_ascii_end()
+        &self.line[self.content()]
+    }
+
+    /// Appends the line last stepped to; returns where it lies then. Into an empty buffer it is not copied: that one
+    /// takes the place of the line's own, and the line is gone here.
+    pub fn move_line(&mut self, text: &mut Vec<u8>) -> Range<usize> {
+        let content = self.content();
+        if text.is_empty() {
+            std::mem::swap(text, &mut self.line);
+            self.line.clear();
+            return content;
+        }
+        let begin = text.len();
+        text.extend_from_slice(&self.line[content]);
+        begin..text.len()
+    }
+
+    /// Where in its buffer the line lies, without the byte-order mark and the line's end.
+    fn content(&self) -> Range<usize> {
+        let has_mark = self.number == 1 && self.line.starts_with(BYTE_ORDER_MARK);
+        let begin = if has_mark { BYTE_ORDER_MARK.len() } else { 0 };
+        begin..begin + self.line[begin..].trim_ascii_end().len()
     }
 
     /// Number of the line last stepped to, counted from 1; 0 before the first.
@@ -142,6 +160,17 @@ mod tests {
         let kinds: Vec<_> = found.iter().map(|(number, step, _)| (*number, *step)).collect();
         use Step::{Line, TooLong};
         assert_eq!(kinds, [(1, Line), (2, Line), (3, TooLong), (4, TooLong), (5, Line), (6, TooLong)]);
+    }
+
+    #[test]
+    fn lines_moved_into_one_text_are_the_lines() {
+        let mut lines = Lines::new(Box::new(Cursor::new(b"\xef\xbb\xbfone\r\ntwo\nthree")), 10);
+        let (mut text, mut found) = (Vec::new(), Vec::new());
+        while lines.step().expect("memory") == Step::Line {
+            found.push(lines.move_line(&mut text));
+        }
+        let found: Vec<_> = found.into_iter().map(|line| &text[line]).collect();
+        assert_eq!(found, [&b"one"[..], b"two", b"three"]);
     }
 
     #[test]

@@ -1,23 +1,24 @@
 //! Lines parsed on several threads, handed out in their order.
 //!
-//! Lines are dealt to the threads in turn, some hundred kilobytes at a time, and taken back in the same turn; what
-//! follows from the line before ([`Records::place`]) is done then, one line after another.
+//! Lines wait some hundred kilobytes at a time for the next thread that is free, so that a long line holds up none but
+//! its own, and are taken back in their order; what follows from the line before ([`Records::place`]) is done then, one
+//! line after another.
 
 use super::error::{RowError, RowFault, TraceError};
 use super::lines::{Lines, Step};
 use super::records::{Carried, Filled, Records, Source};
 use super::row::Batch;
+use crossbeam_channel::{Receiver, Sender, bounded};
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 
-/// Bytes of lines dealt at once, where one line has not more.
+/// Bytes of lines parsed at once, where one line has not more.
 const PIECE_BYTES: usize = if cfg!(test) { 1 << 12 } else { 1 << 17 };
 
-/// Pieces a thread has, parsed ones included.
-const PIECES_A_THREAD: usize = 2;
+/// Pieces a thread that are read ahead, parsed ones included.
+const PIECES_A_THREAD: usize = 3;
 
 /// Lines as they were read, and then as they were parsed.
 #[derive(Default)]
@@ -38,22 +39,21 @@ struct Row {
     fault: Option<RowFault>,
 }
 
-/// A thread that parses.
-struct Parser {
-    pieces: SyncSender<Piece>,
-    parsed: Receiver<Piece>,
-    thread: Option<JoinHandle<()>>,
+/// A piece that waits to be parsed, and where it goes then.
+struct Job {
+    piece: Piece,
+    parsed: Sender<Piece>,
 }
 
 /// A file of lines that need nothing of one another to be parsed.
 pub(super) struct ParallelLines {
     lines: Lines,
     file: Arc<str>,
-    parsers: Vec<Parser>,
-    /// Which parser gets the next piece, and which one has the oldest.
-    next: usize,
-    oldest: usize,
-    waiting: usize,
+    parsers: Vec<JoinHandle<()>>,
+    /// Taken from by whichever thread is free.
+    jobs: Sender<Job>,
+    /// Where the pieces come back that were read, in their order.
+    waiting: VecDeque<Receiver<Piece>>,
     current: Piece,
     /// Row of the current piece.
     row: usize,
@@ -73,15 +73,15 @@ impl ParallelLines {
         decoder: &Records,
         threads: usize,
     ) -> Result<Self, TraceError> {
-        let limit = lines.limit();
-        let parsers = (0..threads.max(1)).map(|_| Parser::start(decoder.clone(), limit));
+        let (limit, threads) = (lines.limit(), threads.max(1));
+        let (jobs, next) = bounded(PIECES_A_THREAD * threads);
+        let parsers = (0..threads).map(|_| start_parser(decoder.clone(), limit, next.clone()));
         Ok(Self {
             lines,
             file,
             parsers: parsers.collect::<Result<_, _>>()?,
-            next: 0,
-            oldest: 0,
-            waiting: 0,
+            jobs,
+            waiting: VecDeque::new(),
             current: Piece::default(),
             row: 0,
             spare: VecDeque::new(),
@@ -89,38 +89,42 @@ impl ParallelLines {
         })
     }
 
-    /// Deals pieces until every thread has enough, or the lines end.
-    fn deal(&mut self) {
-        while self.end.is_none() && self.waiting < PIECES_A_THREAD * self.parsers.len() {
+    /// Reads pieces until there are enough for every thread, or the lines end.
+    fn read_ahead(&mut self) {
+        while self.end.is_none() && self.waiting.len() < PIECES_A_THREAD * self.parsers.len() {
             let mut piece = self.spare.pop_front().unwrap_or_default();
             self.end = piece.read(&mut self.lines, &self.file);
             if piece.used == 0 {
                 return;
             }
-            let parser = &mut self.parsers[self.next];
-            if parser.pieces.send(piece).is_err() {
-                parser.join();
-            }
-            self.next = (self.next + 1) % self.parsers.len();
-            self.waiting += 1;
+            let (parsed, back) = bounded(1);
+            // Nobody to take it: they have panicked, which shows where the piece does not come back.
+            drop(self.jobs.send(Job { piece, parsed }));
+            self.waiting.push_back(back);
         }
     }
 
     /// Takes the oldest piece back; false where there is none.
     fn take_piece(&mut self) -> bool {
-        if self.waiting == 0 {
-            return false;
-        }
-        let parser = &mut self.parsers[self.oldest];
-        let Ok(piece) = parser.parsed.recv() else {
-            parser.join();
+        let Some(back) = self.waiting.pop_front() else { return false };
+        let Ok(piece) = back.recv() else {
+            self.join();
             return false;
         };
-        self.oldest = (self.oldest + 1) % self.parsers.len();
-        self.waiting -= 1;
         self.spare.push_back(std::mem::replace(&mut self.current, piece));
         self.row = 0;
         true
+    }
+
+    /// A thread loses a piece only where it panicked, which goes on here.
+    fn join(&mut self) {
+        // Without jobs to come, the others end.
+        self.jobs = bounded(0).0;
+        for parser in self.parsers.drain(..) {
+            if let Err(panic) = parser.join() {
+                std::panic::resume_unwind(panic);
+            }
+        }
     }
 }
 
@@ -141,7 +145,7 @@ impl Source for ParallelLines {
                     return Ok(Filled::Requests);
                 }
             }
-            self.deal();
+            self.read_ahead();
             if !self.take_piece() {
                 return match self.end.replace(Ok(())) {
                     Some(Err(error)) => Err(error),
@@ -159,11 +163,7 @@ impl Piece {
         self.used = 0;
         while self.text.len() < PIECE_BYTES {
             let line = match lines.step() {
-                Ok(Step::Line) => {
-                    let begin = self.text.len();
-                    self.text.extend_from_slice(lines.line());
-                    Some(begin..self.text.len())
-                }
+                Ok(Step::Line) => Some(lines.move_line(&mut self.text)),
                 Ok(Step::TooLong | Step::Cut) => None,
                 Ok(Step::End) => return Some(Ok(())),
                 Err(source) => {
@@ -193,27 +193,16 @@ impl Piece {
     }
 }
 
-impl Parser {
-    fn start(decoder: Records, limit: usize) -> Result<Self, TraceError> {
-        let (pieces, dealt) = sync_channel::<Piece>(PIECES_A_THREAD);
-        let (sender, parsed) = sync_channel(PIECES_A_THREAD);
-        let work = move || {
-            for mut piece in dealt {
-                piece.parse(&decoder, limit);
-                if sender.send(piece).is_err() {
-                    return;
-                }
+/// A thread that parses, until there is nothing more to come or nobody to take it.
+fn start_parser(decoder: Records, limit: usize, jobs: Receiver<Job>) -> Result<JoinHandle<()>, TraceError> {
+    let work = move || {
+        for Job { mut piece, parsed } in jobs {
+            piece.parse(&decoder, limit);
+            if parsed.send(piece).is_err() {
+                return;
             }
-        };
-        let thread = thread::Builder::new().name("kvset-parse".to_owned()).spawn(work);
-        let thread = thread.map_err(|source| TraceError::Thread { source })?;
-        Ok(Self { pieces, parsed, thread: Some(thread) })
-    }
-
-    /// A thread ends before its pieces do only where it panicked, which goes on here.
-    fn join(&mut self) {
-        if let Some(Err(panic)) = self.thread.take().map(JoinHandle::join) {
-            std::panic::resume_unwind(panic);
         }
-    }
+    };
+    let thread = thread::Builder::new().name("kvset-parse".to_owned()).spawn(work);
+    thread.map_err(|source| TraceError::Thread { source })
 }
