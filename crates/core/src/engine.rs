@@ -188,11 +188,11 @@ impl Engine {
         let mut prompt_pages = footprint.prompt.len();
         if sampled || !footprint.known_outputs.is_empty() {
             buffer.clear();
-            buffer.extend(sample.followed(scope, footprint.prompt.first(footprint.lookup_limit)));
+            sample.append_followed(scope, footprint.prompt.first(footprint.lookup_limit), buffer);
             access.lookup_limit = buffer.len();
-            buffer.extend(sample.followed(scope, footprint.prompt.from(footprint.lookup_limit)));
+            sample.append_followed(scope, footprint.prompt.from(footprint.lookup_limit), buffer);
             prompt_pages = buffer.len();
-            buffer.extend(sample.followed(scope, footprint.known_outputs));
+            sample.append_followed(scope, footprint.known_outputs, buffer);
             access.pages = PageIds::from_slice(buffer);
         }
         (access, prompt_pages as u64)

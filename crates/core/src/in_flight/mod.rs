@@ -158,8 +158,8 @@ impl InFlight {
         let tokens = input.saturating_add(event.output_tokens.unwrap_or(0));
         self.ids.clear();
         let sample = Sample::at(rules.sample_rate);
-        self.ids.extend(sample.followed(event.scope, prompt));
-        self.ids.extend(sample.followed(event.scope, outputs));
+        sample.append_followed(event.scope, prompt, &mut self.ids);
+        sample.append_followed(event.scope, outputs, &mut self.ids);
         if let Some(first) = self.ids.first_mut() {
             *first = event.scope.first_page(*first);
         }
