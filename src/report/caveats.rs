@@ -158,7 +158,8 @@ fn sampled(pool: &PoolReport) -> Option<Caveat> {
     })
 }
 
-/// A requirement that still rises at the end has not been seen in full.
+/// A requirement that still rises at the end has not been seen in full. The history may be that of other requests than
+/// the answer's, so it says of which.
 fn growing(pool: &PoolReport) -> Option<Caveat> {
     let history = &pool.history;
     let from = history.points.len() * 3 / 4;
@@ -172,16 +173,20 @@ fn growing(pool: &PoolReport) -> Option<Caveat> {
         let (before, after) = (peak(line, &history.points[..from])?, peak(line, &history.points[from..])?);
         let size = |pages| words::capacity(pages, pool.page_bytes);
         (after as f64 > before as f64 * 1.1 && before > 0)
-            .then(|| format!("{} (from {} to {})", words::share(*coverage), size(before), size(after)))
+            .then(|| format!("{} after {} for {}", size(after), size(before), words::share(*coverage)))
     });
     let rises: Vec<String> = rises.collect();
     if rises.is_empty() {
         return None;
     }
     caveat(
-        format!("Still growing at the end for {}", words::listed(&rises)),
-        "In the last quarter of the history the requirement rose by more than a tenth over everything seen \
-         before. A longer log may ask for more.",
+        format!(
+            "At the end {} need more than before: {}",
+            words::requests_of(history.window),
+            words::listed(&rises)
+        ),
+        "In the last quarter of the history that is more than a tenth above all before, so the traffic grows: a \
+         longer log may ask for more than this one.",
     )
 }
 

@@ -2,6 +2,7 @@
 
 use kvset_core::ratio::Ratio;
 use kvset_core::units::Bytes;
+use kvset_core::window::WindowKind;
 use std::time::{Duration, UNIX_EPOCH};
 
 /// Times from here on are dates (2000-01-01); smaller ones count from a trace's own zero.
@@ -20,6 +21,20 @@ pub(crate) fn integer(value: u64) -> String {
 /// A count with its noun: `1 request`, `4,002 requests`.
 pub(crate) fn counted(count: u64, one: &str, many: &str) -> String {
     format!("{} {}", integer(count), if count == 1 { one } else { many })
+}
+
+/// The requests that a window counts, in the middle of a sentence.
+pub(crate) fn requests_of(window: Option<WindowKind>) -> String {
+    match window {
+        Some(WindowKind::Last { requests }) => {
+            format!("the last {}", counted(u64::from(requests), "request", "requests"))
+        }
+        Some(WindowKind::Tumbling { size_ms } | WindowKind::Hopping { size_ms, .. }) => {
+            format!("the requests of the last {}", elapsed(i64::try_from(size_ms).unwrap_or(i64::MAX)))
+        }
+        Some(WindowKind::All) => "all requests so far".to_owned(),
+        None => "requests".to_owned(),
+    }
 }
 
 /// A size as [`Bytes`] writes it: binary units, three significant digits, rounded up (`2.10 TiB`).

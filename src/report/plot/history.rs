@@ -8,7 +8,6 @@ use super::axis::Axis;
 use super::draw::{Names, Panel, Series, Shape, WIDE, draw};
 use super::{Plot, PlotError};
 use kvset_core::ratio::Ratio;
-use kvset_core::window::WindowKind;
 
 /// Most points drawn and listed; more are merged, keeping peaks.
 const MAX_POINTS: usize = 260;
@@ -292,16 +291,7 @@ fn capacity_description(pool: &PoolReport, last: &HistoryPoint) -> String {
     });
     let lines: Vec<String> = lines.collect();
     let footprint = words::capacity(last.accumulated_pages, pool.page_bytes);
-    let who = match pool.history.window {
-        Some(WindowKind::Last { requests }) => {
-            format!("the last {}", words::counted(u64::from(requests), "request", "requests"))
-        }
-        Some(WindowKind::Tumbling { size_ms } | WindowKind::Hopping { size_ms, .. }) => {
-            format!("the requests of the last {}", words::elapsed(i64::try_from(size_ms).unwrap_or(i64::MAX)))
-        }
-        Some(WindowKind::All) => "all requests so far".to_owned(),
-        None => "requests".to_owned(),
-    };
+    let who = words::requests_of(pool.history.window);
     let needs = match lines.is_empty() {
         true => String::new(),
         false => format!(" At the end, {who} need {}.", words::listed(&lines)),
