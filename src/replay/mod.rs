@@ -354,6 +354,8 @@ struct Run<'a> {
     rejected: u64,
     bad_rows: Vec<BadRow>,
     closed: Vec<Estimate>,
+    /// All ids of a compact event; kept to reuse its memory.
+    ids: Vec<u64>,
     wanted: Vec<WindowKind>,
 }
 
@@ -403,11 +405,30 @@ impl<'a> Run<'a> {
             rejected: 0,
             bad_rows: Vec::new(),
             closed: Vec::new(),
+            ids: Vec::new(),
             wanted,
         })
     }
 
     fn observe(&mut self, row: &TraceRow<'_>) -> Result<(), ReplayError> {
+        if row.event.known_prefix.is_none() {
+            return self.observe_whole(row);
+        }
+        let mut ids = std::mem::take(&mut self.ids);
+        let observed = match self.pools.complete(POOL, &row.event, &mut ids) {
+            Ok(event) => self.observe_whole(&TraceRow { event, ..*row }),
+            Err(refusal) => {
+                self.rows += 1;
+                self.refuse(format!("{}, line {}", row.file, row.line), &refusal);
+                Ok(())
+            }
+        };
+        self.ids = ids;
+        observed
+    }
+
+    /// Observes a request whose pages are all listed.
+    fn observe_whole(&mut self, row: &TraceRow<'_>) -> Result<(), ReplayError> {
         let event = &row.event;
         let counted = self.requests >= self.warm_up;
         let offset = Offset(self.rows as i64);

@@ -90,6 +90,8 @@ fn message() -> RequestMessage<'static> {
         ids_chained: true,
         cached_tokens: Some(128),
         labels: Labels::from_iter([(Label::Replica, "engine-2"), (Label::Tenant, "search")]),
+        prefix_last_id: None,
+        prefix_pages: None,
     }
 }
 
@@ -139,10 +141,14 @@ fn earlier_versions_of_our_own_schema_are_read_where_they_lie() {
     let bare = RequestMessage { cached_tokens: None, labels: Labels::default(), ..message() };
     let mut record = Vec::new();
     encode_request(&bare, RequestEncoding::ConfluentAvro(SchemaId(7)), &mut record).expect("encodes");
-    let added = record.split_off(record.len() - 3);
-    assert_eq!(added, [0, 0, 0], "what version 3 added is null");
+    let added = record.split_off(record.len() - 2);
+    assert_eq!(added, [0, 0], "what version 4 added is null");
     let mut second = expected();
     second["measured"] = json!([null, null, null]);
+    let mut reader = decoder(Known::of(&[(7, schema::REQUEST_EVENT_OF_V3)]));
+    assert_eq!(facts(&mut reader, &record), Ok(second.clone()));
+    let added = record.split_off(record.len() - 3);
+    assert_eq!(added, [0, 0, 0], "what version 3 added is null");
     let mut reader = decoder(Known::of(&[(7, schema::REQUEST_EVENT_OF_V2)]));
     assert_eq!(facts(&mut reader, &record), Ok(second.clone()));
     assert_eq!(record.pop(), Some(1), "whether the ids are chained");
@@ -152,6 +158,28 @@ fn earlier_versions_of_our_own_schema_are_read_where_they_lie() {
     assert_eq!(facts(&mut decoder, &record), Ok(first));
     let decoded = decoder.decode(None, &record).expect("reads");
     assert!(record.as_ptr_range().contains(&decoded.event.page_ids.as_packed().as_ptr()), "not copied");
+}
+
+/// As it lies, and resolved from a schema with a field of its own.
+#[test]
+fn the_prefix_of_a_compact_event_is_read_from_framed_records() {
+    let compact = RequestMessage {
+        prefix_last_id: Some(u64::MAX),
+        prefix_pages: Some(2),
+        input_tokens: Some(330),
+        ..message()
+    };
+    let mut record = Vec::new();
+    encode_request(&compact, RequestEncoding::ConfluentAvro(SchemaId(7)), &mut record).expect("encodes");
+    let of_another =
+        schema::REQUEST_EVENT.replace(r#""fields": ["#, r#""fields": [{"name": "x", "type": "null"},"#);
+    for text in [schema::REQUEST_EVENT, &of_another] {
+        let mut decoder = decoder(Known::of(&[(7, text)]));
+        decoder.look_up(&record).expect("known");
+        let event = decoder.decode(None, &record).expect("reads").event;
+        let prefix = event.known_prefix.expect("a prefix");
+        assert_eq!((prefix.last_id, prefix.pages.get(), event.page_ids.len()), (u64::MAX, 2, 3));
+    }
 }
 
 /// An older writer: fields that came later are not there and take their defaults.

@@ -17,17 +17,20 @@ pub enum Version {
     V1,
     V2,
     V3,
+    V4,
 }
 
 impl Version {
     fn schema(self) -> &'static Schema {
         static V1: LazyLock<Schema> = LazyLock::new(|| parse(schema::REQUEST_EVENT_OF_V1));
         static V2: LazyLock<Schema> = LazyLock::new(|| parse(schema::REQUEST_EVENT_OF_V2));
-        static V3: LazyLock<Schema> = LazyLock::new(|| parse(schema::REQUEST_EVENT));
+        static V3: LazyLock<Schema> = LazyLock::new(|| parse(schema::REQUEST_EVENT_OF_V3));
+        static V4: LazyLock<Schema> = LazyLock::new(|| parse(schema::REQUEST_EVENT));
         match self {
             Self::V1 => &V1,
             Self::V2 => &V2,
             Self::V3 => &V3,
+            Self::V4 => &V4,
         }
     }
 
@@ -36,6 +39,7 @@ impl Version {
             Self::V1 => 10,
             Self::V2 => 11,
             Self::V3 => 14,
+            Self::V4 => 16,
         }
     }
 
@@ -44,6 +48,7 @@ impl Version {
             Self::V1 => schema::REQUEST_EVENT_V1,
             Self::V2 => schema::REQUEST_EVENT_V2,
             Self::V3 => schema::REQUEST_EVENT_V3,
+            Self::V4 => schema::REQUEST_EVENT_V4,
         }
     }
 }
@@ -69,6 +74,8 @@ pub struct Event {
     pub cached_tokens: Option<i64>,
     pub replica: Option<String>,
     pub tenant: Option<String>,
+    /// Id of the last page and length of the known prefix.
+    pub prefix: Option<(u64, u32)>,
 }
 
 impl Event {
@@ -92,6 +99,8 @@ impl Event {
             ids_chained: self.ids_chained,
             cached_tokens: self.cached_tokens,
             labels: self.labels(),
+            prefix_last_id: self.prefix.map(|(last_id, _)| last_id),
+            prefix_pages: self.prefix.map(|(_, pages)| i64::from(pages)),
         }
     }
 
@@ -104,10 +113,13 @@ impl Event {
     /// The same of a version, which has as many of the fields.
     pub fn at(self, version: Version) -> Self {
         let ids_chained = self.ids_chained && version != Version::V1;
-        if version == Version::V3 {
-            return self;
+        match version {
+            Version::V4 => self,
+            Version::V3 => Self { prefix: None, ..self },
+            Version::V1 | Version::V2 => {
+                Self { ids_chained, cached_tokens: None, replica: None, tenant: None, prefix: None, ..self }
+            }
         }
-        Self { ids_chained, cached_tokens: None, replica: None, tenant: None, ..self }
     }
 
     fn avro_value(&self, version: Version, packed: bool) -> Value {
@@ -136,6 +148,8 @@ impl Event {
             field("cached_tokens", long(self.cached_tokens)),
             field("replica", text(&self.replica)),
             field("tenant", text(&self.tenant)),
+            field("prefix_last_id", long(self.prefix.map(|(last_id, _)| last_id as i64))),
+            field("prefix_pages", long(self.prefix.map(|(_, pages)| i64::from(pages)))),
         ];
         fields.truncate(version.fields());
         Value::Record(fields)
@@ -166,6 +180,7 @@ impl Event {
             _ => None,
         };
         let text = |value| if let Value::String(text) = value { Some(text) } else { None };
+        let since_v3 = matches!(version, Version::V3 | Version::V4);
         Some(Self {
             event_time: long(next())?,
             ids: ids(next())?,
@@ -178,9 +193,12 @@ impl Event {
             scope: text(next()),
             request_id: text(next()),
             ids_chained: version != Version::V1 && next() == Value::Boolean(true),
-            cached_tokens: (version == Version::V3).then(|| long(next())).flatten(),
-            replica: (version == Version::V3).then(|| text(next())).flatten(),
-            tenant: (version == Version::V3).then(|| text(next())).flatten(),
+            cached_tokens: since_v3.then(|| long(next())).flatten(),
+            replica: since_v3.then(|| text(next())).flatten(),
+            tenant: since_v3.then(|| text(next())).flatten(),
+            prefix: (version == Version::V4)
+                .then(|| Some((long(next())? as u64, u32::try_from(long(next())?).ok()?)))
+                .flatten(),
         })
     }
 
@@ -199,6 +217,7 @@ impl Event {
         assert_eq!(event.ids_chained, self.ids_chained);
         assert_eq!(event.cached_tokens.map(|n| n as i64), self.cached_tokens);
         assert_eq!(event.labels, self.labels());
+        assert_eq!(event.known_prefix.map(|prefix| (prefix.last_id, prefix.pages.get())), self.prefix);
     }
 }
 
@@ -242,12 +261,15 @@ pub fn events() -> impl Strategy<Value = Event> {
         names(),
         names(),
         any::<bool>(),
-        (prop::option::of(0i64..=100), names(), names()),
+        (prop::option::of(0i64..=100), names(), names(), prop::option::of((any::<u64>(), 1u32..1000))),
     );
     (0i64..4_102_444_800_000, ids(), ids(), rest).prop_map(|(event_time, ids, mut output_ids, rest)| {
         let (page_size, slack, output_tokens, duration_ms, pool, scope, request_id, ids_chained, beside) =
             rest;
-        let (cached_percent, replica, tenant) = beside;
+        let (cached_percent, replica, tenant, prefix) = beside;
+        let prefix = prefix.filter(|_| ids_chained);
+        // A version that has no prefix would have other pages.
+        let page_size = page_size.filter(|_| prefix.is_none());
         let (input_tokens, output_tokens) = match page_size {
             None => (Some(slack), output_tokens),
             Some(size) => {
@@ -271,6 +293,7 @@ pub fn events() -> impl Strategy<Value = Event> {
             cached_tokens: cached_percent.zip(input_tokens).map(|(percent, tokens)| tokens * percent / 100),
             replica,
             tenant,
+            prefix,
         }
     })
 }

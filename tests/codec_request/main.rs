@@ -64,6 +64,7 @@ fn decode(record: &[u8]) -> Result<Event, DecodeError> {
         cached_tokens: event.cached_tokens.map(|tokens| tokens as i64),
         replica: event.labels.get(Label::Replica).map(|name| name.to_string()),
         tenant: event.labels.get(Label::Tenant).map(|name| name.to_string()),
+        prefix: event.known_prefix.map(|prefix| (prefix.last_id, prefix.pages.get())),
     })
 }
 
@@ -85,7 +86,7 @@ fn line_with(member: &str) -> String {
 }
 
 fn versions() -> impl Strategy<Value = Version> {
-    prop::sample::select(vec![Version::V1, Version::V2, Version::V3])
+    prop::sample::select(vec![Version::V1, Version::V2, Version::V3, Version::V4])
 }
 
 proptest! {
@@ -107,7 +108,9 @@ proptest! {
     #[test]
     fn writes_the_bytes_that_apache_avro_writes(event in events(), packed: bool) {
         let encoding = if packed { RequestEncoding::Avro } else { RequestEncoding::AvroLongs };
-        prop_assert_eq!(event.encode(encoding), by_apache_avro(&event, Version::V3, packed, None));
+        // Readers that know no compact events read all others.
+        let version = if event.prefix.is_some() { Version::V4 } else { Version::V3 };
+        prop_assert_eq!(event.encode(encoding), by_apache_avro(&event, version, packed, None));
     }
 
     #[test]
@@ -155,7 +158,7 @@ proptest! {
     ) {
         match head {
             0 => drop(record.splice(0..0, [&[0xC3, 0x01][..], &schema::REQUEST_EVENT_V1].concat())),
-            1 => drop(record.splice(0..0, [&[0xC3, 0x01][..], &schema::REQUEST_EVENT_V3].concat())),
+            1 => drop(record.splice(0..0, [&[0xC3, 0x01][..], &schema::REQUEST_EVENT_V4].concat())),
             4 => record.insert(0, b'{'),
             2 => drop(record.splice(0..0, *b"{\"page_ids\":[")),
             _ => {}
@@ -179,7 +182,9 @@ proptest! {
             "pool": event.pool, "page_size": event.page_size, "input_tokens": event.input_tokens,
             "output_tokens": event.output_tokens, "duration_ms": event.duration_ms, "scope": event.scope,
             "request_id": event.request_id, "ids_chained": event.ids_chained, "cached_tokens": event.cached_tokens,
-            "replica": event.replica, "tenant": event.tenant, "zz_unknown": {"nested": [1, {"deep": null}]},
+            "replica": event.replica, "tenant": event.tenant,
+            "prefix_last_id": event.prefix.map(|(id, _)| if signed { json!(id as i64) } else { json!(id) }),
+            "prefix_pages": event.prefix.map(|(_, pages)| pages), "zz_unknown": {"nested": [1, {"deep": null}]},
         });
         for text in [object.to_string(), format!("\n {object:#}\n"), object.to_string().replace('/', "\\/")] {
             let mut decoder = RequestDecoder::new(Encoding::Json, DecodeLimits::default());
@@ -205,6 +210,7 @@ fn sample() -> Event {
         cached_tokens: Some(128),
         replica: Some("engine-2".to_owned()),
         tenant: Some("search".to_owned()),
+        prefix: None,
     }
 }
 
@@ -240,6 +246,7 @@ fn the_header_of_apache_avro_for_rust_is_read_too() {
         (Version::V1, schema::REQUEST_EVENT_V1_RUST),
         (Version::V2, schema::REQUEST_EVENT_V2_RUST),
         (Version::V3, schema::REQUEST_EVENT_V3_RUST),
+        (Version::V4, schema::REQUEST_EVENT_V4_RUST),
     ] {
         let mut record = by_apache_avro(&sample(), version, true, None);
         record[2..10].copy_from_slice(&of_rust);
@@ -498,4 +505,68 @@ fn errors_quote_nothing_of_the_record() {
         !format!("{:?}", sample().message()).contains("18446744073709551615"),
         "no page id in debug output"
     );
+}
+
+/// A compact event of 2 and 3 pages, with these members.
+fn compact_with(members: &str) -> String {
+    line_with(&format!(r#""page_size": 16, {members}"#))
+}
+
+#[test]
+fn the_known_prefix_counts_as_pages_and_must_be_whole() {
+    let good = r#""prefix_last_id": 7, "prefix_pages": 2, "ids_chained": true"#;
+    let mut decoder = RequestDecoder::default();
+    for (tokens, fits) in [(80, true), (95, true), (79, true), (48, false), (97, false)] {
+        let line = compact_with(&format!(r#"{good}, "input_tokens": {tokens}, "cached_tokens": 47"#));
+        let decoded =
+            decoder.decode(Some(b"pool"), line.as_bytes()).map(|decoded| decoded.event.prompt_pages());
+        assert_eq!(decoded.ok(), fits.then_some(5), "{tokens} tokens in 5 pages of 16");
+    }
+    let limits = |most| DecodeLimits { max_pages_per_request: most, ..DecodeLimits::default() };
+    assert_eq!(code_with(limits(4), compact_with(good)), ErrorCode::TooManyPages);
+    assert!(
+        RequestDecoder::new(Encoding::Auto, limits(5))
+            .decode(Some(b"p"), compact_with(good).as_bytes())
+            .is_ok()
+    );
+    let cached = |tokens| compact_with(&format!(r#"{good}, "cached_tokens": {tokens}"#));
+    assert!(decoder.decode(Some(b"p"), cached(80).as_bytes()).is_ok(), "five pages have room for them");
+    assert_eq!(code(cached(81)), ErrorCode::InvalidCachedTokens);
+}
+
+#[test]
+fn half_a_prefix_and_one_that_cannot_be_are_refused() {
+    let refused = [
+        (r#""prefix_last_id": 7, "ids_chained": true"#, ErrorCode::MissingField, "prefix_pages is missing"),
+        (r#""prefix_pages": 7, "ids_chained": true"#, ErrorCode::MissingField, "prefix_last_id is missing"),
+        (r#""prefix_last_id": 7, "prefix_pages": 2"#, ErrorCode::InvalidField, "ids_chained must be true"),
+        (
+            r#""prefix_last_id": 7, "prefix_pages": 0, "ids_chained": true"#,
+            ErrorCode::InvalidNumber,
+            "within 1 to",
+        ),
+        (
+            r#""prefix_last_id": 7, "prefix_pages": -1, "ids_chained": true"#,
+            ErrorCode::InvalidNumber,
+            "within 1 to",
+        ),
+        (
+            r#""prefix_last_id": 7, "prefix_pages": 4294967295, "ids_chained": true"#,
+            ErrorCode::TooManyPages,
+            "max_pages_per_request",
+        ),
+        (
+            r#""prefix_last_id": 7.5, "prefix_pages": 2, "ids_chained": true"#,
+            ErrorCode::InvalidNumber,
+            "prefix_last_id",
+        ),
+        (r#""prefix_last_id": "7", "prefix_pages": 2"#, ErrorCode::Undecodable, "wrong type"),
+    ];
+    for (members, expected, says) in refused {
+        let record = line_with(members);
+        let mut decoder = RequestDecoder::default();
+        let error = decoder.decode(Some(b"pool"), record.as_bytes()).expect_err("refused");
+        assert_eq!(error.code(), expected, "{members}");
+        assert!(error.detail().contains(says), "{members}: {error}");
+    }
 }

@@ -2,6 +2,7 @@
 
 use apache_avro::types::Value;
 use apache_avro::{Codec, Schema, Writer};
+use kvset::codec::schema;
 use kvset::commands::produce::producing::message_of;
 use kvset::core::pages::Scope;
 use kvset::trace::{Format, IdScope, ReadOptions, TraceError, TraceItem, TraceReader, write_row};
@@ -197,4 +198,81 @@ fn a_row_declares_its_ids_chained_within_the_scope_it_declares() {
     assert_eq!(said("local", IdScope::Auto), (true, false), "a file has one scope for all its rows");
     assert_eq!(said("global", IdScope::Session), (true, false));
     assert_eq!(said("local", IdScope::Global), (false, false), "as asked for, and not as declared");
+}
+
+/// Ids, the last id and the length of the known prefix, whether the ids are declared chained.
+type Compact = (&'static [u64], Option<(i64, i64)>, bool);
+
+/// A container of our own schema, of version 4: two full events, and one that names what they listed.
+fn compact_container(scope: Option<&str>) -> Vec<u8> {
+    let schema = Schema::parse_str(schema::REQUEST_EVENT).expect("the schema parses");
+    let writer = Writer::builder().schema(&schema).writer(Vec::new()).codec(Codec::Null).build();
+    let mut writer = writer.expect("a writer");
+    let long = |number: Option<i64>| match number {
+        Some(number) => Value::Union(1, Box::new(Value::Long(number))),
+        None => Value::Union(0, Box::new(Value::Null)),
+    };
+    let events: [Compact; 4] = [
+        (&[1, 2, 3], None, true),
+        (&[4], Some((3, 3)), true),
+        (&[5], Some((9, 2)), true),
+        (&[5], Some((3, 3)), false),
+    ];
+    for (number, (ids, prefix, ids_chained)) in (0..).zip(events) {
+        let mut record = apache_avro::types::Record::new(&schema).expect("a record");
+        record.put("event_time", Value::TimestampMillis(number));
+        record.put("page_ids", Value::Union(0, Box::new(packed(ids))));
+        record.put("output_page_ids", Value::Union(0, Box::new(packed(&[]))));
+        record.put("scope", optional(scope));
+        record.put("ids_chained", ids_chained);
+        record.put("prefix_last_id", long(prefix.map(|(last_id, _)| last_id)));
+        record.put("prefix_pages", long(prefix.map(|(_, pages)| pages)));
+        writer.append_value(record).expect("a value of the schema");
+    }
+    writer.into_inner().expect("written into memory")
+}
+
+#[test]
+fn compact_events_keep_their_prefix_and_are_written_with_it() {
+    let mut reader = open(compact_container(None), &ReadOptions::default()).expect("a container");
+    let mut found = Vec::new();
+    while let Some(item) = reader.next_item().expect("readable") {
+        found.push(match item {
+            TraceItem::Request(row) => {
+                let message = message_of(&row);
+                (message.page_ids.iter().collect(), message.prefix_last_id, message.prefix_pages)
+            }
+            TraceItem::Refused(error) => {
+                assert!(error.to_string().contains("ids_chained must be true"), "{error}");
+                (vec![], None, None)
+            }
+        });
+    }
+    let expected = [
+        (vec![1, 2, 3], None, None),
+        (vec![4], Some(3), Some(3)),
+        (vec![5], Some(9), Some(2)),
+        (vec![], None, None),
+    ];
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn a_prefix_is_not_looked_for_in_another_scope_than_its_own() {
+    let refused = |id_scope: IdScope| {
+        let options = ReadOptions { id_scope, ..ReadOptions::default() };
+        let mut reader = open(compact_container(Some("s")), &options).expect("a container");
+        let mut refused = Vec::new();
+        while let Some(item) = reader.next_item().expect("readable") {
+            refused.extend(match item {
+                TraceItem::Request(_) => None,
+                TraceItem::Refused(error) => Some(error.to_string()),
+            });
+        }
+        refused
+    };
+    assert_eq!(refused(IdScope::Auto).len(), 1, "the one without chained ids");
+    let global = refused(IdScope::Global);
+    assert_eq!(global.len(), 3);
+    assert!(global[0].contains("read the file without --id-scope"), "{}", global[0]);
 }

@@ -1,13 +1,14 @@
 //! A profile's rules over the stack: what a request looks up, touches and leaves behind (ENGINES 2).
 
-use super::event::{PageCountMismatch, RequestEvent, full_pages};
+use super::event::{KnownPrefix, PageCountMismatch, RequestEvent, full_pages};
 use super::outcome::Outcome;
-use super::pages::PageIds;
+use super::pages::{PageIds, Scope};
 use super::profile::{Outputs, Profile};
 use super::ratio::Ratio;
 use super::sample::Sample;
 use super::stack::{
-    Access, ChainCheck, ChainPolicy, ChainViolation, MAX_REQUEST_PAGES, Stack, StackConfig, Upcoming,
+    Access, ChainCheck, ChainPolicy, ChainViolation, MAX_REQUEST_PAGES, Stack, StackConfig, UnknownPrefix,
+    Upcoming,
 };
 use super::units::{PageCount, PageSize};
 use serde::{Deserialize, Serialize};
@@ -143,8 +144,21 @@ impl Engine {
     /// The request that [`Engine::observe`] is about to make of the stack, to be looked ahead at; none where
     /// that would not pay, or where other pages are followed than the event's own.
     pub fn upcoming<'a>(&'a self, event: &RequestEvent<'a>) -> Option<Upcoming<'a>> {
-        let follows_all = self.config.sample_rate == Ratio::ONE;
-        follows_all.then(|| self.stack.upcoming(event.scope, event.page_ids))?
+        let follows_these = self.config.sample_rate == Ratio::ONE && event.known_prefix.is_none();
+        follows_these.then(|| self.stack.upcoming(event.scope, event.page_ids))?
+    }
+
+    /// Writes the ids of a prefix that a compact event names into `ids` ([`Stack::resolve`]).
+    ///
+    /// # Errors
+    /// [`UnknownPrefix`]; `ids` may have changed then, and nothing else.
+    pub fn resolve(
+        &mut self,
+        scope: Scope,
+        prefix: KnownPrefix,
+        ids: &mut Vec<u64>,
+    ) -> Result<(), UnknownPrefix> {
+        self.stack.resolve(scope, prefix, ids)
     }
 
     /// The stack below, for its counts.

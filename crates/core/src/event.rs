@@ -3,6 +3,16 @@
 use super::labels::Labels;
 use super::pages::{PageIds, Scope};
 use super::units::{EventTime, PageSize};
+use std::num::NonZeroU32;
+
+/// The leading pages of a compact event's prompt, which its pool has seen: named, not listed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KnownPrefix {
+    /// Id of the prefix's last page. It tells of all before it, which only chained ids do.
+    pub last_id: u64,
+    /// Length in pages.
+    pub pages: NonZeroU32,
+}
 
 /// A request: the page ids of its prompt and what its log says beside them.
 #[derive(Debug, Clone, Copy, Default)]
@@ -16,6 +26,9 @@ pub struct RequestEvent<'a> {
     /// Prefix-chained ids of the prompt's pages; the last one may be a partial page, which shows in
     /// `input_tokens` not being a multiple of the page size.
     pub page_ids: PageIds<'a>,
+    /// In a compact event, the prompt's pages before `page_ids`, which then lists those after them. Its pool completes
+    /// the ids before anything else reads them.
+    pub known_prefix: Option<KnownPrefix>,
     /// Whether who made the ids declares them chained, so that a right one tells of all before it.
     pub ids_chained: bool,
     /// Ids of the pages the output filled, continuing the prompt's chain; empty where unknown.
@@ -30,6 +43,14 @@ pub struct RequestEvent<'a> {
     pub cached_tokens: Option<u64>,
     /// Which cache served the request, on whose behalf.
     pub labels: Labels<&'a str>,
+}
+
+impl RequestEvent<'_> {
+    /// Pages of the prompt that have ids, listed or named.
+    pub fn prompt_pages(&self) -> u64 {
+        let named = self.known_prefix.map_or(0, |prefix| u64::from(prefix.pages.get()));
+        named + self.page_ids.len() as u64
+    }
 }
 
 /// The engine says that more of a prompt came from its cache than the prompt has.
@@ -52,7 +73,7 @@ pub fn check_cached_tokens(
     page_size: PageSize,
 ) -> Result<(), CachedTokensMismatch> {
     let Some(cached) = event.cached_tokens else { return Ok(()) };
-    let room = || (event.page_ids.len() as u64).saturating_mul(u64::from(page_size.get()));
+    let room = || event.prompt_pages().saturating_mul(u64::from(page_size.get()));
     let prompt = event.input_tokens.unwrap_or_else(room);
     if cached <= prompt { Ok(()) } else { Err(CachedTokensMismatch { cached, prompt }) }
 }

@@ -1,6 +1,7 @@
 //! One pool: its page size, its engine, its windows, and what was refused.
 
 mod aside;
+mod compact;
 mod kind;
 mod live;
 mod refusal;
@@ -8,6 +9,7 @@ mod shown;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use compact::Room;
 pub use kind::PoolKind;
 pub use refusal::{Refusal, RestoreError};
 pub use shown::Moment;
@@ -182,11 +184,24 @@ impl Pool {
     /// # Errors
     /// A refused request is counted, and changes nothing else.
     pub fn observe(&mut self, event: &RequestEvent<'_>, arrival: Arrival) -> Result<u64, Refusal> {
-        self.observe_in(event, arrival, &mut RequestSummary::default())
+        self.observe_in(event, arrival, &mut Room::default())
     }
 
-    /// The same with room to sum the request up in, which many pools can share.
+    /// The same with room to read the request in, which many pools can share.
     pub(super) fn observe_in(
+        &mut self,
+        event: &RequestEvent<'_>,
+        arrival: Arrival,
+        room: &mut Room,
+    ) -> Result<u64, Refusal> {
+        match event.known_prefix {
+            None => self.observe_whole(event, arrival, &mut room.summary),
+            Some(_) => self.observe_compact(event, arrival, room),
+        }
+    }
+
+    /// The same for an event that lists all pages of its prompt.
+    fn observe_whole(
         &mut self,
         event: &RequestEvent<'_>,
         arrival: Arrival,

@@ -241,6 +241,8 @@ pub fn message_of<'a>(row: &TraceRow<'a>) -> RequestMessage<'a> {
         ids_chained: event.ids_chained,
         cached_tokens: number(event.cached_tokens),
         labels: event.labels,
+        prefix_last_id: event.known_prefix.map(|prefix| prefix.last_id),
+        prefix_pages: event.known_prefix.map(|prefix| i64::from(prefix.pages.get())),
     }
 }
 

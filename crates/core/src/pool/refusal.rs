@@ -4,7 +4,7 @@ use crate::engine::EngineRefusal;
 use crate::engine_rules::PageMismatch;
 use crate::event::{CachedTokensMismatch, PageCountMismatch};
 use crate::pool_config::PoolConfigError;
-use crate::stack::ChainViolation;
+use crate::stack::{ChainViolation, UnknownPrefix};
 use crate::units::PageSize;
 
 /// Why a request was refused. The pool's stack and windows are as they were before it.
@@ -31,6 +31,9 @@ pub enum Refusal {
     /// Equal ids stand under different prefixes, and the policy is to refuse such a request.
     #[error(transparent)]
     Chain(#[from] ChainViolation),
+    /// A compact event names a prefix whose ids its pool cannot tell.
+    #[error(transparent)]
+    UnknownPrefix(#[from] UnknownPrefix),
 }
 
 impl From<EngineRefusal> for Refusal {
@@ -53,6 +56,7 @@ impl Refusal {
             Self::PageCountMismatch(_) => "page_count_mismatch",
             Self::CachedTokens(_) => "invalid_cached_tokens",
             Self::Chain(_) => "chain_violation",
+            Self::UnknownPrefix(_) => "unknown_prefix",
         }
     }
 }

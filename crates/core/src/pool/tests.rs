@@ -1,6 +1,7 @@
 //! Pools against worked cases, and against a recomputation from the list of all requests.
 
 mod cases;
+mod compact;
 mod declared;
 mod model;
 mod overlap;

@@ -15,9 +15,8 @@ pub use history::History;
 
 use crate::estimate::Estimate;
 use crate::event::RequestEvent;
-use crate::pool::{Arrival, Moment, Pool, PoolImage, Refusal, RestoreError, RestoredPool};
+use crate::pool::{Arrival, Moment, Pool, PoolImage, Refusal, RestoreError, RestoredPool, Room};
 use crate::stack::Upcoming;
-use crate::tally::RequestSummary;
 use crate::units::{EventTime, Offset};
 use crate::windows::Watermark;
 use deadlines::Deadlines;
@@ -131,8 +130,8 @@ pub struct PoolSet {
     deadlines: Deadlines,
     /// The watermark at which each pool counts as idle.
     idle: Deadlines,
-    /// The last request, summed up; kept to reuse its memory.
-    summary: RequestSummary,
+    /// Kept to reuse its memory.
+    room: Room,
 }
 
 impl PoolSet {
@@ -146,7 +145,7 @@ impl PoolSet {
             names: BTreeMap::new(),
             deadlines: Deadlines::default(),
             idle: Deadlines::default(),
-            summary: RequestSummary::default(),
+            room: Room::default(),
         }
     }
 
@@ -200,7 +199,7 @@ impl PoolSet {
         let pool = &mut self.pools[index];
         let watermark = self.watermark.time();
         let arrival = Arrival { offset: record.offset, counted: record.counted, watermark };
-        let page_accesses = pool.observe_in(record.event, arrival, &mut self.summary)?;
+        let page_accesses = pool.observe_in(record.event, arrival, &mut self.room)?;
         self.deadlines.set(index, pool.next_deadline());
         self.history = self.history.after(record.event.event_time, record.counted);
         self.watermark.observe(record.event.event_time);
@@ -208,6 +207,22 @@ impl PoolSet {
         self.expect_idle(index);
         self.put_idle_aside();
         Ok(Observed { pool: index, page_accesses })
+    }
+
+    /// The event that a compact one stands for ([`Pool::complete`]), for whoever asks more of it than
+    /// [`PoolSet::observe`] does.
+    ///
+    /// # Errors
+    /// As for [`PoolSet::observe`], with which the refusal is counted.
+    pub fn complete<'e>(
+        &mut self,
+        pool: &str,
+        event: &RequestEvent<'e>,
+        ids: &'e mut Vec<u64>,
+    ) -> Result<RequestEvent<'e>, ObserveError> {
+        let index = self.find_or_create(pool)?;
+        self.take_back(index)?;
+        Ok(self.pools[index].complete(event, ids)?)
     }
 
     /// Closes what the watermark has reached.

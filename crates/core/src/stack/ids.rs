@@ -18,7 +18,7 @@ impl SegmentId {
 pub(super) const ROOT: SegmentId = SegmentId(0);
 
 /// A place in the tree: after so many pages of a segment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Place {
     pub(super) segment: SegmentId,
     pub(super) pages: u32,

@@ -103,7 +103,20 @@ impl TryFrom<Image> for Stack {
                 _ => chain.restore(scope, ids),
             }
         }
-        let (disproved, path, slot_runs) = (false, Vec::new(), Vec::new());
-        Ok(Self { config, tree, slots, chain, ghosts, requests, accumulated, disproved, path, slot_runs })
+        let (path, slot_runs) = (Vec::new(), Vec::new());
+        let (disproved, prefixes) = (false, None);
+        Ok(Self {
+            config,
+            tree,
+            slots,
+            chain,
+            ghosts,
+            requests,
+            accumulated,
+            disproved,
+            prefixes,
+            path,
+            slot_runs,
+        })
     }
 }

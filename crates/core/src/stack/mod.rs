@@ -22,8 +22,10 @@ mod keys;
 mod look_ahead;
 mod look_up;
 mod prefetch;
+mod prefixes;
 mod regions;
 mod renumbering;
+mod resolve;
 mod segment_labels;
 mod slots;
 mod sums;
@@ -40,6 +42,7 @@ use super::units::{PageCount, is_countable};
 use chain::ChainIndex;
 use ghosts::Ghosts;
 use ids::{Place, ROOT, SegmentId, Slot, TOP};
+use prefixes::Prefixes;
 use serde::{Deserialize, Serialize};
 use slots::{Slots, Taken};
 use tree::Tree;
@@ -47,6 +50,7 @@ use walk::{SlotRun, Walked};
 
 pub use chain::{ChainCheck, ChainPolicy};
 pub use look_ahead::{LOOK_AHEAD, Upcoming, look_ahead};
+pub use resolve::UnknownPrefix;
 
 /// The order in which a request's pages enter the stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -115,6 +119,8 @@ pub struct Stack {
     accumulated: u64,
     /// Whether a page was found to break the chain, so that nobody's word for it counts any more.
     disproved: bool,
+    /// From the first [`Stack::resolve`] on.
+    prefixes: Option<Box<Prefixes>>,
     /// The current request's walk, segment by segment (how far it went in each) and slot by slot, kept to reuse its memory.
     path: Vec<Place>,
     slot_runs: Vec<SlotRun>,
@@ -133,6 +139,7 @@ impl Stack {
             requests: 0,
             accumulated: 0,
             disproved: false,
+            prefixes: None,
             path: Vec::new(),
             slot_runs: Vec::new(),
         }
@@ -222,7 +229,8 @@ impl Stack {
     pub fn memory_bytes(&self) -> u64 {
         let own =
             self.path.capacity() * size_of::<Place>() + self.slot_runs.capacity() * size_of::<SlotRun>();
-        (own + self.tree.memory_bytes() + self.slots.memory_bytes()) as u64
+        let prefixes = self.prefixes.as_ref().map_or(0, |prefixes| prefixes.memory_bytes());
+        (own + self.tree.memory_bytes() + self.slots.memory_bytes() + prefixes) as u64
             + (self.chain.memory_bytes() + self.ghosts.memory_bytes()) as u64
     }
 
@@ -325,6 +333,7 @@ impl Stack {
             None => end.segment,
         };
         self.push_slot(tail, access);
+        self.index_new_pages(tail, access, known);
     }
 
     /// Gives the request the newest slot, with `tail` the segment of its last page; none if it has no pages.
@@ -387,6 +396,7 @@ impl Stack {
                 ROOT => self.chain.remove_path_start(scope, ids),
                 _ => self.chain.remove(scope, ids),
             }
+            self.unindex_pages(part);
             self.tree.remove_deepest(part.segment);
         }
         self.slots.clear(slot);

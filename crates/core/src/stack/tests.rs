@@ -1,5 +1,7 @@
 //! The stack against an obvious one: a list of whole prefixes, most recent first.
 
+mod compact;
+
 use super::*;
 use proptest::prelude::*;
 

@@ -100,6 +100,21 @@ impl Tree {
         self.labels.runs(self.segment(place.segment).label, place.pages)
     }
 
+    /// The ids of a segment above a place in it, in one run or several.
+    pub(super) fn ids_above(&self, place: Place) -> impl Iterator<Item = PageIds<'_>> {
+        let mut left = place.pages as usize;
+        self.labels.runs(self.segment(place.segment).label, 0).map_while(move |run| {
+            let run = run.first(left);
+            left -= run.len();
+            (!run.is_empty()).then_some(run)
+        })
+    }
+
+    /// Pages of a segment.
+    pub(super) fn len(&self, id: SegmentId) -> u32 {
+        self.segment(id).len()
+    }
+
     /// How many pages of a segment a request has that begins with the segment's first page and goes on with
     /// `rest`.
     #[inline]

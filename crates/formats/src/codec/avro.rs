@@ -85,10 +85,12 @@ fn read_fields<'a>(
         request_id: cursor.nullable(Cursor::string)?.map(Cow::Borrowed),
         ids_chained: match version {
             EventVersion::V1 => false,
-            EventVersion::V2 | EventVersion::V3 => cursor.boolean()?,
+            EventVersion::V2 | EventVersion::V3 | EventVersion::V4 => cursor.boolean()?,
         },
         cached_tokens: since_v3(version, &mut cursor, Cursor::long)?,
         labels: labels(version, &mut cursor)?,
+        prefix_last_id: since_v4(version, &mut cursor)?.map(|id| id as u64),
+        prefix_pages: since_v4(version, &mut cursor)?,
     };
     match cursor.remaining() {
         0 => Ok(message),
@@ -113,7 +115,15 @@ fn since_v3<'a, T>(
 ) -> Result<Option<T>, DecodeError> {
     match version {
         EventVersion::V1 | EventVersion::V2 => Ok(None),
-        EventVersion::V3 => cursor.nullable(read),
+        EventVersion::V3 | EventVersion::V4 => cursor.nullable(read),
+    }
+}
+
+/// A nullable number that version 4 added.
+fn since_v4(version: EventVersion, cursor: &mut Cursor<'_>) -> Result<Option<i64>, DecodeError> {
+    match version {
+        EventVersion::V1 | EventVersion::V2 | EventVersion::V3 => Ok(None),
+        EventVersion::V4 => cursor.nullable(Cursor::long),
     }
 }
 
@@ -162,15 +172,32 @@ pub(super) enum IdForm {
     Longs,
 }
 
-/// Appends a message in single-object encoding.
+/// Appends a message in single-object encoding: of version 4 where it is compact, else of version 3, which readers
+/// that know no compact events read too.
 pub(super) fn write_single_object(message: &RequestMessage<'_>, form: IdForm, out: &mut Vec<u8>) {
+    let is_compact = message.prefix_last_id.is_some() || message.prefix_pages.is_some();
     out.extend_from_slice(&schema::SINGLE_OBJECT_MARKER);
-    out.extend_from_slice(&schema::REQUEST_EVENT_V3);
-    write_datum(message, form, out);
+    out.extend_from_slice(if is_compact { &schema::REQUEST_EVENT_V4 } else { &schema::REQUEST_EVENT_V3 });
+    write_v3(message, form, out);
+    if is_compact {
+        write_prefix(message, out);
+    }
 }
 
 /// Appends a message as a bare datum of the newest version.
 pub(super) fn write_datum(message: &RequestMessage<'_>, form: IdForm, out: &mut Vec<u8>) {
+    write_v3(message, form, out);
+    write_prefix(message, out);
+}
+
+/// Appends what version 4 added.
+fn write_prefix(message: &RequestMessage<'_>, out: &mut Vec<u8>) {
+    put_nullable(out, message.prefix_last_id.map(|id| id as i64), put_long);
+    put_nullable(out, message.prefix_pages, put_long);
+}
+
+/// Appends the fields of version 3.
+fn write_v3(message: &RequestMessage<'_>, form: IdForm, out: &mut Vec<u8>) {
     put_long(out, message.event_time);
     put_ids(out, message.page_ids, form);
     put_nullable(out, message.pool.as_deref(), put_text);

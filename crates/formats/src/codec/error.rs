@@ -45,6 +45,8 @@ pub enum ErrorCode {
     TooManyPools,
     /// Page ids are known under another prefix and the policy is to refuse that.
     ChainViolation,
+    /// A compact event names a prefix that its pool does not hold, or that it cannot tell.
+    UnknownPrefix,
     /// A request's body is not JSON, or a known field has the wrong type.
     InvalidBody,
     /// Images, audio, video, files or another content that is not text.
@@ -74,7 +76,7 @@ pub enum ErrorCode {
 
 impl ErrorCode {
     /// Every code, in the order of this page; the complete set of metric labels.
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 32] = [
         Self::EmptyRecord,
         Self::UnknownEncoding,
         Self::UnknownSchema,
@@ -94,6 +96,7 @@ impl ErrorCode {
         Self::UnknownPageSize,
         Self::TooManyPools,
         Self::ChainViolation,
+        Self::UnknownPrefix,
         Self::InvalidBody,
         Self::UnsupportedContent,
         Self::UnsupportedField,
@@ -130,6 +133,7 @@ impl ErrorCode {
             Self::UnknownPageSize => "unknown_page_size",
             Self::TooManyPools => "too_many_pools",
             Self::ChainViolation => "chain_violation",
+            Self::UnknownPrefix => "unknown_prefix",
             Self::InvalidBody => "invalid_body",
             Self::UnsupportedContent => "unsupported_content",
             Self::UnsupportedField => "unsupported_field",

@@ -37,6 +37,10 @@ pub struct RequestMessage<'a> {
     pub cached_tokens: Option<i64>,
     /// Which cache served the request, on whose behalf.
     pub labels: Labels<&'a str>,
+    /// In a compact event, the id of the last page of a known prefix, after which `page_ids` begins.
+    pub prefix_last_id: Option<u64>,
+    /// Pages of that prefix.
+    pub prefix_pages: Option<i64>,
 }
 
 impl<'a> RequestMessage<'a> {
@@ -52,6 +56,7 @@ impl fmt::Debug for RequestMessage<'_> {
         f.debug_struct("RequestMessage")
             .field("event_time", &self.event_time)
             .field("pages", &self.page_ids.len())
+            .field("prefix_pages", &self.prefix_pages)
             .field("output_pages", &self.output_page_ids.len())
             .field("page_size", &self.page_size)
             .field("input_tokens", &self.input_tokens)

@@ -25,6 +25,8 @@ pub(super) struct ResolvedEvent {
     ids_chained: bool,
     cached_tokens: Option<i64>,
     labels: Labels<String>,
+    prefix_last_id: Option<i64>,
+    prefix_pages: Option<i64>,
 }
 
 impl fmt::Debug for ResolvedEvent {
@@ -54,6 +56,8 @@ impl ResolvedEvent {
                 "scope" => owned.scope = text(value)?,
                 "ids_chained" => owned.ids_chained = flag(value)?,
                 "cached_tokens" => owned.cached_tokens = long(value)?,
+                "prefix_last_id" => owned.prefix_last_id = long(value)?,
+                "prefix_pages" => owned.prefix_pages = long(value)?,
                 field => {
                     if let Some(label) = Label::of_field(field) {
                         owned.labels.set(label, text(value)?);
@@ -80,6 +84,8 @@ impl ResolvedEvent {
             ids_chained: self.ids_chained,
             cached_tokens: self.cached_tokens,
             labels: self.labels.each_ref().map(String::as_str),
+            prefix_last_id: self.prefix_last_id.map(|id| id as u64),
+            prefix_pages: self.prefix_pages,
         })
     }
 }

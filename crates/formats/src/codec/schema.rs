@@ -9,6 +9,8 @@ pub const REQUEST_EVENT: &str = include_str!("../../schemas/request_event.avsc")
 pub const REQUEST_EVENT_OF_V1: &str = include_str!("../../schemas/history/request_event.v1.avsc");
 /// `schemas/history/request_event.v2.avsc`: read, never written.
 pub const REQUEST_EVENT_OF_V2: &str = include_str!("../../schemas/history/request_event.v2.avsc");
+/// `schemas/history/request_event.v3.avsc`: read, and written where an event lists all its pages.
+pub const REQUEST_EVENT_OF_V3: &str = include_str!("../../schemas/history/request_event.v3.avsc");
 /// `schemas/capacity_estimate.avsc`.
 pub const CAPACITY_ESTIMATE: &str = include_str!("../../schemas/capacity_estimate.avsc");
 /// `schemas/raw_request.avsc`.
@@ -50,6 +52,12 @@ pub const REQUEST_EVENT_V3: [u8; 8] = [0xd9, 0x57, 0xbc, 0x29, 0xe4, 0xd6, 0x99,
 /// Version 3 as apache-avro for Rust fingerprints it.
 pub const REQUEST_EVENT_V3_RUST: [u8; 8] = [0xba, 0xf8, 0x02, 0xa2, 0xe4, 0x64, 0x7b, 0xab];
 
+/// The fingerprint of version 4 of the request event, which adds the known prefix of compact events.
+pub const REQUEST_EVENT_V4: [u8; 8] = [0xf9, 0xdb, 0xa4, 0x2f, 0x68, 0xd8, 0xc0, 0xf0];
+
+/// Version 4 as apache-avro for Rust fingerprints it.
+pub const REQUEST_EVENT_V4_RUST: [u8; 8] = [0xc2, 0xfc, 0xb5, 0xb8, 0x4a, 0xda, 0xc1, 0x10];
+
 /// CRC-64-AVRO fingerprint, little-endian as it travels, of version 1 of the capacity estimate.
 pub const CAPACITY_ESTIMATE_V1: [u8; 8] = [0x54, 0xa5, 0x9d, 0x49, 0x5d, 0x6e, 0x80, 0x36];
 
@@ -77,10 +85,11 @@ pub(super) enum EventVersion {
     V1,
     V2,
     V3,
+    V4,
 }
 
 impl EventVersion {
-    pub(super) const ALL: [Self; 3] = [Self::V1, Self::V2, Self::V3];
+    pub(super) const ALL: [Self; 4] = [Self::V1, Self::V2, Self::V3, Self::V4];
 
     /// The version that a record in single-object encoding names.
     #[inline]
@@ -89,6 +98,7 @@ impl EventVersion {
             REQUEST_EVENT_V1 | REQUEST_EVENT_V1_RUST => Some(Self::V1),
             REQUEST_EVENT_V2 | REQUEST_EVENT_V2_RUST => Some(Self::V2),
             REQUEST_EVENT_V3 | REQUEST_EVENT_V3_RUST => Some(Self::V3),
+            REQUEST_EVENT_V4 | REQUEST_EVENT_V4_RUST => Some(Self::V4),
             _ => None,
         }
     }
@@ -97,10 +107,12 @@ impl EventVersion {
     pub(super) fn schema(self) -> &'static Schema {
         static V1: LazyLock<Schema> = LazyLock::new(|| parse(REQUEST_EVENT_OF_V1));
         static V2: LazyLock<Schema> = LazyLock::new(|| parse(REQUEST_EVENT_OF_V2));
+        static V3: LazyLock<Schema> = LazyLock::new(|| parse(REQUEST_EVENT_OF_V3));
         match self {
             Self::V1 => &V1,
             Self::V2 => &V2,
-            Self::V3 => request_event(),
+            Self::V3 => &V3,
+            Self::V4 => request_event(),
         }
     }
 }
@@ -168,8 +180,9 @@ mod tests {
 
     #[test]
     fn fingerprints_are_those_of_the_schema_files() {
-        let events = [REQUEST_EVENT_V1, REQUEST_EVENT_V2, REQUEST_EVENT_V3].into_iter();
-        let of_rust = [REQUEST_EVENT_V1_RUST, REQUEST_EVENT_V2_RUST, REQUEST_EVENT_V3_RUST];
+        let events = [REQUEST_EVENT_V1, REQUEST_EVENT_V2, REQUEST_EVENT_V3, REQUEST_EVENT_V4].into_iter();
+        let of_rust =
+            [REQUEST_EVENT_V1_RUST, REQUEST_EVENT_V2_RUST, REQUEST_EVENT_V3_RUST, REQUEST_EVENT_V4_RUST];
         for ((fingerprint, of_rust), version) in events.zip(of_rust).zip(EventVersion::ALL) {
             assert_eq!(crc_64_avro(&canonical_form(version.schema())), fingerprint, "{version:?}");
             assert_eq!(version.schema().fingerprint::<Rabin>().bytes, of_rust, "{version:?}");

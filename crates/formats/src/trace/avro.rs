@@ -7,7 +7,8 @@ use super::error::{RowError, RowFault, TraceError};
 use super::options::{IdScope, ReadOptions};
 use super::records::{Carried, Filled, Source};
 use super::row::{Batch, Draft};
-use crate::codec::{ContainerReader, DecodeLimits, Decoded};
+use crate::codec::{ContainerReader, DecodeError, DecodeLimits, Decoded, ErrorCode};
+use kvset_core::event::RequestEvent;
 use kvset_core::pages::{PageIds, Scope};
 use kvset_core::units::PageSize;
 use std::io::BufRead;
@@ -57,6 +58,7 @@ impl Source for Events {
         let filed = event.map_err(RowFault::from).and_then(|decoded| {
             carried.note_pool(&decoded.pool);
             let scope = scope(&decoded, &self.id_scope)?;
+            check_prefix(&decoded, scope)?;
             let draft = draft(&decoded, scope, self.page_size, number, batch);
             batch.drafts.push(draft);
             Ok(())
@@ -66,6 +68,21 @@ impl Source for Events {
             Err(fault) => Filled::Refused(RowError { file: Arc::clone(&self.file), line: number, fault }),
         })
     }
+}
+
+/// Refuses a compact event whose prefix would be looked for among ids that need not be chained with it.
+fn check_prefix(decoded: &Decoded<'_>, scope: Scope) -> Result<(), RowFault> {
+    let Decoded { event, .. } = decoded;
+    if event.known_prefix.is_none() || is_chained_within(event, scope) {
+        return Ok(());
+    }
+    let detail = "prefix_last_id stands for pages of the event's own scope: read the file without --id-scope";
+    Err(DecodeError::new(ErrorCode::InvalidField, detail).into())
+}
+
+/// Ids that are chained within a scope need not be outside of it.
+fn is_chained_within(event: &RequestEvent<'_>, scope: Scope) -> bool {
+    event.ids_chained && [Scope::GLOBAL, scope].contains(&event.scope)
 }
 
 /// What the event's ids are unique within.
@@ -99,8 +116,8 @@ fn draft(decoded: &Decoded<'_>, scope: Scope, page_size: PageSize, line: u64, ba
         time_ms: event.event_time.0,
         page_size: Some(event.page_size.unwrap_or(page_size)),
         ids: file(event.page_ids),
-        // Ids that are chained within a scope need not be outside of it.
-        ids_chained: event.ids_chained && [Scope::GLOBAL, scope].contains(&event.scope),
+        known_prefix: event.known_prefix,
+        ids_chained: is_chained_within(event, scope),
         output_ids: file(event.output_page_ids),
         input_tokens: event.input_tokens,
         output_tokens: event.output_tokens,

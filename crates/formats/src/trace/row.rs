@@ -3,7 +3,7 @@
 use super::answer::CacheWrites;
 use super::error::RowFault;
 use super::options::IdScope;
-use kvset_core::event::RequestEvent;
+use kvset_core::event::{KnownPrefix, RequestEvent};
 use kvset_core::labels::Labels;
 use kvset_core::pages::{PageIds, Scope};
 use kvset_core::units::{EventTime, PageSize};
@@ -30,6 +30,8 @@ pub(crate) struct Draft {
     pub time_ms: i64,
     pub page_size: Option<PageSize>,
     pub ids: Range<usize>,
+    /// The pages before them, where the trace names those in place of listing them.
+    pub known_prefix: Option<KnownPrefix>,
     /// Whether the ids are known to be chained: the trace says so, or they were made here.
     pub ids_chained: bool,
     /// Pages that the output filled; empty where unknown.
@@ -122,6 +124,7 @@ impl Batch {
                 page_size: draft.page_size,
                 scope: draft.scope,
                 page_ids: PageIds::from_slice(&self.ids[draft.ids.clone()]),
+                known_prefix: draft.known_prefix,
                 ids_chained: draft.ids_chained,
                 output_page_ids: PageIds::from_slice(&self.ids[draft.output_ids.clone()]),
                 input_tokens: draft.input_tokens,

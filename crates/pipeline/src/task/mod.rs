@@ -453,6 +453,7 @@ fn refused(refusal: &Refusal) -> DecodeError {
         Refusal::PageCountMismatch { .. } => ErrorCode::PageCountMismatch,
         Refusal::CachedTokens(_) => ErrorCode::InvalidCachedTokens,
         Refusal::Chain(_) => ErrorCode::ChainViolation,
+        Refusal::UnknownPrefix(_) => ErrorCode::UnknownPrefix,
     };
     DecodeError::new(code, refusal.to_string())
 }

@@ -42,7 +42,7 @@ fn logs(in_order: bool) -> impl Strategy<Value = Vec<Record>> {
     })
 }
 
-fn configs() -> impl Strategy<Value = PoolConfig> {
+pub(super) fn configs() -> impl Strategy<Value = PoolConfig> {
     let bound = prop_oneof![Just(1u64 << 20), 4u64..40];
     let flags = (any::<bool>(), prop::bool::weighted(0.7));
     (flags, bound, 0u64..8, 0u64..12, prop_oneof![Just(0u64), Just(7u64)], 0u64..40).prop_map(

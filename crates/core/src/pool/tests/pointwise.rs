@@ -17,7 +17,7 @@ use proptest::prelude::*;
 const CAPACITIES: [u64; 4] = [3, 6, 12, 40];
 
 /// Each engine that has a cache a capacity, with options.
-const ENGINES: [(Profile, &str, u32); 5] = [
+pub(super) const ENGINES: [(Profile, &str, u32); 5] = [
     (Profile::Sglang, "full", 256),
     (Profile::Vllm, "full+window:9", 256),
     (Profile::Vllm, "full+2*mamba", 256),
@@ -25,7 +25,7 @@ const ENGINES: [(Profile, &str, u32); 5] = [
     (Profile::Mooncake, "full", 256),
 ];
 
-fn config((profile, attention, chunk_tokens): (Profile, &str, u32)) -> PoolConfig {
+pub(super) fn config((profile, attention, chunk_tokens): (Profile, &str, u32)) -> PoolConfig {
     let attention = attention.parse().expect("groups");
     PoolConfig {
         profile,

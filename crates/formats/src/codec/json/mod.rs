@@ -33,6 +33,8 @@ enum Member {
     RequestId,
     IdsChained,
     CachedTokens,
+    PrefixLastId,
+    PrefixPages,
     Label(Label),
     Unknown,
 }
@@ -52,6 +54,8 @@ impl Member {
             "request_id" => Self::RequestId,
             "ids_chained" => Self::IdsChained,
             "cached_tokens" => Self::CachedTokens,
+            "prefix_last_id" => Self::PrefixLastId,
+            "prefix_pages" => Self::PrefixPages,
             _ => Label::of_field(name).map_or(Self::Unknown, Self::Label),
         }
     }
@@ -71,7 +75,9 @@ impl Member {
             Self::RequestId => 9,
             Self::IdsChained => 10,
             Self::CachedTokens => 11,
-            Self::Label(label) => 12 + label as u32,
+            Self::PrefixLastId => 12,
+            Self::PrefixPages => 13,
+            Self::Label(label) => 14 + label as u32,
             Self::Unknown => return true,
         };
         let before = *seen;
@@ -118,6 +124,8 @@ struct Found<'a> {
     ids_chained: Option<bool>,
     cached_tokens: Option<Lenient>,
     labels: Labels<Cow<'a, str>>,
+    prefix_last_id: Option<Number>,
+    prefix_pages: Option<Number>,
 }
 
 /// A JSON number, told apart from other types so that a wrong number gets its own error code.
@@ -266,6 +274,8 @@ impl<'de> Visitor<'de> for ObjectReader<'_> {
                 Member::RequestId => found.request_id = map.next_value()?,
                 Member::IdsChained => found.ids_chained = map.next_value()?,
                 Member::CachedTokens => found.cached_tokens = map.next_value()?,
+                Member::PrefixLastId => found.prefix_last_id = map.next_value()?,
+                Member::PrefixPages => found.prefix_pages = map.next_value()?,
                 Member::Label(label) => found.labels.set(label, map.next_value()?),
                 Member::Unknown => {
                     map.next_value::<IgnoredAny>()?;
@@ -405,7 +415,15 @@ pub(super) fn read<'a>(
         ids_chained: found.ids_chained.unwrap_or(false),
         cached_tokens: cached_tokens.transpose()?,
         labels: kept(found.labels, labels),
+        prefix_last_id: found.prefix_last_id.map(prefix_last_id).transpose()?,
+        prefix_pages: whole("prefix_pages", found.prefix_pages)?,
     })
+}
+
+fn prefix_last_id(number: Number) -> Result<u64, DecodeError> {
+    number
+        .page_id()
+        .ok_or_else(|| DecodeError::new(ErrorCode::InvalidNumber, "prefix_last_id is no integer of 64 bits"))
 }
 
 /// The labels where they lie, or in the buffer where they are written with escapes.
@@ -479,6 +497,10 @@ struct Written<'a> {
     cached_tokens: Option<i64>,
     #[serde(flatten, serialize_with = "write_labels")]
     labels: Labels<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prefix_last_id: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prefix_pages: Option<i64>,
 }
 
 fn write_ids<S: serde::Serializer>(ids: &PageIds<'_>, serializer: S) -> Result<S::Ok, S::Error> {
@@ -509,6 +531,8 @@ pub(super) fn write(message: &RequestMessage<'_>, out: &mut Vec<u8>) -> Result<(
         ids_chained: message.ids_chained,
         cached_tokens: message.cached_tokens,
         labels: message.labels,
+        prefix_last_id: message.prefix_last_id,
+        prefix_pages: message.prefix_pages,
     };
     serde_json::to_writer(out, &written)
 }

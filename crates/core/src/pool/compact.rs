@@ -1,0 +1,66 @@
+//! Compact events: completed at the pool's door, so that everything behind it sees all ids of a prompt.
+
+use super::{Arrival, Pool, Refusal};
+use crate::event::{KnownPrefix, RequestEvent};
+use crate::pages::PageIds;
+use crate::ratio::Ratio;
+use crate::stack::UnknownPrefix;
+use crate::tally::RequestSummary;
+
+/// Memory to read one request after another in.
+#[derive(Debug, Default)]
+pub(crate) struct Room {
+    /// The request, summed up.
+    pub(super) summary: RequestSummary,
+    /// All ids of a compact event's prompt.
+    ids: Vec<u64>,
+}
+
+impl Pool {
+    /// The event that a compact one stands for, its prompt's pages all in `ids`; one that lists them all as it is.
+    ///
+    /// # Errors
+    /// An event whose prefix the pool cannot tell is refused and counted, as by [`Pool::observe`].
+    pub fn complete<'e>(
+        &mut self,
+        event: &RequestEvent<'e>,
+        ids: &'e mut Vec<u64>,
+    ) -> Result<RequestEvent<'e>, Refusal> {
+        let Some(prefix) = event.known_prefix else { return Ok(*event) };
+        if let Err(unknown) = self.resolve(event, prefix, ids) {
+            self.rejected_records += 1;
+            return Err(unknown.into());
+        }
+        ids.extend(event.page_ids.iter());
+        Ok(RequestEvent { page_ids: PageIds::from_slice(ids), known_prefix: None, ..*event })
+    }
+
+    /// Observes the event that a compact one stands for. Kept out of the way of the others.
+    #[inline(never)]
+    pub(super) fn observe_compact(
+        &mut self,
+        event: &RequestEvent<'_>,
+        arrival: Arrival,
+        room: &mut Room,
+    ) -> Result<u64, Refusal> {
+        let Room { summary, ids } = room;
+        let whole = self.complete(event, ids)?;
+        self.observe_whole(&whole, arrival, summary)
+    }
+
+    /// Writes the ids of a prefix that an event names.
+    fn resolve(
+        &mut self,
+        event: &RequestEvent<'_>,
+        prefix: KnownPrefix,
+        ids: &mut Vec<u64>,
+    ) -> Result<(), UnknownPrefix> {
+        if self.identity.kind.config().sample_rate != Ratio::ONE {
+            return Err(UnknownPrefix::Sampled);
+        }
+        match &mut self.live {
+            Some(live) => live.cache.engine.resolve(event.scope, prefix, ids),
+            None => Err(UnknownPrefix::NotHeld { pages: prefix.pages.get() }),
+        }
+    }
+}
