@@ -14,9 +14,9 @@ pub(crate) struct Boundary {
     /// The youngest request of which not every page fits; none while all do, or where the stack forgot it.
     pub end: Option<u32>,
     /// Whether something did not fit yet.
-    is_full: bool,
+    pub(super) is_full: bool,
     /// Pages of all younger ones, once something did not fit.
-    younger: u64,
+    pub(super) younger: u64,
 }
 
 impl Boundary {

@@ -1,11 +1,13 @@
 //! How long pages live in the stack, and on whose behalf: what follows from when each run was touched last
 //! (WHATIF 2 and 6).
 
+mod boundaries;
 mod boundary;
 mod holders;
 #[cfg(test)]
 pub(crate) mod model;
 
+pub(crate) use boundaries::Boundaries;
 pub(crate) use boundary::Boundary;
 pub(crate) use holders::{Holder, Holders, Packed, Taken};
 
@@ -137,7 +139,7 @@ impl Lifetimes {
             return;
         }
         let packed = self.holders.pack();
-        self.retention.iter_mut().for_each(|retention| retention.renumber(&packed));
+        self.retention.iter_mut().for_each(|retention| retention.renumber(&packed, &self.holders));
         self.tenants.iter_mut().for_each(|tenants| tenants.renumber(&packed));
         let stays = |place| packed.place(place) < packed.place(place + 1);
         self.sights.iter_mut().for_each(|sights| sights.retain(stays));

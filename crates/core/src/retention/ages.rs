@@ -5,9 +5,14 @@ use crate::outcome::BEYOND;
 use crate::ratio::Ratio;
 use crate::units::is_countable;
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 
-/// Insertions between two looks at how many there are.
-const LOOK_EVERY: u32 = 1 << 12;
+/// Insertions between two looks at how many there are: until then they are kept as they come, since a selection among
+/// them costs less than sorting does.
+const LOOK_EVERY: u32 = 1 << 16;
+
+/// One that cannot be told, narrowed.
+const UNTOLD: u32 = u32::MAX;
 
 /// Ages up to here are told to the millisecond: 24 days.
 const EXACT_BITS: u32 = 31;
@@ -18,9 +23,25 @@ const LONG_BITS: u32 = 24;
 /// Ages, each rounded down to a multiple of `2^shift` milliseconds. The shift is 0 until more different ages were
 /// seen than are kept; then it grows by one at a time. One of more than 24 days is told to 24 bits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "SavedAges", into = "SavedAges")]
 pub struct Ages {
+    /// But for the latest.
     needs: Needs,
+    /// The latest, as they came: four bytes each instead of a place among the others.
+    recent: Vec<u32>,
     /// Different ages kept at most.
+    most: u32,
+    shift: u32,
+    /// Since the last look.
+    inserted: u32,
+    count: u64,
+    untold: u64,
+}
+
+/// The same as snapshots keep it: in order.
+#[derive(Serialize, Deserialize)]
+struct SavedAges {
+    needs: Needs,
     most: u32,
     shift: u32,
     inserted: u32,
@@ -28,13 +49,28 @@ pub struct Ages {
     untold: u64,
 }
 
+impl From<Ages> for SavedAges {
+    fn from(mut ages: Ages) -> Self {
+        ages.consolidate();
+        let Ages { needs, most, shift, inserted, count, untold, .. } = ages;
+        Self { needs, most, shift, inserted, count, untold }
+    }
+}
+
+impl From<SavedAges> for Ages {
+    fn from(saved: SavedAges) -> Self {
+        let SavedAges { needs, most, shift, inserted, count, untold } = saved;
+        Self { needs, recent: Vec::new(), most, shift, inserted, count, untold }
+    }
+}
+
 /// An age in 32 bits, in the order of ages.
-fn narrow(age_ms: u64) -> u64 {
+pub(super) fn narrow(age_ms: u64) -> u32 {
     let Some(exponent) = (u64::BITS - age_ms.leading_zeros()).checked_sub(EXACT_BITS + 1) else {
-        return age_ms;
+        return age_ms as u32;
     };
     let mantissa = age_ms >> (exponent + EXACT_BITS + 1 - LONG_BITS - 1) & ((1 << LONG_BITS) - 1);
-    (1 << EXACT_BITS) + (u64::from(exponent) << LONG_BITS) + mantissa
+    (1 << EXACT_BITS) + (exponent << LONG_BITS) + mantissa as u32
 }
 
 /// The smallest age of those that are told like this.
@@ -47,23 +83,43 @@ fn widen(narrow: u64) -> u64 {
 impl Ages {
     /// None yet, of which so many different ones are kept.
     pub fn new(most: u32) -> Self {
-        Self { needs: Needs::default(), most, shift: 0, inserted: 0, count: 0, untold: 0 }
+        let (needs, recent) = (Needs::default(), Vec::new());
+        Self { needs, recent, most, shift: 0, inserted: 0, count: 0, untold: 0 }
     }
 
     /// Puts an age in; `None` for one that cannot be told.
     pub fn insert(&mut self, age_ms: Option<u64>) {
-        self.count += 1;
-        let Some(age) = age_ms else {
-            self.untold += 1;
-            return self.needs.insert(BEYOND);
-        };
-        self.needs.insert(narrow(age) >> self.shift);
-        self.inserted += 1;
-        if self.inserted == LOOK_EVERY {
-            self.inserted = 0;
-            while self.needs.distinct() > self.most as usize {
-                self.coarsen();
+        match age_ms {
+            Some(age) => self.insert_narrow(narrow(age)),
+            None => {
+                self.count += 1;
+                self.untold += 1;
+                self.recent.push(UNTOLD);
+                self.look();
             }
+        }
+    }
+
+    /// Puts an age in that was narrowed before.
+    #[inline]
+    pub(super) fn insert_narrow(&mut self, age: u32) {
+        self.count += 1;
+        self.recent.push(age >> self.shift);
+        self.look();
+    }
+
+    /// Looks from time to time whether there are too many different ones; when depends on nothing but how many came.
+    #[inline]
+    fn look(&mut self) {
+        self.inserted += 1;
+        if self.inserted < LOOK_EVERY {
+            return;
+        }
+        self.inserted = 0;
+        self.consolidate();
+        while self.needs.distinct() > self.most as usize {
+            self.needs = self.needs.halved();
+            self.shift += 1;
         }
     }
 
@@ -89,16 +145,22 @@ impl Ages {
 
     /// How many are at most so old.
     pub fn count_upto(&self, age_ms: u64) -> u64 {
-        self.needs.count_upto(narrow(age_ms) >> self.shift)
+        let most = narrow(age_ms) >> self.shift;
+        let recent = self.recent.iter().filter(|age| **age <= most).count();
+        self.needs.count_upto(u64::from(most)) + recent as u64
     }
 
-    /// The nearest-rank quantile among these and `zeros` ages of 0; `None` without any, or where it cannot be told.
-    pub fn quantile(&self, share: Ratio, zeros: u64) -> Option<u64> {
-        let rank = share.nearest_rank(self.count + zeros)?;
-        let Some(rank) = rank.checked_sub(zeros).filter(|rank| *rank > 0) else { return Some(0) };
-        let needs = self.needs.consolidated();
-        let age = needs.ranked(rank, &needs.ranks());
-        (age != BEYOND).then(|| widen(age << self.shift))
+    /// The nearest-rank quantiles among these and `zeros` ages of 0; `None` without any, or where one cannot be told.
+    /// Shares that ascend cost the least.
+    pub fn quantiles(&self, shares: &[Ratio], zeros: u64) -> Vec<Option<u64>> {
+        let mut ranked = Ranked::of(self);
+        let mut quantile = |share: &Ratio| {
+            let rank = share.nearest_rank(self.count + zeros)?;
+            let Some(rank) = rank.checked_sub(zeros).filter(|rank| *rank > 0) else { return Some(0) };
+            let age = ranked.at(rank);
+            (age != BEYOND).then(|| widen(age << self.shift))
+        };
+        shares.iter().map(|share| quantile(share)).collect()
     }
 
     /// The union of several, told as coarsely as the coarsest.
@@ -110,24 +172,32 @@ impl Ages {
         let as_coarse: Vec<Self> = parts
             .map(|part| {
                 let mut part = part.clone();
-                while part.shift < shift {
-                    part.coarsen();
+                part.consolidate();
+                for _ in part.shift..shift {
+                    part.needs = part.needs.halved();
                 }
                 part
             })
             .collect();
         let needs = Needs::merged(as_coarse.iter().map(|part| &part.needs));
-        Self { needs, most, shift, inserted: 0, count, untold }
+        Self { needs, recent: Vec::new(), most, shift, inserted: 0, count, untold }
     }
 
     /// Merges what is pending, so that reading copies nothing.
     pub fn consolidate(&mut self) {
+        self.recent.sort_unstable();
+        for same in self.recent.chunk_by(|one, next| one == next) {
+            let need = if same[0] == UNTOLD { BEYOND } else { u64::from(same[0]) };
+            // Fewer than `LOOK_EVERY` are kept as they come.
+            self.needs.insert_many(need, same.len() as u32);
+        }
+        self.recent.clear();
         self.needs.consolidate();
     }
 
     /// Whether nothing is pending.
     pub fn is_consolidated(&self) -> bool {
-        self.needs.is_consolidated()
+        self.recent.is_empty() && self.needs.is_consolidated()
     }
 
     /// Whether these, read back from a snapshot, are ages of which so many are kept.
@@ -142,12 +212,46 @@ impl Ages {
 
     /// Bytes of memory held, nearly.
     pub fn memory_bytes(&self) -> usize {
-        self.needs.memory_bytes()
+        self.needs.memory_bytes() + self.recent.capacity() * size_of::<u32>()
+    }
+}
+
+/// Ages to be read by their rank.
+enum Ranked<'a> {
+    /// In order, with the ranks of its parts.
+    Sorted(Cow<'a, Needs>, Vec<u64>),
+    /// In no order but for one place, which all before it do not exceed and all behind it do not undercut.
+    Selected(Vec<u32>, usize),
+}
+
+impl<'a> Ranked<'a> {
+    fn of(ages: &'a Ages) -> Self {
+        if ages.needs.distinct() == 0 {
+            return Self::Selected(ages.recent.clone(), 0);
+        }
+        let mut needs = ages.needs.consolidated();
+        if !ages.recent.is_empty() {
+            let mut copy = ages.clone();
+            copy.consolidate();
+            needs = Cow::Owned(copy.needs);
+        }
+        let ranks = needs.ranks();
+        Self::Sorted(needs, ranks)
     }
 
-    fn coarsen(&mut self) {
-        self.needs = self.needs.halved();
-        self.shift += 1;
+    /// The age at this rank, counted from 1.
+    fn at(&mut self, rank: u64) -> u64 {
+        match self {
+            Self::Sorted(needs, ranks) => needs.ranked(rank, ranks),
+            Self::Selected(ages, selected) => {
+                // As many as were put in since the last look.
+                let at = rank as usize - 1;
+                let from = if at < *selected { 0 } else { *selected };
+                *selected = at;
+                let (_, age, _) = ages[from..].select_nth_unstable(at - from);
+                if *age == UNTOLD { BEYOND } else { u64::from(*age) }
+            }
+        }
     }
 }
 
@@ -159,7 +263,7 @@ mod tests {
     fn ages_are_exact_and_grow_coarse_beyond_24_days() {
         let mut ages = Ages::new(1 << 20);
         [5, 7, 7, 90].iter().for_each(|age| ages.insert(Some(*age)));
-        let at = |ages: &Ages, share: &str| ages.quantile(share.parse().expect("a share"), 1);
+        let at = |ages: &Ages, share: &str| ages.quantiles(&[share.parse().expect("a share")], 1)[0];
         assert_eq!(["0.2", "0.4", "0.6", "1"].map(|share| at(&ages, share)), [0, 5, 7, 90].map(Some));
         assert_eq!((ages.count_upto(6), ages.count_upto(7), ages.len()), (1, 3, 4));
         ages.insert(Some((1 << 33) + 5));
@@ -171,10 +275,10 @@ mod tests {
     #[test]
     fn ages_of_any_length_keep_their_order() {
         let some = [0, 1, (1 << 31) - 1, 1 << 31, (1 << 31) + 128, 1 << 32, 1 << 40, 1 << 63, u64::MAX];
-        let told: Vec<u64> = some.iter().map(|age| narrow(*age)).collect();
-        assert!(told.is_sorted_by(|one, next| one < next) && told[8] < u64::from(u32::MAX), "{told:?}");
+        let told: Vec<u32> = some.iter().map(|age| narrow(*age)).collect();
+        assert!(told.is_sorted_by(|one, next| one < next) && told[8] < UNTOLD, "{told:?}");
         for age in some {
-            let back = widen(narrow(age));
+            let back = widen(u64::from(narrow(age)));
             assert!(back <= age && age - back <= age >> LONG_BITS, "{age} is told as {back}");
         }
     }
@@ -182,13 +286,13 @@ mod tests {
     #[test]
     fn many_different_ages_are_told_coarsely_and_a_union_as_its_coarsest() {
         let (mut many, mut few) = (Ages::new(1000), Ages::new(1000));
-        (0..1 << 14).for_each(|age| many.insert(Some(age)));
+        (0..1 << 16).for_each(|age| many.insert(Some(age)));
         [3, 9].iter().for_each(|age| few.insert(Some(*age)));
         assert!(many.resolution_ms() > 4 && few.resolution_ms() == 1);
         let all = Ages::merged([&many, &few].into_iter());
-        assert_eq!((all.resolution_ms(), all.len()), (many.resolution_ms(), (1 << 14) + 2));
-        let median = all.quantile(Ratio::per_mille(500), 0).expect("a median");
-        assert!(median.abs_diff(1 << 13) <= all.resolution_ms(), "{median}");
+        assert_eq!((all.resolution_ms(), all.len()), (many.resolution_ms(), (1 << 16) + 2));
+        let median = all.quantiles(&[Ratio::per_mille(500)], 0)[0].expect("a median");
+        assert!(median.abs_diff(1 << 15) <= all.resolution_ms(), "{median}");
         assert!(all.are_sound(1000) && !all.are_sound(999));
     }
 }

@@ -3,7 +3,7 @@
 use super::fixed::Fixed;
 use super::sliding::Sliding;
 use super::{RetentionShape, Ttl};
-use crate::lifetimes::{Boundary, Holders, Packed};
+use crate::lifetimes::{Boundaries, Holders, Packed};
 use crate::outcome::Outcome;
 use crate::ratio::Ratio;
 use crate::units::is_countable;
@@ -90,7 +90,7 @@ pub struct Retention {
     config: RetentionConfig,
     sliding: Vec<Sliding>,
     fixed: Vec<Fixed>,
-    boundaries: Vec<Boundary>,
+    boundaries: Boundaries,
     /// Pages that the latest request took from those that were touched within each time to live.
     #[serde(skip)]
     taken: Vec<u64>,
@@ -106,7 +106,7 @@ impl Retention {
         Self {
             sliding: config.ttls.iter().map(|ttl| Sliding::new(*ttl)).collect(),
             fixed: config.ttls.iter().map(|ttl| Fixed::new(*ttl)).collect(),
-            boundaries: config.capacities.iter().map(|capacity| Boundary::at(*capacity)).collect(),
+            boundaries: Boundaries::at(&config.capacities),
             taken: Vec::new(),
             followed: Followed::default(),
             forgotten_from_ms: None,
@@ -117,11 +117,10 @@ impl Retention {
     /// Completes what was read back from a snapshot; whether it is what is asked for and follows the list.
     pub(crate) fn resume(&mut self, config: RetentionConfig, holders: &Holders) -> bool {
         let ttls = || config.ttls.iter();
-        let sound = (self.sliding.len(), self.fixed.len(), self.boundaries.len())
-            == (config.ttls.len(), config.ttls.len(), config.capacities.len())
+        let sound = (self.sliding.len(), self.fixed.len()) == (config.ttls.len(), config.ttls.len())
             && self.sliding.iter().zip(ttls()).all(|(sliding, ttl)| sliding.is_sound(*ttl, holders))
             && self.fixed.iter().zip(ttls()).all(|(fixed, ttl)| fixed.is_sound(*ttl, holders))
-            && self.boundaries.iter().zip(&config.capacities).all(|(at, pages)| at.is_sound(*pages, holders));
+            && self.boundaries.resume(&config.capacities, holders);
         self.config = config;
         sound
     }
@@ -129,7 +128,7 @@ impl Retention {
     /// Bytes of memory held, nearly.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.fixed.iter().map(Fixed::memory_bytes).sum::<usize>()
-            + self.boundaries.len() * size_of::<Boundary>()
+            + self.boundaries.memory_bytes()
             + self.sliding.len() * size_of::<Sliding>()
     }
 
@@ -158,7 +157,7 @@ impl Retention {
         sliding.iter_mut().zip(&*taken).for_each(|(sliding, taken)| sliding.follow(*taken, pages));
         followed.fixed_hits.clear();
         followed.fixed_hits.extend(fixed.iter_mut().map(|fixed| fixed.follow(holders, outcome)));
-        boundaries.iter_mut().for_each(|boundary| boundary.follow(holders, pages, |_, _| {}));
+        boundaries.follow(holders, pages);
         followed.sliding.clear();
         followed.sliding.extend(sliding.iter().map(|sliding| (sliding.level.pages, sliding.level.integral)));
         followed.fits.clear();
@@ -168,8 +167,7 @@ impl Retention {
         followed.fixed.clear();
         followed.fixed.extend(fixed.iter().map(|fixed| (fixed.level.pages, fixed.level.integral)));
         followed.eviction_ages.clear();
-        let age = |boundary: &Boundary| boundary.end.map(|end| holders.age_at(end));
-        followed.eviction_ages.extend(boundaries.iter().map(age));
+        followed.eviction_ages.extend(boundaries.ages_ms(holders));
     }
 
     /// Follows the stack as it forgets a request's pages.
@@ -185,10 +183,10 @@ impl Retention {
         self.followed.forgotten_from_ms = self.forgotten_from_ms;
     }
 
-    pub(crate) fn renumber(&mut self, packed: &Packed) {
+    pub(crate) fn renumber(&mut self, packed: &Packed, holders: &Holders) {
         self.sliding.iter_mut().for_each(|sliding| sliding.renumber(packed));
         self.fixed.iter_mut().for_each(|fixed| fixed.renumber(packed));
-        self.boundaries.iter_mut().for_each(|boundary| boundary.renumber(packed));
+        self.boundaries.renumber(packed, holders);
     }
 }
 

@@ -5,6 +5,7 @@
 //! not older than `t` is a sum over the youngest requests in the stack, so one pointer a time to live follows it. The
 //! age at which a capacity evicts is that of the request in which such a sum passes the capacity.
 
+mod age_table;
 mod ages;
 mod estimate;
 mod fixed;

@@ -94,8 +94,8 @@ pub struct EvictionAge {
 
 impl EvictionAge {
     fn of(ages: &Ages) -> Self {
-        let at = |thousandths| ages.quantile(Ratio::per_mille(thousandths), 0);
-        Self { p10: at(100), p50: at(500), p90: at(900) }
+        let found = ages.quantiles(&[100, 500, 900].map(Ratio::per_mille), 0);
+        Self { p10: found[0], p50: found[1], p90: found[2] }
     }
 }
 
@@ -109,13 +109,14 @@ impl RetentionResult {
             target_ratio: *target_ratio,
             coverage: coverages
                 .iter()
-                .map(|coverage| TtlQuantile { coverage: *coverage, ttl_ms: tally.required(ages, *coverage) })
+                .zip(tally.required(ages, coverages))
+                .map(|(coverage, ttl_ms)| TtlQuantile { coverage: *coverage, ttl_ms })
                 .collect(),
         });
         Self {
             points: points.collect(),
             required: required.collect(),
-            eviction_ages: tally.eviction_ages.iter().map(EvictionAge::of).collect(),
+            eviction_ages: tally.eviction_ages.columns().iter().map(EvictionAge::of).collect(),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! What retention found over a set of requests.
 
+use super::age_table::AgeTable;
 use super::{Ages, Followed};
 use crate::ratio::Ratio;
 use crate::units::is_countable;
@@ -69,7 +70,7 @@ pub struct RetentionTally {
     /// One a target.
     pub(super) required: Vec<Ages>,
     /// One a capacity, of the requests after which it drops something.
-    pub(super) eviction_ages: Vec<Ages>,
+    pub(super) eviction_ages: AgeTable,
     /// Requests by the first capacity that holds all that a time to live keeps.
     honoured: Vec<u64>,
     pub(super) is_beyond_bound: Vec<bool>,
@@ -91,7 +92,7 @@ impl RetentionTally {
             sliding: vec![Held::default(); ttls],
             fixed: vec![Held::default(); ttls],
             required: vec![Ages::new(most_ages); targets],
-            eviction_ages: vec![Ages::new(most_ages); capacities],
+            eviction_ages: AgeTable::new(capacities, most_ages),
             honoured: vec![0; ttls * (capacities + 1)],
             is_beyond_bound: vec![false; ttls],
             untold_from_ms: None,
@@ -117,11 +118,7 @@ impl RetentionTally {
             self.with_reuse += 1;
             self.required.iter_mut().zip(&request.required).for_each(|(ages, age)| ages.insert(*age));
         }
-        for (ages, age) in self.eviction_ages.iter_mut().zip(&request.eviction_ages) {
-            if age.is_some() {
-                ages.insert(*age);
-            }
-        }
+        self.eviction_ages.add(&request.eviction_ages);
         self.is_beyond_bound
             .iter_mut()
             .zip(&request.is_beyond_bound)
@@ -135,13 +132,10 @@ impl RetentionTally {
     pub fn merged<'a>(parts: impl Iterator<Item = &'a Self> + Clone) -> Option<Self> {
         let counted = parts.clone().filter(|part| part.requests > 0);
         let Some(first) = counted.clone().next() else { return parts.clone().next().cloned() };
-        let ages = |of: fn(&Self) -> &Vec<Ages>| {
-            let at = |at: usize| Ages::merged(counted.clone().map(move |part| &of(part)[at]));
-            (0..of(first).len()).map(at).collect()
-        };
+        let required = |at: usize| Ages::merged(counted.clone().map(move |part| &part.required[at]));
         let mut sum = Self {
-            required: ages(|part| &part.required),
-            eviction_ages: ages(|part| &part.eviction_ages),
+            required: (0..first.required.len()).map(required).collect(),
+            eviction_ages: AgeTable::merged(counted.clone().map(|part| &part.eviction_ages)),
             ..first.clone()
         };
         counted.skip(1).for_each(|part| sum.merge_counts(part));
@@ -171,12 +165,13 @@ impl RetentionTally {
 
     /// Merges what is pending, so that reading copies nothing.
     pub fn consolidate(&mut self) {
-        self.required.iter_mut().chain(&mut self.eviction_ages).for_each(Ages::consolidate);
+        self.required.iter_mut().for_each(Ages::consolidate);
+        self.eviction_ages.consolidate();
     }
 
     /// Whether nothing is pending.
     pub fn is_consolidated(&self) -> bool {
-        self.required.iter().chain(&self.eviction_ages).all(Ages::is_consolidated)
+        self.required.iter().all(Ages::is_consolidated) && self.eviction_ages.is_consolidated()
     }
 
     /// Whether this, read back from a snapshot, counts what the shape says and can be added to.
@@ -188,7 +183,7 @@ impl RetentionTally {
                 == ((ttls + 1) * (capacities + 1), ttls * (capacities + 1))
             && [self.fixed_hits.len(), self.sliding.len(), self.fixed.len(), self.is_beyond_bound.len()]
                 == [ttls; 4]
-            && (self.required.len(), self.eviction_ages.len()) == (targets, capacities)
+            && self.required.len() == targets
             && self
                 .hits
                 .iter()
@@ -199,16 +194,18 @@ impl RetentionTally {
             && is_countable(self.requests)
             && self.with_reuse <= self.requests
             && self.span.is_some() == (self.requests > 0)
-            && self.required.iter().chain(&self.eviction_ages).all(|ages| ages.are_sound(most_ages))
+            && self.required.iter().all(|ages| ages.are_sound(most_ages))
+            && self.eviction_ages.is_sound(capacities, most_ages)
     }
 
     /// Bytes of memory held, nearly.
     pub fn memory_bytes(&self) -> usize {
-        let ages = self.required.iter().chain(&self.eviction_ages);
+        let ages = self.required.iter();
         let counts = self.hits.len() + self.fixed_hits.len() + self.honoured.len();
         counts * size_of::<u64>()
             + (self.sliding.len() + self.fixed.len()) * size_of::<Held>()
             + ages.map(|ages| size_of::<Ages>() + ages.memory_bytes()).sum::<usize>()
+            + self.eviction_ages.memory_bytes()
     }
 
     /// From the first to the last request.
@@ -216,12 +213,14 @@ impl RetentionTally {
         self.span.map_or(0, |(start, end)| start.abs_diff(end))
     }
 
-    /// The smallest time to live that is enough for a share of the requests; `None` where one of a request with
+    /// The smallest times to live that are enough for each share of the requests; `None` where one of a request with
     /// forgotten pages may be smaller.
-    pub(super) fn required(&self, ages: &Ages, coverage: Ratio) -> Option<u64> {
-        let found = ages.quantile(coverage, self.requests - self.with_reuse)?;
-        let is_told = |from: u64| ages.untold() == 0 || found <= from;
-        self.untold_from_ms.is_none_or(is_told).then_some(found)
+    pub(super) fn required(&self, ages: &Ages, coverages: &[Ratio]) -> Vec<Option<u64>> {
+        let is_told = |found: &u64| {
+            self.untold_from_ms.is_none_or(|from: u64| ages.untold() == 0 || *found <= from)
+        };
+        let found = ages.quantiles(coverages, self.requests - self.with_reuse).into_iter();
+        found.map(|found| found.filter(is_told)).collect()
     }
 
     /// Pages found within a time to live, however much room there is.

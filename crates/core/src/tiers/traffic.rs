@@ -9,12 +9,10 @@
 
 use super::plan::Inclusion;
 use super::sights::Sights;
-use crate::needs::Needs;
 use crate::outcome::{BEYOND, Outcome};
 use crate::passed::{Passed, PassedLog, PassedRun};
 use crate::ratio::Ratio;
 use crate::units::EventTime;
-use std::collections::BTreeMap;
 
 /// The spans over which the busiest moment is looked for, in milliseconds.
 const PEAK_SPANS_MS: [u64; 2] = [1_000, 60_000];
@@ -66,8 +64,8 @@ pub struct Traffic {
     pub written_otherwise: u64,
     /// The busiest span of each length.
     pub peaks: Vec<Peak>,
-    /// Pages each request reads.
-    loads: Needs,
+    /// Pages each request reads, if any, ascending.
+    loads: Vec<u64>,
 }
 
 /// The busiest of all spans of one length, which begin at its multiples.
@@ -85,14 +83,21 @@ impl Traffic {
     /// Pages that a request reads, at this quantile of all requests; `None` without any.
     pub fn load(&self, share: Ratio) -> Option<u64> {
         let rank = share.nearest_rank(self.requests)?;
-        let needs = self.loads.consolidated();
-        Some(needs.ranked(rank, &needs.ranks()))
+        let without = self.requests - self.loads.len() as u64;
+        let loaded = rank.checked_sub(without + 1).and_then(|at| self.loads.get(usize::try_from(at).ok()?));
+        Some(loaded.copied().unwrap_or(0))
     }
 }
 
-/// Pages by span of one length.
-#[derive(Debug, Default)]
-struct Spans(BTreeMap<i64, (u64, u64)>);
+/// Pages by span of one length, as time passes.
+#[derive(Debug)]
+struct Spans {
+    busiest: Peak,
+    /// The span that the latest request came in, and what it read and wrote so far.
+    latest: Option<i64>,
+    read: u64,
+    written: u64,
+}
 
 impl TrafficLog {
     /// Adds the next request of the engine; every one must come, in order.
@@ -142,9 +147,9 @@ impl Traffic {
             written_pages: 0,
             written_otherwise: 0,
             peaks: Vec::new(),
-            loads: Needs::default(),
+            loads: Vec::new(),
         };
-        let mut spans = PEAK_SPANS_MS.map(|span| (span, Spans::default()));
+        let mut spans = PEAK_SPANS_MS.map(Spans::of);
         let mut first = None;
         for (request, runs) in log.iter().skip(skipped) {
             let passing = Passing::of(&request, runs, tier);
@@ -153,26 +158,34 @@ impl Traffic {
             traffic.read_pages += passing.read;
             traffic.written_pages += written;
             traffic.written_otherwise += passing.dropped + passing.not_held - written;
-            traffic.loads.insert(passing.read);
-            traffic.span_ms = request.at.0.abs_diff(first.get_or_insert(request.at).0);
-            for (span, sums) in &mut spans {
-                let (read, stored) = sums.0.entry(request.at.0.div_euclid(*span as i64)).or_default();
-                *read += passing.read;
-                *stored += written;
+            if passing.read > 0 {
+                traffic.loads.push(passing.read);
             }
+            traffic.span_ms = request.at.0.abs_diff(first.get_or_insert(request.at).0);
+            spans.iter_mut().for_each(|spans| spans.add(request.at, passing.read, written));
         }
-        traffic.peaks = spans.iter().map(|(span, sums)| sums.busiest(*span)).collect();
+        traffic.loads.sort_unstable();
+        traffic.peaks = spans.map(|spans| spans.busiest).into();
         traffic
     }
 }
 
 impl Spans {
-    fn busiest(&self, span_ms: u64) -> Peak {
-        Peak {
-            span_ms,
-            read_pages: self.0.values().map(|(read, _)| *read).max().unwrap_or(0),
-            written_pages: self.0.values().map(|(_, written)| *written).max().unwrap_or(0),
+    fn of(span_ms: u64) -> Self {
+        let busiest = Peak { span_ms, read_pages: 0, written_pages: 0 };
+        Self { busiest, latest: None, read: 0, written: 0 }
+    }
+
+    /// Adds what a request moves; time never runs backwards.
+    fn add(&mut self, at: EventTime, read: u64, written: u64) {
+        let span = Some(at.0.div_euclid(self.busiest.span_ms as i64));
+        if span != self.latest {
+            (self.latest, self.read, self.written) = (span, 0, 0);
         }
+        self.read += read;
+        self.written += written;
+        self.busiest.read_pages = self.busiest.read_pages.max(self.read);
+        self.busiest.written_pages = self.busiest.written_pages.max(self.written);
     }
 }
 
