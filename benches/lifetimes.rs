@@ -7,7 +7,7 @@ mod shared;
 
 use kvset::core::engine::{Engine, EngineConfig};
 use kvset::core::event::RequestEvent;
-use kvset::core::lifetimes::{Arrival, Lifetimes};
+use kvset::core::lifetimes::{Arrival, Backlog, Lifetimes};
 use kvset::core::optimum::ReuseLog;
 use kvset::core::outcome::Outcome;
 use kvset::core::pages::{PageIds, Scope};
@@ -100,11 +100,18 @@ fn follow(load: &Load, rules: &RetentionConfig) {
     let bound = PageCount(1 << 31);
     let mut lifetimes = Lifetimes::new(bound, Some(Retention::new(rules.clone())), None);
     let (mut tally, mut traffic) = (RetentionTally::new(rules.shape()), TrafficLog::default());
-    load.engine(|event_time, outcome| {
-        lifetimes.observe(&Arrival { event_time, tenant: None, counted: true }, outcome);
+    let mut backlog = Backlog::default();
+    let mut observe = |arrival: &Arrival<'_>, outcome: &Outcome| {
+        lifetimes.observe(arrival, outcome);
         tally.add(lifetimes.retention().expect("asked for").followed());
+    };
+    load.engine(|event_time, outcome| {
         traffic.observe(event_time, outcome);
+        if backlog.push(&Arrival { event_time, tenant: None, counted: true }, outcome) {
+            backlog.drain(&mut observe);
+        }
     });
+    backlog.drain(&mut observe);
     let coverages = [500, 900, 950, 990, 999].map(Ratio::per_mille);
     black_box(RetentionResult::of(&tally, rules, &coverages, Ratio::ONE));
     black_box(traffic.traffic(TierSpan { above: 8192, own: 8192, inclusion: Inclusion::Exclusive }, 0));

@@ -7,13 +7,13 @@ use kvset_core::engine::EngineRefusal;
 use kvset_core::estimate::Estimate;
 use kvset_core::event::RequestEvent;
 use kvset_core::labels::Label;
-use kvset_core::lifetimes::{Arrival, Lifetimes};
+use kvset_core::lifetimes::{Arrival, Backlog, Lifetimes};
 use kvset_core::optimum::{Future, ReuseLog};
 use kvset_core::outcome::Outcome;
 use kvset_core::pool_config::PoolConfig;
 use kvset_core::retention::{MOST_AGES, Retention, RetentionConfig, RetentionResult, RetentionTally};
 use kvset_core::tenants::{QuotaResult, QuotaRun, TenantResult, Tenants, TenantsConfig, TenantsTally};
-use kvset_core::units::{PageCount, PageSize};
+use kvset_core::units::{EventTime, PageCount, PageSize};
 use kvset_core::window::WindowKind;
 use std::ops::Range;
 
@@ -72,6 +72,8 @@ pub(super) struct LifetimesObserver {
     beside: Beside,
     /// Once the first request has told the capacities in pages.
     lifetimes: Option<Lifetimes>,
+    /// Requests that these have yet to follow.
+    backlog: Backlog,
     retention: Option<(RetentionConfig, RetentionTally)>,
     tenants: TenantsTally,
     windowed: Windowed,
@@ -82,6 +84,8 @@ pub(super) struct LifetimesObserver {
     /// Requests that only filled the cache, and all, so far.
     uncounted: u32,
     requests: u32,
+    /// The same of those that were followed.
+    followed: u32,
 }
 
 /// A request that the pool has accepted.
@@ -107,6 +111,7 @@ impl LifetimesObserver {
         let in_windows = beside.optimal || !beside.ttls.is_empty();
         Ok(Self {
             lifetimes: None,
+            backlog: Backlog::default(),
             retention: None,
             tenants: TenantsTally::default(),
             windowed: Windowed::new(if in_windows { &config.windows } else { &[] }),
@@ -116,6 +121,7 @@ impl LifetimesObserver {
             beside: beside.clone(),
             uncounted: 0,
             requests: 0,
+            followed: 0,
         })
     }
 
@@ -125,38 +131,59 @@ impl LifetimesObserver {
         }
         self.reuse.iter_mut().for_each(|reuse| reuse.observe(request.outcome));
         self.uncounted += u32::from(!request.counted);
-        if self.beside.follows_lifetimes() {
-            self.follow(request, config);
-        }
-        if request.counted {
-            let followed = self.lifetimes.as_ref().and_then(Lifetimes::retention).map(Retention::followed);
-            let rules = self.retention.as_ref().map(|(rules, _)| rules);
-            self.windowed.add(request.event.event_time, self.requests, followed.zip(rules));
-        }
         self.requests = self.requests.saturating_add(1);
-        Ok(())
-    }
-
-    fn follow(&mut self, request: &Lived<'_>, config: &PoolConfig) {
+        if !self.beside.follows_lifetimes() {
+            self.add_to_windows(request.event.event_time, request.counted);
+            return Ok(());
+        }
         if self.lifetimes.is_none() {
             self.lifetimes = Some(self.start(request.thresholds, config));
         }
-        let Some(lifetimes) = &mut self.lifetimes else { return };
         let RequestEvent { event_time, labels, .. } = *request.event;
         let tenant = labels.get(Label::Tenant).copied();
-        lifetimes.observe(&Arrival { event_time, tenant, counted: request.counted }, request.outcome);
+        let arrival = Arrival { event_time, tenant, counted: request.counted };
+        if self.backlog.push(&arrival, request.outcome) {
+            self.follow();
+        }
+        Ok(())
+    }
+
+    /// Follows the requests that wait for it.
+    pub(super) fn follow(&mut self) {
+        let mut backlog = std::mem::take(&mut self.backlog);
+        backlog.drain(|arrival, outcome| self.follow_one(arrival, outcome));
+        self.backlog = backlog;
+    }
+
+    fn follow_one(&mut self, arrival: &Arrival<'_>, outcome: &Outcome) {
+        let Some(lifetimes) = &mut self.lifetimes else { return };
+        lifetimes.observe(arrival, outcome);
         if let (Some((_, tally)), Some(retention)) = (&mut self.retention, lifetimes.retention())
-            && request.counted
+            && arrival.counted
         {
             tally.add(retention.followed());
         }
         if let Some(share) = lifetimes.tenants().and_then(Tenants::share) {
             self.tenants.add(share);
         }
+        self.add_to_windows(arrival.event_time, arrival.counted);
+    }
+
+    fn add_to_windows(&mut self, event_time: EventTime, counted: bool) {
+        if counted {
+            let followed = self.lifetimes.as_ref().and_then(Lifetimes::retention).map(Retention::followed);
+            let rules = self.retention.as_ref().map(|(rules, _)| rules);
+            self.windowed.add(event_time, self.followed, followed.zip(rules));
+        }
+        self.followed = self.followed.saturating_add(1);
     }
 
     /// Takes in what the pool has closed.
     pub(super) fn close(&mut self, estimates: &[Estimate], config: &PoolConfig) {
+        if estimates.is_empty() {
+            return;
+        }
+        self.follow();
         let rules = self.retention.as_ref().map(|(rules, _)| rules);
         for estimate in estimates {
             let Some(closed) = self.windowed.close(estimate, self.requests, rules) else { continue };

@@ -566,6 +566,7 @@ impl<'a> Run<'a> {
         };
         let closed = self.closed.len();
         self.pools.finish(end, &mut self.closed);
+        self.lifetimes.follow();
         self.lifetimes.close(&self.closed[closed..], &self.config);
         let whole = self.closed.iter().find(|estimate| estimate.window == WindowKind::All).cloned();
         let counted = whole.as_ref().zip(self.curve.as_ref());

@@ -1,12 +1,14 @@
 //! How long pages live in the stack, and on whose behalf: what follows from when each run was touched last
 //! (WHATIF 2 and 6).
 
+mod backlog;
 mod boundaries;
 mod boundary;
 mod holders;
 #[cfg(test)]
 pub(crate) mod model;
 
+pub use backlog::Backlog;
 pub(crate) use boundaries::Boundaries;
 pub(crate) use boundary::Boundary;
 pub(crate) use holders::{Holder, Holders, Packed, Taken};

@@ -4,7 +4,7 @@
 //! are they handed to the capacities, one column after the other.
 
 use super::Ages;
-use super::ages::narrow;
+use super::ages::{narrow, widen};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
@@ -13,6 +13,39 @@ const MOST_ROWS: usize = 256;
 
 /// A capacity that drops nothing.
 const NONE: u32 = u32::MAX;
+
+/// An age a capacity, of one request.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(from = "Vec<Option<u64>>", into = "Vec<Option<u64>>")]
+pub(super) struct AgeRow(Vec<u32>);
+
+impl AgeRow {
+    /// Reads the ages in milliseconds; none of a capacity that drops nothing.
+    pub(super) fn read(&mut self, ages_ms: impl Iterator<Item = Option<u64>>) {
+        self.0.clear();
+        self.0.extend(ages_ms.map(|age| age.map_or(NONE, narrow)));
+    }
+
+    /// Capacities.
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
+impl From<Vec<Option<u64>>> for AgeRow {
+    fn from(ages_ms: Vec<Option<u64>>) -> Self {
+        let mut row = Self::default();
+        row.read(ages_ms.into_iter());
+        row
+    }
+}
+
+impl From<AgeRow> for Vec<Option<u64>> {
+    fn from(row: AgeRow) -> Self {
+        let age_ms = |age: &u32| (*age != NONE).then(|| widen(u64::from(*age)));
+        row.0.iter().map(age_ms).collect()
+    }
+}
 
 /// One multiset of ages a capacity.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,28 +75,31 @@ impl AgeTable {
         vec![Ages::new(most); capacities].into()
     }
 
-    /// Adds a request's: one entry a capacity, none where that drops nothing.
-    pub(super) fn add(&mut self, ages_ms: &[Option<u64>]) {
-        debug_assert_eq!(ages_ms.len(), self.columns.len());
-        self.rows.extend(ages_ms.iter().map(|age| age.map_or(NONE, narrow)));
+    /// Adds a request's.
+    pub(super) fn add(&mut self, row: &AgeRow) {
+        debug_assert_eq!(row.len(), self.columns.len());
+        self.rows.extend_from_slice(&row.0);
         if self.rows.len() >= MOST_ROWS * self.columns.len() {
             self.transpose();
         }
     }
 
     /// The ages of each capacity.
-    pub(super) fn columns(&self) -> Cow<'_, [Ages]> {
-        if self.rows.is_empty() {
-            return Cow::Borrowed(&self.columns);
-        }
-        Cow::Owned(self.clone().into())
+    pub(super) fn columns(&self) -> impl Iterator<Item = Cow<'_, Ages>> {
+        self.columns.iter().enumerate().map(|(at, ages)| {
+            let mut ages = Cow::Borrowed(ages);
+            if !self.rows.is_empty() {
+                insert_column(ages.to_mut(), &self.rows, (at, self.columns.len()));
+            }
+            ages
+        })
     }
 
     /// The union of several of as many capacities.
     pub(super) fn merged<'a>(parts: impl Iterator<Item = &'a Self>) -> Self {
-        let parts: Vec<_> = parts.map(Self::columns).collect();
-        let capacities = parts.first().map_or(0, |part| part.len());
-        let column = |at: usize| Ages::merged(parts.iter().map(move |part| &part[at]));
+        let parts: Vec<Vec<_>> = parts.map(|part| part.columns().collect()).collect();
+        let capacities = parts.first().map_or(0, Vec::len);
+        let column = |at: usize| Ages::merged(parts.iter().map(move |part| part[at].as_ref()));
         (0..capacities).map(column).collect::<Vec<_>>().into()
     }
 
@@ -89,14 +125,17 @@ impl AgeTable {
         columns.sum::<usize>() + self.rows.capacity() * size_of::<u32>()
     }
 
-    /// Hands the rows to the capacities.
+    /// Moves the rows into the columns.
     fn transpose(&mut self) {
         let Self { columns, rows } = self;
         let capacities = columns.len();
-        for (at, ages) in columns.iter_mut().enumerate() {
-            let column = rows.iter().skip(at).step_by(capacities);
-            column.filter(|age| **age != NONE).for_each(|age| ages.insert_narrow(*age));
-        }
+        columns.iter_mut().enumerate().for_each(|(at, ages)| insert_column(ages, rows, (at, capacities)));
         rows.clear();
     }
+}
+
+/// Puts in what the rows say of one capacity out of so many.
+fn insert_column(ages: &mut Ages, rows: &[u32], (at, capacities): (usize, usize)) {
+    let column = rows.iter().skip(at).step_by(capacities);
+    column.filter(|age| **age != NONE).for_each(|age| ages.insert_narrow(*age));
 }

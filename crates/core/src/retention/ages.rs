@@ -74,7 +74,7 @@ pub(super) fn narrow(age_ms: u64) -> u32 {
 }
 
 /// The smallest age of those that are told like this.
-fn widen(narrow: u64) -> u64 {
+pub(super) fn widen(narrow: u64) -> u64 {
     let Some(long) = narrow.checked_sub(1 << EXACT_BITS) else { return narrow };
     let (exponent, mantissa) = (long >> LONG_BITS, long & ((1 << LONG_BITS) - 1));
     (1 << LONG_BITS | mantissa) << (exponent + u64::from(EXACT_BITS - LONG_BITS))

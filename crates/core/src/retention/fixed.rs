@@ -1,7 +1,7 @@
 //! A retention from the write on, that no use refreshes: a page goes so long after it was written, and what finds
 //! it gone writes it anew. What is still there is not written again.
 //!
-//! When a page was written is not a function of its last use, so each retention is a state of its own. But pages
+//! When a page was written is not a function of its last use, so each time to live is a state of its own. But pages
 //! that one request touched last lie in one line, and requests take them from its shallow end; so for each such
 //! line a few runs of pages written together are enough, and whoever takes a whole line takes its runs in one piece.
 
@@ -11,27 +11,115 @@ use super::sliding::Level;
 use crate::lifetimes::{Holders, Packed, Taken};
 use crate::outcome::Outcome;
 use crate::units::EventTime;
-use serde::{Deserialize, Serialize};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::VecDeque;
 
-/// What such a cache holds, followed through a log.
-#[derive(Debug, Serialize, Deserialize)]
+/// What such caches hold, one a time to live, followed through a log.
+#[derive(Debug)]
 pub(super) struct Fixed {
-    ttl: Ttl,
-    /// One a request in the list.
+    /// Of every request in the list.
     lines: Lines,
+    caches: Vec<Cache>,
+}
+
+/// What one of them holds but for whose it is.
+#[derive(Debug)]
+struct Cache {
+    ttl: Ttl,
     /// What has not expired, by when it was written.
     there: VecDeque<Written>,
-    pub(super) level: Level,
+    level: Level,
+}
+
+/// One of them as a snapshot keeps it.
+#[derive(Serialize, Deserialize)]
+struct SavedCache {
+    ttl: Ttl,
+    /// One a request in the list.
+    lines: Vec<Vec<Written>>,
+    there: VecDeque<Written>,
+    level: Level,
 }
 
 impl Fixed {
-    pub(super) fn new(ttl: Ttl) -> Self {
-        Self { ttl, lines: Lines::default(), there: VecDeque::new(), level: Level::default() }
+    pub(super) fn new(ttls: &[Ttl]) -> Self {
+        let cache = |ttl: &Ttl| Cache { ttl: *ttl, there: VecDeque::new(), level: Level::default() };
+        Self { lines: Lines::new(ttls.len()), caches: ttls.iter().map(cache).collect() }
     }
 
     /// Drops what expires before `now`.
     pub(super) fn advance(&mut self, now: EventTime) {
+        self.caches.iter_mut().for_each(|cache| cache.advance(now));
+    }
+
+    /// Follows a request that has taken its pages over. Adds the leading pages that were there with each time to live.
+    pub(super) fn follow(&mut self, holders: &Holders, outcome: &Outcome, hits: &mut Vec<u64>) {
+        let Self { lines, caches } = self;
+        for (at, cache) in caches.iter_mut().enumerate() {
+            hits.push(cache.follow(lines, at, holders, outcome));
+        }
+    }
+
+    /// What each holds now.
+    pub(super) fn levels(&self) -> impl Iterator<Item = &Level> {
+        self.caches.iter().map(|cache| &cache.level)
+    }
+
+    /// Follows the list as it is packed: the lines of those who have pages stay.
+    pub(super) fn renumber(&mut self, packed: &Packed) {
+        self.lines.retain(|place| packed.place(place) < packed.place(place + 1));
+    }
+
+    /// Whether this, read back from a snapshot, keeps pages for so long and follows the list.
+    pub(super) fn is_sound(&self, ttls: &[Ttl], holders: &Holders) -> bool {
+        let own = self.caches.iter().map(|cache| cache.ttl);
+        own.eq(ttls.iter().copied())
+            && (ttls.is_empty() || self.lines.requests() == holders.entries().len())
+            && self.caches.iter().all(|cache| cache.is_sound(holders))
+    }
+
+    /// Bytes of memory held, nearly.
+    pub(super) fn memory_bytes(&self) -> usize {
+        let there = self.caches.iter().map(|cache| cache.there.capacity() * size_of::<Written>());
+        self.lines.memory_bytes() + there.sum::<usize>()
+    }
+}
+
+impl Serialize for Fixed {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let saved = self.caches.iter().enumerate().map(|(at, cache)| SavedCache {
+            ttl: cache.ttl,
+            lines: self.lines.all_runs(at).collect(),
+            there: cache.there.clone(),
+            level: cache.level,
+        });
+        serializer.collect_seq(saved)
+    }
+}
+
+impl<'de> Deserialize<'de> for Fixed {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let saved = Vec::<SavedCache>::deserialize(deserializer)?;
+        let mut lines = Lines::new(saved.len());
+        let requests = saved.first().map_or(0, |cache| cache.lines.len());
+        if saved.iter().any(|cache| cache.lines.len() != requests) {
+            return Err(D::Error::custom("times to live that follow different lists"));
+        }
+        for request in 0..requests {
+            for cache in &saved {
+                let mut line = Line::default();
+                cache.lines[request].iter().for_each(|run| lines.append(&mut line, *run));
+                lines.push(line);
+            }
+        }
+        let cache = |SavedCache { ttl, there, level, .. }| Cache { ttl, there, level };
+        Ok(Self { lines, caches: saved.into_iter().map(cache).collect() })
+    }
+}
+
+impl Cache {
+    fn advance(&mut self, now: EventTime) {
         while let Some((oldest, end)) =
             self.there.front().and_then(|old| Some((*old, self.ttl.end_of(old.at)?)))
             && end < now
@@ -44,18 +132,20 @@ impl Fixed {
     }
 
     /// Follows a request that has taken its pages over. Returns the leading pages that were there.
-    pub(super) fn follow(&mut self, holders: &Holders, outcome: &Outcome) -> u64 {
+    fn follow(&mut self, lines: &mut Lines, at: usize, holders: &Holders, outcome: &Outcome) -> u64 {
         let now = holders.now();
-        let mut arriving = Arriving { line: Line::default(), hits: 0, is_broken: false, written: 0, now };
+        let line = Line::default();
+        let mut arriving =
+            Arriving { lines, ttl: self.ttl, line, hits: 0, is_broken: false, written: 0, now };
         for taken in holders.taken() {
             arriving.is_broken |= !taken.can_hit;
             match taken.from {
-                Some(from) => self.take(from as usize, taken, &mut arriving),
-                None => self.write(taken.pages, &mut arriving),
+                Some(from) => arriving.take(arriving.lines.index(from as usize, at), taken),
+                None => arriving.write(taken.pages),
             }
         }
-        self.write(u32::try_from(outcome.new_pages).unwrap_or(u32::MAX), &mut arriving);
-        self.lines.push(arriving.line);
+        arriving.write(u32::try_from(outcome.new_pages).unwrap_or(u32::MAX));
+        arriving.lines.push(arriving.line);
         self.level.pages += u64::from(arriving.written);
         if arriving.written > 0 {
             self.there.push_back(Written { at: now, pages: arriving.written });
@@ -63,58 +153,18 @@ impl Fixed {
         arriving.hits
     }
 
-    /// Moves the shallowest pages of a line to the request that arrives.
-    fn take(&mut self, from: usize, taken: &Taken, arriving: &mut Arriving) {
-        let is_there = |at: EventTime| self.ttl.end_of(at).is_none_or(|end| arriving.now <= end);
-        if taken.is_rest && self.lines.oldest(from).is_some_and(is_there) {
-            arriving.hit(taken.pages);
-            self.lines.append_rest(from, &mut arriving.line);
-            return;
-        }
-        let mut left = taken.pages;
-        while let Some(run) = self.lines.take_first(from, left) {
-            left -= run.pages;
-            if self.ttl.end_of(run.at).is_none_or(|end| arriving.now <= end) {
-                arriving.hit(run.pages);
-                self.lines.append(&mut arriving.line, run);
-            } else {
-                self.write(run.pages, arriving);
-            }
-        }
-    }
-
-    /// Writes pages that are not there.
-    fn write(&mut self, pages: u32, arriving: &mut Arriving) {
-        if pages > 0 {
-            arriving.is_broken = true;
-            arriving.written += pages;
-            self.lines.append(&mut arriving.line, Written { at: arriving.now, pages });
-        }
-    }
-
-    /// Follows the list as it is packed: the lines of those who have pages stay.
-    pub(super) fn renumber(&mut self, packed: &Packed) {
-        self.lines.retain(|place| packed.place(place) < packed.place(place + 1));
-    }
-
-    /// Whether this, read back from a snapshot, keeps pages for so long and follows the list.
-    pub(super) fn is_sound(&self, ttl: Ttl, holders: &Holders) -> bool {
+    fn is_sound(&self, holders: &Holders) -> bool {
         let there: u64 = self.there.iter().map(|run| u64::from(run.pages)).sum();
-        self.ttl == ttl
-            && self.lines.len() == holders.entries().len()
-            && self.there.iter().is_sorted_by_key(|run| run.at)
+        self.there.iter().is_sorted_by_key(|run| run.at)
             && self.there.back().is_none_or(|run| run.at <= holders.now())
             && self.level.is_sound(there, holders)
-    }
-
-    /// Bytes of memory held, nearly.
-    pub(super) fn memory_bytes(&self) -> usize {
-        self.lines.memory_bytes() + self.there.capacity() * size_of::<Written>()
     }
 }
 
 /// A request while its pages move.
-struct Arriving {
+struct Arriving<'a> {
+    lines: &'a mut Lines,
+    ttl: Ttl,
     now: EventTime,
     line: Line,
     /// Leading pages that were there.
@@ -124,7 +174,40 @@ struct Arriving {
     written: u32,
 }
 
-impl Arriving {
+impl Arriving<'_> {
+    /// Moves the shallowest pages of a line to the request that arrives.
+    fn take(&mut self, index: usize, taken: &Taken) {
+        if taken.is_rest && self.lines.oldest(index).is_some_and(|at| self.is_there(at)) {
+            self.hit(taken.pages);
+            self.lines.append_rest(index, &mut self.line);
+            return;
+        }
+        let mut left = taken.pages;
+        while let Some(run) = self.lines.take_first(index, left) {
+            left -= run.pages;
+            if self.is_there(run.at) {
+                self.hit(run.pages);
+                self.lines.append(&mut self.line, run);
+            } else {
+                self.write(run.pages);
+            }
+        }
+    }
+
+    /// Whether what was written then has not expired.
+    fn is_there(&self, at: EventTime) -> bool {
+        self.ttl.end_of(at).is_none_or(|end| self.now <= end)
+    }
+
+    /// Writes pages that are not there.
+    fn write(&mut self, pages: u32) {
+        if pages > 0 {
+            self.is_broken = true;
+            self.written += pages;
+            self.lines.append(&mut self.line, Written { at: self.now, pages });
+        }
+    }
+
     /// Finds pages there.
     fn hit(&mut self, pages: u32) {
         self.hits += if self.is_broken { 0 } else { u64::from(pages) };

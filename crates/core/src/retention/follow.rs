@@ -1,5 +1,6 @@
 //! The state of every time to live and every capacity, as a log passes by.
 
+use super::age_table::AgeRow;
 use super::fixed::Fixed;
 use super::sliding::Sliding;
 use super::{RetentionShape, Ttl};
@@ -40,6 +41,19 @@ impl RetentionConfig {
     }
 }
 
+/// The place of the first capacity, of ascending ones, that holds so many pages; looked for from `near` on, since it
+/// seldom moves far.
+fn first_holding(capacities: &[u64], pages: u64, near: usize) -> usize {
+    let mut at = near;
+    while at > 0 && capacities[at - 1] >= pages {
+        at -= 1;
+    }
+    while capacities.get(at).is_some_and(|capacity| *capacity < pages) {
+        at += 1;
+    }
+    at
+}
+
 /// Counts what the latest request took over by the times to live that had kept it.
 fn taken_within(holders: &Holders, config: &RetentionConfig, sums: &mut Vec<u64>) {
     sums.clear();
@@ -73,7 +87,7 @@ pub struct Followed {
     /// Pages held afterwards and page-milliseconds so far where no use refreshes.
     pub(super) fixed: Vec<(u64, u128)>,
     /// Milliseconds since the last touch of what each capacity drops; none while it drops nothing.
-    pub(super) eviction_ages: Vec<Option<u64>>,
+    pub(super) eviction_ages: AgeRow,
     /// Time as it arrived.
     pub(super) now_ms: i64,
     /// Times to live that depend on pages which the stack forgot.
@@ -89,7 +103,7 @@ pub struct Retention {
     #[serde(skip)]
     config: RetentionConfig,
     sliding: Vec<Sliding>,
-    fixed: Vec<Fixed>,
+    fixed: Fixed,
     boundaries: Boundaries,
     /// Pages that the latest request took from those that were touched within each time to live.
     #[serde(skip)]
@@ -105,7 +119,7 @@ impl Retention {
     pub fn new(config: RetentionConfig) -> Self {
         Self {
             sliding: config.ttls.iter().map(|ttl| Sliding::new(*ttl)).collect(),
-            fixed: config.ttls.iter().map(|ttl| Fixed::new(*ttl)).collect(),
+            fixed: Fixed::new(&config.ttls),
             boundaries: Boundaries::at(&config.capacities),
             taken: Vec::new(),
             followed: Followed::default(),
@@ -117,9 +131,9 @@ impl Retention {
     /// Completes what was read back from a snapshot; whether it is what is asked for and follows the list.
     pub(crate) fn resume(&mut self, config: RetentionConfig, holders: &Holders) -> bool {
         let ttls = || config.ttls.iter();
-        let sound = (self.sliding.len(), self.fixed.len()) == (config.ttls.len(), config.ttls.len())
+        let sound = self.sliding.len() == config.ttls.len()
             && self.sliding.iter().zip(ttls()).all(|(sliding, ttl)| sliding.is_sound(*ttl, holders))
-            && self.fixed.iter().zip(ttls()).all(|(fixed, ttl)| fixed.is_sound(*ttl, holders))
+            && self.fixed.is_sound(&config.ttls, holders)
             && self.boundaries.resume(&config.capacities, holders);
         self.config = config;
         sound
@@ -127,9 +141,7 @@ impl Retention {
 
     /// Bytes of memory held, nearly.
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.fixed.iter().map(Fixed::memory_bytes).sum::<usize>()
-            + self.boundaries.memory_bytes()
-            + self.sliding.len() * size_of::<Sliding>()
+        self.fixed.memory_bytes() + self.boundaries.memory_bytes() + self.sliding.len() * size_of::<Sliding>()
     }
 
     /// What is followed.
@@ -145,7 +157,7 @@ impl Retention {
     pub(crate) fn advance(&mut self, holders: &Holders) {
         let now = holders.now();
         self.sliding.iter_mut().for_each(|sliding| sliding.advance(holders, now));
-        self.fixed.iter_mut().for_each(|fixed| fixed.advance(now));
+        self.fixed.advance(now);
     }
 
     /// Follows a request that has taken its `pages` over.
@@ -156,18 +168,17 @@ impl Retention {
         taken_within(holders, config, taken);
         sliding.iter_mut().zip(&*taken).for_each(|(sliding, taken)| sliding.follow(*taken, pages));
         followed.fixed_hits.clear();
-        followed.fixed_hits.extend(fixed.iter_mut().map(|fixed| fixed.follow(holders, outcome)));
+        fixed.follow(holders, outcome, &mut followed.fixed_hits);
         boundaries.follow(holders, pages);
         followed.sliding.clear();
         followed.sliding.extend(sliding.iter().map(|sliding| (sliding.level.pages, sliding.level.integral)));
-        followed.fits.clear();
-        let fits =
-            |sliding: &Sliding| config.capacities.partition_point(|pages| *pages < sliding.level.pages);
-        followed.fits.extend(sliding.iter().map(|sliding| fits(sliding) as u32));
+        followed.fits.resize(sliding.len(), 0);
+        for (fits, sliding) in followed.fits.iter_mut().zip(sliding) {
+            *fits = first_holding(&config.capacities, sliding.level.pages, *fits as usize) as u32;
+        }
         followed.fixed.clear();
-        followed.fixed.extend(fixed.iter().map(|fixed| (fixed.level.pages, fixed.level.integral)));
-        followed.eviction_ages.clear();
-        followed.eviction_ages.extend(boundaries.ages_ms(holders));
+        followed.fixed.extend(fixed.levels().map(|level| (level.pages, level.integral)));
+        followed.eviction_ages.read(boundaries.ages_ms(holders));
     }
 
     /// Follows the stack as it forgets a request's pages.
@@ -185,7 +196,7 @@ impl Retention {
 
     pub(crate) fn renumber(&mut self, packed: &Packed, holders: &Holders) {
         self.sliding.iter_mut().for_each(|sliding| sliding.renumber(packed));
-        self.fixed.iter_mut().for_each(|fixed| fixed.renumber(packed));
+        self.fixed.renumber(packed);
         self.boundaries.renumber(packed, holders);
     }
 }
@@ -214,7 +225,8 @@ impl Followed {
             + self.hits.len() * size_of::<(u32, u32, u32)>()
             + self.fixed_hits.len() * (size_of::<u64>() + size_of::<u32>())
             + (self.sliding.len() + self.fixed.len()) * size_of::<(u64, u128)>()
-            + (self.required.len() + self.eviction_ages.len()) * size_of::<Option<u64>>()
+            + self.required.len() * size_of::<Option<u64>>()
+            + self.eviction_ages.len() * size_of::<u32>()
     }
 
     fn read(&mut self, holders: &Holders, outcome: &Outcome, config: &RetentionConfig) {

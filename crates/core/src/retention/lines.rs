@@ -1,9 +1,11 @@
-//! When the pages of every request in the list were written: a chain of runs each, from the shallowest page on.
+//! When the pages of every request in the list were written: a chain of runs each and time to live, from the shallowest
+//! page on.
 //!
-//! Chains lie in one arena, so that one is joined to another in a step however long both are.
+//! Chains lie in one arena, so that one is joined to another in a step however long both are; and those of one request
+//! lie side by side for all times to live, since all of them are looked at together.
 
 use crate::units::EventTime;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 /// No run.
 const NONE: u32 = u32::MAX;
@@ -18,11 +20,12 @@ pub(super) struct Written {
 /// A run and the one below it.
 #[derive(Debug, Clone, Copy)]
 struct Link {
-    run: Written,
+    at: EventTime,
+    pages: u32,
     next: u32,
 }
 
-/// One request's chain.
+/// One request's chain with one time to live.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Line {
     first: u32,
@@ -38,41 +41,53 @@ impl Default for Line {
 }
 
 /// Every request's, in the order of the list.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Lines {
+    /// Times to live, each with a line a request.
+    ttls: usize,
     lines: Vec<Line>,
     links: Vec<Link>,
     free: Vec<u32>,
 }
 
 impl Lines {
-    /// How many there are.
-    pub(super) fn len(&self) -> usize {
-        self.lines.len()
+    /// Nobody's yet, with so many times to live.
+    pub(super) fn new(ttls: usize) -> Self {
+        Self { ttls, lines: Vec::new(), links: Vec::new(), free: Vec::new() }
     }
 
-    /// Adds the line of a request that came.
+    /// How many requests there are.
+    pub(super) fn requests(&self) -> usize {
+        self.lines.len() / self.ttls.max(1)
+    }
+
+    /// Adds the line of a request that came: one time to live after the other.
     pub(super) fn push(&mut self, line: Line) {
         self.lines.push(line);
     }
 
+    /// Where the line of the request in this place is, with one of the times to live.
+    pub(super) fn index(&self, place: usize, ttl: usize) -> usize {
+        place * self.ttls + ttl
+    }
+
     /// No run of this line was written before; none where it has no runs.
-    pub(super) fn oldest(&self, place: usize) -> Option<EventTime> {
-        let line = self.lines[place];
+    pub(super) fn oldest(&self, index: usize) -> Option<EventTime> {
+        let line = self.lines[index];
         (line.first != NONE).then_some(line.oldest)
     }
 
     /// Takes the first run of a line, at most so many pages of it.
-    pub(super) fn take_first(&mut self, place: usize, most: u32) -> Option<Written> {
-        let first = self.lines[place].first;
+    pub(super) fn take_first(&mut self, index: usize, most: u32) -> Option<Written> {
+        let first = self.lines[index].first;
         if first == NONE || most == 0 {
             return None;
         }
         let link = &mut self.links[first as usize];
-        let taken = Written { pages: link.run.pages.min(most), ..link.run };
-        link.run.pages -= taken.pages;
-        if link.run.pages == 0 {
-            self.lines[place].first = link.next;
+        let taken = Written { at: link.at, pages: link.pages.min(most) };
+        link.pages -= taken.pages;
+        if link.pages == 0 {
+            self.lines[index].first = link.next;
             self.free.push(first);
         }
         Some(taken)
@@ -84,7 +99,7 @@ impl Lines {
         if self.join(line, run) {
             return;
         }
-        let link = Link { run, next: NONE };
+        let link = Link { at: run.at, pages: run.pages, next: NONE };
         let place = match self.free.pop() {
             Some(place) => {
                 self.links[place as usize] = link;
@@ -100,11 +115,11 @@ impl Lines {
     }
 
     /// Adds all that is left of a line below another.
-    pub(super) fn append_rest(&mut self, place: usize, line: &mut Line) {
-        let rest = std::mem::take(&mut self.lines[place]);
+    pub(super) fn append_rest(&mut self, index: usize, line: &mut Line) {
+        let rest = std::mem::take(&mut self.lines[index]);
         line.oldest = line.oldest.min(rest.oldest);
-        let Link { run, next } = self.links[rest.first as usize];
-        if !self.join(line, run) {
+        let Link { at, pages, next } = self.links[rest.first as usize];
+        if !self.join(line, Written { at, pages }) {
             return self.chain(line, rest.first, rest.last);
         }
         self.free.push(rest.first);
@@ -115,7 +130,7 @@ impl Lines {
 
     /// Adds a run to the last one of a line, if both were written together.
     fn join(&mut self, line: &Line, run: Written) -> bool {
-        let last = (line.first != NONE).then(|| &mut self.links[line.last as usize].run);
+        let last = (line.first != NONE).then(|| &mut self.links[line.last as usize]);
         match last.filter(|last| last.at == run.at) {
             Some(last) => {
                 last.pages += run.pages;
@@ -134,13 +149,13 @@ impl Lines {
         line.last = last;
     }
 
-    /// Keeps the lines at these places only.
+    /// Keeps the lines of the requests in these places only.
     pub(super) fn retain(&mut self, stays: impl Fn(usize) -> bool) {
-        let mut place = 0;
-        let Self { lines, links, free } = self;
+        let mut index = 0;
+        let Self { ttls, lines, links, free } = self;
         lines.retain(|line| {
-            place += 1;
-            if stays(place - 1) {
+            index += 1;
+            if stays((index - 1) / *ttls) {
                 return true;
             }
             let mut at = line.first;
@@ -152,9 +167,16 @@ impl Lines {
         });
     }
 
+    /// The runs of every request with one time to live, in the order of the list.
+    pub(super) fn all_runs(&self, ttl: usize) -> impl Iterator<Item = Vec<Written>> + '_ {
+        let lines = self.lines.iter().skip(ttl).step_by(self.ttls.max(1));
+        lines.map(|line| self.runs(*line).collect())
+    }
+
     fn runs(&self, line: Line) -> impl Iterator<Item = Written> + '_ {
         let link = |at: u32| (at != NONE).then(|| self.links[at as usize]);
-        std::iter::successors(link(line.first), move |before| link(before.next)).map(|link| link.run)
+        std::iter::successors(link(line.first), move |before| link(before.next))
+            .map(|Link { at, pages, .. }| Written { at, pages })
     }
 
     /// Bytes of memory held, nearly.
@@ -162,25 +184,5 @@ impl Lines {
         self.lines.capacity() * size_of::<Line>()
             + self.links.capacity() * size_of::<Link>()
             + self.free.capacity() * size_of::<u32>()
-    }
-}
-
-impl Serialize for Lines {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let lines = self.lines.iter().map(|line| self.runs(*line).collect::<Vec<_>>());
-        serializer.collect_seq(lines)
-    }
-}
-
-impl<'de> Deserialize<'de> for Lines {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let saved = Vec::<Vec<Written>>::deserialize(deserializer)?;
-        let mut lines = Self::default();
-        for runs in saved {
-            let mut line = Line::default();
-            runs.into_iter().for_each(|run| lines.append(&mut line, run));
-            lines.push(line);
-        }
-        Ok(lines)
     }
 }

@@ -116,7 +116,7 @@ impl RetentionResult {
         Self {
             points: points.collect(),
             required: required.collect(),
-            eviction_ages: tally.eviction_ages.columns().iter().map(EvictionAge::of).collect(),
+            eviction_ages: tally.eviction_ages.columns().map(|ages| EvictionAge::of(&ages)).collect(),
         }
     }
 }

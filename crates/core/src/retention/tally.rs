@@ -216,9 +216,8 @@ impl RetentionTally {
     /// The smallest times to live that are enough for each share of the requests; `None` where one of a request with
     /// forgotten pages may be smaller.
     pub(super) fn required(&self, ages: &Ages, coverages: &[Ratio]) -> Vec<Option<u64>> {
-        let is_told = |found: &u64| {
-            self.untold_from_ms.is_none_or(|from: u64| ages.untold() == 0 || *found <= from)
-        };
+        let is_told =
+            |found: &u64| self.untold_from_ms.is_none_or(|from: u64| ages.untold() == 0 || *found <= from);
         let found = ages.quantiles(coverages, self.requests - self.with_reuse).into_iter();
         found.map(|found| found.filter(is_told)).collect()
     }
