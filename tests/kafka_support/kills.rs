@@ -1,6 +1,7 @@
 //! The real program under faults that a seed chooses: instances killed without warning, joining and leaving,
-//! while the broker is restarted or killed too.
+//! while the broker is restarted or killed too. The pools are asked everything there is to ask.
 
+use super::asked::{ask_everything, tell};
 use super::process::{Instance, configure};
 use super::{Broker, Bytes, Input, Published, output_topics, stamp};
 use kvset::core::pages::mix;
@@ -165,7 +166,9 @@ impl<'b> Run<'b> {
         let config = |member: &str| {
             let instance = if member == MEMBERS[GUEST] { "" } else { member };
             let extra = format!("instance = \"{instance}\"\n{SETTINGS}");
-            configure(broker, folder, "kills", member, &extra)
+            let path = configure(broker, folder, "kills", member, &extra);
+            ask_everything(&path);
+            path
         };
         Self {
             broker,
@@ -300,7 +303,9 @@ fn input(requests: u64, seed: u64) -> Input {
         let generator = Generator::new(workload).expect("a workload");
         let pool = format!("pool-{partition}");
         for (number, request) in generator.take(requests as usize).enumerate() {
-            input.push_row(partition, &pool, &request.as_row());
+            let mut row = request.as_row();
+            tell(&mut row, number);
+            input.push_row(partition, &pool, &row);
             if number % 100 == 50 {
                 input.push(partition, &pool, format!("broken {number}").into_bytes());
             }

@@ -1,5 +1,6 @@
 //! A broker for tests: librdkafka's mock in this process, or the real one that KVSET_TEST_BROKERS names.
 
+pub mod asked;
 pub mod kills;
 pub mod process;
 

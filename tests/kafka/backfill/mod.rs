@@ -3,6 +3,7 @@
 mod command;
 mod log_ends;
 
+use crate::kafka_support::asked::{asking_everything, tell};
 use crate::kafka_support::{Broker, Bytes, Input, Published, StopAfter, serve_records, stamp};
 use kvset::codec::decode_estimate;
 use kvset::core::estimate::Estimate;
@@ -178,7 +179,9 @@ fn generated(requests: usize) -> Input {
             ..Workload::default()
         };
         for (number, request) in Generator::new(workload).expect("a workload").take(requests).enumerate() {
-            input.push_row(partition as i32, pool, &request.as_row());
+            let mut row = request.as_row();
+            tell(&mut row, number);
+            input.push_row(partition as i32, pool, &row);
             if number % 100 == 50 {
                 input.push(partition as i32, pool, format!("broken {number}").into_bytes());
             }
@@ -208,6 +211,28 @@ fn a_backfill_of_everything_publishes_what_the_live_service_published() {
         assert_eq!(bench.committed(), before, "the live group was moved");
         let upto = bench.backfill("upto", "earliest", "committed", WarmUp::None);
         assert!(upto == live, "up to where the live group is; real broker: {}", bench.broker.is_real());
+    }
+}
+
+/// Time, tenants, tiers, the optimum, measured hits and routers, each with something to say.
+#[test]
+fn a_backfill_answers_every_question_as_the_live_service_did() {
+    let input = generated(300);
+    for mut bench in Bench::all(&input) {
+        bench.settings = asking_everything(bench.settings);
+        let live = bench.live(input.records());
+        let told = |told: fn(&Estimate) -> bool| estimates(&live).filter(|estimate| told(estimate)).count();
+        assert!(told(|estimate| estimate.retention.iter().any(|point| point.page_hits > Some(0))) > 20);
+        assert!(
+            told(|estimate| estimate.capacities.iter().any(|point| point.optimal_page_hits > Some(0))) > 10
+        );
+        assert!(
+            told(|estimate| estimate.traffic.as_ref().is_some_and(|traffic| !traffic.tiers.is_empty())) > 10
+        );
+        assert!(told(|estimate| estimate.tenants.len() == 3) > 20);
+        assert!(told(|estimate| estimate.measured.is_some() && estimate.routing.len() == 4) > 20);
+        let published = bench.backfill("asked", "earliest", "latest", WarmUp::None);
+        assert!(published == live, "real broker: {}", bench.broker.is_real());
     }
 }
 
