@@ -11,9 +11,6 @@ use std::borrow::Cow;
 /// them costs less than sorting does.
 const LOOK_EVERY: u32 = 1 << 16;
 
-/// One that cannot be told, narrowed.
-const UNTOLD: u32 = u32::MAX;
-
 /// Ages up to here are told to the millisecond: 24 days.
 const EXACT_BITS: u32 = 31;
 
@@ -38,7 +35,7 @@ pub struct Ages {
     untold: u64,
 }
 
-/// The same as snapshots keep it: in order.
+/// The same as snapshots keep it: the latest are what the needs have pending.
 #[derive(Serialize, Deserialize)]
 struct SavedAges {
     needs: Needs,
@@ -50,9 +47,9 @@ struct SavedAges {
 }
 
 impl From<Ages> for SavedAges {
-    fn from(mut ages: Ages) -> Self {
-        ages.consolidate();
-        let Ages { needs, most, shift, inserted, count, untold, .. } = ages;
+    fn from(ages: Ages) -> Self {
+        let Ages { mut needs, recent, most, shift, inserted, count, untold } = ages;
+        recent.into_iter().for_each(|age| needs.insert(u64::from(age)));
         Self { needs, most, shift, inserted, count, untold }
     }
 }
@@ -94,8 +91,8 @@ impl Ages {
             None => {
                 self.count += 1;
                 self.untold += 1;
-                self.recent.push(UNTOLD);
-                self.look();
+                // It is no further different age, so it is not counted towards the next look.
+                self.needs.insert(BEYOND);
             }
         }
     }
@@ -187,9 +184,8 @@ impl Ages {
     pub fn consolidate(&mut self) {
         self.recent.sort_unstable();
         for same in self.recent.chunk_by(|one, next| one == next) {
-            let need = if same[0] == UNTOLD { BEYOND } else { u64::from(same[0]) };
-            // Fewer than `LOOK_EVERY` are kept as they come.
-            self.needs.insert_many(need, same.len() as u32);
+            // At most `LOOK_EVERY` are kept as they come.
+            self.needs.insert_many(u64::from(same[0]), same.len() as u32);
         }
         self.recent.clear();
         self.needs.consolidate();
@@ -249,7 +245,7 @@ impl<'a> Ranked<'a> {
                 let from = if at < *selected { 0 } else { *selected };
                 *selected = at;
                 let (_, age, _) = ages[from..].select_nth_unstable(at - from);
-                if *age == UNTOLD { BEYOND } else { u64::from(*age) }
+                u64::from(*age)
             }
         }
     }
@@ -276,7 +272,7 @@ mod tests {
     fn ages_of_any_length_keep_their_order() {
         let some = [0, 1, (1 << 31) - 1, 1 << 31, (1 << 31) + 128, 1 << 32, 1 << 40, 1 << 63, u64::MAX];
         let told: Vec<u32> = some.iter().map(|age| narrow(*age)).collect();
-        assert!(told.is_sorted_by(|one, next| one < next) && told[8] < UNTOLD, "{told:?}");
+        assert!(told.is_sorted_by(|one, next| one < next) && told[8] < u32::MAX, "{told:?}");
         for age in some {
             let back = widen(u64::from(narrow(age)));
             assert!(back <= age && age - back <= age >> LONG_BITS, "{age} is told as {back}");
