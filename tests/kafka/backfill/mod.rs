@@ -221,7 +221,7 @@ fn a_backfill_answers_every_question_as_the_live_service_did() {
     for mut bench in Bench::all(&input) {
         bench.settings = asking_everything(bench.settings);
         let live = bench.live(input.records());
-        let told = |told: fn(&Estimate) -> bool| estimates(&live).filter(|estimate| told(estimate)).count();
+        let told = |told: fn(&Estimate) -> bool| estimates(&live).filter(&told).count();
         assert!(told(|estimate| estimate.retention.iter().any(|point| point.page_hits > Some(0))) > 20);
         assert!(
             told(|estimate| estimate.capacities.iter().any(|point| point.optimal_page_hits > Some(0))) > 10

@@ -151,13 +151,13 @@ impl Ages {
     /// Shares that ascend cost the least.
     pub fn quantiles(&self, shares: &[Ratio], zeros: u64) -> Vec<Option<u64>> {
         let mut ranked = Ranked::of(self);
-        let mut quantile = |share: &Ratio| {
+        let quantile = |share: &Ratio| {
             let rank = share.nearest_rank(self.count + zeros)?;
             let Some(rank) = rank.checked_sub(zeros).filter(|rank| *rank > 0) else { return Some(0) };
             let age = ranked.at(rank);
             (age != BEYOND).then(|| widen(age << self.shift))
         };
-        shares.iter().map(|share| quantile(share)).collect()
+        shares.iter().map(quantile).collect()
     }
 
     /// The union of several, told as coarsely as the coarsest.
