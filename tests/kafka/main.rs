@@ -17,6 +17,8 @@ mod program;
 mod registry_support;
 
 mod backfill;
+#[cfg(feature = "tokenize")]
+mod compact;
 mod compression;
 mod group;
 #[cfg(feature = "tokenize")]

@@ -10,9 +10,12 @@ mod prepare_support;
 #[path = "../registry_support/mod.rs"]
 #[allow(dead_code, reason = "each test program uses its part of what they share")]
 mod registry_support;
+#[path = "../support/mod.rs"]
+mod support;
 
 mod apis;
 mod cli;
+mod compact;
 mod dry_run;
 mod logs;
 mod python;

@@ -12,6 +12,8 @@
 //!
 //! Avro is in single-object encoding, or in Confluent's wire format with schemas from a registry.
 //!
+//! A [`Compactor`] makes events compact where that is asked for; it is given them in their order.
+//!
 //! Token ids become page ids as [`kvset_core::hashing`] says. No error quotes a record, and what goes
 //! out holds page ids, counts and the names that templates make.
 // Bad input, a bad disk or a bad broker is an error with a name, never a panic.
@@ -20,6 +22,7 @@
     deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::unreachable, clippy::todo)
 )]
 
+mod compact;
 mod events;
 mod field_lookup;
 mod fields;
@@ -32,6 +35,7 @@ pub mod shape;
 pub mod template;
 mod tokens;
 
+pub use compact::{CompactRules, Compactor};
 pub use kvset_formats::logs::{FieldPath, Places, Preset};
 #[cfg(feature = "tokenize")]
 pub use models::Model;

@@ -1,5 +1,6 @@
 //! What shapes prepared events, put together once for all threads.
 
+use super::compact::CompactRules;
 use super::template::{Part, Place, Template};
 use kvset_core::keyed::HashKey;
 use kvset_core::labels::{Label, Labels};
@@ -85,6 +86,8 @@ pub struct Recipe {
     pub other_pools: PageRules,
     /// What one record may ask for.
     pub limits: PrepareLimits,
+    /// How far back events may refer, where they are to be compact.
+    pub compact: Option<CompactRules>,
     /// What a dead letter holds of its record.
     pub letters: LetterContent,
     /// Version of this program, for dead letters.

@@ -8,6 +8,7 @@ use kvset_core::asked::AskedError;
 use kvset_core::capacity::{CapacitySize, CapacitySpec};
 use kvset_core::keyed::HashKey;
 use kvset_core::pool_config::{MAX_TIERS, PoolConfigError};
+use kvset_core::ratio::Ratio;
 use kvset_core::tiers::is_tier_name;
 use kvset_prepare::template::Part;
 use std::collections::BTreeSet;
@@ -120,6 +121,12 @@ impl Settings {
         }
         if let Some(Err(reason)) = prepare.hash_key.literal().map(str::parse::<HashKey>) {
             notes.add("prepare.hash_key", prepare.hash_key.toml(), reason.to_string());
+        }
+        let rates = self.pools.iter().map(|pool| pool.sample_rate.unwrap_or(self.estimate.sample_rate));
+        if prepare.compact && rates.chain([self.estimate.sample_rate]).any(|rate| rate != Ratio::ONE) {
+            let reason = "pools that follow a sample of the pages refuse compact events: leave sample_rate at 1, or \
+                          write full events";
+            notes.add("prepare.compact", prepare.compact.toml(), reason);
         }
         let names: Vec<_> = prepare.models.iter().map(ModelDirectory::name).collect();
         if let Some(repeated) = (1..names.len()).find(|index| names[..*index].contains(&names[*index])) {
