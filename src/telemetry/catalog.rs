@@ -55,7 +55,7 @@ metrics! {
     PREPARED_TOKENS = "kvset_prepared_tokens_total", Kind::Counter, Things, ["pool"],
         "Prompt tokens of these.";
     PREPARED_PAGES = "kvset_prepared_pages_total", Kind::Counter, Pages, ["pool"],
-        "Page ids of these, after sampling.";
+        "Pages of these whose ids went out, listed or named, after sampling.";
     PREPARE_DURATION = "kvset_prepare_duration_seconds", Kind::Histogram(DURATIONS), Seconds, [],
         "Time a thread took to decode, tokenise and hash a raw record.";
 

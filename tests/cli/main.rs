@@ -10,6 +10,7 @@ mod model;
 mod model_cost;
 mod operations;
 mod page_lru;
+mod replay_compact;
 mod replay_empty;
 mod replay_engines;
 mod replay_lifetimes;

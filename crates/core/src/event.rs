@@ -82,8 +82,8 @@ pub fn check_cached_tokens(
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{ids} page ids do not fit {tokens} prompt tokens at {page_size} tokens a page: expected {}", self.expected())]
 pub struct PageCountMismatch {
-    /// Page ids the event holds.
-    pub ids: usize,
+    /// Page ids the event holds, or names.
+    pub ids: u64,
     /// Prompt tokens the event states.
     pub tokens: u64,
     /// Tokens a page.
@@ -101,7 +101,7 @@ impl PageCountMismatch {
     }
 }
 
-/// The pages of a prompt that count: its full pages, and the partial last one where that is asked for.
+/// The listed pages of a prompt that count, behind a prefix that is named, if any: its full pages, and the partial last one where that is asked for.
 ///
 /// Logs hold either `floor` or `ceil` of `input_tokens / page_size` ids. With `ceil` of a number that
 /// is not whole, the last id is a partial page. An event that does not state its tokens cannot show a
@@ -119,12 +119,12 @@ pub fn full_pages<'a>(
     let Some(tokens) = event.input_tokens else { return Ok(ids) };
     let page_tokens = u64::from(page_size.get());
     let (full, all) = (tokens / page_tokens, tokens.div_ceil(page_tokens));
-    let count = ids.len() as u64;
+    let count = event.prompt_pages();
     match (count == full, count == all) {
         (true, _) => Ok(ids),
         (false, true) if include_partial => Ok(ids),
-        (false, true) => Ok(ids.first(ids.len() - 1)),
-        (false, false) => Err(PageCountMismatch { ids: ids.len(), tokens, page_size }),
+        (false, true) => Ok(ids.first(ids.len().saturating_sub(1))),
+        (false, false) => Err(PageCountMismatch { ids: count, tokens, page_size }),
     }
 }
 
@@ -153,6 +153,28 @@ mod tests {
         assert_eq!(pages(&[1, 2, 3], None, false), Ok(vec![1, 2, 3]), "unknown tokens cut nothing");
         assert_eq!(pages(&[9], Some(3), false), Ok(vec![]), "a prompt shorter than a page");
         assert_eq!(pages(&[], Some(0), false), Ok(vec![]));
+    }
+
+    #[test]
+    fn a_prefix_that_is_named_counts_and_is_not_listed() {
+        let pages = NonZeroU32::new(2).expect("two");
+        let event = |ids: &[u64], tokens, include_partial| {
+            let known_prefix = Some(KnownPrefix { last_id: 2, pages });
+            let page_ids = PageIds::from_slice(ids);
+            let event = RequestEvent {
+                page_ids,
+                known_prefix,
+                input_tokens: Some(tokens),
+                ..RequestEvent::default()
+            };
+            let page_size = PageSize::new(16).expect("not zero");
+            full_pages(&event, page_size, include_partial).map(|ids| ids.len()).map_err(|error| error.ids)
+        };
+        assert_eq!(event(&[3, 4], 64, false), Ok(2));
+        assert_eq!(event(&[3, 4], 50, false), Ok(1), "the fourth is partial");
+        assert_eq!(event(&[3, 4], 50, true), Ok(2));
+        assert_eq!(event(&[], 40, false), Ok(0), "all of them are named");
+        assert_eq!(event(&[3, 4], 32, false), Err(4));
     }
 
     #[test]

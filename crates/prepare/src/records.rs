@@ -24,7 +24,7 @@ pub struct Prepared {
     pub requests: u64,
     /// Prompt tokens, where they are known.
     pub tokens: u64,
-    /// Page ids that went out.
+    /// Pages whose ids went out, listed or named.
     pub pages: u64,
     /// Prompt tokens that were written to the provider's cache, where the log of a preset counts them.
     pub cache_writes: Option<CacheWrites>,
@@ -51,7 +51,7 @@ pub struct PoolShare {
     pub requests: u64,
     /// Prompt tokens, where they are known.
     pub tokens: u64,
-    /// Page ids that went out.
+    /// Pages whose ids went out, listed or named.
     pub pages: u64,
 }
 

@@ -159,3 +159,18 @@ fn an_id_under_many_prefixes_costs_no_more_than_any() {
         Err(UnknownPrefix::Ambiguous { pages: 2 })
     );
 }
+
+#[test]
+fn only_a_stack_that_is_asked_keeps_an_index_of_21_bytes_a_page_at_most() {
+    let mut outcome = Outcome::default();
+    for pages in [9_000u64, 14_000, 15_000, 30_000, 100_000, 115_000] {
+        let mut stack = stack(Order::RootFirst, MAX_TRACKED_PAGES);
+        let ids: Vec<u64> = (1..=pages).collect();
+        stack.access(&access(&ids, 0), &mut outcome).expect("chained");
+        assert!(stack.prefixes.is_none());
+        let without = stack.memory_bytes();
+        stack.resolve(Scope::GLOBAL, prefix(pages, pages as usize), &mut Vec::new()).expect("held");
+        let bytes = (stack.memory_bytes() - without) as f64 / pages as f64;
+        assert!((9.0..21.0).contains(&bytes), "{bytes} bytes a page of {pages}");
+    }
+}
