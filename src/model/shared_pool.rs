@@ -40,7 +40,7 @@ pub(super) fn of(layers: &Layers, cached: &Cached, cost: &ModelCost) -> Result<P
         let bytes = total("a token", &cached.lines("attention", &layers.of_kind(kind))?)?;
         Ok::<_, ModelError>(bytes.is_multiple_of(layers_of).then(|| bytes / layers_of))
     };
-    let Some(layer_bytes) = a_layer(Kind::Full, full)? else {
+    let Some(layer_bytes) = a_layer(Kind::Full, full)?.filter(|bytes| *bytes > 0) else {
         return not_modelled("its layers are of several sizes");
     };
     if windowed > 0 && a_layer(Kind::Windowed, windowed)? != Some(layer_bytes) {
@@ -58,15 +58,18 @@ pub(super) fn of(layers: &Layers, cached: &Cached, cost: &ModelCost) -> Result<P
     let order = if full_first { [groups[0], groups[1]] } else { [groups[1], groups[0]] };
     let kinds = order.into_iter().flat_map(|(kind, groups)| std::iter::repeat_n(kind, groups)).collect();
     let Ok(attention) = Attention::new(kinds) else { return not_modelled("its groups are of several kinds") };
+    let Some(block_bytes_per_token) = layers_a_group.checked_mul(layer_bytes) else {
+        return not_modelled("a block comes to more bytes than 64 bits hold");
+    };
     let state = cost.reserves.iter().find(|reserve| reserve.per == ReservePer::Checkpoint);
     let least = state.map(|state| {
         let a_layer = state.bytes.div_ceil(state.layers.max(1));
-        a_layer.div_ceil(BLOCK_STEP * layer_bytes) * BLOCK_STEP
+        a_layer.div_ceil(layer_bytes).div_ceil(BLOCK_STEP).saturating_mul(BLOCK_STEP)
     });
     Ok(Pooling::Shared(SharedPool {
         attention,
         layers_a_group,
-        block_bytes_per_token: layers_a_group * layer_bytes,
+        block_bytes_per_token,
         least_block_tokens: least,
     }))
 }
@@ -74,19 +77,19 @@ pub(super) fn of(layers: &Layers, cached: &Cached, cost: &ModelCost) -> Result<P
 impl SharedPool {
     /// What each group holds of one prompt whose prefix can be found again, in words.
     pub(super) fn lines(&self, page_size: Option<u64>, all_full: u64) -> Vec<String> {
-        let page_size = page_size.map(|page| page.max(self.least_block_tokens.unwrap_or(1)));
+        // A config's numbers may be as large as 64 bits hold; their products are told in 128.
+        let page_size = page_size.map(|page| u128::from(page.max(self.least_block_tokens.unwrap_or(1))));
+        let bytes_per_token = u128::from(self.block_bytes_per_token);
         let block = match page_size {
-            Some(page) => format!(
-                "{} bytes, {page} tokens of {} layers",
-                self.block_bytes_per_token * page,
-                self.layers_a_group
-            ),
-            None => format!("{} bytes for each token of its page", self.block_bytes_per_token),
+            Some(page) => {
+                format!("{} bytes, {page} tokens of {} layers", bytes_per_token * page, self.layers_a_group)
+            }
+            None => format!("{bytes_per_token} bytes for each token of its page"),
         };
         let groups = self.attention.groups();
-        let full = groups.iter().filter(|kind| **kind == GroupKind::Full).count() as u64;
-        let others = groups.len() as u64 - full;
-        let token = full * self.block_bytes_per_token;
+        let full = groups.iter().filter(|kind| **kind == GroupKind::Full).count() as u128;
+        let others = groups.len() as u128 - full;
+        let token = full * bytes_per_token;
         let mut lines = vec![
             format!("groups: {}; a block: {block}", self.attention),
             format!(
@@ -95,7 +98,7 @@ impl SharedPool {
         ];
         match (self.attention.other(), page_size) {
             (Some(GroupKind::Window(tokens)), Some(page)) => {
-                let blocks = u64::from(tokens - 1).div_ceil(page) * others;
+                let blocks = u128::from(tokens - 1).div_ceil(page) * others;
                 lines.push(format!(
                     "each place to go on from: {blocks} blocks of {others} window group(s), as much as {} cached tokens",
                     (blocks * page).div_ceil(full)
@@ -105,7 +108,7 @@ impl SharedPool {
                 "each place to go on from: the last {tokens} tokens in {others} window group(s)"
             )),
             (Some(GroupKind::Mamba), page) => {
-                let tokens = page.or(self.least_block_tokens).unwrap_or(1);
+                let tokens = page.or(self.least_block_tokens.map(u128::from)).unwrap_or(1);
                 lines.push(format!(
                     "each place to go on from: {others} blocks, a state of each group; at {tokens} tokens a block as \
                      much as {} cached tokens",

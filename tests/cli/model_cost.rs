@@ -351,6 +351,28 @@ proptest! {
     }
 }
 
+/// A state of almost 2^63 bytes made a block's bytes overflow as they were printed.
+#[test]
+fn a_hybrid_model_of_absurd_size_is_told_without_overflow() {
+    for field in
+        ["linear_value_head_dim", "linear_key_head_dim", "head_dim", "num_key_value_heads", "sliding_window"]
+    {
+        for name in ["qwen3-next-80b-a3b", "gpt-oss-120b", "nemotron-h-8b"] {
+            for bits in 0..64 {
+                let mut value: Value = serde_json::from_str(&config(name)).expect("a config");
+                value[field] = Value::from(1u64 << bits);
+                let options = CostOptions { page_size: PageSize::new(u32::MAX), ..CostOptions::default() };
+                match cost(&value.to_string(), &options) {
+                    Ok(cost) => {
+                        assert!(cost.to_string().contains("bytes a token"), "{name}: {field} = 2^{bits}")
+                    }
+                    Err(error) => assert!(!error.to_string().is_empty()),
+                }
+            }
+        }
+    }
+}
+
 /// The groups that vLLM makes of a model's layers: equally many layers each, kinds as they first come.
 #[test]
 fn layers_are_put_into_the_groups_of_vllms_shared_pool() {
