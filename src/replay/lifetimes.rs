@@ -104,9 +104,8 @@ impl LifetimesObserver {
     /// # Errors
     /// Something was asked for that the profile cannot tell.
     pub(super) fn new(beside: &Beside, config: &PoolConfig) -> Result<Self, ReplayError> {
-        let asks = beside.optimal || beside.follows_lifetimes() || !beside.quotas.is_empty();
-        if config.is_pointwise() && asks {
-            return Err(ReplayError::NoStack { engine: config.profile.name() });
+        if let Some(asked) = beside.needs_stack().filter(|_| config.is_pointwise()) {
+            return Err(ReplayError::NoStack { asked, engine: config.profile.name() });
         }
         let in_windows = beside.optimal || !beside.ttls.is_empty();
         Ok(Self {
@@ -327,6 +326,17 @@ fn optimal_hits(
 }
 
 impl Beside {
+    /// The first option that needs one stack for all capacities, of those that are followed here.
+    fn needs_stack(&self) -> Option<&'static str> {
+        let asked = [
+            ("--ttl", !self.ttls.is_empty()),
+            ("--optimal", self.optimal),
+            ("--tenants", self.tenants.is_some()),
+            ("--quota", !self.quotas.is_empty()),
+        ];
+        asked.into_iter().find(|(_, asked)| *asked).map(|(option, _)| option)
+    }
+
     /// Whether it takes following when pages were touched last.
     fn follows_lifetimes(&self) -> bool {
         !self.ttls.is_empty() || self.tenants.is_some()

@@ -72,7 +72,7 @@ impl Observer {
     /// Something was asked for that the profile cannot tell.
     pub(super) fn new(beside: &Beside, config: &PoolConfig) -> Result<Self, ReplayError> {
         if config.is_pointwise() && !beside.routers.is_empty() {
-            return Err(ReplayError::NoStack { engine: config.profile.name() });
+            return Err(ReplayError::NoStack { asked: "--router", engine: config.profile.name() });
         }
         beside.routers.iter().try_for_each(|spec| spec.check(config.kv_bytes_per_token.is_some()))?;
         let run = |spec: &RouterSpec| RouterRun::new(*spec, config);

@@ -116,10 +116,10 @@ pub enum ReplayError {
     ShareOfStream,
     /// What was asked for needs one stack for all capacities.
     #[error(
-        "--router, --ttl, --optimal, --tenants and --quota need an engine with one curve, which {engine} has \
-         not: choose another --engine, or with vllm --attention full"
+        "{asked} needs an engine with one curve, which {engine} has not: choose another --engine, or with vllm \
+         --attention full"
     )]
-    NoStack { engine: &'static str },
+    NoStack { asked: &'static str, engine: &'static str },
     /// A router cannot be tried.
     #[error("--router: {0}")]
     Router(#[from] SpecError),

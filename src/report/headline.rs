@@ -71,7 +71,7 @@ fn were(count: u64, one: &str, many: &str) -> String {
 
 fn nothing_to_reuse(requests: u64) -> String {
     let who = match requests {
-        1 => "the only request begins".to_owned(),
+        1 => "the only request does not begin".to_owned(),
         2 => "neither of the 2 requests begins".to_owned(),
         many => format!("none of the {} requests begins", words::integer(many)),
     };

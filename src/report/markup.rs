@@ -3,6 +3,8 @@
 //! [`Markup::raw`] takes literals alone; whatever comes from data goes through [`Markup::text`], so a
 //! hostile pool or file name is shown and never interpreted.
 
+use super::words::visible;
+
 /// Longest text shown of one value, in characters; longer ones end in an ellipsis.
 const MAX_CHARS: usize = 300;
 
@@ -64,17 +66,7 @@ fn push_character(out: &mut String, character: char) {
         '>' => out.push_str("&gt;"),
         '"' => out.push_str("&quot;"),
         '\'' => out.push_str("&#39;"),
-        '\n' | '\t' => out.push(' '),
         other => out.push(visible(other)),
-    }
-}
-
-/// Replaces what is not a printable character, and what would reorder the text around it.
-pub(crate) fn visible(character: char) -> char {
-    match character {
-        c if c.is_control() => '\u{fffd}',
-        '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => '\u{fffd}',
-        c => c,
     }
 }
 

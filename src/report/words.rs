@@ -10,6 +10,29 @@ const FIRST_DATE_MS: i64 = 946_684_800_000;
 /// The last moment that can be written as a date with a year of four digits.
 const LAST_DATE_MS: i64 = 253_402_300_799_000;
 
+/// A character of a text that is not this program's own: white space as a space, and a replacement for whatever a
+/// terminal would obey or what would reorder the text around it.
+pub(crate) fn visible(character: char) -> char {
+    match character {
+        '\n' | '\r' | '\t' => ' ',
+        c if c.is_control() => '\u{fffd}',
+        '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => '\u{fffd}',
+        c => c,
+    }
+}
+
+/// A name of at most so many characters, of a longer one its beginning and its end; an empty one as `''`.
+pub(crate) fn short_name(name: &str, most: usize) -> String {
+    let characters: Vec<char> = name.chars().map(visible).collect();
+    let Some(left_out) = characters.len().checked_sub(most).filter(|left_out| *left_out > 0) else {
+        return if characters.is_empty() { "''".to_owned() } else { characters.into_iter().collect() };
+    };
+    let end = most.saturating_sub(1) / 2;
+    let start = most.saturating_sub(1) - end;
+    let (start, end) = (&characters[..start], &characters[start + left_out + 1..]);
+    start.iter().chain(&['…']).chain(end).collect()
+}
+
 /// An integer with thousands separators: `4,836,915`.
 pub(crate) fn integer(value: u64) -> String {
     let digits = value.to_string();
@@ -235,5 +258,15 @@ mod tests {
             prop_assert!(printed >= bytes as f64 * (1.0 - 1e-9), "{text} is less than {bytes}");
             prop_assert!(printed <= bytes as f64 * 1.011 + 1.0, "{text} is far more than {bytes}");
         }
+    }
+
+    #[test]
+    fn long_names_with_different_ends_look_different() {
+        let long = |end| short_name(&format!("organisation-of-the-customer-{end}"), 24);
+        assert_ne!(long(1), long(2));
+        assert_eq!(long(1).chars().count(), 24);
+        assert_eq!(short_name("exactly", 7), "exactly");
+        assert_eq!(short_name("", 7), "''");
+        assert_eq!(short_name("two", 1), "…");
     }
 }

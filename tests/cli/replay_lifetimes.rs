@@ -253,3 +253,40 @@ fn retention_in_windows_is_that_of_a_replay_that_counts_their_requests_only() {
     });
     assert!(checked.sum::<usize>() >= 9);
 }
+
+#[test]
+fn a_tenant_s_name_cannot_command_the_terminal() {
+    let mut rows = tenants_rows();
+    for row in &mut rows {
+        row["tenant"] = json!("a\u{1b}[2Jb\u{0}c\u{202e}d\ne");
+    }
+    let mut file = tempfile::NamedTempFile::new().expect("a file");
+    rows.iter().for_each(|row| writeln!(file, "{row}").expect("written"));
+    file.flush().expect("written");
+    let trace = file.path().to_str().expect("UTF-8");
+    let args = ["replay", "--tenants", "--capacities", "5p", "--quota", "b\u{1b}[1m=0.5", trace];
+    let output = kvset(&args).assert().success().get_output().stdout.clone();
+    let text = String::from_utf8(output).expect("UTF-8");
+    assert!(text.contains("a\u{fffd}[2Jb\u{fffd}c\u{fffd}d e"), "{text}");
+    assert!(text.contains("no request names b\u{fffd}[1m"), "{text}");
+    let obeyed = |character: char| character != '\n' && character.is_control() || character == '\u{202e}';
+    assert!(!text.contains(obeyed), "{text}");
+}
+
+#[test]
+fn a_share_of_a_tenant_that_no_request_names_is_told_by_replay() {
+    let args = ["--capacities", "5p", "--quota", "t1=0.5,nobody=0.25", "--quota", "t1=0.5"];
+    let result = replay(&tenants_rows(), &args);
+    assert_eq!(result["quotas"][0]["unused"], json!(["nobody"]));
+    assert_eq!(result["quotas"][1].get("unused"), None);
+}
+
+#[test]
+fn a_negative_value_is_refused_as_a_value() {
+    for (option, value) in [("--ttl", "-5m"), ("--tenants", "-1"), ("--prefill-rate", "-1")] {
+        let args = ["replay", "--tier", "hbm:0.95:1GiB", option, value, "trace.jsonl"];
+        let output = kvset(&args).assert().code(2).get_output().stderr.clone();
+        let text = String::from_utf8(output).expect("UTF-8");
+        assert!(text.contains(&format!("invalid value '{value}' for '{option}")), "{text}");
+    }
+}

@@ -104,7 +104,7 @@ fn nothing_to_say_is_said_plainly() {
     let mut pool = week_pool();
     pool.requests_with_reuse = 0;
     for (requests, start) in [
-        (1, "There is nothing to reuse: the only request begins with"),
+        (1, "There is nothing to reuse: the only request does not begin with"),
         (2, "There is nothing to reuse: neither of the 2 requests begins with"),
         (4_002, "There is nothing to reuse: none of the 4,002 requests begins with"),
     ] {

@@ -9,7 +9,8 @@ pub fn with_default_count(
     arguments: impl IntoIterator<Item = OsString>,
 ) -> Vec<OsString> {
     let is_count = |next: &OsString| {
-        next.to_str().is_some_and(|next| !next.is_empty() && next.bytes().all(|byte| byte.is_ascii_digit()))
+        let digits = next.to_str().map(|next| next.strip_prefix('-').unwrap_or(next));
+        digits.is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()))
     };
     let mut written = Vec::new();
     let mut arguments = arguments.into_iter().peekable();
@@ -42,5 +43,6 @@ mod tests {
         assert_eq!(written("replay --tenants=3 trace"), "replay --tenants=3 trace");
         assert_eq!(written("replay --tenants --json x"), "replay --tenants=10 --json x");
         assert_eq!(written("replay -- --tenants x"), "replay -- --tenants x");
+        assert_eq!(written("replay --tenants -1 x"), "replay --tenants -1 x", "to be refused as a count");
     }
 }

@@ -111,7 +111,7 @@ pub struct ReplayArgs {
     #[arg(long = "tier", value_name = "TIER")]
     pub tiers: Vec<TierConfig>,
     /// Tokens that one prefill worker computes a second: says from which bandwidth on loading from a tier is faster.
-    #[arg(long, value_name = "TOKENS", value_parser = token_cost, requires = "tiers")]
+    #[arg(long, value_name = "TOKENS", value_parser = token_cost, requires = "tiers", allow_negative_numbers = true)]
     pub prefill_rate: Option<f64>,
     /// The engine whose cache is modelled; several, separated by commas, are shown side by side.
     #[arg(
@@ -171,13 +171,13 @@ pub struct ReplayArgs {
     pub routers: Vec<RouterSpec>,
     /// Times to live to try, separated by commas, such as 5m,1h: what a cache finds and holds that keeps pages for so
     /// long after their last use, or after they were written; with it, the age at which each capacity evicts.
-    #[arg(long = "ttl", value_name = "TIME,...", value_delimiter = ',')]
+    #[arg(long = "ttl", value_name = "TIME,...", value_delimiter = ',', allow_hyphen_values = true)]
     pub ttls: Vec<Ttl>,
     /// What perfect foresight would find at each capacity, which nobody reaches.
     #[arg(long)]
     pub optimal: bool,
     /// Whose pages the cache holds: the K tenants that hold the most (10 where K is left out), and all others together.
-    #[arg(long, value_name = "K")]
+    #[arg(long, value_name = "K", allow_negative_numbers = true)]
     pub tenants: Option<u16>,
     /// A split of the cache by quota to price (repeatable): TENANT=SHARE,..., such as acme=0.5,beta=0.25; who is not
     /// named shares what is left.

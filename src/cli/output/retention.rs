@@ -48,7 +48,7 @@ pub fn retention_table(outputs: &RetentionOutputs, page_bytes: Option<u64>, term
             if point.kind.is_fixed() { "the write" } else { "the last use" }.to_owned(),
             known(point.page_hit_rate, percent, true),
             known(point.covered, percent, false),
-            known(point.mean_pages.map(|pages| pages.ceil() as u64), size, true),
+            known(point.mean_pages.map(|pages| pages.round() as u64), size, true),
             known(point.peak_pages, size, true),
         ]);
     }

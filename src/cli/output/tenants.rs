@@ -2,6 +2,7 @@
 
 use crate::cli::output::{Column, Sheet, Terminal, known, percent, thousands};
 use crate::replay::Replay;
+use crate::report::words::{short_name, visible};
 use kvset_core::curve::share;
 use kvset_core::estimate::CapacityPoint;
 use kvset_core::tenants::{QuotaResult, TenantEstimate};
@@ -12,6 +13,9 @@ use serde::Serialize;
 pub struct QuotaOutput {
     /// The split, as it was written.
     pub quota: String,
+    /// Tenants with a share that no request names.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unused: Vec<String>,
     /// One entry a capacity.
     pub capacities: Vec<QuotaCapacityOutput>,
 }
@@ -29,12 +33,15 @@ pub struct QuotaCapacityOutput {
     pub lost: Option<f64>,
 }
 
+/// Most characters of a tenant's name in a table.
+const MOST_NAME: usize = 24;
+
 /// What a table calls a tenant.
 fn name_of(found: &TenantEstimate) -> String {
     match (found.tenants, &found.tenant) {
         (Some(1), _) => "1 other".to_owned(),
         (Some(count), _) => format!("{count} others"),
-        (None, Some(name)) => name.clone(),
+        (None, Some(name)) => short_name(name, MOST_NAME),
         (None, None) => "(no tenant)".to_owned(),
     }
 }
@@ -54,12 +61,13 @@ impl QuotaOutput {
                 .zip(shared.page_hits)
                 .map(|(split, all)| share(all, accesses) - share(split, accesses)),
         });
-        Self { quota: found.quota.to_string(), capacities: capacities.collect() }
+        Self {
+            quota: found.quota.to_string(),
+            unused: found.unused.clone(),
+            capacities: capacities.collect(),
+        }
     }
 }
-
-/// Most characters of a tenant's name in a table.
-const MOST_NAME: usize = 24;
 
 /// The tenants as a table: at the recommended capacity, by its place among those of the curve.
 pub fn tenants_table(tenants: &[TenantEstimate], at: Option<(usize, String)>, terminal: &Terminal) -> String {
@@ -80,12 +88,12 @@ pub fn tenants_table(tenants: &[TenantEstimate], at: Option<(usize, String)>, te
         let hits = at.as_ref().and_then(|(at, _)| tenant.capacity_page_hits.get(*at)).copied();
         let of_all = |held: u64| percent(if all == 0 { 0.0 } else { held as f64 / all as f64 });
         sheet.row([
-            name_of(tenant).chars().take(MOST_NAME).collect(),
+            name_of(tenant),
             thousands(tenant.requests),
             thousands(tenant.page_accesses),
             thousands(tenant.cold_pages),
-            known(hits.map(|hits| share(hits, tenant.page_accesses)), percent, true),
-            known(held(tenant), of_all, true),
+            known(hits.map(|hits| share(hits, tenant.page_accesses)), percent, at.is_some()),
+            known(held(tenant), of_all, at.is_some()),
         ]);
     }
     format!("\ntenants{heading}\n{}", sheet.render(terminal))
@@ -107,8 +115,19 @@ pub fn quota_table(quota: &QuotaOutput, size: impl Fn(u64) -> String, terminal: 
             known(point.lost, |lost| format!("{:.2}", lost * 100.0), true),
         ]);
     }
-    let heading = format!("split by quota {}: page hits", quota.quota);
-    format!("\n{}{}", terminal.paragraph(&heading), sheet.render(terminal))
+    let split: String = quota.quota.chars().map(visible).collect();
+    let mut text = format!(
+        "\n{}{}",
+        terminal.paragraph(&format!("split by quota {split}: page hits")),
+        sheet.render(terminal)
+    );
+    for name in &quota.unused {
+        let name = short_name(name, MOST_NAME);
+        text.push_str(
+            &terminal.paragraph(&format!("no request names {name}: what it has a share of stays empty")),
+        );
+    }
+    text
 }
 
 /// The place among the capacities of a curve of the smallest one that is enough for so many pages.

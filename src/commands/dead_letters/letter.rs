@@ -1,5 +1,6 @@
 //! A dead letter as its headers tell it (`schemas/dead_letter.avsc`), for people and for programs.
 
+use crate::report::words::visible;
 use kvset_kafka::kafka::reader::ReadRecord;
 use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
@@ -40,7 +41,7 @@ pub struct Letter {
 /// A header's text without what a terminal would obey.
 fn clean(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(MAX_CHARS).collect()
+    text.chars().map(visible).take(MAX_CHARS).collect()
 }
 
 impl Letter {
@@ -84,7 +85,7 @@ impl Letter {
             let shown = match bytes {
                 None => "(none kept)".to_owned(),
                 Some(bytes) => match text(bytes) {
-                    Some(text) => text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect(),
+                    Some(text) => text.chars().map(visible).collect(),
                     None => hex(bytes),
                 },
             };

@@ -22,7 +22,6 @@ const MAX_PARTS: usize = 64;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Quota {
     parts: Vec<(String, Ratio)>,
-    rest: Ratio,
 }
 
 /// Why a text is no split.
@@ -51,8 +50,8 @@ impl FromStr for Quota {
             return Err(QuotaError(format!("`{name}` has two shares")));
         }
         let left = parts.iter().try_fold(Ratio::ONE, |left, (_, share)| left.minus(*share));
-        let rest = left.ok_or_else(|| QuotaError("the shares are more than 1 together".to_owned()))?;
-        Ok(Self { parts, rest })
+        left.ok_or_else(|| QuotaError("the shares are more than 1 together".to_owned()))?;
+        Ok(Self { parts })
     }
 }
 
@@ -70,8 +69,13 @@ impl Quota {
         tenant.and_then(named).unwrap_or(self.parts.len())
     }
 
-    fn shares(&self) -> impl Iterator<Item = Ratio> + '_ {
-        self.parts.iter().map(|(_, share)| *share).chain([self.rest])
+    /// What each part has of so many pages, in whole pages; the last one has all that the others leave.
+    fn sizes(&self, total: PageCount) -> Vec<PageCount> {
+        let mut sizes: Vec<_> =
+            self.parts.iter().map(|(_, share)| PageCount(share.share_of(total.0))).collect();
+        let left = sizes.iter().fold(total.0, |left, size| left.saturating_sub(size.0));
+        sizes.push(PageCount(left));
+        sizes
     }
 }
 
@@ -81,6 +85,8 @@ pub struct QuotaRun {
     quota: Quota,
     caches: ReplicaCaches,
     found: Vec<FoundPages>,
+    /// Whether a request was of the part.
+    used: Vec<bool>,
 }
 
 /// What a split gives by total capacity, in the order asked for.
@@ -88,6 +94,8 @@ pub struct QuotaRun {
 pub struct QuotaResult {
     /// The split.
     pub quota: Quota,
+    /// Tenants with a share that no request names: the split keeps room for nobody.
+    pub unused: Vec<String>,
     /// Hits by total capacity.
     pub capacities: Vec<QuotaPoint>,
 }
@@ -104,8 +112,9 @@ pub struct QuotaPoint {
 impl QuotaRun {
     /// A split that has seen nothing, of the engine that `config` models.
     pub fn new(quota: Quota, config: &PoolConfig) -> Self {
-        let found = vec![FoundPages::default(); quota.parts.len() + 1];
-        Self { quota, caches: ReplicaCaches::new(config.engine()), found }
+        let parts = quota.parts.len() + 1;
+        let (found, used) = (vec![FoundPages::default(); parts], vec![false; parts]);
+        Self { quota, caches: ReplicaCaches::new(config.engine()), found, used }
     }
 
     /// Follows a request. One that is not counted only fills a cache.
@@ -120,6 +129,7 @@ impl QuotaRun {
     ) -> Result<(), EngineRefusal> {
         let part = self.quota.part_of(event.labels.get(Label::Tenant).copied());
         let outcome = self.caches.observe(part, event, page_size)?;
+        self.used[part] = true;
         if counted {
             outcome.runs.iter().filter_map(FoundRun::of).for_each(|run| self.found[part].add(&run));
         }
@@ -129,13 +139,16 @@ impl QuotaRun {
     /// What was found, at these total capacities.
     pub fn result(&self, totals: &[PageCount], config: &PoolConfig) -> QuotaResult {
         let at = |total: &PageCount| {
-            let hits = self.found.iter().zip(self.quota.shares()).map(|(found, share)| {
-                let followed = config.held_shares().followed_of(PageCount(share.share_of(total.0)));
+            let hits = self.found.iter().zip(self.quota.sizes(*total)).map(|(found, size)| {
+                let followed = config.held_shares().followed_of(size);
                 (followed <= config.max_tracked_pages.0).then(|| found.hits_at(followed))
             });
             let hits: Option<u64> = hits.sum();
             QuotaPoint { pages: total.0, page_hits: hits.map(|hits| config.sample_rate.whole_of(hits)) }
         };
-        QuotaResult { quota: self.quota.clone(), capacities: totals.iter().map(at).collect() }
+        let names = self.quota.parts.iter().map(|(name, _)| name);
+        let unused =
+            names.zip(&self.used).filter(|(_, used)| !**used).map(|(name, _)| name.clone()).collect();
+        QuotaResult { quota: self.quota.clone(), unused, capacities: totals.iter().map(at).collect() }
     }
 }

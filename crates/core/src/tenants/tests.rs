@@ -201,7 +201,8 @@ proptest! {
             run.observe(&event, PageSize::new(4).expect("not zero"), true).expect("chained");
             let (_, _, looked) = models[part].observe(request);
             for (hits, capacity) in hits.iter_mut().zip(CAPACITIES) {
-                let own = [capacity / 2, capacity / 5, capacity * 3 / 10][part];
+                let (half, fifth) = (capacity / 2, capacity / 5);
+                let own = [half, fifth, capacity - half - fifth][part];
                 *hits += looked.reusable().iter().filter(|(need, _)| *need <= own).count() as u64;
             }
         }
@@ -231,6 +232,39 @@ fn tenants_beyond_the_limit_are_accounted_together() {
     assert_eq!(results.len(), MAX_TENANTS + 1);
     let last = results.last().expect("the others");
     assert_eq!((last.others, last.requests, last.cold_pages), (Some(0), 9, 18));
+}
+
+/// Follows two requests of one page each for every tenant named, in caches split by `quota`.
+fn split(quota: &str, tenants: &[&str]) -> QuotaResult {
+    let config = config(Profile::Paper);
+    let mut run = QuotaRun::new(quota.parse().expect("a split"), &config);
+    for (page, tenant) in (1_u64..).zip(tenants).chain((1..).zip(tenants)) {
+        let ids = [page];
+        let event = RequestEvent {
+            page_ids: PageIds::from_slice(&ids),
+            labels: [(Label::Tenant, *tenant)].into_iter().collect(),
+            ..RequestEvent::default()
+        };
+        run.observe(&event, PageSize::new(4).expect("not zero"), true).expect("chained");
+    }
+    run.result(&[1, 2, 3].map(PageCount), &config)
+}
+
+#[test]
+fn parts_of_a_split_are_the_whole_together() {
+    let found = split("acme=0.5,beta=0.5", &["other"]);
+    let hits: Vec<_> = found.capacities.iter().map(|point| point.page_hits).collect();
+    assert_eq!(
+        hits,
+        [Some(1), Some(0), Some(1)],
+        "the page that halves leave of an odd number is the others'"
+    );
+}
+
+#[test]
+fn a_share_of_a_tenant_that_no_request_names_is_told() {
+    assert_eq!(split("acme=0.5,nobody=0.25", &["acme", "beta"]).unused, ["nobody"]);
+    assert_eq!(split("acme=0.5", &["acme", "beta"]).unused, [""; 0]);
 }
 
 #[test]
