@@ -76,6 +76,7 @@ fn options(trace: &Path) -> ReplayOptions {
         skip_bad_rows: false,
         beside: Default::default(),
         provisioned: None,
+        threads: 1,
     }
 }
 

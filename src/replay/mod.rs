@@ -2,6 +2,7 @@
 //!
 //! Rows stream through one pool per engine; nothing is kept of a row once it was observed.
 
+mod ahead;
 mod asked;
 mod below;
 mod cache_writes;
@@ -16,6 +17,7 @@ mod traffic;
 mod windowed;
 
 use crate::report::HistoryRecorder;
+use ahead::serve_ahead;
 use below::Tiers;
 use ceiling::{Ceilings, Followed, has_ceiling};
 use counted::CountedCurve;
@@ -47,6 +49,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use traffic::TrafficObserver;
 
+pub use ahead::cores;
 pub use asked::{break_even, foresight, second_sight, tier_sentence};
 pub use below::{Below, BelowHits};
 pub use cache_writes::CacheWritesResult;
@@ -83,6 +86,9 @@ pub struct ReplayOptions {
     pub beside: Beside,
     /// What the cache holds today, to compare with.
     pub provisioned: Option<CapacitySpec>,
+    /// Threads over which the capacities of an engine are spread that is modelled a capacity at a time. The result is
+    /// the same with any number of them.
+    pub threads: usize,
 }
 
 /// A row that was passed over.
@@ -267,22 +273,16 @@ fn read(
     options: &ReplayOptions,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Vec<String>, ReplayError> {
-    let mut rows = 0_u64;
     let mut reader = trace::open_ahead(&options.traces, &options.read)?;
     loop {
-        match reader.next_item()? {
-            Some(TraceItem::Request(row)) => {
-                for run in &mut *runs {
-                    run.observe(&row)?;
-                }
-            }
-            Some(TraceItem::Refused(error)) => runs.iter_mut().for_each(|run| run.refuse_row(&error)),
-            None => break,
+        let items = reader.next_items()?;
+        if items.is_empty() {
+            break;
         }
-        rows += 1;
-        if rows.is_multiple_of(PROGRESS_ROWS) {
-            progress(reader.progress());
+        for run in &mut *runs {
+            run.observe_items(&items)?;
         }
+        progress(reader.progress());
     }
     progress(reader.progress());
     Ok(reader.notes())
@@ -300,9 +300,6 @@ const READINGS: u64 = 32;
 
 /// The name of a trace's one pool.
 const POOL: &str = "trace";
-
-/// Rows between two reports of progress.
-const PROGRESS_ROWS: u64 = 256;
 
 /// Bad rows kept to be shown.
 const SHOWN_BAD_ROWS: usize = 5;
@@ -347,6 +344,7 @@ struct Run<'a> {
     /// How many requests each capacity is enough for, while capacities are searched.
     sufficiency: Option<Sufficiency>,
     provisioned: Option<CapacitySpec>,
+    threads: usize,
     /// Rows met, bad ones too.
     rows: u64,
     /// Requests accepted.
@@ -400,6 +398,7 @@ impl<'a> Run<'a> {
             below: Tiers::new(&options.beside.below, &options.beside.below_rules),
             sufficiency: None,
             provisioned: options.provisioned.clone(),
+            threads: options.threads,
             rows: 0,
             requests: 0,
             rejected: 0,
@@ -408,6 +407,19 @@ impl<'a> Run<'a> {
             ids: Vec::new(),
             wanted,
         })
+    }
+
+    fn observe_items(&mut self, items: &[TraceItem<'_>]) -> Result<(), ReplayError> {
+        for (at, item) in items.iter().enumerate() {
+            match item {
+                TraceItem::Request(row) => {
+                    serve_ahead(&mut self.pools, &items[at..], self.threads);
+                    self.observe(row)?;
+                }
+                TraceItem::Refused(error) => self.refuse_row(error),
+            }
+        }
+        Ok(())
     }
 
     fn observe(&mut self, row: &TraceRow<'_>) -> Result<(), ReplayError> {

@@ -464,3 +464,38 @@ fn what_only_one_engine_or_no_such_engine_can_do_is_wrong_usage() {
         assert!(output.stdout.is_empty() && said.contains(expected), "{args:?}: {said}");
     }
 }
+
+#[test]
+fn any_number_of_threads_gives_the_same_bytes() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let trace = generated(directory.path());
+    let rows = directory.path().join("rows.jsonl");
+    let rows_path = rows.to_str().expect("UTF-8");
+    let of_engine: [&[&str]; 6] = [
+        &["sglang"],
+        &["vllm", "--attention", "full+3*window:128"],
+        &["lmcache", "--search"],
+        &["mooncake"],
+        &["vllm", "--attention", "full+mamba", "--below", "lmcache:4000p"],
+        &["sglang,mooncake,paper"],
+    ];
+    for engine in of_engine {
+        let run = |threads: &str| {
+            let several = engine[0].contains(',');
+            let mut args = vec!["--threads", threads, "--capacities", "40p,900p,2000p,2100p,30000p", "--json"];
+            args.extend(["--window", "tumbling:1m", "--engine"]);
+            args.extend(engine);
+            if !several {
+                args.extend(["--per-request", rows_path]);
+            }
+            let (result, _) = replay(&trace, &args);
+            let rows = if several { String::new() } else { std::fs::read_to_string(&rows).expect("rows") };
+            (result, rows)
+        };
+        let alone = run("1");
+        assert!(alone.0.contains("\"requests\": 400") || alone.0.contains("\"requests\":400"), "{}", alone.0);
+        for threads in ["2", "5"] {
+            assert!(run(threads) == alone, "{engine:?} on {threads} threads");
+        }
+    }
+}

@@ -58,6 +58,7 @@ fn check_replay(name: &str, outputs: Outputs) {
         skip_bad_rows: false,
         beside: Default::default(),
         provisioned: None,
+        threads: 1,
     };
     let mut rows = Vec::new();
     let done = replay(&options, Some(&mut rows), &mut |_| {}).expect("a replay");

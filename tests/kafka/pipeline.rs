@@ -119,6 +119,7 @@ fn replayed_windows() -> Vec<Estimate> {
         skip_bad_rows: false,
         beside: Default::default(),
         provisioned: None,
+        threads: 1,
     };
     replay(&options, None, &mut |_| {}).expect("a replay").windows
 }

@@ -43,6 +43,7 @@ fn replayed(trace: &Path, engine: Profile, sample_rate: &str, capacities: &[&str
         warm_up: WarmUp::Requests(0),
         skip_bad_rows: false,
         provisioned: None,
+        threads: 1,
     };
     replay(&options, None, &mut |_| {}).expect("a replay")
 }

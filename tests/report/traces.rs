@@ -26,6 +26,7 @@ fn options(trace: PathBuf, kv_bytes_per_token: f64) -> ReplayOptions {
         skip_bad_rows: false,
         beside: Default::default(),
         provisioned: None,
+        threads: 1,
     }
 }
 

@@ -131,6 +131,14 @@ impl Engine {
         Ok(())
     }
 
+    /// Whether a request's ids fit its tokens, so that [`Engine::observe`] takes it unless it breaks a chain.
+    ///
+    /// # Errors
+    /// They do not.
+    pub fn check(&self, event: &RequestEvent<'_>, page_size: PageSize) -> Result<(), PageCountMismatch> {
+        self.footprint(event, page_size).map(|_| ())
+    }
+
     /// Whether this, read back from a snapshot, is kept as `config` says and can go on.
     pub fn is_sound(&self, config: &EngineConfig) -> bool {
         self.config == *config && self.stack.is_like(&Self::new(*config).stack)

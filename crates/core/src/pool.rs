@@ -14,7 +14,7 @@ pub use kind::PoolKind;
 pub use refusal::{Refusal, RestoreError};
 pub use shown::Moment;
 
-use super::bank::CacheBank;
+use super::bank::{CacheBank, Lane};
 use super::beside::{BesideImage, RestoredBeside};
 use super::coverage::Distribution;
 use super::curve::Curve;
@@ -24,7 +24,7 @@ use super::estimator::PoolFigures;
 use super::event::{RequestEvent, check_cached_tokens};
 use super::outcome::{BEYOND, Outcome};
 use super::pool_config::{PoolConfig, PoolConfigError};
-use super::stack::Upcoming;
+use super::stack::{ChainPolicy, Upcoming};
 use super::tally::RequestSummary;
 use super::units::{EventTime, Offset, PageBytes, PageCount, PageSize, is_countable};
 use super::window::WindowKind;
@@ -208,12 +208,7 @@ impl Pool {
         summary: &mut RequestSummary,
     ) -> Result<u64, Refusal> {
         let config = self.identity.kind.config();
-        let page_size = self.identity.page_size_for(event, self.live.as_deref());
-        let page_size = page_size.and_then(|size| {
-            check_size(event, size, config)?;
-            check_cached_tokens(event, size)?;
-            Ok(size)
-        });
+        let page_size = self.identity.check(event, self.live.as_deref());
         let page_size = page_size.inspect_err(|_| self.rejected_records += 1)?;
         // A first request that is refused does not fix the page size.
         let was_live = self.live.is_some();
@@ -274,6 +269,34 @@ impl Pool {
         match &self.aside {
             Some(aside) => aside.read(&self.identity.kind).ok().map(Opened::Read),
             None => self.live.as_deref().map(Opened::Here),
+        }
+    }
+
+    /// Lets the caches of a profile that models each capacity on its own serve requests before [`Pool::observe`] takes
+    /// them, so that `serve` can spread them over threads ([`CacheBank::serve_ahead`]). These must be the next
+    /// requests, in this order; those that will be refused are left out here, and a compact event ends them, since its
+    /// pages are known only at its turn. Nothing is done, and nothing has to be, where requests served earlier still
+    /// wait, where the profile has a stack, before the first accepted request, and where requests are refused for what
+    /// the stack knows of them.
+    pub fn serve_ahead<'a>(
+        &mut self,
+        events: impl Iterator<Item = &'a RequestEvent<'a>>,
+        serve: impl FnOnce(&mut [Lane<'_>]),
+    ) {
+        let identity = &self.identity;
+        let is_known = identity.kind.config().chain_policy != ChainPolicy::Reject;
+        let Some(live) = self.live.as_mut().filter(|_| is_known) else { return };
+        if live.cache.caches.is_none() || live.cache.caches.is_ahead() {
+            return;
+        }
+        let page_size = live.cache.page_size;
+        let engine = &live.cache.engine;
+        let is_taken =
+            |event: &RequestEvent<'_>| identity.check(event, Some(live)).is_ok() && engine.check(event, page_size).is_ok();
+        let whole = events.take_while(|event| event.known_prefix.is_none());
+        let taken: Vec<RequestEvent<'a>> = whole.filter(|event| is_taken(event)).copied().collect();
+        if !taken.is_empty() {
+            live.cache.caches.serve_ahead(&taken, serve);
         }
     }
 
@@ -446,6 +469,14 @@ impl Identity {
             }
             (known, found) => known.or(found).ok_or(Refusal::UnknownPageSize),
         }
+    }
+
+    /// The page size of an event that is not too large and does not contradict itself.
+    fn check(&self, event: &RequestEvent<'_>, live: Option<&Live>) -> Result<PageSize, Refusal> {
+        let page_size = self.page_size_for(event, live)?;
+        check_size(event, page_size, self.kind.config())?;
+        check_cached_tokens(event, page_size)?;
+        Ok(page_size)
     }
 
     fn figures<'a>(&'a self, cache: &'a Cache, rejected_records: u64, at: Moment) -> PoolFigures<'a> {

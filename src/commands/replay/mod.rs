@@ -43,6 +43,7 @@ pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
         skip_bad_rows: args.trace.skip_bad_rows,
         beside: args.beside().map_err(Failure::Usage)?,
         provisioned: args.provisioned.clone(),
+        threads: args.threads.map_or_else(crate::replay::cores, usize::from),
     };
     check_provisioned(args, options.pool.kv_bytes_per_token)?;
     check_search(args, &options)?;

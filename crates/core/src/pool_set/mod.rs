@@ -13,6 +13,7 @@ mod tests;
 pub use configs::PoolConfigs;
 pub use history::History;
 
+use crate::bank::Lane;
 use crate::estimate::Estimate;
 use crate::event::RequestEvent;
 use crate::pool::{Arrival, Moment, Pool, PoolImage, Refusal, RestoreError, RestoredPool, Room};
@@ -292,6 +293,18 @@ impl PoolSet {
     /// would not pay.
     pub fn upcoming<'a>(&'a self, pool: &str, event: &RequestEvent<'a>) -> Option<Upcoming<'a>> {
         self.get(pool)?.upcoming(event)
+    }
+
+    /// Lets a pool's caches serve its next requests before their turn ([`Pool::serve_ahead`]).
+    pub fn serve_ahead<'a>(
+        &mut self,
+        pool: &str,
+        events: impl Iterator<Item = &'a RequestEvent<'a>>,
+        serve: impl FnOnce(&mut [Lane<'_>]),
+    ) {
+        if let Some(index) = self.names.get(pool) {
+            self.pools[*index].serve_ahead(events, serve);
+        }
     }
 
     /// Closes everything that holds a request: the end of a trace. `next_offset` follows the last record.

@@ -52,6 +52,17 @@ impl AheadReader {
         }
     }
 
+    /// The next items, as many as were read together: one where nothing is read ahead. None at the end.
+    ///
+    /// # Errors
+    /// As for [`AheadReader::next_item`].
+    pub fn next_items(&mut self) -> Result<Vec<TraceItem<'_>>, TraceError> {
+        match self {
+            Self::Here(reader) => Ok(reader.next_item()?.into_iter().collect()),
+            Self::Background(reader) => reader.next_items(),
+        }
+    }
+
     /// As [`TraceReader::progress`].
     pub fn progress(&self) -> Progress {
         match self {
@@ -99,6 +110,19 @@ enum Item {
     Refused(Option<RowError>),
 }
 
+impl Item {
+    /// The row as a caller gets it; a refused one only once.
+    fn take<'a>(&mut self, batches: &'a [(Batch, Arc<str>)]) -> Option<TraceItem<'a>> {
+        match self {
+            Self::Request(batch, index) => {
+                let (batch, file) = &batches[*batch];
+                Some(TraceItem::Request(batch.row(*index, file)))
+            }
+            Self::Refused(error) => error.take().map(TraceItem::Refused),
+        }
+    }
+}
+
 /// What the thread has to say.
 enum Message {
     Group(Group),
@@ -128,20 +152,32 @@ impl BackgroundReader {
     /// # Errors
     /// [`TraceError`] when a file cannot be read on. The reader is then at its end.
     pub fn next_item(&mut self) -> Result<Option<TraceItem<'_>>, TraceError> {
-        while self.next == self.group.items.len() {
-            if !self.next_group()? {
-                return Ok(None);
-            }
+        if !self.has_items()? {
+            return Ok(None);
         }
         let item = &mut self.group.items[self.next];
         self.next += 1;
-        Ok(match item {
-            Item::Request(batch, index) => {
-                let (batch, file) = &self.group.batches[*batch];
-                Some(TraceItem::Request(batch.row(*index, file)))
+        Ok(item.take(&self.group.batches))
+    }
+
+    /// The rest of the group of requests that were read together; none at the end.
+    fn next_items(&mut self) -> Result<Vec<TraceItem<'_>>, TraceError> {
+        if !self.has_items()? {
+            return Ok(Vec::new());
+        }
+        let (rest, batches) = (&mut self.group.items[self.next..], &self.group.batches);
+        self.next += rest.len();
+        Ok(rest.iter_mut().filter_map(|item| item.take(batches)).collect())
+    }
+
+    /// Whether the group, or the next one that is not empty, holds a further item; false at the end.
+    fn has_items(&mut self) -> Result<bool, TraceError> {
+        while self.next == self.group.items.len() {
+            if !self.next_group()? {
+                return Ok(false);
             }
-            Item::Refused(error) => error.take().map(TraceItem::Refused),
-        })
+        }
+        Ok(true)
     }
 
     /// Goes to the next group; false at the end.

@@ -2,12 +2,13 @@
 
 use super::super::*;
 use super::{PAGE_SIZE, event, ratios};
-use crate::bank::CacheBank;
+use crate::bank::{CacheBank, Lane};
 use crate::engine_rules::EngineRules;
 use crate::hybrid::{HybridCache, Retention};
 use crate::lmcache::{LmcacheCache, LmcacheRules};
 use crate::mooncake::MooncakeCache;
 use crate::naive::chained_requests;
+use crate::pages::PageIds;
 use crate::pool_config::RESULT_VERSION;
 use crate::profile::{Outputs, Profile};
 use crate::sglang::SglangCache;
@@ -178,5 +179,52 @@ fn a_state_of_the_former_rules_is_refused() {
         image.fingerprint = format!("{:016x}", xxhash_rust::xxh3::xxh3_64(former.as_bytes()));
         let restored = Pool::restore("p", 0, Arc::new(config), image);
         assert!(matches!(restored, Err(RestoreError::Fingerprint { .. })), "{profile}");
+    }
+}
+
+/// Requests of which some are refused: their ids contradict their tokens, they are too large, or their page is another.
+fn with_refused<'a>((number, ids): (usize, &'a Vec<u64>)) -> RequestEvent<'a> {
+    let tokens = ids.len() as u64 * u64::from(PAGE_SIZE);
+    RequestEvent {
+        page_ids: PageIds::from_slice(ids),
+        event_time: EventTime(number as i64),
+        input_tokens: Some(if number % 7 == 3 { tokens + 99 } else { tokens }),
+        output_tokens: Some(if number % 11 == 5 { u64::MAX } else { 9 }),
+        page_size: if number % 13 == 8 { PageSize::new(PAGE_SIZE + 1) } else { None },
+        ..RequestEvent::default()
+    }
+}
+
+proptest! {
+    #[test]
+    fn requests_served_before_their_turn_find_what_they_find_at_their_turn(
+        requests in chained_requests(60),
+        engine in prop::sample::select(ENGINES.to_vec()),
+        batch in 1usize..20,
+        left_over in 0usize..3,
+    ) {
+        let config = Arc::new(config(engine));
+        let pool = || Pool::new("p", 0, Arc::clone(&config)).expect("sound");
+        let (mut one_by_one, mut ahead) = (pool(), pool());
+        let events: Vec<_> = requests.iter().enumerate().map(with_refused).collect();
+        for (number, event) in events.iter().enumerate() {
+            let end = (number / batch + 1) * batch;
+            ahead.serve_ahead(events[number..end.min(events.len())].iter(), |lanes| {
+                // The last cache first, some of them not at all, and one of them twice.
+                lanes.iter_mut().rev().skip(left_over).for_each(Lane::serve);
+                lanes.first_mut().into_iter().for_each(Lane::serve);
+            });
+            let arrival = Arrival { offset: Offset(number as i64), counted: true, watermark: None };
+            prop_assert_eq!(one_by_one.observe(event, arrival), ahead.observe(event, arrival));
+            let hits = |pool: &Pool| pool.caches().map(|caches| (caches.last_hits().to_vec(), caches.last_ceiling()));
+            prop_assert_eq!(hits(&one_by_one), hits(&ahead), "request {}", number);
+        }
+        let (mut estimates, mut of_ahead) = (Vec::new(), Vec::new());
+        one_by_one.finish(Offset(99), &mut estimates);
+        ahead.finish(Offset(99), &mut of_ahead);
+        prop_assert_eq!(estimates, of_ahead);
+        prop_assert!(ahead.caches().is_none_or(|caches| !caches.is_ahead()), "all had their turn");
+        let refused = |pool: &Pool| pool.caches().map(CacheBank::refused);
+        prop_assert_eq!(refused(&one_by_one), refused(&ahead));
     }
 }

@@ -1,14 +1,19 @@
 //! Several caches side by side, one a capacity: what a curve of single points is made of.
 
-use super::engine_rules::PageMismatch;
-use super::event::RequestEvent;
-use super::hybrid::HybridCache;
-use super::lmcache::LmcacheCache;
-use super::mooncake::MooncakeCache;
-use super::pool_config::PoolConfig;
-use super::profile::Profile;
-use super::sglang::SglangCache;
-use super::units::{PageCount, PageSize};
+mod ahead;
+
+pub use ahead::Lane;
+
+use crate::engine_rules::PageMismatch;
+use crate::event::RequestEvent;
+use crate::hybrid::HybridCache;
+use crate::lmcache::LmcacheCache;
+use crate::mooncake::MooncakeCache;
+use crate::pool_config::PoolConfig;
+use crate::profile::Profile;
+use crate::sglang::SglangCache;
+use crate::units::{PageCount, PageSize};
+use ahead::Ahead;
 use serde::{Deserialize, Serialize};
 
 /// One cache a capacity; every one of them serves every request.
@@ -24,6 +29,9 @@ pub struct CacheBank {
     /// Pages the last request would have found without limit, where the rules lose some at any size.
     #[serde(skip)]
     last_ceiling: Option<u64>,
+    /// What was served before its turn.
+    #[serde(skip)]
+    ahead: Ahead,
 }
 
 /// The caches by what they model. The order is that of the numbers in a snapshot, where a bank that is absent
@@ -45,6 +53,26 @@ enum Caches {
 struct Hybrids {
     caches: Vec<HybridCache>,
     ceiling: Box<HybridCache>,
+}
+
+impl Caches {
+    /// Each of them, and last the one that never evicts, where there is one.
+    fn each(&mut self) -> Vec<&mut (dyn PointCache + Send)> {
+        fn all<C: PointCache + Send>(caches: &mut [C]) -> Vec<&mut (dyn PointCache + Send)> {
+            caches.iter_mut().map(|cache| cache as _).collect()
+        }
+        match self {
+            Self::None => Vec::new(),
+            Self::Sglang(caches) => all(caches),
+            Self::Lmcache(caches) => all(caches),
+            Self::Mooncake(caches) => all(caches),
+            Self::Hybrid(hybrids) => {
+                let mut each = all(&mut hybrids.caches);
+                each.push(&mut *hybrids.ceiling);
+                each
+            }
+        }
+    }
 }
 
 /// A cache at one capacity.
@@ -209,32 +237,38 @@ impl CacheBank {
         config: &PoolConfig,
         page_size: PageSize,
     ) {
-        fn serve<C: PointCache>(caches: &mut [C], event: &RequestEvent<'_>, hits: &mut Vec<u64>) {
-            hits.extend(caches.iter_mut().map(|cache| cache.serve(event)));
-        }
         let hits = &mut self.last_hits;
         hits.clear();
-        self.last_ceiling = match &mut self.caches {
-            Caches::None => None,
-            Caches::Sglang(caches) => {
-                serve(caches, event, hits);
-                None
-            }
-            Caches::Mooncake(caches) => {
-                serve(caches, event, hits);
-                None
-            }
-            Caches::Lmcache(caches) => {
-                serve(caches, event, hits);
+        match self.ahead.next() {
+            Some(served) => hits.extend(served),
+            None => hits.extend(self.caches.each().into_iter().map(|cache| cache.serve(event))),
+        }
+        self.last_ceiling = match &self.caches {
+            Caches::None | Caches::Sglang(_) | Caches::Mooncake(_) => None,
+            Caches::Lmcache(_) => {
                 // Whoever brought a chunk's last page brought the chunk.
                 let chunk = config.rules.lmcache(page_size).pages_a_chunk();
                 chunk.ok().map(|pages| found - found % u64::from(pages))
             }
-            Caches::Hybrid(hybrids) => {
-                serve(&mut hybrids.caches, event, hits);
-                Some(hybrids.ceiling.request(event).hits)
-            }
+            Caches::Hybrid(_) => hits.pop(),
         };
+    }
+
+    /// Serves requests before their turn: the next calls of [`CacheBank::request`] must be of these, in this order, and
+    /// say then what was found. `serve` gets one lane a cache and may serve them in any order, on any thread; those it
+    /// leaves are served here.
+    pub fn serve_ahead(&mut self, events: &[RequestEvent<'_>], serve: impl FnOnce(&mut [Lane<'_>])) {
+        let caches = self.caches.each();
+        self.ahead.begin(events.len(), caches.len());
+        let lanes = caches.into_iter().zip(&mut self.ahead.hits);
+        let mut lanes: Vec<_> = lanes.map(|(cache, hits)| Lane::new(cache, events, hits)).collect();
+        serve(&mut lanes);
+        lanes.iter_mut().for_each(Lane::serve);
+    }
+
+    /// Whether requests that were served wait for their turn.
+    pub fn is_ahead(&self) -> bool {
+        !self.ahead.is_empty()
     }
 
     /// Pages the last request found, one entry a capacity.
@@ -273,6 +307,6 @@ impl CacheBank {
             Caches::Lmcache(caches) => all(caches),
             Caches::Mooncake(caches) => all(caches),
         };
-        caches + self.last_hits.capacity() * 8
+        caches + self.last_hits.capacity() * 8 + self.ahead.memory_bytes()
     }
 }
