@@ -482,7 +482,8 @@ fn any_number_of_threads_gives_the_same_bytes() {
     for engine in of_engine {
         let run = |threads: &str| {
             let several = engine[0].contains(',');
-            let mut args = vec!["--threads", threads, "--capacities", "40p,900p,2000p,2100p,30000p", "--json"];
+            let mut args =
+                vec!["--threads", threads, "--capacities", "40p,900p,2000p,2100p,30000p", "--json"];
             args.extend(["--window", "tumbling:1m", "--engine"]);
             args.extend(engine);
             if !several {

@@ -291,8 +291,9 @@ impl Pool {
         }
         let page_size = live.cache.page_size;
         let engine = &live.cache.engine;
-        let is_taken =
-            |event: &RequestEvent<'_>| identity.check(event, Some(live)).is_ok() && engine.check(event, page_size).is_ok();
+        let is_taken = |event: &RequestEvent<'_>| {
+            identity.check(event, Some(live)).is_ok() && engine.check(event, page_size).is_ok()
+        };
         let whole = events.take_while(|event| event.known_prefix.is_none());
         let taken: Vec<RequestEvent<'a>> = whole.filter(|event| is_taken(event)).copied().collect();
         if !taken.is_empty() {
