@@ -1,14 +1,14 @@
 //! Requests kept until there are many, to be followed one right after the other.
 //!
-//! The engine and what follows it each touch more memory a request than a core keeps close. Taking turns four thousand
+//! The engine and what follows it each touch more memory a request than a core keeps close. Taking turns a thousand
 //! requests at a time instead of each, both find theirs there.
 
 use super::Arrival;
 use crate::outcome::{Outcome, Run};
-use std::ops::Range;
+use crate::units::EventTime;
 
 /// Requests kept at most.
-const MOST_REQUESTS: usize = 4096;
+const MOST_REQUESTS: usize = 1024;
 
 /// Runs from which on no more requests are kept.
 const MANY_RUNS: usize = 1 << 16;
@@ -27,33 +27,31 @@ pub struct Backlog {
 /// A request.
 #[derive(Debug)]
 struct Kept {
-    arrival: Arrival<'static>,
-    /// Where its tenant's name is, where it has one.
-    tenant: Option<Range<usize>>,
+    event_time: EventTime,
     page_accesses: u64,
     new_pages: u64,
-    /// Where its runs end that can be hits, and where all do.
-    ends: [usize; 2],
+    /// Runs that can be hits, and those that cannot.
+    runs: [u32; 2],
+    /// Bytes of its tenant's name, where it has one.
+    tenant: Option<u32>,
+    counted: bool,
 }
 
 impl Backlog {
     /// Keeps a request. Returns whether there are many now.
     pub fn push(&mut self, arrival: &Arrival<'_>, outcome: &Outcome) -> bool {
-        let tenant = arrival.tenant.map(|name| {
-            let start = self.names.len();
-            self.names.push_str(name);
-            start..self.names.len()
-        });
+        let Arrival { event_time, tenant, counted } = *arrival;
+        self.names.push_str(tenant.unwrap_or_default());
         self.runs.extend_from_slice(&outcome.runs);
-        let can_hit = self.runs.len();
         self.runs.extend_from_slice(&outcome.unlooked);
-        let Arrival { event_time, counted, .. } = *arrival;
         self.requests.push(Kept {
-            arrival: Arrival { event_time, tenant: None, counted },
-            tenant,
+            event_time,
             page_accesses: outcome.page_accesses,
             new_pages: outcome.new_pages,
-            ends: [can_hit, self.runs.len()],
+            // A request's pages are counted in 32 bits everywhere, and names are shorter than requests.
+            runs: [&outcome.runs, &outcome.unlooked].map(|runs| runs.len() as u32),
+            tenant: tenant.map(|name| name.len() as u32),
+            counted,
         });
         self.requests.len() >= MOST_REQUESTS || self.runs.len() >= MANY_RUNS
     }
@@ -61,16 +59,20 @@ impl Backlog {
     /// Shows every request, in order, and keeps none.
     pub fn drain(&mut self, mut each: impl FnMut(&Arrival<'_>, &Outcome)) {
         let Self { requests, runs, names, outcome } = self;
-        let mut begin = 0;
+        let (mut left, mut names_left) = (runs.as_slice(), names.as_str());
         for kept in requests.drain(..) {
-            let [can_hit, end] = kept.ends;
+            let Kept { event_time, counted, .. } = kept;
+            let [can_hit, cannot] = kept.runs.map(|runs| left.split_off(..runs as usize).unwrap_or_default());
             outcome.clear();
             (outcome.page_accesses, outcome.new_pages) = (kept.page_accesses, kept.new_pages);
-            outcome.runs.extend_from_slice(&runs[begin..can_hit]);
-            outcome.unlooked.extend_from_slice(&runs[can_hit..end]);
-            begin = end;
-            let tenant = kept.tenant.map(|name| &names[name]);
-            each(&Arrival { tenant, ..kept.arrival }, outcome);
+            outcome.runs.extend_from_slice(can_hit);
+            outcome.unlooked.extend_from_slice(cannot);
+            let tenant = kept.tenant.map(|bytes| {
+                let (name, left) = names_left.split_at(bytes as usize);
+                names_left = left;
+                name
+            });
+            each(&Arrival { event_time, tenant, counted }, outcome);
         }
         runs.clear();
         names.clear();
@@ -80,7 +82,6 @@ impl Backlog {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::units::EventTime;
 
     #[test]
     fn requests_come_out_as_they_went_in() {

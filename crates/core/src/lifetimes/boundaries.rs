@@ -42,25 +42,37 @@ impl Boundaries {
             self.full += 1;
         }
         let entries = holders.entries();
-        for at in 0..self.full {
-            if self.younger[at] <= self.capacities[at] {
+        let ends = self.fits_from[..self.full].iter_mut().zip(&mut self.times_ms);
+        for ((younger, capacity), (fits_from, time_ms)) in
+            self.younger.iter_mut().zip(&self.capacities).zip(ends)
+        {
+            if *younger <= *capacity {
                 continue;
             }
-            let (mut younger, mut from) = (self.younger[at], self.fits_from[at] as usize);
-            while younger > self.capacities[at] {
-                younger -= u64::from(entries[from].pages);
+            // What fits begins behind the last of those that are dropped here.
+            let (mut left, mut from) = (*younger, *fits_from);
+            for holder in &entries[from as usize..] {
+                left -= u64::from(holder.pages);
                 from += 1;
+                if left <= *capacity {
+                    *time_ms = holder.time.0;
+                    break;
+                }
             }
-            (self.younger[at], self.fits_from[at]) = (younger, from as u32);
-            self.times_ms[at] = entries[from - 1].time.0;
+            (*younger, *fits_from) = (left, from);
         }
     }
 
-    /// How long ago the pages were touched that each drops, in milliseconds; none while it drops nothing.
-    pub(crate) fn ages_ms(&self, holders: &Holders) -> impl Iterator<Item = Option<u64>> {
+    /// How long ago the pages were touched that each capacity drops, in milliseconds, ascending; those from there on
+    /// drop nothing.
+    pub(crate) fn ages_ms(
+        &self,
+        holders: &Holders,
+    ) -> impl DoubleEndedIterator<Item = u64> + ExactSizeIterator + Clone {
         let now = holders.now().0;
-        let ends = self.fits_from.iter().zip(&self.times_ms);
-        ends.map(move |(fits_from, time)| (*fits_from > 0).then(|| now.abs_diff(*time)))
+        let dropping = self.fits_from.partition_point(|fits_from| *fits_from > 0);
+        // Nothing was touched after now, so the difference fits, as far as time reaches.
+        self.times_ms[..dropping].iter().map(move |time| now.wrapping_sub(*time) as u64)
     }
 
     /// Bytes of memory held, nearly.
@@ -163,8 +175,9 @@ mod tests {
                 many.follow(&holders, pages);
                 each.iter_mut().for_each(|boundary| boundary.follow(&holders, pages, |_, _| {}));
                 let ages: Vec<_> = many.ages_ms(&holders).collect();
-                let own = each.iter().map(|boundary| boundary.end.map(|end| holders.age_at(end)));
+                let own = each.iter().map_while(|boundary| boundary.end.map(|end| holders.age_at(end)));
                 prop_assert_eq!(&ages, &own.collect::<Vec<_>>());
+                prop_assert!(each[ages.len()..].iter().all(|boundary| boundary.end.is_none()));
                 holders.forget_beyond_bound(|_, _, _| {});
                 let bytes = postcard::to_allocvec(&many).expect("memory");
                 prop_assert_eq!(&bytes, &postcard::to_allocvec(&each.to_vec()).expect("memory"));

@@ -4,7 +4,7 @@
 //! are they handed to the capacities, one column after the other.
 
 use super::Ages;
-use super::ages::{narrow, widen};
+use super::ages::{is_exact, narrow, widen};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
@@ -20,10 +20,19 @@ const NONE: u32 = u32::MAX;
 pub(super) struct AgeRow(Vec<u32>);
 
 impl AgeRow {
-    /// Reads the ages in milliseconds; none of a capacity that drops nothing.
-    pub(super) fn read(&mut self, ages_ms: impl Iterator<Item = Option<u64>>) {
+    /// Reads the ages in milliseconds, ascending, of so many capacities; those behind drop nothing.
+    pub(super) fn read(
+        &mut self,
+        ages_ms: impl DoubleEndedIterator<Item = u64> + ExactSizeIterator + Clone,
+        capacities: usize,
+    ) {
         self.0.clear();
-        self.0.extend(ages_ms.map(|age| age.map_or(NONE, narrow)));
+        if ages_ms.clone().next_back().is_none_or(is_exact) {
+            self.0.extend(ages_ms.map(|age| age as u32));
+        } else {
+            self.0.extend(ages_ms.map(narrow));
+        }
+        self.0.resize(capacities, NONE);
     }
 
     /// Capacities.
@@ -34,9 +43,7 @@ impl AgeRow {
 
 impl From<Vec<Option<u64>>> for AgeRow {
     fn from(ages_ms: Vec<Option<u64>>) -> Self {
-        let mut row = Self::default();
-        row.read(ages_ms.into_iter());
-        row
+        Self(ages_ms.into_iter().map(|age| age.map_or(NONE, narrow)).collect())
     }
 }
 
@@ -136,6 +143,13 @@ impl AgeTable {
 
 /// Puts in what the rows say of one capacity out of so many.
 fn insert_column(ages: &mut Ages, rows: &[u32], (at, capacities): (usize, usize)) {
-    let column = rows.iter().skip(at).step_by(capacities);
-    column.filter(|age| **age != NONE).for_each(|age| ages.insert_narrow(*age));
+    let mut column = [0; MOST_ROWS];
+    for rows in rows.chunks(MOST_ROWS * capacities) {
+        let mut told = 0;
+        for row in rows.chunks_exact(capacities) {
+            column[told] = row[at];
+            told += usize::from(row[at] != NONE);
+        }
+        ages.insert_narrow(&column[..told]);
+    }
 }

@@ -61,6 +61,11 @@ impl From<SavedAges> for Ages {
     }
 }
 
+/// Whether an age is told to the millisecond.
+pub(super) fn is_exact(age_ms: u64) -> bool {
+    age_ms < 1 << EXACT_BITS
+}
+
 /// An age in 32 bits, in the order of ages.
 pub(super) fn narrow(age_ms: u64) -> u32 {
     let Some(exponent) = (u64::BITS - age_ms.leading_zeros()).checked_sub(EXACT_BITS + 1) else {
@@ -87,7 +92,7 @@ impl Ages {
     /// Puts an age in; `None` for one that cannot be told.
     pub fn insert(&mut self, age_ms: Option<u64>) {
         match age_ms {
-            Some(age) => self.insert_narrow(narrow(age)),
+            Some(age) => self.insert_narrow(&[narrow(age)]),
             None => {
                 self.count += 1;
                 self.untold += 1;
@@ -97,22 +102,24 @@ impl Ages {
         }
     }
 
-    /// Puts an age in that was narrowed before.
+    /// Puts ages in that were narrowed before. Looks from time to time whether there are too many different ones; when
+    /// depends on nothing but how many came.
     #[inline]
-    pub(super) fn insert_narrow(&mut self, age: u32) {
-        self.count += 1;
-        self.recent.push(age >> self.shift);
-        self.look();
+    pub(super) fn insert_narrow(&mut self, mut ages: &[u32]) {
+        self.count += ages.len() as u64;
+        while let Some((now, later)) = ages.split_at_checked((LOOK_EVERY - self.inserted) as usize) {
+            self.recent.extend(now.iter().map(|age| age >> self.shift));
+            self.inserted = 0;
+            self.look();
+            ages = later;
+        }
+        self.recent.extend(ages.iter().map(|age| age >> self.shift));
+        // Fewer than are kept until the next look.
+        self.inserted += ages.len() as u32;
     }
 
-    /// Looks from time to time whether there are too many different ones; when depends on nothing but how many came.
-    #[inline]
+    #[cold]
     fn look(&mut self) {
-        self.inserted += 1;
-        if self.inserted < LOOK_EVERY {
-            return;
-        }
-        self.inserted = 0;
         self.consolidate();
         while self.needs.distinct() > self.most as usize {
             self.needs = self.needs.halved();
@@ -148,14 +155,20 @@ impl Ages {
     }
 
     /// The nearest-rank quantiles among these and `zeros` ages of 0; `None` without any, or where one cannot be told.
-    /// Shares that ascend cost the least.
+    /// A share in the middle of others costs the least before them.
     pub fn quantiles(&self, shares: &[Ratio], zeros: u64) -> Vec<Option<u64>> {
-        let mut ranked = Ranked::of(self);
+        Self::quantiles_of(Cow::Borrowed(self), shares, zeros)
+    }
+
+    /// The same, of ages that may be given away.
+    pub(super) fn quantiles_of(ages: Cow<'_, Self>, shares: &[Ratio], zeros: u64) -> Vec<Option<u64>> {
+        let (count, shift) = (ages.count, ages.shift);
+        let mut ranked = Ranked::of(ages);
         let quantile = |share: &Ratio| {
-            let rank = share.nearest_rank(self.count + zeros)?;
+            let rank = share.nearest_rank(count + zeros)?;
             let Some(rank) = rank.checked_sub(zeros).filter(|rank| *rank > 0) else { return Some(0) };
             let age = ranked.at(rank);
-            (age != BEYOND).then(|| widen(age << self.shift))
+            (age != BEYOND).then(|| widen(age << shift))
         };
         shares.iter().map(quantile).collect()
     }
@@ -216,21 +229,24 @@ impl Ages {
 enum Ranked<'a> {
     /// In order, with the ranks of its parts.
     Sorted(Cow<'a, Needs>, Vec<u64>),
-    /// In no order but for one place, which all before it do not exceed and all behind it do not undercut.
-    Selected(Vec<u32>, usize),
+    /// In no order but for some places, ascending: none before one of them exceeds it, none behind undercuts it.
+    Selected(Vec<u32>, Vec<usize>),
 }
 
 impl<'a> Ranked<'a> {
-    fn of(ages: &'a Ages) -> Self {
-        if ages.needs.distinct() == 0 {
-            return Self::Selected(ages.recent.clone(), 0);
-        }
-        let mut needs = ages.needs.consolidated();
-        if !ages.recent.is_empty() {
-            let mut copy = ages.clone();
-            copy.consolidate();
-            needs = Cow::Owned(copy.needs);
-        }
+    fn of(ages: Cow<'a, Ages>) -> Self {
+        let needs = match ages {
+            Cow::Owned(ages) if ages.needs.distinct() == 0 => return Self::Selected(ages.recent, Vec::new()),
+            Cow::Borrowed(ages) if ages.needs.distinct() == 0 => {
+                return Self::Selected(ages.recent.clone(), Vec::new());
+            }
+            Cow::Borrowed(ages) if ages.is_consolidated() => Cow::Borrowed(&ages.needs),
+            ages => {
+                let mut ages = ages.into_owned();
+                ages.consolidate();
+                Cow::Owned(ages.needs)
+            }
+        };
         let ranks = needs.ranks();
         Self::Sorted(needs, ranks)
     }
@@ -242,10 +258,14 @@ impl<'a> Ranked<'a> {
             Self::Selected(ages, selected) => {
                 // As many as were put in since the last look.
                 let at = rank as usize - 1;
-                let from = if at < *selected { 0 } else { *selected };
-                *selected = at;
-                let (_, age, _) = ages[from..].select_nth_unstable(at - from);
-                u64::from(*age)
+                let next = selected.partition_point(|place| *place < at);
+                if selected.get(next) != Some(&at) {
+                    let from = next.checked_sub(1).map_or(0, |before| selected[before] + 1);
+                    let upto = selected.get(next).copied().unwrap_or(ages.len());
+                    ages[from..upto].select_nth_unstable(at - from);
+                    selected.insert(next, at);
+                }
+                u64::from(ages[at])
             }
         }
     }

@@ -27,7 +27,7 @@ pub struct RetentionEstimate {
     pub mean_bytes: Option<f64>,
     /// The peak in bytes, where a cost a token is known.
     pub peak_bytes: Option<u64>,
-    /// Share of the requests that find enough at the first target ratio; of sliding ones.
+    /// Share of the requests that find enough at the first target ratio.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub covered: Option<f64>,
     /// With so much room only; of sliding ones.

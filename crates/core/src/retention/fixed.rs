@@ -30,6 +30,8 @@ struct Cache {
     /// What has not expired, by when it was written.
     there: VecDeque<Written>,
     level: Level,
+    /// Nothing expires up to this moment, so that until then there is nothing to look for.
+    stays_until: EventTime,
 }
 
 /// One of them as a snapshot keeps it.
@@ -44,7 +46,7 @@ struct SavedCache {
 
 impl Fixed {
     pub(super) fn new(ttls: &[Ttl]) -> Self {
-        let cache = |ttl: &Ttl| Cache { ttl: *ttl, there: VecDeque::new(), level: Level::default() };
+        let cache = |ttl: &Ttl| Cache::of(*ttl, VecDeque::new(), Level::default());
         Self { lines: Lines::new(ttls.len()), caches: ttls.iter().map(cache).collect() }
     }
 
@@ -113,22 +115,37 @@ impl<'de> Deserialize<'de> for Fixed {
                 lines.push(line);
             }
         }
-        let cache = |SavedCache { ttl, there, level, .. }| Cache { ttl, there, level };
+        let cache = |SavedCache { ttl, there, level, .. }| Cache::of(ttl, there, level);
         Ok(Self { lines, caches: saved.into_iter().map(cache).collect() })
     }
 }
 
 impl Cache {
+    fn of(ttl: Ttl, there: VecDeque<Written>, level: Level) -> Self {
+        Self { ttl, there, level, stays_until: EventTime(i64::MIN) }
+    }
+
+    #[inline]
     fn advance(&mut self, now: EventTime) {
-        while let Some((oldest, end)) =
-            self.there.front().and_then(|old| Some((*old, self.ttl.end_of(old.at)?)))
-            && end < now
-        {
+        if now > self.stays_until {
+            self.expire(now);
+        }
+        self.level.last_until(now);
+    }
+
+    fn expire(&mut self, now: EventTime) {
+        // What is written from now on stays at least until now.
+        self.stays_until = now;
+        while let Some(oldest) = self.there.front() {
+            let end = self.ttl.end_of(oldest.at).unwrap_or(EventTime(i64::MAX));
+            if end >= now {
+                self.stays_until = end;
+                return;
+            }
             self.level.last_until(end);
             self.level.pages -= u64::from(oldest.pages);
             self.there.pop_front();
         }
-        self.level.last_until(now);
     }
 
     /// Follows a request that has taken its pages over. Returns the leading pages that were there.
@@ -176,6 +193,7 @@ struct Arriving<'a> {
 
 impl Arriving<'_> {
     /// Moves the shallowest pages of a line to the request that arrives.
+    #[inline(always)]
     fn take(&mut self, index: usize, taken: &Taken) {
         if taken.is_rest && self.lines.oldest(index).is_some_and(|at| self.is_there(at)) {
             self.hit(taken.pages);
@@ -195,11 +213,13 @@ impl Arriving<'_> {
     }
 
     /// Whether what was written then has not expired.
+    #[inline(always)]
     fn is_there(&self, at: EventTime) -> bool {
         self.ttl.end_of(at).is_none_or(|end| self.now <= end)
     }
 
     /// Writes pages that are not there.
+    #[inline(always)]
     fn write(&mut self, pages: u32) {
         if pages > 0 {
             self.is_broken = true;
@@ -209,6 +229,7 @@ impl Arriving<'_> {
     }
 
     /// Finds pages there.
+    #[inline(always)]
     fn hit(&mut self, pages: u32) {
         self.hits += if self.is_broken { 0 } else { u64::from(pages) };
     }

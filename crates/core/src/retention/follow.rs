@@ -54,12 +54,12 @@ fn first_holding(capacities: &[u64], pages: u64, near: usize) -> usize {
     at
 }
 
-/// Counts what the latest request took over by the times to live that had kept it.
-fn taken_within(holders: &Holders, config: &RetentionConfig, sums: &mut Vec<u64>) {
-    sums.clear();
-    sums.resize(config.ttls.len() + 1, 0);
-    for taken in holders.taken() {
-        sums[config.first_within(taken.age_ms)] += u64::from(taken.pages);
+/// Counts what the latest request took over by the times to live that had kept it; `first_within` names the first of
+/// each.
+fn taken_within(holders: &Holders, first_within: &[u32], sums: &mut [u64]) {
+    sums.fill(0);
+    for (taken, first) in holders.taken().iter().zip(first_within) {
+        sums[*first as usize] += u64::from(taken.pages);
     }
     let mut within = 0;
     for sum in sums {
@@ -74,7 +74,8 @@ pub struct Followed {
     /// Known pages that can be hits: by the first time to live that finds them, and by the first capacity
     /// that does, each counted from 0; one past the last where none does.
     pub(super) hits: Vec<(u32, u32, u32)>,
-    /// Leading pages found with each fixed time to live.
+    /// Leading pages found with each fixed time to live, and behind them how many are enough at the first target ratio;
+    /// older snapshots lack that.
     pub(super) fixed_hits: Vec<u64>,
     /// Milliseconds a page must be kept for the request to find enough, one a target; `None` where that was forgotten.
     pub(super) required: Vec<Option<u64>>,
@@ -108,6 +109,9 @@ pub struct Retention {
     /// Pages that the latest request took from those that were touched within each time to live.
     #[serde(skip)]
     taken: Vec<u64>,
+    /// The first time to live that had kept each run it took.
+    #[serde(skip)]
+    first_within: Vec<u32>,
     #[serde(skip)]
     followed: Followed,
     /// What the stack forgot so far had not been touched for so many milliseconds at the least.
@@ -121,7 +125,8 @@ impl Retention {
             sliding: config.ttls.iter().map(|ttl| Sliding::new(*ttl)).collect(),
             fixed: Fixed::new(&config.ttls),
             boundaries: Boundaries::at(&config.capacities),
-            taken: Vec::new(),
+            taken: vec![0; config.ttls.len() + 1],
+            first_within: Vec::new(),
             followed: Followed::default(),
             forgotten_from_ms: None,
             config,
@@ -135,6 +140,7 @@ impl Retention {
             && self.sliding.iter().zip(ttls()).all(|(sliding, ttl)| sliding.is_sound(*ttl, holders))
             && self.fixed.is_sound(&config.ttls, holders)
             && self.boundaries.resume(&config.capacities, holders);
+        self.taken = vec![0; config.ttls.len() + 1];
         self.config = config;
         sound
     }
@@ -162,13 +168,17 @@ impl Retention {
 
     /// Follows a request that has taken its `pages` over.
     pub(crate) fn follow(&mut self, holders: &Holders, outcome: &Outcome, pages: u32) {
-        let Self { config, sliding, fixed, boundaries, taken, followed, .. } = self;
+        let Self { config, sliding, fixed, boundaries, taken, first_within, followed, .. } = self;
         followed.now_ms = holders.now().0;
-        followed.read(holders, outcome, config);
-        taken_within(holders, config, taken);
+        first_within.clear();
+        first_within.extend(holders.taken().iter().map(|taken| config.first_within(taken.age_ms) as u32));
+        followed.read(holders, outcome, config, first_within);
+        taken_within(holders, first_within, taken);
         sliding.iter_mut().zip(&*taken).for_each(|(sliding, taken)| sliding.follow(*taken, pages));
         followed.fixed_hits.clear();
         fixed.follow(holders, outcome, &mut followed.fixed_hits);
+        let first = config.targets.first();
+        followed.fixed_hits.extend(first.map(|target| target.ceil_of(outcome.reusable_prefix())));
         boundaries.follow(holders, pages);
         followed.sliding.clear();
         followed.sliding.extend(sliding.iter().map(|sliding| (sliding.level.pages, sliding.level.integral)));
@@ -178,7 +188,7 @@ impl Retention {
         }
         followed.fixed.clear();
         followed.fixed.extend(fixed.levels().map(|level| (level.pages, level.integral)));
-        followed.eviction_ages.read(boundaries.ages_ms(holders));
+        followed.eviction_ages.read(boundaries.ages_ms(holders), config.capacities.len());
     }
 
     /// Follows the stack as it forgets a request's pages.
@@ -208,9 +218,8 @@ impl Followed {
         let hits =
             |(ttl, capacity, _): &(u32, u32, u32)| *ttl as usize <= ttls && *capacity as usize <= capacities;
         let held = || self.sliding.iter().chain(&self.fixed);
-        let by_ttl =
-            [self.fixed_hits.len(), self.sliding.len(), self.fixed.len(), self.is_beyond_bound.len()];
-        by_ttl == [ttls; 4]
+        [self.sliding.len(), self.fixed.len(), self.is_beyond_bound.len()] == [ttls; 3]
+            && [ttls, ttls + 1].contains(&self.fixed_hits.len())
             && self.fits.len() == ttls
             && self.fits.iter().all(|capacity| *capacity as usize <= capacities)
             && (self.required.len(), self.eviction_ages.len()) == (targets, capacities)
@@ -229,16 +238,15 @@ impl Followed {
             + self.eviction_ages.len() * size_of::<u32>()
     }
 
-    fn read(&mut self, holders: &Holders, outcome: &Outcome, config: &RetentionConfig) {
+    fn read(&mut self, holders: &Holders, outcome: &Outcome, config: &RetentionConfig, first_within: &[u32]) {
         self.hits.clear();
-        for (run, taken) in outcome.runs.iter().zip(holders.taken()) {
-            let ttl = config.first_within(taken.age_ms);
+        for (run, ttl) in outcome.runs.iter().zip(first_within) {
             let (mut served, mut step) = (0, 0);
             while served < run.pages {
                 let need = run.need_at(served);
                 step += config.capacities[step..].partition_point(|capacity| *capacity < need);
                 let upto = config.capacities.get(step).map_or(run.pages, |capacity| run.hits_at(*capacity));
-                self.hits.push((ttl as u32, step as u32, upto - served));
+                self.hits.push((*ttl, step as u32, upto - served));
                 served = upto;
             }
         }

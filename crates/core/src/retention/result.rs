@@ -3,6 +3,7 @@
 use super::{Ages, RetentionConfig, RetentionTally, Ttl};
 use crate::ratio::Ratio;
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 
 /// Whether a use keeps a page for longer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -48,7 +49,7 @@ pub struct RetentionPoint {
     pub mean_pages: Option<f64>,
     /// Most pages held at a time.
     pub peak_pages: Option<u64>,
-    /// Share of the requests that find as much of their prefix as the first target ratio asks for; of sliding ones.
+    /// Share of the requests that find as much of their prefix as the first target ratio asks for.
     pub covered: Option<f64>,
     /// The same with room for so many pages only, where the others are dropped by last use; of sliding ones.
     pub capacities: Vec<RetainedCapacity>,
@@ -93,9 +94,9 @@ pub struct EvictionAge {
 }
 
 impl EvictionAge {
-    fn of(ages: &Ages) -> Self {
-        let found = ages.quantiles(&[100, 500, 900].map(Ratio::per_mille), 0);
-        Self { p10: found[0], p50: found[1], p90: found[2] }
+    fn of(ages: Cow<'_, Ages>) -> Self {
+        let found = Ages::quantiles_of(ages, &[500, 100, 900].map(Ratio::per_mille), 0);
+        Self { p10: found[1], p50: found[0], p90: found[2] }
     }
 }
 
@@ -116,7 +117,7 @@ impl RetentionResult {
         Self {
             points: points.collect(),
             required: required.collect(),
-            eviction_ages: tally.eviction_ages.columns().map(|ages| EvictionAge::of(&ages)).collect(),
+            eviction_ages: tally.eviction_ages.columns().map(EvictionAge::of).collect(),
         }
     }
 }
@@ -131,12 +132,15 @@ fn point(
     let is_sliding = kind == RetentionKind::Sliding;
     let (held, hits) = match kind {
         RetentionKind::Sliding => (tally.sliding[at], tally.hits_within(at)),
-        RetentionKind::Fixed => (tally.fixed[at], tally.fixed_hits[at]),
+        RetentionKind::Fixed => (tally.fixed[at], tally.fixed_hits(at)),
     };
     let is_told = !tally.is_beyond_bound[at];
     let share = |requests: u64| (tally.requests > 0).then(|| requests as f64 / tally.requests as f64);
-    let covered =
-        |ages: &Ages| share(tally.requests - tally.with_reuse + ages.count_upto(config.ttls[at].ms()));
+    let within = |ages: &Ages| tally.requests - tally.with_reuse + ages.count_upto(config.ttls[at].ms());
+    let covered = match kind {
+        RetentionKind::Sliding => tally.required.first().map(within),
+        RetentionKind::Fixed => tally.fixed_covered(at).filter(|_| !config.targets.is_empty()),
+    };
     let capacity = |capacity: usize| RetainedCapacity {
         page_hits: is_told.then(|| rate.whole_of(tally.hits_within_at(at, capacity))),
         honoured: share(tally.honoured(at, capacity)).filter(|_| is_told),
@@ -148,7 +152,7 @@ fn point(
         page_hits: is_told.then(|| rate.whole_of(hits)),
         mean_pages: is_told.then(|| held.mean(tally.span_ms()) / rate.as_f64()),
         peak_pages: is_told.then(|| rate.whole_of(held.peak)),
-        covered: tally.required.first().filter(|_| is_sliding && is_told).and_then(covered),
+        covered: covered.filter(|_| is_told).and_then(share),
         capacities: capacities.map(capacity).collect(),
     }
 }

@@ -16,8 +16,16 @@ pub(super) struct Sliding {
     /// No request before this one in the list holds pages here.
     first: usize,
     pub(super) level: Level,
+    /// Nothing of the list expires up to this moment, so that until then there is nothing to look for.
+    #[serde(skip, default = "unknown")]
+    stays_until: EventTime,
     /// The stack forgot pages that are held here.
     pub(super) is_beyond_bound: bool,
+}
+
+/// Before every moment: it has to be looked for.
+fn unknown() -> EventTime {
+    EventTime(i64::MIN)
 }
 
 /// A number of pages over time.
@@ -32,6 +40,7 @@ pub(super) struct Level {
 
 impl Level {
     /// Lets time pass, pages staying as they are.
+    #[inline]
     pub(super) fn last_until(&mut self, time: EventTime) {
         let since = self.since.replace(time).unwrap_or(time);
         self.integral += u128::from(self.pages) * u128::from(time.0.abs_diff(since.0));
@@ -46,22 +55,33 @@ impl Level {
 
 impl Sliding {
     pub(super) fn new(ttl: Ttl) -> Self {
-        Self { ttl, first: 0, level: Level::default(), is_beyond_bound: false }
+        Self { ttl, first: 0, level: Level::default(), stays_until: unknown(), is_beyond_bound: false }
     }
 
     /// Drops what expires before `now`.
+    #[inline]
     pub(super) fn advance(&mut self, holders: &Holders, now: EventTime) {
+        if now > self.stays_until {
+            self.expire(holders, now);
+        }
+        self.level.last_until(now);
+    }
+
+    fn expire(&mut self, holders: &Holders, now: EventTime) {
+        // Whoever comes stays at least until now.
+        self.stays_until = now;
         while let Some(holder) = holders.entries().get(self.first) {
             if holder.pages > 0 {
-                match self.ttl.end_of(holder.time) {
-                    Some(end) if end < now => self.level.last_until(end),
-                    _ => break,
+                let end = self.ttl.end_of(holder.time).unwrap_or(EventTime(i64::MAX));
+                if end >= now {
+                    self.stays_until = end;
+                    return;
                 }
+                self.level.last_until(end);
                 self.level.pages -= u64::from(holder.pages);
             }
             self.first += 1;
         }
-        self.level.last_until(now);
     }
 
     /// Follows a request that has taken its `pages` over, so many of them from those that were here.

@@ -64,7 +64,9 @@ pub struct RetentionTally {
     capacities: usize,
     /// By the first time to live and the first capacity that finds them; the last of either is none.
     hits: Vec<u64>,
-    pub(super) fixed_hits: Vec<u64>,
+    /// Pages that each fixed time to live found, and behind them the requests that found enough with each; not told where
+    /// some of the requests do not tell it.
+    fixed_hits: Vec<u64>,
     pub(super) sliding: Vec<Held>,
     pub(super) fixed: Vec<Held>,
     /// One a target.
@@ -88,7 +90,7 @@ impl RetentionTally {
             span: None,
             capacities,
             hits: vec![0; (ttls + 1) * (capacities + 1)],
-            fixed_hits: vec![0; ttls],
+            fixed_hits: vec![0; 2 * ttls],
             sliding: vec![Held::default(); ttls],
             fixed: vec![Held::default(); ttls],
             required: vec![Ages::new(most_ages); targets],
@@ -110,10 +112,10 @@ impl RetentionTally {
         for (at, capacity) in request.fits.iter().enumerate() {
             self.honoured[at * row + *capacity as usize] += 1;
         }
-        self.fixed_hits.iter_mut().zip(&request.fixed_hits).for_each(|(sum, hits)| *sum += hits);
-        let held = self.sliding.iter_mut().zip(&request.sliding);
-        held.chain(self.fixed.iter_mut().zip(&request.fixed))
-            .for_each(|(held, level)| held.add(*level, is_first));
+        self.add_fixed(&request.fixed_hits);
+        for (held, levels) in [(&mut self.sliding, &request.sliding), (&mut self.fixed, &request.fixed)] {
+            held.iter_mut().zip(levels).for_each(|(held, level)| held.add(*level, is_first));
+        }
         if request.has_reuse {
             self.with_reuse += 1;
             self.required.iter_mut().zip(&request.required).for_each(|(ages, age)| ages.insert(*age));
@@ -126,6 +128,19 @@ impl RetentionTally {
         self.untold_from_ms = least(self.untold_from_ms, request.forgotten_from_ms);
         let (start, _) = self.span.unwrap_or((request.now_ms, request.now_ms));
         self.span = Some((start, request.now_ms));
+    }
+
+    /// Counts what a request found with each fixed time to live, and how much is enough where that follows.
+    fn add_fixed(&mut self, found: &[u64]) {
+        let (hits, enough) = found.split_at(self.fixed.len());
+        let (sums, covered) = self.fixed_hits.split_at_mut(self.fixed.len());
+        sums.iter_mut().zip(hits).for_each(|(sum, hits)| *sum += hits);
+        match enough.first() {
+            Some(enough) => {
+                covered.iter_mut().zip(hits).for_each(|(sum, hits)| *sum += u64::from(hits >= enough))
+            }
+            None => self.fixed_hits.truncate(self.fixed.len()),
+        }
     }
 
     /// The union of several of one shape.
@@ -150,6 +165,7 @@ impl RetentionTally {
         self.requests += other.requests;
         self.with_reuse += other.with_reuse;
         sums(&mut self.hits, &other.hits);
+        self.fixed_hits.truncate(other.fixed_hits.len());
         sums(&mut self.fixed_hits, &other.fixed_hits);
         sums(&mut self.honoured, &other.honoured);
         self.sliding.iter_mut().zip(&other.sliding).for_each(|(held, other)| held.merge(other));
@@ -181,8 +197,8 @@ impl RetentionTally {
         self.capacities == capacities
             && (self.hits.len(), self.honoured.len())
                 == ((ttls + 1) * (capacities + 1), ttls * (capacities + 1))
-            && [self.fixed_hits.len(), self.sliding.len(), self.fixed.len(), self.is_beyond_bound.len()]
-                == [ttls; 4]
+            && [self.sliding.len(), self.fixed.len(), self.is_beyond_bound.len()] == [ttls; 3]
+            && [ttls, 2 * ttls].contains(&self.fixed_hits.len())
             && self.required.len() == targets
             && self
                 .hits
@@ -222,6 +238,16 @@ impl RetentionTally {
         found.map(|found| found.filter(is_told)).collect()
     }
 
+    /// Pages found with a fixed time to live.
+    pub(super) fn fixed_hits(&self, ttl: usize) -> u64 {
+        self.fixed_hits[ttl]
+    }
+
+    /// Requests that found enough of their prefix with a fixed time to live, at the first target ratio.
+    pub(super) fn fixed_covered(&self, ttl: usize) -> Option<u64> {
+        self.fixed_hits.get(self.fixed.len() + ttl).copied()
+    }
+
     /// Pages found within a time to live, however much room there is.
     pub(super) fn hits_within(&self, ttl: usize) -> u64 {
         self.hits[..(ttl + 1) * (self.capacities + 1)].iter().sum()
@@ -242,4 +268,39 @@ impl RetentionTally {
 /// The smaller of those that are there.
 fn least(one: Option<u64>, other: Option<u64>) -> Option<u64> {
     one.into_iter().chain(other).min()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_of_older_snapshots_leave_the_coverage_of_fixed_times_untold() {
+        let shape = RetentionShape { ttls: 2, capacities: 0, targets: 1, most_ages: 9 };
+        let request = |found: &[u64]| Followed {
+            fixed_hits: found.to_vec(),
+            sliding: vec![(0, 0); 2],
+            fixed: vec![(0, 0); 2],
+            is_beyond_bound: vec![false; 2],
+            required: vec![None],
+            fits: vec![0; 2],
+            ..Followed::default()
+        };
+        let [told, older] = [&[5, 3, 4][..], &[5, 3]].map(request);
+        assert!(told.is_sound(shape) && older.is_sound(shape));
+        let counted = |requests: &[&Followed]| {
+            let mut tally = RetentionTally::new(shape);
+            requests.iter().for_each(|request| tally.add(request));
+            assert!(tally.is_sound(shape));
+            tally
+        };
+        let read =
+            |tally: &RetentionTally| [0, 1].map(|ttl| (tally.fixed_hits(ttl), tally.fixed_covered(ttl)));
+        let (all, some) = (counted(&[&told, &told]), counted(&[&older, &told]));
+        assert_eq!(read(&all), [(10, Some(2)), (6, Some(0))]);
+        assert_eq!(read(&some), [(10, None), (6, None)]);
+        let union = RetentionTally::merged([&all, &some].into_iter()).expect("two");
+        assert_eq!(read(&union), [(20, None), (12, None)]);
+        assert!(union.is_sound(shape));
+    }
 }
