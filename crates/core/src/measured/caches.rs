@@ -1,7 +1,7 @@
 //! The caches that served a log's requests, as far as the log names them, and when each was emptied.
 
 use super::reading::CachedPages;
-use super::restarts::{ReplicaRestart, Restarts, Seen};
+use super::restarts::{Explained, ReplicaRestart, Restarts, Seen};
 use super::tally::MeasuredShare;
 use crate::event::RequestEvent;
 use crate::labels::Label;
@@ -10,6 +10,7 @@ use crate::pool_config::PoolConfig;
 use crate::routing::{Arriving, MAX_REPLICAS, RoutedCaches, RouterKind, RouterSpec, RoutingError};
 use crate::units::PageSize;
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 
 /// A request that a pool has accepted.
 #[derive(Debug, Clone, Copy)]
@@ -97,6 +98,18 @@ impl MeasuredCaches {
         };
         let replicas = self.restarts.iter().enumerate().map(|(replica, restarts)| (Some(replica), restarts));
         std::iter::once((None, &self.alone)).chain(replicas).flat_map(of)
+    }
+
+    /// What the restarts of replicas that hold at least `each` pages explain of the requests that arrived `during` these
+    /// event times, in milliseconds.
+    pub fn explained(&self, each: Need, during: &Range<i64>) -> Explained {
+        let mut all = Explained::default();
+        for restarts in std::iter::once(&self.alone).chain(&self.restarts) {
+            let own = restarts.explained(each, during);
+            all.restarts += own.restarts;
+            all.ends.extend(own.ends);
+        }
+        all
     }
 
     /// Completes what was read back from a snapshot; whether it is of the configuration and can go on.

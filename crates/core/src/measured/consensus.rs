@@ -116,25 +116,38 @@ impl Consensus {
     /// most pages, of these the smallest. `None` without requests, and where every interval is empty or lies
     /// beyond the tracked bound.
     pub fn find(&self) -> Option<Agreed> {
-        let mut best: Option<(Level, Need, Option<Need>)> = None;
-        let mut open: Option<(Level, Need)> = None;
-        let mut level = (0, 0);
-        for (at, change) in self.steps() {
-            let next = (level.0 + change.0, level.1 + change.1);
-            if open.is_none() || next != level {
-                close(&mut best, open, Some(at));
-                open = Some((next, at));
-            }
-            level = next;
-        }
-        close(&mut best, open, None);
-        let ((requests, pages), from, to) = best.filter(|((requests, _), ..)| *requests > 0)?;
-        Some(Agreed { from, to, requests: requests.unsigned_abs(), pages: pages.unsigned_abs() })
+        let more = |best: Agreed, range: Agreed| {
+            if (range.requests, range.pages) > (best.requests, best.pages) { range } else { best }
+        };
+        self.ranges_without(&[]).into_iter().reduce(more).filter(|best| best.requests > 0)
     }
 
-    /// Every capacity at which intervals begin or end, ascending and distinct.
-    fn steps(&self) -> Vec<Step> {
-        let mut steps: Vec<Step> = Vec::new();
+    /// Ranges of capacities that the same intervals hold, ascending, where so many of the intervals have no end: of the
+    /// requests that do not tell one, which count as if they agreed with every larger capacity.
+    pub fn ranges_without(&self, ends: &[Need]) -> Vec<Agreed> {
+        let mut ranges: Vec<Agreed> = Vec::new();
+        let mut level: Level = (0, 0);
+        for (at, change) in self.steps(ends) {
+            level = (level.0 + change.0, level.1 + change.1);
+            let (requests, pages) = (level.0.unsigned_abs(), level.1.unsigned_abs());
+            match ranges.last_mut() {
+                Some(open) if (open.requests, open.pages) == (requests, pages) => continue,
+                Some(open) => open.to = Some(at - 1),
+                None => (),
+            }
+            ranges.push(Agreed { from: at, to: None, requests, pages });
+        }
+        ranges
+    }
+
+    /// Requests whose interval holds this capacity, and their pages.
+    pub fn agreeing(&self, capacity: Need) -> (u64, u64) {
+        (self.by_requests.holding(capacity), self.by_pages.holding(capacity))
+    }
+
+    /// Every capacity at which intervals begin or end, ascending and distinct; the `without` are no ends.
+    fn steps(&self, without: &[Need]) -> Vec<Step> {
+        let mut steps: Vec<Step> = without.iter().map(|end| (*end, (1, 0))).collect();
         let count = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
         for (need, times) in self.by_requests.begins.consolidated().steps() {
             steps.push((need, (count(times), 0)));
@@ -161,14 +174,6 @@ impl Consensus {
     }
 }
 
-/// Ends the open range before `end`, and keeps it where more agree on it than on the best so far.
-fn close(best: &mut Option<(Level, Need, Option<Need>)>, open: Option<(Level, Need)>, end: Option<Need>) {
-    let Some((level, from)) = open else { return };
-    if best.is_none_or(|(most, ..)| level > most) {
-        *best = Some((level, from, end.map(|end| end - 1)));
-    }
-}
-
 /// The interval of a reading, with the first capacity behind it; `None` where it holds no capacity.
 fn interval(reading: Reading) -> Option<(Need, Option<Need>)> {
     let Reading::Between { at_least, less_than } = reading else { return None };
@@ -187,6 +192,11 @@ impl Ends {
             begins: Needs::merged(parts.clone().map(|part| &part.begins)),
             ends: Needs::merged(parts.map(|part| &part.ends)),
         }
+    }
+
+    /// Intervals that hold this capacity, times as often as they were put in.
+    fn holding(&self, capacity: Need) -> u64 {
+        self.begins.count_upto(capacity).saturating_sub(self.ends.count_upto(capacity))
     }
 
     fn add(&mut self, from: Need, to: Option<Need>, times: u32) {

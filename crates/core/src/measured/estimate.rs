@@ -1,5 +1,6 @@
 //! What the measured requests of a window say, as it is published.
 
+use super::agreement::agreed;
 use super::caches::MeasuredCaches;
 use super::consensus::Agreed;
 use super::counted::Counted;
@@ -102,11 +103,11 @@ pub struct Loss {
 pub struct RestartEstimate {
     /// Its name, where the log has names.
     pub replica: Option<String>,
-    /// The first request, counted from 0 among the accepted ones, that found nothing of what was there before.
+    /// The first request, counted from 0 among the accepted ones, that missed what was there before.
     pub request: u64,
     /// When it arrived.
     pub event_time_ms: i64,
-    /// Requests that found nothing of what was there before.
+    /// Requests that missed what was there before.
     pub misses: u64,
 }
 
@@ -145,7 +146,7 @@ impl MeasuredFigures<'_> {
         let counted = Counted {
             requests: tally.requests(),
             cached_pages: tally.cached_pages(),
-            agreed: consensus.find(),
+            agreed: agreed(consensus, |each| caches.explained(each, &self.during)),
             told: (consensus.requests(), consensus.pages()),
             replicas: caches.replicas(),
             requests_beyond_log,

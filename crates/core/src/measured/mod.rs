@@ -5,6 +5,7 @@
 //! on, [`Restarts`] the moments from which a cache knew nothing older, and [`Ledger`] splits what was
 //! lost between capacity, routing and the engine.
 
+mod agreement;
 mod caches;
 mod consensus;
 mod counted;
@@ -30,6 +31,6 @@ pub use modelled::Modelled;
 pub use point_tally::{PointShare, PointTally};
 pub use points::{PointCaches, PointError};
 pub use reading::{CachedPages, Reading};
-pub use restarts::{MAX_RESTARTS, ReplicaRestart, Restart, Restarts, Seen};
+pub use restarts::{Explained, MAX_RESTARTS, ReplicaRestart, Restart, Restarts, Seen};
 pub use tally::{MeasuredShare, MeasuredTally};
 pub use verdict::{Findings, MIN_AGREEMENT, Verdict};

@@ -1,5 +1,6 @@
 //! What the core says about measured hits, against page-level caches and obvious counting.
 
+use super::agreement::agreed;
 use super::*;
 use crate::engine::{Engine, EngineConfig};
 use crate::event::RequestEvent;
@@ -14,13 +15,20 @@ use proptest::prelude::*;
 /// A cache of `capacity` pages, one page at a time, leaf oldest.
 struct PageLru {
     capacity: usize,
+    /// Pages left where there is no more room.
+    low: usize,
     /// Most recent first; a page is its whole prefix.
     pages: Vec<Vec<u64>>,
 }
 
 impl PageLru {
     fn new(capacity: usize) -> Self {
-        Self { capacity, pages: Vec::new() }
+        Self { capacity, low: capacity, pages: Vec::new() }
+    }
+
+    /// One that evicts to 80 % where it is full.
+    fn with_watermark(capacity: usize) -> Self {
+        Self { low: capacity * 4 / 5, ..Self::new(capacity) }
     }
 
     /// Leading pages that were there.
@@ -31,7 +39,9 @@ impl PageLru {
             self.pages.retain(|held| held != page);
             self.pages.insert(0, page.clone());
         }
-        self.pages.truncate(self.capacity);
+        if self.pages.len() > self.capacity {
+            self.pages.truncate(self.low);
+        }
         hits
     }
 }
@@ -59,6 +69,12 @@ struct Measured {
 }
 
 impl Measured {
+    /// What an estimate of all requests says, and the restarts told with it.
+    fn agreed(&self) -> (Option<Agreed>, Vec<Restart>) {
+        let agreed = agreed(self.tally.consensus(), |each| self.restarts.explained(each, &ALWAYS));
+        (agreed, agreed.map(|agreed| self.restarts.found(agreed.from)).unwrap_or_default())
+    }
+
     /// Takes in a request that hit `hits` pages.
     fn take(&mut self, hits: u64, outcome: &Outcome, number: u64) {
         let cached = CachedPages { all: hits, followed: hits };
@@ -66,6 +82,30 @@ impl Measured {
         let seen = Seen { number, index: number, event_time: EventTime(number as i64) };
         self.restarts.observe(hits, outcome, seen);
     }
+}
+
+const ALWAYS: std::ops::Range<i64> = i64::MIN..i64::MAX;
+
+/// The requests on one cache that is made anew before some of them.
+fn replayed(requests: &[Vec<u64>], restarts: &[usize], made: impl Fn() -> PageLru) -> Measured {
+    let (mut lru, mut engine, mut measured) = (made(), engine(), Measured::default());
+    for (number, ids) in requests.iter().enumerate() {
+        if restarts.contains(&number) {
+            lru = made();
+        }
+        let outcome = observe(&mut engine, ids);
+        measured.take(lru.access(ids), &outcome, number as u64);
+    }
+    measured
+}
+
+/// Twelve sessions at a time, of eight turns each, that begin with the same two pages.
+fn sessions(requests: u64) -> Vec<Vec<u64>> {
+    let request = |number: u64| {
+        let (session, turn) = (number / 96 * 12 + number * 7 % 12, number % 96 / 12);
+        [1, 2].into_iter().chain((0..=2 * turn).map(|page| 1000 * (session + 1) + page)).collect()
+    };
+    (0..requests).map(request).collect()
 }
 
 /// How many intervals hold `capacity`, and their pages: one after the other.
@@ -129,6 +169,7 @@ proptest! {
         let tally = &measured.tally;
         prop_assert_eq!(tally.requests(), requests.len() as u64);
         let capacity = capacity as u64;
+        prop_assert_eq!(measured.agreed().0, tally.consensus().find(), "no restart explains more than all");
         if let Some(found) = tally.consensus().find() {
             prop_assert_eq!(found.requests, tally.consensus().requests(), "every request agrees");
             prop_assert_eq!(found.pages, tally.consensus().pages());
@@ -159,7 +200,7 @@ proptest! {
             let outcome = observe(&mut engine, ids);
             let (hits, kept) = (lru.access(ids), emptied.access(ids));
             if number >= restart_at && outcome.reusable_prefix() > 0 {
-                let misses = hits == 0 && kept > 0;
+                let misses = hits < kept;
                 if misses && first_missed.is_none() {
                     first_missed = Some(number as u64);
                 }
@@ -174,6 +215,23 @@ proptest! {
             prop_assert_eq!(Some(found.first.index), first_missed);
             prop_assert_eq!(found.misses, missed);
         }
+    }
+
+    /// Or another capacity explains as many requests, with restarts told at it or without.
+    #[test]
+    fn a_cache_that_hardly_evicts_keeps_its_capacity_over_a_restart(
+        requests in chained_requests(60), at in 0.0f64..1.0,
+    ) {
+        let restart_at = (requests.len() as f64 * at) as usize;
+        let capacity = requests.iter().flatten().count() as u64;
+        let measured = replayed(&requests, &[restart_at], || PageLru::new(capacity as usize));
+        let Some(found) = measured.agreed().0 else { return Ok(()) };
+        let explains = |capacity: u64| {
+            let explained = measured.restarts.explained(capacity, &ALWAYS);
+            measured.tally.consensus().agreeing(capacity).0 + explained.ends.len() as u64 - explained.restarts
+        };
+        let holds = found.from <= capacity && found.to.is_none_or(|to| capacity <= to);
+        prop_assert!(holds || explains(found.from) >= explains(capacity), "{found:?} is not {capacity}");
     }
 
     #[test]
@@ -268,4 +326,43 @@ fn each_loss_has_its_verdict() {
     assert_eq!(Verdict::of(&scoped), Verdict::IdScope);
     let none = Findings { agreement_by_pages: 0.4, ..findings(ledger(900, 890, 880, 690)) };
     assert_eq!(Verdict::of(&none), Verdict::NoCapacity);
+}
+
+/// Two requests show that it holds hundreds of pages, and twenty that came back after the restart seem to deny it.
+#[test]
+fn a_cache_that_hardly_evicts_and_was_restarted_is_not_told_too_small() {
+    let session = |number: u64| -> Vec<u64> {
+        [1, 2].into_iter().chain((0..8).map(|page| 100 * number + page)).collect()
+    };
+    let requests: Vec<_> = (1..=50).chain([1, 2]).chain(30..=49).chain(40..=49).map(session).collect();
+    let restart_at = 52;
+    let measured = replayed(&requests, &[restart_at], || PageLru::new(4000));
+    let plain = measured.tally.consensus().find().expect("requests that can tell");
+    assert!(plain.to.is_some_and(|to| to < 200), "the intervals alone say {plain:?}");
+    let (found, told) = measured.agreed();
+    let found = found.expect("requests that can tell");
+    assert_eq!((found.from, found.to), (402, None), "all but system prompt and the page itself");
+    assert_eq!(told.len(), 1);
+    assert_eq!((told[0].first.index, told[0].misses), (restart_at as u64, 20));
+    assert_eq!(
+        found.requests,
+        measured.tally.consensus().requests() - 20,
+        "who does not agree is not counted"
+    );
+}
+
+/// All but the first request after it find the two pages that all sessions begin with.
+#[test]
+fn a_restart_of_a_cache_with_a_watermark_is_told_with_all_its_misses() {
+    let (requests, restart_at) = (sessions(500), 345);
+    let made = || PageLru::with_watermark(150);
+    let measured = replayed(&requests, &[restart_at], made);
+    let undisturbed = replayed(&requests, &[], made);
+    assert_eq!(undisturbed.agreed().1, [], "a watermark is no restart");
+    let (found, told) = measured.agreed();
+    let found = found.expect("requests that can tell");
+    assert!((120..=150).contains(&found.from), "between watermark and capacity: {found:?}");
+    assert_eq!(told.len(), 1);
+    assert_eq!(told[0].first.index, restart_at as u64);
+    assert_eq!(told[0].misses, 12, "one a session");
 }
