@@ -301,6 +301,11 @@ pub(super) fn restored_as(
     restore_as(config, last_record, image(version, written)).expect("the same configuration")
 }
 
+/// Why a task of another configuration does not go on from a file of this version.
+pub(super) fn refused_as(config: Arc<TaskConfig>, version: u32, written: Vec<u8>) -> TaskRestoreError {
+    restore_as(config, None, image(version, written)).expect_err("another configuration")
+}
+
 /// The lines of every pool but one.
 fn without(pool: &str, lines: &str) -> String {
     let kept = lines.split_inclusive('\n').filter(|line| !line.contains(&format!("\"{pool}\"")));

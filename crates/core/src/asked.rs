@@ -147,6 +147,13 @@ pub enum AskedError {
 }
 
 impl Asked {
+    /// How often the answers to what is asked here were mended. Enters the fingerprint of a configuration that asks, so
+    /// that a state made by the former rules is not continued under the new ones.
+    pub fn revision(&self) -> u32 {
+        // 1: requests that found part of their prefix tell restarts; coverage of fixed times to live.
+        u32::from(self.measured || !self.ttls.is_empty())
+    }
+
     /// Whether nothing is asked.
     pub fn is_nothing(&self) -> bool {
         self.first().is_none()

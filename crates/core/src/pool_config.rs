@@ -75,7 +75,8 @@ pub struct PoolConfig {
 }
 
 /// Enters the fingerprint: raised when equal configurations and records begin to give other results, whatever the
-/// engine; where only one engine's do, [`Profile::revision`] is.
+/// engine; where only one engine's do, [`Profile::revision`] is, and where only what is asked beside estimates does,
+/// [`Asked::revision`].
 pub const RESULT_VERSION: u32 = 2;
 
 /// Most tiers of a plan.
@@ -383,9 +384,10 @@ impl PoolConfig {
     /// # Errors
     /// [`PoolConfigError::NoFingerprint`] where it cannot be written as JSON, which is what is hashed.
     pub fn fingerprint(&self) -> Result<String, PoolConfigError> {
-        let json = match self.profile.revision() {
-            0 => serde_json::to_string(&(RESULT_VERSION, self)),
-            revision => serde_json::to_string(&(RESULT_VERSION, revision, self)),
+        let json = match (self.profile.revision(), self.asked.revision()) {
+            (0, 0) => serde_json::to_string(&(RESULT_VERSION, self)),
+            (engine, 0) => serde_json::to_string(&(RESULT_VERSION, engine, self)),
+            (engine, asked) => serde_json::to_string(&(RESULT_VERSION, engine, asked, self)),
         };
         let json = json.map_err(|error| PoolConfigError::NoFingerprint(error.to_string()))?;
         Ok(format!("{:016x}", xxh3_64(json.as_bytes())))

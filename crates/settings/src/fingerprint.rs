@@ -11,7 +11,7 @@ impl Settings {
     /// Identifies what shapes results: two configurations with equal fingerprints give the same
     /// estimates for the same log.
     ///
-    /// What enters: the version of results and the engine's revision; every setting marked `[results]` in `sections.rs` ("shapes results" in
+    /// What enters: the version of results, the engine's revision and that of what is asked beside estimates; every setting marked `[results]` in `sections.rs` ("shapes results" in
     /// the commented default: of `[input]` the encoding and the limits, all of `[estimate]` and `[plan]`), as
     /// `section.key=value` in order of declaration, left out when not set; then each
     /// tier's settings, in their order, and each pool's, in order of the pools' names; and what a pool holds
@@ -35,16 +35,21 @@ impl Settings {
         pools.sort_by(|left, right| left.name.cmp(&right.name));
         for pool in pools {
             enter(&mut hash, "pools", &pool.fields());
-            self.enter_provisioned(&mut hash, Some(pool));
+            self.enter_asked(&mut hash, Some(pool));
         }
-        self.enter_provisioned(&mut hash, None);
+        self.enter_asked(&mut hash, None);
         hash.digest()
     }
 
-    /// What a pool holds today shapes what it says beside its estimates, where that is asked of it.
-    fn enter_provisioned(&self, hash: &mut Xxh3, pool: Option<&Pool>) {
-        if let Some(provisioned) = self.asked(pool).provisioned {
-            let name = pool.map_or("", |pool| &pool.name);
+    /// What a pool holds today shapes what it says beside its estimates, where that is asked of it; so do the rules by
+    /// which that is answered.
+    fn enter_asked(&self, hash: &mut Xxh3, pool: Option<&Pool>) {
+        let (asked, name) = (self.asked(pool), pool.map_or("", |pool| &pool.name));
+        match asked.revision() {
+            0 => {}
+            revision => hash.update(format!("asked {name}={revision}\n").as_bytes()),
+        }
+        if let Some(provisioned) = asked.provisioned {
             hash.update(format!("provisioned {name}={provisioned}\n").as_bytes());
         }
     }

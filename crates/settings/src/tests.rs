@@ -362,6 +362,21 @@ fn an_engine_whose_rules_were_mended_has_another_fingerprint_than_before() {
     }
 }
 
+/// A state whose restarts or coverage were counted by the former rules is set aside.
+#[test]
+fn what_is_asked_and_was_mended_has_another_fingerprint_than_before() {
+    let of = |text: &str| load(text, &[]).expect(text).fingerprint_hex();
+    let before = ["0d98c60fbf092d49", "7617b42ca87121dd", "f98045b503448881"];
+    let asked = [
+        "[estimate]\nmeasured = true",
+        "[estimate]\nttls = [\"5m\"]",
+        "[[pools]]\nname = \"a\"\nmeasured = true",
+    ];
+    for (asked, before) in asked.into_iter().zip(before) {
+        assert_ne!(of(asked), before, "{asked}");
+    }
+}
+
 #[test]
 fn the_fingerprint_follows_what_shapes_results_and_nothing_else() {
     let of = |text: &str| load(text, &[]).expect(text).fingerprint_hex();
