@@ -1,8 +1,13 @@
-"""LMCache: its own LocalCPUBackend with its own eviction policy and allocator, one request at a time.
+"""LMCache: its own LocalCPUBackend with its own eviction policy and allocator, one request at a time; and, where the settings
+say `process`, what keeps the chunks where LMCache is a process of its own.
 
 The calls are those of LMCache's engine: lookup pins the leading run of chunks that are there, `touch_cache` moves them,
 room is allocated for every chunk past them, then they are put. Memory objects are of the smallest size the allocator
 aligns to, so that its buffer holds exactly `capacity` of them.
+
+The process has its own L1Manager, eviction policy and eviction loop; the loop looks once at each whole second of the
+workload. Its calls are those of its storage manager and lookup module: lookup reserves and touches the leading run, the
+missing chunks are reserved in one call and written, and all of the request's are touched as it ends.
 """
 
 import logging
@@ -20,6 +25,11 @@ from lmcache.v1.config import LMCacheEngineConfig
 from lmcache.v1.memory_allocators.mixed_memory_allocator import MixedMemoryAllocator
 from lmcache.v1.memory_management import MemoryFormat
 from lmcache.v1.pin_monitor import PinMonitor
+from lmcache.v1.distributed.api import MemoryLayoutDesc, ObjectKey
+from lmcache.v1.distributed.config import EvictionConfig, L1ManagerConfig, L1MemoryManagerConfig
+from lmcache.v1.distributed.error import L1Error
+from lmcache.v1.distributed.l1_manager import L1Manager
+from lmcache.v1.distributed.storage_controllers import eviction_controller
 from lmcache.v1.storage_backend.local_cpu_backend import LocalCPUBackend
 
 VERSION = version("lmcache")
@@ -55,8 +65,61 @@ def serve(backend, keys):
     return found
 
 
+class Once:
+    """Stops a loop after one turn."""
+
+    def __init__(self):
+        self.turns = 0
+
+    def is_set(self):
+        self.turns += 1
+        return self.turns > 1
+
+
+def look(controller):
+    """Lets the eviction loop look once, without waiting for its second."""
+    controller._stop_flag = Once()
+    eviction_controller.time.sleep = lambda _: None
+    controller.eviction_loop()
+
+
+def serve_as_process(manager, keys):
+    """Looks up, touches and stores one request; chunks found."""
+    reserved = manager.reserve_read(keys)
+    found = next((at for at, key in enumerate(keys) if reserved[key][0] != L1Error.SUCCESS), len(keys))
+    manager.finish_read([key for key in keys if reserved[key][0] == L1Error.SUCCESS])
+    manager.touch_keys(keys[:found])
+    layout = MemoryLayoutDesc(shapes=[SHAPE], dtypes=[torch.uint8])
+    room = manager.reserve_write(keys[found:], [False] * (len(keys) - found), layout, tag="engine")
+    manager.finish_write([key for key, (error, _) in room.items() if error == L1Error.SUCCESS], tag="engine")
+    manager.touch_keys(keys)
+    return found
+
+
+def drive_process(requests, settings, capacity):
+    """Pages each request found in the process, in order."""
+    chunk_pages = settings["chunk_tokens"] // requests[0].page_size
+    size = capacity // chunk_pages * OBJECT_BYTES
+    memory = L1MemoryManagerConfig(size_in_bytes=size, use_lazy=False, align_bytes=OBJECT_BYTES, shm_name="")
+    manager = L1Manager(L1ManagerConfig(memory_config=memory))
+    batches = EvictionConfig("LRU", settings["watermark"], settings["eviction_ratio"])
+    controller = eviction_controller.L1EvictionController(manager, batches)
+    hits, looked = [], None
+    for request in requests:
+        second = request.time_ms // 1000
+        for _ in range(second if looked is None else looked, second):
+            look(controller)
+        looked = second if looked is None else max(looked, second)
+        last_pages = request.pages[chunk_pages - 1 :: chunk_pages]
+        keys = [ObjectKey(page.to_bytes(8, "big"), "model", 0) for page in last_pages]
+        hits.append(serve_as_process(manager, keys) * chunk_pages)
+    return hits
+
+
 def drive(requests, settings, capacity):
     """Pages each request found in the cache, in order."""
+    if settings.get("process"):
+        return drive_process(requests, settings, capacity)
     chunk_pages = settings["chunk_tokens"] // requests[0].page_size
     config = LMCacheEngineConfig.from_defaults(chunk_size=settings["chunk_tokens"], local_cpu=True)
     PinMonitor.GetOrCreate(config)

@@ -26,6 +26,16 @@ HYBRIDS = [
 CHUNKS = [("agents-16", 16), ("agents-16", 256), ("short-turns-16", 256), ("agents-64", 64), ("agents-64", 256)]
 
 
+# LMCache as a process of its own: its default watermark and batch, and others.
+PROCESSES = [
+    ("agents-16", 16, (0.8, 0.2)),
+    ("agents-16", 256, (0.8, 0.2)),
+    ("short-turns-16", 256, (0.8, 0.2)),
+    ("agents-64", 256, (0.8, 0.2)),
+    ("agents-16", 16, (0.5, 0.05)),
+]
+
+
 # SGLang asks its tree for room before each token, so the workload with the long answers takes it ten times as long; to
 # record it as well, name it here.
 SGLANG = ("agents-16", "short-turns-16")
@@ -45,6 +55,13 @@ def hybrid(workload, name, groups, options, capacities):
     return Recording("vllm", workload, f"vllm_hybrid_{workload}_{name}", settings, capacities)
 
 
+def process(workload, chunk, shares):
+    watermark, ratio = shares
+    settings = {"outputs": "ignored", "chunk_tokens": chunk, "process": True, "watermark": watermark, "eviction_ratio": ratio}
+    name = f"lmcache-mp_{workload}_chunk-{chunk}_{watermark}-{ratio}"
+    return Recording("lmcache-mp", workload, name, settings)
+
+
 def recordings(engine):
     """All recordings of an engine."""
     if engine == "paper":
@@ -53,7 +70,7 @@ def recordings(engine):
         return [
             Recording(engine, workload, f"lmcache_{workload}_chunk-{chunk}", {"outputs": "ignored", "chunk_tokens": chunk})
             for workload, chunk in CHUNKS
-        ]
+        ] + [process(workload, chunk, shares) for workload, chunk, shares in PROCESSES]
     plain = [
         Recording(engine, workload, f"{engine}_{workload}_{outputs}", {"outputs": outputs})
         for workload in (SGLANG if engine == "sglang" else WORKLOADS)

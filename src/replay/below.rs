@@ -24,8 +24,11 @@ impl FromStr for Below {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let expected =
-            || format!("`{text}` is no tier: expected lmcache:SIZE or mooncake:SIZE, such as lmcache:500GiB");
+        let expected = || {
+            format!(
+                "`{text}` is no tier: expected lmcache:SIZE, lmcache-mp:SIZE or mooncake:SIZE, such as lmcache:500GiB"
+            )
+        };
         let (name, size) = text.split_once(':').ok_or_else(expected)?;
         let store = name.parse::<Profile>().ok().and_then(Store::of_profile).ok_or_else(expected)?;
         Ok(Self { store, capacity: size.parse().map_err(|error| format!("{text}: {error}"))? })

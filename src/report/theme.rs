@@ -17,12 +17,13 @@ pub(super) enum Ink {
     Third,
     Fourth,
     Fifth,
+    Sixth,
     /// What the series are measured against: unlimited capacity, never evicting.
     Reference,
 }
 
 impl Ink {
-    pub(super) const ALL: [Ink; 9] = [
+    pub(super) const ALL: [Ink; 10] = [
         Ink::Text,
         Ink::Muted,
         Ink::Grid,
@@ -31,6 +32,7 @@ impl Ink {
         Ink::Third,
         Ink::Fourth,
         Ink::Fifth,
+        Ink::Sixth,
         Ink::Reference,
     ];
 
@@ -50,6 +52,7 @@ impl Ink {
             Ink::Third => "third",
             Ink::Fourth => "fourth",
             Ink::Fifth => "fifth",
+            Ink::Sixth => "sixth",
             Ink::Reference => "reference",
         }
     }
@@ -65,6 +68,7 @@ impl Ink {
             Ink::Third => "#009e73",
             Ink::Fourth => "#b5578f",
             Ink::Fifth => "#b27b00",
+            Ink::Sixth => "#7b4fb5",
             Ink::Reference => "#57606a",
         }
     }
@@ -80,6 +84,7 @@ impl Ink {
             Ink::Third => "#2cc295",
             Ink::Fourth => "#dd9dc2",
             Ink::Fifth => "#f0e442",
+            Ink::Sixth => "#c3a6f5",
             Ink::Reference => "#a3acb6",
         }
     }
@@ -91,6 +96,7 @@ impl Ink {
             Ink::Third => &[2, 3],
             Ink::Fourth => &[10, 3, 2, 3],
             Ink::Fifth => &[5, 3],
+            Ink::Sixth => &[12, 3, 2, 3, 2, 3],
             Ink::Reference => &[4, 4],
             _ => &[],
         }

@@ -167,7 +167,7 @@ fn the_program_finds_what_a_running_mooncake_store_found_within_one_percent() {
     }
 }
 
-const ENGINES: [&str; 6] = ["paper", "leaf-first", "vllm", "sglang", "lmcache", "mooncake"];
+const ENGINES: [&str; 7] = ["paper", "leaf-first", "vllm", "sglang", "lmcache", "lmcache-mp", "mooncake"];
 
 #[test]
 fn engines_side_by_side_are_the_engines_one_by_one() {
@@ -184,7 +184,10 @@ fn engines_side_by_side_are_the_engines_one_by_one() {
             found["approximation"].as_str().is_some_and(|text| text.contains("hits were off by")),
             *engine == "mooncake"
         );
-        assert_eq!(found["pointwise"] == true, ["sglang", "lmcache", "mooncake"].contains(engine));
+        assert_eq!(
+            found["pointwise"] == true,
+            ["sglang", "lmcache", "lmcache-mp", "mooncake"].contains(engine)
+        );
         assert_eq!(found["trace"]["output_reuse_unseen"], ["vllm", "sglang"].contains(engine));
     }
 }
@@ -471,11 +474,12 @@ fn any_number_of_threads_gives_the_same_bytes() {
     let trace = generated(directory.path());
     let rows = directory.path().join("rows.jsonl");
     let rows_path = rows.to_str().expect("UTF-8");
-    let of_engine: [&[&str]; 6] = [
+    let of_engine: [&[&str]; 7] = [
         &["sglang"],
         &["vllm", "--attention", "full+3*window:128"],
         &["lmcache", "--search"],
         &["mooncake"],
+        &["lmcache-mp", "--watermark", "0.5", "--eviction-ratio", "0.3"],
         &["vllm", "--attention", "full+mamba", "--below", "lmcache:4000p"],
         &["sglang,mooncake,paper"],
     ];

@@ -31,6 +31,11 @@ struct Settings {
     #[serde(default)]
     retention: Option<u32>,
     prefill_chunk_tokens: Option<u32>,
+    /// LMCache as a process of its own, with the shares of its loop.
+    #[serde(default)]
+    process: bool,
+    watermark: Option<f64>,
+    eviction_ratio: Option<f64>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -67,6 +72,14 @@ impl Recorded {
         let pages: Vec<_> = self.results.iter().map(|result| format!("{}p", result.capacity_pages)).collect();
         let page_size = self.page_size.to_string();
         let mut command = kvset(&["replay", "--engine", &self.engine, "--outputs", &self.settings.outputs]);
+        if let Some(chunk) = self.settings.chunk_tokens {
+            command.args(["--chunk-tokens", &chunk.to_string()]);
+        }
+        let shares =
+            [("--watermark", self.settings.watermark), ("--eviction-ratio", self.settings.eviction_ratio)];
+        for (option, share) in shares.into_iter().filter_map(|(option, share)| Some((option, share?))) {
+            command.args([option, &share.to_string()]);
+        }
         command.args(["--page-size", &page_size, "--capacities", &pages.join(","), "--per-request"]);
         command.arg(&rows).arg(&trace).assert().success();
         let text = std::fs::read_to_string(&rows).expect("the rows");
@@ -108,7 +121,7 @@ const DIFFERING: [(&str, u64, usize); 2] = [
 /// Replays every plain recording of an engine; no request may differ but those that are known to.
 fn compare(engine: &str, files: usize) {
     let recordings: Vec<_> =
-        recorded(engine).into_iter().filter(|(_, recorded)| !recorded.is_hybrid()).collect();
+        recorded(engine).into_iter().filter(|(_, own)| !own.is_hybrid() && own.engine == engine).collect();
     assert_eq!(recordings.len(), files, "recordings of {engine}");
     for (name, recorded) in recordings {
         let found = recorded.replay();
@@ -137,6 +150,16 @@ fn requests_equal_vllm_but_for_second_copies() {
 }
 
 #[test]
+fn requests_equal_lmcache_in_the_engines_process() {
+    compare("lmcache", 5);
+}
+
+#[test]
+fn requests_equal_lmcache_as_a_process_of_its_own() {
+    compare("lmcache-mp", 5);
+}
+
+#[test]
 fn requests_equal_sglang_and_room_is_wanted_before_every_decoded_token() {
     compare("sglang", 4);
 }
@@ -150,12 +173,20 @@ fn every_request_equals_the_papers_order() {
 #[test]
 fn every_recording_is_whole() {
     let recordings = recorded("");
-    assert_eq!(recordings.len(), 28);
+    assert_eq!(recordings.len(), 33);
     for (name, recorded) in recordings {
         assert_eq!(recorded.format, 1, "{name}");
-        assert!(["paper", "vllm", "sglang", "lmcache"].contains(&recorded.engine.as_str()), "{name}");
+        assert!(
+            ["paper", "vllm", "sglang", "lmcache", "lmcache-mp"].contains(&recorded.engine.as_str()),
+            "{name}"
+        );
         assert!(name.contains(&recorded.workload) && !recorded.version.is_empty(), "{name}");
-        assert_eq!(recorded.settings.chunk_tokens.is_some(), recorded.engine == "lmcache", "{name}");
+        let is_process = recorded.engine == "lmcache-mp";
+        let has_chunks = is_process || recorded.engine == "lmcache";
+        assert_eq!(recorded.settings.chunk_tokens.is_some(), has_chunks, "{name}");
+        assert_eq!(recorded.settings.process, is_process, "{name}");
+        let shares = [recorded.settings.watermark, recorded.settings.eviction_ratio];
+        assert!(shares.iter().all(|share| share.is_some() == is_process), "{name}");
         assert_eq!(recorded.settings.prefill_chunk_tokens.is_some(), recorded.is_hybrid(), "{name}");
         assert!(recorded.settings.retention.is_none() || recorded.is_hybrid(), "{name}");
         assert!(recorded.results.len() >= 3, "{name}: starving, usual and ample");

@@ -2,12 +2,12 @@
 
 use crate::support::shared::read_shared;
 use crate::support::slow_hybrid::{Kind, Retain, SlowHybrid};
-use crate::support::slow_stores::{SlowLmcache, SlowMooncake};
+use crate::support::slow_stores::{SlowLmcache, SlowLmcacheMp, SlowMooncake};
 use kvset::core::chain::{Chain, Store};
 use kvset::core::engine_rules::EngineRules;
 use kvset::core::event::RequestEvent;
 use kvset::core::hybrid::HybridCache;
-use kvset::core::lmcache::{LmcacheCache, LmcacheRules};
+use kvset::core::lmcache::{LmcacheCache, LmcacheMpCache, LmcacheMpRules, LmcacheRules};
 use kvset::core::mooncake::{MooncakeCache, MooncakeRules};
 use kvset::core::pages::PageIds;
 use kvset::core::profile::Outputs;
@@ -151,6 +151,37 @@ proptest! {
     }
 
     #[test]
+    fn lmcaches_process_equals_the_slow_model_and_goes_on_from_a_snapshot(
+        capacity in 3u64..70,
+        group in 1u32..4,
+        watermark in prop::sample::select(vec![300u16, 800, 1000]),
+        ratio in prop::sample::select(vec![0u16, 10, 200, 1000]),
+        prompts in prompts(),
+        cut in 0usize..80,
+    ) {
+        let rules = LmcacheMpRules {
+            page_size: page(16),
+            chunk_tokens: 16 * group,
+            watermark: Ratio::per_mille(watermark),
+            eviction_ratio: Ratio::per_mille(ratio),
+        };
+        let mut fast = LmcacheMpCache::new(PageCount(capacity), rules).expect("whole pages");
+        let mut slow = SlowLmcacheMp::new(capacity, group as usize, usize::from(watermark), usize::from(ratio));
+        let mut now = 1;
+        for (index, (ids, wait)) in prompts.iter().enumerate() {
+            now += wait;
+            if index == cut {
+                let text = serde_json::to_string(&fast).expect("plain data");
+                fast = serde_json::from_str(&text).expect("sound");
+            }
+            let above = ids.len() as u64 / 3 * u64::from(index % 3 == 2);
+            let found = fast.request_after(&request(ids, now), above);
+            prop_assert_eq!(found, slow.request_after(now, ids, above), "request {}", index);
+            prop_assert_eq!(fast.resident().0, slow.resident(), "resident after request {}", index);
+        }
+    }
+
+    #[test]
     fn mooncake_equals_the_slow_model_and_goes_on_from_a_snapshot(
         capacity in 1u64..70,
         lease_ms in prop::sample::select(vec![0u64, 5, 100, 10_000]),
@@ -184,6 +215,7 @@ proptest! {
         capacities in (8u64..40, 6u64..70, 6u64..90),
         group in 1u32..4,
         lmcache_first in any::<bool>(),
+        as_a_process in any::<bool>(),
         lease_ms in prop::sample::select(vec![0u64, 100, 10_000]),
         prompts in prompts(),
     ) {
@@ -199,9 +231,11 @@ proptest! {
         let kinds = [Kind::Full, Kind::Window(40)];
         let mut slow_engine = SlowHybrid::new(&kinds, capacities.0, 16, Retain::Ends, 8192, true);
         let tiers = [(Store::Lmcache, PageCount(capacities.1)), (Store::Mooncake, PageCount(capacities.2))];
+        let tiers = if as_a_process { [(Store::LmcacheMp, PageCount(capacities.1)), tiers[1]] } else { tiers };
         let order = if lmcache_first { tiers } else { [tiers[1], tiers[0]] };
         let mut chain = Chain::new(&order, &rules, page_size).expect("whole pages");
         let mut slow_lmcache = SlowLmcache::new(capacities.1, group as usize);
+        let mut slow_process = SlowLmcacheMp::new(capacities.1, group as usize, 800, 200);
         let mut slow_mooncake = SlowMooncake::new(capacities.2, lease_ms, 900, 50);
         let mut now = 1;
         for (index, (ids, wait)) in prompts.iter().enumerate() {
@@ -222,6 +256,7 @@ proptest! {
             for (store, _) in order {
                 let hits = match store {
                     Store::Lmcache => slow_lmcache.request_after(ids, above),
+                    Store::LmcacheMp => slow_process.request_after(now, ids, above),
                     Store::Mooncake => slow_mooncake.request_after(now, ids, above),
                 };
                 by_tier.push(hits);

@@ -57,6 +57,58 @@ impl SlowLmcache {
     }
 }
 
+/// LMCache as a process of its own: chunks of `group` pages, oldest first, and a loop that looks every second.
+#[derive(Debug, Clone)]
+pub struct SlowLmcacheMp {
+    capacity: usize,
+    group: usize,
+    /// In thousandths.
+    watermark: usize,
+    ratio: usize,
+    chunks: Vec<Page>,
+    looked: Option<u64>,
+}
+
+impl SlowLmcacheMp {
+    pub fn new(capacity_pages: u64, group: usize, watermark: usize, ratio: usize) -> Self {
+        let capacity = capacity_pages as usize;
+        Self { capacity, group, watermark, ratio, chunks: Vec::new(), looked: None }
+    }
+
+    pub fn resident(&self) -> u64 {
+        (self.chunks.len() * self.group) as u64
+    }
+
+    /// Hits, in pages, of a prompt of full pages at a time in milliseconds, where a tier above found so many pages.
+    pub fn request_after(&mut self, now_ms: u64, ids: &[u64], above: u64) -> u64 {
+        let second = now_ms / 1000;
+        for _ in self.looked.unwrap_or(second)..second {
+            let most = self.capacity / self.group;
+            if self.chunks.len() * 1000 >= self.watermark * most && self.ratio > 0 {
+                let gone = (self.chunks.len() * self.ratio / 1000).max(1).min(self.chunks.len());
+                self.chunks.drain(..gone);
+            }
+        }
+        self.looked = Some(self.looked.unwrap_or(second).max(second));
+        let all: Vec<Page> = pages(ids).into_iter().skip(self.group - 1).step_by(self.group).collect();
+        let first = (above as usize / self.group).min(all.len());
+        let asked = &all[first..];
+        let hits = asked.iter().take_while(|chunk| self.chunks.contains(chunk)).count();
+        let missing: Vec<Page> =
+            asked[hits..].iter().filter(|chunk| !self.chunks.contains(chunk)).cloned().collect();
+        if (self.chunks.len() + missing.len()) * self.group <= self.capacity {
+            self.chunks.extend(missing);
+        }
+        for chunk in asked.iter().rev() {
+            if let Some(at) = self.chunks.iter().position(|held| held == chunk) {
+                let chunk = self.chunks.remove(at);
+                self.chunks.push(chunk);
+            }
+        }
+        ((first + hits) * self.group).saturating_sub(above as usize) as u64
+    }
+}
+
 /// Mooncake's store: every object with its stamp, in microseconds.
 #[derive(Debug, Clone)]
 pub struct SlowMooncake {

@@ -6,7 +6,7 @@
 
 use super::engine_rules::{EngineRules, PageMismatch};
 use super::event::RequestEvent;
-use super::lmcache::LmcacheCache;
+use super::lmcache::{LmcacheCache, LmcacheMpCache};
 use super::mooncake::MooncakeCache;
 use super::profile::Profile;
 use super::units::{PageCount, PageSize};
@@ -16,6 +16,8 @@ use super::units::{PageCount, PageSize};
 pub enum Store {
     /// LMCache in the engine's process.
     Lmcache,
+    /// LMCache as a process of its own.
+    LmcacheMp,
     /// A Mooncake store.
     Mooncake,
 }
@@ -25,19 +27,21 @@ impl Store {
     pub fn profile(self) -> Profile {
         match self {
             Self::Lmcache => Profile::Lmcache,
+            Self::LmcacheMp => Profile::LmcacheMp,
             Self::Mooncake => Profile::Mooncake,
         }
     }
 
     /// The store with the rules of a profile; `None` where that is no store.
     pub fn of_profile(profile: Profile) -> Option<Self> {
-        [Self::Lmcache, Self::Mooncake].into_iter().find(|store| store.profile() == profile)
+        [Self::Lmcache, Self::LmcacheMp, Self::Mooncake].into_iter().find(|store| store.profile() == profile)
     }
 }
 
 #[derive(Debug)]
 enum Tier {
     Lmcache(LmcacheCache),
+    LmcacheMp(LmcacheMpCache),
     Mooncake(MooncakeCache),
 }
 
@@ -60,6 +64,9 @@ impl Chain {
     ) -> Result<Self, PageMismatch> {
         let tier = |(store, capacity): &(Store, PageCount)| match store {
             Store::Lmcache => Ok(Tier::Lmcache(LmcacheCache::new(*capacity, rules.lmcache(page_size))?)),
+            Store::LmcacheMp => {
+                Ok(Tier::LmcacheMp(LmcacheMpCache::new(*capacity, rules.lmcache_mp(page_size))?))
+            }
             Store::Mooncake => Ok(Tier::Mooncake(MooncakeCache::new(*capacity, rules.mooncake(page_size)))),
         };
         let tiers = tiers.iter().map(tier).collect::<Result<_, PageMismatch>>()?;
@@ -74,6 +81,7 @@ impl Chain {
         for tier in &mut self.tiers {
             let hits = match tier {
                 Tier::Lmcache(cache) => cache.request_after(event, above),
+                Tier::LmcacheMp(cache) => cache.request_after(event, above),
                 Tier::Mooncake(store) => store.request_after(event, above),
             };
             self.last_hits.push(hits);
@@ -91,6 +99,7 @@ impl Chain {
     pub fn memory_bytes(&self) -> usize {
         let bytes = |tier: &Tier| match tier {
             Tier::Lmcache(cache) => cache.memory_bytes(),
+            Tier::LmcacheMp(cache) => cache.memory_bytes(),
             Tier::Mooncake(store) => store.memory_bytes(),
         };
         self.tiers.iter().map(bytes).sum()

@@ -1,7 +1,7 @@
 //! What an engine is told beside its name: the options of the profiles that are modelled a capacity at a time.
 
 use super::hybrid::{Attention, HybridRules, Retention, RulesError};
-use super::lmcache::{ChunkMismatch, LmcacheRules};
+use super::lmcache::{ChunkMismatch, LmcacheMpRules, LmcacheRules};
 use super::mooncake::MooncakeRules;
 use super::profile::{Outputs, Profile};
 use super::ratio::Ratio;
@@ -25,7 +25,7 @@ pub struct EngineRules {
     pub retention_interval: Retention,
     /// `vllm` with several groups: most tokens of a prompt that one step computes.
     pub prefill_chunk: u32,
-    /// `lmcache`: tokens a chunk.
+    /// `lmcache` and `lmcache-mp`: tokens a chunk.
     pub chunk_tokens: u32,
     /// `mooncake`: how long an object that was asked about stays, in milliseconds.
     pub lease_ms: u64,
@@ -33,6 +33,20 @@ pub struct EngineRules {
     pub watermark: Ratio,
     /// `mooncake`: least share of the objects that goes in one batch.
     pub eviction_ratio: Ratio,
+    /// `lmcache-mp`: share of the capacity from which on chunks go.
+    #[serde(skip_serializing_if = "is_mp_watermark")]
+    pub mp_watermark: Ratio,
+    /// `lmcache-mp`: share of the chunks that goes at once.
+    #[serde(skip_serializing_if = "is_mp_eviction_ratio")]
+    pub mp_eviction_ratio: Ratio,
+}
+
+fn is_mp_watermark(share: &Ratio) -> bool {
+    *share == EngineRules::MP_WATERMARK
+}
+
+fn is_mp_eviction_ratio(share: &Ratio) -> bool {
+    *share == EngineRules::MP_EVICTION_RATIO
 }
 
 impl EngineRules {
@@ -46,6 +60,10 @@ impl EngineRules {
     pub const WATERMARK: Ratio = Ratio::per_mille(900);
     /// Mooncake's `eviction_ratio`.
     pub const EVICTION_RATIO: Ratio = Ratio::per_mille(50);
+    /// LMCache's `eviction_trigger_watermark`.
+    pub const MP_WATERMARK: Ratio = Ratio::per_mille(800);
+    /// LMCache's `eviction_ratio`.
+    pub const MP_EVICTION_RATIO: Ratio = Ratio::per_mille(200);
 }
 
 impl Default for EngineRules {
@@ -58,6 +76,8 @@ impl Default for EngineRules {
             lease_ms: Self::LEASE_MS,
             watermark: Self::WATERMARK,
             eviction_ratio: Self::EVICTION_RATIO,
+            mp_watermark: Self::MP_WATERMARK,
+            mp_eviction_ratio: Self::MP_EVICTION_RATIO,
         }
     }
 }
@@ -121,6 +141,12 @@ impl EngineRules {
                 ..default
             },
             Profile::Lmcache => Self { chunk_tokens: own.chunk_tokens, ..default },
+            Profile::LmcacheMp => Self {
+                chunk_tokens: own.chunk_tokens,
+                mp_watermark: own.mp_watermark,
+                mp_eviction_ratio: own.mp_eviction_ratio,
+                ..default
+            },
             Profile::Mooncake => Self {
                 lease_ms: own.lease_ms,
                 watermark: own.watermark,
@@ -140,6 +166,11 @@ impl EngineRules {
                 ("prefill_chunk", self.prefill_chunk.to_string()),
             ],
             Profile::Lmcache => vec![("chunk_tokens", self.chunk_tokens.to_string())],
+            Profile::LmcacheMp => vec![
+                ("chunk_tokens", self.chunk_tokens.to_string()),
+                ("watermark", self.mp_watermark.to_string()),
+                ("eviction_ratio", self.mp_eviction_ratio.to_string()),
+            ],
             Profile::Mooncake => vec![
                 ("lease_ms", self.lease_ms.to_string()),
                 ("watermark", self.watermark.to_string()),
@@ -166,7 +197,7 @@ impl EngineRules {
                 expected,
             });
         }
-        if self.watermark == Ratio::ZERO {
+        if [self.watermark, self.mp_watermark].contains(&Ratio::ZERO) {
             let expected = "more than 0, at most 1".to_owned();
             return Err(EngineRulesError::Range { key: "watermark", value: "0".to_owned(), expected });
         }
@@ -186,6 +217,8 @@ impl EngineRules {
             ("lease_ms", "mooncake", own.lease_ms == self.lease_ms),
             ("watermark", "mooncake", own.watermark == self.watermark),
             ("eviction_ratio", "mooncake", own.eviction_ratio == self.eviction_ratio),
+            ("watermark", "lmcache-mp", own.mp_watermark == self.mp_watermark),
+            ("eviction_ratio", "lmcache-mp", own.mp_eviction_ratio == self.mp_eviction_ratio),
         ];
         match options.into_iter().find(|(_, _, is_own)| !is_own) {
             Some((key, of, _)) => Err(EngineRulesError::Foreign { key, of, engine: profile }),
@@ -199,7 +232,9 @@ impl EngineRules {
     /// [`PageMismatch`] where its chunks, or its retention interval, are no whole pages.
     pub fn check_page(&self, profile: Profile, page_size: PageSize) -> Result<(), PageMismatch> {
         match profile {
-            Profile::Lmcache => Ok(self.lmcache(page_size).pages_a_chunk().map(|_| ())?),
+            Profile::Lmcache | Profile::LmcacheMp => {
+                Ok(self.lmcache(page_size).pages_a_chunk().map(|_| ())?)
+            }
             Profile::Vllm if !self.attention.is_full() => {
                 Ok(self.hybrid(page_size, Outputs::Cached).check()?)
             }
@@ -221,6 +256,16 @@ impl EngineRules {
     /// What the LMCache model keeps to.
     pub fn lmcache(&self, page_size: PageSize) -> LmcacheRules {
         LmcacheRules { page_size, chunk_tokens: self.chunk_tokens }
+    }
+
+    /// What the model of LMCache's process keeps to.
+    pub fn lmcache_mp(&self, page_size: PageSize) -> LmcacheMpRules {
+        LmcacheMpRules {
+            page_size,
+            chunk_tokens: self.chunk_tokens,
+            watermark: self.mp_watermark,
+            eviction_ratio: self.mp_eviction_ratio,
+        }
     }
 
     /// What the Mooncake model keeps to.

@@ -310,13 +310,12 @@ impl PoolConfig {
         EngineConfig {
             profile: match self.profile {
                 Profile::Sglang => Profile::Vllm,
-                Profile::Lmcache | Profile::Mooncake => Profile::Paper,
+                store if store.is_store() => Profile::Paper,
                 profile => profile,
             },
             outputs: self.outputs,
             // Chunks and objects are of full pages.
-            include_partial_page: self.include_partial_page
-                && !matches!(self.profile, Profile::Lmcache | Profile::Mooncake),
+            include_partial_page: self.include_partial_page && !self.profile.is_store(),
             sample_rate: self.sample_rate,
             max_tracked_pages: self.max_tracked_pages,
             chain_check: self.chain_check,

@@ -22,18 +22,22 @@ pub enum Profile {
     Sglang,
     /// LMCache in the engine's process: chunks of tokens, by its rules at each asked capacity.
     Lmcache,
+    /// LMCache as a process of its own: chunks of tokens, a watermark and batches in event time, by its rules at each
+    /// asked capacity.
+    LmcacheMp,
     /// Mooncake store: leases, watermark and batches in event time, by its rules at each asked capacity.
     Mooncake,
 }
 
 impl Profile {
     /// Every profile with the name users write.
-    pub const NAMES: [(&'static str, Profile); 6] = [
+    pub const NAMES: [(&'static str, Profile); 7] = [
         ("paper", Profile::Paper),
         ("leaf-first", Profile::LeafFirst),
         ("vllm", Profile::Vllm),
         ("sglang", Profile::Sglang),
         ("lmcache", Profile::Lmcache),
+        ("lmcache-mp", Profile::LmcacheMp),
         ("mooncake", Profile::Mooncake),
     ];
 
@@ -50,7 +54,7 @@ impl Profile {
             Self::Sglang => 1,
             // 1: chunks and objects by their own rules; they were the paper's order.
             Self::Lmcache | Self::Mooncake => 1,
-            Self::Paper | Self::LeafFirst | Self::Vllm => 0,
+            Self::Paper | Self::LeafFirst | Self::Vllm | Self::LmcacheMp => 0,
         }
     }
 
@@ -58,14 +62,19 @@ impl Profile {
     pub fn order(self) -> Order {
         match self {
             Self::Paper | Self::Lmcache | Self::Mooncake => Order::RootFirst,
-            Self::LeafFirst | Self::Vllm | Self::Sglang => Order::LeafFirst,
+            Self::LeafFirst | Self::Vllm | Self::Sglang | Self::LmcacheMp => Order::LeafFirst,
         }
     }
 
     /// Whether each capacity is modelled on its own, whatever its options: more capacity can lose hits, so nothing
     /// follows for the capacities in between, and no request has a required capacity.
     pub(super) fn is_always_pointwise(self) -> bool {
-        matches!(self, Self::Sglang | Self::Lmcache | Self::Mooncake)
+        self == Self::Sglang || self.is_store()
+    }
+
+    /// Whether it is a store beside the engine, which keeps full pages of prompts only.
+    pub fn is_store(self) -> bool {
+        matches!(self, Self::Lmcache | Self::LmcacheMp | Self::Mooncake)
     }
 
     /// The model in a few words, for people.
@@ -76,6 +85,9 @@ impl Profile {
             Self::Vllm => "leaf first, with outputs, partial pages and the recomputed last page",
             Self::Sglang => "whole leaf nodes evicted, modelled at each capacity asked for",
             Self::Lmcache => "chunks of tokens in one order, modelled at each capacity asked for",
+            Self::LmcacheMp => {
+                "chunks of tokens, a watermark and batches, modelled at each capacity asked for"
+            }
             Self::Mooncake => "leases, a watermark and batches, modelled at each capacity asked for",
         }
     }
@@ -89,6 +101,10 @@ impl Profile {
     pub fn approximation(self) -> Option<&'static str> {
         match self {
             Self::Paper | Self::LeafFirst | Self::Vllm | Self::Sglang | Self::Lmcache => None,
+            Self::LmcacheMp => Some(
+                "LMCache's process makes room once a second by its own clock, which is taken to be whole seconds of \
+                 event time; requests that overlap and prompts that are stored in several steps are not modelled",
+            ),
             Self::Mooncake => Some(
                 "Mooncake's answers depend on its clock: beside a running store, hits were off by -0.6 to 0.0 % at \
                  six capacities of one trace, where two runs of the store differ by 0.6 %; replicas, pins and \
@@ -104,6 +120,9 @@ impl Profile {
             Self::Lmcache => {
                 "LMCache makes room for chunks that are there already and moves chunks in two directions, so it is \
                  not shown that more capacity loses no hits"
+            }
+            Self::LmcacheMp => {
+                "LMCache's process evicts a share of its chunks at a time, so more capacity can lose hits"
             }
             Self::Mooncake => {
                 "Mooncake evicts in batches when its clock says so, so more capacity can lose hits"

@@ -5,6 +5,7 @@ use super::{Estimate, Pool, Span};
 use config::{Value, ValueKind};
 use kvset_core::engine_rules::{EngineRules, EngineRulesError, PageMismatch};
 use kvset_core::hybrid::{Attention, Retention, RulesError};
+use kvset_core::profile::Profile;
 use std::ops::RangeInclusive;
 
 impl Field for Attention {
@@ -66,6 +67,7 @@ impl Estimate {
             Some(self).filter(|_| own.is_none_or(|pool| pool.attention.is_none()) || !attention.is_full());
         let retention = own.and_then(|pool| pool.retention_interval);
         let prefill = own.and_then(|pool| pool.prefill_chunk);
+        let is_mp = self.engine == Profile::LmcacheMp;
         EngineRules {
             attention,
             retention_interval: retention
@@ -76,8 +78,10 @@ impl Estimate {
                 .unwrap_or(default.prefill_chunk),
             chunk_tokens: self.chunk_tokens.unwrap_or(default.chunk_tokens),
             lease_ms: self.lease.map_or(default.lease_ms, Span::as_ms),
-            watermark: self.watermark.unwrap_or(default.watermark),
-            eviction_ratio: self.eviction_ratio.unwrap_or(default.eviction_ratio),
+            watermark: self.watermark.filter(|_| !is_mp).unwrap_or(default.watermark),
+            eviction_ratio: self.eviction_ratio.filter(|_| !is_mp).unwrap_or(default.eviction_ratio),
+            mp_watermark: self.watermark.filter(|_| is_mp).unwrap_or(default.mp_watermark),
+            mp_eviction_ratio: self.eviction_ratio.filter(|_| is_mp).unwrap_or(default.mp_eviction_ratio),
         }
     }
 }

@@ -111,7 +111,7 @@ sections! {
 
     /// How pools are estimated, where [[pools]] says nothing else.
     pub struct Estimate {
-        /// The engine whose cache is modelled. "sglang", "lmcache", "mooncake", and "vllm" with several groups of
+        /// The engine whose cache is modelled. "sglang", "lmcache", "lmcache-mp", "mooncake", and "vllm" with several groups of
         /// attention, are modelled at each capacity on its own: at most 64 of them, each a cache in memory (8 bytes a
         /// page it holds, and its nodes), no required capacities, no [[tiers]], no sampling; capacities above
         /// max_tracked_pages are not modelled.
@@ -128,16 +128,17 @@ sections! {
         /// "vllm" with several groups: most tokens of a prompt that one step computes; 8192 where it is left out.
         [results]
         prefill_chunk: Option<u32> = None, in 1..=1 << 24, like Some(8192);
-        /// "lmcache": tokens a chunk, a multiple of the page; 256 where it is left out.
+        /// "lmcache" and "lmcache-mp": tokens a chunk, a multiple of the page; 256 where it is left out.
         [results]
         chunk_tokens: Option<u32> = None, in 1..=1 << 24, like Some(256);
         /// "mooncake": how long an object that was asked about stays; 10 s where it is left out.
         [results]
         lease: Option<Span> = None, in Span::from_ms(0)..=Span::from_days(366), like Some(Span::from_secs(10));
-        /// "mooncake": share of the capacity above which it evicts; 0.9 where it is left out.
+        /// "mooncake": share of the capacity above which it evicts; 0.9 where it is left out. "lmcache-mp": from which on; 0.8.
         [results]
         watermark: Option<Ratio> = None, in MIN_SAMPLE_RATE..=Ratio::ONE, like Some(Ratio::per_mille(900));
-        /// "mooncake": least share of the objects that one batch evicts; 0.05 where it is left out.
+        /// "mooncake": least share of the objects that one batch evicts; 0.05 where it is left out. "lmcache-mp": share of the
+        /// chunks; 0.2.
         [results]
         eviction_ratio: Option<Ratio> = None, in Ratio::ZERO..=Ratio::ONE, like Some(Ratio::per_mille(50));
         /// Whether the tokens a model generates enter its cache too.

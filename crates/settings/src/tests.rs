@@ -36,6 +36,7 @@ fn with_examples(left_out: &[&str]) -> String {
 
 const OF_VLLM: [&str; 3] = ["attention = ", "retention_interval = ", "prefill_chunk = "];
 const OF_LMCACHE: [&str; 1] = ["chunk_tokens = "];
+const OF_LMCACHE_MP: [&str; 3] = ["chunk_tokens = ", "watermark = ", "eviction_ratio = "];
 const OF_MOONCAKE: [&str; 3] = ["lease = ", "watermark = ", "eviction_ratio = "];
 
 #[test]
@@ -45,7 +46,13 @@ fn every_example_in_the_default_file_is_valid() {
     let settings = load(&with_examples(&of_engines), &[]).expect("valid");
     assert_eq!(settings.pools.len(), 1);
     assert!(settings.estimate.page_size.is_some() && settings.pools[0].capacities.is_some());
-    for (engine, own) in [("vllm", &OF_VLLM[..]), ("lmcache", &OF_LMCACHE), ("mooncake", &OF_MOONCAKE)] {
+    let engines = [
+        ("vllm", &OF_VLLM[..]),
+        ("lmcache", &OF_LMCACHE),
+        ("lmcache-mp", &OF_LMCACHE_MP),
+        ("mooncake", &OF_MOONCAKE),
+    ];
+    for (engine, own) in engines {
         // Each capacity is modelled on its own: no tiers, no sampling.
         let others = of_engines.iter().copied().filter(|key| !own.contains(key));
         let left_out: Vec<_> = others

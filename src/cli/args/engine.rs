@@ -28,10 +28,11 @@ pub struct EngineArgs {
     /// How long Mooncake keeps an object that was asked about, such as 10s [default: 10s].
     #[arg(long, value_name = "TIME")]
     pub lease: Option<Span>,
-    /// Share of its capacity above which Mooncake evicts [default: 0.9].
+    /// Share of its capacity above which Mooncake evicts, or from which on LMCache's process does [default: 0.9; 0.8].
     #[arg(long, value_name = "SHARE")]
     pub watermark: Option<Ratio>,
-    /// Least share of Mooncake's objects that one batch evicts [default: 0.05].
+    /// Least share of Mooncake's objects that one batch evicts, or that of the chunks of LMCache's process [default:
+    /// 0.05; 0.2].
     #[arg(long, value_name = "SHARE")]
     pub eviction_ratio: Option<Ratio>,
 }
@@ -48,6 +49,8 @@ impl EngineArgs {
             lease_ms: self.lease.map_or(default.lease_ms, Span::as_ms),
             watermark: self.watermark.unwrap_or(default.watermark),
             eviction_ratio: self.eviction_ratio.unwrap_or(default.eviction_ratio),
+            mp_watermark: self.watermark.unwrap_or(default.mp_watermark),
+            mp_eviction_ratio: self.eviction_ratio.unwrap_or(default.mp_eviction_ratio),
         }
     }
 
@@ -56,17 +59,19 @@ impl EngineArgs {
     /// # Errors
     /// The first that is not, with what to do.
     pub fn check(&self, engines: &[Profile], model: Option<&Attention>) -> Result<(), String> {
-        let given = [
-            ("--attention", Profile::Vllm, self.attention.is_some()),
-            ("--retention-interval", Profile::Vllm, self.retention_interval.is_some()),
-            ("--prefill-chunk", Profile::Vllm, self.prefill_chunk.is_some()),
-            ("--chunk-tokens", Profile::Lmcache, self.chunk_tokens.is_some()),
-            ("--lease", Profile::Mooncake, self.lease.is_some()),
-            ("--watermark", Profile::Mooncake, self.watermark.is_some()),
-            ("--eviction-ratio", Profile::Mooncake, self.eviction_ratio.is_some()),
+        const LMCACHE: &[Profile] = &[Profile::Lmcache, Profile::LmcacheMp];
+        const BATCHES: &[Profile] = &[Profile::Mooncake, Profile::LmcacheMp];
+        let given: [(_, &[Profile], _); 7] = [
+            ("--attention", &[Profile::Vllm], self.attention.is_some()),
+            ("--retention-interval", &[Profile::Vllm], self.retention_interval.is_some()),
+            ("--prefill-chunk", &[Profile::Vllm], self.prefill_chunk.is_some()),
+            ("--chunk-tokens", LMCACHE, self.chunk_tokens.is_some()),
+            ("--lease", &[Profile::Mooncake], self.lease.is_some()),
+            ("--watermark", BATCHES, self.watermark.is_some()),
+            ("--eviction-ratio", BATCHES, self.eviction_ratio.is_some()),
         ];
-        let unread = given.into_iter().find(|(_, of, given)| *given && !engines.contains(of));
-        if let Some((option, of, _)) = unread {
+        let is_read = |of: &[Profile]| of.iter().any(|of| engines.contains(of));
+        if let Some((option, [of, ..], _)) = given.into_iter().find(|(_, of, given)| *given && !is_read(of)) {
             return Err(format!("{option} is an option of {of}: leave it out, or choose --engine {of}"));
         }
         let of_groups = self.retention_interval.is_some() || self.prefill_chunk.is_some();

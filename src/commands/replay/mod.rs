@@ -85,11 +85,11 @@ pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
 }
 
 impl ReplayArgs {
-    /// What the engines are told: without what tiers below are told, where there are any.
+    /// What the engines are told; one alone what it reads, without what tiers below are told.
     fn own_rules(&self, model: &FromModel) -> EngineRules {
         let rules = self.options.rules(model.attention.as_ref());
         match self.engines.as_slice() {
-            [engine] if !self.below.is_empty() => rules.of_profile(*engine),
+            [engine] => rules.of_profile(*engine),
             _ => rules,
         }
     }

@@ -69,6 +69,7 @@ fn ink(engine: Profile) -> Ink {
         Profile::Vllm => Ink::Third,
         Profile::Sglang => Ink::Fourth,
         Profile::Lmcache => Ink::Fifth,
+        Profile::LmcacheMp => Ink::Sixth,
         Profile::Mooncake => Ink::Reference,
     }
 }

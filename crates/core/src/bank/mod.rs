@@ -7,7 +7,7 @@ pub use ahead::Lane;
 use crate::engine_rules::PageMismatch;
 use crate::event::RequestEvent;
 use crate::hybrid::HybridCache;
-use crate::lmcache::LmcacheCache;
+use crate::lmcache::{LmcacheCache, LmcacheMpCache};
 use crate::mooncake::MooncakeCache;
 use crate::pool_config::PoolConfig;
 use crate::profile::Profile;
@@ -45,6 +45,7 @@ enum Caches {
     Hybrid(Hybrids),
     Lmcache(Vec<LmcacheCache>),
     Mooncake(Vec<MooncakeCache>),
+    LmcacheMp(Vec<LmcacheMpCache>),
 }
 
 /// The caches of a hybrid model, and one that never evicts within the tracked bound: what its rules lose there
@@ -65,6 +66,7 @@ impl Caches {
             Self::None => Vec::new(),
             Self::Sglang(caches) => all(caches),
             Self::Lmcache(caches) => all(caches),
+            Self::LmcacheMp(caches) => all(caches),
             Self::Mooncake(caches) => all(caches),
             Self::Hybrid(hybrids) => {
                 let mut each = all(&mut hybrids.caches);
@@ -151,6 +153,24 @@ impl PointCache for LmcacheCache {
     }
 }
 
+impl PointCache for LmcacheMpCache {
+    fn capacity(&self) -> PageCount {
+        self.capacity()
+    }
+
+    fn serve(&mut self, event: &RequestEvent<'_>) -> u64 {
+        self.request(event)
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.memory_bytes()
+    }
+
+    fn is_sound(&self, config: &PoolConfig, page_size: PageSize) -> bool {
+        *self.rules() == config.rules.lmcache_mp(page_size)
+    }
+}
+
 impl PointCache for MooncakeCache {
     fn capacity(&self) -> PageCount {
         self.capacity()
@@ -187,6 +207,10 @@ impl CacheBank {
                 rules.pages_a_chunk()?;
                 Caches::Lmcache(pages().map(|p| LmcacheCache::new(p, rules)).collect::<Result<_, _>>()?)
             }
+            Profile::LmcacheMp => {
+                let rules = rules.lmcache_mp(page_size);
+                Caches::LmcacheMp(pages().map(|p| LmcacheMpCache::new(p, rules)).collect::<Result<_, _>>()?)
+            }
             Profile::Mooncake => {
                 let rules = rules.mooncake(page_size);
                 Caches::Mooncake(pages().map(|p| MooncakeCache::new(p, rules)).collect())
@@ -218,6 +242,7 @@ impl CacheBank {
             (Caches::None, _) => !config.is_pointwise(),
             (Caches::Sglang(caches), Profile::Sglang) => all(caches, capacities, config, page_size),
             (Caches::Lmcache(caches), Profile::Lmcache) => all(caches, capacities, config, page_size),
+            (Caches::LmcacheMp(caches), Profile::LmcacheMp) => all(caches, capacities, config, page_size),
             (Caches::Mooncake(caches), Profile::Mooncake) => all(caches, capacities, config, page_size),
             (Caches::Hybrid(hybrids), Profile::Vllm) => {
                 all(&hybrids.caches, capacities, config, page_size)
@@ -245,7 +270,7 @@ impl CacheBank {
         }
         self.last_ceiling = match &self.caches {
             Caches::None | Caches::Sglang(_) | Caches::Mooncake(_) => None,
-            Caches::Lmcache(_) => {
+            Caches::Lmcache(_) | Caches::LmcacheMp(_) => {
                 // Whoever brought a chunk's last page brought the chunk.
                 let chunk = config.rules.lmcache(page_size).pages_a_chunk();
                 chunk.ok().map(|pages| found - found % u64::from(pages))
@@ -291,6 +316,7 @@ impl CacheBank {
             Caches::Sglang(caches) => all(caches),
             Caches::Hybrid(hybrids) => all(&hybrids.caches),
             Caches::Lmcache(caches) => all(caches),
+            Caches::LmcacheMp(caches) => all(caches),
             Caches::Mooncake(caches) => all(caches),
         }
     }
@@ -305,6 +331,7 @@ impl CacheBank {
             Caches::Sglang(caches) => all(caches),
             Caches::Hybrid(hybrids) => all(&hybrids.caches) + hybrids.ceiling.memory_bytes(),
             Caches::Lmcache(caches) => all(caches),
+            Caches::LmcacheMp(caches) => all(caches),
             Caches::Mooncake(caches) => all(caches),
         };
         caches + self.last_hits.capacity() * 8 + self.ahead.memory_bytes()

@@ -5,7 +5,7 @@ use super::{PAGE_SIZE, event, ratios};
 use crate::bank::{CacheBank, Lane};
 use crate::engine_rules::EngineRules;
 use crate::hybrid::{HybridCache, Retention};
-use crate::lmcache::{LmcacheCache, LmcacheRules};
+use crate::lmcache::{LmcacheCache, LmcacheMpCache, LmcacheMpRules, LmcacheRules};
 use crate::mooncake::MooncakeCache;
 use crate::naive::chained_requests;
 use crate::pages::PageIds;
@@ -18,11 +18,12 @@ use proptest::prelude::*;
 const CAPACITIES: [u64; 4] = [3, 6, 12, 40];
 
 /// Each engine that has a cache a capacity, with options.
-pub(super) const ENGINES: [(Profile, &str, u32); 5] = [
+pub(super) const ENGINES: [(Profile, &str, u32); 6] = [
     (Profile::Sglang, "full", 256),
     (Profile::Vllm, "full+window:9", 256),
     (Profile::Vllm, "full+2*mamba", 256),
     (Profile::Lmcache, "full", 2 * PAGE_SIZE),
+    (Profile::LmcacheMp, "full", 2 * PAGE_SIZE),
     (Profile::Mooncake, "full", 256),
 ];
 
@@ -58,12 +59,15 @@ fn hits(requests: &[Vec<u64>], capacity: u64, config: &PoolConfig) -> Vec<u64> {
     let hybrid = rules.hybrid(page_size, Outputs::Cached);
     let mut hybrid = HybridCache::new(capacity, hybrid).expect("sound rules");
     let mut lmcache = LmcacheCache::new(capacity, LmcacheRules { page_size, chunk_tokens: 2 * PAGE_SIZE });
+    let mp = LmcacheMpRules { chunk_tokens: 2 * PAGE_SIZE, ..rules.lmcache_mp(page_size) };
+    let mut lmcache_mp = LmcacheMpCache::new(capacity, mp);
     let mut mooncake = MooncakeCache::new(capacity, rules.mooncake(page_size));
     let mut hits = |(number, ids): (usize, &Vec<u64>)| {
         let request = RequestEvent { output_tokens: Some(9), ..event(number as i64, ids) };
         match config.profile {
             Profile::Sglang => sglang.request(&request).hits,
             Profile::Lmcache => lmcache.as_mut().expect("whole pages").request(&request),
+            Profile::LmcacheMp => lmcache_mp.as_mut().expect("whole pages").request(&request),
             Profile::Mooncake => mooncake.request(&request),
             _ => hybrid.request(&request).hits,
         }
