@@ -1,4 +1,4 @@
-//! The caches by their own rules at one capacity, in runs of pages, beside a page-at-a-time model of the same
+//! The caches by their own rules at one capacity, in runs of pages, beside page-at-a-time models of the same
 //! rules: `cargo bench --bench caches`. Prints the ratio; needs the shared traces.
 
 #[path = "../tests/support/shared.rs"]
@@ -10,11 +10,14 @@ mod slow_hybrid;
 
 use kvset::core::event::RequestEvent;
 use kvset::core::hybrid::{Attention, GroupKind, HybridCache, HybridRules, Retention};
+use kvset::core::mooncake::{MooncakeCache, MooncakeRules};
 use kvset::core::pages::PageIds;
 use kvset::core::profile::Outputs;
-use kvset::core::units::{PageCount, PageSize};
+use kvset::core::ratio::Ratio;
+use kvset::core::units::{EventTime, PageCount, PageSize};
 use shared::{TraceRow, mooncake_trace};
 use slow_hybrid::{Kind, Retain, SlowHybrid};
+use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
 /// Pages of so many tokens in the trace.
@@ -107,7 +110,105 @@ fn hybrids(trace: &[TraceRow]) {
     }
 }
 
+/// Between two requests of the trace, evenly spaced.
+const GAP_MS: u64 = 900;
+const LEASE_MS: u64 = 10_000;
+/// In thousandths.
+const WATERMARK: u64 = 900;
+const RATIO: u64 = 50;
+
+/// Mooncake's store a page at a time: every object by its id, and all of them by their stamps.
+struct PageStore {
+    capacity: u64,
+    /// Its stamp in microseconds, and its place among all stamps given.
+    objects: HashMap<u64, (u64, u64)>,
+    by_stamp: BTreeMap<(u64, u64), u64>,
+    stamps: u64,
+    failed: bool,
+    next_check: u64,
+}
+
+impl PageStore {
+    fn new(capacity: u64) -> Self {
+        let (objects, by_stamp) = (HashMap::new(), BTreeMap::new());
+        Self { capacity, objects, by_stamp, stamps: 0, failed: false, next_check: 0 }
+    }
+
+    fn stamp(&mut self, id: u64, until: u64) {
+        self.stamps += 1;
+        if let Some(before) = self.objects.insert(id, (until, self.stamps)) {
+            self.by_stamp.remove(&before);
+        }
+        self.by_stamp.insert((until, self.stamps), id);
+    }
+
+    /// Pages that a request finds at a time in microseconds.
+    fn request(&mut self, now: u64, ids: &[u64]) -> u64 {
+        while self.next_check <= now {
+            self.check(self.next_check);
+            self.next_check += 10_000;
+        }
+        let hits = ids.iter().take_while(|id| self.objects.contains_key(id)).count();
+        let (there, missing): (Vec<u64>, Vec<u64>) = ids.iter().partition(|id| self.objects.contains_key(id));
+        there.into_iter().for_each(|id| self.stamp(id, now + LEASE_MS * 1000));
+        for id in missing {
+            if (self.objects.len() as u64) < self.capacity {
+                self.stamp(id, now);
+            } else {
+                self.failed = true;
+            }
+        }
+        hits as u64
+    }
+
+    fn check(&mut self, now: u64) {
+        let used = self.objects.len() as u64;
+        if !self.failed && used * 1000 <= WATERMARK * self.capacity {
+            return;
+        }
+        let above = (used * 1000).saturating_sub(WATERMARK * self.capacity);
+        let batch = (used * (above + RATIO * self.capacity)).div_ceil(1000 * self.capacity);
+        for _ in 0..batch {
+            let Some(oldest) = self.by_stamp.first_entry().filter(|oldest| oldest.key().0 <= now) else {
+                break;
+            };
+            self.objects.remove(&oldest.remove());
+            self.failed = false;
+        }
+    }
+}
+
+/// Full pages of the prompt.
+fn full(row: &TraceRow, page: u64) -> &[u64] {
+    &row.hash_ids[..(row.input_length / page) as usize]
+}
+
+fn stores(trace: &[TraceRow]) {
+    for page in [LOGGED_PAGE, 64, 16] {
+        let trace = at_page(trace, page);
+        let times = || (1..).map(|at| at * GAP_MS);
+        let rules = MooncakeRules {
+            page_size: PageSize::new(page as u32).expect("not zero"),
+            lease_ms: LEASE_MS,
+            watermark: Ratio::per_mille(WATERMARK as u16),
+            eviction_ratio: Ratio::per_mille(RATIO as u16),
+        };
+        let capacity = 10_000 * LOGGED_PAGE / page;
+        let fast = best(|| {
+            let mut store = MooncakeCache::new(PageCount(capacity), rules);
+            let at = |(row, time)| RequestEvent { event_time: EventTime(time as i64), ..event(row) };
+            trace.iter().zip(times()).map(at).map(|event| store.request(&event)).sum()
+        });
+        let slow = best(|| {
+            let mut store = PageStore::new(capacity);
+            trace.iter().zip(times()).map(|(row, time)| store.request(time * 1000, full(row, page))).sum()
+        });
+        report(&format!("Mooncake's store, {page} tokens"), trace.len(), fast, slow);
+    }
+}
+
 fn main() {
     let Some(trace) = mooncake_trace() else { return };
     hybrids(&trace);
+    stores(&trace);
 }
