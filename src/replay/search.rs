@@ -4,7 +4,7 @@
 //! and the one below it. More memory can lose hits, so what is found is the smallest of the capacities tried, with
 //! the next smaller one, which is not enough; it is not proven that none in between is.
 
-use super::{POOL, ReplayError, ReplayOptions, Run, read, warm_up_requests};
+use super::{ReplayError, ReplayOptions, Run, read, warm_up_requests};
 use kvset_core::capacity::{CapacitySpec, coarse_grid};
 use kvset_core::outcome::Outcome;
 use kvset_core::pool::Pool;
@@ -186,10 +186,10 @@ pub fn search(
         options.pool.windows = vec![WindowKind::All];
         options.beside = Default::default();
         let mut run = Run::new(&options, warm_up, None, None)?;
-        (run.sufficiency, run.ceilings) = (Some(Sufficiency::default()), None);
+        run.count_sufficient();
         read(std::slice::from_mut(&mut run), &options, progress)?;
-        tried.add(&capacities, &run.sufficiency.take().unwrap_or_default());
-        page_bytes = run.pools.get(POOL).and_then(Pool::page_bytes);
+        tried.add(&capacities, &run.take_sufficient());
+        page_bytes = run.pool().and_then(Pool::page_bytes);
         readings += 1;
         capacities = tried.next(targets, &options.pool.coverages, bound.0);
     }
