@@ -57,21 +57,17 @@ struct Hybrids {
 }
 
 impl Caches {
-    /// Each of them, and last the one that never evicts, where there is one.
-    fn each(&mut self) -> Vec<&mut (dyn PointCache + Send)> {
-        fn all<C: PointCache + Send>(caches: &mut [C]) -> Vec<&mut (dyn PointCache + Send)> {
-            caches.iter_mut().map(|cache| cache as _).collect()
-        }
+    /// Visits each of them, and last the one that never evicts, where there is one.
+    fn each<'a>(&'a mut self, mut visit: impl FnMut(&'a mut (dyn PointCache + Send))) {
         match self {
-            Self::None => Vec::new(),
-            Self::Sglang(caches) => all(caches),
-            Self::Lmcache(caches) => all(caches),
-            Self::LmcacheMp(caches) => all(caches),
-            Self::Mooncake(caches) => all(caches),
+            Self::None => {}
+            Self::Sglang(caches) => caches.iter_mut().for_each(|cache| visit(cache)),
+            Self::Lmcache(caches) => caches.iter_mut().for_each(|cache| visit(cache)),
+            Self::LmcacheMp(caches) => caches.iter_mut().for_each(|cache| visit(cache)),
+            Self::Mooncake(caches) => caches.iter_mut().for_each(|cache| visit(cache)),
             Self::Hybrid(hybrids) => {
-                let mut each = all(&mut hybrids.caches);
-                each.push(&mut *hybrids.ceiling);
-                each
+                hybrids.caches.iter_mut().for_each(|cache| visit(cache));
+                visit(&mut *hybrids.ceiling);
             }
         }
     }
@@ -266,7 +262,7 @@ impl CacheBank {
         hits.clear();
         match self.ahead.next() {
             Some(served) => hits.extend(served),
-            None => hits.extend(self.caches.each().into_iter().map(|cache| cache.serve(event))),
+            None => self.caches.each(|cache| hits.push(cache.serve(event))),
         }
         self.last_ceiling = match &self.caches {
             Caches::None | Caches::Sglang(_) | Caches::Mooncake(_) => None,
@@ -283,7 +279,8 @@ impl CacheBank {
     /// say then what was found. `serve` gets one lane a cache and may serve them in any order, on any thread; those it
     /// leaves are served here.
     pub fn serve_ahead(&mut self, events: &[RequestEvent<'_>], serve: impl FnOnce(&mut [Lane<'_>])) {
-        let caches = self.caches.each();
+        let mut caches = Vec::new();
+        self.caches.each(|cache| caches.push(cache));
         self.ahead.begin(events.len(), caches.len());
         let lanes = caches.into_iter().zip(&mut self.ahead.hits);
         let mut lanes: Vec<_> = lanes.map(|(cache, hits)| Lane::new(cache, events, hits)).collect();
