@@ -453,6 +453,10 @@ fn what_only_one_engine_or_no_such_engine_can_do_is_wrong_usage() {
         (&["--engine", "vllm", "--chunk-tokens", "512"], "--chunk-tokens is an option of lmcache"),
         (&["--engine", "paper", "--attention", "full+window:128"], "--attention is an option of vllm"),
         (&["--engine", "lmcache", "--lease", "5s"], "choose --engine mooncake"),
+        (
+            &["--watermark", "0.5"],
+            "an option of mooncake and lmcache-mp: leave it out, or choose --engine mooncake or",
+        ),
         (&["--engine", "vllm", "--retention-interval", "none"], "vllm with several groups"),
         (&["--engine", "vllm,sglang", "--prefill-chunk", "512"], "give --attention"),
         (&["--engine", "vllm", "--attention", "window:128"], "no group is `full`"),

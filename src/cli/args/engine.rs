@@ -71,8 +71,10 @@ impl EngineArgs {
             ("--eviction-ratio", BATCHES, self.eviction_ratio.is_some()),
         ];
         let is_read = |of: &[Profile]| of.iter().any(|of| engines.contains(of));
-        if let Some((option, [of, ..], _)) = given.into_iter().find(|(_, of, given)| *given && !is_read(of)) {
-            return Err(format!("{option} is an option of {of}: leave it out, or choose --engine {of}"));
+        if let Some((option, of, _)) = given.into_iter().find(|(_, of, given)| *given && !is_read(of)) {
+            let of: Vec<_> = of.iter().map(|of| of.name()).collect();
+            let (all, one) = (of.join(" and "), of.join(" or --engine "));
+            return Err(format!("{option} is an option of {all}: leave it out, or choose --engine {one}"));
         }
         let of_groups = self.retention_interval.is_some() || self.prefill_chunk.is_some();
         if of_groups && self.attention.as_ref().or(model).is_none_or(Attention::is_full) {
