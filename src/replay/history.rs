@@ -87,6 +87,7 @@ pub fn pool_report(replay: &Replay, history: ReplayHistory) -> PoolReport {
         recommended_pages: pool.basis().answer().and_then(|answer| answer.pages),
     };
     pool.asked = about.sections(&replay.lifetimes, replay.traffic.as_ref());
+    pool.asked.sections.splice(0..0, super::pointwise::sections(replay));
     pool.asked.add(replay.measured.as_ref(), &replay.routing, pool.page_bytes);
     pool
 }

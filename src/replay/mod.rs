@@ -12,6 +12,7 @@ mod history;
 mod lifetimes;
 mod measured;
 mod per_request;
+mod pointwise;
 mod run;
 mod search;
 mod traffic;
@@ -176,6 +177,8 @@ pub struct Replay {
     pub below: Vec<Vec<BelowHits>>,
     /// What a hybrid model's rules lose at any size.
     pub ceiling: Option<Ceiling>,
+    /// What was searched, where the caller did ([`search`]).
+    pub searched: Option<SearchResult>,
     /// Requests too large to run at all, one a capacity, ascending; empty where the engine has a stack.
     pub turned_away: Vec<u64>,
     /// What the log's cached tokens say, where it has any.

@@ -345,6 +345,7 @@ impl<'a> Run<'a> {
             page_bytes,
             below: self.below.as_ref().map(Tiers::result).unwrap_or_default(),
             ceiling: self.ceilings.as_ref().and_then(Ceilings::found),
+            searched: None,
             turned_away: caches.map(CacheBank::refused).unwrap_or_default(),
             measured,
             cache_writes: self.cache_writes.found(),

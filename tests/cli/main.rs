@@ -17,4 +17,5 @@ mod replay_lifetimes;
 mod replay_measured;
 mod replay_plan;
 mod replay_sampling;
+mod report_engines;
 mod usage;

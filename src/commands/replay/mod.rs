@@ -59,20 +59,21 @@ pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
     model.note.iter().for_each(|line| bar.note(line));
     let rows = per_request.as_mut().map(|file| file as &mut dyn Write);
     let mut progress = |at: trace::Progress| bar.advance_of(at.read_bytes, at.total_bytes);
-    let done = match &args.report {
-        None => replay(&options, rows, &mut progress)?,
-        Some(path) => {
+    let (mut done, history) = match &args.report {
+        None => (replay(&options, rows, &mut progress)?, None),
+        Some(_) => {
             let (done, history) = replay_for_report(&options, rows, &mut progress)?;
-            write_report(path, vec![(&done, history)], &options)?;
-            done
+            (done, Some(history))
         }
     };
     model.check_page(done.page_size)?;
-    let searched = args.search.then(|| search(&options, &mut |_| {})).transpose()?;
+    done.searched = args.search.then(|| search(&options, &mut |_| {})).transpose()?;
+    if let Some((path, history)) = args.report.as_ref().zip(history) {
+        write_report(path, vec![(&done, history)], &options)?;
+    }
     notes(&done).iter().for_each(|line| bar.note(line));
     bar.finish("replayed");
     let mut result = ReplayResult::of(&done);
-    result.searched = searched;
     if args.capacities.is_empty() {
         result.cut_grid(result.footprint_capacity());
     }
@@ -176,6 +177,7 @@ impl ReplayResult {
         result.measured = done.measured.as_ref().map(|measured| MeasuredOutput::of(measured, done));
         result.cache_writes = done.cache_writes;
         result.routing = done.routing.clone();
+        result.searched = done.searched.clone();
         lifetimes::add(&mut result, done);
         result.ceiling = done.ceiling.map(|found| CeilingResult::of(found, result.trace.page_accesses));
         for (point, below) in result.capacities.iter_mut().zip(&done.below) {

@@ -1,0 +1,108 @@
+//! What is told of engines that are modelled a capacity at a time, as the sections of a report: what their rules lose
+//! at any size, what tiers below find, and capacities that were searched.
+
+use super::{BelowHits, Ceiling, Replay, SearchResult, SearchedCapacity};
+use crate::report::{Section, Table, words};
+use kvset_core::curve::share;
+use kvset_core::estimate::CapacityPoint;
+
+/// The sections, in the order shown; none of what was not asked for.
+pub(super) fn sections(replay: &Replay) -> Vec<Section> {
+    let Some(whole) = &replay.whole else { return Vec::new() };
+    let told = Told { page_accesses: whole.page_accesses, page_bytes: whole.page_bytes };
+    let engine = replay.config.profile.name();
+    let ceiling = replay.ceiling.map(|found| told.ceiling(found));
+    let below = told.below(engine, &whole.capacities, &replay.below);
+    let searched = replay.searched.as_ref().map(|searched| told.searched(searched));
+    [ceiling, below, searched].into_iter().flatten().collect()
+}
+
+/// What figures are told in.
+struct Told {
+    page_accesses: u64,
+    page_bytes: Option<u64>,
+}
+
+impl Told {
+    fn size(&self, pages: u64) -> String {
+        words::capacity(pages, self.page_bytes)
+    }
+
+    fn rate(&self, page_hits: u64) -> String {
+        words::rate(share(page_hits, self.page_accesses))
+    }
+
+    fn ceiling(&self, found: Ceiling) -> Section {
+        let rows = [
+            ("by the rules modelled", found.these_rules),
+            ("with dense retention", found.dense_retention),
+            ("if every layer had full attention", found.full_attention),
+        ];
+        let mut table = Table::new("Hit rates with unlimited capacity", ["rules", "hit rate"]);
+        table.rows.extend(rows.map(|(rules, hits)| vec![rules.to_owned(), self.rate(hits)]));
+        let lost = found.full_attention.saturating_sub(found.these_rules);
+        let sentence = format!(
+            "No capacity brings back what the rules of windows and states lose: {} of page accesses would hit if every \
+             layer had full attention, and do not.",
+            self.rate(lost)
+        );
+        Section {
+            title: "What the model's layers cost in hits".to_owned(),
+            sentences: vec![sentence],
+            tables: vec![table],
+        }
+    }
+
+    /// A row a capacity of the engine; `None` without tiers below.
+    fn below(&self, engine: &str, capacities: &[CapacityPoint], below: &[Vec<BelowHits>]) -> Option<Section> {
+        let first = below.first().filter(|tiers| !tiers.is_empty())?;
+        let mut table = Table::new("Hit rates by tier", [engine]);
+        table.columns.extend(first.iter().map(|tier| tier.tier.clone()));
+        table.columns.insert(0, "capacity".to_owned());
+        table.columns.push("together".to_owned());
+        for (point, tiers) in capacities.iter().zip(below) {
+            let own = point.prefix_hits.unwrap_or(0);
+            let found = tiers.iter().map(|tier| tier.page_hits);
+            let together = own + found.clone().sum::<u64>();
+            let hits = std::iter::once(own).chain(found).chain([together]);
+            let rates = hits.map(|hits| self.rate(hits));
+            table.rows.push(std::iter::once(self.size(point.pages)).chain(rates).collect());
+        }
+        Some(Section {
+            title: "Tiers below".to_owned(),
+            sentences: vec!["Each tier is asked for what those before it did not have.".to_owned()],
+            tables: vec![table],
+        })
+    }
+
+    fn searched(&self, searched: &SearchResult) -> Section {
+        let columns = ["requests covered", "target", "enough", "too small"];
+        let tried = words::integer(searched.tried);
+        let caption = format!("The smallest of {tried} capacities tried, and the next smaller one");
+        let mut table = Table::new(caption, columns);
+        table.rows.extend(searched.required.iter().map(|entry| self.searched_row(entry)));
+        let lost = searched.required.iter().filter_map(|entry| entry.too_small_although_larger_pages).max();
+        let lost = lost.map(|pages| {
+            let size = self.size(pages);
+            format!("More memory lost hits: {size} was not enough where a smaller capacity was.")
+        });
+        let known = "What lies between two capacities tried is not known.".to_owned();
+        Section {
+            title: "Required capacity by search".to_owned(),
+            sentences: lost.into_iter().chain([known]).collect(),
+            tables: vec![table],
+        }
+    }
+
+    fn searched_row(&self, entry: &SearchedCapacity) -> Vec<String> {
+        let size = |pages: Option<u64>, otherwise: &str| {
+            pages.map_or_else(|| otherwise.to_owned(), |pages| self.size(pages))
+        };
+        vec![
+            words::share(entry.coverage),
+            words::share(entry.target_ratio),
+            size(entry.pages, "beyond bound"),
+            size(entry.too_small_pages, "–"),
+        ]
+    }
+}
