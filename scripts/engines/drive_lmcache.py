@@ -10,6 +10,7 @@ workload. Its calls are those of its storage manager and lookup module: lookup r
 missing chunks are reserved in one call and written, and all of the request's are touched as it ends.
 """
 
+import inspect
 import logging
 import os
 
@@ -89,9 +90,12 @@ def serve_as_process(manager, keys):
     found = next((at for at, key in enumerate(keys) if reserved[key][0] != L1Error.SUCCESS), len(keys))
     manager.finish_read([key for key in keys if reserved[key][0] == L1Error.SUCCESS])
     manager.touch_keys(keys[:found])
+    # Versions before 0.5.6 do not ask who writes.
+    asked = inspect.signature(manager.reserve_write).parameters
+    tag = {"tag": "engine"} if "tag" in asked else {}
     layout = MemoryLayoutDesc(shapes=[SHAPE], dtypes=[torch.uint8])
-    room = manager.reserve_write(keys[found:], [False] * (len(keys) - found), layout, tag="engine")
-    manager.finish_write([key for key, (error, _) in room.items() if error == L1Error.SUCCESS], tag="engine")
+    room = manager.reserve_write(keys[found:], [False] * (len(keys) - found), layout, **tag)
+    manager.finish_write([key for key, (error, _) in room.items() if error == L1Error.SUCCESS], **tag)
     manager.touch_keys(keys)
     return found
 
