@@ -27,6 +27,12 @@ impl FoundRun {
         self.step <= 1
     }
 
+    /// How many of its pages a cache of `capacity` (followed) pages finds: always its leading ones.
+    pub fn hits_at(&self, capacity: u64) -> u64 {
+        let run = Run { pages: self.pages, need: self.need, step: self.step, last_touched_by: 0 };
+        u64::from(run.hits_at(capacity))
+    }
+
     /// The run, unless it lies beyond the tracked bound, where no capacity that can be told finds it.
     pub fn of(run: &Run) -> Option<Self> {
         (run.need != BEYOND).then_some(Self { need: run.need, pages: run.pages, step: run.step })

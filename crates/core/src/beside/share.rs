@@ -65,9 +65,21 @@ impl BesideShape {
         Self { lived: self.lived.without_end(), ..self }
     }
 
-    /// The same in a window that requests leave again, which counts time, tenants and tiers when it is shown.
+    /// The same in a window that requests leave again, which counts [`BesideShape::when_shown`] later.
     pub fn of_latest(self) -> Self {
-        Self { lived: LivedShape::default(), ..self }
+        let measured = if self.counts_curve() { Modelled::Nothing } else { self.measured };
+        Self { lived: LivedShape::default(), measured, ..self }
+    }
+
+    /// What such a window counts when it is shown: what could not be taken out again, or costs more to take in and
+    /// out than to count now and then.
+    pub fn when_shown(self) -> Self {
+        let measured = if self.counts_curve() { self.measured } else { Modelled::Nothing };
+        Self { measured, routers: 0, ..self }
+    }
+
+    fn counts_curve(self) -> bool {
+        matches!(self.measured, Modelled::Curve(()))
     }
 
     /// What is counted of time, tenants and tiers.
@@ -140,15 +152,23 @@ impl BesideTally {
         }
     }
 
-    /// Takes a request out that was taken in before. Time, tenants and tiers are not counted where that is done.
+    /// Takes a request out that was taken in before, of what a window counts that requests leave again
+    /// ([`BesideShape::of_latest`]).
     pub fn remove(&mut self, share: &BesideShare) {
-        match (&mut self.measured, &share.measured) {
-            (Modelled::Curve(tally), Modelled::Curve(share)) => tally.remove(share),
-            (Modelled::Points(tally), Modelled::Points(share)) => tally.remove(share),
-            _ => {}
+        if let (Modelled::Points(tally), Modelled::Points(share)) = (&mut self.measured, &share.measured) {
+            tally.remove(share);
         }
         let routed = self.routers.iter_mut().zip(&share.routed);
         routed.for_each(|(tally, routed)| routed.iter().for_each(|routed| tally.remove(routed)));
+    }
+
+    /// Takes in what is counted when a window is shown ([`BesideShape::when_shown`]).
+    pub fn take_shown(&mut self, counts: Self) {
+        let Self { measured, lived, .. } = counts;
+        if !measured.is_nothing() {
+            self.measured = measured;
+        }
+        self.lived = lived;
     }
 
     /// The union of several of one shape.
@@ -177,17 +197,22 @@ impl BesideTally {
         Cow::Owned(copy)
     }
 
+    /// Measured requests are read as they are.
     fn is_consolidated(&self) -> bool {
-        self.measured.as_ref().curve().is_none_or(MeasuredTally::is_consolidated)
-            && self.routers.iter().all(RoutingTally::is_consolidated)
+        self.routers.iter().all(RoutingTally::is_consolidated)
             && self.lived.iter().all(|lived| lived.is_consolidated())
     }
 
-    /// Merges what is pending, so that reading copies nothing.
+    /// Merges what is pending for a window that will be read again and again.
     pub fn consolidate(&mut self) {
         if let Modelled::Curve(tally) = &mut self.measured {
             tally.consolidate();
         }
+        self.consolidate_to_end();
+    }
+
+    /// Merges what is read often, so that reading copies nothing, for a window that is about to end.
+    pub fn consolidate_to_end(&mut self) {
         self.routers.iter_mut().for_each(RoutingTally::consolidate);
         self.lived.iter_mut().for_each(|lived| lived.consolidate());
     }

@@ -6,7 +6,7 @@
 //! the cache could have held. A cache that holds everything may have been restarted the most, so what it explains
 //! bounds what any capacity can, and capacities are tried from the largest bound on.
 
-use super::consensus::{Agreed, Consensus};
+use super::intervals::{Agreed, Intervals};
 use super::restarts::Explained;
 use crate::outcome::{BEYOND, Need};
 
@@ -19,19 +19,19 @@ type Explains = (i64, i64);
 
 /// The capacity that explains the most of these requests together with the restarts told at it, by `explained`. The
 /// agreement is that of the requests whose own intervals hold it.
-pub(super) fn agreed(consensus: &Consensus, explained: impl Fn(Need) -> Explained) -> Option<Agreed> {
-    let plain = consensus.find()?;
+pub(super) fn agreed(intervals: &Intervals, explained: impl Fn(Need) -> Explained) -> Option<Agreed> {
+    let plain = intervals.find()?;
     let Explained { ends, .. } = explained(BEYOND - 1);
     if ends.is_empty() {
         return Some(plain);
     }
     let explains = |capacity: Need| -> Explains {
         let Explained { restarts, ends } = explained(capacity);
-        let requests = consensus.agreeing(capacity).0.saturating_add(ends.len() as u64);
+        let requests = intervals.agreeing(capacity).0.saturating_add(ends.len() as u64);
         (count(requests) - count(restarts), -count(restarts))
     };
     let mut best = (explains(plain.from).max((count(plain.requests), 0)), plain);
-    let mut ranges = consensus.ranges_without(&ends);
+    let mut ranges = intervals.ranges_without(&ends);
     // Stable: of several ranges that as many may agree on the smaller one is first.
     ranges.sort_by_key(|range| std::cmp::Reverse((range.requests, range.pages)));
     for range in ranges.into_iter().take(MAX_TRIED) {
@@ -47,7 +47,7 @@ pub(super) fn agreed(consensus: &Consensus, explained: impl Fn(Need) -> Explaine
         }
     }
     let (_, found) = best;
-    let (requests, pages) = consensus.agreeing(found.from);
+    let (requests, pages) = intervals.agreeing(found.from);
     Some(Agreed { requests, pages, ..found })
 }
 

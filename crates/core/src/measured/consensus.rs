@@ -1,12 +1,13 @@
-//! The capacity that lies in the most intervals (WHATIF 1): two multisets of interval ends, one scan.
+//! The intervals of a set of requests: two multisets of interval ends (WHATIF 1).
 
+use super::intervals::{Intervals, Level, Step};
 use super::reading::Reading;
 use crate::needs::Needs;
 use crate::outcome::{BEYOND, Need};
 use crate::units::is_countable;
 use serde::{Deserialize, Serialize};
 
-/// The intervals of a set of requests, from which single ones can be taken out again.
+/// The intervals of a set of requests.
 ///
 /// The memory is that of [`Needs`]: bounded by the tracked bound, however many requests there are.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,25 +25,6 @@ struct Ends {
     ends: Needs,
 }
 
-/// The capacities that lie in the most intervals, in followed pages.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Agreed {
-    /// The smallest of them.
-    pub from: Need,
-    /// The largest of them; `None` where no request sets an upper bound.
-    pub to: Option<Need>,
-    /// Requests whose interval holds them.
-    pub requests: u64,
-    /// The pages of these requests: the larger of what they could reuse and of what hit.
-    pub pages: u64,
-}
-
-/// How many intervals begin less how many end at a capacity.
-type Step = (Need, Level);
-
-/// Intervals that hold a capacity: requests, and their pages.
-type Level = (i64, i64);
-
 impl Consensus {
     /// Puts a request in. `pages` is its weight: the larger of what it could reuse and of what hit.
     pub fn add(&mut self, reading: Reading, pages: u64) {
@@ -51,15 +33,6 @@ impl Consensus {
         let Some((from, to)) = interval(reading) else { return };
         self.by_requests.add(from, to, 1);
         self.by_pages.add(from, to, weight(pages));
-    }
-
-    /// Takes a request out that was put in before.
-    pub fn remove(&mut self, reading: Reading, pages: u64) {
-        self.requests -= 1;
-        self.pages -= pages;
-        let Some((from, to)) = interval(reading) else { return };
-        self.by_requests.remove(from, to, 1);
-        self.by_pages.remove(from, to, weight(pages));
     }
 
     /// The union of several sets.
@@ -75,11 +48,6 @@ impl Consensus {
     /// Merges what is pending, so that reading copies nothing.
     pub fn consolidate(&mut self) {
         self.multisets_mut().into_iter().for_each(Needs::consolidate);
-    }
-
-    /// Whether nothing is pending.
-    pub fn is_consolidated(&self) -> bool {
-        self.multisets().into_iter().all(Needs::is_consolidated)
     }
 
     /// Whether this, read back from a snapshot, can be read and changed.
@@ -112,66 +80,32 @@ impl Consensus {
         self.pages
     }
 
-    /// The capacities that most requests agree on; of several ranges with as many requests the one with the
-    /// most pages, of these the smallest. `None` without requests, and where every interval is empty or lies
-    /// beyond the tracked bound.
-    pub fn find(&self) -> Option<Agreed> {
-        let more = |best: Agreed, range: Agreed| {
-            if (range.requests, range.pages) > (best.requests, best.pages) { range } else { best }
-        };
-        self.ranges_without(&[]).into_iter().reduce(more).filter(|best| best.requests > 0)
-    }
-
-    /// Ranges of capacities that the same intervals hold, ascending, where so many of the intervals have no end: of the
-    /// requests that do not tell one, which count as if they agreed with every larger capacity.
-    pub fn ranges_without(&self, ends: &[Need]) -> Vec<Agreed> {
-        let mut ranges: Vec<Agreed> = Vec::new();
-        let mut level: Level = (0, 0);
-        for (at, change) in self.steps(ends) {
-            level = (level.0 + change.0, level.1 + change.1);
-            let (requests, pages) = (level.0.unsigned_abs(), level.1.unsigned_abs());
-            match ranges.last_mut() {
-                Some(open) if (open.requests, open.pages) == (requests, pages) => continue,
-                Some(open) => open.to = Some(at - 1),
-                None => (),
-            }
-            ranges.push(Agreed { from: at, to: None, requests, pages });
-        }
-        ranges
-    }
-
-    /// Requests whose interval holds this capacity, and their pages.
-    pub fn agreeing(&self, capacity: Need) -> (u64, u64) {
-        (self.by_requests.holding(capacity), self.by_pages.holding(capacity))
-    }
-
-    /// Every capacity at which intervals begin or end, ascending and distinct; the `without` are no ends.
-    fn steps(&self, without: &[Need]) -> Vec<Step> {
-        let mut steps: Vec<Step> = without.iter().map(|end| (*end, (1, 0))).collect();
+    /// What these intervals say together with those of the `latest` readings, each with its weight in pages.
+    pub fn intervals(&self, latest: &[(Reading, u64)]) -> Intervals {
         let count = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
-        for (need, times) in self.by_requests.begins.consolidated().steps() {
-            steps.push((need, (count(times), 0)));
+        let requests = |(need, times): (Need, u64)| (need, (count(times), 0));
+        let pages = |(need, times): (Need, u64)| (need, (0, count(times)));
+        let Self { by_requests, by_pages, .. } = self;
+        let mut steps: Vec<Step> = Vec::new();
+        steps.extend(by_requests.begins.consolidated().steps().map(requests));
+        steps.extend(by_requests.ends.consolidated().steps().map(requests).map(negative));
+        steps.extend(by_pages.begins.consolidated().steps().map(pages));
+        steps.extend(by_pages.ends.consolidated().steps().map(pages).map(negative));
+        for (reading, pages) in latest {
+            let Some((from, to)) = interval(*reading) else { continue };
+            let begins = (from, (1, i64::from(weight(*pages))));
+            steps.push(begins);
+            steps.extend(to.map(|to| negative((to, begins.1))));
         }
-        for (need, times) in self.by_requests.ends.consolidated().steps() {
-            steps.push((need, (-count(times), 0)));
-        }
-        for (need, times) in self.by_pages.begins.consolidated().steps() {
-            steps.push((need, (0, count(times))));
-        }
-        for (need, times) in self.by_pages.ends.consolidated().steps() {
-            steps.push((need, (0, -count(times))));
-        }
-        steps.retain(|(need, _)| *need != BEYOND);
-        steps.sort_unstable_by_key(|(need, _)| *need);
-        steps.dedup_by(|next, held| {
-            let same = next.0 == held.0;
-            if same {
-                held.1 = (held.1.0 + next.1.0, held.1.1 + next.1.1);
-            }
-            same
-        });
-        steps
+        let requests = self.requests + latest.len() as u64;
+        let pages = self.pages + latest.iter().map(|(_, pages)| pages).sum::<u64>();
+        Intervals::of(steps, requests, pages)
     }
+}
+
+/// The same where intervals end.
+fn negative((need, (requests, pages)): (Need, Level)) -> Step {
+    (need, (-requests, -pages))
 }
 
 /// The interval of a reading, with the first capacity behind it; `None` where it holds no capacity.
@@ -194,11 +128,6 @@ impl Ends {
         }
     }
 
-    /// Intervals that hold this capacity, times as often as they were put in.
-    fn holding(&self, capacity: Need) -> u64 {
-        self.begins.count_upto(capacity).saturating_sub(self.ends.count_upto(capacity))
-    }
-
     fn add(&mut self, from: Need, to: Option<Need>, times: u32) {
         if times == 0 {
             return;
@@ -206,16 +135,6 @@ impl Ends {
         self.begins.insert_many(from, times);
         if let Some(to) = to {
             self.ends.insert_many(to, times);
-        }
-    }
-
-    fn remove(&mut self, from: Need, to: Option<Need>, times: u32) {
-        if times == 0 {
-            return;
-        }
-        self.begins.remove_many(from, times);
-        if let Some(to) = to {
-            self.ends.remove_many(to, times);
         }
     }
 }

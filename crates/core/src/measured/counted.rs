@@ -1,6 +1,6 @@
 //! What an estimate is made of, whatever the caches are modelled by.
 
-use super::consensus::Agreed;
+use super::intervals::Agreed;
 
 /// The measured requests of a trace or window.
 #[derive(Debug, Clone, Copy)]

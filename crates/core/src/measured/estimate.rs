@@ -2,8 +2,8 @@
 
 use super::agreement::agreed;
 use super::caches::MeasuredCaches;
-use super::consensus::Agreed;
 use super::counted::Counted;
+use super::intervals::Agreed;
 use super::ledger::Ledger;
 use super::point_tally::PointTally;
 use super::points::PointCaches;
@@ -142,12 +142,12 @@ impl MeasuredFigures<'_> {
         caches: &MeasuredCaches,
         requests_left_out: u64,
     ) -> MeasuredEstimate {
-        let (consensus, (requests_beyond_log, pages_beyond_log)) = (tally.consensus(), tally.beyond_log());
+        let (intervals, (requests_beyond_log, pages_beyond_log)) = (tally.intervals(), tally.beyond_log());
         let counted = Counted {
             requests: tally.requests(),
             cached_pages: tally.cached_pages(),
-            agreed: agreed(consensus, |each| caches.explained(each, &self.during)),
-            told: (consensus.requests(), consensus.pages()),
+            agreed: agreed(&intervals, |each| caches.explained(each, &self.during)),
+            told: (intervals.requests(), intervals.pages()),
             replicas: caches.replicas(),
             requests_beyond_log,
             pages_beyond_log,

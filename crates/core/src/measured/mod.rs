@@ -1,7 +1,7 @@
 //! Measured beside modelled: what the engine's own count of cached tokens says about its cache (WHATIF 1).
 //!
 //! A log that says how many prompt tokens came from cache says, request by request, between which two
-//! capacities the cache behaved: [`Reading`]. [`Consensus`] finds the capacity that most requests agree
+//! capacities the cache behaved: [`Reading`]. [`Intervals`] find the capacity that most requests agree
 //! on, [`Restarts`] the moments from which a cache knew nothing older, and [`Ledger`] splits what was
 //! lost between capacity, routing and the engine.
 
@@ -10,6 +10,8 @@ mod caches;
 mod consensus;
 mod counted;
 mod estimate;
+mod intervals;
+mod latest;
 mod ledger;
 mod modelled;
 mod point_tally;
@@ -22,10 +24,11 @@ mod tests;
 mod verdict;
 
 pub use caches::{Accepted, MeasuredCaches};
-pub use consensus::{Agreed, Consensus};
+pub use consensus::Consensus;
 pub use estimate::{
     EffectiveCapacity, LedgerEstimate, Loss, MeasuredEstimate, MeasuredFigures, RestartEstimate,
 };
+pub use intervals::{Agreed, Intervals};
 pub use ledger::Ledger;
 pub use modelled::Modelled;
 pub use point_tally::{PointShare, PointTally};

@@ -1,7 +1,7 @@
 //! The measured requests of a trace or window, counted at single capacities.
 
-use super::consensus::Agreed;
 use super::counted::Counted;
+use super::intervals::Agreed;
 use super::ledger::Ledger;
 use super::reading::CachedPages;
 use crate::outcome::{Need, Outcome};

@@ -1,12 +1,14 @@
 //! The measured requests of a trace or window, counted.
 
 use super::consensus::Consensus;
+use super::intervals::Intervals;
+use super::latest::{Latest, hits_at};
 use super::ledger::Ledger;
 use super::reading::{CachedPages, Reading};
 use crate::found::{FoundPages, FoundRun};
 use crate::outcome::{Need, Outcome};
 use crate::units::is_countable;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 /// One measured request as every window counts it. Pages are followed pages, but for those of
 /// [`MeasuredTally::cached_pages`].
@@ -54,6 +56,21 @@ impl MeasuredShare {
         pages.into_iter().all(is_countable) && found.all(FoundRun::is_of_an_engine)
     }
 
+    /// What it tells of the cache that served it, with its weight in pages; nothing where it can tell nothing.
+    pub(super) fn reading(&self) -> Option<(Reading, u64)> {
+        (self.weight > 0).then_some((self.reading, self.weight))
+    }
+
+    /// What one shared cache finds.
+    pub(super) fn shared(&self) -> &[FoundRun] {
+        &self.shared
+    }
+
+    /// What the cache that served it finds, where the log names that.
+    pub(super) fn routed(&self) -> Option<&[FoundRun]> {
+        self.routed.as_deref()
+    }
+
     /// Bytes of memory held, nearly.
     pub fn memory_bytes(&self) -> usize {
         let runs = self.shared.capacity() + self.routed.as_ref().map_or(0, Vec::capacity);
@@ -69,10 +86,11 @@ fn runs(outcome: &Outcome) -> Vec<FoundRun> {
 
 /// Counts over the requests that say what they found. Pages are followed pages, but for
 /// [`MeasuredTally::cached_pages`].
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct MeasuredTally {
     requests: u64,
-    /// Of the requests that can tell: those with something to reuse, or with hits.
+    /// Of the requests that can tell: those with something to reuse, or with hits. This and the runs leave
+    /// the latest requests out.
     consensus: Consensus,
     cached_pages: u64,
     followed_hits: u64,
@@ -85,15 +103,52 @@ pub struct MeasuredTally {
     routed: FoundPages,
     requests_beyond_log: u64,
     pages_beyond_log: u64,
+    /// A snapshot keeps them sorted in.
+    #[serde(skip)]
+    latest: Latest,
+}
+
+/// The same with nothing left to sort in, as a snapshot keeps it.
+#[derive(Serialize)]
+struct Sorted<'a> {
+    requests: u64,
+    consensus: &'a Consensus,
+    cached_pages: u64,
+    followed_hits: u64,
+    page_accesses: u64,
+    unlimited: u64,
+    alone: &'a FoundPages,
+    shared: &'a FoundPages,
+    routed: &'a FoundPages,
+    requests_beyond_log: u64,
+    pages_beyond_log: u64,
+}
+
+impl Serialize for MeasuredTally {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let mut sorted = self.clone();
+        sorted.consolidate();
+        Sorted {
+            requests: sorted.requests,
+            consensus: &sorted.consensus,
+            cached_pages: sorted.cached_pages,
+            followed_hits: sorted.followed_hits,
+            page_accesses: sorted.page_accesses,
+            unlimited: sorted.unlimited,
+            alone: &sorted.alone,
+            shared: &sorted.shared,
+            routed: &sorted.routed,
+            requests_beyond_log: sorted.requests_beyond_log,
+            pages_beyond_log: sorted.pages_beyond_log,
+        }
+        .serialize(to)
+    }
 }
 
 impl MeasuredTally {
     /// Takes a request in.
     pub fn add(&mut self, request: &MeasuredShare) {
         self.requests += 1;
-        if request.weight > 0 {
-            self.consensus.add(request.reading, request.weight);
-        }
         if let Reading::BeyondLog { pages } = request.reading {
             self.requests_beyond_log += 1;
             self.pages_beyond_log += pages;
@@ -102,36 +157,15 @@ impl MeasuredTally {
         self.followed_hits += request.hits;
         self.page_accesses += request.page_accesses;
         self.unlimited += request.unlimited;
-        self.each_run(request, FoundPages::add);
-    }
-
-    /// Takes a request out that was taken in before.
-    pub fn remove(&mut self, request: &MeasuredShare) {
-        self.requests -= 1;
-        if request.weight > 0 {
-            self.consensus.remove(request.reading, request.weight);
+        if self.latest.push(request) {
+            self.consolidate();
         }
-        if let Reading::BeyondLog { pages } = request.reading {
-            self.requests_beyond_log -= 1;
-            self.pages_beyond_log -= pages;
-        }
-        self.cached_pages -= request.cached;
-        self.followed_hits -= request.hits;
-        self.page_accesses -= request.page_accesses;
-        self.unlimited -= request.unlimited;
-        self.each_run(request, FoundPages::remove);
-    }
-
-    fn each_run(&mut self, request: &MeasuredShare, change: impl Fn(&mut FoundPages, &FoundRun)) {
-        let one = if request.routed.is_some() { &mut self.shared } else { &mut self.alone };
-        request.shared.iter().for_each(|run| change(one, run));
-        request.routed.iter().flatten().for_each(|run| change(&mut self.routed, run));
     }
 
     /// The union of several.
     pub fn merged<'a>(parts: impl Iterator<Item = &'a Self> + Clone) -> Self {
         let sum = |count: fn(&Self) -> u64| parts.clone().map(count).sum();
-        Self {
+        let mut merged = Self {
             requests: sum(|part| part.requests),
             consensus: Consensus::merged(parts.clone().map(|part| &part.consensus)),
             cached_pages: sum(|part| part.cached_pages),
@@ -143,19 +177,27 @@ impl MeasuredTally {
             routed: FoundPages::merged(parts.clone().map(|part| &part.routed)),
             requests_beyond_log: sum(|part| part.requests_beyond_log),
             pages_beyond_log: sum(|part| part.pages_beyond_log),
+            latest: Latest::default(),
+        };
+        for part in parts {
+            if merged.latest.append(&part.latest) {
+                merged.consolidate();
+            }
         }
+        merged
     }
 
-    /// Merges what is pending, so that reading copies nothing.
+    /// Sorts the latest requests in, for a window that will be read again.
     pub fn consolidate(&mut self) {
+        let Latest { readings, alone, shared, routed } = std::mem::take(&mut self.latest);
+        readings.iter().for_each(|(reading, pages)| self.consensus.add(*reading, *pages));
         self.consensus.consolidate();
-        [&mut self.alone, &mut self.shared, &mut self.routed].into_iter().for_each(FoundPages::consolidate);
-    }
-
-    /// Whether nothing is pending.
-    pub fn is_consolidated(&self) -> bool {
-        self.consensus.is_consolidated()
-            && [&self.alone, &self.shared, &self.routed].into_iter().all(FoundPages::is_consolidated)
+        for (sorted, latest) in
+            [(&mut self.alone, alone), (&mut self.shared, shared), (&mut self.routed, routed)]
+        {
+            latest.iter().for_each(|run| sorted.add(run));
+            sorted.consolidate();
+        }
     }
 
     /// Whether this, read back from a snapshot, can be counted on.
@@ -171,7 +213,7 @@ impl MeasuredTally {
     /// Bytes of memory held, nearly.
     pub fn memory_bytes(&self) -> usize {
         let found = [&self.alone, &self.shared, &self.routed].map(FoundPages::memory_bytes);
-        self.consensus.memory_bytes() + found.iter().sum::<usize>()
+        self.consensus.memory_bytes() + found.iter().sum::<usize>() + self.latest.memory_bytes()
     }
 
     /// Requests that say what they found.
@@ -185,8 +227,8 @@ impl MeasuredTally {
     }
 
     /// The intervals of the requests that can tell: those with something to reuse, or with hits.
-    pub fn consensus(&self) -> &Consensus {
-        &self.consensus
+    pub fn intervals(&self) -> Intervals {
+        self.consensus.intervals(&self.latest.readings)
     }
 
     /// Requests, and pages, that hit though the log never shows them touched before.
@@ -196,13 +238,16 @@ impl MeasuredTally {
 
     /// The ledger at `each` pages a replica and `all` pages together; nothing is told beyond `bound` pages.
     pub fn ledger(&self, all: Need, each: Need, bound: Need) -> Ledger {
-        let hits = |found: &FoundPages, pages: Need| found.hits_at(pages) + self.alone.hits_at(pages);
-        let told = |found: &FoundPages, pages: Need| (pages <= bound).then(|| hits(found, pages));
+        let Latest { alone, shared, routed, .. } = &self.latest;
+        let told = |sorted: &FoundPages, latest: &[FoundRun], pages: Need| {
+            let hits = || hits_at(sorted, latest, pages) + hits_at(&self.alone, alone, pages);
+            (pages <= bound).then(hits)
+        };
         Ledger {
             page_accesses: self.page_accesses,
             unlimited: self.unlimited,
-            shared: told(&self.shared, all),
-            routed: told(&self.routed, each),
+            shared: told(&self.shared, shared, all),
+            routed: told(&self.routed, routed, each),
             measured: self.followed_hits,
         }
     }

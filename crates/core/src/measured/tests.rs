@@ -71,7 +71,7 @@ struct Measured {
 impl Measured {
     /// What an estimate of all requests says, and the restarts told with it.
     fn agreed(&self) -> (Option<Agreed>, Vec<Restart>) {
-        let agreed = agreed(self.tally.consensus(), |each| self.restarts.explained(each, &ALWAYS));
+        let agreed = agreed(&self.tally.intervals(), |each| self.restarts.explained(each, &ALWAYS));
         (agreed, agreed.map(|agreed| self.restarts.found(agreed.from)).unwrap_or_default())
     }
 
@@ -136,12 +136,11 @@ fn readings() -> impl Strategy<Value = Vec<(Reading, u64)>> {
 
 proptest! {
     #[test]
-    fn the_consensus_is_the_capacity_in_most_intervals(all in readings(), gone in 0usize..200) {
+    fn the_consensus_is_the_capacity_in_most_intervals(all in readings(), sorted in 0usize..200) {
         let mut consensus = Consensus::default();
-        all.iter().for_each(|(reading, pages)| consensus.add(*reading, *pages));
-        let gone = gone.min(all.len());
-        all[..gone].iter().for_each(|(reading, pages)| consensus.remove(*reading, *pages));
-        let left = &all[gone..];
+        let (sorted, latest) = all.split_at(sorted.min(all.len()));
+        sorted.iter().for_each(|(reading, pages)| consensus.add(*reading, *pages));
+        let (consensus, left) = (consensus.intervals(latest), &all);
         let most = (0..200).map(|capacity| count_at(left, capacity)).max().unwrap_or((0, 0));
         let found = consensus.find();
         prop_assert_eq!(found.is_some(), most.0 > 0);
@@ -169,13 +168,13 @@ proptest! {
         let tally = &measured.tally;
         prop_assert_eq!(tally.requests(), requests.len() as u64);
         let capacity = capacity as u64;
-        prop_assert_eq!(measured.agreed().0, tally.consensus().find(), "no restart explains more than all");
-        if let Some(found) = tally.consensus().find() {
-            prop_assert_eq!(found.requests, tally.consensus().requests(), "every request agrees");
-            prop_assert_eq!(found.pages, tally.consensus().pages());
+        prop_assert_eq!(measured.agreed().0, tally.intervals().find(), "no restart explains more than all");
+        if let Some(found) = tally.intervals().find() {
+            prop_assert_eq!(found.requests, tally.intervals().requests(), "every request agrees");
+            prop_assert_eq!(found.pages, tally.intervals().pages());
             prop_assert!(found.from <= capacity && found.to.is_none_or(|to| capacity <= to));
         } else {
-            prop_assert_eq!(tally.consensus().requests(), 0, "no request can tell");
+            prop_assert_eq!(tally.intervals().requests(), 0, "no request can tell");
         }
         prop_assert!(measured.restarts.found(capacity).is_empty(), "a small cache is no restart");
         let ledger = tally.ledger(capacity, capacity, u64::MAX - 1);
@@ -228,7 +227,7 @@ proptest! {
         let Some(found) = measured.agreed().0 else { return Ok(()) };
         let explains = |capacity: u64| {
             let explained = measured.restarts.explained(capacity, &ALWAYS);
-            measured.tally.consensus().agreeing(capacity).0 + explained.ends.len() as u64 - explained.restarts
+            measured.tally.intervals().agreeing(capacity).0 + explained.ends.len() as u64 - explained.restarts
         };
         let holds = found.from <= capacity && found.to.is_none_or(|to| capacity <= to);
         prop_assert!(holds || explains(found.from) >= explains(capacity), "{found:?} is not {capacity}");
@@ -255,8 +254,8 @@ proptest! {
         let ledger = tally.ledger((capacity * replicas) as u64, capacity as u64, u64::MAX - 1);
         prop_assert_eq!((ledger.shared, ledger.routed), (Some(shared_hits), Some(routed_hits)));
         prop_assert_eq!(ledger.measured, routed_hits);
-        let agreeing = tally.consensus().find().map_or(0, |found| found.requests);
-        prop_assert_eq!(agreeing, tally.consensus().requests(), "each replica has the same capacity");
+        let agreeing = tally.intervals().find().map_or(0, |found| found.requests);
+        prop_assert_eq!(agreeing, tally.intervals().requests(), "each replica has the same capacity");
     }
 }
 
@@ -337,7 +336,7 @@ fn a_cache_that_hardly_evicts_and_was_restarted_is_not_told_too_small() {
     let requests: Vec<_> = (1..=50).chain([1, 2]).chain(30..=49).chain(40..=49).map(session).collect();
     let restart_at = 52;
     let measured = replayed(&requests, &[restart_at], || PageLru::new(4000));
-    let plain = measured.tally.consensus().find().expect("requests that can tell");
+    let plain = measured.tally.intervals().find().expect("requests that can tell");
     assert!(plain.to.is_some_and(|to| to < 200), "the intervals alone say {plain:?}");
     let (found, told) = measured.agreed();
     let found = found.expect("requests that can tell");
@@ -346,7 +345,7 @@ fn a_cache_that_hardly_evicts_and_was_restarted_is_not_told_too_small() {
     assert_eq!((told[0].first.index, told[0].misses), (restart_at as u64, 20));
     assert_eq!(
         found.requests,
-        measured.tally.consensus().requests() - 20,
+        measured.tally.intervals().requests() - 20,
         "who does not agree is not counted"
     );
 }

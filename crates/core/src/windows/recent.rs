@@ -1,7 +1,7 @@
 //! Windows over offsets: the last N requests, and everything since the start.
 
 use super::{Extent, reserve_few};
-use crate::beside::{BesideImage, BesideShare, LivedShape, SavedWindows};
+use crate::beside::{BesideImage, BesideShape, BesideShare, SavedWindows};
 use crate::found::FoundRun;
 use crate::in_flight::Overlap;
 use crate::step_counts::StepHits;
@@ -72,7 +72,7 @@ pub(super) struct LastRequests {
     beside: VecDeque<Arc<BesideShare>>,
     /// What is counted of these when the window is shown.
     #[serde(skip)]
-    lived: Option<Box<LivedShape>>,
+    when_shown: Option<Box<BesideShape>>,
     pub(super) tally: Tally,
 }
 
@@ -99,9 +99,9 @@ struct Held {
 }
 
 /// What is counted when the window is shown, if anything.
-fn boxed(shape: TallyShape) -> Option<Box<LivedShape>> {
-    let lived = shape.beside.lived();
-    lived.is_something().then(|| Box::new(lived))
+fn when_shown(shape: TallyShape) -> Option<Box<BesideShape>> {
+    let shape = shape.beside.when_shown();
+    shape.is_something().then(|| Box::new(shape))
 }
 
 impl LastRequests {
@@ -113,7 +113,7 @@ impl LastRequests {
             hits: VecDeque::new(),
             found: VecDeque::new(),
             beside: VecDeque::new(),
-            lived: boxed(shape),
+            when_shown: when_shown(shape),
             tally: Tally::new(shape.of_latest()),
         }
     }
@@ -204,7 +204,7 @@ impl LastRequests {
         if !shape.beside.is_something() {
             return;
         }
-        self.lived = boxed(shape);
+        self.when_shown = when_shown(shape);
         self.beside = saved.shares(self.requests.len(), shape.beside).map(Arc::new).collect();
         let Some(mut tally) = shape.of_latest().beside.tally() else { return };
         self.beside.iter().filter(|share| share.is_sound(shape.beside)).for_each(|share| tally.add(share));
@@ -213,12 +213,12 @@ impl LastRequests {
 
     /// The counts of its requests, those that are made when the window is shown among them.
     pub(super) fn shown(&self) -> Cow<'_, Tally> {
-        let Some(mut lived) = self.lived.as_ref().and_then(|shape| shape.tally()) else {
+        let Some(mut counts) = self.when_shown.as_ref().and_then(|shape| shape.tally()) else {
             return Cow::Borrowed(&self.tally);
         };
-        self.beside.iter().filter_map(|share| share.lived.as_deref()).for_each(|share| lived.add(share));
+        self.beside.iter().for_each(|share| counts.add(share));
         let mut tally = self.tally.clone();
-        tally.beside.get_or_insert_default().lived = Some(Box::new(lived));
+        tally.beside.get_or_insert_default().take_shown(*counts);
         Cow::Owned(tally)
     }
 
