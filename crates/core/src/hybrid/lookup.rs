@@ -8,23 +8,25 @@ impl HybridCache {
     /// The leading pages, at most `limit`, that every full group holds, and how many of them all groups can
     /// be resumed behind.
     pub(super) fn lookup(&self, limit: u32) -> Found {
-        let of_kind = |full: bool| {
-            let groups = self.rules.attention.groups().iter().enumerate();
-            groups.filter(move |(_, kind)| (**kind == GroupKind::Full) == full).map(|(group, _)| group as u32)
-        };
-        let leading = of_kind(true).fold(limit, |limit, group| self.tree.leading(&self.path, group, limit));
-        let others: Vec<u32> = of_kind(false).collect();
-        if others.is_empty() {
+        let full = self.groups(true);
+        let leading = full.fold(limit, |limit, group| self.tree.leading(&self.path, group, limit));
+        if self.rules.attention.other().is_none() {
             return Found { hits: u64::from(leading), junction: 0 };
         }
-        let hits = self.resumable(&others, leading);
+        let hits = self.resumable(leading);
         let junction = if leading > hits { leading } else { 0 };
         Found { hits: u64::from(hits), junction: u64::from(junction) }
     }
 
-    /// The largest number of leading pages, at most `leading`, whose last ones all `groups` hold: as many as
-    /// a hit needs, or, for windows, fewer where they reach the start.
-    fn resumable(&self, groups: &[u32], leading: u32) -> u32 {
+    /// The groups that are full, or those that are not.
+    fn groups(&self, full: bool) -> impl Iterator<Item = u32> + '_ {
+        let groups = self.rules.attention.groups().iter().zip(0..);
+        groups.filter(move |(kind, _)| (**kind == GroupKind::Full) == full).map(|(_, group)| group)
+    }
+
+    /// The largest number of leading pages, at most `leading`, whose last ones all groups beside the full ones hold:
+    /// as many as a hit needs, or, for windows, fewer where they reach the start.
+    fn resumable(&self, leading: u32) -> u32 {
         let need = self.rules.need();
         let (mut top, mut at) = (leading, leading);
         let mut nodes = self.path.iter().rev().copied().peekable();
@@ -35,15 +37,18 @@ impl HybridCache {
                 nodes.next();
                 continue;
             }
-            let low =
-                groups.iter().map(|group| self.tree.covered_down_to(node, *group, at)).max().unwrap_or(at);
+            let low = self
+                .groups(false)
+                .map(|group| self.tree.covered_down_to(node, group, at))
+                .max()
+                .unwrap_or(at);
             if low < at {
                 at = low;
                 if u64::from(top - at) >= need {
                     return top;
                 }
             } else {
-                at = groups.iter().map(|group| self.next_below(node, *group, at)).min().unwrap_or(first);
+                at = self.groups(false).map(|group| self.next_below(node, group, at)).min().unwrap_or(first);
                 top = at;
             }
         }

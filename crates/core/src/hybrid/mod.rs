@@ -21,6 +21,7 @@ use crate::runs::{MAX_PAGES, NONE, NodeIndex, Piece, PieceIndex, RunTree};
 use crate::units::{PageCount, is_countable};
 use rules::{Shape, Steps};
 use serde::Deserialize;
+use std::sync::Arc;
 use table::Table;
 
 /// What one request found.
@@ -37,7 +38,7 @@ pub struct HybridHits {
 #[serde(try_from = "SavedHybrid")]
 pub struct HybridCache {
     capacity: u64,
-    rules: HybridRules,
+    rules: Arc<HybridRules>,
     /// Requests served since the start.
     requests: u64,
     /// Requests turned away since the start.
@@ -70,7 +71,7 @@ impl HybridCache {
         let tables = rules.attention.groups().iter().map(|_| Table::default()).collect();
         Ok(Self {
             capacity,
-            rules,
+            rules: Arc::new(rules),
             requests: 0,
             refused: 0,
             tree,
@@ -128,9 +129,9 @@ impl HybridCache {
         self.tree.enter(&self.ids, &mut path);
         self.path = path;
         let found = self.lookup(shape.limit as u32);
-        let rules = self.rules.clone();
+        let rules = Arc::clone(&self.rules);
         let steps = Steps { rules: &rules, shape, found };
-        let refused = steps.peak() > self.capacity;
+        let refused = !self.surely_holds(&steps) && steps.peak() > self.capacity;
         if refused {
             self.refused += 1;
         } else {
@@ -139,6 +140,12 @@ impl HybridCache {
         }
         self.tree.release(&self.path);
         HybridHits { hits: if refused { 0 } else { found.hits }, refused }
+    }
+
+    /// Whether the pool would hold every page in every group, and a state more; then the peak need not be known.
+    fn surely_holds(&self, steps: &Steps<'_>) -> bool {
+        let pages = steps.shape.stored.div_ceil(steps.rules.page()) + 1;
+        pages.saturating_mul(self.tables.len() as u64) <= self.capacity
     }
 
     /// Copies the request's ids, the first one keyed by its scope.

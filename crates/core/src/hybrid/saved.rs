@@ -27,7 +27,7 @@ impl HybridCache {
     pub fn save(&self) -> SavedHybrid {
         SavedHybrid {
             capacity: self.capacity(),
-            rules: self.rules.clone(),
+            rules: HybridRules::clone(&self.rules),
             never_evicts: self.never_evicts,
             requests: self.requests,
             refused: self.refused,
