@@ -94,7 +94,7 @@ impl Observer {
         self.named.0 |= request.session.is_some();
         self.named.1 |= request.event.labels.get(Label::Tenant).is_some();
         for run in &mut self.routers {
-            run.observe(&request.arriving(), request.page_size, config, request.counted)?;
+            run.observe(&request.arriving(), request.page_size, config, request.engine, request.counted)?;
         }
         if let Some(measured) = self.caches.observe(request, config)? {
             self.tally.add(&measured);

@@ -211,7 +211,9 @@ impl<'a> Run<'a> {
 
     fn observe_beside(&mut self, row: &TraceRow<'_>, counted: bool) -> Result<(), ReplayError> {
         let Some(pool) = self.pools.get(POOL) else { return Ok(()) };
-        let (Some(page_size), Some((outcome, curve))) = (pool.page_size(), pool.last_request()) else {
+        let (Some(page_size), Some((outcome, curve)), Some(engine)) =
+            (pool.page_size(), pool.last_request(), pool.engine())
+        else {
             return Ok(());
         };
         let (event, session, index) = (&row.event, row.session, self.requests);
@@ -233,7 +235,7 @@ impl<'a> Run<'a> {
             let place = format!("{}, line {}", row.file, row.line);
             ReplayError::Quota { place, source }
         })?;
-        let request = Accepted { event, session, outcome, page_size, index, counted };
+        let request = Accepted { event, session, outcome, page_size, index, counted, engine };
         let place = || format!("{}, line {}", row.file, row.line);
         match pool.caches() {
             Some(caches) => self

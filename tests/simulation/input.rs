@@ -122,6 +122,8 @@ pub fn task_config() -> TaskConfig {
         publish_every_ms: 4000,
         allowed_lateness_ms: 500,
         max_tracked_pages: PageCount(1 << 12),
+        // So that replicas follow their pools at first, and are on their own later.
+        max_pages_per_request: (1 << 12) - 100,
         asked: Asked {
             measured: true,
             provisioned: None,

@@ -301,9 +301,11 @@ pub(super) fn restored_as(
     restore_as(config, last_record, image(version, written)).expect("the same configuration")
 }
 
-/// Why a task of another configuration does not go on from a file of this version.
-pub(super) fn refused_as(config: Arc<TaskConfig>, version: u32, written: Vec<u8>) -> TaskRestoreError {
-    restore_as(config, None, image(version, written)).expect_err("another configuration")
+/// Why nobody reads what a file of this version holds; its configuration's fingerprint is another one now.
+pub(super) fn unread(version: u32, written: Vec<u8>) -> String {
+    let verified = Verified::read(Box::new(Cursor::new(written))).expect("a sound file");
+    assert_eq!(verified.header().version, version);
+    verified.restore_task().expect_err("another layout").to_string()
 }
 
 /// The lines of every pool but one.

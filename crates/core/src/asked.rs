@@ -150,8 +150,12 @@ impl Asked {
     /// How often the answers to what is asked here were mended. Enters the fingerprint of a configuration that asks, so
     /// that a state made by the former rules is not continued under the new ones.
     pub fn revision(&self) -> u32 {
-        // 1: requests that found part of their prefix tell restarts; coverage of fixed times to live.
-        u32::from(self.measured || !self.ttls.is_empty())
+        // 1: requests that found part of their prefix tell restarts; coverage of fixed times to live. 2: replicas along
+        // the pool's own stack.
+        match self {
+            asked if asked.measured || !asked.routers.is_empty() => 2,
+            asked => u32::from(!asked.ttls.is_empty()),
+        }
     }
 
     /// Whether nothing is asked.

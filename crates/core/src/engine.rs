@@ -7,8 +7,8 @@ use super::profile::{Outputs, Profile};
 use super::ratio::Ratio;
 use super::sample::Sample;
 use super::stack::{
-    Access, ChainCheck, ChainPolicy, ChainViolation, MAX_REQUEST_PAGES, Stack, StackConfig, UnknownPrefix,
-    Upcoming,
+    Access, ChainCheck, ChainPolicy, ChainViolation, Follower, Lookup, MAX_REQUEST_PAGES, Stack, StackConfig,
+    UnknownPrefix, Upcoming,
 };
 use super::units::{PageCount, PageSize};
 use serde::{Deserialize, Serialize};
@@ -58,6 +58,30 @@ pub struct Engine {
     /// The request's followed pages, where they are not one slice of the event.
     #[serde(skip)]
     pages: Vec<u64>,
+    /// The last request accepted, for the replicas that follow.
+    #[serde(skip)]
+    last: LastRequest,
+}
+
+/// What a request comes to in any cache of the same rules, whatever that holds.
+#[derive(Debug, Clone, Copy, Default)]
+struct LastRequest {
+    /// Followed pages of the prompt, and how many of them can be hits.
+    prompt_pages: u64,
+    lookup_limit: usize,
+    /// Output pages without ids, before sampling.
+    unshared_outputs: u64,
+    partial: bool,
+}
+
+/// The cache of a replica that serves some of a pool's requests, kept along the stack of the pool's engine. It finds what
+/// an engine of its own would.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct FollowingEngine {
+    follower: Follower,
+    /// As of [`Engine`].
+    previous_partial: bool,
+    sampled_outputs: u64,
 }
 
 /// Why a request was refused; the engine did not change.
@@ -90,7 +114,14 @@ impl Engine {
             chain_check: config.chain_check,
             chain_policy: config.chain_policy,
         });
-        Self { config, stack, previous_partial: false, sampled_outputs: 0, pages: Vec::new() }
+        Self {
+            config,
+            stack,
+            previous_partial: false,
+            sampled_outputs: 0,
+            pages: Vec::new(),
+            last: LastRequest::default(),
+        }
     }
 
     /// Looks a request up and makes it the most recent one. Needs and counts are of followed pages:
@@ -169,6 +200,11 @@ impl Engine {
         self.stack.resolve(scope, prefix, ids)
     }
 
+    /// Whether a request of so many pages may make the engine forget pages, which replicas that follow it rule out.
+    pub fn may_forget(&self, pages: u64) -> bool {
+        self.stack.may_forget(pages)
+    }
+
     /// The stack below, for its counts.
     pub fn stack(&self) -> &Stack {
         &self.stack
@@ -184,8 +220,14 @@ impl Engine {
         let (access, prompt_pages) = self.access_of(event, footprint, buffer);
         self.stack.access(&access, outcome)?;
         outcome.page_accesses = prompt_pages;
-        (_, self.sampled_outputs) = self.sample_count(footprint.unshared_outputs);
+        (_, self.sampled_outputs) = self.sample_count(footprint.unshared_outputs, self.sampled_outputs);
         self.previous_partial = footprint.partial;
+        self.last = LastRequest {
+            prompt_pages,
+            lookup_limit: access.lookup_limit,
+            unshared_outputs: footprint.unshared_outputs,
+            partial: footprint.partial,
+        };
         Ok(())
     }
 
@@ -197,15 +239,15 @@ impl Engine {
         footprint: &Footprint<'a>,
         buffer: &'a mut Vec<u64>,
     ) -> (Access<'a>, u64) {
-        let (scope, rate) = (event.scope, self.config.sample_rate);
-        let (sampled, sample) = (rate != Ratio::ONE, Sample::at(rate));
+        let scope = event.scope;
+        let (sampled, sample) = (self.is_sampled(), Sample::at(self.config.sample_rate));
         let mut access = Access {
             scope,
             pages: footprint.prompt,
             ids_chained: event.ids_chained,
             lookup_limit: footprint.lookup_limit,
-            unshared_outputs: self.sample_count(footprint.unshared_outputs).0,
-            extra_need: u64::from(self.previous_partial && !sampled),
+            unshared_outputs: self.sample_count(footprint.unshared_outputs, self.sampled_outputs).0,
+            extra_need: self.extra_need(self.previous_partial),
         };
         let mut prompt_pages = footprint.prompt.len();
         if sampled || !footprint.known_outputs.is_empty() {
@@ -220,9 +262,18 @@ impl Engine {
         (access, prompt_pages as u64)
     }
 
-    /// The sampled share of pages without ids, with what is left for the next request.
-    fn sample_count(&self, pages: u64) -> (u32, u64) {
-        let (whole, carry) = self.config.sample_rate.split(pages, self.sampled_outputs);
+    fn is_sampled(&self) -> bool {
+        self.config.sample_rate != Ratio::ONE
+    }
+
+    /// The room that the page takes in which the request before in the same cache ended.
+    fn extra_need(&self, previous_partial: bool) -> u64 {
+        u64::from(previous_partial && !self.is_sampled())
+    }
+
+    /// The sampled share of pages without ids, with what was left of earlier requests and what is for the next.
+    fn sample_count(&self, pages: u64, left: u64) -> (u32, u64) {
+        let (whole, carry) = self.config.sample_rate.split(pages, left);
         (whole.min(MAX_REQUEST_PAGES) as u32, carry)
     }
 
@@ -273,6 +324,51 @@ impl Engine {
             unshared_outputs: output_pages - known_outputs.len() as u64,
             partial: !stored.is_multiple_of(size),
         })
+    }
+}
+
+impl FollowingEngine {
+    /// Takes the request that the pool's `engine` has just accepted: what [`Engine::observe`] would find in an engine
+    /// of this replica's requests alone, chain violations left out.
+    pub fn observe(&mut self, engine: &Engine, outcome: &mut Outcome) {
+        let LastRequest { prompt_pages, unshared_outputs, partial, .. } = engine.last;
+        let (outputs, left) = engine.sample_count(unshared_outputs, self.sampled_outputs);
+        self.follower.access(&engine.stack, self.lookup(engine), outputs, outcome);
+        outcome.page_accesses = prompt_pages;
+        (self.sampled_outputs, self.previous_partial) = (left, partial);
+    }
+
+    /// What [`FollowingEngine::observe`] would find; nothing is touched.
+    pub fn look_up(&mut self, engine: &Engine, outcome: &mut Outcome) {
+        self.follower.look_up(&engine.stack, self.lookup(engine), outcome);
+        outcome.page_accesses = engine.last.prompt_pages;
+    }
+
+    fn lookup(&self, engine: &Engine) -> Lookup {
+        Lookup { limit: engine.last.lookup_limit, extra_need: engine.extra_need(self.previous_partial) }
+    }
+
+    /// An engine of the same requests that depends on no other.
+    pub fn into_engine(self, of: &Engine, config: EngineConfig) -> Engine {
+        let Self { follower, previous_partial, sampled_outputs } = self;
+        let fresh = Engine::new(config);
+        let stack = follower.into_stack(&of.stack, fresh.stack.config());
+        Engine { stack, previous_partial, sampled_outputs, ..fresh }
+    }
+
+    /// Completes what was read back from a snapshot; whether it fits the pool's engine and can go on.
+    pub fn resume(&mut self, engine: &Engine) -> bool {
+        self.follower.resume(&engine.stack)
+    }
+
+    /// Requests taken so far.
+    pub fn requests(&self) -> u64 {
+        self.follower.requests()
+    }
+
+    /// Bytes of memory held, nearly.
+    pub fn memory_bytes(&self) -> u64 {
+        self.follower.memory_bytes()
     }
 }
 

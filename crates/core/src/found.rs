@@ -56,6 +56,14 @@ impl FoundPages {
         run.spread(|needs, need, count| needs.of(self).insert_many(need, count));
     }
 
+    /// Puts many runs in, in one pass, and has nothing pending.
+    pub fn extend(&mut self, runs: &[FoundRun]) {
+        for run in runs {
+            run.spread(|needs, need, count| needs.of(self).defer(need, count));
+        }
+        self.consolidate();
+    }
+
     /// Takes a run out that was put in before.
     pub fn remove(&mut self, run: &FoundRun) {
         run.spread(|needs, need, count| needs.of(self).remove_many(need, count));
@@ -187,6 +195,9 @@ mod tests {
             all.iter().for_each(|run| found.add(run));
             let gone = gone.min(all.len());
             all[..gone].iter().for_each(|run| found.remove(run));
+            let mut at_once = FoundPages::default();
+            at_once.extend(&all[gone..]);
+            prop_assert_eq!(&at_once, &*found.consolidated());
             let (one, two) = all[gone..].split_at((all.len() - gone) / 2);
             let parts = [one, two].map(|part| {
                 let mut found = FoundPages::default();

@@ -197,6 +197,11 @@ impl Needs {
             })
     }
 
+    /// Puts many in at once, each so many times, for one pass over the blocks; [`Needs::consolidate`] makes it.
+    pub fn defer(&mut self, need: Need, times: u32) {
+        self.pending.push((narrow(need), i32::try_from(times).unwrap_or(i32::MAX)));
+    }
+
     fn change(&mut self, need: u32, by: i32) {
         self.pending.push((need, by));
         if self.pending.len() >= MIN_PENDING.max(PENDING_A_BLOCK * self.blocks.len()) {

@@ -261,12 +261,12 @@ impl Tally {
         self.needs.iter_mut().for_each(Needs::consolidate);
         self.overlaps.consolidate();
         self.found.iter_mut().for_each(|found| found.consolidate());
-        self.beside.iter_mut().for_each(|beside| beside.consolidate());
+        self.consolidate_beside();
     }
 
-    /// Does so for what is counted beside, of a window that is about to end.
-    pub fn consolidate_to_end(&mut self) {
-        self.beside.iter_mut().for_each(|beside| beside.consolidate_to_end());
+    /// Does so for what is counted beside, which is read often whenever it is read.
+    pub fn consolidate_beside(&mut self) {
+        self.beside.iter_mut().for_each(|beside| beside.consolidate());
     }
 
     /// The same with nothing pending.

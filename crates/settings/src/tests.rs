@@ -382,6 +382,11 @@ fn what_is_asked_and_was_mended_has_another_fingerprint_than_before() {
     for (asked, before) in asked.into_iter().zip(before) {
         assert_ne!(of(asked), before, "{asked}");
     }
+    // Before replicas went along the pool's own stack.
+    let alone = ["818a0c5a4aae5ae0", "2aea63110ec667c9"];
+    for (asked, before) in ["measured = true", "routers = [\"round-robin:2\"]"].into_iter().zip(alone) {
+        assert_ne!(of(&format!("[estimate]\n{asked}")), before, "{asked}");
+    }
 }
 
 #[test]

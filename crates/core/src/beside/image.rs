@@ -4,6 +4,7 @@
 //! time, tenants and tiers lies behind that in turn.
 
 use super::{Beside, BesideShape, BesideShare, BesideTally, Lived, LivedRules, LivedShare, LivedTally};
+use crate::engine::Engine;
 use crate::pool_config::PoolConfig;
 use crate::units::PageSize;
 use serde::{Deserialize, Serialize};
@@ -97,6 +98,7 @@ impl RestoredBeside {
         config: &PoolConfig,
         capacities: &[u64],
         page_size: PageSize,
+        engine: &Engine,
     ) -> Option<(Box<Beside>, SavedWindows)> {
         let rules = LivedRules::of(config, capacities);
         let is_asked = rules.shape().is_something();
@@ -106,7 +108,7 @@ impl RestoredBeside {
             self.beside.lived = Some(lived);
             (lived_tallies, lived_shares) = (tallies, shares);
         }
-        let is_sound = self.beside.resume(config, capacities, page_size) && is_sound;
+        let is_sound = self.beside.resume(config, capacities, page_size, engine) && is_sound;
         let saved = SavedWindows {
             tallies: self.tallies.into_iter(),
             shares: self.shares.into_iter(),

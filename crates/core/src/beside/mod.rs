@@ -16,6 +16,7 @@ pub use lived::{Lived, LivedEstimates, LivedRules, LivedShape, LivedShare, Lived
 pub use share::{BesideShape, BesideShare, BesideTally};
 
 use crate::bank::CacheBank;
+use crate::engine::Engine;
 use crate::measured::{
     Accepted, MeasuredCaches, MeasuredEstimate, MeasuredFigures, MeasuredShare, Modelled, PointCaches,
     PointShare,
@@ -58,7 +59,7 @@ impl Beside {
     /// that is nothing.
     pub fn new(config: &PoolConfig, capacities: &[u64]) -> Option<Box<Self>> {
         let asked = &config.asked;
-        let routers = asked.routers.iter().map(|spec| RoutedCaches::new(*spec, config));
+        let routers = asked.routers.iter().map(|spec| RoutedCaches::new(*spec));
         let beside = || Self {
             measured: measured_caches(config, capacities),
             routers: routers.collect(),
@@ -73,7 +74,7 @@ impl Beside {
     pub fn observe(&mut self, request: &Accepted<'_>, own: &CacheBank, config: &PoolConfig) -> BesideShare {
         let measured = self.observe_measured(request, own, config);
         let follow = |caches: &mut RoutedCaches| {
-            let routed = caches.observe(&request.arriving(), request.page_size, config)?;
+            let routed = caches.observe(&request.arriving(), request.page_size, config, request.engine)?;
             Ok::<_, RoutingError>(RoutingShare::of(&routed, &config.target_ratios))
         };
         let routed: Vec<_> = self.routers.iter_mut().map(follow).collect();
@@ -118,20 +119,26 @@ impl Beside {
 
     /// Completes what was read back from a snapshot; whether it is what the configuration asks for and can go
     /// on.
-    fn resume(&mut self, config: &PoolConfig, capacities: &[u64], page_size: PageSize) -> bool {
+    fn resume(
+        &mut self,
+        config: &PoolConfig,
+        capacities: &[u64],
+        page_size: PageSize,
+        engine: &Engine,
+    ) -> bool {
         let asked = &config.asked;
         let measured = match &mut self.measured {
             Modelled::Nothing => !asked.measured,
-            Modelled::Curve(caches) => asked.measured && !config.is_pointwise() && caches.resume(config),
+            Modelled::Curve(caches) => {
+                asked.measured && !config.is_pointwise() && caches.resume(config, engine)
+            }
             Modelled::Points(caches) => {
                 asked.measured && config.is_pointwise() && caches.is_sound(capacities, page_size, config)
             }
         };
         let as_many = self.routers.len() == asked.routers.len();
         let mut routers = self.routers.iter_mut().zip(&asked.routers);
-        let sound = |(caches, spec): (&mut RoutedCaches, &RouterSpec)| {
-            caches.resume(&RoutedCaches::new(*spec, config))
-        };
+        let sound = |(caches, spec): (&mut RoutedCaches, &RouterSpec)| caches.resume(*spec, config, engine);
         measured && is_countable(self.left_out) && as_many && routers.all(sound)
     }
 

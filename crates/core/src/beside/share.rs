@@ -203,16 +203,8 @@ impl BesideTally {
             && self.lived.iter().all(|lived| lived.is_consolidated())
     }
 
-    /// Merges what is pending for a window that will be read again and again.
+    /// Merges what is pending, so that reading copies nothing.
     pub fn consolidate(&mut self) {
-        if let Modelled::Curve(tally) = &mut self.measured {
-            tally.consolidate();
-        }
-        self.consolidate_to_end();
-    }
-
-    /// Merges what is read often, so that reading copies nothing, for a window that is about to end.
-    pub fn consolidate_to_end(&mut self) {
         self.routers.iter_mut().for_each(RoutingTally::consolidate);
         self.lived.iter_mut().for_each(|lived| lived.consolidate());
     }

@@ -173,7 +173,8 @@ impl Model {
             self.caches.request(event, outcome.reusable_prefix(), &self.config, page_size);
         }
         let (session, counted, index) = (None, index > 2, index as u64);
-        let accepted = Accepted { event, session, outcome: &outcome, page_size, index, counted };
+        let engine = &self.engine;
+        let accepted = Accepted { event, session, outcome: &outcome, page_size, index, counted, engine };
         let share = self.beside.observe(&accepted, &self.caches, &self.config);
         if counted {
             self.counted.push((event.event_time.0, watermark, share));

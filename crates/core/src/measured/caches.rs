@@ -2,7 +2,8 @@
 
 use super::reading::CachedPages;
 use super::restarts::{Explained, ReplicaRestart, Restarts, Seen};
-use super::tally::MeasuredShare;
+use super::share::MeasuredShare;
+use crate::engine::Engine;
 use crate::event::RequestEvent;
 use crate::labels::Label;
 use crate::outcome::{Need, Outcome};
@@ -27,6 +28,8 @@ pub struct Accepted<'a> {
     pub index: u64,
     /// Whether it counts, or only fills caches.
     pub counted: bool,
+    /// The pool's engine, which has just accepted it.
+    pub engine: &'a Engine,
 }
 
 impl<'a> Accepted<'a> {
@@ -62,10 +65,11 @@ impl MeasuredCaches {
         config: &PoolConfig,
     ) -> Result<Option<MeasuredShare>, RoutingError> {
         if self.logged.is_none() && request.event.labels.get(Label::Replica).is_some() {
-            self.logged = Some(RoutedCaches::new(LOGGED, config));
+            self.logged = Some(RoutedCaches::new(LOGGED));
         }
         let logged = self.logged.as_mut();
-        let routed = logged.map(|caches| caches.observe(&request.arriving(), request.page_size, config));
+        let (arriving, page_size) = (request.arriving(), request.page_size);
+        let routed = logged.map(|caches| caches.observe(&arriving, page_size, config, request.engine));
         let routed = routed.transpose()?;
         let (partial, rate) = (config.include_partial_page, config.sample_rate);
         let cached = CachedPages::of(request.event, request.page_size, partial, rate);
@@ -113,9 +117,8 @@ impl MeasuredCaches {
     }
 
     /// Completes what was read back from a snapshot; whether it is of the configuration and can go on.
-    pub fn resume(&mut self, config: &PoolConfig) -> bool {
-        let fresh = RoutedCaches::new(LOGGED, config);
-        self.logged.iter_mut().all(|caches| caches.resume(&fresh))
+    pub fn resume(&mut self, config: &PoolConfig, pool: &Engine) -> bool {
+        self.logged.iter_mut().all(|caches| caches.resume(LOGGED, config, pool))
             && self.alone.is_sound()
             && self.restarts.len() <= MAX_REPLICAS
             && self.restarts.iter().all(Restarts::is_sound)

@@ -100,9 +100,10 @@ fn ranges(steps: &[Step]) -> Vec<Agreed> {
 }
 
 /// Makes steps ascending and distinct; those beyond the tracked bound bound nothing.
-fn sum_up(steps: &mut Vec<Step>) {
+pub(super) fn sum_up(steps: &mut Vec<Step>) {
     steps.retain(|(need, _)| *need != BEYOND);
-    steps.sort_unstable_by_key(|(need, _)| *need);
+    // Nearly all of them are in order, which this sort makes use of.
+    steps.sort_by_key(|(need, _)| *need);
     steps.dedup_by(|next, held| {
         let same = next.0 == held.0;
         if same {

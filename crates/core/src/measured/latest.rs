@@ -1,17 +1,20 @@
 //! The latest measured requests as they came, before they are sorted into multisets.
 //!
-//! A window that ends is read once, at two capacities: one pass over its runs costs less than sorting them all.
+//! A window is read at two capacities, once or now and then: a pass over the latest runs costs less than sorting each in
+//! as it comes.
 
 use super::reading::Reading;
-use super::tally::MeasuredShare;
+use super::share::MeasuredShare;
 use crate::found::{FoundPages, FoundRun};
 use crate::outcome::Need;
+use crate::units::is_countable;
+use serde::{Deserialize, Serialize};
 
 /// Requests kept as they came at most: a megabyte.
 const MOST: usize = 1 << 13;
 
 /// Requests in the order they came in.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Latest {
     /// What those tell that can, each with the larger of what it could reuse and of what hit.
     pub(super) readings: Vec<(Reading, u64)>,
@@ -25,7 +28,7 @@ pub(super) struct Latest {
 impl Latest {
     /// Takes a request in; whether there are so many that they should be sorted.
     pub(super) fn push(&mut self, request: &MeasuredShare) -> bool {
-        self.readings.extend(request.reading());
+        self.readings.extend(request.told());
         match request.routed() {
             None => self.alone.extend(request.shared()),
             Some(routed) => {
@@ -34,6 +37,20 @@ impl Latest {
             }
         }
         self.readings.len() >= MOST
+    }
+
+    /// Forgets them, but for their room.
+    pub(super) fn clear(&mut self) {
+        self.readings.clear();
+        [&mut self.alone, &mut self.shared, &mut self.routed].into_iter().for_each(Vec::clear);
+    }
+
+    /// Whether these, read back from a snapshot, can be counted.
+    pub(super) fn are_sound(&self) -> bool {
+        let runs = self.alone.iter().chain(&self.shared).chain(&self.routed);
+        self.readings.len() < MOST
+            && self.readings.iter().all(|(_, pages)| is_countable(*pages))
+            && runs.into_iter().all(FoundRun::is_of_an_engine)
     }
 
     /// Takes others in behind these; whether there are so many that they should be sorted.

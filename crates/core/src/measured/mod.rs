@@ -18,6 +18,7 @@ mod point_tally;
 mod points;
 mod reading;
 mod restarts;
+mod share;
 mod tally;
 #[cfg(test)]
 mod tests;
@@ -35,5 +36,6 @@ pub use point_tally::{PointShare, PointTally};
 pub use points::{PointCaches, PointError};
 pub use reading::{CachedPages, Reading};
 pub use restarts::{Explained, MAX_RESTARTS, ReplicaRestart, Restart, Restarts, Seen};
-pub use tally::{MeasuredShare, MeasuredTally};
+pub use share::MeasuredShare;
+pub use tally::MeasuredTally;
 pub use verdict::{Findings, MIN_AGREEMENT, Verdict};

@@ -4,93 +4,20 @@ use super::consensus::Consensus;
 use super::intervals::Intervals;
 use super::latest::{Latest, hits_at};
 use super::ledger::Ledger;
-use super::reading::{CachedPages, Reading};
+use super::reading::Reading;
+use super::share::MeasuredShare;
 use crate::found::{FoundPages, FoundRun};
-use crate::outcome::{Need, Outcome};
+use crate::outcome::Need;
 use crate::units::is_countable;
-use serde::{Deserialize, Serialize, Serializer};
-
-/// One measured request as every window counts it. Pages are followed pages, but for those of
-/// [`MeasuredTally::cached_pages`].
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MeasuredShare {
-    cached: u64,
-    hits: u64,
-    page_accesses: u64,
-    unlimited: u64,
-    reading: Reading,
-    /// The larger of what could be reused and of what hit.
-    weight: u64,
-    /// What one cache shared by all replicas says.
-    shared: Vec<FoundRun>,
-    /// What the cache that served it says, where the log names that.
-    routed: Option<Vec<FoundRun>>,
-}
-
-impl MeasuredShare {
-    /// What the engine says of a request, what one shared cache does, and what the cache that served it does
-    /// where the log names that.
-    pub fn of(cached: CachedPages, shared: &Outcome, routed: Option<&Outcome>) -> Self {
-        let served_by = routed.unwrap_or(shared);
-        let hits = cached.followed;
-        Self {
-            cached: cached.all,
-            hits,
-            page_accesses: shared.page_accesses,
-            unlimited: shared.reusable_prefix(),
-            reading: Reading::of(hits, served_by),
-            weight: hits.max(served_by.reusable_prefix()),
-            shared: runs(shared),
-            routed: routed.map(runs),
-        }
-    }
-
-    /// Whether this, read back from a snapshot, can be counted.
-    pub fn is_sound(&self) -> bool {
-        let mut found = self.shared.iter().chain(self.routed.iter().flatten());
-        let beyond = match self.reading {
-            Reading::BeyondLog { pages } => pages,
-            Reading::Between { .. } => 0,
-        };
-        let pages = [self.cached, self.hits, self.page_accesses, self.unlimited, self.weight, beyond];
-        pages.into_iter().all(is_countable) && found.all(FoundRun::is_of_an_engine)
-    }
-
-    /// What it tells of the cache that served it, with its weight in pages; nothing where it can tell nothing.
-    pub(super) fn reading(&self) -> Option<(Reading, u64)> {
-        (self.weight > 0).then_some((self.reading, self.weight))
-    }
-
-    /// What one shared cache finds.
-    pub(super) fn shared(&self) -> &[FoundRun] {
-        &self.shared
-    }
-
-    /// What the cache that served it finds, where the log names that.
-    pub(super) fn routed(&self) -> Option<&[FoundRun]> {
-        self.routed.as_deref()
-    }
-
-    /// Bytes of memory held, nearly.
-    pub fn memory_bytes(&self) -> usize {
-        let runs = self.shared.capacity() + self.routed.as_ref().map_or(0, Vec::capacity);
-        size_of::<Self>() + runs * size_of::<FoundRun>()
-    }
-}
-
-fn runs(outcome: &Outcome) -> Vec<FoundRun> {
-    let mut runs = Vec::with_capacity(outcome.runs.len());
-    runs.extend(outcome.runs.iter().filter_map(FoundRun::of));
-    runs
-}
+use serde::{Deserialize, Serialize};
 
 /// Counts over the requests that say what they found. Pages are followed pages, but for
 /// [`MeasuredTally::cached_pages`].
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MeasuredTally {
     requests: u64,
-    /// Of the requests that can tell: those with something to reuse, or with hits. This and the runs leave
-    /// the latest requests out.
+    /// Of the requests that can tell: those with something to reuse, or with hits. This and the runs leave the
+    /// latest requests out.
     consensus: Consensus,
     cached_pages: u64,
     followed_hits: u64,
@@ -103,46 +30,7 @@ pub struct MeasuredTally {
     routed: FoundPages,
     requests_beyond_log: u64,
     pages_beyond_log: u64,
-    /// A snapshot keeps them sorted in.
-    #[serde(skip)]
     latest: Latest,
-}
-
-/// The same with nothing left to sort in, as a snapshot keeps it.
-#[derive(Serialize)]
-struct Sorted<'a> {
-    requests: u64,
-    consensus: &'a Consensus,
-    cached_pages: u64,
-    followed_hits: u64,
-    page_accesses: u64,
-    unlimited: u64,
-    alone: &'a FoundPages,
-    shared: &'a FoundPages,
-    routed: &'a FoundPages,
-    requests_beyond_log: u64,
-    pages_beyond_log: u64,
-}
-
-impl Serialize for MeasuredTally {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let mut sorted = self.clone();
-        sorted.consolidate();
-        Sorted {
-            requests: sorted.requests,
-            consensus: &sorted.consensus,
-            cached_pages: sorted.cached_pages,
-            followed_hits: sorted.followed_hits,
-            page_accesses: sorted.page_accesses,
-            unlimited: sorted.unlimited,
-            alone: &sorted.alone,
-            shared: &sorted.shared,
-            routed: &sorted.routed,
-            requests_beyond_log: sorted.requests_beyond_log,
-            pages_beyond_log: sorted.pages_beyond_log,
-        }
-        .serialize(to)
-    }
 }
 
 impl MeasuredTally {
@@ -158,7 +46,7 @@ impl MeasuredTally {
         self.page_accesses += request.page_accesses;
         self.unlimited += request.unlimited;
         if self.latest.push(request) {
-            self.consolidate();
+            self.sort_latest();
         }
     }
 
@@ -181,23 +69,20 @@ impl MeasuredTally {
         };
         for part in parts {
             if merged.latest.append(&part.latest) {
-                merged.consolidate();
+                merged.sort_latest();
             }
         }
         merged
     }
 
-    /// Sorts the latest requests in, for a window that will be read again.
-    pub fn consolidate(&mut self) {
-        let Latest { readings, alone, shared, routed } = std::mem::take(&mut self.latest);
-        readings.iter().for_each(|(reading, pages)| self.consensus.add(*reading, *pages));
-        self.consensus.consolidate();
-        for (sorted, latest) in
-            [(&mut self.alone, alone), (&mut self.shared, shared), (&mut self.routed, routed)]
-        {
-            latest.iter().for_each(|run| sorted.add(run));
-            sorted.consolidate();
-        }
+    /// Sorts the latest requests in.
+    fn sort_latest(&mut self) {
+        let Latest { readings, alone, shared, routed } = &self.latest;
+        self.consensus.extend(readings);
+        self.alone.extend(alone);
+        self.shared.extend(shared);
+        self.routed.extend(routed);
+        self.latest.clear();
     }
 
     /// Whether this, read back from a snapshot, can be counted on.
@@ -207,6 +92,7 @@ impl MeasuredTally {
         let beyond = [self.requests_beyond_log, self.pages_beyond_log];
         counts.into_iter().chain(beyond).all(is_countable)
             && self.consensus.is_sound()
+            && self.latest.are_sound()
             && [&self.alone, &self.shared, &self.routed].into_iter().all(FoundPages::is_sound)
     }
 

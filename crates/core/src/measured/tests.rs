@@ -139,7 +139,7 @@ proptest! {
     fn the_consensus_is_the_capacity_in_most_intervals(all in readings(), sorted in 0usize..200) {
         let mut consensus = Consensus::default();
         let (sorted, latest) = all.split_at(sorted.min(all.len()));
-        sorted.iter().for_each(|(reading, pages)| consensus.add(*reading, *pages));
+        consensus.extend(sorted);
         let (consensus, left) = (consensus.intervals(latest), &all);
         let most = (0..200).map(|capacity| count_at(left, capacity)).max().unwrap_or((0, 0));
         let found = consensus.find();

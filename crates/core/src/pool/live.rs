@@ -163,8 +163,8 @@ impl Cache {
         counted: bool,
         config: &PoolConfig,
     ) -> Option<Arc<BesideShare>> {
-        let (outcome, page_size) = (&self.outcome, self.page_size);
-        let request = Accepted { event, session: None, outcome, page_size, index, counted };
+        let (outcome, page_size, engine) = (&self.outcome, self.page_size, &self.engine);
+        let request = Accepted { event, session: None, outcome, page_size, index, counted, engine };
         self.beside.as_mut().map(|beside| Arc::new(beside.observe(&request, &self.caches, config)))
     }
 
@@ -204,7 +204,7 @@ impl Live {
     fn take_beside(&mut self, beside: Option<RestoredBeside>, config: &PoolConfig) -> bool {
         let Some(beside) = beside else { return config.asked.is_nothing() };
         let Some((beside, mut saved)) =
-            beside.resume(config, self.cache.curve.thresholds(), self.cache.page_size)
+            beside.resume(config, self.cache.curve.thresholds(), self.cache.page_size, &self.cache.engine)
         else {
             return false;
         };

@@ -27,8 +27,13 @@ struct ReplicaEngine {
 impl ReplicaCaches {
     /// No caches yet. Chain violations are the pool's to refuse; these only follow.
     pub fn new(config: EngineConfig) -> Self {
-        let config = EngineConfig { chain_policy: ChainPolicy::Report, ..config };
-        Self { config, engines: Vec::new(), outcome: Outcome::default() }
+        Self::of(EngineConfig { chain_policy: ChainPolicy::Report, ..config }, std::iter::empty())
+    }
+
+    /// The caches of these engines, which are kept as `config` says.
+    pub(super) fn of(config: EngineConfig, engines: impl Iterator<Item = Engine>) -> Self {
+        let held = |engine: Engine| ReplicaEngine { disproved: engine.stack().is_disproved(), engine };
+        Self { config, engines: engines.map(held).collect(), outcome: Outcome::default() }
     }
 
     /// Requests that this replica got.

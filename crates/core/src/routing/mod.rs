@@ -5,6 +5,7 @@
 
 mod caches;
 mod estimate;
+mod following;
 mod least_in_flight;
 mod loads;
 mod precise;

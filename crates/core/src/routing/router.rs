@@ -9,8 +9,8 @@ use crate::event::RequestEvent;
 use crate::labels::Label;
 use crate::pages::Scope;
 use crate::units::PageCount;
+use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};
-use std::collections::HashMap;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// A request as a router sees it.
@@ -48,7 +48,7 @@ enum State {
 #[derive(Debug, Default, Deserialize)]
 #[serde(from = "Vec<Option<Box<str>>>")]
 struct Names {
-    indices: HashMap<Box<str>, usize>,
+    indices: HashMap<Box<str>, usize, foldhash::fast::RandomState>,
     /// Of requests without a name.
     unnamed: Option<usize>,
     names: Vec<Option<Box<str>>>,

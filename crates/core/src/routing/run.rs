@@ -1,13 +1,13 @@
 //! A router under way: where requests went, and what they found there.
 
 use super::MAX_REPLICAS;
-use super::caches::ReplicaCaches;
+use super::following::{FollowingCaches, Served};
 use super::result::RoutingResult;
 use super::routed::Routed;
 use super::router::{Arriving, Router, TooManyReplicas};
 use super::spec::RouterSpec;
 use super::tally::{RoutingShare, RoutingTally};
-use crate::engine::EngineRefusal;
+use crate::engine::{Engine, EngineRefusal};
 use crate::pool_config::PoolConfig;
 use crate::units::{PageCount, PageSize};
 use serde::{Deserialize, Serialize};
@@ -27,17 +27,18 @@ pub enum RoutingError {
 #[derive(Debug, Serialize, Deserialize)]
 pub struct RoutedCaches {
     router: Router,
-    caches: ReplicaCaches,
+    caches: FollowingCaches,
 }
 
 impl RoutedCaches {
-    /// Caches that have seen nothing, of the engine that `config` models. One without a stack cannot be routed:
-    /// [`PoolConfig::is_pointwise`].
-    pub fn new(spec: RouterSpec, config: &PoolConfig) -> Self {
-        Self { router: Router::new(spec), caches: ReplicaCaches::new(config.engine()) }
+    /// Caches that have seen nothing, of a pool whose engine has a stack: others cannot be routed
+    /// ([`PoolConfig::is_pointwise`]).
+    pub fn new(spec: RouterSpec) -> Self {
+        Self { router: Router::new(spec), caches: FollowingCaches::new() }
     }
 
-    /// Routes a request to its replica, which it then is the latest of.
+    /// Routes a request to its replica, which it then is the latest of. `pool` is the pool's engine, which has just
+    /// accepted it; from the first request on all that it accepts come here.
     ///
     /// # Errors
     /// [`RoutingError`].
@@ -46,20 +47,22 @@ impl RoutedCaches {
         request: &Arriving<'_>,
         page_size: PageSize,
         config: &PoolConfig,
+        pool: &Engine,
     ) -> Result<Routed<'_>, RoutingError> {
+        self.caches.prepare(pool, config);
+        let served = Served { event: request.event, page_size, pool };
         let Some((rules, router)) = self.router.precise() else {
             let replica = self.router.route(request)?;
             let number = self.caches.requests(replica);
-            let outcome = self.caches.observe(replica, request.event, page_size)?;
+            let outcome = self.caches.observe(replica, &served)?;
             return Ok(Routed { replica, number, outcome });
         };
         let (caches, each) = (&mut self.caches, router.each(&rules, page_size, config));
         let pages = PageCount(request.event.page_ids.len() as u64);
         let followed = config.held_shares().followed_of(pages) as usize;
-        let replica =
-            router.route(&rules, followed, |replica| caches.hits_at(replica, request.event, page_size, each));
+        let replica = router.route(&rules, followed, |replica| caches.hits_at(replica, &served, each));
         let number = caches.requests(replica);
-        let outcome = caches.observe(replica, request.event, page_size)?;
+        let outcome = caches.observe(replica, &served)?;
         router.send(replica, outcome.page_accesses - outcome.hits_at(each));
         Ok(Routed { replica, number, outcome })
     }
@@ -69,13 +72,13 @@ impl RoutedCaches {
         &self.router
     }
 
-    /// Completes what was read back from a snapshot; whether it is like a fresh one and can go on.
-    pub fn resume(&mut self, fresh: &Self) -> bool {
-        let most = match fresh.router.spec().replicas {
+    /// Completes what was read back from a snapshot; whether it is of this router and can go on beside the pool's engine.
+    pub fn resume(&mut self, spec: RouterSpec, config: &PoolConfig, pool: &Engine) -> bool {
+        let most = match spec.replicas {
             0 => MAX_REPLICAS,
             replicas => replicas,
         };
-        self.router.is_sound(&fresh.router) && self.caches.resume(&fresh.caches, most)
+        self.router.is_sound(&Router::new(spec)) && self.caches.resume(config, most, pool)
     }
 
     /// Bytes of memory held, nearly.
@@ -92,9 +95,9 @@ pub struct RouterRun {
 }
 
 impl RouterRun {
-    /// A run that has seen nothing, of the engine that `config` models; as for [`RoutedCaches::new`].
+    /// A run that has seen nothing; as for [`RoutedCaches::new`].
     pub fn new(spec: RouterSpec, config: &PoolConfig) -> Self {
-        Self { routed: RoutedCaches::new(spec, config), tally: RoutingTally::new(config.target_ratios.len()) }
+        Self { routed: RoutedCaches::new(spec), tally: RoutingTally::new(config.target_ratios.len()) }
     }
 
     /// Routes a request. One that is not counted only fills a cache.
@@ -106,9 +109,10 @@ impl RouterRun {
         request: &Arriving<'_>,
         page_size: PageSize,
         config: &PoolConfig,
+        pool: &Engine,
         counted: bool,
     ) -> Result<Routed<'_>, RoutingError> {
-        let routed = self.routed.observe(request, page_size, config)?;
+        let routed = self.routed.observe(request, page_size, config, pool)?;
         if counted {
             self.tally.add(&RoutingShare::of(&routed, &config.target_ratios));
         }

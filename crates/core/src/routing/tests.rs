@@ -47,9 +47,25 @@ fn replay(requests: &[Request], mut each: impl FnMut(usize, &Arriving<'_>)) {
     }
 }
 
+/// The pool's own engine.
+struct Accepting(Engine);
+
+impl Accepting {
+    fn new(config: &PoolConfig) -> Self {
+        Self(Engine::new(config.engine()))
+    }
+
+    fn accept(&mut self, request: &Arriving<'_>) -> &Engine {
+        self.0.observe(request.event, page_size(), &mut Outcome::default()).expect("chained");
+        &self.0
+    }
+}
+
+/// Replicas follow the pool's engine all the while, or until half of the larger pools' pages are there.
 fn config(profile: Profile) -> PoolConfig {
     PoolConfig {
         profile,
+        max_pages_per_request: (1 << 20) - 150,
         outputs: Outputs::Cached,
         target_ratios: vec![Ratio::ONE, Ratio::per_mille(500)],
         coverages: vec![Ratio::per_mille(500), Ratio::per_mille(990)],
@@ -96,11 +112,12 @@ proptest! {
         requests in requests(), spec in specs(), vllm in any::<bool>(), warm_up in 0usize..20,
     ) {
         let config = config(if vllm { Profile::Vllm } else { Profile::Paper });
-        let mut run = RouterRun::new(spec, &config);
+        let (mut run, mut pool) = (RouterRun::new(spec, &config), Accepting::new(&config));
         let mut replicas = Vec::new();
         replay(&requests, |index, request| {
             let counted = index >= warm_up;
-            let routed = run.observe(request, page_size(), &config, counted).expect("few replicas");
+            let pool = pool.accept(request);
+            let routed = run.observe(request, page_size(), &config, pool, counted).expect("few replicas");
             replicas.push(routed.replica);
         });
         let count = run.router().replicas();
@@ -195,6 +212,7 @@ proptest! {
         let at = CapacitySize::Pages(PageCount(each * replicas as u64));
         let kind = RouterKind::Precise(PreciseRules { at, balance_per_mille: 1500 });
         let mut run = RouterRun::new(RouterSpec { kind, replicas }, &config);
+        let mut pool = Accepting::new(&config);
         let mut caches = vec![NaiveStack::new(config.profile.order()); replicas];
         let (mut loads, mut hits) = (vec![0_u64; replicas], 0);
         replay(&requests, |_, request| {
@@ -212,7 +230,8 @@ proptest! {
             let mean = loads.iter().sum::<u64>() as f64 / replicas as f64;
             let overloaded = loads[best] as f64 > mean * 1.5 + ids.len() as f64;
             let chosen = if most > 0 && !overloaded { best } else { least(&mut (0..replicas)) };
-            let routed = run.observe(request, page_size(), &config, true).expect("few replicas");
+            let pool = pool.accept(request);
+            let routed = run.observe(request, page_size(), &config, pool, true).expect("few replicas");
             assert_eq!((routed.replica, routed.outcome.hits_at(each)), (chosen, found[chosen]));
             loads[chosen] += ids.len() as u64 - found[chosen];
             hits += found[chosen];

@@ -33,6 +33,6 @@ impl Stack {
     fn look_at(&mut self, slot_run: SlotRun, above: usize, access: &Access<'_>, outcome: &mut Outcome) {
         // Nothing is taken, so the newer slots still hold the pages above.
         let found = self.slots.take(slot_run.slot, 0);
-        self.write_run(slot_run, found, above, access, outcome);
+        self.write_run(slot_run, found, above, access.lookup(), outcome);
     }
 }

@@ -14,6 +14,7 @@ mod arena;
 mod arrays;
 mod chain;
 mod digests;
+mod follower;
 mod ghosts;
 mod ids;
 mod image;
@@ -49,6 +50,7 @@ use tree::Tree;
 use walk::{SlotRun, Walked};
 
 pub use chain::{ChainCheck, ChainPolicy};
+pub use follower::Follower;
 pub use look_ahead::{LOOK_AHEAD, Upcoming, look_ahead};
 pub use resolve::UnknownPrefix;
 
@@ -98,6 +100,21 @@ pub struct Access<'a> {
     pub extra_need: u64,
 }
 
+/// What of a request can be hits, and at which capacity.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Lookup {
+    /// Only this many leading pages can be hits.
+    pub limit: usize,
+    /// Pages every need grows by.
+    pub extra_need: u64,
+}
+
+impl Access<'_> {
+    fn lookup(&self) -> Lookup {
+        Lookup { limit: self.lookup_limit, extra_need: self.extra_need }
+    }
+}
+
 /// The request's ids break the chain and the policy is to refuse it; the stack did not change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{pages} new pages carry ids already known under another prefix (of the ids watched)")]
@@ -121,7 +138,7 @@ pub struct Stack {
     disproved: bool,
     /// From the first [`Stack::resolve`] on.
     prefixes: Option<Box<Prefixes>>,
-    /// The current request's walk, segment by segment (how far it went in each) and slot by slot, kept to reuse its memory.
+    /// The last request's path, segment by segment (how far it went in each), and its walk slot by slot.
     path: Vec<Place>,
     slot_runs: Vec<SlotRun>,
 }
@@ -172,6 +189,8 @@ impl Stack {
     /// What [`Stack::access`] comes to for a request of one known page: no more than that changes hands.
     fn touch_only_page(&mut self, segment: SegmentId, access: &Access<'_>, outcome: &mut Outcome) {
         let slot_run = SlotRun { slot: self.tree.owner(segment), pages: 1 };
+        self.path.clear();
+        self.path.push(Place { segment, pages: 1 });
         self.tree.take_over(segment, 1, self.slots.next_slot());
         self.take(slot_run, 0, access, outcome);
         self.push_slot(segment, access);
@@ -200,6 +219,11 @@ impl Stack {
         self.disproved = true;
     }
 
+    /// Whether nobody's word that ids are chained counts any more.
+    pub fn is_disproved(&self) -> bool {
+        self.disproved
+    }
+
     /// Pages held now.
     pub fn tracked_pages(&self) -> PageCount {
         PageCount(self.slots.total())
@@ -208,6 +232,21 @@ impl Stack {
     /// Distinct pages ever seen. Exact until the bound made the stack forget; an upper bound after.
     pub fn accumulated_pages(&self) -> PageCount {
         PageCount(self.accumulated)
+    }
+
+    /// How it is kept.
+    pub fn config(&self) -> StackConfig {
+        self.config
+    }
+
+    /// The path of the last request accepted, as long as nothing was forgotten.
+    fn path(&self) -> &[Place] {
+        &self.path
+    }
+
+    /// Whether a request of so many pages may make the stack forget.
+    pub fn may_forget(&self, pages: u64) -> bool {
+        self.slots.total() + pages > self.config.max_tracked_pages.0
     }
 
     /// Requests accepted so far; also the number the next one gets.
@@ -262,7 +301,7 @@ impl Stack {
         let taken = self.slots.take(slot_run.slot, slot_run.pages);
         // Slots only get older along a path, so the pages above were those of newer ones.
         let taken = Taken { newer: taken.newer + above as u64, ..taken };
-        self.write_run(slot_run, taken, above, access, outcome);
+        self.write_run(slot_run, taken, above, access.lookup(), outcome);
     }
 
     /// Writes what a request finds of a run whose slot is `found`.
@@ -272,16 +311,16 @@ impl Stack {
         slot_run: SlotRun,
         found: Taken,
         above: usize,
-        access: &Access<'_>,
+        lookup: Lookup,
         outcome: &mut Outcome,
     ) {
         let Taken { weight, newer, request } = found;
-        let can_hit = access.lookup_limit.saturating_sub(above).min(slot_run.pages as usize) as u32;
+        let can_hit = lookup.limit.saturating_sub(above).min(slot_run.pages as usize) as u32;
         let (need, step) = match self.config.order {
             Order::RootFirst => (newer + weight, 0),
             Order::LeafFirst => (newer + 1, 1),
         };
-        let run = Run { pages: can_hit, need: need + access.extra_need, step, last_touched_by: request };
+        let run = Run { pages: can_hit, need: need + lookup.extra_need, step, last_touched_by: request };
         if can_hit > 0 {
             push_run(run, self.config.max_tracked_pages, &mut outcome.runs);
         }
@@ -328,12 +367,21 @@ impl Stack {
                 if tail == end.segment && self.reads_every_page(access) {
                     self.tree.remember_lengthened(end, access.pages.from(known - end.pages as usize));
                 }
+                self.lengthen_path(tail, (access.pages.len() - known) as u32);
                 tail
             }
             None => end.segment,
         };
         self.push_slot(tail, access);
         self.index_new_pages(tail, access, known);
+    }
+
+    /// Adds new pages at the end of the current request's path.
+    fn lengthen_path(&mut self, tail: SegmentId, pages: u32) {
+        match self.path.last_mut() {
+            Some(last) if last.segment == tail => last.pages += pages,
+            _ => self.path.push(Place { segment: tail, pages }),
+        }
     }
 
     /// Gives the request the newest slot, with `tail` the segment of its last page; none if it has no pages.

@@ -95,6 +95,12 @@ impl Tree {
         self.segment(id).place()
     }
 
+    /// Whether a place lies in a segment that has pages, no further down than it reaches.
+    pub(super) fn holds(&self, place: Place) -> bool {
+        let segment = (place.segment.index() < self.segments.len()).then(|| self.segment(place.segment));
+        segment.is_some_and(|segment| segment.len() > 0 && place.pages <= segment.len())
+    }
+
     /// The ids of a segment below a place in it, in one run or several.
     pub(super) fn ids_below(&self, place: Place) -> impl Iterator<Item = PageIds<'_>> + Clone {
         self.labels.runs(self.segment(place.segment).label, place.pages)

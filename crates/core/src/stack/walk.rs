@@ -97,7 +97,7 @@ impl Stack {
 }
 
 /// Adds pages of a walk to the run of their slot.
-fn lengthen_run(slot_runs: &mut Vec<SlotRun>, slot: Slot, pages: u32) {
+pub(super) fn lengthen_run(slot_runs: &mut Vec<SlotRun>, slot: Slot, pages: u32) {
     match slot_runs.last_mut() {
         Some(last) if last.slot == slot => last.pages += pages,
         _ => slot_runs.push(SlotRun { slot, pages }),

@@ -111,7 +111,7 @@ impl EventWindows {
 
     pub(super) fn close(&mut self, watermark: EventTime, show: impl FnMut(Window<'_>)) {
         let last = self.last_closed(watermark);
-        self.panes.iter_mut().for_each(|pane| pane.tally.consolidate_to_end());
+        self.panes.iter_mut().for_each(|pane| pane.tally.consolidate_beside());
         self.show_windows(last, show);
         self.closed_end = last;
         self.drop_panes();
@@ -120,7 +120,7 @@ impl EventWindows {
     pub(super) fn finish(&mut self, show: impl FnMut(Window<'_>)) {
         if let Some(newest) = self.panes.back() {
             let last = newest.index.saturating_add(self.span);
-            self.panes.iter_mut().for_each(|pane| pane.tally.consolidate_to_end());
+            self.panes.iter_mut().for_each(|pane| pane.tally.consolidate_beside());
             self.show_windows(last, show);
             self.closed_end = last;
             self.drop_panes();
