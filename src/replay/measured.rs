@@ -15,7 +15,9 @@ use kvset_core::measured::{
 use kvset_core::outcome::Need;
 use kvset_core::pool_config::PoolConfig;
 use kvset_core::retention::Ttl;
-use kvset_core::routing::{HashBy, RouterEstimate, RouterKind, RouterRun, RouterSpec, RoutingError};
+use kvset_core::routing::{
+    HashBy, RoutedCaches, RouterEstimate, RouterKind, RouterRun, RouterSpec, RoutingError,
+};
 use kvset_core::tenants::Quota;
 use kvset_core::units::{PageBytes, PageCount, PageSize};
 
@@ -75,11 +77,11 @@ impl Observer {
             return Err(ReplayError::NoStack { asked: "--router", engine: config.profile.name() });
         }
         beside.routers.iter().try_for_each(|spec| spec.check(config.kv_bytes_per_token.is_some()))?;
-        let run = |spec: &RouterSpec| RouterRun::new(*spec, config);
+        let run = |spec: &RouterSpec| RouterRun::new(RoutedCaches::apart(*spec, config), config);
         Ok(Self {
             asked: beside.measured,
             tally: MeasuredTally::default(),
-            caches: MeasuredCaches::default(),
+            caches: MeasuredCaches::apart(),
             points: None,
             routers: beside.routers.iter().map(run).collect(),
             named: (false, false),

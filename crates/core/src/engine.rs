@@ -1,5 +1,9 @@
 //! A profile's rules over the stack: what a request looks up, touches and leaves behind (ENGINES 2).
 
+mod range;
+
+pub use range::{EngineRange, RangeEngine};
+
 use super::event::{KnownPrefix, PageCountMismatch, RequestEvent, full_pages};
 use super::outcome::Outcome;
 use super::pages::{PageIds, Scope};
@@ -11,6 +15,7 @@ use super::stack::{
     UnknownPrefix, Upcoming,
 };
 use super::units::{PageCount, PageSize};
+use range::Waiting;
 use serde::{Deserialize, Serialize};
 
 /// What shapes an engine's results.
@@ -46,6 +51,18 @@ impl Default for EngineConfig {
     }
 }
 
+impl EngineConfig {
+    /// How its stack is kept.
+    fn stack(&self) -> StackConfig {
+        StackConfig {
+            order: self.profile.order(),
+            max_tracked_pages: self.max_tracked_pages,
+            chain_check: self.chain_check,
+            chain_policy: self.chain_policy,
+        }
+    }
+}
+
 /// One pool's cache as a profile sees it.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Engine {
@@ -61,6 +78,9 @@ pub struct Engine {
     /// The last request accepted, for the replicas that follow.
     #[serde(skip)]
     last: LastRequest,
+    /// The requests of the range that is being merged.
+    #[serde(skip)]
+    waiting: Option<Waiting>,
 }
 
 /// What a request comes to in any cache of the same rules, whatever that holds.
@@ -108,19 +128,14 @@ struct Footprint<'a> {
 impl Engine {
     /// An engine that has seen nothing.
     pub fn new(config: EngineConfig) -> Self {
-        let stack = Stack::new(StackConfig {
-            order: config.profile.order(),
-            max_tracked_pages: config.max_tracked_pages,
-            chain_check: config.chain_check,
-            chain_policy: config.chain_policy,
-        });
         Self {
             config,
-            stack,
+            stack: Stack::new(config.stack()),
             previous_partial: false,
             sampled_outputs: 0,
             pages: Vec::new(),
             last: LastRequest::default(),
+            waiting: None,
         }
     }
 
@@ -135,6 +150,9 @@ impl Engine {
         page_size: PageSize,
         outcome: &mut Outcome,
     ) -> Result<(), EngineRefusal> {
+        if self.stack.is_merging() && self.observe_next(outcome) {
+            return Ok(());
+        }
         let footprint = self.footprint(event, page_size)?;
         let mut pages = std::mem::take(&mut self.pages);
         let result = self.access(event, &footprint, &mut pages, outcome);

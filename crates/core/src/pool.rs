@@ -4,6 +4,7 @@ mod aside;
 mod compact;
 mod kind;
 mod live;
+mod range;
 mod refusal;
 mod shown;
 #[cfg(test)]
@@ -11,6 +12,7 @@ mod tests;
 
 pub(crate) use compact::Room;
 pub use kind::PoolKind;
+pub use range::{PoolRange, RangePool};
 pub use refusal::{Refusal, RestoreError};
 pub use shown::Moment;
 

@@ -49,12 +49,20 @@ pub struct MeasuredCaches {
     alone: Restarts,
     /// By replica.
     restarts: Vec<Restarts>,
+    /// Whether each replica has a stack of its own from the start ([`RoutedCaches::apart`]).
+    #[serde(skip)]
+    are_apart: bool,
 }
 
 /// The router that follows the log.
 const LOGGED: RouterSpec = RouterSpec { kind: RouterKind::Logged, replicas: 0 };
 
 impl MeasuredCaches {
+    /// Caches of replicas that have stacks of their own from the start ([`RoutedCaches::apart`]).
+    pub fn apart() -> Self {
+        Self { are_apart: true, ..Self::default() }
+    }
+
     /// Follows a request; gives what it tells where it counts and says what it found.
     ///
     /// # Errors
@@ -65,7 +73,10 @@ impl MeasuredCaches {
         config: &PoolConfig,
     ) -> Result<Option<MeasuredShare>, RoutingError> {
         if self.logged.is_none() && request.event.labels.get(Label::Replica).is_some() {
-            self.logged = Some(RoutedCaches::new(LOGGED));
+            self.logged = Some(match self.are_apart {
+                true => RoutedCaches::apart(LOGGED, config),
+                false => RoutedCaches::new(LOGGED),
+            });
         }
         let logged = self.logged.as_mut();
         let (arriving, page_size) = (request.arriving(), request.page_size);

@@ -16,8 +16,8 @@ pub use history::History;
 use crate::bank::Lane;
 use crate::estimate::Estimate;
 use crate::event::RequestEvent;
-use crate::pool::{Arrival, Moment, Pool, PoolImage, Refusal, RestoreError, RestoredPool, Room};
-use crate::stack::Upcoming;
+use crate::pool::{Arrival, Moment, Pool, PoolImage, PoolRange, Refusal, RestoreError, RestoredPool, Room};
+use crate::stack::{InOrder, Upcoming};
 use crate::units::{EventTime, Offset};
 use crate::windows::Watermark;
 use deadlines::Deadlines;
@@ -305,6 +305,16 @@ impl PoolSet {
         if let Some(index) = self.names.get(pool) {
             self.pools[*index].serve_ahead(events, serve);
         }
+    }
+
+    /// Begins to merge a range of a pool's next requests ([`Pool::merge`]): [`PoolSet::observe`] is to be called for
+    /// each of them next, in their order.
+    ///
+    /// # Errors
+    /// [`InOrder`]: they have to be observed without. Nothing has changed then.
+    pub fn merge(&mut self, pool: &str, range: PoolRange) -> Result<(), InOrder> {
+        let index = self.names.get(pool).ok_or(InOrder::Unfit)?;
+        self.pools[*index].merge(range)
     }
 
     /// Closes everything that holds a request: the end of a trace. `next_offset` follows the last record.

@@ -38,6 +38,11 @@ impl FollowingCaches {
         Self::along(Vec::new())
     }
 
+    /// No caches yet, each with a stack of its own from the start: the pool's engine need not be asked.
+    pub(super) fn apart(config: &PoolConfig) -> Self {
+        Self::Apart(ReplicaCaches::new(config.engine()))
+    }
+
     fn along(engines: Vec<FollowingEngine>) -> Self {
         Self::Along { engines, outcome: Outcome::default() }
     }

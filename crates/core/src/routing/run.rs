@@ -37,6 +37,12 @@ impl RoutedCaches {
         Self { router: Router::new(spec), caches: FollowingCaches::new() }
     }
 
+    /// The same with a stack of its own for each replica, whatever state the pool's engine is in: where ranges of
+    /// requests are merged into that.
+    pub fn apart(spec: RouterSpec, config: &PoolConfig) -> Self {
+        Self { router: Router::new(spec), caches: FollowingCaches::apart(config) }
+    }
+
     /// Routes a request to its replica, which it then is the latest of. `pool` is the pool's engine, which has just
     /// accepted it; from the first request on all that it accepts come here.
     ///
@@ -95,9 +101,9 @@ pub struct RouterRun {
 }
 
 impl RouterRun {
-    /// A run that has seen nothing; as for [`RoutedCaches::new`].
-    pub fn new(spec: RouterSpec, config: &PoolConfig) -> Self {
-        Self { routed: RoutedCaches::new(spec), tally: RoutingTally::new(config.target_ratios.len()) }
+    /// A run of a router and caches that have seen nothing.
+    pub fn new(routed: RoutedCaches, config: &PoolConfig) -> Self {
+        Self { routed, tally: RoutingTally::new(config.target_ratios.len()) }
     }
 
     /// Routes a request. One that is not counted only fills a cache.

@@ -109,10 +109,11 @@ fn replay_part(requests: &[Request], config: &PoolConfig, is_own: impl Fn(usize)
 proptest! {
     #[test]
     fn one_pass_equals_a_replay_of_each_replicas_part(
-        requests in requests(), spec in specs(), vllm in any::<bool>(), warm_up in 0usize..20,
+        requests in requests(), spec in specs(), (vllm, apart) in any::<(bool, bool)>(), warm_up in 0usize..20,
     ) {
         let config = config(if vllm { Profile::Vllm } else { Profile::Paper });
-        let (mut run, mut pool) = (RouterRun::new(spec, &config), Accepting::new(&config));
+        let routed = if apart { RoutedCaches::apart(spec, &config) } else { RoutedCaches::new(spec) };
+        let (mut run, mut pool) = (RouterRun::new(routed, &config), Accepting::new(&config));
         let mut replicas = Vec::new();
         replay(&requests, |index, request| {
             let counted = index >= warm_up;
@@ -211,7 +212,7 @@ proptest! {
         let config = config(if vllm { Profile::LeafFirst } else { Profile::Paper });
         let at = CapacitySize::Pages(PageCount(each * replicas as u64));
         let kind = RouterKind::Precise(PreciseRules { at, balance_per_mille: 1500 });
-        let mut run = RouterRun::new(RouterSpec { kind, replicas }, &config);
+        let mut run = RouterRun::new(RoutedCaches::new(RouterSpec { kind, replicas }), &config);
         let mut pool = Accepting::new(&config);
         let mut caches = vec![NaiveStack::new(config.profile.order()); replicas];
         let (mut loads, mut hits) = (vec![0_u64; replicas], 0);

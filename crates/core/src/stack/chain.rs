@@ -113,6 +113,12 @@ impl ChainIndex {
         }
     }
 
+    /// Watched ids of pages in the tree.
+    #[cfg(test)]
+    pub(super) fn counts(&self) -> std::collections::BTreeMap<u64, u32> {
+        self.pages_by_id.iter().map(|(id, pages)| (*id, *pages)).collect()
+    }
+
     pub(super) fn memory_bytes(&self) -> usize {
         self.pages_by_id.allocation_size()
     }

@@ -7,6 +7,7 @@ use super::tree::Tree;
 use super::{ChainCheck, ChainPolicy, PageCount};
 use super::{Ghosts, Order, Stack, StackConfig, chain::ChainIndex, slots::Slots};
 use crate::pages::PageIds;
+use serde::ser::Error as _;
 use serde::{Deserialize, Serialize, Serializer};
 
 /// What is written: always the newest of [`Image`].
@@ -69,6 +70,9 @@ impl ImageV1 {
 
 impl Serialize for Stack {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if self.is_merging() {
+            return Err(S::Error::custom("a range of requests is being merged into the stack"));
+        }
         let Self { config, tree, slots, ghosts, requests, accumulated, .. } = self;
         let (requests, accumulated) = (*requests, *accumulated);
         ImageRef::V2 { config: *config, tree, slots, ghosts, requests, accumulated }.serialize(serializer)
@@ -104,7 +108,7 @@ impl TryFrom<Image> for Stack {
             }
         }
         let (path, slot_runs) = (Vec::new(), Vec::new());
-        let (disproved, prefixes) = (false, None);
+        let (disproved, prefixes, merging) = (false, None, None);
         Ok(Self {
             config,
             tree,
@@ -115,6 +119,7 @@ impl TryFrom<Image> for Stack {
             accumulated,
             disproved,
             prefixes,
+            merging,
             path,
             slot_runs,
         })

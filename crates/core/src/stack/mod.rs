@@ -22,13 +22,16 @@ mod index;
 mod keys;
 mod look_ahead;
 mod look_up;
+mod merge;
 mod prefetch;
 mod prefixes;
+mod range;
 mod regions;
 mod renumbering;
 mod resolve;
 mod segment_labels;
 mod slots;
+mod stretches;
 mod sums;
 mod table;
 mod tree;
@@ -43,6 +46,7 @@ use super::units::{PageCount, is_countable};
 use chain::ChainIndex;
 use ghosts::Ghosts;
 use ids::{Place, ROOT, SegmentId, Slot, TOP};
+use merge::Merging;
 use prefixes::Prefixes;
 use serde::{Deserialize, Serialize};
 use slots::{Slots, Taken};
@@ -52,6 +56,7 @@ use walk::{SlotRun, Walked};
 pub use chain::{ChainCheck, ChainPolicy};
 pub use follower::Follower;
 pub use look_ahead::{LOOK_AHEAD, Upcoming, look_ahead};
+pub use range::{InOrder, Range, RangeStack};
 pub use resolve::UnknownPrefix;
 
 /// The order in which a request's pages enter the stack.
@@ -138,6 +143,8 @@ pub struct Stack {
     disproved: bool,
     /// From the first [`Stack::resolve`] on.
     prefixes: Option<Box<Prefixes>>,
+    /// A range whose requests are being taken.
+    merging: Option<Box<Merging>>,
     /// The last request's path, segment by segment (how far it went in each), and its walk slot by slot.
     path: Vec<Place>,
     slot_runs: Vec<SlotRun>,
@@ -157,6 +164,7 @@ impl Stack {
             accumulated: 0,
             disproved: false,
             prefixes: None,
+            merging: None,
             path: Vec::new(),
             slot_runs: Vec::new(),
         }
@@ -226,7 +234,7 @@ impl Stack {
 
     /// Pages held now.
     pub fn tracked_pages(&self) -> PageCount {
-        PageCount(self.slots.total())
+        PageCount(self.slots.total() + self.merging.as_ref().map_or(0, |merging| merging.pages))
     }
 
     /// Distinct pages ever seen. Exact until the bound made the stack forget; an upper bound after.
@@ -353,8 +361,8 @@ impl Stack {
     }
 
     /// Gives the request its slot and makes the tree show it: the path changes hands, the new pages hang
-    /// below it.
-    fn take_over(&mut self, access: &Access<'_>, known: usize) {
+    /// below it. Returns the segment of its last page.
+    fn take_over(&mut self, access: &Access<'_>, known: usize) -> SegmentId {
         let slot = self.slots.next_slot();
         for step in &self.path {
             self.tree.take_over(step.segment, step.pages, slot);
@@ -374,6 +382,7 @@ impl Stack {
         };
         self.push_slot(tail, access);
         self.index_new_pages(tail, access, known);
+        tail
     }
 
     /// Adds new pages at the end of the current request's path.

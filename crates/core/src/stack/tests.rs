@@ -2,6 +2,7 @@
 
 mod compact;
 mod follower;
+mod ranges;
 
 use super::*;
 use proptest::prelude::*;

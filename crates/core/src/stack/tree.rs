@@ -90,6 +90,11 @@ impl Tree {
         self.index.len()
     }
 
+    /// Places in the segment table, free ones and the root too.
+    pub(super) fn table_len(&self) -> usize {
+        self.segments.len()
+    }
+
     /// What a segment hangs below.
     pub(super) fn place(&self, id: SegmentId) -> Place {
         self.segment(id).place()
@@ -132,6 +137,11 @@ impl Tree {
             return 1;
         }
         1 + self.labels.common_prefix(self.segment(id).label, 1, rest)
+    }
+
+    /// How many pages of a segment below a place a request has that goes on with `ids` there.
+    pub(super) fn shared_below(&self, place: Place, ids: PageIds<'_>) -> usize {
+        self.labels.common_prefix(self.segment(place.segment).label, place.pages, ids)
     }
 
     /// Whether reading the label beside these ids may mean waiting for memory.

@@ -59,14 +59,21 @@ impl Stack {
             return Walked { known: 0, mismatched: 0 };
         }
         if self.reads_every_page(access) {
-            return Walked { known: self.follow(access, Tree::shared_pages), mismatched: 0 };
+            return Walked { known: self.follow(TOP, access, Tree::shared_pages), mismatched: 0 };
         }
-        let trusted = self.follow(access, |tree, segment, rest| tree.shared_chained_pages(segment, rest));
+        let trusted =
+            self.follow(TOP, access, |tree, segment, rest| tree.shared_chained_pages(segment, rest));
         if !self.tests_the_chain() {
             return Walked { known: trusted, mismatched: 0 };
         }
-        let known = self.follow(access, Tree::shared_pages);
+        let known = self.follow(TOP, access, Tree::shared_pages);
         Walked { known, mismatched: known.abs_diff(trusted) as u64 }
+    }
+
+    /// Follows pages that hang below a place whose pages above have one owner, as [`Stack::walk`] does from the top;
+    /// returns how many are known.
+    pub(super) fn walk_below(&mut self, place: Place, access: &Access<'_>) -> usize {
+        self.follow(place, access, Tree::shared_pages)
     }
 
     /// The walk itself, with what tells how many pages of a segment a request has; returns how many are
@@ -74,14 +81,19 @@ impl Stack {
     #[inline]
     fn follow(
         &mut self,
+        from: Place,
         access: &Access<'_>,
         shared: impl Fn(&mut Tree, SegmentId, PageIds<'_>) -> usize,
     ) -> usize {
         self.path.clear();
         self.slot_runs.clear();
-        let (mut place, mut at) = (TOP, 0);
+        let (mut place, mut at) = (from, 0);
+        if from != TOP {
+            at = self.follow_rest(from, access.pages);
+            place.pages += at as u32;
+        }
         while let Some(id) = access.pages.get(at) {
-            let key = if at == 0 { access.scope.first_page(id) } else { id };
+            let key = if place == TOP { access.scope.first_page(id) } else { id };
             let Some(segment) = self.tree.child(place, key) else { break };
             // The key is the segment's first id, so only the rest needs comparing.
             let pages = shared(&mut self.tree, segment, access.pages.from(at + 1));
@@ -93,6 +105,19 @@ impl Stack {
             at += pages;
         }
         at
+    }
+
+    /// Follows pages down the rest of a segment whose pages above have one owner; returns how many it has.
+    fn follow_rest(&mut self, from: Place, pages: PageIds<'_>) -> usize {
+        let shared = self.tree.shared_below(from, pages);
+        if shared > 0 {
+            let place = Place { pages: from.pages + shared as u32, ..from };
+            self.path.push(place);
+            for (slot, pages) in self.tree.owners(place.segment, place.pages).skip(1) {
+                lengthen_run(&mut self.slot_runs, slot, pages);
+            }
+        }
+        shared
     }
 }
 

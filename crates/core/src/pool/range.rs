@@ -1,0 +1,89 @@
+//! Ranges of a pool's requests, taken on any thread and merged in their order.
+
+use super::live::check_size;
+use super::{Pool, PoolConfig};
+use crate::engine::{EngineRange, RangeEngine};
+use crate::event::{RequestEvent, check_cached_tokens};
+use crate::stack::InOrder;
+use crate::units::PageSize;
+use std::sync::Arc;
+
+/// What a range of requests comes to, to be merged into the pool that observed all before it.
+#[derive(Debug)]
+pub struct PoolRange {
+    page_size: PageSize,
+    engine: EngineRange,
+}
+
+impl PoolRange {
+    /// Requests.
+    pub fn requests(&self) -> usize {
+        self.engine.requests()
+    }
+
+    /// Bytes of memory held, nearly.
+    pub fn memory_bytes(&self) -> usize {
+        size_of::<Self>() + self.engine.memory_bytes()
+    }
+}
+
+/// Takes the requests of a range.
+#[derive(Debug)]
+pub struct RangePool {
+    config: Arc<PoolConfig>,
+    engine: RangeEngine,
+    page_size: Option<PageSize>,
+}
+
+impl RangePool {
+    /// A range without requests, of a pool of this configuration.
+    ///
+    /// # Errors
+    /// [`InOrder`] where no range of such a pool can be merged.
+    pub fn new(config: &Arc<PoolConfig>) -> Result<Self, InOrder> {
+        if config.is_pointwise() {
+            return Err(InOrder::Pointwise);
+        }
+        let engine = RangeEngine::new(config.engine())?;
+        Ok(Self { config: Arc::clone(config), engine, page_size: config.page_size })
+    }
+
+    /// Takes the next request.
+    ///
+    /// # Errors
+    /// [`InOrder`]: the range has not taken it, and can be dropped.
+    pub fn observe(&mut self, event: &RequestEvent<'_>) -> Result<(), InOrder> {
+        if event.known_prefix.is_some() {
+            return Err(InOrder::Compact);
+        }
+        let page_size = self.page_size.or(event.page_size).ok_or(InOrder::Refused)?;
+        let has_another = event.page_size.is_some_and(|found| found != page_size);
+        let is_sound = !has_another
+            && check_size(event, page_size, &self.config).is_ok()
+            && check_cached_tokens(event, page_size).is_ok();
+        if !is_sound {
+            return Err(InOrder::Refused);
+        }
+        self.page_size = Some(page_size);
+        self.engine.observe(event, page_size)
+    }
+
+    /// The range of the requests taken; `None` where there are none.
+    pub fn finish(self) -> Option<PoolRange> {
+        let engine = self.engine;
+        self.page_size.map(|page_size| PoolRange { page_size, engine: engine.finish() })
+    }
+}
+
+impl Pool {
+    /// Begins to merge the range of the next requests: [`Pool::observe`] is to be called for each of them, in their
+    /// order, before the pool is asked anything else than its counts. What they find is what they find without.
+    ///
+    /// # Errors
+    /// [`InOrder`]: they have to be observed without. Nothing has changed then.
+    pub fn merge(&mut self, range: PoolRange) -> Result<(), InOrder> {
+        // A pool's page size is that of its first request.
+        let live = self.live.as_mut().filter(|live| live.cache.page_size == range.page_size);
+        live.ok_or(InOrder::Unfit)?.cache.engine.merge(range.engine)
+    }
+}
