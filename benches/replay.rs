@@ -1,5 +1,5 @@
 //! `cargo bench --bench replay`: a replay of the coding sessions (460 MB of JSON) beside decompressing them and
-//! parsing their JSON alone, in one run; and the peak of a replay's memory beside its state.
+//! parsing their JSON alone, in one run, on one thread and on one a core; and the peak of a replay's memory beside its state.
 //!
 //! Nothing is kept of what is parsed alone: serde_json checks every value and passes over it, or reads the
 //! page ids into one buffer. `KVSET_SHARED` names the folder of shared traces.
@@ -8,7 +8,7 @@ use kvset::core::pool::{Arrival, Pool};
 use kvset::core::pool_config::PoolConfig;
 use kvset::core::units::Offset;
 use kvset::core::window::WindowKind;
-use kvset::replay::{ReplayOptions, WarmUp, replay};
+use kvset::replay::{ReplayOptions, WarmUp, cores, replay};
 use kvset::trace::{IdScope, ReadOptions, TraceItem};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -63,7 +63,19 @@ fn main() {
         (peak - state) / MIB,
         state / MIB
     );
-    compare(&trace, &options);
+    let alone = ReplayOptions { threads: 1, ..options.clone() };
+    let (found, expected) = (told(&options), told(&alone));
+    assert!(found == expected, "the results differ");
+    compare(&trace, &options, &alone);
+}
+
+/// All that a replay gives and writes.
+fn told(options: &ReplayOptions) -> (String, Vec<u8>) {
+    let mut rows = Vec::new();
+    let mut done = replay(options, Some(&mut rows), &mut |_| {}).expect("a whole trace");
+    let merged = std::mem::take(&mut done.merged_requests);
+    println!("{} threads: {merged} of {} requests taken in ranges", options.threads, done.requests);
+    (format!("{done:?}"), rows)
 }
 
 fn options(trace: &Path) -> ReplayOptions {
@@ -76,11 +88,11 @@ fn options(trace: &Path) -> ReplayOptions {
         skip_bad_rows: false,
         beside: Default::default(),
         provisioned: None,
-        threads: 1,
+        threads: cores(),
     }
 }
 
-fn compare(trace: &Path, options: &ReplayOptions) {
+fn compare(trace: &Path, options: &ReplayOptions, alone: &ReplayOptions) {
     type Reading<'a> = (&'a str, &'a dyn Fn() -> usize);
     let ignored = || parse(trace, |line| usize::from(serde_json::from_slice::<IgnoredAny>(line).is_ok()));
     let typed = || {
@@ -89,13 +101,14 @@ fn compare(trace: &Path, options: &ReplayOptions) {
             session.requests.iter().map(Entry::pages).sum()
         })
     };
-    let readings: [Reading<'_>; 4] = [
+    let readings: [Reading<'_>; 5] = [
         ("decompressing", &|| parse(trace, <[u8]>::len)),
         ("and passing over the JSON", &ignored),
         ("and reading the page ids", &typed),
         ("kvset replay", &|| replayed(options)),
+        ("kvset replay on one thread", &|| replayed(alone)),
     ];
-    let mut times = [const { Vec::new() }; 4];
+    let mut times = [const { Vec::new() }; 5];
     for _ in 0..ROUNDS {
         for ((_, read), times) in readings.iter().zip(&mut times) {
             let begin = Instant::now();
@@ -111,6 +124,11 @@ fn compare(trace: &Path, options: &ReplayOptions) {
     for ((name, _), median) in readings.iter().zip(medians) {
         println!("{name:<28} {median:>8.2}  {:.2} x that", medians[3] / median);
     }
+    println!(
+        "{} threads have {:.2} x the speed of one, and the same bytes",
+        options.threads,
+        medians[4] / medians[3]
+    );
 }
 
 /// Decompresses the trace and gives each line to `each`; gives the sum of what comes back.

@@ -24,12 +24,13 @@ use kvset_core::engine::EngineRefusal;
 use kvset_core::engine_rules::PageMismatch;
 use kvset_core::estimate::{CapacityPoint, Estimate};
 use kvset_core::measured::{MeasuredEstimate, PointError};
+use kvset_core::pool::RangePool;
 use kvset_core::pool_config::{PoolConfig, PoolConfigError};
 use kvset_core::profile::Profile;
 use kvset_core::ratio::Ratio;
 use kvset_core::routing::{RouterEstimate, RoutingError, SpecError};
 use kvset_core::units::{PageBytes, PageCount, PageSize};
-use kvset_formats::trace::{self, Progress, ReadOptions, TraceError, TraceItem};
+use kvset_formats::trace::{self, Progress, ReadOptions, Together, TraceError, TraceItem};
 use run::Run;
 use std::io::Write;
 use std::path::PathBuf;
@@ -72,8 +73,8 @@ pub struct ReplayOptions {
     pub beside: Beside,
     /// What the cache holds today, to compare with.
     pub provisioned: Option<CapacitySpec>,
-    /// Threads over which the capacities of an engine are spread that is modelled a capacity at a time. The result is
-    /// the same with any number of them.
+    /// Threads that read lines, take ranges of the requests, and serve the capacities of an engine that is modelled a
+    /// capacity at a time. The result is the same with any number of them.
     pub threads: usize,
 }
 
@@ -149,6 +150,8 @@ pub struct Replay {
     pub config: Arc<PoolConfig>,
     /// Requests accepted, those of the warm-up among them.
     pub requests: u64,
+    /// Those of them that other threads took in ranges, to be merged in order.
+    pub merged_requests: u64,
     /// Requests that only filled the cache.
     pub warm_up_requests: u64,
     /// Rows that were passed over.
@@ -261,14 +264,20 @@ fn read(
     options: &ReplayOptions,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Vec<String>, ReplayError> {
-    let mut reader = trace::open_ahead(&options.traces, &options.read)?;
+    let is_in_order = runs.iter().all(|run| RangePool::new(run.config()).is_err());
+    let mut pools: Vec<_> = runs.iter().map(|run| Arc::clone(run.config())).collect();
+    if is_in_order {
+        pools.clear();
+    }
+    let mut reader = trace::open_ahead(&options.traces, &options.read, options.threads, &pools)?;
     loop {
-        let items = reader.next_items()?;
+        let Together { items, ranges } = reader.next_items()?;
         if items.is_empty() {
             break;
         }
-        for run in &mut *runs {
-            run.observe_items(&items)?;
+        let ranges = ranges.into_iter().chain(std::iter::repeat_with(|| None));
+        for (run, range) in runs.iter_mut().zip(ranges) {
+            run.observe_items(&items, range)?;
         }
         progress(reader.progress());
     }

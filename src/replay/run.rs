@@ -17,7 +17,7 @@ use kvset_core::capacity::CapacitySpec;
 use kvset_core::estimate::Estimate;
 use kvset_core::event::RequestEvent;
 use kvset_core::measured::Accepted;
-use kvset_core::pool::{Pool, Refusal};
+use kvset_core::pool::{Pool, PoolRange, Refusal};
 use kvset_core::pool_config::PoolConfig;
 use kvset_core::pool_set::{
     History as LogHistory, ObserveError, PoolConfigs, PoolRecord, PoolSet, PoolSetConfig,
@@ -62,6 +62,8 @@ pub(super) struct Run<'a> {
     rows: u64,
     /// Requests accepted.
     requests: u64,
+    /// Requests of ranges that were merged.
+    merged: u64,
     rejected: u64,
     bad_rows: Vec<BadRow>,
     closed: Vec<Estimate>,
@@ -118,6 +120,7 @@ impl<'a> Run<'a> {
             threads: options.threads,
             rows: 0,
             requests: 0,
+            merged: 0,
             rejected: 0,
             bad_rows: Vec::new(),
             closed: Vec::new(),
@@ -136,11 +139,26 @@ impl<'a> Run<'a> {
         self.sufficiency.take().unwrap_or_default()
     }
 
-    /// Observes rows in their order.
+    /// How the pool is estimated.
+    pub(super) fn config(&self) -> &Arc<PoolConfig> {
+        &self.config
+    }
+
+    /// Observes rows in their order; `range` is what they come to in the pool, where that is known. A pool that does not
+    /// merge it finds the same by itself.
     ///
     /// # Errors
     /// [`ReplayError`] where a row cannot be one of this replay; a refused one is counted.
-    pub(super) fn observe_items(&mut self, items: &[TraceItem<'_>]) -> Result<(), ReplayError> {
+    pub(super) fn observe_items(
+        &mut self,
+        items: &[TraceItem<'_>],
+        range: Option<PoolRange>,
+    ) -> Result<(), ReplayError> {
+        if let Some(range) = range {
+            let requests = range.requests() as u64;
+            // A range that is not merged is observed request by request.
+            self.merged += self.pools.merge(POOL, range).map_or(0, |()| requests);
+        }
         for (at, item) in items.iter().enumerate() {
             match item {
                 TraceItem::Request(row) => {
@@ -338,6 +356,7 @@ impl<'a> Run<'a> {
         let (measured, routing) = (self.observer.measured(&ended), self.observer.routing(&ended)?);
         let replay = Replay {
             requests: self.requests,
+            merged_requests: self.merged,
             warm_up_requests: self.warm_up.min(self.requests),
             rejected_rows: self.rejected,
             bad_rows: self.bad_rows,

@@ -9,6 +9,7 @@ mod golden_fast;
 mod hybrid;
 mod paper;
 mod recorded;
+mod replayed_ranges;
 mod sampling;
 mod sglang;
 mod stores;

@@ -418,7 +418,7 @@ fn a_replayed_line_with_one_bad_request_gives_the_others() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("otlp.jsonl");
     std::fs::write(&path, text).expect("a disk");
-    let mut reader = kvset::trace::open_ahead(&[path], &options).expect("a known format");
+    let mut reader = kvset::trace::open_ahead(&[path], &options, 2, &[]).expect("a known format");
     let mut found = Vec::new();
     while let Some(item) = reader.next_item().expect("readable") {
         found.push(match item {

@@ -183,8 +183,8 @@ pub struct ReplayArgs {
     /// named shares what is left.
     #[arg(long = "quota", value_name = "SPLIT")]
     pub quotas: Vec<Quota>,
-    /// Threads for an engine that is modelled a capacity at a time; the result is the same with any number [default:
-    /// the cores].
+    /// Threads that read the traces and run the engine, where it has one curve by ranges of the requests that are merged
+    /// in order; the result is the same with any number [default: the cores].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,
     /// Write each request's result here, a line of JSON each.

@@ -5,9 +5,11 @@
 
 use super::error::{RowError, TraceError};
 use super::options::ReadOptions;
+use super::parallel::Parallel;
 use super::reader::{Found, Progress, TraceItem, TraceReader, open_with};
 use super::row::Batch;
-use super::unpack::{cores, has_cores};
+use kvset_core::pool::PoolRange;
+use kvset_core::pool_config::PoolConfig;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
@@ -25,17 +27,25 @@ pub enum AheadReader {
     /// On the caller's thread.
     Here(Box<TraceReader>),
     /// On another.
-    Background(BackgroundReader),
+    Background(Box<BackgroundReader>),
 }
 
-/// Opens trace files as [`open`](super::open) does, to be read ahead.
+/// Opens trace files as [`open`](super::open) does, to be read ahead on so many threads, where these are several.
+/// Their requests are taken as ranges of each of these pools on the way ([`Together::ranges`]), where the format lets
+/// lines be parsed side by side.
 ///
 /// # Errors
 /// Those of [`open`](super::open), and [`TraceError::Thread`].
-pub fn open_ahead(paths: &[PathBuf], options: &ReadOptions) -> Result<AheadReader, TraceError> {
-    let reader = open_with(paths, options, cores())?;
-    Ok(match has_cores() {
-        true => AheadReader::Background(BackgroundReader::start(reader)?),
+pub fn open_ahead(
+    paths: &[PathBuf],
+    options: &ReadOptions,
+    threads: usize,
+    pools: &[Arc<PoolConfig>],
+) -> Result<AheadReader, TraceError> {
+    let reader =
+        open_with(paths, options, Parallel { threads, unpacks: threads > 1, pools: Arc::from(pools) })?;
+    Ok(match threads > 1 {
+        true => AheadReader::Background(Box::new(BackgroundReader::start(reader)?)),
         false => AheadReader::Here(Box::new(reader)),
     })
 }
@@ -56,9 +66,12 @@ impl AheadReader {
     ///
     /// # Errors
     /// As for [`AheadReader::next_item`].
-    pub fn next_items(&mut self) -> Result<Vec<TraceItem<'_>>, TraceError> {
+    pub fn next_items(&mut self) -> Result<Together<'_>, TraceError> {
         match self {
-            Self::Here(reader) => Ok(reader.next_item()?.into_iter().collect()),
+            Self::Here(reader) => {
+                let items = reader.next_item()?.into_iter().collect();
+                Ok(Together { items, ranges: Vec::new() })
+            }
             Self::Background(reader) => reader.next_items(),
         }
     }
@@ -80,6 +93,15 @@ impl AheadReader {
     }
 }
 
+/// Items that were read together.
+pub struct Together<'a> {
+    /// Requests and refused rows in their order.
+    pub items: Vec<TraceItem<'a>>,
+    /// What the requests come to in each of the pools that take ranges; `None` where a pool has to observe them one
+    /// after another, and empty where all have to.
+    pub ranges: Vec<Option<PoolRange>>,
+}
+
 /// A [`TraceReader`] whose next requests are read while the last one is worked on.
 pub struct BackgroundReader {
     groups: Receiver<Message>,
@@ -99,6 +121,8 @@ struct Group {
     batches: Vec<(Batch, Arc<str>)>,
     used: usize,
     items: Vec<Item>,
+    /// What all of the requests come to in each of the pools that take ranges.
+    ranges: Vec<Option<PoolRange>>,
     progress: Progress,
 }
 
@@ -161,13 +185,16 @@ impl BackgroundReader {
     }
 
     /// The rest of the group of requests that were read together; none at the end.
-    fn next_items(&mut self) -> Result<Vec<TraceItem<'_>>, TraceError> {
+    fn next_items(&mut self) -> Result<Together<'_>, TraceError> {
         if !self.has_items()? {
-            return Ok(Vec::new());
+            return Ok(Together { items: Vec::new(), ranges: Vec::new() });
         }
-        let (rest, batches) = (&mut self.group.items[self.next..], &self.group.batches);
+        let is_whole = self.next == 0;
+        let Group { items, batches, ranges, .. } = &mut self.group;
+        let rest = &mut items[self.next..];
         self.next += rest.len();
-        Ok(rest.iter_mut().filter_map(|item| item.take(batches)).collect())
+        let items = rest.iter_mut().filter_map(|item| item.take(batches)).collect();
+        Ok(Together { items, ranges: if is_whole { std::mem::take(ranges) } else { Vec::new() } })
     }
 
     /// Whether the group, or the next one that is not empty, holds a further item; false at the end.
@@ -221,10 +248,11 @@ impl BackgroundReader {
 
 /// The thread: reads until the end, an error, or until nobody listens.
 fn read(mut reader: TraceReader, groups: &SyncSender<Message>, spares: &Receiver<Group>) {
+    let mut ranges = Vec::new();
     loop {
         let mut group = spares.try_recv().unwrap_or_default();
         group.clear();
-        let filled = group.fill(&mut reader);
+        let filled = group.fill(&mut reader, &mut ranges);
         group.progress = reader.progress();
         if groups.send(Message::Group(group)).is_err() {
             return;
@@ -243,35 +271,47 @@ fn read(mut reader: TraceReader, groups: &SyncSender<Message>, spares: &Receiver
 impl Group {
     fn clear(&mut self) {
         self.items.clear();
+        self.ranges.clear();
         self.used = 0;
     }
 
-    /// Fills the group; false where the trace is at its end.
-    fn fill(&mut self, reader: &mut TraceReader) -> Result<bool, TraceError> {
+    /// Fills the group; false where the trace is at its end. One that has ranges holds all their requests and no
+    /// others: `ranges` are those of the requests to come.
+    fn fill(
+        &mut self,
+        reader: &mut TraceReader,
+        ranges: &mut Vec<Option<PoolRange>>,
+    ) -> Result<bool, TraceError> {
+        self.ranges = std::mem::take(ranges);
         let mut ids = 0;
-        while ids < IDS_AT_ONCE && self.items.len() < ITEMS_AT_ONCE {
-            match reader.step()? {
-                Some(Found::Request(index)) => {
-                    self.items.push(Item::Request(self.used, index));
-                    // The others of its line follow it.
-                    ids += self.take_drained(reader);
-                }
-                Some(Found::Refused(error)) => {
-                    self.items.push(Item::Refused(Some(error)));
-                    ids += self.take_drained(reader);
-                }
-                None => return Ok(false),
-            }
-        }
-        while !reader.batch_mut().is_drained() {
+        while !reader.batch_mut().is_drained() || !self.is_full(ids) {
             match reader.step()? {
                 Some(Found::Request(index)) => self.items.push(Item::Request(self.used, index)),
                 Some(Found::Refused(error)) => self.items.push(Item::Refused(Some(error))),
+                Some(Found::Ranges(found)) => {
+                    if self.ends_before(&found) {
+                        *ranges = found;
+                        return Ok(true);
+                    }
+                    self.ranges = found;
+                }
                 None => return Ok(false),
             }
+            // The others of its line follow it.
+            ids += self.take_drained(reader);
         }
-        self.take_drained(reader);
         Ok(true)
+    }
+
+    /// Whether it is time to pass on what was parsed, where no range says when.
+    fn is_full(&self, ids: usize) -> bool {
+        self.ranges.is_empty() && (ids >= IDS_AT_ONCE || self.items.len() >= ITEMS_AT_ONCE)
+    }
+
+    /// Whether requests of these ranges, or of none, begin another group.
+    fn ends_before(&self, ranges: &[Option<PoolRange>]) -> bool {
+        let has_ranges = !self.ranges.is_empty() || !ranges.is_empty();
+        has_ranges && !self.items.is_empty()
     }
 
     /// Takes the reader's line over once all its requests are told; returns how many ids it has.
@@ -322,7 +362,8 @@ mod tests {
 
     fn reader_on(bytes: Vec<u8>, threads: usize) -> TraceReader {
         let options = ReadOptions { format: Format::Weka, max_line_bytes: 250, ..ReadOptions::default() };
-        TraceReader::from_reader_with("t", Box::new(Cursor::new(bytes)), &options, threads).expect("opens")
+        let parallel = Parallel { threads, ..Parallel::none() };
+        TraceReader::from_reader_with("t", Box::new(Cursor::new(bytes)), &options, parallel).expect("opens")
     }
 
     fn told(item: &TraceItem<'_>) -> String {

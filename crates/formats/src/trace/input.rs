@@ -32,23 +32,23 @@ pub(super) struct Input {
 }
 
 impl Input {
-    /// Opens a file, or standard input for `-`.
-    pub fn open(path: &Path) -> Result<Self, TraceError> {
+    /// Opens a file, or standard input for `-`, to be decompressed on a thread of its own or on the reader's.
+    pub fn open(path: &Path, ahead: bool) -> Result<Self, TraceError> {
         if path.as_os_str() == "-" {
-            return Self::from_reader("<stdin>", Box::new(io::stdin()));
+            return Self::from_reader("<stdin>", Box::new(io::stdin()), ahead);
         }
         let name = path.display().to_string();
         let failed = |source| TraceError::Open { file: Arc::from(name.as_str()), source };
         let file = File::open(path).map_err(failed)?;
-        Self::from_reader(&name, Box::new(file))
+        Self::from_reader(&name, Box::new(file), ahead)
     }
 
     /// Tells compression by the first bytes and undoes it.
-    pub fn from_reader(name: &str, reader: Box<dyn Read + Send>) -> Result<Self, TraceError> {
+    pub fn from_reader(name: &str, reader: Box<dyn Read + Send>, ahead: bool) -> Result<Self, TraceError> {
         let name: Arc<str> = Arc::from(name);
         let read_bytes = Arc::new(AtomicU64::new(0));
         let counted = Counted { inner: reader, bytes: Arc::clone(&read_bytes) };
-        let bytes = decompress(counted).map_err(|source| TraceError::Read {
+        let bytes = decompress(counted, ahead).map_err(|source| TraceError::Read {
             file: Arc::clone(&name),
             line: 0,
             source,
@@ -58,15 +58,15 @@ impl Input {
 }
 
 /// Undoes zstd (any number of frames) and gzip (any number of members); passes all else through.
-fn decompress(reader: impl Read + Send + 'static) -> io::Result<Box<dyn BufRead + Send>> {
+fn decompress(reader: impl Read + Send + 'static, ahead: bool) -> io::Result<Box<dyn BufRead + Send>> {
     let (head, stream) = peek(reader, ZSTD.len())?;
     let stream = BufReader::with_capacity(BUFFER_BYTES, stream);
     let is_zstd = head == ZSTD || (head.len() == 4 && head[0] >> 4 == 5 && head[1..] == ZSTD_SKIPPABLE);
     if is_zstd {
         let decoder = zstd::Decoder::with_buffer(stream)?;
-        unpacked(decoder)
+        unpacked(decoder, ahead)
     } else if head.starts_with(&GZIP) {
-        unpacked(MultiGzDecoder::new(stream))
+        unpacked(MultiGzDecoder::new(stream), ahead)
     } else {
         Ok(Box::new(stream))
     }

@@ -50,7 +50,7 @@ mod unpack;
 mod write;
 
 pub use answer::CacheWrites;
-pub use background::{AheadReader, BackgroundReader, open_ahead};
+pub use background::{AheadReader, BackgroundReader, Together, open_ahead};
 pub use error::{RowError, RowFault, TraceError};
 pub use options::{Format, IdScope, ReadOptions};
 pub use reader::{Progress, TraceItem, TraceReader, open};

@@ -12,13 +12,13 @@ use super::logged::Log;
 #[cfg(feature = "tokenize")]
 use super::openai::Requests;
 use super::options::{Format, ReadOptions, page_size};
-use super::parallel::ParallelLines;
+use super::parallel::{Parallel, ParallelLines};
 use super::records::{Carried, Filled, LineSource, Records, Source};
 use super::row::{Batch, TraceRow};
 use super::rows::Rows;
 use super::tokens::TokenIds;
 use crate::logs::Preset;
-use kvset_core::event::full_pages;
+use kvset_core::pool::PoolRange;
 use std::collections::VecDeque;
 use std::io::{self, BufRead, Read};
 use std::path::{Path, PathBuf};
@@ -49,8 +49,7 @@ pub struct TraceReader {
     options: ReadOptions,
     batch: Batch,
     carried: Carried,
-    /// Threads that parse lines; on one it is done by the reader itself.
-    threads: usize,
+    parallel: Parallel,
     finished_bytes: u64,
     total_bytes: Option<u64>,
 }
@@ -69,14 +68,14 @@ struct OpenFile {
 ///
 /// [`TraceError`] when a file is missing, the first cannot be read or its format cannot be told.
 pub fn open(paths: &[PathBuf], options: &ReadOptions) -> Result<TraceReader, TraceError> {
-    open_with(paths, options, 1)
+    open_with(paths, options, Parallel::none())
 }
 
-/// The same with lines parsed on so many threads, in formats whose lines need nothing of one another.
+/// The same with lines read side by side, in formats whose lines need nothing of one another.
 pub(super) fn open_with(
     paths: &[PathBuf],
     options: &ReadOptions,
-    threads: usize,
+    parallel: Parallel,
 ) -> Result<TraceReader, TraceError> {
     let mut total_bytes = Some(0);
     for path in paths {
@@ -84,7 +83,7 @@ pub(super) fn open_with(
         total_bytes = total_bytes.zip(size).map(|(sum, size)| sum + size);
     }
     let waiting = paths.iter().cloned().collect();
-    let mut reader = TraceReader { threads, ..TraceReader::new(waiting, options, total_bytes) };
+    let mut reader = TraceReader { parallel, ..TraceReader::new(waiting, options, total_bytes) };
     reader.open_next()?;
     Ok(reader)
 }
@@ -111,7 +110,7 @@ impl TraceReader {
             options: options.clone(),
             batch: Batch::default(),
             carried: Carried::default(),
-            threads: 1,
+            parallel: Parallel::none(),
             finished_bytes: 0,
             total_bytes,
         }
@@ -127,18 +126,19 @@ impl TraceReader {
         reader: Box<dyn Read + Send>,
         options: &ReadOptions,
     ) -> Result<Self, TraceError> {
-        Self::from_reader_with(name, reader, options, 1)
+        Self::from_reader_with(name, reader, options, Parallel::none())
     }
 
-    /// The same with lines parsed on so many threads.
+    /// The same with lines read side by side.
     pub(super) fn from_reader_with(
         name: &str,
         reader: Box<dyn Read + Send>,
         options: &ReadOptions,
-        threads: usize,
+        parallel: Parallel,
     ) -> Result<Self, TraceError> {
-        let mut this = Self { threads, ..Self::new(VecDeque::new(), options, None) };
-        this.start(Input::from_reader(name, reader)?)?;
+        let mut this = Self { parallel, ..Self::new(VecDeque::new(), options, None) };
+        let ahead = this.parallel.unpacks;
+        this.start(Input::from_reader(name, reader, ahead)?)?;
         Ok(this)
     }
 
@@ -148,13 +148,17 @@ impl TraceReader {
     ///
     /// [`TraceError`] when a file cannot be read on. The reader is then at its end.
     pub fn next_item(&mut self) -> Result<Option<TraceItem<'_>>, TraceError> {
-        match self.step() {
+        let mut found = self.step();
+        while let Ok(Some(Found::Ranges(_))) = found {
+            found = self.step();
+        }
+        match found {
             Ok(Some(Found::Request(index))) => {
                 let file = self.current.as_ref().map_or("", |file| &*file.name);
                 Ok(Some(TraceItem::Request(self.batch.row(index, file))))
             }
             Ok(Some(Found::Refused(error))) => Ok(Some(TraceItem::Refused(error))),
-            Ok(None) => Ok(None),
+            Ok(Some(Found::Ranges(_)) | None) => Ok(None),
             Err(error) => {
                 self.current = None;
                 self.waiting.clear();
@@ -192,9 +196,12 @@ impl TraceReader {
             match file.source.fill(&mut self.batch, &mut self.carried)? {
                 Filled::Requests => {}
                 Filled::Refused(error) => return Ok(Some(Found::Refused(error))),
+                Filled::Ranges(ranges) => return Ok(Some(Found::Ranges(ranges))),
                 Filled::End => {
                     self.finished_bytes += file.read_bytes.load(Ordering::Relaxed);
                     self.current = None;
+                    // The next file's requests are of no range that ends here.
+                    return Ok(Some(Found::Ranges(Vec::new())));
                 }
             }
         }
@@ -204,8 +211,7 @@ impl TraceReader {
     fn check(&self, index: usize) -> Found {
         let name = self.current.as_ref().map(|file| &file.name);
         let row = self.batch.row(index, "");
-        let fits = row.event.page_size.map_or(Ok(()), |size| full_pages(&row.event, size, true).map(|_| ()));
-        match fits {
+        match row.check() {
             Ok(()) => Found::Request(index),
             Err(mismatch) => Found::Refused(RowError {
                 file: name.map_or_else(|| Arc::from(""), Arc::clone),
@@ -218,7 +224,7 @@ impl TraceReader {
     /// Opens the next file; false when there is none.
     fn open_next(&mut self) -> Result<bool, TraceError> {
         match self.waiting.pop_front() {
-            Some(path) => self.start(Input::open(&path)?).map(|()| true),
+            Some(path) => self.start(Input::open(&path, self.parallel.unpacks)?).map(|()| true),
             None => Ok(false),
         }
     }
@@ -261,7 +267,7 @@ impl TraceReader {
             Format::Auto => detect_format(&mut lines, name)?,
             named => named,
         };
-        Ok((format, line_source(format, lines, name, &self.options, self.threads)?))
+        Ok((format, line_source(format, lines, name, &self.options, &self.parallel)?))
     }
 
     /// The format of the file being read; `Auto` before the first and after the last.
@@ -302,8 +308,10 @@ impl TraceReader {
     }
 }
 
-/// What [`TraceReader::step`] found: a request of the batch, or a refused row.
+/// What [`TraceReader::step`] found: a request of the batch, a refused row, or what the requests up to the next such
+/// come to in each of the pools that take ranges.
 pub(super) enum Found {
+    Ranges(Vec<Option<PoolRange>>),
     Request(usize),
     Refused(RowError),
 }
@@ -326,18 +334,18 @@ fn line_source(
     lines: Lines,
     name: &Arc<str>,
     options: &ReadOptions,
-    threads: usize,
+    parallel: &Parallel,
 ) -> Result<Box<dyn Source>, TraceError> {
     use TimeUnit::{Milliseconds, Seconds};
     let file = Arc::clone(name);
     Ok(match format {
         Format::Weka => {
             let decoder = Records::new(Milliseconds, page_size::WEKA, true, options);
-            return records(lines, file, decoder, threads);
+            return records(lines, file, decoder, parallel);
         }
         Format::Qwen => {
             let decoder = Records::new(Seconds, page_size::QWEN, false, options);
-            return records(lines, file, decoder, threads);
+            return records(lines, file, decoder, parallel);
         }
         Format::Dynamo => Box::new(LineSource {
             rows: Rows::Lines(lines),
@@ -357,7 +365,7 @@ fn line_source(
         Format::Openai => return openai_source(lines, file, options),
         Format::Mooncake | Format::Auto | Format::Avro => {
             let decoder = Records::new(Milliseconds, page_size::MOONCAKE, false, options);
-            return records(lines, file, decoder, threads);
+            return records(lines, file, decoder, parallel);
         }
     })
 }
@@ -367,10 +375,10 @@ fn records(
     lines: Lines,
     file: Arc<str>,
     decoder: Records,
-    threads: usize,
+    parallel: &Parallel,
 ) -> Result<Box<dyn Source>, TraceError> {
-    if threads > 1 {
-        return Ok(Box::new(ParallelLines::start(lines, file, &decoder, threads)?));
+    if parallel.threads > 1 {
+        return Ok(Box::new(ParallelLines::start(lines, file, &decoder, parallel)?));
     }
     Ok(Box::new(LineSource { rows: Rows::Lines(lines), file, decoder }))
 }

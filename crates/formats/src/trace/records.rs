@@ -6,6 +6,7 @@ use super::json::{Object, TimeUnit, Trouble, read_line};
 use super::options::{IdScope, ReadOptions};
 use super::row::{Batch, Declared, Draft};
 use super::rows::Rows;
+use kvset_core::pool::PoolRange;
 use kvset_core::units::PageSize;
 use std::sync::Arc;
 
@@ -15,6 +16,8 @@ pub(super) enum Filled {
     Requests,
     /// One row was refused.
     Refused(RowError),
+    /// What the requests up to the next such, or to the file's end, come to in each of the pools that take ranges.
+    Ranges(Vec<Option<PoolRange>>),
     /// The file is at its end.
     End,
 }

@@ -3,7 +3,7 @@
 use super::answer::CacheWrites;
 use super::error::RowFault;
 use super::options::IdScope;
-use kvset_core::event::{KnownPrefix, RequestEvent};
+use kvset_core::event::{KnownPrefix, PageCountMismatch, RequestEvent, full_pages};
 use kvset_core::labels::Labels;
 use kvset_core::pages::{PageIds, Scope};
 use kvset_core::units::{EventTime, PageSize};
@@ -22,6 +22,14 @@ pub struct TraceRow<'a> {
     pub file: &'a str,
     /// Its line in the file (in an avro file its event), counted from 1; 0 for a generated request.
     pub line: u64,
+}
+
+impl TraceRow<'_> {
+    /// Whether its page ids fit its tokens, whatever its format.
+    pub(super) fn check(&self) -> Result<(), PageCountMismatch> {
+        let fits = |size| full_pages(&self.event, size, true).map(|_| ());
+        self.event.page_size.map_or(Ok(()), fits)
+    }
 }
 
 /// A request whose ids and names are ranges of a [`Batch`].

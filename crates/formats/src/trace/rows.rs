@@ -4,6 +4,7 @@ use super::error::{RowFault, TraceError};
 use super::frames::{self, Frames};
 use super::input::Input;
 use super::lines::{Lines, Step};
+use super::unpack::has_cores;
 use std::io;
 use std::path::Path;
 
@@ -58,7 +59,7 @@ impl RawRecords {
     /// # Errors
     /// It cannot be opened, or its first bytes cannot be read.
     pub fn open(path: &Path, limit: usize) -> Result<Self, TraceError> {
-        let Input { name, bytes, .. } = Input::open(path)?;
+        let Input { name, bytes, .. } = Input::open(path, has_cores())?;
         let head = frames::head(bytes);
         let (head, bytes) = head.map_err(|source| TraceError::Read { file: name, line: 0, source })?;
         let rows = match frames::is_framed(&head) {

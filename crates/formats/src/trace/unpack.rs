@@ -1,4 +1,4 @@
-//! Decompressed bytes, on a thread of their own where there is a core for it.
+//! Decompressed bytes, on a thread of their own or on the reader's.
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
@@ -9,22 +9,20 @@ const BLOCK_BYTES: usize = 256 * 1024;
 /// Blocks that wait.
 const BLOCKS: usize = 4;
 
-/// Cores that this process may use.
-pub(super) fn cores() -> usize {
-    thread::available_parallelism().map_or(1, std::num::NonZero::get)
-}
-
-/// Whether there are several: else what is read ahead waits for the one there is.
+/// Whether this process may use several cores: else what is read ahead waits for the one there is.
 pub(super) fn has_cores() -> bool {
-    cores() > 1
+    thread::available_parallelism().is_ok_and(|cores| cores.get() > 1)
 }
 
-/// What a decompressor gives.
+/// What a decompressor gives, read `ahead` on a thread of its own or not.
 ///
 /// # Errors
 /// The system has no thread to give.
-pub(super) fn unpacked(decoder: impl Read + Send + 'static) -> io::Result<Box<dyn BufRead + Send>> {
-    Ok(match has_cores() {
+pub(super) fn unpacked(
+    decoder: impl Read + Send + 'static,
+    ahead: bool,
+) -> io::Result<Box<dyn BufRead + Send>> {
+    Ok(match ahead {
         true => Box::new(BackgroundBytes::start(decoder)?),
         false => Box::new(BufReader::with_capacity(BLOCK_BYTES, decoder)),
     })
