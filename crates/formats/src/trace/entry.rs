@@ -1,6 +1,7 @@
 //! The object that mooncake, qwen and weka rows share: a request, or a holder of nested requests.
 
 use super::error::RowFault;
+use super::id_arrays::Taken;
 use super::json::{Fields, Ids, Name, Object, Time, TimeUnit, Trouble, ignore};
 use super::row::{Batch, Declared, Draft};
 use kvset_core::labels::{Label, Labels};
@@ -44,6 +45,8 @@ pub(super) struct Sink<'s> {
     /// The field that scopes ids, where one is named.
     pub scope_field: Option<&'s str>,
     pub line: u64,
+    /// The arrays of ids that were taken out of the line, if they were.
+    pub taken: Option<&'s [Range<usize>]>,
 }
 
 /// What an object held.
@@ -138,7 +141,10 @@ impl<'a, 's> Entry<'a, 's> {
         if self.found.ids.is_some() {
             return Err(self.sink.trouble.stop(RowFault::Repeated { field: "hash_ids" }));
         }
-        self.found.ids = Some(map.next_value_seed(Ids(&mut self.sink.batch.ids))?);
+        self.found.ids = Some(match self.sink.taken {
+            Some(arrays) => map.next_value_seed(Taken(arrays))?,
+            None => map.next_value_seed(Ids(&mut self.sink.batch.ids))?,
+        });
         Ok(())
     }
 

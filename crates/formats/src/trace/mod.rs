@@ -33,6 +33,7 @@ pub(crate) mod dynamo;
 mod entry;
 mod error;
 mod frames;
+mod id_arrays;
 mod input;
 pub mod json;
 mod lines;

@@ -2,12 +2,14 @@
 
 use super::entry::{Entry, Found, Sink};
 use super::error::{RowError, RowFault, TraceError};
+use super::id_arrays::{FIELD, Shortened};
 use super::json::{Object, TimeUnit, Trouble, read_line};
 use super::options::{IdScope, ReadOptions};
 use super::row::{Batch, Declared, Draft};
 use super::rows::Rows;
 use kvset_core::pool::PoolRange;
 use kvset_core::units::PageSize;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// What one step through a file gave.
@@ -119,6 +121,8 @@ pub(super) struct Records {
     /// Whether a line may be a whole session.
     pub sessions: bool,
     pub id_scope: IdScope,
+    /// The line at hand without its ids.
+    shortened: Shortened,
 }
 
 impl Records {
@@ -129,6 +133,7 @@ impl Records {
             page_size: options.page_size.unwrap_or(page_size),
             sessions,
             id_scope: options.id_scope.clone(),
+            shortened: Shortened::default(),
         }
     }
 
@@ -176,13 +181,40 @@ impl Records {
     }
 
     /// Appends the requests of a line to `batch`; those of a session are still to be placed.
-    pub(super) fn read(&self, line: &[u8], number: u64, batch: &mut Batch) -> Result<(), RowFault> {
-        let scope_field = match &self.id_scope {
+    pub(super) fn read(&mut self, line: &[u8], number: u64, batch: &mut Batch) -> Result<(), RowFault> {
+        let mark = batch.mark();
+        let mut shortened = std::mem::take(&mut self.shortened);
+        let is_shortened = self.scope_field() != Some(FIELD) && shortened.take(line, &mut batch.ids);
+        let Shortened { json, arrays } = &shortened;
+        let is_read = is_shortened && self.read_json(json, number, batch, Some(arrays)).is_ok();
+        self.shortened = shortened;
+        if is_read {
+            return Ok(());
+        }
+        // What is wrong is said of the line as it is.
+        batch.go_back(mark);
+        batch.is_session = false;
+        self.read_json(line, number, batch, None)
+    }
+
+    /// The field that scopes ids, where one is named.
+    fn scope_field(&self) -> Option<&str> {
+        match &self.id_scope {
             IdScope::Field(name) => Some(name.as_str()),
             _ => None,
-        };
-        let trouble = Trouble::default();
-        let mut sink = Sink { batch, trouble, unit: self.unit, scope_field, line: number };
+        }
+    }
+
+    /// The same for a line as it is, or one that these arrays were taken out of.
+    fn read_json(
+        &self,
+        line: &[u8],
+        number: u64,
+        batch: &mut Batch,
+        taken: Option<&[Range<usize>]>,
+    ) -> Result<(), RowFault> {
+        let (trouble, unit, scope_field) = (Trouble::default(), self.unit, self.scope_field());
+        let mut sink = Sink { batch, trouble, unit, scope_field, line: number, taken };
         let mut entry = Entry::new(&mut sink);
         if let Err(error) = read_line(line, Object(&mut entry)) {
             return Err(sink.trouble.fault(&error));
@@ -213,5 +245,53 @@ impl Decode for Records {
         let read = self.read(line, number, batch);
         Self::place(batch, carried);
         read
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::options::page_size;
+    use proptest::prelude::*;
+
+    const LINES: [&str; 5] = [
+        r#"{"timestamp": 7, "input_length": 130, "hash_ids": [1, 2, 18446744073709551615], "output_length": 3}"#,
+        r#"{"id":"a","block_size":64,"hash_id_scope":"local","requests":[{"t":1.5,"hash_ids":[3,4]},{"t":9,"duration_ms":5,"requests":[{"t":1,"hash_ids":[0]}]}]}"#,
+        r#"{"timestamp":1,"x":{"hash_ids":[1,2]},"hash_ids":[],"models":["a","b"],"session_id":"hash_ids"}"#,
+        r#"{"timestamp":1,"hash_ids":[5],"user":"a\"b","hash_ids":[6]}"#,
+        r#"{"hash_ids":[[0]],"timestamp":1,"x":"[","y":[true,"hash_ids",[1]],"hash_ids":null}"#,
+    ];
+
+    /// All that a line is read as.
+    fn told(batch: &Batch, read: Result<(), RowFault>) -> String {
+        let rows: Vec<_> =
+            (0..batch.drafts.len()).map(|index| format!("{:?}", batch.row(index, "f"))).collect();
+        format!("{read:?} {} {rows:?}", batch.is_session)
+    }
+
+    proptest! {
+        #[test]
+        fn a_line_without_its_ids_is_read_as_the_line(
+            line in prop::sample::select(LINES.to_vec()),
+            edits in prop::collection::vec((any::<prop::sample::Index>(), prop::sample::select(b"[]{},:\"\\01 9h-.e".to_vec()), any::<bool>()), 0..3),
+            field in prop::sample::select(vec!["user", "hash_ids", "session_id"]),
+            scoped: bool,
+        ) {
+            let mut line = line.as_bytes().to_vec();
+            for (at, byte, replaces) in edits {
+                let at = at.index(line.len());
+                match replaces {
+                    true => line[at] = byte,
+                    false => line.insert(at, byte),
+                }
+            }
+            let id_scope = if scoped { IdScope::Field(field.to_owned()) } else { IdScope::Auto };
+            let options = ReadOptions { id_scope, ..ReadOptions::default() };
+            let mut records = Records::new(TimeUnit::Milliseconds, page_size::WEKA, true, &options);
+            let (mut short, mut whole) = (Batch::default(), Batch::default());
+            let read = records.read(&line, 7, &mut short);
+            let expected = records.read_json(&line, 7, &mut whole, None);
+            prop_assert_eq!(told(&short, read), told(&whole, expected), "{}", String::from_utf8_lossy(&line));
+        }
     }
 }
