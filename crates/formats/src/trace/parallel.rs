@@ -17,7 +17,7 @@ use kvset_core::pool::{PoolRange, RangePool};
 use kvset_core::pool_config::PoolConfig;
 use std::collections::VecDeque;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
 /// Bytes of lines parsed at once, where one line has not more.
@@ -73,6 +73,31 @@ struct Row {
     fault: Option<RowFault>,
 }
 
+/// Batches between two lines, kept for their memory. Any of them would grow to the longest line that there is, if each
+/// came to every line: so a line gets the smallest that it fits into.
+#[derive(Default)]
+struct Spare(Mutex<Vec<Batch>>);
+
+impl Spare {
+    fn give(&self, batch: Batch) {
+        if batch.ids.capacity() > 0 {
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).push(batch);
+        }
+    }
+
+    /// A batch for a line of so many bytes: one with room for its ids, or else the largest, so that none but large ones
+    /// grow.
+    fn take(&self, bytes: usize) -> Batch {
+        /// Bytes of a line for each of its ids, nearly.
+        const BYTES_AN_ID: usize = 5;
+        let mut spare = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let room = |at: &usize| spare[*at].ids.capacity();
+        let fitting = (0..spare.len()).filter(|at| room(at) >= bytes / BYTES_AN_ID).min_by_key(room);
+        let best = fitting.or_else(|| (0..spare.len()).max_by_key(room));
+        best.map_or_else(Batch::default, |at| spare.swap_remove(at))
+    }
+}
+
 /// A piece that waits to be parsed, and where it goes then.
 struct Job {
     piece: Piece,
@@ -98,6 +123,7 @@ pub(super) struct ParallelLines {
     piece_bytes: usize,
     /// Kept for their memory; the last one is the nearest to a processor.
     spare: Vec<Piece>,
+    batches: Arc<Spare>,
     /// How the lines ended, once they did.
     end: Option<Result<(), TraceError>>,
 }
@@ -115,7 +141,13 @@ impl ParallelLines {
     ) -> Result<Self, TraceError> {
         let (limit, threads) = (lines.limit(), parallel.threads.max(1));
         let (jobs, next) = bounded(PIECES_A_THREAD * threads);
-        let parser = || Parser { decoder: decoder.clone(), limit, pools: Arc::clone(&parallel.pools) };
+        let batches = Arc::new(Spare::default());
+        let parser = || Parser {
+            decoder: decoder.clone(),
+            limit,
+            pools: Arc::clone(&parallel.pools),
+            batches: Arc::clone(&batches),
+        };
         let parsers = (0..threads).map(|_| start_parser(parser(), next.clone()));
         Ok(Self {
             lines,
@@ -129,6 +161,7 @@ impl ParallelLines {
             is_fresh: false,
             piece_bytes: if parallel.pools.is_empty() { PIECE_BYTES } else { RANGE_BYTES },
             spare: Vec::new(),
+            batches,
             end: None,
         })
     }
@@ -191,14 +224,16 @@ impl Source for ParallelLines {
                 self.row += 1;
                 Records::place(&mut row.batch, carried);
                 if let Some(fault) = row.fault.take() {
-                    row.batch.clear();
+                    self.batches.give(std::mem::take(&mut row.batch));
                     let (file, line) = (Arc::clone(&self.file), row.number);
                     return Ok(Filled::Refused(RowError { file, line, fault }));
                 }
                 if !row.batch.is_drained() {
                     std::mem::swap(batch, &mut row.batch);
+                    self.batches.give(std::mem::take(&mut row.batch));
                     return Ok(Filled::Requests);
                 }
+                self.batches.give(std::mem::take(&mut row.batch));
             }
             self.read_ahead();
             if !self.take_piece() {
@@ -237,9 +272,10 @@ impl Piece {
     }
 
     fn parse(&mut self, parser: &mut Parser) {
-        let Parser { decoder, limit, pools } = parser;
+        let Parser { decoder, limit, pools, batches } = parser;
         let limit = *limit;
         for row in &mut self.rows[..self.used] {
+            row.batch = batches.take(row.line.as_ref().map_or(0, Range::len));
             row.batch.clear();
             let parsed = match row.line.clone() {
                 Some(line) => decoder.read(&self.text[line], row.number, &mut row.batch),
@@ -271,6 +307,7 @@ struct Parser {
     decoder: Records,
     limit: usize,
     pools: Arc<[Arc<PoolConfig>]>,
+    batches: Arc<Spare>,
 }
 
 /// A thread that parses, until there is nothing more to come or nobody to take it.
