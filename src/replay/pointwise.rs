@@ -70,7 +70,7 @@ impl Told {
         }
         Some(Section {
             title: "Tiers below".to_owned(),
-            sentences: vec!["Each tier is asked for what those before it did not have.".to_owned()],
+            sentences: vec!["A tier counts what it held and no tier before it.".to_owned()],
             tables: vec![table],
         })
     }

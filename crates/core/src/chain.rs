@@ -1,8 +1,9 @@
-//! Tiers below an engine's own cache, each asked only for what those above did not have.
+//! Tiers below an engine's own cache, asked as the engines' connectors ask (ENGINES 2, tiers below).
 //!
-//! A tier sees the filtered stream: of a prompt it is asked for the pages after those found above, gives the leading
-//! run of them that it holds, and takes in what it did not hold. What is found above does not reach it, so it grows
-//! old there. Tiers do not change what the cache above them finds, for it takes the whole prompt in either way.
+//! The connector asks the first tier for the whole prompt, however much of it the engine has, and stores there what the
+//! tier did not hold: LMCache's two connectors for vLLM and vLLM's own for Mooncake do so. What the engine finds thus
+//! stays young in the tier. A further tier is behind the first: it is asked for what follows the pages that those before it
+//! held. Tiers do not change what the cache above them finds, for it takes the whole prompt in either way.
 
 use super::engine_rules::{EngineRules, PageMismatch};
 use super::event::RequestEvent;
@@ -73,19 +74,19 @@ impl Chain {
         Ok(Self { tiers, last_hits: Vec::new() })
     }
 
-    /// Serves what is left of a request of which the cache above found `found` leading pages; gives the pages each
-    /// tier found.
+    /// Serves a request of which the cache above found `found` leading pages; gives the pages that each tier found and
+    /// nothing above it.
     pub fn request(&mut self, event: &RequestEvent<'_>, found: u64) -> &[u64] {
-        let mut above = found;
+        let (mut held, mut above) = (0, found);
         self.last_hits.clear();
         for tier in &mut self.tiers {
-            let hits = match tier {
-                Tier::Lmcache(cache) => cache.request_after(event, above),
-                Tier::LmcacheMp(cache) => cache.request_after(event, above),
-                Tier::Mooncake(store) => store.request_after(event, above),
+            held += match tier {
+                Tier::Lmcache(cache) => cache.request_after(event, held),
+                Tier::LmcacheMp(cache) => cache.request_after(event, held),
+                Tier::Mooncake(store) => store.request_after(event, held),
             };
-            self.last_hits.push(hits);
-            above += hits;
+            self.last_hits.push(held.saturating_sub(above));
+            above = above.max(held);
         }
         &self.last_hits
     }

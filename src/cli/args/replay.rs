@@ -132,8 +132,9 @@ pub struct ReplayArgs {
     /// 64 capacities in between, until the smallest one tried that is enough is within 1 % of one that is not.
     #[arg(long)]
     pub search: bool,
-    /// A tier under the engine's own cache (repeatable, from the fastest): lmcache:SIZE or mooncake:SIZE. It is asked
-    /// for what those above did not have, at each of the --capacities; what they find does not reach it.
+    /// A tier under the engine's own cache (repeatable, from the fastest): lmcache:SIZE, lmcache-mp:SIZE or
+    /// mooncake:SIZE, at each of the --capacities. The first is asked for the whole prompt, as the engines' connectors do,
+    /// each further one for what follows.
     #[arg(long, value_name = "STORE:SIZE", requires = "capacities")]
     pub below: Vec<Below>,
     /// Count a last page that is not full.

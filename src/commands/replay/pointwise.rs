@@ -42,10 +42,7 @@ impl ReplayResult {
             let rates = rates.map(|hits| percent(share(hits, self.trace.page_accesses)));
             sheet.row(std::iter::once(result.point.label.clone().unwrap_or_default()).chain(rates));
         }
-        format!(
-            "\nhit rate by tier, each asked for what those before it did not have\n{}",
-            sheet.render(terminal)
-        )
+        format!("\nhit rate by tier, of each what it held and no tier before it\n{}", sheet.render(terminal))
     }
 
     /// One table a target ratio.
