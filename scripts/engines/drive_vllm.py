@@ -64,8 +64,8 @@ def group(kind, block_size, at):
     return KVCacheGroupSpec([f"layer{at}"], spec)
 
 
-def scheduler(settings, page_size, capacity):
-    """A scheduler over `capacity` usable blocks; vLLM's null block comes on top."""
+def configuration(settings, page_size, capacity, connector=None):
+    """What a scheduler over `capacity` usable blocks is told; vLLM's null block comes on top."""
     kinds = settings.get("groups", ["full"])
     with tempfile.TemporaryDirectory() as folder:
         with open(os.path.join(folder, "config.json"), "w") as file:
@@ -86,6 +86,7 @@ def scheduler(settings, page_size, capacity):
             is_encoder_decoder=False,
             async_scheduling=False,
         ),
+        kv_transfer_config=connector,
     )
     cache.num_gpu_blocks = capacity + 1
     pool = KVCacheConfig(
@@ -95,6 +96,11 @@ def scheduler(settings, page_size, capacity):
     )
     if "retention" in settings:
         pool.prefix_cache_retention_interval = settings["retention"]
+    return config, pool
+
+
+def scheduler(config, pool, page_size):
+    """A scheduler that has seen nothing."""
     return Scheduler(
         vllm_config=config,
         kv_cache_config=pool,
@@ -103,8 +109,8 @@ def scheduler(settings, page_size, capacity):
     )
 
 
-def serve(engine, request, outputs_cached, hasher, name):
-    """Serves one request to its end; pages found in the cache."""
+def serve(engine, request, outputs_cached, hasher, name, work=lambda step: None):
+    """Serves one request to its end, each step with what `work` does beside the model; pages found in the cache."""
     params = SamplingParams(
         max_tokens=request.output_length if outputs_cached else 1, ignore_eos=True, temperature=0.0
     )
@@ -124,6 +130,7 @@ def serve(engine, request, outputs_cached, hasher, name):
             raise SystemExit(f"request {name} does not fit: give it a larger capacity")
         for new in step.scheduled_new_reqs:
             hits = new.num_computed_tokens
+        work(step)
         decoding = asked.num_computed_tokens >= asked.num_tokens
         sampled = [request.unique_token] if decoding else []
         engine.update_from_output(
@@ -133,11 +140,16 @@ def serve(engine, request, outputs_cached, hasher, name):
     return hits // request.page_size
 
 
+def block_hasher(page_size):
+    """vLLM's own hashes of blocks."""
+    init_none_hash(sha256)
+    return get_request_block_hasher(page_size, sha256)
+
+
 def drive(requests, settings, capacity):
     """Pages each request found in the cache, in order."""
     page_size = requests[0].page_size
-    init_none_hash(sha256)
-    hasher = get_request_block_hasher(page_size, sha256)
-    engine = scheduler(settings, page_size, capacity)
+    hasher = block_hasher(page_size)
+    engine = scheduler(*configuration(settings, page_size, capacity), page_size)
     cached = settings["outputs"] == "cached"
     return [serve(engine, request, cached, hasher, str(at)) for at, request in enumerate(requests)]

@@ -7,11 +7,15 @@ FORMAT = 1
 
 
 def build(recording, version, generate, page_size, answers):
-    """A fixture from `answers`: (capacity, hit pages of each request) pairs."""
-    results = [
-        {"capacity_pages": capacity, "hit_pages": sum(hits), "per_request_hit_pages": hits}
-        for capacity, hits in answers
-    ]
+    """A fixture from `answers`: (capacity, hit pages of each request) pairs; the hits are a pair of the engine's and of
+    the tier's below, where there is one."""
+    results = []
+    for capacity, hits in answers:
+        hits, below = hits if isinstance(hits, tuple) else (hits, None)
+        result = {"capacity_pages": capacity, "hit_pages": sum(hits), "per_request_hit_pages": hits}
+        if below is not None:
+            result |= {"below_hit_pages": sum(below), "per_request_below_hit_pages": below}
+        results.append(result)
     return {
         "format": FORMAT,
         "engine": recording.engine,

@@ -5,8 +5,10 @@
 #   scripts/engines/record.sh vllm==0.33.0                   record this engine's files only
 #   scripts/engines/record.sh --check                        run again; a table of what differs from the committed files
 #   scripts/engines/record.sh --check vllm==0.32.0 sglang    other versions; without a version, the newest
+#   scripts/engines/record.sh --check vllm_lmcache==0.33.0+0.5.6    vLLM with LMCache below it; both versions are wanted
 #
-# Needs Python 3.11 or later with venv, the Python package index, and 8 GB below target/engines; no accelerator.
+# Needs Python 3.11 or later with venv, the Python package index, and 8 GB below target/engines; no accelerator. Mooncake's
+# store needs libibverbs1 and libnuma1 of the distribution, though no such device, and runs at the speed of its traces: eleven minutes.
 # ONLY='vllm_agents-16_*' in the environment restricts it to the files that match.
 # KVSET is the program that makes the workloads (target/debug/kvset, built where it is missing).
 set -euo pipefail
@@ -32,7 +34,24 @@ if ! cmp -s "$here/requirements.txt" "$home/requirements.txt"; then
     cp "$here/requirements.txt" "$home/requirements.txt"
 fi
 
-# The folder an engine is installed to, by itself, so that versions do not touch each other.
+# The packages of an engine, with their versions.
+packages() {
+    case $1 in
+        paper*) ;;
+        vllm_lmcache==*+*)
+            local versions=${1#*==}
+            echo "vllm==${versions%+*} lmcache==${versions#*+}"
+            ;;
+        vllm_lmcache*)
+            echo "$1: say both versions, such as vllm_lmcache==0.33.0+0.5.6" >&2
+            return 2
+            ;;
+        mooncake*) echo "${1/mooncake/mooncake-transfer-engine-non-cuda}" ;;
+        *) echo "$1" ;;
+    esac
+}
+
+# The folder a package is installed to, by itself, so that versions do not touch each other.
 installed() {
     local folder=$home/$1
     # The newest version is another one tomorrow.
@@ -50,7 +69,10 @@ for engine in "${engines[@]}"; do
     name=${engine%%==*}
     [[ -f $here/drive_$name.py ]] || { echo "no driver for $name in $here" >&2; exit 2; }
     path=
-    [[ $name == paper ]] || path=$(installed "$engine")
+    needed=$(packages "$engine")
+    for package in $needed; do
+        path+=${path:+:}$(installed "$package")
+    done
     folder=$committed
     if $check; then
         folder=$home/recorded/$engine

@@ -1,6 +1,6 @@
 """What is recorded: one file for an engine, a workload and its settings."""
 
-from workloads import WORKLOADS
+from workloads import BY_NAME, WORKLOADS
 
 OUTPUTS = ("cached", "ignored")
 
@@ -35,6 +35,17 @@ PROCESSES = [
     ("agents-16", 16, (0.5, 0.05)),
 ]
 
+# A Mooncake store: its default lease, watermark and batch, and others; and the requests of so many milliseconds at once.
+STORES = [
+    ("paced-16", (10_000, 0.9, 0.05), {}),
+    ("paced-64", (10_000, 0.9, 0.05), {}),
+    ("paced-16", (2_000, 0.7, 0.2), {}),
+    ("paced-16", (2_000, 0.9, 0.05), {"burst_ms": 5_000}),
+]
+
+# LMCache below vLLM: its chunk and its capacity, in pages.
+CHAINS = [("agents-16", 256, 2_000), ("agents-16", 16, 1_200), ("short-turns-16", 256, 1_600), ("agents-64", 256, 1_600)]
+
 
 # SGLang asks its tree for room before each token, so the workload with the long answers takes it ten times as long; to
 # record it as well, name it here.
@@ -47,7 +58,7 @@ class Recording:
         self.workload = workload
         self.name = name
         self.settings = settings
-        self.capacities = capacities or WORKLOADS[workload]["capacities"]
+        self.capacities = capacities or BY_NAME[workload]["capacities"]
 
 
 def hybrid(workload, name, groups, options, capacities):
@@ -62,10 +73,27 @@ def process(workload, chunk, shares):
     return Recording("lmcache-mp", workload, name, settings)
 
 
+def store(workload, rules, options):
+    lease_ms, watermark, ratio = rules
+    settings = {"outputs": "ignored", "lease_ms": lease_ms, "watermark": watermark, "eviction_ratio": ratio} | options
+    name = f"mooncake_{workload}_{lease_ms // 1000}s-{watermark}-{ratio}{'_bursts' if options else ''}"
+    return Recording("mooncake", workload, name, settings)
+
+
+def chain(workload, chunk, pages):
+    settings = {"outputs": "cached", "below": "lmcache", "below_pages": pages, "chunk_tokens": chunk}
+    capacities = BY_NAME[workload]["capacities"][1:5]
+    return Recording("vllm", workload, f"vllm-lmcache_{workload}_chunk-{chunk}", settings, capacities)
+
+
 def recordings(engine):
     """All recordings of an engine."""
     if engine == "paper":
         return [Recording(engine, workload, f"paper_{workload}", {"outputs": "ignored"}) for workload in WORKLOADS]
+    if engine == "mooncake":
+        return [store(*each) for each in STORES]
+    if engine == "vllm_lmcache":
+        return [chain(*each) for each in CHAINS]
     if engine == "lmcache":
         return [
             Recording(engine, workload, f"lmcache_{workload}_chunk-{chunk}", {"outputs": "ignored", "chunk_tokens": chunk})

@@ -14,6 +14,13 @@ import workloads
 from recordings import recordings
 
 
+def drive_all(driver, requests, recording):
+    """What the engine answers at every capacity: one after the other, where it does not run them at once."""
+    if hasattr(driver, "drive_all"):
+        return driver.drive_all(requests, recording.settings, recording.capacities)
+    return [driver.drive(requests, recording.settings, pages) for pages in recording.capacities]
+
+
 def main():
     engine, kvset, folder = sys.argv[1:]
     driver = importlib.import_module(f"drive_{engine}")
@@ -27,12 +34,14 @@ def main():
         if recording.workload not in loaded:
             loaded[recording.workload] = workloads.load(kvset, recording.workload)
         requests = loaded[recording.workload]
-        answers = [(pages, driver.drive(requests, recording.settings, pages)) for pages in recording.capacities]
-        generate = workloads.WORKLOADS[recording.workload]["generate"]
+        answers = list(zip(recording.capacities, drive_all(driver, requests, recording)))
+        generate = workloads.BY_NAME[recording.workload]["generate"]
         made = fixture.build(recording, driver.VERSION, generate, requests[0].page_size, answers)
         fixture.write(folder, recording.name, made)
         print(f"{recording.name}: {len(requests)} requests at {len(answers)} capacities,", end=" ")
         print(f"{time.monotonic() - began:.1f} s", flush=True)
 
 
-main()
+# Processes that a driver starts read this file, too.
+if __name__ == "__main__":
+    main()

@@ -31,6 +31,24 @@ WORKLOADS = {
     },
 }
 
+# For engines with a clock of their own, which are driven at the trace's speed: minutes long, pauses included.
+PACED = {
+    "paced-16": {
+        "generate": ["--requests", "600", "--day", "4m", "--start", "0"]
+        + ["--seed", "17", "--page-size", "16", "--system-prompts", "4", "--system-tokens", "600"]
+        + ["--turns", "6", "--turn-tokens", "90", "--output-tokens", "40"],
+        "capacities": [400, 800, 1500, 5000],
+    },
+    "paced-64": {
+        "generate": ["--requests", "600", "--day", "5m", "--start", "0"]
+        + ["--seed", "18", "--page-size", "64", "--system-prompts", "6", "--system-tokens", "3000"]
+        + ["--turns", "8", "--turn-tokens", "300", "--output-tokens", "90"],
+        "capacities": [400, 800, 1500, 5000],
+    },
+}
+
+BY_NAME = WORKLOADS | PACED
+
 
 class Request:
     """One request of a workload: page ids, and the tokens that stand for them."""
@@ -55,7 +73,7 @@ class Request:
 
 def load(kvset, name):
     """Runs `kvset generate` twice, to see that it is deterministic, and reads what it writes."""
-    command = [kvset, "generate", *WORKLOADS[name]["generate"]]
+    command = [kvset, "generate", *BY_NAME[name]["generate"]]
     written = subprocess.run(command, check=True, capture_output=True).stdout
     if subprocess.run(command, check=True, capture_output=True).stdout != written:
         raise SystemExit(f"{' '.join(command)} writes other bytes when it runs again")
