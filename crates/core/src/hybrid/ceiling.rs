@@ -25,8 +25,9 @@ impl HybridCache {
 
     /// Moves what was found to the end of the order in which names would go.
     pub(super) fn refresh(&mut self, found: Found) {
-        for group in 0..self.tables.len() {
-            let low = self.begin(group, found);
+        self.begin(found);
+        for group in 0..self.rules.attention.groups().len() {
+            let low = self.first_found(group);
             for index in 0..self.path.len() {
                 let node = self.path[index];
                 let touched = |piece: &Piece| {

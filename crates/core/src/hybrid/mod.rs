@@ -22,7 +22,7 @@ use crate::units::{PageCount, is_countable};
 use rules::{Shape, Steps};
 use serde::Deserialize;
 use std::sync::Arc;
-use table::Table;
+use table::Tables;
 
 /// What one request found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -54,8 +54,8 @@ pub struct HybridCache {
     ids: Vec<u64>,
     /// The nodes those ids lie in; kept for its memory.
     path: Vec<NodeIndex>,
-    /// What each group holds of the request; empty between requests.
-    tables: Vec<Table>,
+    /// What each group holds of the request.
+    tables: Tables,
 }
 
 impl HybridCache {
@@ -68,7 +68,7 @@ impl HybridCache {
         let mut tree = RunTree::new();
         let queue = tree.arena.new_list();
         let capacity = capacity.0.min(MAX_PAGES);
-        let tables = rules.attention.groups().iter().map(|_| Table::default()).collect();
+        let tables = Tables::of(&rules.attention);
         Ok(Self {
             capacity,
             rules: Arc::new(rules),
@@ -145,7 +145,7 @@ impl HybridCache {
     /// Whether the pool would hold every page in every group, and a state more; then the peak need not be known.
     fn surely_holds(&self, steps: &Steps<'_>) -> bool {
         let pages = steps.shape.stored.div_ceil(steps.rules.page()) + 1;
-        pages.saturating_mul(self.tables.len() as u64) <= self.capacity
+        pages.saturating_mul(self.rules.attention.groups().len() as u64) <= self.capacity
     }
 
     /// Copies the request's ids, the first one keyed by its scope.
@@ -202,6 +202,12 @@ impl HybridCache {
         }
     }
 
+    /// Appends blocks that a group gives back for the first time.
+    fn queue_new(&mut self, blocks: Piece) {
+        let piece = self.tree.add_piece(blocks);
+        self.queue(piece);
+    }
+
     /// Appends a run of named free blocks, joined to the one before it where it continues that.
     fn queue(&mut self, piece: PieceIndex) {
         let last = self.tree.arena.last(self.queue);
@@ -217,33 +223,6 @@ impl HybridCache {
         } else if later.to == earlier.from {
             self.tree.arena.get_mut(last).from = later.from;
             self.tree.remove_piece(piece);
-        }
-    }
-
-    /// Gives back the blocks `from..to` of a group that the request computed and that have names: the last
-    /// one first.
-    fn free_named(&mut self, group: u32, from: u64, to: u64) {
-        let known = self.ids.len() as u64;
-        let private = to.saturating_sub(from.max(known));
-        if private > 0 && !self.never_evicts {
-            // Nobody can ask for them, so neither group nor request matters.
-            let piece = self.tree.add_piece(Piece::new(NONE, 0, (0, private as u32), 0));
-            self.queue(piece);
-        }
-        let (from, to) = (from as u32, to.min(known) as u32);
-        for index in (0..self.path.len()).rev() {
-            let node = self.path[index];
-            let (first, end) = self.tree.span(node);
-            let part = (from.max(first), to.min(end));
-            if part.0 < part.1 && self.never_evicts {
-                self.keep_once(node, group, part);
-            } else if part.0 < part.1 {
-                let piece = self.tree.add_piece(Piece::new(node, group, part, self.requests));
-                self.queue(piece);
-            }
-            if first <= from {
-                break;
-            }
         }
     }
 }

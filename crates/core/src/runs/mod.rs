@@ -295,9 +295,11 @@ impl RunTree {
             if node.held || node.children > 0 {
                 return;
             }
-            let (parent, first, pages, label) = (node.parent, node.first, node.pages, node.label);
-            let end = self.pieces(index).map(|(_, piece)| piece.to).max();
-            let kept = end.map_or(0, |end| end - first);
+            let (parent, pages, label) = (node.parent, node.pages, node.label);
+            let kept = self.pages_to_last_piece(index);
+            if kept == pages {
+                return;
+            }
             self.live_labels -= (pages - kept) as usize;
             self.nodes[index as usize].pages = kept;
             if kept > 0 {
@@ -308,6 +310,19 @@ impl RunTree {
             self.nodes[parent as usize].children -= 1;
             index = parent;
         }
+    }
+
+    /// Leading pages of a node up to the end of the piece that reaches deepest into it.
+    fn pages_to_last_piece(&self, node: NodeIndex) -> u32 {
+        let (first, end) = self.span(node);
+        let mut deepest = first;
+        for (_, piece) in self.pieces(node) {
+            deepest = deepest.max(piece.to);
+            if deepest >= end {
+                break;
+            }
+        }
+        deepest - first
     }
 
     /// Drops the labels of nodes that are gone, once they are the greater part of the buffer.
