@@ -130,7 +130,7 @@ impl HybridCache {
         self.path = path;
         let found = self.lookup(shape.limit as u32);
         let rules = Arc::clone(&self.rules);
-        let steps = Steps { rules: &rules, shape, found };
+        let steps = Steps::of(&rules, shape, found);
         let refused = !self.surely_holds(&steps) && steps.peak() > self.capacity;
         if refused {
             self.refused += 1;
@@ -213,15 +213,17 @@ impl HybridCache {
         let last = self.tree.arena.last(self.queue);
         self.tree.arena.push(self.queue, piece);
         let Some(last) = last else { return };
-        let (earlier, later) = (self.tree.arena.get(last).clone(), self.tree.arena.get(piece).clone());
+        let (earlier, later) = (self.tree.arena.get(last), self.tree.arena.get(piece));
         if (earlier.node, earlier.tag, earlier.order) != (later.node, later.tag, later.order) {
             return;
         }
         if later.node == NONE {
-            self.tree.arena.get_mut(last).to += later.pages();
+            let pages = later.pages();
+            self.tree.arena.get_mut(last).to += pages;
             self.tree.remove_piece(piece);
         } else if later.to == earlier.from {
-            self.tree.arena.get_mut(last).from = later.from;
+            let from = later.from;
+            self.tree.arena.get_mut(last).from = from;
             self.tree.remove_piece(piece);
         }
     }

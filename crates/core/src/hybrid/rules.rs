@@ -140,14 +140,20 @@ pub(super) struct Steps<'a> {
     pub rules: &'a HybridRules,
     pub shape: Shape,
     pub found: Found,
+    /// What the groups beside the full ones keep.
+    pub other: Option<GroupKind>,
 }
 
-impl Steps<'_> {
+impl<'a> Steps<'a> {
+    pub(super) fn of(rules: &'a HybridRules, shape: Shape, found: Found) -> Self {
+        Self { rules, shape, found, other: rules.attention.other() }
+    }
+
     /// The end of the prompt's step that starts at `done`.
     pub(super) fn prefill(&self, done: u64) -> u64 {
         let page = self.rules.page();
         let next = (done + u64::from(self.rules.prefill_chunk)).min(self.shape.prompt);
-        if self.rules.attention.other() != Some(GroupKind::Mamba) {
+        if self.other != Some(GroupKind::Mamba) {
             return next;
         }
         let (limit, junction) = (self.shape.limit * page, self.found.junction * page);
@@ -164,7 +170,7 @@ impl Steps<'_> {
     pub(super) fn next_decode(&self, done: u64) -> u64 {
         let page = self.rules.page();
         let take = done.next_multiple_of(page);
-        match self.rules.attention.other() {
+        match self.other {
             None | Some(GroupKind::Full) => take,
             Some(GroupKind::Mamba) => take.min((done.max(1) - 1).next_multiple_of(page) + 1),
             Some(GroupKind::Window(tokens)) => {

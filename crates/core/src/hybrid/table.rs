@@ -124,7 +124,7 @@ impl HybridCache {
     /// Takes blocks for all pages begun by `next` tokens; a state takes one.
     pub(super) fn take_up_to(&mut self, steps: &Steps<'_>, next: u64) {
         let wanted = next.div_ceil(steps.rules.page());
-        let states = steps.rules.attention.other() == Some(GroupKind::Mamba);
+        let states = steps.other == Some(GroupKind::Mamba);
         let mut blocks = 0;
         for side in [FULL, OTHERS] {
             let held = &mut self.tables.held[side];
@@ -148,7 +148,7 @@ impl HybridCache {
     pub(super) fn free_passed(&mut self, steps: &Steps<'_>, done: u64) {
         let full = done / steps.rules.page();
         let held = &mut self.tables.held[OTHERS];
-        let passed = match steps.rules.attention.other() {
+        let passed = match steps.other {
             None | Some(GroupKind::Full) => return,
             Some(GroupKind::Window(tokens)) => {
                 let passed = (held.low, steps.rules.passed(tokens, done).min(held.len));
@@ -168,7 +168,7 @@ impl HybridCache {
         let full = steps.shape.stored / steps.rules.page();
         let [all, others] = self.tables.held;
         self.free(steps, FULL, (all.low, all.len), full);
-        if steps.rules.attention.other() == Some(GroupKind::Mamba) {
+        if steps.other == Some(GroupKind::Mamba) {
             self.free(steps, OTHERS, (others.len.saturating_sub(1), others.len), full);
             if let Some(state) = self.tables.held[OTHERS].previous.take() {
                 self.free(steps, OTHERS, (state, state + 1), full);
@@ -260,7 +260,10 @@ impl HybridCache {
             }
             self.queue(piece);
         }
-        pinned.splice(start..end, beyond);
+        pinned.drain(start..end);
+        if let Some(beyond) = beyond {
+            pinned.insert(start, beyond);
+        }
         self.tables.pinned[group] = pinned;
     }
 }
