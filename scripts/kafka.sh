@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A real Apache Kafka for tests: single node, KRaft, loopback only, thrown away at the end.
+# A real Apache Kafka for tests: KRaft, on this machine only, thrown away at the end. One broker, or three.
 #
 #   scripts/kafka.sh start            start one, print KVSET_TEST_BROKERS=host:port on standard output
 #   scripts/kafka.sh stop             stop it and delete its data
@@ -19,7 +19,18 @@
 # are printed, or set for CMD, too. Mechanisms: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER (unsecured
 # tokens); user kvset, password kvset-password.
 #
-# KVSET_KAFKA_DIR moves target/kafka; KVSET_KAFKA_HEAP sets the heap (512m).
+# With KVSET_KAFKA_NODES=3 three brokers from Maven, each a controller too, keep three copies of everything and
+# confirm what two have. Each can be disturbed by itself:
+#
+#   scripts/kafka.sh node N kill      kill it without warning
+#   scripts/kafka.sh node N stall S   let it stand still for S seconds
+#   scripts/kafka.sh node N cut       cut it off from everybody; `mend` ends it (as root)
+#   scripts/kafka.sh node N fill      fill its disk and wait until it gives up; `clear` ends it (as root, N=3)
+#   scripts/kafka.sh node N start     start it again, if it does not run
+#
+# KVSET_TEST_NODES and KVSET_TEST_NODE_FAULTS then say how many there are and what can be done to them.
+#
+# KVSET_KAFKA_DIR moves target/kafka; KVSET_KAFKA_HEAP sets the heap of a broker (512m).
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -32,6 +43,9 @@ pid_file=$dir/broker.pid
 brokers_file=$dir/brokers
 secured_file=$dir/secured
 secured=${KVSET_KAFKA_SECURED:-}
+nodes=${KVSET_KAFKA_NODES:-1}
+# What a broker's process is started by.
+network=()
 compose_brokers=127.0.0.1:9092
 ready_seconds=90
 stop_seconds=30
@@ -40,7 +54,7 @@ say() { printf 'kafka.sh: %s\n' "$*" >&2; }
 die() { say "$*"; exit 1; }
 
 engine_answers() {
-    [ "${KVSET_KAFKA_FROM:-}" != maven ] && command -v docker >/dev/null &&
+    [ "$nodes" = 1 ] && [ "${KVSET_KAFKA_FROM:-}" != maven ] && command -v docker >/dev/null &&
         timeout 10 docker info >/dev/null 2>&1 && docker compose version >/dev/null 2>&1
 }
 
@@ -78,6 +92,29 @@ fetch_jars() {
     touch "$jars/.complete"
 }
 
+# What does not depend on where a broker is: so many copies, confirmed by so many.
+common_properties() {
+    cat <<END
+auto.create.topics.enable=false
+log.retention.ms=-1
+group.initial.rebalance.delay.ms=0
+group.consumer.min.session.timeout.ms=1000
+group.consumer.session.timeout.ms=6000
+group.consumer.min.heartbeat.interval.ms=100
+group.consumer.heartbeat.interval.ms=500
+default.replication.factor=$1
+min.insync.replicas=$2
+offsets.topic.num.partitions=4
+offsets.topic.replication.factor=$1
+transaction.state.log.num.partitions=4
+transaction.state.log.replication.factor=$1
+transaction.state.log.min.isr=$2
+share.coordinator.state.topic.num.partitions=1
+share.coordinator.state.topic.replication.factor=$1
+share.coordinator.state.topic.min.isr=$2
+END
+}
+
 write_properties() {
     local port controller
     port=$(free_port)
@@ -91,18 +128,8 @@ advertised.listeners=PLAINTEXT://127.0.0.1:$port
 controller.listener.names=CONTROLLER
 listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT
 log.dirs=$dir/data
-auto.create.topics.enable=false
-log.retention.ms=-1
-group.initial.rebalance.delay.ms=0
-offsets.topic.num.partitions=4
-offsets.topic.replication.factor=1
-transaction.state.log.num.partitions=4
-transaction.state.log.replication.factor=1
-transaction.state.log.min.isr=1
-share.coordinator.state.topic.num.partitions=1
-share.coordinator.state.topic.replication.factor=1
-share.coordinator.state.topic.min.isr=1
 END
+    common_properties 1 1 >>"$properties"
     printf '127.0.0.1:%s' "$port" >"$brokers_file"
     if [ -n "$secured" ]; then secure "$port" "$controller"; fi
 }
@@ -173,15 +200,18 @@ format_storage() {
         die "could not format the broker's storage, see $log"
 }
 
-launch() {
-    local pid mark
-    mark=$(wc -l <"$log")
+# Starts the broker's process; `await_started` waits for it, given how long the log was before.
+spawn() {
     # A session of its own, so that a Ctrl-C meant for the tests does not take the broker down first.
-    setsid java "-Xmx$heap" -Xms128m -XX:+UseSerialGC -Djava.awt.headless=true \
+    setsid "${network[@]}" java "-Xmx$heap" -Xms128m -XX:+UseSerialGC -Djava.awt.headless=true \
         -Dorg.slf4j.simpleLogger.showDateTime=true -Dorg.slf4j.simpleLogger.defaultLogLevel=info \
         -cp "$dir/libs/*" kafka.Kafka "$properties" >>"$log" 2>&1 </dev/null &
-    pid=$!
-    printf '%s' "$pid" >"$pid_file"
+    printf '%s' "$!" >"$pid_file"
+}
+
+await_started() {
+    local mark=$1 pid
+    pid=$(cat "$pid_file")
     for _ in $(seq $((ready_seconds * 5))); do
         # Not a pipe: grep ends at the first match, and a tail that cannot go on would make the pipe fail.
         grep -q 'Kafka Server started' <(tail -n "+$((mark + 1))" "$log") && return
@@ -190,6 +220,13 @@ launch() {
     done
     kill "$pid"
     die "the broker was not ready within $ready_seconds s, see $log"
+}
+
+launch() {
+    local mark
+    mark=$(wc -l <"$log")
+    spawn
+    await_started "$mark"
 }
 
 halt() {
@@ -214,18 +251,30 @@ start() {
         printf 'KVSET_TEST_BROKERS=%s\n' "$compose_brokers"
     else
         mkdir -p "$dir"
-        if ! broker_pid >/dev/null; then
-            fetch_jars
-            : >"$log"
-            write_properties
-            format_storage
-            launch
-            if [ -n "$secured" ]; then forbid_writing; fi
-            say "broker $(cat "$brokers_file") is up (log: $log)"
-        fi
-        printf 'KVSET_TEST_BROKERS=%s\n' "$(cat "$brokers_file")"
-        if [ -n "$secured" ]; then cat "$secured_file"; fi
+        start_here
     fi
+}
+
+# Whether what `start_here` starts runs already.
+is_up() { broker_pid >/dev/null; }
+
+start_here() {
+    if ! is_up; then
+        fetch_jars
+        : >"$log"
+        write_properties
+        format_storage
+        launch
+        if [ -n "$secured" ]; then forbid_writing; fi
+        say "broker $(cat "$brokers_file") is up (log: $log)"
+    fi
+    printf 'KVSET_TEST_BROKERS=%s\n' "$(cat "$brokers_file")"
+    if [ -n "$secured" ]; then cat "$secured_file"; fi
+}
+
+stop_here() {
+    halt
+    rm -rf "$dir/data" "$brokers_file" "$secured_file"
 }
 
 stop() {
@@ -234,8 +283,7 @@ stop() {
     elif engine_answers; then
         compose down --volumes
     else
-        halt
-        rm -rf "$dir/data" "$brokers_file" "$secured_file"
+        stop_here
     fi
 }
 
@@ -249,6 +297,7 @@ is_ours() {
 }
 
 restart() {
+    [ "$nodes" = 1 ] || die "of several brokers one is restarted: scripts/kafka.sh node N kill, then start"
     is_ours || die "cannot restart the broker named by KVSET_TEST_BROKERS"
     case "${1:-}" in
         '' | --kill) ;;
@@ -271,7 +320,7 @@ run() {
     [ $# -gt 0 ] || die "run takes a command: scripts/kafka.sh run -- cargo test"
     local lines ours=yes control=
     # Whoever started the broker stops it: one found running is used and left as it was.
-    if [ -n "${KVSET_TEST_BROKERS:-}" ] || broker_pid >/dev/null; then ours=no; fi
+    if [ -n "${KVSET_TEST_BROKERS:-}" ] || is_up; then ours=no; fi
     mapfile -t lines < <(start)
     [ "$ours" = no ] || trap stop EXIT
     [ "${#lines[@]}" -gt 0 ] || die "no broker"
@@ -279,10 +328,16 @@ run() {
     env "${lines[@]}" KVSET_TEST_BROKER_CONTROL="$control" KVSET_REQUIRE_BROKER=1 "$@"
 }
 
+if [ "$nodes" != 1 ]; then
+    # shellcheck source=scripts/kafka/cluster.sh
+    . "$here/kafka/cluster.sh"
+fi
+
 case "${1:-}" in
     start) start ;;
     stop) stop ;;
     restart) shift; restart "$@" ;;
     run) shift; run "$@" ;;
+    node) shift; [ "$nodes" != 1 ] || die "one broker has no nodes: set KVSET_KAFKA_NODES=3"; node "$@" ;;
     *) sed -n '2,/^set/s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2; exit 2 ;;
 esac

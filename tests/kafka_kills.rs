@@ -8,28 +8,33 @@
 //! ```
 //!
 //! `KVSET_SEED` chooses other faults, other moments and another log. A broker that this repository's
-//! script did not start is left alone.
+//! script did not start is left alone. `tests/kafka_cluster.rs` does the same to three brokers.
 
 // Each test program uses its part of what they share.
 #[allow(dead_code)]
 mod kafka_support;
 
-use kafka_support::Broker;
-use kafka_support::kills::{kill_run, planned_broker_restarts};
+use kafka_support::kills::Plan;
+use kafka_support::{Broker, number};
+use kvset::kafka::config::GroupProtocol;
+use std::sync::Mutex;
 
-fn number(name: &str, default: u32) -> u32 {
-    std::env::var(name).map_or(default, |text| text.parse().expect("a number"))
+/// One run at a time: both restart the broker.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn leaves_no_trace(protocol: GroupProtocol) {
+    let Some(broker) = Broker::real() else { return };
+    let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let (kills, seed) = (number("KVSET_KILLS", 6).max(1), number("KVSET_SEED", 11));
+    Plan::one_broker(kills, protocol, seed.into()).assert_leaves_no_trace(&broker);
 }
 
 #[test]
 fn faults_leave_no_trace() {
-    let Some(broker) = Broker::real() else { return };
-    let kills = number("KVSET_KILLS", 6).max(1);
-    let seed = number("KVSET_SEED", 11);
-    println!("seed {seed}: KVSET_SEED={seed} makes the same faults again");
-    let table = kill_run(&broker, kills, seed.into());
-    println!("{table}");
-    assert_eq!((table.missing, table.doubled, table.different), (0, 0, 0), "seed {seed}:\n{table}");
-    assert_eq!((table.kills, table.broker_restarts), (kills, planned_broker_restarts(kills)));
-    assert!(table.estimates > 30 && table.restored > 0, "too little happened:\n{table}");
+    leaves_no_trace(GroupProtocol::default());
+}
+
+#[test]
+fn faults_leave_no_trace_in_a_group_of_the_new_protocol() {
+    leaves_no_trace(GroupProtocol::Consumer);
 }

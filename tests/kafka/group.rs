@@ -2,7 +2,7 @@
 //! estimated exactly once.
 
 use crate::kafka_support::{Broker, Input, Published, stamp, wait_for};
-use kvset::kafka::config::{Assignor, Connection};
+use kvset::kafka::config::{Assignor, Connection, GroupProtocol};
 use kvset::kafka::topic_producer::TopicProducer;
 use kvset::pipeline::resume::{Origin, Resume};
 use kvset::position::{NextOffset, Partition};
@@ -20,8 +20,11 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::Duration;
 
-const ASSIGNORS: [(&str, Assignor); 2] =
-    [("cooperative", Assignor::CooperativeSticky), ("eager", Assignor::Range)];
+const PROTOCOLS: [(&str, GroupProtocol); 3] = [
+    ("cooperative", GroupProtocol::Classic(Assignor::CooperativeSticky)),
+    ("eager", GroupProtocol::Classic(Assignor::Range)),
+    ("consumer", GroupProtocol::Consumer),
+];
 
 fn settings() -> Settings {
     let mut settings = Settings::default();
@@ -54,17 +57,30 @@ struct Group {
     plan: ServicePlan,
 }
 
+/// How long a session lasts. The brokers of a group of the new protocol say it; `scripts/kafka.sh` has them say 6 s.
+fn session(protocol: GroupProtocol, ms: &str) -> Vec<(String, String)> {
+    if protocol == GroupProtocol::Consumer {
+        return Vec::new();
+    }
+    let properties = [("session.timeout.ms", ms), ("heartbeat.interval.ms", "500")];
+    properties.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec()
+}
+
 impl Group {
     /// On the real broker, if there is one; members are given up after 6 s of silence.
-    fn new(run: &str, assignor: Assignor, partitions: i32, requests: usize) -> Option<Self> {
+    fn new(run: &str, protocol: GroupProtocol, partitions: i32, requests: usize) -> Option<Self> {
         let mut broker = Broker::real()?;
-        let properties = [("session.timeout.ms", "6000"), ("heartbeat.interval.ms", "500")];
-        broker.connection.properties =
-            properties.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
+        broker.connection.properties = session(protocol, "6000");
         let topic = broker.create("requests", partitions as u32);
         let mut plan = broker.plan(&settings(), run, partitions as u32);
-        plan.stream.membership.assignor = assignor;
+        plan.stream.membership.protocol = protocol;
         Some(Self { input: input(partitions, requests), broker, topic, plan })
+    }
+
+    /// Gives members up only after so many milliseconds of silence, where that is for them to say.
+    fn be_patient(&mut self, ms: &str) {
+        self.broker.connection.properties = session(self.plan.stream.membership.protocol, ms);
+        self.plan.stream.connection = self.broker.connection.clone();
     }
 
     fn produce(&self, records: Range<usize>) {
@@ -226,8 +242,8 @@ fn shared(members: &[&Member<'_>], partitions: usize) -> bool {
 
 #[test]
 fn three_instances_come_and_go_and_every_partition_is_estimated_once() {
-    for (run, assignor) in ASSIGNORS {
-        let Some(mut group) = Group::new(run, assignor, 6, 300) else { return };
+    for (run, protocol) in PROTOCOLS {
+        let Some(mut group) = Group::new(run, protocol, 6, 300) else { return };
         // Small steps, so that there is something in flight whenever partitions move.
         group.plan.stream.flow.records = 4;
         let (producer, plan) = (group.producer(), &group.plan);
@@ -257,12 +273,38 @@ fn three_instances_come_and_go_and_every_partition_is_estimated_once() {
 }
 
 #[test]
+fn a_group_goes_over_to_the_new_protocol_one_member_after_another() {
+    let Some(group) = Group::new("over", GroupProtocol::default(), 4, 300) else { return };
+    let mut newer = group.plan.clone();
+    newer.stream.membership.protocol = GroupProtocol::Consumer;
+    newer.stream.connection.properties = session(GroupProtocol::Consumer, "");
+    let (group, newer) = (&group, &newer);
+    std::thread::scope(|scope| {
+        let mut one = Member::start(scope, &group.plan, None);
+        wait_for(|| one.held().len() == 4);
+        group.produce(0..100);
+        wait_for(|| one.has_done(100));
+        let mut two = Member::start(scope, newer, None);
+        wait_for(|| shared(&[&one, &two], 4));
+        group.produce(100..200);
+        wait_for(|| one.has_done(200) && two.has_done(200));
+        one.leave().expect("a clean run");
+        let mut three = Member::start(scope, newer, None);
+        wait_for(|| shared(&[&two, &three], 4));
+        group.produce(200..300);
+        wait_for(|| two.has_done(300) && three.has_done(300));
+        two.leave().expect("a clean run");
+        three.leave().expect("a clean run");
+    });
+    group.assert_undisturbed();
+}
+
+#[test]
 fn a_member_with_a_name_restarts_without_a_rebalance() {
-    for (run, assignor) in ASSIGNORS {
-        let Some(mut group) = Group::new(run, assignor, 4, 200) else { return };
+    for (run, protocol) in PROTOCOLS {
+        let Some(mut group) = Group::new(run, protocol, 4, 200) else { return };
         // A restart takes less, also on a busy machine.
-        group.broker.connection.properties[0].1 = "30000".to_owned();
-        group.plan.stream.connection = group.broker.connection.clone();
+        group.be_patient("30000");
         let (group, plan) = (&group, &group.plan);
         std::thread::scope(|scope| {
             let mut one = Member::start(scope, plan, Some("one"));
@@ -286,30 +328,32 @@ fn a_member_with_a_name_restarts_without_a_rebalance() {
 
 #[test]
 fn the_elder_of_two_members_with_one_name_ends_with_a_clear_error() {
-    let Some(group) = Group::new("twins", Assignor::CooperativeSticky, 2, 300) else { return };
-    let (group, plan) = (&group, &group.plan);
-    std::thread::scope(|scope| {
-        let mut elder = Member::start(scope, plan, Some("same"));
-        wait_for(|| elder.held().len() == 2);
-        group.produce(0..100);
-        wait_for(|| elder.has_done(100));
-        let mut younger = Member::start(scope, plan, Some("same"));
-        group.produce(100..200);
-        wait_for(|| elder.ended());
-        let error = elder.leave().expect_err("fenced").to_string();
-        assert!(error.contains("kafka.instance") && error.contains("name of its own"), "{error}");
-        wait_for(|| younger.held().len() == 2);
-        group.produce(200..300);
-        wait_for(|| younger.has_done(300));
-        younger.leave().expect("the younger one goes on");
-    });
-    group.assert_undisturbed();
+    for (run, protocol) in PROTOCOLS {
+        let Some(group) = Group::new(run, protocol, 2, 300) else { return };
+        let (group, plan) = (&group, &group.plan);
+        std::thread::scope(|scope| {
+            let mut elder = Member::start(scope, plan, Some("same"));
+            wait_for(|| elder.held().len() == 2);
+            group.produce(0..100);
+            wait_for(|| elder.has_done(100));
+            let mut younger = Member::start(scope, plan, Some("same"));
+            group.produce(100..200);
+            wait_for(|| elder.ended());
+            let error = elder.leave().expect_err("fenced").to_string();
+            assert!(error.contains("kafka.instance") && error.contains("name of its own"), "{error}");
+            wait_for(|| younger.held().len() == 2);
+            group.produce(200..300);
+            wait_for(|| younger.has_done(300));
+            younger.leave().expect("the younger one goes on");
+        });
+        group.assert_undisturbed();
+    }
 }
 
 #[test]
 fn a_partition_that_comes_back_untouched_goes_on_from_memory() {
-    for (run, assignor) in ASSIGNORS {
-        let Some(group) = Group::new(run, assignor, 4, 300) else { return };
+    for (run, protocol) in PROTOCOLS {
+        let Some(group) = Group::new(run, protocol, 4, 300) else { return };
         let (group, plan) = (&group, &group.plan);
         std::thread::scope(|scope| {
             let mut one = Member::start(scope, plan, None);
@@ -359,8 +403,8 @@ fn assert_resumed(
 
 #[test]
 fn a_partition_is_committed_before_it_is_given_up() {
-    for (run, assignor) in ASSIGNORS {
-        let Some(mut group) = Group::new(run, assignor, 2, 200) else { return };
+    for (run, protocol) in PROTOCOLS {
+        let Some(mut group) = Group::new(run, protocol, 2, 200) else { return };
         let never = Duration::from_secs(3600);
         group.plan.stream.commit =
             CommitPace { every: never, linger: never, records: u64::MAX, bytes: usize::MAX };
@@ -407,8 +451,8 @@ fn overtaken<'scope>(scope: &'scope Scope<'scope, '_>, group: &Group) -> Member<
 /// A suspended process, say: the group gives its partitions to others, and what it had in hand is theirs.
 #[test]
 fn a_member_that_stood_still_drops_what_it_lost_and_joins_again() {
-    for (run, assignor) in ASSIGNORS {
-        let Some(group) = Group::new(run, assignor, 2, 300) else { return };
+    for (run, protocol) in PROTOCOLS {
+        let Some(group) = Group::new(run, protocol, 2, 300) else { return };
         let group = &group;
         std::thread::scope(|scope| {
             let mut one = overtaken(scope, group);
@@ -424,20 +468,22 @@ fn a_member_that_stood_still_drops_what_it_lost_and_joins_again() {
 
 #[test]
 fn a_member_that_lost_its_partitions_before_its_last_commit_stops_in_order() {
-    let Some(group) = Group::new("stop", Assignor::CooperativeSticky, 2, 200) else { return };
-    let group = &group;
-    std::thread::scope(|scope| {
-        let mut one = overtaken(scope, group);
-        one.shutdown.request();
-        one.seen.go_on();
-        one.leave().expect("its work is done by another member");
-    });
-    group.assert_undisturbed();
+    for (run, protocol) in PROTOCOLS {
+        let Some(group) = Group::new(run, protocol, 2, 200) else { return };
+        let group = &group;
+        std::thread::scope(|scope| {
+            let mut one = overtaken(scope, group);
+            one.shutdown.request();
+            one.seen.go_on();
+            one.leave().expect("its work is done by another member");
+        });
+        group.assert_undisturbed();
+    }
 }
 
 #[test]
 fn polling_goes_on_while_partitions_are_paused_behind_a_slow_worker() {
-    let Some(mut group) = Group::new("slow", Assignor::CooperativeSticky, 1, 150) else { return };
+    let Some(mut group) = Group::new("slow", GroupProtocol::default(), 1, 150) else { return };
     // One at a time, and each of them long: the partition is paused after every record. All together take longer
     // than a member may go without polling.
     group.plan.stream.connection.properties.push(("max.poll.interval.ms".to_owned(), "6000".to_owned()));

@@ -21,6 +21,7 @@ mod backfill;
 mod compact;
 mod compression;
 mod group;
+mod hanging;
 #[cfg(feature = "tokenize")]
 mod logs;
 mod measured;
@@ -34,3 +35,4 @@ mod registry_real;
 #[cfg(feature = "object-store-s3")]
 mod shared_snapshots;
 mod shutdown;
+mod suspended;

@@ -1,11 +1,11 @@
 //! The real program under faults that a seed chooses: instances killed without warning, joining and leaving,
-//! while the broker is restarted or killed too. The pools are asked everything there is to ask.
+//! while brokers fail too. The pools are asked everything there is to ask.
 
 use super::asked::{ask_everything, tell};
+use super::faults::{Brokers, Dice, Fault, Places, of_three, restarts, suspend};
 use super::process::{Instance, configure};
-use super::{Broker, Bytes, Input, Published, output_topics, stamp};
-use kvset::core::pages::mix;
-use kvset::kafka::config::Connection;
+use super::{Broker, Bytes, Input, Published, number, output_topics, stamp};
+use kvset::kafka::config::{Connection, GroupProtocol};
 use kvset::kafka::sink::OutputTopics;
 use kvset::kafka::topic_producer::TopicProducer;
 use kvset::service::plan::task_config;
@@ -14,7 +14,6 @@ use kvset::workload::{Generator, Workload};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
@@ -26,25 +25,84 @@ const PACE: Duration = Duration::from_millis(5);
 /// Shortest time between two faults and by how much longer another one may be, in milliseconds: joining
 /// takes a second, and the first snapshot is due a second later.
 const LIFE: (u64, u64) = (800, 3200);
-/// Kills for each restart of the broker.
+/// Kills for each restart of the only broker.
 const KILLS_A_BROKER_RESTART: u32 = 8;
+/// Of three brokers, one of so many kills is a broker's.
+const KILLS_A_BROKER_KILL: u32 = 5;
+/// Kills for each of the other faults of three brokers.
+const KILLS_A_FAULT: u32 = 20;
 const TIMEOUT: Duration = Duration::from_secs(300);
 /// Two members with stable names and a nameless one, which is sometimes there.
 const MEMBERS: [&str; 3] = ["one", "two", "guest"];
 const GUEST: usize = 2;
 /// Sessions short enough to have partitions taken over within the run, time enough for a broker that
-/// starts on a busy machine.
-const SETTINGS: &str = "retry_for = \"10m\"\n\
-                        [kafka.properties]\n\"session.timeout.ms\" = \"6000\"\n\
-                        \"heartbeat.interval.ms\" = \"500\"\n\
-                        [shutdown]\ndeadline = \"5m\"\n";
+/// starts on a busy machine. With the new protocol the brokers say it; `scripts/kafka.sh` has them say the same.
+fn settings(protocol: GroupProtocol) -> &'static str {
+    match protocol {
+        GroupProtocol::Classic(_) => {
+            "retry_for = \"10m\"\n\
+             [kafka.properties]\n\"session.timeout.ms\" = \"6000\"\n\"heartbeat.interval.ms\" = \"500\"\n\
+             [shutdown]\ndeadline = \"5m\"\n"
+        }
+        GroupProtocol::Consumer => {
+            "retry_for = \"10m\"\ngroup_protocol = \"consumer\"\n[shutdown]\ndeadline = \"5m\"\n"
+        }
+    }
+}
+
+/// What a run is to go through.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// Kills of instances.
+    pub kills: u32,
+    /// What else goes wrong, spread over them.
+    pub faults: Vec<Fault>,
+    pub protocol: GroupProtocol,
+    pub seed: u64,
+}
+
+impl Plan {
+    /// So many kills of instances; the only broker is restarted meanwhile, if it may be.
+    pub fn one_broker(kills: u32, protocol: GroupProtocol, seed: u64) -> Self {
+        let alone = broker_control().filter(|_| number("KVSET_TEST_NODES", 1) == 1);
+        let count = alone.map_or(0, |_| kills.div_ceil(KILLS_A_BROKER_RESTART));
+        Self { kills, faults: restarts(count), protocol, seed }
+    }
+
+    /// So many kills, a fifth of them of brokers, and every other fault now and then.
+    pub fn three_brokers(kills: u32, protocol: GroupProtocol, seed: u64) -> Self {
+        let broker_kills = kills.div_ceil(KILLS_A_BROKER_KILL);
+        let others = kills.div_ceil(KILLS_A_FAULT);
+        let faults = of_three(broker_kills, others, &mut Dice::new(!seed));
+        Self { kills: kills - broker_kills, faults, protocol, seed }
+    }
+
+    /// Goes through it all, prints the table, and demands that it shows nothing of it.
+    pub fn assert_leaves_no_trace(&self, broker: &Broker) {
+        let seed = self.seed;
+        println!("seed {seed}: KVSET_SEED={seed} makes the same faults again");
+        let table = kill_run(broker, self);
+        println!("{table}");
+        assert_eq!((table.missing, table.doubled, table.different), (0, 0, 0), "seed {seed}:\n{table}");
+        assert_eq!((table.kills, &table.faults), (self.kills, &self.counts()), "not all of it happened");
+        assert!(table.estimates > 30 && table.restored > 0, "too little happened:\n{table}");
+    }
+
+    /// How often each of its faults is to happen, by column.
+    fn counts(&self) -> BTreeMap<&'static str, u32> {
+        let mut counts = BTreeMap::new();
+        self.faults.iter().for_each(|fault| *counts.entry(fault.column()).or_default() += 1);
+        counts
+    }
+}
 
 /// What came of it; the committed output is compared with that of a run in memory.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct KillTable {
     pub kills: u32,
     pub restarts: u32,
-    pub broker_restarts: u32,
+    /// What else went wrong, by column.
+    pub faults: BTreeMap<&'static str, u32>,
     pub joins: u32,
     pub leaves: u32,
     /// Partitions taken up from a snapshot, and from memory after a quick return.
@@ -59,10 +117,10 @@ pub struct KillTable {
 
 impl fmt::Display for KillTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let columns: [(&str, u64); 12] = [
-            ("kills", self.kills.into()),
-            ("restarts", self.restarts.into()),
-            ("broker restarts", self.broker_restarts.into()),
+        let faults = self.faults.iter().map(|(name, count)| (*name, u64::from(*count)));
+        let mut columns = vec![("kills", self.kills.into()), ("restarts", self.restarts.into())];
+        columns.extend(faults);
+        columns.extend([
             ("joins", self.joins.into()),
             ("leaves", self.leaves.into()),
             ("from snapshot", self.restored.into()),
@@ -72,7 +130,7 @@ impl fmt::Display for KillTable {
             ("missing", self.missing),
             ("doubled", self.doubled),
             ("different", self.different),
-        ];
+        ]);
         let names: Vec<_> = columns.iter().map(|(name, _)| format!("{name:>7}")).collect();
         let counts: Vec<_> = columns
             .iter()
@@ -82,23 +140,19 @@ impl fmt::Display for KillTable {
     }
 }
 
-/// Whether the broker may be restarted, and how.
+/// Whether brokers may be disturbed, and how.
 fn broker_control() -> Option<String> {
     std::env::var("KVSET_TEST_BROKER_CONTROL").ok().filter(|path| !path.is_empty())
 }
 
-/// Broker restarts that go with so many kills.
-pub fn planned_broker_restarts(kills: u32) -> u32 {
-    if broker_control().is_some() { kills.div_ceil(KILLS_A_BROKER_RESTART) } else { 0 }
-}
-
 /// Feeds a log while faults happen; lets the service come to the end and compares.
-pub fn kill_run(broker: &Broker, kills: u32, seed: u64) -> KillTable {
+fn kill_run(broker: &Broker, plan: &Plan) -> KillTable {
     let folder = tempfile::tempdir().expect("a folder").keep();
     let topic = broker.create("requests", PARTITIONS as u32);
     let outputs = output_topics(broker, "kills", PARTITIONS as u32);
-    let input = input(REQUESTS * u64::from(kills + 1), seed);
-    let mut run = Run::new(broker, &folder, seed);
+    let input = input(REQUESTS * u64::from(plan.kills + 1), plan.seed);
+    let brokers = broker_control().map(|control| brokers(broker, control, &topic, &outputs));
+    let mut run = Run::new(broker, &folder, plan);
     let settings = Settings::load(Some(&run.configs[0])).expect("usable settings");
     let expected = input.expected(&task_config(&settings).expect("usable settings"));
 
@@ -107,7 +161,7 @@ pub fn kill_run(broker: &Broker, kills: u32, seed: u64) -> KillTable {
         scope.spawn(|| produce(connection, &topic, &input, &quota));
         // Whatever happens here, the feeder must come to its end.
         let _all = Raise(&quota);
-        run.faults(scope, kills, &quota);
+        run.go_through(scope, plan, brokers.as_ref(), &quota);
         quota.store(u64::MAX, Ordering::SeqCst);
         run.finish(&outputs, &expected);
     });
@@ -128,6 +182,18 @@ pub fn kill_run(broker: &Broker, kills: u32, seed: u64) -> KillTable {
     table
 }
 
+fn brokers(broker: &Broker, control: String, topic: &str, outputs: &OutputTopics) -> Brokers {
+    let group = broker.topic("kills");
+    let places = Places {
+        input: topic.to_owned(),
+        output: outputs.results.name.clone(),
+        transactional_id: format!("kvset-{group}-{}", MEMBERS[0]),
+        group,
+    };
+    let consumer = broker.connection.loner("kvset-faults").create().expect("a client");
+    Brokers::new(control, consumer, places, PARTITIONS)
+}
+
 fn count(published: &Published) -> u64 {
     published.estimates.values().map(Vec::len).sum::<usize>() as u64
 }
@@ -138,16 +204,6 @@ pub struct Raise<'a>(pub &'a AtomicU64);
 impl Drop for Raise<'_> {
     fn drop(&mut self) {
         self.0.store(u64::MAX, Ordering::SeqCst);
-    }
-}
-
-/// Numbers that follow from a seed.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = mix(self.0.wrapping_add(0x9e37_79b9_7f4a_7c15));
-        self.0 % bound
     }
 }
 
@@ -162,10 +218,10 @@ struct Run<'b> {
 }
 
 impl<'b> Run<'b> {
-    fn new(broker: &'b Broker, folder: &Path, seed: u64) -> Self {
+    fn new(broker: &'b Broker, folder: &Path, plan: &Plan) -> Self {
         let config = |member: &str| {
             let instance = if member == MEMBERS[GUEST] { "" } else { member };
-            let extra = format!("instance = \"{instance}\"\n{SETTINGS}");
+            let extra = format!("instance = \"{instance}\"\n{}", settings(plan.protocol));
             let path = configure(broker, folder, "kills", member, &extra);
             ask_everything(&path);
             path
@@ -175,40 +231,60 @@ impl<'b> Run<'b> {
             folder: folder.to_owned(),
             configs: MEMBERS.map(config),
             running: [const { None }; MEMBERS.len()],
-            dice: Dice(mix(seed)),
+            dice: Dice::new(plan.seed),
             lives: 0,
             table: KillTable::default(),
         }
     }
 
-    /// Faults until so many kills were made; the broker is restarted meanwhile.
-    fn faults<'scope>(&mut self, scope: &'scope Scope<'scope, '_>, kills: u32, quota: &AtomicU64) {
-        let planned = planned_broker_restarts(kills);
-        let mut restart: Option<ScopedJoinHandle<'scope, ()>> = None;
+    /// Kills until there were enough; the plan's other faults happen meanwhile, one at a time.
+    fn go_through<'scope>(
+        &mut self,
+        scope: &'scope Scope<'scope, '_>,
+        plan: &'scope Plan,
+        brokers: Option<&'scope Brokers>,
+        quota: &AtomicU64,
+    ) {
+        let mut lasting: Option<ScopedJoinHandle<'scope, ()>> = None;
+        let mut waiting = plan.faults.iter().zip(0_u32..).peekable();
         (0..GUEST).for_each(|member| self.start(member));
-        while self.table.kills < kills {
+        while self.table.kills < plan.kills {
             quota.store(REQUESTS * u64::from(self.table.kills + 1), Ordering::SeqCst);
             std::thread::sleep(Duration::from_millis(LIFE.0 + self.dice.below(LIFE.1)));
             self.check();
-            self.fault();
-            // The next fault finds the broker up again, and one fault finds it down.
-            if let Some(restart) = restart.take() {
-                restart.join().expect("the broker restarts");
-            }
-            let due = (self.table.kills * planned).div_ceil(kills);
-            if self.table.broker_restarts < due {
-                let kill = self.table.broker_restarts.is_multiple_of(2);
-                self.table.broker_restarts += 1;
-                restart = Some(scope.spawn(move || restart_broker(kill)));
+            self.change_members();
+            let due = (self.table.kills as usize * plan.faults.len()).div_ceil(plan.kills as usize);
+            while let Some((fault, number)) = waiting.next_if(|(_, number)| (*number as usize) < due) {
+                if let Some(lasting) = lasting.take() {
+                    lasting.join().expect("the fault before comes to its end");
+                }
+                *self.table.faults.entry(fault.column()).or_default() += 1;
+                lasting = Some(self.begin(scope, *fault, number, brokers));
             }
         }
-        if let Some(restart) = restart {
-            restart.join().expect("the broker restarts");
+        if let Some(lasting) = lasting {
+            lasting.join().expect("the last fault comes to its end");
         }
     }
 
-    /// Two of three faults are kills; the others change who is a member.
-    fn fault(&mut self) {
+    fn begin<'scope>(
+        &mut self,
+        scope: &'scope Scope<'scope, '_>,
+        fault: Fault,
+        number: u32,
+        brokers: Option<&'scope Brokers>,
+    ) -> ScopedJoinHandle<'scope, ()> {
+        println!("{:>3} kills: {fault:?}", self.table.kills);
+        if let Fault::Suspended(time) = fault {
+            let process = self.running.iter().flatten().next().expect("somebody runs").process();
+            return scope.spawn(move || suspend(process, time));
+        }
+        let brokers = brokers.expect("faults of brokers were planned");
+        scope.spawn(move || brokers.suffer(fault, number))
+    }
+
+    /// Two of three times a kill; the others change who is a member.
+    fn change_members(&mut self) {
         let member = self.dice.below(MEMBERS.len() as u64) as usize;
         match (self.running[member].is_some(), self.dice.below(3)) {
             (false, _) => {
@@ -282,13 +358,6 @@ impl<'b> Run<'b> {
         };
         texts.map(said).sum::<usize>() as u32
     }
-}
-
-fn restart_broker(kill: bool) {
-    let mut command = Command::new(broker_control().expect("restarts were planned"));
-    command.arg("restart").args(kill.then_some("--kill"));
-    let done = command.output().expect("the script runs");
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
 }
 
 fn input(requests: u64, seed: u64) -> Input {

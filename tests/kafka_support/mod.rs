@@ -1,12 +1,13 @@
 //! A broker for tests: librdkafka's mock in this process, or the real one that KVSET_TEST_BROKERS names.
 
 pub mod asked;
+pub mod faults;
 pub mod kills;
 pub mod process;
 
 use kvset::codec::{RequestEncoding, SourceRecord, encode_request};
 use kvset::commands::produce::producing::message_of;
-use kvset::kafka::config::{Assignor, Connection, Membership};
+use kvset::kafka::config::{Connection, GroupProtocol, Membership};
 use kvset::kafka::mock::MockBroker;
 use kvset::kafka::reader::{From, ReadRecord, Reader};
 use kvset::kafka::sink::{Guarantee, OutputTopic, OutputTopics};
@@ -128,7 +129,7 @@ impl Broker {
             membership: Membership {
                 group: self.topic(run),
                 instance: None,
-                assignor: Assignor::CooperativeSticky,
+                protocol: GroupProtocol::default(),
                 poll_within: DEADLINE,
             },
             topic: topic.to_owned(),
@@ -376,6 +377,11 @@ impl Observer for StopAt {
             self.shutdown.request();
         }
     }
+}
+
+/// A number that the environment may set.
+pub fn number(name: &str, default: u32) -> u32 {
+    std::env::var(name).map_or(default, |text| text.parse().expect("a number"))
 }
 
 /// Looks again and again until it is so.

@@ -37,6 +37,11 @@ impl Instance {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
+    /// The number of its process.
+    pub fn process(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Sends a signal, by its name.
     pub fn signal(&self, name: &str) {
         let mut kill = Command::new("kill");

@@ -86,7 +86,7 @@ pub fn plan(lost_history: LostHistory, chance: &mut Chance) -> ServicePlan {
         membership: Membership {
             group: "kvset".to_owned(),
             instance: None,
-            assignor: Default::default(),
+            protocol: Default::default(),
             poll_within: millis(60_000),
         },
         topic: TOPIC.to_owned(),

@@ -3,7 +3,7 @@
 use super::engine::refused_key;
 use super::prepare::ModelDirectory;
 use super::problem::Problem;
-use super::{InputEncoding, OutputEncoding, Settings, field::Field};
+use super::{Assignment, GroupProtocol, InputEncoding, OutputEncoding, Settings, field::Field};
 use kvset_core::asked::AskedError;
 use kvset_core::capacity::{CapacitySize, CapacitySpec};
 use kvset_core::keyed::HashKey;
@@ -49,6 +49,18 @@ impl Settings {
     fn check_kafka(&self, notes: &mut Notes<'_>) {
         for (name, instead) in self.kafka.properties.controlled() {
             notes.add(format!("kafka.properties.\"{name}\""), None, format!("not yours to set: {instead}"));
+        }
+        if self.kafka.group_protocol == GroupProtocol::Consumer {
+            for (name, instead) in self.kafka.properties.classic_only() {
+                let reason =
+                    format!("not a member's to set with kafka.group_protocol = \"consumer\": {instead}");
+                notes.add(format!("kafka.properties.\"{name}\""), None, reason);
+            }
+            if self.kafka.assignment != Assignment::CooperativeSticky {
+                let reason = "with kafka.group_protocol = \"consumer\" the brokers share partitions out: leave it out; \
+                              kafka.properties.\"group.remote.assignor\" may name one of their ways";
+                notes.add("kafka.assignment", self.kafka.assignment.toml(), reason);
+            }
         }
         if self.kafka.brokers.split(',').any(|broker| broker.trim().is_empty()) {
             let reason = "expected host:port, more of them separated by commas";

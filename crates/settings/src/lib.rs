@@ -42,8 +42,8 @@ pub use sections::{
 };
 pub use url::HttpUrl;
 pub use values::{
-    Assignment, Delivery, InputEncoding, Listen, LogFilter, LogFormat, LostHistory, OutputEncoding, Price,
-    Size, Span, Start, TokenCost, TopicName,
+    Assignment, Delivery, GroupProtocol, InputEncoding, Listen, LogFilter, LogFormat, LostHistory,
+    OutputEncoding, Price, Size, Span, Start, TokenCost, TopicName,
 };
 
 use config::{Map, Value, ValueKind};

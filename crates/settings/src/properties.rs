@@ -19,12 +19,19 @@ const CONTROLLED: &[(&str, &str)] = &[
     ("enable.partition.eof", "kvset needs it to tell the end of a log"),
     ("group.id", "set kafka.group"),
     ("group.instance.id", "set kafka.instance"),
-    ("group.protocol", "kvset speaks the classic protocol"),
+    ("group.protocol", "set kafka.group_protocol"),
     ("isolation.level", "kvset reads committed records only"),
     ("metadata.broker.list", "set kafka.brokers"),
     ("partition.assignment.strategy", "set kafka.assignment"),
     ("request.required.acks", "kvset always waits for all in-sync replicas"),
     ("transactional.id", "kvset derives it from kafka.group and kafka.instance"),
+];
+
+/// Properties that mean nothing where the brokers share partitions out, with what to use instead.
+const CLASSIC_ONLY: &[(&str, &str)] = &[
+    ("group.protocol.type", "it has one value"),
+    ("heartbeat.interval.ms", "set group.consumer.heartbeat.interval.ms of the brokers or the group"),
+    ("session.timeout.ms", "set group.consumer.session.timeout.ms of the brokers or the group"),
 ];
 
 /// Parts of a property's name that mark its value as a secret.
@@ -66,7 +73,19 @@ impl Properties {
 
     /// The properties that kvset sets itself, each with what to use instead.
     pub(super) fn controlled(&self) -> impl Iterator<Item = (&str, &'static str)> {
-        CONTROLLED.iter().filter_map(|(name, instead)| {
+        self.among(CONTROLLED)
+    }
+
+    /// The properties that go with groups of the classic protocol only, each with what to use instead.
+    pub(super) fn classic_only(&self) -> impl Iterator<Item = (&str, &'static str)> {
+        self.among(CLASSIC_ONLY)
+    }
+
+    fn among(
+        &self,
+        names: &'static [(&'static str, &'static str)],
+    ) -> impl Iterator<Item = (&str, &'static str)> {
+        names.iter().filter_map(|(name, instead)| {
             self.0.get_key_value(*name).map(|(key, _)| (key.as_str(), *instead))
         })
     }

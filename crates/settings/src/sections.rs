@@ -6,8 +6,8 @@ use super::properties::Properties;
 use super::secret::Secret;
 use super::url::HttpUrl;
 use super::values::{
-    Assignment, Delivery, InputEncoding, Listen, LogFilter, LogFormat, LostHistory, OutputEncoding, Price,
-    Size, Span, Start, TokenCost, TopicName,
+    Assignment, Delivery, GroupProtocol, InputEncoding, Listen, LogFilter, LogFormat, LostHistory,
+    OutputEncoding, Price, Size, Span, Start, TokenCost, TopicName,
 };
 use kvset_core::asked::{MAX_ROUTERS, MAX_TOLD_TENANTS};
 use kvset_core::capacity::CapacitySpec;
@@ -41,7 +41,11 @@ sections! {
         /// Stable name of this instance: its group.instance.id and part of its transactional.id, so
         /// that a restart takes up its own partitions without a rebalance. Empty for a dynamic member.
         instance: String = String::new(), in 0..=200;
-        /// How partitions are shared among the members of the group.
+        /// The protocol that the group speaks. "consumer" is that of KIP-848, for brokers from Apache Kafka 4.0 on: the
+        /// brokers share the partitions out and say how long a silent member keeps its own, and one member after
+        /// another may be restarted with it.
+        group_protocol: GroupProtocol = GroupProtocol::Classic;
+        /// How partitions are shared among the members of a group that speaks "classic".
         assignment: Assignment = Assignment::CooperativeSticky;
         /// How long a broker's passing troubles are waited out before the service gives up.
         retry_for: Span = Span::from_mins(2), in Span::from_secs(1)..=Span::from_days(1);

@@ -170,6 +170,23 @@ fn properties_of_the_service_itself_are_refused() {
 }
 
 #[test]
+fn what_the_brokers_of_a_group_of_the_new_protocol_say_is_refused() {
+    let classic = "assignment = \"range\"\n[kafka.properties]\n\"session.timeout.ms\" = 6000\n\
+                   \"heartbeat.interval.ms\" = 500\n";
+    load(&format!("[kafka]\n{classic}"), &[]).expect("a member of a classic group says all of it");
+    let found = problems(&format!("[kafka]\ngroup_protocol = \"consumer\"\n{classic}"), &[]);
+    for (found, expected) in
+        found.iter().zip(["heartbeat.interval.ms", "session.timeout.ms", "kafka.assignment"])
+    {
+        assert!(found.contains(expected) && found.contains("kafka.group_protocol"), "{found}");
+    }
+    assert_eq!(found.len(), 3, "{found:?}");
+    let way =
+        "[kafka]\ngroup_protocol = \"consumer\"\nproperties = { \"group.remote.assignor\" = \"range\" }\n";
+    load(way, &[]).expect("what the brokers offer may be chosen");
+}
+
+#[test]
 fn topics_and_pools_must_differ() {
     let found = problems(
         "[output]\ntopic = \"kvset.requests\"\n[[pools]]\nname = \"a\"\n[[pools]]\npage_size = 0\n\

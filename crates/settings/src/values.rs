@@ -446,6 +446,14 @@ macro_rules! choices {
 }
 
 choices! {
+    /// The protocol of a consumer group.
+    pub enum GroupProtocol {
+        /// A member of the group shares the partitions out.
+        Classic = "classic",
+        /// The brokers do (KIP-848).
+        Consumer = "consumer",
+    }
+
     /// How partitions are shared among the members of the group.
     pub enum Assignment {
         /// Members keep what they have while others move.

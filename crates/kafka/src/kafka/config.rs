@@ -35,6 +35,31 @@ pub enum Assignor {
     RoundRobin,
 }
 
+impl Assignor {
+    fn name(self) -> &'static str {
+        match self {
+            Self::CooperativeSticky => "cooperative-sticky",
+            Self::Range => "range",
+            Self::RoundRobin => "roundrobin",
+        }
+    }
+}
+
+/// The protocol of a consumer group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GroupProtocol {
+    /// One of the members shares partitions out, in this way.
+    Classic(Assignor),
+    /// The brokers do, and say how long a session lasts (KIP-848).
+    Consumer,
+}
+
+impl Default for GroupProtocol {
+    fn default() -> Self {
+        Self::Classic(Assignor::default())
+    }
+}
+
 /// Membership in a consumer group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Membership {
@@ -42,8 +67,8 @@ pub struct Membership {
     pub group: String,
     /// Stable name of this member; none for a dynamic one.
     pub instance: Option<String>,
-    /// How partitions are shared.
-    pub assignor: Assignor,
+    /// How partitions are shared, and by whom.
+    pub protocol: GroupProtocol,
     /// Longest time between two polls, waiting for brokers included; the group gives the partitions to
     /// others after it. The client's default where that is longer.
     pub poll_within: Duration,
@@ -132,12 +157,11 @@ impl Connection {
 
     /// A member of a group.
     pub(super) fn member(&self, membership: &Membership) -> ClientConfig {
-        let strategy = match membership.assignor {
-            Assignor::CooperativeSticky => "cooperative-sticky",
-            Assignor::Range => "range",
-            Assignor::RoundRobin => "roundrobin",
+        let sharing = match membership.protocol {
+            GroupProtocol::Consumer => ("group.protocol", "consumer"),
+            GroupProtocol::Classic(assignor) => ("partition.assignment.strategy", assignor.name()),
         };
-        let fixed = [("group.id", membership.group.as_str()), ("partition.assignment.strategy", strategy)];
+        let fixed = [("group.id", membership.group.as_str()), sharing];
         let mut config = self.consuming("source", &fixed);
         config.set("statistics.interval.ms", STATISTICS_INTERVAL_MS);
         if config.get("max.poll.interval.ms").is_none() {
@@ -229,7 +253,8 @@ mod tests {
 
     fn membership(instance: Option<&str>) -> Membership {
         let (group, instance) = ("g".to_owned(), instance.map(str::to_owned));
-        Membership { group, instance, assignor: Assignor::Range, poll_within: Duration::from_secs(60) }
+        let protocol = GroupProtocol::Classic(Assignor::Range);
+        Membership { group, instance, protocol, poll_within: Duration::from_secs(60) }
     }
 
     #[test]
@@ -259,6 +284,16 @@ mod tests {
         assert_eq!(config.get("sasl.password"), Some("hunter2"), "the operator's own are passed on");
         config.create_native_config().expect("every property is known");
         connection().transactional("t").create_native_config().expect("every property is known");
+    }
+
+    #[test]
+    fn the_client_takes_what_either_protocol_sets() {
+        for protocol in [GroupProtocol::default(), GroupProtocol::Consumer] {
+            let config = connection().member(&Membership { protocol, ..membership(Some("i-1")) });
+            let assigns = config.get("partition.assignment.strategy").is_some();
+            assert_eq!(assigns, protocol != GroupProtocol::Consumer);
+            config.create::<rdkafka::consumer::BaseConsumer>().expect("a member");
+        }
     }
 
     #[test]

@@ -24,6 +24,17 @@ impl KafkaFailure {
     pub(super) fn of(doing: &str, error: &KafkaError) -> Self {
         Self { kind: kind(error), message: format!("{doing}: {}", describe(error)) }
     }
+
+    /// The same about a partition that is known to exist: a broker that starts does not know it yet.
+    pub(super) fn of_known(doing: &str, error: &KafkaError) -> Self {
+        let failure = Self::of(doing, error);
+        match error.rdkafka_error_code() {
+            Some(Code::UnknownTopicOrPartition | Code::UnknownTopic) => {
+                Self { kind: FailureKind::Transient, ..failure }
+            }
+            _ => failure,
+        }
+    }
 }
 
 impl From<KafkaFailure> for SinkError {
@@ -45,8 +56,11 @@ pub(super) fn kind(error: &KafkaError) -> FailureKind {
     }
     match error {
         KafkaError::MessageProduction(Code::State) => FailureKind::Abortable,
+        // A member of a group of the new protocol that comes back after a long silence may ask for its place in a way
+        // that brokers refuse, and gives up (librdkafka issue 5541).
+        KafkaError::MessageConsumptionFatal(Code::InvalidRequest) => FailureKind::Spent,
         KafkaError::MessageConsumptionFatal(code) => match kind_of_code(*code) {
-            FailureKind::Migrated => FailureKind::Migrated,
+            kind @ (FailureKind::Migrated | FailureKind::Spent) => kind,
             _ => FailureKind::Fatal,
         },
         error => error.rdkafka_error_code().map_or(FailureKind::Fatal, kind_of_code),
@@ -58,8 +72,7 @@ fn kind_of_code(code: Code) -> FailureKind {
         Code::Fenced
         | Code::ProducerFenced
         | Code::InvalidProducerEpoch
-        | Code::FencedInstanceId
-        | Code::FencedMemberEpoch => FailureKind::Migrated,
+        | Code::FencedInstanceId => FailureKind::Migrated,
         Code::QueueFull
         | Code::BrokerTransportFailure
         | Code::AllBrokersDown
@@ -82,6 +95,17 @@ fn kind_of_code(code: Code) -> FailureKind {
         | Code::KafkaStorageError
         | Code::UnstableOffsetCommit
         | Code::NoOffset
+        // Too few copies are in reach; an answer that another broker, or the same one a moment later, gives.
+        | Code::NotEnoughReplicas
+        | Code::NotEnoughReplicasAfterAppend
+        | Code::NotController
+        | Code::ListenerNotFound
+        | Code::ConcurrentTransactions
+        | Code::ThrottlingQuotaExceeded
+        // What the client knows of a topic is, for a moment, what a broker that starts knows.
+        | Code::UnknownPartition
+        // The client forgets a broker that the others no longer name, and with it what it was asked.
+        | Code::DestroyBroker
         // Said once when this process did not poll for too long, after a suspension say; the client
         // joins again by itself, and the partitions it lost are told apart.
         | Code::PollExceeded => FailureKind::Transient,
@@ -90,8 +114,15 @@ fn kind_of_code(code: Code) -> FailureKind {
         | Code::OutOfOrderSequenceNumber
         | Code::UnknownProducerId
         | Code::InvalidProducerIdMapping => FailureKind::Spent,
+        // The brokers of a group of the new protocol keep a name for who had it last: if that process was killed,
+        // until its session ends. The client asks once and never again.
+        Code::UnreleasedInstanceId => FailureKind::Spent,
         // Only polling, which serves the rebalance, can help: take back, poll, publish again.
-        Code::RebalanceInProgress | Code::IllegalGeneration | Code::UnknownMemberId => FailureKind::Abortable,
+        Code::RebalanceInProgress
+        | Code::IllegalGeneration
+        | Code::UnknownMemberId
+        | Code::StaleMemberEpoch
+        | Code::FencedMemberEpoch => FailureKind::Abortable,
         _ => FailureKind::Fatal,
     }
 }
@@ -132,6 +163,10 @@ fn advice(code: Code) -> &'static str {
         Code::FencedInstanceId => {
             "; another process joined the group under this kafka.instance: give every process a name of its own"
         }
+        Code::UnreleasedInstanceId => {
+            "; another process is in the group under this kafka.instance, or was killed a moment ago: give every \
+             process a name of its own"
+        }
         Code::Fenced | Code::ProducerFenced | Code::InvalidProducerEpoch => {
             "; another process runs under this kafka.instance, or this one stood still for longer than its \
              transaction may stay open: give every process a name of its own, and start this one again"
@@ -169,9 +204,28 @@ mod tests {
             (MessageConsumption(Code::AutoOffsetReset), FailureKind::Fatal),
             (MessageConsumptionFatal(Code::FencedInstanceId), FailureKind::Migrated),
             (MessageConsumptionFatal(Code::BrokerTransportFailure), FailureKind::Fatal),
+            (MessageConsumptionFatal(Code::UnreleasedInstanceId), FailureKind::Spent),
+            (MessageConsumptionFatal(Code::InvalidRequest), FailureKind::Spent),
+            (MessageConsumption(Code::InvalidRequest), FailureKind::Fatal),
             (KafkaError::ConsumerCommit(Code::IllegalGeneration), FailureKind::Abortable),
+            (KafkaError::ConsumerCommit(Code::StaleMemberEpoch), FailureKind::Abortable),
         ] {
             assert_eq!(kind(&error), expected, "{error:?}");
+        }
+    }
+
+    #[test]
+    fn a_broker_that_the_cluster_has_given_up_is_a_passing_trouble() {
+        for code in [Code::DestroyBroker, Code::NotEnoughReplicas, Code::NotEnoughReplicasAfterAppend] {
+            assert_eq!(kind(&KafkaError::MetadataFetch(code)), FailureKind::Transient, "{code:?}");
+        }
+    }
+
+    #[test]
+    fn a_partition_that_a_starting_broker_does_not_know_yet_is_a_passing_trouble() {
+        for code in [Code::UnknownPartition, Code::UnknownTopicOrPartition] {
+            let failure = KafkaFailure::of_known("reading the log range", &KafkaError::MetadataFetch(code));
+            assert_eq!(failure.kind, FailureKind::Transient, "{failure}");
         }
     }
 

@@ -143,7 +143,7 @@ pub(super) fn log_range<C: ConsumerContext>(
     timeout: Duration,
 ) -> Result<LogRange, KafkaFailure> {
     let range = consumer.fetch_watermarks(topic, partition.0, timeout).map_err(|error| {
-        KafkaFailure::of(&format!("reading the log range of {topic}/{partition}"), &error)
+        KafkaFailure::of_known(&format!("reading the log range of {topic}/{partition}"), &error)
     })?;
     Ok(LogRange { start: NextOffset(range.0), end: NextOffset(range.1) })
 }

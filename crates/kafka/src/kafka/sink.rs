@@ -1,6 +1,6 @@
 //! Outputs and consumed offsets: in one transaction, or acknowledged before the offsets.
 
-use super::config::Connection;
+use super::config::{Connection, TRANSACTION_TIMEOUT};
 use super::context::Deliveries;
 use super::error::{KafkaFailure, kind};
 use super::source::Source;
@@ -8,10 +8,15 @@ use kvset_formats::codec::pool_partition;
 use kvset_formats::output::{Destination, OutputRecord};
 use kvset_formats::position::{NextOffset, Partition};
 use kvset_pipeline::publish::{FailureKind, Sink, SinkError};
+use rdkafka::TopicPartitionList;
+use rdkafka::consumer::ConsumerGroupMetadata;
+use rdkafka::error::KafkaError;
 use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::{BaseRecord, Producer, PurgeConfig, ThreadedProducer};
 use rdkafka::types::RDKafkaErrorCode;
 use std::num::NonZeroU32;
+use std::sync::{Arc, mpsc};
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// A topic outputs go to.
@@ -49,7 +54,7 @@ const LOOK: Duration = Duration::from_millis(1);
 
 /// The producer of this process.
 pub struct KafkaSink {
-    producer: ThreadedProducer<Deliveries>,
+    producer: Arc<ThreadedProducer<Deliveries>>,
     topics: OutputTopics,
     guarantee: Guarantee,
     /// Failed deliveries before the current batch.
@@ -81,7 +86,7 @@ impl KafkaSink {
         let producer: ThreadedProducer<Deliveries> = config
             .create_with_context(Deliveries::new(connection.tokens()?))
             .map_err(|error| KafkaFailure::of(&doing, &error))?;
-        let sink = Self { producer, topics, guarantee, failed_before: 0 };
+        let sink = Self { producer: Arc::new(producer), topics, guarantee, failed_before: 0 };
         if guarantee == Guarantee::ExactlyOnce {
             sink.init(deadline, &doing)?;
         }
@@ -134,7 +139,7 @@ impl KafkaSink {
     }
 
     /// The failure, with the last failed delivery, which tells more than the transaction's own words.
-    fn failure(&self, doing: &str, error: &rdkafka::error::KafkaError) -> SinkError {
+    fn failure(&self, doing: &str, error: &KafkaError) -> SinkError {
         let mut failure = KafkaFailure::of(doing, error);
         if let Some(delivery) = self.producer.context().take_failure() {
             failure.message += &format!("; a record was not delivered: {delivery}");
@@ -152,6 +157,48 @@ impl KafkaSink {
         while self.producer.in_flight_count() > 0 && begin.elapsed() < CALL {
             std::thread::sleep(LOOK);
         }
+    }
+
+    /// Adds offsets to the transaction, on a thread of its own: librdkafka does not keep to the time it is given,
+    /// and may never come back where the cluster has given up the group's coordinator (its issues 5456 and 5511).
+    /// Brokers abort a transaction that stays open for so long, so the producer is of no more use then; the thread
+    /// keeps it until the call ends.
+    fn add_offsets(
+        &self,
+        list: TopicPartitionList,
+        metadata: ConsumerGroupMetadata,
+        doing: &str,
+    ) -> Result<(), SinkError> {
+        let (told, answer) = mpsc::sync_channel(1);
+        let producer = Arc::clone(&self.producer);
+        let call = move || {
+            let sent = producer.send_offsets_to_transaction(&list, &metadata, CALL);
+            // Whoever asked is the last to have the producer, unless it has given up.
+            drop(producer);
+            drop(told.send(sent));
+        };
+        let spent =
+            |reason: String| SinkError { kind: FailureKind::Spent, message: format!("{doing}: {reason}") };
+        let thread = thread::Builder::new().name("kvset-offsets".to_owned()).spawn(call);
+        thread.map_err(|error| spent(format!("starting a thread: {error}")))?;
+        let sent = answer.recv_timeout(TRANSACTION_TIMEOUT);
+        let sent = sent.map_err(|_| {
+            let waited = TRANSACTION_TIMEOUT.as_secs();
+            spent(format!(
+                "the client did not come back within {waited} s, as if nobody coordinated the group"
+            ))
+        })?;
+        sent.map_err(|error| {
+            let failure = self.failure(doing, &error);
+            match error.rdkafka_error_code() {
+                // Also said of a member whose session ended a moment ago, while brokers were down say. If another
+                // process has its name, the next poll tells.
+                Some(RDKafkaErrorCode::FencedInstanceId) => {
+                    SinkError { kind: FailureKind::Abortable, ..failure }
+                }
+                _ => failure,
+            }
+        })
     }
 
     fn acknowledged(&mut self) -> Result<(), SinkError> {
@@ -210,18 +257,7 @@ impl Sink for KafkaSink {
             Guarantee::ExactlyOnce => {
                 let list = member.next_offsets(next)?;
                 let metadata = member.group_metadata()?;
-                let sent = self.producer.send_offsets_to_transaction(&list, &metadata, CALL);
-                sent.map_err(|error| {
-                    let failure = self.failure("adding offsets to the transaction", &error);
-                    match error.rdkafka_error_code() {
-                        // Also said of a member whose session ended a moment ago, while brokers were down
-                        // say. If another process has its name, the next poll tells.
-                        Some(RDKafkaErrorCode::FencedInstanceId) => {
-                            SinkError { kind: FailureKind::Abortable, ..failure }
-                        }
-                        _ => failure,
-                    }
-                })
+                self.add_offsets(list, metadata, "adding offsets to the transaction")
             }
         }
     }

@@ -9,7 +9,7 @@ use kvset_core::pool_set::PoolConfigs;
 use kvset_formats::codec::{DecodeLimits, Encoding, EstimateEncoding, SchemaId, WriterSchemas, schema};
 use kvset_formats::position::Partition;
 use kvset_kafka::kafka::KafkaFailure;
-use kvset_kafka::kafka::config::{Assignor, Connection, Membership};
+use kvset_kafka::kafka::config::{Assignor, Connection, GroupProtocol, Membership};
 use kvset_kafka::kafka::sink::{Guarantee, OutputTopic, OutputTopics};
 use kvset_kafka::kafka::topics::{TopicPlan, Topics};
 use kvset_kafka::registry::cache::SchemaCache;
@@ -165,6 +165,19 @@ pub fn connection(kafka: &kvset_settings::Kafka) -> Result<Connection, PlanError
     Ok(Connection { brokers: kafka.brokers.clone(), properties })
 }
 
+/// The protocol of the groups that are joined.
+fn group_protocol(kafka: &kvset_settings::Kafka) -> GroupProtocol {
+    let assignor = match kafka.assignment {
+        Assignment::CooperativeSticky => Assignor::CooperativeSticky,
+        Assignment::Range => Assignor::Range,
+        Assignment::RoundRobin => Assignor::RoundRobin,
+    };
+    match kafka.group_protocol {
+        kvset_settings::GroupProtocol::Classic => GroupProtocol::Classic(assignor),
+        kvset_settings::GroupProtocol::Consumer => GroupProtocol::Consumer,
+    }
+}
+
 /// What shapes the output: pure, so that a replay of the same log gives the same bytes.
 ///
 /// # Errors
@@ -279,11 +292,7 @@ impl StreamPlan {
             membership: Membership {
                 group: ends.group.to_owned(),
                 instance,
-                assignor: match settings.kafka.assignment {
-                    Assignment::CooperativeSticky => Assignor::CooperativeSticky,
-                    Assignment::Range => Assignor::Range,
-                    Assignment::RoundRobin => Assignor::RoundRobin,
-                },
+                protocol: group_protocol(&settings.kafka),
                 // A commit and the answer to a rebalance may both wait the brokers out.
                 poll_within: retry_for.saturating_mul(2),
             },
