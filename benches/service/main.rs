@@ -1,6 +1,6 @@
 //! `cargo bench --bench service`: the service, everything on, beside a bare librdkafka consumer with the
-//! same settings on the same topic of a real Kafka; then how long after a window's end its estimate can be
-//! read.
+//! same settings on the same topic of a real Kafka; two instances beside one; then how long after a window's
+//! end its estimate can be read.
 //!
 //! They read by turns, several times; the share is that of the medians. The events say that their ids are chained, as
 //! those of `kvset prepare` do. The service reads as it is by default, then taking no word for that, as it reads
@@ -14,6 +14,7 @@
 
 mod bare;
 mod drained;
+mod fleet;
 mod input;
 mod latency;
 mod served;
@@ -45,6 +46,9 @@ fn main() -> ExitCode {
         let topic = format!("{name}-{partitions}");
         let filled = input::fill(&connection, &topic, partitions, records.unwrap_or(400_000));
         compare(&connection, folder.path(), &filled);
+        if partitions > 1 {
+            fleet::compare(&connection, folder.path(), &filled);
+        }
     }
     let delays = latency::measure(&connection, folder.path(), &format!("{name}-latency"));
     let quantile = |share: usize| delays[(delays.len() * share / 100).min(delays.len() - 1)];

@@ -25,19 +25,38 @@ pub const EVERY_SECOND: &str = "checkpoint_every = \"1s\"\n";
 /// What is to refuse ids that are not chained takes nobody's word for it.
 pub const EVERY_ID_READ: &str = "[estimate]\nchain_policy = \"reject\"\n";
 
+/// How long a group waits for a member with a stable name, in milliseconds.
+pub const SESSION_MS: u32 = 300_000;
+
 /// Compares the measured hits of four replicas with the modelled ones, a snapshot every second among it.
 pub const MEASURED: &str = "checkpoint_every = \"1s\"\n[estimate]\nmeasured = true\n";
 
 /// A run's settings: every default, but for where things are and what is said here.
 pub fn settings(connection: &Connection, folder: &Path, run: &str, topic: &str, extra: &str) -> Settings {
+    named(connection, folder, (run, ""), topic, extra)
+}
+
+/// The same of one of the run's instances, which waits to be expected back for as long as the bench takes.
+pub fn named(
+    connection: &Connection,
+    folder: &Path,
+    (run, instance): (&str, &str),
+    topic: &str,
+    extra: &str,
+) -> Settings {
+    let stable = if instance.is_empty() {
+        String::new()
+    } else {
+        format!("instance = \"{instance}\"\nproperties = {{ \"session.timeout.ms\" = {SESSION_MS} }}\n")
+    };
     let text = format!(
-        "[kafka]\nbrokers = \"{}\"\ngroup = \"{run}\"\n[input]\ntopic = \"{topic}\"\n\
+        "[kafka]\nbrokers = \"{}\"\ngroup = \"{run}\"\n{stable}[input]\ntopic = \"{topic}\"\n\
          [output]\ntopic = \"{run}.estimates\"\ndead_letter_topic = \"{run}.dead\"\n\
          [state]\ndirectory = \"{}\"\n{extra}",
         connection.brokers,
-        folder.join(run).display(),
+        folder.join(format!("{run}{instance}")).display(),
     );
-    let path = folder.join(format!("{run}.toml"));
+    let path = folder.join(format!("{run}{instance}.toml"));
     std::fs::write(&path, text).expect("a folder of our own");
     Settings::load(Some(&path)).expect("usable settings")
 }
@@ -67,26 +86,49 @@ pub struct Served {
 pub fn drain(connection: &Connection, folder: &Path, run_name: &str, filled: &Filled, extra: &str) -> Served {
     let settings = settings(connection, folder, run_name, &filled.topic, extra);
     let shutdown = Shutdown::new();
-    let watch = Stopwatch { shutdown: shutdown.clone(), inner: Mutex::default() };
+    let watch = Stopwatch::new(&shutdown, filled.partitions);
     let summary = run(&settings, filled.partitions, &shutdown, &watch);
     assert_eq!((summary.records, summary.dead_letters), (filled.records, 0), "every record counts");
-    let inner = watch.inner.into_inner().expect("no panic under the lock");
-    Served { drained: inner.drained.expect("a commit"), summary, snapshots: inner.snapshots }
+    let (drained, snapshots) = watch.stopped();
+    Served { drained, summary, snapshots }
 }
 
-/// Takes the time from the assignment to the commit of the log's end, and ends the run there.
-struct Stopwatch {
+/// Takes the time from the first assignment to the commit of the log's end, whoever has its partitions, and ends the
+/// run there.
+pub struct Stopwatch {
     shutdown: Shutdown,
+    partitions: u32,
     inner: Mutex<Timed>,
+}
+
+impl Stopwatch {
+    /// For a topic with so many partitions.
+    pub fn new(shutdown: &Shutdown, partitions: u32) -> Self {
+        Self { shutdown: shutdown.clone(), partitions, inner: Mutex::default() }
+    }
+
+    /// What it took, and how many snapshots were safe on disk within that time.
+    pub fn stopped(self) -> (Drained, u32) {
+        let inner = self.inner.into_inner().expect("no panic under the lock");
+        (inner.drained.expect("a commit"), inner.snapshots)
+    }
 }
 
 #[derive(Default)]
 struct Timed {
     clock: Option<Clock>,
+    /// Partitions somebody has taken up.
+    assigned: u32,
     /// Of every partition that is not processed to its end, the end.
     ends: BTreeMap<Partition, NextOffset>,
     drained: Option<Drained>,
     snapshots: u32,
+}
+
+impl Timed {
+    fn is_done(&self, partitions: u32) -> bool {
+        self.assigned == partitions && self.ends.is_empty()
+    }
 }
 
 impl Observer for Stopwatch {
@@ -95,15 +137,16 @@ impl Observer for Stopwatch {
         match event {
             ServiceEvent::Assigned { partition, log_end, .. } => {
                 inner.clock.get_or_insert_with(Clock::start);
+                inner.assigned += 1;
                 inner.ends.insert(*partition, *log_end);
             }
             ServiceEvent::Progress { partition, next, .. } => {
                 inner.ends.retain(|of, end| of != partition || next < end);
-                if inner.ends.is_empty() {
+                if inner.is_done(self.partitions) {
                     self.shutdown.request();
                 }
             }
-            ServiceEvent::Committed { .. } if inner.ends.is_empty() => {
+            ServiceEvent::Committed { .. } if inner.is_done(self.partitions) => {
                 inner.drained = inner.clock.map(|clock| clock.stop());
             }
             ServiceEvent::SnapshotSaved { .. } if inner.drained.is_none() => inner.snapshots += 1,
