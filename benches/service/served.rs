@@ -14,7 +14,7 @@ use kvset::service::shutdown::Shutdown;
 use kvset::settings::Settings;
 use kvset::telemetry::Health;
 use kvset::telemetry::service_metrics::ServiceMetrics;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
@@ -118,7 +118,7 @@ impl Stopwatch {
 struct Timed {
     clock: Option<Clock>,
     /// Partitions somebody has taken up.
-    assigned: u32,
+    assigned: BTreeSet<Partition>,
     /// Of every partition that is not processed to its end, the end.
     ends: BTreeMap<Partition, NextOffset>,
     drained: Option<Drained>,
@@ -127,7 +127,7 @@ struct Timed {
 
 impl Timed {
     fn is_done(&self, partitions: u32) -> bool {
-        self.assigned == partitions && self.ends.is_empty()
+        self.assigned.len() == partitions as usize && self.ends.is_empty()
     }
 }
 
@@ -137,7 +137,7 @@ impl Observer for Stopwatch {
         match event {
             ServiceEvent::Assigned { partition, log_end, .. } => {
                 inner.clock.get_or_insert_with(Clock::start);
-                inner.assigned += 1;
+                inner.assigned.insert(*partition);
                 inner.ends.insert(*partition, *log_end);
             }
             ServiceEvent::Progress { partition, next, .. } => {
