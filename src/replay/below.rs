@@ -11,11 +11,33 @@ use serde::Serialize;
 use std::fmt;
 use std::str::FromStr;
 
+/// Whose rules a tier keeps to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TierBelow {
+    /// SGLang's own, whose tree is that of its device: the engine's caches model it.
+    Hicache,
+    /// Those of a store beside the engine.
+    Store(Store),
+}
+
+impl TierBelow {
+    /// The store, where it is one.
+    pub fn store(self) -> Option<Store> {
+        match self {
+            Self::Hicache => None,
+            Self::Store(store) => Some(store),
+        }
+    }
+}
+
+/// How SGLang's host tier is written.
+const HICACHE: &str = "hicache";
+
 /// A tier that is asked for, such as `lmcache:500GiB`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Below {
     /// Whose rules it keeps to.
-    pub store: Store,
+    pub tier: TierBelow,
     /// How large it is.
     pub capacity: CapacitySpec,
 }
@@ -26,18 +48,21 @@ impl FromStr for Below {
     fn from_str(text: &str) -> Result<Self, String> {
         let expected = || {
             format!(
-                "`{text}` is no tier: expected lmcache:SIZE, lmcache-mp:SIZE or mooncake:SIZE, such as lmcache:500GiB"
+                "`{text}` is no tier: expected hicache:SIZE, lmcache:SIZE, lmcache-mp:SIZE or mooncake:SIZE, such as \
+                 lmcache:500GiB"
             )
         };
         let (name, size) = text.split_once(':').ok_or_else(expected)?;
-        let store = name.parse::<Profile>().ok().and_then(Store::of_profile).ok_or_else(expected)?;
-        Ok(Self { store, capacity: size.parse().map_err(|error| format!("{text}: {error}"))? })
+        let store = || name.parse::<Profile>().ok().and_then(Store::of_profile).ok_or_else(expected);
+        let tier = if name == HICACHE { TierBelow::Hicache } else { TierBelow::Store(store()?) };
+        Ok(Self { tier, capacity: size.parse().map_err(|error| format!("{text}: {error}"))? })
     }
 }
 
 impl fmt::Display for Below {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.store.profile(), self.capacity)
+        let name = self.tier.store().map_or(HICACHE, |store| store.profile().name());
+        write!(f, "{name}:{}", self.capacity)
     }
 }
 
@@ -59,8 +84,10 @@ pub(super) struct Tiers {
     rules: EngineRules,
     /// In pages, once a page's bytes are known.
     pages: Vec<u64>,
-    /// One a capacity of the engine.
+    /// The stores among them, one chain a capacity of the engine.
     chains: Vec<Chain>,
+    /// What each tier found of the last request, by capacity.
+    last: Vec<Vec<u64>>,
     /// Hits of the requests that count, by capacity and tier.
     found: Vec<Vec<u64>>,
 }
@@ -73,6 +100,7 @@ impl Tiers {
             rules: rules.clone(),
             pages: Vec::new(),
             chains: Vec::new(),
+            last: Vec::new(),
             found: Vec::new(),
         })
     }
@@ -91,23 +119,29 @@ impl Tiers {
             let page_bytes = pool.page_bytes();
             let pages = |below: &Below| below.capacity.pages(page_bytes).map_or(0, |pages| pages.0);
             self.pages = self.asked.iter().map(pages).collect();
-            let stores = self.asked.iter().map(|below| below.store);
-            let tiers: Vec<_> = stores.zip(self.pages.iter().copied().map(PageCount)).collect();
+            let stores = self.asked.iter().zip(&self.pages);
+            let stores = stores.filter_map(|(below, pages)| Some((below.tier.store()?, PageCount(*pages))));
+            let stores: Vec<_> = stores.collect();
             for _ in curve.thresholds() {
-                self.chains.push(Chain::new(&tiers, &self.rules, page_size)?);
-                self.found.push(vec![0; tiers.len()]);
+                self.chains.push(Chain::new(&stores, &self.rules, page_size)?);
+                self.last.push(Vec::with_capacity(self.asked.len()));
+                self.found.push(vec![0; self.asked.len()]);
             }
         }
-        let thresholds = curve.thresholds().iter().enumerate();
-        let above = |(at, threshold): (usize, &u64)| match pool.caches() {
-            Some(caches) => caches.last_hits().get(at).copied().unwrap_or(0),
-            None => outcome.hits_at(*threshold),
-        };
-        for ((chain, found), above) in self.chains.iter_mut().zip(&mut self.found).zip(thresholds.map(above))
+        let has_host = self.asked.iter().any(|below| below.tier == TierBelow::Hicache);
+        let capacities = self.chains.iter_mut().zip(&mut self.last).zip(&mut self.found);
+        for (at, (threshold, ((chain, last), found))) in curve.thresholds().iter().zip(capacities).enumerate()
         {
-            let hits = chain.request(event, above);
+            let of = |hits: &[u64]| hits.get(at).copied().unwrap_or(0);
+            let (own, host) = match pool.caches() {
+                Some(caches) => (of(caches.last_hits()), of(caches.last_host_hits())),
+                None => (outcome.hits_at(*threshold), 0),
+            };
+            last.clear();
+            last.extend(has_host.then_some(host));
+            last.extend(chain.request(event, own + host));
             if counted {
-                found.iter_mut().zip(hits).for_each(|(sum, hits)| *sum += hits);
+                found.iter_mut().zip(last.iter()).for_each(|(sum, hits)| *sum += hits);
             }
         }
         Ok(())
@@ -115,7 +149,7 @@ impl Tiers {
 
     /// What the tiers found of the last request, by capacity of the engine.
     pub(super) fn last_hits(&self) -> impl Iterator<Item = &[u64]> {
-        self.chains.iter().map(Chain::last_hits)
+        self.last.iter().map(Vec::as_slice)
     }
 
     /// What they found in all, by capacity of the engine.

@@ -38,7 +38,7 @@ use std::sync::Arc;
 
 pub use ahead::cores;
 pub use asked::{break_even, foresight, second_sight, tier_sentence};
-pub use below::{Below, BelowHits};
+pub use below::{Below, BelowHits, TierBelow};
 pub use cache_writes::CacheWritesResult;
 pub use ceiling::Ceiling;
 pub use history::{ReplayHistory, pool_report, report_input};

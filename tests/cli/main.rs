@@ -13,6 +13,7 @@ mod page_lru;
 mod replay_compact;
 mod replay_empty;
 mod replay_engines;
+mod replay_hicache;
 mod replay_lifetimes;
 mod replay_measured;
 mod replay_plan;

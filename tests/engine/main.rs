@@ -6,6 +6,7 @@ mod support;
 mod by_page;
 mod far_labels;
 mod golden_fast;
+mod hicache;
 mod hybrid;
 mod paper;
 mod recorded;

@@ -4,6 +4,7 @@
 pub mod program;
 pub mod reference;
 pub mod shared;
+pub mod slow_hicache;
 pub mod slow_hybrid;
 pub mod slow_sglang;
 pub mod slow_stores;

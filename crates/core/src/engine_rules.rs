@@ -1,10 +1,12 @@
 //! What an engine is told beside its name: the options of the profiles that are modelled a capacity at a time.
 
+use super::capacity::CapacitySpec;
 use super::hybrid::{Attention, HybridRules, Retention, RulesError};
 use super::lmcache::{ChunkMismatch, LmcacheMpRules, LmcacheRules};
 use super::mooncake::MooncakeRules;
 use super::profile::{Outputs, Profile};
 use super::ratio::Ratio;
+use super::sglang::{CapacityTooLarge, WritePolicy};
 use super::units::PageSize;
 use serde::{Deserialize, Serialize};
 
@@ -39,6 +41,16 @@ pub struct EngineRules {
     /// `lmcache-mp`: share of the chunks that goes at once.
     #[serde(skip_serializing_if = "is_mp_eviction_ratio")]
     pub mp_eviction_ratio: Ratio,
+    /// `sglang`: what its host tier, HiCache, holds; none where it has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hicache: Option<CapacitySpec>,
+    /// `sglang` with a host tier: when it is written.
+    #[serde(skip_serializing_if = "is_write_through")]
+    pub hicache_write: WritePolicy,
+}
+
+fn is_write_through(policy: &WritePolicy) -> bool {
+    *policy == WritePolicy::WriteThrough
 }
 
 fn is_mp_watermark(share: &Ratio) -> bool {
@@ -78,6 +90,8 @@ impl Default for EngineRules {
             eviction_ratio: Self::EVICTION_RATIO,
             mp_watermark: Self::MP_WATERMARK,
             mp_eviction_ratio: Self::MP_EVICTION_RATIO,
+            hicache: None,
+            hicache_write: WritePolicy::default(),
         }
     }
 }
@@ -119,9 +133,14 @@ pub enum PageMismatch {
     /// An interval or a step that is no whole number of pages.
     #[error(transparent)]
     Hybrid(#[from] RulesError),
+    /// Device and host together have more pages than are modelled.
+    #[error(transparent)]
+    Host(#[from] CapacityTooLarge),
 }
 
 const SEVERAL_GROUPS: &str = "vllm with several groups of attention";
+
+const WITH_HOST: &str = "sglang with a host tier (hicache)";
 
 impl EngineRules {
     /// Whether all options are at their defaults.
@@ -153,6 +172,9 @@ impl EngineRules {
                 eviction_ratio: own.eviction_ratio,
                 ..default
             },
+            Profile::Sglang if own.hicache.is_some() => {
+                Self { hicache: own.hicache, hicache_write: own.hicache_write, ..default }
+            }
             Profile::Paper | Profile::LeafFirst | Profile::Sglang => default,
         }
     }
@@ -176,6 +198,13 @@ impl EngineRules {
                 ("watermark", self.watermark.to_string()),
                 ("eviction_ratio", self.eviction_ratio.to_string()),
             ],
+            Profile::Sglang => match &self.hicache {
+                Some(host) => vec![
+                    ("hicache", host.to_string()),
+                    ("hicache_write", self.hicache_write.name().to_owned()),
+                ],
+                None => Vec::new(),
+            },
             _ => Vec::new(),
         }
     }
@@ -219,6 +248,8 @@ impl EngineRules {
             ("eviction_ratio", "mooncake", own.eviction_ratio == self.eviction_ratio),
             ("watermark", "lmcache-mp", own.mp_watermark == self.mp_watermark),
             ("eviction_ratio", "lmcache-mp", own.mp_eviction_ratio == self.mp_eviction_ratio),
+            ("hicache", "sglang", own.hicache == self.hicache),
+            ("hicache_write", WITH_HOST, own.hicache_write == self.hicache_write),
         ];
         match options.into_iter().find(|(_, _, is_own)| !is_own) {
             Some((key, of, _)) => Err(EngineRulesError::Foreign { key, of, engine: profile }),

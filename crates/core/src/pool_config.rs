@@ -7,9 +7,10 @@ use super::engine::EngineConfig;
 use super::engine_rules::{EngineRules, EngineRulesError};
 use super::profile::{Outputs, Profile};
 use super::ratio::Ratio;
+use super::sglang::HicacheRules;
 use super::stack::{ChainCheck, ChainPolicy, MAX_REQUEST_PAGES, MAX_TRACKED_PAGES};
 use super::tiers::{TierConfig, TrendRules, is_price, is_tier_name};
-use super::units::{PageCount, PageSize};
+use super::units::{PageBytes, PageCount, PageSize};
 use super::window::{WindowKind, WindowRules};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
@@ -106,6 +107,9 @@ pub enum PoolConfigError {
     /// Bytes cannot be turned into pages.
     #[error("`capacities` has {0}, a size in bytes: set `kv_bytes_per_token`, or give pages (5000p)")]
     BytesWithoutCost(CapacitySpec),
+    /// The same for a host tier.
+    #[error("`hicache` is {0}, a size in bytes: set `kv_bytes_per_token`, or give pages (5000p)")]
+    HostWithoutCost(CapacitySpec),
     /// A tier that cannot be planned.
     #[error("tier `{tier}`: {reason}")]
     Tier { tier: String, reason: String },
@@ -249,8 +253,11 @@ impl PoolConfig {
             Some(cost) => token_cost("kv_bytes_per_token", cost),
             None => {
                 let in_bytes = |spec: &&CapacitySpec| matches!(spec.size, CapacitySize::Bytes(_));
-                let unpriced = self.capacities.iter().find(in_bytes);
-                unpriced.map_or(Ok(()), |spec| Err(PoolConfigError::BytesWithoutCost(spec.clone())))
+                if let Some(spec) = self.capacities.iter().find(in_bytes) {
+                    return Err(PoolConfigError::BytesWithoutCost(spec.clone()));
+                }
+                let host = self.rules.hicache.as_ref().filter(in_bytes);
+                host.map_or(Ok(()), |spec| Err(PoolConfigError::HostWithoutCost(spec.clone())))
             }
         }
     }
@@ -321,6 +328,18 @@ impl PoolConfig {
             chain_check: self.chain_check,
             chain_policy: self.chain_policy,
         }
+    }
+
+    /// Bytes a page of this size, where a cost a token is configured.
+    pub fn page_bytes(&self, page_size: PageSize) -> Option<PageBytes> {
+        self.kv_bytes_per_token.and_then(|cost| PageBytes::from_token_cost(cost, page_size))
+    }
+
+    /// The host tier under SGLang's device; `None` where there is none.
+    pub fn hicache(&self, page_size: PageSize) -> Option<HicacheRules> {
+        // A size in bytes without a cost is refused by `check`.
+        let host = self.rules.hicache.as_ref()?.pages(self.page_bytes(page_size))?;
+        Some(HicacheRules { host, write: self.rules.hicache_write, page_size, outputs: self.outputs })
     }
 
     /// The windows' part.

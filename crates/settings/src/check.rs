@@ -159,6 +159,7 @@ impl Settings {
             let cost = "estimate.kv_bytes_per_token";
             needs_cost(notes, "estimate.capacities", &estimate.capacities, cost);
             needs_cost(notes, "estimate.provisioned", estimate.provisioned.as_slice(), cost);
+            needs_cost(notes, "estimate.hicache", estimate.hicache.as_slice(), cost);
         }
     }
 

@@ -82,6 +82,8 @@ impl Estimate {
             eviction_ratio: self.eviction_ratio.filter(|_| !is_mp).unwrap_or(default.eviction_ratio),
             mp_watermark: self.watermark.filter(|_| is_mp).unwrap_or(default.mp_watermark),
             mp_eviction_ratio: self.eviction_ratio.filter(|_| is_mp).unwrap_or(default.mp_eviction_ratio),
+            hicache: self.hicache.clone(),
+            hicache_write: self.hicache_write.unwrap_or_default(),
         }
     }
 }
@@ -102,6 +104,8 @@ impl Estimate {
             ("lease", self.lease.is_some()),
             ("watermark", self.watermark.is_some()),
             ("eviction_ratio", self.eviction_ratio.is_some()),
+            ("hicache", self.hicache.is_some()),
+            ("hicache_write", self.hicache_write.is_some()),
         ])
     }
 }
@@ -124,6 +128,7 @@ pub(super) fn refused_key(error: &EngineRulesError) -> &'static str {
         | EngineRulesError::Range { key: "lease_ms", .. } => "lease",
         EngineRulesError::Foreign { key, .. } | EngineRulesError::Range { key, .. } => key,
         EngineRulesError::Page(PageMismatch::Chunk(_)) => "chunk_tokens",
+        EngineRulesError::Page(PageMismatch::Host(_)) => "hicache",
         EngineRulesError::Page(PageMismatch::Hybrid(RulesError::Retention { .. })) => "retention_interval",
         EngineRulesError::Page(PageMismatch::Hybrid(RulesError::Chunk { .. })) => "prefill_chunk",
     }

@@ -4,6 +4,7 @@ use super::load::from_environment;
 use config::{Value, ValueKind};
 use kvset_core::profile::{Outputs, Profile};
 use kvset_core::ratio::Ratio;
+use kvset_core::sglang::WritePolicy;
 use kvset_core::units::PageSize;
 use kvset_core::window::WindowKind;
 use kvset_formats::trace::Format;
@@ -325,6 +326,10 @@ impl Choice for Profile {
 
 impl Choice for Format {
     const NAMES: &'static [(&'static str, Self)] = &Format::NAMES;
+}
+
+impl Choice for WritePolicy {
+    const NAMES: &'static [(&'static str, Self)] = &WritePolicy::NAMES;
 }
 
 impl Choice for Outputs {

@@ -16,6 +16,7 @@ use kvset_core::profile::{Outputs, Profile};
 use kvset_core::ratio::Ratio;
 use kvset_core::retention::{MAX_TTLS, Ttl};
 use kvset_core::routing::RouterSpec;
+use kvset_core::sglang::WritePolicy;
 use kvset_core::stack::{ChainPolicy, MAX_REQUEST_PAGES, MAX_TRACKED_PAGES};
 use kvset_core::tiers::{Inclusion, TrendRules};
 use kvset_core::units::PageSize;
@@ -145,6 +146,14 @@ sections! {
         /// chunks; 0.2.
         [results]
         eviction_ratio: Option<Ratio> = None, in Ratio::ZERO..=Ratio::ONE, like Some(Ratio::per_mille(50));
+        /// "sglang": what its host tier, HiCache, holds; none where it is left out. What is loaded back from it is no hit of
+        /// the estimates, which are of the device.
+        [results]
+        hicache: Option<CapacitySpec> = None, like "500GiB".parse().ok();
+        /// "sglang" with `hicache`: when it is written. "write-through" (where it is left out): as pages enter the device;
+        /// "write-through-selective": as they come a second time; "write-back": as the device evicts them.
+        [results]
+        hicache_write: Option<WritePolicy> = None, like Some(WritePolicy::WriteBack);
         /// Whether the tokens a model generates enter its cache too.
         [results]
         outputs: Outputs = Outputs::Cached;

@@ -35,6 +35,7 @@ fn with_examples(left_out: &[&str]) -> String {
 }
 
 const OF_VLLM: [&str; 3] = ["attention = ", "retention_interval = ", "prefill_chunk = "];
+const OF_SGLANG: [&str; 2] = ["hicache = ", "hicache_write = "];
 const OF_LMCACHE: [&str; 1] = ["chunk_tokens = "];
 const OF_LMCACHE_MP: [&str; 3] = ["chunk_tokens = ", "watermark = ", "eviction_ratio = "];
 const OF_MOONCAKE: [&str; 3] = ["lease = ", "watermark = ", "eviction_ratio = "];
@@ -42,12 +43,13 @@ const OF_MOONCAKE: [&str; 3] = ["lease = ", "watermark = ", "eviction_ratio = "]
 #[test]
 fn every_example_in_the_default_file_is_valid() {
     // Of the one tier that is shown nothing passes to another.
-    let of_engines = [&OF_VLLM[..], &OF_LMCACHE, &OF_MOONCAKE, &["traffic = true"]].concat();
+    let of_engines = [&OF_VLLM[..], &OF_SGLANG, &OF_LMCACHE, &OF_MOONCAKE, &["traffic = true"]].concat();
     let settings = load(&with_examples(&of_engines), &[]).expect("valid");
     assert_eq!(settings.pools.len(), 1);
     assert!(settings.estimate.page_size.is_some() && settings.pools[0].capacities.is_some());
     let engines = [
         ("vllm", &OF_VLLM[..]),
+        ("sglang", &OF_SGLANG),
         ("lmcache", &OF_LMCACHE),
         ("lmcache-mp", &OF_LMCACHE_MP),
         ("mooncake", &OF_MOONCAKE),
@@ -541,6 +543,9 @@ fn engines_are_told_what_the_settings_say_and_pools_may_differ() {
     let rules = stores.pool_config("any").rules;
     assert_eq!(texts(rules.told_to(Profile::Mooncake)), ["5000", "0.95", "0.1"]);
     assert_eq!(load(&stores.to_toml(), &[]).expect("as shown").pool_config("any").rules, rules);
+    let host = "[estimate]\nengine = \"sglang\"\nhicache = \"5000p\"\nhicache_write = \"write-back\"\n";
+    let rules = load(host, &[]).expect("valid").pool_config("any").rules;
+    assert_eq!(texts(rules.told_to(Profile::Sglang)), ["5000p", "write-back"]);
 }
 
 #[test]
@@ -557,6 +562,9 @@ fn what_an_engine_cannot_be_told_names_the_setting() {
         &["estimate.chunk_tokens: `chunk_tokens` is"],
     );
     says("[estimate]\nengine = \"sglang\"\nlease = \"1s\"\n", &["estimate.lease: "]);
+    says("[estimate]\nhicache = \"9p\"\n", &["estimate.hicache: "]);
+    says("[estimate]\nengine = \"sglang\"\nhicache_write = \"write-back\"\n", &["estimate.hicache_write: "]);
+    says("[estimate]\nengine = \"sglang\"\nhicache = \"9GiB\"\n", &["needs estimate.kv_bytes_per_token"]);
     says("[estimate]\nengine = \"vllm\"\nattention = \"window:9\"\n", &["no group is `full`"]);
     says("[estimate]\nengine = \"vllm\"\nprefill_chunk = 512\n", &["estimate.prefill_chunk: "]);
     let lmcache =

@@ -1,10 +1,12 @@
 //! Options of single engines.
 
+use super::parse::choice;
 use clap::Args;
 use kvset_core::engine_rules::EngineRules;
 use kvset_core::hybrid::{Attention, Retention};
 use kvset_core::profile::Profile;
 use kvset_core::ratio::Ratio;
+use kvset_core::sglang::WritePolicy;
 use kvset_settings::Span;
 
 /// What an engine is told beside its name; each option belongs to one of them.
@@ -35,6 +37,10 @@ pub struct EngineArgs {
     /// 0.05; 0.2].
     #[arg(long, value_name = "SHARE")]
     pub eviction_ratio: Option<Ratio>,
+    /// With --below hicache:SIZE: when SGLang writes to the host: as pages enter the device, as they come a second time, or
+    /// as the device evicts them [default: write-through].
+    #[arg(long, value_name = "POLICY", value_parser = choice::<WritePolicy>())]
+    pub hicache_write: Option<WritePolicy>,
 }
 
 impl EngineArgs {
@@ -51,6 +57,8 @@ impl EngineArgs {
             eviction_ratio: self.eviction_ratio.unwrap_or(default.eviction_ratio),
             mp_watermark: self.watermark.unwrap_or(default.mp_watermark),
             mp_eviction_ratio: self.eviction_ratio.unwrap_or(default.mp_eviction_ratio),
+            hicache: None,
+            hicache_write: self.hicache_write.unwrap_or(default.hicache_write),
         }
     }
 

@@ -71,6 +71,7 @@ Examples:
   kvset replay --engine vllm --attention full+window:128 --page-size 16 --capacities 20000p trace.jsonl
   kvset replay --engine vllm --model-config gpt-oss.json --page-size 16 --capacities 40GiB,80GiB trace.jsonl
   kvset replay --engine vllm --kv-bytes-per-token 131072 --capacities 80GiB --below lmcache:500GiB --below mooncake:4TiB trace.jsonl
+  kvset replay --engine sglang --page-size 16 --capacities 20000p --below hicache:100000p --hicache-write write-back trace.jsonl
   kvset replay --engine lmcache,mooncake --chunk-tokens 512 --lease 10s --capacities 8192p trace.jsonl
   kvset replay --kv-bytes-per-token 61464 --tier hbm:0.95:10GiB:2500 --tier dram:0.999:64GiB:400 trace.jsonl
   kvset replay --model-config config.json --kv-dtype bf16,fp8 trace.jsonl
@@ -134,8 +135,9 @@ pub struct ReplayArgs {
     pub search: bool,
     /// A tier under the engine's own cache (repeatable, from the fastest): lmcache:SIZE, lmcache-mp:SIZE or
     /// mooncake:SIZE, at each of the --capacities. The first is asked for the whole prompt, as the engines' connectors do,
-    /// each further one for what follows.
-    #[arg(long, value_name = "STORE:SIZE", requires = "capacities")]
+    /// each further one for what follows. First under sglang, hicache:SIZE: its own host tier, which changes what its
+    /// device finds.
+    #[arg(long, value_name = "TIER:SIZE", requires = "capacities")]
     pub below: Vec<Below>,
     /// Count a last page that is not full.
     #[arg(long)]

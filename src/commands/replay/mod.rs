@@ -20,12 +20,14 @@ use crate::commands::replay::model::FromModel;
 use crate::commands::replay::output::{ReplayResult, TraceSummary};
 use crate::commands::replay::report::{notes, write_plot, write_report};
 use crate::replay::{
-    Replay, ReplayError, ReplayHistory, ReplayOptions, pool_report, replay, replay_for_report, search,
+    Below, Replay, ReplayError, ReplayHistory, ReplayOptions, TierBelow, pool_report, replay,
+    replay_for_report, search,
 };
 use anyhow::Context as _;
 use kvset_core::capacity::CapacitySize;
 use kvset_core::engine_rules::EngineRules;
 use kvset_core::estimate::Estimate;
+use kvset_core::profile::Profile;
 use kvset_core::ratio::Ratio;
 use kvset_formats::trace;
 use std::fs::File;
@@ -88,16 +90,22 @@ pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
 impl ReplayArgs {
     /// What the engines are told; one alone what it reads, without what tiers below are told.
     fn own_rules(&self, model: &FromModel) -> EngineRules {
-        let rules = self.options.rules(model.attention.as_ref());
+        let mut rules = self.options.rules(model.attention.as_ref());
+        rules.hicache = self.hicache().map(|below| below.capacity.clone());
         match self.engines.as_slice() {
             [engine] => rules.of_profile(*engine),
             _ => rules,
         }
     }
 
+    /// The host tier of SGLang's own, where it is the first tier below.
+    fn hicache(&self) -> Option<&Below> {
+        self.below.first().filter(|below| below.tier == TierBelow::Hicache)
+    }
+
     /// Refuses an option that no engine asked for would read.
     fn check_engine_options(&self, model: &FromModel) -> Result<(), Failure> {
-        let below = self.below.iter().map(|below| below.store.profile());
+        let below = self.below.iter().filter_map(|below| Some(below.tier.store()?.profile()));
         let engines: Vec<_> = self.engines.iter().copied().chain(below).collect();
         let checked = self.options.check(&engines, model.attention.as_ref());
         checked.map_err(|reason| Failure::Usage(anyhow::anyhow!(reason)))
@@ -107,9 +115,19 @@ impl ReplayArgs {
 /// Refuses tiers below that cannot be told.
 fn check_below(args: &ReplayArgs, kv_bytes_per_token: Option<f64>) -> Result<(), Failure> {
     let in_bytes = args.below.iter().any(|below| matches!(below.capacity.size, CapacitySize::Bytes(_)));
+    let is_hicache = |below: &Below| below.tier == TierBelow::Hicache;
     let reason = match args.below.len() {
+        _ if args.options.hicache_write.is_some() && args.hicache().is_none() => {
+            "--hicache-write is of SGLang's host tier: give --below hicache:SIZE, or leave it out"
+        }
         0 => return Ok(()),
         _ if args.engines.len() > 1 => "--below is for one engine: name one with --engine",
+        _ if args.below.iter().skip(1).any(is_hicache) => {
+            "hicache is one tree with SGLang's device: name it once, as the first --below"
+        }
+        _ if args.hicache().is_some() && args.engines != [Profile::Sglang] => {
+            "hicache is a part of SGLang: choose --engine sglang, or another tier"
+        }
         MOST_BELOW.. => "--below names more than 4 tiers: leave some out",
         _ if args.capacities.len() > 64 => {
             "--below has a chain of tiers for each of the --capacities: give at most 64"

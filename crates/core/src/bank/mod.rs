@@ -11,7 +11,7 @@ use crate::lmcache::{LmcacheCache, LmcacheMpCache};
 use crate::mooncake::MooncakeCache;
 use crate::pool_config::PoolConfig;
 use crate::profile::Profile;
-use crate::sglang::SglangCache;
+use crate::sglang::{HicacheCache, SglangCache};
 use crate::units::{PageCount, PageSize};
 use ahead::Ahead;
 use serde::{Deserialize, Serialize};
@@ -26,6 +26,9 @@ pub struct CacheBank {
     /// Hits of the last request, one a cache.
     #[serde(skip)]
     last_hits: Vec<u64>,
+    /// What the host tiers under them found of it, where they have one.
+    #[serde(skip)]
+    last_host_hits: Vec<u64>,
     /// Pages the last request would have found without limit, where the rules lose some at any size.
     #[serde(skip)]
     last_ceiling: Option<u64>,
@@ -46,6 +49,7 @@ enum Caches {
     Lmcache(Vec<LmcacheCache>),
     Mooncake(Vec<MooncakeCache>),
     LmcacheMp(Vec<LmcacheMpCache>),
+    Hicache(Vec<HicacheCache>),
 }
 
 /// The caches of a hybrid model, and one that never evicts within the tracked bound: what its rules lose there
@@ -62,6 +66,7 @@ impl Caches {
         match self {
             Self::None => {}
             Self::Sglang(caches) => caches.iter_mut().for_each(|cache| visit(cache)),
+            Self::Hicache(caches) => caches.iter_mut().for_each(|cache| visit(cache)),
             Self::Lmcache(caches) => caches.iter_mut().for_each(|cache| visit(cache)),
             Self::LmcacheMp(caches) => caches.iter_mut().for_each(|cache| visit(cache)),
             Self::Mooncake(caches) => caches.iter_mut().for_each(|cache| visit(cache)),
@@ -73,11 +78,26 @@ impl Caches {
     }
 }
 
+/// Pages a request finds.
+#[derive(Debug, Clone, Copy, Default)]
+struct Found {
+    hits: u64,
+    /// Those after them that a host tier of the engine's own finds.
+    host_hits: u64,
+}
+
+impl Found {
+    /// In a cache without a host tier.
+    fn here(hits: u64) -> Self {
+        Self { hits, host_hits: 0 }
+    }
+}
+
 /// A cache at one capacity.
 trait PointCache {
     fn capacity(&self) -> PageCount;
-    /// Pages a request finds.
-    fn serve(&mut self, event: &RequestEvent<'_>) -> u64;
+    /// What a request finds.
+    fn serve(&mut self, event: &RequestEvent<'_>) -> Found;
     /// Requests since the start that are larger than the whole cache; none where a cache takes parts of them.
     fn refused(&self) -> u64 {
         0
@@ -92,8 +112,8 @@ impl PointCache for SglangCache {
         self.capacity()
     }
 
-    fn serve(&mut self, event: &RequestEvent<'_>) -> u64 {
-        self.request(event).hits
+    fn serve(&mut self, event: &RequestEvent<'_>) -> Found {
+        Found::here(self.request(event).hits)
     }
 
     fn refused(&self) -> u64 {
@@ -109,13 +129,36 @@ impl PointCache for SglangCache {
     }
 }
 
+impl PointCache for HicacheCache {
+    fn capacity(&self) -> PageCount {
+        self.capacity()
+    }
+
+    fn serve(&mut self, event: &RequestEvent<'_>) -> Found {
+        let found = self.request(event);
+        Found { hits: found.device, host_hits: found.host }
+    }
+
+    fn refused(&self) -> u64 {
+        self.refused()
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.memory_bytes()
+    }
+
+    fn is_sound(&self, config: &PoolConfig, page_size: PageSize) -> bool {
+        Some(*self.rules()) == config.hicache(page_size) && self.is_countable()
+    }
+}
+
 impl PointCache for HybridCache {
     fn capacity(&self) -> PageCount {
         self.capacity()
     }
 
-    fn serve(&mut self, event: &RequestEvent<'_>) -> u64 {
-        self.request(event).hits
+    fn serve(&mut self, event: &RequestEvent<'_>) -> Found {
+        Found::here(self.request(event).hits)
     }
 
     fn refused(&self) -> u64 {
@@ -136,8 +179,8 @@ impl PointCache for LmcacheCache {
         self.capacity()
     }
 
-    fn serve(&mut self, event: &RequestEvent<'_>) -> u64 {
-        self.request(event)
+    fn serve(&mut self, event: &RequestEvent<'_>) -> Found {
+        Found::here(self.request(event))
     }
 
     fn memory_bytes(&self) -> usize {
@@ -154,8 +197,8 @@ impl PointCache for LmcacheMpCache {
         self.capacity()
     }
 
-    fn serve(&mut self, event: &RequestEvent<'_>) -> u64 {
-        self.request(event)
+    fn serve(&mut self, event: &RequestEvent<'_>) -> Found {
+        Found::here(self.request(event))
     }
 
     fn memory_bytes(&self) -> usize {
@@ -172,8 +215,8 @@ impl PointCache for MooncakeCache {
         self.capacity()
     }
 
-    fn serve(&mut self, event: &RequestEvent<'_>) -> u64 {
-        self.request(event)
+    fn serve(&mut self, event: &RequestEvent<'_>) -> Found {
+        Found::here(self.request(event))
     }
 
     fn memory_bytes(&self) -> usize {
@@ -194,6 +237,9 @@ impl CacheBank {
         let pages = || capacities.iter().copied().map(PageCount);
         let rules = &config.rules;
         let caches = match config.profile {
+            Profile::Sglang if let Some(rules) = config.hicache(page_size) => {
+                Caches::Hicache(pages().map(|p| HicacheCache::new(p, rules)).collect::<Result<_, _>>()?)
+            }
             // Cannot fail: capacities lie within the tracked bound.
             Profile::Sglang => Caches::Sglang(
                 pages().filter_map(|p| SglangCache::new(p, page_size, config.outputs).ok()).collect(),
@@ -236,7 +282,12 @@ impl CacheBank {
         }
         match (&self.caches, config.profile) {
             (Caches::None, _) => !config.is_pointwise(),
-            (Caches::Sglang(caches), Profile::Sglang) => all(caches, capacities, config, page_size),
+            (Caches::Sglang(caches), Profile::Sglang) => {
+                config.rules.hicache.is_none() && all(caches, capacities, config, page_size)
+            }
+            (Caches::Hicache(caches), Profile::Sglang) => {
+                config.rules.hicache.is_some() && all(caches, capacities, config, page_size)
+            }
             (Caches::Lmcache(caches), Profile::Lmcache) => all(caches, capacities, config, page_size),
             (Caches::LmcacheMp(caches), Profile::LmcacheMp) => all(caches, capacities, config, page_size),
             (Caches::Mooncake(caches), Profile::Mooncake) => all(caches, capacities, config, page_size),
@@ -258,20 +309,25 @@ impl CacheBank {
         config: &PoolConfig,
         page_size: PageSize,
     ) {
-        let hits = &mut self.last_hits;
+        let (hits, host_hits) = (&mut self.last_hits, &mut self.last_host_hits);
         hits.clear();
+        host_hits.clear();
+        let mut take = |found: Found| {
+            hits.push(found.hits);
+            host_hits.push(found.host_hits);
+        };
         match self.ahead.next() {
-            Some(served) => hits.extend(served),
-            None => self.caches.each(|cache| hits.push(cache.serve(event))),
+            Some(served) => served.for_each(take),
+            None => self.caches.each(|cache| take(cache.serve(event))),
         }
         self.last_ceiling = match &self.caches {
-            Caches::None | Caches::Sglang(_) | Caches::Mooncake(_) => None,
+            Caches::None | Caches::Sglang(_) | Caches::Hicache(_) | Caches::Mooncake(_) => None,
             Caches::Lmcache(_) | Caches::LmcacheMp(_) => {
                 // Whoever brought a chunk's last page brought the chunk.
                 let chunk = config.rules.lmcache(page_size).pages_a_chunk();
                 chunk.ok().map(|pages| found - found % u64::from(pages))
             }
-            Caches::Hybrid(_) => hits.pop(),
+            Caches::Hybrid(_) => self.last_hits.pop(),
         };
     }
 
@@ -298,6 +354,12 @@ impl CacheBank {
         &self.last_hits
     }
 
+    /// Pages after those that a host tier of the engine's own found of the last request, one entry a capacity: zeros
+    /// where it has none.
+    pub fn last_host_hits(&self) -> &[u64] {
+        &self.last_host_hits
+    }
+
     /// Pages the last request would have found without limit, where that is less than what the stack found.
     pub fn last_ceiling(&self) -> Option<u64> {
         self.last_ceiling
@@ -311,6 +373,7 @@ impl CacheBank {
         match &self.caches {
             Caches::None => Vec::new(),
             Caches::Sglang(caches) => all(caches),
+            Caches::Hicache(caches) => all(caches),
             Caches::Hybrid(hybrids) => all(&hybrids.caches),
             Caches::Lmcache(caches) => all(caches),
             Caches::LmcacheMp(caches) => all(caches),
@@ -326,11 +389,12 @@ impl CacheBank {
         let caches = match &self.caches {
             Caches::None => 0,
             Caches::Sglang(caches) => all(caches),
+            Caches::Hicache(caches) => all(caches),
             Caches::Hybrid(hybrids) => all(&hybrids.caches) + hybrids.ceiling.memory_bytes(),
             Caches::Lmcache(caches) => all(caches),
             Caches::LmcacheMp(caches) => all(caches),
             Caches::Mooncake(caches) => all(caches),
         };
-        caches + self.last_hits.capacity() * 8 + self.ahead.memory_bytes()
+        caches + (self.last_hits.capacity() + self.last_host_hits.capacity()) * 8 + self.ahead.memory_bytes()
     }
 }

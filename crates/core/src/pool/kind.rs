@@ -37,7 +37,7 @@ impl PoolKind {
 
     /// Bytes a page of this size, where a cost a token is configured.
     pub(super) fn page_bytes(&self, page_size: PageSize) -> Option<PageBytes> {
-        self.config.kv_bytes_per_token.and_then(|cost| PageBytes::from_token_cost(cost, page_size))
+        self.config.page_bytes(page_size)
     }
 
     /// The curve of pools with this page size.

@@ -4,18 +4,26 @@
 //! exists: one [`SglangCache`] answers for one capacity, and a curve made of several is pointwise.
 //! One request at a time is modelled, as everywhere in the core; requests that overlap pin pages.
 
+mod hicache;
+mod host;
+mod node;
 mod saved;
+mod saved_hicache;
 mod shape;
+mod sides;
 mod tree;
 
+pub use hicache::{HicacheCache, HicacheHits, HicacheRules, WritePolicy};
 pub use saved::{RestoreError, SavedCache, SavedNode};
+pub use saved_hicache::{SavedHicache, SavedHicacheNode};
 
 use super::event::RequestEvent;
 use super::profile::Outputs;
 use super::units::{PageCount, PageSize, is_countable};
+use node::{NodeIndex, ROOT};
 use serde::Deserialize;
 use shape::Shape;
-use tree::{NodeIndex, ROOT, Touching, Tree};
+use tree::{Touching, Tree};
 
 /// The largest capacity one cache models: nodes and pages are counted in 32 bits.
 pub const MAX_CAPACITY: PageCount = PageCount(u32::MAX as u64 - 1);
@@ -107,7 +115,7 @@ impl SglangCache {
             self.refused += 1;
             return SglangHits { hits: 0, refused: true };
         }
-        self.take_ids(event, &shape);
+        shape.take_ids(event, &mut self.ids);
         let hits = self.prefill(&shape);
         if self.outputs == Outputs::Cached {
             self.decode(&shape);
@@ -116,16 +124,6 @@ impl SglangCache {
         self.tree.unpin();
         self.tree.compact();
         SglangHits { hits, refused: false }
-    }
-
-    /// Copies the request's ids, the first one keyed by its scope.
-    fn take_ids(&mut self, event: &RequestEvent<'_>, shape: &Shape) {
-        self.ids.clear();
-        self.ids.extend(event.page_ids.first(shape.prompt_pages).iter());
-        self.ids.extend(event.output_page_ids.first(shape.known_outputs).iter());
-        if let Some(first) = self.ids.first_mut() {
-            *first = event.scope.first_page(*first);
-        }
     }
 
     /// Steps 1 to 3: match, make room for the rest of the prompt, insert it. Returns the hits.

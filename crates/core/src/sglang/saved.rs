@@ -1,6 +1,7 @@
 //! The cache's state as plain data, for snapshots.
 
-use super::tree::{NONE, NodeIndex, ROOT, Tree};
+use super::node::{NONE, NodeIndex, ROOT};
+use super::tree::Tree;
 use super::{CapacityTooLarge, SglangCache};
 use crate::profile::Outputs;
 use crate::units::{PageCount, PageSize};
@@ -72,7 +73,10 @@ impl SglangCache {
             outputs: self.outputs,
             refused: self.refused,
             clock: self.tree.clock(),
-            nodes: saved_nodes(&self.tree),
+            nodes: in_order(&self.tree)
+                .into_iter()
+                .map(|(parent, index)| saved_node(&self.tree, parent, index))
+                .collect(),
         }
     }
 
@@ -84,7 +88,8 @@ impl SglangCache {
     pub fn restore(saved: &SavedCache) -> Result<Self, RestoreError> {
         let mut cache = Self::new(saved.capacity, saved.page_size, saved.outputs)?;
         cache.refused = saved.refused;
-        restore_nodes(&mut cache.tree, saved)?;
+        let nodes = saved.nodes.iter();
+        restore_nodes(&mut cache.tree, nodes, saved.clock, saved.capacity, |_, _, _| {})?;
         if cache.resident() > cache.capacity() {
             return Err(RestoreError::Overfull { capacity: saved.capacity, pages: cache.resident() });
         }
@@ -106,36 +111,42 @@ impl TryFrom<SavedCache> for SglangCache {
     }
 }
 
-/// Lists the nodes level by level, those of one parent by stamp.
-fn saved_nodes(tree: &Tree) -> Vec<SavedNode> {
+/// Lists the nodes level by level, those of one parent by stamp, each with the position of its parent counted from 1.
+pub(super) fn in_order(tree: &Tree) -> Vec<(u32, NodeIndex)> {
     let mut by_parent: Vec<(NodeIndex, u64, NodeIndex)> =
         tree.occupied().map(|(index, node)| (node.parent, node.stamp, index)).collect();
     by_parent.sort_unstable();
-    let mut order: Vec<NodeIndex> = Vec::with_capacity(by_parent.len());
-    let mut nodes = Vec::with_capacity(by_parent.len());
+    let mut order: Vec<(u32, NodeIndex)> = Vec::with_capacity(by_parent.len());
     for position in 0..=by_parent.len() {
-        let parent = if position == 0 { ROOT } else { order[position - 1] };
+        let parent = if position == 0 { ROOT } else { order[position - 1].1 };
         let first = by_parent.partition_point(|(other, ..)| *other < parent);
-        for &(_, stamp, index) in by_parent[first..].iter().take_while(|(other, ..)| *other == parent) {
-            order.push(index);
-            nodes.push(SavedNode {
-                parent: position as u32,
-                stamp,
-                private: tree.node(index).private,
-                ids: tree.label(index).to_vec(),
-            });
-        }
+        let children = by_parent[first..].iter().take_while(|(other, ..)| *other == parent);
+        order.extend(children.map(|(_, _, index)| (position as u32, *index)));
     }
-    nodes
+    order
 }
 
-/// Rebuilds a tree from the list of its nodes.
-fn restore_nodes(tree: &mut Tree, saved: &SavedCache) -> Result<(), RestoreError> {
-    let mut stamps: Vec<u64> = saved.nodes.iter().map(|node| node.stamp).collect();
+/// One node, its parent at this position.
+pub(super) fn saved_node(tree: &Tree, parent: u32, index: NodeIndex) -> SavedNode {
+    let node = tree.node(index);
+    SavedNode { parent, stamp: node.stamp, private: node.private, ids: tree.label(index).to_vec() }
+}
+
+/// Rebuilds a tree from the list of its nodes, of at most so many pages; each of them is shown as it is added, with
+/// its position and its place in the tree.
+pub(super) fn restore_nodes<'a>(
+    tree: &mut Tree,
+    nodes: impl Iterator<Item = &'a SavedNode> + Clone,
+    clock: u64,
+    most: PageCount,
+    mut added: impl FnMut(&mut Tree, usize, NodeIndex),
+) -> Result<(), RestoreError> {
+    let mut stamps: Vec<u64> = nodes.clone().map(|node| node.stamp).collect();
     stamps.sort_unstable();
     let repeated = stamps.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0]);
     let mut places: Vec<NodeIndex> = vec![ROOT];
-    for (position, node) in saved.nodes.iter().enumerate() {
+    let mut pages = 0;
+    for (position, node) in nodes.enumerate() {
         let fault = |fault| RestoreError::Node { position, fault };
         let parent = places.get(node.parent as usize).copied().ok_or(fault("precedes its parent"))?;
         if node.ids.is_empty() && node.private == 0 {
@@ -147,14 +158,17 @@ fn restore_nodes(tree: &mut Tree, saved: &SavedCache) -> Result<(), RestoreError
         if node.ids.first().is_some_and(|&first| tree.child(parent, first) != NONE) {
             return Err(fault("begins like another child of its parent"));
         }
-        if node.stamp == 0 || node.stamp > saved.clock || repeated == Some(node.stamp) {
+        if node.stamp == 0 || node.stamp > clock || repeated == Some(node.stamp) {
             return Err(fault("has an impossible stamp"));
         }
-        if tree.pages() > saved.capacity.0 {
-            break;
+        if pages > most.0 {
+            return Err(RestoreError::Overfull { capacity: most, pages: PageCount(pages) });
         }
-        places.push(tree.add(parent, &node.ids, node.private, node.stamp));
+        let index = tree.add(parent, &node.ids, node.private, node.stamp);
+        pages += tree.node(index).pages();
+        added(tree, position, index);
+        places.push(index);
     }
-    tree.set_clock(saved.clock);
+    tree.set_clock(clock);
     Ok(())
 }

@@ -51,6 +51,16 @@ impl Shape {
         }
     }
 
+    /// Copies the request's ids, prompt then known outputs, the first one keyed by its scope.
+    pub(super) fn take_ids(&self, event: &RequestEvent<'_>, ids: &mut Vec<u64>) {
+        ids.clear();
+        ids.extend(event.page_ids.first(self.prompt_pages).iter());
+        ids.extend(event.output_page_ids.first(self.known_outputs).iter());
+        if let Some(first) = ids.first_mut() {
+            *first = event.scope.first_page(*first);
+        }
+    }
+
     /// The smallest cache the request can run in alone: prefill asks for one page more than the
     /// prompt takes, and every slot is held at once in the end.
     pub(super) fn least_capacity(&self) -> u64 {

@@ -1,42 +1,22 @@
 //! The radix tree of the `sglang` profile: nodes in an arena, labels in one buffer, leaves by age.
+//!
+//! With HiCache the host holds nodes too; what that adds is in `sides`. Without it every node is on the device.
 
+use super::host::HostSide;
+use super::node::{NONE, Node, NodeIndex, ROOT};
 use crate::pages::PageIds;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use std::collections::BTreeMap;
 
-/// A node's place in the arena.
-pub(super) type NodeIndex = u32;
-
-/// The root: it has no pages and is never evicted.
-pub(super) const ROOT: NodeIndex = 0;
-
-/// No node: the parent of the root and of free places.
-pub(super) const NONE: NodeIndex = u32::MAX;
-
 /// Labels nobody reads any more are dropped once they outnumber the live ones by this many.
 const SLACK: usize = 4096;
-
-/// A node: a run of pages that were inserted, and will be evicted, together.
-#[derive(Debug, Clone)]
-pub(super) struct Node {
-    /// When the node was last stamped; no two nodes have the same stamp.
-    pub stamp: u64,
-    /// Where its label starts in the tree's buffer.
-    start: usize,
-    /// Pages with an id.
-    ids: u32,
-    /// Pages after those that nobody can share, so they need no id. Such a node is always a leaf.
-    pub private: u32,
-    pub parent: NodeIndex,
-    children: u32,
-}
 
 /// The tree. Stamps come from one counter, so the order of events alone decides who is evicted;
 /// places in the arena and in the map decide nothing.
 #[derive(Debug, Clone)]
 pub(super) struct Tree {
-    nodes: Vec<Node>,
+    pub(super) nodes: Vec<Node>,
     vacant: Vec<NodeIndex>,
     /// Labels of all nodes, and of some that are gone.
     labels: Vec<u64>,
@@ -44,18 +24,20 @@ pub(super) struct Tree {
     live_labels: usize,
     /// Child by parent and first id. Children without an id are counted in their parent only.
     children: HashMap<(NodeIndex, u64), NodeIndex, FixedState>,
-    /// Leaves that may be evicted, by stamp: all of them but the pinned node.
-    evictable: BTreeMap<u64, NodeIndex>,
+    /// Nodes with no child on the device that may be evicted from it, by stamp: all of them but the pinned node.
+    pub(super) evictable: BTreeMap<u64, NodeIndex>,
     /// Where the path locked by the request being served ends. One mark is enough for the lock:
     /// the nodes above it have a child for as long as it stays, so they are no leaves.
     pinned: NodeIndex,
     clock: u64,
-    pages: u64,
+    /// Pages on the device.
+    pub(super) pages: u64,
+    pub(super) host: HostSide,
 }
 
 impl Tree {
     pub(super) fn new() -> Self {
-        let root = Node { stamp: 0, start: 0, ids: 0, private: 0, parent: NONE, children: 0 };
+        let root = Node::on_device(0, NONE);
         Self {
             nodes: vec![root],
             vacant: Vec::new(),
@@ -66,10 +48,11 @@ impl Tree {
             pinned: NONE,
             clock: 0,
             pages: 0,
+            host: HostSide::new(),
         }
     }
 
-    /// Pages of all nodes.
+    /// Pages of the nodes on the device.
     pub(super) fn pages(&self) -> u64 {
         self.pages
     }
@@ -93,6 +76,7 @@ impl Tree {
             + self.labels.capacity() * size_of::<u64>()
             + self.children.capacity() * MAP_ENTRY
             + self.evictable.len() * LEAF_ENTRY
+            + self.host.entries() * LEAF_ENTRY
     }
 
     pub(super) fn node(&self, index: NodeIndex) -> &Node {
@@ -134,25 +118,25 @@ impl Tree {
         touching: Touching,
     ) -> usize {
         let mut parent = path.last().copied().unwrap_or(ROOT);
-        while let Some(&next) = ids.get(matched)
-            && let Some(&child) = self.children.get(&(parent, next))
-        {
-            if touching == Touching::Yes {
-                self.touch(child);
-            }
-            let rest = PageIds::from_slice(&ids[matched..]);
-            let common = PageIds::from_slice(self.label(child)).common_prefix(rest);
-            matched += common;
-            let node = self.node(child);
-            if common == node.ids as usize && node.private == 0 {
-                path.push(child);
-                parent = child;
-                continue;
-            }
-            path.push(self.split(child, common));
-            break;
+        while let Some(next) = self.step(parent, &ids[matched..], touching) {
+            matched += self.node(next).ids as usize;
+            path.push(next);
+            parent = next;
         }
         matched
+    }
+
+    /// The node below `parent` that `ids` lead to, split where they leave it half-way, so that all of its pages are
+    /// among them; `None` where they lead nowhere.
+    pub(super) fn step(&mut self, parent: NodeIndex, ids: &[u64], touching: Touching) -> Option<NodeIndex> {
+        let child = self.children.get(&(parent, *ids.first()?)).copied()?;
+        if touching == Touching::Yes {
+            self.touch(child);
+        }
+        let common = PageIds::from_slice(self.label(child)).common_prefix(PageIds::from_slice(ids));
+        let node = self.node(child);
+        let is_whole = common == node.ids as usize && node.private == 0;
+        Some(if is_whole { child } else { self.split(child, common) })
     }
 
     /// Inserts `ids` and `private` pages after them, the path standing for the first `matched` ids,
@@ -161,9 +145,14 @@ impl Tree {
         let matched = self.descend(path, ids, matched, Touching::Yes);
         if matched < ids.len() || private > 0 {
             let parent = path.last().copied().unwrap_or(ROOT);
-            let stamp = self.tick();
-            path.push(self.add(parent, &ids[matched..], private, stamp));
+            path.push(self.add_leaf(parent, &ids[matched..], private));
         }
+    }
+
+    /// Adds a leaf that is as old as this moment.
+    pub(super) fn add_leaf(&mut self, parent: NodeIndex, ids: &[u64], private: u32) -> NodeIndex {
+        let stamp = self.tick();
+        self.add(parent, ids, private, stamp)
     }
 
     /// Adds a leaf. Its first id must not lead to another child of `parent`.
@@ -171,14 +160,15 @@ impl Tree {
         let start = self.labels.len();
         self.labels.extend_from_slice(ids);
         self.live_labels += ids.len();
-        self.pages += ids.len() as u64 + u64::from(private);
-        let node = Node { stamp, start, ids: ids.len() as u32, private, parent, children: 0 };
+        let node = Node { start, ids: ids.len() as u32, private, ..Node::on_device(stamp, parent) };
+        self.pages += node.pages();
         let index = self.place(node);
         if let Some(&first) = ids.first() {
             self.children.insert((parent, first), index);
         }
         self.withhold(parent);
         self.nodes[parent as usize].children += 1;
+        self.nodes[parent as usize].device_children += 1;
         self.offer(index);
         index
     }
@@ -200,19 +190,34 @@ impl Tree {
 
     /// Evicts the unlocked leaf with the oldest stamp, whole; `false` when there is none.
     pub(super) fn evict_oldest_leaf(&mut self) -> bool {
-        let Some((_, index)) = self.evictable.pop_first() else { return false };
-        let node = self.node(index);
-        let (parent, ids, private) = (node.parent, node.ids, node.private);
+        let Some(index) = self.oldest_leaf() else { return false };
+        self.remove(index);
+        true
+    }
+
+    /// The unlocked leaf of the device with the oldest stamp.
+    pub(super) fn oldest_leaf(&self) -> Option<NodeIndex> {
+        self.evictable.first_key_value().map(|(_, index)| *index)
+    }
+
+    /// Removes a node without children from wherever it is.
+    pub(super) fn remove(&mut self, index: NodeIndex) {
+        self.withhold(index);
+        self.forget_duplicate(index);
+        let node = self.node(index).clone();
+        debug_assert_eq!(node.children, 0, "a node with children stays");
         if let Some(&first) = self.label(index).first() {
-            self.children.remove(&(parent, first));
+            self.children.remove(&(node.parent, first));
         }
-        self.live_labels -= ids as usize;
-        self.pages -= u64::from(ids) + u64::from(private);
+        self.live_labels -= node.ids as usize;
+        self.pages -= if node.on_device { node.pages() } else { 0 };
+        self.host.pages -= if node.on_host { node.pages() } else { 0 };
         self.nodes[index as usize].parent = NONE;
         self.vacant.push(index);
-        self.nodes[parent as usize].children -= 1;
-        self.offer(parent);
-        true
+        let parent = &mut self.nodes[node.parent as usize];
+        parent.children -= 1;
+        parent.device_children -= u32::from(node.on_device);
+        self.offer(node.parent);
     }
 
     /// Drops the labels of nodes that are gone, once they are the greater part of the buffer.
@@ -234,44 +239,64 @@ impl Tree {
     fn split(&mut self, lower: NodeIndex, at: usize) -> NodeIndex {
         let node = self.node(lower).clone();
         let (upper_stamp, lower_stamp) = (self.tick(), self.tick());
-        let upper = Node { stamp: upper_stamp, ids: at as u32, private: 0, children: 1, ..node };
+        let upper = Node {
+            stamp: upper_stamp,
+            ids: at as u32,
+            private: 0,
+            children: 1,
+            device_children: u32::from(node.on_device),
+            duplicate: 0,
+            ..node
+        };
         let upper = self.place(upper);
         self.children.insert((node.parent, self.labels[node.start]), upper);
         if at < node.ids as usize {
             self.children.insert((upper, self.labels[node.start + at]), lower);
         }
-        let was_evictable = self.evictable.remove(&node.stamp).is_some();
         let part = &mut self.nodes[lower as usize];
         part.parent = upper;
         part.start += at;
         part.ids -= at as u32;
         part.stamp = lower_stamp;
-        if was_evictable {
-            self.evictable.insert(lower_stamp, lower);
-        }
+        self.move_leaf(node.stamp, lower);
         upper
     }
 
     /// Stamps one node.
-    fn touch(&mut self, index: NodeIndex) {
+    pub(super) fn touch(&mut self, index: NodeIndex) {
         let new = self.tick();
         let old = std::mem::replace(&mut self.nodes[index as usize].stamp, new);
-        if self.evictable.remove(&old).is_some() {
-            self.evictable.insert(new, index);
+        self.move_leaf(old, index);
+    }
+
+    /// Puts a leaf that had the stamp `old` where its stamp belongs.
+    fn move_leaf(&mut self, old: u64, index: NodeIndex) {
+        let new = self.node(index).stamp;
+        for leaves in [&mut self.evictable, &mut self.host.leaves] {
+            if leaves.remove(&old).is_some() {
+                leaves.insert(new, index);
+            }
         }
     }
 
     /// Keeps a node from being evicted.
-    fn withhold(&mut self, index: NodeIndex) {
+    pub(super) fn withhold(&mut self, index: NodeIndex) {
         let stamp = self.node(index).stamp;
         self.evictable.remove(&stamp);
+        self.host.leaves.remove(&stamp);
     }
 
-    /// Makes a node evictable if it is an unlocked leaf.
-    fn offer(&mut self, index: NodeIndex) {
-        let node = self.node(index);
-        if node.children == 0 && index != ROOT && index != self.pinned {
+    /// Makes a node evictable if it is an unlocked leaf: of the device, or of the host where it is nowhere else.
+    pub(super) fn offer(&mut self, index: NodeIndex) {
+        let node = &self.nodes[index as usize];
+        if index == ROOT {
+            return;
+        }
+        if node.on_device && node.device_children == 0 && index != self.pinned {
             self.evictable.insert(node.stamp, index);
+        }
+        if !node.on_device && node.children == 0 && index != self.host.pinned {
+            self.host.leaves.insert(node.stamp, index);
         }
     }
 

@@ -11,7 +11,7 @@ use crate::naive::chained_requests;
 use crate::pages::PageIds;
 use crate::pool_config::RESULT_VERSION;
 use crate::profile::{Outputs, Profile};
-use crate::sglang::SglangCache;
+use crate::sglang::{HicacheCache, SglangCache, WritePolicy};
 use crate::window::WindowKind;
 use proptest::prelude::*;
 
@@ -76,6 +76,48 @@ fn hits(requests: &[Vec<u64>], capacity: u64, config: &PoolConfig) -> Vec<u64> {
 }
 
 proptest! {
+    #[test]
+    fn a_device_over_a_host_counts_its_own_hits_and_a_restored_pool_goes_on(
+        requests in chained_requests(40),
+        write in prop::sample::select(WritePolicy::NAMES.to_vec()),
+        cut in any::<prop::sample::Index>(),
+    ) {
+        let alone = config(ENGINES[0]);
+        let hicache = Some("20p".parse().expect("pages"));
+        let rules = EngineRules { hicache, hicache_write: write.1, ..alone.rules.clone() };
+        let config = PoolConfig { rules, ..alone.clone() };
+        let page_size = PageSize::new(PAGE_SIZE).expect("not zero");
+        let rules = config.hicache(page_size).expect("a host");
+        let mut caches = CAPACITIES.map(|pages| HicacheCache::new(PageCount(pages), rules).expect("small"));
+        let mut expected = [0; CAPACITIES.len()];
+        let cut = cut.index(requests.len());
+        let mut pool = Pool::new("p", 0, Arc::new(config.clone())).expect("usable");
+        for (number, ids) in requests.iter().enumerate() {
+            if number == cut {
+                let bytes = postcard::to_allocvec(&pool.image()).expect("bytes");
+                let image = postcard::from_bytes(&bytes).expect("the same bytes");
+                let other = Pool::restore("p", 0, Arc::new(alone.clone()), image);
+                prop_assert!(other.is_err(), "a state with a host is none without");
+                let image = postcard::from_bytes(&bytes).expect("the same bytes");
+                pool = Pool::restore("p", 0, Arc::new(config.clone()), image).expect("the same configuration");
+            }
+            observe(&mut pool, number, ids);
+            let request = RequestEvent { output_tokens: Some(9), ..event(number as i64, ids) };
+            let found = caches.each_mut().map(|cache| cache.request(&request));
+            let own = pool.caches().expect("a cache a capacity");
+            for (at, found) in found.iter().enumerate() {
+                prop_assert_eq!(own.last_hits()[at], found.device);
+                prop_assert_eq!(own.last_host_hits()[at], found.host);
+                expected[at] += found.device;
+            }
+        }
+        let mut estimates = Vec::new();
+        pool.finish(Offset(99), &mut estimates);
+        let whole = estimates.iter().find(|estimate| estimate.window == WindowKind::All).expect("all");
+        let found: Vec<_> = whole.capacities.iter().filter_map(|point| point.prefix_hits).collect();
+        prop_assert_eq!(found, expected.to_vec());
+    }
+
     #[test]
     fn every_window_counts_what_the_caches_found_and_a_restored_pool_goes_on(
         requests in chained_requests(40),
