@@ -15,9 +15,10 @@ MOST_OFF = 0.03
 
 
 def answers(fixture):
-    """Every answer of a file, a tier below included, by capacity."""
+    """Every answer of a file, by capacity: of the engine, of its host and of a tier below, where there are such."""
     for result in fixture["results"]:
-        yield result["per_request_hit_pages"] + result.get("per_request_below_hit_pages", [])
+        tiers = (result.get(f"per_request_{tier}_hit_pages", []) for tier in ("host", "below"))
+        yield sum(tiers, result["per_request_hit_pages"])
 
 
 def rows(committed, folder):
@@ -28,7 +29,9 @@ def rows(committed, folder):
         new = fixture.read(path)
         old = fixture.read(os.path.join(committed, name))
         same_task = [new[key] == old[key] for key in ("generate", "settings", "page_size", "requests")]
-        capacities = [[result["capacity_pages"] for result in each["results"]] for each in (new, old)]
+        capacities = [
+            [(result["capacity_pages"], result.get("host_pages")) for result in each["results"]] for each in (new, old)
+        ]
         if not all(same_task) or capacities[0] != capacities[1]:
             raise SystemExit(f"{name}: another workload or other capacities than the committed file's; record it anew")
         capacities = list(zip(answers(new), answers(old)))

@@ -112,7 +112,11 @@ def serve(tree, request, outputs_cached, name):
 
 
 def drive(requests, settings, capacity):
-    """Pages each request found in the cache, in order."""
+    """Pages each request found in the cache, in order; with HiCache, those on the device and those on the host."""
+    if "write" in settings:
+        import drive_hicache
+
+        return drive_hicache.drive(requests, settings, capacity)
     set_global_server_args_for_scheduler(ServerArgs(model_path="none", device="cpu"))
     tree = cache(requests[0].page_size, capacity)
     cached = settings["outputs"] == "cached"

@@ -6,16 +6,25 @@ import os
 FORMAT = 1
 
 
+def result(capacity, hits):
+    """What one capacity gave: hit pages of each request; with a host tier, whose capacity comes along, pairs of those on
+    the device and on the host; with a tier below two lists, the engine's and that tier's."""
+    if isinstance(capacity, tuple):
+        (device, host), (found, loaded) = capacity, map(list, zip(*hits))
+        return result(device, found) | {"host_pages": host} | tier("host", loaded)
+    if isinstance(hits, tuple):
+        found, below = hits
+        return result(capacity, found) | tier("below", below)
+    return {"capacity_pages": capacity, "hit_pages": sum(hits), "per_request_hit_pages": hits}
+
+
+def tier(name, hits):
+    return {f"{name}_hit_pages": sum(hits), f"per_request_{name}_hit_pages": hits}
+
+
 def build(recording, version, generate, page_size, answers):
-    """A fixture from `answers`: (capacity, hit pages of each request) pairs; the hits are a pair of the engine's and of
-    the tier's below, where there is one."""
-    results = []
-    for capacity, hits in answers:
-        hits, below = hits if isinstance(hits, tuple) else (hits, None)
-        result = {"capacity_pages": capacity, "hit_pages": sum(hits), "per_request_hit_pages": hits}
-        if below is not None:
-            result |= {"below_hit_pages": sum(below), "per_request_below_hit_pages": below}
-        results.append(result)
+    """A fixture from `answers`: (capacity, what each request found) pairs."""
+    results = [result(capacity, hits) for capacity, hits in answers]
     return {
         "format": FORMAT,
         "engine": recording.engine,

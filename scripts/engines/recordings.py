@@ -1,8 +1,11 @@
 """What is recorded: one file for an engine, a workload and its settings."""
 
-from workloads import BY_NAME, WORKLOADS
+from workloads import BY_NAME
 
 OUTPUTS = ("cached", "ignored")
+
+# The workloads that every engine answers.
+PLAIN = ("agents-16", "short-turns-16", "agents-64")
 
 # Layouts of models that people deploy, in vLLM's groups; capacities are blocks of the pool that all groups share,
 # from a little more than the longest request needs while its prompt is computed.
@@ -51,6 +54,15 @@ CHAINS = [("agents-16", 256, 2_000), ("agents-16", 16, 1_200), ("short-turns-16"
 # record it as well, name it here.
 SGLANG = ("agents-16", "short-turns-16")
 
+# SGLang's HiCache, which is a part of its tree: pages of the device and of the host. Pages of 4 tokens, since less than
+# 10 tokens are not loaded back.
+WRITES = ("write_through", "write_through_selective", "write_back")
+HICACHES = [
+    ("agents-16", "cached", [(300, 150), (300, 700), (300, 3000), (700, 300), (700, 1500)]),
+    ("short-turns-16", "ignored", [(220, 100), (220, 500), (220, 2500), (550, 250), (550, 1100)]),
+    ("short-turns-4", "cached", [(240, 100), (240, 600), (240, 2500), (480, 900)]),
+]
+
 
 class Recording:
     def __init__(self, engine, workload, name, settings, capacities=None):
@@ -86,10 +98,16 @@ def chain(workload, chunk, pages):
     return Recording("vllm", workload, f"vllm-lmcache_{workload}_chunk-{chunk}", settings, capacities)
 
 
+def hicache(workload, outputs, capacities, write):
+    settings = {"outputs": outputs, "write": write}
+    name = f"sglang_hicache_{workload}_{write.replace('_', '-')}_{outputs}"
+    return Recording("sglang", workload, name, settings, capacities)
+
+
 def recordings(engine):
     """All recordings of an engine."""
     if engine == "paper":
-        return [Recording(engine, workload, f"paper_{workload}", {"outputs": "ignored"}) for workload in WORKLOADS]
+        return [Recording(engine, workload, f"paper_{workload}", {"outputs": "ignored"}) for workload in PLAIN]
     if engine == "mooncake":
         return [store(*each) for each in STORES]
     if engine == "vllm_lmcache":
@@ -101,7 +119,9 @@ def recordings(engine):
         ] + [process(workload, chunk, shares) for workload, chunk, shares in PROCESSES]
     plain = [
         Recording(engine, workload, f"{engine}_{workload}_{outputs}", {"outputs": outputs})
-        for workload in (SGLANG if engine == "sglang" else WORKLOADS)
+        for workload in (SGLANG if engine == "sglang" else PLAIN)
         for outputs in OUTPUTS
     ]
-    return plain + ([hybrid(*each) for each in HYBRIDS] if engine == "vllm" else [])
+    if engine == "sglang":
+        return plain + [hicache(*each, write) for each in HICACHES for write in WRITES]
+    return plain + [hybrid(*each) for each in HYBRIDS]

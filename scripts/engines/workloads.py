@@ -29,6 +29,13 @@ WORKLOADS = {
         + ["--turns", "6", "--turn-tokens", "300", "--output-tokens", "90"],
         "capacities": [230, 400, 800, 1600, 3000, 6000],
     },
+    # Small pages, where the model of an engine counts tokens.
+    "short-turns-4": {
+        "generate": COMMON
+        + ["--seed", "14", "--page-size", "4", "--system-prompts", "4", "--system-tokens", "120"]
+        + ["--turns", "8", "--turn-tokens", "16", "--output-tokens", "10"],
+        "capacities": [240, 480, 960, 2000, 4000],
+    },
 }
 
 # For engines with a clock of their own, which are driven at the trace's speed: minutes long, pauses included.

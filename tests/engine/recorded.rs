@@ -43,6 +43,8 @@ struct Settings {
     /// The tier below the engine, and its capacity.
     below: Option<String>,
     below_pages: Option<u64>,
+    /// SGLang's HiCache: when it writes to the host.
+    write: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -54,6 +56,10 @@ struct Answers {
     /// What the tier below had and the engine had not.
     below_hit_pages: Option<u64>,
     per_request_below_hit_pages: Option<Vec<u64>>,
+    /// Pages of the host tier, where there is one, and what was loaded back from it.
+    host_pages: Option<u64>,
+    host_hit_pages: Option<u64>,
+    per_request_host_hit_pages: Option<Vec<u64>>,
 }
 
 /// What a model answers: hits of each request, a list a capacity; those of the tier below likewise.
@@ -70,6 +76,35 @@ impl Recorded {
 
     fn is_hybrid(&self) -> bool {
         self.settings.groups.is_some()
+    }
+
+    fn is_plain(&self) -> bool {
+        !self.is_hybrid() && !self.has_host()
+    }
+
+    fn has_host(&self) -> bool {
+        self.settings.write.is_some()
+    }
+
+    /// What `kvset replay` finds for each request on the device and on the host, with the host of one result.
+    fn replay_with_host(&self, trace: &Path, rows: &Path, result: &Answers) -> Vec<(u64, u64)> {
+        let host = format!("hicache:{}p", result.host_pages.expect("a host"));
+        let policy = self.settings.write.as_deref().unwrap_or_default().replace('_', "-");
+        let (device, page_size) = (format!("{}p", result.capacity_pages), self.page_size.to_string());
+        kvset(&["replay", "--engine", "sglang", "--outputs", &self.settings.outputs])
+            .args(["--page-size", &page_size, "--capacities", &device, "--below", &host])
+            .args(["--hicache-write", &policy, "--per-request"])
+            .arg(rows)
+            .arg(trace)
+            .assert()
+            .success();
+        let text = std::fs::read_to_string(rows).expect("the rows");
+        let both = |line: &str| {
+            let row: Value = serde_json::from_str(line).expect("a row of JSON");
+            let hits = |column: &Value| column.as_u64().expect("within the bound");
+            (hits(&row["prefix_hits"][0]), hits(&row["below_hits"][0][0]))
+        };
+        text.lines().map(both).collect()
     }
 
     /// Writes the workload's trace below `folder`.
@@ -188,7 +223,7 @@ fn count_differing(recording: (&str, &Recorded), pages: u64, of: [&[u64]; 2], kn
 /// Replays every plain recording that is named so; no request may differ but those that are known to.
 fn compare(engine: &str, files: usize) {
     let prefix = format!("{engine}_");
-    let recordings: Vec<_> = recorded(&prefix).into_iter().filter(|(_, own)| !own.is_hybrid()).collect();
+    let recordings: Vec<_> = recorded(&prefix).into_iter().filter(|(_, own)| own.is_plain()).collect();
     assert_eq!(recordings.len(), files, "recordings of {engine}");
     for (name, recorded) in recordings {
         let modelled = recorded.replay();
@@ -224,6 +259,27 @@ fn requests_equal_sglang_and_room_is_wanted_before_every_decoded_token() {
 }
 
 #[test]
+fn requests_equal_sglang_with_hicache_on_device_and_host() {
+    let recordings: Vec<_> =
+        recorded("sglang_hicache_").into_iter().filter(|(_, own)| own.has_host()).collect();
+    assert_eq!(recordings.len(), 9);
+    for (name, recorded) in recordings {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (trace, rows) = (recorded.generate(folder.path()), folder.path().join("rows.jsonl"));
+        for result in &recorded.results {
+            let host = result.per_request_host_hit_pages.as_deref().expect("the host's");
+            let theirs: Vec<_> =
+                result.per_request_hit_pages.iter().copied().zip(host.iter().copied()).collect();
+            let ours = recorded.replay_with_host(&trace, &rows, result);
+            assert_eq!(ours.len(), theirs.len(), "{name}");
+            let pairs = ours.iter().zip(&theirs).enumerate();
+            let differing: Vec<_> = pairs.filter(|(_, (ours, theirs))| ours != theirs).collect();
+            assert!(differing.is_empty(), "{name} at {}: {differing:?}", result.capacity_pages);
+        }
+    }
+}
+
+#[test]
 fn every_request_equals_the_papers_order() {
     compare("paper", 3);
 }
@@ -255,7 +311,7 @@ fn totals_of_a_running_mooncake_store_are_within_one_percent_and_of_bursts_withi
 #[test]
 fn every_recording_is_whole() {
     let recordings = recorded("");
-    assert_eq!(recordings.len(), 41);
+    assert_eq!(recordings.len(), 50);
     for (name, recorded) in recordings {
         assert_eq!(recorded.format, 1, "{name}");
         assert!(
@@ -276,7 +332,7 @@ fn every_recording_is_whole() {
         assert_eq!(recorded.settings.prefill_chunk_tokens.is_some(), recorded.is_hybrid(), "{name}");
         assert!(recorded.settings.retention.is_none() || recorded.is_hybrid(), "{name}");
         assert!(recorded.results.len() >= 3, "{name}: starving, usual and ample");
-        let capacities = recorded.results.iter().map(|result| result.capacity_pages);
+        let capacities = recorded.results.iter().map(|result| (result.capacity_pages, result.host_pages));
         assert!(capacities.is_sorted_by(|a, b| a < b), "{name}: capacities ascend");
         for result in &recorded.results {
             assert_eq!(result.per_request_hit_pages.len(), recorded.requests, "{name}");
@@ -288,6 +344,10 @@ fn every_recording_is_whole() {
                 "{name}"
             );
             assert_eq!(below.map(|hits| hits.iter().sum()), result.below_hit_pages, "{name}");
+            assert_eq!(result.host_pages.is_some(), recorded.has_host(), "{name}");
+            let host = result.per_request_host_hit_pages.as_deref();
+            assert_eq!(host.map(|hits| hits.iter().sum()), result.host_hit_pages, "{name}");
+            assert_eq!(host.map(<[u64]>::len), host.map(|_| recorded.requests), "{name}");
         }
         let (starving, ample) = (&recorded.results[0], &recorded.results[recorded.results.len() - 1]);
         assert!(starving.hit_pages < ample.hit_pages, "{name}: the capacities make no difference");

@@ -1,0 +1,230 @@
+"""SGLang's HiCache: its own UnifiedRadixCache with its own cache controller and host pool, one request at a time, on the CPU.
+
+The steps are those of its scheduler, each by the engine's own function: `check_hicache_events` first in every step,
+`init_next_round_input` matches, `PrefillAdder.add_one_req` admits, loads back and pins, `ready_to_load_host_cache`
+starts the load, then pages are taken and given as in `drive_sglang`, and `flush_pending_backups` ends the step. The
+tensors of keys and values do not exist on either side: copies between them are done as soon as they are asked for.
+"""
+
+from array import array
+
+import torch
+from drive_sglang import MAX_CONTEXT, decode, prefill
+from sglang.srt.managers.schedule_batch import FINISH_LENGTH, Req
+from sglang.srt.managers.schedule_policy import AddReqResult, PrefillAdder
+from sglang.srt.mem_cache.allocator.paged import PagedTokenToKVPoolAllocator
+from sglang.srt.mem_cache.cache_init_params import CacheInitParams
+from sglang.srt.mem_cache.common import checkpoint_kv_cache, release_kv_cache
+from sglang.srt.mem_cache.hicache_storage import PoolName
+from sglang.srt.mem_cache.hybrid_cache import hybrid_pool_assembler as assembler
+from sglang.srt.mem_cache.hybrid_cache.hybrid_cache_controller import HybridCacheController
+from sglang.srt.mem_cache.l2_transfer import TransferCompletion
+from sglang.srt.mem_cache.memory_pool import ReqToTokenPool
+from sglang.srt.mem_cache.pool_host import HostPoolGroup
+from sglang.srt.mem_cache.pool_host.base import HostKVCache
+from sglang.srt.mem_cache.unified_cache.component_type import ComponentType
+from sglang.srt.mem_cache.unified_radix_cache import UnifiedRadixCache
+from sglang.srt.runtime_context import get_memory
+from sglang.srt.sampling.sampling_params import SamplingParams
+from sglang.srt.server_args import ServerArgs, set_global_server_args_for_scheduler
+
+
+class Done:
+    """An event that has happened."""
+
+    def query(self):
+        return True
+
+    def synchronize(self):
+        pass
+
+    def record(self, stream=None):
+        pass
+
+    def wait(self, stream=None):
+        pass
+
+
+class DevicePool:
+    """Stands for the tensors of keys and values on the device."""
+
+    device = torch.device("cpu")
+    layer_num = 1
+
+    def host_pool_decls(self):
+        return []
+
+    def register_layer_transfer_counter(self, counter):
+        pass
+
+
+class HostPool(HostKVCache):
+    """The engine's host pool, its slots and no tensors behind them."""
+
+    def __init__(self, page_size, pages):
+        super().__init__(
+            dtype=torch.float16,
+            # The engine adds a page to what it is asked for.
+            device_capacity_tokens=(pages - 1) * page_size,
+            size_per_token=1,
+            start_layer=0,
+            end_layer=0,
+            host_to_device_ratio=1.0,
+            host_size=0,
+            page_size=page_size,
+            layout="layer_first",
+            pin_memory=False,
+            device="cpu",
+            is_dummy=True,
+        )
+
+    def get_size_per_token(self):
+        return 1
+
+    def init_kv_buffer(self):
+        return None
+
+    def load_to_device_per_layer(self, *_):
+        pass
+
+    def backup_from_device_all_layer(self, *_):
+        pass
+
+    def get_data_page(self, *_):
+        raise NotImplementedError
+
+    def get_dummy_flat_data_page(self):
+        raise NotImplementedError
+
+    def set_from_flat_data_page(self, *_):
+        raise NotImplementedError
+
+
+class Copies:
+    """Copies between device and host that are done at once."""
+
+    def submit_device_to_host(self, _):
+        return TransferCompletion(Done(), Done(), False)
+
+    def submit_host_to_device(self, _, *, transfer_layer_id_max, start_event=None, on_layer_done=None):
+        return TransferCompletion(Done(), Done(), False)
+
+
+class Stack(assembler.StackStrategy):
+    """The engine's controller over a host pool of so many pages; registered as the engine lets forks do it."""
+
+    host_pages = 0
+
+    def matches(self, kvcache, components):
+        return isinstance(kvcache, DevicePool)
+
+    def build(self, *, cache, kvcache, params, load_cache_event, **_):
+        entry = assembler.build_pool_entry(
+            name=PoolName.KV,
+            host_pool=HostPool(params.page_size, self.host_pages),
+            device_pool=kvcache,
+            layer_mapping={0: 0},
+            transfer_layer_id_max=1,
+            is_anchor=True,
+        )
+        group = HostPoolGroup([entry])
+        controller = HybridCacheController(
+            params.token_to_kv_pool_allocator,
+            group,
+            params.page_size,
+            params.tp_cache_group,
+            load_cache_event=load_cache_event,
+            write_policy=get_memory().hicache_write_policy,
+            io_backend="direct",
+            transfer_layer_id_max=1,
+        )
+        controller.l2_transfer_engine = Copies()
+        return assembler.StackBuildResult(
+            host_pool_group=group,
+            cache_controller=controller,
+            component_host_pools={ComponentType.FULL: group.get_pool(PoolName.KV)},
+            pools_desc="KV",
+        )
+
+
+STACK = Stack()
+assembler.register_stack_strategy(STACK)
+
+
+def cache(server_args, page_size, device_pages, host_pages):
+    """A tree over so many usable pages of the device and of the host."""
+    rows = ReqToTokenPool(size=1, max_context_len=MAX_CONTEXT, device="cpu", enable_memory_saver=False)
+    allocator = PagedTokenToKVPoolAllocator(
+        size=device_pages * page_size,
+        page_size=page_size,
+        dtype=torch.float16,
+        device="cpu",
+        kvcache=DevicePool(),
+        need_sort=False,
+    )
+    params = CacheInitParams(
+        disable=False,
+        req_to_token_pool=rows,
+        token_to_kv_pool_allocator=allocator,
+        page_size=page_size,
+        tree_components=(ComponentType.FULL,),
+    )
+    tree = UnifiedRadixCache(params)
+    STACK.host_pages = host_pages
+    tree.init_hicache(server_args, params)
+    return tree
+
+
+def admit(tree, req):
+    """Lets the scheduler's own adder load back what the host has, and pin the request's prefix."""
+    adder = PrefillAdder(
+        page_size=tree.page_size,
+        tree_cache=tree,
+        token_to_kv_pool_allocator=tree.token_to_kv_pool_allocator,
+        running_batch=None,
+        new_token_ratio=1.0,
+        rem_input_tokens=MAX_CONTEXT,
+        rem_chunk_tokens=None,
+    )
+    adder.add_one_req(req, has_chunked_req=False, truncation_align_size=None)
+    if adder.can_run_list != [req]:
+        raise SystemExit("a request does not fit: give it a larger capacity")
+
+
+def serve(tree, request, outputs_cached, name):
+    """Serves one request to its end; pages found on the device, and pages loaded back from the host."""
+    wanted = request.output_length if outputs_cached else 1
+    params = SamplingParams(max_new_tokens=wanted, ignore_eos=True)
+    params.normalize(None)
+    req = Req(name, "", array("q", request.prompt()), params)
+    tree.check_hicache_events()
+    req.init_next_round_input(tree)
+    found = req.prefix_len
+    admit(tree, req)
+    tree.ready_to_load_host_cache()
+    prefill(tree, req)
+    req.output_ids.append(request.unique_token)
+    if wanted > 1:
+        checkpoint_kv_cache(req, tree)
+        tree.flush_pending_backups()
+        while len(req.output_ids) < wanted:
+            tree.check_hicache_events()
+            decode(tree, req)
+            req.output_ids.append(request.unique_token)
+    req.finished_reason = FINISH_LENGTH(length=wanted)
+    req.finished_len = wanted
+    loaded = req.host_loaded_length
+    release_kv_cache(req, tree, checkpoint=True)
+    tree.flush_pending_backups()
+    return found // request.page_size, loaded // request.page_size
+
+
+def drive(requests, settings, capacity):
+    """Pages each request found on the device and on the host, in order; `capacity` are the pages of both."""
+    device_pages, host_pages = capacity
+    server_args = ServerArgs(model_path="none", device="cpu", hicache_write_policy=settings["write"])
+    set_global_server_args_for_scheduler(server_args)
+    tree = cache(server_args, requests[0].page_size, device_pages, host_pages)
+    cached = settings["outputs"] == "cached"
+    with torch.inference_mode():
+        return [serve(tree, request, cached, str(at)) for at, request in enumerate(requests)]
