@@ -1,10 +1,9 @@
 //! SGLang with HiCache against a slow transcription of its steps; `recorded` has SGLang's own answers.
 
+use crate::asked::{asked, event, to_event};
 use crate::support::slow_hicache::SlowHicache;
 use kvset::core::chain::{Chain, Store};
 use kvset::core::engine_rules::EngineRules;
-use kvset::core::event::RequestEvent;
-use kvset::core::pages::PageIds;
 use kvset::core::profile::Outputs;
 use kvset::core::sglang::{
     HicacheCache, HicacheHits, HicacheRules, MAX_CAPACITY, SavedHicache, SglangCache, WritePolicy,
@@ -21,55 +20,6 @@ fn rules(host: u64, write: WritePolicy, page: u32, outputs: Outputs) -> HicacheR
 
 fn cache(device: u64, rules: HicacheRules) -> HicacheCache {
     HicacheCache::new(PageCount(device), rules).expect("a capacity in range")
-}
-
-fn event<'a>(ids: &'a [u64], input: u64, output: u64) -> RequestEvent<'a> {
-    RequestEvent {
-        page_ids: PageIds::from_slice(ids),
-        input_tokens: Some(input),
-        output_tokens: Some(output),
-        ..RequestEvent::default()
-    }
-}
-
-/// A prompt is a walk through a small tree of ids, so that prefixes are shared and left half-way.
-#[derive(Debug, Clone)]
-struct Asked {
-    ids: Vec<u64>,
-    input: u64,
-    output: u64,
-    known_outputs: Vec<u64>,
-}
-
-fn asked(page: u64) -> impl Strategy<Value = Asked> {
-    let steps = prop::collection::vec((0u64..3, 1usize..5), 0..5);
-    (steps, 0..page, 0..4 * page, 0usize..3).prop_map(move |(steps, tail, output, known)| {
-        let mut chain = 17u64;
-        let mut ids = Vec::new();
-        for (branch, pages) in steps {
-            for page in 0..pages as u64 {
-                chain = chain.wrapping_mul(31).wrapping_add(branch * 7 + page);
-                ids.push(chain);
-            }
-        }
-        let input = ids.len() as u64 * page - if ids.is_empty() { 0 } else { tail };
-        // Outputs that continue the prompt's chain as a later prompt of branch 0 would.
-        let mut known_outputs = Vec::new();
-        let mut chain =
-            if input.is_multiple_of(page) { chain } else { ids.iter().rev().nth(1).copied().unwrap_or(17) };
-        for page in 0..known as u64 {
-            chain = chain.wrapping_mul(31).wrapping_add(page);
-            known_outputs.push(chain);
-        }
-        Asked { ids, input, output, known_outputs }
-    })
-}
-
-fn to_event(asked: &Asked) -> RequestEvent<'_> {
-    RequestEvent {
-        output_page_ids: PageIds::from_slice(&asked.known_outputs),
-        ..event(&asked.ids, asked.input, asked.output)
-    }
 }
 
 proptest! {

@@ -3,6 +3,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod asked;
 mod by_page;
 mod far_labels;
 mod golden_fast;

@@ -1,5 +1,6 @@
 //! The `sglang` profile against SGLang's own answers and against a slow transcription of its steps.
 
+use crate::asked::{asked, event, to_event};
 use crate::support::shared::{golden, mooncake_trace};
 use crate::support::slow_sglang::SlowSglang;
 use kvset::core::event::RequestEvent;
@@ -12,15 +13,6 @@ use proptest::prelude::*;
 fn cache(capacity: u64, page: u32, outputs: Outputs) -> SglangCache {
     let page = PageSize::new(page).expect("not zero");
     SglangCache::new(PageCount(capacity), page, outputs).expect("a capacity in range")
-}
-
-fn event<'a>(ids: &'a [u64], input: u64, output: u64) -> RequestEvent<'a> {
-    RequestEvent {
-        page_ids: PageIds::from_slice(ids),
-        input_tokens: Some(input),
-        output_tokens: Some(output),
-        ..RequestEvent::default()
-    }
 }
 
 fn check_golden(name: &str, outputs: Outputs) {
@@ -49,46 +41,6 @@ fn equals_sglang_on_every_request_where_outputs_are_cached() {
 #[test]
 fn equals_sglang_on_every_request_where_outputs_are_ignored() {
     check_golden("synthetic_sglang_prefill.json", Outputs::Ignored);
-}
-
-/// A prompt is a walk through a small tree of ids, so that prefixes are shared and left half-way.
-#[derive(Debug, Clone)]
-struct Asked {
-    ids: Vec<u64>,
-    input: u64,
-    output: u64,
-    known_outputs: Vec<u64>,
-}
-
-fn asked(page: u64) -> impl Strategy<Value = Asked> {
-    let steps = prop::collection::vec((0u64..3, 1usize..5), 0..5);
-    (steps, 0..page, 0..4 * page, 0usize..3).prop_map(move |(steps, tail, output, known)| {
-        let mut chain = 17u64;
-        let mut ids = Vec::new();
-        for (branch, pages) in steps {
-            for page in 0..pages as u64 {
-                chain = chain.wrapping_mul(31).wrapping_add(branch * 7 + page);
-                ids.push(chain);
-            }
-        }
-        let input = ids.len() as u64 * page - if ids.is_empty() { 0 } else { tail };
-        // Outputs that continue the prompt's chain as a later prompt of branch 0 would.
-        let mut known_outputs = Vec::new();
-        let mut chain =
-            if input.is_multiple_of(page) { chain } else { ids.iter().rev().nth(1).copied().unwrap_or(17) };
-        for page in 0..known as u64 {
-            chain = chain.wrapping_mul(31).wrapping_add(page);
-            known_outputs.push(chain);
-        }
-        Asked { ids, input, output, known_outputs }
-    })
-}
-
-fn to_event(asked: &Asked) -> RequestEvent<'_> {
-    RequestEvent {
-        output_page_ids: PageIds::from_slice(&asked.known_outputs),
-        ..event(&asked.ids, asked.input, asked.output)
-    }
 }
 
 proptest! {
