@@ -74,7 +74,7 @@ impl HicacheCache {
         let nodes = saved.nodes.iter().map(|own| &own.node);
         restore_nodes(&mut cache.tree, nodes, saved.clock, most, |tree, position, index| {
             let own = &saved.nodes[position];
-            tree.settle(index, own.on_device, own.on_host, own.duplicate);
+            tree.restore_node(index, own.on_device, own.on_host, own.duplicate);
             tree.set_insertions(index, own.insertions);
         })?;
         cache.tree.set_sequence(saved.sequence);

@@ -138,7 +138,7 @@ impl Tree {
     }
 
     /// Puts a node of a tree that is put together again where it was: one that has no children yet.
-    pub(super) fn settle(&mut self, index: NodeIndex, on_device: bool, on_host: bool, duplicate: u64) {
+    pub(super) fn restore_node(&mut self, index: NodeIndex, on_device: bool, on_host: bool, duplicate: u64) {
         if on_host {
             self.back_up(index);
         }
