@@ -139,7 +139,10 @@ impl Tiers {
             };
             last.clear();
             last.extend(has_host.then_some(host));
-            last.extend(chain.request(event, own + host));
+            last.extend(match has_host {
+                true => chain.request_behind(event, own + host),
+                false => chain.request(event, own),
+            });
             if counted {
                 found.iter_mut().zip(last.iter()).for_each(|(sum, hits)| *sum += hits);
             }

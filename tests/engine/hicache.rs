@@ -126,7 +126,7 @@ fn a_tier_below_sees_only_what_device_and_host_did_not_have() {
     let mut ask = |prompt: usize| {
         let event = event(&prompts[prompt], 65, 1);
         let found = own.request(&event);
-        let below = store.request(&event, found.device + found.host)[0];
+        let below = store.request_behind(&event, found.device + found.host)[0];
         (found.device, found.host, below)
     };
     assert_eq!(ask(0), (0, 0, 0));

@@ -1,6 +1,6 @@
 //! Tiers below an engine's own cache, asked as the engines' connectors ask (ENGINES 2, tiers below).
 //!
-//! The connector asks the first tier for the whole prompt, however much of it the engine has, and stores there what the
+//! A connector asks the first tier for the whole prompt, however much of it the engine has, and stores there what the
 //! tier did not hold: LMCache's two connectors for vLLM and vLLM's own for Mooncake do so. What the engine finds thus
 //! stays young in the tier. A further tier is behind the first: it is asked for what follows the pages that those before it
 //! held. Tiers do not change what the cache above them finds, for it takes the whole prompt in either way.
@@ -77,7 +77,17 @@ impl Chain {
     /// Serves a request of which the cache above found `found` leading pages; gives the pages that each tier found and
     /// nothing above it.
     pub fn request(&mut self, event: &RequestEvent<'_>, found: u64) -> &[u64] {
-        let (mut held, mut above) = (0, found);
+        self.serve(event, 0, found)
+    }
+
+    /// The same below caches that ask the first tier, too, for what follows the `found` pages only, as SGLang asks the
+    /// storage below its HiCache.
+    pub fn request_behind(&mut self, event: &RequestEvent<'_>, found: u64) -> &[u64] {
+        self.serve(event, found, found)
+    }
+
+    /// Asks the first tier for what follows `held` pages; `above` pages are found above it.
+    fn serve(&mut self, event: &RequestEvent<'_>, mut held: u64, mut above: u64) -> &[u64] {
         self.last_hits.clear();
         for tier in &mut self.tiers {
             held += match tier {
