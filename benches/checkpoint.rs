@@ -21,7 +21,7 @@ use kvset::pipeline::facts::{Fingerprint, PartitionId, SnapshotFact};
 use kvset::pipeline::resume::{Origin, Resume};
 use kvset::pipeline::task::{PartitionTask, TaskConfig};
 use kvset::position::{NextOffset, Partition};
-use kvset::snapshot::capture::capture;
+use kvset::snapshot::capture::{CaptureMemory, capture_body};
 use kvset::snapshot::directory::DirectoryStore;
 use kvset::snapshot::format::Snapshot;
 use kvset::snapshot::writer::{SnapshotWriter, Submitted, Written};
@@ -119,12 +119,12 @@ impl Stream {
         pool.map_or(0, |engine| engine.stack().tracked_pages().0)
     }
 
-    fn snapshot(&self, memory: Vec<u8>) -> Snapshot {
+    fn snapshot(&self, memory: &mut CaptureMemory) -> Snapshot {
         let (next_offset, last_record) = (self.task.next_offset(), self.task.last_record());
         Snapshot {
             partition: PartitionId::new("requests", 0).expect("a legal name"),
             fact: SnapshotFact { next_offset, fingerprint: Fingerprint(1), last_record },
-            body: capture(&self.task.image(), memory).expect("bytes"),
+            body: capture_body(&self.task.image(), next_offset, memory).expect("bytes"),
         }
     }
 }
@@ -143,7 +143,9 @@ struct Checkpoint {
     stream: f64,
     /// Processor time of the writer thread.
     writer: Duration,
+    /// Bytes of the state, and of what was written.
     bytes: u64,
+    written: u64,
 }
 
 fn median(values: impl Iterator<Item = f64>) -> f64 {
@@ -170,7 +172,10 @@ fn main() {
     let writer = SnapshotWriter::spawn(Arc::new(store), report).expect("a thread");
 
     let (mut plain, mut checkpoints) = (Vec::new(), Vec::new());
-    let mut memory = stream.snapshot(Vec::new()).body;
+    // The first snapshot writes all of the state.
+    let mut memory = CaptureMemory::default();
+    writer.submit(stream.snapshot(&mut memory));
+    memory.buffer = written.recv().expect("the writer goes on").0.buffer;
     for _ in 0..ROUNDS {
         let values = stream.encode(STRETCH);
         let from = thread_time(begin);
@@ -183,16 +188,16 @@ fn main() {
         let from = thread_time(begin);
         stream.process(first);
         let paused = Instant::now();
-        let snapshot = stream.snapshot(std::mem::take(&mut memory));
+        let snapshot = stream.snapshot(&mut memory);
         let pause = paused.elapsed();
         assert_eq!(writer.submit(snapshot), Submitted::Queued, "the one before is written");
         stream.process(rest);
         let with = thread_time(begin) - from;
         let (snapshot, cpu) = written.recv().expect("the writer goes on");
-        let bytes = snapshot.result.expect("a disk").bytes;
-        memory = snapshot.buffer;
+        let (bytes, written) = (snapshot.state_bytes, snapshot.result.expect("a disk").bytes);
+        memory.buffer = snapshot.buffer;
         let stream = with.as_secs_f64() - without.as_secs_f64();
-        checkpoints.push(Checkpoint { pause, stream, writer: cpu, bytes });
+        checkpoints.push(Checkpoint { pause, stream, writer: cpu, bytes, written });
     }
     print(&stream, median(plain.into_iter()), &checkpoints);
 }
@@ -203,9 +208,10 @@ fn print(stream: &Stream, range: f64, checkpoints: &[Checkpoint]) {
     let slower = of(|checkpoint| checkpoint.stream);
     let writer = of(|checkpoint| checkpoint.writer.as_secs_f64());
     println!(
-        "{} tracked pages, snapshots of {:.0} MB, one every {} s; {:.0} records/s a worker without",
+        "{} tracked pages, states of {:.0} MB of which {:.0} MB are written, every {} s; {:.0} records/s a worker without",
         stream.tracked_pages(),
         of(|checkpoint| checkpoint.bytes as f64) / 1e6,
+        of(|checkpoint| checkpoint.written as f64) / 1e6,
         EVERY.as_secs(),
         STRETCH as f64 / range,
     );

@@ -85,15 +85,16 @@ fn snapshot(body: Vec<u8>) -> Snapshot {
     Snapshot {
         partition: PartitionId::new("requests", 0).expect("a legal name"),
         fact: SnapshotFact { next_offset: NextOffset(1), fingerprint: Fingerprint(1), last_record: None },
-        body,
+        body: body.into(),
     }
 }
 
 fn write(path: &Path, snapshot: &Snapshot) {
     use std::io::Write;
     let mut file = File::create(path).expect("a new file");
-    file.write_all(&snapshot.header().expect("a header")).expect("room");
-    file.write_all(&snapshot.body).expect("room");
+    let body = snapshot.body().expect("a whole state");
+    file.write_all(&snapshot.header(&body).expect("a header")).expect("room");
+    file.write_all(&body).expect("room");
     file.sync_all().expect("a disk");
 }
 
@@ -113,7 +114,7 @@ fn main() {
     let snapshot = snapshot(body);
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("snapshot");
-    let verify = || Verified::read(Box::new(File::open(&path).expect("the file"))).expect("sound");
+    let verify = || Verified::alone(Box::new(File::open(&path).expect("the file"))).expect("sound");
     measure(
         &mut [
             row("copy in memory", 0, || snapshot.body.clone()),

@@ -53,7 +53,7 @@ fn fair_share(file_bytes: usize) -> usize {
 fn open(file: Vec<u8>) -> Result<(Header, Engine), ReadError> {
     let share = fair_share(file.len());
     LARGEST.set(0);
-    let result = Verified::read(Box::new(Cursor::new(file)))
+    let result = Verified::alone(Box::new(Cursor::new(file)))
         .and_then(|verified| Ok((verified.header().clone(), verified.restore()?)));
     assert!(LARGEST.get() <= share, "{} bytes at once for a file that has a right to {share}", LARGEST.get());
     result
@@ -84,14 +84,12 @@ fn snapshot(body: Vec<u8>) -> Snapshot {
             fingerprint: Fingerprint(0xfeed),
             last_record: Some(RecordIdentity::of(Offset(40), 5, None, Some(b"x"))),
         },
-        body,
+        body: body.into(),
     }
 }
 
 fn file(snapshot: &Snapshot) -> Vec<u8> {
-    let mut file = snapshot.header().expect("a sensible snapshot");
-    file.extend(&snapshot.body);
-    file
+    snapshot.file().expect("a sensible snapshot")
 }
 
 fn sound_file() -> Vec<u8> {
@@ -104,7 +102,7 @@ fn the_sound_file_is_accepted_and_gives_the_same_bytes_again() {
     let again = Snapshot {
         partition: header.partition,
         fact: header.fact,
-        body: capture(&engine, Vec::new()).expect("bytes"),
+        body: capture(&engine, Vec::new()).expect("bytes").into(),
     };
     assert!(file(&again) == sound_file());
 }
@@ -160,12 +158,12 @@ proptest! {
                 fingerprint: Fingerprint(fingerprint),
                 last_record: identity.map(|(timestamp_ms, digest)| RecordIdentity { offset, timestamp_ms, digest }),
             },
-            body,
+            body: body.clone().into(),
         };
-        let mut verified = Verified::read(Box::new(Cursor::new(file(&snapshot)))).expect("a sound file");
+        let verified = Verified::alone(Box::new(Cursor::new(file(&snapshot)))).expect("a sound file");
         prop_assert_eq!(verified.header().fact, snapshot.fact);
         prop_assert_eq!(&verified.header().partition, &snapshot.partition);
-        prop_assert_eq!(verified.body().expect("memory"), snapshot.body);
+        prop_assert_eq!(verified.state().expect("memory"), body);
     }
 
     /// Checksums keep rot out, not malice: a body that was never a state is refused too.
@@ -209,9 +207,9 @@ fn a_header_never_promises_more_than_the_file_holds() {
 fn nonsense_is_refused_before_it_is_written() {
     let mut ahead = snapshot(Vec::new());
     ahead.fact.next_offset = NextOffset(40);
-    assert!(matches!(ahead.header(), Err(FormatError::Malformed { field: "last record's offset", .. })));
+    assert!(matches!(ahead.file(), Err(FormatError::Malformed { field: "last record's offset", .. })));
     ahead.fact.next_offset = NextOffset(-1);
-    assert!(matches!(ahead.header(), Err(FormatError::Malformed { field: "next offset", .. })));
+    assert!(matches!(ahead.file(), Err(FormatError::Malformed { field: "next offset", .. })));
 }
 
 #[test]

@@ -79,13 +79,11 @@ fn under_right_checksums(body: Vec<u8>) -> Vec<u8> {
     };
     let partition = PartitionId::new("requests", 0).expect("a legal name");
     let snapshot = Snapshot { partition, fact, body };
-    let mut file = snapshot.header().expect("a sensible snapshot");
-    file.extend(&snapshot.body);
-    file
+    snapshot.file().expect("a sensible snapshot")
 }
 
 fn restore(file: Vec<u8>) {
-    let Ok(verified) = Verified::read(Box::new(Cursor::new(file))) else { return };
+    let Ok(verified) = Verified::alone(Box::new(Cursor::new(file))) else { return };
     let Ok(image) = verified.restore_task() else { return };
     let resume = resume(RECORDS);
     let restored = PartitionTask::restore(Arc::clone(&CONFIG), Partition(0), &resume, None, image);

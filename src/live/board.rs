@@ -222,6 +222,7 @@ impl Observer for Board {
             ServiceEvent::Rebalanced { .. }
             | ServiceEvent::Prepared { .. }
             | ServiceEvent::Captured { .. }
+            | ServiceEvent::SnapshotBytesWritten { .. }
             | ServiceEvent::Stopping => {}
         }
     }

@@ -153,7 +153,9 @@ metrics! {
     SNAPSHOT_AGE = "kvset_snapshot_age_seconds", Kind::Gauge, Seconds, ["partition"],
         "Time since the last good snapshot of the partition.";
     SNAPSHOT_SIZE = "kvset_snapshot_size_bytes", Kind::Gauge, Bytes, ["partition"],
-        "Size of the last good snapshot of the partition.";
+        "Size of the state in the last good snapshot of the partition.";
+    SNAPSHOT_WRITTEN = "kvset_snapshot_written_bytes_total", Kind::Counter, Bytes, [],
+        "Bytes written for snapshots: of a state larger than `state.whole_up_to` only what is new.";
     SNAPSHOT_DURATION = "kvset_snapshot_duration_seconds", Kind::Histogram(DURATIONS), Seconds, [],
         "Time to write a snapshot.";
     SNAPSHOT_PAUSE = "kvset_snapshot_pause_seconds", Kind::Histogram(DURATIONS), Seconds, [],

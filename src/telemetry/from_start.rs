@@ -31,6 +31,7 @@ pub(super) fn service(windows: &[WindowKind]) {
     }
     metric::SPLIT_POOLS.counter(&[]).increment(0);
     metric::SNAPSHOT_FAILURES.counter(&[]).increment(0);
+    metric::SNAPSHOT_WRITTEN.counter(&[]).increment(0);
     for histogram in [metric::SNAPSHOT_DURATION, metric::SNAPSHOT_PAUSE, metric::RESTORE_DURATION] {
         drop(histogram.histogram(&[]));
     }

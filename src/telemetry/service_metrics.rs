@@ -177,6 +177,9 @@ impl Observer for ServiceMetrics {
                     *made = Instant::now();
                 }
             }
+            ServiceEvent::SnapshotBytesWritten { bytes } => {
+                metric::SNAPSHOT_WRITTEN.counter(&[]).increment(*bytes);
+            }
             ServiceEvent::SnapshotFailed { .. } => metric::SNAPSHOT_FAILURES.counter(&[]).increment(1),
             ServiceEvent::SchemaRegistry { waiting } => {
                 self.health.set_registry_away(*waiting);

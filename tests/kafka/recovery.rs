@@ -16,6 +16,7 @@ use kvset::service::shutdown::Shutdown;
 use kvset::settings::Settings;
 use kvset::snapshot::directory::DirectoryStore;
 use kvset::snapshot::format::Snapshot;
+use kvset::snapshot::limits::PartsLimits;
 use kvset::snapshot::store::SnapshotStore;
 use kvset::workload::{Generator, Workload};
 use std::collections::BTreeMap;
@@ -70,6 +71,7 @@ impl Bench {
                 shared: None,
                 every: Duration::from_millis(20),
                 generations: NonZeroUsize::new(3).expect("not zero"),
+                parts: PartsLimits::default(),
                 fingerprint: Fingerprint(1),
             });
             Self { broker, input, plan, folder }
@@ -245,13 +247,12 @@ fn a_log_that_is_another_one_is_refused() {
         for partition in 0..PARTITIONS {
             let id = bench.id(partition);
             let newest = store.list(&id).expect("readable")[0].next_offset;
-            let mut verified = store.load(&id, newest).expect("sound");
+            let verified = store.load(&id, newest).expect("sound");
             let mut fact = verified.header().fact;
             let last = fact.last_record.expect("records were processed");
             fact.last_record = Some(RecordIdentity { digest: last.digest ^ 1, ..last });
-            store
-                .save(&Snapshot { partition: id, fact, body: verified.body().expect("readable") })
-                .expect("a disk");
+            let body = verified.state().expect("readable").into();
+            store.save(&Snapshot { partition: id, fact, body }).expect("a disk");
         }
         drop(store);
         let error = bench.run_to(1).expect_err("another log").to_string();

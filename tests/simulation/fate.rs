@@ -10,6 +10,7 @@ use kvset::pipeline::assignment::FlowLimits;
 use kvset::pipeline::facts::Fingerprint;
 use kvset::pipeline::resume::{LostHistory, StartFrom};
 use kvset::service::plan::{CommitPace, ParkingPlan, ServicePlan, StatePlan, StreamPlan};
+use kvset::snapshot::limits::PartsLimits;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -115,8 +116,21 @@ pub fn plan(lost_history: LostHistory, chance: &mut Chance) -> ServicePlan {
             directory: PathBuf::from(STATE),
             every: millis(chance.below(400)),
             generations: NonZeroUsize::MIN.saturating_add(chance.below(3) as usize),
+            parts: parts_limits(chance),
             fingerprint: Fingerprint(1),
         }),
         parking: ParkingPlan { keep_for: millis(chance.below(3) * 5000), max_bytes: 1 << 30 },
+    }
+}
+
+/// States written whole in one life, in many small parts and several goes in another.
+fn parts_limits(chance: &mut Chance) -> PartsLimits {
+    if chance.below(2) == 0 {
+        return PartsLimits::default();
+    }
+    PartsLimits {
+        whole_up_to: 0,
+        fresh_bytes: chance.between(1, 20_000),
+        files: chance.between(1, 6) as usize,
     }
 }

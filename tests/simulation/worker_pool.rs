@@ -7,6 +7,7 @@ use kvset::pipeline::task::PartitionTask;
 use kvset::pipeline::worker::Worker;
 use kvset::position::{Epoch, Partition};
 use kvset::service::workers::pool::{Order, Reply, WorkerGone, WorkerPool, carry_out};
+use kvset::snapshot::capture::CaptureMemory;
 use std::cell::RefCell;
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
@@ -72,7 +73,7 @@ impl WorkerPool<Fetched> for SimWorkerPool {
         orders.try_for_each(|(partition, order)| self.order(partition, order))
     }
 
-    fn capture(&self, partition: Partition, memory: Vec<u8>) -> Result<bool, WorkerGone> {
+    fn capture(&self, partition: Partition, memory: CaptureMemory) -> Result<bool, WorkerGone> {
         let held = self.held.contains(&partition);
         if held { self.order(partition, Order::Capture(partition, memory)).map(|()| true) } else { Ok(false) }
     }

@@ -29,7 +29,7 @@ fn sound_and_rotten_snapshots_are_told_by_exit_code_and_json() {
     let saved = service.save(&Snapshot {
         partition: PartitionId::new("requests", 3).expect("a legal name"),
         fact: SnapshotFact { next_offset: NextOffset(7), fingerprint: Fingerprint(1), last_record: None },
-        body: vec![1, 2, 3],
+        body: vec![1, 2, 3].into(),
     });
     let path = saved.expect("a disk").place;
     // The service runs on: looking needs no lock.
@@ -74,7 +74,7 @@ fn states_of_this_configuration_are_decoded_and_others_only_read() {
     for (next_offset, fingerprint, body) in cases {
         let partition = PartitionId::new("requests", 3).expect("a legal name");
         let fact = SnapshotFact { next_offset: NextOffset(next_offset), fingerprint, last_record: None };
-        service.save(&Snapshot { partition, fact, body }).expect("a disk");
+        service.save(&Snapshot { partition, fact, body: body.into() }).expect("a disk");
     }
     let (code, out, err) = kvset(folder.path(), &["verify", "--json"]);
     assert_eq!((code, err.as_str()), (1, "error: 1 unsound, as listed\n"));

@@ -33,7 +33,7 @@ fn snapshot_at(offset: i64) -> Snapshot {
             fingerprint: Fingerprint(1),
             last_record: None,
         },
-        body: capture(&state_at(offset), Vec::new()).expect("bytes"),
+        body: capture(&state_at(offset), Vec::new()).expect("bytes").into(),
     }
 }
 

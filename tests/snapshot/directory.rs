@@ -27,7 +27,7 @@ fn snapshot(topic: &str, next_offset: i64) -> Snapshot {
             fingerprint: Fingerprint(0xabc),
             last_record: Some(RecordIdentity { offset: Offset(next_offset - 1), timestamp_ms: 5, digest: 9 }),
         },
-        body: capture(&STATE, Vec::new()).expect("bytes"),
+        body: capture(&STATE, Vec::new()).expect("bytes").into(),
     }
 }
 
@@ -138,11 +138,11 @@ fn list_verify_and_inspect_say_what_is_there_and_what_is_wrong() {
     insta::assert_snapshot!(told(&found, folder.path()), @r"
      partition    next offset   size   configuration      state
     ──────────────────────────────────────────────────────────────
-     audit-0                3   52 B   0000000000000abc   sound
-     requests-0       1000000   59 B   0000000000000abc   sound
-     requests-0            70   57 B   0000000000000abc   unsound
+     audit-0                3    3 B   0000000000000abc   sound
+     requests-0       1000000    3 B   0000000000000abc   sound
+     requests-0            70    3 B   0000000000000abc   unsound
 
-    snapshot DIR/requests-0/00000000000000000070.kvs: the body does not match its checksum (bytes 54 to 57): the file is rotten; check the disk, and restore the file from a copy, or let an older generation or a rebuild from the log take its place
+    snapshot DIR/requests-0/00000000000000000070.kvs: the body does not match its checksum (bytes 55 to 58): the file is rotten; check the disk, and restore the file from a copy, or let an older generation or a rebuild from the log take its place
 
     3 snapshots, 1 unsound
     ");
@@ -152,8 +152,9 @@ fn list_verify_and_inspect_say_what_is_there_and_what_is_wrong() {
     partition      requests-0
     next offset    1000000
     place          DIR/requests-0/00000000000001000000.kvs
-    format         version 5
-    file           59 bytes (59 B)
+    format         version 6
+    file           60 bytes (60 B)
+    state bytes    3 (3 B)
     body           3 bytes, xxh3-64 ebce9b7632ae733b
     configuration  0000000000000abc
     last record    offset 999999, time stamp 5 ms, digest 0000000000000009
@@ -161,8 +162,10 @@ fn list_verify_and_inspect_say_what_is_there_and_what_is_wrong() {
     ");
     insta::assert_json_snapshot!(newest.header, @r#"
     {
-      "version": 5,
-      "file_bytes": 59,
+      "version": 6,
+      "file_bytes": 60,
+      "state_bytes": 3,
+      "in_parts": false,
       "body_bytes": 3,
       "body_checksum": "ebce9b7632ae733b",
       "fingerprint": "0000000000000abc",

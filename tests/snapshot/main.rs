@@ -5,4 +5,5 @@ mod crash;
 mod directory;
 #[cfg(feature = "object-store")]
 mod objects;
+mod parts;
 mod writer;

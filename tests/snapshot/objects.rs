@@ -6,8 +6,9 @@ use kvset::position::NextOffset;
 use kvset::snapshot::capture::capture;
 use kvset::snapshot::directory::DirectoryStore;
 use kvset::snapshot::format::Snapshot;
+use kvset::snapshot::layered::Layered;
 use kvset::snapshot::objects::{ObjectSnapshots, OpenError};
-use kvset::snapshot::store::{MAX_SET_ASIDE, SnapshotStore, StoreError, copy, load_or_set_aside};
+use kvset::snapshot::store::{MAX_SET_ASIDE, SnapshotStore, StoreError, load_or_set_aside};
 use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt};
@@ -28,7 +29,7 @@ fn snapshot(next_offset: i64, pages: u64) -> Snapshot {
             fingerprint: Fingerprint(5),
             last_record: None,
         },
-        body: capture(&(0..pages).collect::<Vec<u64>>(), Vec::new()).expect("bytes"),
+        body: capture(&(0..pages).collect::<Vec<u64>>(), Vec::new()).expect("bytes").into(),
     }
 }
 
@@ -46,17 +47,18 @@ fn a_partition_moves_from_one_hosts_disk_to_anothers() {
     let folder = tempfile::tempdir().expect("a folder");
     let open =
         |name: &str| DirectoryStore::open(&folder.path().join(name), TWO).expect("nobody else is here");
-    let (first, second) = (open("first"), open("second"));
     let shared = folder.path().join("shared");
     std::fs::create_dir(&shared).expect("a disk");
     let address = format!("file://{}", shared.display());
-    let shared = ObjectSnapshots::open(&address, &[], "planner", TWO).expect("a directory");
+    let host = |name: &str| {
+        let shared = ObjectSnapshots::open(&address, &[], "planner", TWO).expect("a directory");
+        Layered::new(open(name), shared)
+    };
+    let (first, second) = (host("first"), host("second"));
     // Several parts of an upload, so that all of them must arrive.
     first.save(&snapshot(70, 4_000_000)).expect("a disk");
-    copy(&first, &shared, &partition(), NextOffset(70)).expect("a sound generation");
     assert!(folder.path().join("shared/planner/llm.requests/3/00000000000000000070").is_file());
-    assert_eq!(shared.partitions().expect("a listing"), [partition()]);
-    copy(&shared, &second, &partition(), NextOffset(70)).expect("a sound generation");
+    assert_eq!(second.partitions().expect("a listing"), [partition()]);
     let state: Vec<u64> =
         second.load(&partition(), NextOffset(70)).expect("sound").restore().expect("the state");
     assert!(state.into_iter().eq(0..4_000_000));

@@ -9,6 +9,7 @@ use kvset::core::asked::Asked;
 use kvset::core::pages::mix;
 use kvset::core::window::WindowKind;
 use kvset::pipeline::task::{PartitionTask, TaskConfig};
+use kvset::snapshot::format::VERSION;
 use std::sync::Arc;
 
 fn config() -> Arc<TaskConfig> {
@@ -64,10 +65,13 @@ fn rest(task: &mut PartitionTask) -> String {
 fn a_task_that_is_asked_more_goes_on_as_if_it_had_never_stopped() {
     let mut unstopped = task();
     let written = frozen("asked.kvs", &file(&snapshot(&unstopped)));
-    let published = rest(&mut restored_as(config(), 5, written, unstopped.last_record()));
+    let last_record = unstopped.last_record();
+    let published = rest(&mut restored_as(config(), VERSION, written, last_record));
     assert!(published.lines().count() > 40, "enough to compare");
     assert_eq!(published, rest(&mut unstopped));
     assert_eq!(published, as_written_now(&frozen("asked.expected.txt", published.as_bytes())));
+    let mut older = restored_as(config(), 5, old(5, "asked.kvs"), last_record);
+    assert_eq!(published, rest(&mut older));
 }
 
 /// Tasks whose replicas had stacks of their own: asking has another fingerprint since, by which they are set aside before
@@ -86,7 +90,8 @@ fn a_task_that_is_asked_about_times_goes_on_as_if_it_had_never_stopped() {
     let now = file(&snapshot(&unstopped));
     let written = frozen("times.kvs", &now);
     assert!(now == written, "the state changed: raise VERSION or RESULT_VERSION");
-    let mut restored = restored_as(config_with_times(), 5, written, unstopped.last_record());
+    let last_record = unstopped.last_record();
+    let mut restored = restored_as(config_with_times(), VERSION, written, last_record);
     assert!(file(&snapshot(&restored)) == now, "a function of the log alone");
     for estimate in unstopped.provisional().iter().filter(|estimate| estimate.pool == "paper") {
         assert_eq!(
@@ -101,6 +106,8 @@ fn a_task_that_is_asked_about_times_goes_on_as_if_it_had_never_stopped() {
     assert_eq!(published, rest(&mut unstopped));
     assert!(published.contains("optimal_page_hits"));
     assert_eq!(published, as_written_now(&frozen("times.expected.txt", published.as_bytes())));
+    let mut older = restored_as(config_with_times(), 5, old(5, "times.kvs"), last_record);
+    assert_eq!(published, rest(&mut older));
 }
 
 #[test]
@@ -108,7 +115,7 @@ fn the_asked_task_written_now_is_the_newest_frozen_one() {
     let task = task();
     let now = file(&snapshot(&task));
     assert!(now == frozen("asked.kvs", &now), "the state changed: raise VERSION or RESULT_VERSION");
-    let restored = restored_as(config(), 5, now.clone(), task.last_record());
+    let restored = restored_as(config(), VERSION, now.clone(), task.last_record());
     assert!(file(&snapshot(&restored)) == now, "a function of the log alone");
 }
 
@@ -138,11 +145,14 @@ fn a_task_that_measures_engines_without_a_curve_goes_on_as_if_it_had_never_stopp
         let measured = estimate.measured.as_ref().expect("asked");
         assert!(measured.requests > 0 && measured.replicas == 4, "{}: {measured:?}", estimate.window);
     }
-    let mut restored = restored_as(config(), 5, written, unstopped.last_record());
+    let last_record = unstopped.last_record();
+    let mut restored = restored_as(config(), VERSION, written, last_record);
     assert!(file(&snapshot(&restored)) == now, "a function of the log alone");
     let rest = |task: &mut PartitionTask| lines(feed_values(task, END, &POOLS_OF_RULES, measured));
     let published = rest(&mut restored);
     assert!(published.lines().count() > 20, "enough to compare");
     assert_eq!(published, rest(&mut unstopped));
     assert_eq!(published.as_bytes(), frozen("own_rules/asked.expected.txt", published.as_bytes()));
+    let mut older = restored_as(config(), 5, old(5, "own_rules/asked.kvs"), last_record);
+    assert_eq!(published, rest(&mut older));
 }

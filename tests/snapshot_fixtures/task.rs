@@ -25,7 +25,7 @@ use kvset::pipeline::resume::{Origin, Resume};
 use kvset::pipeline::task::{PartitionTask, RestoredTask, TaskConfig, TaskRestoreError};
 use kvset::position::{NextOffset, Partition};
 use kvset::snapshot::capture::capture;
-use kvset::snapshot::format::Snapshot;
+use kvset::snapshot::format::{Snapshot, VERSION};
 use kvset::snapshot::stream::Verified;
 use std::fmt::Write as _;
 use std::io::Cursor;
@@ -216,7 +216,7 @@ pub(super) fn snapshot(task: &PartitionTask) -> Snapshot {
             fingerprint: FINGERPRINT,
             last_record: task.last_record(),
         },
-        body: capture(&task.image(), Vec::new()).expect("bytes"),
+        body: capture(&task.image(), Vec::new()).expect("bytes").into(),
     }
 }
 
@@ -259,7 +259,7 @@ fn shortened(line: &str) -> String {
 
 /// What a file of this version holds.
 fn image(version: u32, written: Vec<u8>) -> RestoredTask {
-    let verified = Verified::read(Box::new(Cursor::new(written))).expect("a sound file");
+    let verified = Verified::alone(Box::new(Cursor::new(written))).expect("a sound file");
     let header = verified.header().clone();
     assert_eq!(header.version, version);
     let place = PartitionId::new(TOPIC, PARTITION.0).expect("a legal name");
@@ -303,7 +303,7 @@ pub(super) fn restored_as(
 
 /// Why nobody reads what a file of this version holds; its configuration's fingerprint is another one now.
 pub(super) fn unread(version: u32, written: Vec<u8>) -> String {
-    let verified = Verified::read(Box::new(Cursor::new(written))).expect("a sound file");
+    let verified = Verified::alone(Box::new(Cursor::new(written))).expect("a sound file");
     assert_eq!(verified.header().version, version);
     verified.restore_task().expect_err("another layout").to_string()
 }
@@ -358,8 +358,15 @@ fn a_task_of_version_4_goes_on_as_if_it_had_never_stopped() {
 
 #[test]
 fn a_task_of_version_5_goes_on_as_if_it_had_never_stopped() {
+    let published = rest(&mut restored(5, old(5, "task.kvs")));
+    assert_eq!(published, as_written_now(&old(5, "task.expected.txt")));
+    assert_eq!(published, rest(&mut task()));
+}
+
+#[test]
+fn a_task_of_version_6_goes_on_as_if_it_had_never_stopped() {
     let mut unstopped = task();
-    let published = rest(&mut restored(5, frozen("task.kvs", &file(&snapshot(&unstopped)))));
+    let published = rest(&mut restored(6, frozen("task.kvs", &file(&snapshot(&unstopped)))));
     assert!(published.lines().count() > 40, "enough to compare");
     assert_eq!(published, rest(&mut unstopped));
     assert_eq!(published, as_written_now(&frozen("task.expected.txt", published.as_bytes())));
@@ -386,7 +393,7 @@ fn a_restart_knows_the_newest_estimate_of_every_pool_and_window() {
     assert!(published.len() > 15, "{} pools and windows", published.len());
     let expected: Vec<_> = published.into_values().collect();
     let written = file(&snapshot(&task));
-    let restored_task = restored(5, written.clone());
+    let restored_task = restored(VERSION, written.clone());
     assert_eq!(restored_task.latest().expect("readable"), expected);
     assert_eq!(restored_task.next_close(), task.next_close());
     assert!(file(&snapshot(&restored_task)) == written, "a snapshot is a function of the log alone");
@@ -457,11 +464,15 @@ fn a_task_with_caches_of_their_own_rules_goes_on_as_if_it_had_never_stopped() {
     let now = file(&snapshot(&unstopped));
     let written = frozen("own_rules/task.kvs", &now);
     assert!(now == written, "the state changed: raise VERSION or the engine's revision and freeze it anew");
-    let published = rest_of(&mut restored_as(config_of_rules(), 5, written, last_record), &POOLS_OF_RULES);
+    let published =
+        rest_of(&mut restored_as(config_of_rules(), VERSION, written, last_record), &POOLS_OF_RULES);
     assert!(published.lines().count() > 20, "enough to compare");
     assert_eq!(published, rest_of(&mut unstopped, &POOLS_OF_RULES));
-    let mut older = restored_as(config_of_rules(), 3, old(3, "own_rules/task.kvs"), last_record);
-    assert_eq!(published, rest_of(&mut older, &POOLS_OF_RULES));
-    assert_eq!(published, as_written_now(&old(3, "own_rules/task.expected.txt")));
+    for version in [3, 5] {
+        let file = old(version, "own_rules/task.kvs");
+        let mut older = restored_as(config_of_rules(), version, file, last_record);
+        assert_eq!(published, rest_of(&mut older, &POOLS_OF_RULES), "version {version}");
+        assert_eq!(published, as_written_now(&old(version, "own_rules/task.expected.txt")));
+    }
     assert_eq!(published, as_written_now(&frozen("own_rules/task.expected.txt", published.as_bytes())));
 }

@@ -78,6 +78,29 @@ impl<'a, T: Pod, I: Iterator<Item = &'a [T]> + Clone> Serialize for Joined<I> {
     }
 }
 
+/// An array in which elements that are the same in some way are neighbours, each such group in chunks of its own: where
+/// one group grows, the chunks of the others stay what they were. Reads back with [`deserialize`].
+pub struct Grouped<'a, T, F> {
+    /// The elements, group after group.
+    pub elements: &'a [T],
+    /// Whether two neighbours belong to one group.
+    pub same: F,
+}
+
+impl<T: Pod, F: Fn(&T, &T) -> bool> Serialize for Grouped<'_, T, F> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let chunks = || {
+            let groups = self.elements.chunk_by(&self.same);
+            groups.flat_map(|group| group.chunks(elements_a_chunk::<T>()))
+        };
+        let mut sequence = serializer.serialize_seq(Some(chunks().count()))?;
+        for chunk in chunks() {
+            sequence.serialize_element(&RawBytes(bytemuck::cast_slice(chunk)))?;
+        }
+        sequence.end()
+    }
+}
+
 /// Reads what [`serialize`] wrote.
 pub fn deserialize<'de, T: Pod, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
     deserializer.deserialize_seq(Chunks(PhantomData))
@@ -231,6 +254,24 @@ mod tests {
             let odd = Made { count: 0, element: |_| [0u8; 5] };
             assert_eq!(postcard::to_allocvec(&(joined, odd)), postcard::to_allocvec(&whole), "{lengths:?}");
         }
+    }
+
+    #[test]
+    fn a_group_that_grows_leaves_the_chunks_of_the_others_as_they_were() {
+        let written = |elements: &[u64]| {
+            let same = |a: &u64, b: &u64| a / 1000 == b / 1000;
+            let bytes = postcard::to_allocvec(&Grouped { elements, same });
+            let bytes = bytes.expect("memory");
+            let mut chunks = Vec::new();
+            let mut reader = postcard::Deserializer::from_bytes(&bytes);
+            deserialize_chunks(&mut reader, |ids: &[u64]| chunks.push(ids.to_vec())).expect("whole");
+            chunks
+        };
+        assert_eq!(written(&[]), Vec::<Vec<u64>>::new());
+        assert_eq!(written(&[1, 2, 1000, 5000]), [vec![1, 2], vec![1000], vec![5000]]);
+        assert_eq!(written(&[1, 2, 3, 1000, 5000]), [vec![1, 2, 3], vec![1000], vec![5000]]);
+        let a_chunk = elements_a_chunk::<u64>();
+        assert_eq!(written(&vec![7; a_chunk + 1]), [vec![7; a_chunk], vec![7]]);
     }
 
     #[test]

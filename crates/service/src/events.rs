@@ -180,10 +180,15 @@ pub enum ServiceEvent<'a> {
         partition: Partition,
         /// Every record before this is in it.
         next: NextOffset,
-        /// Bytes of the whole file.
+        /// Bytes of the state.
         bytes: u64,
         /// How long writing took.
         took: Duration,
+    },
+    /// Bytes were written for a snapshot: of a large state what is new, maybe ahead of the snapshot itself.
+    SnapshotBytesWritten {
+        /// How many.
+        bytes: u64,
     },
     /// A snapshot could not be made, read or written; only a later restart takes longer for it.
     SnapshotFailed {

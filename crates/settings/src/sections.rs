@@ -356,6 +356,9 @@ sections! {
         checkpoint_every: Span = Span::from_secs(30), in Span::from_secs(1)..=Span::from_days(1);
         /// Snapshots kept for each partition.
         generations: u32 = 3, in 1..=100;
+        /// Up to how many bytes a partition's state is written whole for every snapshot. Of a larger one a snapshot
+        /// writes what is new, into a file of parts that later snapshots refer to.
+        whole_up_to: Size = Size::from_mib(16), in Size(0)..=Size::from_mib(1 << 20);
         /// How long the state of a partition that moved to another member stays in memory, to go on at once
         /// should it come back untouched; zero to drop it.
         keep_revoked: Span = Span::from_mins(2), in Span::from_ms(0)..=Span::from_days(1);

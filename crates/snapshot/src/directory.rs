@@ -1,17 +1,19 @@
-//! Snapshots as files: `{root}/{topic}-{partition}/{next_offset:020}.kvs`.
+//! Snapshots as files: `{root}/{topic}-{partition}/{next_offset:020}.kvs`, and beside those of large states what they are
+//! made of, `{next_offset:020}-{digest:016x}.kvp`.
 //!
 //! A generation is written under a temporary name, made durable, renamed, and its name made durable;
-//! only then do older generations go. A crash between any two steps leaves either the generations
-//! from before or those and the new one.
+//! only then do older generations go. Parts are made durable before a generation that refers to them is written, and go
+//! after the last that does. A crash between any two steps leaves either the generations from before or those and the
+//! new one.
 
+use super::assembled::OpenParts;
+use super::contents::PartsFile;
 use super::files::{DiskFiles, Files};
-use super::format::Snapshot;
+use super::format::{Body, InParts, Snapshot};
 use super::lock::DirectoryLock;
-use super::store::{
-    Generation, MAX_LISTED, MAX_SET_ASIDE, Saved, SnapshotStore, StoreError, format_offset, parse_offset,
-    surplus,
-};
-use super::stream::{ReadError, Verified, read_header};
+use super::names::{format_offset, parse_offset};
+use super::store::{Generation, MAX_LISTED, MAX_SET_ASIDE, Saved, SnapshotStore, StoreError, lost, surplus};
+use super::stream::{ReadError, Verified, read_contents, read_header};
 use kvset_formats::position::NextOffset;
 use kvset_pipeline::facts::PartitionId;
 use std::collections::BTreeSet;
@@ -21,8 +23,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 const SNAPSHOT: &str = ".kvs";
-const TEMPORARY: &str = ".kvs.tmp";
 const SET_ASIDE: &str = ".kvs.corrupt";
+const PARTS: &str = ".kvp";
+/// Added to the name of a file that is not whole yet.
+const TEMPORARY: &str = ".tmp";
 
 /// A snapshot store in a local directory.
 pub type DirectoryStore = Directory<DiskFiles>;
@@ -61,6 +65,11 @@ impl DirectoryStore {
     }
 }
 
+/// The parts file of a name.
+fn parts_of(name: &str) -> Option<PartsFile> {
+    PartsFile::parse(name.strip_suffix(PARTS)?)
+}
+
 /// The offset in a name that ends in `suffix`.
 fn offset_of(name: &str, suffix: &str) -> Option<NextOffset> {
     parse_offset(name.strip_suffix(suffix)?)
@@ -71,7 +80,7 @@ fn failed(operation: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Sto
     move |cause| StoreError::Io { operation, place, cause }
 }
 
-impl<F: Files> Directory<F> {
+impl<F: Files + Clone + 'static> Directory<F> {
     /// A store over `files`, which nobody else writes to.
     pub fn new(files: F, root: &Path, generations: NonZeroUsize) -> Self {
         let state = Mutex::default();
@@ -137,33 +146,93 @@ impl<F: Files> Directory<F> {
     }
 
     /// Removes what writers that died left behind.
-    fn remove_temporaries(&self, directory: &Path, partition: &PartitionId) -> Result<(), StoreError> {
-        for offset in self.offsets(directory, TEMPORARY)? {
-            let path = self.path(partition, offset, TEMPORARY);
+    fn remove_temporaries(&self, directory: &Path) -> Result<(), StoreError> {
+        let names = self.files.names(directory).map_err(failed("listing", directory))?;
+        let is_temporary = |name: &&String| {
+            name.strip_suffix(TEMPORARY)
+                .is_some_and(|name| offset_of(name, SNAPSHOT).is_some() || parts_of(name).is_some())
+        };
+        for name in names.iter().filter(is_temporary) {
+            let path = directory.join(name);
             self.files.remove(&path).map_err(failed("removing", &path))?;
         }
         Ok(())
     }
 
-    /// Writes a durable file under the temporary name; nothing is left of it after a failure.
-    fn write_durably(&self, path: &Path, parts: &[&[u8]]) -> Result<(), StoreError> {
-        let written = self.files.write_new(path, parts).map_err(failed("writing", path));
-        let result = written.and_then(|file| self.files.sync(file).map_err(failed("making durable", path)));
+    /// Writes a durable file, its name durable too; nothing is left of it after a failure.
+    fn write_durably(
+        &self,
+        directory: &Path,
+        name: &str,
+        parts: &[&[u8]],
+        state: &mut State,
+    ) -> Result<(), StoreError> {
+        let temporary = directory.join(format!("{name}{TEMPORARY}"));
+        let written = self.files.write_new(&temporary, parts).map_err(failed("writing", &temporary));
+        let result =
+            written.and_then(|file| self.files.sync(file).map_err(failed("making durable", &temporary)));
         if result.is_err() {
             // Where this fails too, the next save removes the file or says why it cannot.
-            let _ = self.files.remove(path);
+            let _ = self.files.remove(&temporary);
         }
-        result
+        result?;
+        self.files.rename(&temporary, &directory.join(name)).map_err(failed("renaming", &temporary))?;
+        self.sync_dir(directory, state)
     }
 
-    /// Removes generations beyond those to keep.
-    fn prune(&self, partition: &PartitionId, saved: NextOffset) -> Result<(), StoreError> {
-        let offsets = self.offsets(&self.directory(partition), SNAPSHOT)?;
+    /// The parts files that are there.
+    fn parts_files(&self, directory: &Path) -> Result<BTreeSet<PartsFile>, StoreError> {
+        let names = self.files.names(directory).map_err(failed("listing", directory))?;
+        Ok(names.iter().filter_map(|name| parts_of(name)).collect())
+    }
+
+    /// Removes generations beyond those to keep, then parts that no generation left refers to.
+    fn prune(&self, partition: &PartitionId, saved: NextOffset, state: &mut State) -> Result<(), StoreError> {
+        let directory = self.directory(partition);
+        let offsets = self.offsets(&directory, SNAPSHOT)?;
         for offset in surplus(&offsets, saved, self.generations) {
             let path = self.path(partition, offset, SNAPSHOT);
             self.files.remove(&path).map_err(failed("removing", &path))?;
         }
+        let mut unused = self.parts_files(&directory)?;
+        if unused.is_empty() {
+            return Ok(());
+        }
+        for offset in self.offsets(&directory, SNAPSHOT)? {
+            for file in self.referred_to(&self.path(partition, offset, SNAPSHOT))? {
+                unused.remove(&file);
+            }
+        }
+        if !unused.is_empty() {
+            // A generation whose removal a power failure undoes must find its parts.
+            self.sync_dir(&directory, state)?;
+        }
+        for file in unused {
+            let path = directory.join(format!("{file}{PARTS}"));
+            self.files.remove(&path).map_err(failed("removing", &path))?;
+        }
         Ok(())
+    }
+
+    /// The parts files that a snapshot names; none of one that is of no use to anyone.
+    fn referred_to(&self, path: &Path) -> Result<Vec<PartsFile>, StoreError> {
+        let named = self.reading(path, |mut source| {
+            let header = read_header(&mut *source)?;
+            if !header.is_in_parts {
+                return Ok(Vec::new());
+            }
+            Ok(read_contents(&mut *source, &header)?.files)
+        });
+        match named {
+            Err(error) if error.is_corrupt() => Ok(Vec::new()),
+            named => named,
+        }
+    }
+
+    /// Opens parts files of a partition.
+    fn open_parts(&self, partition: &PartitionId) -> OpenParts {
+        let (files, directory) = (self.files.clone(), self.directory(partition));
+        Box::new(move |file| files.open(&directory.join(format!("{file}{PARTS}"))))
     }
 
     fn generation(&self, partition: &PartitionId, next_offset: NextOffset) -> Generation {
@@ -177,7 +246,7 @@ impl<F: Files> Directory<F> {
     }
 }
 
-impl<F: Files> SnapshotStore for Directory<F> {
+impl<F: Files + Clone + 'static> SnapshotStore for Directory<F> {
     fn partitions(&self) -> Result<Vec<PartitionId>, StoreError> {
         let names = self.files.names(&self.root).map_err(failed("listing", &self.root))?;
         let mut partitions: Vec<_> = names.iter().filter_map(|name| PartitionId::parse(name)).collect();
@@ -193,7 +262,7 @@ impl<F: Files> SnapshotStore for Directory<F> {
 
     fn load(&self, partition: &PartitionId, next_offset: NextOffset) -> Result<Verified, StoreError> {
         self.reading(&self.path(partition, next_offset, SNAPSHOT), |source| {
-            let verified = Verified::read(source)?;
+            let verified = Verified::read(source, self.open_parts(partition))?;
             verified.header().require_place(partition, next_offset)?;
             Ok(verified)
         })
@@ -205,18 +274,30 @@ impl<F: Files> SnapshotStore for Directory<F> {
         let mut state = self.writing(&directory)?;
         let path = self.path(partition, snapshot.fact.next_offset, SNAPSHOT);
         let place = path.display().to_string();
-        let header = snapshot.header().map_err(|cause| StoreError::Snapshot {
-            place: place.clone(),
-            cause: ReadError::Format(cause),
-        })?;
         self.make_directory(partition, &mut state)?;
-        self.remove_temporaries(&directory, partition)?;
-        let temporary = self.path(partition, snapshot.fact.next_offset, TEMPORARY);
-        self.write_durably(&temporary, &[&header, &snapshot.body])?;
-        self.files.rename(&temporary, &path).map_err(failed("renaming", &temporary))?;
-        self.sync_dir(&directory, &mut state)?;
-        let not_removed = self.prune(partition, snapshot.fact.next_offset).err();
-        Ok(Saved { place, bytes: (header.len() + snapshot.body.len()) as u64, not_removed })
+        self.remove_temporaries(&directory)?;
+        let mut bytes = 0;
+        if let Body::InParts(InParts { fresh, file: Some(file), .. }) = &snapshot.body {
+            self.write_durably(&directory, &format!("{file}{PARTS}"), &[fresh], &mut state)?;
+            bytes += fresh.len() as u64;
+        }
+        if !snapshot.body.is_complete() {
+            return Ok(Saved { place, bytes, not_removed: None });
+        }
+        if let Body::InParts(InParts { contents: Some(contents), .. }) = &snapshot.body
+            && let Some(file) = lost(contents, &self.parts_files(&directory)?)
+        {
+            return Err(StoreError::PartsLost { place, file });
+        }
+        let malformed =
+            |cause| StoreError::Snapshot { place: place.clone(), cause: ReadError::Format(cause) };
+        let body = snapshot.body().map_err(malformed)?;
+        let header = snapshot.header(&body).map_err(malformed)?;
+        let name = format!("{}{SNAPSHOT}", format_offset(snapshot.fact.next_offset));
+        self.write_durably(&directory, &name, &[&header, &body], &mut state)?;
+        bytes += (header.len() + body.len()) as u64;
+        let not_removed = self.prune(partition, snapshot.fact.next_offset, &mut state).err();
+        Ok(Saved { place, bytes, not_removed })
     }
 
     fn set_aside(&self, partition: &PartitionId, next_offset: NextOffset) -> Result<(), StoreError> {

@@ -6,6 +6,7 @@ use super::stream::Source;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::Path;
+use std::sync::Arc;
 
 /// A file system as the write protocol sees it.
 pub trait Files: Send + Sync {
@@ -42,16 +43,16 @@ pub trait Files: Send + Sync {
 }
 
 /// The file system of this machine.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct DiskFiles {
     /// Held as long as files may be written; none where they are only read.
-    _lock: Option<DirectoryLock>,
+    _lock: Option<Arc<DirectoryLock>>,
 }
 
 impl DiskFiles {
     /// The disk, held by `lock` where files will be written.
     pub fn new(lock: Option<DirectoryLock>) -> Self {
-        Self { _lock: lock }
+        Self { _lock: lock.map(Arc::new) }
     }
 }
 

@@ -5,19 +5,23 @@
 //! 16  -  fields (postcard)      H-8 8  xxh3-64 of 0..H-8      H   -  body
 //! ```
 //!
+//! The body is the state, or the list of the parts that a large one is kept in ([`Contents`]).
+//!
 //! Magic, version, header length and the place of the header's checksum are the same in every
 //! version, so that a rotten version number is told from a newer program's file.
 
+use super::contents::{Contents, PartsFile};
 use kvset_formats::position::NextOffset;
 use kvset_pipeline::facts::{Fingerprint, PartitionId, RecordIdentity, SnapshotFact};
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 /// How every snapshot file begins. The last bytes are mangled by transfers that take it for text.
 pub const MAGIC: [u8; 8] = *b"kvset\x1a\r\n";
 
 /// The version this program writes, and the newest it reads.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 
 /// Longest header of any version, in bytes; so much is read to learn what a file is.
 pub const MAX_HEADER_BYTES: usize = 4096;
@@ -80,6 +84,28 @@ pub enum FormatError {
         /// Where the body ends.
         end: u64,
     },
+    /// A file of parts is not where it should be.
+    #[error(
+        "the parts file {file} that the snapshot names is not beside it: it was removed or not copied along; restore \
+         it from a copy, or let an older generation or a rebuild from the log take its place"
+    )]
+    PartsGone {
+        /// Its name.
+        file: PartsFile,
+    },
+    /// A part's bytes changed after they were written.
+    #[error(
+        "the parts file {file} does not match its checksum (bytes {start} to {end}): the file is rotten; check the \
+         disk, and restore the file from a copy, or let an older generation or a rebuild from the log take its place"
+    )]
+    PartRotten {
+        /// Its name.
+        file: PartsFile,
+        /// Where the part begins.
+        start: u64,
+        /// Where it ends.
+        end: u64,
+    },
     /// Written by a newer program.
     #[error(
         "the file has format version {found} (bytes 8 to 12) and this program reads versions up to {newest}: run \
@@ -101,6 +127,15 @@ pub enum FormatError {
         field: &'static str,
         /// Where the header ends.
         end: u64,
+    },
+    /// The same of a list of parts.
+    #[error(
+        "the snapshot's {field} makes no sense though its checksum is right: no release of this program wrote it; \
+         remove the file"
+    )]
+    ContentsMalformed {
+        /// What of it.
+        field: &'static str,
     },
     /// Made under another configuration.
     #[error(
@@ -147,7 +182,10 @@ impl FormatError {
             | Self::TrailingBytes { .. }
             | Self::HeaderRotten { .. }
             | Self::BodyRotten { .. }
-            | Self::Malformed { .. } => true,
+            | Self::PartsGone { .. }
+            | Self::PartRotten { .. }
+            | Self::Malformed { .. }
+            | Self::ContentsMalformed { .. } => true,
             Self::FutureVersion { .. }
             | Self::WrongConfiguration { .. }
             | Self::WrongPartition { .. }
@@ -164,7 +202,58 @@ pub struct Snapshot {
     /// Where in the log it stands and what made it.
     pub fact: SnapshotFact,
     /// The task's own bytes.
-    pub body: Vec<u8>,
+    pub body: Body,
+}
+
+/// A state's bytes, as a store is given them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Body {
+    /// All of them, for one file.
+    Whole(Vec<u8>),
+    /// What no file has yet, and where everything is.
+    InParts(InParts),
+}
+
+/// A large state: its new parts, and the list of all of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InParts {
+    /// The new parts, as their file holds them.
+    pub fresh: Vec<u8>,
+    /// That file; `None` where nothing is new.
+    pub file: Option<PartsFile>,
+    /// All parts. `None` while there are more new ones than one capture holds: these are written ahead, and there is
+    /// no snapshot yet.
+    pub contents: Option<Contents>,
+    /// Bytes of the state, as far as it was captured.
+    pub state_bytes: u64,
+}
+
+impl Body {
+    /// Bytes of the state.
+    pub fn state_bytes(&self) -> u64 {
+        match self {
+            Self::Whole(state) => state.len() as u64,
+            Self::InParts(parts) => parts.state_bytes,
+        }
+    }
+
+    /// Whether a snapshot can be made of it.
+    pub fn is_complete(&self) -> bool {
+        !matches!(self, Self::InParts(InParts { contents: None, .. }))
+    }
+
+    /// The memory it lies in, to be used again.
+    pub fn into_buffer(self) -> Vec<u8> {
+        match self {
+            Self::Whole(buffer) | Self::InParts(InParts { fresh: buffer, .. }) => buffer,
+        }
+    }
+}
+
+impl From<Vec<u8>> for Body {
+    fn from(state: Vec<u8>) -> Self {
+        Self::Whole(state)
+    }
 }
 
 /// What a file says of itself.
@@ -182,13 +271,18 @@ pub struct Header {
     pub body_bytes: u64,
     /// The body's xxh3-64.
     pub body_checksum: u64,
+    /// Bytes of the state.
+    pub state_bytes: u64,
+    /// Whether the body is the state's list of parts.
+    pub is_in_parts: bool,
 }
 
-/// The fields of versions 1 to 5, in the order they are written. Frozen: a change is a new version.
+/// The fields of a header, in the order they are written. Frozen: a change is a new version.
 ///
-/// The versions differ in the body: 2 lays a stack's tree out otherwise than 1, 3 adds to a task's state the
-/// newest estimate of each pool and kind of window, 4 what pools are asked
-/// beside their estimates, and 5 what they are asked about time, tenants and tiers.
+/// Versions 1 to 5 have these alone and differ in the body: 2 lays a stack's tree out otherwise than 1, 3 adds to a
+/// task's state the newest estimate of each pool and kind of window, 4 what pools are asked beside their estimates,
+/// and 5 what they are asked about time, tenants and tiers. 6 lays large trees out so that they change where the
+/// tree does.
 #[derive(Serialize, Deserialize)]
 struct Fields<'a> {
     fingerprint: u64,
@@ -200,20 +294,51 @@ struct Fields<'a> {
     body_checksum: u64,
 }
 
+/// What version 6 says besides: the bytes of the state where the body is the list of its parts.
+type InPartsField = Option<u64>;
+
 impl Snapshot {
-    /// The header's bytes; the body follows them in the file.
+    /// What follows the header in the file: the state, or the list of its parts.
+    ///
+    /// # Errors
+    /// [`FormatError::ContentsMalformed`] where not all parts are known yet.
+    pub fn body(&self) -> Result<Cow<'_, [u8]>, FormatError> {
+        let malformed = || FormatError::ContentsMalformed { field: "list of parts" };
+        match &self.body {
+            Body::Whole(state) => Ok(Cow::Borrowed(state)),
+            Body::InParts(parts) => {
+                let contents = parts.contents.as_ref().ok_or_else(malformed)?;
+                contents.encode().map(Cow::Owned).map_err(|_| malformed())
+            }
+        }
+    }
+
+    /// The snapshot's own file.
+    ///
+    /// # Errors
+    /// As for [`Snapshot::body`] and [`Snapshot::header`].
+    pub fn file(&self) -> Result<Vec<u8>, FormatError> {
+        let body = self.body()?;
+        Ok([&self.header(&body)?[..], &body].concat())
+    }
+
+    /// The header's bytes; `body` follows them in the file.
     ///
     /// # Errors
     /// [`FormatError::Malformed`] when [`decode_header`] would refuse what the snapshot says.
-    pub fn header(&self) -> Result<Vec<u8>, FormatError> {
+    pub fn header(&self, body: &[u8]) -> Result<Vec<u8>, FormatError> {
         let fields = Fields {
             fingerprint: self.fact.fingerprint.0,
             topic: self.partition.topic(),
             partition: self.partition.partition(),
             next_offset: self.fact.next_offset.0,
             last_record: self.fact.last_record,
-            body_bytes: self.body.len() as u64,
-            body_checksum: xxh3_64(&self.body),
+            body_bytes: body.len() as u64,
+            body_checksum: xxh3_64(body),
+        };
+        let in_parts: InPartsField = match &self.body {
+            Body::Whole(_) => None,
+            Body::InParts(parts) => Some(parts.state_bytes),
         };
         let malformed = |field| FormatError::Malformed { field, end: FIELDS_AT as u64 };
         offsets_fit(&self.fact).map_err(malformed)?;
@@ -221,7 +346,7 @@ impl Snapshot {
         header.extend(MAGIC);
         header.extend(VERSION.to_le_bytes());
         header.extend([0; 4]);
-        let mut header = postcard::to_extend(&fields, header).map_err(|_| malformed("length"))?;
+        let mut header = postcard::to_extend(&(fields, in_parts), header).map_err(|_| malformed("length"))?;
         let length = (header.len() + CHECKSUM_BYTES) as u32;
         header[HEADER_BYTES_AT..FIELDS_AT].copy_from_slice(&length.to_le_bytes());
         header.extend(xxh3_64(&header).to_le_bytes());
@@ -278,6 +403,10 @@ fn decode_fields(version: u32, covered: &[u8], end: u64, file_bytes: u64) -> Res
     let malformed = |field| FormatError::Malformed { field, end };
     let (fields, rest) =
         postcard::take_from_bytes::<Fields<'_>>(&covered[FIELDS_AT..]).map_err(|_| malformed("layout"))?;
+    let (in_parts, rest) = match version {
+        ..=5 => (None, rest),
+        _ => postcard::take_from_bytes::<InPartsField>(rest).map_err(|_| malformed("layout"))?,
+    };
     if !rest.is_empty() {
         return Err(malformed("layout"));
     }
@@ -292,6 +421,8 @@ fn decode_fields(version: u32, covered: &[u8], end: u64, file_bytes: u64) -> Res
         header_bytes: end,
         body_bytes: fields.body_bytes,
         body_checksum: fields.body_checksum,
+        state_bytes: in_parts.unwrap_or(fields.body_bytes),
+        is_in_parts: in_parts.is_some(),
     };
     offsets_fit(&header.fact).map_err(malformed)?;
     let expected = end.checked_add(header.body_bytes).ok_or_else(|| malformed("body length"))?;
@@ -303,7 +434,7 @@ fn decode_fields(version: u32, covered: &[u8], end: u64, file_bytes: u64) -> Res
 }
 
 impl Header {
-    /// Bytes of the whole file.
+    /// Bytes of the snapshot's own file.
     pub fn file_bytes(&self) -> u64 {
         self.header_bytes + self.body_bytes
     }

@@ -86,7 +86,11 @@ impl<L: SnapshotStore, S: SnapshotStore> SnapshotStore for Layered<L, S> {
 
     fn set_aside(&self, partition: &PartitionId, next_offset: NextOffset) -> Result<(), StoreError> {
         for layer in [&self.local as &dyn SnapshotStore, &self.shared] {
-            if layer.load(partition, next_offset).is_err_and(|error| error.is_corrupt()) {
+            let is_corrupt = match layer.load(partition, next_offset) {
+                Ok(verified) => verified.check().is_err_and(|error| error.is_corrupt()),
+                Err(error) => error.is_corrupt(),
+            };
+            if is_corrupt {
                 layer.set_aside(partition, next_offset)?;
             }
         }
@@ -120,7 +124,7 @@ mod tests {
             fingerprint: Fingerprint(7),
             last_record: None,
         };
-        Snapshot { partition: partition(), fact, body: vec![next_offset as u8; 100] }
+        Snapshot { partition: partition(), fact, body: vec![next_offset as u8; 100].into() }
     }
 
     fn offsets(store: &dyn SnapshotStore) -> Vec<i64> {

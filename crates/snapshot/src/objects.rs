@@ -1,28 +1,35 @@
 //! Snapshots in an object store that hosts share, so that a partition can move between them:
-//! `{prefix}/{group}/{topic}/{partition}/{next_offset:020}`.
+//! `{prefix}/{group}/{topic}/{partition}/{next_offset:020}`, and beside those of large states what they are made of,
+//! `{next_offset:020}-{digest:016x}.parts`.
 //!
 //! An object appears whole or not at all, so there is no protocol of names here. A mounted directory
 //! (`file:` address) is as durable as its mount; nothing is synced there.
 
-use super::format::{FormatError, MAX_HEADER_BYTES, Snapshot, decode_header};
-use super::store::{
-    Generation, MAX_LISTED, MAX_SET_ASIDE, Saved, SnapshotStore, StoreError, format_offset, parse_offset,
-    surplus,
-};
-use super::stream::{ReadError, Verified};
+use super::assembled::OpenParts;
+use super::contents::PartsFile;
+use super::format::{Body, FormatError, InParts, MAX_HEADER_BYTES, Snapshot, decode_header};
+use super::names::{format_offset, parse_offset};
+use super::store::{Generation, MAX_LISTED, MAX_SET_ASIDE, Saved, SnapshotStore, StoreError, lost, surplus};
+use super::stream::{ReadError, Source, Verified, read_contents, read_header};
+use super::window::{Ranges, Window};
 use kvset_formats::position::NextOffset;
 use kvset_pipeline::facts::PartitionId;
 use object_store::path::Path;
 use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt, WriteMultipart};
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::io::{self, Cursor};
 use std::num::NonZeroUsize;
+use std::ops::Range;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 use tokio::runtime::Runtime;
 
 /// Added to the name of an object that was set aside.
 const SET_ASIDE: &str = ".corrupt";
+
+/// What names of parts end in.
+const PARTS: &str = ".parts";
 
 /// Longest time one operation may take, its retries included.
 const DEADLINE: Duration = Duration::from_secs(600);
@@ -36,11 +43,17 @@ const PARTS_AT_ONCE: usize = 4;
 /// A snapshot store over any object store.
 #[derive(Debug)]
 pub struct ObjectSnapshots {
+    client: Arc<Client>,
+    root: Path,
+    generations: usize,
+}
+
+/// Whoever asks the object store.
+#[derive(Debug)]
+struct Client {
     objects: Arc<dyn ObjectStore>,
     /// Address for people, without what a query may hide.
     address: String,
-    root: Path,
-    generations: usize,
     /// Its own, so that callers need none and may have one.
     runtime: Runtime,
 }
@@ -113,8 +126,8 @@ impl ObjectSnapshots {
             .enable_all()
             .build()
             .map_err(OpenError::Thread)?;
-        let address = address.to_owned();
-        Ok(Self { objects, address, root, generations: generations.get(), runtime })
+        let client = Arc::new(Client { objects, address: address.to_owned(), runtime });
+        Ok(Self { client, root, generations: generations.get() })
     }
 
     fn directory(&self, partition: &PartitionId) -> Path {
@@ -129,8 +142,12 @@ impl ObjectSnapshots {
         self.directory(partition).join(format!("{}{SET_ASIDE}", format_offset(next_offset)))
     }
 
+    fn parts_path(&self, partition: &PartitionId, file: &PartsFile) -> Path {
+        self.directory(partition).join(format!("{file}{PARTS}"))
+    }
+
     fn place(&self, path: &Path) -> String {
-        format!("{path} in {}", self.address)
+        format!("{path} in {}", self.client.address)
     }
 
     /// Runs one operation to its end, whatever runtime the caller is on.
@@ -143,18 +160,66 @@ impl ObjectSnapshots {
     where
         W: Future<Output = object_store::Result<T>> + Send + 'static,
     {
-        let (send, receive) = mpsc::sync_channel(1);
-        let work = work(Arc::clone(&self.objects), path.clone());
-        let task = self.runtime.spawn(async move {
-            // Nobody receives only when the deadline passed.
-            let _ = send.send(work.await);
-        });
-        let result = receive.recv_timeout(DEADLINE).map_err(|_| {
-            task.abort();
-            io::Error::from(io::ErrorKind::TimedOut)
-        });
-        let result = result.and_then(|done| done.map_err(|error| system_error(&error)));
+        let result = self.client.run(path, work);
         result.map_err(|cause| StoreError::Io { operation, place: self.place(path), cause })
+    }
+
+    /// Writes an object.
+    fn put(&self, path: &Path, object: Vec<u8>) -> Result<u64, StoreError> {
+        let bytes = object.len() as u64;
+        self.run("writing", path, async move |objects, path| {
+            let mut upload = WriteMultipart::new(objects.put_multipart(&path).await?);
+            for part in object.chunks(PART_BYTES) {
+                upload.wait_for_capacity(PARTS_AT_ONCE).await?;
+                upload.write(part);
+            }
+            upload.finish().await
+        })?;
+        Ok(bytes)
+    }
+
+    /// An object, whole.
+    fn get(&self, path: &Path) -> Result<impl Source + use<>, StoreError> {
+        let object =
+            self.run("reading", path, async |objects, path| objects.get(&path).await?.bytes().await)?;
+        Ok(Cursor::new(object))
+    }
+
+    /// The parts of a partition that are there.
+    fn parts_files(&self, partition: &PartitionId) -> Result<BTreeSet<PartsFile>, StoreError> {
+        let listing = self.run("listing", &self.directory(partition), async |objects, path| {
+            objects.list_with_delimiter(Some(&path)).await
+        })?;
+        let parts_of =
+            |object: &ObjectMeta| PartsFile::parse(object.location.filename()?.strip_suffix(PARTS)?);
+        Ok(listing.objects.iter().filter_map(parts_of).collect())
+    }
+
+    /// The parts that a snapshot names; none of one that is of no use to anyone.
+    fn referred_to(&self, path: &Path, size: u64) -> Result<Vec<PartsFile>, StoreError> {
+        let head = self.head(path, size)?;
+        match decode_header(&head, size) {
+            Ok(header) if header.is_in_parts => {}
+            _ => return Ok(Vec::new()),
+        }
+        let mut object = self.get(path)?;
+        let contents = read_header(&mut object).and_then(|header| read_contents(&mut object, &header));
+        match contents {
+            Ok(contents) => Ok(contents.files),
+            Err(error) if error.is_corrupt() => Ok(Vec::new()),
+            Err(cause) => Err(StoreError::Snapshot { place: self.place(path), cause }),
+        }
+    }
+
+    /// Opens parts of a partition.
+    fn open_parts(&self, partition: &PartitionId) -> OpenParts {
+        let (client, directory) = (Arc::clone(&self.client), self.directory(partition));
+        Box::new(move |file| {
+            let path = directory.clone().join(format!("{file}{PARTS}"));
+            let found = client.run(&path, async |objects, path| objects.head(&path).await)?;
+            let object = Object { client: Arc::clone(&client), path };
+            Ok(Box::new(Window::over(object, found.size)) as Box<dyn Source>)
+        })
     }
 
     /// The objects directly below a partition whose names are an offset and `suffix`, ascending.
@@ -214,7 +279,54 @@ impl ObjectSnapshots {
     fn prune(&self, partition: &PartitionId, saved: NextOffset) -> Result<(), StoreError> {
         let offsets: Vec<_> = self.objects(partition, "")?.into_iter().map(|(offset, _)| offset).collect();
         surplus(&offsets, saved, self.generations)
-            .try_for_each(|offset| self.delete(&self.path(partition, offset)))
+            .try_for_each(|offset| self.delete(&self.path(partition, offset)))?;
+        let mut unused = self.parts_files(partition)?;
+        if unused.is_empty() {
+            return Ok(());
+        }
+        for (offset, object) in self.objects(partition, "")? {
+            for file in self.referred_to(&self.path(partition, offset), object.size)? {
+                unused.remove(&file);
+            }
+        }
+        unused.iter().try_for_each(|file| self.delete(&self.parts_path(partition, file)))
+    }
+}
+
+impl Client {
+    /// Runs one operation to its end, whatever runtime the caller is on.
+    fn run<T: Send + 'static, W>(
+        &self,
+        path: &Path,
+        work: impl FnOnce(Arc<dyn ObjectStore>, Path) -> W,
+    ) -> io::Result<T>
+    where
+        W: Future<Output = object_store::Result<T>> + Send + 'static,
+    {
+        let (send, receive) = mpsc::sync_channel(1);
+        let work = work(Arc::clone(&self.objects), path.clone());
+        let task = self.runtime.spawn(async move {
+            // Nobody receives only when the deadline passed.
+            let _ = send.send(work.await);
+        });
+        let result = receive.recv_timeout(DEADLINE).map_err(|_| {
+            task.abort();
+            io::Error::from(io::ErrorKind::TimedOut)
+        });
+        result.and_then(|done| done.map_err(|error| system_error(&error)))
+    }
+}
+
+/// An object that is read a range at a time.
+struct Object {
+    client: Arc<Client>,
+    path: Path,
+}
+
+impl Ranges for Object {
+    fn range(&mut self, range: Range<u64>) -> io::Result<Vec<u8>> {
+        self.client
+            .run(&self.path, async move |objects, path| Ok(objects.get_range(&path, range).await?.to_vec()))
     }
 }
 
@@ -253,9 +365,8 @@ impl SnapshotStore for ObjectSnapshots {
 
     fn load(&self, partition: &PartitionId, next_offset: NextOffset) -> Result<Verified, StoreError> {
         let path = self.path(partition, next_offset);
-        let object =
-            self.run("reading", &path, async |objects, path| objects.get(&path).await?.bytes().await)?;
-        let verified = Verified::read(Box::new(Cursor::new(object))).and_then(|verified| {
+        let (object, open) = (self.get(&path)?, self.open_parts(partition));
+        let verified = Verified::read(Box::new(object), open).and_then(|verified| {
             verified.header().require_place(partition, next_offset)?;
             Ok(verified)
         });
@@ -263,20 +374,25 @@ impl SnapshotStore for ObjectSnapshots {
     }
 
     fn save(&self, snapshot: &Snapshot) -> Result<Saved, StoreError> {
-        let path = self.path(&snapshot.partition, snapshot.fact.next_offset);
-        let header = snapshot.header().map_err(|error| self.snapshot_error(&path, error))?;
-        let file = [&header[..], &snapshot.body].concat();
-        let bytes = file.len() as u64;
-        self.run("writing", &path, async move |objects, path| {
-            let mut upload = WriteMultipart::new(objects.put_multipart(&path).await?);
-            for part in file.chunks(PART_BYTES) {
-                upload.wait_for_capacity(PARTS_AT_ONCE).await?;
-                upload.write(part);
-            }
-            upload.finish().await
-        })?;
-        let not_removed = self.prune(&snapshot.partition, snapshot.fact.next_offset).err();
-        Ok(Saved { place: self.place(&path), bytes, not_removed })
+        let partition = &snapshot.partition;
+        let path = self.path(partition, snapshot.fact.next_offset);
+        let place = self.place(&path);
+        let mut bytes = 0;
+        if let Body::InParts(InParts { fresh, file: Some(file), .. }) = &snapshot.body {
+            bytes += self.put(&self.parts_path(partition, file), fresh.clone())?;
+        }
+        if !snapshot.body.is_complete() {
+            return Ok(Saved { place, bytes, not_removed: None });
+        }
+        if let Body::InParts(InParts { contents: Some(contents), .. }) = &snapshot.body
+            && let Some(file) = lost(contents, &self.parts_files(partition)?)
+        {
+            return Err(StoreError::PartsLost { place, file });
+        }
+        let file = snapshot.file().map_err(|error| self.snapshot_error(&path, error))?;
+        bytes += self.put(&path, file)?;
+        let not_removed = self.prune(partition, snapshot.fact.next_offset).err();
+        Ok(Saved { place, bytes, not_removed })
     }
 
     fn set_aside(&self, partition: &PartitionId, next_offset: NextOffset) -> Result<(), StoreError> {

@@ -1,10 +1,12 @@
 //! What any place that keeps snapshots can do, and how it fails.
 
+use super::contents::{Contents, PartsFile};
 use super::format::{FormatError, Header, Snapshot};
 use super::stream::{ReadError, Verified};
 use kvset_formats::position::NextOffset;
 use kvset_pipeline::facts::{Fingerprint, PartitionId};
 use kvset_pipeline::resume::{LastRecord, SnapshotFacts, SnapshotHealth};
+use std::collections::BTreeSet;
 use std::io;
 
 /// Most generations of one partition that are looked at; the newest ones.
@@ -12,20 +14,6 @@ pub const MAX_LISTED: usize = 256;
 
 /// Corrupt generations kept a partition, those with the highest offsets.
 pub const MAX_SET_ASIDE: usize = 4;
-
-/// Digits of an offset in a name, so that names sort as offsets do.
-const OFFSET_DIGITS: usize = 20;
-
-/// An offset as names hold it.
-pub(super) fn format_offset(next_offset: NextOffset) -> String {
-    format!("{:0OFFSET_DIGITS$}", next_offset.0)
-}
-
-/// Reads what [`format_offset`] wrote; `None` for any other text.
-pub(super) fn parse_offset(digits: &str) -> Option<NextOffset> {
-    let is_ours = digits.len() == OFFSET_DIGITS && digits.bytes().all(|digit| digit.is_ascii_digit());
-    digits.parse().ok().filter(|_| is_ours).map(NextOffset)
-}
 
 /// Keeps snapshots by partition and next offset. The log is the truth: a store may lose any snapshot,
 /// but never hand out one that is not whole.
@@ -44,14 +32,16 @@ pub trait SnapshotStore: Send + Sync {
     /// [`StoreError`] when nothing can be listed; what is wrong with one generation stands in it.
     fn list(&self, partition: &PartitionId) -> Result<Vec<Generation>, StoreError>;
 
-    /// Reads one generation and checks every byte of it.
+    /// Reads one generation's file and checks every byte of it. The parts of a large state are checked as they are
+    /// read.
     ///
     /// # Errors
     /// [`StoreError`]; [`StoreError::is_corrupt`] when the file should be set aside.
     fn load(&self, partition: &PartitionId, next_offset: NextOffset) -> Result<Verified, StoreError>;
 
     /// Writes a generation; when it returns, the generation outlives a power failure. Older
-    /// generations beyond those to keep are removed only after that.
+    /// generations beyond those to keep, and parts that none of those left refers to, are removed only after that.
+    /// Of a body that is [not complete](super::format::Body::is_complete) the new parts are written, and no generation.
     ///
     /// # Errors
     /// [`StoreError`]; the generations there before are untouched then.
@@ -100,7 +90,7 @@ impl Generation {
 pub struct Saved {
     /// Where it lies, for people.
     pub place: String,
-    /// Bytes of the whole file.
+    /// Bytes written.
     pub bytes: u64,
     /// Why an older generation could not be removed; it costs room and nothing else.
     pub not_removed: Option<StoreError>,
@@ -132,6 +122,17 @@ pub enum StoreError {
         place: String,
         /// What is wrong with it.
         cause: ReadError,
+    },
+    /// Parts that the store should have are not there.
+    #[error(
+        "{place} cannot refer to the parts file {file}, which was removed meanwhile: the next snapshot writes all parts \
+         anew"
+    )]
+    PartsLost {
+        /// The snapshot that was to be written.
+        place: String,
+        /// The file.
+        file: PartsFile,
     },
     /// Another process keeps its snapshots in the directory.
     #[error(
@@ -220,20 +221,9 @@ pub fn load_or_set_aside(
     })
 }
 
-/// Brings a generation from one store to another, as from the shared one to a new host's disk.
-///
-/// # Errors
-/// [`StoreError`] of either store.
-pub fn copy(
-    from: &dyn SnapshotStore,
-    to: &dyn SnapshotStore,
-    partition: &PartitionId,
-    next_offset: NextOffset,
-) -> Result<Saved, StoreError> {
-    let mut verified = from.load(partition, next_offset)?;
-    let body =
-        verified.body().map_err(|cause| StoreError::Snapshot { place: partition.to_string(), cause })?;
-    to.save(&Snapshot { partition: partition.clone(), fact: verified.header().fact, body })
+/// The first file of a list of parts that is not among those a store has.
+pub(super) fn lost(contents: &Contents, there: &BTreeSet<PartsFile>) -> Option<PartsFile> {
+    contents.files.iter().copied().find(|file| !there.contains(file))
 }
 
 /// The generations that go once `saved` is safe, of all there are, ascending: as many up to `saved`

@@ -1,36 +1,21 @@
 //! Reading a snapshot as a stream, so that a restore holds the state once, not the file beside it.
 //!
-//! The body is read twice: once to compare its checksum, once to decode it. The second time it comes
-//! out of the page cache, and no byte reaches a decoder before all of them are known to be right.
+//! A state in one file is read twice: once to compare its checksum, once to decode it. The second time it comes out of
+//! the page cache. A large one is read once, part by part. No byte reaches a decoder before its checksum was compared.
 
+use super::assembled::{Assembled, OpenParts};
 use super::capture::BodyError;
+use super::contents::Contents;
 use super::format::{BodyCheck, FormatError, Header, MAX_HEADER_BYTES, decode_header};
 use kvset_pipeline::task::{RestoredTask, RestoredTaskV2, RestoredTaskV3, RestoredTaskV4};
 use postcard::de_flavors::Flavor;
 use serde::de::DeserializeOwned;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, Read, SeekFrom};
 
 /// Bytes read at once: some of the reader's chunks, and within the processor's cache.
 const BUFFER_BYTES: usize = 1 << 18;
 
-/// Where a snapshot's bytes come from: a file, or memory behind a [`io::Cursor`].
-pub trait Source: Read + Seek + Send {}
-
-impl<T: Read + Seek + Send> Source for T {}
-
-/// Reading failed, or what was read is no sound snapshot.
-#[derive(Debug, thiserror::Error)]
-pub enum ReadError {
-    /// The bytes could not be had.
-    #[error("reading failed: {0}; check the disk or the store and its permissions")]
-    Io(io::Error),
-    /// They were had and are wrong.
-    #[error(transparent)]
-    Format(#[from] FormatError),
-    /// They are right and hold no state of the asked-for kind.
-    #[error(transparent)]
-    Body(#[from] BodyError),
-}
+pub use super::source::{ReadError, Source};
 
 /// Reads a header; the source then stands at some place behind it.
 ///
@@ -44,10 +29,19 @@ pub fn read_header(source: &mut dyn Source) -> Result<Header, ReadError> {
     Ok(decode_header(&head, file_bytes)?)
 }
 
-/// A snapshot whose every byte matched its checksums; made by [`Verified::read`] only.
+/// A snapshot whose file matched its checksums; made by [`Verified::read`] only. The parts of a large state are
+/// compared with theirs when they are read.
 pub struct Verified {
     header: Header,
-    source: Box<dyn Source>,
+    state: State,
+}
+
+/// Where a state's bytes are.
+enum State {
+    /// Behind the header.
+    Behind(Box<dyn Source>),
+    /// In files of parts.
+    InParts(Assembled),
 }
 
 impl std::fmt::Debug for Verified {
@@ -57,12 +51,16 @@ impl std::fmt::Debug for Verified {
 }
 
 impl Verified {
-    /// Reads a whole snapshot and compares its checksums.
+    /// Reads a whole snapshot file and compares its checksums; `open` opens the parts files it may name.
     ///
     /// # Errors
     /// [`ReadError::Io`], [`ReadError::Format`].
-    pub fn read(mut source: Box<dyn Source>) -> Result<Self, ReadError> {
+    pub fn read(mut source: Box<dyn Source>, open: OpenParts) -> Result<Self, ReadError> {
         let header = read_header(&mut *source)?;
+        if header.is_in_parts {
+            let state = State::InParts(Assembled::new(read_contents(&mut *source, &header)?, open));
+            return Ok(Self { header, state });
+        }
         source.seek(SeekFrom::Start(header.header_bytes)).map_err(ReadError::Io)?;
         let mut check = BodyCheck::new(&header);
         let mut body = Read::take(&mut source, header.body_bytes);
@@ -76,7 +74,15 @@ impl Verified {
             }
         }
         check.finish()?;
-        Ok(Self { header, source })
+        Ok(Self { header, state: State::Behind(source) })
+    }
+
+    /// The same of a file by itself: no parts files are beside it.
+    ///
+    /// # Errors
+    /// As for [`Verified::read`].
+    pub fn alone(source: Box<dyn Source>) -> Result<Self, ReadError> {
+        Self::read(source, Box::new(|_| Err(io::ErrorKind::NotFound.into())))
     }
 
     /// What the snapshot says of itself.
@@ -84,16 +90,49 @@ impl Verified {
         &self.header
     }
 
-    /// Decodes the state that [`capture`](super::capture::capture) wrote.
+    /// Compares what was not compared yet.
     ///
     /// # Errors
-    /// [`ReadError::Io`], [`ReadError::Body`].
-    pub fn restore<T: DeserializeOwned>(mut self) -> Result<T, ReadError> {
-        self.source.seek(SeekFrom::Start(self.header.header_bytes)).map_err(ReadError::Io)?;
+    /// [`ReadError::Io`], [`ReadError::Format`].
+    pub fn check(self) -> Result<(), ReadError> {
+        match self.state {
+            State::Behind(_) => Ok(()),
+            State::InParts(parts) => parts.check(),
+        }
+    }
+
+    /// The state's bytes, as they were captured.
+    ///
+    /// # Errors
+    /// [`ReadError::Io`], [`ReadError::Format`].
+    pub fn state(self) -> Result<Vec<u8>, ReadError> {
+        let bytes = self.header.state_bytes;
+        let mut state = Vec::new();
+        self.into_reader()?.take(bytes).read_to_end(&mut state)?;
+        Ok(state)
+    }
+
+    /// Whoever reads the state's bytes, from the first on.
+    fn into_reader(self) -> Result<Box<dyn Read>, ReadError> {
+        match self.state {
+            State::Behind(mut source) => {
+                source.seek(SeekFrom::Start(self.header.header_bytes)).map_err(ReadError::Io)?;
+                Ok(Box::new(source))
+            }
+            State::InParts(parts) => Ok(Box::new(parts)),
+        }
+    }
+
+    /// Decodes the state that was [captured](super::capture).
+    ///
+    /// # Errors
+    /// [`ReadError::Io`], [`ReadError::Format`], [`ReadError::Body`].
+    pub fn restore<T: DeserializeOwned>(self) -> Result<T, ReadError> {
+        let left = self.header.state_bytes;
         let mut failure = None;
         let stream = Stream {
-            source: self.source,
-            left: self.header.body_bytes,
+            source: self.into_reader()?,
+            left,
             buffer: vec![0; BUFFER_BYTES],
             start: 0,
             end: 0,
@@ -101,7 +140,7 @@ impl Verified {
         };
         let result = decode(stream);
         match failure {
-            Some(error) => Err(ReadError::Io(error)),
+            Some(error) => Err(error.into()),
             None => Ok(result?),
         }
     }
@@ -118,18 +157,21 @@ impl Verified {
             _ => self.restore(),
         }
     }
+}
 
-    /// The body's bytes, as to copy them to another store.
-    ///
-    /// # Errors
-    /// [`ReadError::Io`].
-    pub fn body(&mut self) -> Result<Vec<u8>, ReadError> {
-        self.source.seek(SeekFrom::Start(self.header.header_bytes)).map_err(ReadError::Io)?;
-        let mut body = Vec::new();
-        let mut source = Read::take(&mut self.source, self.header.body_bytes);
-        source.read_to_end(&mut body).map_err(ReadError::Io)?;
-        Ok(body)
-    }
+/// The list of parts that is a snapshot's body, its checksum compared.
+///
+/// # Errors
+/// [`ReadError::Io`], [`ReadError::Format`].
+pub(super) fn read_contents(source: &mut dyn Source, header: &Header) -> Result<Contents, ReadError> {
+    source.seek(SeekFrom::Start(header.header_bytes)).map_err(ReadError::Io)?;
+    let mut body = Vec::new();
+    Read::take(&mut *source, header.body_bytes).read_to_end(&mut body).map_err(ReadError::Io)?;
+    let mut check = BodyCheck::new(header);
+    check.update(&body);
+    check.finish()?;
+    let malformed = |field| FormatError::ContentsMalformed { field };
+    Ok(Contents::decode(&body, header.state_bytes).map_err(malformed)?)
 }
 
 fn decode<T: DeserializeOwned>(stream: Stream<'_>) -> Result<T, BodyError> {
@@ -143,7 +185,7 @@ fn decode<T: DeserializeOwned>(stream: Stream<'_>) -> Result<T, BodyError> {
 
 /// The body as postcard asks for it: single bytes and short runs out of a buffer.
 struct Stream<'a> {
-    source: Box<dyn Source>,
+    source: Box<dyn Read>,
     /// Bytes of the body not yet in the buffer.
     left: u64,
     buffer: Vec<u8>,

@@ -11,9 +11,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// One thread that saves snapshots, one waiting a partition at most: a newer one takes its place.
+/// One thread that saves snapshots, in the order they were handed in: a later one may refer to parts of an earlier one.
 ///
-/// Memory holds one body being written and one waiting a partition.
+/// Memory holds as many bodies as callers hand in: they wait with the next of a partition until the one before is
+/// written, or the end has come.
 pub struct SnapshotWriter {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
@@ -40,6 +41,10 @@ pub struct Written {
     pub next_offset: NextOffset,
     /// How long saving took.
     pub duration: Duration,
+    /// Bytes of the state.
+    pub state_bytes: u64,
+    /// Whether it was a snapshot, or parts of one to come.
+    pub is_complete: bool,
     /// Whether it is safe now.
     pub result: Result<Saved, StoreError>,
     /// The body's memory, for the next capture: memory in use already is five times as fast.
@@ -51,13 +56,6 @@ pub struct Written {
 pub enum Submitted {
     /// It waits for the thread.
     Queued,
-    /// It took the place of one that waited; this is that one's memory, for the next capture.
-    Replaced {
-        /// Where in the log the older one stood.
-        next_offset: NextOffset,
-        /// Its memory.
-        buffer: Vec<u8>,
-    },
     /// The writer is closing; nothing was taken.
     Closed,
 }
@@ -82,25 +80,19 @@ struct Shared {
     changed: Condvar,
 }
 
-/// Snapshots that wait, one a partition at most, and the one being written.
+/// Snapshots that wait, and the one being written.
 #[derive(Default)]
 pub struct Queue {
-    /// In the order of first arrival, so that no partition waits behind another's newer ones.
     waiting: VecDeque<Snapshot>,
     writing: Option<PartitionId>,
     closed: bool,
 }
 
 impl Queue {
-    /// Takes a snapshot in, in place of an older one of its partition.
+    /// Takes a snapshot in.
     pub fn submit(&mut self, snapshot: Snapshot) -> Submitted {
         if self.closed {
             return Submitted::Closed;
-        }
-        let waiting = self.waiting.iter_mut().find(|waiting| waiting.partition == snapshot.partition);
-        if let Some(waiting) = waiting {
-            let older = std::mem::replace(waiting, snapshot);
-            return Submitted::Replaced { next_offset: older.fact.next_offset, buffer: older.body };
         }
         self.waiting.push_back(snapshot);
         Submitted::Queued
@@ -241,5 +233,7 @@ pub fn write(store: &dyn SnapshotStore, snapshot: Snapshot) -> Written {
         Err(StoreError::Panicked { partition })
     });
     let Snapshot { partition, fact, body } = snapshot;
-    Written { partition, next_offset: fact.next_offset, duration: started.elapsed(), result, buffer: body }
+    let (next_offset, duration) = (fact.next_offset, started.elapsed());
+    let (state_bytes, is_complete) = (body.state_bytes(), body.is_complete());
+    Written { partition, next_offset, duration, state_bytes, is_complete, result, buffer: body.into_buffer() }
 }

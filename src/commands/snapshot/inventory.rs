@@ -42,11 +42,15 @@ pub enum Depth {
 pub struct HeaderDescription {
     /// The file's format version.
     pub version: u32,
-    /// Bytes of the whole file.
+    /// Bytes of the snapshot's own file.
     pub file_bytes: u64,
     /// Bytes of the state.
+    pub state_bytes: u64,
+    /// Whether the state lies in files of parts, and the snapshot's own file lists them.
+    pub in_parts: bool,
+    /// Bytes of the file behind its header: the state, or the list of its parts.
     pub body_bytes: u64,
-    /// The state's xxh3-64, 16 hexadecimal digits.
+    /// Their xxh3-64, 16 hexadecimal digits.
     pub body_checksum: String,
     /// The configuration the state was made under, 16 hexadecimal digits.
     pub fingerprint: String,
@@ -75,6 +79,8 @@ impl From<&Header> for HeaderDescription {
         Self {
             version: header.version,
             file_bytes: header.file_bytes(),
+            state_bytes: header.state_bytes,
+            in_parts: header.is_in_parts,
             body_bytes: header.body_bytes,
             body_checksum: format!("{:016x}", header.body_checksum),
             fingerprint: header.fact.fingerprint.to_string(),
@@ -94,7 +100,7 @@ fn describe(partition: &PartitionId, generation: &Generation) -> Description {
     }
 }
 
-/// Looks into a body whose checksums match, as far as the caller can: it knows which type the state is.
+/// Looks into a snapshot whose file's checksums match, as far as the caller can: it knows which type the state is.
 pub type CheckBody<'a> = &'a dyn Fn(Verified) -> Result<Depth, ReadError>;
 
 /// Generations, in order of partition and the newest first.
@@ -217,6 +223,8 @@ impl fmt::Display for HeaderDescription {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "format         version {}", self.version)?;
         writeln!(f, "file           {} bytes ({})", self.file_bytes, Bytes(self.file_bytes))?;
+        let kept = if self.in_parts { ", in files of parts" } else { "" };
+        writeln!(f, "state bytes    {} ({}){kept}", self.state_bytes, Bytes(self.state_bytes))?;
         writeln!(f, "body           {} bytes, xxh3-64 {}", self.body_bytes, self.body_checksum)?;
         writeln!(f, "configuration  {}", self.fingerprint)?;
         match &self.last_record {
@@ -240,7 +248,7 @@ impl fmt::Display for Inventory {
         table.load_style(STYLE).set_header(["partition", "next offset", "size", "configuration", "state"]);
         for snapshot in &self.snapshots {
             let header = snapshot.header.as_ref();
-            let size = header.map_or_else(|| "-".to_owned(), |header| Bytes(header.file_bytes).to_string());
+            let size = header.map_or_else(|| "-".to_owned(), |header| Bytes(header.state_bytes).to_string());
             table.add_row([
                 Cell::new(&snapshot.partition),
                 number(snapshot.next_offset.to_string()),

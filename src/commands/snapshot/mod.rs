@@ -54,7 +54,7 @@ fn own_fingerprint(place: &SnapshotPlace) -> Result<Fingerprint, Failure> {
 fn decode_own(verified: Verified, own: Fingerprint) -> Result<Depth, ReadError> {
     match verified.header().require_fingerprint(own) {
         Ok(()) => verified.restore_task().map(|_| Depth::State),
-        Err(_) => Ok(Depth::Checksums),
+        Err(_) => verified.check().map(|()| Depth::Checksums),
     }
 }
 

@@ -56,6 +56,11 @@ impl Arena {
         })
     }
 
+    /// All ids in packed form, in order, in as many slices as chunks hold them.
+    pub(super) fn as_packed(&self) -> impl Iterator<Item = &[u8]> + Clone {
+        self.chunks.iter().map(|chunk| chunk.as_flattened())
+    }
+
     /// How many of the `len` ids from a place on are the leading ones of `ids`.
     #[inline]
     pub(super) fn common_prefix(&self, start: u32, len: u32, ids: PageIds<'_>) -> usize {

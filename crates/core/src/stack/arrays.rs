@@ -1,4 +1,7 @@
 //! The tree as a snapshot keeps it: plain arrays, and whether bytes that claim to be such are a tree.
+//!
+//! Of a large tree each array keeps its order while the tree grows, and changes where the tree changed: whoever
+//! keeps snapshots writes what is new of it only.
 
 use super::arena::Arena;
 use super::ids::{Place, ROOT, SegmentId, Slot};
@@ -6,16 +9,24 @@ use super::regions::{NONE, Region};
 use super::segment_labels::{Label, SegmentLabels};
 use super::slots::Slots;
 use super::tree::{Segment, Tree};
-use crate::packed::{self, Joined, Made};
+use crate::packed::{self, Grouped, Joined, Made};
 use crate::pages::PageIds;
 use bytemuck::{Pod, Zeroable};
 use serde::{Deserialize, Serialize, Serializer};
 use std::collections::HashSet;
 
+/// Ids up to which a tree's labels are written whole and without gaps; those of a larger one are written where they
+/// lie. Tests cross the border.
+const WRITTEN_WHOLE: usize = if cfg!(test) { 40 } else { 1 << 16 };
+
+/// Segments whose changes, and whose pieces, are written together, so that one more of them moves no others.
+const GROUP: u32 = 1 << 12;
+
 /// A segment: its label and what it hangs below.
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
 struct Span {
+    /// Where its ids begin; of a label in pieces, the first piece's.
     start: u32,
     /// None for the root and for a free place.
     len: u32,
@@ -34,6 +45,16 @@ struct Change {
     slot: Slot,
 }
 
+/// A further piece of a segment's label.
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+struct LaterPiece {
+    segment: SegmentId,
+    start: u32,
+    /// Pages of the label above.
+    above: u32,
+}
+
 /// What is kept; which child is found how follows from it.
 #[derive(Debug, Deserialize)]
 pub(super) struct Arrays {
@@ -47,37 +68,68 @@ pub(super) struct Arrays {
     #[serde(with = "packed")]
     free: Vec<SegmentId>,
     garbage: usize,
+    /// In order of segment and page.
+    #[serde(with = "packed")]
+    pieces: Vec<LaterPiece>,
 }
 
 /// [`Arrays`] to be written.
 #[derive(Serialize)]
-struct ArraysRef<'a, L, S> {
+struct ArraysRef<'a, L, S, C, P> {
     labels: L,
     spans: S,
-    #[serde(with = "packed")]
-    changes: &'a [Change],
+    changes: C,
     #[serde(with = "packed")]
     free: &'a [SegmentId],
     garbage: usize,
+    pieces: P,
+}
+
+/// Whether what belongs to two segments is written together.
+fn are_grouped(one: SegmentId, other: SegmentId) -> bool {
+    one.0 / GROUP == other.0 / GROUP
 }
 
 impl Serialize for Tree {
-    /// Labels are written whole, one after another in order of their segments, whatever pieces they lie in.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self { labels, segments, free, .. } = self;
+        let (labels, free, changes) = (&self.labels, &*self.free, self.changes());
+        let same = |one: &Change, other: &Change| are_grouped(one.segment, other.segment);
+        let changes = Grouped { elements: &changes, same };
+        let count = self.segments.len();
+        let span = |index: usize, start| {
+            let Segment { parent, offset, slot, .. } = self.segments[index];
+            let len = self.segments[index].len();
+            Span { start: if len > 0 { start } else { 0 }, len, parent, offset, slot }
+        };
+        if labels.arena().len() > WRITTEN_WHOLE {
+            let pieces = self.later_pieces();
+            let same = |one: &LaterPiece, other: &LaterPiece| are_grouped(one.segment, other.segment);
+            let pieces = Grouped { elements: &pieces, same };
+            let spans =
+                Made { count, element: |index| span(index, labels.start(self.segments[index].label)) };
+            let (garbage, ids) = (labels.garbage(), labels.arena());
+            let labels = Joined { count: size_of::<u64>() * ids.len(), slices: ids.as_packed() };
+            return ArraysRef { labels, spans, changes, free, garbage, pieces }.serialize(serializer);
+        }
+        // One after another in order of their segments, whatever pieces they lie in.
         let mut end = 0;
         let start = |segment: &Segment| {
             end += segment.len();
             end - segment.len()
         };
-        let starts: Vec<u32> = segments.iter().map(start).collect();
-        let span = |index: usize| {
-            let segment = segments[index];
-            let Segment { parent, offset, slot, .. } = segment;
-            let start = if segment.len() > 0 { starts[index] } else { 0 };
-            Span { start, len: segment.len(), parent, offset, slot }
-        };
-        let changed = (0..).zip(segments.iter()).filter(|(_, segment)| segment.deeper != NONE);
+        let starts: Vec<u32> = self.segments.iter().map(start).collect();
+        let spans = Made { count, element: |index| span(index, starts[index]) };
+        let runs = self.segments.iter().flat_map(|segment| labels.runs(segment.label, 0));
+        let labels = Joined { count: size_of::<u64>() * end as usize, slices: runs.map(PageIds::as_packed) };
+        let pieces = Grouped { elements: &[], same: |_: &LaterPiece, _: &LaterPiece| true };
+        ArraysRef { labels, spans, changes, free, garbage: 0, pieces }.serialize(serializer)
+    }
+}
+
+impl Tree {
+    /// Where pages of a segment begin that another slot touched than those above.
+    fn changes(&self) -> Vec<Change> {
+        let changed = (0..).zip(self.segments.iter()).filter(|(_, segment)| segment.deeper != NONE);
         let changes = changed.flat_map(|(id, segment)| {
             let change = move |region: &Region| Change {
                 segment: SegmentId(id),
@@ -86,11 +138,37 @@ impl Serialize for Tree {
             };
             self.regions.from(segment.deeper).map(change)
         });
-        let changes: Vec<Change> = changes.collect();
-        let runs = segments.iter().flat_map(|segment| labels.runs(segment.label, 0));
-        let ids = Joined { count: size_of::<u64>() * end as usize, slices: runs.map(PageIds::as_packed) };
-        let spans = Made { count: segments.len(), element: span };
-        ArraysRef { labels: ids, spans, changes: &changes, free, garbage: 0 }.serialize(serializer)
+        changes.collect()
+    }
+
+    /// The pieces of labels that lie in several, but for the first of each.
+    fn later_pieces(&self) -> Vec<LaterPiece> {
+        let pieces = (0..).zip(self.segments.iter()).flat_map(|(id, segment)| {
+            let later = self.labels.later_pieces(segment.label);
+            later.map(move |(start, above)| LaterPiece { segment: SegmentId(id), start, above })
+        });
+        pieces.collect()
+    }
+}
+
+/// The arrays of format versions 2 to 5, in which all labels are whole.
+#[derive(Debug, Deserialize)]
+pub(super) struct ArraysV2 {
+    #[serde(deserialize_with = "Arena::from_packed")]
+    labels: Arena,
+    #[serde(with = "packed")]
+    spans: Vec<Span>,
+    #[serde(with = "packed")]
+    changes: Vec<Change>,
+    #[serde(with = "packed")]
+    free: Vec<SegmentId>,
+    garbage: usize,
+}
+
+impl From<ArraysV2> for Arrays {
+    fn from(old: ArraysV2) -> Self {
+        let ArraysV2 { labels, spans, changes, free, garbage } = old;
+        Self { labels, spans, changes, free, garbage, pieces: Vec::new() }
     }
 }
 
@@ -126,19 +204,30 @@ impl From<ArraysV1> for Arrays {
             let offset = edges.get(parent.index()).map_or(0, |parent| parent.len);
             Span { start, len, parent, offset, slot }
         };
-        Self { spans: edges.iter().map(span).collect(), labels, changes: Vec::new(), free, garbage }
+        let (changes, pieces) = (Vec::new(), Vec::new());
+        Self { spans: edges.iter().map(span).collect(), labels, changes, free, garbage, pieces }
     }
 }
 
 impl Arrays {
     /// The tree of these arrays, which must be [sound](Self::are_sound).
     pub(super) fn build(self) -> Tree {
-        let segment = |span: &Span| {
+        let mut labels = SegmentLabels::of(self.labels, self.garbage);
+        let mut pieces = self.pieces.iter().peekable();
+        let segment = |(id, span): (u32, &Span)| {
             let place = Place { segment: span.parent, pages: span.offset };
-            Segment::hanging_at(place, Label::whole(span.start, span.len), span.slot)
+            let end = |next: Option<&&LaterPiece>| match next {
+                Some(next) if next.segment.0 == id => next.above,
+                _ => span.len,
+            };
+            let mut label = Label::whole(span.start, end(pieces.peek()));
+            while let Some(piece) = pieces.next_if(|piece| piece.segment.0 == id) {
+                labels.lengthen_by(&mut label, piece.start, end(pieces.peek()) - piece.above);
+            }
+            Segment::hanging_at(place, label, span.slot)
         };
-        let segments = self.spans.iter().map(segment).collect();
-        let mut tree = Tree::of(SegmentLabels::of(self.labels, self.garbage), segments, self.free);
+        let segments = (0..).zip(&self.spans).map(segment).collect();
+        let mut tree = Tree::of(labels, segments, self.free);
         for Change { segment, begin, slot } in self.changes {
             let head = tree.segments[segment.index()].deeper;
             tree.segments[segment.index()].deeper = tree.regions.push_bottom(head, slot, begin);
@@ -166,7 +255,11 @@ impl Arrays {
             && self.free.iter().all(is_free)
             && free.len() == self.free.len()
             && 1 + used().count() + free.len() == self.spans.len();
-        if !counts_are_true || !self.changes_are_sound(slots) {
+        if !counts_are_true
+            || !self.changes_are_sound(slots)
+            || !self.pieces_are_sound()
+            || !self.labels_are_sound()
+        {
             return false;
         }
         let parts = Parts::of(self);
@@ -192,11 +285,41 @@ impl Arrays {
         };
         self.changes.iter().enumerate().all(is_sound)
     }
+
+    /// Whether later pieces are in order of segment and page, in segments that reach so far.
+    fn pieces_are_sound(&self) -> bool {
+        let mut above = (ROOT, 0);
+        self.pieces.iter().all(|piece| {
+            let begins_below = match piece.segment == above.0 {
+                true => piece.above > above.1,
+                false => piece.segment.0 > above.0.0 && piece.above > 0,
+            };
+            above = (piece.segment, piece.above);
+            begins_below && self.spans.get(piece.segment.index()).is_some_and(|span| piece.above < span.len)
+        })
+    }
+
+    /// Whether every piece of every label lies in the arena.
+    fn labels_are_sound(&self) -> bool {
+        let lie_within = |start: u32, pages: u32| {
+            u64::from(start) + u64::from(pages) <= self.labels.len() as u64 || pages == 0
+        };
+        let mut later = self.pieces.iter().peekable();
+        (0..).zip(&self.spans).all(|(id, span)| {
+            let (mut start, mut above) = (span.start, 0);
+            while let Some(next) = later.next_if(|next| next.segment.0 == id) {
+                if !lie_within(start, next.above - above) {
+                    return false;
+                }
+                (start, above) = (next.start, next.above);
+            }
+            lie_within(start, span.len - above)
+        })
+    }
 }
 
 /// The segments' parts with one owner each, of arrays whose changes are sound.
 struct Parts<'a> {
-    labels: usize,
     spans: &'a [Span],
     changes: &'a [Change],
     /// For every segment, where its changes begin.
@@ -205,17 +328,16 @@ struct Parts<'a> {
 
 impl<'a> Parts<'a> {
     fn of(arrays: &'a Arrays) -> Self {
-        let Arrays { labels, spans, changes, .. } = arrays;
+        let Arrays { spans, changes, .. } = arrays;
         let mut begins = vec![0; spans.len() + 1];
         changes.iter().for_each(|change| begins[change.segment.index() + 1] += 1);
         for id in 0..spans.len() {
             begins[id + 1] += begins[id];
         }
-        Self { labels: labels.len(), spans, changes, begins }
+        Self { spans, changes, begins }
     }
 
     fn span_is_sound(&self, span: &Span, slots: &Slots) -> bool {
-        let end = u64::from(span.start) + u64::from(span.len);
         let hangs = match span.parent {
             ROOT => span.offset == 0,
             parent => self.spans.get(parent.index()).is_some_and(|above| {
@@ -223,7 +345,7 @@ impl<'a> Parts<'a> {
                     && span.slot <= self.part_with(parent, span.offset - 1).slot
             }),
         };
-        end <= self.labels as u64 && span.slot.index() < slots.len() && hangs
+        span.slot.index() < slots.len() && hangs
     }
 
     /// The changes within one segment.

@@ -1,7 +1,7 @@
 //! A stack as a snapshot keeps it: the arrays as they are. What can be computed from them (suffix
 //! sums, the index of children, the chain index) is computed again, so that it cannot disagree.
 
-use super::arrays::{Arrays, ArraysV1};
+use super::arrays::{Arrays, ArraysV1, ArraysV2};
 use super::ids::{Place, ROOT};
 use super::tree::Tree;
 use super::{ChainCheck, ChainPolicy, PageCount};
@@ -17,7 +17,9 @@ enum ImageRef<'a> {
     V1RootFirst,
     #[allow(dead_code, reason = "the number of the variant is what counts")]
     V1LeafFirst,
-    V2 {
+    #[allow(dead_code, reason = "the number of the variant is what counts")]
+    V2,
+    V3 {
         config: StackConfig,
         tree: &'a Tree,
         slots: &'a Slots,
@@ -34,7 +36,8 @@ enum ImageRef<'a> {
 pub(super) enum Image {
     V1RootFirst(ImageV1),
     V1LeafFirst(ImageV1),
-    V2(Parts<Arrays>),
+    V2(Parts<ArraysV2>),
+    V3(Parts<Arrays>),
 }
 
 #[derive(Deserialize)]
@@ -68,6 +71,13 @@ impl ImageV1 {
     }
 }
 
+impl Parts<ArraysV2> {
+    fn into_newest(self) -> Parts<Arrays> {
+        let Self { config, tree, slots, ghosts, requests, accumulated } = self;
+        Parts { config, tree: tree.into(), slots, ghosts, requests, accumulated }
+    }
+}
+
 impl Serialize for Stack {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         if self.is_merging() {
@@ -75,7 +85,7 @@ impl Serialize for Stack {
         }
         let Self { config, tree, slots, ghosts, requests, accumulated, .. } = self;
         let (requests, accumulated) = (*requests, *accumulated);
-        ImageRef::V2 { config: *config, tree, slots, ghosts, requests, accumulated }.serialize(serializer)
+        ImageRef::V3 { config: *config, tree, slots, ghosts, requests, accumulated }.serialize(serializer)
     }
 }
 
@@ -91,7 +101,8 @@ impl TryFrom<Image> for Stack {
         let parts = match image {
             Image::V1RootFirst(image) => image.parts(Order::RootFirst),
             Image::V1LeafFirst(image) => image.parts(Order::LeafFirst),
-            Image::V2(parts) => parts,
+            Image::V2(parts) => parts.into_newest(),
+            Image::V3(parts) => parts,
         };
         let Parts { config, tree, slots, ghosts, requests, accumulated } = parts;
         if !slots.is_sound(tree.table_len()) || !tree.are_sound(&slots) {

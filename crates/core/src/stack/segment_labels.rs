@@ -59,6 +59,27 @@ impl SegmentLabels {
         Self { ids, garbage, ..Self::default() }
     }
 
+    /// All ids as they lie, those of no label too.
+    pub(super) fn arena(&self) -> &Arena {
+        &self.ids
+    }
+
+    /// Ids in the arena of no label.
+    pub(super) fn garbage(&self) -> usize {
+        self.garbage
+    }
+
+    /// Where a label's ids begin in the arena.
+    pub(super) fn start(&self, label: Label) -> u32 {
+        if label.pieces == 0 { label.at } else { self.pieces[label.at as usize].start }
+    }
+
+    /// The pieces of a label but the first: where each begins, and how many pages lie above.
+    pub(super) fn later_pieces(&self, label: Label) -> impl Iterator<Item = (u32, u32)> + '_ {
+        let later = if label.pieces == 0 { &[] } else { &self.pieces(label)[1..] };
+        later.iter().map(|piece| (piece.start, piece.above))
+    }
+
     /// The pieces of a label.
     #[inline]
     fn pieces(&self, label: Label) -> &[Piece] {
@@ -159,6 +180,12 @@ impl SegmentLabels {
             self.add_piece(label, Piece { start, above: label.len });
         }
         label.len += rest.len() as u32 + 1;
+    }
+
+    /// Has a label go on with ids that lie in the arena already.
+    pub(super) fn lengthen_by(&mut self, label: &mut Label, start: u32, pages: u32) {
+        self.add_piece(label, Piece { start, above: label.len });
+        label.len += pages;
     }
 
     /// Appends ids to the arena; returns where they begin.

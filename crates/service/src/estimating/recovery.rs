@@ -9,7 +9,8 @@ use kvset_formats::position::{LogRange, NextOffset, Partition};
 use kvset_kafka::kafka::KafkaFailure;
 use kvset_pipeline::facts::{PartitionId, RecordIdentity};
 use kvset_pipeline::resume::{Facts, LastRecord, Origin, Resume, decide};
-use kvset_pipeline::task::{PartitionTask, TaskRestoreError};
+use kvset_pipeline::task::{PartitionTask, RestoredTask, TaskRestoreError};
+use kvset_snapshot::format::Header;
 use kvset_snapshot::store::{Generation, SnapshotStore, StoreError, load_or_set_aside};
 use kvset_snapshot::stream::ReadError;
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use std::sync::Arc;
 pub(crate) struct TakenUp {
     pub(crate) resume: Resume,
     pub(crate) task: PartitionTask,
-    /// Place and bytes of the snapshot it was restored from.
+    /// Place of the snapshot it was restored from, and bytes of its state.
     pub(crate) restored: Option<(NextOffset, u64)>,
     /// Snapshots that were wanted and could not be used.
     pub(crate) failures: usize,
@@ -153,13 +154,45 @@ fn restore(
     id: &PartitionId,
     generation: &Generation,
 ) -> Result<(PartitionTask, u64), Vec<Unusable>> {
-    let verified = load_or_set_aside(store, id, generation.next_offset)
-        .map_err(|errors| errors.into_iter().map(Unusable::Store).collect::<Vec<_>>())?;
-    let (bytes, last_record) = (verified.header().file_bytes(), verified.header().fact.last_record);
-    let image = verified.restore_task().map_err(|error| vec![Unusable::State(error)])?;
+    let (header, image) = read(store, id, generation.next_offset)?;
+    let (bytes, last_record) = (header.state_bytes, header.fact.last_record);
     let (config, partition) = (Arc::clone(&plan.task), Partition(id.partition()));
     let task = PartitionTask::restore(config, partition, resume, last_record, image);
     Ok((task.map_err(|error| vec![Unusable::Task(error)])?, bytes))
+}
+
+/// Reads a state. Where parts of it turn out to be rotten the snapshot is set aside, and read again: there may be another
+/// copy of it, in the store that hosts share.
+fn read(
+    store: &dyn SnapshotStore,
+    id: &PartitionId,
+    at: NextOffset,
+) -> Result<(Header, RestoredTask), Vec<Unusable>> {
+    let mut passed_over = Vec::new();
+    loop {
+        let verified = match load_or_set_aside(store, id, at) {
+            Ok(verified) => verified,
+            Err(errors) => {
+                passed_over.extend(errors.into_iter().map(Unusable::Store));
+                return Err(passed_over);
+            }
+        };
+        let header = verified.header().clone();
+        match verified.restore_task() {
+            Ok(image) => return Ok((header, image)),
+            Err(error) if error.is_corrupt() && passed_over.is_empty() => {
+                passed_over.push(Unusable::State(error));
+                if let Err(error) = store.set_aside(id, at) {
+                    passed_over.push(Unusable::Store(error));
+                    return Err(passed_over);
+                }
+            }
+            Err(error) => {
+                passed_over.push(Unusable::State(error));
+                return Err(passed_over);
+            }
+        }
+    }
 }
 
 /// Takes snapshots whose headers are rotten out of the way; how many there were.

@@ -22,6 +22,7 @@ use kvset_pipeline::task::TaskConfig;
 use kvset_settings::{
     self, Assignment, Delivery, InputEncoding, OutputEncoding, SecretError, Settings, Start,
 };
+use kvset_snapshot::limits::PartsLimits;
 use schemas::RegistryError;
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -53,6 +54,8 @@ pub struct StatePlan {
     pub every: Duration,
     /// Snapshots kept a partition.
     pub generations: NonZeroUsize,
+    /// How large states are cut into parts.
+    pub parts: PartsLimits,
     /// The configuration states are made under.
     pub fingerprint: Fingerprint,
 }
@@ -260,6 +263,7 @@ pub fn state_plan(settings: &Settings) -> StatePlan {
         shared: shared_plan(settings),
         every: settings.state.checkpoint_every.as_duration(),
         generations: NonZeroUsize::new(settings.state.generations as usize).unwrap_or(NonZeroUsize::MIN),
+        parts: PartsLimits { whole_up_to: settings.state.whole_up_to.0, ..PartsLimits::default() },
         fingerprint: Fingerprint(settings.fingerprint()),
     }
 }

@@ -1,7 +1,8 @@
 //! When snapshots are made, and that none is written before its offset was committed.
 //!
 //! A state is captured whenever it is due and held back until the group has committed the captured
-//! offset; only then the writer gets it. Whatever fails here costs a later restart time, never a
+//! offset; only then the writer gets it. A large state's new parts may be more than a capture holds: they are written
+//! first, in several goes, and the snapshot after them. Whatever fails here costs a later restart time, never a
 //! result, so it is logged and counted and the service goes on.
 
 use super::stores;
@@ -11,14 +12,17 @@ use crate::workers::pool::Captured;
 use crossbeam_channel::{Receiver, unbounded};
 use kvset_formats::position::{Epoch, NextOffset, Partition};
 use kvset_pipeline::facts::{Fingerprint, InvalidPartition, PartitionId, SnapshotFact};
-use kvset_snapshot::format::Snapshot;
+use kvset_snapshot::capture::CaptureMemory;
+use kvset_snapshot::format::{Body, Snapshot};
+use kvset_snapshot::known::KnownParts;
+use kvset_snapshot::limits::PartsLimits;
 use kvset_snapshot::store::{SnapshotStore, StoreError};
 use kvset_snapshot::writer::{SnapshotWriter, Submitted, Writing, Written};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Largest snapshot that is worth making a rebalance wait for, in bytes.
+/// Most bytes to be written that are worth making a rebalance wait for.
 const CHEAP_BYTES: u64 = 64 << 20;
 
 /// Why a state is asked for.
@@ -40,6 +44,7 @@ pub struct Checkpoints {
     fingerprint: Fingerprint,
     topic: String,
     every: Duration,
+    parts: PartsLimits,
     partitions: BTreeMap<Partition, Pace>,
 }
 
@@ -53,12 +58,37 @@ struct Pace {
     asked: bool,
     /// Captured, and not known to be committed.
     held: Option<Snapshot>,
+    /// With the writer.
+    submitted: usize,
+    /// The last capture had no room for all that was new: the next one goes on at once.
+    goes_on: bool,
     /// Of the newest snapshot that is safe or under way.
     newest: Option<NextOffset>,
-    /// Bytes of the last one.
-    bytes: u64,
+    /// Bytes that the next one writes, as far as is known.
+    cost: u64,
+    /// Bytes of the state.
+    state_bytes: u64,
     /// Memory for the next one.
-    memory: Vec<u8>,
+    buffer: Vec<u8>,
+    /// What the store has of the state.
+    known: KnownParts,
+}
+
+impl Pace {
+    /// Lets go of a state that is held: another one takes its place.
+    fn drop_held(&mut self) {
+        let Some(Snapshot { body, .. }) = self.held.take() else { return };
+        if matches!(&body, Body::InParts(parts) if parts.file.is_some()) {
+            self.known.take_back();
+        }
+        self.buffer = body.into_buffer();
+    }
+
+    /// What the store has is not known any more: the next snapshot writes all of the state.
+    fn forget_parts(&mut self) {
+        self.known.clear();
+        (self.cost, self.goes_on) = (self.state_bytes, false);
+    }
 }
 
 impl Checkpoints {
@@ -90,8 +120,8 @@ impl Checkpoints {
         topic: &str,
     ) -> Self {
         let (topic, partitions) = (topic.to_owned(), BTreeMap::new());
-        let StatePlan { fingerprint, every, .. } = *plan;
-        Self { store, writer, written, fingerprint, topic, every, partitions }
+        let StatePlan { fingerprint, every, parts, .. } = *plan;
+        Self { store, writer, written, fingerprint, topic, every, parts, partitions }
     }
 
     /// Where snapshots are kept.
@@ -112,7 +142,7 @@ impl Checkpoints {
         PartitionId::new(&self.topic, partition.0)
     }
 
-    /// A partition was taken up, from a snapshot of this place and size or from none.
+    /// A partition was taken up, from a snapshot of this place and so large a state, or from none.
     pub fn take_up(
         &mut self,
         id: PartitionId,
@@ -121,9 +151,21 @@ impl Checkpoints {
         now: Instant,
     ) {
         let partition = Partition(id.partition());
-        let (newest, bytes) = restored.map_or((None, 0), |(next, bytes)| (Some(next), bytes));
-        let (last, memory) = (now, Vec::new());
-        let pace = Pace { id, epoch, last, asked: false, held: None, newest, bytes, memory };
+        let (newest, state_bytes) = restored.map_or((None, 0), |(next, bytes)| (Some(next), bytes));
+        let pace = Pace {
+            id,
+            epoch,
+            last: now,
+            asked: false,
+            held: None,
+            submitted: 0,
+            goes_on: false,
+            newest,
+            cost: state_bytes,
+            state_bytes,
+            buffer: Vec::new(),
+            known: KnownParts::default(),
+        };
         self.partitions.insert(partition, pace);
     }
 
@@ -140,20 +182,26 @@ impl Checkpoints {
         position: NextOffset,
         occasion: Occasion,
         now: Instant,
-    ) -> Option<Vec<u8>> {
+    ) -> Option<CaptureMemory> {
         let pace = self.partitions.get_mut(&partition)?;
         let due = match occasion {
-            Occasion::Clock => now.saturating_duration_since(pace.last) >= self.every && pace.held.is_none(),
-            Occasion::Revocation => pace.bytes <= CHEAP_BYTES,
+            Occasion::Clock => {
+                let is_time = pace.goes_on || now.saturating_duration_since(pace.last) >= self.every;
+                is_time && pace.held.is_none() && pace.submitted == 0
+            }
+            Occasion::Revocation => pace.cost <= CHEAP_BYTES,
             Occasion::Shutdown => true,
         };
-        let behind = pace.held.as_ref().map(|held| held.fact.next_offset).max(pace.newest);
+        let held = pace.held.as_ref().filter(|held| held.body.is_complete());
+        let behind = held.map(|held| held.fact.next_offset).max(pace.newest);
         if pace.asked || !due || behind >= Some(position) {
             return None;
         }
+        pace.drop_held();
         pace.asked = true;
         pace.last = now;
-        Some(std::mem::take(&mut pace.memory))
+        let (buffer, known) = (std::mem::take(&mut pace.buffer), std::mem::take(&mut pace.known));
+        Some(CaptureMemory { buffer, known, limits: self.parts })
     }
 
     /// Whether workers owe states.
@@ -162,14 +210,21 @@ impl Checkpoints {
     }
 
     /// Takes a worker's answer.
-    pub fn captured(&mut self, partition: Partition, captured: Option<Captured>, observer: &dyn Observer) {
+    pub fn captured(
+        &mut self,
+        partition: Partition,
+        captured: Option<Box<Captured>>,
+        observer: &dyn Observer,
+    ) {
         let Some(pace) = self.partitions.get_mut(&partition) else { return };
         pace.asked = false;
         let Some(captured) = captured.filter(|captured| captured.epoch == pace.epoch) else { return };
-        observer.on(&ServiceEvent::Captured { partition, pause: captured.pause });
-        match captured.body {
+        let Captured { next_offset, last_record, body, memory, pause, .. } = *captured;
+        observer.on(&ServiceEvent::Captured { partition, pause });
+        pace.known = memory.known;
+        match body {
             Ok(body) => {
-                let Captured { next_offset, last_record, .. } = captured;
+                pace.goes_on = !body.is_complete();
                 let fact = SnapshotFact { next_offset, fingerprint: self.fingerprint, last_record };
                 pace.held = Some(Snapshot { partition: pace.id.clone(), fact, body });
             }
@@ -186,9 +241,12 @@ impl Checkpoints {
             let committed = committed(*partition, pace.epoch);
             let is_committed = |held: &mut Snapshot| Some(held.fact.next_offset) <= committed;
             let Some(snapshot) = pace.held.take_if(is_committed) else { continue };
-            pace.newest = Some(snapshot.fact.next_offset);
-            if let Submitted::Replaced { buffer, .. } = self.writer.submit(snapshot) {
-                pace.memory = buffer;
+            if snapshot.body.is_complete() {
+                pace.newest = Some(snapshot.fact.next_offset);
+            }
+            match self.writer.submit(snapshot) {
+                Submitted::Queued => pace.submitted += 1,
+                Submitted::Closed => pace.forget_parts(),
             }
         }
     }
@@ -197,13 +255,19 @@ impl Checkpoints {
     pub fn tell(&mut self, observer: &dyn Observer) {
         for written in self.written.try_iter() {
             let partition = Partition(written.partition.partition());
-            let (bytes, memory) = told(written, observer);
+            let state_bytes = written.state_bytes;
+            let (bytes, buffer) = told(written, observer);
             if let Some(pace) = self.partitions.get_mut(&partition) {
-                pace.memory = memory;
+                (pace.buffer, pace.state_bytes) = (buffer, state_bytes);
+                // One of an assignment before may still have been with the writer.
+                pace.submitted = pace.submitted.saturating_sub(1);
                 match bytes {
-                    Some(bytes) => pace.bytes = bytes,
+                    Some(bytes) => pace.cost = bytes,
                     // The next one is wanted even where the partition stands still.
-                    None => pace.newest = None,
+                    None => {
+                        pace.newest = None;
+                        pace.forget_parts();
+                    }
                 }
             }
         }
@@ -219,17 +283,27 @@ impl Checkpoints {
     }
 }
 
-/// Tells what became of a snapshot; gives its size if it is safe, and its memory.
+/// Tells what became of a snapshot; gives the bytes written if it is safe, and its memory.
 fn told(written: Written, observer: &dyn Observer) -> (Option<u64>, Vec<u8>) {
-    let Written { partition: id, next_offset: next, duration: took, result, buffer } = written;
+    let Written {
+        partition: id,
+        next_offset: next,
+        duration: took,
+        state_bytes,
+        is_complete,
+        result,
+        buffer,
+    } = written;
     let partition = Partition(id.partition());
     match result {
         Ok(saved) => {
+            observer.on(&ServiceEvent::SnapshotBytesWritten { bytes: saved.bytes });
             tracing::debug!(
                 partition = partition.0,
                 offset = next.0,
                 bytes = saved.bytes,
-                "partition {partition}: snapshot at {next} of {} bytes",
+                "partition {partition}: {} at {next} of {state_bytes} bytes, {} of them written",
+                if is_complete { "snapshot" } else { "parts of the state" },
                 saved.bytes
             );
             if let Some(error) = saved.not_removed {
@@ -238,9 +312,10 @@ fn told(written: Written, observer: &dyn Observer) -> (Option<u64>, Vec<u8>) {
                     "partition {partition}: an old snapshot is still there: {error}"
                 );
             }
-            let bytes = saved.bytes;
-            observer.on(&ServiceEvent::SnapshotSaved { partition, next, bytes, took });
-            (Some(bytes), buffer)
+            if is_complete {
+                observer.on(&ServiceEvent::SnapshotSaved { partition, next, bytes: state_bytes, took });
+            }
+            (Some(saved.bytes), buffer)
         }
         Err(error) => {
             tracing::warn!(
@@ -257,7 +332,9 @@ fn told(written: Written, observer: &dyn Observer) -> (Option<u64>, Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kvset_snapshot::contents::PartsFile;
     use kvset_snapshot::directory::Directory;
+    use kvset_snapshot::format::InParts;
     use kvset_snapshot::memory::{Fault, MemoryFiles};
     use std::io;
     use std::num::NonZeroUsize;
@@ -289,16 +366,18 @@ mod tests {
         let tell = move |done| report.send(done).expect("the checkpoints listen");
         let writer = SnapshotWriter::spawn(Arc::clone(&store), tell).expect("a thread");
         let (directory, fingerprint) = (PathBuf::new(), Fingerprint(7));
-        let plan = StatePlan { directory, shared: None, every, generations: three, fingerprint };
+        let parts = PartsLimits::default();
+        let plan = StatePlan { directory, shared: None, every, generations: three, parts, fingerprint };
         let mut checkpoints = Checkpoints::over(store, Box::new(writer), written, &plan, "requests");
         let id = checkpoints.id(P).expect("a legal name");
         checkpoints.take_up(id, Epoch(1), None, Instant::now());
         checkpoints
     }
 
-    fn captured(next: i64) -> Option<Captured> {
+    fn captured(next: i64) -> Option<Box<Captured>> {
         let (next_offset, pause) = (NextOffset(next), Duration::ZERO);
-        Some(Captured { epoch: Epoch(1), next_offset, last_record: None, body: Ok(vec![1]), pause })
+        let (body, memory) = (Ok(Body::Whole(vec![1])), CaptureMemory::default());
+        Some(Box::new(Captured { epoch: Epoch(1), next_offset, last_record: None, body, memory, pause }))
     }
 
     fn end(checkpoints: Checkpoints) -> Vec<Option<i64>> {
@@ -366,6 +445,47 @@ mod tests {
         checkpoints.captured(P, captured(10), &Saved::default());
         checkpoints.release(|_, _| Some(at));
         assert_eq!(end(checkpoints), [], "work of an assignment that has ended");
+    }
+
+    /// What a capture of a large state has found new, as far as it had room.
+    fn ahead(next: i64) -> Option<Box<Captured>> {
+        let file = PartsFile { next_offset: NextOffset(next), digest: 1 };
+        let parts = InParts { fresh: vec![1], file: Some(file), contents: None, state_bytes: 100 };
+        let mut captured = captured(next)?;
+        captured.body = Ok(Body::InParts(parts));
+        Some(captured)
+    }
+
+    /// Waits until the writer has said something.
+    fn hear(checkpoints: &mut Checkpoints, observer: &dyn Observer) {
+        let begin = Instant::now();
+        while checkpoints.partitions[&P].submitted > 0 {
+            assert!(begin.elapsed() < Duration::from_secs(10), "the writer said nothing");
+            checkpoints.tell(observer);
+        }
+    }
+
+    #[test]
+    fn parts_are_written_ahead_and_the_snapshot_follows_at_once() {
+        let mut checkpoints = checkpoints(&MemoryFiles::new(), Duration::from_secs(3600));
+        let (at, saved) = (NextOffset(10), Saved::default());
+        assert!(checkpoints.ask(P, at, Occasion::Shutdown, Instant::now()).is_some());
+        checkpoints.captured(P, ahead(10), &saved);
+        assert_eq!(checkpoints.ask(P, at, Occasion::Clock, Instant::now()), None, "one is held back");
+        checkpoints.release(|_, _| Some(at));
+        assert_eq!(checkpoints.ask(P, at, Occasion::Clock, Instant::now()), None, "it is being written");
+        hear(&mut checkpoints, &saved);
+        assert!(checkpoints.ask(P, at, Occasion::Clock, Instant::now()).is_some(), "though no hour went by");
+        checkpoints.captured(P, captured(10), &saved);
+        checkpoints.release(|_, _| Some(at));
+        hear(&mut checkpoints, &saved);
+        assert_eq!(
+            checkpoints.ask(P, NextOffset(20), Occasion::Clock, Instant::now()),
+            None,
+            "time is minded"
+        );
+        assert_eq!(end(checkpoints), []);
+        assert_eq!(saved.0.into_inner().expect("no panic under the lock"), [Some(10)], "one snapshot");
     }
 
     #[test]

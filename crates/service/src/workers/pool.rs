@@ -5,7 +5,8 @@ use kvset_kafka::kafka::member::InputRecord;
 use kvset_pipeline::facts::RecordIdentity;
 use kvset_pipeline::task::PartitionTask;
 use kvset_pipeline::worker::{Report, TaskSummary, Worker};
-use kvset_snapshot::capture::{BodyError, capture};
+use kvset_snapshot::capture::{BodyError, CaptureMemory, capture_body};
+use kvset_snapshot::format::Body;
 use std::time::{Duration, Instant};
 
 /// What a worker is told.
@@ -15,7 +16,7 @@ pub enum Order<R> {
     /// Process records.
     Process(Vec<R>),
     /// Write a partition's state into this memory.
-    Capture(Partition, Vec<u8>),
+    Capture(Partition, CaptureMemory),
     /// Give a partition up.
     Release(Partition),
 }
@@ -25,7 +26,7 @@ pub enum Reply {
     /// Records were processed.
     Report(Box<Report<TaskSummary>>),
     /// A partition's state as bytes, or that there is none to be had.
-    Captured(Partition, Option<Captured>),
+    Captured(Partition, Option<Box<Captured>>),
     /// A partition was handed back, with its state if that is sound; everything before was reported.
     Released(Partition, Option<Box<PartitionTask>>),
 }
@@ -39,7 +40,9 @@ pub struct Captured {
     /// The last record in the state.
     pub last_record: Option<RecordIdentity>,
     /// The state.
-    pub body: Result<Vec<u8>, BodyError>,
+    pub body: Result<Body, BodyError>,
+    /// For the next capture.
+    pub memory: CaptureMemory,
     /// How long the partition stood still for it.
     pub pause: Duration,
 }
@@ -61,7 +64,7 @@ pub trait WorkerPool<R> {
     fn submit(&self, records: Vec<R>) -> Result<(), WorkerGone>;
 
     /// Asks for a partition's state as bytes, in this memory; false when nobody holds it.
-    fn capture(&self, partition: Partition, memory: Vec<u8>) -> Result<bool, WorkerGone>;
+    fn capture(&self, partition: Partition, memory: CaptureMemory) -> Result<bool, WorkerGone>;
 
     /// Asks for a partition's state back; true when it is held by a worker.
     fn release(&mut self, partition: Partition) -> Result<bool, WorkerGone>;
@@ -94,7 +97,7 @@ pub fn carry_out<R: InputRecord>(
                 true
             }
             Order::Capture(partition, memory) => {
-                reply(Reply::Captured(partition, captured(worker, partition, memory)))
+                reply(Reply::Captured(partition, captured(worker, partition, memory).map(Box::new)))
             }
             Order::Release(partition) => worker.release(partition).is_none_or(|(report, task)| {
                 let last = report.map(|report| Reply::Report(Box::new(report)));
@@ -109,10 +112,10 @@ pub fn carry_out<R: InputRecord>(
     worker.reports().all(|report| reply(Reply::Report(Box::new(report))))
 }
 
-fn captured(worker: &Worker, partition: Partition, memory: Vec<u8>) -> Option<Captured> {
+fn captured(worker: &Worker, partition: Partition, mut memory: CaptureMemory) -> Option<Captured> {
     let (epoch, task) = worker.sound_task(partition)?;
     let begin = Instant::now();
-    let body = capture(&task.image(), memory);
     let (next_offset, last_record) = (task.next_offset(), task.last_record());
-    Some(Captured { epoch, next_offset, last_record, body, pause: begin.elapsed() })
+    let body = capture_body(&task.image(), next_offset, &mut memory);
+    Some(Captured { epoch, next_offset, last_record, body, memory, pause: begin.elapsed() })
 }

@@ -10,6 +10,7 @@ use kvset_formats::position::{Epoch, Partition};
 use kvset_kafka::kafka::member::InputRecord;
 use kvset_pipeline::task::PartitionTask;
 use kvset_pipeline::worker::Worker;
+use kvset_snapshot::capture::CaptureMemory;
 use std::collections::BTreeMap;
 use std::io;
 use std::thread::{Builder, Scope};
@@ -69,7 +70,7 @@ impl<R: InputRecord + Send> WorkerPool<R> for Workers<R> {
         batches.try_for_each(|(index, batch)| self.order(index, Order::Process(batch)))
     }
 
-    fn capture(&self, partition: Partition, memory: Vec<u8>) -> Result<bool, WorkerGone> {
+    fn capture(&self, partition: Partition, memory: CaptureMemory) -> Result<bool, WorkerGone> {
         match self.placed.get(&partition) {
             Some(index) => self.order(*index, Order::Capture(partition, memory)).map(|()| true),
             None => Ok(false),
