@@ -86,15 +86,17 @@ impl Drop for Instance {
 }
 
 /// Writes the configuration of the instance `name` of a run, with a state directory of its own; `extra`
-/// holds further lines of `[kafka]` and, after them, whole sections.
+/// holds further lines of `[kafka]` and, after them, whole sections. Every other instance keeps its states in parts.
 pub fn configure(broker: &Broker, folder: &Path, run: &str, name: &str, extra: &str) -> PathBuf {
     let path = folder.join(format!("{name}.toml"));
     let (brokers, topic) = (&broker.connection.brokers, |name: &str| broker.topic(name));
+    let is_even = name.bytes().next_back().is_some_and(|last| last % 2 == 0);
+    let whole_up_to = if is_even { "0B" } else { "16MiB" };
     let text = format!(
         "[input]\ntopic = \"{}\"\n\
          [output]\ntopic = \"{}\"\ndead_letter_topic = \"{}\"\ndelivery = \"{}\"\n\
          [estimate]\nwindows = [\"tumbling:1m\", \"last:100\", \"all\"]\n\
-         [state]\ndirectory = \"{}\"\ncheckpoint_every = \"1s\"\n\
+         [state]\ndirectory = \"{}\"\ncheckpoint_every = \"1s\"\nwhole_up_to = \"{whole_up_to}\"\n\
          [http]\nlisten = \"\"\n\
          [kafka]\nbrokers = \"{brokers}\"\ngroup = \"{}\"\n{extra}",
         topic("requests"),

@@ -4,74 +4,113 @@ use super::contents::{Contents, Extent, PartHash, PartsFile};
 use super::format::FormatError;
 use super::source::{ReadError, Source};
 use std::io::{self, Read, SeekFrom};
+use std::sync::mpsc::{Receiver, sync_channel};
+
+/// Parts that are read ahead of whoever decodes them.
+const AHEAD: usize = 64;
 
 /// Opens a parts file of the snapshot's own store.
 pub type OpenParts = Box<dyn FnMut(&PartsFile) -> io::Result<Box<dyn Source>> + Send>;
 
-/// Reads the parts one after another. None of a part's bytes is handed on before all of them match its hash.
+/// A parts file, and where it was left.
+struct Opened {
+    name: PartsFile,
+    source: Box<dyn Source>,
+    at: u64,
+}
+
+/// The parts of a state, and their files.
 pub(super) struct Assembled {
-    contents: Contents,
-    open: OpenParts,
-    /// The files, once they were asked for, and where each was left.
-    files: Vec<Option<(Box<dyn Source>, u64)>>,
-    /// Parts read.
-    next: usize,
+    extents: std::vec::IntoIter<Extent>,
+    files: Vec<Opened>,
+}
+
+impl Assembled {
+    /// Opens all files.
+    ///
+    /// # Errors
+    /// [`FormatError::PartsGone`], [`ReadError::Io`].
+    pub(super) fn open(contents: Contents, mut open: OpenParts) -> Result<Self, ReadError> {
+        let opened = |name: PartsFile| match open(&name) {
+            Ok(source) => Ok(Opened { name, source, at: 0 }),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                Err(FormatError::PartsGone { file: name }.into())
+            }
+            Err(error) => Err(ReadError::Io(error)),
+        };
+        let files = contents.files.into_iter().map(opened).collect::<Result<_, _>>()?;
+        Ok(Self { extents: contents.extents.into_iter(), files })
+    }
+
+    /// Reads all parts there are left, and lets go of them.
+    ///
+    /// # Errors
+    /// [`FormatError::PartRotten`], [`ReadError::Io`].
+    pub(super) fn check(mut self) -> Result<(), ReadError> {
+        let mut part = Vec::new();
+        while self.next_into(&mut part)? {}
+        Ok(())
+    }
+
+    /// All bytes in order. A thread reads and compares parts while those before are decoded.
+    ///
+    /// # Errors
+    /// The system gives no thread.
+    pub(super) fn into_reader(mut self) -> Result<impl Read, ReadError> {
+        let (send, parts) = sync_channel(AHEAD);
+        let read_ahead = move || {
+            loop {
+                let mut part = Vec::new();
+                let read = match self.next_into(&mut part) {
+                    Ok(false) => return,
+                    Ok(true) => Ok(part),
+                    Err(error) => Err(error),
+                };
+                let is_last = read.is_err();
+                if send.send(read).is_err() || is_last {
+                    return;
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("kvset-restore".to_owned());
+        // It ends with the last part, or when nobody wants another.
+        thread.spawn(read_ahead).map_err(ReadError::Io)?;
+        Ok(ReadAhead { parts, part: Vec::new(), taken: 0 })
+    }
+
+    /// Reads the next part and compares it with its hash; false when there is none.
+    fn next_into(&mut self, part: &mut Vec<u8>) -> Result<bool, ReadError> {
+        let Some(Extent { file, at, bytes, hash }) = self.extents.next() else { return Ok(false) };
+        let Opened { name, source, at: left_at } = &mut self.files[file as usize];
+        if *left_at != at {
+            source.seek(SeekFrom::Start(at)).map_err(ReadError::Io)?;
+        }
+        let end = at + u64::from(bytes);
+        let rotten = || ReadError::Format(FormatError::PartRotten { file: *name, start: at, end });
+        part.resize(bytes as usize, 0);
+        source.read_exact(part).map_err(|error| match error.kind() {
+            io::ErrorKind::UnexpectedEof => rotten(),
+            _ => ReadError::Io(error),
+        })?;
+        *left_at = end;
+        if PartHash::of(part) == hash { Ok(true) } else { Err(rotten()) }
+    }
+}
+
+/// Parts that a thread has read, as one run of bytes.
+struct ReadAhead {
+    parts: Receiver<Result<Vec<u8>, ReadError>>,
     part: Vec<u8>,
     /// Bytes of the part handed on.
     taken: usize,
 }
 
-impl Assembled {
-    pub(super) fn new(contents: Contents, open: OpenParts) -> Self {
-        let files = contents.files.iter().map(|_| None).collect();
-        Self { contents, open, files, next: 0, part: Vec::new(), taken: 0 }
-    }
-
-    /// Reads all parts there are left, and lets go of them.
-    pub(super) fn check(mut self) -> Result<(), ReadError> {
-        while let Some(extent) = self.contents.extents.get(self.next).copied() {
-            self.load(extent)?;
-        }
-        Ok(())
-    }
-
-    /// Makes a part the one whose bytes are handed on.
-    fn load(&mut self, extent: Extent) -> Result<(), ReadError> {
-        let Extent { file, at, bytes, hash } = extent;
-        let name = self.contents.files[file as usize];
-        let gone = |error: io::Error| match error.kind() {
-            io::ErrorKind::NotFound => ReadError::Format(FormatError::PartsGone { file: name }),
-            _ => ReadError::Io(error),
-        };
-        let place = &mut self.files[file as usize];
-        let (source, left_at) = match place {
-            Some(opened) => opened,
-            None => place.insert(((self.open)(&name).map_err(gone)?, 0)),
-        };
-        if *left_at != at {
-            source.seek(SeekFrom::Start(at)).map_err(ReadError::Io)?;
-        }
-        self.part.resize(bytes as usize, 0);
-        let end = at + u64::from(bytes);
-        let rotten = || ReadError::Format(FormatError::PartRotten { file: name, start: at, end });
-        source.read_exact(&mut self.part).map_err(|error| match error.kind() {
-            io::ErrorKind::UnexpectedEof => rotten(),
-            _ => ReadError::Io(error),
-        })?;
-        *left_at = end;
-        if PartHash::of(&self.part) != hash {
-            return Err(rotten());
-        }
-        (self.next, self.taken) = (self.next + 1, 0);
-        Ok(())
-    }
-}
-
-impl Read for Assembled {
+impl Read for ReadAhead {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         if self.taken == self.part.len() {
-            let Some(extent) = self.contents.extents.get(self.next).copied() else { return Ok(0) };
-            self.load(extent).map_err(io::Error::from)?;
+            // Nobody sends any more: the end, or a thread that panicked, whose state ends too early.
+            let Ok(part) = self.parts.recv() else { return Ok(0) };
+            (self.part, self.taken) = (part?, 0);
         }
         let count = out.len().min(self.part.len() - self.taken);
         out[..count].copy_from_slice(&self.part[self.taken..self.taken + count]);

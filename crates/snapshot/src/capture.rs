@@ -239,6 +239,10 @@ impl<'a> Cutter<'a> {
             self.is_full = true;
             return Err(postcard::Error::SerializeBufferFull);
         }
+        if self.fresh.capacity() - self.fresh.len() < part.len() {
+            // A vector would take twice as much as it has.
+            self.fresh.reserve_exact(part.len().max(self.fresh.len() / 8));
+        }
         self.fresh.extend_from_slice(part);
         let extent = Extent { file: self.file, at, bytes, hash };
         self.known.add(extent);

@@ -58,11 +58,12 @@ impl KnownParts {
         }
     }
 
-    /// Bytes of new parts that one capture may hold in memory: more from one capture to the next, until one of
-    /// them has room for all that is new.
+    /// Bytes of new parts that one capture may hold in memory. Where so many change between two captures that none
+    /// of a long row has room for them, twice as many.
     pub(super) fn room(&self, limits: &PartsLimits) -> u64 {
+        const ROW: u32 = 16;
         let stored: u64 = self.files.values().map(|file| file.live).sum();
-        (limits.fresh_bytes + stored / 8).saturating_mul(1 << self.unfinished.min(16))
+        (limits.fresh_bytes + stored / 8).saturating_mul(1 << (self.unfinished / ROW).min(16))
     }
 
     /// The number of a new file.

@@ -58,7 +58,8 @@ impl Verified {
     pub fn read(mut source: Box<dyn Source>, open: OpenParts) -> Result<Self, ReadError> {
         let header = read_header(&mut *source)?;
         if header.is_in_parts {
-            let state = State::InParts(Assembled::new(read_contents(&mut *source, &header)?, open));
+            let contents = read_contents(&mut *source, &header)?;
+            let state = State::InParts(Assembled::open(contents, open)?);
             return Ok(Self { header, state });
         }
         source.seek(SeekFrom::Start(header.header_bytes)).map_err(ReadError::Io)?;
@@ -119,7 +120,7 @@ impl Verified {
                 source.seek(SeekFrom::Start(self.header.header_bytes)).map_err(ReadError::Io)?;
                 Ok(Box::new(source))
             }
-            State::InParts(parts) => Ok(Box::new(parts)),
+            State::InParts(parts) => Ok(Box::new(parts.into_reader()?)),
         }
     }
 
