@@ -22,7 +22,7 @@ use kvset_core::pool_config::PoolConfig;
 use kvset_core::pool_set::{
     History as LogHistory, ObserveError, PoolConfigs, PoolRecord, PoolSet, PoolSetConfig,
 };
-use kvset_core::units::{Offset, PageCount};
+use kvset_core::units::{EventTime, Offset, PageCount};
 use kvset_core::window::WindowKind;
 use kvset_formats::trace::{RowError, TraceItem, TraceRow};
 use std::io::Write;
@@ -37,6 +37,14 @@ fn is_reading_due(requests: u64) -> bool {
 
 /// Fewest readings of a trace that has as many requests.
 const READINGS: u64 = 32;
+
+/// When a row's request arrived; nothing of a refused one.
+fn event_time(item: &TraceItem<'_>) -> Option<EventTime> {
+    match item {
+        TraceItem::Request(row) => Some(row.event.event_time),
+        TraceItem::Refused(_) => None,
+    }
+}
 
 /// A replay under way.
 pub(super) struct Run<'a> {
@@ -157,7 +165,8 @@ impl<'a> Run<'a> {
         if let Some(range) = range {
             let requests = range.requests() as u64;
             // A range that is not merged is observed request by request.
-            self.merged += self.pools.merge(POOL, range).map_or(0, |()| requests);
+            let merged = self.pools.merge(POOL, range, items.iter().filter_map(event_time).collect());
+            self.merged += merged.map_or(0, |()| requests);
         }
         for (at, item) in items.iter().enumerate() {
             match item {

@@ -54,8 +54,8 @@ pub struct OverlapRules {
 
 /// The requests in flight in one pool.
 ///
-/// A request costs one label comparison and one step a node of its path, as in the stack, and a copy of
-/// the ids nobody holds yet; a request without a duration costs next to nothing. Memory is
+/// A request costs a copy of its ids, one label comparison and one step a node of its path, as in the stack, and another
+/// copy of the ids nobody holds yet where somebody holds those before them; a request without a duration costs next to nothing. Memory is
 /// bounded by `max_pages` ids and [`MAX_REQUESTS`] entries; a request that would pass either is not
 /// followed, and until it ends every measurement says so.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -73,6 +73,9 @@ pub struct InFlight {
     /// The arriving request's ids; kept for its memory.
     #[serde(skip)]
     ids: Vec<u64>,
+    /// Event times of the next arrivals, as far as they are known.
+    #[serde(skip)]
+    upcoming: std::vec::IntoIter<EventTime>,
 }
 
 /// A request in flight. The order is that of the ends; what follows it only makes the order total.
@@ -85,6 +88,12 @@ struct Held {
 }
 
 impl InFlight {
+    /// Says when the next requests arrive, in their order: the pages of one that ends before the next arrives are seen by
+    /// nobody, so that they need not be looked at. All of them have to arrive then.
+    pub fn expect(&mut self, arrivals: Vec<EventTime>) {
+        self.upcoming = arrivals.into_iter();
+    }
+
     /// Measures what others hold as this request arrives, then holds its pages for its duration. `None`
     /// until a request of the log told its duration.
     pub fn arrive(&mut self, event: &RequestEvent<'_>, rules: &OverlapRules) -> Option<Overlap> {
@@ -95,10 +104,17 @@ impl InFlight {
         let others = self.timed.then(|| self.measure(now, rules.sample_rate));
         let duration_ms = i64::try_from(event.duration_ms.unwrap_or(0)).unwrap_or(i64::MAX);
         let end = EventTime(event.event_time.0.saturating_add(duration_ms));
-        if end > now {
+        if end > now.max(self.next_arrival(event)) {
             self.hold(event, end, rules);
         }
         others
+    }
+
+    /// When the request after this one arrives; the earliest time where that is not known.
+    fn next_arrival(&mut self, event: &RequestEvent<'_>) -> EventTime {
+        let expected = self.upcoming.next();
+        debug_assert!(expected.is_none_or(|time| time == event.event_time), "it is the one expected");
+        self.upcoming.as_slice().first().copied().unwrap_or(EventTime(i64::MIN))
     }
 
     /// Bytes of memory held, nearly.
@@ -118,7 +134,7 @@ impl InFlight {
         while self.by_end.peek().is_some_and(|Reverse(first)| first.end <= now)
             && let Some(Reverse(held)) = self.by_end.pop()
         {
-            self.pages.release(held.tail);
+            self.pages.release(held.tail, &mut self.ids);
             self.private_pages -= held.private_pages;
         }
         self.untold_until = self.untold_until.filter(|end| *end > now);
@@ -141,7 +157,7 @@ impl InFlight {
             self.untold_until = self.untold_until.max(Some(end));
             return;
         }
-        let tail = self.pages.hold(&self.ids);
+        let tail = self.pages.hold(&mut self.ids);
         self.private_pages += private_pages;
         self.by_end.push(Reverse(Held { end, tail, private_pages }));
     }

@@ -73,9 +73,9 @@ impl PinnedPages {
         self.pages
     }
 
-    /// Holds the pages of a path; returns where it ends, which is what releases it.
-    pub(super) fn hold(&mut self, ids: &[u64]) -> NodeIndex {
-        let (mut end, mut rest) = (ROOT, ids);
+    /// Holds the pages of a path; returns where it ends, which is what releases it. May take the ids.
+    pub(super) fn hold(&mut self, ids: &mut Vec<u64>) -> NodeIndex {
+        let (mut end, mut rest) = (ROOT, &ids[..]);
         while let Some(first) = rest.first()
             && let Some(&child) = self.children.get(&(end, *first))
         {
@@ -87,13 +87,16 @@ impl PinnedPages {
         }
         if !rest.is_empty() {
             self.pages += rest.len() as u64;
-            end = self.place(Node { parent: end, holders: 1, label: rest.to_vec() });
+            // Long ids are copied once, where they are all new and their memory has not much to spare.
+            let are_taken = end == ROOT && ids.capacity() / 2 <= ids.len();
+            let label = if are_taken { std::mem::take(ids) } else { rest.to_vec() };
+            end = self.place(Node { parent: end, holders: 1, label });
         }
         end
     }
 
-    /// Gives back a path that was held.
-    pub(super) fn release(&mut self, tail: NodeIndex) {
+    /// Gives back a path that was held. The memory of its ids may be put into `spare`.
+    pub(super) fn release(&mut self, tail: NodeIndex, spare: &mut Vec<u64>) {
         let mut index = tail;
         while index != ROOT {
             let node = &mut self.nodes[index as usize];
@@ -104,6 +107,9 @@ impl PinnedPages {
                 self.pages -= label.len() as u64;
                 self.children.remove(&(parent, label[0]));
                 self.free.push(index);
+                if label.capacity() > spare.capacity() {
+                    *spare = label;
+                }
             }
             index = parent;
         }

@@ -107,6 +107,29 @@ proptest! {
     }
 
     #[test]
+    fn arrivals_told_in_advance_change_no_measurement(
+        log in logs(),
+        sizes in prop::collection::vec(1usize..12, 1..8),
+        limit in prop_oneof![0u64..30, Just(1 << 20)],
+    ) {
+        let (mut told, mut untold) = (InFlight::default(), InFlight::default());
+        let mut rest = &log[..];
+        for size in sizes.iter().cycle() {
+            let (range, later) = rest.split_at((*size).min(rest.len()));
+            rest = later;
+            told.expect(range.iter().map(|request| EventTime(request.time)).collect());
+            for request in range {
+                let expected = untold.arrive(&request.event(), &rules(limit));
+                prop_assert_eq!(told.arrive(&request.event(), &rules(limit)), expected);
+            }
+            prop_assert_eq!((told.pages.count(), told.by_end.len()), (untold.pages.count(), untold.by_end.len()));
+            if rest.is_empty() {
+                break;
+            }
+        }
+    }
+
+    #[test]
     fn what_the_limit_turns_away_is_told_until_it_ends_and_never_guessed(log in logs(), limit in 0u64..30) {
         let mut in_flight = InFlight::default();
         for (index, request) in log.iter().enumerate() {

@@ -44,7 +44,7 @@ pub(super) struct Cache {
     /// what could be found with unlimited capacity.
     pub(super) caches: CacheBank,
     /// The requests in flight.
-    in_flight: InFlight,
+    pub(super) in_flight: InFlight,
     /// Event time of the first record.
     pub(super) first_seen: EventTime,
     pub(super) chain_violations: u64,

@@ -5,7 +5,7 @@ use super::{Pool, PoolConfig};
 use crate::engine::{EngineRange, RangeEngine};
 use crate::event::{RequestEvent, check_cached_tokens};
 use crate::stack::InOrder;
-use crate::units::PageSize;
+use crate::units::{EventTime, PageSize};
 use std::sync::Arc;
 
 /// What a range of requests comes to, to be merged into the pool that observed all before it.
@@ -76,14 +76,18 @@ impl RangePool {
 }
 
 impl Pool {
-    /// Begins to merge the range of the next requests: [`Pool::observe`] is to be called for each of them, in their
-    /// order, before the pool is asked anything else than its counts. What they find is what they find without.
+    /// Begins to merge the range of the next requests, whose event times these are: [`Pool::observe`] is to be called for
+    /// each of them, in their order, before the pool is asked anything else than its counts. What they find is what
+    /// they find without.
     ///
     /// # Errors
     /// [`InOrder`]: they have to be observed without. Nothing has changed then.
-    pub fn merge(&mut self, range: PoolRange) -> Result<(), InOrder> {
+    pub fn merge(&mut self, range: PoolRange, times: Vec<EventTime>) -> Result<(), InOrder> {
         // A pool's page size is that of its first request.
         let live = self.live.as_mut().filter(|live| live.cache.page_size == range.page_size);
-        live.ok_or(InOrder::Unfit)?.cache.engine.merge(range.engine)
+        let cache = &mut live.filter(|_| range.requests() == times.len()).ok_or(InOrder::Unfit)?.cache;
+        cache.engine.merge(range.engine)?;
+        cache.in_flight.expect(times);
+        Ok(())
     }
 }

@@ -307,14 +307,14 @@ impl PoolSet {
         }
     }
 
-    /// Begins to merge a range of a pool's next requests ([`Pool::merge`]): [`PoolSet::observe`] is to be called for
-    /// each of them next, in their order.
+    /// Begins to merge a range of a pool's next requests, whose event times these are ([`Pool::merge`]):
+    /// [`PoolSet::observe`] is to be called for each of them next, in their order.
     ///
     /// # Errors
     /// [`InOrder`]: they have to be observed without. Nothing has changed then.
-    pub fn merge(&mut self, pool: &str, range: PoolRange) -> Result<(), InOrder> {
+    pub fn merge(&mut self, pool: &str, range: PoolRange, times: Vec<EventTime>) -> Result<(), InOrder> {
         let index = self.names.get(pool).ok_or(InOrder::Unfit)?;
-        self.pools[*index].merge(range)
+        self.pools[*index].merge(range, times)
     }
 
     /// Closes everything that holds a request: the end of a trace. `next_offset` follows the last record.
