@@ -20,7 +20,7 @@ const IDS_AT_ONCE: usize = 1 << 15;
 /// The same for requests and refused rows.
 const ITEMS_AT_ONCE: usize = 512;
 /// Groups of requests that wait, beside the one that is worked on and the one that is filled.
-const WAITING: usize = 2;
+const WAITING: usize = 1;
 
 /// Trace files as [`open`](super::open) gives them, read ahead of where there is a core for it.
 pub enum AheadReader {

@@ -27,48 +27,50 @@ pub(super) struct Input {
     pub name: Arc<str>,
     /// The decompressed stream.
     pub bytes: Box<dyn BufRead + Send>,
+    /// Whether it had to be decompressed.
+    pub is_packed: bool,
     /// Bytes taken from the file so far.
     pub read_bytes: Arc<AtomicU64>,
 }
 
 impl Input {
-    /// Opens a file, or standard input for `-`, to be decompressed on a thread of its own or on the reader's.
-    pub fn open(path: &Path, ahead: bool) -> Result<Self, TraceError> {
+    /// Opens a file, or standard input for `-`.
+    pub fn open(path: &Path) -> Result<Self, TraceError> {
         if path.as_os_str() == "-" {
-            return Self::from_reader("<stdin>", Box::new(io::stdin()), ahead);
+            return Self::from_reader("<stdin>", Box::new(io::stdin()));
         }
         let name = path.display().to_string();
         let failed = |source| TraceError::Open { file: Arc::from(name.as_str()), source };
         let file = File::open(path).map_err(failed)?;
-        Self::from_reader(&name, Box::new(file), ahead)
+        Self::from_reader(&name, Box::new(file))
     }
 
     /// Tells compression by the first bytes and undoes it.
-    pub fn from_reader(name: &str, reader: Box<dyn Read + Send>, ahead: bool) -> Result<Self, TraceError> {
+    pub fn from_reader(name: &str, reader: Box<dyn Read + Send>) -> Result<Self, TraceError> {
         let name: Arc<str> = Arc::from(name);
         let read_bytes = Arc::new(AtomicU64::new(0));
         let counted = Counted { inner: reader, bytes: Arc::clone(&read_bytes) };
-        let bytes = decompress(counted, ahead).map_err(|source| TraceError::Read {
+        let (bytes, is_packed) = decompress(counted).map_err(|source| TraceError::Read {
             file: Arc::clone(&name),
             line: 0,
             source,
         })?;
-        Ok(Self { name, bytes, read_bytes })
+        Ok(Self { name, bytes, is_packed, read_bytes })
     }
 }
 
-/// Undoes zstd (any number of frames) and gzip (any number of members); passes all else through.
-fn decompress(reader: impl Read + Send + 'static, ahead: bool) -> io::Result<Box<dyn BufRead + Send>> {
+/// Undoes zstd (any number of frames) and gzip (any number of members); passes all else through. Says which it did.
+fn decompress(reader: impl Read + Send + 'static) -> io::Result<(Box<dyn BufRead + Send>, bool)> {
     let (head, stream) = peek(reader, ZSTD.len())?;
     let stream = BufReader::with_capacity(BUFFER_BYTES, stream);
     let is_zstd = head == ZSTD || (head.len() == 4 && head[0] >> 4 == 5 && head[1..] == ZSTD_SKIPPABLE);
     if is_zstd {
         let decoder = zstd::Decoder::with_buffer(stream)?;
-        unpacked(decoder, ahead)
+        Ok((unpacked(decoder), true))
     } else if head.starts_with(&GZIP) {
-        unpacked(MultiGzDecoder::new(stream), ahead)
+        Ok((unpacked(MultiGzDecoder::new(stream)), true))
     } else {
-        Ok(Box::new(stream))
+        Ok((Box::new(stream), false))
     }
 }
 

@@ -37,33 +37,29 @@ impl Lines {
 
     /// The line last stepped to, without `\n` or `\r\n`.
     pub fn line(&self) -> &[u8] {
-        &self.line[self.content()]
+        &self.line[self.content(&self.line)]
     }
 
-    /// Appends the line last stepped to; returns where it lies then. Into an empty buffer it is not copied: that one
-    /// takes the place of the line's own, and the line is gone here.
-    pub fn move_line(&mut self, text: &mut Vec<u8>) -> Range<usize> {
-        let content = self.content();
-        if text.is_empty() {
-            std::mem::swap(text, &mut self.line);
-            self.line.clear();
-            return content;
-        }
-        let begin = text.len();
-        text.extend_from_slice(&self.line[content]);
-        begin..text.len()
-    }
-
-    /// Where in its buffer the line lies, without the byte-order mark and the line's end.
-    fn content(&self) -> Range<usize> {
-        let has_mark = self.number == 1 && self.line.starts_with(BYTE_ORDER_MARK);
+    /// Where in its buffer a line lies, without the byte-order mark and the line's end.
+    fn content(&self, line: &[u8]) -> Range<usize> {
+        let has_mark = self.number == 1 && line.starts_with(BYTE_ORDER_MARK);
         let begin = if has_mark { BYTE_ORDER_MARK.len() } else { 0 };
-        begin..begin + self.line[begin..].trim_ascii_end().len()
+        begin..begin + line[begin..].trim_ascii_end().len()
     }
 
     /// Number of the line last stepped to, counted from 1; 0 before the first.
     pub fn number(&self) -> u64 {
         self.number
+    }
+
+    /// Reads on through another stream, which begins where this one's is.
+    pub fn through<E>(
+        &mut self,
+        other: impl FnOnce(Box<dyn BufRead + Send>) -> Result<Box<dyn BufRead + Send>, E>,
+    ) -> Result<(), E> {
+        let input = std::mem::replace(&mut self.input, Box::new(io::empty()));
+        self.input = other(input)?;
+        Ok(())
     }
 
     /// The longest line that is read, in bytes.
@@ -83,29 +79,54 @@ impl Lines {
         if let Some(step) = self.ahead.take() {
             return Ok(step);
         }
+        let mut line = std::mem::take(&mut self.line);
+        line.clear();
+        let read = self.read_line(&mut line);
+        self.line = line;
+        read.map(|(step, _)| step)
+    }
+
+    /// Goes to the next line that is not blank and appends it to a text; returns where it lies there, without its end.
+    pub fn append_next(&mut self, text: &mut Vec<u8>) -> io::Result<(Step, Range<usize>)> {
+        let Some(step) = self.ahead.take() else { return self.read_line(text) };
+        let begin = text.len();
+        text.extend_from_slice(self.line());
+        Ok((step, begin..text.len()))
+    }
+
+    /// Appends the next line that is not blank; returns where it lies.
+    fn read_line(&mut self, text: &mut Vec<u8>) -> io::Result<(Step, Range<usize>)> {
+        let begin = text.len();
         loop {
-            let step = self.read_line()?;
-            if step != Step::Line || !self.line().trim_ascii_start().is_empty() {
-                return Ok(step);
+            let step = self.read_any_line(text)?;
+            let line = self.content(&text[begin..]);
+            let line = begin + line.start..begin + line.end;
+            if step == Step::Line && !text[line.clone()].trim_ascii_start().is_empty() {
+                return Ok((step, line));
+            }
+            text.truncate(begin);
+            if step != Step::Line {
+                return Ok((step, begin..begin));
             }
         }
     }
 
-    fn read_line(&mut self) -> io::Result<Step> {
+    /// Appends the next line, up to its end or the limit.
+    fn read_any_line(&mut self, text: &mut Vec<u8>) -> io::Result<Step> {
         /// The longest line end, `\r\n`.
         const END_BYTES: usize = 2;
-        self.line.clear();
+        let begin = text.len();
         let most = self.limit.saturating_add(END_BYTES) as u64;
-        let count = self.input.by_ref().take(most).read_until(b'\n', &mut self.line)?;
+        let count = self.input.by_ref().take(most).read_until(b'\n', text)?;
         if count == 0 {
             return Ok(Step::End);
         }
         self.number += 1;
-        if self.line.last() != Some(&b'\n') && count as u64 == most {
+        if text.last() != Some(&b'\n') && count as u64 == most {
             self.skip_to_line_end()?;
             return Ok(Step::TooLong);
         }
-        Ok(if self.line().len() > self.limit { Step::TooLong } else { Step::Line })
+        Ok(if self.content(&text[begin..]).len() > self.limit { Step::TooLong } else { Step::Line })
     }
 
     /// Passes over the rest of a line without keeping it.
@@ -163,14 +184,24 @@ mod tests {
     }
 
     #[test]
-    fn lines_moved_into_one_text_are_the_lines() {
-        let mut lines = Lines::new(Box::new(Cursor::new(b"\xef\xbb\xbfone\r\ntwo\nthree")), 10);
-        let (mut text, mut found) = (Vec::new(), Vec::new());
-        while lines.step().expect("memory") == Step::Line {
-            found.push(lines.move_line(&mut text));
+    fn lines_appended_to_one_text_are_the_lines() {
+        for peeked in [false, true] {
+            let bytes = b"\xef\xbb\xbfone\r\n\n  \ntwo\n12345678901234\nthree";
+            let mut lines = Lines::new(Box::new(Cursor::new(bytes)), 10);
+            if peeked {
+                lines.peek().expect("memory");
+            }
+            let (mut text, mut found) = (Vec::new(), Vec::new());
+            loop {
+                match lines.append_next(&mut text).expect("memory") {
+                    (Step::Line, line) => found.push((lines.number(), line)),
+                    (Step::TooLong, _) => assert_eq!(lines.number(), 5),
+                    (Step::Cut | Step::End, _) => break,
+                }
+            }
+            let found: Vec<_> = found.into_iter().map(|(number, line)| (number, &text[line])).collect();
+            assert_eq!(found, [(1, &b"one"[..]), (4, b"two"), (6, b"three")]);
         }
-        let found: Vec<_> = found.into_iter().map(|line| &text[line]).collect();
-        assert_eq!(found, [&b"one"[..], b"two", b"three"]);
     }
 
     #[test]

@@ -7,7 +7,7 @@
 use super::error::RowFault;
 use super::options::{IdScope, ReadOptions};
 use super::records::{Carried, Decode};
-use super::row::{Batch, Declared, Draft};
+use super::row::{Batch, Declared, Draft, RefusedRow};
 use crate::codec::{DecodeError, ErrorCode};
 use crate::logs::{Logged, LoggedPrompt, LoggedRequest, Places, Preset};
 use kvset_core::hashing::PageHasher;
@@ -69,11 +69,13 @@ impl Decode for Log {
                 Err(fault) => {
                     batch.go_back(mark);
                     let fault = RowFault::OneOfSeveral { number: index + 1, count, fault: Box::new(fault) };
-                    batch.faults.push((number, fault));
+                    batch.refused.push(RefusedRow { after: 0, line: number, fault });
                 }
             }
         }
-        batch.faults.reverse();
+        // They follow the good ones of their record.
+        batch.refused.iter_mut().for_each(|row| row.after = batch.drafts.len());
+        batch.refused.reverse();
         Ok(())
     }
 }

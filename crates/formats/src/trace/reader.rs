@@ -5,6 +5,7 @@ use super::detect::detect;
 use super::dynamo::Dynamo;
 use super::error::{RowError, TraceError};
 use super::frames::{self, Frames};
+use super::id_arrays::Shortened;
 use super::input::Input;
 use super::json::TimeUnit;
 use super::lines::{Lines, Step};
@@ -14,9 +15,10 @@ use super::openai::Requests;
 use super::options::{Format, ReadOptions, page_size};
 use super::parallel::{Parallel, ParallelLines};
 use super::records::{Carried, Filled, LineSource, Records, Source};
-use super::row::{Batch, TraceRow};
+use super::row::{Batch, RefusedRow, TraceRow};
 use super::rows::Rows;
 use super::tokens::TokenIds;
+use super::unpack::read_ahead;
 use crate::logs::Preset;
 use kvset_core::pool::PoolRange;
 use std::collections::VecDeque;
@@ -137,8 +139,7 @@ impl TraceReader {
         parallel: Parallel,
     ) -> Result<Self, TraceError> {
         let mut this = Self { parallel, ..Self::new(VecDeque::new(), options, None) };
-        let ahead = this.parallel.unpacks;
-        this.start(Input::from_reader(name, reader, ahead)?)?;
+        this.start(Input::from_reader(name, reader)?)?;
         Ok(this)
     }
 
@@ -180,11 +181,11 @@ impl TraceReader {
 
     pub(super) fn step(&mut self) -> Result<Option<Found>, TraceError> {
         loop {
+            if let Some(RefusedRow { line, fault, .. }) = self.batch.take_refused() {
+                return Ok(Some(Found::Refused(RowError { file: self.file_name(), line, fault })));
+            }
             if let Some(index) = self.batch.advance() {
                 return Ok(Some(self.check(index)));
-            }
-            if let Some((line, fault)) = self.batch.faults.pop() {
-                return Ok(Some(Found::Refused(RowError { file: self.file_name(), line, fault })));
             }
             let Some(file) = &mut self.current else {
                 if self.open_next()? {
@@ -224,40 +225,42 @@ impl TraceReader {
     /// Opens the next file; false when there is none.
     fn open_next(&mut self) -> Result<bool, TraceError> {
         match self.waiting.pop_front() {
-            Some(path) => self.start(Input::open(&path, self.parallel.unpacks)?).map(|()| true),
+            Some(path) => self.start(Input::open(&path)?).map(|()| true),
             None => Ok(false),
         }
     }
 
     fn start(&mut self, input: Input) -> Result<(), TraceError> {
-        let Input { name, bytes, read_bytes } = input;
-        let (head, bytes) = frames::head(bytes).map_err(|source| TraceError::Read {
-            file: Arc::clone(&name),
-            line: 0,
-            source,
-        })?;
-        let (format, source) = self.source(&head, bytes, &name)?;
+        let Input { name, bytes, is_packed, read_bytes } = input;
+        let (head, bytes) = frames::head(bytes).map_err(|source| unreadable(&name, source))?;
+        let (format, source) = self.source(&head, bytes, &name, is_packed)?;
         self.current = Some(OpenFile { name, format, source, read_bytes });
         Ok(())
     }
 
-    /// The source that reads a file of these first bytes.
+    /// The source that reads a file of these first bytes. Where it parses on the reader's thread, what is packed may be
+    /// decompressed on another.
     fn source(
         &self,
         head: &[u8],
         bytes: Box<dyn BufRead + Send>,
         name: &Arc<str>,
+        is_packed: bool,
     ) -> Result<(Format, Box<dyn Source>), TraceError> {
         let asked = self.options.format;
+        let ahead = |bytes| match is_packed && self.parallel.unpacks {
+            true => read_ahead(bytes).map_err(|source| unreadable(name, source)),
+            false => Ok(bytes),
+        };
         if asked == Format::Avro || (asked == Format::Auto && head.starts_with(avro::MAGIC)) {
-            let events = Events::open(bytes, name, page_size::DEFAULT, &self.options)?;
+            let events = Events::open(ahead(bytes)?, name, page_size::DEFAULT, &self.options)?;
             return Ok((Format::Avro, Box::new(events)));
         }
         if matches!(asked, Format::Auto | Format::Log(Preset::Otlp | Preset::EnvoyAiGateway))
             && frames::is_framed(head)
         {
             let preset = if let Format::Log(preset) = asked { preset } else { Preset::Otlp };
-            let rows = Rows::Frames(Frames::new(bytes, self.options.max_line_bytes));
+            let rows = Rows::Frames(Frames::new(ahead(bytes)?, self.options.max_line_bytes));
             let decoder = Log::new(preset, page_size::DEFAULT, &self.options);
             let source = LineSource { rows, file: Arc::clone(name), decoder };
             return Ok((Format::Log(preset), Box::new(source)));
@@ -267,6 +270,9 @@ impl TraceReader {
             Format::Auto => detect_format(&mut lines, name)?,
             named => named,
         };
+        if self.parallel.threads <= 1 || !has_records(format) {
+            lines.through(ahead)?;
+        }
         Ok((format, line_source(format, lines, name, &self.options, &self.parallel)?))
     }
 
@@ -316,16 +322,35 @@ pub(super) enum Found {
     Refused(RowError),
 }
 
+/// A stream that gives nothing to begin with.
+fn unreadable(name: &Arc<str>, source: io::Error) -> TraceError {
+    TraceError::Read { file: Arc::clone(name), line: 0, source }
+}
+
 /// Looks at the first row. An empty file has no rows in any format.
 fn detect_format(lines: &mut Lines, name: &Arc<str>) -> Result<Format, TraceError> {
     let step = lines.peek();
     let (file, line) = (Arc::clone(name), lines.number());
     let detected = match step.map_err(|source| TraceError::Read { file: Arc::clone(name), line, source })? {
-        Step::Line => detect(lines.line()),
+        Step::Line => detect_row(lines.line()),
         Step::TooLong => Err(format!("a line longer than {} bytes", lines.limit())),
         Step::Cut | Step::End => Ok(Format::Mooncake),
     };
     detected.map_err(|seen| TraceError::UnknownFormat { file, line, seen })
+}
+
+/// Tells a format by the row without its ids: they are nearly all of it, and would be read for each format anew.
+fn detect_row(row: &[u8]) -> Result<Format, String> {
+    let mut shortened = Shortened::default();
+    match shortened.take(row, &mut Vec::new()) {
+        true => detect(&shortened.json),
+        false => detect(row),
+    }
+}
+
+/// Whether the lines of a format need nothing of one another to be parsed.
+fn has_records(format: Format) -> bool {
+    matches!(format, Format::Weka | Format::Qwen | Format::Mooncake | Format::Auto)
 }
 
 /// The source that reads `lines` as `format`.

@@ -5,7 +5,7 @@ use super::error::{RowError, RowFault, TraceError};
 use super::id_arrays::{FIELD, Shortened};
 use super::json::{Object, TimeUnit, Trouble, read_line};
 use super::options::{IdScope, ReadOptions};
-use super::row::{Batch, Declared, Draft};
+use super::row::{Batch, BatchMark, Declared, Draft};
 use super::rows::Rows;
 use kvset_core::pool::PoolRange;
 use kvset_core::units::PageSize;
@@ -148,39 +148,27 @@ impl Records {
     }
 
     /// Files a line that is a session: its requests in the order of their times.
-    fn file_session(&self, batch: &mut Batch, found: &Found) {
+    fn file_session(&self, batch: &mut Batch, mark: BatchMark, found: &Found) {
         let session = found.session.as_ref().or(found.id.as_ref());
-        batch.drafts.sort_by_key(|draft| draft.time_ms);
-        for draft in &mut batch.drafts {
+        let first = mark.drafts;
+        batch.drafts[first..].sort_by_key(|draft| draft.time_ms);
+        for draft in &mut batch.drafts[first..] {
             draft.page_size = draft.page_size.or(found.page_size);
             draft.session = session.cloned();
             draft.scope_name = draft.scope_name.take().or_else(|| found.scope_name.clone());
             draft.labels = std::mem::take(&mut draft.labels).or(&found.labels);
         }
-        batch.is_session = true;
+        batch.sessions.push(first..batch.drafts.len());
     }
 
-    /// Places a session that was [read](Self::read) after the one before it; nothing else has to be placed.
+    /// Places the sessions that were [read](Self::read), each after the one before it; nothing else has to be placed.
     pub(super) fn place(batch: &mut Batch, carried: &mut Carried) {
-        if !std::mem::take(&mut batch.is_session) {
-            return;
+        for session in batch.sessions.drain(..) {
+            place_session(&mut batch.drafts[session], carried);
         }
-        let first_ms = batch.drafts.first().map_or(0, |draft| draft.time_ms);
-        let shift_ms = carried.session_end_ms.saturating_sub(first_ms.min(0));
-        for draft in &mut batch.drafts {
-            draft.time_ms = draft.time_ms.saturating_add(shift_ms);
-        }
-        let end_ms = |draft: &Draft| {
-            let duration_ms = i64::try_from(draft.duration_ms.unwrap_or(0)).unwrap_or(i64::MAX);
-            draft.time_ms.saturating_add(duration_ms)
-        };
-        if let Some(end_ms) = batch.drafts.iter().map(end_ms).max() {
-            carried.session_end_ms = end_ms;
-        }
-        carried.placed_sessions += 1;
     }
 
-    /// Appends the requests of a line to `batch`; those of a session are still to be placed.
+    /// Appends the requests of a line to `batch`, or none; those of a session are still to be placed.
     pub(super) fn read(&mut self, line: &[u8], number: u64, batch: &mut Batch) -> Result<(), RowFault> {
         let mark = batch.mark();
         let mut shortened = std::mem::take(&mut self.shortened);
@@ -193,8 +181,7 @@ impl Records {
         }
         // What is wrong is said of the line as it is.
         batch.go_back(mark);
-        batch.is_session = false;
-        self.read_json(line, number, batch, None)
+        self.read_json(line, number, batch, None).inspect_err(|_| batch.go_back(mark))
     }
 
     /// The field that scopes ids, where one is named.
@@ -213,7 +200,8 @@ impl Records {
         batch: &mut Batch,
         taken: Option<&[Range<usize>]>,
     ) -> Result<(), RowFault> {
-        let (trouble, unit, scope_field) = (Trouble::default(), self.unit, self.scope_field());
+        let (mark, unit, scope_field) = (batch.mark(), self.unit, self.scope_field());
+        let trouble = Trouble::default();
         let mut sink = Sink { batch, trouble, unit, scope_field, line: number, taken };
         let mut entry = Entry::new(&mut sink);
         if let Err(error) = read_line(line, Object(&mut entry)) {
@@ -221,17 +209,34 @@ impl Records {
         }
         let declared = if self.sessions && entry.found.nested.is_some() {
             let Entry { sink, found } = entry;
-            self.file_session(sink.batch, &found);
+            self.file_session(sink.batch, mark, &found);
             found.declared
         } else {
             self.file_request(entry)?
         };
-        for index in 0..batch.drafts.len() {
+        for index in mark.drafts..batch.drafts.len() {
             batch.set_scope(index, &self.id_scope, declared)?;
             batch.drafts[index].page_size.get_or_insert(self.page_size);
         }
         Ok(())
     }
+}
+
+/// Places a session where the one before it ended.
+fn place_session(drafts: &mut [Draft], carried: &mut Carried) {
+    let first_ms = drafts.first().map_or(0, |draft| draft.time_ms);
+    let shift_ms = carried.session_end_ms.saturating_sub(first_ms.min(0));
+    for draft in &mut *drafts {
+        draft.time_ms = draft.time_ms.saturating_add(shift_ms);
+    }
+    let end_ms = |draft: &Draft| {
+        let duration_ms = i64::try_from(draft.duration_ms.unwrap_or(0)).unwrap_or(i64::MAX);
+        draft.time_ms.saturating_add(duration_ms)
+    };
+    if let Some(end_ms) = drafts.iter().map(end_ms).max() {
+        carried.session_end_ms = end_ms;
+    }
+    carried.placed_sessions += 1;
 }
 
 impl Decode for Records {
@@ -266,7 +271,23 @@ mod tests {
     fn told(batch: &Batch, read: Result<(), RowFault>) -> String {
         let rows: Vec<_> =
             (0..batch.drafts.len()).map(|index| format!("{:?}", batch.row(index, "f"))).collect();
-        format!("{read:?} {} {rows:?}", batch.is_session)
+        format!("{read:?} {:?} {rows:?}", batch.sessions)
+    }
+
+    #[test]
+    fn a_refused_session_takes_no_time() {
+        let options = ReadOptions { id_scope: IdScope::Field("user".to_owned()), ..ReadOptions::default() };
+        let mut records = Records::new(TimeUnit::Milliseconds, page_size::WEKA, true, &options);
+        let (mut batch, mut carried) = (Batch::default(), Carried::default());
+        let lines = [
+            r#"{"id":"a","user":"u","requests":[{"t":1,"duration_ms":500,"hash_ids":[1]}]}"#,
+            r#"{"id":"b","requests":[{"t":900,"duration_ms":500,"hash_ids":[1]}]}"#,
+            r#"{"id":"c","user":"u","requests":[{"t":1,"hash_ids":[1]}]}"#,
+        ];
+        let read = lines.map(|line| records.decode(line.as_bytes(), 1, &mut batch, &mut carried).is_ok());
+        assert_eq!(read, [true, false, true], "the second names no user");
+        let times: Vec<i64> = batch.drafts.iter().map(|draft| draft.time_ms).collect();
+        assert_eq!((times, carried.placed_sessions), (vec![1000, 2500], 2));
     }
 
     proptest! {
@@ -290,7 +311,7 @@ mod tests {
             let mut records = Records::new(TimeUnit::Milliseconds, page_size::WEKA, true, &options);
             let (mut short, mut whole) = (Batch::default(), Batch::default());
             let read = records.read(&line, 7, &mut short);
-            let expected = records.read_json(&line, 7, &mut whole, None);
+            let expected = records.read_json(&line, 7, &mut whole, None).inspect_err(|_| whole.clear());
             prop_assert_eq!(told(&short, read), told(&whole, expected), "{}", String::from_utf8_lossy(&line));
         }
     }

@@ -65,17 +65,26 @@ pub(crate) enum Declared {
     Session,
 }
 
-/// The requests of one line (or of one step of a reorder buffer), in buffers reused from line to line.
+/// The requests of some lines (or of one step of a reorder buffer), in buffers that are used again.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     pub ids: Vec<u64>,
     pub text: String,
     pub drafts: Vec<Draft>,
-    /// Whether they are one session's, whose times count from its own start until it is placed.
-    pub is_session: bool,
-    /// Requests that were refused while others of their line are good, last first.
-    pub faults: Vec<(u64, RowFault)>,
+    /// The requests of each session whose times count from its own start until it is placed.
+    pub sessions: Vec<Range<usize>>,
+    /// What was refused, last first.
+    pub refused: Vec<RefusedRow>,
     next: usize,
+}
+
+/// A row or one of its requests that was refused, among those that were not.
+#[derive(Debug)]
+pub(crate) struct RefusedRow {
+    /// Requests of the batch that come before it.
+    pub after: usize,
+    pub line: u64,
+    pub fault: RowFault,
 }
 
 /// How much a batch held.
@@ -83,7 +92,8 @@ pub(crate) struct Batch {
 pub(crate) struct BatchMark {
     ids: usize,
     text: usize,
-    drafts: usize,
+    pub drafts: usize,
+    sessions: usize,
 }
 
 impl Batch {
@@ -92,19 +102,24 @@ impl Batch {
         self.ids.clear();
         self.text.clear();
         self.drafts.clear();
-        self.is_session = false;
-        self.faults.clear();
+        self.sessions.clear();
+        self.refused.clear();
         self.next = 0;
     }
 
     /// Whether every request was handed out, refused ones too.
     pub fn is_drained(&self) -> bool {
-        self.next == self.drafts.len() && self.faults.is_empty()
+        self.next == self.drafts.len() && self.refused.is_empty()
     }
 
     /// How much the batch holds, to go back to.
     pub fn mark(&self) -> BatchMark {
-        BatchMark { ids: self.ids.len(), text: self.text.len(), drafts: self.drafts.len() }
+        BatchMark {
+            ids: self.ids.len(),
+            text: self.text.len(),
+            drafts: self.drafts.len(),
+            sessions: self.sessions.len(),
+        }
     }
 
     /// Drops what was added since.
@@ -112,6 +127,13 @@ impl Batch {
         self.ids.truncate(mark.ids);
         self.text.truncate(mark.text);
         self.drafts.truncate(mark.drafts);
+        self.sessions.truncate(mark.sessions);
+    }
+
+    /// Takes the row that was refused before the next request.
+    pub fn take_refused(&mut self) -> Option<RefusedRow> {
+        let next = self.next;
+        self.refused.pop_if(|row| row.after <= next)
     }
 
     /// Takes the next request's index.

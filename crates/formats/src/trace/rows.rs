@@ -4,7 +4,7 @@ use super::error::{RowFault, TraceError};
 use super::frames::{self, Frames};
 use super::input::Input;
 use super::lines::{Lines, Step};
-use super::unpack::has_cores;
+use super::unpack::{has_cores, read_ahead};
 use std::io;
 use std::path::Path;
 
@@ -59,8 +59,9 @@ impl RawRecords {
     /// # Errors
     /// It cannot be opened, or its first bytes cannot be read.
     pub fn open(path: &Path, limit: usize) -> Result<Self, TraceError> {
-        let Input { name, bytes, .. } = Input::open(path, has_cores())?;
-        let head = frames::head(bytes);
+        let Input { name, bytes, is_packed, .. } = Input::open(path)?;
+        let bytes = if is_packed && has_cores() { read_ahead(bytes) } else { Ok(bytes) };
+        let head = bytes.and_then(frames::head);
         let (head, bytes) = head.map_err(|source| TraceError::Read { file: name, line: 0, source })?;
         let rows = match frames::is_framed(&head) {
             true => Rows::Frames(Frames::new(bytes, limit)),

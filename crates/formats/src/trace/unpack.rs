@@ -1,4 +1,4 @@
-//! Decompressed bytes, on a thread of their own or on the reader's.
+//! Decompressed bytes, on the reader's thread or on one of their own.
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
@@ -14,18 +14,17 @@ pub(super) fn has_cores() -> bool {
     thread::available_parallelism().is_ok_and(|cores| cores.get() > 1)
 }
 
-/// What a decompressor gives, read `ahead` on a thread of its own or not.
+/// What a decompressor gives, on the reader's thread.
+pub(super) fn unpacked(decoder: impl Read + Send + 'static) -> Box<dyn BufRead + Send> {
+    Box::new(BufReader::with_capacity(BLOCK_BYTES, decoder))
+}
+
+/// The same bytes, read ahead on a thread of their own.
 ///
 /// # Errors
 /// The system has no thread to give.
-pub(super) fn unpacked(
-    decoder: impl Read + Send + 'static,
-    ahead: bool,
-) -> io::Result<Box<dyn BufRead + Send>> {
-    Ok(match ahead {
-        true => Box::new(BackgroundBytes::start(decoder)?),
-        false => Box::new(BufReader::with_capacity(BLOCK_BYTES, decoder)),
-    })
+pub(super) fn read_ahead(bytes: Box<dyn BufRead + Send>) -> io::Result<Box<dyn BufRead + Send>> {
+    Ok(Box::new(BackgroundBytes::start(bytes)?))
 }
 
 /// Bytes read on a thread of its own.
