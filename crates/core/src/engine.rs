@@ -202,7 +202,7 @@ impl Engine {
     /// that would not pay, or where other pages are followed than the event's own.
     pub fn upcoming<'a>(&'a self, event: &RequestEvent<'a>) -> Option<Upcoming<'a>> {
         let follows_these = self.config.sample_rate == Ratio::ONE && event.known_prefix.is_none();
-        follows_these.then(|| self.stack.upcoming(event.scope, event.page_ids))?
+        follows_these.then(|| self.stack.upcoming(event.scope, event.page_ids, event.ids_chained))?
     }
 
     /// Writes the ids of a prefix that a compact event names into `ids` ([`Stack::resolve`]).

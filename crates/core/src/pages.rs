@@ -96,6 +96,12 @@ impl<'a> PageIds<'a> {
     }
 }
 
+/// The page that [`shared_near`] asks about first.
+#[inline]
+pub fn first_probe(guess: usize, length: usize) -> usize {
+    guess.min(length).saturating_sub(1)
+}
+
 /// How many of `length` leading pages are shared where ids are chained, so that a page that is shared tells
 /// of all before it: searched from `guess` on in steps that double, then by halving.
 ///
@@ -104,7 +110,7 @@ impl<'a> PageIds<'a> {
 pub fn shared_near(guess: usize, length: usize, is_shared: impl Fn(usize) -> bool) -> usize {
     // Those before `shared` are, the one at `end` is not, or there is none.
     let (mut shared, mut end) = (0, length);
-    let (mut probe, mut step) = (guess.min(length).saturating_sub(1), 1);
+    let (mut probe, mut step) = (first_probe(guess, length), 1);
     while shared < end {
         if is_shared(probe) {
             shared = probe + 1;

@@ -9,6 +9,7 @@
 use super::Stack;
 use super::ids::{Place, ROOT, SegmentId, TOP};
 use super::keys::Key;
+use super::prefetch::{LINE, prefetch};
 use crate::pages::{PageIds, Scope};
 
 /// Requests walked side by side: enough to fill the processor's queue of misses, few enough that what they
@@ -18,9 +19,14 @@ pub const LOOK_AHEAD: usize = 16;
 /// Segments followed down a path at most.
 const STEPS: usize = 8;
 
-/// Pages of the longest request worth looking ahead at. Comparing a longer one takes so long that the
-/// processor finds the time by itself, and its far pages would have to be fetched for the guess alone.
-const LONGEST: usize = 64;
+/// Pages of the longest request worth looking ahead at if every id of it is read. Comparing a longer one takes so
+/// long that the processor finds the time by itself, and its far pages would have to be fetched for the guess alone.
+/// Tests have longer ones too.
+const LONGEST: usize = if cfg!(test) { 4 } else { 64 };
+
+/// Ids of a long request asked for where it leaves a segment. Those after them come in so steady a rhythm that the
+/// processor asks for them by itself.
+const FIRST_NEW: usize = 32;
 
 /// Segments below which a tree is taken to be near anyway. Tests look ahead in every tree.
 const SMALL: usize = if cfg!(test) { 1 } else { 1 << 9 };
@@ -35,13 +41,26 @@ pub struct Upcoming<'a> {
     stack: &'a Stack,
     scope: Scope,
     pages: PageIds<'a>,
+    /// Whether it is longer than [`LONGEST`], and few of its ids are read.
+    is_long: bool,
 }
 
 impl Stack {
-    /// A request that is about to be made; none where looking ahead would not pay.
-    pub fn upcoming<'a>(&'a self, scope: Scope, pages: PageIds<'a>) -> Option<Upcoming<'a>> {
-        let pays = pages.len() <= LONGEST && self.tree.segment_count() >= SMALL;
-        pays.then_some(Upcoming { stack: self, scope, pages })
+    /// A request that is about to be made, and whether its ids are declared chained; none where looking ahead would
+    /// not pay.
+    pub fn upcoming<'a>(
+        &'a self,
+        scope: Scope,
+        pages: PageIds<'a>,
+        ids_chained: bool,
+    ) -> Option<Upcoming<'a>> {
+        let is_long = pages.len() > LONGEST;
+        let pays = if is_long {
+            !self.tree.labels.are_near() && !self.reads_every_page(ids_chained)
+        } else {
+            self.tree.segment_count() >= SMALL
+        };
+        pays.then_some(Upcoming { stack: self, scope, pages, is_long })
     }
 }
 
@@ -63,7 +82,7 @@ impl<'a> Walker<'a> {
         let first = request.scope.first_page(request.pages.get(0)?);
         let key = request.stack.tree.key_of_child(TOP, first)?;
         request.stack.tree.prefetch_child(key);
-        let goes_on = request.stack.tree.segment_count() >= FAR;
+        let goes_on = request.is_long || request.stack.tree.segment_count() >= FAR;
         goes_on.then_some(Self { request, at: 0, key, next: ROOT })
     }
 
@@ -73,17 +92,29 @@ impl<'a> Walker<'a> {
         child.inspect(|child| self.next = *child).is_some()
     }
 
-    /// Asks for what leads on from the segment: the ends of its label, and its slot.
+    /// Asks for what leads on from the segment: its slot, and the ends of its label or, of a long request, what says
+    /// where the ids of the label lie.
     #[inline]
     fn ask(&self) {
-        let Stack { tree, slots, .. } = self.request.stack;
-        slots.prefetch(tree.prefetch_ids(self.next));
+        let Upcoming { stack: Stack { tree, slots, .. }, is_long, .. } = self.request;
+        let slot = if is_long { tree.prefetch_places(self.next) } else { tree.prefetch_ids(self.next) };
+        slots.prefetch(slot);
+    }
+
+    /// Asks for the ids by which a long request is told to follow the segment or not.
+    fn ask_for_ids(&self) {
+        let Upcoming { stack: Stack { tree, .. }, pages, .. } = self.request;
+        let rest = pages.from(self.at + 1);
+        let guess = tree.prefetch_guess(self.next, rest.len());
+        if let Some(id) = guess.and_then(|page| rest.as_le_bytes().get(page)) {
+            prefetch(id);
+        }
     }
 
     /// Finds where the request goes on below the segment; false at its end. Ids are taken to be chained, so that
     /// a right one tells of all above it.
     fn leave(&mut self) -> bool {
-        let Upcoming { stack: Stack { tree, .. }, pages, .. } = self.request;
+        let Upcoming { stack: Stack { tree, .. }, pages, is_long, .. } = self.request;
         // The first id may be that of another scope's page.
         let rest = pages.from(self.at + 1);
         if rest.is_empty() {
@@ -91,6 +122,10 @@ impl<'a> Walker<'a> {
         }
         let shared = tree.shared_chained_pages(self.next, rest);
         self.at += shared;
+        if is_long {
+            let new = pages.from(self.at).first(FIRST_NEW).as_le_bytes();
+            new.chunks(LINE / size_of::<u64>()).for_each(|line| prefetch(&line[0]));
+        }
         let place = Place { segment: self.next, pages: shared as u32 };
         let key = pages.get(self.at).and_then(|id| tree.key_of_child(place, id));
         key.inspect(|key| {
@@ -131,6 +166,7 @@ pub fn look_ahead<'a>(upcoming: impl IntoIterator<Item = Upcoming<'a>>) {
         // By the time a loop comes to what the one before asked for, that has arrived.
         walking = keep(walking, Walker::guess);
         walking.iter().flatten().for_each(Walker::ask);
+        walking.iter().flatten().filter(|walker| walker.request.is_long).for_each(Walker::ask_for_ids);
         walking = keep(walking, Walker::leave);
         if walking.is_empty() {
             break;

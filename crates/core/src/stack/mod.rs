@@ -372,7 +372,7 @@ impl Stack {
             Some(next) => {
                 let key = if known == 0 { access.scope.first_page(next) } else { next };
                 let tail = self.tree.append(end, key, access.pages.from(known + 1), slot);
-                if tail == end.segment && self.reads_every_page(access) {
+                if tail == end.segment && self.reads_every_page(access.ids_chained) {
                     self.tree.remember_lengthened(end, access.pages.from(known - end.pages as usize));
                 }
                 self.lengthen_path(tail, (access.pages.len() - known) as u32);

@@ -5,6 +5,7 @@
 //! could not if every piece had to say where the next one is.
 
 use super::arena::Arena;
+use super::prefetch::{LINE, prefetch};
 use crate::pages::{PageIds, shared_near};
 
 /// Where a segment's ids lie: in the arena, one after another or in pieces.
@@ -99,6 +100,21 @@ impl SegmentLabels {
     pub(super) fn prefetch_ends(&self, label: Label) {
         self.ids.prefetch(self.place(label, 0));
         self.ids.prefetch(self.place(label, label.len - 1));
+    }
+
+    /// Has the id at a page of a label brought near.
+    pub(super) fn prefetch(&self, label: Label, page: u32) {
+        self.ids.prefetch(self.place(label, page));
+    }
+
+    /// Has what says where the last pages of a label lie brought near: where requests leave it, mostly.
+    pub(super) fn prefetch_pieces(&self, label: Label) {
+        /// Of labels with more pieces than these hold, some of the search for one is waited for.
+        const LINES: usize = 4;
+        if label.pieces > 0 {
+            let lines = self.pieces(label).rchunks(LINE / size_of::<Piece>());
+            lines.take(LINES).for_each(|line| prefetch(&line[0]));
+        }
     }
 
     /// Where an id lies in the arena.

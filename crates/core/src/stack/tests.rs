@@ -136,8 +136,10 @@ fn equals_the_naive_stack(
     let requests = requests(draws);
     for (index, (ids, outputs)) in requests.iter().enumerate() {
         // Looking ahead, at this request and at others, known and unknown, changes nothing.
-        let pages = requests[index..].iter().map(|(ids, _)| PageIds::from_slice(ids));
-        look_ahead(pages.filter_map(|pages| fast.upcoming(Scope::GLOBAL, pages)));
+        let next = (index..).zip(&requests[index..]);
+        look_ahead(next.filter_map(|(index, (ids, _))| {
+            fast.upcoming(Scope::GLOBAL, PageIds::from_slice(ids), is_declared(index))
+        }));
         let access = Access { ids_chained: is_declared(index), ..access(ids, *outputs) };
         fast.access(&access, &mut outcome).expect("chained ids");
         prop_assert_eq!(needs(&outcome), slow.access(ids, *outputs));

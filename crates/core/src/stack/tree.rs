@@ -18,7 +18,7 @@ use super::regions::{NONE, RegionId, Regions};
 use super::renumbering::Renumbering;
 use super::segment_labels::{Label, SegmentLabels};
 use super::table::Table;
-use crate::pages::PageIds;
+use crate::pages::{PageIds, first_probe};
 
 /// Pages one below the other.
 #[derive(Debug, Clone, Copy)]
@@ -169,10 +169,15 @@ impl Tree {
     /// The same where ids are chained.
     #[inline]
     pub(super) fn shared_chained_pages(&self, id: SegmentId, rest: PageIds<'_>) -> usize {
+        let label = self.segment(id).label;
+        1 + self.labels.common_chained_prefix(label, 1, rest, self.last_left(id) as usize - 1)
+    }
+
+    /// Above which page of a segment the last request left it; its end where that was there.
+    #[inline]
+    fn last_left(&self, id: SegmentId) -> u32 {
         let Segment { label, deeper, .. } = *self.segment(id);
-        // Where the last request left it, if that was not its end.
-        let guess = if deeper == NONE { label.len() } else { self.regions.get(deeper).begin };
-        1 + self.labels.common_chained_prefix(label, 1, rest, guess as usize - 1)
+        if deeper == NONE { label.len() } else { self.regions.get(deeper).begin }
     }
 
     /// Where the page above a place lies: in the segment itself, or where that hangs.
@@ -227,6 +232,26 @@ impl Tree {
             self.labels.prefetch_ends(label);
         }
         slot
+    }
+
+    /// Has what [`Tree::prefetch_guess`] reads of a segment brought near; tells the slot of its first page.
+    pub(super) fn prefetch_places(&self, id: SegmentId) -> Slot {
+        let Segment { slot, label, deeper, .. } = *self.segment(id);
+        self.labels.prefetch_pieces(label);
+        prefetch(self.regions.get(deeper));
+        slot
+    }
+
+    /// Has the id of a segment that [`Tree::shared_chained_pages`] compares first brought near; tells with which of the
+    /// ids after the segment's first one, of which a request has so many. None where it compares none.
+    pub(super) fn prefetch_guess(&self, id: SegmentId, rest: usize) -> Option<usize> {
+        let label = self.segment(id).label;
+        let length = rest.min(label.len() as usize - 1);
+        let page = first_probe(self.last_left(id) as usize - 1, length);
+        (length > 0).then(|| {
+            self.labels.prefetch(label, page as u32 + 1);
+            page
+        })
     }
 
     /// The slot of a segment's first page.

@@ -24,10 +24,10 @@ impl Stack {
     /// Whether every id of a request is read: unless that is not wanted of any, or its maker declares that they
     /// are chained, in a pool where that was never found to be wrong and violations are not counted exactly.
     #[inline]
-    pub(super) fn reads_every_page(&self, access: &Access<'_>) -> bool {
+    pub(super) fn reads_every_page(&self, ids_chained: bool) -> bool {
         match self.config.chain_policy {
             ChainPolicy::Report => {
-                !access.ids_chained || self.disproved || self.config.chain_check == ChainCheck::Full
+                !ids_chained || self.disproved || self.config.chain_check == ChainCheck::Full
             }
             ChainPolicy::Reject => true,
             ChainPolicy::Trust => false,
@@ -58,7 +58,7 @@ impl Stack {
             self.slot_runs.clear();
             return Walked { known: 0, mismatched: 0 };
         }
-        if self.reads_every_page(access) {
+        if self.reads_every_page(access.ids_chained) {
             return Walked { known: self.follow(TOP, access, Tree::shared_pages), mismatched: 0 };
         }
         let trusted =
