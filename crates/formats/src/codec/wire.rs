@@ -71,7 +71,23 @@ impl<'a> Cursor<'a> {
     }
 
     /// The branch of a union with two branches: whether it is the second one.
+    #[inline]
     pub(super) fn second_branch(&mut self) -> Result<bool, DecodeError> {
+        // Written in one byte by whoever writes no more than it takes.
+        let short = match self.bytes.get(self.position) {
+            Some(0) => Some(false),
+            Some(2) => Some(true),
+            _ => None,
+        };
+        if let Some(is_second) = short {
+            self.position += 1;
+            return Ok(is_second);
+        }
+        self.long_second_branch()
+    }
+
+    #[cold]
+    fn long_second_branch(&mut self) -> Result<bool, DecodeError> {
         match self.long()? {
             0 => Ok(false),
             1 => Ok(true),
@@ -80,6 +96,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// A union of null and something.
+    #[inline]
     pub(super) fn nullable<T>(
         &mut self,
         read: impl FnOnce(&mut Self) -> Result<T, DecodeError>,
@@ -297,6 +314,21 @@ mod tests {
                 }
             }
             prop_assert_eq!(whole_varint(&window), expected);
+        }
+    }
+
+    #[test]
+    fn a_branch_is_read_however_many_bytes_it_is_written_in() {
+        for (bytes, is_second) in
+            [(&[0][..], false), (&[2], true), (&[0x80, 0], false), (&[0x82, 0x80, 0], true)]
+        {
+            let mut cursor = Cursor::new(bytes, 0);
+            assert_eq!(cursor.second_branch().unwrap(), is_second);
+            assert_eq!(cursor.remaining(), 0);
+        }
+        for bytes in [&[][..], &[1], &[4], &[0x80]] {
+            let refused = Cursor::new(bytes, 0).second_branch().unwrap_err();
+            assert_eq!(refused.code(), ErrorCode::Undecodable);
         }
     }
 

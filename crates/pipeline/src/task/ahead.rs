@@ -17,23 +17,23 @@ pub(super) struct ReadRecord<'r> {
 }
 
 impl PartitionTask {
-    /// Reads the next records and has what they will need brought near. Changes nothing, so a record that is
-    /// never processed after all does no harm.
+    /// Reads the next records and has what they will need brought near; says whether there were as many as there is
+    /// room for. Changes nothing else, so a record that is never processed after all does no harm.
     pub(super) fn read_ahead<'r>(
         &self,
         records: &mut impl Iterator<Item = SourceRecord<'r>>,
-    ) -> [Option<ReadRecord<'r>>; LOOK_AHEAD] {
-        let records: [_; LOOK_AHEAD] = std::array::from_fn(|_| records.next());
-        for value in records.iter().flatten().filter_map(|record| record.value) {
+        read: &mut Vec<ReadRecord<'r>>,
+    ) -> bool {
+        read.clear();
+        read.extend(records.take(LOOK_AHEAD).map(|record| ReadRecord { record, decoded: None }));
+        for value in read.iter().filter_map(|read| read.record.value) {
             black_box(value.first().copied().zip(value.last().copied()));
         }
-        let read = records.map(|record| {
-            let record = record?;
-            let decoded = self.decoder.decode_in_place(record.key, record.value.unwrap_or_default());
-            Some(ReadRecord { record, decoded })
-        });
-        let events = read.iter().flatten().filter_map(|read| read.decoded.as_ref());
+        for ReadRecord { record, decoded } in &mut *read {
+            *decoded = self.decoder.decode_in_place(record.key, record.value.unwrap_or_default());
+        }
+        let events = read.iter().filter_map(|read| read.decoded.as_ref());
         look_ahead(events.filter_map(|decoded| self.pools.upcoming(&decoded.pool, &decoded.event)));
-        read
+        read.len() == LOOK_AHEAD
     }
 }

@@ -9,6 +9,7 @@ use crate::resume::Resume;
 use kvset_core::estimate::Estimate;
 use kvset_core::pool::{Pool, Refusal};
 use kvset_core::pool_set::{History, ObserveError, PoolConfigs, PoolRecord, PoolSet, PoolSetConfig};
+use kvset_core::stack::LOOK_AHEAD;
 use kvset_core::units::{EventTime, Offset};
 use kvset_core::window::WindowKind;
 use kvset_formats::codec::{
@@ -189,16 +190,16 @@ impl PartitionTask {
         records: impl IntoIterator<Item = SourceRecord<'r>>,
         out: &mut Vec<OutputRecord>,
     ) -> Result<(), TaskError> {
-        let (mut records, mut last) = (records.into_iter(), None);
+        // An event is some hundred bytes: it stays where it was read.
+        let (mut records, mut read, mut last) = (records.into_iter(), Vec::with_capacity(LOOK_AHEAD), None);
         let result = loop {
-            let read = self.read_ahead(&mut records);
-            let is_end = read.iter().any(Option::is_none);
-            let done = read.into_iter().flatten().try_for_each(|ReadRecord { record, decoded }| {
-                self.process(&record, decoded, out)?;
-                last = Some(record);
+            let goes_on = self.read_ahead(&mut records, &mut read);
+            let done = read.iter().try_for_each(|ReadRecord { record, decoded }| {
+                self.process(record, decoded.as_ref(), out)?;
+                last = Some(*record);
                 Ok(())
             });
-            if is_end || done.is_err() {
+            if !goes_on || done.is_err() {
                 break done;
             }
         };
@@ -210,7 +211,7 @@ impl PartitionTask {
     fn process(
         &mut self,
         record: &SourceRecord<'_>,
-        decoded: Option<Decoded<'_>>,
+        decoded: Option<&Decoded<'_>>,
         out: &mut Vec<OutputRecord>,
     ) -> Result<(), TaskError> {
         debug_assert!(record.offset >= self.next.0, "records come in offset order");
@@ -321,15 +322,19 @@ impl PartitionTask {
     fn observe(
         &mut self,
         record: &SourceRecord<'_>,
-        decoded: Option<Decoded<'_>>,
+        decoded: Option<&Decoded<'_>>,
     ) -> Result<Result<(), DecodeError>, TaskError> {
+        let buffered;
         let decoded = match decoded {
             Some(decoded) => decoded,
             None => {
                 let value = record.value.unwrap_or_default();
                 self.decoder.look_up(value)?;
                 match self.decoder.decode(record.key, value) {
-                    Ok(decoded) => decoded,
+                    Ok(decoded) => {
+                        buffered = decoded;
+                        &buffered
+                    }
                     Err(error) => return Ok(Err(error)),
                 }
             }
