@@ -64,9 +64,14 @@ impl<'a, T: Pod, I: Iterator<Item = &'a [T]> + Clone> Serialize for Joined<I> {
         let mut chunk = Vec::with_capacity(size.min(self.count));
         for mut slice in self.slices.clone() {
             while let Some((fits, rest)) = slice.split_at_checked(size - chunk.len()) {
-                chunk.extend_from_slice(fits);
-                sequence.serialize_element(&RawBytes(bytemuck::cast_slice(&chunk)))?;
-                chunk.clear();
+                // A whole chunk is written from where it lies.
+                if chunk.is_empty() {
+                    sequence.serialize_element(&RawBytes(bytemuck::cast_slice(fits)))?;
+                } else {
+                    chunk.extend_from_slice(fits);
+                    sequence.serialize_element(&RawBytes(bytemuck::cast_slice(&chunk)))?;
+                    chunk.clear();
+                }
                 slice = rest;
             }
             chunk.extend_from_slice(slice);
