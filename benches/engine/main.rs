@@ -111,7 +111,8 @@ fn run_engine(load: &Load, ids: Ids, order: Order, ids_chained: bool) -> Run<(St
         run(load, ids, new(), |(stack, outcome), batch, results| {
             // As the service's workers do, which have a batch of records at hand.
             for batch in batch.chunks(LOOK_AHEAD) {
-                look_ahead(batch.iter().filter_map(|&(scope, pages)| stack.upcoming(scope, pages)));
+                let upcoming = |&(scope, pages)| stack.upcoming(scope, pages, ids_chained);
+                look_ahead(batch.iter().filter_map(upcoming));
                 for &(scope, pages) in batch {
                     let lookup_limit = pages.len();
                     let access = Access { scope, pages, ids_chained, lookup_limit, ..Access::default() };

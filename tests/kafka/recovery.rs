@@ -66,12 +66,15 @@ impl Bench {
             // Few records under way at a time, so that a run can stop before the end of what is there.
             let mut plan = broker.plan(&settings(), "run", PARTITIONS as u32);
             plan.stream.flow.records = 32;
+            // States in parts beside one broker, whole ones beside the other.
+            let whole = PartsLimits::default();
+            let parts = if broker.is_real() { whole } else { PartsLimits { whole_up_to: 0, ..whole } };
             plan.state = Some(StatePlan {
                 directory: folder.path().to_owned(),
                 shared: None,
                 every: Duration::from_millis(20),
                 generations: NonZeroUsize::new(3).expect("not zero"),
-                parts: PartsLimits::default(),
+                parts,
                 fingerprint: Fingerprint(1),
             });
             Self { broker, input, plan, folder }
@@ -100,12 +103,17 @@ impl Bench {
     }
 
     fn snapshots(&self, partition: i32) -> Vec<PathBuf> {
+        self.files(partition, "kvs")
+    }
+
+    /// A partition's files whose names end so, in order.
+    fn files(&self, partition: i32, end: &str) -> Vec<PathBuf> {
         let folder = self.folder.path().join(self.id(partition).to_string());
         let mut paths: Vec<_> = std::fs::read_dir(folder)
             .expect("snapshots")
             .map(|entry| entry.expect("readable").path())
             .collect();
-        paths.retain(|path| path.extension().is_some_and(|extension| extension == "kvs"));
+        paths.retain(|path| path.extension().is_some_and(|extension| extension == end));
         paths.sort();
         paths
     }
@@ -200,6 +208,35 @@ fn a_partition_moves_to_another_host_through_the_shared_store() {
         }
         bench.assert_undisturbed();
     }
+}
+
+#[cfg(feature = "object-store")]
+#[test]
+fn rotten_parts_give_way_to_those_in_the_shared_store() {
+    let mut bench = Bench::all().next().expect("the embedded broker");
+    let shared = tempfile::tempdir().expect("a folder");
+    let state = bench.plan.state.as_mut().expect("a directory");
+    let address = format!("file://{}", shared.path().display());
+    state.shared = Some(SharedPlan { address, group: "planner".to_owned() });
+    bench.produce(0..200);
+    bench.run_to(50).expect("a clean run");
+    for partition in 0..PARTITIONS {
+        let parts = bench.files(partition, "kvp");
+        assert!(!parts.is_empty(), "a state in parts");
+        for path in parts {
+            let mut bytes = std::fs::read(&path).expect("readable");
+            bytes.iter_mut().skip(8).for_each(|byte| *byte ^= 1);
+            std::fs::write(path, bytes).expect("a disk");
+        }
+    }
+    for (partition, resume) in &bench.run_rest(200) {
+        assert!(from_snapshot(resume), "partition {partition}: {}", resume.explanation);
+        assert_eq!(resume.replay_from, resume.publish_from, "nothing to replay: {}", resume.explanation);
+    }
+    assert_eq!(corrupt(bench.folder.path()), PARTITIONS as usize, "kept for inspection");
+    let shared = shared.path().join("planner").join(&bench.plan.task.topic);
+    assert_eq!(corrupt(&shared), 0, "the shared ones are sound");
+    bench.assert_undisturbed();
 }
 
 #[cfg(feature = "object-store")]

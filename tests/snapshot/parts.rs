@@ -170,6 +170,23 @@ fn a_snapshot_writes_what_is_new_of_a_large_state_and_keeps_files_few() {
     assert!(on_disk < 3 * state.bytes().len() as u64, "{on_disk} bytes on disk");
 }
 
+/// As of many small pools: what is inserted among them moves all that follows.
+#[test]
+fn what_is_inserted_between_arrays_changes_the_parts_it_is_in() {
+    let store = open(&MemoryFiles::new());
+    let limits = PartsLimits { whole_up_to: 0, ..PartsLimits::default() };
+    let mut memory = CaptureMemory { limits, ..CaptureMemory::default() };
+    let mut state = State::new(1 << 30);
+    state.small.extend((0..200_000).map(|name| (mix(name), name)));
+    let all = save(&store, &state, 1, &mut memory);
+    for at in 2..6 {
+        state.small.extend((0..5).map(|turn| (mix(1 << 40 | at << 8 | turn), at)));
+        let written = save(&store, &state, at as i64, &mut memory);
+        assert!(written < all / 8, "{written} bytes of {all}");
+        assert!(read(&store, at as i64).expect("sound") == state.bytes());
+    }
+}
+
 #[test]
 fn more_than_a_capture_may_hold_is_written_ahead() {
     let store = open(&MemoryFiles::new());
