@@ -126,6 +126,19 @@ fn a_list_of_brokers_is_refused_with_how_to_write_it() {
     assert!(found.iter().any(|problem| problem.starts_with(expected)), "{found:?}");
 }
 
+/// Refused once, though the range begins there.
+#[test]
+fn a_size_of_nothing_is_one_where_nothing_is_allowed() {
+    for (text, bytes) in [("0B", 0), ("0 MiB", 0), ("1KiB", 1024)] {
+        let settings =
+            load(&format!("[state]\nwhole_up_to = \"{text}\"\nkeep_revoked_bytes = \"{text}\"\n"), &[]);
+        let state = settings.expect("within the range").state;
+        assert_eq!((state.whole_up_to.0, state.keep_revoked_bytes.0), (bytes, bytes), "{text}");
+    }
+    let found = problems("[input]\nmax_record_bytes = \"0B\"\n[state]\nwhole_up_to = \"-0B\"\n", &[]);
+    assert_eq!(found.len(), 2, "{found:?}");
+}
+
 #[test]
 fn all_problems_are_named_at_once_with_key_value_and_range() {
     let found = problems(

@@ -130,7 +130,13 @@ impl Field for Size {
     }
 
     fn read(value: &Value) -> Result<Self, Refusal> {
-        match text_of(value)?.parse::<CapacitySpec>().map(|spec| spec.size) {
+        let text = text_of(value)?;
+        // A capacity is never nothing, a limit may be.
+        let is_nothing = |unit: &str| text.strip_suffix(unit).is_some_and(|number| number.trim_end() == "0");
+        if SIZE_UNITS.iter().any(|(unit, _)| is_nothing(unit)) {
+            return Ok(Self(0));
+        }
+        match text.parse::<CapacitySpec>().map(|spec| spec.size) {
             Ok(CapacitySize::Bytes(bytes)) => Ok(Self(bytes.0)),
             Ok(CapacitySize::Pages(_)) | Err(_) => Err(Refusal::NotAllowed),
         }
