@@ -7,6 +7,7 @@ pub mod process;
 
 use kvset::codec::{RequestEncoding, SourceRecord, encode_request};
 use kvset::commands::produce::producing::message_of;
+use kvset::kafka::KafkaFailure;
 use kvset::kafka::config::{Connection, GroupProtocol, Membership};
 use kvset::kafka::mock::MockBroker;
 use kvset::kafka::reader::{From, ReadRecord, Reader};
@@ -15,6 +16,7 @@ use kvset::kafka::topic_producer::TopicProducer;
 use kvset::kafka::topics::{TopicPlan, Topics};
 use kvset::output::{Destination, OutputRecord};
 use kvset::pipeline::assignment::FlowLimits;
+use kvset::pipeline::publish::FailureKind;
 use kvset::pipeline::resume::{Facts, LostHistory, StartFrom, decide};
 use kvset::pipeline::task::{PartitionTask, TaskConfig};
 use kvset::position::{LogRange, NextOffset, Partition};
@@ -151,13 +153,27 @@ impl Broker {
         }
     }
 
+    /// All committed records of a topic. A broker that has just started may not know the topic's partitions yet, and
+    /// is asked again.
     pub fn read_all(&self, topic: &str) -> Vec<ReadRecord> {
-        let mut reader = Reader::open(&self.connection, topic, From::Beginning, DEADLINE).expect("a topic");
+        let begin = Instant::now();
+        loop {
+            match self.try_read_all(topic) {
+                Err(failure) if failure.kind == FailureKind::Transient && begin.elapsed() < DEADLINE => {
+                    std::thread::sleep(Duration::from_millis(200));
+                }
+                read => return read.expect("a topic that can be read"),
+            }
+        }
+    }
+
+    fn try_read_all(&self, topic: &str) -> Result<Vec<ReadRecord>, KafkaFailure> {
+        let mut reader = Reader::open(&self.connection, topic, From::Beginning, DEADLINE)?;
         let mut records = Vec::new();
         while !reader.at_end() {
-            records.extend(reader.next(Duration::from_millis(200)).expect("readable"));
+            records.extend(reader.next(Duration::from_millis(200))?);
         }
-        records
+        Ok(records)
     }
 }
 
