@@ -81,6 +81,16 @@ impl Bench {
         })
     }
 
+    /// Lets hosts share their snapshots in this folder.
+    #[cfg(feature = "object-store")]
+    fn share(&mut self) -> tempfile::TempDir {
+        let shared = tempfile::tempdir().expect("a folder");
+        let state = self.plan.state.as_mut().expect("a directory");
+        let address = format!("file://{}", shared.path().display());
+        state.shared = Some(SharedPlan { address, group: "planner".to_owned() });
+        shared
+    }
+
     /// Puts every partition's records with these offsets on the topic. Where a run must leave something to the
     /// next one in every partition, the next one's records come when it is over.
     fn produce(&self, offsets: Range<usize>) {
@@ -194,10 +204,7 @@ fn a_rotten_snapshot_gives_way_to_the_one_before() {
 #[test]
 fn a_partition_moves_to_another_host_through_the_shared_store() {
     for mut bench in Bench::all() {
-        let shared = tempfile::tempdir().expect("a folder");
-        let state = bench.plan.state.as_mut().expect("a directory");
-        let address = format!("file://{}", shared.path().display());
-        state.shared = Some(SharedPlan { address, group: "planner".to_owned() });
+        let _shared = bench.share();
         bench.produce(0..200);
         bench.run_to(50).expect("a clean run");
         let elsewhere = tempfile::tempdir().expect("a folder");
@@ -214,10 +221,7 @@ fn a_partition_moves_to_another_host_through_the_shared_store() {
 #[test]
 fn rotten_parts_give_way_to_those_in_the_shared_store() {
     let mut bench = Bench::all().next().expect("the embedded broker");
-    let shared = tempfile::tempdir().expect("a folder");
-    let state = bench.plan.state.as_mut().expect("a directory");
-    let address = format!("file://{}", shared.path().display());
-    state.shared = Some(SharedPlan { address, group: "planner".to_owned() });
+    let shared = bench.share();
     bench.produce(0..200);
     bench.run_to(50).expect("a clean run");
     for partition in 0..PARTITIONS {
