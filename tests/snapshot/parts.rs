@@ -7,7 +7,7 @@ use kvset::core::units::PageCount;
 use kvset::pipeline::facts::{Fingerprint, PartitionId, SnapshotFact};
 use kvset::position::NextOffset;
 use kvset::snapshot::capture::{CaptureMemory, capture, capture_body};
-use kvset::snapshot::directory::Directory;
+use kvset::snapshot::directory::{Directory, DirectoryStore};
 use kvset::snapshot::files::Files;
 use kvset::snapshot::format::{Body, FormatError, Snapshot};
 use kvset::snapshot::layered::Layered;
@@ -212,6 +212,48 @@ fn more_than_a_capture_may_hold_is_written_ahead() {
     }
     assert!(goes > 1, "a state of {} bytes in {goes} goes", state.bytes().len());
     assert!(read(&store, 1).expect("sound") == state.bytes());
+}
+
+/// A disk that was full would stay so.
+#[test]
+fn parts_written_ahead_of_a_snapshot_that_never_came_make_room_for_the_next() {
+    let disk = MemoryFiles::new();
+    let store = open(&disk);
+    let mut memory = CaptureMemory { limits: small(), ..CaptureMemory::default() };
+    let mut state = State::new(1 << 30);
+    state.request(1, 30_000);
+    store.save(&captured(&state, 1, &mut memory)).expect("a disk");
+    store.save(&captured(&state, 2, &mut memory)).expect("a disk");
+    let ahead = files(&disk, ".kvp");
+    assert_eq!((ahead.len(), files(&disk, ".kvs").len()), (2, 0));
+    // As after a failed write, or in the next process.
+    memory.known.clear();
+    store.save(&captured(&state, 3, &mut memory)).expect("a disk");
+    let now = files(&disk, ".kvp");
+    assert!(now.len() == 1 && !ahead.contains(&now[0]), "{now:?}");
+    save(&store, &state, 4, &mut memory);
+    assert!(read(&store, 4).expect("sound") == state.bytes());
+}
+
+#[test]
+fn a_parts_file_that_cannot_be_read_is_named() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = DirectoryStore::open(folder.path(), NonZeroUsize::MIN).expect("nobody else is here");
+    let mut memory = CaptureMemory { limits: small(), ..CaptureMemory::default() };
+    let mut state = State::new(1 << 30);
+    state.request(1, 5_000);
+    save(&store, &state, 1, &mut memory);
+    let entries = std::fs::read_dir(folder.path().join("requests-3")).expect("a folder");
+    let mut paths = entries.map(|entry| entry.expect("a disk").path());
+    let parts = paths.find(|path| path.extension().is_some_and(|end| end == "kvp")).expect("parts");
+    std::fs::remove_file(&parts).expect("a disk");
+    std::fs::create_dir(&parts).expect("a disk");
+    let said = store.load(&partition(), NextOffset(1)).and_then(|verified| {
+        verified.check().map_err(|cause| StoreError::Snapshot { place: String::new(), cause })
+    });
+    let said = said.expect_err("a folder in its place").to_string();
+    let name = parts.file_stem().expect("a name").to_string_lossy();
+    assert!(said.contains(&*name), "{said}");
 }
 
 #[test]

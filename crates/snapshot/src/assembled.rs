@@ -36,7 +36,7 @@ impl Assembled {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 Err(FormatError::PartsGone { file: name }.into())
             }
-            Err(error) => Err(ReadError::Io(error)),
+            Err(error) => Err(in_file(name, &error)),
         };
         let files = contents.files.into_iter().map(opened).collect::<Result<_, _>>()?;
         Ok(Self { extents: contents.extents.into_iter(), files })
@@ -83,18 +83,23 @@ impl Assembled {
         let Some(Extent { file, at, bytes, hash }) = self.extents.next() else { return Ok(false) };
         let Opened { name, source, at: left_at } = &mut self.files[file as usize];
         if *left_at != at {
-            source.seek(SeekFrom::Start(at)).map_err(ReadError::Io)?;
+            source.seek(SeekFrom::Start(at)).map_err(|error| in_file(*name, &error))?;
         }
         let end = at + u64::from(bytes);
         let rotten = || ReadError::Format(FormatError::PartRotten { file: *name, start: at, end });
         part.resize(bytes as usize, 0);
         source.read_exact(part).map_err(|error| match error.kind() {
             io::ErrorKind::UnexpectedEof => rotten(),
-            _ => ReadError::Io(error),
+            _ => in_file(*name, &error),
         })?;
         *left_at = end;
         if PartHash::of(part) == hash { Ok(true) } else { Err(rotten()) }
     }
+}
+
+/// An error of the system, with the parts file it happened in.
+fn in_file(name: PartsFile, error: &io::Error) -> ReadError {
+    ReadError::Io(io::Error::new(error.kind(), format!("parts file {name}: {error}")))
 }
 
 /// Parts that a thread has read, as one run of bytes.

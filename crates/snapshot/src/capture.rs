@@ -138,6 +138,7 @@ fn capture_parts<T: Serialize + ?Sized>(
     known: &mut KnownParts,
     limits: &PartsLimits,
 ) -> Result<InParts, BodyError> {
+    let is_first = known.is_empty();
     let mut cutter = Cutter::new(known, buffer, limits);
     let result = postcard::serialize_with_flavor(state, Cutting(&mut cutter));
     let Cutter { fresh, extents, file, is_full, state_bytes, .. } = cutter;
@@ -155,7 +156,7 @@ fn capture_parts<T: Serialize + ?Sized>(
             return Err(BodyError::Encode(error));
         }
     };
-    Ok(InParts { fresh, file: id, contents, state_bytes })
+    Ok(InParts { fresh, file: id, is_first, contents, state_bytes })
 }
 
 /// Cuts a state's bytes into parts as they come.

@@ -194,6 +194,12 @@ impl<F: Files + Clone + 'static> Directory<F> {
             let path = self.path(partition, offset, SNAPSHOT);
             self.files.remove(&path).map_err(failed("removing", &path))?;
         }
+        self.remove_unused(partition, state)
+    }
+
+    /// Removes parts that no generation refers to.
+    fn remove_unused(&self, partition: &PartitionId, state: &mut State) -> Result<(), StoreError> {
+        let directory = self.directory(partition);
         let mut unused = self.parts_files(&directory)?;
         if unused.is_empty() {
             return Ok(());
@@ -276,6 +282,10 @@ impl<F: Files + Clone + 'static> SnapshotStore for Directory<F> {
         let place = path.display().to_string();
         self.make_directory(partition, &mut state)?;
         self.remove_temporaries(&directory)?;
+        if matches!(&snapshot.body, Body::InParts(parts) if parts.is_first) {
+            // What was written ahead of a snapshot that never came about would keep its room for ever.
+            self.remove_unused(partition, &mut state)?;
+        }
         let mut bytes = 0;
         if let Body::InParts(InParts { fresh, file: Some(file), .. }) = &snapshot.body {
             self.write_durably(&directory, &format!("{file}{PARTS}"), &[fresh], &mut state)?;

@@ -221,6 +221,8 @@ pub struct InParts {
     pub fresh: Vec<u8>,
     /// That file; `None` where nothing is new.
     pub file: Option<PartsFile>,
+    /// Whether nothing written before is referred to: parts that no generation refers to can go first.
+    pub is_first: bool,
     /// All parts. `None` while there are more new ones than one capture holds: these are written ahead, and there is
     /// no snapshot yet.
     pub contents: Option<Contents>,

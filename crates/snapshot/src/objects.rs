@@ -280,6 +280,11 @@ impl ObjectSnapshots {
         let offsets: Vec<_> = self.objects(partition, "")?.into_iter().map(|(offset, _)| offset).collect();
         surplus(&offsets, saved, self.generations)
             .try_for_each(|offset| self.delete(&self.path(partition, offset)))?;
+        self.remove_unused(partition)
+    }
+
+    /// Removes parts that no generation refers to.
+    fn remove_unused(&self, partition: &PartitionId) -> Result<(), StoreError> {
         let mut unused = self.parts_files(partition)?;
         if unused.is_empty() {
             return Ok(());
@@ -377,6 +382,10 @@ impl SnapshotStore for ObjectSnapshots {
         let partition = &snapshot.partition;
         let path = self.path(partition, snapshot.fact.next_offset);
         let place = self.place(&path);
+        if matches!(&snapshot.body, Body::InParts(parts) if parts.is_first) {
+            // What was written ahead of a snapshot that never came about would keep its room for ever.
+            self.remove_unused(partition)?;
+        }
         let mut bytes = 0;
         if let Body::InParts(InParts { fresh, file: Some(file), .. }) = &snapshot.body {
             bytes += self.put(&self.parts_path(partition, file), fresh.clone())?;

@@ -450,7 +450,8 @@ mod tests {
     /// What a capture of a large state has found new, as far as it had room.
     fn ahead(next: i64) -> Option<Box<Captured>> {
         let file = PartsFile { next_offset: NextOffset(next), digest: 1 };
-        let parts = InParts { fresh: vec![1], file: Some(file), contents: None, state_bytes: 100 };
+        let parts =
+            InParts { fresh: vec![1], file: Some(file), is_first: true, contents: None, state_bytes: 100 };
         let mut captured = captured(next)?;
         captured.body = Ok(Body::InParts(parts));
         Some(captured)
