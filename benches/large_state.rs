@@ -60,7 +60,7 @@ impl Pool {
 /// What one snapshot took.
 #[derive(Default)]
 struct Taken {
-    goes: u32,
+    captures: u32,
     /// The longest that the stream stood still at a time.
     pause: Duration,
     write: Duration,
@@ -85,7 +85,7 @@ fn save(pool: &Pool, store: &DirectoryStore, memory: &mut CaptureMemory) -> Take
         let snapshot = Snapshot { partition: partition(), fact, body };
         let begin = Instant::now();
         taken.bytes += store.save(&snapshot).expect("a disk").bytes;
-        (taken.write, taken.goes) = (taken.write + begin.elapsed(), taken.goes + 1);
+        (taken.write, taken.captures) = (taken.write + begin.elapsed(), taken.captures + 1);
         taken.state_bytes = snapshot.body.state_bytes();
         let is_complete = snapshot.body.is_complete();
         memory.buffer = snapshot.body.into_buffer();
@@ -119,11 +119,11 @@ fn main() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut pool = Pool::new();
     println!(
-        "{:>12} {:>7} {:>7} | {:>5} {:>8} {:>6} {:>7} {:>7} | {:>8} {:>6} {:>8} | {:>8} {:>6}",
+        "{:>12} {:>7} {:>7} | {:>8} {:>8} {:>6} {:>7} {:>7} | {:>8} {:>6} {:>8} | {:>8} {:>6}",
         "pages",
         "memory",
         "disk",
-        "goes",
+        "captures",
         "write",
         "plain",
         "pause",
@@ -159,9 +159,9 @@ fn main() {
         assert_eq!(restored.tracked_pages().0, pages);
         drop(restored);
         println!(
-            "{pages:>12} {in_memory:>5.2} B {:>5.2} B | {:>5} {:>6.1} s {:>6.2} {:>5.0} ms {:>4.0} MB | {:>5.1} MB {:>5.1}% {:>5.0} ms | {:>6.1} s {:>6.2}",
+            "{pages:>12} {in_memory:>5.2} B {:>5.2} B | {:>8} {:>6.1} s {:>6.2} {:>5.0} ms {:>4.0} MB | {:>5.1} MB {:>5.1}% {:>5.0} ms | {:>6.1} s {:>6.2}",
             next.state_bytes as f64 / pages as f64,
-            first.goes,
+            first.captures,
             first.write.as_secs_f64(),
             first.write.as_secs_f64() / plain.as_secs_f64(),
             first.pause.as_secs_f64() * 1e3,

@@ -123,7 +123,7 @@ pub fn plan(lost_history: LostHistory, chance: &mut Chance) -> ServicePlan {
     }
 }
 
-/// States written whole in one life, in many small parts and several goes in another.
+/// States written whole in one life, in many small parts and several captures in another.
 fn parts_limits(chance: &mut Chance) -> PartsLimits {
     if chance.below(2) == 0 {
         return PartsLimits::default();

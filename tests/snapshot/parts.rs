@@ -193,13 +193,13 @@ fn more_than_a_capture_may_hold_is_written_ahead() {
     let mut memory = CaptureMemory { limits: small(), ..CaptureMemory::default() };
     let mut state = State::new(1 << 30);
     (0..300).for_each(|session| state.request(session, 400));
-    let (mut goes, mut written) = (0, 0);
+    let (mut captures, mut written) = (0, 0);
     loop {
         let snapshot = captured(&state, 1, &mut memory);
         let Body::InParts(parts) = &snapshot.body else { panic!("a large state") };
         // One part at least, which is a little longer.
         let room = ((64 << 10) + written / 8).max(65 << 10);
-        assert!(parts.fresh.len() <= room, "go {goes}: {} bytes", parts.fresh.len());
+        assert!(parts.fresh.len() <= room, "capture {captures}: {} bytes", parts.fresh.len());
         written += parts.fresh.len();
         store.save(&snapshot).expect("a disk");
         if parts.contents.is_some() {
@@ -207,10 +207,10 @@ fn more_than_a_capture_may_hold_is_written_ahead() {
         }
         assert!(store.list(&partition()).expect("a listing").is_empty(), "no snapshot yet");
         // The stream goes on meanwhile.
-        state.request(goes, 50);
-        goes += 1;
+        state.request(captures, 50);
+        captures += 1;
     }
-    assert!(goes > 1, "a state of {} bytes in {goes} goes", state.bytes().len());
+    assert!(captures > 1, "a state of {} bytes in {captures} captures", state.bytes().len());
     assert!(read(&store, 1).expect("sound") == state.bytes());
 }
 

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashMap};
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct KnownParts {
     parts: HashMap<PartHash, Known>,
-    files: BTreeMap<u32, Use>,
+    files: BTreeMap<u32, FileUse>,
     /// Captures of whole states so far.
     round: u32,
     /// Captures since that found no room for all that was new.
@@ -29,7 +29,7 @@ struct Known {
 
 /// What a file is still good for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Use {
+struct FileUse {
     /// `None` while it is made.
     id: Option<PartsFile>,
     /// Bytes of parts written to it.
@@ -69,7 +69,7 @@ impl KnownParts {
     /// The number of a new file.
     pub(super) fn begin_file(&mut self) -> u32 {
         let file = self.files.last_key_value().map_or(0, |(last, _)| last + 1);
-        self.files.insert(file, Use { id: None, bytes: 0, live: 0, retired: false });
+        self.files.insert(file, FileUse { id: None, bytes: 0, live: 0, retired: false });
         file
     }
 
@@ -133,7 +133,7 @@ impl KnownParts {
         let mut room = self.room(limits) / 2;
         let mut count = self.files.len();
         let many = count > limits.files;
-        let mut by_use: Vec<&mut Use> = self.files.values_mut().collect();
+        let mut by_use: Vec<&mut FileUse> = self.files.values_mut().collect();
         match many {
             true => by_use.sort_by_key(|file| file.live),
             false => by_use.sort_by_key(|file| (u128::from(file.live) << 64) / u128::from(file.bytes.max(1))),

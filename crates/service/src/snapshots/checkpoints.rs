@@ -2,7 +2,7 @@
 //!
 //! A state is captured whenever it is due and held back until the group has committed the captured
 //! offset; only then the writer gets it. A large state's new parts may be more than a capture holds: they are written
-//! first, in several goes, and the snapshot after them. Whatever fails here costs a later restart time, never a
+//! first, in several captures, and the snapshot after them. Whatever fails here costs a later restart time, never a
 //! result, so it is logged and counted and the service goes on.
 
 use super::stores;
