@@ -1,5 +1,5 @@
-//! The topics that are read: agentic requests as `kvset prepare` writes them, page ids packed and declared to be
-//! chained.
+//! The topics that are read: agentic requests as `kvset prepare` writes them, page ids declared to be chained, and packed
+//! where the topic is not in JSON.
 
 use crate::DEADLINE;
 use crate::traffic::Agentic;
@@ -41,7 +41,13 @@ pub fn create(connection: &Connection, topic: &str, partitions: u32) {
 }
 
 /// Fills a topic with so many requests, a pool a partition.
-pub fn fill(connection: &Connection, topic: &str, partitions: u32, records: u64) -> Filled {
+pub fn fill(
+    connection: &Connection,
+    topic: &str,
+    partitions: u32,
+    records: u64,
+    encoding: RequestEncoding,
+) -> Filled {
     create(connection, topic, partitions);
     let producer = TopicProducer::open(connection, topic, DEADLINE).expect("a producer");
     let rounds = records / u64::from(partitions);
@@ -53,7 +59,7 @@ pub fn fill(connection: &Connection, topic: &str, partitions: u32, records: u64)
         for (partition, pool) in (0..).zip(&mut pools) {
             let ids = pool.next().unwrap_or_default();
             let key = format!("pool-{partition}");
-            let value = request(begin + round as i64 * GAP_MS, &ids);
+            let value = request(begin + round as i64 * GAP_MS, &ids, encoding);
             producer.send_to(Some(partition), key.as_bytes(), &value, None).expect("room");
             filled.records += 1;
             filled.bytes += (key.len() + value.len()) as u64;
@@ -66,7 +72,7 @@ pub fn fill(connection: &Connection, topic: &str, partitions: u32, records: u64)
 
 /// One request event: it says which of four replicas served it, each session's own one, and that all its pages but the
 /// last 70 were cached there.
-pub fn request(event_time: i64, ids: &[u64]) -> Vec<u8> {
+pub fn request(event_time: i64, ids: &[u64], encoding: RequestEncoding) -> Vec<u8> {
     let session = ids.get(SHARED).copied().unwrap_or_default();
     let message = RequestMessage {
         cached_tokens: Some(i64::from(PAGE_SIZE) * ids.len().saturating_sub(70) as i64),
@@ -79,7 +85,7 @@ pub fn request(event_time: i64, ids: &[u64]) -> Vec<u8> {
         ..RequestMessage::default()
     };
     let mut value = Vec::new();
-    encode_request(&message, RequestEncoding::Avro, &mut value).expect("serialises");
+    encode_request(&message, encoding, &mut value).expect("serialises");
     value
 }
 

@@ -7,6 +7,7 @@
 use crate::input::{create, now_ms, request};
 use crate::traffic::Agentic;
 use crate::{DEADLINE, served};
+use kvset::codec::RequestEncoding;
 use kvset::codec::decode_estimate;
 use kvset::kafka::config::Connection;
 use kvset::kafka::reader::{From, Reader};
@@ -62,7 +63,7 @@ fn produce(connection: &Connection, topic: &str) {
         std::thread::sleep(due.saturating_sub(begin.elapsed()));
         let partition = number % PARTITIONS;
         let ids = pools[partition as usize].next().unwrap_or_default();
-        let (key, value) = (format!("pool-{partition}"), request(now_ms(), &ids));
+        let (key, value) = (format!("pool-{partition}"), request(now_ms(), &ids, RequestEncoding::Avro));
         producer.send_to(Some(partition as i32), key.as_bytes(), &value, None).expect("room");
     }
     producer.finish().expect("delivered");

@@ -1,5 +1,5 @@
 //! `cargo bench --bench service`: the service, everything on, beside a bare librdkafka consumer with the
-//! same settings on the same topic of a real Kafka; two instances beside one; then how long after a window's
+//! same settings on the same topic of a real Kafka; two instances beside one; JSON with one worker thread and with one a core; then how long after a window's
 //! end its estimate can be read.
 //!
 //! They read by turns, several times; the share is that of the medians. The events say that their ids are chained, as
@@ -16,6 +16,7 @@ mod bare;
 mod drained;
 mod fleet;
 mod input;
+mod json;
 mod latency;
 mod served;
 #[path = "../traffic/mod.rs"]
@@ -24,6 +25,7 @@ mod usage;
 
 use drained::{Drained, medians};
 use input::Filled;
+use kvset::codec::RequestEncoding;
 use kvset::kafka::config::Connection;
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -40,16 +42,19 @@ fn main() -> ExitCode {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let recorder = kvset::telemetry::recorder().expect("a recorder");
     metrics::set_global_recorder(recorder).expect("the first recorder");
-    let records = std::env::var("KVSET_BENCH_RECORDS").ok().and_then(|text| text.parse().ok());
+    let records =
+        std::env::var("KVSET_BENCH_RECORDS").ok().and_then(|text| text.parse().ok()).unwrap_or(400_000);
     let name = format!("bench-{}", input::now_ms());
     for partitions in [1, 4] {
         let topic = format!("{name}-{partitions}");
-        let filled = input::fill(&connection, &topic, partitions, records.unwrap_or(400_000));
+        let filled = input::fill(&connection, &topic, partitions, records, RequestEncoding::Avro);
         compare(&connection, folder.path(), &filled);
         if partitions > 1 {
             fleet::compare(&connection, folder.path(), &filled);
         }
     }
+    // A request is three times as long in JSON.
+    json::compare(&connection, folder.path(), &format!("{name}-json"), records / 3);
     let delays = latency::measure(&connection, folder.path(), &format!("{name}-latency"));
     let quantile = |share: usize| delays[(delays.len() * share / 100).min(delays.len() - 1)];
     println!(

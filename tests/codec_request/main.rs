@@ -5,7 +5,10 @@ mod event;
 
 use base64::Engine;
 use event::{Event, Version, by_apache_avro, events};
-use kvset::codec::{DecodeError, DecodeLimits, Encoding, ErrorCode, RequestDecoder, RequestEncoding, schema};
+use kvset::codec::{
+    DecodeError, DecodeLimits, Encoding, ErrorCode, Repacker, RequestDecoder, RequestEncoding, SchemaId,
+    schema,
+};
 use kvset::core::labels::Label;
 use kvset::core::pages::PageIds;
 use proptest::prelude::*;
@@ -122,6 +125,37 @@ proptest! {
         // A decoder that has been used before must not let anything of it through.
         let _ = decoder.decode(Some(b"k"), br#"{"event_time":1,"page_ids":[9,9,9],"output_page_ids":[9]}"#);
         event.assert_decoded(&decoder.decode(Some(key.as_bytes()), &record).expect("a valid record"));
+    }
+
+    /// However a record is written: what is repacked says the same in no more bytes, and what is refused is not repacked.
+    #[test]
+    fn a_repacked_record_says_what_the_record_says(
+        event in events(),
+        at in 0usize..4,
+        cut in prop::option::weighted(0.3, any::<prop::sample::Index>()),
+    ) {
+        let encodings =
+            [RequestEncoding::Avro, RequestEncoding::AvroLongs, RequestEncoding::Json, RequestEncoding::ConfluentAvro(SchemaId(7))];
+        let mut record = event.encode(encodings[at]);
+        if let Some(cut) = cut {
+            record.truncate(cut.index(record.len()));
+        }
+        let mut out = b"what was there before".to_vec();
+        let before = out.len();
+        let is_repacked = Repacker::new(Encoding::Auto, DecodeLimits::default()).repack(&record, &mut out);
+        let written = &out[before..];
+        prop_assert_eq!(is_repacked, !written.is_empty());
+        if !is_repacked {
+            return Ok(());
+        }
+        prop_assert!(written.len() <= record.len());
+        let mut decoder = RequestDecoder::new(Encoding::Auto, DecodeLimits::default());
+        let key = event.pool.clone().unwrap_or("the key".to_owned());
+        let again = decoder.decode_repacked(Some(key.as_bytes()), written).expect("what was read");
+        event.assert_decoded(&again);
+        let again = format!("{again:?}");
+        let decoded = decoder.decode(Some(key.as_bytes()), &record).expect("it was read");
+        prop_assert_eq!(again, format!("{decoded:?}"));
     }
 
     #[test]
@@ -569,4 +603,25 @@ fn half_a_prefix_and_one_that_cannot_be_are_refused() {
         assert_eq!(error.code(), expected, "{members}");
         assert!(error.detail().contains(says), "{members}: {error}");
     }
+}
+
+/// What takes long to read is repacked, and nothing else: packed ids are read where they lie, and a record in Confluent's
+/// wire format may have to wait for its schema.
+#[test]
+fn what_takes_long_to_read_is_repacked() {
+    let mut repacker = Repacker::new(Encoding::Auto, DecodeLimits::default());
+    let longs: Vec<u64> = (0..100).map(|id| id << 50).collect();
+    let event = |ids: &[u64]| json!({"event_time": 1_700_000_000_000_u64, "page_ids": ids}).to_string();
+    let mut out = Vec::new();
+    assert!(repacker.repack(event(&longs).as_bytes(), &mut out));
+    assert!(!repacker.pays(&out), "what was repacked need not be again");
+    let length = out.len();
+    for left_alone in
+        [&event(&[1; 100]).into_bytes()[..], b"{", b"", b"no json", &[0, 0, 0, 0, 7], &[0xC3, 1]]
+    {
+        assert!(!repacker.repack(left_alone, &mut out), "{} bytes", left_alone.len());
+        assert_eq!(out.len(), length);
+    }
+    let only_avro = Repacker::new(Encoding::Avro, DecodeLimits::default());
+    assert!(!only_avro.pays(event(&longs).as_bytes()), "JSON is refused where Avro is configured");
 }

@@ -2,14 +2,17 @@
 
 use crate::input::Fetched;
 use crate::world::Process;
+use kvset::codec::{DecodeLimits, Encoding, Repacker};
 use kvset::kafka::member::InputRecord;
 use kvset::pipeline::task::PartitionTask;
 use kvset::pipeline::worker::Worker;
 use kvset::position::{Epoch, Partition};
+use kvset::service::workers::batch::Batch;
 use kvset::service::workers::pool::{Order, Reply, WorkerGone, WorkerPool, carry_out};
 use kvset::snapshot::capture::CaptureMemory;
 use std::cell::RefCell;
 use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Two workers, so that partitions come along at different paces.
@@ -27,11 +30,14 @@ pub struct SimWorkerPool {
     benches: RefCell<[Bench; WORKERS]>,
     replies: RefCell<VecDeque<Reply>>,
     held: BTreeSet<Partition>,
+    repacker: RefCell<Repacker>,
 }
 
 impl SimWorkerPool {
     pub fn new(process: Process) -> Self {
-        Self { process, benches: RefCell::default(), replies: RefCell::default(), held: BTreeSet::new() }
+        let repacker = RefCell::new(Repacker::new(Encoding::Auto, DecodeLimits::default()));
+        let (benches, replies) = (RefCell::default(), RefCell::default());
+        Self { process, benches, replies, held: BTreeSet::new(), repacker }
     }
 
     fn order(&self, partition: Partition, order: Order<Fetched>) -> Result<(), WorkerGone> {
@@ -49,7 +55,8 @@ impl SimWorkerPool {
         let Bench { worker, orders } = &mut self.benches.borrow_mut()[index];
         let batch = orders.drain(..count.min(orders.len()));
         let mut replies = self.replies.borrow_mut();
-        carry_out(worker, batch, |reply| {
+        let nobody = || false;
+        carry_out(worker, batch, nobody, |reply| {
             replies.push_back(reply);
             true
         });
@@ -68,9 +75,14 @@ impl WorkerPool<Fetched> for SimWorkerPool {
     }
 
     fn submit(&self, records: Vec<Fetched>) -> Result<(), WorkerGone> {
-        // One by one, so that other orders and deaths come between any two.
-        let mut orders = records.into_iter().map(|record| (record.partition(), Order::Process(vec![record])));
-        orders.try_for_each(|(partition, order)| self.order(partition, order))
+        // One by one, so that other orders and deaths come between any two; some were read ahead by another worker.
+        records.into_iter().try_for_each(|record| {
+            let (partition, batch) = (record.partition(), Batch::new(vec![record]));
+            if self.process.world.state().chance.one_in(2) {
+                batch.repack(&mut self.repacker.borrow_mut());
+            }
+            self.order(partition, Order::Process(Arc::new(batch)))
+        })
     }
 
     fn capture(&self, partition: Partition, memory: CaptureMemory) -> Result<bool, WorkerGone> {

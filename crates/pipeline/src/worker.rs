@@ -1,9 +1,10 @@
 //! What a worker does between its queues: runs the tasks it holds and reports what came of it.
 
 use super::assignment::Progress;
+use super::incoming::Incoming;
 use super::task::{Counts, PartitionTask, TaskError};
 use kvset_core::units::EventTime;
-use kvset_formats::codec::{LookupError, SourceRecord};
+use kvset_formats::codec::LookupError;
 use kvset_formats::output::OutputRecord;
 use kvset_formats::position::{Epoch, NextOffset, Partition};
 use std::collections::BTreeMap;
@@ -61,7 +62,7 @@ impl Worker {
     pub fn process<'r>(
         &mut self,
         partition: Partition,
-        records: impl Iterator<Item = (SourceRecord<'r>, usize)>,
+        records: impl Iterator<Item = (Incoming<'r>, usize)>,
     ) {
         if let Some(held) = self.held.get_mut(&partition) {
             held.process(records);
@@ -103,7 +104,7 @@ fn is_stop(failure: &TaskError) -> bool {
 }
 
 impl Held {
-    fn process<'r>(&mut self, records: impl Iterator<Item = (SourceRecord<'r>, usize)>) {
+    fn process<'r>(&mut self, records: impl Iterator<Item = (Incoming<'r>, usize)>) {
         let mut counted = records.map(|(record, bytes)| {
             self.records += 1;
             self.bytes += bytes;

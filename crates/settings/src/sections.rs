@@ -393,7 +393,8 @@ sections! {
         threads: u32 = 0, in 0..=1024;
         /// Most records that wait for a partition; beyond, nothing more is taken in.
         queue_records: u32 = 10_000, in 1..=10_000_000;
-        /// Most bytes that wait for a partition; beyond, nothing more is taken in.
+        /// Most bytes that wait for a partition; beyond, nothing more is taken in. Where workers without records read
+        /// JSON ahead for others, as much again is held at most.
         queue_bytes: Size = Size::from_mib(64), in Size::from_mib(1)..=Size::from_mib(65_536);
     }
 

@@ -64,6 +64,12 @@ pub(super) fn read_packed(record: &[u8]) -> Option<RequestMessage<'_>> {
     read_fields(version, cursor, read_packed_ids, read_packed_ids).ok()
 }
 
+/// Whether a record in single-object encoding has its prompt's ids as a list of longs.
+pub(super) fn lists_ids(record: &[u8]) -> bool {
+    let mut cursor = Cursor::new(record, schema::SINGLE_OBJECT_HEADER);
+    cursor.long().and_then(|_event_time| cursor.second_branch()).unwrap_or(false)
+}
+
 /// Reads the fields of a version, with the prompt's and the output's ids as they are asked for.
 fn read_fields<'a>(
     version: EventVersion,

@@ -28,7 +28,7 @@ pub enum Encoding {
 
 impl Encoding {
     /// The encoding of one record, where this setting allows it.
-    fn of(self, record: &[u8]) -> Option<Self> {
+    pub(super) fn of(self, record: &[u8]) -> Option<Self> {
         let found = if record.starts_with(&schema::SINGLE_OBJECT_MARKER) {
             Self::Avro
         } else if record.first() == Some(&FRAME_MARKER) {
@@ -141,6 +141,12 @@ impl RequestDecoder {
         let is_avro = self.encoding.of(payload) == Some(Encoding::Avro);
         let message = is_avro.then(|| avro::read_packed(payload))??;
         self.limits.admit(key, message).ok()
+    }
+
+    /// Decodes what a [`Repacker`](super::Repacker) wrote of a record with this key: as [`Self::decode`] decodes the record.
+    /// `None` where that refuses it.
+    pub fn decode_repacked<'a>(&self, key: Option<&'a [u8]>, repacked: &'a [u8]) -> Option<Decoded<'a>> {
+        self.limits.admit(key, avro::read_packed(repacked)?).ok()
     }
 
     /// Reads one record as it was written; [`DecodeLimits::admit`] checks what it says.

@@ -5,6 +5,7 @@
 //! together, they wait once.
 
 use super::PartitionTask;
+use crate::incoming::Incoming;
 use kvset_core::stack::{LOOK_AHEAD, look_ahead};
 use kvset_formats::codec::{Decoded, SourceRecord};
 use std::hint::black_box;
@@ -13,6 +14,7 @@ use std::hint::black_box;
 #[derive(Debug)]
 pub(super) struct ReadRecord<'r> {
     pub(super) record: SourceRecord<'r>,
+    repacked: Option<&'r [u8]>,
     pub(super) decoded: Option<Decoded<'r>>,
 }
 
@@ -21,16 +23,20 @@ impl PartitionTask {
     /// room for. Changes nothing else, so a record that is never processed after all does no harm.
     pub(super) fn read_ahead<'r>(
         &self,
-        records: &mut impl Iterator<Item = SourceRecord<'r>>,
+        records: &mut impl Iterator<Item = Incoming<'r>>,
         read: &mut Vec<ReadRecord<'r>>,
     ) -> bool {
         read.clear();
-        read.extend(records.take(LOOK_AHEAD).map(|record| ReadRecord { record, decoded: None }));
-        for value in read.iter().filter_map(|read| read.record.value) {
-            black_box(value.first().copied().zip(value.last().copied()));
+        let unread = |Incoming { record, repacked }| ReadRecord { record, repacked, decoded: None };
+        read.extend(records.take(LOOK_AHEAD).map(unread));
+        for bytes in read.iter().filter_map(|read| read.repacked.or(read.record.value)) {
+            black_box(bytes.first().copied().zip(bytes.last().copied()));
         }
-        for ReadRecord { record, decoded } in &mut *read {
-            *decoded = self.decoder.decode_in_place(record.key, record.value.unwrap_or_default());
+        for ReadRecord { record, repacked, decoded } in &mut *read {
+            *decoded = match repacked {
+                Some(repacked) => self.decoder.decode_repacked(record.key, repacked),
+                None => self.decoder.decode_in_place(record.key, record.value.unwrap_or_default()),
+            };
         }
         let events = read.iter().filter_map(|read| read.decoded.as_ref());
         look_ahead(events.filter_map(|decoded| self.pools.upcoming(&decoded.pool, &decoded.event)));

@@ -5,6 +5,7 @@
 
 use crate::dead_letter_policy::{DeadLetterLimit, DeadLetterLimits, DeadLetterPolicy};
 use crate::facts::RecordIdentity;
+use crate::incoming::Incoming;
 use crate::resume::Resume;
 use kvset_core::estimate::Estimate;
 use kvset_core::pool::{Pool, Refusal};
@@ -187,14 +188,15 @@ impl PartitionTask {
     /// As for [`PartitionTask::process_record`], of the first record that cannot be processed; those before it were.
     pub fn process_records<'r>(
         &mut self,
-        records: impl IntoIterator<Item = SourceRecord<'r>>,
+        records: impl IntoIterator<Item = impl Into<Incoming<'r>>>,
         out: &mut Vec<OutputRecord>,
     ) -> Result<(), TaskError> {
         // An event is some hundred bytes: it stays where it was read.
-        let (mut records, mut read, mut last) = (records.into_iter(), Vec::with_capacity(LOOK_AHEAD), None);
+        let (mut read, mut last) = (Vec::with_capacity(LOOK_AHEAD), None);
+        let mut records = records.into_iter().map(Into::into);
         let result = loop {
             let goes_on = self.read_ahead(&mut records, &mut read);
-            let done = read.iter().try_for_each(|ReadRecord { record, decoded }| {
+            let done = read.iter().try_for_each(|ReadRecord { record, decoded, .. }| {
                 self.process(record, decoded.as_ref(), out)?;
                 last = Some(*record);
                 Ok(())

@@ -6,7 +6,7 @@ use kvset_core::profile::Profile;
 use kvset_core::ratio::Ratio;
 use kvset_core::tiers::{Settled, TrendRules};
 use kvset_core::units::{PageCount, PageSize};
-use kvset_formats::codec::decode_estimate;
+use kvset_formats::codec::{Repacker, decode_estimate};
 use proptest::prelude::*;
 
 const TOPIC: &str = "requests";
@@ -290,6 +290,30 @@ proptest! {
                 break;
             }
         }
+    }
+
+    /// Whoever reads records ahead changes nothing but the time it takes.
+    #[test]
+    fn records_that_were_repacked_give_what_they_give_as_they_are(
+        log in logs(), repacked in prop::collection::vec(any::<bool>(), 60), run in 1usize..9,
+    ) {
+        let mut repacker = Repacker::new(Encoding::Auto, DecodeLimits::default());
+        let written: Vec<Option<Vec<u8>>> = log.iter().zip(repacked).map(|((_, value), repacked)| {
+            let mut out = Vec::new();
+            (repacked && repacker.repack(value.as_bytes(), &mut out)).then_some(out)
+        }).collect();
+        let (mut plain, mut ahead) = (task(0), task(0));
+        let mut outputs = [Vec::new(), Vec::new()];
+        let all: Vec<SourceRecord<'_>> = records(&log, NextOffset(0)).collect();
+        let told = plain.process_records(all.iter().copied(), &mut outputs[0]);
+        let incoming = all.iter().zip(&written);
+        let incoming: Vec<Incoming<'_>> =
+            incoming.map(|(record, out)| Incoming { record: *record, repacked: out.as_deref() }).collect();
+        let told_ahead =
+            incoming.chunks(run).try_for_each(|run| ahead.process_records(run.iter().copied(), &mut outputs[1]));
+        prop_assert_eq!(told, told_ahead);
+        prop_assert_eq!(&outputs[0], &outputs[1]);
+        prop_assert_eq!(plain.last_record(), ahead.last_record());
     }
 
     /// A snapshot is a cache: what goes on from it cannot be told from what never stopped, and equal

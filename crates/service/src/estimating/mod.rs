@@ -47,7 +47,8 @@ fn live(
     shutdown.begin();
     std::thread::scope(|scope| {
         let threads = plan.stream.threads;
-        let workers = Workers::start(scope, threads).map_err(|error| no_threads(threads, &error))?;
+        let workers = Workers::start(scope, threads, plan.task.encoding, plan.task.limits)
+            .map_err(|error| no_threads(threads, &error))?;
         let stage = Estimating::new(plan, &SystemClock, workers, checkpoints, observer);
         let parts = Parts { clock: &SystemClock, source: &source, sink, stage, observer };
         let (life, ended) = Coordinator::new(&plan.stream, parts).run(shutdown);

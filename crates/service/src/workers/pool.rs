@@ -1,5 +1,6 @@
 //! What workers are told and what they answer, apart from the threads they run on.
 
+use super::batch::Batch;
 use kvset_formats::position::{Epoch, NextOffset, Partition};
 use kvset_kafka::kafka::member::InputRecord;
 use kvset_pipeline::facts::RecordIdentity;
@@ -7,6 +8,7 @@ use kvset_pipeline::task::PartitionTask;
 use kvset_pipeline::worker::{Report, TaskSummary, Worker};
 use kvset_snapshot::capture::{BodyError, CaptureMemory, capture_body};
 use kvset_snapshot::format::Body;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// What a worker is told.
@@ -14,7 +16,7 @@ pub enum Order<R> {
     /// Take a partition over.
     Take(Epoch, Box<PartitionTask>),
     /// Process records.
-    Process(Vec<R>),
+    Process(Arc<Batch<R>>),
     /// Write a partition's state into this memory.
     Capture(Partition, CaptureMemory),
     /// Give a partition up.
@@ -76,23 +78,24 @@ pub trait WorkerPool<R> {
     fn reply(&self, timeout: Duration) -> Result<Option<Reply>, WorkerGone>;
 }
 
-/// What a worker does with a batch of orders: carries them out and answers; false as soon as nobody
-/// listens to `reply` any more.
+/// What a worker does with some orders: carries them out and answers; false as soon as nobody listens to `reply` any
+/// more. While it waits for another worker it calls `help`, which says whether there was anything to do.
 pub fn carry_out<R: InputRecord>(
     worker: &mut Worker,
-    batch: impl Iterator<Item = Order<R>>,
+    orders: impl Iterator<Item = Order<R>>,
+    mut help: impl FnMut() -> bool,
     mut reply: impl FnMut(Reply) -> bool,
 ) -> bool {
-    for order in batch {
+    for order in orders {
         let heard = match order {
             Order::Take(epoch, task) => {
                 worker.take(epoch, *task);
                 true
             }
-            Order::Process(records) => {
-                for run in records.chunk_by(|one, next| one.partition() == next.partition()) {
-                    let told = run.iter().map(|record| (record.as_source(), record.bytes()));
-                    worker.process(run[0].partition(), told);
+            Order::Process(batch) => {
+                let repacked = batch.begin(&mut help);
+                for (first, run) in batch.runs(repacked.as_ref()) {
+                    worker.process(first.partition(), run);
                 }
                 true
             }

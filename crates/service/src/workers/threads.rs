@@ -4,8 +4,11 @@
 //! partition before more is fetched. A bound here as well could only block the poll loop, and with
 //! it the membership in the group.
 
+use super::ahead::Ahead;
+use super::batch::Batch;
 use super::pool::{Order, Reply, WorkerGone, WorkerPool, carry_out};
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, select, unbounded};
+use kvset_formats::codec::{DecodeLimits, Encoding, Repacker};
 use kvset_formats::position::{Epoch, Partition};
 use kvset_kafka::kafka::member::InputRecord;
 use kvset_pipeline::task::PartitionTask;
@@ -13,6 +16,7 @@ use kvset_pipeline::worker::Worker;
 use kvset_snapshot::capture::CaptureMemory;
 use std::collections::BTreeMap;
 use std::io;
+use std::sync::Arc;
 use std::thread::{Builder, Scope};
 use std::time::Duration;
 
@@ -25,24 +29,42 @@ pub(crate) struct Workers<R> {
     queues: Vec<Sender<Order<R>>>,
     replies: Receiver<Reply>,
     placed: BTreeMap<Partition, usize>,
+    ahead: Ahead<R>,
+    repacker: Repacker,
 }
 
-impl<R: InputRecord + Send> Workers<R> {
-    /// Starts them. They end when this is dropped.
-    pub(crate) fn start<'scope>(scope: &'scope Scope<'scope, '_>, threads: usize) -> io::Result<Self>
+impl<R: InputRecord + Send + Sync> Workers<R> {
+    /// Starts them, for records in this encoding within these limits. They end when this is dropped.
+    pub(crate) fn start<'scope>(
+        scope: &'scope Scope<'scope, '_>,
+        threads: usize,
+        encoding: Encoding,
+        limits: DecodeLimits,
+    ) -> io::Result<Self>
     where
         R: 'scope,
     {
+        let (ahead, repacker) = (Ahead::default(), || Repacker::new(encoding, limits));
         let (reply, replies) = unbounded();
         let mut queues = Vec::with_capacity(threads);
         for index in 0..threads.max(1) {
             let (queue, orders) = unbounded();
-            let reply = reply.clone();
+            let (reply, helper) = (reply.clone(), Helper { ahead: ahead.clone(), repacker: repacker() });
             let builder = Builder::new().name(format!("kvset-worker-{index}"));
-            builder.spawn_scoped(scope, move || work(&orders, &reply))?;
+            builder.spawn_scoped(scope, move || work(&orders, &reply, helper))?;
             queues.push(queue);
         }
-        Ok(Self { queues, replies, placed: BTreeMap::new() })
+        Ok(Self { queues, replies, placed: BTreeMap::new(), ahead, repacker: repacker() })
+    }
+
+    /// Hands records to a worker, and shows them to the others where it is busy.
+    fn hand_out(&self, index: usize, records: Vec<R>) -> Result<(), WorkerGone> {
+        let batch = Arc::new(Batch::new(records));
+        let is_busy = self.queues.len() > 1 && self.queues.get(index).is_some_and(|queue| !queue.is_empty());
+        if is_busy && batch.pays(&self.repacker) {
+            self.ahead.offer(&batch);
+        }
+        self.order(index, Order::Process(batch))
     }
 
     fn order(&self, index: usize, order: Order<R>) -> Result<(), WorkerGone> {
@@ -50,7 +72,7 @@ impl<R: InputRecord + Send> Workers<R> {
     }
 }
 
-impl<R: InputRecord + Send> WorkerPool<R> for Workers<R> {
+impl<R: InputRecord + Send + Sync> WorkerPool<R> for Workers<R> {
     /// Gives a partition to the worker that has the fewest.
     fn take(&mut self, epoch: Epoch, task: PartitionTask) -> Result<(), WorkerGone> {
         let load = |index: &usize| self.placed.values().filter(|placed| *placed == index).count();
@@ -67,7 +89,7 @@ impl<R: InputRecord + Send> WorkerPool<R> for Workers<R> {
             }
         }
         let mut batches = batches.into_iter().enumerate().filter(|(_, batch)| !batch.is_empty());
-        batches.try_for_each(|(index, batch)| self.order(index, Order::Process(batch)))
+        batches.try_for_each(|(index, batch)| self.hand_out(index, batch))
     }
 
     fn capture(&self, partition: Partition, memory: CaptureMemory) -> Result<bool, WorkerGone> {
@@ -97,13 +119,126 @@ impl<R: InputRecord + Send> WorkerPool<R> for Workers<R> {
     }
 }
 
+/// What a worker does for others.
+struct Helper<R> {
+    ahead: Ahead<R>,
+    repacker: Repacker,
+}
+
+impl<R: InputRecord> Helper<R> {
+    /// Reads a batch ahead that waits for another worker; false where none does.
+    fn help(&mut self) -> bool {
+        let next = self.ahead.next();
+        next.inspect(|batch| batch.repack(&mut self.repacker)).is_some()
+    }
+}
+
 /// A worker's life: until its queue is closed or nobody listens any more.
-fn work<R: InputRecord>(orders: &Receiver<Order<R>>, replies: &Sender<Reply>) {
+fn work<R: InputRecord>(orders: &Receiver<Order<R>>, replies: &Sender<Reply>, mut helper: Helper<R>) {
     let mut worker = Worker::default();
-    while let Ok(first) = orders.recv() {
-        let batch = std::iter::once(first).chain(orders.try_iter().take(ORDERS - 1));
-        if !carry_out(&mut worker, batch, |reply| replies.send(reply).is_ok()) {
+    while let Some(first) = next_order(orders, &mut helper) {
+        let orders = std::iter::once(first).chain(orders.try_iter().take(ORDERS - 1));
+        if !carry_out(&mut worker, orders, || helper.help(), |reply| replies.send(reply).is_ok()) {
             return;
         }
+    }
+}
+
+/// Waits for an order, and helps others meanwhile; `None` once the queue is closed.
+fn next_order<R: InputRecord>(orders: &Receiver<Order<R>>, helper: &mut Helper<R>) -> Option<Order<R>> {
+    loop {
+        match orders.try_recv() {
+            Ok(order) => return Some(order),
+            Err(TryRecvError::Disconnected) => return None,
+            Err(TryRecvError::Empty) if helper.help() => {}
+            Err(TryRecvError::Empty) => select! {
+                recv(orders) -> order => return order.ok(),
+                recv(helper.ahead.waiting) -> batch => {
+                    if let Some(batch) = batch.ok().and_then(|batch| batch.upgrade()) {
+                        batch.repack(&mut helper.repacker);
+                    }
+                }
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::task_config;
+    use kvset_formats::codec::SourceRecord;
+    use kvset_formats::output::OutputRecord;
+    use kvset_formats::position::NextOffset;
+    use kvset_pipeline::resume::{Origin, Resume};
+    use kvset_settings::Settings;
+    use std::fmt::Write;
+
+    const RECORDS: i64 = 3000;
+
+    struct Line(i64, String);
+
+    impl InputRecord for Line {
+        fn as_source(&self) -> SourceRecord<'_> {
+            let value = Some(self.1.as_bytes());
+            SourceRecord {
+                topic: "t",
+                partition: 0,
+                offset: self.0,
+                timestamp_ms: None,
+                key: Some(b"pool"),
+                value,
+            }
+        }
+    }
+
+    /// A request a minute, in JSON; one in a hundred is broken.
+    fn line(offset: i64) -> Line {
+        let time = 1_700_000_000_000 + offset * 60_000;
+        let mut text = format!(r#"{{"event_time": {time}, "page_size": 64, "page_ids": [7"#);
+        (0..200).for_each(|id| write!(text, ",{}", id + offset % 10 * 1000).expect("memory"));
+        let end = if offset % 100 == 99 { "" } else { "]}" };
+        Line(offset, text + end)
+    }
+
+    /// What so many threads give out of the records of one partition, in batches of a few.
+    fn outputs(threads: usize) -> Vec<OutputRecord> {
+        let config = Arc::new(task_config(&Settings::default()).expect("usable settings"));
+        let start = NextOffset(0);
+        let resume = Resume {
+            origin: Origin::Fresh,
+            replay_from: start,
+            publish_from: start,
+            count_from: start,
+            warm_up: false,
+            set_aside: Vec::new(),
+            explanation: String::new(),
+        };
+        let task = PartitionTask::new(Arc::clone(&config), Partition(0), &resume);
+        std::thread::scope(|scope| {
+            let started = Workers::start(scope, threads, config.encoding, config.limits);
+            let mut workers = started.expect("threads");
+            workers.take(Epoch(1), task).expect("a worker");
+            for begin in (0..RECORDS).step_by(20) {
+                workers.submit((begin..begin + 20).map(line).collect()).expect("a worker");
+            }
+            let (mut outputs, mut records) = (Vec::new(), 0);
+            while records < RECORDS as usize {
+                let reply = workers.reply(Duration::from_secs(60)).expect("workers");
+                let Some(Reply::Report(report)) = reply else { panic!("a report in time") };
+                assert!(report.failure.is_none(), "{:?}", report.failure);
+                records += report.progress.records;
+                outputs.extend(report.progress.outputs);
+            }
+            outputs
+        })
+    }
+
+    #[test]
+    fn whoever_reads_a_partitions_records_ahead_what_comes_out_is_the_same() {
+        let alone = outputs(1);
+        assert!(alone.len() > 100, "{} outputs", alone.len());
+        assert_eq!(outputs(2), alone);
+        assert_eq!(outputs(5), alone);
     }
 }
