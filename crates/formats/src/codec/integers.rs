@@ -7,8 +7,18 @@
 /// Hands each number of a JSON array of unsigned integers to `each`, in order; whether the text is such an
 /// array and `each` took them all. Where not, some may have been handed out already.
 pub(crate) fn read_array(text: &[u8], each: impl FnMut(u64) -> bool) -> bool {
-    let behind = leading_elements(text.trim_ascii_start(), integer, each);
+    let behind = leading_array(text.trim_ascii_start(), each);
     behind.is_some_and(|behind| skip_space(behind).is_empty())
+}
+
+/// The same for an array that the text begins with; what follows it.
+pub(crate) fn leading_array(text: &[u8], each: impl FnMut(u64) -> bool) -> Option<&[u8]> {
+    leading_elements(text, integer, each)
+}
+
+/// The same for what is left of an array behind one of its commas.
+pub(crate) fn rest_of_array(text: &[u8], each: impl FnMut(u64) -> bool) -> Option<&[u8]> {
+    elements(skip_space(text), integer, each)
 }
 
 /// The same for an array that the text begins with, negative integers of 64 bits as their two's complement
@@ -21,20 +31,30 @@ pub(crate) fn leading_signed_array(text: &[u8], each: impl FnMut(u64) -> bool) -
 fn leading_elements<'a>(
     text: &'a [u8],
     element: impl Fn(&'a [u8]) -> Option<(u64, &'a [u8])>,
+    each: impl FnMut(u64) -> bool,
+) -> Option<&'a [u8]> {
+    let rest = skip_space(text.strip_prefix(b"[")?);
+    match rest.strip_prefix(b"]") {
+        Some(behind) => Some(behind),
+        None => elements(rest, element, each),
+    }
+}
+
+/// One element or more and the bracket behind them.
+#[inline]
+fn elements<'a>(
+    mut text: &'a [u8],
+    element: impl Fn(&'a [u8]) -> Option<(u64, &'a [u8])>,
     mut each: impl FnMut(u64) -> bool,
 ) -> Option<&'a [u8]> {
-    let mut rest = skip_space(text.strip_prefix(b"[")?);
-    if let Some(behind) = rest.strip_prefix(b"]") {
-        return Some(behind);
-    }
     loop {
-        let (number, behind) = element(rest)?;
+        let (number, behind) = element(text)?;
         if !each(number) {
             return None;
         }
-        rest = skip_space(behind);
-        match rest.split_first()? {
-            (b',', behind) => rest = skip_space(behind),
+        let behind = skip_space(behind);
+        match behind.split_first()? {
+            (b',', behind) => text = skip_space(behind),
             (b']', behind) => return Some(behind),
             _ => return None,
         }

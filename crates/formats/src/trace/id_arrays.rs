@@ -4,6 +4,7 @@
 //! a parser that asks of each what kind of value it is, and leaves it a line a hundred times shorter. Whatever is not
 //! as plain leaves the line to that parser alone, which then says what is wrong, and where.
 
+use crate::codec::integers::{leading_array, rest_of_array};
 use serde::de::{self, DeserializeSeed, Deserializer, SeqAccess, Visitor};
 use std::fmt;
 use std::ops::Range;
@@ -31,22 +32,22 @@ impl Shortened {
     pub fn take(&mut self, line: &[u8], ids: &mut Vec<u64>) -> bool {
         self.json.clear();
         self.arrays.clear();
-        let (mut copied, mut at) = (0, 0);
+        let (mut copied, mut at, mut before) = (0, 0, Array::default());
         while let Some(next) = line[at..].iter().position(|byte| matches!(byte, b'[' | b'\\')) {
             at += next;
             if line[at] == b'\\' {
                 return false;
             }
-            at += 1;
-            if !names_ids(&line[copied..at - 1]) {
+            if !names_ids(&line[copied..at]) {
+                at += 1;
                 continue;
             }
-            let begin = ids.len();
-            let Some(end) = read_ids(line, at, ids) else { return false };
-            self.json.extend_from_slice(&line[copied..at - 1]);
+            let Some(array) = read_ids(line, at, &before, ids) else { return false };
+            self.json.extend_from_slice(&line[copied..at]);
             self.json.extend_from_slice(format!("[[{}]]", self.arrays.len()).as_bytes());
-            self.arrays.push(begin..ids.len());
-            (copied, at) = (end, end);
+            self.arrays.push(array.ids.clone());
+            (copied, at) = (array.text.end, array.text.end);
+            before = array;
         }
         self.json.extend_from_slice(&line[copied..]);
         true
@@ -63,49 +64,50 @@ fn names_ids(before: &[u8]) -> bool {
     name(before).unwrap_or(false)
 }
 
-/// Reads the ids of an array from behind its opening bracket on; returns where the array ends. `None` where it holds
-/// anything but whole numbers below 2^64 without leading zeros.
-fn read_ids(line: &[u8], begin: usize, ids: &mut Vec<u64>) -> Option<usize> {
-    let mut at = skip_blanks(line, begin);
-    if line.get(at) == Some(&b']') {
-        return Some(at + 1);
-    }
-    loop {
-        let (id, end) = read_id(line, at)?;
+/// An array of a line.
+#[derive(Debug, Default)]
+struct Array {
+    /// Its text, brackets included.
+    text: Range<usize>,
+    /// Where its ids lie in the buffer.
+    ids: Range<usize>,
+}
+
+/// Reads the array of ids that begins at `begin`; `None` where it holds anything but whole numbers below 2^64 without
+/// leading zeros. A request repeats most of the one before it in its session: what has the text of the array `before` has its
+/// ids, too.
+fn read_ids(line: &[u8], begin: usize, before: &Array, ids: &mut Vec<u64>) -> Option<Array> {
+    let same = same_text(&line[before.text.clone()], &line[begin..]);
+    let first = ids.len();
+    let push = |ids: &mut Vec<u64>, id| {
         ids.push(id);
-        at = skip_blanks(line, end);
-        match line.get(at) {
-            Some(b',') => at = skip_blanks(line, at + 1),
-            Some(b']') => return Some(at + 1),
-            _ => return None,
+        true
+    };
+    // Up to a comma both hold whole numbers.
+    let behind = match same.iter().rposition(|byte| *byte == b',') {
+        None => leading_array(&line[begin..], |id| push(ids, id))?,
+        Some(comma) => {
+            let known = 1 + same[..comma].iter().filter(|byte| **byte == b',').count();
+            ids.extend_from_within(before.ids.start..before.ids.start + known);
+            rest_of_array(&line[begin + comma + 1..], |id| push(ids, id))?
         }
-    }
+    };
+    Some(Array { text: begin..line.len() - behind.len(), ids: first..ids.len() })
 }
 
-#[inline]
-fn skip_blanks(line: &[u8], mut at: usize) -> usize {
-    while matches!(line.get(at), Some(b' ' | b'\t' | b'\r' | b'\n')) {
-        at += 1;
+/// What both texts begin with.
+fn same_text<'a>(one: &[u8], other: &'a [u8]) -> &'a [u8] {
+    /// Compared at once.
+    const CHUNK: usize = 64;
+    let (mut one, mut rest) = (one, other);
+    while let (Some((first, others)), Some((second, behind))) =
+        (one.split_first_chunk::<CHUNK>(), rest.split_first_chunk::<CHUNK>())
+        && first == second
+    {
+        (one, rest) = (others, behind);
     }
-    at
-}
-
-/// Reads a whole number; returns where it ends.
-#[inline]
-fn read_id(line: &[u8], begin: usize) -> Option<(u64, usize)> {
-    /// So many digits fit into 64 bits, whichever they are.
-    const SAFE_DIGITS: usize = 19;
-    let digit = |at: usize| line.get(at).map(|byte| byte.wrapping_sub(b'0')).filter(|digit| *digit < 10);
-    let (mut id, mut at) = (0_u64, begin);
-    while let Some(next) = digit(at) {
-        id = match at - begin < SAFE_DIGITS {
-            true => id * 10 + u64::from(next),
-            false => id.checked_mul(10)?.checked_add(u64::from(next))?,
-        };
-        at += 1;
-    }
-    let is_plain = at > begin && (line[begin] != b'0' || at == begin + 1);
-    is_plain.then_some((id, at))
+    let last = one.iter().zip(rest).take_while(|(one, other)| one == other).count();
+    &other[..other.len() - rest.len() + last]
 }
 
 /// What stands for an array that was taken out; gives the range of its ids.
@@ -136,6 +138,31 @@ impl<'de> Visitor<'de> for Taken<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+    use serde::Deserialize;
+
+    #[derive(Deserialize)]
+    struct Session {
+        requests: Vec<Request>,
+    }
+
+    #[derive(Deserialize)]
+    struct Request {
+        hash_ids: Vec<u64>,
+    }
+
+    /// The same with the arrays taken out.
+    #[derive(Deserialize)]
+    struct Shape {
+        #[serde(rename = "requests")]
+        _requests: Vec<ShortRequest>,
+    }
+
+    #[derive(Deserialize)]
+    struct ShortRequest {
+        #[serde(rename = "hash_ids")]
+        _hash_ids: [[usize; 1]; 1],
+    }
 
     fn taken(line: &str) -> Option<(String, Vec<Vec<u64>>)> {
         let (mut shortened, mut ids) = (Shortened::default(), vec![7]);
@@ -153,6 +180,39 @@ mod tests {
         let ids = vec![vec![1, 20, u64::MAX], vec![0, 7], vec![]];
         assert_eq!(taken(line), Some((short.to_owned(), ids)));
         assert_eq!(taken(r#"{"my_hash_ids":[1]}"#), Some((r#"{"my_hash_ids":[1]}"#.to_owned(), vec![])));
+    }
+
+    proptest! {
+        /// Requests of a session, of which each repeats a part of the one before it; one may be broken.
+        #[test]
+        fn an_array_that_begins_as_the_one_before_has_its_ids(
+            requests in prop::collection::vec((any::<prop::sample::Index>(), 0usize..60, 0u32..64), 1..6),
+            separator in prop::sample::select(vec![",", ", ", " ,"]),
+            damage in prop::option::weighted(0.4, (any::<prop::sample::Index>(), prop::sample::select(vec![",", "0", "]", " ", "x"]))),
+        ) {
+            let (mut ids, mut line) = (Vec::new(), "{\"requests\":[".to_owned());
+            for (number, (kept, more, shift)) in requests.into_iter().enumerate() {
+                ids.truncate(kept.index(ids.len() + 1));
+                ids.extend((0..more as u64).map(|id| id.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> shift));
+                let texts: Vec<String> = ids.iter().map(u64::to_string).collect();
+                let comma = if number > 0 { "," } else { "" };
+                line.push_str(&format!("{comma}{{\"hash_ids\":[{}]}}", texts.join(separator)));
+            }
+            line.push_str("]}");
+            if let Some((at, text)) = damage {
+                line.insert_str(at.index(line.len()), text);
+            }
+            let expected = serde_json::from_str::<Session>(&line);
+            match (taken(&line), expected) {
+                (Some((_, ids)), Ok(session)) => {
+                    let expected: Vec<Vec<u64>> = session.requests.into_iter().map(|request| request.hash_ids).collect();
+                    prop_assert_eq!(ids, expected, "{}", line);
+                }
+                (Some((json, _)), Err(_)) => prop_assert!(serde_json::from_str::<Shape>(&json).is_err(), "{}", line),
+                (None, Ok(_)) => prop_assert!(false, "plain, and not taken: {}", line),
+                (None, Err(_)) => {}
+            }
+        }
     }
 
     #[test]
