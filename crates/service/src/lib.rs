@@ -12,6 +12,8 @@ pub mod clock;
 pub mod error;
 pub mod estimating;
 pub mod events;
+#[cfg(test)]
+mod fresh_task;
 pub mod plan;
 pub mod poll_loop;
 pub mod prepare;

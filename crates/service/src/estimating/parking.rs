@@ -87,30 +87,16 @@ impl Parking {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::task_config;
+    use crate::fresh_task::fresh_task;
     use kvset_formats::codec::SourceRecord;
     use kvset_formats::position::NextOffset;
-    use kvset_pipeline::resume::{Origin, Resume};
-    use kvset_settings::Settings;
-    use std::sync::Arc;
     use std::time::Duration;
 
     const MINUTE: Duration = Duration::from_secs(60);
 
     /// The state of a partition after one record.
     fn state(partition: Partition) -> Option<Box<PartitionTask>> {
-        let config = Arc::new(task_config(&Settings::default()).expect("usable settings"));
-        let (start, explanation) = (NextOffset(0), String::new());
-        let resume = Resume {
-            origin: Origin::Fresh,
-            replay_from: start,
-            publish_from: start,
-            count_from: start,
-            warm_up: false,
-            set_aside: Vec::new(),
-            explanation,
-        };
-        let mut task = PartitionTask::new(config, partition, &resume);
+        let mut task = fresh_task(partition);
         let value = br#"{"event_time": 1, "page_size": 64, "page_ids": [11, 22, 33], "input_tokens": 200}"#;
         let record = SourceRecord {
             topic: "requests",

@@ -166,12 +166,9 @@ fn next_order<R: InputRecord>(orders: &Receiver<Order<R>>, helper: &mut Helper<R
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::task_config;
+    use crate::fresh_task::fresh_task;
     use kvset_formats::codec::SourceRecord;
     use kvset_formats::output::OutputRecord;
-    use kvset_formats::position::NextOffset;
-    use kvset_pipeline::resume::{Origin, Resume};
-    use kvset_settings::Settings;
     use std::fmt::Write;
 
     const RECORDS: i64 = 3000;
@@ -203,22 +200,10 @@ mod tests {
 
     /// What so many threads give out of the records of one partition, in batches of a few.
     fn outputs(threads: usize) -> Vec<OutputRecord> {
-        let config = Arc::new(task_config(&Settings::default()).expect("usable settings"));
-        let start = NextOffset(0);
-        let resume = Resume {
-            origin: Origin::Fresh,
-            replay_from: start,
-            publish_from: start,
-            count_from: start,
-            warm_up: false,
-            set_aside: Vec::new(),
-            explanation: String::new(),
-        };
-        let task = PartitionTask::new(Arc::clone(&config), Partition(0), &resume);
         std::thread::scope(|scope| {
-            let started = Workers::start(scope, threads, config.encoding, config.limits);
+            let started = Workers::start(scope, threads, Encoding::Auto, DecodeLimits::default());
             let mut workers = started.expect("threads");
-            workers.take(Epoch(1), task).expect("a worker");
+            workers.take(Epoch(1), fresh_task(Partition(0))).expect("a worker");
             for begin in (0..RECORDS).step_by(20) {
                 workers.submit((begin..begin + 20).map(line).collect()).expect("a worker");
             }
