@@ -389,7 +389,8 @@ sections! {
 
     /// Threads and the queues between them.
     pub struct Workers {
-        /// Threads that estimate; 0 for one a core. A partition uses one at a time.
+        /// Threads that estimate; 0 for one a core. A partition is on one at a time; those without records read JSON ahead
+        /// for the others.
         threads: u32 = 0, in 0..=1024;
         /// Most records that wait for a partition; beyond, nothing more is taken in.
         queue_records: u32 = 10_000, in 1..=10_000_000;
