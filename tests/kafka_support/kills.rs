@@ -5,6 +5,7 @@ use super::asked::{ask_everything, tell};
 use super::faults::{Brokers, Dice, Fault, Places, of_three, restarts, suspend};
 use super::process::{Instance, configure};
 use super::{Broker, Bytes, Input, Published, number, output_topics, stamp};
+use kvset::codec::RequestEncoding;
 use kvset::kafka::config::{Connection, GroupProtocol};
 use kvset::kafka::sink::OutputTopics;
 use kvset::kafka::topic_producer::TopicProducer;
@@ -374,7 +375,9 @@ fn input(requests: u64, seed: u64) -> Input {
         for (number, request) in generator.take(requests as usize).enumerate() {
             let mut row = request.as_row();
             tell(&mut row, number);
-            input.push_row(partition, &pool, &row);
+            // JSON is read ahead by workers that have no records.
+            let encoding = [RequestEncoding::Avro, RequestEncoding::Json][(input.records() % 2) as usize];
+            input.push_row_as(encoding, partition, &pool, &row);
             if number % 100 == 50 {
                 input.push(partition, &pool, format!("broken {number}").into_bytes());
             }

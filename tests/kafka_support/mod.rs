@@ -211,8 +211,12 @@ impl Input {
     }
 
     pub fn push_row(&mut self, partition: i32, pool: &str, row: &TraceRow<'_>) {
+        self.push_row_as(RequestEncoding::Avro, partition, pool, row);
+    }
+
+    pub fn push_row_as(&mut self, encoding: RequestEncoding, partition: i32, pool: &str, row: &TraceRow<'_>) {
         let mut value = Vec::new();
-        encode_request(&message_of(row), RequestEncoding::Avro, &mut value).expect("encodes");
+        encode_request(&message_of(row), encoding, &mut value).expect("encodes");
         self.push(partition, pool, value);
     }
 
