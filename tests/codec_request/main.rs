@@ -614,7 +614,7 @@ fn what_takes_long_to_read_is_repacked() {
     let event = |ids: &[u64]| json!({"event_time": 1_700_000_000_000_u64, "page_ids": ids}).to_string();
     let mut out = Vec::new();
     assert!(repacker.repack(event(&longs).as_bytes(), &mut out));
-    assert!(!repacker.pays(&out), "what was repacked need not be again");
+    assert!(!repacker.takes_long(&out), "what was repacked need not be again");
     let length = out.len();
     for left_alone in
         [&event(&[1; 100]).into_bytes()[..], b"{", b"", b"no json", &[0, 0, 0, 0, 7], &[0xC3, 1]]
@@ -623,5 +623,5 @@ fn what_takes_long_to_read_is_repacked() {
         assert_eq!(out.len(), length);
     }
     let only_avro = Repacker::new(Encoding::Avro, DecodeLimits::default());
-    assert!(!only_avro.pays(event(&longs).as_bytes()), "JSON is refused where Avro is configured");
+    assert!(!only_avro.takes_long(event(&longs).as_bytes()), "JSON is refused where Avro is configured");
 }

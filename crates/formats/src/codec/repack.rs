@@ -21,7 +21,7 @@ impl Repacker {
 
     /// Whether a record is in a form that takes long to read: JSON, or Avro in single-object encoding with a list of
     /// ids. What is in Confluent's wire format could have to wait for its schema, and is left alone.
-    pub fn pays(&self, payload: &[u8]) -> bool {
+    pub fn takes_long(&self, payload: &[u8]) -> bool {
         match self.encoding.of(payload) {
             Some(Encoding::Json) => true,
             Some(Encoding::Avro) => avro::lists_ids(payload),
@@ -29,10 +29,10 @@ impl Repacker {
         }
     }
 
-    /// Appends what a record says; says whether it did. Nothing is appended for a record that does not pay, is refused,
+    /// Appends what a record says; says whether it did. Nothing is appended for a record that is read fast, is refused,
     /// or would become longer.
     pub fn repack(&mut self, payload: &[u8], out: &mut Vec<u8>) -> bool {
-        if !self.pays(payload) {
+        if !self.takes_long(payload) {
             return false;
         }
         let begin = out.len();

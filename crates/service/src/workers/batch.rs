@@ -37,11 +37,11 @@ impl<R: InputRecord> Batch<R> {
     }
 
     /// Whether reading these records takes long enough to be done ahead, by the first of them.
-    pub fn pays(&self, repacker: &Repacker) -> bool {
+    pub fn takes_long(&self, repacker: &Repacker) -> bool {
         self.records
             .first()
             .and_then(|first| first.as_source().value)
-            .is_some_and(|value| repacker.pays(value))
+            .is_some_and(|value| repacker.takes_long(value))
     }
 
     /// Repacks the records for their worker, unless it or somebody else has begun with them.
@@ -121,7 +121,7 @@ mod tests {
     #[test]
     fn a_worker_that_comes_first_reads_its_records_itself() {
         let batch = Batch::new(vec![Line(LONG)]);
-        assert!(batch.pays(&repacker()));
+        assert!(batch.takes_long(&repacker()));
         assert!(batch.begin(|| panic!("nobody to wait for")).is_none());
         batch.repack(&mut repacker());
         assert!(batch.repacked.try_recv().is_err(), "too late to be of use");

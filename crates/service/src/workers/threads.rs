@@ -61,7 +61,7 @@ impl<R: InputRecord + Send + Sync> Workers<R> {
     fn hand_out(&self, index: usize, records: Vec<R>) -> Result<(), WorkerGone> {
         let batch = Arc::new(Batch::new(records));
         let is_busy = self.queues.len() > 1 && self.queues.get(index).is_some_and(|queue| !queue.is_empty());
-        if is_busy && batch.pays(&self.repacker) {
+        if is_busy && batch.takes_long(&self.repacker) {
             self.ahead.offer(&batch);
         }
         self.order(index, Order::Process(batch))
@@ -129,7 +129,15 @@ impl<R: InputRecord> Helper<R> {
     /// Reads a batch ahead that waits for another worker; false where none does.
     fn help(&mut self) -> bool {
         let next = self.ahead.next();
-        next.inspect(|batch| batch.repack(&mut self.repacker)).is_some()
+        let is_there = next.is_some();
+        self.read_ahead(next);
+        is_there
+    }
+
+    fn read_ahead(&mut self, batch: Option<Arc<Batch<R>>>) {
+        if let Some(batch) = batch {
+            batch.repack(&mut self.repacker);
+        }
     }
 }
 
@@ -153,11 +161,7 @@ fn next_order<R: InputRecord>(orders: &Receiver<Order<R>>, helper: &mut Helper<R
             Err(TryRecvError::Empty) if helper.help() => {}
             Err(TryRecvError::Empty) => select! {
                 recv(orders) -> order => return order.ok(),
-                recv(helper.ahead.waiting) -> batch => {
-                    if let Some(batch) = batch.ok().and_then(|batch| batch.upgrade()) {
-                        batch.repack(&mut helper.repacker);
-                    }
-                }
+                recv(helper.ahead.waiting) -> batch => helper.read_ahead(batch.ok().and_then(|batch| batch.upgrade())),
             },
         }
     }
