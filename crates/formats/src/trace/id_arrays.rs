@@ -74,31 +74,35 @@ struct Array {
 }
 
 /// Reads the array of ids that begins at `begin`; `None` where it holds anything but whole numbers below 2^64 without
-/// leading zeros. A request repeats most of the one before it in its session: what has the text of the array `before` has its
-/// ids, too.
+/// leading zeros. A request repeats most of the one before it in its session: what has the text of the array `before`,
+/// whose ids are the last in the buffer, has its ids, too; where it goes on behind all of them, they are there once.
 fn read_ids(line: &[u8], begin: usize, before: &Array, ids: &mut Vec<u64>) -> Option<Array> {
-    let same = same_text(&line[before.text.clone()], &line[begin..]);
-    let first = ids.len();
+    let (text_before, text) = (&line[before.text.clone()], &line[begin..]);
+    let same = same_text(text_before, text);
+    if same == text_before && !same.is_empty() {
+        return Some(Array { text: begin..begin + same.len(), ids: before.ids.clone() });
+    }
     let push = |ids: &mut Vec<u64>, id| {
         ids.push(id);
         true
     };
-    // Up to a comma both hold whole numbers.
-    let behind = match last_comma(same) {
-        None => leading_array(&line[begin..], |id| push(ids, id))?,
-        Some(comma) => {
-            // Mostly all of the array before, which need not be counted then.
-            let is_whole = last_comma(&line[before.text.clone()]) == Some(comma);
-            let known = if is_whole { before.ids.len() - 1 } else { commas(&same[..=comma]) };
-            ids.extend_from_within(before.ids.start..before.ids.start + known);
-            rest_of_array(&line[begin + comma + 1..], |id| push(ids, id))?
-        }
+    let goes_on =
+        !before.ids.is_empty() && same.len() + 1 == text_before.len() && text[same.len()..].starts_with(b",");
+    let (first, behind) = if goes_on {
+        (before.ids.start, rest_of_array(&text[same.len() + 1..], |id| push(ids, id))?)
+    } else {
+        // Up to a comma both hold whole numbers.
+        let first = ids.len();
+        let behind = match same.iter().rposition(|byte| *byte == b',') {
+            None => leading_array(text, |id| push(ids, id))?,
+            Some(comma) => {
+                ids.extend_from_within(before.ids.start..before.ids.start + commas(&same[..=comma]));
+                rest_of_array(&text[comma + 1..], |id| push(ids, id))?
+            }
+        };
+        (first, behind)
     };
     Some(Array { text: begin..line.len() - behind.len(), ids: first..ids.len() })
-}
-
-fn last_comma(text: &[u8]) -> Option<usize> {
-    text.iter().rposition(|byte| *byte == b',')
 }
 
 fn commas(text: &[u8]) -> usize {
