@@ -5,6 +5,7 @@
 //! as plain leaves the line to that parser alone, which then says what is wrong, and where.
 
 use crate::codec::integers::{leading_array, rest_of_array};
+use memchr::memchr2;
 use serde::de::{self, DeserializeSeed, Deserializer, SeqAccess, Visitor};
 use std::fmt;
 use std::ops::Range;
@@ -33,7 +34,7 @@ impl Shortened {
         self.json.clear();
         self.arrays.clear();
         let (mut copied, mut at, mut before) = (0, 0, Array::default());
-        while let Some(next) = line[at..].iter().position(|byte| matches!(byte, b'[' | b'\\')) {
+        while let Some(next) = memchr2(b'[', b'\\', &line[at..]) {
             at += next;
             if line[at] == b'\\' {
                 return false;

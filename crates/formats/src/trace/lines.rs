@@ -1,10 +1,8 @@
-//! Lines of bounded length, without their ends.
+//! Lines of bounded length, without their ends, one by one.
 
-use std::io::{self, BufRead, Read};
+use super::text::{Line, LineWalk, Text, Texts};
+use std::io::{self, BufRead};
 use std::ops::Range;
-
-/// The byte-order mark that some editors put in front of UTF-8.
-const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// What a step to the next line found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,132 +17,94 @@ pub(super) enum Step {
     End,
 }
 
-/// Reads line by line into one buffer.
+/// Reads line by line.
 pub(super) struct Lines {
-    input: Box<dyn BufRead + Send>,
-    line: Vec<u8>,
-    number: u64,
-    limit: usize,
-    /// A step taken ahead to look at the first line.
-    ahead: Option<Step>,
+    texts: Texts,
+    text: Text,
+    walk: LineWalk,
+    /// Lines of the texts before this one.
+    before: u64,
+    /// Where the line last stepped to lies, without its end.
+    line: Range<usize>,
+    /// A step taken ahead to look at the first line, and the way up to it.
+    ahead: Option<(Step, LineWalk)>,
 }
 
 impl Lines {
     /// Lines of at most `limit` bytes, ends not counted.
     pub fn new(input: Box<dyn BufRead + Send>, limit: usize) -> Self {
-        Self { input, line: Vec::new(), number: 0, limit, ahead: None }
+        Self {
+            texts: Texts::new(input, limit),
+            text: Text::default(),
+            walk: LineWalk::default(),
+            before: 0,
+            line: 0..0,
+            ahead: None,
+        }
     }
 
     /// The line last stepped to, without `\n` or `\r\n`.
     pub fn line(&self) -> &[u8] {
-        &self.line[self.content(&self.line)]
-    }
-
-    /// Where in its buffer a line lies, without the byte-order mark and the line's end.
-    fn content(&self, line: &[u8]) -> Range<usize> {
-        let has_mark = self.number == 1 && line.starts_with(BYTE_ORDER_MARK);
-        let begin = if has_mark { BYTE_ORDER_MARK.len() } else { 0 };
-        begin..begin + line[begin..].trim_ascii_end().len()
+        &self.text.as_bytes()[self.line.clone()]
     }
 
     /// Number of the line last stepped to, counted from 1; 0 before the first.
     pub fn number(&self) -> u64 {
-        self.number
+        self.before + self.walk.number
     }
 
-    /// Reads on through another stream, which begins where this one's is.
+    /// As [`Texts::through`].
     pub fn through<E>(
         &mut self,
         other: impl FnOnce(Box<dyn BufRead + Send>) -> Result<Box<dyn BufRead + Send>, E>,
     ) -> Result<(), E> {
-        let input = std::mem::replace(&mut self.input, Box::new(io::empty()));
-        self.input = other(input)?;
-        Ok(())
+        self.texts.through(other)
     }
 
     /// The longest line that is read, in bytes.
     pub fn limit(&self) -> usize {
-        self.limit
+        self.texts.limit()
     }
 
     /// Looks at the first line that is not blank; the next step finds it again.
     pub fn peek(&mut self) -> io::Result<Step> {
-        let step = self.step()?;
-        self.ahead = Some(step);
+        let (step, before) = self.advance()?;
+        self.ahead = Some((step, before));
         Ok(step)
     }
 
     /// Goes to the next line that is not blank.
     pub fn step(&mut self) -> io::Result<Step> {
-        if let Some(step) = self.ahead.take() {
-            return Ok(step);
+        match self.ahead.take() {
+            Some((step, _)) => Ok(step),
+            None => self.advance().map(|(step, _)| step),
         }
-        let mut line = std::mem::take(&mut self.line);
-        line.clear();
-        let read = self.read_line(&mut line);
-        self.line = line;
-        read.map(|(step, _)| step)
     }
 
-    /// Goes to the next line that is not blank and appends it to a text; returns where it lies there, without its end.
-    pub fn append_next(&mut self, text: &mut Vec<u8>) -> io::Result<(Step, Range<usize>)> {
-        let Some(step) = self.ahead.take() else { return self.read_line(text) };
-        let begin = text.len();
-        text.extend_from_slice(self.line());
-        Ok((step, begin..text.len()))
+    /// All lines that [`Lines::step`] would go to, as texts, and how many were passed before them.
+    pub fn into_texts(mut self) -> (Texts, u64) {
+        let LineWalk { next, number } = self.ahead.map_or(self.walk, |(_, before)| before);
+        self.texts.give_back(&self.text.as_bytes()[next..]);
+        (self.texts, self.before + number)
     }
 
-    /// Appends the next line that is not blank; returns where it lies.
-    fn read_line(&mut self, text: &mut Vec<u8>) -> io::Result<(Step, Range<usize>)> {
-        let begin = text.len();
+    /// Goes to the next line that is not blank; returns also where in the text it was looked for.
+    fn advance(&mut self) -> io::Result<(Step, LineWalk)> {
         loop {
-            let step = self.read_any_line(text)?;
-            let line = self.content(&text[begin..]);
-            let line = begin + line.start..begin + line.end;
-            if step == Step::Line && !text[line.clone()].trim_ascii_start().is_empty() {
-                return Ok((step, line));
+            let before = self.walk;
+            match self.walk.step(self.text.as_bytes(), self.texts.limit()) {
+                Some(Line::Whole(line)) => {
+                    self.line = line;
+                    return Ok((Step::Line, before));
+                }
+                Some(Line::TooLong) => return Ok((Step::TooLong, before)),
+                None => {}
             }
-            text.truncate(begin);
-            if step != Step::Line {
-                return Ok((step, begin..begin));
-            }
-        }
-    }
-
-    /// Appends the next line, up to its end or the limit.
-    fn read_any_line(&mut self, text: &mut Vec<u8>) -> io::Result<Step> {
-        /// The longest line end, `\r\n`.
-        const END_BYTES: usize = 2;
-        let begin = text.len();
-        let most = self.limit.saturating_add(END_BYTES) as u64;
-        let count = self.input.by_ref().take(most).read_until(b'\n', text)?;
-        if count == 0 {
-            return Ok(Step::End);
-        }
-        self.number += 1;
-        if text.last() != Some(&b'\n') && count as u64 == most {
-            self.skip_to_line_end()?;
-            return Ok(Step::TooLong);
-        }
-        Ok(if self.content(&text[begin..]).len() > self.limit { Step::TooLong } else { Step::Line })
-    }
-
-    /// Passes over the rest of a line without keeping it.
-    fn skip_to_line_end(&mut self) -> io::Result<()> {
-        loop {
-            let buffer = match self.input.fill_buf() {
-                Ok(buffer) => buffer,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => return Err(error),
-            };
-            let end = buffer.iter().position(|byte| *byte == b'\n');
-            let (used, done) = match end {
-                Some(position) => (position + 1, true),
-                None => (buffer.len(), buffer.is_empty()),
-            };
-            self.input.consume(used);
-            if done {
-                return Ok(());
+            self.before += self.walk.number;
+            self.walk = LineWalk::default();
+            // What can be read at once.
+            if !self.texts.read(&mut self.text, 0)? {
+                return Ok((Step::End, self.walk));
             }
         }
     }
@@ -184,23 +144,22 @@ mod tests {
     }
 
     #[test]
-    fn lines_appended_to_one_text_are_the_lines() {
+    fn texts_go_on_at_the_line_that_was_looked_at() {
         for peeked in [false, true] {
-            let bytes = b"\xef\xbb\xbfone\r\n\n  \ntwo\n12345678901234\nthree";
+            let bytes = b"\xef\xbb\xbf\r\n \none\r\ntwo\n12345678901234\nthree";
             let mut lines = Lines::new(Box::new(Cursor::new(bytes)), 10);
             if peeked {
-                lines.peek().expect("memory");
+                assert_eq!(lines.peek().expect("memory"), Step::Line);
             }
-            let (mut text, mut found) = (Vec::new(), Vec::new());
-            loop {
-                match lines.append_next(&mut text).expect("memory") {
-                    (Step::Line, line) => found.push((lines.number(), line)),
-                    (Step::TooLong, _) => assert_eq!(lines.number(), 5),
-                    (Step::Cut | Step::End, _) => break,
-                }
+            let (mut texts, before) = lines.into_texts();
+            let (mut text, mut walk) = (Text::default(), LineWalk::default());
+            assert!(texts.read(&mut text, 100).expect("memory"));
+            let mut found = Vec::new();
+            while let Some(line) = walk.step(text.as_bytes(), 10) {
+                let content = if let Line::Whole(content) = line { &text.as_bytes()[content] } else { b"?" };
+                found.push((before + walk.number, content));
             }
-            let found: Vec<_> = found.into_iter().map(|(number, line)| (number, &text[line])).collect();
-            assert_eq!(found, [(1, &b"one"[..]), (4, b"two"), (6, b"three")]);
+            assert_eq!(found, [(3, &b"one"[..]), (4, b"two"), (5, b"?"), (6, b"three")]);
         }
     }
 

@@ -46,6 +46,7 @@ mod reader;
 mod records;
 pub(crate) mod row;
 mod rows;
+mod text;
 mod tokens;
 mod unpack;
 mod write;

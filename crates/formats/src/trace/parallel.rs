@@ -8,14 +8,15 @@
 //! these too, while their ids are in its processor's caches.
 
 use super::error::{RowFault, TraceError};
-use super::lines::{Lines, Step};
+use super::lines::Lines;
 use super::records::{Carried, Filled, Records, Source};
 use super::row::{Batch, RefusedRow};
+use super::text::{Line, LineWalk, Text, Texts};
 use super::unpack::has_cores;
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use kvset_core::pool::{PoolRange, RangePool};
 use kvset_core::pool_config::PoolConfig;
-use std::ops::Range;
+use std::io;
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
@@ -48,9 +49,10 @@ impl Parallel {
     }
 }
 
-/// Lines that were parsed.
+/// Lines that were parsed, numbered from the first of them.
 struct Piece {
     batch: Batch,
+    lines: u64,
     /// What its requests come to in each of the pools.
     ranges: Vec<Option<PoolRange>>,
 }
@@ -60,11 +62,14 @@ enum Next {
     /// Comes when it is parsed.
     Piece(Receiver<Piece>),
     /// The file cannot be read on.
-    Failed(TraceError),
+    Failed(io::Error),
 }
 
 /// A file of lines that need nothing of one another to be parsed.
 pub(super) struct ParallelLines {
+    file: Arc<str>,
+    /// Lines of the pieces before the next one.
+    before: u64,
     parsers: Vec<JoinHandle<()>>,
     /// The pieces in their order.
     order: Receiver<Next>,
@@ -89,9 +94,12 @@ impl ParallelLines {
         let (told, order) = unbounded();
         let (spare, spares) = unbounded();
         let piece_bytes = if parallel.pools.is_empty() { PIECE_BYTES } else { RANGE_BYTES };
-        let empty = (0..PIECES_A_THREAD * threads).map(|_| Batch::default()).collect();
-        let spares = Spares { at_hand: empty, returned: spares };
-        let feed = Arc::new(Mutex::new(Feed { lines, file, piece_bytes, spares, order: Some(told) }));
+        for _ in 0..PIECES_A_THREAD * threads {
+            // Its other end is held here.
+            drop(spare.send(Batch::default()));
+        }
+        let (texts, before) = lines.into_texts();
+        let feed = Arc::new(Mutex::new(Feed { texts, piece_bytes, spares, order: Some(told) }));
         let parser = || Parser {
             feed: Arc::clone(&feed),
             decoder: decoder.clone(),
@@ -100,7 +108,7 @@ impl ParallelLines {
             text: Text::default(),
         };
         let parsers = (0..threads).map(|_| parser().start()).collect::<Result<_, _>>()?;
-        Ok(Self { parsers, order, batch: None, spare })
+        Ok(Self { file, before, parsers, order, batch: None, spare })
     }
 
     /// A thread ends before the lines do only where it panicked, which goes on here.
@@ -127,13 +135,18 @@ impl Source for ParallelLines {
             }
             let piece = match self.order.recv() {
                 Ok(Next::Piece(parsed)) => parsed.recv(),
-                Ok(Next::Failed(error)) => return Err(error),
+                Ok(Next::Failed(source)) => {
+                    let (file, line) = (Arc::clone(&self.file), self.before);
+                    return Err(TraceError::Read { file, line, source });
+                }
                 Err(ended) => Err(ended),
             };
-            let Ok(Piece { batch, ranges }) = piece else {
+            let Ok(Piece { mut batch, lines, ranges }) = piece else {
                 self.join();
                 return Ok(Filled::End);
             };
+            batch.move_lines(self.before);
+            self.before += lines;
             self.batch = Some(batch);
             if !ranges.is_empty() {
                 return Ok(Filled::Ranges(ranges));
@@ -144,10 +157,10 @@ impl Source for ParallelLines {
 
 /// What the parsers take their lines from, one of them at a time.
 struct Feed {
-    lines: Lines,
-    file: Arc<str>,
+    texts: Texts,
     piece_bytes: usize,
-    spares: Spares,
+    /// Batches between two pieces.
+    spares: Receiver<Batch>,
     /// Where the pieces are announced; nothing once the lines are at their end.
     order: Option<Sender<Next>>,
 }
@@ -156,80 +169,18 @@ impl Feed {
     /// Reads the next piece, once there is a batch to parse it into; returns that, and where it goes then. Nothing at
     /// the end, or where nobody takes what is parsed.
     fn next(&mut self, text: &mut Text) -> Option<(Batch, Sender<Piece>)> {
-        self.order.as_ref().filter(|_| self.spares.wait())?;
-        let end = text.read(&mut self.lines, &self.file, self.piece_bytes);
-        let batch = self.spares.take(text.bytes.len());
-        let order = match end {
-            Some(_) => self.order.take()?,
-            None => self.order.clone()?,
-        };
+        let order = self.order.take()?;
+        let batch = self.spares.recv().ok()?;
         let (parsed, back) = bounded(1);
-        let has_lines = !text.lines.is_empty();
-        if has_lines {
-            order.send(Next::Piece(back)).ok()?;
-        }
-        if let Some(Err(error)) = end {
-            order.send(Next::Failed(error)).ok()?;
-        }
+        let told = match self.texts.read(text, self.piece_bytes) {
+            Ok(true) => Next::Piece(back),
+            Ok(false) => return None,
+            Err(error) => Next::Failed(error),
+        };
+        let has_lines = matches!(told, Next::Piece(_));
+        order.send(told).ok()?;
+        self.order = Some(order).filter(|_| has_lines);
         has_lines.then_some((batch, parsed))
-    }
-}
-
-/// Batches between two pieces, kept for their memory. Any of them would grow to the longest piece that there is, if each
-/// came to every piece: so a piece gets the smallest that it fits into.
-struct Spares {
-    at_hand: Vec<Batch>,
-    returned: Receiver<Batch>,
-}
-
-impl Spares {
-    /// Waits until there is one; false if none will come.
-    fn wait(&mut self) -> bool {
-        self.at_hand.extend(self.returned.try_iter());
-        if self.at_hand.is_empty() {
-            self.at_hand.extend(self.returned.recv());
-        }
-        !self.at_hand.is_empty()
-    }
-
-    /// A batch for so many bytes of lines: one with room for their ids, or else the largest, so that none but large ones
-    /// grow.
-    fn take(&mut self, bytes: usize) -> Batch {
-        /// Bytes of lines for each of their ids, nearly.
-        const BYTES_AN_ID: usize = 5;
-        let room = |at: &usize| self.at_hand[*at].ids.capacity();
-        let fitting = (0..self.at_hand.len()).filter(|at| room(at) >= bytes / BYTES_AN_ID).min_by_key(room);
-        let best = fitting.or_else(|| (0..self.at_hand.len()).max_by_key(room));
-        best.map_or_else(Batch::default, |at| self.at_hand.swap_remove(at))
-    }
-}
-
-/// Lines as they were read, kept for their memory.
-#[derive(Default)]
-struct Text {
-    bytes: Vec<u8>,
-    /// Number of each line and where it lies; nowhere if it was too long.
-    lines: Vec<(u64, Option<Range<usize>>)>,
-}
-
-impl Text {
-    /// Reads lines; how they ended, if they did.
-    fn read(&mut self, lines: &mut Lines, file: &Arc<str>, bytes: usize) -> Option<Result<(), TraceError>> {
-        self.bytes.clear();
-        self.lines.clear();
-        while self.bytes.len() < bytes {
-            let line = match lines.append_next(&mut self.bytes) {
-                Ok((Step::Line, line)) => Some(line),
-                Ok((Step::TooLong | Step::Cut, _)) => None,
-                Ok((Step::End, _)) => return Some(Ok(())),
-                Err(source) => {
-                    let (file, line) = (Arc::clone(file), lines.number());
-                    return Some(Err(TraceError::Read { file, line, source }));
-                }
-            };
-            self.lines.push((lines.number(), line));
-        }
-        None
     }
 }
 
@@ -263,18 +214,19 @@ impl Parser {
 
     fn parse(&mut self, mut batch: Batch) -> Piece {
         batch.clear();
-        for (number, line) in self.text.lines.drain(..) {
+        let (text, mut walk) = (self.text.as_bytes(), LineWalk::default());
+        while let Some(line) = walk.step(text, self.limit) {
             let read = match line {
-                Some(line) => self.decoder.read(&self.text.bytes[line], number, &mut batch),
-                None => Err(RowFault::LineTooLong { limit: self.limit }),
+                Line::Whole(line) => self.decoder.read(&text[line], walk.number, &mut batch),
+                Line::TooLong => Err(RowFault::LineTooLong { limit: self.limit }),
             };
             if let Err(fault) = read {
-                batch.refused.push(RefusedRow { after: batch.drafts.len(), line: number, fault });
+                batch.refused.push(RefusedRow { after: batch.drafts.len(), line: walk.number, fault });
             }
         }
         batch.refused.reverse();
         let ranges = self.pools.iter().map(|pool| range_of(&batch, pool)).collect();
-        Piece { batch, ranges }
+        Piece { batch, lines: walk.number, ranges }
     }
 }
 

@@ -130,6 +130,12 @@ impl Batch {
         self.sessions.truncate(mark.sessions);
     }
 
+    /// Numbers the lines on from so many before them.
+    pub fn move_lines(&mut self, before: u64) {
+        self.drafts.iter_mut().for_each(|draft| draft.line += before);
+        self.refused.iter_mut().for_each(|row| row.line += before);
+    }
+
     /// Takes the row that was refused before the next request.
     pub fn take_refused(&mut self) -> Option<RefusedRow> {
         let next = self.next;

@@ -1,0 +1,332 @@
+//! Text of whole lines, read many at a time.
+
+use memchr::{memchr, memrchr};
+use std::io::{self, BufRead};
+use std::ops::Range;
+
+/// The byte-order mark that some editors put in front of UTF-8.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+/// The longest line end, `\r\n`.
+const END_BYTES: usize = 2;
+/// Bytes asked of the input at once: so many that a buffered one reads them straight into the text.
+const READ_BYTES: usize = 256 * 1024;
+
+/// Whole lines, each but the last with its end; kept for its memory.
+#[derive(Default)]
+pub(super) struct Text {
+    /// The text, and what was read into before.
+    bytes: Vec<u8>,
+    filled: usize,
+}
+
+impl Text {
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.filled]
+    }
+
+    /// Reads on behind what there is; returns how many bytes the input gave, which do not count yet.
+    fn read_behind(&mut self, input: &mut dyn BufRead) -> io::Result<usize> {
+        let end = self.filled + READ_BYTES;
+        if self.bytes.len() < end {
+            self.bytes.resize(end, 0);
+        }
+        loop {
+            match input.read(&mut self.bytes[self.filled..end]) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                read => return read,
+            }
+        }
+    }
+
+    /// Replaces the text.
+    fn set(&mut self, bytes: &[u8]) {
+        if self.bytes.len() < bytes.len() {
+            self.bytes.resize(bytes.len(), 0);
+        }
+        self.bytes[..bytes.len()].copy_from_slice(bytes);
+        self.filled = bytes.len();
+    }
+}
+
+/// Reads a stream as texts, one after the other.
+pub(super) struct Texts {
+    input: Box<dyn BufRead + Send>,
+    /// What was read behind the last text: the begin of a line, or lines that were [given back](Self::give_back).
+    rest: Vec<u8>,
+    limit: usize,
+    /// Whether what comes next is still of a line that is too long.
+    skips: bool,
+    begun: bool,
+    /// Why the stream cannot be read on, or that it is at its end.
+    ended: Option<io::Result<()>>,
+}
+
+impl Texts {
+    /// Texts with lines of at most `limit` bytes, ends not counted. Of a longer one they have no more than shows that.
+    pub fn new(input: Box<dyn BufRead + Send>, limit: usize) -> Self {
+        Self { input, rest: Vec::new(), limit, skips: false, begun: false, ended: None }
+    }
+
+    /// Reads on through another stream, which begins where this one's is.
+    pub fn through<E>(
+        &mut self,
+        other: impl FnOnce(Box<dyn BufRead + Send>) -> Result<Box<dyn BufRead + Send>, E>,
+    ) -> Result<(), E> {
+        let input = std::mem::replace(&mut self.input, Box::new(io::empty()));
+        self.input = other(input)?;
+        Ok(())
+    }
+
+    /// The longest line that is read, in bytes.
+    pub fn limit(&self) -> usize {
+        self.limit
+    }
+
+    /// Has the last text's lines from there on read once more.
+    pub fn give_back(&mut self, lines: &[u8]) {
+        self.rest.splice(0..0, lines.iter().copied());
+    }
+
+    /// Reads lines of so many bytes or some more, fewer only where nothing follows; false where none is left.
+    ///
+    /// # Errors
+    /// The stream cannot be read on. All whole lines before that were read, and there are none after it.
+    pub fn read(&mut self, text: &mut Text, bytes: usize) -> io::Result<bool> {
+        text.set(&self.rest);
+        self.rest.clear();
+        let (mut lines, mut searched) = (0, 0);
+        loop {
+            if let Some(end) = memrchr(b'\n', &text.as_bytes()[searched..]) {
+                lines = searched + end + 1;
+            }
+            searched = text.filled;
+            if text.filled - lines > self.limit.saturating_add(END_BYTES) {
+                self.cut(text, lines);
+                lines = text.filled;
+                break;
+            }
+            if self.ended.is_some() || (lines > 0 && lines >= bytes) {
+                break;
+            }
+            searched -= self.read_on(text);
+        }
+        match &self.ended {
+            None => self.rest.extend_from_slice(&text.as_bytes()[lines..]),
+            Some(Ok(())) => lines = text.filled,
+            // What came of the line that breaks off is nobody's.
+            Some(Err(_)) => {}
+        }
+        text.filled = lines;
+        match &mut self.ended {
+            Some(ended) if lines == 0 => std::mem::replace(ended, Ok(())).map(|()| false),
+            _ => Ok(true),
+        }
+    }
+
+    /// Appends what the input gives next, but for what is left of a line that is too long; returns how many bytes of the
+    /// text before were taken away.
+    fn read_on(&mut self, text: &mut Text) -> usize {
+        let count = match text.read_behind(&mut self.input) {
+            Ok(count @ 1..) => count,
+            ended => {
+                self.ended = Some(ended.map(|_| ()));
+                return 0;
+            }
+        };
+        let begin = text.filled;
+        let read = &mut text.bytes[begin..begin + count];
+        let mut skipped = 0;
+        if self.skips {
+            let end = memchr(b'\n', read);
+            self.skips = end.is_none();
+            skipped = end.map_or(count, |end| end + 1);
+            read.copy_within(skipped.., 0);
+        }
+        text.filled += count - skipped;
+        if self.begun || BYTE_ORDER_MARK.starts_with(text.as_bytes()) && text.filled < BYTE_ORDER_MARK.len() {
+            return 0;
+        }
+        self.begun = true;
+        match text.as_bytes().strip_prefix(BYTE_ORDER_MARK).map(<[u8]>::len) {
+            Some(length) => {
+                text.bytes.copy_within(BYTE_ORDER_MARK.len()..text.filled, 0);
+                text.filled = length;
+                begin
+            }
+            None => 0,
+        }
+    }
+
+    /// Leaves of the line that begins there, whose end was not found, what shows that it is too long.
+    fn cut(&mut self, text: &mut Text, begin: usize) {
+        text.filled = begin + self.limit + END_BYTES + 1;
+        text.bytes[text.filled - 1] = b'\n';
+        self.skips = true;
+    }
+}
+
+/// A line of a text that is not blank.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Line {
+    /// Where it lies, without its end.
+    Whole(Range<usize>),
+    /// Longer than the limit.
+    TooLong,
+}
+
+/// A way through the lines of a text.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct LineWalk {
+    /// Where the next line begins.
+    pub next: usize,
+    /// Lines passed, blank ones too.
+    pub number: u64,
+}
+
+impl LineWalk {
+    /// Goes to the next line that is not blank, if there is one; none may have more than `limit` bytes.
+    pub fn step(&mut self, text: &[u8], limit: usize) -> Option<Line> {
+        while self.next < text.len() {
+            let begin = self.next;
+            let end = memchr(b'\n', &text[begin..]);
+            self.next = end.map_or(text.len(), |end| begin + end + 1);
+            self.number += 1;
+            let line = &text[begin..self.next];
+            let content = line.trim_ascii_end();
+            let most = limit.saturating_add(END_BYTES) - usize::from(end.is_none());
+            if line.len() > most || content.len() > limit {
+                return Some(Line::TooLong);
+            }
+            if !content.trim_ascii_start().is_empty() {
+                return Some(Line::Whole(begin..begin + content.len()));
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::io::{BufReader, Read};
+
+    /// Gives at most so many bytes at once, and an error behind all of them where one is wanted.
+    struct Slow {
+        bytes: Vec<u8>,
+        at: usize,
+        at_once: usize,
+        breaks: bool,
+    }
+
+    impl Read for Slow {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            let count = buffer.len().min(self.at_once).min(self.bytes.len() - self.at);
+            if count == 0 && self.breaks {
+                return Err(io::Error::other("broken"));
+            }
+            buffer[..count].copy_from_slice(&self.bytes[self.at..self.at + count]);
+            self.at += count;
+            Ok(count)
+        }
+    }
+
+    fn texts(bytes: &[u8], at_once: usize, limit: usize, breaks: bool) -> Texts {
+        let slow = Slow { bytes: bytes.to_vec(), at: 0, at_once, breaks };
+        Texts::new(Box::new(BufReader::with_capacity(1, slow)), limit)
+    }
+
+    /// Number and content of each line, nothing of a long one.
+    type Told = Vec<(u64, Option<Vec<u8>>)>;
+
+    /// The lines, and whether the stream broke.
+    fn lines(mut texts: Texts, bytes: usize) -> (Told, bool) {
+        let (limit, mut text, mut found, mut before) = (texts.limit(), Text::default(), Vec::new(), 0);
+        loop {
+            match texts.read(&mut text, bytes) {
+                Ok(true) => {}
+                Ok(false) => return (found, false),
+                Err(_) => {
+                    assert!(!texts.read(&mut text, bytes).expect("an error is told once"));
+                    return (found, true);
+                }
+            }
+            let mut walk = LineWalk::default();
+            while let Some(line) = walk.step(text.as_bytes(), limit) {
+                let content = match line {
+                    Line::Whole(content) => Some(text.as_bytes()[content].to_vec()),
+                    Line::TooLong => None,
+                };
+                found.push((before + walk.number, content));
+            }
+            assert!(walk.number > 0, "a text has a line");
+            before += walk.number;
+        }
+    }
+
+    /// The same, line by line.
+    fn expected(bytes: &[u8], limit: usize, breaks: bool) -> Told {
+        let bytes = bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes);
+        let mut found = Vec::new();
+        for (number, line) in (1..).zip(bytes.split_inclusive(|byte| *byte == b'\n')) {
+            let (ends, content) = (line.ends_with(b"\n"), line.trim_ascii_end());
+            // Of a line that the stream broke off in, only that it was too long by then is known.
+            let is_cut = breaks && !ends;
+            let most = limit + END_BYTES;
+            let is_long = line.len() > most || (line.len() == most && !ends) || content.len() > limit;
+            if is_cut && line.len() <= most {
+                continue;
+            }
+            if is_long {
+                found.push((number, None));
+            } else if !content.trim_ascii_start().is_empty() {
+                found.push((number, Some(content.to_vec())));
+            }
+        }
+        found
+    }
+
+    proptest! {
+        #[test]
+        fn texts_have_the_lines_of_the_stream(
+            bytes in r"(\u{feff})?[ab \r\n]{0,60}",
+            at_once in 1usize..20,
+            at_least in 0usize..30,
+            limit in 1usize..12,
+            breaks: bool,
+        ) {
+            let (found, broke) = lines(texts(bytes.as_bytes(), at_once, limit, breaks), at_least);
+            prop_assert_eq!(broke, breaks);
+            prop_assert_eq!(found, expected(bytes.as_bytes(), limit, breaks));
+        }
+    }
+
+    #[test]
+    fn a_text_has_as_many_bytes_as_were_asked_for_and_ends_with_a_line() {
+        let mut texts = texts(b"one\ntwo\nthree\nfour", 4, 10, false);
+        let (mut text, mut found) = (Text::default(), Vec::new());
+        while texts.read(&mut text, 5).expect("memory") {
+            found.push(String::from_utf8(text.as_bytes().to_vec()).expect("text"));
+        }
+        assert_eq!(found, ["one\ntwo\n", "three\n", "four"]);
+    }
+
+    #[test]
+    fn lines_given_back_are_read_again() {
+        let mut texts = texts(b"one\ntwo\nthree", 9, 10, false);
+        let mut text = Text::default();
+        assert!(texts.read(&mut text, 0).expect("memory"));
+        texts.give_back(&text.as_bytes()[4..]);
+        assert!(texts.read(&mut text, 100).expect("memory"));
+        assert_eq!(text.as_bytes(), b"two\nthree");
+    }
+
+    #[test]
+    fn a_line_without_end_takes_no_more_memory_than_the_limit() {
+        let mut texts = texts(&[b'a'; 1 << 22], READ_BYTES, 100, false);
+        let mut text = Text::default();
+        assert!(texts.read(&mut text, 1 << 20).expect("memory"));
+        assert!(!texts.read(&mut text, 1 << 20).expect("memory"));
+        assert!(text.bytes.capacity() < 4 * READ_BYTES, "{}", text.bytes.capacity());
+    }
+}
