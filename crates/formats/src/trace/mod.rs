@@ -33,6 +33,7 @@ pub(crate) mod dynamo;
 mod entry;
 mod error;
 mod frames;
+mod groups;
 mod id_arrays;
 mod input;
 pub mod json;
@@ -52,8 +53,9 @@ mod unpack;
 mod write;
 
 pub use answer::CacheWrites;
-pub use background::{AheadReader, BackgroundReader, Together, open_ahead};
+pub use background::{AheadReader, open_ahead};
 pub use error::{RowError, RowFault, TraceError};
+pub use groups::Together;
 pub use options::{Format, IdScope, ReadOptions};
 pub use reader::{Progress, TraceItem, TraceReader, open};
 pub use row::TraceRow;

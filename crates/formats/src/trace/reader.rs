@@ -169,6 +169,11 @@ impl TraceReader {
         }
     }
 
+    /// Whether the lines of the file at hand are parsed on other threads.
+    pub(super) fn is_parallel(&self) -> bool {
+        self.parallel.threads > 1 && has_records(self.format())
+    }
+
     /// The line that is read, whose requests [`TraceReader::step`] tells by their numbers.
     pub(super) fn batch_mut(&mut self) -> &mut Batch {
         &mut self.batch
