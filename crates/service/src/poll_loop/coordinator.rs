@@ -2,6 +2,7 @@
 
 use super::parts::Parts;
 use super::stage::{Known, Stage};
+use super::standing::Standing;
 use super::summary::Summary;
 use crate::backoff::{Backoff, answered};
 use crate::clock::Clock;
@@ -48,8 +49,7 @@ pub struct Coordinator<'c, M: Member + 'c, O, S> {
     /// Counted in the partitions, and still to be submitted within this turn.
     records: Vec<M::Record<'c>>,
     epoch: Epoch,
-    /// Whether this member was thrown out of the group and has not been given anything since.
-    evicted: bool,
+    standing: Standing,
     last_commit: Instant,
     last_tick: Instant,
     records_since_commit: u64,
@@ -82,7 +82,7 @@ where
             assignment: Assignment::new(plan.flow),
             records: Vec::new(),
             epoch: Epoch::default(),
-            evicted: false,
+            standing: Standing::default(),
             last_commit: now,
             last_tick: now,
             records_since_commit: 0,
@@ -220,13 +220,14 @@ where
             Event::Lost(partitions) => self.lose(&partitions),
             // The client has warned already, and mends it by itself.
             Event::Trouble(failure) if failure.kind == FailureKind::Transient => {
+                self.standing.troubled(self.clock.now());
                 tracing::debug!("{failure}");
                 Ok(())
             }
-            // librdkafka asks for the place of a stable name under a member id that it dropped when the
-            // session ended, and takes the refusal for a proof that another process has the name. If
-            // one has, a new client of ours is told so.
-            Event::Trouble(failure) if failure.kind == FailureKind::Migrated && self.evicted => {
+            Event::Trouble(failure)
+                if failure.kind == FailureKind::Migrated
+                    && self.standing.doubts_fencing(self.clock.now(), self.plan.retry_for) =>
+            {
                 Err(KafkaFailure { kind: FailureKind::Spent, ..failure }.into())
             }
             Event::Trouble(failure) => Err(failure.into()),
@@ -350,7 +351,7 @@ where
             starts.push((partition, self.take_up(partition, committed)?));
         }
         self.source.assign(&starts)?;
-        self.evicted = false;
+        self.standing.assigned();
         self.tell_rebalanced();
         Ok(())
     }
@@ -441,7 +442,7 @@ where
     /// Drops partitions that others have already.
     fn lose(&mut self, partitions: &[Partition]) -> Result<(), ServiceError> {
         tracing::warn!("partitions {} were lost to other members: dropping their work", list(partitions));
-        self.evicted = true;
+        self.standing.evicted();
         self.give_up(partitions, false)?;
         partitions.iter().for_each(|partition| self.observer.on(&ServiceEvent::Lost(*partition)));
         self.tell_rebalanced();

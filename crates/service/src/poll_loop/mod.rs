@@ -9,3 +9,4 @@ pub mod stage;
 pub mod summary;
 
 pub(crate) mod refusals;
+mod standing;
