@@ -197,8 +197,25 @@ pub fn suspend(process: u32, time: Duration) {
     let signal = |name: &str| {
         Command::new("kill").args([name, &process.to_string()]).output().expect("kill runs").status.success()
     };
+    // One that has just been started would end as it goes on, if it was asked to stop meanwhile.
+    let begin = Instant::now();
+    while !listens_for_signals(process) && begin.elapsed() < BEGINS_WITHIN {
+        std::thread::sleep(Duration::from_millis(20));
+    }
     if signal("-STOP") {
         std::thread::sleep(time);
         signal("-CONT");
     }
+}
+
+/// Longest time from the start of a process until it listens for signals.
+const BEGINS_WITHIN: Duration = Duration::from_secs(10);
+
+/// Whether a process handles SIGTERM by itself.
+fn listens_for_signals(process: u32) -> bool {
+    const SIGTERM: u64 = 15;
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let handled = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    let handled = handled.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    handled.is_some_and(|mask| mask >> (SIGTERM - 1) & 1 == 1)
 }
