@@ -87,7 +87,8 @@ impl Texts {
         self.rest.splice(0..0, lines.iter().copied());
     }
 
-    /// Reads lines of so many bytes or some more, fewer only where nothing follows; false where none is left.
+    /// Reads lines of so many bytes or some more, fewer only where nothing follows, or more of a line that is too long;
+    /// false where none is left.
     ///
     /// # Errors
     /// The stream cannot be read on. All whole lines before that were read, and there are none after it.
