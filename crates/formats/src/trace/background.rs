@@ -53,11 +53,11 @@ impl AheadReader {
     /// # Errors
     /// [`TraceError::Thread`]: the system has no thread to give.
     fn new(reader: TraceReader, threads: usize) -> Result<Self, TraceError> {
-        let is_ahead = threads <= 1 || reader.is_parallel();
+        let needs_a_thread = threads > 1 && !reader.is_parallel();
         let grouped = Grouped::new(reader);
-        let groups = match is_ahead {
-            true => Groups::Here(Box::new(grouped)),
-            false => Groups::Background(Background::start(grouped)?),
+        let groups = match needs_a_thread {
+            true => Groups::Background(Background::start(grouped)?),
+            false => Groups::Here(Box::new(grouped)),
         };
         Ok(Self { groups, group: Group::default() })
     }
