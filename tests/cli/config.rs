@@ -76,7 +76,9 @@ fn missing_and_unreadable_files_are_named() {
     kvset(&["config", "check", &path]).assert().code(2);
     let (_directory, path) = file("");
     std::fs::write(&path, [0xff, 0xfe, 0x00]).expect("written");
-    kvset(&["config", "check", path.to_str().expect("UTF-8")]).assert().code(2);
+    let said =
+        kvset(&["config", "check", path.to_str().expect("UTF-8")]).assert().code(2).get_output().clone();
+    assert!(text(&said.stderr).ends_with("save it as UTF-8\n"), "{}", text(&said.stderr));
 }
 
 #[test]

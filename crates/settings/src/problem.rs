@@ -7,7 +7,7 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
     /// The file could not be read.
-    #[error("cannot read configuration file `{}`: {source}; check the path and its permissions", path.display())]
+    #[error("cannot read configuration file `{}`: {source}; {}", path.display(), advice(source))]
     Read {
         /// The file asked for.
         path: PathBuf,
@@ -27,6 +27,14 @@ pub enum SettingsError {
     /// Keys or values that are not allowed.
     #[error("{}", list(.0))]
     Invalid(Vec<Problem>),
+}
+
+/// The way out for whoever cannot read a file.
+fn advice(source: &std::io::Error) -> &'static str {
+    match source.kind() {
+        std::io::ErrorKind::InvalidData => "save it as UTF-8",
+        _ => "check the path and its permissions",
+    }
 }
 
 impl SettingsError {

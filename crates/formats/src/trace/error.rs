@@ -26,6 +26,12 @@ pub enum TraceError {
     /// The first row is of no known format.
     #[error("cannot tell the format of trace {file} from line {line}: {seen}; name it with --format")]
     UnknownFormat { file: Arc<str>, line: u64, seen: String },
+    /// The file is text of two bytes a character.
+    #[error(
+        "trace {file} is text in UTF-16, as PowerShell's `>` writes it; convert it to UTF-8 with \
+         `iconv -f UTF-16 -t UTF-8`"
+    )]
+    Utf16 { file: Arc<str> },
     /// Requests that are to be tokenised, but with which tokenizer?
     #[error("trace {file} holds chat or completion requests, which {}", openai_need())]
     NoModel { file: Arc<str> },

@@ -17,6 +17,7 @@ use super::parallel::{Parallel, ParallelLines};
 use super::records::{Carried, Filled, LineSource, Records, Source};
 use super::row::{Batch, RefusedRow, TraceRow};
 use super::rows::Rows;
+use super::text::is_utf16;
 use super::tokens::TokenIds;
 use super::unpack::read_ahead;
 use crate::logs::Preset;
@@ -269,6 +270,9 @@ impl TraceReader {
             let decoder = Log::new(preset, page_size::DEFAULT, &self.options);
             let source = LineSource { rows, file: Arc::clone(name), decoder };
             return Ok((Format::Log(preset), Box::new(source)));
+        }
+        if is_utf16(head) {
+            return Err(TraceError::Utf16 { file: Arc::clone(name) });
         }
         let mut lines = Lines::new(bytes, self.options.max_line_bytes);
         let format = match asked {

@@ -4,9 +4,11 @@ use super::error::{RowFault, TraceError};
 use super::frames::{self, Frames};
 use super::input::Input;
 use super::lines::{Lines, Step};
+use super::text::is_utf16;
 use super::unpack::{has_cores, read_ahead};
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
 /// Reads row by row.
 pub(super) enum Rows {
@@ -62,9 +64,11 @@ impl RawRecords {
         let Input { name, bytes, is_packed, .. } = Input::open(path)?;
         let bytes = if is_packed && has_cores() { read_ahead(bytes) } else { Ok(bytes) };
         let head = bytes.and_then(frames::head);
-        let (head, bytes) = head.map_err(|source| TraceError::Read { file: name, line: 0, source })?;
+        let failed = |source| TraceError::Read { file: Arc::clone(&name), line: 0, source };
+        let (head, bytes) = head.map_err(failed)?;
         let rows = match frames::is_framed(&head) {
             true => Rows::Frames(Frames::new(bytes, limit)),
+            false if is_utf16(&head) => return Err(TraceError::Utf16 { file: name }),
             false => Rows::Lines(Lines::new(bytes, limit)),
         };
         Ok(Self { rows })
