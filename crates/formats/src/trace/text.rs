@@ -2,7 +2,7 @@
 
 use memchr::{memchr, memrchr};
 use std::io::{self, BufRead};
-use std::ops::{Range, RangeInclusive};
+use std::ops::Range;
 
 /// The byte-order mark that some editors put in front of UTF-8.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
@@ -11,15 +11,10 @@ const END_BYTES: usize = 2;
 /// Bytes asked of the input at once: so many that a buffered one reads them straight into the text.
 const READ_BYTES: usize = 256 * 1024;
 
-/// Whether a file that begins so is text in UTF-16: by its byte-order mark, or by a zero beside each of two letters.
+/// Whether a file that begins so is text in UTF-16: by its byte-order mark, or, as tools leave that out on little-endian
+/// machines, by a zero behind each of two letters.
 pub(super) fn is_utf16(head: &[u8]) -> bool {
-    const ASCII: RangeInclusive<u8> = 1..=0x7f;
-    let is_ascii = |a: &u8, b: &u8| ASCII.contains(a) && ASCII.contains(b);
-    match head {
-        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => true,
-        [a, 0, b, 0, ..] | [0, a, 0, b, ..] => is_ascii(a, b),
-        _ => false,
-    }
+    matches!(head, [0xff, 0xfe, ..] | [0xfe, 0xff, ..] | [1..=0x7f, 0, 1..=0x7f, 0, ..])
 }
 
 /// Whole lines, each but the last with its end; kept for its memory.
