@@ -64,7 +64,7 @@ fn rows_of_every_format_may_say_what_was_cached_where_and_for_whom() {
 
 #[test]
 fn what_is_no_number_of_tokens_is_refused_by_field() {
-    for wrong in ["-1", "1.5", "\"7\"", "[7]"] {
+    for wrong in ["-1", "1.5", "\"seven\"", "\"-7\"", "[7]", "true", "1e300"] {
         let row =
             format!(r#"{{"timestamp": 0, "input_length": 9, "hash_ids": [1], "cached_tokens": {wrong}}}"#);
         let error = rows(Format::Mooncake, &row, IdScope::Auto).remove(0).expect_err(wrong);

@@ -4,7 +4,7 @@ use super::events::{Common, Hashing, push_pages};
 use super::field_lookup::{FieldLookup, invalid};
 use super::fields::{self, Held, Values};
 use super::models::Tokenizers;
-use super::recipe::{CACHED_TOKENS, DURATION_MS, Names, OUTPUT_TOKENS, RawFormat, Recipe};
+use super::recipe::{DURATION_MS, Names, OUTPUT_TOKENS, RawFormat, Recipe};
 use super::records::{Prepared, RawRecord};
 use super::tokens::Prompts;
 use kvset_core::units::EventTime;
@@ -15,6 +15,7 @@ use kvset_formats::codec::{
 use kvset_formats::logs::{FieldPath, Preset};
 use kvset_formats::output::{Destination, OutputRecord};
 use kvset_formats::position::Partition;
+use kvset_formats::trace::numbers::count;
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -240,8 +241,9 @@ impl Preparer {
             })?,
         };
         let integer = |index, name: &str| -> Result<Option<i64>, DecodeError> {
-            let number = |text: &str| text.parse().map_err(|_| invalid(name, "is no whole number"));
-            self.values.get(index).map(number).transpose()
+            let read = self.values.get(index).map(count).transpose();
+            let read = read.map_err(|why| invalid(name, &format!("holds no count: {why}")))?;
+            Ok(read.flatten().and_then(|count| i64::try_from(count).ok()))
         };
         let labels = self.names.labels_outside_the_namespace();
         let labels = labels.filter_map(|(label, field)| Some((label, self.values.get(field)?.to_owned())));
@@ -259,12 +261,16 @@ impl Preparer {
 
     /// The prompt's tokens that came from the serving engine's cache, from the first place that says so.
     fn cached_tokens(&self) -> Result<Option<i64>, DecodeError> {
-        let text = self.names.cached_tokens.iter().find_map(|index| self.values.get(*index));
-        let number = text.map(str::parse).transpose();
-        number.map_err(|_| {
-            let detail = format!("{CACHED_TOKENS} is no whole number of 64 bits");
-            DecodeError::new(ErrorCode::InvalidCachedTokens, detail)
-        })
+        for index in &self.names.cached_tokens {
+            let read = self.values.get(*index).map(count).transpose().map_err(|why| {
+                let detail = format!("`{}` holds no count: {why}", self.names.paths[*index].join("."));
+                DecodeError::new(ErrorCode::InvalidCachedTokens, detail)
+            })?;
+            if let Some(cached) = read.flatten() {
+                return Ok(i64::try_from(cached).ok());
+            }
+        }
+        Ok(None)
     }
 
     pub(super) fn token_ids(&mut self, common: &Common, out: &mut Prepared) -> Result<(), DecodeError> {

@@ -1,5 +1,6 @@
 //! Token ids of one prompt or several.
 
+use kvset_formats::trace::numbers::{TokenId, Whole};
 use serde::de::{DeserializeSeed, Deserializer, Error, SeqAccess, Visitor};
 use std::fmt;
 
@@ -77,6 +78,16 @@ impl<'de> Visitor<'de> for Tokens<'_> {
         Ok(false)
     }
 
+    /// A list of which a database has made a text; another one says nothing here.
+    fn visit_str<E: Error>(self, text: &str) -> Result<bool, E> {
+        if !text.trim_start().starts_with('[') {
+            return Ok(false);
+        }
+        let mut list = serde_json::Deserializer::from_str(text);
+        let read = self.deserialize(&mut list).and_then(|read| list.end().map(|()| read));
+        read.map_err(|_| E::custom("no list of token ids"))
+    }
+
     fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<bool, A::Error> {
         let (mut lone, mut lists) = (false, false);
         while let Some(item) = array.next_element_seed(Item(self.0))? {
@@ -103,6 +114,14 @@ enum Kind {
 /// A token id, or an array of them.
 struct Item<'p>(&'p mut Prompts);
 
+impl Item<'_> {
+    fn token<E: Error>(self, token: Whole) -> Result<Kind, E> {
+        let TokenId(token) = TokenId::of(token).map_err(E::custom)?;
+        self.0.ids.push(token);
+        Ok(Kind::Token)
+    }
+}
+
 impl<'de> DeserializeSeed<'de> for Item<'_> {
     type Value = Kind;
 
@@ -119,13 +138,23 @@ impl<'de> Visitor<'de> for Item<'_> {
     }
 
     fn visit_u64<E: Error>(self, token: u64) -> Result<Kind, E> {
-        let token = u32::try_from(token).map_err(|_| E::custom("token id out of range"))?;
-        self.0.ids.push(token);
-        Ok(Kind::Token)
+        self.token(Whole(Ok(Some(token.into()))))
+    }
+
+    fn visit_i64<E: Error>(self, token: i64) -> Result<Kind, E> {
+        self.token(Whole(Ok(Some(token.into()))))
+    }
+
+    fn visit_f64<E: Error>(self, token: f64) -> Result<Kind, E> {
+        self.token(Whole::of_float(token))
+    }
+
+    fn visit_str<E: Error>(self, token: &str) -> Result<Kind, E> {
+        self.token(Whole::of_text(token))
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<Kind, A::Error> {
-        while let Some(token) = array.next_element()? {
+        while let Some(TokenId(token)) = array.next_element()? {
             self.0.ids.push(token);
         }
         self.0.end_prompt();
@@ -149,10 +178,16 @@ mod tests {
         assert_eq!(read("[[1], [], [2, 3]]"), Some(vec![vec![1], vec![], vec![2, 3]]));
         assert_eq!(read("[]"), Some(vec![vec![]]), "a prompt without tokens");
         assert_eq!(read("7").or(read("null")).or(read("1.5")), None, "a number of tokens is no prompt");
-        for wrong in
-            ["[1, [2]]", "[[1], 2]", "[[[1]]]", "[-1]", "[4294967296]", "[1.5]", r#"["1"]"#, r#""1""#]
+        for wrong in ["[1, [2]]", "[[1], 2]", "[[[1]]]", "[-1]", "[4294967296]", "[1.5]", "[true]", r#""1""#]
         {
             assert_eq!(read(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn tokens_are_read_in_every_form_of_a_whole_number() {
+        for ids in ["[1.0, 2e0]", r#"["1", "2"]"#, r#""[1, 2]""#, r#"[[1.0, "2"]]"#] {
+            assert_eq!(read(ids), Some(vec![vec![1, 2]]), "{ids}");
         }
     }
 }

@@ -5,6 +5,7 @@ use super::{FieldPath, Logged, LoggedPrompt, LoggedRequest, Places};
 use crate::codec::{DecodeError, ErrorCode};
 use crate::trace::answer::Answer;
 use crate::trace::json::TimeUnit;
+use crate::trace::numbers::{TokenId, count};
 use std::borrow::Cow;
 
 /// A place of a time, and the unit it is in where it is a number.
@@ -73,7 +74,7 @@ impl Layout {
     /// Why the record is none of a request that a cache served.
     fn other_than_a_request(&self, record: &[u8]) -> Result<Option<&'static str>, DecodeError> {
         if let Some(status) = first(record, self.status)?
-            && status.text.parse().is_ok_and(|status: u32| status >= 400)
+            && count(&status.text).is_ok_and(|status| status >= Some(400))
         {
             return Ok(Some("the request failed"));
         }
@@ -95,8 +96,7 @@ impl Layout {
             Some(path) => path.find(record)?,
             None => first(record, self.response)?.map(|found| found.text),
         };
-        // What was cut off, or is no JSON, says nothing of usage: of the prompt it is no part.
-        let answer = response.and_then(|response| Answer::of_response(&response)).unwrap_or_default();
+        let answer = response.map(|response| Answer::of_response(&response)).transpose()?.unwrap_or_default();
         let (start, end) = (time(record, self.start)?, time(record, self.end)?);
         let duration = ms(record, self.duration)?.flatten();
         let duration_ms = duration.or_else(|| Some(end? - start?)).filter(|ms| *ms >= 0);
@@ -213,8 +213,11 @@ pub(super) fn missing(path: &str, switch_on: &str) -> DecodeError {
 
 /// Token ids, of one prompt or of several; nothing where the JSON is something else.
 pub(super) fn token_ids(json: &str) -> Option<Vec<Vec<u32>>> {
-    let one = serde_json::from_str(json).map(|ids| vec![ids]);
-    one.or_else(|_| serde_json::from_str(json)).ok()
+    let ids = |ids: Vec<TokenId>| ids.into_iter().map(|TokenId(id)| id).collect();
+    let one = serde_json::from_str(json).map(|prompt| vec![ids(prompt)]);
+    let several =
+        |_| serde_json::from_str(json).map(|prompts: Vec<_>| prompts.into_iter().map(ids).collect());
+    one.or_else(several).ok()
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use super::layout::{first, missing, token_ids};
 use super::path;
 use super::{LoggedPrompt, Places};
 use crate::codec::{DecodeError, ErrorCode};
+use crate::trace::numbers::count;
 use serde_json::Value;
 
 pub(super) const SWITCH_ON: &str =
@@ -61,7 +62,7 @@ fn in_response(response: &str, copies: usize) -> Option<Vec<Vec<u32>>> {
     let choices: Vec<&serde_json::value::RawValue> = serde_json::from_str(&choices.text).ok()?;
     let ids = choices.iter().step_by(copies).map(|choice| {
         let ids = path::at(choice.get().as_bytes(), "prompt_token_ids").ok()??;
-        serde_json::from_str(&ids.text).ok()
+        token_ids(&ids.text)?.into_iter().next()
     });
     ids.collect::<Option<Vec<_>>>().filter(|ids| !ids.is_empty())
 }
@@ -69,7 +70,8 @@ fn in_response(response: &str, copies: usize) -> Option<Vec<Vec<u32>>> {
 /// How many answers were asked for each prompt.
 fn copies(request: Option<&str>) -> usize {
     let asked = request.and_then(|request| path::at(request.as_bytes(), "n").ok()?);
-    asked.and_then(|n| n.text.parse().ok()).filter(|n| *n > 0).unwrap_or(1)
+    let asked = asked.and_then(|n| count(&n.text).ok()?).and_then(|n| usize::try_from(n).ok());
+    asked.filter(|n| *n > 0).unwrap_or(1)
 }
 
 /// The field of a request that holds something else than text.

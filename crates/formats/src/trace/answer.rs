@@ -4,7 +4,8 @@
 //! The usage is the row's own, that of its `response`, or the last one of the chunks a response was streamed
 //! in: an array of chunks, or the stream's text as it was sent (`data: {...}` lines).
 
-use super::json::{Fields, Object, Time, TimeUnit, Trouble, ignore};
+use super::json::{Fields, Object, Time, TimeUnit, Trouble, ignore, read_line};
+use crate::codec::{DecodeError, ErrorCode};
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use std::fmt;
 
@@ -59,15 +60,15 @@ impl CacheWrites {
 
     /// What a response says: an object, its chunks, or the stream as it was sent. Nothing where its usage counts none.
     pub fn of_response(text: &str) -> Option<Self> {
-        Answer::of_response(text)?.cache_writes(1)
+        Answer::of_response(text).ok()?.cache_writes(1)
     }
 }
 
 /// What was found beside a prompt, or in the `usage` of its response.
 #[derive(Debug, Default)]
 pub(crate) struct Answer {
-    /// The known field that is being read; empty in unknown ones.
-    field: &'static str,
+    /// Where reading is, or why it stopped.
+    trouble: Trouble,
     /// Tokens generated, for all prompts of the row.
     output_tokens: Option<u64>,
     /// Tokens of the prompt as the serving engine counted them, for all prompts of the row.
@@ -87,18 +88,33 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// Reads an answer that was found by itself: an object, its chunks, or the stream as it was sent. Nothing where it
-    /// is none of these.
-    pub fn of_response(text: &str) -> Option<Self> {
+    /// Reads an answer that was found by itself: an object, its chunks, or the stream as it was sent. What is none of
+    /// these, or was cut off, says nothing of usage from there on: of the prompt it is no part.
+    ///
+    /// # Errors
+    /// A count of its usage is no count.
+    pub fn of_response(text: &str) -> Result<Self, DecodeError> {
         let mut answer = Self::default();
-        let response = Response(&mut answer);
-        if text.trim_start().starts_with(['{', '[']) {
-            let mut deserializer = serde_json::Deserializer::from_str(text);
-            response.deserialize(&mut deserializer).ok()?;
-        } else {
-            response.visit_str::<serde_json::Error>(text).ok()?;
+        answer.read_text(text);
+        match answer.trouble.fault {
+            Some(fault) => Err(DecodeError::new(ErrorCode::InvalidNumber, fault.to_string())),
+            None => Ok(answer),
         }
-        Some(answer)
+    }
+
+    /// Reads an answer that is a text, as far as it is one.
+    fn read_text(&mut self, text: &str) {
+        if text.trim_start().starts_with(['{', '[']) {
+            // Whether the text is JSON to its end does not matter.
+            drop(read_line(text.as_bytes(), Response(self)));
+            return;
+        }
+        for chunk in text.lines().filter_map(|line| line.strip_prefix("data:")) {
+            // A line that is no JSON, such as the `[DONE]` at the end, says nothing of usage.
+            if chunk.trim_start().starts_with('{') && self.trouble.fault.is_none() {
+                drop(read_line(chunk.as_bytes(), Response(self)));
+            }
+        }
     }
 
     /// Whether a field of the row itself belongs here. A `body` there is the request's.
@@ -116,7 +132,7 @@ impl Answer {
         trouble: &mut Trouble,
     ) -> Result<(), A::Error> {
         let read = self.field(key, map);
-        trouble.field = self.field;
+        *trouble = std::mem::take(&mut self.trouble);
         read
     }
 
@@ -154,45 +170,48 @@ impl Answer {
     }
 
     /// Reads a number; a later chunk without it leaves what an earlier one said.
-    fn number<'de, A: MapAccess<'de>>(map: &mut A, held: &mut Option<u64>) -> Result<(), A::Error> {
-        if let Some(number) = map.next_value()? {
-            *held = Some(number);
-        }
+    fn number<'de, A: MapAccess<'de>>(&mut self, map: &mut A) -> Result<(), A::Error> {
+        let Some(number) = self.trouble.count(map)? else { return Ok(()) };
+        let held = match self.trouble.field {
+            "completion_tokens" | "output_tokens" | "output_length" => &mut self.output_tokens,
+            "prompt_tokens" => &mut self.prompt_tokens,
+            "input_tokens" => &mut self.input_tokens,
+            "cached_tokens" | "prompt_cache_hit_tokens" => &mut self.cached_tokens,
+            "cache_read_input_tokens" => &mut self.cache_read,
+            "cache_creation_input_tokens" => &mut self.cache_creation,
+            "ephemeral_5m_input_tokens" => &mut self.five_minutes,
+            "ephemeral_1h_input_tokens" => &mut self.one_hour,
+            _ => return Ok(()),
+        };
+        *held = Some(number);
         Ok(())
     }
 }
 
 impl<'de> Fields<'de> for Answer {
     fn field<A: MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<(), A::Error> {
-        self.field = KNOWN.into_iter().find(|name| *name == key).unwrap_or_default();
-        match self.field {
-            "usage"
+        self.trouble.field = KNOWN.into_iter().find(|name| *name == key).unwrap_or_default();
+        match self.trouble.field {
+            "" => ignore(map),
+            "response"
+            | "chunks"
+            | "usage"
             | "body"
             | "message"
             | "prompt_tokens_details"
             | "input_tokens_details"
-            | "cache_creation" => {
-                map.next_value_seed(Object(self))?;
+            | "cache_creation" => map.next_value_seed(Response(self)),
+            "duration_ms" => {
+                self.duration_ms = Time::read(map, TimeUnit::Milliseconds)?;
+                Ok(())
             }
-            "response" | "chunks" => map.next_value_seed(Response(self))?,
-            "completion_tokens" | "output_tokens" | "output_length" => {
-                Self::number(map, &mut self.output_tokens)?;
-            }
-            "prompt_tokens" => Self::number(map, &mut self.prompt_tokens)?,
-            "input_tokens" => Self::number(map, &mut self.input_tokens)?,
-            "cached_tokens" | "prompt_cache_hit_tokens" => Self::number(map, &mut self.cached_tokens)?,
-            "cache_read_input_tokens" => Self::number(map, &mut self.cache_read)?,
-            "cache_creation_input_tokens" => Self::number(map, &mut self.cache_creation)?,
-            "ephemeral_5m_input_tokens" => Self::number(map, &mut self.five_minutes)?,
-            "ephemeral_1h_input_tokens" => Self::number(map, &mut self.one_hour)?,
-            "duration_ms" => self.duration_ms = Time::read(map, TimeUnit::Milliseconds)?,
-            _ => ignore(map)?,
+            _ => self.number(map),
         }
-        Ok(())
     }
 }
 
-/// A response: an object, the array of chunks it was streamed in, or the stream as it was sent.
+/// A response or a part of it: an object, as such or in a text; the array of chunks it was streamed in; or the stream as
+/// it was sent. Whatever else stands there, such as the text of a message, says nothing of usage.
 struct Response<'a>(&'a mut Answer);
 
 impl<'de> DeserializeSeed<'de> for Response<'_> {
@@ -214,25 +233,34 @@ impl<'de> Visitor<'de> for Response<'_> {
         Ok(())
     }
 
+    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
+        Ok(())
+    }
+
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<(), A::Error> {
         Object(self.0).visit_map(map)
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut chunks: A) -> Result<(), A::Error> {
-        while chunks.next_element_seed(Object(&mut *self.0))?.is_some() {}
+        while chunks.next_element_seed(Response(&mut *self.0))?.is_some() {}
         Ok(())
     }
 
-    /// A line of a stream that is no JSON, such as the `[DONE]` at its end, says nothing of usage.
-    fn visit_str<E: Error>(self, stream: &str) -> Result<(), E> {
-        for chunk in stream.lines().filter_map(|line| line.strip_prefix("data:")) {
-            if !chunk.trim_start().starts_with('{') {
-                continue;
-            }
-            let mut deserializer = serde_json::Deserializer::from_str(chunk);
-            Object(&mut *self.0).deserialize(&mut deserializer).map_err(|_| E::custom("not a chunk"))?;
-        }
-        Ok(())
+    fn visit_str<E: Error>(self, text: &str) -> Result<(), E> {
+        self.0.read_text(text);
+        if self.0.trouble.fault.is_some() { Err(E::custom("refused")) } else { Ok(()) }
     }
 }
 

@@ -115,7 +115,8 @@ impl<'s> Record<'s> {
         if self.ids.is_some() {
             return Err(self.trouble.stop(RowFault::Repeated { field: "input_sequence_hashes" }));
         }
-        self.ids = Some(map.next_value_seed(Ids(&mut self.batch.ids))?);
+        let read = map.next_value_seed(Ids(&mut self.batch.ids))?;
+        self.ids = Some(self.trouble.number("page ids", read)?);
         Ok(())
     }
 }
@@ -144,14 +145,15 @@ impl<'de> Fields<'de> for Record<'_> {
             "event_time_unix_ms" => self.ended_ms = Time::read(map, MS)?,
             "request_received_ms" => self.received_ms = Time::read(map, MS)?,
             "total_time_ms" => self.total_ms = Time::read(map, MS)?,
-            "input_tokens" => self.input_tokens = map.next_value()?,
-            "input_length" => self.input_length = map.next_value()?,
-            "output_tokens" => self.output_tokens = map.next_value()?,
+            "input_tokens" => self.input_tokens = self.trouble.count(map)?,
+            "input_length" => self.input_length = self.trouble.count(map)?,
+            "output_tokens" => self.output_tokens = self.trouble.count(map)?,
             "session_id" => self.session = self.name(map)?,
-            "cached_tokens" => self.cached_tokens = map.next_value()?,
+            "cached_tokens" => self.cached_tokens = self.trouble.count(map)?,
             "trace_block_size" => {
-                let page_size = PageSize::new(map.next_value()?);
-                self.page_size = Some(page_size.ok_or_else(|| A::Error::custom("zero"))?);
+                let tokens = self.trouble.count(map)?.and_then(|tokens| u32::try_from(tokens).ok());
+                let page_size = tokens.and_then(PageSize::new);
+                self.page_size = Some(page_size.ok_or_else(|| A::Error::custom("no page size"))?);
             }
             "input_sequence_hashes" => self.hashes(map)?,
             field => match Label::of_field(field) {

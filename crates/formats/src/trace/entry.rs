@@ -143,7 +143,10 @@ impl<'a, 's> Entry<'a, 's> {
         }
         self.found.ids = Some(match self.sink.taken {
             Some(arrays) => map.next_value_seed(Taken(arrays))?,
-            None => map.next_value_seed(Ids(&mut self.sink.batch.ids))?,
+            None => {
+                let read = map.next_value_seed(Ids(&mut self.sink.batch.ids))?;
+                self.sink.trouble.number("page ids", read)?
+            }
         });
         Ok(())
     }
@@ -159,9 +162,9 @@ impl<'a, 's> Entry<'a, 's> {
     }
 
     fn page_size<'de, A: MapAccess<'de>>(&mut self, map: &mut A) -> Result<(), A::Error> {
-        if let Some(tokens) = map.next_value::<Option<u32>>()? {
-            let page_size = PageSize::new(tokens).ok_or_else(|| A::Error::custom("zero"))?;
-            self.found.page_size = Some(page_size);
+        if let Some(tokens) = self.sink.trouble.count(map)? {
+            let page_size = u32::try_from(tokens).ok().and_then(PageSize::new);
+            self.found.page_size = Some(page_size.ok_or_else(|| A::Error::custom("no page size"))?);
         }
         Ok(())
     }
@@ -189,8 +192,8 @@ impl<'de> Fields<'de> for Entry<'_, '_> {
         match self.sink.trouble.field {
             "t" => self.found.time_ms = Time::read(map, TimeUnit::Seconds)?,
             "timestamp" => self.found.time_ms = Time::read(map, unit)?,
-            "in" | "input_length" => self.found.input_tokens = map.next_value()?,
-            "out" | "output_length" => self.found.output_tokens = map.next_value()?,
+            "in" | "input_length" => self.found.input_tokens = self.sink.trouble.count(map)?,
+            "out" | "output_length" => self.found.output_tokens = self.sink.trouble.count(map)?,
             "api_time" => self.found.api_ms = Time::read(map, TimeUnit::Seconds)?,
             "duration_ms" => self.found.duration_ms = Time::read(map, TimeUnit::Milliseconds)?,
             "block_size" => self.page_size(map)?,
@@ -200,7 +203,7 @@ impl<'de> Fields<'de> for Entry<'_, '_> {
             "requests" => self.nested(map)?,
             "session_id" => self.found.session = map.next_value_seed(Name(&mut self.sink.batch.text))?,
             "id" => self.found.id = map.next_value_seed(Name(&mut self.sink.batch.text))?,
-            "cached_tokens" => self.found.cached_tokens = map.next_value()?,
+            "cached_tokens" => self.found.cached_tokens = self.sink.trouble.count(map)?,
             field => match Label::of_field(field) {
                 Some(label) => {
                     self.found.labels.set(label, map.next_value_seed(Name(&mut self.sink.batch.text))?);

@@ -3,6 +3,7 @@
 //! No message quotes a row: rows hold prompts and token ids. Positions, lengths and field names are
 //! enough to find the fault.
 
+use super::numbers::NumberFault;
 use crate::codec::{ContainerError, DecodeError};
 use kvset_core::event::PageCountMismatch;
 use kvset_core::features::Feature;
@@ -70,6 +71,9 @@ pub enum RowFault {
     /// A known field holds a value it cannot hold.
     #[error("field `{field}` has the wrong type or is out of range, near byte {column}")]
     Field { field: &'static str, column: usize },
+    /// A count, an id or a time in a form that says none.
+    #[error("field `{field}` holds no {what}: {why}")]
+    Number { field: &'static str, what: &'static str, why: NumberFault },
     /// A field that the format requires, or that `--id-scope` names, is not there.
     #[error("field `{field}` is missing")]
     Missing { field: String },

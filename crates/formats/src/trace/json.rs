@@ -1,6 +1,7 @@
 //! JSON read field by field into reused buffers, without building a tree.
 
 use super::error::RowFault;
+use super::numbers::{Count, NumberFault, PageId};
 use serde::de::{
     self, Deserialize, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor,
 };
@@ -86,30 +87,55 @@ impl<'de> Deserialize<'de> for Key<'de> {
     }
 }
 
-/// An array of page ids, appended to a buffer; gives the range it filled.
+/// A list of page ids, appended to a buffer; gives the range it filled, or why one of them is none. A database may have
+/// made one text of it: `[1, 2]`, `1,2` or `1 2`.
 pub(super) struct Ids<'a>(pub &'a mut Vec<u64>);
 
-impl<'de> DeserializeSeed<'de> for Ids<'_> {
-    type Value = Range<usize>;
+impl Ids<'_> {
+    /// Takes ids one after another.
+    fn take(self, ids: impl Iterator<Item = PageId>) -> Result<Range<usize>, NumberFault> {
+        let start = self.0.len();
+        for PageId(id) in ids {
+            self.0.push(id?);
+        }
+        Ok(start..self.0.len())
+    }
+}
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Range<usize>, D::Error> {
-        deserializer.deserialize_seq(self)
+impl<'de> DeserializeSeed<'de> for Ids<'_> {
+    type Value = Result<Range<usize>, NumberFault>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_any(self)
     }
 }
 
 impl<'de> Visitor<'de> for Ids<'_> {
-    type Value = Range<usize>;
+    type Value = Result<Range<usize>, NumberFault>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an array of page ids from 0 to 2^64 - 1")
+        f.write_str("a list of page ids")
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<Range<usize>, A::Error> {
-        let start = self.0.len();
-        while let Some(id) = array.next_element()? {
-            self.0.push(id);
+    fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<Self::Value, A::Error> {
+        let (start, mut fault) = (self.0.len(), None);
+        while let Some(PageId(id)) = array.next_element()? {
+            match id {
+                Ok(id) => self.0.push(id),
+                Err(why) => fault = fault.or(Some(why)),
+            }
         }
-        Ok(start..self.0.len())
+        Ok(fault.map_or(Ok(start..self.0.len()), Err))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+        let list = text.trim();
+        if list.starts_with('[') {
+            let ids: Option<Vec<PageId>> = serde_json::from_str(list).ok();
+            return Ok(ids.ok_or(NumberFault::Text).and_then(|ids| self.take(ids.into_iter())));
+        }
+        let ids = list.split([',', ';', ' ', '\t']).filter(|id| !id.is_empty());
+        Ok(self.take(ids.map(PageId::of_text)))
     }
 }
 
@@ -230,6 +256,21 @@ impl Trouble {
     pub fn stop<E: de::Error>(&mut self, fault: RowFault) -> E {
         self.fault = Some(fault);
         E::custom("refused")
+    }
+
+    /// Takes what was read as a number, or stops the parser for its form.
+    pub fn number<T, E: de::Error>(
+        &mut self,
+        what: &'static str,
+        read: Result<T, NumberFault>,
+    ) -> Result<T, E> {
+        read.map_err(|why| self.stop(RowFault::Number { field: self.field, what, why }))
+    }
+
+    /// Reads a field's value as a count; nothing for `null`.
+    pub fn count<'de, A: MapAccess<'de>>(&mut self, map: &mut A) -> Result<Option<u64>, A::Error> {
+        let read = Count::read(map)?;
+        self.number("count", read)
     }
 
     /// The reason to report for the parser's `error`.

@@ -39,6 +39,7 @@ mod input;
 pub mod json;
 mod lines;
 mod logged;
+pub mod numbers;
 #[cfg(feature = "tokenize")]
 mod openai;
 mod options;

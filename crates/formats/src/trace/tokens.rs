@@ -10,6 +10,7 @@
 use super::answer::Answer;
 use super::error::RowFault;
 use super::json::{Fields, Name, Object, Time, TimeUnit, Trouble, ignore, read_line};
+use super::numbers::{TokenId, Whole};
 use super::options::{IdScope, ReadOptions};
 use super::records::{Carried, Decode};
 use super::row::{Batch, Declared, Draft};
@@ -143,6 +144,21 @@ struct Value<'a, 's> {
     in_object: bool,
 }
 
+impl Value<'_, '_> {
+    fn token<E: Error>(self, token: Whole) -> Result<Held, E> {
+        if self.depth == 0 {
+            return Err(E::custom("a lone token"));
+        }
+        let read = TokenId::of(token);
+        let TokenId(token) = match self.prompts.trouble.field {
+            "" => read.map_err(E::custom)?,
+            _ => self.prompts.trouble.number("token ids", read)?,
+        };
+        self.prompts.tokens.push(token);
+        Ok(Held::Token)
+    }
+}
+
 impl<'de> DeserializeSeed<'de> for Value<'_, '_> {
     type Value = Held;
 
@@ -159,12 +175,23 @@ impl<'de> Visitor<'de> for Value<'_, '_> {
     }
 
     fn visit_u64<E: Error>(self, token: u64) -> Result<Held, E> {
-        let token = u32::try_from(token).map_err(|_| E::custom("token id out of range"))?;
-        if self.depth == 0 {
-            return Err(E::custom("a lone token"));
+        self.token(Whole(Ok(Some(token.into()))))
+    }
+
+    fn visit_i64<E: Error>(self, token: i64) -> Result<Held, E> {
+        self.token(Whole(Ok(Some(token.into()))))
+    }
+
+    fn visit_f64<E: Error>(self, token: f64) -> Result<Held, E> {
+        self.token(Whole::of_float(token))
+    }
+
+    /// A token in quotes; or a field's list, of which a database has made a text.
+    fn visit_str<E: Error>(self, text: &str) -> Result<Held, E> {
+        if self.depth > 0 || !text.trim_start().starts_with('[') {
+            return self.token(Whole::of_text(text));
         }
-        self.prompts.tokens.push(token);
-        Ok(Held::Token)
+        read_line(text.as_bytes(), self).map_err(E::custom)
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<Held, A::Error> {
@@ -314,6 +341,6 @@ impl<'de> DeserializeSeed<'de> for Arrays<'_, '_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_seq(Value { prompts: self.prompts, depth: 0, in_object: true }).map(|_| ())
+        deserializer.deserialize_any(Value { prompts: self.prompts, depth: 0, in_object: true }).map(|_| ())
     }
 }

@@ -2,6 +2,7 @@
 
 use super::messages::{AnyValue, KeyValue, LogRecord, Resource, Span, Value};
 use crate::codec::{DecodeError, ErrorCode};
+use crate::trace::numbers::count;
 use std::rc::Rc;
 
 /// Events of a span that hold attributes of its request.
@@ -123,8 +124,18 @@ impl Item {
         keys.iter().find_map(|key| self.get(key)?.scalar())
     }
 
-    pub(super) fn number(&self, keys: &[&str]) -> Option<u64> {
-        keys.iter().find_map(|key| self.get(key)?.scalar()?.parse().ok())
+    /// The count of the first of these attributes that has one.
+    pub(super) fn count(&self, keys: &[&str]) -> Result<Option<u64>, DecodeError> {
+        for key in keys {
+            let Some(text) = self.get(key).and_then(AnyValue::scalar) else { continue };
+            let read = count(&text).map_err(|why| {
+                DecodeError::new(ErrorCode::InvalidNumber, format!("`{key}` holds no count: {why}"))
+            })?;
+            if read.is_some() {
+                return Ok(read);
+            }
+        }
+        Ok(None)
     }
 }
 

@@ -3,6 +3,7 @@
 //! passed over.
 
 use crate::trace::json::Key;
+use crate::trace::numbers::Whole;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 use std::borrow::Cow;
@@ -221,7 +222,10 @@ impl<'de, N: std::str::FromStr> Deserialize<'de> for Number<N> {
             Written::Fraction(number) => number.to_string(),
             Written::Null => return Ok(Self(None)),
         };
-        text.parse().map(|number| Self(Some(number))).map_err(|_| D::Error::custom("no number of this field"))
+        let whole =
+            || Whole::of_text(&text).0.ok().flatten().and_then(|number| number.to_string().parse().ok());
+        let number = text.parse().ok().or_else(whole);
+        number.map(|number| Self(Some(number))).ok_or_else(|| D::Error::custom("no number of this field"))
     }
 }
 

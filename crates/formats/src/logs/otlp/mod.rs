@@ -96,36 +96,36 @@ fn request<'r>(item: &Item, place: Option<&FieldPath>) -> Result<LoggedRequest<'
         prompt: LoggedPrompt::Body(Cow::Owned(prompt)),
         event_time: ms(item.start).filter(|ms| *ms > 0),
         duration_ms,
-        input_tokens: item.number(&[
+        input_tokens: item.count(&[
             "gen_ai.usage.input_tokens",
             "gen_ai.usage.prompt_tokens",
             "llm.usage.prompt_tokens",
             "llm.token_count.prompt",
-        ]),
-        output_tokens: item.number(&[
+        ])?,
+        output_tokens: item.count(&[
             "gen_ai.usage.output_tokens",
             "gen_ai.usage.completion_tokens",
             "llm.usage.completion_tokens",
             "llm.token_count.completion",
-        ]),
-        cached_tokens: item.number(&[
+        ])?,
+        cached_tokens: item.count(&[
             "gen_ai.usage.cache_read.input_tokens",
             "gen_ai.usage.cache_read_input_tokens",
             "llm.token_count.prompt_details.cache_read",
-        ]),
-        cache_writes: cache_writes(item),
+        ])?,
+        cache_writes: cache_writes(item)?,
         names: names(item),
     })
 }
 
 /// Tokens written; how long they are kept, no convention says.
-fn cache_writes(item: &Item) -> Option<CacheWrites> {
-    let tokens = item.number(&[
+fn cache_writes(item: &Item) -> Result<Option<CacheWrites>, DecodeError> {
+    let tokens = item.count(&[
         "gen_ai.usage.cache_creation.input_tokens",
         "gen_ai.usage.cache_creation_input_tokens",
         "llm.token_count.prompt_details.cache_write",
     ])?;
-    Some(CacheWrites { tokens, ..CacheWrites::default() })
+    Ok(tokens.map(|tokens| CacheWrites { tokens, ..CacheWrites::default() }))
 }
 
 /// The names that templates have for some attributes, and every short one by its own.
