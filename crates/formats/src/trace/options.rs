@@ -1,6 +1,7 @@
 //! How a trace is to be read.
 
 use crate::logs::Preset;
+use kvset_core::chat_engine::ChatEngine;
 use kvset_core::units::PageSize;
 #[cfg(feature = "tokenize")]
 use kvset_tokenize::Model;
@@ -141,6 +142,8 @@ pub struct ReadOptions {
     /// The model that tokenises openai requests.
     #[cfg(feature = "tokenize")]
     pub model: Option<Arc<Model>>,
+    /// The engine that served them, whose prompts are made of their bodies.
+    pub chat_engine: ChatEngine,
     /// Memory for putting dynamo records into the order they were received, in bytes.
     pub reorder_bytes: usize,
 }
@@ -154,6 +157,7 @@ impl Default for ReadOptions {
             max_line_bytes: 256 << 20,
             #[cfg(feature = "tokenize")]
             model: None,
+            chat_engine: ChatEngine::default(),
             reorder_bytes: 256 << 20,
         }
     }
