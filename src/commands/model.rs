@@ -2,24 +2,55 @@
 
 use crate::cli::Failure;
 use crate::cli::args::{ModelArgs, ReplayArgs};
-use crate::model::{CostOptions, ModelCost, cost};
+use crate::model::{CostOptions, KvMemory, ModelCost, ModelFiles, QUANTIZATION_FILE, cost};
 use anyhow::Context as _;
+use kvset_core::units::Bytes;
+use serde::{Deserialize, Serialize};
+use std::fmt;
 use std::fs::File;
-use std::io::{self, Read, Write as _};
-use std::path::Path;
+use std::io::{self, ErrorKind, Read, Write as _};
+use std::path::{Path, PathBuf};
 
-/// Bytes read of a config at most: enough for any, and a wrong file is not read whole.
-const MAX_CONFIG_BYTES: u64 = 8 << 20;
+/// Bytes read of a file at most: enough for any, and a wrong file is not read whole. An index of weights names every
+/// tensor, and takes some of them.
+const MAX_FILE_BYTES: u64 = 64 << 20;
+
+/// Name of the file that says how many bytes the weights take.
+const WEIGHTS_INDEX: &str = "model.safetensors.index.json";
+
+/// Most bytes of weights that are believed, far more than any model has and exact as a number of JSON.
+const MAX_WEIGHTS: f64 = (1_u64 << 52) as f64;
 
 /// Runs `kvset model`.
 pub fn run(args: &ModelArgs) -> Result<(), Failure> {
-    let cost = cost_of(&read_config(&args.config)?, &args.config, &args.cost_options())?;
+    let checkpoint = Checkpoint::read(&args.config)?;
+    let cost = checkpoint.cost(&args.cost_options())?;
+    let weights = if args.accelerator_memory.is_some() { checkpoint.weights()? } else { None };
+    let deployment = args.deployment(weights).map_err(|reason| Failure::Usage(anyhow::anyhow!(reason)))?;
+    let kv_memory = deployment.map(|deployment| deployment.left_for(&cost)).transpose();
+    let result = Answer { cost, kv_memory: kv_memory.map_err(|error| Failure::Usage(error.into()))? };
     let text = if args.json {
-        serde_json::to_string_pretty(&cost).context("cannot write the result as JSON")? + "\n"
+        serde_json::to_string_pretty(&result).context("cannot write the result as JSON")? + "\n"
     } else {
-        cost.to_string()
+        result.to_string()
     };
     Ok(io::stdout().write_all(text.as_bytes())?)
+}
+
+/// What a token costs, and what is left for tokens where the memory is given.
+#[derive(Serialize)]
+struct Answer {
+    #[serde(flatten)]
+    cost: ModelCost,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kv_memory: Option<KvMemory>,
+}
+
+impl fmt::Display for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.cost.fmt(f)?;
+        self.kv_memory.as_ref().map_or(Ok(()), |kv_memory| kv_memory.fmt(f))
+    }
 }
 
 impl ReplayArgs {
@@ -29,31 +60,83 @@ impl ReplayArgs {
     /// The config cannot be read, or the model's cache cannot be told from it.
     pub fn model_costs(&self) -> anyhow::Result<Vec<ModelCost>> {
         let Some(config) = &self.model_config else { return Ok(Vec::new()) };
-        let text = read_config(config)?;
-        let of = |kv_dtype| {
-            let options = CostOptions { kv_dtype, ..CostOptions::default() };
-            cost_of(&text, config, &options)
-        };
+        let checkpoint = Checkpoint::read(config)?;
+        let of = |kv_dtype| checkpoint.cost(&CostOptions { kv_dtype, ..CostOptions::default() });
         match self.kv_dtypes.as_slice() {
-            [] => Ok(vec![of(None)?]),
-            types => types.iter().map(|kv_dtype| of(Some(*kv_dtype))).collect(),
+            [] => Ok(vec![checkpoint.cost(&CostOptions::default())?]),
+            types => types.iter().map(|kv_dtype| of(*kv_dtype)).collect(),
         }
     }
 }
 
-/// Reads a config.json; `-` is standard input.
-fn read_config(path: &Path) -> anyhow::Result<String> {
+/// The files of a checkpoint that say what it caches.
+struct Checkpoint {
+    path: PathBuf,
+    config: String,
+    quantization: Option<String>,
+}
+
+impl Checkpoint {
+    /// Reads a config.json, or that of a directory, and the quantization beside it; `-` is standard input.
+    fn read(path: &Path) -> anyhow::Result<Self> {
+        let mut path = path.to_path_buf();
+        if path.is_dir() {
+            path.push("config.json");
+        }
+        let (config, quantization) = if path.as_os_str() == "-" {
+            (read_limited(io::stdin()), None)
+        } else {
+            (File::open(&path).and_then(read_limited), beside(&path, QUANTIZATION_FILE)?)
+        };
+        let config = config.with_context(|| format!("cannot read model config `{}`", path.display()))?;
+        Ok(Self { path, config, quantization })
+    }
+
+    /// What a token costs.
+    fn cost(&self, options: &CostOptions) -> anyhow::Result<ModelCost> {
+        let files = ModelFiles { config: &self.config, quantization: self.quantization.as_deref() };
+        let path = self.path.display();
+        cost(files, options).with_context(|| format!("cannot tell the cache of model config `{path}`"))
+    }
+}
+
+impl Checkpoint {
+    /// Bytes of the weights, as the index of their files says; `None` if there is no index, or it does not say.
+    fn weights(&self) -> anyhow::Result<Option<Bytes>> {
+        /// The part of the index that counts bytes.
+        #[derive(Deserialize)]
+        struct Index {
+            #[serde(default)]
+            metadata: Metadata,
+        }
+        #[derive(Deserialize, Default)]
+        struct Metadata {
+            total_size: Option<f64>,
+        }
+        if self.path.as_os_str() == "-" {
+            return Ok(None);
+        }
+        let Some(text) = beside(&self.path, WEIGHTS_INDEX)? else { return Ok(None) };
+        let index: Index = serde_json::from_str(&text)
+            .with_context(|| format!("`{WEIGHTS_INDEX}` beside the config is no index of weights"))?;
+        let size = index.metadata.total_size;
+        Ok(size.filter(|size| *size >= 1.0 && *size <= MAX_WEIGHTS).map(|size| Bytes(size as u64)))
+    }
+}
+
+/// Reads a text, up to the limit.
+fn read_limited(from: impl Read) -> io::Result<String> {
     let mut text = String::new();
-    let read = if path.as_os_str() == "-" {
-        io::stdin().take(MAX_CONFIG_BYTES).read_to_string(&mut text)
-    } else {
-        File::open(path).and_then(|file| file.take(MAX_CONFIG_BYTES).read_to_string(&mut text))
-    };
-    read.with_context(|| format!("cannot read model config `{}`", path.display()))?;
+    from.take(MAX_FILE_BYTES).read_to_string(&mut text)?;
     Ok(text)
 }
 
-/// What a token costs by the config read from `path`.
-fn cost_of(text: &str, path: &Path, options: &CostOptions) -> anyhow::Result<ModelCost> {
-    cost(text, options).with_context(|| format!("cannot tell the cache of model config `{}`", path.display()))
+/// The text of another file of the checkpoint; `None` if there is none.
+fn beside(config: &Path, name: &str) -> anyhow::Result<Option<String>> {
+    let path = config.with_file_name(name);
+    match File::open(&path).and_then(read_limited) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error).with_context(|| format!("cannot read `{}`", path.display())),
+    }
 }

@@ -1,67 +1,151 @@
-//! Which architecture caches what: a table, for a name that is not in it is refused.
+//! Which rule a config's model follows: by its class, else by its type, else by its text model's.
 
 use super::error::ModelError;
-use super::families::{Entry, Family, KNOWN, Nesting};
+use super::families::{self, Family, Row, Wrapper};
 use super::fields::{Fields, shorten};
 
 /// The levels a wrapper may keep its text model's fields in.
-const TEXT_LEVELS: [&str; 3] = ["text_config", "llm_config", "language_config"];
+const TEXT_LEVELS: [&str; 5] =
+    ["text_config", "llm_config", "language_config", "language_model_config", "thinker_config"];
 
-/// Finds the architecture, its family, and the level its fields are on.
-pub(super) fn find<'a>(root: &Fields<'a>) -> Result<(String, Family, Fields<'a>), ModelError> {
-    let no_name = || ModelError::Missing {
-        field: root.path_of("architectures"),
-        needed_for: "it names the cache layout; a `model_type` does too",
-    };
-    let outer = named(root)?.ok_or_else(no_name)?;
-    let Entry(class, _, family, nesting) = outer;
-    if *nesting == Nesting::Wrapper {
-        for level in TEXT_LEVELS {
-            if let Some(inner) = root.nested(level)? {
-                let family = named(&inner)?.map_or(*family, |entry| entry.2);
-                return Ok(((*class).to_owned(), family, inner.with_defaults(family.defaults)));
-            }
-        }
-    }
-    Ok(((*class).to_owned(), *family, root.clone().with_defaults(family.defaults)))
+/// Most levels that are gone down.
+const MOST_LEVELS: usize = 4;
+
+/// A model whose rule is known.
+#[derive(Debug)]
+pub(super) struct Model<'a> {
+    /// As the config names it.
+    pub name: String,
+    pub family: Family,
+    /// The level its fields are on.
+    pub fields: Fields<'a>,
+    /// What to know of the way it was found.
+    pub remarks: Vec<String>,
 }
 
-/// The table's entry for the architecture a level names; `None` where it names none.
-fn named(level: &Fields<'_>) -> Result<Option<&'static Entry>, ModelError> {
-    let class = match level.value("architectures") {
-        None => None,
-        Some(value) => match value.as_array().map(|list| list.first().and_then(|class| class.as_str())) {
-            Some(Some(class)) => Some(class),
+/// What one level calls its model.
+#[derive(Debug, Clone, Copy)]
+struct Names<'a> {
+    class: Option<&'a str>,
+    model_type: Option<&'a str>,
+}
+
+/// Finds the model of a config.
+pub(super) fn find<'a>(root: Fields<'a>) -> Result<Model<'a>, ModelError> {
+    let names = Names::of(&root)?;
+    let Some(name) = names.class.or(names.model_type).map(str::to_owned) else {
+        return Err(ModelError::Missing {
+            field: root.path_of("architectures"),
+            needed_for: "it names the cache layout; a `model_type` does too",
+        });
+    };
+    let mut remarks = Vec::new();
+    let (family, fields) = resolve(root, names, None, &mut remarks, MOST_LEVELS)?;
+    Ok(Model { name: shorten(&name), family, fields, remarks })
+}
+
+impl<'a> Names<'a> {
+    fn of(level: &Fields<'a>) -> Result<Self, ModelError> {
+        let class = match level.list("architectures") {
+            Ok(None) => None,
+            Ok(Some(list)) if list[0].is_string() => list[0].as_str(),
             _ => {
-                return Err(level.unexpected("architectures", value, "a list that begins with a class name"));
+                let found = level.value("architectures").unwrap_or(&serde_json::Value::Null);
+                return Err(level.unexpected("architectures", found, "a list that begins with a class name"));
             }
-        },
-    };
-    let model_type = level.text("model_type")?;
-    let entry = KNOWN.iter().find(|Entry(known, types, ..)| match (class, model_type) {
-        (Some(class), _) => class == *known,
-        (None, Some(model_type)) => types.contains(&model_type),
-        (None, None) => false,
-    });
-    match (entry, class.or(model_type)) {
-        (Some(entry), _) => Ok(Some(entry)),
-        (None, None) => Ok(None),
-        (None, Some(name)) => Err(ModelError::UnknownArchitecture { name: shorten(name) }),
+        };
+        Ok(Self { class, model_type: level.text("model_type")? })
+    }
+
+    /// The rule and the defaults: a class says the rule, and a type what its config class leaves out.
+    fn row(self) -> Option<(Family, families::Defaults)> {
+        let by_type = families::of_type(self.model_type);
+        match (families::of_class(self.class), by_type) {
+            (Some(class), Some(Row { defaults, .. })) => Some((class.family, defaults)),
+            (Some(row), None) | (None, Some(row)) => Some((row.family, row.defaults)),
+            (None, None) => None,
+        }
+    }
+
+    /// Refuses what is known to cache something else; the class counts before the type.
+    fn check(self) -> Result<(), ModelError> {
+        let by_class = families::of_class(self.class).is_some() || families::wraps(self.class);
+        let refused = self.class.into_iter().chain(self.model_type.filter(|_| !by_class)).find_map(|name| {
+            let reason = families::refusal(name)?;
+            Some(ModelError::OtherCache { name: shorten(name), reason })
+        });
+        refused.map_or(Ok(()), Err)
+    }
+
+    fn unknown(self) -> ModelError {
+        ModelError::UnknownArchitecture { name: shorten(self.class.or(self.model_type).unwrap_or("")) }
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::collections::BTreeSet;
-
-    #[test]
-    fn no_name_stands_for_two_architectures() {
-        let mut seen = BTreeSet::new();
-        for Entry(class, types, ..) in KNOWN {
-            assert!(seen.insert(*class), "{class} twice");
-            assert!(!types.is_empty());
-            types.iter().for_each(|name| assert!(seen.insert(*name), "{name} twice"));
+/// Resolves a level; `outer` is the wrapper it lies in.
+fn resolve<'a>(
+    level: Fields<'a>,
+    names: Names<'a>,
+    outer: Option<&'static Wrapper>,
+    remarks: &mut Vec<String>,
+    levels: usize,
+) -> Result<(Family, Fields<'a>), ModelError> {
+    names.check()?;
+    let text = text_level(&level)?.filter(|_| levels > 0);
+    let wrapper = families::wrapper(names.class, names.model_type);
+    // A text model's class counts as such, but for configs that keep its fields a level down all the same.
+    if let Some((family, defaults)) = names.row().filter(|_| text.is_none() || level.counts_layers()) {
+        note_unknown_class(names, remarks);
+        return Ok((family, level.of_family(family, defaults)));
+    }
+    if let Some(inner) = text {
+        if wrapper.is_none() && names.row().is_none() && outer.is_none() {
+            let class = names.class.or(names.model_type).unwrap_or("");
+            remarks
+                .push(format!("`{}` is in no table: the figure is that of its text model", shorten(class)));
         }
+        let inner_names = Names::of(&inner)?;
+        return resolve(inner, inner_names, wrapper.or(outer), remarks, levels - 1);
+    }
+    let inherited = wrapper.or(outer.filter(|outer| names.belong_to(outer)));
+    let row = inherited.and_then(|wrapper| families::of_type(Some(wrapper.text)));
+    match row {
+        Some(row) => Ok((row.family, level.of_family(row.family, row.defaults))),
+        None => Err(names.unknown()),
+    }
+}
+
+impl Names<'_> {
+    /// Whether a text level names nothing, or the wrapper's own type (`kimi_k3_text` in `kimi_k3`).
+    fn belong_to(self, wrapper: &Wrapper) -> bool {
+        match (self.class, self.model_type) {
+            (None, None) => true,
+            (_, Some(name)) => {
+                wrapper.types.iter().any(|own| name == *own || name.strip_suffix("_text") == Some(own))
+            }
+            (Some(_), None) => false,
+        }
+    }
+}
+
+/// The level of the text model inside this one.
+fn text_level<'a>(level: &Fields<'a>) -> Result<Option<Fields<'a>>, ModelError> {
+    for name in TEXT_LEVELS {
+        if let Some(inner) = level.nested(name)? {
+            return Ok(Some(inner));
+        }
+    }
+    Ok(None)
+}
+
+/// Says that a class is in no table, where its type is.
+fn note_unknown_class(names: Names<'_>, remarks: &mut Vec<String>) {
+    let (Some(class), Some(model_type)) = (names.class, names.model_type) else { return };
+    if families::of_class(names.class).is_none() {
+        remarks.push(format!(
+            "class `{}` is in no table: its layers are taken to be those of type `{}`",
+            shorten(class),
+            shorten(model_type)
+        ));
     }
 }

@@ -29,6 +29,22 @@ pub enum ModelError {
         /// As the config spells it, shortened.
         name: String,
     },
+    /// The config names an architecture that is known to cache something else than the rules say.
+    #[error("architecture `{name}` is not computed: {reason}. give --kv-bytes-per-token instead")]
+    OtherCache {
+        /// As the config spells it, shortened.
+        name: String,
+        /// What it caches.
+        reason: &'static str,
+    },
+    /// The cache cannot have the type that was requested.
+    #[error("--kv-dtype {kv_dtype} does not fit this model: {reason}")]
+    KvDtype {
+        /// The type's name.
+        kv_dtype: &'static str,
+        /// Why, and what to give instead.
+        reason: String,
+    },
     /// A field the formula reads is not there.
     #[error("field `{field}` is missing from the model's config: {needed_for}")]
     Missing {
@@ -59,6 +75,12 @@ pub enum ModelError {
         what: String,
         /// Its formula, with field names.
         formula: String,
+    },
+    /// The model cannot be served so, or nothing is left for its cache.
+    #[error("{reason}")]
+    Deployment {
+        /// What does not fit, and what to change.
+        reason: String,
     },
     /// The model cannot be split over this many ranks.
     #[error("--tp {tensor_parallel} does not fit `{field}` = {count}: one must divide the other")]

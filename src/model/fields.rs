@@ -1,7 +1,10 @@
 //! The fields of a `config.json`, read with their types and limits checked.
 
 use super::error::ModelError;
+use super::families::{Defaults, Family};
 use serde_json::{Map, Value};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 
 /// Largest count any field may hold; it keeps implausible numbers out of the formulas.
 const MAX_COUNT: u64 = 1 << 31;
@@ -9,43 +12,44 @@ const MAX_COUNT: u64 = 1 << 31;
 /// Most layers a model may have.
 pub(super) const MAX_LAYERS: u64 = 10_000;
 
-/// Parses the text of a config.
-pub(super) fn parse(text: &str) -> Result<Map<String, Value>, ModelError> {
-    match serde_json::from_str(text) {
-        Ok(Value::Object(fields)) => Ok(fields),
-        Ok(other) => Err(ModelError::NotAnObject { reason: format!("it is {}", describe(&other)) }),
-        Err(error) => Err(ModelError::NotAnObject { reason: error.to_string() }),
-    }
-}
+/// Lists with an entry a layer, which give the number of layers where nothing else does.
+const LAYER_LISTS: [&str; 4] = ["layer_types", "layers_block_type", "block_configs", "hybrid_layer_pattern"];
 
 /// One level of a config, and the levels around it.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(super) struct Fields<'a> {
     map: &'a Map<String, Value>,
     root: &'a Map<String, Value>,
     /// Where this level is, as a prefix of its fields' names (`text_config.`).
     path: String,
-    /// What the architecture takes for counts that are absent.
-    defaults: &'static [(&'static str, u64)],
+    /// What the class takes for counts that are absent.
+    defaults: Defaults,
+    /// Names of the family's own for usual fields.
+    names: &'static [(&'static str, &'static str)],
+    /// Defaults that stood for absent fields so far.
+    taken: RefCell<BTreeMap<String, u64>>,
 }
 
 impl<'a> Fields<'a> {
     pub(super) fn root(root: &'a Map<String, Value>) -> Self {
-        Self { map: root, root, path: String::new(), defaults: &[] }
+        Self::level(root, root, String::new())
     }
 
-    /// The same level with the architecture's own defaults for absent counts.
-    pub(super) fn with_defaults(self, defaults: &'static [(&'static str, u64)]) -> Self {
-        Self { defaults, ..self }
+    fn level(map: &'a Map<String, Value>, root: &'a Map<String, Value>, path: String) -> Self {
+        Self { map, root, path, defaults: &[], names: &[], taken: RefCell::default() }
     }
 
-    /// A remark for each default that stands for an absent count.
+    /// The same level with a family's names and a class's defaults.
+    pub(super) fn of_family(self, family: Family, defaults: Defaults) -> Self {
+        Self { defaults, names: family.names, ..self }
+    }
+
+    /// A remark for each default that stood for an absent field.
     pub(super) fn defaults_taken(&self) -> Vec<String> {
-        let absent = self.defaults.iter().filter(|(name, _)| !self.map.contains_key(*name));
-        absent
-            .map(|(name, value)| {
-                format!("`{name}` is absent: the architecture's own default {value} is taken")
-            })
+        let taken = self.taken.borrow();
+        taken
+            .iter()
+            .map(|(name, value)| format!("`{name}` is absent: the class's own default {value} is taken"))
             .collect()
     }
 
@@ -54,19 +58,42 @@ impl<'a> Fields<'a> {
         match self.value(name) {
             None => Ok(None),
             Some(Value::Object(map)) => {
-                Ok(Some(Self { map, root: self.root, path: format!("{}{name}.", self.path), defaults: &[] }))
+                Ok(Some(Self::level(map, self.root, format!("{}{name}.", self.path))))
             }
             Some(other) => Err(self.unexpected(name, other, "an object")),
         }
     }
 
-    /// The field's value; `None` where it is absent or null.
-    pub(super) fn value(&self, name: &str) -> Option<&'a Value> {
-        self.map.get(name).filter(|value| !value.is_null())
+    /// The field's value, and the name it has here; `None` if it is absent or null.
+    fn find(&self, name: &str) -> Option<(String, &'a Value)> {
+        let own = self.names.iter().filter(|(usual, _)| *usual == name).map(|(_, own)| *own);
+        own.chain([name]).find_map(|name| {
+            let value = self.at(name).filter(|value| !value.is_null())?;
+            Some((name.to_owned(), value))
+        })
     }
 
-    /// The field's full name.
+    /// What is at a dotted path.
+    fn at(&self, path: &str) -> Option<&'a Value> {
+        let mut steps = path.split('.');
+        let first = self.map.get(steps.next()?)?;
+        steps.try_fold(first, |value, step| value.get(step))
+    }
+
+    /// The field's value; `None` if it is absent or null.
+    pub(super) fn value(&self, name: &str) -> Option<&'a Value> {
+        self.find(name).map(|(_, value)| value)
+    }
+
+    /// Whether the field is there, with null as its value.
+    pub(super) fn is_null(&self, name: &str) -> bool {
+        self.at(name).is_some_and(Value::is_null)
+    }
+
+    /// The field's full name, as it is here or as the family has it.
     pub(super) fn path_of(&self, name: &str) -> String {
+        let own = || self.names.iter().find(|(usual, _)| *usual == name).map(|(_, own)| (*own).to_owned());
+        let name = self.find(name).map(|(name, _)| name).or_else(own).unwrap_or_else(|| name.to_owned());
         format!("{}{name}", self.path)
     }
 
@@ -76,16 +103,23 @@ impl<'a> Fields<'a> {
         self.optional_count(name)?.ok_or_else(missing)
     }
 
-    /// A positive count that may be absent (the architecture's default stands for it) or null.
+    /// A positive count that may be absent (the class's default stands for it) or null.
     pub(super) fn optional_count(&self, name: &str) -> Result<Option<u64>, ModelError> {
-        match self.map.get(name) {
-            None => Ok(self.defaults.iter().find(|(absent, _)| *absent == name).map(|(_, value)| *value)),
-            Some(Value::Null) => Ok(None),
+        match self.value(name) {
             Some(value) => match value.as_u64().filter(|count| (1..=MAX_COUNT).contains(count)) {
                 Some(count) => Ok(Some(count)),
                 None => Err(self.unexpected(name, value, "a whole number from 1 to 2147483648")),
             },
+            None if self.is_null(name) => Ok(None),
+            None => Ok(self.default_of(name)),
         }
+    }
+
+    /// The class's default for an absent field, which a remark then names.
+    fn default_of(&self, name: &str) -> Option<u64> {
+        let (_, value) = self.defaults.iter().find(|(absent, _)| *absent == name)?;
+        self.taken.borrow_mut().insert(name.to_owned(), *value);
+        Some(*value)
     }
 
     /// A count that may be absent, null or zero, all of which mean none.
@@ -96,17 +130,27 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// The number of layers, limited.
-    pub(super) fn layer_count(&self, name: &str) -> Result<u64, ModelError> {
-        let count = self.count(name, "it counts the layers that may own a cache")?;
+    /// The number of layers, limited; that of a list with an entry a layer where no field counts them.
+    pub(super) fn layer_count(&self) -> Result<u64, ModelError> {
+        const FIELD: &str = "num_hidden_layers";
+        let listed = LAYER_LISTS.iter().find_map(|name| self.value(name)?.as_array().map(Vec::len));
+        let count = match (self.value(FIELD), listed.filter(|entries| *entries > 0)) {
+            (None, Some(entries)) if !self.is_null(FIELD) => entries as u64,
+            _ => self.count(FIELD, "it counts the layers that may own a cache")?,
+        };
         if count > MAX_LAYERS {
             let expected = format!("at most {MAX_LAYERS} layers");
-            return Err(self.inconsistent(name, count.to_string(), expected));
+            return Err(self.inconsistent(FIELD, count.to_string(), expected));
         }
         Ok(count)
     }
 
-    /// A truth value; `None` where it is absent.
+    /// Whether this level itself counts its layers.
+    pub(super) fn counts_layers(&self) -> bool {
+        ["num_hidden_layers", "num_layers", "n_layer", "n_layers"].iter().any(|name| self.at(name).is_some())
+    }
+
+    /// A truth value; `None` if it is absent.
     pub(super) fn flag(&self, name: &str) -> Result<Option<bool>, ModelError> {
         match self.value(name) {
             None => Ok(None),
@@ -115,7 +159,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A text; `None` where it is absent.
+    /// A text; `None` if it is absent.
     pub(super) fn text(&self, name: &str) -> Result<Option<&'a str>, ModelError> {
         match self.value(name) {
             None => Ok(None),
@@ -124,40 +168,69 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A list with one entry a layer; `None` where it is absent or, as some configs have it, empty.
-    pub(super) fn layer_list(&self, name: &str, layers: u64) -> Result<Option<&'a [Value]>, ModelError> {
+    /// A list; `None` if it is absent or, as some configs have it, empty.
+    pub(super) fn list(&self, name: &str) -> Result<Option<&'a [Value]>, ModelError> {
         match self.value(name) {
             None => Ok(None),
             Some(Value::Array(list)) if list.is_empty() => Ok(None),
-            Some(Value::Array(list)) if list.len() as u64 == layers => Ok(Some(list)),
-            Some(other) => {
-                Err(self.unexpected(name, other, &format!("a list of {layers} entries, one a layer")))
-            }
+            Some(Value::Array(list)) => Ok(Some(list)),
+            Some(other) => Err(self.unexpected(name, other, "a list")),
         }
     }
 
-    /// The type KV elements have unless configured, which multimodal configs keep at either level.
-    pub(super) fn dtype(&self) -> Result<Option<&'a str>, ModelError> {
+    /// A list with one entry a layer, and after them, as some configs have it, those of multi-token prediction;
+    /// `None` if it is absent or empty.
+    pub(super) fn layer_list(&self, name: &str, layers: u64) -> Result<Option<&'a [Value]>, ModelError> {
+        let expected = || format!("a list of {layers} entries, one a layer");
+        let list = match self.value(name) {
+            Some(Value::Array(_)) | None => self.list(name)?,
+            Some(other) => return Err(self.unexpected(name, other, &expected())),
+        };
+        let Some(list) = list else { return Ok(None) };
+        let predicting = self.optional("num_nextn_predict_layers")?.unwrap_or(0);
+        match list.len() as u64 {
+            entries if entries == layers || entries == layers.saturating_add(predicting) => {
+                Ok(Some(&list[..layers as usize]))
+            }
+            _ => Err(self.inconsistent(name, format!("a list of {}", list.len()), expected())),
+        }
+    }
+
+    /// What `per_layer_config` says of a field of one layer.
+    pub(super) fn of_layer(&self, layer: usize, name: &str) -> Option<&'a Value> {
+        let layers = self.map.get("per_layer_config")?;
+        let of_layer = match layers {
+            Value::Array(list) => list.get(layer),
+            _ => layers.get(layer.to_string()),
+        };
+        of_layer?.get(name).filter(|value| !value.is_null())
+    }
+
+    /// The type that the weights have, which multimodal configs keep at either level.
+    pub(super) fn dtype(&self) -> Result<Option<(String, &'a str)>, ModelError> {
         let root = Self::root(self.root);
         for level in [self, &root] {
             for name in ["torch_dtype", "dtype"] {
                 if let Some(text) = level.text(name)? {
-                    return Ok(Some(text));
+                    return Ok(Some((level.path_of(name), text)));
                 }
             }
         }
         Ok(None)
     }
 
-    /// Whether the checkpoint says that its KV cache is to be quantized.
-    pub(super) fn declares_quantized_cache(&self) -> bool {
-        let scheme = |map: &Map<String, Value>| {
-            let quantization = map.get("quantization_config").and_then(Value::as_object);
-            ["kv_cache_scheme", "kv_cache_quant_algo"]
-                .iter()
-                .any(|name| quantization.and_then(|q| q.get(*name)).is_some_and(|value| !value.is_null()))
-        };
-        scheme(self.map) || scheme(self.root)
+    /// The quantization that the root of the config declares.
+    pub(super) fn quantization(&self) -> Option<&'a Map<String, Value>> {
+        Self::quantization_of(self.root)
+    }
+
+    /// The quantization that this level declares.
+    pub(super) fn own_quantization(&self) -> Option<&'a Map<String, Value>> {
+        Self::quantization_of(self.map)
+    }
+
+    fn quantization_of(level: &'a Map<String, Value>) -> Option<&'a Map<String, Value>> {
+        ["quantization_config", "compression_config"].iter().find_map(|name| level.get(*name)?.as_object())
     }
 
     /// The error for a field of the wrong kind. Values are described, not repeated at length.
@@ -172,7 +245,7 @@ impl<'a> Fields<'a> {
 }
 
 /// A value in a few words.
-fn describe(value: &Value) -> String {
+pub(super) fn describe(value: &Value) -> String {
     match value {
         Value::Null => "null".to_owned(),
         Value::Bool(flag) => flag.to_string(),

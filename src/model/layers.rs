@@ -1,21 +1,11 @@
-//! Which layer caches what.
+//! Which layer keeps what.
 
+use super::blocks;
 use super::error::ModelError;
 use super::families::{Family, Layout};
 use super::fields::Fields;
-
-/// What one layer keeps.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
-    /// Every token.
-    Full,
-    /// The last tokens of a sequence.
-    Windowed,
-    /// A state of constant size.
-    State,
-    /// Nothing: no attention, or another layer's cache is read.
-    Nothing,
-}
+use super::kind::{Kind, WORDS};
+use serde_json::Value;
 
 /// The layers of a model.
 #[derive(Debug)]
@@ -23,14 +13,20 @@ pub(super) struct Layers {
     kinds: Vec<Kind>,
     /// The field that says how many tokens windowed layers keep, and what it says.
     pub window: Option<(&'static str, u64)>,
+    /// KV heads by layer, and the field that lists them, where each layer has its own.
+    pub heads: Option<(&'static str, Vec<u64>)>,
+    /// By layer, the tokens that one compressed entry stands for; empty for other models.
+    pub ratios: Vec<u64>,
 }
 
 impl Layers {
-    pub(super) fn of(family: Family, fields: &Fields<'_>) -> Result<Self, ModelError> {
-        let count = fields.layer_count("num_hidden_layers")?;
-        let mut kinds = match listed(fields, count)? {
-            Some(kinds) => kinds,
-            None => laid_out(family.layout, fields, count)?,
+    pub(super) fn of(family: &Family, fields: &Fields<'_>) -> Result<Self, ModelError> {
+        let count = fields.layer_count()?;
+        let blocks = blocks::of(fields, count)?;
+        let mut ratios = Vec::new();
+        let (mut kinds, heads) = match blocks {
+            Some(blocks) => (blocks.kinds, blocks.heads),
+            None => (kinds(family, fields, count, &mut ratios)?, listed_heads(fields, count)?),
         };
         let shared = fields.optional("num_kv_shared_layers")?.unwrap_or(0);
         if shared >= count {
@@ -40,9 +36,23 @@ impl Layers {
                 format!("less than the {count} of `num_hidden_layers`"),
             ));
         }
-        kinds[(count - shared) as usize..].fill(Kind::Nothing);
-        let window = if kinds.contains(&Kind::Windowed) { Some(window(family, fields)?) } else { None };
-        Ok(Self { kinds, window })
+        let owning = kinds.len() - shared as usize;
+        kinds[owning..].fill(Kind::Nothing);
+        let has_window = kinds.contains(&Kind::Windowed) || !ratios.is_empty();
+        let window = if has_window { Some(window(family, fields)?) } else { None };
+        let mut layers = Self { kinds, window, heads, ratios };
+        layers.widen(fields)?;
+        Ok(layers)
+    }
+
+    /// A window that holds the longest sequence keeps every token.
+    fn widen(&mut self, fields: &Fields<'_>) -> Result<(), ModelError> {
+        let longest = fields.value("max_position_embeddings").and_then(Value::as_u64);
+        if self.window.zip(longest).is_some_and(|((_, tokens), longest)| tokens >= longest) {
+            self.kinds.iter_mut().filter(|kind| **kind == Kind::Windowed).for_each(|kind| *kind = Kind::Full);
+            self.window = None;
+        }
+        Ok(())
     }
 
     /// Layers, those that keep nothing too.
@@ -50,69 +60,196 @@ impl Layers {
         self.kinds.len()
     }
 
-    /// The numbers of the layers of one kind.
+    /// The numbers of the layers that keep this.
     pub(super) fn of_kind(&self, kind: Kind) -> Vec<usize> {
-        (0..self.kinds.len()).filter(|layer| self.kinds[*layer] == kind).collect()
+        (0..self.kinds.len()).filter(|layer| self.kinds[*layer].keeps(kind)).collect()
     }
 }
 
-/// The kinds `layer_types` lists.
-fn listed(fields: &Fields<'_>, count: u64) -> Result<Option<Vec<Kind>>, ModelError> {
-    let Some(list) = fields.layer_list("layer_types", count)? else { return Ok(None) };
-    let kind = |value: &serde_json::Value| match value.as_str() {
-        Some("full_attention" | "attention" | "deepseek_sparse_attention") => Ok(Kind::Full),
-        Some("sliding_attention" | "chunked_attention") => Ok(Kind::Windowed),
-        Some("linear_attention" | "mamba") => Ok(Kind::State),
-        _ => Err(fields.unexpected(
-            "layer_types",
-            value,
-            "full_attention, sliding_attention, chunked_attention, linear_attention, mamba or attention",
-        )),
-    };
-    list.iter().map(kind).collect::<Result<_, _>>().map(Some)
+/// The kinds of the layers, by the config's list or by the rule; `ratios` is filled where layers compress.
+fn kinds(
+    family: &Family,
+    fields: &Fields<'_>,
+    count: u64,
+    ratios: &mut Vec<u64>,
+) -> Result<Vec<Kind>, ModelError> {
+    match family.layout {
+        Layout::Ratios => {
+            *ratios = compress_ratios(fields, count)?;
+            let kind = |ratio: &u64| if *ratio > 1 { Kind::Full } else { Kind::Windowed };
+            Ok(ratios.iter().map(kind).collect())
+        }
+        Layout::Twice => Ok(vec![Kind::Full; 2 * count as usize]),
+        // Each of these layers has both, whatever its kind is called.
+        Layout::Both => Ok(vec![Kind::FullAndState; count as usize]),
+        layout => match listed(fields, count)? {
+            Some(kinds) => Ok(kinds),
+            None => laid_out(layout, fields, count),
+        },
+    }
 }
 
-/// The kinds that follow from the architecture's rule.
+/// The kinds that the config lists by name.
+fn listed(fields: &Fields<'_>, count: u64) -> Result<Option<Vec<Kind>>, ModelError> {
+    for name in ["layer_types", "layers_block_type"] {
+        let Some(list) = fields.layer_list(name, count)? else { continue };
+        let kind = |value: &Value| {
+            let kind = value.as_str().and_then(Kind::of_word);
+            kind.ok_or_else(|| fields.unexpected(name, value, WORDS))
+        };
+        return list.iter().map(kind).collect::<Result<_, _>>().map(Some);
+    }
+    Ok(None)
+}
+
+/// The kinds that follow from the family's rule.
 fn laid_out(layout: Layout, fields: &Fields<'_>, count: u64) -> Result<Vec<Kind>, ModelError> {
-    let every = |n: u64, other: Kind| {
-        (1..=count).map(|layer| if layer.is_multiple_of(n) { Kind::Full } else { other }).collect()
+    let knows_windows = !matches!(layout, Layout::AllFull);
+    let windowed = knows_windows
+        && fields.optional("sliding_window")?.is_some()
+        && fields.flag("use_sliding_window")? != Some(false);
+    let by = |full: &dyn Fn(u64) -> bool, other: Kind| {
+        Ok((0..count).map(|layer| if full(layer) { Kind::Full } else { other }).collect())
     };
-    let windowed = fields.optional_count("sliding_window")?.is_some();
+    let every = |n: u64| move |layer: u64| (layer + 1).is_multiple_of(n);
     match layout {
-        Layout::AllFull => Ok(vec![Kind::Full; count as usize]),
-        Layout::AllWindowed => Ok(vec![if windowed { Kind::Windowed } else { Kind::Full }; count as usize]),
+        Layout::AllFull | Layout::Both | Layout::Twice | Layout::Ratios => by(&|_| true, Kind::Full),
+        Layout::AllWindowed => by(&|_| !windowed, Kind::Windowed),
         Layout::WindowedFromLayer => {
-            let used = windowed && fields.flag("use_sliding_window")?.unwrap_or(false);
+            let used = windowed && fields.flag("use_sliding_window")? == Some(true);
             let first = match used {
                 true => fields.count("max_window_layers", "it is the first layer with a sliding window")?,
                 false => count,
             };
-            Ok((0..count).map(|layer| if layer >= first { Kind::Windowed } else { Kind::Full }).collect())
+            by(&|layer| layer < first, Kind::Windowed)
         }
-        Layout::FullEvery(n) if windowed => {
-            Ok(every(fields.optional_count("sliding_window_pattern")?.unwrap_or(n), Kind::Windowed))
+        Layout::FullEvery(_) | Layout::FullEveryAndLast(_) | Layout::FullFirstOf(_) if !windowed => {
+            by(&|_| true, Kind::Full)
         }
-        Layout::FullEvery(_) => Ok(vec![Kind::Full; count as usize]),
-        Layout::FullEveryElseChunked(n) => Ok(every(n, Kind::Windowed)),
-        Layout::FullEveryElseLinear => {
-            let needed_for = "it says which layers attend to everything; `layer_types` says it too";
-            Ok(every(fields.count("full_attention_interval", needed_for)?, Kind::State))
+        Layout::FullEvery(n) => match pattern(fields, n)? {
+            Pattern::Every(n) => by(&every(n), Kind::Windowed),
+            Pattern::Letters(letters) => {
+                let letter = |layer: u64| letters[layer as usize % letters.len()];
+                by(&|layer| letter(layer) != b'L' || layer + 1 == count, Kind::Windowed)
+            }
+        },
+        Layout::FullEveryAndLast(n) => by(&|layer| every(n)(layer) || layer + 1 == count, Kind::Windowed),
+        Layout::FullFirstOf(n) => by(&|layer| layer.is_multiple_of(n), Kind::Windowed),
+        Layout::FullEveryElseChunked(n) => chunked(fields, count, n),
+        Layout::WindowFlags(field) => by_flags(fields, field, count, |set| set, Kind::Windowed),
+        Layout::FullFlags(field) => by_flags(fields, field, count, |set| !set, Kind::State),
+        Layout::FullEveryElseState(n) => {
+            let n = fields.optional_count("full_attention_interval")?.unwrap_or(n);
+            by(&every(n), Kind::State)
         }
-        Layout::LetterPattern => letters(fields, count),
+        Layout::Letters(field) => letters(fields, field, count),
+        Layout::Period { period, offset } => {
+            let needed_for = "it says which layers have attention and which a state";
+            let period = fields.count(period, needed_for)?;
+            let offset = fields
+                .value(offset)
+                .and_then(Value::as_u64)
+                .map_or_else(|| fields.optional_count(offset).map(Option::unwrap_or_default), Ok)?;
+            by(&|layer| layer % period == offset, Kind::State)
+        }
+        Layout::StateBut(field) => by_places(fields, field, count, 0, false),
+        Layout::StateButOrFull(field) => by_places(fields, field, count, 0, true),
+        Layout::StateButFromOne(field) => by_places(fields, field, count, 1, false),
+        Layout::LastOfGroups => {
+            let needed_for = "it says how many layers share one with attention";
+            let group = fields.count("layer_group_size", needed_for)?;
+            let whole = count / group * group;
+            by(&|layer| every(group)(layer) || layer >= whole, Kind::State)
+        }
+        Layout::Listed if !windowed => by(&|_| true, Kind::Full),
         Layout::Listed => Err(ModelError::Missing {
             field: fields.path_of("layer_types"),
-            needed_for: "it says which layers have attention and which a state",
+            needed_for: "it says what each layer keeps",
         }),
     }
 }
 
-/// The kinds a `hybrid_override_pattern` spells.
-fn letters(fields: &Fields<'_>, count: u64) -> Result<Vec<Kind>, ModelError> {
-    const FIELD: &str = "hybrid_override_pattern";
+/// How a config says which layers are windowed.
+enum Pattern<'a> {
+    /// The last of every so many is full.
+    Every(u64),
+    /// `L` is windowed, other letters are full.
+    Letters(&'a [u8]),
+}
+
+/// The pattern in the config, under one of its names; the class's own otherwise.
+fn pattern<'a>(fields: &Fields<'a>, n: u64) -> Result<Pattern<'a>, ModelError> {
+    for name in
+        ["sliding_window_pattern", "_sliding_window_pattern", "global_attn_every_n_layers", "layer_switch"]
+    {
+        match fields.value(name) {
+            None => {}
+            Some(Value::String(letters)) if !letters.is_empty() => {
+                return Ok(Pattern::Letters(letters.as_bytes()));
+            }
+            Some(_) => return Ok(Pattern::Every(fields.optional_count(name)?.unwrap_or(n))),
+        }
+    }
+    Ok(Pattern::Every(n))
+}
+
+/// Layers without rotation are full, the others attend within chunks, where there are any.
+fn chunked(fields: &Fields<'_>, count: u64, n: u64) -> Result<Vec<Kind>, ModelError> {
+    if fields.is_null("attention_chunk_size") {
+        return Ok(vec![Kind::Full; count as usize]);
+    }
+    if fields.layer_list("no_rope_layers", count)?.is_some() {
+        return by_flags(fields, "no_rope_layers", count, |set| set, Kind::Windowed);
+    }
+    let n = fields.optional_count("no_rope_layer_interval")?.unwrap_or(n);
+    Ok((1..=count).map(|layer| if layer.is_multiple_of(n) { Kind::Full } else { Kind::Windowed }).collect())
+}
+
+/// Layers by a list of 0 and 1.
+fn by_flags(
+    fields: &Fields<'_>,
+    field: &'static str,
+    count: u64,
+    is_other: fn(bool) -> bool,
+    other: Kind,
+) -> Result<Vec<Kind>, ModelError> {
+    let needed_for = "it says what each layer keeps; `layer_types` says it too";
+    let missing = || ModelError::Missing { field: fields.path_of(field), needed_for };
+    let list = fields.layer_list(field, count)?.ok_or_else(missing)?;
+    let kind = |value: &Value| match value.as_u64().or(value.as_bool().map(u64::from)) {
+        Some(flag @ (0 | 1)) => Ok(if is_other(flag == 1) { other } else { Kind::Full }),
+        _ => Err(fields.unexpected(field, value, "a list of 0 and 1")),
+    };
+    list.iter().map(kind).collect()
+}
+
+/// Layers by a list of those with attention, counted from `first`; the others keep a state. Where there is no such
+/// list none has attention, or each has.
+fn by_places(
+    fields: &Fields<'_>,
+    field: &'static str,
+    count: u64,
+    first: u64,
+    or_full: bool,
+) -> Result<Vec<Kind>, ModelError> {
+    let other = |full: bool| if full { Kind::Full } else { Kind::State };
+    let Some(list) = fields.list(field)? else { return Ok(vec![other(or_full); count as usize]) };
+    let mut kinds = vec![Kind::State; count as usize];
+    for value in list {
+        let layer = value.as_u64().and_then(|layer| layer.checked_sub(first)).filter(|layer| *layer < count);
+        let expected = || format!("a list of layers from {first} to {}", count - 1 + first);
+        let layer = layer.ok_or_else(|| fields.unexpected(field, value, &expected()))?;
+        kinds[layer as usize] = Kind::Full;
+    }
+    Ok(kinds)
+}
+
+/// The kinds that a text of letters spells.
+fn letters(fields: &Fields<'_>, field: &'static str, count: u64) -> Result<Vec<Kind>, ModelError> {
     let needed_for = "it says which layers have attention and which a state";
     let pattern = fields
-        .text(FIELD)?
-        .ok_or_else(|| ModelError::Missing { field: fields.path_of(FIELD), needed_for })?;
+        .text(field)?
+        .ok_or_else(|| ModelError::Missing { field: fields.path_of(field), needed_for })?;
     let kind = |letter| match letter {
         '*' => Some(Kind::Full),
         'M' => Some(Kind::State),
@@ -122,15 +259,63 @@ fn letters(fields: &Fields<'_>, count: u64) -> Result<Vec<Kind>, ModelError> {
     let kinds: Option<Vec<Kind>> = pattern.chars().map(kind).collect();
     kinds.filter(|kinds| kinds.len() as u64 == count).ok_or_else(|| {
         let found = format!("a text of {} letters", pattern.chars().count());
-        fields.inconsistent(FIELD, found, format!("{count} letters out of M, *, - and E, one a layer"))
+        fields.inconsistent(field, found, format!("{count} letters out of M, *, - and E, one a layer"))
     })
 }
 
+/// The ratios by which layers compress, 0 for those with a window only: a list of them, or a list of kinds and a
+/// ratio for each kind.
+fn compress_ratios(fields: &Fields<'_>, count: u64) -> Result<Vec<u64>, ModelError> {
+    const FIELD: &str = "compress_ratios";
+    let needed_for = "it says how many tokens one entry of each layer stands for";
+    let missing = || ModelError::Missing { field: fields.path_of(FIELD), needed_for };
+    let ratio = |value: &Value| {
+        let ratio = value.as_u64().filter(|ratio| *ratio <= 1 << 20);
+        ratio.ok_or_else(|| fields.unexpected(FIELD, value, "a list of whole numbers"))
+    };
+    if let Some(list) = fields.layer_list(FIELD, count)? {
+        return list.iter().map(ratio).collect();
+    }
+    let rates = fields.value("compress_rates").and_then(Value::as_object).ok_or_else(missing)?;
+    let kinds = fields.layer_list("layer_types", count)?.ok_or_else(missing)?;
+    let of_kind = |kind: &Value| {
+        let word = kind.as_str().ok_or_else(|| fields.unexpected("layer_types", kind, "a list of texts"))?;
+        rates.get(word).map_or(Ok(0), ratio)
+    };
+    kinds.iter().map(of_kind).collect()
+}
+
+/// KV heads by layer, where a list has them.
+fn listed_heads(fields: &Fields<'_>, count: u64) -> Result<Option<(&'static str, Vec<u64>)>, ModelError> {
+    for name in ["num_key_value_heads_per_layer", "num_key_value_heads", "num_kv_heads"] {
+        if !fields.value(name).is_some_and(Value::is_array) {
+            continue;
+        }
+        // An empty list is no list, and no count either, which is what is said of it below.
+        let Some(list) = fields.layer_list(name, count)? else { break };
+        let heads = |value: &Value| {
+            let heads = value.as_u64().filter(|heads| (1..=1 << 20).contains(heads));
+            heads.ok_or_else(|| fields.unexpected(name, value, "a list of whole numbers from 1"))
+        };
+        return Ok(Some((name, list.iter().map(heads).collect::<Result<_, _>>()?)));
+    }
+    Ok(None)
+}
+
 /// How much windowed layers keep.
-fn window(family: Family, fields: &Fields<'_>) -> Result<(&'static str, u64), ModelError> {
+fn window(family: &Family, fields: &Fields<'_>) -> Result<(&'static str, u64), ModelError> {
     let name = match family.layout {
         Layout::FullEveryElseChunked(_) => "attention_chunk_size",
         _ => "sliding_window",
     };
-    Ok((name, fields.count(name, "it says how many tokens windowed layers keep")?))
+    let needed_for = "it says how many tokens windowed layers keep";
+    match fields.optional_count(name)? {
+        Some(tokens) => Ok((name, tokens)),
+        None => Ok((
+            name,
+            fields
+                .count("sliding_window_size", needed_for)
+                .map_err(|_| ModelError::Missing { field: fields.path_of(name), needed_for })?,
+        )),
+    }
 }

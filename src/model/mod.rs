@@ -1,19 +1,26 @@
-//! KV bytes a token from a model's `config.json` (ENGINES 3).
+//! KV bytes a token from a model's `config.json`.
 //!
 //! ```text
-//! config.json -> fields (typed, checked) -> architecture (a table, no guessing)
-//!             -> layers (which layer caches what) -> formula (a line each, numbers put in) -> ModelCost
+//! config.json -> fields (typed, checked) -> architecture (tables of families, no guessing)
+//!             -> layers (which layer keeps what) -> caches (what a token takes in each)
+//!             -> formula (a line each, numbers put in) -> ModelCost
 //! ```
 //!
 //! [`cost`] is a pure function of the text and the [`CostOptions`].
 
 mod architecture;
-mod attention;
+mod blocks;
+mod cache_type;
+mod caches;
+mod entry;
 mod error;
 mod families;
 mod fields;
 mod formula;
+mod json;
+mod kind;
 mod layers;
+mod memory;
 mod options;
 mod pooling;
 mod report;
@@ -21,65 +28,100 @@ mod reserve;
 mod shared_pool;
 mod state;
 
+pub use cache_type::QUANTIZATION_FILE;
 pub use error::ModelError;
 pub use formula::CostLine;
-pub use options::{CostOptions, KvDtype, Tier};
+pub use memory::{Deployment, KvMemory, Step, Weights};
+pub use options::{CostOptions, IndexerDtype, KvDtype, StateDtype, Tier};
 pub use pooling::{Pooling, SharedPool};
 pub use report::{ModelCost, Reserve, ReservePer};
 
-use attention::Attention;
+use architecture::Model;
+use caches::Caches;
 use fields::Fields;
 use layers::Layers;
 
 /// Longest `config.json` that is read, in bytes; real ones stay below a tenth of it.
 const MAX_CONFIG_BYTES: usize = 4 << 20;
 
+/// The files of a checkpoint that say what it caches.
+#[derive(Debug, Clone, Copy)]
+pub struct ModelFiles<'a> {
+    /// The text of `config.json`.
+    pub config: &'a str,
+    /// The text of [`QUANTIZATION_FILE`] beside it, if there is one.
+    pub quantization: Option<&'a str>,
+}
+
+impl<'a> From<&'a str> for ModelFiles<'a> {
+    /// A config alone.
+    fn from(config: &'a str) -> Self {
+        Self { config, quantization: None }
+    }
+}
+
+impl<'a> From<&'a String> for ModelFiles<'a> {
+    fn from(config: &'a String) -> Self {
+        Self::from(config.as_str())
+    }
+}
+
 /// What one cached token of this model costs, and what its layers without a full cache need beside.
 ///
 /// # Errors
-/// [`ModelError`] names the field and what it should hold; an architecture that is not in the table
-/// is refused by name.
-pub fn cost(config_json: &str, options: &CostOptions) -> Result<ModelCost, ModelError> {
-    if config_json.len() > MAX_CONFIG_BYTES {
-        return Err(ModelError::TooLong { bytes: config_json.len(), most: MAX_CONFIG_BYTES });
+/// [`ModelError`] names the field and what it should hold; an architecture that is in no table, and whose type is
+/// not either, is refused by name.
+pub fn cost<'a>(files: impl Into<ModelFiles<'a>>, options: &CostOptions) -> Result<ModelCost, ModelError> {
+    let files = files.into();
+    if files.config.len() > MAX_CONFIG_BYTES {
+        return Err(ModelError::TooLong { bytes: files.config.len(), most: MAX_CONFIG_BYTES });
     }
-    let root = fields::parse(config_json)?;
-    let (architecture, family, fields) = architecture::find(&Fields::root(&root))?;
-    let dtype = options.kv_dtype.map_or_else(|| options::declared_dtype(&fields), Ok)?;
-    let layers = Layers::of(family, &fields)?;
-    let attention = Attention::new(family, &fields, &layers, dtype, options)?;
+    let root = json::parse(files.config)?;
+    let model = architecture::find(Fields::root(&root))?;
+    let cache_type = cache_type::of(&model.fields, files.quantization, options)?;
+    let layers = Layers::of(&model.family, &model.fields)?;
+    let caches = Caches::of(&model, &layers, cache_type.kv, options)?;
 
-    let mut cost = ModelCost::new(architecture, dtype, options);
-    cost.warnings = warnings(&fields, &attention, options)?;
-    attention.add_token_lines(&layers, &mut cost)?;
-    reserve::add(family, &fields, &layers, &attention, options, &mut cost)?;
-    cost.pooling = shared_pool::of(&layers, &attention, &cost)?;
+    let mut cost = ModelCost::new(model.name.clone(), cache_type.kv, options);
+    caches.add_token_lines(&mut cost)?;
+    cost.copies = caches.copies();
+    reserve::add(&model, &layers, &caches, options, &mut cost)?;
+    cost.pooling = shared_pool::of(model.family.cache, &layers, &caches, &cost)?;
     cost.page_size = options.page_size.map(|page| page.get());
+    let own = std::mem::take(&mut cost.warnings);
+    cost.warnings = remarks(&model, cache_type.remarks, &caches, own)?;
     cost.finish()?;
     Ok(cost)
 }
 
-/// What an operator should know before using the figure.
-fn warnings(
-    fields: &Fields<'_>,
-    attention: &Attention,
-    options: &CostOptions,
+/// What an operator should know before using the figure, the most general first.
+fn remarks(
+    model: &Model<'_>,
+    of_type: Vec<String>,
+    caches: &Caches,
+    own: Vec<String>,
 ) -> Result<Vec<String>, ModelError> {
-    let mut warnings = attention.warnings(fields, options)?;
-    if let Some(layers) = fields.optional("num_nextn_predict_layers")? {
-        warnings.push(format!(
+    let fields = &model.fields;
+    let mut remarks =
+        [model.remarks.clone(), of_type, fields.defaults_taken(), caches.remarks.clone(), own].concat();
+    if let Some(layers) = predicting_layers(fields)? {
+        remarks.push(format!(
             "{layers} multi-token prediction layer(s) are left out: an engine that speculates with them \
              caches them too"
         ));
     }
-    if options.kv_dtype.is_none() && fields.declares_quantized_cache() {
-        warnings.push(
-            "the checkpoint declares a quantized KV cache: give --kv-dtype fp8 if the engine follows it"
-                .into(),
-        );
-    }
     if fields.optional("num_kv_shared_layers")?.is_some() {
-        warnings.push("layers that read another layer's cache own none and are left out".into());
+        remarks.push("layers that read another layer's cache own none and are left out".into());
     }
-    Ok(warnings)
+    Ok(remarks)
+}
+
+/// Layers that predict further tokens, under the names that configs have for them.
+fn predicting_layers(fields: &Fields<'_>) -> Result<Option<u64>, ModelError> {
+    for name in ["num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_modules"] {
+        if let Some(layers) = fields.optional(name)? {
+            return Ok(Some(layers));
+        }
+    }
+    Ok(None)
 }

@@ -1,19 +1,23 @@
 //! What the caller says beside the config.
 
-use super::error::ModelError;
-use super::fields::{Fields, shorten};
+use super::fields::shorten;
 use kvset_core::units::PageSize;
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::num::NonZeroU32;
 use std::str::FromStr;
 
 /// How the cache is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CostOptions {
-    /// Type of cached elements; the config's own type where it is `None`.
-    pub kv_dtype: Option<KvDtype>,
+    /// Type of cached elements.
+    pub kv_dtype: KvDtype,
+    /// Type of recurrent states; the config's or the engine's own where it is `None`.
+    pub state_dtype: Option<StateDtype>,
+    /// Type of the index keys of sparse attention.
+    pub indexer_dtype: IndexerDtype,
     /// Ranks the model is split over; at least 1.
-    pub tensor_parallel: std::num::NonZeroU32,
+    pub tensor_parallel: NonZeroU32,
     /// Where the cache lies.
     pub tier: Tier,
     /// Tokens a page, to round reserves up to whole pages with.
@@ -21,44 +25,92 @@ pub struct CostOptions {
 }
 
 impl Default for CostOptions {
-    /// The config's own type, one rank, on the GPU, no page size.
+    /// The config's own types, one rank, on the GPU, no page size.
     fn default() -> Self {
-        Self { kv_dtype: None, tensor_parallel: std::num::NonZeroU32::MIN, tier: Tier::Gpu, page_size: None }
+        Self {
+            kv_dtype: KvDtype::Auto,
+            state_dtype: None,
+            indexer_dtype: IndexerDtype::Auto,
+            tensor_parallel: NonZeroU32::MIN,
+            tier: Tier::Gpu,
+            page_size: None,
+        }
     }
 }
 
 /// Type of the cached elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "snake_case")]
 pub enum KvDtype {
+    /// What the checkpoint declares, else the model's own type.
+    Auto,
     /// Four bytes.
     Fp32,
     /// Two bytes.
     Bf16,
     /// Two bytes.
     Fp16,
-    /// One byte; `fp8_e4m3` and `fp8_e5m2` are the same size.
+    /// One byte; `fp8_e4m3`, `fp8_e5m2` and `fp8_inc` are the same size.
     Fp8,
+    /// One byte, with scales of the whole tensor.
+    Int8,
+    /// Half a byte, and a byte of scale for 16 elements.
+    Nvfp4,
+    /// One byte, and a byte of scale for 32 elements.
+    Mxfp8,
+    /// One byte, and four of scale for each head and token.
+    Int8PerTokenHead,
+    /// One byte, and four of scale for each head and token.
+    Fp8PerTokenHead,
+    /// Half a byte, and four of scale for each head and token.
+    Int4PerTokenHead,
+    /// A latent in FP8 with scales, its rotary part in 16 bit: 656 bytes for 512 and 64 elements.
+    Fp8DsMla,
+    /// A latent in NVFP4, its rotary part in 16 bit: 432 bytes for 512 and 64 elements.
+    Nvfp4DsMla,
 }
 
-impl KvDtype {
-    /// Bytes an element.
-    pub fn bytes(self) -> u64 {
-        match self {
-            Self::Fp32 => 4,
-            Self::Bf16 | Self::Fp16 => 2,
-            Self::Fp8 => 1,
-        }
-    }
+/// Names users and engines write, and the type; the first of each type is the one shown.
+const NAMES: [(&str, KvDtype); 27] = [
+    ("auto", KvDtype::Auto),
+    ("bf16", KvDtype::Bf16),
+    ("bfloat16", KvDtype::Bf16),
+    ("fp16", KvDtype::Fp16),
+    ("float16", KvDtype::Fp16),
+    ("half", KvDtype::Fp16),
+    ("fp32", KvDtype::Fp32),
+    ("float32", KvDtype::Fp32),
+    ("float", KvDtype::Fp32),
+    ("fp8", KvDtype::Fp8),
+    ("fp8_e4m3", KvDtype::Fp8),
+    ("fp8_e5m2", KvDtype::Fp8),
+    ("fp8_inc", KvDtype::Fp8),
+    ("float8_e4m3fn", KvDtype::Fp8),
+    ("float8_e4m3fnuz", KvDtype::Fp8),
+    ("float8_e5m2", KvDtype::Fp8),
+    ("int8", KvDtype::Int8),
+    ("nvfp4", KvDtype::Nvfp4),
+    ("nvfp4_4over6", KvDtype::Nvfp4),
+    ("fp4_e2m1", KvDtype::Nvfp4),
+    ("fp4_mx_block16", KvDtype::Nvfp4),
+    ("mxfp8", KvDtype::Mxfp8),
+    ("int8_per_token_head", KvDtype::Int8PerTokenHead),
+    ("fp8_per_token_head", KvDtype::Fp8PerTokenHead),
+    ("int4_per_token_head", KvDtype::Int4PerTokenHead),
+    ("fp8_ds_mla", KvDtype::Fp8DsMla),
+    ("nvfp4_ds_mla", KvDtype::Nvfp4DsMla),
+];
 
+impl KvDtype {
     /// The name users write.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Fp32 => "fp32",
-            Self::Bf16 => "bf16",
-            Self::Fp16 => "fp16",
-            Self::Fp8 => "fp8",
-        }
+        NAMES.iter().find(|(_, dtype)| *dtype == self).map_or("", |(name, _)| *name)
+    }
+
+    /// The names that stand for a type of their own, for messages.
+    fn choices() -> String {
+        let shown = NAMES.iter().filter(|(name, dtype)| dtype.name() == *name);
+        shown.map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
     }
 }
 
@@ -66,19 +118,97 @@ impl FromStr for KvDtype {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "fp32" | "float32" | "float" => Ok(Self::Fp32),
-            "bf16" | "bfloat16" => Ok(Self::Bf16),
-            "fp16" | "float16" | "half" => Ok(Self::Fp16),
-            "fp8" | "fp8_e4m3" | "fp8_e5m2" | "float8_e4m3fn" | "float8_e5m2" => Ok(Self::Fp8),
-            _ => Err(format!("unknown element type `{}`: expected bf16, fp16, fp32 or fp8", shorten(text))),
-        }
+        let lower = text.to_ascii_lowercase();
+        let found = NAMES.iter().find(|(name, _)| *name == lower).map(|(_, dtype)| *dtype);
+        found.ok_or_else(|| {
+            format!(
+                "unknown element type `{}`: expected {} (for another layout give --kv-bytes-per-token)",
+                shorten(text),
+                Self::choices()
+            )
+        })
     }
 }
 
 impl fmt::Display for KvDtype {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
+    }
+}
+
+/// Type of a recurrent state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StateDtype {
+    /// Four bytes.
+    Float32,
+    /// Two bytes.
+    Bfloat16,
+    /// Two bytes.
+    Float16,
+}
+
+impl StateDtype {
+    /// Bytes an element.
+    pub fn bytes(self) -> u64 {
+        match self {
+            Self::Float32 => 4,
+            Self::Bfloat16 | Self::Float16 => 2,
+        }
+    }
+
+    /// The name users write.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Float32 => "float32",
+            Self::Bfloat16 => "bfloat16",
+            Self::Float16 => "float16",
+        }
+    }
+}
+
+impl FromStr for StateDtype {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.strip_prefix("torch.").unwrap_or(text) {
+            "float32" | "fp32" | "float" => Ok(Self::Float32),
+            "bfloat16" | "bf16" => Ok(Self::Bfloat16),
+            "float16" | "fp16" | "half" => Ok(Self::Float16),
+            _ => Err(format!(
+                "unknown type of states `{}`: expected float32, bfloat16 or float16",
+                shorten(text)
+            )),
+        }
+    }
+}
+
+/// Type of the index keys of sparse attention.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IndexerDtype {
+    /// The engines' own: FP8 with scales beside a latent, the cache's type beside heads.
+    Auto,
+    /// Two bytes.
+    Bf16,
+    /// One byte, and four of scale for 128 elements.
+    Fp8,
+    /// Half a byte, and a byte of scale for 32 elements.
+    Mxfp4,
+}
+
+impl FromStr for IndexerDtype {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            "bf16" | "bfloat16" => Ok(Self::Bf16),
+            "fp8" | "fp8_e4m3" => Ok(Self::Fp8),
+            "mxfp4" => Ok(Self::Mxfp4),
+            _ => Err(format!(
+                "unknown type of index keys `{}`: expected auto, bf16, fp8 or mxfp4",
+                shorten(text)
+            )),
+        }
     }
 }
 
@@ -112,17 +242,4 @@ impl fmt::Display for Tier {
             Self::Host => "host",
         })
     }
-}
-
-/// The type the config says the model computes in, which engines cache in unless told otherwise.
-pub(super) fn declared_dtype(fields: &Fields<'_>) -> Result<KvDtype, ModelError> {
-    let declared = fields.dtype()?.ok_or_else(|| ModelError::Missing {
-        field: fields.path_of("torch_dtype"),
-        needed_for: "it says how many bytes a cached element takes; --kv-dtype says it too",
-    })?;
-    declared.parse().map_err(|_| ModelError::Unexpected {
-        field: fields.path_of("torch_dtype"),
-        found: format!("the text `{}`", shorten(declared)),
-        expected: "bfloat16, float16 or float32 (or --kv-dtype given)".to_owned(),
-    })
 }

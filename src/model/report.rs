@@ -23,6 +23,9 @@ pub struct ModelCost {
     pub bytes_per_token: u64,
     /// Each rank's part of it; absent on the host, which the ranks share.
     pub bytes_per_token_per_rank: Option<u64>,
+    /// Ranks that hold a copy of each token: those that a latent is copied to, or that share a KV head.
+    #[serde(default = "one")]
+    pub copies: u64,
     /// The same if windowed layers, too, keep every token: an engine without a hybrid allocator.
     pub bytes_per_token_all_layers: u64,
     /// The calculation of `bytes_per_token`; the lines add up.
@@ -39,6 +42,11 @@ pub struct ModelCost {
     pub page_size: Option<u32>,
     /// What to know before using the figures.
     pub warnings: Vec<String>,
+}
+
+/// What older results leave out: each token is there once.
+fn one() -> u64 {
+    1
 }
 
 /// Memory that does not grow with the tokens cached.
@@ -79,6 +87,7 @@ impl ModelCost {
             tier: options.tier,
             bytes_per_token: 0,
             bytes_per_token_per_rank: None,
+            copies: 1,
             bytes_per_token_all_layers: 0,
             lines: Vec::new(),
             windowed_lines: Vec::new(),

@@ -1,29 +1,28 @@
 //! What a hybrid model needs beside the tokens of its full-attention layers.
 
-use super::attention::Attention;
+use super::architecture::Model;
+use super::caches::{Caches, Reach};
 use super::error::ModelError;
-use super::families::Family;
-use super::fields::Fields;
 use super::formula::total;
-use super::layers::{Kind, Layers};
+use super::kind::Kind;
+use super::layers::Layers;
 use super::options::CostOptions;
 use super::report::{ModelCost, Reserve, ReservePer};
 use super::state;
 
 /// Adds the reserves of windowed layers and of layers with a state.
 pub(super) fn add(
-    family: Family,
-    fields: &Fields<'_>,
+    model: &Model<'_>,
     layers: &Layers,
-    attention: &Attention,
+    caches: &Caches,
     options: &CostOptions,
     cost: &mut ModelCost,
 ) -> Result<(), ModelError> {
-    // Where no layer is full, the windowed ones are counted by the token already.
+    // If no layer is full, the windowed ones are counted by the token already.
     let hybrid = !layers.of_kind(Kind::Full).is_empty();
     if let Some((field, tokens)) = layers.window.filter(|_| hybrid) {
-        let windowed = layers.of_kind(Kind::Windowed);
-        let lines = attention.lines("sliding-window attention", &windowed)?;
+        let lines = caches.lines(Reach::Window)?;
+        let windowed = caches.by_layer(Reach::Window)?.len() as u64;
         let pages = options.page_size.map(|page| pages_of_window(tokens, u64::from(page.get())));
         let held = match (pages, options.page_size) {
             (Some(pages), Some(page)) => pages * u64::from(page.get()),
@@ -31,13 +30,13 @@ pub(super) fn add(
         };
         let overflow = || ModelError::Overflow {
             what: "the window's reserve".to_owned(),
-            formula: fields.path_of(field),
+            formula: model.fields.path_of(field),
         };
         let bytes = total("the window's reserve", &lines)?.checked_mul(held).ok_or_else(overflow)?;
         cost.reserves.push(Reserve {
             per: ReservePer::Sequence,
-            what: format!("{} windowed layers of `{field}` = {tokens}", windowed.len()),
-            layers: windowed.len() as u64,
+            what: format!("{windowed} windowed layers of `{field}` = {tokens}"),
+            layers: windowed,
             tokens: Some(held),
             pages,
             bytes,
@@ -46,15 +45,22 @@ pub(super) fn add(
     }
     let stateful = layers.of_kind(Kind::State).len() as u64;
     if stateful > 0 {
-        let lines = state::lines(family.state, fields, stateful, options)?;
+        let recurrence = model.family.recurrence.ok_or_else(|| ModelError::Unexpected {
+            field: model.fields.path_of("layer_types"),
+            found: format!("a list with {stateful} layers that keep a state"),
+            expected: "layers with attention, for this architecture's states are not among the rules"
+                .to_owned(),
+        })?;
+        let state = state::of(recurrence, &model.fields, stateful, options)?;
+        cost.warnings.extend(state.remarks);
         cost.reserves.push(Reserve {
             per: ReservePer::Checkpoint,
             what: format!("{stateful} layers with a state"),
             layers: stateful,
             tokens: None,
             pages: None,
-            bytes: total("the state's reserve", &lines)?,
-            lines,
+            bytes: total("the state's reserve", &state.lines)?,
+            lines: state.lines,
         });
     }
     Ok(())

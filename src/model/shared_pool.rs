@@ -1,21 +1,31 @@
-//! How vLLM lays the layers of a hybrid model out in one pool of blocks (ENGINES 2, hybrid attention).
+//! How vLLM lays the layers of a hybrid model out in one pool of blocks.
 //!
 //! Every block is of one size, so layers are put into groups of equally many: as many as there are of the rarest
 //! kind, or of the commonest where that is less than half as many again. A block holds a page of each layer of
 //! one group. Kinds come in the order in which the model's layers first have them.
 
+use super::caches::{Caches, Reach};
 use super::error::ModelError;
-use super::layers::{Kind, Layers};
+use super::families::Cache;
+use super::kind::Kind;
+use super::layers::Layers;
 use super::pooling::{Pooling, SharedPool};
 use super::report::{ModelCost, ReservePer};
-use super::{attention::Attention as Cached, formula::total};
 use kvset_core::hybrid::{Attention, GroupKind, MAX_GROUPS};
 
 /// Blocks hold a multiple of so many tokens where a state makes them larger.
 const BLOCK_STEP: u64 = 16;
 
+/// The same beside latents.
+const LATENT_BLOCK_STEP: u64 = 128;
+
 /// Derives the pool of a model whose other costs are told already.
-pub(super) fn of(layers: &Layers, cached: &Cached, cost: &ModelCost) -> Result<Pooling, ModelError> {
+pub(super) fn of(
+    cache: Cache,
+    layers: &Layers,
+    caches: &Caches,
+    cost: &ModelCost,
+) -> Result<Pooling, ModelError> {
     let count = |kind| layers.of_kind(kind).len() as u64;
     let (full, windowed, states) = (count(Kind::Full), count(Kind::Windowed), count(Kind::State));
     if windowed == 0 && states == 0 {
@@ -36,14 +46,20 @@ pub(super) fn of(layers: &Layers, cached: &Cached, cost: &ModelCost) -> Result<P
         Some((field, _)) => return not_modelled(&format!("its windows are those of `{field}`")),
         None => (states, GroupKind::Mamba),
     };
-    let a_layer = |kind: Kind, layers_of: u64| {
-        let bytes = total("a token", &cached.lines("attention", &layers.of_kind(kind))?)?;
-        Ok::<_, ModelError>(bytes.is_multiple_of(layers_of).then(|| bytes / layers_of))
+    if !layers.ratios.is_empty() {
+        return not_modelled("its layers compress several tokens into one entry");
+    }
+    if !layers.of_kind(Kind::FullAndState).is_empty() {
+        return not_modelled("it has layers with attention and a state at once");
+    }
+    let a_layer = |reach: Reach| {
+        let sizes = caches.by_layer(reach)?;
+        Ok::<_, ModelError>(sizes.first().copied().filter(|size| sizes.iter().all(|other| other == size)))
     };
-    let Some(layer_bytes) = a_layer(Kind::Full, full)?.filter(|bytes| *bytes > 0) else {
+    let Some(layer_bytes) = a_layer(Reach::Every)?.filter(|bytes| *bytes > 0) else {
         return not_modelled("its layers are of several sizes");
     };
-    if windowed > 0 && a_layer(Kind::Windowed, windowed)? != Some(layer_bytes) {
+    if windowed > 0 && a_layer(Reach::Window)? != Some(layer_bytes) {
         return not_modelled("layers with a window are of another size than those with full attention");
     }
     let (rarest, commonest) = (full.min(other), full.max(other));
@@ -62,9 +78,10 @@ pub(super) fn of(layers: &Layers, cached: &Cached, cost: &ModelCost) -> Result<P
         return not_modelled("a block comes to more bytes than 64 bits hold");
     };
     let state = cost.reserves.iter().find(|reserve| reserve.per == ReservePer::Checkpoint);
+    let step = if cache == Cache::Grouped { BLOCK_STEP } else { LATENT_BLOCK_STEP };
     let least = state.map(|state| {
         let a_layer = state.bytes.div_ceil(state.layers.max(1));
-        a_layer.div_ceil(layer_bytes).div_ceil(BLOCK_STEP).saturating_mul(BLOCK_STEP)
+        a_layer.div_ceil(layer_bytes).div_ceil(step).saturating_mul(step)
     });
     Ok(Pooling::Shared(SharedPool {
         attention,

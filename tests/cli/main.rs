@@ -8,6 +8,7 @@ mod generate;
 mod measured_week;
 mod model;
 mod model_cost;
+mod model_figures;
 mod operations;
 mod page_lru;
 mod replay_compact;

@@ -278,7 +278,17 @@ fn groups_and_the_bytes_of_a_block_are_taken_from_the_models_config() {
     };
     for args in [&[][..], &["--page-size", "64"]] {
         let said = refused(args);
-        assert!(said.contains("blocks of 1056 tokens or more, and pages have 64"), "{said}");
+        assert!(said.contains("blocks of 544 tokens or more, and pages have 64"), "{said}");
+    }
+    // Other engines have no such groups, and the block is named all the same; SGLang has no such blocks.
+    for (engine, named) in [("paper", true), ("leaf-first", true), ("sglang", false)] {
+        let args = ["--engine", engine, "--capacities", "1GiB", "--model-config", &qwen];
+        let (_, notes) = replay(&trace, &args);
+        assert_eq!(
+            notes.contains("blocks of 544 tokens or more, and pages have 64"),
+            named,
+            "{engine}: {notes}"
+        );
     }
     let (_, notes) =
         replay(&trace, &[&capacities[..], &["--model-config", &model("llama-4-scout")]].concat());

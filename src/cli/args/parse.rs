@@ -2,10 +2,11 @@
 
 use crate::replay::WarmUp;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use kvset_core::capacity::{CapacitySize, CapacitySpec};
 #[cfg(not(feature = "tokenize"))]
 use kvset_core::features::{Feature, MissingFeature};
 use kvset_core::ratio::Ratio;
-use kvset_core::units::PageSize;
+use kvset_core::units::{Bytes, PageSize};
 use kvset_settings::Choice;
 
 /// What `--model` names: a loaded model, or nothing in a build that can load none.
@@ -41,6 +42,14 @@ pub fn model(directory: &str) -> Result<Model, String> {
 #[cfg(not(feature = "tokenize"))]
 pub fn model(_: &str) -> Result<Model, MissingFeature> {
     Err(MissingFeature(Feature::Tokenize))
+}
+
+/// Reads a size in bytes, such as 80GiB.
+pub fn bytes(text: &str) -> Result<Bytes, String> {
+    match text.parse::<CapacitySpec>().map_err(|error| error.to_string())?.size {
+        CapacitySize::Bytes(bytes) => Ok(bytes),
+        CapacitySize::Pages(_) => Err("expected a size in bytes, such as 80GiB".to_owned()),
+    }
 }
 
 /// Reads bytes a token.

@@ -6,7 +6,6 @@ use crate::replay::{Below, Beside, WarmUp};
 use clap::Args;
 use kvset_core::asked::Asked;
 use kvset_core::capacity::CapacitySpec;
-use kvset_core::chat_engine::ChatEngine;
 use kvset_core::engine_rules::EngineRules;
 use kvset_core::pool_config::PoolConfig;
 use kvset_core::profile::{Outputs, Profile};
@@ -38,10 +37,6 @@ pub struct TraceArgs {
     /// tokenizer_config.json and chat_template.jinja.
     #[arg(long, value_name = "DIR", value_parser = model)]
     pub model: Option<Model>,
-    /// The engine that served the chats of the trace: prompts are made of their bodies as it makes them [default: the
-    /// --engine, where that is vllm or sglang, else vllm].
-    #[arg(long, value_name = "ENGINE", value_parser = choice::<ChatEngine>())]
-    pub chat_engine: Option<ChatEngine>,
     /// What page ids are unique within: auto (what the trace declares, else global), global, session or
     /// field:NAME.
     #[arg(long, value_name = "SCOPE", default_value = "auto")]
@@ -60,7 +55,6 @@ impl TraceArgs {
             page_size: self.page_size,
             #[cfg(feature = "tokenize")]
             model: self.model.clone(),
-            chat_engine: self.chat_engine.unwrap_or_default(),
             ..ReadOptions::default()
         }
     }
@@ -95,10 +89,10 @@ pub struct ReplayArgs {
     /// further one.
     #[arg(long, value_name = "X", value_parser = token_cost, conflicts_with = "model_config")]
     pub kv_bytes_per_token: Vec<f64>,
-    /// Compute the bytes a token costs from this config.json.
+    /// Compute the bytes a token costs from this config.json, or the one in this directory.
     #[arg(long, value_name = "FILE")]
     pub model_config: Option<PathBuf>,
-    /// Type of the cached elements, with --model-config: bf16, fp16, fp32 or fp8; several, separated by
+    /// Type of the cached elements, with --model-config, as `kvset model` takes it; several, separated by
     /// commas, give a cost each.
     #[arg(long = "kv-dtype", value_name = "TYPE,...", value_delimiter = ',', requires = "model_config")]
     pub kv_dtypes: Vec<crate::model::KvDtype>,
@@ -227,15 +221,6 @@ impl Choice for ChainChecking {
 }
 
 impl ReplayArgs {
-    /// How the traces are to be read: chats as the engine whose cache is modelled makes prompts of them, unless the user
-    /// names another.
-    pub fn read_options(&self) -> ReadOptions {
-        let serves = |engine: &&Profile| matches!(engine, Profile::Vllm | Profile::Sglang);
-        let of_engine = self.engines.iter().find(serves).copied().map(ChatEngine::of_profile);
-        let chat_engine = self.trace.chat_engine.or(of_engine).unwrap_or_default();
-        ReadOptions { chat_engine, ..self.trace.read_options() }
-    }
-
     /// What to follow beside the estimates.
     ///
     /// # Errors

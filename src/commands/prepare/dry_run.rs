@@ -36,8 +36,6 @@ struct Findings {
     stated: u64,
     differing: u64,
     pools: BTreeMap<String, u64>,
-    /// What the chats held that a reader should know.
-    remarks: Vec<String>,
 }
 
 struct Outcome {
@@ -61,7 +59,6 @@ pub fn run(args: &PrepareArgs, log: &Path) -> Result<(), Failure> {
             first_records::of_file(log, args.records, largest, &mut read)?;
         }
     }
-    findings.remarks = preparer.remarks();
     output::print(&findings.told(&settings, log))
 }
 
@@ -200,10 +197,6 @@ impl Findings {
             mapped.extend(self.pools.iter().map(|(pool, count)| (*count, format!("in pool {pool}"))));
             section("how they were mapped", mapped);
         }
-        for remark in &self.remarks {
-            let _ = write!(text, "\nnote: {remark}");
-        }
-        text.push_str(if self.remarks.is_empty() { "" } else { "\n" });
         let advice = self.advice(settings);
         if !advice.is_empty() {
             let _ = write!(text, "\nsettings that would read more of it\n\n[prepare]\n{advice}");

@@ -31,11 +31,12 @@ pub(super) fn run(args: &ReplayArgs, mut options: ReplayOptions, model: &FromMod
         options.pool.capacities = coarse_grid(options.pool.max_tracked_pages);
     }
     let mut bar = Progress::bytes(None);
-    model.note.iter().for_each(|line| bar.note(line));
+    model.notes.iter().for_each(|line| bar.note(line));
     let mut progress = |at: kvset_formats::trace::Progress| bar.advance_of(at.read_bytes, at.total_bytes);
     let done = replay_engines(&options, &args.engines, args.report.is_some(), &mut progress)?;
     let (done, histories): (Vec<_>, Vec<_>) = done.into_iter().unzip();
-    model.check_page(done.first().and_then(|replay| replay.page_size))?;
+    let page_size = done.first().and_then(|replay| replay.page_size);
+    model.check_page(page_size)?.iter().for_each(|line| bar.note(line));
     if let Some(path) = &args.report {
         write_report(path, done.iter().zip(histories).collect(), &options)?;
     }

@@ -39,7 +39,7 @@ pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
     args.check_engine_options(&model)?;
     let options = ReplayOptions {
         traces: args.trace.traces.clone(),
-        read: args.read_options(),
+        read: args.trace.read_options(),
         pool: args.pool_config(&model.costs, args.own_rules(&model)),
         warm_up: args.warm_up,
         skip_bad_rows: args.trace.skip_bad_rows,
@@ -58,7 +58,7 @@ pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
         None => None,
     };
     let mut bar = Progress::bytes(None);
-    model.note.iter().for_each(|line| bar.note(line));
+    model.notes.iter().for_each(|line| bar.note(line));
     let rows = per_request.as_mut().map(|file| file as &mut dyn Write);
     let mut progress = |at: trace::Progress| bar.advance_of(at.read_bytes, at.total_bytes);
     let (mut done, history) = match &args.report {
@@ -68,7 +68,7 @@ pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
             (done, Some(history))
         }
     };
-    model.check_page(done.page_size)?;
+    model.check_page(done.page_size)?.iter().for_each(|line| bar.note(line));
     done.searched = args.search.then(|| search(&options, &mut |_| {})).transpose()?;
     if let Some((path, history)) = args.report.as_ref().zip(history) {
         write_report(path, vec![(&done, history)], &options)?;
@@ -194,7 +194,6 @@ impl ReplayResult {
         result.costs = done.at_further_costs.iter().map(at_cost).collect();
         result.measured = done.measured.as_ref().map(|measured| MeasuredOutput::of(measured, done));
         result.cache_writes = done.cache_writes;
-        result.notes.clone_from(&done.notes);
         result.routing = done.routing.clone();
         result.searched = done.searched.clone();
         lifetimes::add(&mut result, done);

@@ -7,16 +7,17 @@ use kvset_core::hybrid::Attention;
 use kvset_core::profile::Profile;
 use kvset_core::units::PageSize;
 
-/// What the config says, as far as it is asked.
+/// What the config says, as far as the replay needs it.
 #[derive(Debug, Default)]
 pub(super) struct FromModel {
     /// Bytes of KV state a token costs, or a block by the token where groups share a pool.
     pub costs: Vec<f64>,
     /// The groups, where they are taken from the config.
     pub attention: Option<Attention>,
+    /// Fewest tokens of a block that holds a state, in vLLM.
     least_block_tokens: Option<u64>,
-    /// What was taken, or why nothing was.
-    pub note: Option<String>,
+    /// What was taken, why nothing was, and what to know of the figure.
+    pub notes: Vec<String>,
 }
 
 impl FromModel {
@@ -26,26 +27,36 @@ impl FromModel {
     /// It cannot be read or understood, or says what cannot be had with the other arguments.
     pub fn of(args: &ReplayArgs) -> Result<Self, Failure> {
         let models = args.model_costs()?;
-        let costs = match models.as_slice() {
-            [] => args.kv_bytes_per_token.clone(),
-            models => models.iter().map(|model| model.bytes_per_token as f64).collect(),
+        let Some(first) = models.first() else {
+            return Ok(Self { costs: args.kv_bytes_per_token.clone(), ..Self::default() });
         };
-        let plain = Self { costs, ..Self::default() };
+        let mut from_model = Self {
+            costs: models.iter().map(|model| model.bytes_per_token as f64).collect(),
+            notes: first.warnings.iter().map(|remark| format!("note: {remark}")).collect(),
+            ..Self::default()
+        };
         let derives = args.engines.contains(&Profile::Vllm) && args.options.attention.is_none();
-        match models.first().map(|model| &model.pooling) {
-            Some(Pooling::Shared(pool)) if derives => Self::shared(args, pool, &models),
-            Some(Pooling::NotModelled(reason)) if derives => {
-                let note = format!(
-                    "note: vLLM's shared pool is not modelled for this model, since {reason}: only the layers that keep \
-                     every token are"
-                );
-                Ok(Self { note: Some(note), ..plain })
+        match &first.pooling {
+            Pooling::Shared(pool) => {
+                if args.engines.iter().any(|engine| *engine != Profile::Sglang) {
+                    from_model.least_block_tokens = pool.least_block_tokens;
+                }
+                if derives {
+                    from_model.share(args, pool, &models)?;
+                }
             }
-            _ => Ok(plain),
+            Pooling::NotModelled(reason) if derives => from_model.notes.push(format!(
+                "note: vLLM's shared pool is not modelled for this model, since {reason}: only the layers that keep \
+                 every token are"
+            )),
+            _ => {}
         }
+        from_model.check_page(args.trace.page_size)?;
+        Ok(from_model)
     }
 
-    fn shared(args: &ReplayArgs, pool: &SharedPool, models: &[ModelCost]) -> Result<Self, Failure> {
+    /// Takes the groups of vLLM's shared pool, and the bytes of its blocks.
+    fn share(&mut self, args: &ReplayArgs, pool: &SharedPool, models: &[ModelCost]) -> Result<(), Failure> {
         let of_block = |model: &ModelCost| match &model.pooling {
             Pooling::Shared(pool) => pool.block_bytes_per_token,
             _ => model.bytes_per_token,
@@ -56,34 +67,40 @@ impl FromModel {
                  give --attention full",
             ));
         }
-        let from_model = Self {
-            costs: models.iter().map(|model| of_block(model) as f64).collect(),
-            attention: Some(pool.attention.clone()),
-            least_block_tokens: pool.least_block_tokens,
-            note: Some(format!(
-                "note: the model's layers are {} in vLLM's shared pool of blocks, modelled at each capacity on its own; \
-                 --attention full models those that keep every token alone",
-                pool.attention
-            )),
-        };
-        from_model.check_page(args.trace.page_size)?;
-        Ok(from_model)
+        self.costs = models.iter().map(|model| of_block(model) as f64).collect();
+        self.attention = Some(pool.attention.clone());
+        self.notes.push(format!(
+            "note: the model's layers are {} in vLLM's shared pool of blocks, modelled at each capacity on its own; \
+             --attention full models those that keep every token alone",
+            pool.attention
+        ));
+        Ok(())
     }
 
-    /// Whether blocks of a page hold a state.
+    /// Whether vLLM's blocks of a page hold a state; what to know where they do not. The one rule for every engine:
+    /// it is refused where the groups are modelled, and said where they are not. SGLang alone keeps states in a
+    /// pool of their own.
     ///
     /// # Errors
-    /// They do not, so what a capacity in bytes holds cannot be told.
-    pub fn check_page(&self, page_size: Option<PageSize>) -> Result<(), Failure> {
-        let (Some(least), Some(page)) = (self.least_block_tokens, page_size) else { return Ok(()) };
+    /// They do not, and what a capacity in bytes holds cannot be told.
+    pub fn check_page(&self, page_size: Option<PageSize>) -> Result<Option<String>, Failure> {
+        let (Some(least), Some(page)) = (self.least_block_tokens, page_size) else { return Ok(None) };
         if u64::from(page.get()) >= least {
-            return Ok(());
+            return Ok(None);
+        }
+        let page = page.get();
+        let fact = format!(
+            "vLLM holds a state of this model in blocks of {least} tokens or more, and pages have {page}"
+        );
+        if self.attention.is_none() {
+            return Ok(Some(format!(
+                "note: {fact}: it finds whole blocks only, and states take room that is not counted here; --engine vllm \
+                 --page-size {least} models both where the trace has tokens"
+            )));
         }
         Err(usage(&format!(
-            "vLLM holds a state of this model in blocks of {least} tokens or more, and pages have {}: read the trace at \
-             --page-size {least} where it has tokens, or give the groups with --attention to model blocks of the \
-             trace's pages",
-            page.get()
+            "{fact}: read the trace at --page-size {least} where it has tokens, or give the groups with --attention to \
+             model blocks of the trace's pages"
         )))
     }
 }

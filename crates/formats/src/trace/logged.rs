@@ -38,10 +38,7 @@ impl Log {
         Self {
             preset,
             #[cfg(feature = "tokenize")]
-            tokenizer: options
-                .model
-                .clone()
-                .map(|model| RequestTokenizer::new(model, limits).served_by(options.chat_engine)),
+            tokenizer: options.model.clone().map(|model| RequestTokenizer::new(model, limits)),
             hasher: PageHasher::new(options.page_size.unwrap_or(page_size)),
             time_ms: 0,
             id_scope: options.id_scope.clone(),
@@ -94,10 +91,6 @@ impl Log {
         self.time_ms = request.event_time.unwrap_or(self.time_ms);
         let first = batch.drafts.len();
         self.file(request, batch)?;
-        #[cfg(feature = "tokenize")]
-        if let Some(tokenizer) = &mut self.tokenizer {
-            carried.chats.add(&tokenizer.take_remarks());
-        }
         self.tell(request, first, line, batch, carried)
     }
 

@@ -1,7 +1,6 @@
 //! How a trace is to be read.
 
 use crate::logs::Preset;
-use kvset_core::chat_engine::ChatEngine;
 use kvset_core::units::PageSize;
 #[cfg(feature = "tokenize")]
 use kvset_tokenize::Model;
@@ -142,8 +141,6 @@ pub struct ReadOptions {
     /// The model that tokenises openai requests.
     #[cfg(feature = "tokenize")]
     pub model: Option<Arc<Model>>,
-    /// The engine that served them, whose prompts are made of their bodies.
-    pub chat_engine: ChatEngine,
     /// Memory for putting dynamo records into the order they were received, in bytes.
     pub reorder_bytes: usize,
 }
@@ -157,7 +154,6 @@ impl Default for ReadOptions {
             max_line_bytes: 256 << 20,
             #[cfg(feature = "tokenize")]
             model: None,
-            chat_engine: ChatEngine::default(),
             reorder_bytes: 256 << 20,
         }
     }

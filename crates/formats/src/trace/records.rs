@@ -9,8 +9,6 @@ use super::row::{Batch, BatchMark, Declared, Draft};
 use super::rows::Rows;
 use kvset_core::pool::PoolRange;
 use kvset_core::units::PageSize;
-#[cfg(feature = "tokenize")]
-use kvset_tokenize::ChatRemarks;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -40,9 +38,6 @@ pub(super) struct Carried {
     /// Prompts whose tokens the log states, and those of them that were tokenised to another number.
     pub stated_prompts: u64,
     pub differing_prompts: u64,
-    /// What chats held that engines treat each in a way of its own.
-    #[cfg(feature = "tokenize")]
-    pub chats: ChatRemarks,
 }
 
 impl Carried {

@@ -1,0 +1,183 @@
+//! The type that cached elements have: what the user says, what the checkpoint declares, or the model's own.
+
+use super::error::ModelError;
+use super::fields::{Fields, describe, shorten};
+use super::json;
+use super::options::{CostOptions, KvDtype};
+use serde_json::{Map, Value};
+
+/// Name of the file that older quantized checkpoints have beside their config.
+pub const QUANTIZATION_FILE: &str = "hf_quant_config.json";
+
+/// Types of weights that engines serve, and cache, in 16 bit.
+const SERVED_IN_16_BIT: [&str; 7] =
+    ["float32", "fp32", "float", "float64", "float8_e4m3fn", "float8_e5m2", "uint8"];
+
+/// Fields of a quantization that declare the cache's, that of AMD's Quark last.
+const CACHE_FIELDS: [&str; 4] =
+    ["kv_cache_scheme", "kv_cache_quant_algo", "kv_cache_dtype", "kv_cache_group"];
+
+/// The type of a cache, and what to know of it.
+#[derive(Debug)]
+pub(super) struct CacheType {
+    /// Never [`KvDtype::Auto`].
+    pub kv: KvDtype,
+    pub remarks: Vec<String>,
+}
+
+/// Finds the type of the cache. `beside` is the text of `hf_quant_config.json`, where there is one.
+pub(super) fn of(
+    fields: &Fields<'_>,
+    beside: Option<&str>,
+    options: &CostOptions,
+) -> Result<CacheType, ModelError> {
+    if options.kv_dtype != KvDtype::Auto {
+        return Ok(CacheType { kv: options.kv_dtype, remarks: Vec::new() });
+    }
+    let mut remarks = Vec::new();
+    if let Some((kv, place)) = declared(fields, beside, &mut remarks)? {
+        remarks.push(format!(
+            "{place} declares a cache in {kv}, and engines follow it: --kv-dtype says otherwise"
+        ));
+        return Ok(CacheType { kv, remarks });
+    }
+    let (kv, remark) = of_weights(fields)?;
+    remarks.extend(remark);
+    Ok(CacheType { kv, remarks })
+}
+
+/// The type the model computes in, which engines cache in unless told otherwise, and a remark where the config
+/// does not say it plainly.
+pub(super) fn of_weights(fields: &Fields<'_>) -> Result<(KvDtype, Option<String>), ModelError> {
+    let assumed = "engines compute and cache in 16 bit (bf16)";
+    let Some((field, declared)) = fields.dtype()?.filter(|(_, text)| *text != "auto") else {
+        return Ok((KvDtype::Bf16, Some(format!("no dtype in the config: {assumed}"))));
+    };
+    let plain = declared.strip_prefix("torch.").unwrap_or(declared);
+    if SERVED_IN_16_BIT.contains(&plain) {
+        let remark = format!("`{field}` is {plain}: {assumed} all the same; --kv-dtype fp32 is for float32");
+        return Ok((KvDtype::Bf16, Some(remark)));
+    }
+    match plain.parse() {
+        Ok(kv @ (KvDtype::Bf16 | KvDtype::Fp16)) => Ok((kv, None)),
+        _ => Err(ModelError::Unexpected {
+            field,
+            found: format!("the text `{}`", shorten(declared)),
+            expected: "bfloat16, float16 or float32 (or --kv-dtype given)".to_owned(),
+        }),
+    }
+}
+
+/// What the checkpoint's quantization says of the cache, and where: as vLLM 0.33 reads it, that of the config's
+/// root first, then the file beside it, then the text model's.
+fn declared(
+    fields: &Fields<'_>,
+    beside: Option<&str>,
+    remarks: &mut Vec<String>,
+) -> Result<Option<(KvDtype, String)>, ModelError> {
+    const OWN: &str = "`quantization_config`";
+    let file = beside.map(|text| {
+        json::parse(text).map_err(|error| ModelError::Unexpected {
+            field: QUANTIZATION_FILE.to_owned(),
+            found: "not readable".to_owned(),
+            expected: format!("a JSON object with `quantization` in it ({error})"),
+        })
+    });
+    let place = format!("`{QUANTIZATION_FILE}`");
+    if let Some(quantization) = fields.quantization() {
+        let own = of_quantization(quantization, OWN, remarks);
+        let other = file.transpose()?.and_then(|file| of_quantization(&file, &place, &mut Vec::new()));
+        if let Some((kv, place)) = other.filter(|_| own.is_none()) {
+            remarks.push(format!(
+                "{place} declares a cache in {kv}, and the config's own quantization, which counts in vLLM, does not: \
+                 --kv-dtype {kv} is for an engine that follows the file"
+            ));
+        }
+        return Ok(own);
+    }
+    if let Some(file) = file.transpose()? {
+        return Ok(of_quantization(&file, &place, remarks));
+    }
+    Ok(fields.own_quantization().and_then(|quantization| of_quantization(quantization, OWN, remarks)))
+}
+
+fn of_quantization(
+    quantization: &Map<String, Value>,
+    place: &str,
+    remarks: &mut Vec<String>,
+) -> Option<(KvDtype, String)> {
+    let inner = ["quantization", "export"].into_iter().find_map(|name| quantization.get(name)?.as_object());
+    let levels = || inner.into_iter().chain([quantization]);
+    let find = |name: &str| levels().find_map(|level| level.get(name).filter(|value| !value.is_null()));
+    let (name, cache) = CACHE_FIELDS.into_iter().find_map(|name| Some((name, find(name)?)))?;
+    let method = find("quant_method").and_then(Value::as_str).unwrap_or("modelopt");
+    let is_followed =
+        ["modelopt", "compressed-tensors", "compressed_tensors"].iter().any(|own| method.starts_with(own));
+    let number = |name: &str| cache.get(name).and_then(Value::as_u64);
+    let is_float = cache.get("type").and_then(Value::as_str) == Some("float");
+    let kv = match cache {
+        _ if !is_followed => None,
+        Value::String(text) => match text.to_ascii_lowercase().as_str() {
+            "fp8" | "fp8_e4m3" | "float8_e4m3fn" => Some(KvDtype::Fp8),
+            "nvfp4" => Some(KvDtype::Nvfp4),
+            _ => None,
+        },
+        Value::Object(_) if is_float && number("num_bits") == Some(8) => Some(KvDtype::Fp8),
+        Value::Object(_) if is_float && number("num_bits") == Some(4) => Some(KvDtype::Nvfp4),
+        _ => None,
+    };
+    let place = format!("{place} (`{name}`)");
+    if kv.is_none() && !says_none(cache) {
+        let what = cache.as_str().map_or_else(|| describe(cache), |text| format!("`{}`", shorten(text)));
+        remarks.push(format!(
+            "{place} declares a quantized KV cache that engines do not follow ({what}): 16 bit is taken, give --kv-dtype \
+             for another type"
+        ));
+    }
+    kv.map(|kv| (kv, place))
+}
+
+/// Whether a declaration says that the cache is not quantized.
+fn says_none(cache: &Value) -> bool {
+    cache.as_array().is_some_and(Vec::is_empty)
+        || cache
+            .as_str()
+            .is_some_and(|text| ["", "none", "auto"].contains(&text.to_ascii_lowercase().as_str()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn of_value(value: Value) -> (Option<KvDtype>, usize) {
+        let mut remarks = Vec::new();
+        let found = of_quantization(value.as_object().expect("an object"), "`x`", &mut remarks);
+        (found.map(|(kv, _)| kv), remarks.len())
+    }
+
+    #[test]
+    fn every_form_of_a_declared_cache_is_read() {
+        let scheme = |bits: u64, kind: &str| json!({"kv_cache_scheme": {"num_bits": bits, "type": kind}});
+        for (value, expected) in [
+            (
+                json!({"quantization": {"quant_algo": "NVFP4", "kv_cache_quant_algo": "FP8"}}),
+                (Some(KvDtype::Fp8), 0),
+            ),
+            (json!({"kv_cache_quant_algo": "fp8"}), (Some(KvDtype::Fp8), 0)),
+            (json!({"quantization": {"kv_cache_quant_algo": "NVFP4"}}), (Some(KvDtype::Nvfp4), 0)),
+            (scheme(8, "float"), (Some(KvDtype::Fp8), 0)),
+            (scheme(4, "float"), (Some(KvDtype::Nvfp4), 0)),
+            (scheme(8, "int"), (None, 1)),
+            (json!({"kv_cache_quant_algo": "INT8"}), (None, 1)),
+            (json!({"kv_cache_scheme": null, "quant_method": "compressed-tensors"}), (None, 0)),
+            (json!({"quantization": {"kv_cache_quant_algo": null}}), (None, 0)),
+            (json!({"quant_method": "quark", "export": {"kv_cache_group": ["*k_proj"]}}), (None, 1)),
+            (json!({"quant_method": "quark", "export": {"kv_cache_group": []}}), (None, 0)),
+            (json!({"quant_method": "fp8", "kv_cache_dtype": "fp8"}), (None, 1)),
+            (json!({"quantization": {"kv_cache_quant_algo": "none"}}), (None, 0)),
+        ] {
+            assert_eq!(of_value(value.clone()), expected, "{value}");
+        }
+    }
+}
