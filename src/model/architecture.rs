@@ -107,6 +107,12 @@ fn resolve<'a>(
         let inner_names = Names::of(&inner)?;
         return resolve(inner, inner_names, wrapper.or(outer), remarks, levels - 1);
     }
+    if wrapper.is_some_and(|wrapper| wrapper.has_own_defaults) && !level.counts_layers() {
+        return Err(ModelError::Missing {
+            field: level.path_of("text_config"),
+            needed_for: "this model's layers are described there",
+        });
+    }
     let inherited = wrapper.or(outer.filter(|outer| names.belong_to(outer)));
     let row = inherited.and_then(|wrapper| families::of_type(Some(wrapper.text)));
     match row {

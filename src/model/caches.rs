@@ -158,27 +158,37 @@ impl Caches {
         Ok(())
     }
 
-    /// The index keys of sparse layers with heads (`sparse_attention_config`).
+    /// The index keys of sparse layers with heads: those that `sparse_attention_config` flags, or that `layer_types`
+    /// calls so.
     fn sparse_groups(
         &mut self,
         fields: &Fields<'_>,
         layers: &Layers,
         options: &CostOptions,
     ) -> Result<(), ModelError> {
-        const LIST: &str = "sparse_attention_config.sparse_attention_freq";
-        const WIDTH: &str = "sparse_attention_config.sparse_index_dim";
+        const FLAGS: &str = "sparse_attention_config.sparse_attention_freq";
         const USED: &str = "sparse_attention_config.use_sparse_attention";
+        const WIDTHS: [&str; 2] = ["sparse_attention_config.sparse_index_dim", "index_head_dim"];
         if fields.flag(USED)? == Some(false) {
             return Ok(());
         }
-        let needed_for = "it says which layers cache an index key beside their heads";
-        let missing = || ModelError::Missing { field: fields.path_of(LIST), needed_for };
-        let sparse = fields.layer_list(LIST, layers.len() as u64)?.ok_or_else(missing)?;
-        let width = fields.count(WIDTH, "it is the width of the sparse attention's index key")?;
-        for layer in layers.of_kind(Kind::Full).into_iter().filter(|layer| sparse[*layer].as_u64() != Some(0))
-        {
-            let entry = Entry::index_key("sparse_index_dim", width, IndexerDtype::Bf16, options)?;
-            self.push(layer, Reach::Every, entry);
+        let count = layers.len() as u64;
+        let sparse: Vec<bool> =
+            match (fields.layer_list(FLAGS, count)?, fields.layer_list("layer_types", count)?) {
+                (Some(flags), _) => flags.iter().map(|flag| flag.as_u64() != Some(0)).collect(),
+                (None, Some(kinds)) => {
+                    kinds.iter().map(|kind| kind.as_str() == Some("minimax_m3_sparse")).collect()
+                }
+                (None, None) => {
+                    let needed_for = "it says which layers cache an index key beside their heads";
+                    return Err(ModelError::Missing { field: fields.path_of(FLAGS), needed_for });
+                }
+            };
+        let width = WIDTHS.into_iter().find(|name| fields.value(name).is_some()).unwrap_or(WIDTHS[0]);
+        let shown = width.rsplit('.').next().unwrap_or(width);
+        for layer in layers.of_kind(Kind::Full).into_iter().filter(|layer| sparse[*layer]) {
+            let width = fields.count(width, "it is the width of the sparse attention's index key")?;
+            self.push(layer, Reach::Every, Entry::index_key(shown, width, IndexerDtype::Bf16, options)?);
         }
         Ok(())
     }
@@ -379,7 +389,11 @@ impl Heads<'_, '_> {
         {
             return Ok((flag, 1));
         }
-        if let Some(found) = layer_count(self.fields, layer, names.heads)? {
+        let closed = match names.gate {
+            Some(flag) => self.fields.flag(flag)? != Some(true),
+            None => false,
+        };
+        if let Some(found) = layer_count(self.fields, layer, &names.heads[usize::from(closed)..])? {
             return Ok(found);
         }
         let heads = self.query_heads("without num_key_value_heads it counts the KV heads")?;
@@ -403,6 +417,12 @@ impl Heads<'_, '_> {
     fn key(&self, layer: usize, names: &HeadNames) -> Result<Factor, ModelError> {
         if let Some((name, dim)) = layer_count(self.fields, layer, names.key)? {
             return Ok(factor(name, dim));
+        }
+        if !names.derived {
+            return Err(ModelError::Missing {
+                field: self.fields.path_of(names.key[0]),
+                needed_for: "it is the width of a cached key, which differs from hidden_size / heads here",
+            });
         }
         let needed_for = "without head_dim it gives the width of a key";
         let hidden = self.fields.count("hidden_size", needed_for)?;

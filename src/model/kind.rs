@@ -29,6 +29,7 @@ impl Kind {
             | "global_attention"
             | "deepseek_sparse_attention"
             | "indexed_attention"
+            | "minimax_m3_sparse"
             | "full" => Some(Self::Full),
             "sliding_attention" | "sliding_window" | "local_attention" | "chunked_attention" => {
                 Some(Self::Windowed)

@@ -82,9 +82,9 @@ fn kinds(
         Layout::Twice => Ok(vec![Kind::Full; 2 * count as usize]),
         // Each of these layers has both, whatever its kind is called.
         Layout::Both => Ok(vec![Kind::FullAndState; count as usize]),
-        layout => match listed(fields, count)? {
+        _ => match listed(fields, count)? {
             Some(kinds) => Ok(kinds),
-            None => laid_out(layout, fields, count),
+            None => laid_out(family, fields, count),
         },
     }
 }
@@ -103,7 +103,8 @@ fn listed(fields: &Fields<'_>, count: u64) -> Result<Option<Vec<Kind>>, ModelErr
 }
 
 /// The kinds that follow from the family's rule.
-fn laid_out(layout: Layout, fields: &Fields<'_>, count: u64) -> Result<Vec<Kind>, ModelError> {
+fn laid_out(family: &Family, fields: &Fields<'_>, count: u64) -> Result<Vec<Kind>, ModelError> {
+    let layout = family.layout;
     let knows_windows = !matches!(layout, Layout::AllFull);
     let windowed = knows_windows
         && fields.optional("sliding_window")?.is_some()
@@ -154,6 +155,10 @@ fn laid_out(layout: Layout, fields: &Fields<'_>, count: u64) -> Result<Vec<Kind>
         }
         Layout::StateBut(field) => by_places(fields, field, count, 0, false),
         Layout::StateButOrFull(field) => by_places(fields, field, count, 0, true),
+        Layout::StateButFromOne(field) if fields.value(field).is_none() => Err(ModelError::Missing {
+            field: fields.path_of(field),
+            needed_for: "it says which layers have attention and which a state; `layer_types` says it too",
+        }),
         Layout::StateButFromOne(field) => by_places(fields, field, count, 1, false),
         Layout::LastOfGroups => {
             let needed_for = "it says how many layers share one with attention";
@@ -161,7 +166,8 @@ fn laid_out(layout: Layout, fields: &Fields<'_>, count: u64) -> Result<Vec<Kind>
             let whole = count / group * group;
             by(&|layer| every(group)(layer) || layer >= whole, Kind::State)
         }
-        Layout::Listed if !windowed => by(&|_| true, Kind::Full),
+        // Without a list and a window there is one kind of layers, but where some keep a state.
+        Layout::Listed if !windowed && family.recurrence.is_none() => by(&|_| true, Kind::Full),
         Layout::Listed => Err(ModelError::Missing {
             field: fields.path_of("layer_types"),
             needed_for: "it says what each layer keeps",

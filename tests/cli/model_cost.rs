@@ -235,6 +235,12 @@ fn unknown_architectures_are_refused_by_name() {
     let inner =
         json!({"architectures": ["LlavaForConditionalGeneration"], "text_config": {"model_type": "new"}});
     assert!(error_of(&inner.to_string(), CostOptions::default()).contains("`new`"));
+    // A wrapper without a text level is what its class makes of it, if that is the text class's own defaults.
+    let bare = |class: &str| json!({"architectures": [class], "dtype": "bfloat16"}).to_string();
+    let llava = cost(&bare("LlavaForConditionalGeneration"), &CostOptions::default()).expect("sound");
+    assert_eq!(llava.bytes_per_token, 524_288);
+    let mistral = error_of(&bare("Mistral3ForConditionalGeneration"), CostOptions::default());
+    assert!(mistral.contains("`text_config` is missing"), "{mistral}");
     let by_type = small(json!({"architectures": null, "model_type": "llama"}));
     assert_eq!(cost(&by_type, &CostOptions::default()).expect("sound").bytes_per_token, 2 * 4 * 2 * 8 * 2);
     let nameless = error_of(&small(json!({"architectures": null})), CostOptions::default());
@@ -274,7 +280,16 @@ fn errors_name_the_field_and_what_it_should_hold() {
             "`kv_lora_rank` is missing",
         ),
         (json!({"architectures": ["MiniMaxM3ForCausalLM"]}), "sparse_attention_freq` is missing"),
-        (json!({"architectures": ["BailingMoeV3ForCausalLM"]}), "`layer_group_size` is missing"),
+        (json!({"architectures": ["BailingMoeLinearForCausalLM"]}), "`layer_group_size` is missing"),
+        (json!({"architectures": ["GraniteMoeHybridForCausalLM"]}), "`layer_types` is missing"),
+        (
+            json!({"architectures": ["Zamba2ForCausalLM"], "layer_types": vec!["hybrid"; 4]}),
+            "`attention_head_dim` is missing",
+        ),
+        (
+            json!({"architectures": ["KimiLinearForCausalLM"]}),
+            "`linear_attn_config.full_attn_layers` is missing",
+        ),
         (
             json!({"architectures": ["BambaForCausalLM"], "attn_layer_indices": [1, 4]}),
             "is 4: expected a list of layers from 0 to 3",
@@ -446,4 +461,28 @@ fn the_trade_of_a_shared_pool_is_said_in_words() {
         text.contains("544 tokens of 12 layers") && text.contains("as much as 1632 cached tokens"),
         "{text}"
     );
+}
+
+/// Gemma 4 has other heads in its whole layers only where keys stand for values, too.
+#[test]
+fn global_heads_count_where_their_flag_is_set() {
+    let of = |changes: Value| {
+        let mut config = json!({
+            "architectures": ["Gemma4ForCausalLM"], "model_type": "gemma4_text", "dtype": "bfloat16", "num_hidden_layers": 6,
+            "num_attention_heads": 8, "num_key_value_heads": 4, "num_global_key_value_heads": 1, "head_dim": 64,
+            "global_head_dim": 128, "hidden_size": 512, "sliding_window": 512,
+        });
+        for (name, value) in changes.as_object().expect("an object") {
+            config[name] = value.clone();
+        }
+        let cost = cost(&config.to_string(), &CostOptions::default()).expect("sound");
+        (cost.bytes_per_token, cost.bytes_per_token_all_layers - cost.bytes_per_token)
+    };
+    let windowed = 2 * 5 * 4 * 64 * 2;
+    assert_eq!(of(json!({"attention_k_eq_v": true})), (2 * 128 * 2, windowed));
+    assert_eq!(of(json!({"attention_k_eq_v": false})), (2 * 4 * 128 * 2, windowed));
+    let unified = json!({"architectures": ["Gemma4UnifiedForCausalLM"], "model_type": "gemma4_unified_text"});
+    assert_eq!(of(unified), (2 * 128 * 2, windowed));
+    let by_layer = json!({"per_layer_config": {"5": {"num_key_value_heads": 2, "head_dim": 128}}});
+    assert_eq!(of(by_layer), (2 * 2 * 128 * 2, windowed));
 }

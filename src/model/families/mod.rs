@@ -33,6 +33,8 @@ pub(super) struct Wrapper {
     pub types: &'static [&'static str],
     /// Type of the text model where its level does not say.
     pub text: &'static str,
+    /// Whether a config without a text level has another text model than that type's defaults describe.
+    pub has_own_defaults: bool,
 }
 
 /// The row that names this class.

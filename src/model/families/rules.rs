@@ -73,6 +73,10 @@ pub(crate) struct HeadNames {
     pub key: &'static [&'static str],
     /// Empty: values are as wide as keys.
     pub value: &'static [&'static str],
+    /// A flag without which the first of `heads` does not count.
+    pub gate: Option<&'static str>,
+    /// Whether the width of a key follows from the query heads where no field gives it.
+    pub derived: bool,
 }
 
 /// The recurrence of layers that keep a state, with the names of its fields.
@@ -128,13 +132,16 @@ pub(crate) const HEADS: HeadNames = HeadNames {
     heads: &["num_key_value_heads"],
     key: &["head_dim", "attention_head_dim", "kv_channels"],
     value: &[],
+    gate: None,
+    derived: true,
 };
 
 /// Gemma 4: layers that attend to everything have fewer and wider heads.
 const GLOBAL_HEADS: HeadNames = HeadNames {
     heads: &["num_global_key_value_heads", "num_key_value_heads"],
     key: &["global_head_dim", "head_dim"],
-    value: &[],
+    gate: Some("attention_k_eq_v"),
+    ..HEADS
 };
 
 /// MiMo-V2: keys are wider than values.
@@ -143,6 +150,7 @@ const WIDE_KEYS_WINDOWED: HeadNames = HeadNames {
     heads: &["swa_num_key_value_heads", "num_key_value_heads"],
     key: &["swa_head_dim", "head_dim"],
     value: &["swa_v_head_dim", "v_head_dim"],
+    ..HEADS
 };
 
 impl Family {
@@ -159,6 +167,9 @@ impl Family {
     pub(crate) const INDEXED_GROUPS: Self = Self { cache: Cache::IndexedGroups, ..Self::PLAIN };
     pub(crate) const GEMMA4: Self =
         Self { full: GLOBAL_HEADS, ..Self::laid_out(Layout::FullEveryAndLast(6)) };
+    /// The same, whose global heads need no flag.
+    pub(crate) const GEMMA4_UNIFIED: Self =
+        Self { full: HeadNames { gate: None, ..GLOBAL_HEADS }, ..Self::GEMMA4 };
     pub(crate) const MIMO_V2: Self = Self {
         full: WIDE_KEYS,
         windowed: WIDE_KEYS_WINDOWED,
@@ -215,7 +226,7 @@ impl Family {
             },
             StateType::Model,
         )),
-        full: HeadNames { key: &["attention_head_dim"], ..HEADS },
+        full: HeadNames { key: &["attention_head_dim"], derived: false, ..HEADS },
         ..Self::LISTED
     };
     pub(crate) const JAMBA: Self = Self {
@@ -245,6 +256,11 @@ impl Family {
             },
             StateType::Float32,
         )),
+        names: &[
+            ("num_attention_heads", "linear_num_heads"),
+            ("head_dim", "linear_head_dim"),
+            ("short_conv_kernel_size", "linear_conv_kernel_dim"),
+        ],
         ..Self::laid_out(Layout::LastOfGroups)
     };
     pub(crate) const KIMI_LINEAR: Self = Self {
@@ -257,6 +273,11 @@ impl Family {
             },
             StateType::Float32,
         )),
+        names: &[
+            ("linear_attn_config.num_heads", "linear_num_heads"),
+            ("linear_attn_config.head_dim", "linear_head_dim"),
+            ("linear_attn_config.short_conv_kernel_size", "linear_conv_kernel_dim"),
+        ],
         ..Self::laid_out(Layout::StateButFromOne("linear_attn_config.full_attn_layers"))
     };
 
