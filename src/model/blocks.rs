@@ -1,7 +1,7 @@
 //! `block_configs`: what each layer is in models whose layers were searched for (Nemotron-NAS, Puzzle).
 
 use super::error::ModelError;
-use super::fields::Fields;
+use super::fields::{Fields, whole};
 use super::kind::Kind;
 use serde_json::{Map, Value};
 
@@ -74,7 +74,7 @@ fn kv_heads(fields: &Fields<'_>, block: &Map<String, Value>) -> Result<Option<u6
         own.or(block.get(name)).filter(|value| !value.is_null())
     };
     let count = |value: &Value, expected: &str| {
-        let count = value.as_u64().filter(|count| (1..=1 << 20).contains(count));
+        let count = whole(value).filter(|count| (1..=1 << 20).contains(count));
         count.ok_or_else(|| fields.unexpected(FIELD, value, expected))
     };
     if let Some(value) = find("num_key_value_heads") {

@@ -1,7 +1,7 @@
 //! What one layer caches of one token, as a product.
 
 use super::error::ModelError;
-use super::fields::Fields;
+use super::fields::{Fields, whole};
 use super::formula::{CostLine, Factor, factor, group, product, ratio};
 use super::options::{CostOptions, IndexerDtype, KvDtype, Tier};
 
@@ -244,7 +244,7 @@ pub(super) fn layer_count(
         let of_layer = fields.of_layer(layer, name);
         let count = match of_layer {
             Some(value) => {
-                let count = value.as_u64().filter(|count| (1..=1 << 31).contains(count));
+                let count = whole(value).filter(|count| (1..=1 << 31).contains(count));
                 let field = || format!("per_layer_config.{layer}.{name}");
                 Some(count.ok_or_else(|| fields.unexpected(&field(), value, "a whole number from 1"))?)
             }

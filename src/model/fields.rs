@@ -106,7 +106,7 @@ impl<'a> Fields<'a> {
     /// A positive count that may be absent (the class's default stands for it) or null.
     pub(super) fn optional_count(&self, name: &str) -> Result<Option<u64>, ModelError> {
         match self.value(name) {
-            Some(value) => match value.as_u64().filter(|count| (1..=MAX_COUNT).contains(count)) {
+            Some(value) => match whole(value).filter(|count| (1..=MAX_COUNT).contains(count)) {
                 Some(count) => Ok(Some(count)),
                 None => Err(self.unexpected(name, value, "a whole number from 1 to 2147483648")),
             },
@@ -124,7 +124,7 @@ impl<'a> Fields<'a> {
 
     /// A count that may be absent, null or zero, all of which mean none.
     pub(super) fn optional(&self, name: &str) -> Result<Option<u64>, ModelError> {
-        match self.value(name).and_then(Value::as_u64) {
+        match self.value(name).and_then(whole) {
             Some(0) => Ok(None),
             _ => self.optional_count(name),
         }
@@ -242,6 +242,15 @@ impl<'a> Fields<'a> {
     pub(super) fn inconsistent(&self, name: &str, found: String, expected: impl Into<String>) -> ModelError {
         ModelError::Unexpected { field: self.path_of(name), found, expected: expected.into() }
     }
+}
+
+/// A whole number, also one that is written as a float (`8.0`).
+pub(super) fn whole(value: &Value) -> Option<u64> {
+    /// Above this not every whole number is a float.
+    const EXACT: f64 = (1_u64 << 53) as f64;
+    let of_float =
+        |float: f64| (float.fract() == 0.0 && (0.0..EXACT).contains(&float)).then_some(float as u64);
+    value.as_u64().or_else(|| value.as_f64().and_then(of_float))
 }
 
 /// A value in a few words.

@@ -3,7 +3,7 @@
 use super::blocks;
 use super::error::ModelError;
 use super::families::{Family, Layout};
-use super::fields::Fields;
+use super::fields::{Fields, whole};
 use super::kind::{Kind, WORDS};
 use serde_json::Value;
 
@@ -47,7 +47,7 @@ impl Layers {
 
     /// A window that holds the longest sequence keeps every token.
     fn widen(&mut self, fields: &Fields<'_>) -> Result<(), ModelError> {
-        let longest = fields.value("max_position_embeddings").and_then(Value::as_u64);
+        let longest = fields.value("max_position_embeddings").and_then(whole);
         if self.window.zip(longest).is_some_and(|((_, tokens), longest)| tokens >= longest) {
             self.kinds.iter_mut().filter(|kind| **kind == Kind::Windowed).for_each(|kind| *kind = Kind::Full);
             self.window = None;
@@ -149,7 +149,7 @@ fn laid_out(family: &Family, fields: &Fields<'_>, count: u64) -> Result<Vec<Kind
             let period = fields.count(period, needed_for)?;
             let offset = fields
                 .value(offset)
-                .and_then(Value::as_u64)
+                .and_then(whole)
                 .map_or_else(|| fields.optional_count(offset).map(Option::unwrap_or_default), Ok)?;
             by(&|layer| layer % period == offset, Kind::State)
         }
@@ -222,7 +222,7 @@ fn by_flags(
     let needed_for = "it says what each layer keeps; `layer_types` says it too";
     let missing = || ModelError::Missing { field: fields.path_of(field), needed_for };
     let list = fields.layer_list(field, count)?.ok_or_else(missing)?;
-    let kind = |value: &Value| match value.as_u64().or(value.as_bool().map(u64::from)) {
+    let kind = |value: &Value| match whole(value).or(value.as_bool().map(u64::from)) {
         Some(flag @ (0 | 1)) => Ok(if is_other(flag == 1) { other } else { Kind::Full }),
         _ => Err(fields.unexpected(field, value, "a list of 0 and 1")),
     };
@@ -242,7 +242,7 @@ fn by_places(
     let Some(list) = fields.list(field)? else { return Ok(vec![other(or_full); count as usize]) };
     let mut kinds = vec![Kind::State; count as usize];
     for value in list {
-        let layer = value.as_u64().and_then(|layer| layer.checked_sub(first)).filter(|layer| *layer < count);
+        let layer = whole(value).and_then(|layer| layer.checked_sub(first)).filter(|layer| *layer < count);
         let expected = || format!("a list of layers from {first} to {}", count - 1 + first);
         let layer = layer.ok_or_else(|| fields.unexpected(field, value, &expected()))?;
         kinds[layer as usize] = Kind::Full;
@@ -276,7 +276,7 @@ fn compress_ratios(fields: &Fields<'_>, count: u64) -> Result<Vec<u64>, ModelErr
     let needed_for = "it says how many tokens one entry of each layer stands for";
     let missing = || ModelError::Missing { field: fields.path_of(FIELD), needed_for };
     let ratio = |value: &Value| {
-        let ratio = value.as_u64().filter(|ratio| *ratio <= 1 << 20);
+        let ratio = whole(value).filter(|ratio| *ratio <= 1 << 20);
         ratio.ok_or_else(|| fields.unexpected(FIELD, value, "a list of whole numbers"))
     };
     if let Some(list) = fields.layer_list(FIELD, count)? {
@@ -300,7 +300,7 @@ fn listed_heads(fields: &Fields<'_>, count: u64) -> Result<Option<(&'static str,
         // An empty list is no list, and no count either, which is what is said of it below.
         let Some(list) = fields.layer_list(name, count)? else { break };
         let heads = |value: &Value| {
-            let heads = value.as_u64().filter(|heads| (1..=1 << 20).contains(heads));
+            let heads = whole(value).filter(|heads| (1..=1 << 20).contains(heads));
             heads.ok_or_else(|| fields.unexpected(name, value, "a list of whole numbers from 1"))
         };
         return Ok(Some((name, list.iter().map(heads).collect::<Result<_, _>>()?)));

@@ -243,6 +243,8 @@ fn unknown_architectures_are_refused_by_name() {
     assert!(mistral.contains("`text_config` is missing"), "{mistral}");
     let by_type = small(json!({"architectures": null, "model_type": "llama"}));
     assert_eq!(cost(&by_type, &CostOptions::default()).expect("sound").bytes_per_token, 2 * 4 * 2 * 8 * 2);
+    let floats = small(json!({"num_hidden_layers": 4.0, "num_key_value_heads": [2.0, 2, 2e0, 2]}));
+    assert_eq!(cost(&floats, &CostOptions::default()).expect("whole").bytes_per_token, 2 * 4 * 2 * 8 * 2);
     let nameless = error_of(&small(json!({"architectures": null})), CostOptions::default());
     assert!(nameless.contains("`architectures` is missing"), "{nameless}");
     let escape =
