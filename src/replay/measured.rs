@@ -112,7 +112,7 @@ impl Observer {
         capacities: &[Need],
         config: &PoolConfig,
     ) -> Result<(), PointError> {
-        if self.points.is_none() && !self.asked && request.event.cached_tokens.is_none() {
+        if self.points.is_none() && !self.asked && request.event.cached_tokens.stated().is_none() {
             return Ok(());
         }
         let fresh = || (PointCaches::new(capacities.to_vec()), PointTally::new(capacities.len()));

@@ -36,6 +36,7 @@ fn append(writer: &mut Writer<'_, Vec<u8>>, schema: &Schema, message: &RequestMe
     record.put("tenant", Avro::Union(1, Box::new(Avro::String(tenant.to_owned()))));
     record.put("prefix_last_id", optional(message.prefix_last_id.map(|id| id as i64)));
     record.put("prefix_pages", optional(message.prefix_pages));
+    record.put("cached_tokens_left_out", false);
     writer.append_value(record).expect("a value of the schema");
 }
 

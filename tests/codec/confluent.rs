@@ -69,7 +69,7 @@ fn facts(decoder: &mut RequestDecoder, record: &[u8]) -> Result<Json, ErrorCode>
         "tokens": [event.input_tokens, event.output_tokens, event.duration_ms],
         "scope": format!("{:?}", event.scope),
         "chained": event.ids_chained,
-        "measured": [event.cached_tokens.map(|tokens| tokens.to_string()).as_deref(), event.labels.get(Label::Replica).copied(), event.labels.get(Label::Tenant).copied()],
+        "measured": [event.cached_tokens.stated().map(|tokens| tokens.to_string()).as_deref(), event.labels.get(Label::Replica).copied(), event.labels.get(Label::Tenant).copied()],
     }))
 }
 
@@ -89,6 +89,7 @@ fn message() -> RequestMessage<'static> {
         request_id: Some("r-1".into()),
         ids_chained: true,
         cached_tokens: Some(128),
+        cached_tokens_left_out: false,
         labels: Labels::from_iter([(Label::Replica, "engine-2"), (Label::Tenant, "search")]),
         prefix_last_id: None,
         prefix_pages: None,
@@ -141,6 +142,11 @@ fn earlier_versions_of_our_own_schema_are_read_where_they_lie() {
     let bare = RequestMessage { cached_tokens: None, labels: Labels::default(), ..message() };
     let mut record = Vec::new();
     encode_request(&bare, RequestEncoding::ConfluentAvro(SchemaId(7)), &mut record).expect("encodes");
+    assert_eq!(record.pop(), Some(0), "what version 5 added is false");
+    let mut reader = decoder(Known::of(&[(7, schema::REQUEST_EVENT_OF_V4)]));
+    let mut fourth = expected();
+    fourth["measured"] = json!([null, null, null]);
+    assert_eq!(facts(&mut reader, &record), Ok(fourth));
     let added = record.split_off(record.len() - 2);
     assert_eq!(added, [0, 0], "what version 4 added is null");
     let mut second = expected();

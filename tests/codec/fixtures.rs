@@ -5,6 +5,7 @@ use kvset::codec::{
     RawPrompt, RequestDecoder, SourceRecord, decode_estimate, encode_estimate, read_raw_request, schema,
 };
 use kvset::core::estimate::Estimate;
+use kvset::core::event::CachedTokens;
 use kvset::core::labels::Label;
 use kvset::core::pages::Scope;
 use serde_json::{Value as Json, json};
@@ -20,18 +21,21 @@ fn fixture(name: &str) -> Vec<u8> {
 fn every_version_of_the_request_event_stays_readable() {
     let v1 = ["packed.avro", "longs.avro", "json", "signed.json", "base64.json"];
     let since_v2 = ["packed.avro", "longs.avro", "json"];
-    let later = ["v2", "v3", "v4"].into_iter().flat_map(|version| since_v2.map(|name| (version, name)));
+    let later = ["v2", "v3", "v4", "v5"].into_iter().flat_map(|version| since_v2.map(|name| (version, name)));
     for (version, name) in v1.map(|name| ("v1", name)).into_iter().chain(later) {
         let expected = fixture(&format!("request_event.{version}.expected.json"));
         let mut expected: Json = serde_json::from_slice(&expected).expect("json");
         if version == "v1" {
             expected["ids_chained"] = json!(false);
         }
-        if !["v3", "v4"].contains(&version) {
+        if ["v1", "v2"].contains(&version) {
             ["cached_tokens", "replica", "tenant"].iter().for_each(|name| expected[*name] = Json::Null);
         }
-        if version != "v4" {
+        if ["v1", "v2", "v3"].contains(&version) {
             ["prefix_last_id", "prefix_pages"].iter().for_each(|name| expected[*name] = Json::Null);
+        }
+        if version != "v5" {
+            expected["cached_tokens_left_out"] = json!(false);
         }
         let record = fixture(&format!("request_event.{version}.{name}"));
         let mut decoder = RequestDecoder::new(Encoding::Auto, DecodeLimits::default());
@@ -44,7 +48,8 @@ fn every_version_of_the_request_event_stays_readable() {
             "duration_ms": event.duration_ms, "scope": "tenant-4",
             "page_ids": event.page_ids.iter().collect::<Vec<_>>(),
             "output_page_ids": event.output_page_ids.iter().collect::<Vec<_>>(),
-            "ids_chained": event.ids_chained, "cached_tokens": event.cached_tokens,
+            "ids_chained": event.ids_chained, "cached_tokens": event.cached_tokens.stated(),
+            "cached_tokens_left_out": event.cached_tokens == CachedTokens::LeftOut,
             "replica": event.labels.get(Label::Replica).copied(), "tenant": event.labels.get(Label::Tenant).copied(),
             "prefix_last_id": event.known_prefix.map(|prefix| prefix.last_id),
             "prefix_pages": event.known_prefix.map(|prefix| prefix.pages.get()),

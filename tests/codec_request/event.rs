@@ -5,6 +5,7 @@ use apache_avro::reader::datum::GenericDatumReader;
 use apache_avro::types::Value;
 use apache_avro::writer::datum::GenericDatumWriter;
 use kvset::codec::{Decoded, RequestEncoding, RequestMessage, encode_request, schema};
+use kvset::core::event::CachedTokens;
 use kvset::core::labels::{Label, Labels};
 use kvset::core::pages::{PageIds, Scope};
 use proptest::prelude::*;
@@ -12,12 +13,13 @@ use std::borrow::Cow;
 use std::sync::LazyLock;
 
 /// A published version of the schema.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Version {
     V1,
     V2,
     V3,
     V4,
+    V5,
 }
 
 impl Version {
@@ -25,12 +27,14 @@ impl Version {
         static V1: LazyLock<Schema> = LazyLock::new(|| parse(schema::REQUEST_EVENT_OF_V1));
         static V2: LazyLock<Schema> = LazyLock::new(|| parse(schema::REQUEST_EVENT_OF_V2));
         static V3: LazyLock<Schema> = LazyLock::new(|| parse(schema::REQUEST_EVENT_OF_V3));
-        static V4: LazyLock<Schema> = LazyLock::new(|| parse(schema::REQUEST_EVENT));
+        static V4: LazyLock<Schema> = LazyLock::new(|| parse(schema::REQUEST_EVENT_OF_V4));
+        static V5: LazyLock<Schema> = LazyLock::new(|| parse(schema::REQUEST_EVENT));
         match self {
             Self::V1 => &V1,
             Self::V2 => &V2,
             Self::V3 => &V3,
             Self::V4 => &V4,
+            Self::V5 => &V5,
         }
     }
 
@@ -40,6 +44,7 @@ impl Version {
             Self::V2 => 11,
             Self::V3 => 14,
             Self::V4 => 16,
+            Self::V5 => 17,
         }
     }
 
@@ -49,6 +54,7 @@ impl Version {
             Self::V2 => schema::REQUEST_EVENT_V2,
             Self::V3 => schema::REQUEST_EVENT_V3,
             Self::V4 => schema::REQUEST_EVENT_V4,
+            Self::V5 => schema::REQUEST_EVENT_V5,
         }
     }
 }
@@ -72,6 +78,7 @@ pub struct Event {
     pub request_id: Option<String>,
     pub ids_chained: bool,
     pub cached_tokens: Option<i64>,
+    pub cached_tokens_left_out: bool,
     pub replica: Option<String>,
     pub tenant: Option<String>,
     /// Id of the last page and length of the known prefix.
@@ -101,6 +108,7 @@ impl Event {
             labels: self.labels(),
             prefix_last_id: self.prefix.map(|(last_id, _)| last_id),
             prefix_pages: self.prefix.map(|(_, pages)| i64::from(pages)),
+            cached_tokens_left_out: self.cached_tokens_left_out,
         }
     }
 
@@ -113,12 +121,12 @@ impl Event {
     /// The same of a version, which has as many of the fields.
     pub fn at(self, version: Version) -> Self {
         let ids_chained = self.ids_chained && version != Version::V1;
+        let cached_tokens_left_out = self.cached_tokens_left_out && version >= Version::V5;
+        let prefix = self.prefix.filter(|_| version >= Version::V4);
+        let event = Self { ids_chained, prefix, cached_tokens_left_out, ..self };
         match version {
-            Version::V4 => self,
-            Version::V3 => Self { prefix: None, ..self },
-            Version::V1 | Version::V2 => {
-                Self { ids_chained, cached_tokens: None, replica: None, tenant: None, prefix: None, ..self }
-            }
+            Version::V1 | Version::V2 => Self { cached_tokens: None, replica: None, tenant: None, ..event },
+            _ => event,
         }
     }
 
@@ -150,6 +158,7 @@ impl Event {
             field("tenant", text(&self.tenant)),
             field("prefix_last_id", long(self.prefix.map(|(last_id, _)| last_id as i64))),
             field("prefix_pages", long(self.prefix.map(|(_, pages)| i64::from(pages)))),
+            field("cached_tokens_left_out", Value::Boolean(self.cached_tokens_left_out)),
         ];
         fields.truncate(version.fields());
         Value::Record(fields)
@@ -180,7 +189,7 @@ impl Event {
             _ => None,
         };
         let text = |value| if let Value::String(text) = value { Some(text) } else { None };
-        let since_v3 = matches!(version, Version::V3 | Version::V4);
+        let since_v3 = version >= Version::V3;
         Some(Self {
             event_time: long(next())?,
             ids: ids(next())?,
@@ -196,9 +205,13 @@ impl Event {
             cached_tokens: since_v3.then(|| long(next())).flatten(),
             replica: since_v3.then(|| text(next())).flatten(),
             tenant: since_v3.then(|| text(next())).flatten(),
-            prefix: (version == Version::V4)
-                .then(|| Some((long(next())? as u64, u32::try_from(long(next())?).ok()?)))
+            prefix: (version >= Version::V4)
+                .then(|| {
+                    let (last_id, pages) = (long(next()), long(next()));
+                    Some((last_id? as u64, u32::try_from(pages?).ok()?))
+                })
                 .flatten(),
+            cached_tokens_left_out: version >= Version::V5 && next() == Value::Boolean(true),
         })
     }
 
@@ -215,7 +228,8 @@ impl Event {
         let scope = self.scope.as_ref().map_or(Scope::GLOBAL, |name| Scope::named(name.as_bytes()));
         assert_eq!(event.scope, scope);
         assert_eq!(event.ids_chained, self.ids_chained);
-        assert_eq!(event.cached_tokens.map(|n| n as i64), self.cached_tokens);
+        assert_eq!(event.cached_tokens.stated().map(|n| n as i64), self.cached_tokens);
+        assert_eq!(event.cached_tokens == CachedTokens::LeftOut, self.cached_tokens_left_out);
         assert_eq!(event.labels, self.labels());
         assert_eq!(event.known_prefix.map(|prefix| (prefix.last_id, prefix.pages.get())), self.prefix);
     }
@@ -261,12 +275,18 @@ pub fn events() -> impl Strategy<Value = Event> {
         names(),
         names(),
         any::<bool>(),
-        (prop::option::of(0i64..=100), names(), names(), prop::option::of((any::<u64>(), 1u32..1000))),
+        (
+            prop::option::of(0i64..=100),
+            names(),
+            names(),
+            prop::option::of((any::<u64>(), 1u32..1000)),
+            any::<bool>(),
+        ),
     );
     (0i64..4_102_444_800_000, ids(), ids(), rest).prop_map(|(event_time, ids, mut output_ids, rest)| {
         let (page_size, slack, output_tokens, duration_ms, pool, scope, request_id, ids_chained, beside) =
             rest;
-        let (cached_percent, replica, tenant, prefix) = beside;
+        let (cached_percent, replica, tenant, prefix, left_out) = beside;
         let prefix = prefix.filter(|_| ids_chained);
         // A version that has no prefix would have other pages.
         let page_size = page_size.filter(|_| prefix.is_none());
@@ -278,6 +298,7 @@ pub fn events() -> impl Strategy<Value = Event> {
                 (Some(tokens), output_tokens)
             }
         };
+        let cached_tokens = cached_percent.zip(input_tokens).map(|(percent, tokens)| tokens * percent / 100);
         Event {
             event_time,
             ids,
@@ -290,7 +311,8 @@ pub fn events() -> impl Strategy<Value = Event> {
             scope,
             request_id,
             ids_chained,
-            cached_tokens: cached_percent.zip(input_tokens).map(|(percent, tokens)| tokens * percent / 100),
+            cached_tokens,
+            cached_tokens_left_out: left_out && cached_tokens.is_none(),
             replica,
             tenant,
             prefix,

@@ -9,6 +9,7 @@ use kvset::codec::{
     DecodeError, DecodeLimits, Encoding, ErrorCode, Repacker, RequestDecoder, RequestEncoding, SchemaId,
     schema,
 };
+use kvset::core::event::CachedTokens;
 use kvset::core::labels::Label;
 use kvset::core::pages::PageIds;
 use proptest::prelude::*;
@@ -64,7 +65,8 @@ fn decode(record: &[u8]) -> Result<Event, DecodeError> {
         scope: None,
         request_id: None,
         ids_chained: event.ids_chained,
-        cached_tokens: event.cached_tokens.map(|tokens| tokens as i64),
+        cached_tokens: event.cached_tokens.stated().map(|tokens| tokens as i64),
+        cached_tokens_left_out: event.cached_tokens == CachedTokens::LeftOut,
         replica: event.labels.get(Label::Replica).map(|name| name.to_string()),
         tenant: event.labels.get(Label::Tenant).map(|name| name.to_string()),
         prefix: event.known_prefix.map(|prefix| (prefix.last_id, prefix.pages.get())),
@@ -89,7 +91,7 @@ fn line_with(member: &str) -> String {
 }
 
 fn versions() -> impl Strategy<Value = Version> {
-    prop::sample::select(vec![Version::V1, Version::V2, Version::V3, Version::V4])
+    prop::sample::select(vec![Version::V1, Version::V2, Version::V3, Version::V4, Version::V5])
 }
 
 proptest! {
@@ -111,8 +113,12 @@ proptest! {
     #[test]
     fn writes_the_bytes_that_apache_avro_writes(event in events(), packed: bool) {
         let encoding = if packed { RequestEncoding::Avro } else { RequestEncoding::AvroLongs };
-        // Readers that know no compact events read all others.
-        let version = if event.prefix.is_some() { Version::V4 } else { Version::V3 };
+        // The oldest version that has all of it is read by the most readers.
+        let version = match (event.cached_tokens_left_out, event.prefix) {
+            (true, _) => Version::V5,
+            (false, Some(_)) => Version::V4,
+            (false, None) => Version::V3,
+        };
         prop_assert_eq!(event.encode(encoding), by_apache_avro(&event, version, packed, None));
     }
 
@@ -192,7 +198,7 @@ proptest! {
     ) {
         match head {
             0 => drop(record.splice(0..0, [&[0xC3, 0x01][..], &schema::REQUEST_EVENT_V1].concat())),
-            1 => drop(record.splice(0..0, [&[0xC3, 0x01][..], &schema::REQUEST_EVENT_V4].concat())),
+            1 => drop(record.splice(0..0, [&[0xC3, 0x01][..], &schema::REQUEST_EVENT_V5].concat())),
             4 => record.insert(0, b'{'),
             2 => drop(record.splice(0..0, *b"{\"page_ids\":[")),
             _ => {}
@@ -218,7 +224,8 @@ proptest! {
             "request_id": event.request_id, "ids_chained": event.ids_chained, "cached_tokens": event.cached_tokens,
             "replica": event.replica, "tenant": event.tenant,
             "prefix_last_id": event.prefix.map(|(id, _)| if signed { json!(id as i64) } else { json!(id) }),
-            "prefix_pages": event.prefix.map(|(_, pages)| pages), "zz_unknown": {"nested": [1, {"deep": null}]},
+            "prefix_pages": event.prefix.map(|(_, pages)| pages),
+            "cached_tokens_left_out": event.cached_tokens_left_out, "zz_unknown": {"nested": [1, {"deep": null}]},
         });
         for text in [object.to_string(), format!("\n {object:#}\n"), object.to_string().replace('/', "\\/")] {
             let mut decoder = RequestDecoder::new(Encoding::Json, DecodeLimits::default());
@@ -242,6 +249,7 @@ fn sample() -> Event {
         request_id: Some("req-1".to_owned()),
         ids_chained: true,
         cached_tokens: Some(128),
+        cached_tokens_left_out: false,
         replica: Some("engine-2".to_owned()),
         tenant: Some("search".to_owned()),
         prefix: None,
@@ -281,6 +289,7 @@ fn the_header_of_apache_avro_for_rust_is_read_too() {
         (Version::V2, schema::REQUEST_EVENT_V2_RUST),
         (Version::V3, schema::REQUEST_EVENT_V3_RUST),
         (Version::V4, schema::REQUEST_EVENT_V4_RUST),
+        (Version::V5, schema::REQUEST_EVENT_V5_RUST),
     ] {
         let mut record = by_apache_avro(&sample(), version, true, None);
         record[2..10].copy_from_slice(&of_rust);
@@ -295,6 +304,14 @@ fn cut_off_at_every_byte_is_refused() {
         for end in 2..record.len() {
             assert_eq!(code(&record[..end]), ErrorCode::Undecodable, "{encoding:?} cut off at {end}");
         }
+    }
+}
+
+#[test]
+fn a_count_of_cached_tokens_beside_the_word_that_there_is_none_is_refused() {
+    let event = Event { cached_tokens_left_out: true, ..sample() };
+    for encoding in [RequestEncoding::Avro, RequestEncoding::Json] {
+        assert_eq!(code(event.encode(encoding)), ErrorCode::InvalidCachedTokens, "{encoding:?}");
     }
 }
 

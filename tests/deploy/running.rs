@@ -140,7 +140,7 @@ impl EndlessCache {
     pub fn serve(&mut self, event: &mut RequestEvent<'_>) {
         let hits = event.page_ids.iter().take_while(|id| self.0.contains(id)).count() as u64;
         self.0.extend(event.page_ids.iter());
-        event.cached_tokens = event.page_size.map(|size| hits * u64::from(size.get()));
+        event.cached_tokens = event.page_size.map(|size| hits * u64::from(size.get())).into();
     }
 }
 

@@ -54,7 +54,7 @@ fn the_hits_of_vllms_own_caches_give_their_capacity_back_through_a_broker() {
             let mut last = 0;
             while let Some(TraceItem::Request(mut row)) = reader.next_item().expect("readable") {
                 let Some(hits) = hits.next() else { break };
-                row.event.cached_tokens = Some(hits * page_size);
+                row.event.cached_tokens = Some(hits * page_size).into();
                 input.push_row(partition, &name, &row);
                 last = row.event.event_time.0;
             }

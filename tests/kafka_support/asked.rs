@@ -44,5 +44,5 @@ pub fn tell(row: &mut TraceRow<'_>, number: usize) {
     let session = row.session.unwrap_or_default().bytes().map(usize::from).sum::<usize>();
     row.event.labels.set(Label::Tenant, Some(TENANTS[session % TENANTS.len()]));
     row.event.labels.set(Label::Replica, Some(CACHES[number % CACHES.len()]));
-    row.event.cached_tokens = row.event.input_tokens.map(|tokens| tokens / 2);
+    row.event.cached_tokens = row.event.input_tokens.map(|tokens| tokens / 2).into();
 }

@@ -64,7 +64,7 @@ fn events(prepared: &Prepared) -> Vec<Event> {
                 ids: event.page_ids.iter().collect(),
                 input: event.input_tokens,
                 output: event.output_tokens,
-                cached: event.cached_tokens,
+                cached: event.cached_tokens.stated(),
                 duration: event.duration_ms,
                 tenant: event.labels.get(Label::Tenant).map(|name| (*name).to_owned()),
             }
@@ -661,7 +661,7 @@ fn a_replay_of_a_log_is_that_of_its_plain_requests() {
         let Some(TraceItem::Request(row)) = reader.next_item().expect("readable") else { panic!("{format}") };
         let event = &row.event;
         let ids: Vec<u64> = event.page_ids.iter().collect();
-        let told = (event.event_time.0, event.duration_ms, event.cached_tokens, event.output_tokens);
+        let told = (event.event_time.0, event.duration_ms, event.cached_tokens.stated(), event.output_tokens);
         (found, ids, told, event.labels.get(Label::Tenant).map(|name| (*name).to_owned()))
     };
     let (_, plain, ..) = read(Format::Auto, fixture("chat.jsonl").swap_remove(0));

@@ -10,6 +10,7 @@ use kvset::codec::{
     DecodeLimits, Encoding, ErrorCode, LetterContent, RawPrompt, RawRequest, RequestDecoder, RequestEncoding,
     RequestMessage, SchemaId, encode_raw_request, encode_request, schema,
 };
+use kvset::core::event::CachedTokens;
 use kvset::core::hashing::PageHasher;
 use kvset::core::labels::Label;
 use kvset::core::pages::{PageIds, Scope};
@@ -421,7 +422,7 @@ fn measured(prepared: &Prepared) -> Vec<(Option<u64>, Option<String>, Option<Str
         let value = output.value.as_deref().expect("an event");
         let event = decoder.decode(output.key.as_deref(), value).expect("a request event").event;
         let name = |label| event.labels.get(label).map(|name| name.to_string());
-        found.push((event.cached_tokens, name(Label::Replica), name(Label::Tenant)));
+        found.push((event.cached_tokens.stated(), name(Label::Replica), name(Label::Tenant)));
     }
     found
 }
@@ -450,6 +451,43 @@ fn what_the_engine_found_where_and_for_whom_goes_with_the_pages() {
     assert_eq!(measured(&prepare(&settings(), &event)), [named(4)]);
     let several = r#"{"model": "m", "token_ids": [[1, 2, 3, 4], [5, 6]], "cached_tokens": 4}"#;
     assert_eq!(measured(&prepare(&settings(), several)), [(None, None, None), (None, None, None)]);
+}
+
+/// What a usage says, with its cached tokens left out or nowhere: the event says which, and how long the answer was.
+#[test]
+fn a_usage_without_cached_tokens_is_told_from_none() {
+    let ids = r#""model": "m", "token_ids": [1, 2, 3, 4, 5, 6]"#;
+    let left_out = (CachedTokens::LeftOut, Some(9));
+    for (said, expected) in [
+        (r#""usage": {"prompt_tokens": 6, "completion_tokens": 9}"#, left_out),
+        (r#""usage": {"prompt_tokens": 6, "completion_tokens": 9, "prompt_tokens_details": null}"#, left_out),
+        (r#""response": {"usage": {"input_tokens": 6, "output_tokens": 9}}"#, left_out),
+        (
+            r#""response": "data: {\"usage\": {\"prompt_tokens\": 6, \"completion_tokens\": 9}}\n\n""#,
+            left_out,
+        ),
+        (r#""output_tokens": 9"#, (CachedTokens::Unstated, Some(9))),
+        (r#""usage": null"#, (CachedTokens::Unstated, None)),
+        (r#""cached_tokens": 0, "usage": {"prompt_tokens": 6}"#, (CachedTokens::Stated(0), None)),
+    ] {
+        let prepared = prepare(&settings(), &format!("{{{ids}, {said}}}"));
+        let mut decoder = RequestDecoder::new(Encoding::Avro, DecodeLimits::default());
+        let value = prepared.outputs[0].value.as_deref().expect("an event");
+        let event = decoder.decode(Some(b"p"), value).expect("a request event").event;
+        assert_eq!((event.cached_tokens, event.output_tokens), expected, "{said}");
+    }
+    let several = r#"{"model": "m", "token_ids": [[1, 2], [3]], "usage": {"prompt_tokens": 3, "completion_tokens": 9}}"#;
+    let prepared = prepare(&settings(), several);
+    let mut decoder = RequestDecoder::new(Encoding::Avro, DecodeLimits::default());
+    for output in &prepared.outputs {
+        let value = output.value.as_deref().expect("an event");
+        let event = decoder.decode(Some(b"p"), value).expect("a request event").event;
+        assert_eq!(
+            (event.cached_tokens, event.output_tokens),
+            (CachedTokens::Unstated, None),
+            "a sum tells of none"
+        );
+    }
 }
 
 #[test]

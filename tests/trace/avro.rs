@@ -203,7 +203,7 @@ fn a_row_declares_its_ids_chained_within_the_scope_it_declares() {
 /// Ids, the last id and the length of the known prefix, whether the ids are declared chained.
 type Compact = (&'static [u64], Option<(i64, i64)>, bool);
 
-/// A container of our own schema, of version 4: two full events, and one that names what they listed.
+/// A container of our own schema: two full events, and one that names what they listed.
 fn compact_container(scope: Option<&str>) -> Vec<u8> {
     let schema = Schema::parse_str(schema::REQUEST_EVENT).expect("the schema parses");
     let writer = Writer::builder().schema(&schema).writer(Vec::new()).codec(Codec::Null).build();
@@ -227,6 +227,7 @@ fn compact_container(scope: Option<&str>) -> Vec<u8> {
         record.put("ids_chained", ids_chained);
         record.put("prefix_last_id", long(prefix.map(|(last_id, _)| last_id)));
         record.put("prefix_pages", long(prefix.map(|(_, pages)| pages)));
+        record.put("cached_tokens_left_out", false);
         writer.append_value(record).expect("a value of the schema");
     }
     writer.into_inner().expect("written into memory")

@@ -1,11 +1,12 @@
 //! Every trace format carries what the serving engine found, where and for whom.
 
+use kvset::core::event::CachedTokens;
 use kvset::core::labels::Label;
 use kvset::trace::{Format, IdScope, ReadOptions, TraceItem, TraceReader, write_row};
 use std::io::Cursor;
 
 /// Cached tokens, replica and tenant of a request; a refused row in words.
-type Row = Result<(Option<u64>, String, String), String>;
+type Row = Result<(CachedTokens, String, String), String>;
 
 /// Every row.
 fn rows(format: Format, text: &str, scope: IdScope) -> Vec<Row> {
@@ -26,7 +27,7 @@ fn rows(format: Format, text: &str, scope: IdScope) -> Vec<Row> {
 }
 
 fn found(cached: u64, replica: &str, tenant: &str) -> Row {
-    Ok((Some(cached), replica.to_owned(), tenant.to_owned()))
+    Ok((CachedTokens::Stated(cached), replica.to_owned(), tenant.to_owned()))
 }
 
 const BESIDE: &str = r#""cached_tokens": 5, "replica": "r-1", "tenant": "t""#;
@@ -94,16 +95,31 @@ fn the_usage_of_every_api_is_understood() {
                 serde_json::Value::from(format!("data: {{\"usage\": {usage}}}\n\ndata: [DONE]\n"))
             ),
         ] {
-            assert_eq!(cached(&row), Some(4), "{row}");
+            assert_eq!(cached(&row), CachedTokens::Stated(4), "{row}");
         }
     }
     let stream = r#""chunks": [{"type": "message_start", "message": {"usage": {"input_tokens": 1,
         "cache_read_input_tokens": 4}}}, {"type": "message_delta", "usage": {"output_tokens": 9}}]"#;
-    assert_eq!(cached(&stream.replace('\n', " ")), Some(4), "a stream of Anthropic's");
+    assert_eq!(cached(&stream.replace('\n', " ")), CachedTokens::Stated(4), "a stream of Anthropic's");
     let counted = r#""chunks": [{"usage": {"prompt_tokens_details": {"cached_tokens": 0}}},
         {"usage": {"prompt_tokens_details": {"cached_tokens": 4}}}, {"usage": null}]"#;
-    assert_eq!(cached(&counted.replace('\n', " ")), Some(4), "the last chunk that says something");
-    assert_eq!(cached(r#""usage": {"prompt_tokens": 6}"#), None);
+    assert_eq!(
+        cached(&counted.replace('\n', " ")),
+        CachedTokens::Stated(4),
+        "the last chunk that says something"
+    );
+    for left_out in [
+        r#"{"prompt_tokens": 6}"#,
+        r#"{"prompt_tokens": 6, "prompt_tokens_details": null}"#,
+        r#"{"prompt_tokens": 6, "prompt_tokens_details": {"audio_tokens": 0}}"#,
+        r#"{"input_tokens": 6, "output_tokens": 3, "input_tokens_details": {"cached_tokens": null}}"#,
+    ] {
+        assert_eq!(cached(&format!(r#""usage": {left_out}"#)), CachedTokens::LeftOut, "{left_out}");
+    }
+    for silent in [r#""usage": null"#, r#""usage": {}"#, r#""output_tokens": 4"#, r#""cached_tokens": null"#]
+    {
+        assert_eq!(cached(silent), CachedTokens::Unstated, "{silent}");
+    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use super::labels::Labels;
 use super::pages::{PageIds, Scope};
 use super::units::{EventTime, PageSize};
+use serde::{Deserialize, Serialize};
 use std::num::NonZeroU32;
 
 /// The leading pages of a compact event's prompt, which its pool has seen: named, not listed.
@@ -12,6 +13,49 @@ pub struct KnownPrefix {
     pub last_id: u64,
     /// Length in pages.
     pub pages: NonZeroU32,
+}
+
+/// What a log says of a prompt's tokens that came from the serving engine's cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum CachedTokens {
+    /// Nothing.
+    #[default]
+    Unstated,
+    /// It has a usage for the request that leaves the count out, as engines and APIs do where nothing was cached.
+    LeftOut,
+    /// So many.
+    Stated(u64),
+}
+
+impl CachedTokens {
+    /// What a log says that states `tokens`, or leaves them out; `counts` where it counts the prompt's other tokens.
+    pub fn of_usage(tokens: Option<u64>, counts: bool) -> Self {
+        match tokens {
+            Some(tokens) => Self::Stated(tokens),
+            None if counts => Self::LeftOut,
+            None => Self::Unstated,
+        }
+    }
+
+    /// The tokens, zero where the count was left out; nothing where the log says nothing.
+    pub fn count(self) -> Option<u64> {
+        match self {
+            Self::Unstated => None,
+            Self::LeftOut => Some(0),
+            Self::Stated(tokens) => Some(tokens),
+        }
+    }
+
+    /// The tokens as the log states them.
+    pub fn stated(self) -> Option<u64> {
+        self.count().filter(|_| self != Self::LeftOut)
+    }
+}
+
+impl From<Option<u64>> for CachedTokens {
+    fn from(stated: Option<u64>) -> Self {
+        Self::of_usage(stated, false)
+    }
 }
 
 /// A request: the page ids of its prompt and what its log says beside them.
@@ -39,8 +83,8 @@ pub struct RequestEvent<'a> {
     pub output_tokens: Option<u64>,
     /// From arrival to last token, in milliseconds, where the log says.
     pub duration_ms: Option<u64>,
-    /// Prompt tokens that the serving engine says came from its cache (WHATIF 1).
-    pub cached_tokens: Option<u64>,
+    /// Prompt tokens that the serving engine says came from its cache.
+    pub cached_tokens: CachedTokens,
     /// Which cache served the request, on whose behalf.
     pub labels: Labels<&'a str>,
 }
@@ -72,7 +116,7 @@ pub fn check_cached_tokens(
     event: &RequestEvent<'_>,
     page_size: PageSize,
 ) -> Result<(), CachedTokensMismatch> {
-    let Some(cached) = event.cached_tokens else { return Ok(()) };
+    let Some(cached) = event.cached_tokens.stated() else { return Ok(()) };
     let room = || event.prompt_pages().saturating_mul(u64::from(page_size.get()));
     let prompt = event.input_tokens.unwrap_or_else(room);
     if cached <= prompt { Ok(()) } else { Err(CachedTokensMismatch { cached, prompt }) }

@@ -2,7 +2,7 @@
 
 use super::recipe::{PageRules, PrepareLimits, Recipe};
 use super::records::Prepared;
-use kvset_core::event::full_pages;
+use kvset_core::event::{CachedTokens, full_pages};
 use kvset_core::hashing::PageHasher;
 use kvset_core::labels::Labels;
 use kvset_core::pages::{PageIds, Scope};
@@ -21,14 +21,19 @@ pub(super) struct Common {
     pub(super) time: EventTime,
     pub(super) output_tokens: Option<i64>,
     pub(super) duration_ms: Option<i64>,
-    pub(super) cached_tokens: Option<i64>,
+    pub(super) cached_tokens: CachedTokens,
     pub(super) labels: Labels<String>,
 }
 
 impl Common {
+    /// Whether it has counts of the answer, or of what was cached.
+    pub(super) fn tells_of_answer(&self) -> bool {
+        self.output_tokens.is_some() || self.cached_tokens != CachedTokens::Unstated
+    }
+
     /// The same for a record of several prompts: their sum tells of none.
-    pub(super) fn without_cached_tokens(&self) -> Self {
-        Self { cached_tokens: None, ..self.clone() }
+    pub(super) fn of_several(&self) -> Self {
+        Self { output_tokens: None, cached_tokens: CachedTokens::Unstated, ..self.clone() }
     }
 }
 
@@ -86,6 +91,8 @@ impl<'a> Hashing<'a> {
             let kept = sample.followed(Scope::GLOBAL, PageIds::from_slice(self.ids)).collect();
             *self.ids = kept;
         }
+        // Of a sample's pages nobody knows how many came from the cache.
+        let cached_tokens = if sampled { CachedTokens::Unstated } else { common.cached_tokens };
         let message = RequestMessage {
             event_time: common.time.0,
             page_ids: PageIds::from_slice(self.ids),
@@ -95,8 +102,8 @@ impl<'a> Hashing<'a> {
             input_tokens: if sampled { None } else { i64::try_from(tokens.len()).ok() },
             output_tokens: common.output_tokens,
             duration_ms: common.duration_ms,
-            // Of a sample's pages nobody knows how many came from the cache.
-            cached_tokens: if sampled { None } else { common.cached_tokens },
+            cached_tokens: cached_tokens.stated().and_then(signed),
+            cached_tokens_left_out: cached_tokens == CachedTokens::LeftOut,
             labels: common.labels.each_ref().map(String::as_str),
             ..RequestMessage::default()
         };
@@ -144,7 +151,7 @@ pub(super) fn push_pages(
         message.output_page_ids = PageIds::from_slice(output);
         message.input_tokens = None;
         // Of a sample's pages nobody knows how many came from the cache.
-        message.cached_tokens = None;
+        (message.cached_tokens, message.cached_tokens_left_out) = (None, false);
     }
     push(out, &recipe.limits, pool, &message)
 }
@@ -179,4 +186,9 @@ fn push(
         placed_by: None,
     });
     Ok(())
+}
+
+/// As a message has a count.
+pub(super) fn signed(count: u64) -> Option<i64> {
+    i64::try_from(count).ok()
 }

@@ -2,8 +2,10 @@
 
 use super::tokens::{Prompts, Tokens};
 use kvset_formats::codec::{DecodeError, ErrorCode};
+use kvset_formats::trace::Answer;
 use kvset_formats::trace::json::Key;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
 use std::fmt::{self, Write as _};
 
 /// Longest value that a template may take, in bytes.
@@ -12,7 +14,8 @@ const MAX_VALUE_BYTES: usize = 1024;
 pub(super) const TOKEN_FIELDS: [&str; 4] = ["input_ids", "token_ids", "tokens", "prompt_token_ids"];
 /// A line of a batch file holds the request under this name.
 const BODY: &str = "body";
-/// Fields that hold a response, or the chunks it was streamed in: of those the last one that says something holds.
+/// Fields that hold a response, or the chunks it was streamed in: of those the last one that says something holds. This is
+/// for templates that name a field of a response; what its usage says is an [`Answer`].
 const STREAMED: [&str; 2] = ["response", "chunks"];
 
 /// The values of the wanted fields, in memory reused from record to record.
@@ -87,18 +90,21 @@ pub(super) struct Held {
     pub(super) body: bool,
 }
 
-/// Reads a record: wanted fields into `values`, and `with_tokens` token ids into `prompts`.
+/// Reads a record: wanted fields into `values`, what it says of the answer into `answer`, and `with_tokens` token ids into
+/// `prompts`.
 pub(super) fn read(
     record: &[u8],
     paths: &[Vec<String>],
     with_tokens: bool,
     values: &mut Values,
     prompts: &mut Prompts,
+    answer: Option<&mut Answer>,
 ) -> Result<Held, DecodeError> {
     values.reset(paths.len());
     prompts.clear();
     let place = Place { depth: Depth::Top, level: 0, top: true, open: (0..paths.len()).collect() };
-    read_at(record, place, Walk { paths, with_tokens, values, prompts, held: Held::default(), refusal: None })
+    let held = Held::default();
+    read_at(record, place, Walk { paths, with_tokens, values, prompts, answer, held, refusal: None })
 }
 
 /// Reads a request that was found inside a record of which the rest was read: what the record itself says goes first.
@@ -110,11 +116,8 @@ pub(super) fn read_request(
     prompts: &mut Prompts,
 ) -> Result<Held, DecodeError> {
     let place = Place { depth: Depth::Body, level: 0, top: true, open: (0..paths.len()).collect() };
-    read_at(
-        request,
-        place,
-        Walk { paths, with_tokens, values, prompts, held: Held::default(), refusal: None },
-    )
+    let (answer, held) = (None, Held::default());
+    read_at(request, place, Walk { paths, with_tokens, values, prompts, answer, held, refusal: None })
 }
 
 /// Reads a response that was found inside a record, as if it stood there under its usual name.
@@ -127,7 +130,8 @@ pub(super) fn read_response(
     let open = (0..paths.len()).filter(is_of_responses).collect();
     let place = Place { depth: Depth::Top, level: 1, top: false, open };
     let prompts = &mut Prompts::default();
-    let walk = Walk { paths, with_tokens: false, values, prompts, held: Held::default(), refusal: None };
+    let (answer, held) = (None, Held::default());
+    let walk = Walk { paths, with_tokens: false, values, prompts, answer, held, refusal: None };
     // What was streamed is text.
     if response.trim_ascii_start().first().is_none_or(|first| !matches!(first, b'{' | b'[')) {
         let quoted = serde_json::to_vec(&String::from_utf8_lossy(response));
@@ -168,6 +172,7 @@ struct Walk<'w> {
     with_tokens: bool,
     values: &'w mut Values,
     prompts: &'w mut Prompts,
+    answer: Option<&'w mut Answer>,
     held: Held,
     /// A refusal with a code of its own; serde can carry no more than a text.
     refusal: Option<DecodeError>,
@@ -326,11 +331,24 @@ impl<'de> Visitor<'de> for Inside<'_, '_> {
             let level = self.level;
             let leads = |index: &usize| self.walk.paths[*index].get(level).is_some_and(|name| *name == *key);
             let open: Vec<usize> = self.open.iter().copied().filter(leads).collect();
+            let (top, depth) = (self.top, self.depth);
+            let walk = &mut *self.walk;
+            if let Some(answer) = walk.answer.as_mut().filter(|_| top && Answer::takes(&key)) {
+                let value: &RawValue = map.next_value()?;
+                if let Err(refusal) = answer.read_value(&key, value) {
+                    return Err(walk.refuse(refusal));
+                }
+                if !open.is_empty() {
+                    let mut value = serde_json::Deserializer::from_str(value.get());
+                    let inside = Inside { walk, depth, level: level + 1, open, top: false };
+                    inside.deserialize(&mut value).map_err(A::Error::custom)?;
+                }
+                continue;
+            }
             if open.is_empty() {
                 map.next_value::<IgnoredAny>()?;
                 continue;
             }
-            let (walk, depth) = (&mut *self.walk, self.depth);
             map.next_value_seed(Inside { walk, depth, level: level + 1, open, top: false })?;
         }
         Ok(())
@@ -345,7 +363,7 @@ mod tests {
         let paths: Vec<Vec<String>> =
             paths.iter().map(|path| path.split('.').map(str::to_owned).collect()).collect();
         let (mut values, mut prompts) = (Values::default(), Prompts::default());
-        let held = read(record.as_bytes(), &paths, true, &mut values, &mut prompts)?;
+        let held = read(record.as_bytes(), &paths, true, &mut values, &mut prompts, None)?;
         let found = (0..paths.len()).map(|index| values.get(index).map(str::to_owned)).collect();
         Ok((held, found, prompts))
     }

@@ -4,10 +4,12 @@
 //! after the record, so a record that is read again gives them again or not at all. A request that is of no use takes
 //! none of the others with it: the record's dead letter says which were refused and why the first one was.
 
+use super::events::{push_pages, signed};
 use super::fields::{self, Held};
 use super::preparer::{Preparer, other_format};
 use super::recipe::RawFormat;
 use super::records::{PoolShare, Prepared, RawRecord};
+use kvset_core::event::CachedTokens;
 use kvset_core::pages::PageIds;
 use kvset_formats::codec::{DecodeError, ErrorCode, RequestMessage};
 use kvset_formats::logs::{Logged, LoggedPrompt, LoggedRequest, Preset};
@@ -73,9 +75,9 @@ impl Preparer {
         let held = self.read_beside(request, record)?;
         let event_time = request.event_time.filter(|_| self.recipe.event_time.is_none());
         let mut common = self.common(record, event_time)?;
-        common.output_tokens = request.output_tokens.and_then(signed).or(common.output_tokens);
-        common.duration_ms = request.duration_ms.or(common.duration_ms);
-        common.cached_tokens = request.cached_tokens.and_then(signed).or(common.cached_tokens);
+        common.output_tokens = request.output_tokens.and_then(signed);
+        common.duration_ms = request.duration_ms;
+        common.cached_tokens = request.cached_tokens;
         out.cache_writes = request.cache_writes;
         match &request.prompt {
             LoggedPrompt::Body(body) => {
@@ -105,12 +107,13 @@ impl Preparer {
                     input_tokens: request.input_tokens.and_then(signed),
                     output_tokens: common.output_tokens,
                     duration_ms: common.duration_ms,
-                    cached_tokens: common.cached_tokens,
+                    cached_tokens: common.cached_tokens.stated().and_then(signed),
+                    cached_tokens_left_out: common.cached_tokens == CachedTokens::LeftOut,
                     labels: common.labels.each_ref().map(String::as_str),
                     scope,
                     ..RequestMessage::default()
                 };
-                super::events::push_pages(&self.recipe, &common.pool, message, out)
+                push_pages(&self.recipe, &common.pool, message, out)
             }
         }
     }
@@ -125,7 +128,7 @@ impl Preparer {
         let value = record.source.value.unwrap_or_default();
         let (paths, prompts) = (&self.names.paths, &mut self.prompts);
         if self.recipe.preset.is_some_and(Preset::has_fields) {
-            fields::read(value, paths, false, &mut self.values, prompts)?;
+            fields::read(value, paths, false, &mut self.values, prompts, None)?;
         } else {
             self.values.reset(paths.len());
         }
@@ -165,10 +168,6 @@ fn check_count(logged: &Logged<'_>) -> Result<(), DecodeError> {
         }
         _ => Ok(()),
     }
-}
-
-fn signed(count: u64) -> Option<i64> {
-    i64::try_from(count).ok()
 }
 
 impl Prepared {

@@ -1,10 +1,10 @@
 //! One record to its request events, or to a dead letter.
 
-use super::events::{Common, Hashing, push_pages};
-use super::field_lookup::{FieldLookup, invalid};
+use super::events::{Common, Hashing, push_pages, signed};
+use super::field_lookup::FieldLookup;
 use super::fields::{self, Held, Values};
 use super::models::Tokenizers;
-use super::recipe::{DURATION_MS, Names, OUTPUT_TOKENS, RawFormat, Recipe};
+use super::recipe::{Names, RawFormat, Recipe};
 use super::records::{Prepared, RawRecord};
 use super::tokens::Prompts;
 use kvset_core::units::EventTime;
@@ -15,7 +15,7 @@ use kvset_formats::codec::{
 use kvset_formats::logs::{FieldPath, Preset};
 use kvset_formats::output::{Destination, OutputRecord};
 use kvset_formats::position::Partition;
-use kvset_formats::trace::numbers::count;
+use kvset_formats::trace::Answer;
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -27,6 +27,8 @@ pub struct Preparer {
     decoder: RequestDecoder,
     pub(super) values: Values,
     pub(super) prompts: Prompts,
+    /// What the record at hand says of its answer.
+    pub(super) answer: Answer,
     ids: Vec<u64>,
 }
 
@@ -40,6 +42,7 @@ impl Preparer {
             recipe,
             values: Values::default(),
             prompts: Prompts::default(),
+            answer: Answer::default(),
             ids: Vec::new(),
         }
     }
@@ -119,6 +122,7 @@ impl Preparer {
     fn events(&mut self, record: &RawRecord<'_>, out: &mut Prepared) -> Result<(), DecodeError> {
         let value = record.source.value.unwrap_or_default();
         self.recipe.limits.decode.check_size(value)?;
+        self.answer = Answer::default();
         let mut rewritten = Vec::new();
         if let Some(raw) = self.decoder.read_raw(value, &mut rewritten) {
             return self.raw_request(raw?, record, out);
@@ -133,13 +137,14 @@ impl Preparer {
         if let Some(path) = &self.recipe.places.request {
             let request = path.find(value)?.ok_or_else(|| nothing_at(path))?;
             let (paths, prompts) = (&self.names.paths, &mut self.prompts);
-            fields::read(value, paths, false, &mut self.values, prompts)?;
+            fields::read(value, paths, false, &mut self.values, prompts, Some(&mut self.answer))?;
             let request = request.as_bytes();
             let held = fields::read_request(request, paths, with_tokens, &mut self.values, prompts)?;
             return self.request(held, request, record, out);
         }
         let (paths, prompts) = (&self.names.paths, &mut self.prompts);
-        let held = fields::read(value, paths, with_tokens, &mut self.values, prompts)?;
+        let held =
+            fields::read(value, paths, with_tokens, &mut self.values, prompts, Some(&mut self.answer))?;
         self.request(held, value, record, out)
     }
 
@@ -155,6 +160,7 @@ impl Preparer {
             && let Some(response) = path.find(record.source.value.unwrap_or_default())?
         {
             fields::read_response(response.as_bytes(), &self.names.paths, &mut self.values)?;
+            self.answer = Answer::of_response(&response)?.or(std::mem::take(&mut self.answer));
         }
         match self.kind(held)? {
             // Page ids are the record itself.
@@ -205,6 +211,7 @@ impl Preparer {
         for (name, value) in &raw.fields {
             let wanted = self.names.paths.iter().position(|path| path.join(".") == *name);
             wanted.map_or(Ok(()), |index| self.values.set(index, value))?;
+            self.answer.read_named(name, value)?;
         }
         let mut common = self.common(record, raw.event_time)?;
         common.output_tokens = raw.output_tokens.or(common.output_tokens);
@@ -240,11 +247,6 @@ impl Preparer {
                 )
             })?,
         };
-        let integer = |index, name: &str| -> Result<Option<i64>, DecodeError> {
-            let read = self.values.get(index).map(count).transpose();
-            let read = read.map_err(|why| invalid(name, &format!("holds no count: {why}")))?;
-            Ok(read.flatten().and_then(|count| i64::try_from(count).ok()))
-        };
         let labels = self.names.labels_outside_the_namespace();
         let labels = labels.filter_map(|(label, field)| Some((label, self.values.get(field)?.to_owned())));
         Ok(Common {
@@ -252,31 +254,16 @@ impl Preparer {
             pool,
             namespace: lookup.namespace(self.recipe.hash_key)?,
             time: EventTime(time),
-            output_tokens: integer(self.names.output_tokens, OUTPUT_TOKENS)?,
-            duration_ms: integer(self.names.duration_ms, DURATION_MS)?,
-            cached_tokens: self.cached_tokens()?,
+            output_tokens: self.answer.output_tokens(1).and_then(signed),
+            duration_ms: self.answer.duration_ms().and_then(signed),
+            cached_tokens: self.answer.cached_tokens(1),
             labels: labels.collect(),
         })
     }
 
-    /// The prompt's tokens that came from the serving engine's cache, from the first place that says so.
-    fn cached_tokens(&self) -> Result<Option<i64>, DecodeError> {
-        for index in &self.names.cached_tokens {
-            let read = self.values.get(*index).map(count).transpose().map_err(|why| {
-                let detail = format!("`{}` holds no count: {why}", self.names.paths[*index].join("."));
-                DecodeError::new(ErrorCode::InvalidCachedTokens, detail)
-            })?;
-            if let Some(cached) = read.flatten() {
-                return Ok(i64::try_from(cached).ok());
-            }
-        }
-        Ok(None)
-    }
-
     pub(super) fn token_ids(&mut self, common: &Common, out: &mut Prepared) -> Result<(), DecodeError> {
-        let several = self.prompts.len() > 1 && common.cached_tokens.is_some();
-        let summed = several.then(|| common.without_cached_tokens());
-        let common = summed.as_ref().unwrap_or(common);
+        let of_each = (self.prompts.len() > 1).then(|| common.of_several());
+        let common = of_each.as_ref().unwrap_or(common);
         let mut hashing = Hashing::new(&self.recipe, common, &mut self.ids, out);
         hashing.expect(self.prompts.len())?;
         self.prompts.iter().try_for_each(|tokens| hashing.prompt(tokens))
@@ -301,11 +288,11 @@ impl Preparer {
             tokenizers.tokenize(model.as_deref(), body, common.time, &mut |tokens| hashing.prompt(tokens))
         };
         let hashed = hash(common, out);
-        if common.cached_tokens.is_none() || out.requests < 2 {
+        if out.requests < 2 || !common.tells_of_answer() {
             return hashed;
         }
         *out = Prepared { partition: out.partition, ..Prepared::default() };
-        hash(&common.without_cached_tokens(), out)
+        hash(&common.of_several(), out)
     }
 
     /// A request event goes on as it is, under the pool's name and within the namespace.

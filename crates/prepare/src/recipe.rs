@@ -102,32 +102,6 @@ impl Recipe {
     }
 }
 
-/// Fields that any record may bring beside its prompt.
-pub(super) const OUTPUT_TOKENS: &str = "output_tokens";
-pub(super) const DURATION_MS: &str = "duration_ms";
-pub(super) const CACHED_TOKENS: &str = "cached_tokens";
-
-/// Where a usage may stand beside the record itself and its body: in the response, in the chunks it was streamed
-/// in, in what those hold.
-const USAGE_PLACES: [&[&str]; 8] = [
-    &[],
-    &["response"],
-    &["response", "body"],
-    &["response", "response"],
-    &["response", "message"],
-    &["chunks"],
-    &["chunks", "response"],
-    &["chunks", "message"],
-];
-
-/// Cached tokens by the names of the completions API, the responses API, DeepSeek and Anthropic (WHATIF 1).
-const CACHED_IN_USAGE: [&[&str]; 4] = [
-    &["prompt_tokens_details", "cached_tokens"],
-    &["input_tokens_details", "cached_tokens"],
-    &["prompt_cache_hit_tokens"],
-    &["cache_read_input_tokens"],
-];
-
 /// The recipe's templates, with every field that they name under a number.
 pub(super) struct Names {
     pub(super) paths: Vec<Vec<String>>,
@@ -135,10 +109,6 @@ pub(super) struct Names {
     pub(super) model: Vec<Piece>,
     pub(super) namespace: Vec<Piece>,
     pub(super) event_time: Option<Source>,
-    pub(super) output_tokens: usize,
-    pub(super) duration_ms: usize,
-    /// In the order in which they are asked.
-    pub(super) cached_tokens: Vec<usize>,
     pub(super) labels: Labels<usize>,
 }
 
@@ -190,33 +160,9 @@ impl Names {
             pieces(&recipe.namespace, &mut paths),
         );
         let event_time = recipe.event_time.as_ref().map(|place| source(place, &mut paths));
-        let output_tokens = number(&[OUTPUT_TOKENS.to_owned()], &mut paths);
-        let duration_ms = number(&[DURATION_MS.to_owned()], &mut paths);
-        // A preset knows where its usage is.
-        let places = if recipe.preset.is_some() { &USAGE_PLACES[..0] } else { &USAGE_PLACES };
-        let cached_tokens = cached_token_paths(places).map(|path| number(&path, &mut paths)).collect();
         let labels = Label::ALL.map(|label| (label, number(&[label.name().to_owned()], &mut paths)));
-        Self {
-            pool,
-            model,
-            namespace,
-            event_time,
-            output_tokens,
-            duration_ms,
-            cached_tokens,
-            labels: labels.into_iter().collect(),
-            paths,
-        }
+        Self { pool, model, namespace, event_time, labels: labels.into_iter().collect(), paths }
     }
-}
-
-/// Every path at which a record may say how many of its prompt's tokens were cached.
-fn cached_token_paths(places: &[&[&'static str]]) -> impl Iterator<Item = Vec<String>> {
-    let in_usage = places
-        .iter()
-        .flat_map(|place| CACHED_IN_USAGE.into_iter().map(move |name| [*place, &["usage"], name].concat()));
-    let all = std::iter::once(vec![CACHED_TOKENS]).chain(in_usage);
-    all.map(|path| path.into_iter().map(str::to_owned).collect())
 }
 
 fn source(place: &Place, paths: &mut Vec<Vec<String>>) -> Source {

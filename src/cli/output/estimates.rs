@@ -209,7 +209,7 @@ pub fn recommended_at(estimate: &Estimate, at: Ratio) -> Option<Recommended> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kvset_core::event::RequestEvent;
+    use kvset_core::event::{CachedTokens, RequestEvent};
     use kvset_core::pages::PageIds;
     use kvset_core::pool::{Arrival, Pool};
     use kvset_core::pool_config::PoolConfig;
@@ -231,7 +231,7 @@ mod tests {
                 page_ids: PageIds::from_slice(&[1, 2, 3]),
                 duration_ms: Some(2),
                 output_tokens: Some(3 * 64),
-                cached_tokens: Some(if offset == 0 { 0 } else { 3 * 64 }),
+                cached_tokens: CachedTokens::Stated(if offset == 0 { 0 } else { 3 * 64 }),
                 ..RequestEvent::default()
             };
             let arrival = Arrival { offset: Offset(offset), counted: true, watermark: None };

@@ -153,8 +153,8 @@ impl Findings {
         let mut decoder = RequestDecoder::new(Encoding::Avro, DecodeLimits::default());
         for output in &prepared.outputs {
             let event = output.value.as_deref().map(|value| decoder.decode(output.key.as_deref(), value));
-            let said =
-                event.is_some_and(|event| event.is_ok_and(|found| found.event.cached_tokens.is_some()));
+            let said = event
+                .is_some_and(|event| event.is_ok_and(|found| found.event.cached_tokens.stated().is_some()));
             self.cached += u64::from(said);
         }
     }

@@ -1,5 +1,6 @@
 //! `kvset produce` and `kvset generate --topic`: requests to request events on a topic.
 
+use kvset_core::event::CachedTokens;
 use kvset_core::pages::Scope;
 use kvset_formats::codec::{RequestEncoding, RequestMessage, encode_request};
 use kvset_formats::trace::{self, Progress, ReadOptions, RowError, TraceError, TraceItem, TraceRow};
@@ -239,10 +240,11 @@ pub fn message_of<'a>(row: &TraceRow<'a>) -> RequestMessage<'a> {
         scope: scope_name(event.scope, row.session),
         request_id: None,
         ids_chained: event.ids_chained,
-        cached_tokens: number(event.cached_tokens),
+        cached_tokens: number(event.cached_tokens.stated()),
         labels: event.labels,
         prefix_last_id: event.known_prefix.map(|prefix| prefix.last_id),
         prefix_pages: event.known_prefix.map(|prefix| i64::from(prefix.pages.get())),
+        cached_tokens_left_out: event.cached_tokens == CachedTokens::LeftOut,
     }
 }
 

@@ -129,7 +129,7 @@ fn replay(requests: &[Request], mut each: impl FnMut(usize, &RequestEvent<'_>)) 
             input_tokens: Some(tokens),
             output_tokens: Some(index as u64 % 9),
             duration_ms: Some(index as u64 % 40),
-            cached_tokens: cached.map(|share| tokens * u64::from(share) / 100),
+            cached_tokens: cached.map(|share| tokens * u64::from(share) / 100).into(),
             labels: replica
                 .map(|replica| (Label::Replica, NAMES[usize::from(replica)]))
                 .into_iter()
@@ -434,7 +434,7 @@ fn requests_of_too_many_replicas_are_left_out_and_counted() {
         let event = RequestEvent {
             event_time: EventTime(index as i64),
             page_ids: PageIds::from_slice(&ids),
-            cached_tokens: Some(0),
+            cached_tokens: Some(0).into(),
             labels: Labels::from_iter([(Label::Replica, name.as_str())]),
             ..RequestEvent::default()
         };

@@ -25,7 +25,7 @@ impl CachedPages {
         include_partial: bool,
         sample_rate: Ratio,
     ) -> Option<Self> {
-        let tokens = event.cached_tokens?;
+        let tokens = event.cached_tokens.stated()?;
         let size = u64::from(page_size.get());
         let whole_prompt = include_partial && event.input_tokens == Some(tokens);
         let all = if whole_prompt { tokens.div_ceil(size) } else { tokens / size };

@@ -3,7 +3,7 @@
 use super::agreement::agreed;
 use super::*;
 use crate::engine::{Engine, EngineConfig};
-use crate::event::RequestEvent;
+use crate::event::{CachedTokens, RequestEvent};
 use crate::naive::chained_requests;
 use crate::outcome::{BEYOND, Need, Outcome, Run};
 use crate::pages::PageIds;
@@ -273,8 +273,11 @@ fn more_hits_than_the_log_shows_are_no_interval() {
 fn cached_tokens_count_their_full_pages() {
     let size = PageSize::new(4).expect("not zero");
     let pages = |cached, input, partial| {
-        let event =
-            RequestEvent { cached_tokens: cached, input_tokens: Some(input), ..RequestEvent::default() };
+        let event = RequestEvent {
+            cached_tokens: CachedTokens::from(cached),
+            input_tokens: Some(input),
+            ..RequestEvent::default()
+        };
         CachedPages::of(&event, size, partial, Ratio::ONE).map(|pages| pages.all)
     };
     assert_eq!(pages(None, 9, false), None);
@@ -288,7 +291,7 @@ fn a_sample_counts_the_followed_pages_among_those_cached() {
     let ids: Vec<u64> = (0..4000).collect();
     let event = RequestEvent {
         page_ids: PageIds::from_slice(&ids),
-        cached_tokens: Some(3000),
+        cached_tokens: CachedTokens::Stated(3000),
         ..RequestEvent::default()
     };
     let pages = CachedPages::of(&event, page_size(), false, Ratio::per_mille(250)).expect("said");

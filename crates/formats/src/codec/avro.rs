@@ -91,12 +91,13 @@ fn read_fields<'a>(
         request_id: cursor.nullable(Cursor::string)?.map(Cow::Borrowed),
         ids_chained: match version {
             EventVersion::V1 => false,
-            EventVersion::V2 | EventVersion::V3 | EventVersion::V4 => cursor.boolean()?,
+            _ => cursor.boolean()?,
         },
         cached_tokens: since_v3(version, &mut cursor, Cursor::long)?,
         labels: labels(version, &mut cursor)?,
         prefix_last_id: since_v4(version, &mut cursor)?.map(|id| id as u64),
         prefix_pages: since_v4(version, &mut cursor)?,
+        cached_tokens_left_out: version >= EventVersion::V5 && cursor.boolean()?,
     };
     match cursor.remaining() {
         0 => Ok(message),
@@ -119,18 +120,12 @@ fn since_v3<'a, T>(
     cursor: &mut Cursor<'a>,
     read: impl FnOnce(&mut Cursor<'a>) -> Result<T, DecodeError>,
 ) -> Result<Option<T>, DecodeError> {
-    match version {
-        EventVersion::V1 | EventVersion::V2 => Ok(None),
-        EventVersion::V3 | EventVersion::V4 => cursor.nullable(read),
-    }
+    if version >= EventVersion::V3 { cursor.nullable(read) } else { Ok(None) }
 }
 
 /// A nullable number that version 4 added.
 fn since_v4(version: EventVersion, cursor: &mut Cursor<'_>) -> Result<Option<i64>, DecodeError> {
-    match version {
-        EventVersion::V1 | EventVersion::V2 | EventVersion::V3 => Ok(None),
-        EventVersion::V4 => cursor.nullable(Cursor::long),
-    }
+    if version >= EventVersion::V4 { cursor.nullable(Cursor::long) } else { Ok(None) }
 }
 
 fn read_ids<'a>(
@@ -178,32 +173,27 @@ pub(super) enum IdForm {
     Longs,
 }
 
-/// Appends a message in single-object encoding: of version 4 where it is compact, else of version 3, which readers
-/// that know no compact events read too.
+/// Appends a message in single-object encoding: of the oldest version from 3 on that has all it says, which the most
+/// readers know.
 pub(super) fn write_single_object(message: &RequestMessage<'_>, form: IdForm, out: &mut Vec<u8>) {
     let is_compact = message.prefix_last_id.is_some() || message.prefix_pages.is_some();
+    let (fingerprint, version) = match (message.cached_tokens_left_out, is_compact) {
+        (true, _) => (schema::REQUEST_EVENT_V5, EventVersion::V5),
+        (false, true) => (schema::REQUEST_EVENT_V4, EventVersion::V4),
+        (false, false) => (schema::REQUEST_EVENT_V3, EventVersion::V3),
+    };
     out.extend_from_slice(&schema::SINGLE_OBJECT_MARKER);
-    out.extend_from_slice(if is_compact { &schema::REQUEST_EVENT_V4 } else { &schema::REQUEST_EVENT_V3 });
-    write_v3(message, form, out);
-    if is_compact {
-        write_prefix(message, out);
-    }
+    out.extend_from_slice(&fingerprint);
+    write_fields(version, message, form, out);
 }
 
 /// Appends a message as a bare datum of the newest version.
 pub(super) fn write_datum(message: &RequestMessage<'_>, form: IdForm, out: &mut Vec<u8>) {
-    write_v3(message, form, out);
-    write_prefix(message, out);
+    write_fields(EventVersion::V5, message, form, out);
 }
 
-/// Appends what version 4 added.
-fn write_prefix(message: &RequestMessage<'_>, out: &mut Vec<u8>) {
-    put_nullable(out, message.prefix_last_id.map(|id| id as i64), put_long);
-    put_nullable(out, message.prefix_pages, put_long);
-}
-
-/// Appends the fields of version 3.
-fn write_v3(message: &RequestMessage<'_>, form: IdForm, out: &mut Vec<u8>) {
+/// Appends the fields of a version, 3 at least.
+fn write_fields(version: EventVersion, message: &RequestMessage<'_>, form: IdForm, out: &mut Vec<u8>) {
     put_long(out, message.event_time);
     put_ids(out, message.page_ids, form);
     put_nullable(out, message.pool.as_deref(), put_text);
@@ -218,6 +208,13 @@ fn write_v3(message: &RequestMessage<'_>, form: IdForm, out: &mut Vec<u8>) {
     put_nullable(out, message.cached_tokens, put_long);
     for label in Label::ALL {
         put_nullable(out, message.labels.get(label).copied(), put_text);
+    }
+    if version >= EventVersion::V4 {
+        put_nullable(out, message.prefix_last_id.map(|id| id as i64), put_long);
+        put_nullable(out, message.prefix_pages, put_long);
+    }
+    if version >= EventVersion::V5 {
+        out.push(u8::from(message.cached_tokens_left_out));
     }
 }
 

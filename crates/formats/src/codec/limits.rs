@@ -2,7 +2,7 @@
 
 use super::error::{DecodeError, ErrorCode};
 use super::message::{Decoded, RequestMessage};
-use kvset_core::event::{KnownPrefix, RequestEvent, check_cached_tokens};
+use kvset_core::event::{CachedTokens, KnownPrefix, RequestEvent, check_cached_tokens};
 use kvset_core::labels::Labels;
 use kvset_core::pages::Scope;
 use kvset_core::units::{EventTime, PageSize};
@@ -226,12 +226,19 @@ fn known_prefix(message: &RequestMessage<'_>) -> Result<Option<KnownPrefix>, Dec
 }
 
 /// The cached tokens; no more than the prompt's where those are stated.
-fn cached_tokens(message: &RequestMessage<'_>) -> Result<Option<u64>, DecodeError> {
-    let Some(cached) = message.cached_tokens else { return Ok(None) };
+fn cached_tokens(message: &RequestMessage<'_>) -> Result<CachedTokens, DecodeError> {
+    let Some(cached) = message.cached_tokens else {
+        return Ok(CachedTokens::of_usage(None, message.cached_tokens_left_out));
+    };
+    if message.cached_tokens_left_out {
+        return Err(invalid_cached_tokens("cached_tokens is there and cached_tokens_left_out"));
+    }
     if message.input_tokens.is_some_and(|prompt| cached > prompt) {
         return Err(invalid_cached_tokens("cached_tokens are more than input_tokens"));
     }
-    u64::try_from(cached).map(Some).map_err(|_| invalid_cached_tokens("cached_tokens is negative"))
+    u64::try_from(cached)
+        .map(CachedTokens::Stated)
+        .map_err(|_| invalid_cached_tokens("cached_tokens is negative"))
 }
 
 pub(super) fn invalid_cached_tokens(detail: impl Into<Cow<'static, str>>) -> DecodeError {

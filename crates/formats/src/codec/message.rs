@@ -41,6 +41,8 @@ pub struct RequestMessage<'a> {
     pub prefix_last_id: Option<u64>,
     /// Pages of that prefix.
     pub prefix_pages: Option<i64>,
+    /// Whether the log has a usage that leaves the cached tokens out.
+    pub cached_tokens_left_out: bool,
 }
 
 impl<'a> RequestMessage<'a> {
@@ -63,6 +65,7 @@ impl fmt::Debug for RequestMessage<'_> {
             .field("output_tokens", &self.output_tokens)
             .field("duration_ms", &self.duration_ms)
             .field("cached_tokens", &self.cached_tokens)
+            .field("cached_tokens_left_out", &self.cached_tokens_left_out)
             .finish_non_exhaustive()
     }
 }

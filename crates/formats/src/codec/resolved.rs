@@ -27,6 +27,7 @@ pub(super) struct ResolvedEvent {
     labels: Labels<String>,
     prefix_last_id: Option<i64>,
     prefix_pages: Option<i64>,
+    cached_tokens_left_out: bool,
 }
 
 impl fmt::Debug for ResolvedEvent {
@@ -58,6 +59,7 @@ impl ResolvedEvent {
                 "cached_tokens" => owned.cached_tokens = long(value)?,
                 "prefix_last_id" => owned.prefix_last_id = long(value)?,
                 "prefix_pages" => owned.prefix_pages = long(value)?,
+                "cached_tokens_left_out" => owned.cached_tokens_left_out = flag(value)?,
                 field => {
                     if let Some(label) = Label::of_field(field) {
                         owned.labels.set(label, text(value)?);
@@ -86,6 +88,7 @@ impl ResolvedEvent {
             labels: self.labels.each_ref().map(String::as_str),
             prefix_last_id: self.prefix_last_id.map(|id| id as u64),
             prefix_pages: self.prefix_pages,
+            cached_tokens_left_out: self.cached_tokens_left_out,
         })
     }
 }

@@ -9,8 +9,11 @@ pub const REQUEST_EVENT: &str = include_str!("../../schemas/request_event.avsc")
 pub const REQUEST_EVENT_OF_V1: &str = include_str!("../../schemas/history/request_event.v1.avsc");
 /// `schemas/history/request_event.v2.avsc`: read, never written.
 pub const REQUEST_EVENT_OF_V2: &str = include_str!("../../schemas/history/request_event.v2.avsc");
-/// `schemas/history/request_event.v3.avsc`: read, and written where an event lists all its pages.
+/// `schemas/history/request_event.v3.avsc`: read, and written where an event lists all its pages and says no more than
+/// this version can.
 pub const REQUEST_EVENT_OF_V3: &str = include_str!("../../schemas/history/request_event.v3.avsc");
+/// `schemas/history/request_event.v4.avsc`: read, and written where a compact event says no more than this version can.
+pub const REQUEST_EVENT_OF_V4: &str = include_str!("../../schemas/history/request_event.v4.avsc");
 /// `schemas/capacity_estimate.avsc`.
 pub const CAPACITY_ESTIMATE: &str = include_str!("../../schemas/capacity_estimate.avsc");
 /// `schemas/raw_request.avsc`.
@@ -58,6 +61,12 @@ pub const REQUEST_EVENT_V4: [u8; 8] = [0xf9, 0xdb, 0xa4, 0x2f, 0x68, 0xd8, 0xc0,
 /// Version 4 as apache-avro for Rust fingerprints it.
 pub const REQUEST_EVENT_V4_RUST: [u8; 8] = [0xc2, 0xfc, 0xb5, 0xb8, 0x4a, 0xda, 0xc1, 0x10];
 
+/// The fingerprint of version 5 of the request event, which adds whether a usage leaves the cached tokens out.
+pub const REQUEST_EVENT_V5: [u8; 8] = [0xae, 0xf6, 0xa1, 0xfd, 0xbf, 0x21, 0x02, 0xfb];
+
+/// Version 5 as apache-avro for Rust fingerprints it.
+pub const REQUEST_EVENT_V5_RUST: [u8; 8] = [0xda, 0xdc, 0x54, 0x97, 0x02, 0xae, 0x97, 0x67];
+
 /// CRC-64-AVRO fingerprint, little-endian as it travels, of version 1 of the capacity estimate.
 pub const CAPACITY_ESTIMATE_V1: [u8; 8] = [0x54, 0xa5, 0x9d, 0x49, 0x5d, 0x6e, 0x80, 0x36];
 
@@ -80,16 +89,17 @@ pub const CAPACITY_ESTIMATE_V4: [u8; 8] = [0x63, 0x0c, 0x94, 0x59, 0x6e, 0x8f, 0
 const MAX_AVRO_ALLOCATION: usize = 64 << 20;
 
 /// Versions of the request event. Each has the fields of the one before, and its own behind them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum EventVersion {
     V1,
     V2,
     V3,
     V4,
+    V5,
 }
 
 impl EventVersion {
-    pub(super) const ALL: [Self; 4] = [Self::V1, Self::V2, Self::V3, Self::V4];
+    pub(super) const ALL: [Self; 5] = [Self::V1, Self::V2, Self::V3, Self::V4, Self::V5];
 
     /// The version that a record in single-object encoding names.
     #[inline]
@@ -99,6 +109,7 @@ impl EventVersion {
             REQUEST_EVENT_V2 | REQUEST_EVENT_V2_RUST => Some(Self::V2),
             REQUEST_EVENT_V3 | REQUEST_EVENT_V3_RUST => Some(Self::V3),
             REQUEST_EVENT_V4 | REQUEST_EVENT_V4_RUST => Some(Self::V4),
+            REQUEST_EVENT_V5 | REQUEST_EVENT_V5_RUST => Some(Self::V5),
             _ => None,
         }
     }
@@ -108,11 +119,13 @@ impl EventVersion {
         static V1: LazyLock<Schema> = LazyLock::new(|| parse(REQUEST_EVENT_OF_V1));
         static V2: LazyLock<Schema> = LazyLock::new(|| parse(REQUEST_EVENT_OF_V2));
         static V3: LazyLock<Schema> = LazyLock::new(|| parse(REQUEST_EVENT_OF_V3));
+        static V4: LazyLock<Schema> = LazyLock::new(|| parse(REQUEST_EVENT_OF_V4));
         match self {
             Self::V1 => &V1,
             Self::V2 => &V2,
             Self::V3 => &V3,
-            Self::V4 => request_event(),
+            Self::V4 => &V4,
+            Self::V5 => request_event(),
         }
     }
 }
@@ -180,10 +193,14 @@ mod tests {
 
     #[test]
     fn fingerprints_are_those_of_the_schema_files() {
-        let events = [REQUEST_EVENT_V1, REQUEST_EVENT_V2, REQUEST_EVENT_V3, REQUEST_EVENT_V4].into_iter();
-        let of_rust =
-            [REQUEST_EVENT_V1_RUST, REQUEST_EVENT_V2_RUST, REQUEST_EVENT_V3_RUST, REQUEST_EVENT_V4_RUST];
-        for ((fingerprint, of_rust), version) in events.zip(of_rust).zip(EventVersion::ALL) {
+        let events = [
+            (REQUEST_EVENT_V1, REQUEST_EVENT_V1_RUST),
+            (REQUEST_EVENT_V2, REQUEST_EVENT_V2_RUST),
+            (REQUEST_EVENT_V3, REQUEST_EVENT_V3_RUST),
+            (REQUEST_EVENT_V4, REQUEST_EVENT_V4_RUST),
+            (REQUEST_EVENT_V5, REQUEST_EVENT_V5_RUST),
+        ];
+        for ((fingerprint, of_rust), version) in events.into_iter().zip(EventVersion::ALL) {
             assert_eq!(crc_64_avro(&canonical_form(version.schema())), fingerprint, "{version:?}");
             assert_eq!(version.schema().fingerprint::<Rabin>().bytes, of_rust, "{version:?}");
             assert_eq!([fingerprint, of_rust].map(EventVersion::of), [Some(version); 2]);

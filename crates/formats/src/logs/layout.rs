@@ -3,7 +3,7 @@
 use super::path::{self, Found, time_ms};
 use super::{FieldPath, Logged, LoggedPrompt, LoggedRequest, Places};
 use crate::codec::{DecodeError, ErrorCode};
-use crate::trace::answer::Answer;
+use crate::trace::Answer;
 use crate::trace::json::TimeUnit;
 use crate::trace::numbers::{TokenId, count};
 use std::borrow::Cow;

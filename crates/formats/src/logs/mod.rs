@@ -22,6 +22,7 @@ pub use preset::Preset;
 
 use crate::codec::DecodeError;
 use crate::trace::CacheWrites;
+use kvset_core::event::CachedTokens;
 use kvset_core::units::PageSize;
 use std::borrow::Cow;
 
@@ -62,7 +63,7 @@ pub struct LoggedRequest<'r> {
     /// Tokens generated.
     pub output_tokens: Option<u64>,
     /// Prompt tokens that came from the serving engine's cache.
-    pub cached_tokens: Option<u64>,
+    pub cached_tokens: CachedTokens,
     /// Prompt tokens that were written to the provider's cache.
     pub cache_writes: Option<CacheWrites>,
     /// What the log calls the model, the tenant and others, by the names that templates and labels have for them.

@@ -5,8 +5,12 @@
 //! in: an array of chunks, or the stream's text as it was sent (`data: {...}` lines).
 
 use super::json::{Fields, Object, Time, TimeUnit, Trouble, ignore, read_line};
+use super::numbers;
 use crate::codec::{DecodeError, ErrorCode};
-use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use kvset_core::event::CachedTokens;
+use serde::de::value::MapDeserializer;
+use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
 use std::fmt;
 
 /// Fields of a row that hold an [`Answer`], or lead to one. The names inside `usage` are those of the
@@ -33,6 +37,11 @@ const KNOWN: [&str; 20] = [
     "ephemeral_1h_input_tokens",
     "prompt_cache_hit_tokens",
 ];
+
+/// The known name equal to `key`.
+fn known(key: &str) -> Option<&'static str> {
+    KNOWN.into_iter().find(|name| *name == key)
+}
 
 /// Prompt tokens that a request wrote to its provider's cache, as Anthropic counts them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -64,9 +73,9 @@ impl CacheWrites {
     }
 }
 
-/// What was found beside a prompt, or in the `usage` of its response.
+/// What was found alongside a prompt, or in the `usage` of its response.
 #[derive(Debug, Default)]
-pub(crate) struct Answer {
+pub struct Answer {
     /// Where reading is, or why it stopped.
     trouble: Trouble,
     /// Tokens generated, for all prompts of the row.
@@ -96,9 +105,76 @@ impl Answer {
     pub fn of_response(text: &str) -> Result<Self, DecodeError> {
         let mut answer = Self::default();
         answer.read_text(text);
-        match answer.trouble.fault {
-            Some(fault) => Err(DecodeError::new(ErrorCode::InvalidNumber, fault.to_string())),
+        match answer.refusal() {
+            Some(refusal) => Err(refusal),
             None => Ok(answer),
+        }
+    }
+
+    /// Reads the value of a field of a record that [`takes`](Self::takes) it.
+    ///
+    /// # Errors
+    /// A count is no count.
+    pub fn read_value(&mut self, key: &str, value: &RawValue) -> Result<(), DecodeError> {
+        let mut field = MapDeserializer::new(std::iter::once((key, value)));
+        let read = field.next_key::<IgnoredAny>().and_then(|_| self.field(key, &mut field));
+        match (self.refusal(), read) {
+            (Some(refusal), _) => Err(refusal),
+            (None, Err(_)) => {
+                let detail = format!("`{}` has the wrong type", self.trouble.field);
+                Err(DecodeError::new(self.code(), detail))
+            }
+            (None, Ok(())) => Ok(()),
+        }
+    }
+
+    /// Takes a count that a record has under a dotted path.
+    ///
+    /// # Errors
+    /// It is no count.
+    pub fn read_named(&mut self, path: &str, value: &str) -> Result<(), DecodeError> {
+        let takes = path.split('.').next().is_some_and(Self::takes);
+        let last = path.rsplit('.').next().filter(|_| takes);
+        self.trouble.field = last.and_then(known).unwrap_or_default();
+        if self.trouble.field.is_empty() {
+            return Ok(());
+        }
+        let read = numbers::count(value).map_err(|why| {
+            DecodeError::new(self.code(), format!("`{}` holds no count: {why}", self.trouble.field))
+        })?;
+        read.into_iter().for_each(|number| self.set(number));
+        Ok(())
+    }
+
+    /// The same, and of another answer what this one does not say.
+    pub fn or(self, other: Self) -> Self {
+        Self {
+            trouble: Trouble::default(),
+            output_tokens: self.output_tokens.or(other.output_tokens),
+            prompt_tokens: self.prompt_tokens.or(other.prompt_tokens),
+            input_tokens: self.input_tokens.or(other.input_tokens),
+            cached_tokens: self.cached_tokens.or(other.cached_tokens),
+            cache_read: self.cache_read.or(other.cache_read),
+            cache_creation: self.cache_creation.or(other.cache_creation),
+            five_minutes: self.five_minutes.or(other.five_minutes),
+            one_hour: self.one_hour.or(other.one_hour),
+            duration_ms: self.duration_ms.or(other.duration_ms),
+        }
+    }
+
+    /// The refusal of what was found to be wrong.
+    fn refusal(&mut self) -> Option<DecodeError> {
+        let fault = self.trouble.fault.take()?;
+        Some(DecodeError::new(self.code(), fault.to_string()))
+    }
+
+    /// The code of what is wrong with the field at hand.
+    fn code(&self) -> ErrorCode {
+        match self.trouble.field {
+            "cached_tokens" | "prompt_cache_hit_tokens" | "cache_read_input_tokens" => {
+                ErrorCode::InvalidCachedTokens
+            }
+            _ => ErrorCode::InvalidNumber,
         }
     }
 
@@ -125,7 +201,7 @@ impl Answer {
     }
 
     /// Reads a field of the row that [`takes`](Self::takes) it; `trouble` learns where parsing stopped.
-    pub fn read<'de, A: MapAccess<'de>>(
+    pub(super) fn read<'de, A: MapAccess<'de>>(
         &mut self,
         key: &str,
         map: &mut A,
@@ -148,9 +224,14 @@ impl Answer {
         self.prompt_tokens.or(summed).filter(|_| prompts == 1)
     }
 
-    /// Tokens of the row's only prompt that came from the serving engine's cache.
-    pub fn cached_tokens(&self, prompts: usize) -> Option<u64> {
-        self.cached_tokens.or(self.cache_read).filter(|_| prompts == 1)
+    /// Tokens of the row's only prompt that came from the serving engine's cache. Engines and APIs leave them out of a
+    /// usage where nothing was cached.
+    pub fn cached_tokens(&self, prompts: usize) -> CachedTokens {
+        if prompts != 1 {
+            return CachedTokens::Unstated;
+        }
+        let has_usage = self.prompt_tokens.or(self.input_tokens).is_some();
+        CachedTokens::of_usage(self.cached_tokens.or(self.cache_read), has_usage)
     }
 
     /// Tokens of the row's only prompt that were written to the provider's cache.
@@ -171,7 +252,12 @@ impl Answer {
 
     /// Reads a number; a later chunk without it leaves what an earlier one said.
     fn number<'de, A: MapAccess<'de>>(&mut self, map: &mut A) -> Result<(), A::Error> {
-        let Some(number) = self.trouble.count(map)? else { return Ok(()) };
+        self.trouble.count(map)?.into_iter().for_each(|number| self.set(number));
+        Ok(())
+    }
+
+    /// Takes the number of the field at hand.
+    fn set(&mut self, number: u64) {
         let held = match self.trouble.field {
             "completion_tokens" | "output_tokens" | "output_length" => &mut self.output_tokens,
             "prompt_tokens" => &mut self.prompt_tokens,
@@ -181,16 +267,15 @@ impl Answer {
             "cache_creation_input_tokens" => &mut self.cache_creation,
             "ephemeral_5m_input_tokens" => &mut self.five_minutes,
             "ephemeral_1h_input_tokens" => &mut self.one_hour,
-            _ => return Ok(()),
+            _ => return,
         };
         *held = Some(number);
-        Ok(())
     }
 }
 
 impl<'de> Fields<'de> for Answer {
     fn field<A: MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<(), A::Error> {
-        self.trouble.field = KNOWN.into_iter().find(|name| *name == key).unwrap_or_default();
+        self.trouble.field = known(key).unwrap_or_default();
         match self.trouble.field {
             "" => ignore(map),
             "response"

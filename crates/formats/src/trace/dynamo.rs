@@ -10,6 +10,7 @@ use super::json::{Fields, Ids, Name, Object, Time, TimeUnit, Trouble, ignore, re
 use super::options::{IdScope, ReadOptions};
 use super::records::{Carried, Decode};
 use super::row::{Batch, Declared, Draft};
+use kvset_core::event::CachedTokens;
 use kvset_core::labels::{Label, Labels};
 use kvset_core::units::PageSize;
 use serde::de::{Error as _, MapAccess};
@@ -93,7 +94,8 @@ impl<'s> Record<'s> {
             duration_ms: self.total_ms.and_then(|ms| u64::try_from(ms).ok()),
             session: self.session.clone(),
             scope_name: self.scope_name.clone(),
-            cached_tokens: self.cached_tokens,
+            // A row that counts tokens leaves those out that its engine does not report.
+            cached_tokens: CachedTokens::of_usage(self.cached_tokens, self.input_tokens.is_some()),
             labels: self.labels.clone(),
             ..Draft::default()
         })

@@ -94,7 +94,7 @@ impl<'a, 's> Entry<'a, 's> {
             input_tokens: found.input_tokens,
             output_tokens: found.output_tokens,
             duration_ms: duration_ms.and_then(|ms| u64::try_from(ms).ok()),
-            cached_tokens: found.cached_tokens,
+            cached_tokens: found.cached_tokens.into(),
             labels: found.labels.clone(),
             session: found.session.clone(),
             scope_name: found.scope_name.clone(),

@@ -25,7 +25,7 @@
 //! [`TraceItem::Refused`]; the rows after it are read on. Damaged compressed data and failing disks end
 //! the trace with a [`TraceError`].
 
-pub(crate) mod answer;
+mod answer;
 mod avro;
 mod background;
 mod detect;
@@ -53,7 +53,7 @@ mod tokens;
 mod unpack;
 mod write;
 
-pub use answer::CacheWrites;
+pub use answer::{Answer, CacheWrites};
 pub use background::{AheadReader, open_ahead};
 pub use error::{RowError, RowFault, TraceError};
 pub use groups::Together;

@@ -3,7 +3,7 @@
 use super::answer::CacheWrites;
 use super::error::RowFault;
 use super::options::IdScope;
-use kvset_core::event::{KnownPrefix, PageCountMismatch, RequestEvent, full_pages};
+use kvset_core::event::{CachedTokens, KnownPrefix, PageCountMismatch, RequestEvent, full_pages};
 use kvset_core::labels::Labels;
 use kvset_core::pages::{PageIds, Scope};
 use kvset_core::units::{EventTime, PageSize};
@@ -47,7 +47,7 @@ pub(crate) struct Draft {
     pub input_tokens: Option<u64>,
     pub output_tokens: Option<u64>,
     pub duration_ms: Option<u64>,
-    pub cached_tokens: Option<u64>,
+    pub cached_tokens: CachedTokens,
     pub cache_writes: Option<CacheWrites>,
     pub labels: Labels<Range<usize>>,
     pub session: Option<Range<usize>>,

@@ -69,7 +69,7 @@ pub fn write_row(out: &mut impl Write, row: &TraceRow<'_>) -> io::Result<()> {
         input_length: event.input_tokens,
         output_length: event.output_tokens,
         duration_ms: event.duration_ms,
-        cached_tokens: event.cached_tokens,
+        cached_tokens: event.cached_tokens.stated(),
         labels: event.labels,
     };
     serde_json::to_writer(&mut *out, &flat)?;

@@ -128,7 +128,7 @@ proptest! {
                 scope,
                 output_tokens: Some(*output),
                 duration_ms: Some(*output),
-                cached_tokens: Some(ids.len() as u64 / 2 * u64::from(PAGE_SIZE)),
+                cached_tokens: Some(ids.len() as u64 / 2 * u64::from(PAGE_SIZE)).into(),
                 labels,
                 ..event(number as i64 * 2, ids)
             };

@@ -33,6 +33,7 @@ enum Member {
     RequestId,
     IdsChained,
     CachedTokens,
+    CachedTokensLeftOut,
     PrefixLastId,
     PrefixPages,
     Label(Label),
@@ -54,6 +55,7 @@ impl Member {
             "request_id" => Self::RequestId,
             "ids_chained" => Self::IdsChained,
             "cached_tokens" => Self::CachedTokens,
+            "cached_tokens_left_out" => Self::CachedTokensLeftOut,
             "prefix_last_id" => Self::PrefixLastId,
             "prefix_pages" => Self::PrefixPages,
             _ => Label::of_field(name).map_or(Self::Unknown, Self::Label),
@@ -77,7 +79,8 @@ impl Member {
             Self::CachedTokens => 11,
             Self::PrefixLastId => 12,
             Self::PrefixPages => 13,
-            Self::Label(label) => 14 + label as u32,
+            Self::CachedTokensLeftOut => 14,
+            Self::Label(label) => 15 + label as u32,
             Self::Unknown => return true,
         };
         let before = *seen;
@@ -123,6 +126,7 @@ struct Found<'a> {
     request_id: Option<Cow<'a, str>>,
     ids_chained: Option<bool>,
     cached_tokens: Option<Lenient>,
+    cached_tokens_left_out: Option<bool>,
     labels: Labels<Cow<'a, str>>,
     prefix_last_id: Option<Number>,
     prefix_pages: Option<Number>,
@@ -274,6 +278,7 @@ impl<'de> Visitor<'de> for ObjectReader<'_> {
                 Member::RequestId => found.request_id = map.next_value()?,
                 Member::IdsChained => found.ids_chained = map.next_value()?,
                 Member::CachedTokens => found.cached_tokens = map.next_value()?,
+                Member::CachedTokensLeftOut => found.cached_tokens_left_out = map.next_value()?,
                 Member::PrefixLastId => found.prefix_last_id = map.next_value()?,
                 Member::PrefixPages => found.prefix_pages = map.next_value()?,
                 Member::Label(label) => found.labels.set(label, map.next_value()?),
@@ -417,6 +422,7 @@ pub(super) fn read<'a>(
         labels: kept(found.labels, labels),
         prefix_last_id: found.prefix_last_id.map(prefix_last_id).transpose()?,
         prefix_pages: whole("prefix_pages", found.prefix_pages)?,
+        cached_tokens_left_out: found.cached_tokens_left_out.unwrap_or(false),
     })
 }
 
@@ -501,6 +507,8 @@ struct Written<'a> {
     prefix_last_id: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     prefix_pages: Option<i64>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    cached_tokens_left_out: bool,
 }
 
 fn write_ids<S: serde::Serializer>(ids: &PageIds<'_>, serializer: S) -> Result<S::Ok, S::Error> {
@@ -533,6 +541,7 @@ pub(super) fn write(message: &RequestMessage<'_>, out: &mut Vec<u8>) -> Result<(
         labels: message.labels,
         prefix_last_id: message.prefix_last_id,
         prefix_pages: message.prefix_pages,
+        cached_tokens_left_out: message.cached_tokens_left_out,
     };
     serde_json::to_writer(out, &written)
 }

@@ -18,6 +18,7 @@ use crate::codec::{DecodeError, ErrorCode};
 use crate::trace::CacheWrites;
 use export::items;
 use item::{Item, is_details, is_message};
+use kvset_core::event::CachedTokens;
 use messages::AnyValue;
 use std::borrow::Cow;
 
@@ -92,27 +93,29 @@ fn request<'r>(item: &Item, place: Option<&FieldPath>) -> Result<LoggedRequest<'
     let prompt = prompt::body(item, place)?;
     let ms = |nanoseconds: u64| i64::try_from(nanoseconds / 1_000_000).ok();
     let duration_ms = item.end.and_then(|end| ms(end.checked_sub(item.start)?));
+    let input_tokens = item.count(&[
+        "gen_ai.usage.input_tokens",
+        "gen_ai.usage.prompt_tokens",
+        "llm.usage.prompt_tokens",
+        "llm.token_count.prompt",
+    ])?;
+    let cached_tokens = item.count(&[
+        "gen_ai.usage.cache_read.input_tokens",
+        "gen_ai.usage.cache_read_input_tokens",
+        "llm.token_count.prompt_details.cache_read",
+    ])?;
     Ok(LoggedRequest {
         prompt: LoggedPrompt::Body(Cow::Owned(prompt)),
         event_time: ms(item.start).filter(|ms| *ms > 0),
         duration_ms,
-        input_tokens: item.count(&[
-            "gen_ai.usage.input_tokens",
-            "gen_ai.usage.prompt_tokens",
-            "llm.usage.prompt_tokens",
-            "llm.token_count.prompt",
-        ])?,
+        input_tokens,
         output_tokens: item.count(&[
             "gen_ai.usage.output_tokens",
             "gen_ai.usage.completion_tokens",
             "llm.usage.completion_tokens",
             "llm.token_count.completion",
         ])?,
-        cached_tokens: item.count(&[
-            "gen_ai.usage.cache_read.input_tokens",
-            "gen_ai.usage.cache_read_input_tokens",
-            "llm.token_count.prompt_details.cache_read",
-        ])?,
+        cached_tokens: CachedTokens::of_usage(cached_tokens, input_tokens.is_some()),
         cache_writes: cache_writes(item)?,
         names: names(item),
     })
