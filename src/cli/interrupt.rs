@@ -1,6 +1,7 @@
 //! Ctrl-C and SIGTERM: the first asks to stop, the second forces it, and so does the end of the deadline.
 
 use anyhow::Context as _;
+use kvset_formats::time::words;
 use kvset_service::shutdown::Shutdown;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag::{register, register_conditional_shutdown};
@@ -57,13 +58,13 @@ pub fn force_after(shutdown: Shutdown, deadline: Duration) -> anyhow::Result<()>
         // Said from here: the poll loop may be waiting for a broker, and hears of it only then.
         tracing::info!(
             "asked to stop: within shutdown.deadline = {}, or at once when asked again",
-            humantime::format_duration(deadline)
+            words(deadline)
         );
         std::thread::sleep(deadline);
         tracing::error!(
             "not stopped within shutdown.deadline = {}: ending all the same; the next start goes on from the \
              committed offsets",
-            humantime::format_duration(deadline)
+            words(deadline)
         );
         signal_hook::low_level::exit(1);
     };

@@ -13,6 +13,7 @@ mod lifetimes;
 mod measured;
 mod per_request;
 mod pointwise;
+mod reading;
 mod run;
 mod search;
 mod traffic;
@@ -24,13 +25,13 @@ use kvset_core::engine::EngineRefusal;
 use kvset_core::engine_rules::PageMismatch;
 use kvset_core::estimate::{CapacityPoint, Estimate};
 use kvset_core::measured::{MeasuredEstimate, PointError};
-use kvset_core::pool::RangePool;
 use kvset_core::pool_config::{PoolConfig, PoolConfigError};
 use kvset_core::profile::Profile;
 use kvset_core::ratio::Ratio;
 use kvset_core::routing::{RouterEstimate, RoutingError, SpecError};
 use kvset_core::units::{PageBytes, PageCount, PageSize};
-use kvset_formats::trace::{self, Progress, ReadOptions, Together, TraceError, TraceItem};
+use kvset_formats::trace::{Progress, ReadOptions, TimeFacts, TraceError};
+use reading::{Known, read};
 use run::Run;
 use std::io::Write;
 use std::path::PathBuf;
@@ -194,6 +195,8 @@ pub struct Replay {
     pub lifetimes: LifetimesResult,
     /// What passes between the planned tiers, where there are several.
     pub traffic: Option<TrafficResult>,
+    /// When the requests of the trace came.
+    pub times: TimeFacts,
     /// What the reader had to assume about the trace.
     pub notes: Vec<String>,
 }
@@ -208,8 +211,7 @@ pub fn replay(
     per_request: Option<&mut dyn Write>,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Replay, ReplayError> {
-    let warm_up = warm_up_requests(options)?;
-    Ok(run_one(Run::new(options, warm_up, per_request, None)?, options, progress)?.0)
+    Ok(replay_one(options, per_request, false, progress)?.0)
 }
 
 /// Replays traces for several engines in one reading; all else about them is as in the options. With
@@ -223,16 +225,14 @@ pub fn replay_engines(
     for_report: bool,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Vec<(Replay, ReplayHistory)>, ReplayError> {
-    let warm_up = warm_up_requests(options)?;
+    let known = Known::of(options, false)?;
     let start = |profile: &Profile| {
         let pool = options.pool.with_profile(*profile);
         let recorder = for_report.then(HistoryRecorder::default);
-        Run::new(&ReplayOptions { pool, ..options.clone() }, warm_up, None, recorder)
+        Run::new(&ReplayOptions { pool, ..options.clone() }, known.warm_up, None, recorder)
     };
-    let mut runs = engines.iter().map(start).collect::<Result<Vec<_>, _>>()?;
-    let notes = read(&mut runs, options, progress)?;
-    let finish = |run: Run<'_>| run.finish(options.skip_bad_rows, notes.clone());
-    runs.into_iter().map(finish).collect()
+    let (runs, findings) = read(options, known, || engines.iter().map(start).collect(), progress)?;
+    runs.into_iter().map(|run| run.finish(options.skip_bad_rows, &findings)).collect()
 }
 
 /// Replays traces as [`replay`] does, and keeps what a report shows beside the estimates: how they
@@ -245,44 +245,33 @@ pub fn replay_for_report(
     per_request: Option<&mut dyn Write>,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<(Replay, ReplayHistory), ReplayError> {
-    let warm_up = warm_up_requests(options)?;
-    run_one(Run::new(options, warm_up, per_request, Some(HistoryRecorder::default()))?, options, progress)
+    replay_one(options, per_request, true, progress)
 }
 
-fn run_one(
-    mut run: Run<'_>,
+fn replay_one(
     options: &ReplayOptions,
+    per_request: Option<&mut dyn Write>,
+    for_report: bool,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<(Replay, ReplayHistory), ReplayError> {
-    let notes = read(std::slice::from_mut(&mut run), options, progress)?;
-    run.finish(options.skip_bad_rows, notes)
+    // Rows that were written stay written.
+    let known = Known::of(options, per_request.is_some())?;
+    let mut per_request = per_request;
+    let start = || {
+        let recorder = for_report.then(HistoryRecorder::default);
+        Ok(vec![Run::new(options, known.warm_up, per_request.take(), recorder)?])
+    };
+    let (mut runs, findings) = read(options, known, start, progress)?;
+    runs.swap_remove(0).finish(options.skip_bad_rows, &findings)
 }
 
-/// Reads the traces once, for all runs. Returns what the reader had to assume.
-fn read(
-    runs: &mut [Run<'_>],
-    options: &ReplayOptions,
-    progress: &mut dyn FnMut(Progress),
-) -> Result<Vec<String>, ReplayError> {
-    let is_in_order = runs.iter().all(|run| RangePool::new(run.config()).is_err());
-    let mut pools: Vec<_> = runs.iter().map(|run| Arc::clone(run.config())).collect();
-    if is_in_order {
-        pools.clear();
-    }
-    let mut reader = trace::open_ahead(&options.traces, &options.read, options.threads, &pools)?;
-    loop {
-        let Together { items, ranges } = reader.next_items()?;
-        if items.is_empty() {
-            break;
-        }
-        let ranges = ranges.into_iter().chain(std::iter::repeat_with(|| None));
-        for (run, range) in runs.iter_mut().zip(ranges) {
-            run.observe_items(&items, range)?;
-        }
-        progress(reader.progress());
-    }
-    progress(reader.progress());
-    Ok(reader.notes())
+/// What the reader found out about the trace.
+#[derive(Debug, Clone, Default)]
+struct Findings {
+    /// When its requests came.
+    times: TimeFacts,
+    /// What it had to assume.
+    notes: Vec<String>,
 }
 
 /// The name of a trace's one pool.
@@ -290,24 +279,3 @@ const POOL: &str = "trace";
 
 /// Bad rows kept to be shown.
 const SHOWN_BAD_ROWS: usize = 5;
-
-/// The number of requests that only warm the cache.
-fn warm_up_requests(options: &ReplayOptions) -> Result<u64, ReplayError> {
-    match options.warm_up {
-        WarmUp::Requests(count) => Ok(count),
-        WarmUp::Share(share) if share == Ratio::ZERO => Ok(0),
-        WarmUp::Share(share) => Ok(share.share_of(count_requests(options)?)),
-    }
-}
-
-fn count_requests(options: &ReplayOptions) -> Result<u64, ReplayError> {
-    if options.traces.iter().any(|path| path.as_os_str() == "-") {
-        return Err(ReplayError::ShareOfStream);
-    }
-    let mut reader = trace::open(&options.traces, &options.read)?;
-    let mut requests = 0;
-    while let Some(item) = reader.next_item()? {
-        requests += u64::from(matches!(item, TraceItem::Request(_)));
-    }
-    Ok(requests)
-}

@@ -10,7 +10,7 @@ use super::measured::{Ended, Observer};
 use super::per_request::PerRequest;
 use super::search::Sufficiency;
 use super::traffic::TrafficObserver;
-use super::{BadRow, CacheWritesResult, POOL, Replay, ReplayError, ReplayOptions, SHOWN_BAD_ROWS};
+use super::{BadRow, CacheWritesResult, Findings, POOL, Replay, ReplayError, ReplayOptions, SHOWN_BAD_ROWS};
 use crate::report::HistoryRecorder;
 use kvset_core::bank::CacheBank;
 use kvset_core::capacity::CapacitySpec;
@@ -324,7 +324,7 @@ impl<'a> Run<'a> {
     pub(super) fn finish(
         mut self,
         skip_bad_rows: bool,
-        notes: Vec<String>,
+        findings: &Findings,
     ) -> Result<(Replay, ReplayHistory), ReplayError> {
         if self.rejected > 0 && !skip_bad_rows {
             return Err(ReplayError::BadRows { count: self.rejected, rows: self.rows, first: self.bad_rows });
@@ -388,7 +388,8 @@ impl<'a> Run<'a> {
             provisioned: self.provisioned,
             at_further_costs,
             windows: self.closed,
-            notes,
+            times: findings.times.clone(),
+            notes: findings.notes.clone(),
         };
         Ok((replay, history))
     }

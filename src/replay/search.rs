@@ -4,7 +4,7 @@
 //! and the one below it. More memory can lose hits, so what is found is the smallest of the capacities tried, with
 //! the next smaller one, which is not enough; it is not proven that none in between is.
 
-use super::{ReplayError, ReplayOptions, Run, read, warm_up_requests};
+use super::{Known, ReplayError, ReplayOptions, Run, read};
 use kvset_core::capacity::{CapacitySpec, coarse_grid};
 use kvset_core::outcome::Outcome;
 use kvset_core::pool::Pool;
@@ -174,7 +174,7 @@ pub fn search(
     if options.traces.iter().any(|path| path.as_os_str() == "-") {
         return Err(ReplayError::SearchOfStream);
     }
-    let warm_up = warm_up_requests(options)?;
+    let known = Known::of(options, true)?;
     let (targets, bound) = (options.pool.target_ratios.len(), options.pool.max_tracked_pages);
     let mut tried = Tried::default();
     let (mut readings, mut page_bytes) = (0, None);
@@ -185,11 +185,16 @@ pub fn search(
         options.pool.capacities = capacities.iter().copied().map(CapacitySpec::of_pages).collect();
         options.pool.windows = vec![WindowKind::All];
         options.beside = Default::default();
-        let mut run = Run::new(&options, warm_up, None, None)?;
-        run.count_sufficient();
-        read(std::slice::from_mut(&mut run), &options, progress)?;
-        tried.add(&capacities, &run.take_sufficient());
-        page_bytes = run.pool().and_then(Pool::page_bytes);
+        let start = || {
+            let mut run = Run::new(&options, known.warm_up, None, None)?;
+            run.count_sufficient();
+            Ok(vec![run])
+        };
+        let (mut runs, _) = read(&options, known, start, progress)?;
+        for run in &mut runs {
+            tried.add(&capacities, &run.take_sufficient());
+            page_bytes = run.pool().and_then(Pool::page_bytes);
+        }
         readings += 1;
         capacities = tried.next(targets, &options.pool.coverages, bound.0);
     }

@@ -42,7 +42,7 @@ fn a_log_says_which_settings_read_it_and_they_do() {
     let (_, advice) = said.split_once("\n[prepare]\n").expect("advice");
     assert_eq!(
         advice,
-        "request = \"ai.request\"\nresponse = \"ai.response\"\nevent_time = \"{started_at}\"\nevent_time_unit = \"s\"\n"
+        "request = \"ai.request\"\nresponse = \"ai.response\"\nevent_time = \"{started_at}\"  # numbers in seconds\n"
     );
     let model = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/tokenize/chatml");
     let (said, _, code) = dry_run(&format!("[prepare]\n{advice}models = [\"{model}\"]\n"), LOG, &[]);

@@ -10,7 +10,7 @@ use kvset::prepare::{Prepared, Preparer};
 use kvset::service::prepare::{preparer, recipe};
 use kvset::settings::{Secret, Settings};
 use kvset::tokenize::Model;
-use kvset::trace::{Format, ReadOptions, TraceItem, TraceReader};
+use kvset::trace::{Format, Order, ReadOptions, TraceItem, TraceReader};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -18,6 +18,8 @@ use std::sync::Arc;
 const STAMP: i64 = 1_800_000_000_000;
 /// When the fixtures' request came.
 const CAME: i64 = 1_700_000_000_250;
+/// The same as answers state it, to the second.
+const CREATED: i64 = 1_700_000_000_000;
 
 fn fixture(name: &str) -> Vec<Vec<u8>> {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/logs").join(name);
@@ -228,7 +230,7 @@ fn dynamo() {
             Other(hashes),
             PassedOver("another kind than request_end"),
             PassedOver("another kind than request_end"),
-            Chat(|event| (event.time, event.duration, event.tenant) = (STAMP, None, None)),
+            Chat(|event| (event.time, event.duration, event.tenant) = (CREATED, None, None)),
             Refused("missing_field", "`input_sequence_hashes`"),
             Other(hashes),
         ],
@@ -236,7 +238,8 @@ fn dynamo() {
     let mut payloads = settings(Some(Preset::Dynamo));
     payloads.prepare.request = "payload.request".parse().ok();
     let lines = fixture("dynamo.jsonl");
-    let expected = Event { duration: None, tenant: None, ..chat() };
+    // The record is written when the answer is complete, which says to the second when it began.
+    let expected = Event { time: CREATED, duration: Some(250), tenant: None, ..chat() };
     assert_eq!(events(&prepare(&payloads, &lines[1])), [expected]);
 }
 
@@ -414,7 +417,9 @@ fn a_replayed_line_with_one_bad_request_gives_the_others() {
     let model = Arc::new(Model::load(&model_directory()).expect("a usable model"));
     let lines = fixture("otlp.jsonl");
     let text = [&lines[9], &b"\n"[..], &lines[0], b"\n"].concat();
-    let options = ReadOptions { page_size: PageSize::new(4), model: Some(model), ..ReadOptions::default() };
+    let page_size = PageSize::new(4);
+    let options =
+        ReadOptions { page_size, model: Some(model), order: Order::Written, ..ReadOptions::default() };
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("otlp.jsonl");
     std::fs::write(&path, text).expect("a disk");
@@ -629,7 +634,7 @@ fn careless_records_are_refused_or_read_for_what_they_are() {
     assert!(no_list.starts_with("invalid_body: `messages` are no list"), "{no_list}");
     let no_time = r#"{"started_at": 99999999999999999999, "ai": {"proxy": {"payload": {"request": {"model": "chat", "prompt": "a"}}}}}"#;
     let no_time = refusal(Some(Preset::Kong), no_time);
-    assert!(no_time.starts_with("invalid_field: `started_at` is no time"), "{no_time}");
+    assert!(no_time.starts_with("invalid_field: `started_at` is a date of a log in no unit"), "{no_time}");
     let nothing = refusal(None, r#"{"model": "chat", "prompt": []}"#);
     assert_eq!(nothing, "missing_field: the prompt is an empty list");
     // Ids that were asked for and not returned leave the text.

@@ -18,6 +18,7 @@ use kvset::core::sample::Sample;
 use kvset::core::units::PageSize;
 use kvset::output::Destination;
 use kvset::prepare::{Prepared, Preparer, Tokenizers};
+use kvset::prepare::{TimeUnit, Unit};
 use kvset::service::plan::schemas::open;
 use kvset::service::plan::task_config;
 use kvset::service::prepare::recipe;
@@ -261,9 +262,22 @@ fn event_times_are_read_in_their_unit_or_as_dates() {
     assert_eq!(time(&settings, r#""2023-11-14T22:13:20.5Z""#), Ok(1_700_000_000_500));
     assert_eq!(time(&settings, r#""soon""#), Err(ErrorCode::InvalidField));
     assert_eq!(time(&settings, "null"), Err(ErrorCode::MissingField));
-    settings.prepare.event_time_unit = kvset::prepare::TimeUnit::Seconds;
+    for seconds in ["1700000000.25", "1700000000250", "1700000000250000", r#""2023-11-15T06:13:20.25+08:00""#]
+    {
+        assert_eq!(time(&settings, seconds), Ok(1_700_000_000_250), "{seconds}");
+    }
+    assert_eq!(time(&settings, "1700"), Ok(1_700), "milliseconds from a start");
+    for no_date in ["170000000000", "17000000000", "-1"] {
+        assert_eq!(time(&settings, no_date), Err(ErrorCode::InvalidField), "{no_date}");
+    }
+    settings.prepare.event_time_unit = TimeUnit::Stated(Unit::Seconds);
     assert_eq!(time(&settings, "1700000000.25"), Ok(1_700_000_000_250));
-    assert_eq!(time(&settings, "170000000000"), Err(ErrorCode::EventTimeOutOfRange));
+    assert_eq!(time(&settings, "1700"), Ok(1_700_000));
+    assert_eq!(
+        time(&settings, "1700000000250"),
+        Err(ErrorCode::InvalidField),
+        "a date in milliseconds alone"
+    );
 }
 
 #[test]

@@ -134,7 +134,7 @@ fn id_scopes_follow_the_option() {
     assert_eq!(scopes("weka_flat.jsonl", field("session_id"))[0], named("trace_0534#0"));
     assert_eq!(scopes("weka_sessions.jsonl", field("id"))[..2], [named("trace_a"), named("trace_a")]);
     assert_eq!(scopes("qwen.jsonl", field("chat_id")), [named("159"), named("160")]);
-    assert_eq!(scopes("dynamo.jsonl", field("request_id")), [named("r1"), named("r2")]);
+    assert_eq!(scopes("dynamo.jsonl", field("request_id")), [named("r2"), named("r1")]);
     let missing = Err("field `session_id` is missing".to_owned());
     assert_eq!(scopes("mooncake.jsonl", IdScope::Session), [missing.clone(), missing.clone(), missing]);
     assert_eq!(scopes("mooncake.jsonl", field("tenant"))[0], Err("field `tenant` is missing".to_owned()));

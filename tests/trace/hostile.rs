@@ -3,7 +3,7 @@
 use kvset::core::event::RequestEvent;
 use kvset::core::pages::{PageIds, Scope};
 use kvset::core::units::{EventTime, PageSize};
-use kvset::trace::{Format, ReadOptions, TraceError, TraceItem, TraceReader, TraceRow, write_row};
+use kvset::trace::{Format, Order, ReadOptions, TraceError, TraceItem, TraceReader, TraceRow, write_row};
 use proptest::prelude::*;
 use std::fmt::Write as _;
 use std::io::{Cursor, Write as _};
@@ -46,19 +46,14 @@ fn bad_rows_are_refused_with_their_reason() {
         (r#"{"timestamp":1e999,"hash_ids":[1]}"#, "not valid JSON at byte 18"),
         (
             r#"{"timestamp":1e20,"hash_ids":[1]}"#,
-            "field `timestamp` has the wrong type or is out of range, near byte 17",
+            "field `timestamp` is a date of a log in no unit: as seconds, milliseconds, microseconds or nanoseconds \
+             since the epoch it is in 1970, or thousands of years ahead",
         ),
-        (
-            r#"{"timestamp":-1,"hash_ids":[1]}"#,
-            "field `timestamp` has the wrong type or is out of range, near byte 15",
-        ),
-        (
-            r#"{"timestamp":-0.5,"hash_ids":[1]}"#,
-            "field `timestamp` has the wrong type or is out of range, near byte 17",
-        ),
+        (r#"{"timestamp":-1,"hash_ids":[1]}"#, "field `timestamp` is negative"),
+        (r#"{"timestamp":-0.5,"hash_ids":[1]}"#, "field `timestamp` is negative"),
         (
             r#"{"timestamp":"noon","hash_ids":[1]}"#,
-            "field `timestamp` has the wrong type or is out of range, near byte 19",
+            "field `timestamp` is neither a number nor a date and time as RFC 3339 writes it",
         ),
         (r#"{"timestamp":1,"hash_ids":[1.5]}"#, "field `hash_ids` holds no page ids: it is no whole number"),
         (
@@ -283,17 +278,21 @@ fn an_unknown_format_says_what_was_seen_and_what_to_do() {
     assert!(!chat.to_string().contains("secret"), "{chat}");
 }
 
+fn by_arrival() -> ReadOptions {
+    ReadOptions { order: Order::Arrival, ..with(Format::Dynamo) }
+}
+
 #[test]
 fn dynamo_records_beyond_the_reorder_buffer_are_refused() {
     let record = |ms: u64| format!(r#"{{"request_received_ms":{ms},"input_sequence_hashes":[1]}}"#);
     let lines: Vec<String> = (1000..2000).chain([5]).map(record).collect();
     let text = lines.join("\n");
-    let (times, refused) = read(text.as_bytes(), &with(Format::Dynamo)).expect("readable");
+    let (times, refused) = read(text.as_bytes(), &by_arrival()).expect("readable");
     assert_eq!((times.len(), times[0], refused.len()), (1001, 5, 0), "the whole file fits");
-    let tight = ReadOptions { reorder_bytes: 10_000, ..with(Format::Dynamo) };
+    let tight = ReadOptions { reorder_bytes: 10_000, ..by_arrival() };
     let (times, refused) = read(text.as_bytes(), &tight).expect("readable");
     assert_eq!((times.len(), refused.len()), (1000, 1));
-    assert!(refused[0].contains("sort it by received time"), "{refused:?}");
+    assert!(refused[0].contains("sort it by time"), "{refused:?}");
 }
 
 /// A row whose ids fit its tokens.
@@ -302,7 +301,7 @@ fn row_strategy() -> impl Strategy<Value = (i64, u32, Vec<u64>, u64, Option<u64>
         let tokens = ids.len() as u64 * u64::from(page_size);
         let least = tokens.saturating_sub(u64::from(page_size) - 1).max(u64::from(!ids.is_empty()));
         (
-            0i64..1 << 53,
+            0i64..1_000_000_000,
             Just(page_size),
             Just(ids),
             least..tokens + u64::from(page_size),
@@ -343,23 +342,6 @@ proptest! {
             prop_assert_eq!(row.event.scope, Scope::GLOBAL);
         }
         prop_assert!(reader.next_item().expect("readable").is_none());
-    }
-
-    #[test]
-    fn dynamo_records_come_out_sorted_as_a_stable_sort_would(
-        times in prop::collection::vec(0u64..50, 0..60), limit in 0usize..40_000,
-    ) {
-        let mut text = String::new();
-        for ms in &times {
-            writeln!(text, r#"{{"request_received_ms":{ms},"input_sequence_hashes":[1]}}"#).expect("memory");
-        }
-        let options = ReadOptions { reorder_bytes: limit, ..with(Format::Dynamo) };
-        let (read_times, refused) = read(text.as_bytes(), &options).expect("readable");
-        prop_assert!(read_times.is_sorted());
-        prop_assert_eq!(read_times.len() + refused.len(), times.len());
-        if limit > 60 * 400 {
-            prop_assert_eq!(refused.len(), 0);
-        }
     }
 
     #[test]

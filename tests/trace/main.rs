@@ -10,4 +10,5 @@ mod hostile;
 mod measured;
 #[cfg(feature = "tokenize")]
 mod openai;
+mod order;
 mod workload;

@@ -11,5 +11,6 @@ pub mod codec;
 pub mod logs;
 pub mod output;
 pub mod position;
+pub mod time;
 pub mod trace;
 pub mod workload;

@@ -11,6 +11,7 @@ use kvset_core::sample::Sample;
 use kvset_core::units::EventTime;
 use kvset_formats::codec::{DecodeError, ErrorCode, RequestEncoding, RequestMessage, encode_request};
 use kvset_formats::output::{Destination, OutputRecord};
+use kvset_formats::time::Form;
 
 /// What a record's events have in common.
 #[derive(Clone)]
@@ -19,6 +20,8 @@ pub(super) struct Common {
     pub(super) rules: PageRules,
     pub(super) namespace: Option<Scope>,
     pub(super) time: EventTime,
+    /// How the record writes that; nothing where it is the stamp of the record.
+    pub(super) form: Option<Form>,
     pub(super) output_tokens: Option<i64>,
     pub(super) duration_ms: Option<i64>,
     pub(super) cached_tokens: CachedTokens,
@@ -73,6 +76,7 @@ impl<'a> Hashing<'a> {
     pub(super) fn prompt(&mut self, tokens: &[u32]) -> Result<(), DecodeError> {
         self.expect(self.out.outputs.len() + 1)?;
         self.out.tokens += tokens.len() as u64;
+        self.out.time_form = self.common.form;
         let limit = self.recipe.limits.max_tokens;
         if self.out.tokens > limit as u64 {
             let detail = format!("the record has more tokens than prepare.max_tokens = {limit}");
@@ -175,6 +179,7 @@ fn push(
         pool.clone_into(&mut out.pool);
     }
     out.requests += 1;
+    out.note_arrival((message.event_time, message.event_time));
     out.pages += message.page_ids.len() as u64;
     out.outputs.push(OutputRecord {
         destination: Destination::Results,

@@ -6,8 +6,7 @@ use super::records::RawRecord;
 use kvset_core::keyed::HashKey;
 use kvset_core::pages::Scope;
 use kvset_formats::codec::{DecodeError, ErrorCode};
-use kvset_formats::logs::time_ms;
-use kvset_formats::trace::json::TimeUnit as Unit;
+use kvset_formats::time::{Time, Written};
 use std::borrow::Cow;
 
 /// Looks values up in a record.
@@ -69,15 +68,11 @@ impl FieldLookup<'_> {
         Ok((!name.is_empty()).then(scope))
     }
 
-    /// A number in the configured unit, or a date and time as RFC 3339 writes it.
-    pub(super) fn event_time(&self, source: &Source, unit: TimeUnit) -> Result<i64, DecodeError> {
+    /// A number, or a date and time.
+    pub(super) fn event_time(&self, source: &Source, unit: TimeUnit) -> Result<Time, DecodeError> {
         let text = self.get(source)?.ok_or_else(|| self.missing(source))?;
-        let unit = match unit {
-            TimeUnit::Seconds => Unit::Seconds,
-            TimeUnit::Milliseconds => Unit::Milliseconds,
-        };
-        let ms = time_ms(&text, unit);
-        ms.ok_or_else(|| invalid(&self.name(source), "is neither a time in the configured unit nor RFC 3339"))
+        let time = Written::of_text(text).time(unit.numbers());
+        time.map_err(|fault| invalid(&self.name(source), &fault.to_string()))
     }
 }
 

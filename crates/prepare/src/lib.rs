@@ -37,6 +37,7 @@ mod tokens;
 
 pub use compact::{CompactRules, Compactor};
 pub use kvset_formats::logs::{FieldPath, Places, Preset};
+pub use kvset_formats::time::Unit;
 #[cfg(feature = "tokenize")]
 pub use models::Model;
 pub use models::Tokenizers;

@@ -14,6 +14,7 @@ use kvset_core::pages::PageIds;
 use kvset_formats::codec::{DecodeError, ErrorCode, RequestMessage};
 use kvset_formats::logs::{Logged, LoggedPrompt, LoggedRequest, Preset};
 use kvset_formats::position::Partition;
+use kvset_formats::time::ms_of;
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -73,10 +74,10 @@ impl Preparer {
         out: &mut Prepared,
     ) -> Result<(), DecodeError> {
         let held = self.read_beside(request, record)?;
-        let event_time = request.event_time.filter(|_| self.recipe.event_time.is_none());
-        let mut common = self.common(record, event_time)?;
+        let arrival = request.arrival.filter(|_| self.recipe.event_time.is_none());
+        let mut common = self.common(record, arrival)?;
         common.output_tokens = request.output_tokens.and_then(signed);
-        common.duration_ms = request.duration_ms;
+        common.duration_ms = request.duration.map(ms_of).and_then(signed);
         common.cached_tokens = request.cached_tokens;
         out.cache_writes = request.cache_writes;
         match &request.prompt {
@@ -113,6 +114,7 @@ impl Preparer {
                     scope,
                     ..RequestMessage::default()
                 };
+                out.time_form = common.form;
                 push_pages(&self.recipe, &common.pool, message, out)
             }
         }
@@ -175,6 +177,8 @@ impl Prepared {
     fn add(&mut self, one: Self) {
         self.outputs.extend(one.outputs);
         self.requests += one.requests;
+        one.arrivals.into_iter().for_each(|arrivals| self.note_arrival(arrivals));
+        self.time_form = one.time_form.or(self.time_form);
         self.tokens += one.tokens;
         self.pages += one.pages;
         self.stated_prompts += one.stated_prompts;

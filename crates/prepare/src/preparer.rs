@@ -15,6 +15,7 @@ use kvset_formats::codec::{
 use kvset_formats::logs::{FieldPath, Preset};
 use kvset_formats::output::{Destination, OutputRecord};
 use kvset_formats::position::Partition;
+use kvset_formats::time::{Time, ms_of};
 use kvset_formats::trace::Answer;
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -213,7 +214,7 @@ impl Preparer {
             wanted.map_or(Ok(()), |index| self.values.set(index, value))?;
             self.answer.read_named(name, value)?;
         }
-        let mut common = self.common(record, raw.event_time)?;
+        let mut common = self.common(record, raw.event_time.map(Time::of_ms))?;
         common.output_tokens = raw.output_tokens.or(common.output_tokens);
         common.duration_ms = raw.duration_ms.or(common.duration_ms);
         match raw.prompt {
@@ -233,20 +234,19 @@ impl Preparer {
     pub(super) fn common(
         &self,
         record: &RawRecord<'_>,
-        event_time: Option<i64>,
+        event_time: Option<Time>,
     ) -> Result<Common, DecodeError> {
         let lookup = FieldLookup { names: &self.names, values: &self.values, record };
         let pool = lookup.fill(&self.names.pool)?;
-        let time = match (event_time, &self.names.event_time) {
-            (Some(ms), _) => ms,
-            (None, Some(source)) => lookup.event_time(source, self.recipe.time_unit)?,
-            (None, None) => record.source.timestamp_ms.ok_or_else(|| {
-                DecodeError::new(
-                    ErrorCode::MissingField,
-                    "the record has no time stamp; set prepare.event_time",
-                )
-            })?,
+        let stated = match (event_time, &self.names.event_time) {
+            (Some(time), _) => Some(time),
+            (None, Some(source)) => Some(lookup.event_time(source, self.recipe.time_unit)?),
+            (None, None) => None,
         };
+        let stamped = stated.map(|time| time.moment.ms()).or(record.source.timestamp_ms);
+        let time = stamped.ok_or_else(|| {
+            DecodeError::new(ErrorCode::MissingField, "the record has no time stamp; set prepare.event_time")
+        })?;
         let labels = self.names.labels_outside_the_namespace();
         let labels = labels.filter_map(|(label, field)| Some((label, self.values.get(field)?.to_owned())));
         Ok(Common {
@@ -254,8 +254,9 @@ impl Preparer {
             pool,
             namespace: lookup.namespace(self.recipe.hash_key)?,
             time: EventTime(time),
+            form: stated.map(|time| time.form),
             output_tokens: self.answer.output_tokens(1).and_then(signed),
-            duration_ms: self.answer.duration_ms().and_then(signed),
+            duration_ms: self.answer.duration().map(ms_of).and_then(signed),
             cached_tokens: self.answer.cached_tokens(1),
             labels: labels.collect(),
         })

@@ -8,6 +8,7 @@ use kvset_core::ratio::Ratio;
 use kvset_core::units::PageSize;
 use kvset_formats::codec::{DecodeLimits, LetterContent};
 use kvset_formats::logs::{Places, Preset};
+use kvset_formats::time::{Numbers, Unit};
 use std::collections::BTreeMap;
 
 /// What records of a raw log are.
@@ -27,11 +28,20 @@ pub enum RawFormat {
 /// The unit of event times that are numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum TimeUnit {
-    /// Seconds since the Unix epoch.
-    Seconds,
-    /// Milliseconds since the Unix epoch.
+    /// That in which they are dates; smaller numbers are milliseconds.
     #[default]
-    Milliseconds,
+    Auto,
+    /// This one.
+    Stated(Unit),
+}
+
+impl TimeUnit {
+    pub(super) const fn numbers(self) -> Numbers {
+        match self {
+            Self::Auto => Numbers::DatesOr(Unit::Milliseconds),
+            Self::Stated(unit) => Numbers::Told(unit),
+        }
+    }
 }
 
 /// How a pool's pages are cut and chosen.

@@ -3,6 +3,7 @@
 use kvset_formats::codec::{ErrorCode, SourceRecord};
 use kvset_formats::output::OutputRecord;
 use kvset_formats::position::Partition;
+use kvset_formats::time::Form;
 use kvset_formats::trace::CacheWrites;
 
 /// What became of a record.
@@ -33,11 +34,21 @@ pub struct Prepared {
     pub stated_prompts: u64,
     /// The latter.
     pub differing_prompts: u64,
-    /// The same pool by pool, where the record may hold requests of several.
+    /// When the first and the last of its requests came, in milliseconds of event time.
+    pub arrivals: Option<(i64, i64)>,
+    /// How the record writes that; nothing where it is the stamp of the record.
+    pub time_form: Option<Form>,
+    /// Requests, tokens and pages pool by pool, where the record may hold requests of several.
     pub shares: Vec<(String, PoolShare)>,
 }
 
 impl Prepared {
+    /// Notes when one of its requests came.
+    pub(super) fn note_arrival(&mut self, (first, last): (i64, i64)) {
+        let (earliest, latest) = self.arrivals.get_or_insert((first, last));
+        (*earliest, *latest) = ((*earliest).min(first), (*latest).max(last));
+    }
+
     /// Whether more of the record was refused than became events.
     pub fn is_mostly_refused(&self) -> bool {
         self.refused.is_some() && self.refused_requests >= self.requests

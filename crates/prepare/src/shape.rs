@@ -1,14 +1,12 @@
 //! What a JSON record seems to hold, wherever in it: for those who have a log and no settings yet.
 
 use kvset_formats::logs::FieldPath;
+use kvset_formats::time::{Form, Numbers, Written};
 use serde_json::Value;
 use std::fmt;
 
 /// Levels of objects, and of JSON in strings, that are looked through.
 const MAX_DEPTH: usize = 8;
-/// Milliseconds since the epoch from 2001 on; as seconds, the same dates.
-const RECENT_MS: std::ops::Range<f64> = 1e12..1e13;
-const RECENT_SECONDS: std::ops::Range<f64> = 1e9..1e10;
 
 /// What a prompt is given as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,17 +38,6 @@ impl fmt::Display for PromptKind {
     }
 }
 
-/// A unit that times seem to be in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum TimeForm {
-    /// Milliseconds since the epoch.
-    Milliseconds,
-    /// Seconds since the epoch.
-    Seconds,
-    /// A date and time as RFC 3339 writes it.
-    Text,
-}
-
 /// What was found in a record, outermost first.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Shape {
@@ -59,7 +46,7 @@ pub struct Shape {
     /// Objects with a `usage`.
     pub usages: Vec<Option<FieldPath>>,
     /// Fields that seem to be times.
-    pub times: Vec<(FieldPath, TimeForm)>,
+    pub times: Vec<(FieldPath, Form)>,
 }
 
 impl Shape {
@@ -133,25 +120,23 @@ fn prompt_kind(object: &Value) -> Option<PromptKind> {
 }
 
 /// Whether a field's name and value are those of a time.
-fn time_form(name: &str, value: &Value) -> Option<TimeForm> {
+fn time_form(name: &str, value: &Value) -> Option<Form> {
     let name = name.to_ascii_lowercase();
     if !["time", "start", "created", "date", "_at", "ts"].iter().any(|part| name.contains(part)) {
         return None;
     }
-    match value {
-        Value::Number(number) => match number.as_f64()? {
-            ms if RECENT_MS.contains(&ms) => Some(TimeForm::Milliseconds),
-            seconds if RECENT_SECONDS.contains(&seconds) => Some(TimeForm::Seconds),
-            _ => None,
-        },
-        Value::String(text) => humantime::parse_rfc3339_weak(text).ok().map(|_| TimeForm::Text),
-        _ => None,
-    }
+    let written = match value {
+        Value::Number(number) => Written::of_text(number.to_string()),
+        Value::String(text) => Written::of_text(text.as_str()),
+        _ => return None,
+    };
+    written.time(Numbers::Dates).ok().map(|time| time.form)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kvset_formats::time::Unit;
 
     fn shape(record: &str) -> Shape {
         Shape::of(record.as_bytes()).expect(record)
@@ -194,9 +179,9 @@ mod tests {
         assert_eq!(
             times,
             [
-                ("started_at".to_owned(), TimeForm::Seconds),
-                ("ts".to_owned(), TimeForm::Milliseconds),
-                ("when.startTime".to_owned(), TimeForm::Text),
+                ("started_at".to_owned(), Form::Number(Unit::Seconds)),
+                ("ts".to_owned(), Form::Number(Unit::Milliseconds)),
+                ("when.startTime".to_owned(), Form::Date),
             ]
         );
     }

@@ -4,7 +4,7 @@ use super::field::{Choice, Field, Refusal, quoted, text_of};
 use config::Value;
 use kvset_formats::codec::LetterContent;
 use kvset_prepare::template::Template;
-use kvset_prepare::{FieldPath, Preset, RawFormat, TimeUnit};
+use kvset_prepare::{FieldPath, Preset, RawFormat, TimeUnit, Unit};
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -116,8 +116,13 @@ impl Choice for RawFormat {
 }
 
 impl Choice for TimeUnit {
-    const NAMES: &'static [(&'static str, Self)] =
-        &[("ms", TimeUnit::Milliseconds), ("s", TimeUnit::Seconds)];
+    const NAMES: &'static [(&'static str, Self)] = &[
+        ("auto", TimeUnit::Auto),
+        ("s", TimeUnit::Stated(Unit::Seconds)),
+        ("ms", TimeUnit::Stated(Unit::Milliseconds)),
+        ("us", TimeUnit::Stated(Unit::Microseconds)),
+        ("ns", TimeUnit::Stated(Unit::Nanoseconds)),
+    ];
 }
 
 impl Choice for LetterContent {

@@ -299,10 +299,11 @@ sections! {
         /// without it can test whether an id stands for a prompt. Another key gives other ids to the same prompts.
         hash_key: Secret = Secret::default();
         /// The field that holds the event time, like "{created}"; the record's time stamp where it is
-        /// empty. Texts are read as RFC 3339, numbers in event_time_unit.
+        /// empty. Texts are dates and times, in UTC where they name no zone.
         event_time: Template = Template::default();
-        /// The unit of event times that are numbers.
-        event_time_unit: TimeUnit = TimeUnit::Milliseconds;
+        /// The unit of event times that are numbers: "s", "ms", "us", "ns", or "auto": that in which they are
+        /// dates of a log. A number that is a date in another unit than the one set here is refused.
+        event_time_unit: TimeUnit = TimeUnit::Auto;
         /// Whether to leave out the pages that a pool's sample_rate does not follow, which makes its events
         /// smaller. The service must then have the same sample rates.
         sample: bool = false;

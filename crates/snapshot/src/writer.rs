@@ -65,7 +65,7 @@ pub enum Submitted {
 #[error(
     "{waiting} snapshots were not written within {}: the disk or store is slow or stuck; the next start replays more \
      of the log instead, nothing else is lost",
-    humantime::format_duration(*.deadline)
+    kvset_formats::time::words(*.deadline)
 )]
 pub struct Unfinished {
     /// Snapshots waiting or being written.

@@ -1,43 +1,33 @@
 //! The date of a request, for templates that ask for the date of today.
 
-use chrono::DateTime;
-use chrono::format::{Fixed, Item, Numeric, StrftimeItems};
+use jiff::fmt::strtime;
+use jiff::{Timestamp, tz::TimeZone};
 use kvset_core::units::EventTime;
+
+/// Directives that are formatted as Python formats them, with a flag or without.
+const DIRECTIVES: &str = "aAbBdeHIjmMpSyYFT";
+/// Flags of the C library that Python passes on: no padding, spaces, zeros.
+const FLAGS: &str = "-_0";
 
 /// Formats a moment in UTC as Python's `strftime` does in the C locale. `None` for a directive that is not known or
 /// that Python formats otherwise, and for a moment outside of the calendar.
 pub(super) fn strftime(format: &str, time: EventTime) -> Option<String> {
-    let moment = DateTime::from_timestamp_millis(time.0)?;
-    let items = StrftimeItems::new(format).parse().ok()?;
-    items.iter().all(is_as_in_python).then(|| moment.format_with_items(items.iter()).to_string())
+    let moment = Timestamp::from_millisecond(time.0).ok()?.to_zoned(TimeZone::UTC);
+    is_as_in_python(format).then(|| strtime::format(format, &moment).ok())?
 }
 
-/// Whether Python writes the same.
-const fn is_as_in_python(item: &Item<'_>) -> bool {
-    match item {
-        Item::Literal(_) | Item::OwnedLiteral(_) | Item::Space(_) | Item::OwnedSpace(_) => true,
-        Item::Numeric(number, _) => matches!(
-            number,
-            Numeric::Year
-                | Numeric::YearMod100
-                | Numeric::Month
-                | Numeric::Day
-                | Numeric::Ordinal
-                | Numeric::Hour
-                | Numeric::Hour12
-                | Numeric::Minute
-                | Numeric::Second
-        ),
-        Item::Fixed(name) => matches!(
-            name,
-            Fixed::ShortMonthName
-                | Fixed::LongMonthName
-                | Fixed::ShortWeekdayName
-                | Fixed::LongWeekdayName
-                | Fixed::UpperAmPm
-        ),
-        Item::Error => false,
+/// Whether Python formats every directive alike.
+fn is_as_in_python(format: &str) -> bool {
+    let mut characters = format.chars();
+    while characters.any(|character| character == '%') {
+        let Some(first) = characters.next() else { return false };
+        let directive = if FLAGS.contains(first) { characters.next() } else { Some(first) };
+        let known = directive.is_some_and(|directive| DIRECTIVES.contains(directive));
+        if !known && first != '%' {
+            return false;
+        }
     }
+    true
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ use kvset_core::tiers::{TierConfig, TrendRules};
 use kvset_core::units::{PageCount, PageSize};
 use kvset_core::window::WindowKind;
 use kvset_formats::trace::{Format, IdScope, ReadOptions};
+use kvset_prepare::TimeUnit;
 use kvset_settings::Choice;
 use std::path::PathBuf;
 
@@ -33,6 +34,10 @@ pub struct TraceArgs {
     /// Tokens a page, where the trace does not say [default: 512 for mooncake, 16 for qwen, else 64].
     #[arg(long, value_name = "N", value_parser = page_size)]
     pub page_size: Option<PageSize>,
+    /// Unit of times that are numbers: auto (that in which they are dates of a log, else that of the format), s, ms, us or
+    /// ns.
+    #[arg(long, value_name = "UNIT", value_parser = choice::<TimeUnit>(), default_value = "auto")]
+    pub time_unit: TimeUnit,
     /// Directory of the model that openai traces were sent to: its tokenizer.json,
     /// tokenizer_config.json and chat_template.jinja.
     #[arg(long, value_name = "DIR", value_parser = model)]
@@ -53,6 +58,10 @@ impl TraceArgs {
             format: self.format,
             id_scope: self.id_scope.clone(),
             page_size: self.page_size,
+            time_unit: match self.time_unit {
+                TimeUnit::Auto => None,
+                TimeUnit::Stated(unit) => Some(unit),
+            },
             #[cfg(feature = "tokenize")]
             model: self.model.clone(),
             ..ReadOptions::default()

@@ -6,6 +6,7 @@ use crate::cli::output::{
 };
 use kvset_core::estimate::Estimate;
 use kvset_core::ratio::Ratio;
+use kvset_formats::time::{date_of_ms, words};
 use kvset_settings::Provisioned;
 use std::io::{self, IsTerminal as _, Write};
 use std::time::{Duration, Instant};
@@ -113,11 +114,10 @@ fn line(estimate: &Estimate) -> String {
 fn clock(ms: i64) -> String {
     /// Event times before 2001 count from a trace's own zero.
     const DATES_FROM_MS: i64 = 978_307_200_000;
-    let since = |ms: i64| Duration::from_millis(u64::try_from(ms).unwrap_or(0));
     if ms >= DATES_FROM_MS {
-        humantime::format_rfc3339_seconds(std::time::UNIX_EPOCH + since(ms)).to_string()
+        date_of_ms(ms)
     } else {
-        humantime::format_duration(since(ms)).to_string()
+        words(Duration::from_millis(u64::try_from(ms).unwrap_or(0)))
     }
 }
 

@@ -13,6 +13,7 @@ use crate::commands::serving::plan_failure;
 use crate::telemetry::logging;
 use anyhow::Context as _;
 use kvset_formats::position::Partition;
+use kvset_formats::time::date_of_ms;
 use kvset_pipeline::offset_range::OffsetRange;
 use kvset_service::backfill::{Backfill, BackfillError, BackfillOptions, Outcome, Range, RunId};
 use kvset_service::events::{Observer, ServiceEvent};
@@ -70,7 +71,8 @@ pub fn run(args: &BackfillArgs) -> Result<(), Failure> {
 
 /// A name nobody used before: the present time.
 fn named_now() -> Result<RunId, Failure> {
-    let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+    let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let now = date_of_ms(i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX));
     let name: String = now.chars().filter(char::is_ascii_alphanumeric).collect();
     name.parse().map_err(|error| Failure::Runtime(anyhow::anyhow!("naming the run {name}: {error}")))
 }

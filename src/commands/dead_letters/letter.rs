@@ -1,10 +1,10 @@
 //! A dead letter as its headers tell it (`schemas/dead_letter.avsc`), for people and for programs.
 
 use crate::report::words::visible;
+use kvset_formats::time::date_of_ms;
 use kvset_kafka::kafka::reader::ReadRecord;
 use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
-use std::time::{Duration, UNIX_EPOCH};
 
 /// The columns of [`Letter::line`].
 pub const HEADING: &str =
@@ -71,10 +71,7 @@ impl Letter {
     /// One line of a table, without payload.
     pub fn line(&self) -> String {
         let place = format!("{}/{} {}", self.topic, self.partition, self.offset);
-        let time = self.timestamp_ms.and_then(|ms| u64::try_from(ms).ok()).map_or_else(
-            || "-".to_owned(),
-            |ms| humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_millis(ms)).to_string(),
-        );
+        let time = self.timestamp_ms.filter(|ms| *ms >= 0).map_or_else(|| "-".to_owned(), date_of_ms);
         format!("{place:<33} {time:<21} {:<24} {}", self.code, self.detail)
     }
 

@@ -6,7 +6,7 @@
 use crate::commands::produce::producing::{Pace, ProduceError, message_of};
 use kvset_core::estimate::Estimate;
 use kvset_formats::codec::{RequestEncoding, decode_estimate, encode_request, pool_partition};
-use kvset_formats::trace::{self, ReadOptions, TraceItem, TraceRow};
+use kvset_formats::trace::{self, Order, ReadOptions, TraceItem, TraceRow};
 use kvset_formats::workload::{GeneratedRequest, Generator, Workload, WorkloadError};
 use kvset_kafka::kafka::KafkaFailure;
 use kvset_kafka::kafka::config::Connection;
@@ -298,8 +298,11 @@ impl LoadProducer<'_> {
     }
 
     fn trace(&mut self, path: &PathBuf) -> Result<(), DemoError> {
-        let mut reader =
-            trace::open(std::slice::from_ref(path), &ReadOptions::default()).map_err(ProduceError::from)?;
+        let mut reader = trace::open(
+            std::slice::from_ref(path),
+            &ReadOptions { order: Order::Arrival, ..ReadOptions::default() },
+        )
+        .map_err(ProduceError::from)?;
         while let Some(item) = reader.next_item().map_err(ProduceError::from)? {
             match item {
                 TraceItem::Request(row) => {

@@ -4,10 +4,11 @@
 use super::first_records::{self, FirstRecord};
 use crate::cli::args::PrepareArgs;
 use crate::cli::{Failure, output};
-use crate::report::words::counted;
+use crate::report::words::{counted, elapsed, moment};
 use kvset_formats::codec::{DecodeLimits, Encoding, LetterContent, RequestDecoder, SourceRecord};
+use kvset_formats::time::Form;
 use kvset_formats::trace::CacheWrites;
-use kvset_prepare::shape::{PromptKind, Shape, TimeForm};
+use kvset_prepare::shape::{PromptKind, Shape};
 use kvset_prepare::{Prepared, Preparer, Preset, RawRecord};
 use kvset_service::prepare::preparer;
 use kvset_settings::Settings;
@@ -24,7 +25,7 @@ struct Findings {
     /// Paths of requests, of usages and of times, by how often they were seen.
     requests: BTreeMap<String, u64>,
     usages: BTreeMap<String, u64>,
-    times: BTreeMap<(String, TimeForm), u64>,
+    times: BTreeMap<(String, Form), u64>,
     /// Records that seem to be of a log known by name.
     presets: BTreeMap<Preset, u64>,
     outcomes: BTreeMap<String, Outcome>,
@@ -36,6 +37,12 @@ struct Findings {
     stated: u64,
     differing: u64,
     pools: BTreeMap<String, u64>,
+    /// When the first and the last request came, in milliseconds of event time.
+    arrivals: Option<(i64, i64)>,
+    /// How records write that, and of how many; nothing where it is the stamp of the record.
+    forms: BTreeMap<Option<Form>, u64>,
+    /// Records whose requests came before those of a record ahead of them, and by how many milliseconds at most.
+    backwards: (u64, i64),
 }
 
 struct Outcome {
@@ -139,6 +146,7 @@ impl Findings {
             return;
         }
         self.tokens += prepared.tokens;
+        self.add_arrivals(prepared);
         self.stated += prepared.stated_prompts;
         self.differing += prepared.differing_prompts;
         if let Some(writes) = &prepared.cache_writes {
@@ -157,6 +165,39 @@ impl Findings {
                 .is_some_and(|event| event.is_ok_and(|found| found.event.cached_tokens.stated().is_some()));
             self.cached += u64::from(said);
         }
+    }
+
+    fn add_arrivals(&mut self, prepared: &Prepared) {
+        let Some((first, last)) = prepared.arrivals else { return };
+        *self.forms.entry(prepared.time_form).or_default() += prepared.requests;
+        let (earliest, latest) = self.arrivals.get_or_insert((first, last));
+        let behind = latest.saturating_sub(first);
+        if behind > 0 {
+            self.backwards = (self.backwards.0 + 1, self.backwards.1.max(behind));
+        }
+        (*earliest, *latest) = ((*earliest).min(first), (*latest).max(last));
+    }
+
+    /// When requests came, and what the order of the records says of that.
+    fn arrival_rows(&self) -> Vec<(u64, String)> {
+        let Some((first, last)) = self.arrivals else { return Vec::new() };
+        let form = |(form, count): (&Option<Form>, &u64)| {
+            let what = form.map_or_else(|| "the stamps of the records".to_owned(), |form| form.to_string());
+            (*count, what)
+        };
+        let mut rows: Vec<_> = self.forms.iter().map(form).collect();
+        let requests = self.forms.values().sum();
+        let span = elapsed(last.saturating_sub(first));
+        rows.push((requests, format!("from {} to {}: {span}", moment(first), moment(last))));
+        if let (count @ 1.., by) = self.backwards {
+            let what = format!(
+                "records hold requests that came before those of a record ahead of them, by up to {}: the events keep the \
+                 order of the log; kvset replay takes requests in the order of arrival",
+                elapsed(by)
+            );
+            rows.push((count, what));
+        }
+        rows
     }
 
     fn told(&self, settings: &Settings, log: &Path) -> String {
@@ -197,6 +238,9 @@ impl Findings {
             mapped.extend(self.pools.iter().map(|(pool, count)| (*count, format!("in pool {pool}"))));
             section("how they were mapped", mapped);
         }
+        if self.arrivals.is_some() {
+            section("when requests came", self.arrival_rows());
+        }
         let advice = self.advice(settings);
         if !advice.is_empty() {
             let _ = write!(text, "\nsettings that would read more of it\n\n[prepare]\n{advice}");
@@ -228,10 +272,7 @@ impl Findings {
         }
         let time = self.times.iter().max_by_key(|(_, count)| **count).map(|(time, _)| time);
         if let (true, Some((place, form))) = (prepare.event_time.parts().is_empty(), time) {
-            let _ = writeln!(advice, "event_time = \"{{{place}}}\"");
-            if *form == TimeForm::Seconds {
-                let _ = writeln!(advice, "event_time_unit = \"s\"");
-            }
+            let _ = writeln!(advice, "event_time = \"{{{place}}}\"  # {form}");
         }
         advice + &self.model_advice()
     }

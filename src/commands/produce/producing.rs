@@ -3,7 +3,7 @@
 use kvset_core::event::CachedTokens;
 use kvset_core::pages::Scope;
 use kvset_formats::codec::{RequestEncoding, RequestMessage, encode_request};
-use kvset_formats::trace::{self, Progress, ReadOptions, RowError, TraceError, TraceItem, TraceRow};
+use kvset_formats::trace::{self, Order, Progress, ReadOptions, RowError, TraceError, TraceItem, TraceRow};
 use kvset_formats::workload::GeneratedRequest;
 use kvset_kafka::kafka::KafkaFailure;
 use kvset_kafka::kafka::config::Connection;
@@ -69,7 +69,7 @@ pub struct ProduceTarget {
 }
 
 /// What was produced.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Produced {
     /// Records acknowledged.
     pub requests: u64,
@@ -77,6 +77,8 @@ pub struct Produced {
     pub bytes: u64,
     /// Rows that were passed over.
     pub bad_rows: u64,
+    /// What the reader had to assume about the trace.
+    pub notes: Vec<String>,
 }
 
 /// Why producing ended early. What was acknowledged is on the topic.
@@ -113,7 +115,10 @@ pub fn produce(
     shutdown: &Shutdown,
     progress: &mut dyn FnMut(u64, Progress),
 ) -> Result<Produced, ProduceError> {
-    let mut reader = trace::open(&options.traces, &options.read)?;
+    // What a stream holds next may be long in coming.
+    let is_stream = options.traces.iter().any(|path| path.as_os_str() == "-");
+    let order = if is_stream { Order::Written } else { Order::Arrival };
+    let mut reader = trace::open(&options.traces, &ReadOptions { order, ..options.read.clone() })?;
     let mut sender = Sender::open(&options.target, shutdown)?;
     let mut bad_rows = 0;
     while sender.wants_more() {
@@ -135,7 +140,7 @@ pub fn produce(
             progress(sender.sent, reader.progress());
         }
     }
-    let produced = Produced { bad_rows, ..sender.finish()? };
+    let produced = Produced { bad_rows, notes: reader.notes(), ..sender.finish()? };
     progress(produced.requests, reader.progress());
     Ok(produced)
 }
@@ -213,7 +218,7 @@ impl<'a> Sender<'a> {
 
     /// Waits until everything is acknowledged.
     fn finish(self) -> Result<Produced, ProduceError> {
-        Ok(Produced { requests: self.producer.finish()?, bytes: self.bytes, bad_rows: 0 })
+        Ok(Produced { requests: self.producer.finish()?, bytes: self.bytes, ..Produced::default() })
     }
 }
 

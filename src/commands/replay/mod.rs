@@ -1,5 +1,6 @@
 //! `kvset replay`: trace files to estimates, without Kafka.
 
+pub mod arrivals;
 pub mod ceiling;
 pub mod comparison;
 mod lifetimes;
@@ -14,6 +15,7 @@ use crate::cli::Failure;
 use crate::cli::args::ReplayArgs;
 use crate::cli::output::plan::CostResult;
 use crate::cli::output::{Progress, Terminal, json, print};
+use crate::commands::replay::arrivals::{OrderResult, TimesResult};
 use crate::commands::replay::ceiling::CeilingResult;
 use crate::commands::replay::measured::MeasuredOutput;
 use crate::commands::replay::model::FromModel;
@@ -188,6 +190,8 @@ impl ReplayResult {
             sample_rate: done.config.sample_rate.as_f64(),
             sample_error: whole.map_or(0.0, |all| all.sample_error),
             output_reuse_unseen: whole.is_some_and(|all| all.output_reuse_unseen),
+            order: OrderResult::of(&done.times),
+            times: TimesResult::of(&done.times),
         };
         let mut result = Self::new(trace, whole, &done.windows, pool_report(done, ReplayHistory::default()));
         let at_cost = |(cost, estimate): &(f64, Estimate)| CostResult::new(*cost, estimate);

@@ -4,6 +4,7 @@ use crate::cli::output::plan::CostResult;
 use crate::cli::output::required::{CapacityResult, CoverageResult, RequiredResult, is_false, required_of};
 use crate::cli::output::tenants::QuotaOutput;
 use crate::cli::output::traffic::TrafficOutput;
+use crate::commands::replay::arrivals::{OrderResult, TimesResult};
 use crate::commands::replay::ceiling::CeilingResult;
 use crate::commands::replay::measured::MeasuredOutput;
 use crate::replay::{CacheWritesResult, SearchResult};
@@ -145,6 +146,10 @@ pub struct TraceSummary {
     pub sample_error: f64,
     /// The engine caches outputs, but the trace has no ids for them: hits are under-counted.
     pub output_reuse_unseen: bool,
+    /// The order that requests were taken in.
+    pub order: OrderResult,
+    /// When they came; none where nothing says so.
+    pub times: Option<TimesResult>,
 }
 
 /// One window.

@@ -60,6 +60,10 @@ impl ReplayResult {
         if trace.warm_up_requests > 0 {
             line("warm-up requests", thousands(trace.warm_up_requests));
         }
+        if let Some(times) = &trace.times {
+            line("times", times.told());
+        }
+        line("order", trace.order.told());
         line("page accesses", thousands(trace.page_accesses));
         line("distinct pages", self.footprint());
         line("page size", page_size(trace));

@@ -9,6 +9,7 @@ use crate::trace::dynamo::read_record;
 use crate::trace::row::Batch;
 use crate::trace::{IdScope, RowFault};
 use std::borrow::Cow;
+use std::time::Duration;
 
 const SWITCH_ON: &str =
     "trace requests with the hashes of their blocks (DYN_REQUEST_TRACE=1 of Dynamo's frontend)";
@@ -47,9 +48,12 @@ pub(super) fn read<'r>(record: &'r [u8], places: &Places) -> Result<Logged<'r>, 
         }
     }
     Ok(Logged::one(Ok(LoggedRequest {
-        prompt: LoggedPrompt::Pages { ids: batch.ids[draft.ids].to_vec(), page_size: draft.page_size },
-        event_time: Some(draft.time_ms),
-        duration_ms: draft.duration_ms.and_then(|ms| i64::try_from(ms).ok()),
+        prompt: LoggedPrompt::Pages {
+            ids: batch.ids[draft.ids.clone()].to_vec(),
+            page_size: draft.page_size,
+        },
+        arrival: draft.stated(),
+        duration: draft.duration_ms.map(Duration::from_millis),
         input_tokens: draft.input_tokens,
         output_tokens: draft.output_tokens,
         cached_tokens: draft.cached_tokens,

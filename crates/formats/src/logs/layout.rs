@@ -1,15 +1,13 @@
 //! What one shape keeps where, and how a record of it is read.
 
-use super::path::{self, Found, time_ms};
+use super::path::{self, Found};
 use super::{FieldPath, Logged, LoggedPrompt, LoggedRequest, Places};
 use crate::codec::{DecodeError, ErrorCode};
+use crate::time::{Numbers, Time, Unit, Written};
 use crate::trace::Answer;
-use crate::trace::json::TimeUnit;
 use crate::trace::numbers::{TokenId, count};
 use std::borrow::Cow;
-
-/// A place of a time, and the unit it is in where it is a number.
-type TimeAt = (&'static str, TimeUnit);
+use std::time::Duration;
 
 /// Where a shape keeps what. Of several paths the first that leads somewhere holds.
 pub(super) struct Layout {
@@ -22,11 +20,11 @@ pub(super) struct Layout {
     /// The answer, or the object that its usage is in.
     pub response: &'static [&'static str],
     /// When the request came.
-    pub start: &'static [TimeAt],
+    pub start: &'static [&'static str],
     /// When its last token was sent.
-    pub end: &'static [TimeAt],
-    /// How long it took.
-    pub duration: &'static [TimeAt],
+    pub end: &'static [&'static str],
+    /// How long it took, with the unit where it is a number.
+    pub duration: &'static [(&'static str, Unit)],
     /// Names of the model, the tenant and others, with their places.
     pub names: &'static [(&'static str, &'static str)],
     /// What the model is called where the shape never names it.
@@ -98,12 +96,15 @@ impl Layout {
         };
         let answer = response.map(|response| Answer::of_response(&response)).transpose()?.unwrap_or_default();
         let (start, end) = (time(record, self.start)?, time(record, self.end)?);
-        let duration = ms(record, self.duration)?.flatten();
-        let duration_ms = duration.or_else(|| Some(end? - start?)).filter(|ms| *ms >= 0);
+        let between = || {
+            let (start, end) = (start?.moment, end?.moment);
+            (start <= end).then(|| end.since(start))
+        };
+        let duration = length(record, self.duration)?.or_else(between);
         Ok(LoggedRequest {
             prompt,
-            event_time: start.or_else(|| Some(end? - duration_ms.unwrap_or(0))),
-            duration_ms,
+            arrival: start.or_else(|| Some(end?.before(duration.unwrap_or_default()))),
+            duration,
             input_tokens: answer.prompt_tokens(1),
             output_tokens: answer.output_tokens(1),
             cached_tokens: answer.cached_tokens(1),
@@ -179,23 +180,38 @@ pub(super) fn first<'r>(record: &'r [u8], paths: &[&str]) -> Result<Option<Found
 
 /// When something happened, by the first of these places that is there. A request whose time cannot be read is refused:
 /// that of its record is another.
-fn time(record: &[u8], places: &[TimeAt]) -> Result<Option<i64>, DecodeError> {
-    let unread = || {
-        let names: Vec<String> = places.iter().map(|(path, _)| format!("`{path}`")).collect();
-        let detail = format!("{} is no time in its unit and none as RFC 3339 writes it", names.join(" or "));
-        DecodeError::new(ErrorCode::InvalidField, detail)
-    };
-    ms(record, places)?.map(|read| read.ok_or_else(unread)).transpose()
-}
-
-/// The first of these times that is there, where it can be read.
-fn ms(record: &[u8], places: &[TimeAt]) -> Result<Option<Option<i64>>, DecodeError> {
-    for (path, unit) in places {
-        if let Some(found) = path::at(record, path)?.filter(says_something) {
-            return Ok(Some(time_ms(&found.text, *unit)));
+fn time(record: &[u8], places: &[&str]) -> Result<Option<Time>, DecodeError> {
+    for path in places {
+        if let Some(written) = written(record, path)? {
+            let time = written.time(Numbers::Dates);
+            let refused = |fault| DecodeError::new(ErrorCode::InvalidField, format!("`{path}` {fault}"));
+            return time.map(Some).map_err(refused);
         }
     }
     Ok(None)
+}
+
+/// The first of these lengths of time that is there, where it can be read.
+fn length(record: &[u8], places: &[(&str, Unit)]) -> Result<Option<Duration>, DecodeError> {
+    for (path, unit) in places {
+        if let Some(written) = written(record, path)? {
+            return Ok(written.length(*unit));
+        }
+    }
+    Ok(None)
+}
+
+/// A time, or a length of time, at a path; those of databases lie in an object of their own.
+fn written<'r>(record: &'r [u8], path: &str) -> Result<Option<Written<'r>>, DecodeError> {
+    let Some(mut found) = path::at(record, path)? else { return Ok(None) };
+    for name in ["$date", "$numberLong"] {
+        if found.text.trim_start().starts_with('{')
+            && let Some(inner) = path::at(found.text.as_bytes(), name)?
+        {
+            found = Found { text: Cow::Owned(inner.text.into_owned()), quoted: inner.quoted };
+        }
+    }
+    Ok(Some(found).filter(says_something).map(|found| Written::of_text(found.text)))
 }
 
 /// The request at the place that the operator named.

@@ -3,13 +3,13 @@
 use super::layout::{Layout, Prompt};
 use super::{litellm, path, sglang, vllm};
 use crate::codec::DecodeError;
-use crate::trace::json::TimeUnit::{Milliseconds, Seconds};
+use crate::time::Unit::{Milliseconds, Seconds};
 
 pub(super) static LITELLM: Layout = Layout {
     passed_over: litellm::passed_over,
     response: &["response"],
-    start: &[("startTime", Seconds)],
-    end: &[("endTime", Seconds)],
+    start: &["startTime"],
+    end: &["endTime"],
     names: &[
         ("model", "model"),
         ("tenant", "metadata.user_api_key_team_id"),
@@ -21,7 +21,7 @@ pub(super) static LITELLM: Layout = Layout {
 
 pub(super) static KONG: Layout = Layout {
     response: &["ai.proxy.payload.response", "ai.proxy"],
-    start: &[("started_at", Milliseconds)],
+    start: &["started_at"],
     duration: &[("latencies.request", Milliseconds)],
     names: &[("model", "ai.proxy.meta.request_model"), ("tenant", "consumer.username")],
     endpoint: &["request.uri"],
@@ -35,7 +35,7 @@ pub(super) static KONG: Layout = Layout {
 
 pub(super) static APISIX: Layout = Layout {
     response: &["response.body"],
-    start: &[("start_time", Milliseconds)],
+    start: &["start_time"],
     duration: &[("latency", Milliseconds)],
     names: &[("model", "llm_summary.model"), ("tenant", "consumer.username")],
     endpoint: &["request.uri"],
@@ -49,7 +49,7 @@ pub(super) static APISIX: Layout = Layout {
 
 pub(super) static HIGRESS: Layout = Layout {
     response: &["ai_log"],
-    start: &[("start_time", Milliseconds)],
+    start: &["start_time"],
     duration: &[("ai_log.llm_service_duration", Milliseconds), ("duration", Milliseconds)],
     names: &[("model", "ai_log.model"), ("tenant", "ai_log.consumer"), ("session_id", "ai_log.session_id")],
     endpoint: &["path"],
@@ -63,7 +63,9 @@ pub(super) static HIGRESS: Layout = Layout {
 
 pub(super) static DYNAMO_PAYLOAD: Layout = Layout {
     response: &["payload.response", "response"],
-    start: &[("event_time_unix_ms", Milliseconds)],
+    start: &["payload.response.created", "response.created"],
+    // A record is written when its answer is complete.
+    end: &["event_time_unix_ms"],
     names: &[("model", "payload.model"), ("model", "model"), ("session_id", "agent_context.session_id")],
     ..Layout::of(
         Prompt::At("request"),
@@ -73,7 +75,7 @@ pub(super) static DYNAMO_PAYLOAD: Layout = Layout {
 
 pub(super) static VLLM: Layout = Layout {
     response: &vllm::RESPONSE,
-    start: &[("response.body.created", Seconds), ("response.created", Seconds)],
+    start: &["response.body.created", "response.created"],
     names: &[
         ("model", "request.model"),
         ("model", "response.body.model"),
@@ -88,7 +90,7 @@ pub(super) static VLLM: Layout = Layout {
 pub(super) static SGLANG: Layout = Layout {
     passed_over: sglang::passed_over,
     response: &["out.meta_info"],
-    end: &[("timestamp", Seconds)],
+    end: &["timestamp"],
     duration: &[("out.meta_info.e2e_latency", Seconds)],
     names: &[("lora_path", "obj.lora_path"), ("cache_salt", "obj.extra_key")],
     unnamed_model: Some("sglang"),
@@ -104,7 +106,7 @@ pub(super) static OPENAI_BATCH: Layout = Layout {
         Ok(is_answer.then_some("a line of a batch's output, which has no prompt"))
     },
     response: &["response.body"],
-    start: &[("response.body.created", Seconds)],
+    start: &["response.body.created"],
     names: &[("model", "body.model")],
     endpoint: &["url"],
     status: &["response.status_code"],

@@ -17,14 +17,16 @@ mod preset;
 mod sglang;
 mod vllm;
 
-pub use path::{FieldPath, time_ms};
+pub use path::FieldPath;
 pub use preset::Preset;
 
 use crate::codec::DecodeError;
+use crate::time::Time;
 use crate::trace::CacheWrites;
 use kvset_core::event::CachedTokens;
 use kvset_core::units::PageSize;
 use std::borrow::Cow;
+use std::time::Duration;
 
 /// Places that the operator named: they hold in place of a preset's.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -54,10 +56,10 @@ pub enum LoggedPrompt<'r> {
 pub struct LoggedRequest<'r> {
     /// Its prompt.
     pub prompt: LoggedPrompt<'r>,
-    /// When it came, in milliseconds since the Unix epoch.
-    pub event_time: Option<i64>,
-    /// Milliseconds from its arrival to its last token.
-    pub duration_ms: Option<i64>,
+    /// When it came.
+    pub arrival: Option<Time>,
+    /// From its arrival to its last token.
+    pub duration: Option<Duration>,
     /// Prompt tokens as the log counts them, of all prompts together.
     pub input_tokens: Option<u64>,
     /// Tokens generated.

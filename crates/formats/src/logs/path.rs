@@ -1,7 +1,7 @@
 //! Where in a record something is: a path of names, through objects and through JSON in strings.
 
 use crate::codec::{DecodeError, ErrorCode};
-use crate::trace::json::{Key, Time, TimeUnit};
+use crate::trace::json::Key;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
@@ -102,19 +102,6 @@ fn field<'t>(object: &'t str, name: &str) -> Result<Option<Found<'t>>, &'static 
 /// Says where, never what.
 fn undecodable(what: &str, path: &str) -> DecodeError {
     DecodeError::new(ErrorCode::Undecodable, format!("json: {what} at `{path}`"))
-}
-
-/// A time or a length of time in milliseconds: a number of this unit, or a date and time as RFC 3339 writes it.
-pub fn time_ms(text: &str, unit: TimeUnit) -> Option<i64> {
-    let number = text.parse().map(Time::Whole).or_else(|_| text.parse().map(Time::Fraction));
-    match number {
-        Ok(number) => number.ms(unit),
-        Err(_) => {
-            let time = humantime::parse_rfc3339_weak(text).ok()?;
-            let since = time.duration_since(std::time::UNIX_EPOCH).ok()?;
-            i64::try_from(since.as_millis()).ok()
-        }
-    }
 }
 
 /// Reads the last value of this member.

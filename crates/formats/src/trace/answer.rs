@@ -4,14 +4,16 @@
 //! The usage is the row's own, that of its `response`, or the last one of the chunks a response was streamed
 //! in: an array of chunks, or the stream's text as it was sent (`data: {...}` lines).
 
-use super::json::{Fields, Object, Time, TimeUnit, Trouble, ignore, read_line};
+use super::json::{Fields, Object, Trouble, ignore, read_length, read_line};
 use super::numbers;
 use crate::codec::{DecodeError, ErrorCode};
+use crate::time::Unit;
 use kvset_core::event::CachedTokens;
 use serde::de::value::MapDeserializer;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 use std::fmt;
+use std::time::Duration;
 
 /// Fields of a row that hold an [`Answer`], or lead to one. The names inside `usage` are those of the
 /// completions API, then those of the responses API, of Anthropic and of DeepSeek.
@@ -93,7 +95,7 @@ pub struct Answer {
     five_minutes: Option<u64>,
     one_hour: Option<u64>,
     /// From arrival to the last token.
-    duration_ms: Option<i64>,
+    duration: Option<Duration>,
 }
 
 impl Answer {
@@ -158,7 +160,7 @@ impl Answer {
             cache_creation: self.cache_creation.or(other.cache_creation),
             five_minutes: self.five_minutes.or(other.five_minutes),
             one_hour: self.one_hour.or(other.one_hour),
-            duration_ms: self.duration_ms.or(other.duration_ms),
+            duration: self.duration.or(other.duration),
         }
     }
 
@@ -245,9 +247,9 @@ impl Answer {
         (prompts == 1).then_some(CacheWrites { tokens, five_minutes, one_hour })
     }
 
-    /// From arrival to the last token, in milliseconds.
-    pub fn duration_ms(&self) -> Option<u64> {
-        self.duration_ms.and_then(|ms| u64::try_from(ms).ok())
+    /// From arrival to the last token.
+    pub fn duration(&self) -> Option<Duration> {
+        self.duration
     }
 
     /// Reads a number; a later chunk without it leaves what an earlier one said.
@@ -287,7 +289,7 @@ impl<'de> Fields<'de> for Answer {
             | "input_tokens_details"
             | "cache_creation" => map.next_value_seed(Response(self)),
             "duration_ms" => {
-                self.duration_ms = Time::read(map, TimeUnit::Milliseconds)?;
+                self.duration = read_length(map, Unit::Milliseconds)?;
                 Ok(())
             }
             _ => self.number(map),

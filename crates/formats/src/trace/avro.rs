@@ -8,6 +8,7 @@ use super::options::{IdScope, ReadOptions};
 use super::records::{Carried, Filled, Source};
 use super::row::{Batch, Draft};
 use crate::codec::{ContainerReader, DecodeError, DecodeLimits, Decoded, ErrorCode};
+use crate::time::Time;
 use kvset_core::event::RequestEvent;
 use kvset_core::pages::{PageIds, Scope};
 use kvset_core::units::PageSize;
@@ -63,6 +64,7 @@ impl Source for Events {
             batch.drafts.push(draft);
             Ok(())
         });
+        carried.timeline.place(batch);
         Ok(match filed {
             Ok(()) => Filled::Requests,
             Err(fault) => Filled::Refused(RowError { file: Arc::clone(&self.file), line: number, fault }),
@@ -112,8 +114,7 @@ fn draft(decoded: &Decoded<'_>, scope: Scope, page_size: PageSize, line: u64, ba
         ids.extend(page_ids.iter());
         start..ids.len()
     };
-    Draft {
-        time_ms: event.event_time.0,
+    let mut draft = Draft {
         page_size: Some(event.page_size.unwrap_or(page_size)),
         ids: file(event.page_ids),
         known_prefix: event.known_prefix,
@@ -127,5 +128,7 @@ fn draft(decoded: &Decoded<'_>, scope: Scope, page_size: PageSize, line: u64, ba
         scope,
         line,
         ..Draft::default()
-    }
+    };
+    draft.at(Some(Time::of_ms(event.event_time.0)));
+    draft
 }

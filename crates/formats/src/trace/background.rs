@@ -4,10 +4,11 @@
 //! find nobody to send to. One that waits for a stream which never goes on is left waiting, and holds nothing up.
 
 use super::error::TraceError;
-use super::groups::{Group, Grouped, Together};
+use super::groups::{Findings, Group, Grouped, Together};
 use super::options::ReadOptions;
 use super::parallel::Parallel;
 use super::reader::{Progress, TraceItem, TraceReader, open_with};
+use super::timeline::TimeFacts;
 use kvset_core::pool_config::PoolConfig;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -105,9 +106,23 @@ impl AheadReader {
 
     /// As [`TraceReader::notes`], once the trace is at its end.
     pub fn notes(&self) -> Vec<String> {
+        self.findings().notes
+    }
+
+    /// As [`TraceReader::times`], once the trace is at its end.
+    pub fn times(&self) -> TimeFacts {
+        self.findings().times
+    }
+
+    /// As [`TraceReader::is_in_order`], once the trace is at its end.
+    pub fn is_in_order(&self) -> bool {
+        self.findings().is_in_order
+    }
+
+    fn findings(&self) -> Findings {
         match &self.groups {
-            Groups::Here(grouped) => grouped.notes(),
-            Groups::Background(background) => background.notes.clone(),
+            Groups::Here(grouped) => grouped.findings(),
+            Groups::Background(background) => Findings::clone(&background.findings),
         }
     }
 }
@@ -117,14 +132,14 @@ struct Background {
     groups: Receiver<Message>,
     spare: Sender<Group>,
     thread: Option<JoinHandle<()>>,
-    notes: Vec<String>,
+    findings: Box<Findings>,
 }
 
 /// What the thread has to say.
 enum Message {
     Group(Group),
-    /// The trace is at its end; with the reader's notes.
-    End(Vec<String>),
+    /// The trace is at its end; with what the reader found out.
+    End(Box<Findings>),
     Failed(TraceError),
 }
 
@@ -137,7 +152,7 @@ impl Background {
         let work = move || read(grouped, &sender, &spares);
         let thread = thread::Builder::new().name("kvset-read".to_owned()).spawn(work);
         let thread = thread.map_err(|source| TraceError::Thread { source })?;
-        Ok(Self { groups, spare, thread: Some(thread), notes: Vec::new() })
+        Ok(Self { groups, spare, thread: Some(thread), findings: Box::default() })
     }
 
     /// As [`Grouped::next`].
@@ -146,7 +161,7 @@ impl Background {
         drop(self.spare.send(read));
         match self.groups.recv() {
             Ok(Message::Group(group)) => return Ok(Some(group)),
-            Ok(Message::End(notes)) => self.notes = notes,
+            Ok(Message::End(findings)) => self.findings = findings,
             Ok(Message::Failed(error)) => {
                 self.join();
                 return Err(error);
@@ -170,7 +185,7 @@ fn read(mut grouped: Grouped, groups: &SyncSender<Message>, spares: &Receiver<Gr
     loop {
         let (message, is_last) = match grouped.next(spares.try_recv().unwrap_or_default()) {
             Ok(Some(group)) => (Message::Group(group), false),
-            Ok(None) => (Message::End(grouped.notes()), true),
+            Ok(None) => (Message::End(Box::new(grouped.findings())), true),
             Err(error) => (Message::Failed(error), true),
         };
         if groups.send(message).is_err() || is_last {

@@ -1,22 +1,17 @@
-//! Dynamo request traces, put into the order in which the requests were received.
-//!
-//! A record is written when its request ends, so a long request comes after short ones that arrived
-//! later. A buffer of bounded size holds records back and lets go of the earliest received one when it
-//! is full: exact for any file that fits, and for any larger one whose disorder fits. A record that
-//! comes after a later one was let go is refused, never passed on out of order.
+//! Dynamo request traces: a record is written when its request ends.
 
 use super::error::RowFault;
-use super::json::{Fields, Ids, Name, Object, Time, TimeUnit, Trouble, ignore, read_line};
+use super::json::{Fields, Ids, Name, Object, Trouble, ignore, read_length, read_line, read_time};
 use super::options::{IdScope, ReadOptions};
 use super::records::{Carried, Decode};
 use super::row::{Batch, Declared, Draft};
+use crate::time::{Numbers, Time, Unit, ms_of};
 use kvset_core::event::CachedTokens;
 use kvset_core::labels::{Label, Labels};
 use kvset_core::units::PageSize;
 use serde::de::{Error as _, MapAccess};
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::ops::Range;
+use std::time::Duration;
 
 const KNOWN: [&str; 15] = [
     "event",
@@ -43,9 +38,9 @@ struct Record<'s> {
     scope_field: Option<&'s str>,
     /// The record tells of something else than a finished request.
     is_other_event: bool,
-    ended_ms: Option<i64>,
-    received_ms: Option<i64>,
-    total_ms: Option<i64>,
+    ended: Option<Time>,
+    received: Option<Time>,
+    total: Option<Duration>,
     input_tokens: Option<u64>,
     input_length: Option<u64>,
     page_size: Option<PageSize>,
@@ -64,9 +59,9 @@ impl<'s> Record<'s> {
             trouble: Trouble::default(),
             scope_field,
             is_other_event: false,
-            ended_ms: None,
-            received_ms: None,
-            total_ms: None,
+            ended: None,
+            received: None,
+            total: None,
             input_tokens: None,
             input_length: None,
             page_size: None,
@@ -80,25 +75,27 @@ impl<'s> Record<'s> {
     }
 
     /// When the request came: as stated, or its end less its duration.
-    fn received_ms(&self) -> Option<i64> {
-        self.received_ms.or_else(|| self.ended_ms?.checked_sub(self.total_ms?))
+    fn received(&self) -> Option<Time> {
+        self.received.or_else(|| Some(self.ended?.before(self.total?)))
     }
 
     fn draft(&self) -> Result<Draft, RowFault> {
-        Ok(Draft {
-            time_ms: self.received_ms().ok_or_else(|| RowFault::missing("request_received_ms"))?,
+        let received = self.received().ok_or_else(|| RowFault::missing("request_received_ms"))?;
+        let mut draft = Draft {
             page_size: self.page_size,
             ids: self.ids.clone().ok_or_else(|| RowFault::missing("input_sequence_hashes"))?,
             input_tokens: self.input_length.or(self.input_tokens),
             output_tokens: self.output_tokens,
-            duration_ms: self.total_ms.and_then(|ms| u64::try_from(ms).ok()),
+            duration_ms: self.total.map(ms_of),
             session: self.session.clone(),
             scope_name: self.scope_name.clone(),
             // A row that counts tokens leaves those out that its engine does not report.
             cached_tokens: CachedTokens::of_usage(self.cached_tokens, self.input_tokens.is_some()),
             labels: self.labels.clone(),
             ..Draft::default()
-        })
+        };
+        draft.at(Some(received));
+        Ok(draft)
     }
 
     fn name<'de, A: MapAccess<'de>>(&mut self, map: &mut A) -> Result<Option<Range<usize>>, A::Error> {
@@ -135,7 +132,7 @@ impl<'de> Fields<'de> for Record<'_> {
             }
             return Ok(());
         }
-        const MS: TimeUnit = TimeUnit::Milliseconds;
+        const MS: Numbers = Numbers::DatesOr(Unit::Milliseconds);
         self.trouble.field = KNOWN
             .into_iter()
             .find(|name| *name == key)
@@ -144,9 +141,9 @@ impl<'de> Fields<'de> for Record<'_> {
         match self.trouble.field {
             "event" | "request" | "replay" | "agent_context" => map.next_value_seed(Object(self))?,
             "event_type" => self.event_type(map)?,
-            "event_time_unix_ms" => self.ended_ms = Time::read(map, MS)?,
-            "request_received_ms" => self.received_ms = Time::read(map, MS)?,
-            "total_time_ms" => self.total_ms = Time::read(map, MS)?,
+            "event_time_unix_ms" => self.ended = read_time(map, MS, &mut self.trouble)?,
+            "request_received_ms" => self.received = read_time(map, MS, &mut self.trouble)?,
+            "total_time_ms" => self.total = read_length(map, Unit::Milliseconds)?,
             "input_tokens" => self.input_tokens = self.trouble.count(map)?,
             "input_length" => self.input_length = self.trouble.count(map)?,
             "output_tokens" => self.output_tokens = self.trouble.count(map)?,
@@ -192,102 +189,15 @@ pub(crate) fn read_record(
     record.draft().map(Some)
 }
 
-/// A request held back, with its own copy of its ids and names.
-struct Held {
-    received_ms: i64,
-    line: u64,
-    draft: Draft,
-    ids: Box<[u64]>,
-    text: Box<str>,
-}
-
-impl Held {
-    /// Moves the newest request out of `batch`.
-    fn take(batch: &mut Batch) -> Option<Self> {
-        let draft = batch.drafts.pop()?;
-        let ids = Box::from(&batch.ids[draft.ids.clone()]);
-        let text = Box::from(batch.text.as_str());
-        let held = Self { received_ms: draft.time_ms, line: draft.line, draft, ids, text };
-        batch.clear();
-        Some(held)
-    }
-
-    /// Puts the request back behind what `batch` holds.
-    fn release(self, batch: &mut Batch) {
-        let (ids_start, text_start) = (batch.ids.len(), batch.text.len());
-        batch.ids.extend_from_slice(&self.ids);
-        batch.text.push_str(&self.text);
-        let moved = |name: Range<usize>| name.start + text_start..name.end + text_start;
-        batch.drafts.push(Draft {
-            ids: ids_start..batch.ids.len(),
-            session: self.draft.session.map(moved),
-            scope_name: self.draft.scope_name.map(moved),
-            labels: self.draft.labels.map(moved),
-            ..self.draft
-        });
-    }
-
-    /// Memory the request takes, in bytes.
-    fn bytes(&self) -> usize {
-        size_of::<Self>() + size_of_val(&*self.ids) + self.text.len()
-    }
-
-    fn order(&self) -> (i64, u64) {
-        (self.received_ms, self.line)
-    }
-}
-
-impl PartialEq for Held {
-    fn eq(&self, other: &Self) -> bool {
-        self.order() == other.order()
-    }
-}
-
-impl Eq for Held {}
-
-impl PartialOrd for Held {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Held {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.order().cmp(&other.order())
-    }
-}
-
-/// Decodes records and puts them in order.
+/// Decodes records.
 pub(super) struct Dynamo {
-    held: BinaryHeap<Reverse<Held>>,
-    held_bytes: usize,
-    limit: usize,
-    /// Received time of the last request let go.
-    released_ms: i64,
     page_size: PageSize,
     id_scope: IdScope,
 }
 
 impl Dynamo {
-    /// A decoder that holds back at most `options.reorder_bytes`.
     pub fn new(page_size: PageSize, options: &ReadOptions) -> Self {
-        Self {
-            held: BinaryHeap::new(),
-            held_bytes: 0,
-            limit: options.reorder_bytes,
-            released_ms: i64::MIN,
-            page_size: options.page_size.unwrap_or(page_size),
-            id_scope: options.id_scope.clone(),
-        }
-    }
-
-    /// Lets go of the request received first.
-    fn release(&mut self, batch: &mut Batch) {
-        if let Some(Reverse(held)) = self.held.pop() {
-            self.held_bytes -= held.bytes();
-            self.released_ms = held.received_ms;
-            held.release(batch);
-        }
+        Self { page_size: options.page_size.unwrap_or(page_size), id_scope: options.id_scope.clone() }
     }
 }
 
@@ -301,23 +211,7 @@ impl Decode for Dynamo {
     ) -> Result<(), RowFault> {
         let Some(mut draft) = read_record(line, batch, &self.id_scope)? else { return Ok(()) };
         (draft.line, draft.page_size) = (number, draft.page_size.or(Some(self.page_size)));
-        if draft.time_ms < self.released_ms {
-            let late_ms = self.released_ms.saturating_sub(draft.time_ms);
-            return Err(RowFault::OutOfOrder { late_ms, limit: self.limit });
-        }
         batch.drafts.push(draft);
-        batch.set_scope(0, &self.id_scope, Declared::Global)?;
-        if let Some(held) = Held::take(batch) {
-            self.held_bytes += held.bytes();
-            self.held.push(Reverse(held));
-        }
-        while self.held_bytes > self.limit {
-            self.release(batch);
-        }
-        Ok(())
-    }
-
-    fn drain(&mut self, batch: &mut Batch) {
-        self.release(batch);
+        batch.set_scope(0, &self.id_scope, Declared::Global)
     }
 }

@@ -2,23 +2,27 @@
 
 use super::error::RowFault;
 use super::id_arrays::Taken;
-use super::json::{Fields, Ids, Name, Object, Time, TimeUnit, Trouble, ignore};
-use super::row::{Batch, Declared, Draft};
+use super::json::{Fields, Ids, Name, Object, Trouble, ignore, read_length, read_time};
+use super::row::{Batch, Declared, Draft, When};
+use super::stated_time::StatedTime;
+use crate::time::{Moment, Numbers, Time, Unit, ms_of};
 use kvset_core::labels::{Label, Labels};
 use kvset_core::units::PageSize;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use std::fmt;
 use std::ops::Range;
+use std::time::Duration;
 
 /// The field names of a row, and of the session and sub-agents around it.
-const KNOWN: [&str; 16] = [
+const KNOWN: [&str; 17] = [
     "t",
     "in",
     "out",
     "hash_ids",
     "ids_chained",
     "api_time",
-    "timestamp",
+    "delay",
+    "delay_ms",
     "input_length",
     "output_length",
     "duration_ms",
@@ -33,15 +37,15 @@ const KNOWN: [&str; 16] = [
 /// The known name equal to `key`, for messages.
 fn known(key: &str) -> Option<&'static str> {
     let label = || Label::of_field(key).map(Label::name);
-    KNOWN.into_iter().find(|name| *name == key).or_else(label)
+    KNOWN.into_iter().find(|name| *name == key).or_else(|| StatedTime::name(key)).or_else(label)
 }
 
 /// Where the requests of one line go.
 pub(super) struct Sink<'s> {
     pub batch: &'s mut Batch,
     pub trouble: Trouble,
-    /// Unit of `timestamp`.
-    pub unit: TimeUnit,
+    /// How numbers of `timestamp` are meant.
+    pub numbers: Numbers,
     /// The field that scopes ids, where one is named.
     pub scope_field: Option<&'s str>,
     pub line: u64,
@@ -52,11 +56,17 @@ pub(super) struct Sink<'s> {
 /// What an object held.
 #[derive(Debug, Default)]
 pub(super) struct Found {
-    pub time_ms: Option<i64>,
+    /// When it came, by `t`.
+    pub session_time: Option<Time>,
+    /// The same, by any other name.
+    pub stated: StatedTime,
+    /// From the answer before it of its session to the request.
+    pub delay: Option<Duration>,
     pub input_tokens: Option<u64>,
     pub output_tokens: Option<u64>,
-    pub duration_ms: Option<i64>,
-    pub api_ms: Option<i64>,
+    pub duration: Option<Duration>,
+    /// The same without what a client took for it.
+    pub api_time: Option<Duration>,
     pub cached_tokens: Option<u64>,
     pub labels: Labels<Range<usize>>,
     pub page_size: Option<PageSize>,
@@ -69,6 +79,13 @@ pub(super) struct Found {
     pub session: Option<Range<usize>>,
     pub scope_name: Option<Range<usize>>,
     pub declared: Declared,
+}
+
+impl Found {
+    /// When the object's request came.
+    pub fn time(&self) -> Option<Time> {
+        self.session_time.or_else(|| self.stated.arrival(self.duration))
+    }
 }
 
 /// Reads one object.
@@ -85,34 +102,35 @@ impl<'a, 's> Entry<'a, 's> {
     /// The object's own request, if it has page ids.
     pub fn draft(&self) -> Option<Draft> {
         let found = &self.found;
-        let duration_ms = found.api_ms.or(found.duration_ms);
-        Some(Draft {
-            time_ms: found.time_ms.unwrap_or(0),
+        let mut draft = Draft {
+            when: found.delay.map_or(When::Unstated, When::AfterAnswer),
             page_size: found.page_size,
             ids: found.ids.clone()?,
             ids_chained: found.ids_chained,
             input_tokens: found.input_tokens,
             output_tokens: found.output_tokens,
-            duration_ms: duration_ms.and_then(|ms| u64::try_from(ms).ok()),
+            duration_ms: found.api_time.or(found.duration).or_else(|| found.stated.duration()).map(ms_of),
             cached_tokens: found.cached_tokens.into(),
             labels: found.labels.clone(),
             session: found.session.clone(),
             scope_name: found.scope_name.clone(),
             line: self.sink.line,
             ..Draft::default()
-        })
+        };
+        draft.at(found.time());
+        Some(draft)
     }
 
     /// Files a nested object: its own request, and those of a sub-agent whose `t` is its end.
     fn file_nested(self) -> Result<(), RowFault> {
-        let time_ms = self.found.time_ms.ok_or_else(|| RowFault::missing("t"))?;
+        let time = self.found.time().ok_or_else(|| RowFault::missing("t"))?;
         let own = self.draft();
         if own.is_none() && self.found.nested.is_none() {
             return Err(RowFault::missing("hash_ids"));
         }
-        let start_ms = time_ms - self.found.duration_ms.unwrap_or(0);
+        let start = time.before(self.found.duration.unwrap_or_default()).moment;
         for draft in &mut self.sink.batch.drafts[self.found.nested.unwrap_or_default()] {
-            draft.time_ms = draft.time_ms.saturating_add(start_ms);
+            draft.moment = draft.moment.moved(Moment::default(), start);
             draft.scope_name = draft.scope_name.take().or_else(|| self.found.scope_name.clone());
             draft.labels = std::mem::take(&mut draft.labels).or(&self.found.labels);
         }
@@ -187,15 +205,18 @@ impl<'de> Fields<'de> for Entry<'_, '_> {
         if self.sink.scope_field == Some(key) {
             return self.scope_field(key, map);
         }
-        let unit = self.sink.unit;
+        let numbers = self.sink.numbers;
         self.sink.trouble.field = known(key).unwrap_or_default();
         match self.sink.trouble.field {
-            "t" => self.found.time_ms = Time::read(map, TimeUnit::Seconds)?,
-            "timestamp" => self.found.time_ms = Time::read(map, unit)?,
+            "t" => {
+                let seconds = Numbers::DatesOr(Unit::Seconds);
+                self.found.session_time = read_time(map, seconds, &mut self.sink.trouble)?;
+            }
+            "delay" | "delay_ms" => self.found.delay = read_length(map, Unit::Milliseconds)?,
             "in" | "input_length" => self.found.input_tokens = self.sink.trouble.count(map)?,
             "out" | "output_length" => self.found.output_tokens = self.sink.trouble.count(map)?,
-            "api_time" => self.found.api_ms = Time::read(map, TimeUnit::Seconds)?,
-            "duration_ms" => self.found.duration_ms = Time::read(map, TimeUnit::Milliseconds)?,
+            "api_time" => self.found.api_time = read_length(map, Unit::Seconds)?,
+            "duration_ms" => self.found.duration = read_length(map, Unit::Milliseconds)?,
             "block_size" => self.page_size(map)?,
             "hash_id_scope" => self.declared(map)?,
             "hash_ids" => self.page_ids(map)?,
@@ -204,6 +225,9 @@ impl<'de> Fields<'de> for Entry<'_, '_> {
             "session_id" => self.found.session = map.next_value_seed(Name(&mut self.sink.batch.text))?,
             "id" => self.found.id = map.next_value_seed(Name(&mut self.sink.batch.text))?,
             "cached_tokens" => self.found.cached_tokens = self.sink.trouble.count(map)?,
+            name if StatedTime::name(name).is_some() => {
+                self.found.stated.read(map, numbers, &mut self.sink.trouble)?;
+            }
             field => match Label::of_field(field) {
                 Some(label) => {
                     self.found.labels.set(label, map.next_value_seed(Name(&mut self.sink.batch.text))?);

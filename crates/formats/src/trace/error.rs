@@ -5,6 +5,7 @@
 
 use super::numbers::NumberFault;
 use crate::codec::{ContainerError, DecodeError};
+use crate::time::TimeFault;
 use kvset_core::event::PageCountMismatch;
 use kvset_core::features::Feature;
 #[cfg(feature = "tokenize")]
@@ -39,6 +40,9 @@ pub enum TraceError {
     /// The system has no thread to read with.
     #[error("cannot start a thread to read the trace: {source}")]
     Thread { source: io::Error },
+    /// Requests did not come in the order of the trace, which was expected of it.
+    #[error("the requests of the trace did not come in its order")]
+    ReadAgain,
     /// The file is no avro container, breaks off or is damaged.
     #[error("cannot read trace {file}: {source}")]
     Container { file: Arc<str>, source: ContainerError },
@@ -74,6 +78,19 @@ pub enum RowFault {
     /// A count, an id or a time in a form that says none.
     #[error("field `{field}` holds no {what}: {why}")]
     Number { field: &'static str, what: &'static str, why: NumberFault },
+    /// A time is none.
+    #[error("field `{field}` {fault}")]
+    Time { field: &'static str, fault: TimeFault },
+    /// A time that does not count from what the others of its file count from.
+    #[error(
+        "its time {}: they cannot be of one log; --time-unit names the unit of all",
+        if *is_date {
+            "is a date, and those of the rows before it count from the start of the file"
+        } else {
+            "would be in 1970, and those of the rows before it are dates of a log"
+        }
+    )]
+    OtherClock { is_date: bool },
     /// A field that the format requires, or that `--id-scope` names, is not there.
     #[error("field `{field}` is missing")]
     Missing { field: String },
@@ -101,10 +118,11 @@ pub enum RowFault {
     CutOff,
     /// A row arrived later than the reorder buffer can repair.
     #[error(
-        "received {late_ms} ms before a request already passed on: the file is further out of order \
-         than {limit} bytes of reordering can repair; sort it by received time"
+        "came {late_ms} ms before a request already passed on: the trace is further out of order than {limit} bytes of \
+         requests held back can repair; sort it by time, as with `jq -sc 'sort_by(.timestamp)[]'`, or turn one that is \
+         newest first around with `tac`"
     )]
-    OutOfOrder { late_ms: i64, limit: usize },
+    OutOfOrder { late_ms: u128, limit: usize },
 }
 
 /// What reading chat and completion requests takes.

@@ -3,6 +3,7 @@
 use super::error::{RowError, TraceError};
 use super::reader::{Found, Progress, TraceItem, TraceReader};
 use super::row::Batch;
+use super::timeline::TimeFacts;
 use kvset_core::pool::PoolRange;
 use std::sync::Arc;
 
@@ -141,6 +142,14 @@ impl Group {
     }
 }
 
+/// What a reader found out about a trace.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Findings {
+    pub notes: Vec<String>,
+    pub times: TimeFacts,
+    pub is_in_order: bool,
+}
+
 /// Reads group after group.
 pub(super) struct Grouped {
     reader: TraceReader,
@@ -174,8 +183,9 @@ impl Grouped {
         Ok(Some(group))
     }
 
-    /// As [`TraceReader::notes`], once the trace is at its end.
-    pub fn notes(&self) -> Vec<String> {
-        self.reader.notes()
+    /// What the reader found out, once the trace is at its end.
+    pub fn findings(&self) -> Findings {
+        let reader = &self.reader;
+        Findings { notes: reader.notes(), times: reader.times().clone(), is_in_order: reader.is_in_order() }
     }
 }

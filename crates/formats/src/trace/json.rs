@@ -2,16 +2,14 @@
 
 use super::error::RowFault;
 use super::numbers::{Count, NumberFault, PageId};
+use crate::time::{Numbers, Time, Unit, Written};
 use serde::de::{
     self, Deserialize, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor,
 };
 use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
-
-/// Largest magnitude of a time in milliseconds: every such number is exact in an `f64`, and sums of a
-/// few of them cannot overflow.
-const MAX_MS: i64 = 1 << 53;
+use std::time::Duration;
 
 /// Takes the fields of one object.
 pub(super) trait Fields<'de> {
@@ -183,63 +181,25 @@ impl<'de> Visitor<'de> for Name<'_> {
     }
 }
 
-/// The unit a trace writes times in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TimeUnit {
-    Seconds,
-    Milliseconds,
+/// Reads a field's value as a time; nothing for `null`. `trouble` names the field.
+pub(super) fn read_time<'de, A: MapAccess<'de>>(
+    map: &mut A,
+    numbers: Numbers,
+    trouble: &mut Trouble,
+) -> Result<Option<Time>, A::Error> {
+    let Some(written) = map.next_value::<Option<Written<'_>>>()? else { return Ok(None) };
+    let field = trouble.field;
+    written.time(numbers).map(Some).map_err(|fault| trouble.stop(RowFault::Time { field, fault }))
 }
 
-/// A time or a length of time: not negative, an integer or a fraction of its unit.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Time {
-    Whole(u64),
-    Fraction(f64),
-}
-
-impl Time {
-    /// Milliseconds, halves rounded up. A decimal with at most three places of a second comes out
-    /// exactly: its nearest `f64` times 1000 lies far closer to the whole number than to a half.
-    ///
-    /// `None` for negative times, what is not a number, and what exceeds 2^53 ms.
-    pub fn ms(self, unit: TimeUnit) -> Option<i64> {
-        let scale = match unit {
-            TimeUnit::Seconds => 1000,
-            TimeUnit::Milliseconds => 1,
-        };
-        match self {
-            Self::Whole(value) => i64::try_from(value).ok()?.checked_mul(scale).filter(|ms| *ms <= MAX_MS),
-            Self::Fraction(value) => {
-                let ms = (value * scale as f64).round();
-                (value >= 0.0 && ms <= MAX_MS as f64).then_some(ms as i64)
-            }
-        }
-    }
-
-    /// Reads a field's value as milliseconds; `None` for `null`.
-    pub fn read<'de, A: MapAccess<'de>>(map: &mut A, unit: TimeUnit) -> Result<Option<i64>, A::Error> {
-        let Some(time) = map.next_value::<Option<Time>>()? else { return Ok(None) };
-        time.ms(unit).map(Some).ok_or_else(|| de::Error::custom("time out of range"))
-    }
-}
-
-impl<'de> Deserialize<'de> for Time {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct TimeVisitor;
-        impl Visitor<'_> for TimeVisitor {
-            type Value = Time;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a time that is not negative")
-            }
-            fn visit_u64<E>(self, value: u64) -> Result<Time, E> {
-                Ok(Time::Whole(value))
-            }
-            fn visit_f64<E>(self, value: f64) -> Result<Time, E> {
-                Ok(Time::Fraction(value))
-            }
-        }
-        deserializer.deserialize_any(TimeVisitor)
-    }
+/// Reads a field's value as a length of time, whose numbers are in `unit`; nothing for `null`.
+pub(super) fn read_length<'de, A: MapAccess<'de>>(
+    map: &mut A,
+    unit: Unit,
+) -> Result<Option<Duration>, A::Error> {
+    let Some(written) = map.next_value::<Option<Written<'_>>>()? else { return Ok(None) };
+    let length = written.length(unit);
+    length.map(Some).ok_or_else(|| de::Error::custom("no length of time"))
 }
 
 /// Why parsing stopped, kept beside the parser's own error, whose text must not be shown.
@@ -276,31 +236,5 @@ impl Trouble {
     /// The reason to report for the parser's `error`.
     pub fn fault(&mut self, error: &serde_json::Error) -> RowFault {
         self.fault.take().unwrap_or_else(|| RowFault::from_json(error, self.field))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn seconds_become_milliseconds_exactly() {
-        for ms in (0..5_000_000i64).step_by(7).chain((1 << 40)..(1 << 40) + 1000) {
-            let text = format!("{}.{:03}", ms / 1000, ms % 1000);
-            let time: Time = serde_json::from_str(&text).expect("a number");
-            assert_eq!(time.ms(TimeUnit::Seconds), Some(ms), "{text} s");
-        }
-    }
-
-    #[test]
-    fn times_out_of_range_are_refused() {
-        for text in ["9007199254740993", "1e300", "-0.5", "18446744073709551615", "9007199254741.0"] {
-            let time: Time = serde_json::from_str(text).expect("a number");
-            assert_eq!(time.ms(TimeUnit::Seconds), None, "{text} s");
-        }
-        assert!(serde_json::from_str::<Time>("-5").is_err());
-        assert_eq!(Time::Fraction(f64::NAN).ms(TimeUnit::Seconds), None);
-        assert_eq!(Time::Fraction(0.4).ms(TimeUnit::Milliseconds), Some(0));
-        assert_eq!(Time::Whole(1 << 53).ms(TimeUnit::Milliseconds), Some(1 << 53));
     }
 }

@@ -1,8 +1,7 @@
 //! Logs that are known by name ([`crate::logs`]), a record a line: the same reading as `kvset prepare` has.
 //!
 //! A prompt that is a body is tokenised with a model's own tokenizer; token ids are hashed as they are, page ids are
-//! page ids. A request without a time has that of the one before it, 0 at first. Of a line with several requests one
-//! that is of no use is refused by itself.
+//! page ids. Of a line with several requests one that is of no use is refused by itself.
 
 use super::error::RowFault;
 use super::options::{IdScope, ReadOptions};
@@ -10,6 +9,7 @@ use super::records::{Carried, Decode};
 use super::row::{Batch, Declared, Draft, RefusedRow};
 use crate::codec::{DecodeError, ErrorCode};
 use crate::logs::{Logged, LoggedPrompt, LoggedRequest, Places, Preset};
+use crate::time::{Moment, ms_of};
 use kvset_core::hashing::PageHasher;
 use kvset_core::labels::{Label, Labels};
 use kvset_core::pages::Scope;
@@ -26,7 +26,8 @@ pub(super) struct Log {
     #[cfg(feature = "tokenize")]
     tokenizer: Option<RequestTokenizer>,
     hasher: PageHasher,
-    time_ms: i64,
+    /// When the last request that says so came.
+    moment: Moment,
     id_scope: IdScope,
 }
 
@@ -40,7 +41,7 @@ impl Log {
             #[cfg(feature = "tokenize")]
             tokenizer: options.model.clone().map(|model| RequestTokenizer::new(model, limits)),
             hasher: PageHasher::new(options.page_size.unwrap_or(page_size)),
-            time_ms: 0,
+            moment: Moment::default(),
             id_scope: options.id_scope.clone(),
         }
     }
@@ -88,7 +89,7 @@ impl Log {
         batch: &mut Batch,
         carried: &mut Carried,
     ) -> Result<(), RowFault> {
-        self.time_ms = request.event_time.unwrap_or(self.time_ms);
+        self.moment = request.arrival.map_or(self.moment, |arrival| arrival.moment);
         let first = batch.drafts.len();
         self.file(request, batch)?;
         self.tell(request, first, line, batch, carried)
@@ -118,7 +119,7 @@ impl Log {
     #[cfg(feature = "tokenize")]
     fn tokenize(&mut self, body: &[u8], batch: &mut Batch) -> Result<(), RowFault> {
         let tokenizer = self.tokenizer.as_mut().ok_or_else(no_model)?;
-        let prompts = tokenizer.tokenize(body, Some(EventTime(self.time_ms)))?;
+        let prompts = tokenizer.tokenize(body, Some(EventTime(self.moment.ms())))?;
         prompts.iter().for_each(|tokens| hash(&mut self.hasher, tokens, batch));
         Ok(())
     }
@@ -152,9 +153,9 @@ impl Log {
         };
         let alone = batch.drafts.len() == first + 1;
         for draft in &mut batch.drafts[first..] {
-            draft.time_ms = self.time_ms;
+            draft.at(request.arrival);
             draft.line = line;
-            draft.duration_ms = request.duration_ms.and_then(|ms| u64::try_from(ms).ok());
+            draft.duration_ms = request.duration.map(ms_of);
             (draft.session, draft.labels) = (session.clone(), labels.clone());
             draft.scope_name = scope_name.clone();
             if alone {

@@ -26,6 +26,7 @@
 //! the trace with a [`TraceError`].
 
 mod answer;
+mod arrival;
 mod avro;
 mod background;
 mod detect;
@@ -48,7 +49,9 @@ mod reader;
 mod records;
 pub(crate) mod row;
 mod rows;
+mod stated_time;
 mod text;
+mod timeline;
 mod tokens;
 mod unpack;
 mod write;
@@ -57,8 +60,9 @@ pub use answer::{Answer, CacheWrites};
 pub use background::{AheadReader, open_ahead};
 pub use error::{RowError, RowFault, TraceError};
 pub use groups::Together;
-pub use options::{Format, IdScope, ReadOptions};
+pub use options::{Format, IdScope, Order, ReadOptions};
 pub use reader::{Progress, TraceItem, TraceReader, open};
 pub use row::TraceRow;
 pub use rows::RawRecords;
+pub use timeline::{Backwards, TimeFacts, TraceClock};
 pub use write::write_row;

@@ -1,17 +1,18 @@
 //! Chat and completion requests, tokenised with a model's own tokenizer and hashed into pages.
 //!
 //! A line is an OpenAI-compatible body, bare or under `body` (see [`kvset_tokenize`]); a completion of
-//! several prompts is several requests. Beside the body's fields a line may carry `timestamp`
-//! (milliseconds) and `session_id`; without a `timestamp` a request has the time of the one before it,
-//! 0 at first. What it says of the answer is read too: a `usage` (its own, or that of a `response`) or
+//! several prompts is several requests. Beside the body's fields a line may carry `timestamp` (or another of
+//! the names that [`super::stated_time`] lists; small numbers in milliseconds) and `session_id`. What it says of the answer is read too: a `usage` (its own, or that of a `response`) or
 //! `output_tokens`, and `duration_ms`. The partial last page is hashed too, as for token ids.
 
 use super::answer::Answer;
 use super::error::RowFault;
-use super::json::{Fields, Name, Object, Time, TimeUnit, Trouble, ignore, read_line};
+use super::json::{Fields, Name, Object, Trouble, ignore, read_line};
 use super::options::{IdScope, ReadOptions};
 use super::records::{Carried, Decode};
 use super::row::{Batch, Declared, Draft};
+use super::stated_time::StatedTime;
+use crate::time::{Numbers, Unit, ms_of};
 use kvset_core::hashing::PageHasher;
 use kvset_core::labels::{Label, Labels};
 use kvset_core::pages::Scope;
@@ -21,14 +22,13 @@ use serde::de::MapAccess;
 use std::ops::Range;
 use std::sync::Arc;
 
-const FIELD_TIME: &str = "timestamp";
 const FIELD_SESSION: &str = "session_id";
 
 /// Decodes requests.
 pub(super) struct Requests {
     tokenizer: RequestTokenizer,
     hasher: PageHasher,
-    time_ms: i64,
+    numbers: Numbers,
     id_scope: IdScope,
 }
 
@@ -40,7 +40,7 @@ impl Requests {
         Self {
             tokenizer: RequestTokenizer::new(model, limits),
             hasher: PageHasher::new(options.page_size.unwrap_or(page_size)),
-            time_ms: 0,
+            numbers: options.numbers(Numbers::DatesOr(Unit::Milliseconds)),
             id_scope: options.id_scope.clone(),
         }
     }
@@ -54,27 +54,28 @@ impl Decode for Requests {
         batch: &mut Batch,
         carried: &mut Carried,
     ) -> Result<(), RowFault> {
-        let mut beside = Beside::new(&self.id_scope, &mut batch.text);
+        let mut beside = Beside::new(&self.id_scope, self.numbers, &mut batch.text);
         if let Err(error) = read_line(line, Object(&mut beside)) {
             return Err(beside.trouble.fault(&error));
         }
-        let Beside { time_ms, session, scope_name, labels, answer, .. } = beside;
-        let prompts = self.tokenizer.tokenize(line, time_ms.map(EventTime))?;
-        self.time_ms = time_ms.unwrap_or(self.time_ms);
+        let Beside { time, session, scope_name, labels, answer, .. } = beside;
+        let duration = answer.duration().or_else(|| time.duration());
+        let arrival = time.arrival(duration);
+        let moment = arrival.map(|arrival| EventTime(arrival.moment.ms()));
+        let prompts = self.tokenizer.tokenize(line, moment)?;
         for tokens in prompts.iter() {
             if let Some(stated) = answer.prompt_tokens(prompts.len()) {
                 carried.note_prompt_tokens(stated, tokens.len() as u64);
             }
             let start = batch.ids.len();
             self.hasher.hash(Scope::GLOBAL, tokens, true, &mut batch.ids);
-            batch.drafts.push(Draft {
-                time_ms: self.time_ms,
+            let mut draft = Draft {
                 page_size: Some(self.hasher.page_size()),
                 ids: start..batch.ids.len(),
                 ids_chained: true,
                 input_tokens: Some(tokens.len() as u64),
                 output_tokens: answer.output_tokens(prompts.len()),
-                duration_ms: answer.duration_ms(),
+                duration_ms: duration.map(ms_of),
                 cached_tokens: answer.cached_tokens(prompts.len()),
                 cache_writes: answer.cache_writes(prompts.len()),
                 labels: labels.clone(),
@@ -82,7 +83,9 @@ impl Decode for Requests {
                 scope_name: scope_name.clone(),
                 line: number,
                 ..Draft::default()
-            });
+            };
+            draft.at(arrival);
+            batch.drafts.push(draft);
         }
         for index in 0..batch.drafts.len() {
             batch.set_scope(index, &self.id_scope, Declared::Global)?;
@@ -96,7 +99,8 @@ struct Beside<'s> {
     text: &'s mut String,
     scope_field: Option<&'s str>,
     trouble: Trouble,
-    time_ms: Option<i64>,
+    numbers: Numbers,
+    time: StatedTime,
     session: Option<Range<usize>>,
     scope_name: Option<Range<usize>>,
     labels: Labels<Range<usize>>,
@@ -104,7 +108,7 @@ struct Beside<'s> {
 }
 
 impl<'s> Beside<'s> {
-    fn new(id_scope: &'s IdScope, text: &'s mut String) -> Self {
+    fn new(id_scope: &'s IdScope, numbers: Numbers, text: &'s mut String) -> Self {
         let scope_field = match id_scope {
             IdScope::Field(name) => Some(name.as_str()),
             _ => None,
@@ -112,7 +116,17 @@ impl<'s> Beside<'s> {
         let trouble = Trouble::default();
         let answer = Answer::default();
         let labels = Labels::default();
-        Self { text, scope_field, trouble, time_ms: None, session: None, scope_name: None, labels, answer }
+        Self {
+            text,
+            scope_field,
+            trouble,
+            numbers,
+            time: StatedTime::default(),
+            session: None,
+            scope_name: None,
+            labels,
+            answer,
+        }
     }
 }
 
@@ -130,9 +144,9 @@ impl<'de> Fields<'de> for Beside<'_> {
             return Ok(());
         }
         match key {
-            FIELD_TIME => {
-                self.trouble.field = FIELD_TIME;
-                self.time_ms = Time::read(map, TimeUnit::Milliseconds)?;
+            _ if StatedTime::name(key).is_some() => {
+                self.trouble.field = StatedTime::name(key).unwrap_or_default();
+                self.time.read(map, self.numbers, &mut self.trouble)?;
             }
             FIELD_SESSION => {
                 self.trouble.field = FIELD_SESSION;

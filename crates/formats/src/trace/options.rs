@@ -1,6 +1,7 @@
 //! How a trace is to be read.
 
 use crate::logs::Preset;
+use crate::time::{Numbers, Unit};
 use kvset_core::units::PageSize;
 #[cfg(feature = "tokenize")]
 use kvset_tokenize::Model;
@@ -141,8 +142,32 @@ pub struct ReadOptions {
     /// The model that tokenises openai requests.
     #[cfg(feature = "tokenize")]
     pub model: Option<Arc<Model>>,
-    /// Memory for putting dynamo records into the order they were received, in bytes.
+    /// The unit of times that are numbers; told from what they can be where left out.
+    pub time_unit: Option<Unit>,
+    /// The order that requests are handed out in.
+    pub order: Order,
+    /// Memory for putting requests into the order of their arrival, in bytes.
     pub reorder_bytes: usize,
+}
+
+/// The order that requests are handed out in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Order {
+    /// That of the trace, whatever it is.
+    #[default]
+    Written,
+    /// That of the trace, which is expected to be that of their arrival:
+    /// [`TraceError::ReadAgain`](super::TraceError::ReadAgain) where it is not. Holds nothing back.
+    Expected,
+    /// That of their arrival: requests are held back as far as the memory for that reaches.
+    Arrival,
+}
+
+impl ReadOptions {
+    /// How numbers that are times are meant in a format that means them so.
+    pub(super) fn numbers(&self, format: Numbers) -> Numbers {
+        self.time_unit.map_or(format, Numbers::Told)
+    }
 }
 
 impl Default for ReadOptions {
@@ -154,6 +179,8 @@ impl Default for ReadOptions {
             max_line_bytes: 256 << 20,
             #[cfg(feature = "tokenize")]
             model: None,
+            time_unit: None,
+            order: Order::Written,
             reorder_bytes: 256 << 20,
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! A thread that is free reads the next piece of the file, some hundred kilobytes of lines, while the others wait for
 //! the file, and then parses it while they read on: so nothing but what was parsed passes from thread to thread. What
-//! follows from the line before ([`Records::place`]) is done by the reader, piece by piece in their order.
+//! follows from the lines before ([`super::timeline`]) is done by the reader, piece by piece in their order.
 //!
 //! Where pools are named that the requests go to, the thread that has parsed a piece takes them as a range of each of
 //! these too, while their ids are in its processor's caches.
@@ -127,7 +127,6 @@ impl Source for ParallelLines {
     fn fill(&mut self, batch: &mut Batch, carried: &mut Carried) -> Result<Filled, TraceError> {
         loop {
             if let Some(mut parsed) = self.batch.take() {
-                Records::place(&mut parsed, carried);
                 std::mem::swap(batch, &mut parsed);
                 // Nobody to fill it once the lines are at their end.
                 drop(self.spare.send(parsed));
@@ -147,8 +146,11 @@ impl Source for ParallelLines {
             };
             batch.move_lines(self.before);
             self.before += lines;
+            let is_whole = carried.timeline.place(&mut batch);
             self.batch = Some(batch);
             if !ranges.is_empty() {
+                // Those of a request that was refused since are of no use.
+                let ranges = ranges.into_iter().map(|range| range.filter(|_| is_whole)).collect();
                 return Ok(Filled::Ranges(ranges));
             }
         }

@@ -1,5 +1,6 @@
 //! One or several trace files as one stream of requests.
 
+use super::arrival::HoldBack;
 use super::avro::{self, Events};
 use super::detect::detect;
 use super::dynamo::Dynamo;
@@ -7,20 +8,21 @@ use super::error::{RowError, TraceError};
 use super::frames::{self, Frames};
 use super::id_arrays::Shortened;
 use super::input::Input;
-use super::json::TimeUnit;
 use super::lines::{Lines, Step};
 use super::logged::Log;
 #[cfg(feature = "tokenize")]
 use super::openai::Requests;
-use super::options::{Format, ReadOptions, page_size};
+use super::options::{Format, Order, ReadOptions, page_size};
 use super::parallel::{Parallel, ParallelLines};
 use super::records::{Carried, Filled, LineSource, Records, Source};
 use super::row::{Batch, RefusedRow, TraceRow};
 use super::rows::Rows;
 use super::text::is_utf16;
+use super::timeline::TimeFacts;
 use super::tokens::TokenIds;
 use super::unpack::read_ahead;
 use crate::logs::Preset;
+use crate::time::{Form, Unit, words};
 use kvset_core::pool::PoolRange;
 use std::collections::VecDeque;
 use std::io::{self, BufRead, Read};
@@ -51,7 +53,13 @@ pub struct TraceReader {
     current: Option<OpenFile>,
     options: ReadOptions,
     batch: Batch,
+    /// The file that the batch is of.
+    batch_file: Arc<str>,
     carried: Carried,
+    /// Holds requests back until none can come that arrived before them.
+    held: Option<HoldBack>,
+    /// What a file is read into whose requests are held back.
+    incoming: Batch,
     parallel: Parallel,
     finished_bytes: u64,
     total_bytes: Option<u64>,
@@ -112,6 +120,9 @@ impl TraceReader {
             current: None,
             options: options.clone(),
             batch: Batch::default(),
+            batch_file: Arc::from(""),
+            held: (options.order == Order::Arrival).then(|| HoldBack::new(options.reorder_bytes)),
+            incoming: Batch::default(),
             carried: Carried::default(),
             parallel: Parallel::none(),
             finished_bytes: 0,
@@ -156,8 +167,7 @@ impl TraceReader {
         }
         match found {
             Ok(Some(Found::Request(index))) => {
-                let file = self.current.as_ref().map_or("", |file| &*file.name);
-                Ok(Some(TraceItem::Request(self.batch.row(index, file))))
+                Ok(Some(TraceItem::Request(self.batch.row(index, &self.batch_file))))
             }
             Ok(Some(Found::Refused(error))) => Ok(Some(TraceItem::Refused(error))),
             Ok(Some(Found::Ranges(_)) | None) => Ok(None),
@@ -182,7 +192,7 @@ impl TraceReader {
 
     /// The file that the line is of.
     pub(super) fn file_name(&self) -> Arc<str> {
-        self.current.as_ref().map_or_else(|| Arc::from(""), |file| Arc::clone(&file.name))
+        Arc::clone(&self.batch_file)
     }
 
     pub(super) fn step(&mut self) -> Result<Option<Found>, TraceError> {
@@ -193,15 +203,26 @@ impl TraceReader {
             if let Some(index) = self.batch.advance() {
                 return Ok(Some(self.check(index)));
             }
+            self.batch.clear();
+            if self.release(false) {
+                continue;
+            }
             let Some(file) = &mut self.current else {
-                if self.open_next()? {
+                // What follows may count its times from elsewhere.
+                if self.release(self.waiting.is_empty() || !self.carried.timeline.compares())
+                    || self.open_next()?
+                {
                     continue;
                 }
                 return Ok(None);
             };
-            self.batch.clear();
-            match file.source.fill(&mut self.batch, &mut self.carried)? {
-                Filled::Requests => {}
+            let batch = if self.held.is_some() { &mut self.incoming } else { &mut self.batch };
+            let filled = file.source.fill(batch, &mut self.carried)?;
+            if self.options.order == Order::Expected && !self.carried.timeline.is_in_order() {
+                return Err(TraceError::ReadAgain);
+            }
+            match filled {
+                Filled::Requests => self.hold_back(),
                 Filled::Refused(error) => return Ok(Some(Found::Refused(error))),
                 Filled::Ranges(ranges) => return Ok(Some(Found::Ranges(ranges))),
                 Filled::End => {
@@ -214,17 +235,35 @@ impl TraceReader {
         }
     }
 
+    /// Holds back what was read, where requests are held back; rows that were refused go on.
+    fn hold_back(&mut self) {
+        let Some(file) = &self.current else { return };
+        if let Some(held) = &mut self.held {
+            held.take(&mut self.incoming, &file.name, self.carried.timeline.is_stated());
+            std::mem::swap(&mut self.batch.refused, &mut self.incoming.refused);
+            self.incoming.clear();
+        }
+        self.batch_file = Arc::clone(&file.name);
+    }
+
+    /// Lets requests go that were held back, as many as have to be or, where nothing follows that compares with them, all
+    /// of them; false where there are none.
+    fn release(&mut self, is_end: bool) -> bool {
+        let Some(file) = self.held.as_mut().and_then(|held| held.release(&mut self.batch, is_end)) else {
+            return false;
+        };
+        self.batch_file = file;
+        true
+    }
+
     /// Refuses a request whose page ids contradict its tokens, whatever its format.
     fn check(&self, index: usize) -> Found {
-        let name = self.current.as_ref().map(|file| &file.name);
         let row = self.batch.row(index, "");
         match row.check() {
             Ok(()) => Found::Request(index),
-            Err(mismatch) => Found::Refused(RowError {
-                file: name.map_or_else(|| Arc::from(""), Arc::clone),
-                line: row.line,
-                fault: mismatch.into(),
-            }),
+            Err(mismatch) => {
+                Found::Refused(RowError { file: self.file_name(), line: row.line, fault: mismatch.into() })
+            }
         }
     }
 
@@ -240,6 +279,7 @@ impl TraceReader {
         let Input { name, bytes, is_packed, read_bytes } = input;
         let (head, bytes) = frames::head(bytes).map_err(|source| unreadable(&name, source))?;
         let (format, source) = self.source(&head, bytes, &name, is_packed)?;
+        self.carried.timeline.begin_file(&name);
         self.current = Some(OpenFile { name, format, source, read_bytes });
         Ok(())
     }
@@ -296,15 +336,26 @@ impl TraceReader {
         Progress { read_bytes: self.finished_bytes + current, total_bytes: self.total_bytes }
     }
 
+    /// Whether requests came in the order of the trace, as far as it was read.
+    pub fn is_in_order(&self) -> bool {
+        self.carried.timeline.is_in_order()
+    }
+
+    /// What is known of the times of the trace, as far as it was read.
+    pub fn times(&self) -> &TimeFacts {
+        self.carried.timeline.facts()
+    }
+
     /// What a reader of the results has to know about how this trace was read so far.
     pub fn notes(&self) -> Vec<String> {
-        let placed = self.carried.placed_sessions;
+        let placed = self.times().placed_sessions;
         let note = format!(
             "{placed} sessions have no common clock: each was started where the one before it ended, \
              so times across sessions are invented, sessions never interleave, and only requests of one \
              session are in flight together"
         );
         let mut notes = if placed > 1 { vec![note] } else { Vec::new() };
+        notes.extend(time_notes(self.times(), self.options.order));
         if self.carried.several_pools {
             notes.push(
                 "the events name several pools: all were read as one stream of requests, so the result is \
@@ -329,6 +380,45 @@ pub(super) enum Found {
     Ranges(Vec<Option<PoolRange>>),
     Request(usize),
     Refused(RowError),
+}
+
+/// What is to be said of the times of a trace, and of the order that its requests are handed out in.
+fn time_notes(times: &TimeFacts, order: Order) -> Vec<String> {
+    let mut notes = Vec::new();
+    if times.placed_files > 0 {
+        notes.push(format!(
+            "{} files count their times from their own start: each was placed behind the files before it",
+            times.placed_files
+        ));
+    }
+    if let Some(farthest) = &times.farthest {
+        let taken = match order {
+            Order::Written => "requests were taken in the order of the trace all the same",
+            Order::Arrival | Order::Expected => "requests were taken in the order of arrival",
+        };
+        notes.push(format!(
+            "{} requests stand in the trace behind ones that came later, by up to {}: {taken}",
+            times.backwards,
+            words(farthest.by)
+        ));
+    }
+    if let Some(unexplained) = &times.unexplained {
+        notes.push(format!(
+            "times run backwards by {} at {}, line {}, which a log that is written when requests end does not explain: it \
+             is newest first, several logs in one, or of clocks that differ",
+            words(unexplained.by),
+            unexplained.file,
+            unexplained.line
+        ));
+    }
+    if let Some(count) = times.forms.get(&Form::DateWithoutZone) {
+        notes.push(format!("{count} times have no zone and were read as UTC"));
+    }
+    if times.forms.len() > 1 {
+        let forms: Vec<_> = times.forms.iter().map(|(form, count)| format!("{count} {form}")).collect();
+        notes.push(format!("times are written in several ways: {}", forms.join(", ")));
+    }
+    notes
 }
 
 /// A stream that gives nothing to begin with.
@@ -370,7 +460,7 @@ fn line_source(
     options: &ReadOptions,
     parallel: &Parallel,
 ) -> Result<Box<dyn Source>, TraceError> {
-    use TimeUnit::{Milliseconds, Seconds};
+    use Unit::{Milliseconds, Seconds};
     let file = Arc::clone(name);
     Ok(match format {
         Format::Weka => {

@@ -3,10 +3,12 @@
 use super::entry::{Entry, Found, Sink};
 use super::error::{RowError, RowFault, TraceError};
 use super::id_arrays::{FIELD, Shortened};
-use super::json::{Object, TimeUnit, Trouble, read_line};
+use super::json::{Object, Trouble, read_line};
 use super::options::{IdScope, ReadOptions};
-use super::row::{Batch, BatchMark, Declared, Draft};
+use super::row::{Batch, BatchMark, Declared};
 use super::rows::Rows;
+use super::timeline::Timeline;
+use crate::time::{Numbers, Unit};
 use kvset_core::pool::PoolRange;
 use kvset_core::units::PageSize;
 use std::ops::Range;
@@ -27,10 +29,8 @@ pub(super) enum Filled {
 /// What goes on from file to file.
 #[derive(Debug, Default)]
 pub(super) struct Carried {
-    /// Where the last session without a common clock ended, in milliseconds.
-    pub session_end_ms: i64,
-    /// Sessions that were placed one after another.
-    pub placed_sessions: u64,
+    /// When requests came.
+    pub timeline: Timeline,
     /// The pool of the first event that names one.
     first_pool: Option<Box<str>>,
     /// Whether a later event names another.
@@ -72,9 +72,6 @@ pub(super) trait Decode: Send {
         batch: &mut Batch,
         carried: &mut Carried,
     ) -> Result<(), RowFault>;
-
-    /// Gives back what was held, some at a time, once the lines are at their end.
-    fn drain(&mut self, _batch: &mut Batch) {}
 }
 
 /// A file of rows.
@@ -94,18 +91,19 @@ impl<D: Decode> Source for LineSource<D> {
                 line: number,
                 source,
             })?;
-            let Some(read) = step else {
-                self.decoder.drain(batch);
-                return Ok(if batch.is_drained() { Filled::End } else { Filled::Requests });
-            };
+            let Some(read) = step else { return Ok(Filled::End) };
             match read.and_then(|()| self.decoder.decode(self.rows.row(), number, batch, carried)) {
                 Err(fault) => {
                     batch.clear();
                     let file = Arc::clone(&self.file);
                     return Ok(Filled::Refused(RowError { file, line: number, fault }));
                 }
-                Ok(()) if !batch.is_drained() => return Ok(Filled::Requests),
-                Ok(()) => {}
+                Ok(()) => {
+                    carried.timeline.place(batch);
+                    if !batch.is_drained() {
+                        return Ok(Filled::Requests);
+                    }
+                }
             }
         }
     }
@@ -114,8 +112,8 @@ impl<D: Decode> Source for LineSource<D> {
 /// Mooncake, qwen and weka lines.
 #[derive(Clone)]
 pub(super) struct Records {
-    /// Unit of `timestamp`.
-    pub unit: TimeUnit,
+    /// How numbers of `timestamp` are meant.
+    pub numbers: Numbers,
     /// Tokens a page where the row does not say.
     pub page_size: PageSize,
     /// Whether a line may be a whole session.
@@ -127,9 +125,9 @@ pub(super) struct Records {
 
 impl Records {
     /// A decoder for rows of `page_tokens` tokens a page unless the row or the user says otherwise.
-    pub fn new(unit: TimeUnit, page_size: PageSize, sessions: bool, options: &ReadOptions) -> Self {
+    pub fn new(unit: Unit, page_size: PageSize, sessions: bool, options: &ReadOptions) -> Self {
         Self {
-            unit,
+            numbers: options.numbers(Numbers::DatesOr(unit)),
             page_size: options.page_size.unwrap_or(page_size),
             sessions,
             id_scope: options.id_scope.clone(),
@@ -139,7 +137,7 @@ impl Records {
 
     /// Files a line that is one request.
     fn file_request(&self, entry: Entry<'_, '_>) -> Result<Declared, RowFault> {
-        if entry.found.time_ms.is_none() {
+        if entry.found.time().is_none() && entry.found.delay.is_none() {
             return Err(RowFault::missing("timestamp"));
         }
         let draft = entry.draft().ok_or_else(|| RowFault::missing("hash_ids"))?;
@@ -151,7 +149,7 @@ impl Records {
     fn file_session(&self, batch: &mut Batch, mark: BatchMark, found: &Found) {
         let session = found.session.as_ref().or(found.id.as_ref());
         let first = mark.drafts;
-        batch.drafts[first..].sort_by_key(|draft| draft.time_ms);
+        batch.drafts[first..].sort_by_key(|draft| draft.moment);
         for draft in &mut batch.drafts[first..] {
             draft.page_size = draft.page_size.or(found.page_size);
             draft.session = session.cloned();
@@ -159,13 +157,6 @@ impl Records {
             draft.labels = std::mem::take(&mut draft.labels).or(&found.labels);
         }
         batch.sessions.push(first..batch.drafts.len());
-    }
-
-    /// Places the sessions that were [read](Self::read), each after the one before it; nothing else has to be placed.
-    pub(super) fn place(batch: &mut Batch, carried: &mut Carried) {
-        for session in batch.sessions.drain(..) {
-            place_session(&mut batch.drafts[session], carried);
-        }
     }
 
     /// Appends the requests of a line to `batch`, or none; those of a session are still to be placed.
@@ -200,9 +191,9 @@ impl Records {
         batch: &mut Batch,
         taken: Option<&[Range<usize>]>,
     ) -> Result<(), RowFault> {
-        let (mark, unit, scope_field) = (batch.mark(), self.unit, self.scope_field());
+        let (mark, numbers, scope_field) = (batch.mark(), self.numbers, self.scope_field());
         let trouble = Trouble::default();
-        let mut sink = Sink { batch, trouble, unit, scope_field, line: number, taken };
+        let mut sink = Sink { batch, trouble, numbers, scope_field, line: number, taken };
         let mut entry = Entry::new(&mut sink);
         if let Err(error) = read_line(line, Object(&mut entry)) {
             return Err(sink.trouble.fault(&error));
@@ -222,34 +213,15 @@ impl Records {
     }
 }
 
-/// Places a session where the one before it ended.
-fn place_session(drafts: &mut [Draft], carried: &mut Carried) {
-    let first_ms = drafts.first().map_or(0, |draft| draft.time_ms);
-    let shift_ms = carried.session_end_ms.saturating_sub(first_ms.min(0));
-    for draft in &mut *drafts {
-        draft.time_ms = draft.time_ms.saturating_add(shift_ms);
-    }
-    let end_ms = |draft: &Draft| {
-        let duration_ms = i64::try_from(draft.duration_ms.unwrap_or(0)).unwrap_or(i64::MAX);
-        draft.time_ms.saturating_add(duration_ms)
-    };
-    if let Some(end_ms) = drafts.iter().map(end_ms).max() {
-        carried.session_end_ms = end_ms;
-    }
-    carried.placed_sessions += 1;
-}
-
 impl Decode for Records {
     fn decode(
         &mut self,
         line: &[u8],
         number: u64,
         batch: &mut Batch,
-        carried: &mut Carried,
+        _carried: &mut Carried,
     ) -> Result<(), RowFault> {
-        let read = self.read(line, number, batch);
-        Self::place(batch, carried);
-        read
+        self.read(line, number, batch)
     }
 }
 
@@ -277,7 +249,7 @@ mod tests {
     #[test]
     fn a_refused_session_takes_no_time() {
         let options = ReadOptions { id_scope: IdScope::Field("user".to_owned()), ..ReadOptions::default() };
-        let mut records = Records::new(TimeUnit::Milliseconds, page_size::WEKA, true, &options);
+        let mut records = Records::new(Unit::Milliseconds, page_size::WEKA, true, &options);
         let (mut batch, mut carried) = (Batch::default(), Carried::default());
         let lines = [
             r#"{"id":"a","user":"u","requests":[{"t":1,"duration_ms":500,"hash_ids":[1]}]}"#,
@@ -286,8 +258,9 @@ mod tests {
         ];
         let read = lines.map(|line| records.decode(line.as_bytes(), 1, &mut batch, &mut carried).is_ok());
         assert_eq!(read, [true, false, true], "the second names no user");
-        let times: Vec<i64> = batch.drafts.iter().map(|draft| draft.time_ms).collect();
-        assert_eq!((times, carried.placed_sessions), (vec![1000, 2500], 2));
+        carried.timeline.place(&mut batch);
+        let times: Vec<i64> = batch.drafts.iter().map(|draft| draft.moment.ms()).collect();
+        assert_eq!((times, carried.timeline.facts().placed_sessions), (vec![1000, 2500], 2));
     }
 
     proptest! {
@@ -308,7 +281,7 @@ mod tests {
             }
             let id_scope = if scoped { IdScope::Field(field.to_owned()) } else { IdScope::Auto };
             let options = ReadOptions { id_scope, ..ReadOptions::default() };
-            let mut records = Records::new(TimeUnit::Milliseconds, page_size::WEKA, true, &options);
+            let mut records = Records::new(Unit::Milliseconds, page_size::WEKA, true, &options);
             let (mut short, mut whole) = (Batch::default(), Batch::default());
             let read = records.read(&line, 7, &mut short);
             let expected = records.read_json(&line, 7, &mut whole, None).inspect_err(|_| whole.clear());

@@ -3,11 +3,13 @@
 use super::answer::CacheWrites;
 use super::error::RowFault;
 use super::options::IdScope;
+use crate::time::{Clock, Form, Moment, Time};
 use kvset_core::event::{CachedTokens, KnownPrefix, PageCountMismatch, RequestEvent, full_pages};
 use kvset_core::labels::Labels;
 use kvset_core::pages::{PageIds, Scope};
 use kvset_core::units::{EventTime, PageSize};
 use std::ops::Range;
+use std::time::Duration;
 
 /// One request of a trace. It borrows the reader's buffers until the next one is read.
 #[derive(Debug, Clone, Copy, Default)]
@@ -35,7 +37,10 @@ impl TraceRow<'_> {
 /// A request whose ids and names are ranges of a [`Batch`].
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Draft {
-    pub time_ms: i64,
+    /// When it came: as the row states it, and once it was placed ([`super::timeline`]) on the line of all files.
+    pub moment: Moment,
+    /// What the row states of that.
+    pub when: When,
     pub page_size: Option<PageSize>,
     pub ids: Range<usize>,
     /// The pages before them, where the trace names those in place of listing them.
@@ -55,6 +60,52 @@ pub(crate) struct Draft {
     pub scope_name: Option<Range<usize>>,
     pub scope: Scope,
     pub line: u64,
+}
+
+/// What a row states of when its request came.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum When {
+    /// Nothing: it came with the one before it.
+    #[default]
+    Unstated,
+    /// A moment.
+    At {
+        /// What it counts from.
+        clock: Clock,
+        /// How it is written.
+        form: Form,
+    },
+    /// So long after the request before it of its session was answered.
+    AfterAnswer(Duration),
+}
+
+impl Draft {
+    /// When the row says that the request came, if it states a moment.
+    pub fn stated(&self) -> Option<Time> {
+        match self.when {
+            When::At { clock, form } => Some(Time { moment: self.moment, clock, form }),
+            When::Unstated | When::AfterAnswer(_) => None,
+        }
+    }
+
+    /// States when the request came.
+    pub fn at(&mut self, time: Option<Time>) {
+        if let Some(Time { moment, clock, form }) = time {
+            (self.moment, self.when) = (moment, When::At { clock, form });
+        }
+    }
+}
+
+impl Draft {
+    /// The same with its names in another text: `moved` says where.
+    pub fn with_names(self, mut moved: impl FnMut(Range<usize>) -> Range<usize>) -> Self {
+        Self {
+            session: self.session.map(&mut moved),
+            scope_name: self.scope_name.map(&mut moved),
+            labels: self.labels.map(&mut moved),
+            ..self
+        }
+    }
 }
 
 /// Whether a trace declares its ids to be unique within a session only.
@@ -130,6 +181,19 @@ impl Batch {
         self.sessions.truncate(mark.sessions);
     }
 
+    /// Takes these requests, ascending, away and refuses their rows.
+    pub fn refuse(&mut self, requests: Vec<(usize, RowFault)>) {
+        for (removed, (at, fault)) in requests.into_iter().enumerate() {
+            let at = at - removed;
+            let line = self.drafts.remove(at).line;
+            self.refused.iter_mut().filter(|row| row.after > at).for_each(|row| row.after -= 1);
+            // Last first: those that come after it stay in front of it.
+            let place =
+                self.refused.partition_point(|row| row.after > at || (row.after == at && row.line > line));
+            self.refused.insert(place, RefusedRow { after: at, line, fault });
+        }
+    }
+
     /// Numbers the lines on from so many before them.
     pub fn move_lines(&mut self, before: u64) {
         self.drafts.iter_mut().for_each(|draft| draft.line += before);
@@ -156,7 +220,7 @@ impl Batch {
         let draft = &self.drafts[index];
         TraceRow {
             event: RequestEvent {
-                event_time: EventTime(draft.time_ms),
+                event_time: EventTime(draft.moment.ms()),
                 page_size: draft.page_size,
                 scope: draft.scope,
                 page_ids: PageIds::from_slice(&self.ids[draft.ids.clone()]),

@@ -2,19 +2,21 @@
 //!
 //! A line is an array of token ids, an object that holds one under `input_ids`, `token_ids` or
 //! `tokens`, or an array of these. An object's array may itself be a batch of arrays. An empty array
-//! is a prompt without tokens. Objects may carry `timestamp` (milliseconds) and `session_id`; without
-//! a `timestamp` a prompt has the time of the one before it, 0 at first. What an object says of the
+//! is a prompt without tokens. Objects may carry `timestamp` (or another of the names that
+//! [`super::stated_time`] lists; small numbers in milliseconds) and `session_id`. What an object says of the
 //! answer is read too: `output_tokens` or a `usage`, and `duration_ms`. Every prompt's partial last
 //! page is hashed too and shows in `input_tokens`, so that the consumer decides whether it counts.
 
 use super::answer::Answer;
 use super::error::RowFault;
-use super::json::{Fields, Name, Object, Time, TimeUnit, Trouble, ignore, read_line};
+use super::json::{Fields, Name, Object, Trouble, ignore, read_line};
 use super::numbers::{TokenId, Whole};
 use super::options::{IdScope, ReadOptions};
 use super::records::{Carried, Decode};
 use super::row::{Batch, Declared, Draft};
+use super::stated_time::StatedTime;
 use crate::codec::integers;
+use crate::time::{Numbers, Unit, ms_of};
 use kvset_core::hashing::PageHasher;
 use kvset_core::labels::{Label, Labels};
 use kvset_core::pages::Scope;
@@ -25,14 +27,13 @@ use std::ops::Range;
 
 /// The names a prompt's token ids go by.
 pub(super) const TOKEN_FIELDS: [&str; 4] = ["input_ids", "token_ids", "tokens", "prompt_token_ids"];
-const FIELD_TIME: &str = "timestamp";
 const FIELD_SESSION: &str = "session_id";
 
 /// Decodes prompts of token ids.
 pub(super) struct TokenIds {
     hasher: PageHasher,
     tokens: Vec<u32>,
-    time_ms: i64,
+    numbers: Numbers,
     id_scope: IdScope,
 }
 
@@ -42,7 +43,7 @@ impl TokenIds {
         Self {
             hasher: PageHasher::new(options.page_size.unwrap_or(page_size)),
             tokens: Vec::new(),
-            time_ms: 0,
+            numbers: options.numbers(Numbers::DatesOr(Unit::Milliseconds)),
             id_scope: options.id_scope.clone(),
         }
     }
@@ -68,7 +69,7 @@ impl Decode for TokenIds {
             tokens: &mut self.tokens,
             scope_field,
             line: number,
-            time_ms: self.time_ms,
+            numbers: self.numbers,
             trouble: Trouble::default(),
         };
         let tokens = &mut *prompts.tokens;
@@ -89,7 +90,6 @@ impl Decode for TokenIds {
         if let Err(error) = read_line(line, Value { prompts: &mut prompts, depth: 0, in_object: false }) {
             return Err(prompts.trouble.fault(&error));
         }
-        self.time_ms = prompts.time_ms;
         for index in 0..batch.drafts.len() {
             batch.set_scope(index, &self.id_scope, Declared::Global)?;
         }
@@ -106,8 +106,8 @@ struct Prompts<'s> {
     tokens: &'s mut Vec<u32>,
     scope_field: Option<&'s str>,
     line: u64,
-    /// Time of the prompt being read, or of the one before it.
-    time_ms: i64,
+    /// How numbers that are times are meant.
+    numbers: Numbers,
     trouble: Trouble,
 }
 
@@ -117,7 +117,6 @@ impl Prompts<'_> {
         let start = self.batch.ids.len();
         self.hasher.hash(Scope::GLOBAL, self.tokens, true, &mut self.batch.ids);
         self.batch.drafts.push(Draft {
-            time_ms: self.time_ms,
             page_size: Some(self.hasher.page_size()),
             ids: start..self.batch.ids.len(),
             ids_chained: true,
@@ -229,6 +228,7 @@ impl<'de> Visitor<'de> for Value<'_, '_> {
             scope_name: None,
             labels: Labels::default(),
             answer: Answer::default(),
+            time: StatedTime::default(),
         };
         Object(&mut object).visit_map(map)?;
         object.finish(first).map_err(|fault| self.prompts.trouble.stop(fault))?;
@@ -244,6 +244,7 @@ struct PromptObject<'a, 's> {
     scope_name: Option<Range<usize>>,
     labels: Labels<Range<usize>>,
     answer: Answer,
+    time: StatedTime,
 }
 
 impl PromptObject<'_, '_> {
@@ -258,12 +259,13 @@ impl PromptObject<'_, '_> {
         }
         let output_tokens = self.answer.output_tokens(drafts.len());
         let cached_tokens = self.answer.cached_tokens(drafts.len());
+        let duration = self.answer.duration().or_else(|| self.time.duration());
         for draft in drafts {
+            draft.at(self.time.arrival(duration));
             draft.output_tokens = output_tokens;
-            draft.duration_ms = self.answer.duration_ms();
+            draft.duration_ms = duration.map(ms_of);
             draft.cached_tokens = cached_tokens;
             draft.labels = self.labels.clone();
-            draft.time_ms = self.prompts.time_ms;
             draft.session = self.session.clone();
             draft.scope_name = self.scope_name.clone();
         }
@@ -305,11 +307,9 @@ impl<'de> Fields<'de> for PromptObject<'_, '_> {
             return self.token_ids(field, map);
         }
         match key {
-            FIELD_TIME => {
-                self.prompts.trouble.field = FIELD_TIME;
-                if let Some(time_ms) = Time::read(map, TimeUnit::Milliseconds)? {
-                    self.prompts.time_ms = time_ms;
-                }
+            _ if StatedTime::name(key).is_some() => {
+                self.prompts.trouble.field = StatedTime::name(key).unwrap_or_default();
+                self.time.read(map, self.prompts.numbers, &mut self.prompts.trouble)?;
             }
             FIELD_SESSION => {
                 self.prompts.trouble.field = FIELD_SESSION;

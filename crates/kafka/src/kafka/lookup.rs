@@ -8,6 +8,7 @@ use super::member::Identities;
 use super::reader::{ReadRecord, copy};
 use kvset_core::units::Offset;
 use kvset_formats::position::Partition;
+use kvset_formats::time::words;
 use kvset_pipeline::facts::RecordIdentity;
 use kvset_pipeline::publish::FailureKind;
 use rdkafka::TopicPartitionList;
@@ -86,7 +87,7 @@ impl Lookup {
                 None => {}
             }
         }
-        let message = format!("{doing}: no answer within {}", humantime::format_duration(timeout));
+        let message = format!("{doing}: no answer within {}", words(timeout));
         Err(KafkaFailure { kind: FailureKind::Transient, message })
     }
 }

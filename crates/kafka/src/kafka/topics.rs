@@ -3,6 +3,7 @@
 use super::config::Connection;
 use super::context::{Logging, serve};
 use super::error::KafkaFailure;
+use kvset_formats::time::words;
 use kvset_pipeline::publish::FailureKind;
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::consumer::{BaseConsumer, Consumer};
@@ -76,7 +77,7 @@ impl Topics {
 
     /// Nobody answered: what to do about it.
     fn unanswered(&self, failure: &KafkaFailure) -> KafkaFailure {
-        let (brokers, waited) = (&self.connection.brokers, humantime::format_duration(self.deadline));
+        let (brokers, waited) = (&self.connection.brokers, words(self.deadline));
         let message = format!(
             "no answer from {brokers} for {waited} ({failure}): start a broker there (docker compose up --detach \
              --wait kafka starts one on localhost:9092), or name yours in kafka.brokers or in the environment as \

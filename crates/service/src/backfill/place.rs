@@ -1,11 +1,12 @@
 //! Where a backfill begins and ends, as it is asked for and as offsets.
 
 use kvset_formats::position::{LogRange, NextOffset, Partition};
+use kvset_formats::time::{Form, Numbers, Written, words};
 use kvset_settings::Span;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
 /// A place in the log of any partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,9 +28,10 @@ impl FromStr for Place {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let number = |digits: &str| digits.parse::<i64>().ok().filter(|number| *number >= 0);
+        // What is a number is an offset, and no zone would be a guess.
         let moment = |text: &str| {
-            let time = humantime::parse_rfc3339(text).ok()?;
-            i64::try_from(time.duration_since(UNIX_EPOCH).ok()?.as_millis()).ok()
+            let time = Written::of_text(text).time(Numbers::Dates).ok()?;
+            (time.form == Form::Date).then_some(time.moment.ms())
         };
         let place = match text {
             "earliest" => Some(Self::Earliest),
@@ -163,7 +165,7 @@ impl fmt::Display for WarmUp {
         match self {
             Self::None => f.write_str("none"),
             Self::Offsets(offsets) => write!(f, "{offsets}"),
-            Self::Time(time) => write!(f, "{}", humantime::format_duration(*time)),
+            Self::Time(time) => write!(f, "{}", words(*time)),
             Self::All => f.write_str("all"),
         }
     }

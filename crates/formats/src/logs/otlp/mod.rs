@@ -15,12 +15,14 @@ mod tools;
 
 use super::{FieldPath, Logged, LoggedPrompt, LoggedRequest, Places};
 use crate::codec::{DecodeError, ErrorCode};
+use crate::time::{Number, Numbers, Unit, Written};
 use crate::trace::CacheWrites;
 use export::items;
 use item::{Item, is_details, is_message};
 use kvset_core::event::CachedTokens;
 use messages::AnyValue;
 use std::borrow::Cow;
+use std::time::Duration;
 
 /// Spans of other operations are parts of an agent's work, or no generation.
 const GENERATIONS: [&str; 3] = ["chat", "text_completion", "generate_content"];
@@ -91,8 +93,8 @@ fn request<'r>(item: &Item, place: Option<&FieldPath>) -> Result<LoggedRequest<'
         return Err(DecodeError::new(ErrorCode::ScatteredPrompt, detail));
     }
     let prompt = prompt::body(item, place)?;
-    let ms = |nanoseconds: u64| i64::try_from(nanoseconds / 1_000_000).ok();
-    let duration_ms = item.end.and_then(|end| ms(end.checked_sub(item.start)?));
+    let started = Written::Number(Number::Whole(item.start)).time(Numbers::In(Unit::Nanoseconds)).ok();
+    let duration = item.end.and_then(|end| end.checked_sub(item.start)).map(Duration::from_nanos);
     let input_tokens = item.count(&[
         "gen_ai.usage.input_tokens",
         "gen_ai.usage.prompt_tokens",
@@ -106,8 +108,8 @@ fn request<'r>(item: &Item, place: Option<&FieldPath>) -> Result<LoggedRequest<'
     ])?;
     Ok(LoggedRequest {
         prompt: LoggedPrompt::Body(Cow::Owned(prompt)),
-        event_time: ms(item.start).filter(|ms| *ms > 0),
-        duration_ms,
+        arrival: started.filter(|_| item.start > 0),
+        duration,
         input_tokens,
         output_tokens: item.count(&[
             "gen_ai.usage.output_tokens",

@@ -1,0 +1,265 @@
+//! When each request came, on one time line for all files of a trace.
+//!
+//! A row states a moment, or how long after the answer before it of its session it came, or nothing. What it states counts
+//! from the Unix epoch, from its file's start, or from its session's. Everything that needs the rows before it is done
+//! here, in the order of the files: [`Timeline::place`] gives each request its moment and notes where moments run
+//! backwards.
+
+use super::error::RowFault;
+use super::row::{Batch, Draft, When};
+use crate::time::{Clock, Form, Moment};
+use kvset_core::pages::Scope;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Most sessions whose last answer is remembered.
+const MAX_SESSIONS: usize = 1 << 20;
+
+/// How far a log that is written when requests end may run backwards beyond that: writers buffer, and clocks differ.
+const SLACK: Duration = Duration::from_secs(5);
+/// The same where the log says of no request how long it took.
+const LONGEST_REQUEST: Duration = Duration::from_secs(3600);
+
+/// Times of the requests read so far.
+#[derive(Debug, Default)]
+pub(super) struct Timeline {
+    /// The latest moment, and the latest end, so far.
+    latest: Option<Moment>,
+    latest_end: Moment,
+    /// When the request before came, and when it was answered.
+    before: (Moment, Moment),
+    file: FileClock,
+    /// When the last answer of a session was complete.
+    sessions: HashMap<Scope, Moment>,
+    /// Whether the first rows of a file state no moment, while later ones state dates.
+    is_stated_late: bool,
+    facts: TimeFacts,
+}
+
+/// What the rows of the file at hand count from.
+#[derive(Debug, Default)]
+struct FileClock {
+    name: Arc<str>,
+    clock: Option<Clock>,
+    /// The file's first moment, and where it was placed, where files before it end later.
+    placed: Option<(Moment, Moment)>,
+    /// Requests before the first with a moment.
+    unstated: u64,
+}
+
+/// What is known of the times of a trace.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TimeFacts {
+    /// The first and the last arrival.
+    pub span: Option<(Moment, Moment)>,
+    /// What moments count from; none where no row states one.
+    pub clock: Option<TraceClock>,
+    /// How moments are written, and of how many requests.
+    pub forms: BTreeMap<Form, u64>,
+    /// Requests that came before one that stands before them in the trace.
+    pub backwards: u64,
+    /// The farthest that one did, where it stands, and whether a log that is written when requests end explains that.
+    pub farthest: Option<Backwards>,
+    /// The farthest of those that such a log does not explain.
+    pub unexplained: Option<Backwards>,
+    /// Sessions that were placed one after another.
+    pub placed_sessions: u64,
+    /// Files with a clock of their own that were placed behind the files before them.
+    pub placed_files: u64,
+}
+
+/// What the moments of a trace count from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TraceClock {
+    /// The Unix epoch.
+    Epoch,
+    /// The trace's start.
+    Start,
+    /// Each session's own start.
+    Sessions,
+    /// Several of these: what does not compare was placed one after another.
+    Mixed,
+}
+
+/// A request that came before one that stands before it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Backwards {
+    /// How long before.
+    pub by: Duration,
+    /// Its file and line.
+    pub file: Arc<str>,
+    pub line: u64,
+}
+
+impl Timeline {
+    /// Goes to the next file.
+    pub fn begin_file(&mut self, name: &Arc<str>) {
+        self.file = FileClock { name: Arc::clone(name), ..FileClock::default() };
+    }
+
+    /// What was found out.
+    pub fn facts(&self) -> &TimeFacts {
+        &self.facts
+    }
+
+    /// Whether requests came in the order of the trace, and all that state no moment behind one that does.
+    pub fn is_in_order(&self) -> bool {
+        self.facts.backwards == 0 && !self.is_stated_late
+    }
+
+    /// Whether the moments of the file at hand compare with those of the file before it and of the one behind it.
+    pub fn compares(&self) -> bool {
+        self.facts.clock == Some(TraceClock::Epoch)
+    }
+
+    /// Whether a row of the file has stated a moment.
+    pub fn is_stated(&self) -> bool {
+        self.file.clock.is_some()
+    }
+
+    /// Gives the requests of `batch` their moments. One that has none, or none that can be its, is refused; returns
+    /// whether all were kept.
+    pub fn place(&mut self, batch: &mut Batch) -> bool {
+        let mut refused = Vec::new();
+        let sessions = std::mem::take(&mut batch.sessions);
+        let mut next_session = sessions.iter();
+        let mut session = next_session.next();
+        let mut at = 0;
+        loop {
+            if let Some(range) = session.filter(|range| range.start == at) {
+                self.place_session(&mut batch.drafts[range.clone()]);
+                at = range.end;
+                session = next_session.next();
+                continue;
+            }
+            if at == batch.drafts.len() {
+                break;
+            }
+            let name = batch.drafts[at].session.clone();
+            let name = name.map(|name| Scope::named(batch.text[name].as_bytes()));
+            if let Err(fault) = self.place_request(&mut batch.drafts[at], name) {
+                refused.push((at, fault));
+            }
+            at += 1;
+        }
+        batch.sessions = sessions;
+        batch.sessions.clear();
+        let all_kept = refused.is_empty();
+        batch.refuse(refused);
+        all_kept
+    }
+
+    fn place_request(&mut self, draft: &mut Draft, session: Option<Scope>) -> Result<(), RowFault> {
+        let moment = match draft.when {
+            When::At { clock, form } => {
+                let moment = self.of_file(draft.moment, clock)?;
+                *self.facts.forms.entry(form).or_default() += 1;
+                moment
+            }
+            When::AfterAnswer(delay) => {
+                self.note_clock(TraceClock::Start);
+                let answered = match session {
+                    Some(session) => self.sessions.get(&session).copied(),
+                    None => Some(self.before.1),
+                };
+                // Nothing says when a session began.
+                self.facts.placed_sessions += u64::from(answered.is_none());
+                answered.map_or(self.latest_end, |answered| answered.after(delay))
+            }
+            When::Unstated => {
+                self.file.unstated += u64::from(self.file.clock.is_none());
+                self.before.0
+            }
+        };
+        draft.moment = moment;
+        let end = moment.after(Duration::from_millis(draft.duration_ms.unwrap_or(0)));
+        self.note_order(draft, end);
+        self.note(moment, end);
+        if draft.when != When::Unstated || self.file.clock.is_some() {
+            self.note_span(moment);
+        }
+        if let Some(session) = session
+            && (self.sessions.len() < MAX_SESSIONS || self.sessions.contains_key(&session))
+        {
+            self.sessions.insert(session, end);
+        }
+        Ok(())
+    }
+
+    /// A moment of the file at hand on the line of all files.
+    fn of_file(&mut self, moment: Moment, clock: Clock) -> Result<Moment, RowFault> {
+        let file = &mut self.file;
+        match file.clock {
+            None => {
+                file.clock = Some(clock);
+                let behind = self.latest.filter(|latest| clock == Clock::Start && moment < *latest);
+                file.placed = behind.map(|_| (moment, self.latest_end));
+                self.facts.placed_files += u64::from(behind.is_some());
+                self.is_stated_late |= file.unstated > 0 && clock == Clock::Epoch;
+                self.note_clock(match clock {
+                    Clock::Epoch => TraceClock::Epoch,
+                    Clock::Start => TraceClock::Start,
+                });
+            }
+            Some(other) if other != clock => {
+                return Err(RowFault::OtherClock { is_date: clock == Clock::Epoch });
+            }
+            Some(_) => {}
+        }
+        Ok(self.file.placed.map_or(moment, |(first, at)| moment.moved(first, at)))
+    }
+
+    fn note_clock(&mut self, clock: TraceClock) {
+        let known = self.facts.clock.get_or_insert(clock);
+        if *known != clock {
+            *known = TraceClock::Mixed;
+        }
+    }
+
+    /// Notes a request that comes before one that stands before it.
+    fn note_order(&mut self, draft: &Draft, end: Moment) {
+        let Some(latest) = self.latest.filter(|latest| draft.moment < *latest) else { return };
+        let backwards = |by| Backwards { by, file: Arc::clone(&self.file.name), line: draft.line };
+        self.facts.backwards += 1;
+        farthest(&mut self.facts.farthest, latest.since(draft.moment), backwards);
+        let slack = if draft.duration_ms.is_some() { SLACK } else { LONGEST_REQUEST };
+        let beyond = self.latest_end.since(end);
+        if beyond > slack {
+            farthest(&mut self.facts.unexplained, latest.since(draft.moment), backwards);
+        }
+    }
+
+    fn note(&mut self, moment: Moment, end: Moment) {
+        self.before = (moment, end);
+        self.latest = self.latest.max(Some(moment));
+        self.latest_end = self.latest_end.max(end);
+    }
+
+    fn note_span(&mut self, moment: Moment) {
+        let (first, last) = self.facts.span.get_or_insert((moment, moment));
+        (*first, *last) = ((*first).min(moment), (*last).max(moment));
+    }
+
+    /// Places a session, whose moments count from its own start, where everything before it ended.
+    fn place_session(&mut self, drafts: &mut [Draft]) {
+        self.facts.placed_sessions += 1;
+        self.note_clock(TraceClock::Sessions);
+        let Some(first) = drafts.first().map(|draft| draft.moment) else { return };
+        // A date says when a session began, but not on the clock of the others.
+        let from = if first >= Moment::FIRST_DATE { first } else { first.min(Moment::default()) };
+        let to = self.latest_end;
+        for draft in drafts {
+            draft.moment = draft.moment.moved(from, to);
+            let end = draft.moment.after(Duration::from_millis(draft.duration_ms.unwrap_or(0)));
+            self.note(draft.moment, end);
+            self.note_span(draft.moment);
+        }
+    }
+}
+
+fn farthest(known: &mut Option<Backwards>, by: Duration, backwards: impl Fn(Duration) -> Backwards) {
+    if known.as_ref().is_none_or(|known| by > known.by) {
+        *known = Some(backwards(by));
+    }
+}
