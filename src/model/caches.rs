@@ -12,6 +12,9 @@ use super::options::{CostOptions, IndexerDtype, KvDtype};
 use super::report::ModelCost;
 use std::collections::BTreeMap;
 
+/// The ratio of the layers of DeepSeek-V4 that pick tokens by an index.
+const INDEXED_RATIO: u64 = 4;
+
 /// How much of a sequence a cache keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reach {
@@ -282,7 +285,7 @@ impl Caches {
         self.grouped(family, fields, layers, kv, options)
     }
 
-    /// DeepSeek-V4: one latent for every so many tokens, index keys with the lowest ratio, and a window.
+    /// DeepSeek-V4: one latent for every so many tokens, index keys with the ratio of 4, and a window.
     fn compressed(
         &mut self,
         fields: &Fields<'_>,
@@ -295,14 +298,13 @@ impl Caches {
         let index = fields.count("index_head_dim", "it is the width of the index key")?;
         let packed = matches!(kv, KvDtype::Fp8 | KvDtype::Fp8DsMla);
         let one = || latent_of_v4(width, rope, kv, copies(options));
-        let indexed = layers.ratios.iter().copied().filter(|ratio| *ratio > 1).min().unwrap_or(0);
         for (layer, ratio) in layers.ratios.iter().copied().enumerate() {
             self.push(layer, Reach::Window, one()?);
             if ratio <= 1 {
                 continue;
             }
             self.push(layer, Reach::Every, one()?.one_of(ratio));
-            if ratio == indexed {
+            if ratio == INDEXED_RATIO {
                 let auto = if packed { IndexerDtype::Fp8 } else { IndexerDtype::Bf16 };
                 let key = Entry::index_key("index_head_dim", index, auto, options)?;
                 self.push(layer, Reach::Every, key.one_of(ratio));

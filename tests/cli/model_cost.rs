@@ -488,3 +488,17 @@ fn global_heads_count_where_their_flag_is_set() {
     let by_layer = json!({"per_layer_config": {"5": {"num_key_value_heads": 2, "head_dim": 128}}});
     assert_eq!(of(by_layer), (2 * 2 * 128 * 2, windowed));
 }
+
+/// Layers of DeepSeek-V4 have an indexer at the ratio of 4 alone, whatever the other layers have.
+#[test]
+fn only_the_ratio_of_four_has_index_keys() {
+    let of = |ratios: [u64; 3]| {
+        let config = json!({
+            "architectures": ["DeepseekV4ForCausalLM"], "dtype": "bfloat16", "num_hidden_layers": 3, "head_dim": 512,
+            "qk_rope_head_dim": 64, "index_head_dim": 128, "sliding_window": 128, "compress_ratios": ratios,
+        });
+        cost(&config.to_string(), &CostOptions::default()).expect("sound").bytes_per_token
+    };
+    assert_eq!(of([0, 128, 128]), 2 * 512 * 2 / 128);
+    assert_eq!(of([0, 4, 128]), (512 + 128) * 2 / 4 + 512 * 2 / 128);
+}

@@ -14,7 +14,7 @@ pub(crate) enum Cache {
     SparseLatent,
     /// The same with a cache in plain FP8, as FlashInfer reads it on SM100, where vLLM makes it the default of GLM-5.
     PlainSparseLatent,
-    /// A latent for every so many tokens by layer (`compress_ratios`), index keys with the lowest ratio, and a
+    /// A latent for every so many tokens by layer (`compress_ratios`), index keys with a ratio of 4, and a
     /// window of whole latents in every layer.
     Compressed,
 }
