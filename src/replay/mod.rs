@@ -33,6 +33,7 @@ use kvset_core::units::{PageBytes, PageCount, PageSize};
 use kvset_formats::trace::{Progress, ReadOptions, TimeFacts, TraceError};
 use reading::{Known, read};
 use run::Run;
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -103,6 +104,14 @@ pub enum ReplayError {
         listed(.first)
     )]
     BadRows { count: u64, rows: u64, first: Vec<BadRow> },
+    /// The traces have records, and none of them gave a request.
+    #[error(
+        "no request could be read: {rejected} rows cannot be used, and {} were passed over{}{}",
+        .passed_over.values().sum::<u64>(),
+        reasons(.passed_over),
+        listed(.first)
+    )]
+    NoRequest { rejected: u64, passed_over: BTreeMap<&'static str, u64>, first: Vec<BadRow> },
     /// A share of an unknown number of requests was asked for.
     #[error(
         "--warm-up with a share needs to read the trace twice, which standard input cannot: give a count"
@@ -140,6 +149,10 @@ pub enum ReplayError {
     PerRequest(std::io::Error),
 }
 
+fn reasons(why: &BTreeMap<&'static str, u64>) -> String {
+    why.iter().map(|(why, records)| format!("\n  {records} passed over: {why}")).collect()
+}
+
 fn listed(rows: &[BadRow]) -> String {
     rows.iter().map(|row| format!("\n  {}: {}", row.place, row.reason)).collect()
 }
@@ -159,6 +172,8 @@ pub struct Replay {
     pub rejected_rows: u64,
     /// The first of them.
     pub bad_rows: Vec<BadRow>,
+    /// Records of the log that are of no request which a cache served, by the reason.
+    pub passed_over: BTreeMap<&'static str, u64>,
     /// Distinct pages whose id was already known under another prefix, among the ids watched.
     pub chain_violations: u64,
     /// Distinct pages of the whole trace.
@@ -272,6 +287,8 @@ struct Findings {
     times: TimeFacts,
     /// What it had to assume.
     notes: Vec<String>,
+    /// What it passed over, by the reason.
+    passed_over: BTreeMap<&'static str, u64>,
 }
 
 /// The name of a trace's one pool.

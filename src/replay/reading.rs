@@ -109,5 +109,5 @@ fn read_once(
         progress(reader.progress());
     }
     progress(reader.progress());
-    Ok(Findings { times: reader.times(), notes: reader.notes() })
+    Ok(Findings { times: reader.times(), notes: reader.notes(), passed_over: reader.passed_over() })
 }

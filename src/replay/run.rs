@@ -326,8 +326,13 @@ impl<'a> Run<'a> {
         skip_bad_rows: bool,
         findings: &Findings,
     ) -> Result<(Replay, ReplayHistory), ReplayError> {
+        let passed_over = findings.passed_over.clone();
         if self.rejected > 0 && !skip_bad_rows {
             return Err(ReplayError::BadRows { count: self.rejected, rows: self.rows, first: self.bad_rows });
+        }
+        if self.requests == 0 && (self.rejected > 0 || !passed_over.is_empty()) {
+            let (rejected, first) = (self.rejected, self.bad_rows);
+            return Err(ReplayError::NoRequest { rejected, passed_over, first });
         }
         if let Some(per_request) = &mut self.per_request {
             per_request.flush().map_err(ReplayError::PerRequest)?;
@@ -369,6 +374,7 @@ impl<'a> Run<'a> {
             warm_up_requests: self.warm_up.min(self.requests),
             rejected_rows: self.rejected,
             bad_rows: self.bad_rows,
+            passed_over,
             chain_violations: pool.map_or(0, Pool::chain_violations),
             distinct_pages: pool.map_or(PageCount(0), Pool::accumulated_pages),
             page_size,

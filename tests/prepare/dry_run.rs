@@ -35,7 +35,7 @@ fn a_log_says_which_settings_read_it_and_they_do() {
         "1  no messages, prompt, input, token ids or page ids anywhere",
         "3  refused: missing_field: the record has neither messages, prompt, input, body, token_ids nor page_ids \
          (first: record 1)",
-        "1  refused: missing_field: field model is missing (first: record 3)",
+        "1  refused: unknown_encoding: a text, neither a JSON object nor an array: log requests",
     ] {
         assert!(said.contains(line), "{line}: {said}");
     }

@@ -139,7 +139,7 @@ fn check_file(preset: Preset, file: &str, expected: &[Line]) {
         }
         assert!(!reason(&prepared).contains("hunter2"), "{what}");
         if matches!(expected, Chat(_) | PassedOver(_)) {
-            assert_eq!(Preset::recognise(line), Some(preset), "{what}");
+            assert_eq!(Preset::of(line), Some(preset), "{what}");
         }
     }
 }
@@ -452,7 +452,7 @@ fn otlp_in_protobuf() {
     assert_eq!(metrics.refused.map(|code| code.name()), Some("undecodable"));
     assert!(reason(&metrics).contains("metrics have no prompts"), "{}", reason(&metrics));
     for name in ["otlp-traces.binpb", "otlp-logs.binpb"] {
-        assert_eq!(Preset::recognise(&read(name)), Some(Preset::Otlp), "{name}");
+        assert_eq!(Preset::of(&read(name)), Some(Preset::Otlp), "{name}");
         let cut = &read(name)[..read(name).len() - 5];
         assert_eq!(prepare(&otlp, cut).refused.map(|code| code.name()), Some("undecodable"), "{name}");
     }
@@ -603,7 +603,7 @@ fn no_shape_is_taken_wrongly_or_refused_without_a_reason() {
         refused += 1;
         let why = reason(&bare);
         assert!(!why.contains("What is") && !why.contains("brief"), "{name}: {why}");
-        let preset = Preset::recognise(&shape).unwrap_or_else(|| panic!("{name}: {why}"));
+        let preset = Preset::of(&shape).unwrap_or_else(|| panic!("{name}: {why}"));
         assert!(why.contains(&format!("set prepare.preset = \"{preset}\"")), "{name}: {why}");
         let [event] = &events(&prepare(&settings(Some(preset)), &shape))[..] else {
             panic!("{name}: one event")
@@ -631,7 +631,7 @@ fn careless_records_are_refused_or_read_for_what_they_are() {
         format!("{}: {}", code.unwrap_or_default(), reason(&prepared))
     };
     let no_list = refusal(Some(Preset::Litellm), r#"{"call_type": "completion", "messages": "hunter2"}"#);
-    assert!(no_list.starts_with("invalid_body: `messages` are no list"), "{no_list}");
+    assert!(no_list.starts_with("invalid_body: `messages` are a text"), "{no_list}");
     let no_time = r#"{"started_at": 99999999999999999999, "ai": {"proxy": {"payload": {"request": {"model": "chat", "prompt": "a"}}}}}"#;
     let no_time = refusal(Some(Preset::Kong), no_time);
     assert!(no_time.starts_with("invalid_field: `started_at` is a date of a log in no unit"), "{no_time}");

@@ -42,7 +42,10 @@ fn bad_rows_are_refused_with_their_reason() {
         (r#"{"timestamp":1,"hash_ids":[1,2"#, "the line ends in the middle of a JSON value"),
         (r#"{"timestamp":1,"hash_ids":[1,]}"#, "not valid JSON at byte 30"),
         (r#"{"timestamp":1,"hash_ids":[1]} x"#, "not valid JSON at byte 32"),
-        (r#"{"timestamp":NaN,"hash_ids":[1]}"#, "not valid JSON at byte 14"),
+        (
+            r#"{"timestamp":NaN,"hash_ids":[1]}"#,
+            "field `timestamp` is missing, where NaN and Infinity, which the row has, say nothing",
+        ),
         (r#"{"timestamp":1e999,"hash_ids":[1]}"#, "not valid JSON at byte 18"),
         (
             r#"{"timestamp":1e20,"hash_ids":[1]}"#,
@@ -271,8 +274,9 @@ fn an_unknown_format_says_what_was_seen_and_what_to_do() {
     let error = read(b"\n{\"question\":\"secret\",\"n\":1}\n", &ReadOptions::default()).expect_err("unknown");
     assert_eq!(
         error.to_string(),
-        "cannot tell the format of trace trace from line 2: a JSON object with the fields question, n; \
-         name it with --format"
+        "cannot tell the format of trace trace from line 2: a JSON object with the fields question, n, of no format \
+         that is known; a request in it is named with --request, and a file that begins with another line with \
+         --format and --skip-bad-rows"
     );
     let chat = read(b"{\"prompt\":\"secret\",\"n\":1}\n", &ReadOptions::default()).expect_err("no model");
     assert!(!chat.to_string().contains("secret"), "{chat}");

@@ -11,6 +11,7 @@ pub mod codec;
 pub mod logs;
 pub mod output;
 pub mod position;
+pub mod python;
 pub mod time;
 pub mod trace;
 pub mod workload;

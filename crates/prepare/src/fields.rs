@@ -3,15 +3,13 @@
 use super::tokens::{Prompts, Tokens};
 use kvset_formats::codec::{DecodeError, ErrorCode};
 use kvset_formats::trace::Answer;
-use kvset_formats::trace::json::Key;
+use kvset_formats::trace::json::{Key, TOKEN_FIELDS};
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 use std::fmt::{self, Write as _};
 
 /// Longest value that a template may take, in bytes.
 const MAX_VALUE_BYTES: usize = 1024;
-/// The names a prompt's token ids go by.
-pub(super) const TOKEN_FIELDS: [&str; 4] = ["input_ids", "token_ids", "tokens", "prompt_token_ids"];
 /// A line of a batch file holds the request under this name.
 const BODY: &str = "body";
 /// Fields that hold a response, or the chunks it was streamed in: of those the last one that says something holds. This is

@@ -31,7 +31,6 @@ mod models;
 mod preparer;
 mod recipe;
 mod records;
-pub mod shape;
 pub mod template;
 mod tokens;
 

@@ -1,4 +1,5 @@
-//! Records of logs that are known by name: one of them may hold many requests.
+//! The requests of a record. What carries records of a log is opened, and a record of a log known by name may hold many
+//! requests, too.
 //!
 //! The requests of a record are prepared in its order, each by itself. Their events go out together, with the offset
 //! after the record, so a record that is read again gives them again or not at all. A request that is of no use takes
@@ -11,8 +12,8 @@ use super::recipe::RawFormat;
 use super::records::{PoolShare, Prepared, RawRecord};
 use kvset_core::event::CachedTokens;
 use kvset_core::pages::PageIds;
-use kvset_formats::codec::{DecodeError, ErrorCode, RequestMessage};
-use kvset_formats::logs::{Logged, LoggedPrompt, LoggedRequest, Preset};
+use kvset_formats::codec::{DecodeError, ErrorCode, RequestMessage, SourceRecord};
+use kvset_formats::logs::{LogReader, Logged, LoggedPrompt, LoggedRequest, Opened, Preset};
 use kvset_formats::position::Partition;
 use kvset_formats::time::ms_of;
 use std::borrow::Cow;
@@ -23,47 +24,163 @@ const MAX_REQUESTS: usize = 8192;
 /// Most refused requests of one record that its dead letter names by their numbers.
 const NAMED: usize = 16;
 
+/// What became of the requests of a record, so far.
+#[derive(Default)]
+struct Gathered {
+    /// How many there were.
+    count: usize,
+    /// The first that became events, until there is another.
+    first: Option<Prepared>,
+    /// All of them, once there are several.
+    all: Prepared,
+    /// The numbers of those that were refused, from 1 on, and why the first was.
+    refused: Vec<usize>,
+    error: Option<DecodeError>,
+    /// Why the first record was passed over that was.
+    passed_over: Option<&'static str>,
+}
+
+impl Gathered {
+    fn add(&mut self, read: Result<Prepared, DecodeError>) {
+        self.count += 1;
+        match read {
+            Ok(one) if self.count == 1 => self.first = Some(one),
+            Ok(one) => {
+                self.first.take().into_iter().for_each(|first| self.all.add(first));
+                self.all.add(one);
+            }
+            Err(error) => {
+                self.refused.push(self.count);
+                self.error.get_or_insert(error);
+            }
+        }
+    }
+
+    /// Makes room for a record's requests.
+    fn expect(&self, count: usize) -> Result<(), DecodeError> {
+        if self.count.saturating_add(count) <= MAX_REQUESTS {
+            return Ok(());
+        }
+        let detail = format!(
+            "the record has more than {MAX_REQUESTS} requests: let the collector send smaller batches"
+        );
+        Err(DecodeError::new(ErrorCode::RequestTooLarge, detail))
+    }
+}
+
 impl Preparer {
-    /// Prepares a record of this shape.
-    pub(super) fn prepare_logged(&mut self, preset: Preset, record: &RawRecord<'_>) -> Prepared {
-        let value = record.source.value.unwrap_or_default();
-        let recipe = Arc::clone(&self.recipe);
-        let read = self.recipe.limits.decode.check_size(value).and_then(|()| {
-            let logged = preset.read(value, &recipe.places)?;
-            check_count(&logged)?;
-            Ok(logged)
-        });
-        let mut all = Prepared { partition: Partition(record.source.partition), ..Prepared::default() };
-        let (count, requests) = match read {
-            Ok(Logged::Requests { count, requests }) => (count, requests),
-            Ok(Logged::PassedOver(why)) => {
-                all.passed_over = Some(why);
-                return all;
-            }
-            Err(error) => return self.refuse(record, &error),
+    /// Prepares a record: all requests of the records in it.
+    pub(super) fn prepare_value(&mut self, value: &[u8], record: &RawRecord<'_>) -> Prepared {
+        let mut gathered = Gathered::default();
+        gathered.all.partition = Partition(record.source.partition);
+        match self.gather(value, record, &mut gathered) {
+            Ok(()) => self.finish(gathered, record),
+            Err(error) => self.refuse(record, &self.of_a_known_log(value, error)),
+        }
+    }
+
+    fn gather(
+        &mut self,
+        value: &[u8],
+        record: &RawRecord<'_>,
+        gathered: &mut Gathered,
+    ) -> Result<(), DecodeError> {
+        self.recipe.limits.decode.check_size(value)?;
+        let reader = Arc::clone(&self.reader);
+        let is_list = value.trim_ascii_start().first() == Some(&b'[');
+        let opened = match self.recipe.preset {
+            None if !is_list => Opened::itself(value),
+            _ => reader.open(value)?,
         };
-        let (mut refused, mut first) = (Vec::new(), None);
-        for (index, request) in requests.enumerate() {
-            let mut one = Prepared { partition: all.partition, ..Prepared::default() };
-            match request.and_then(|request| self.logged(&request, record, &mut one)) {
-                Ok(()) if count == 1 => return one,
-                Ok(()) => all.add(one),
+        if opened.records.is_empty() {
+            gathered.passed_over = Some("an empty list");
+        }
+        let is_only = opened.records.len() == 1;
+        gathered.expect(opened.records.len())?;
+        for inner in opened.records {
+            let inner = match inner {
+                Ok(inner) => inner,
+                Err(error) if is_only => return Err(error),
                 Err(error) => {
-                    refused.push(index + 1);
-                    first.get_or_insert(error);
+                    gathered.add(Err(error));
+                    continue;
                 }
+            };
+            let inner = RawRecord {
+                source: SourceRecord { value: Some(&inner), ..record.source },
+                headers: record.headers.clone(),
+            };
+            let read = match self.recipe.preset {
+                Some(_) => self.gather_logged(&reader, &inner, record, gathered),
+                None => self.gather_plain(&reader, &inner, gathered),
+            };
+            match read {
+                Err(error) if is_only => return Err(error),
+                Err(error) => gathered.add(Err(error)),
+                Ok(()) => {}
             }
         }
-        let Some(error) = first else { return all };
-        if count == 1 {
-            return self.refuse(record, &error);
+        Ok(())
+    }
+
+    /// Adds the requests of a record of no log that is known.
+    fn gather_plain(
+        &mut self,
+        reader: &LogReader,
+        record: &RawRecord<'_>,
+        gathered: &mut Gathered,
+    ) -> Result<(), DecodeError> {
+        if let Some(why) = reader.passes_over(record.source.value.unwrap_or_default())? {
+            gathered.passed_over.get_or_insert(why);
+            return Ok(());
         }
-        let detail = format!("{}: {}", places(&refused, count), error.detail());
-        let letter = self.refuse(record, &DecodeError::new(error.code(), detail));
-        all.outputs.extend(letter.outputs);
-        all.refused = letter.refused;
-        all.refused_requests = refused.len() as u64;
-        all
+        let mut one = Prepared { partition: gathered.all.partition, ..Prepared::default() };
+        self.events(record, &mut one)?;
+        gathered.add(Ok(one));
+        Ok(())
+    }
+
+    /// Adds the requests of a record of a log, which `around` may carry.
+    fn gather_logged(
+        &mut self,
+        reader: &LogReader,
+        record: &RawRecord<'_>,
+        around: &RawRecord<'_>,
+        gathered: &mut Gathered,
+    ) -> Result<(), DecodeError> {
+        let (count, requests) = match reader.read(record.source.value.unwrap_or_default())? {
+            Logged::Requests { count, requests } => (count, requests),
+            Logged::PassedOver(why) => {
+                gathered.passed_over.get_or_insert(why);
+                return Ok(());
+            }
+        };
+        gathered.expect(count)?;
+        for request in requests {
+            let mut one = Prepared { partition: gathered.all.partition, ..Prepared::default() };
+            let read = request.and_then(|request| self.logged(&request, record, around, &mut one));
+            gathered.add(read.map(|()| one));
+        }
+        Ok(())
+    }
+
+    fn finish(&self, gathered: Gathered, record: &RawRecord<'_>) -> Prepared {
+        let Gathered { count, first, mut all, refused, error, passed_over } = gathered;
+        match (count, first, error) {
+            (0, ..) => Prepared { passed_over, ..all },
+            (1, Some(one), _) => one,
+            (1, None, Some(error)) => self.refuse(record, &error),
+            (_, first, error) => {
+                first.into_iter().for_each(|first| all.add(first));
+                let Some(error) = error else { return all };
+                let detail = format!("{}: {}", places(&refused, count), error.detail());
+                let letter = self.refuse(record, &DecodeError::new(error.code(), detail));
+                all.outputs.extend(letter.outputs);
+                all.refused = letter.refused;
+                all.refused_requests = refused.len() as u64;
+                all
+            }
+        }
     }
 
     /// The events of one request.
@@ -71,9 +188,10 @@ impl Preparer {
         &mut self,
         request: &LoggedRequest<'_>,
         record: &RawRecord<'_>,
+        around: &RawRecord<'_>,
         out: &mut Prepared,
     ) -> Result<(), DecodeError> {
-        let held = self.read_beside(request, record)?;
+        let held = self.read_beside(request, record, around)?;
         let arrival = request.arrival.filter(|_| self.recipe.event_time.is_none());
         let mut common = self.common(record, arrival)?;
         common.output_tokens = request.output_tokens.and_then(signed);
@@ -120,12 +238,13 @@ impl Preparer {
         }
     }
 
-    /// Reads what templates and labels name: from the record, from the request in it, and by the log's own names, each
-    /// before the one that comes ahead of it here.
+    /// Reads what templates and labels name: from what carries the record, from the request in it, from the record, and
+    /// by the log's own names, each before the one that comes ahead of it here.
     fn read_beside(
         &mut self,
         request: &LoggedRequest<'_>,
         record: &RawRecord<'_>,
+        around: &RawRecord<'_>,
     ) -> Result<Held, DecodeError> {
         let value = record.source.value.unwrap_or_default();
         let (paths, prompts) = (&self.names.paths, &mut self.prompts);
@@ -133,6 +252,10 @@ impl Preparer {
             fields::read(value, paths, false, &mut self.values, prompts, None)?;
         } else {
             self.values.reset(paths.len());
+        }
+        let outer = around.source.value.filter(|outer| outer.len() > value.len() && outer.starts_with(b"{"));
+        if let Some(outer) = outer {
+            fields::read_request(outer, paths, false, &mut self.values, prompts)?;
         }
         let held = match &request.prompt {
             LoggedPrompt::Body(body) => {
@@ -158,18 +281,6 @@ fn places(refused: &[usize], count: usize) -> String {
         refused.len(),
         named.join(", ")
     )
-}
-
-fn check_count(logged: &Logged<'_>) -> Result<(), DecodeError> {
-    match logged {
-        Logged::Requests { count, .. } if *count > MAX_REQUESTS => {
-            let detail = format!(
-                "the record has {count} requests, more than {MAX_REQUESTS}: let the collector send smaller batches",
-            );
-            Err(DecodeError::new(ErrorCode::RequestTooLarge, detail))
-        }
-        _ => Ok(()),
-    }
 }
 
 impl Prepared {

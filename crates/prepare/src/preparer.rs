@@ -12,11 +12,12 @@ use kvset_formats::codec::{
     DeadLetter, DecodeError, Encoding, ErrorCode, LetterContent, LookupError, Provenance, RawPrompt,
     RawRequest, RequestDecoder, WriterSchemas,
 };
-use kvset_formats::logs::{FieldPath, Preset};
+use kvset_formats::logs::{FieldPath, LogReader, Preset, foreign};
 use kvset_formats::output::{Destination, OutputRecord};
 use kvset_formats::position::Partition;
+use kvset_formats::python;
 use kvset_formats::time::{Time, ms_of};
-use kvset_formats::trace::Answer;
+use kvset_formats::trace::{self, Answer, Format};
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -24,6 +25,7 @@ use std::sync::Arc;
 pub struct Preparer {
     pub(super) recipe: Arc<Recipe>,
     pub(super) names: Names,
+    pub(super) reader: Arc<LogReader>,
     tokenizers: Tokenizers,
     decoder: RequestDecoder,
     pub(super) values: Values,
@@ -38,6 +40,7 @@ impl Preparer {
     pub fn new(recipe: Arc<Recipe>, tokenizers: Tokenizers) -> Self {
         Self {
             names: Names::of(&recipe),
+            reader: Arc::new(LogReader { preset: recipe.preset, places: recipe.places.clone() }),
             tokenizers,
             decoder: RequestDecoder::new(Encoding::Auto, recipe.limits.decode),
             recipe,
@@ -64,27 +67,36 @@ impl Preparer {
 
     /// Prepares one record. One that cannot be used becomes a dead letter, where those are asked for.
     pub fn prepare(&mut self, record: &RawRecord<'_>) -> Prepared {
-        if let Some(preset) = self.recipe.preset {
-            return self.prepare_logged(preset, record);
-        }
-        let mut prepared = Prepared { partition: Partition(record.source.partition), ..Prepared::default() };
-        match self.events(record, &mut prepared) {
-            Ok(()) => prepared,
-            Err(error) => self.refuse(record, &self.of_a_known_log(record, error)),
+        let value = record.source.value.unwrap_or_default();
+        let prepared = self.prepare_value(value, record);
+        // What fails may hold words that only Python's JSON has.
+        match python::as_json(value).filter(|_| prepared.refused.is_some()) {
+            Some(json) => self.prepare_value(&json, record),
+            None => prepared,
         }
     }
 
-    /// The refusal of a record that cannot be read as it is, but is of a log known by name.
-    fn of_a_known_log(&self, record: &RawRecord<'_>, error: DecodeError) -> DecodeError {
+    /// The refusal of a record that cannot be read as it is, but is known for what it is.
+    pub(super) fn of_a_known_log(&self, value: &[u8], error: DecodeError) -> DecodeError {
         use ErrorCode::{MissingField, Undecodable, UnknownEncoding, UnrenderedField};
         let unread = matches!(error.code(), MissingField | Undecodable | UnknownEncoding | UnrenderedField);
-        if !unread || self.recipe.places.request.is_some() {
+        if !unread || self.recipe.preset.is_some() || self.recipe.places.request.is_some() {
             return error;
         }
-        let Some(preset) = Preset::recognise(record.source.value.unwrap_or_default()) else { return error };
-        let detail =
-            format!("this is the log of {preset}, set prepare.preset = \"{preset}\": {}", error.detail());
-        DecodeError::new(error.code(), detail)
+        let what = match Preset::recognise(value) {
+            Some((log, place)) if place.is_top() => {
+                Some(format!("this is the log of {log}, set prepare.preset = \"{log}\""))
+            }
+            Some((log, place)) => {
+                Some(format!("{place} is the log of {log}, set prepare.preset = \"{log}\""))
+            }
+            None => of_a_trace(value).or_else(|| foreign::describe(value)),
+        };
+        let Some(what) = what else { return error };
+        if !value.trim_ascii_start().starts_with(b"{") {
+            return DecodeError::new(UnknownEncoding, what);
+        }
+        DecodeError::new(error.code(), format!("{what}: {}", error.detail()))
     }
 
     /// The dead letter of a record that is refused for this reason.
@@ -120,9 +132,8 @@ impl Preparer {
         }
     }
 
-    fn events(&mut self, record: &RawRecord<'_>, out: &mut Prepared) -> Result<(), DecodeError> {
+    pub(super) fn events(&mut self, record: &RawRecord<'_>, out: &mut Prepared) -> Result<(), DecodeError> {
         let value = record.source.value.unwrap_or_default();
-        self.recipe.limits.decode.check_size(value)?;
         self.answer = Answer::default();
         let mut rewritten = Vec::new();
         if let Some(raw) = self.decoder.read_raw(value, &mut rewritten) {
@@ -310,6 +321,14 @@ impl Preparer {
         }
         push_pages(&self.recipe, &pool, message, out)
     }
+}
+
+/// That rows of page ids are for another command, where a record is such a row.
+fn of_a_trace(value: &[u8]) -> Option<String> {
+    let format = trace::format_of(value)?;
+    let is_of_pages = matches!(format, Format::Mooncake | Format::Weka | Format::Qwen);
+    is_of_pages
+        .then(|| format!("these are rows of a trace ({format}, `hash_ids`), which `kvset replay` reads"))
 }
 
 pub(super) fn other_format() -> DecodeError {

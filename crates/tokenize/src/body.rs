@@ -121,6 +121,11 @@ impl<'a> Body<'a> {
             return refuse(TokenizeCode::UnsupportedContent, "prompt_embeds is no text");
         }
         match (&self.messages, &self.prompt, &self.input) {
+            (_, Some(Prompts::Stored), _) => {
+                let detail = "`prompt` is a stored prompt, whose text only the API's provider has: log the request \
+                    with its messages";
+                refuse(TokenizeCode::UnsupportedField, detail)
+            }
             (Some(_), Some(_), _) => refuse(TokenizeCode::InvalidBody, "the body has messages and a prompt"),
             (Some(_), _, Some(input)) | (_, Some(_), Some(input)) if input.is_true() => {
                 Err(unrendered::refused("input"))
@@ -206,6 +211,8 @@ pub(super) enum Prompts<'a> {
     Texts(Vec<Cow<'a, str>>),
     Tokens(Vec<u32>),
     TokenLists(Vec<Vec<u32>>),
+    /// The id of a prompt that the API keeps, with what is put into it.
+    Stored,
 }
 
 impl<'de: 'a, 'a> Deserialize<'de> for Prompts<'a> {
@@ -229,6 +236,14 @@ impl<'de> Visitor<'de> for PromptsVisitor {
 
     fn visit_str<E>(self, text: &str) -> Result<Prompts<'de>, E> {
         Ok(Prompts::Text(Cow::Owned(text.to_owned())))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Prompts<'de>, A::Error> {
+        let mut has_id = false;
+        while let Some((Key(key), IgnoredAny)) = map.next_entry()? {
+            has_id |= key == "id";
+        }
+        if has_id { Ok(Prompts::Stored) } else { Err(A::Error::custom("a prompt that is an object")) }
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<Prompts<'de>, A::Error> {

@@ -164,7 +164,8 @@ impl RequestTokenizer {
             }
             Some(Prompts::Tokens(tokens)) => self.tokens(&tokens),
             Some(Prompts::TokenLists(lists)) => lists.iter().for_each(|tokens| self.tokens(tokens)),
-            None => {}
+            // A stored prompt was refused when the body was read.
+            Some(Prompts::Stored) | None => {}
         }
         Ok(())
     }

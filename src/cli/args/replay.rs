@@ -17,6 +17,7 @@ use kvset_core::tenants::Quota;
 use kvset_core::tiers::{TierConfig, TrendRules};
 use kvset_core::units::{PageCount, PageSize};
 use kvset_core::window::WindowKind;
+use kvset_formats::logs::{FieldPath, Places, Preset};
 use kvset_formats::trace::{Format, IdScope, ReadOptions};
 use kvset_prepare::TimeUnit;
 use kvset_settings::Choice;
@@ -31,6 +32,16 @@ pub struct TraceArgs {
     /// Format of the traces; told from the first row where left out.
     #[arg(long, value_name = "FORMAT", value_parser = choice::<Format>(), default_value = "auto")]
     pub format: Format,
+    /// The log that the traces are of, as prepare.preset names it; the same as --format NAME.
+    #[arg(long, value_name = "NAME", value_parser = choice::<Preset>(), conflicts_with = "format")]
+    pub preset: Option<Preset>,
+    /// Where in each record the request is, as prepare.request says it: field names joined by dots, such as
+    /// ai.request.
+    #[arg(long, value_name = "PATH")]
+    pub request: Option<FieldPath>,
+    /// Where in each record the answer with its usage is, as prepare.response says it.
+    #[arg(long, value_name = "PATH")]
+    pub response: Option<FieldPath>,
     /// Tokens a page, where the trace does not say [default: 512 for mooncake, 16 for qwen, else 64].
     #[arg(long, value_name = "N", value_parser = page_size)]
     pub page_size: Option<PageSize>,
@@ -55,7 +66,8 @@ impl TraceArgs {
     /// How the traces are to be read.
     pub fn read_options(&self) -> ReadOptions {
         ReadOptions {
-            format: self.format,
+            format: self.preset.map_or(self.format, Format::of_preset),
+            places: Places { request: self.request.clone(), response: self.response.clone() },
             id_scope: self.id_scope.clone(),
             page_size: self.page_size,
             time_unit: match self.time_unit {
@@ -85,6 +97,7 @@ Examples:
   kvset replay --kv-bytes-per-token 61464 --tier hbm:0.95:10GiB:2500 --tier dram:0.999:64GiB:400 trace.jsonl
   kvset replay --model-config config.json --kv-dtype bf16,fp8 trace.jsonl
   kvset replay --format openai --model models/llama --page-size 16 batch.jsonl
+  kvset replay --request ai.request --response ai.response --model models/llama gateway.jsonl
   kvset replay --engine vllm --page-size 16 --measured --capacities 40000p trace.jsonl
   kvset replay --router round-robin:4 --router hash:4 --router prefix:4 --capacities 8192p trace.jsonl
   kvset replay --ttl 5m,1h --optimal --capacities 30GiB --kv-bytes-per-token 61464 trace.jsonl

@@ -6,9 +6,11 @@ use crate::cli::args::PrepareArgs;
 use crate::cli::{Failure, output};
 use crate::report::words::{counted, elapsed, moment};
 use kvset_formats::codec::{DecodeLimits, Encoding, LetterContent, RequestDecoder, SourceRecord};
+use kvset_formats::logs::shape::{PromptKind, Shape};
+use kvset_formats::logs::{LogReader, Place, foreign};
+use kvset_formats::python;
 use kvset_formats::time::Form;
-use kvset_formats::trace::CacheWrites;
-use kvset_prepare::shape::{PromptKind, Shape};
+use kvset_formats::trace::{self, CacheWrites, Format};
 use kvset_prepare::{Prepared, Preparer, Preset, RawRecord};
 use kvset_service::prepare::preparer;
 use kvset_settings::Settings;
@@ -26,8 +28,8 @@ struct Findings {
     requests: BTreeMap<String, u64>,
     usages: BTreeMap<String, u64>,
     times: BTreeMap<(String, Form), u64>,
-    /// Records that seem to be of a log known by name.
-    presets: BTreeMap<Preset, u64>,
+    /// Records that seem to be of a log known by name, and where in them.
+    presets: BTreeMap<(Preset, Place), u64>,
     outcomes: BTreeMap<String, Outcome>,
     tokens: u64,
     cached: u64,
@@ -79,18 +81,11 @@ impl Findings {
     fn read(&mut self, first: &FirstRecord<'_>, preparer: &mut Preparer) {
         self.records += 1;
         let record = first.value;
-        let preset = Preset::recognise(record);
-        if let Some(preset) = preset {
-            *self.presets.entry(preset).or_default() += 1;
-            *self.shapes.entry(format!("the log of {preset}")).or_default() += 1;
-        }
-        let shape = Shape::of(record);
-        let written = shape.as_ref().and_then(|shape| cache_writes(record, shape));
-        match shape {
-            _ if preset.is_some() => {}
-            None => *self.shapes.entry("no JSON object".to_owned()).or_default() += 1,
-            Some(shape) => self.note(&shape),
-        }
+        let json = python::as_json(record);
+        let json = json.as_deref().unwrap_or(record);
+        let shape = Shape::of(json);
+        let written = shape.as_ref().and_then(|shape| cache_writes(json, shape));
+        self.note(json, shape.as_ref());
         let source = SourceRecord {
             topic: "",
             partition: first.partition,
@@ -122,12 +117,22 @@ impl Findings {
         self.add(&prepared);
     }
 
-    fn note(&mut self, shape: &Shape) {
-        let Some((place, kind)) = shape.requests.first() else {
-            let nothing = "no messages, prompt, input, token ids or page ids anywhere";
-            *self.shapes.entry(nothing.to_owned()).or_default() += 1;
+    /// Notes what a record seems to be.
+    fn note(&mut self, record: &[u8], shape: Option<&Shape>) {
+        if let Some((preset, place)) = Preset::recognise(record) {
+            let at = if place.is_top() { String::new() } else { format!(" {place}") };
+            *self.shapes.entry(format!("the log of {preset}{at}")).or_default() += 1;
+            *self.presets.entry((preset, place)).or_default() += 1;
             return;
-        };
+        }
+        match shape {
+            Some(shape) if !shape.requests.is_empty() => self.note_requests(shape),
+            _ => *self.shapes.entry(without_request(record)).or_default() += 1,
+        }
+    }
+
+    fn note_requests(&mut self, shape: &Shape) {
+        let Some((place, kind)) = shape.requests.first() else { return };
         let at = place.as_ref().map_or_else(String::new, |place| format!(" at {place}"));
         *self.shapes.entry(format!("{kind}{at}")).or_default() += 1;
         if let (Some(place), false) = (place, *kind == PromptKind::PageIds) {
@@ -251,10 +256,14 @@ impl Findings {
     /// Settings that these records ask for and that are not made.
     fn advice(&self, settings: &Settings) -> String {
         let preset = self.presets.iter().max_by_key(|(_, count)| **count);
-        if let (None, Some((preset, count))) = (settings.prepare.preset, preset)
+        if let (None, Some(((preset, place), count))) = (settings.prepare.preset, preset)
             && *count * 2 > self.records
         {
-            return format!("preset = \"{preset}\"\n{}", self.model_advice());
+            let opened = match place.is_top() {
+                true => String::new(),
+                false => format!("  # its records lie {place} and are read there"),
+            };
+            return format!("preset = \"{preset}\"{opened}\n{}", self.model_advice());
         }
         let most = |seen: &BTreeMap<String, u64>| {
             seen.iter().max_by_key(|(_, count)| **count).map(|(place, _)| place.clone())
@@ -281,6 +290,26 @@ impl Findings {
         let unknown = self.outcomes.keys().any(|outcome| outcome.contains("refused: unknown_model"));
         let advice = "models = [\"/models/NAME\"]  # a directory with tokenizer.json\n";
         if unknown { advice.to_owned() } else { String::new() }
+    }
+}
+
+/// What a record is that holds no request which a path could lead to.
+fn without_request(record: &[u8]) -> String {
+    let rows = trace::format_of(record).filter(|format| !matches!(format, Format::Openai | Format::TokenIds));
+    if let Some(format) = rows {
+        return format!("rows of a trace ({format}), which `kvset replay` reads as they are");
+    }
+    if let Ok(opened) = LogReader::default().open(record)
+        && let Some(Ok(first)) = opened.records.first()
+        && let Some((_, kind)) = Shape::of(first).and_then(|shape| shape.requests.into_iter().next())
+    {
+        return format!("{kind} {}", opened.place);
+    }
+    match (foreign::describe(record), record.trim_ascii_start().first()) {
+        (Some(what), Some(b'{')) => what,
+        (Some(what), _) => format!("no JSON object: {what}"),
+        (None, Some(b'{')) => "no messages, prompt, input, token ids or page ids anywhere".to_owned(),
+        (None, _) => "no JSON object".to_owned(),
     }
 }
 

@@ -183,6 +183,7 @@ impl ReplayResult {
             page_size: done.page_size.map(|size| size.get()),
             page_bytes: done.page_bytes.map(|bytes| bytes.0),
             rejected_rows: done.rejected_rows,
+            passed_over: done.passed_over.clone(),
             chain_violations: done.chain_violations,
             chain_check: done.config.chain_check,
             engine: done.config.profile,

@@ -131,6 +131,9 @@ pub struct TraceSummary {
     pub page_bytes: Option<u64>,
     /// Rows that could not be read.
     pub rejected_rows: u64,
+    /// Records of no request that a cache served, by the reason.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub passed_over: BTreeMap<&'static str, u64>,
     /// Distinct pages whose id was already known under another prefix.
     pub chain_violations: u64,
     /// Which ids were watched for violations: `sampled` or `full`.

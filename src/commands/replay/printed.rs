@@ -78,6 +78,9 @@ impl ReplayResult {
         if let Some(found) = &self.in_flight {
             line("others in flight", in_flight(found));
         }
+        if !trace.passed_over.is_empty() {
+            line("passed over", thousands(trace.passed_over.values().sum()));
+        }
         if trace.rejected_rows > 0 {
             line("rejected rows", thousands(trace.rejected_rows));
         }

@@ -2,6 +2,7 @@
 
 use crate::replay::{Replay, ReplayHistory, ReplayOptions, report_input};
 use crate::report::plot::{capacity_curve, engine_curves};
+use crate::report::words::counted;
 use crate::report::{self, PoolReport, ReportInput};
 use anyhow::Context as _;
 use kvset_core::estimate::{Estimate, FEWEST_FOLLOWED};
@@ -88,6 +89,9 @@ pub(crate) fn notes(done: &Replay) -> Vec<String> {
     }
     for row in &done.bad_rows {
         lines.push(format!("skipped: {}: {}", row.place, row.reason));
+    }
+    for (why, records) in &done.passed_over {
+        lines.push(format!("passed over: {}: {why}", counted(*records, "record", "records")));
     }
     let unnamed = done.rejected_rows.saturating_sub(done.bad_rows.len() as u64);
     if unnamed > 0 {

@@ -1,11 +1,12 @@
 //! Dynamo's request traces and audit records. A trace's `request_end` has the hashes of the prompt's blocks; its
 //! `request_payload`, and an audit record, has the body.
 
+use super::layout::first;
 use super::layouts;
 use super::path;
 use super::{Logged, LoggedPrompt, LoggedRequest, Places};
 use crate::codec::{DecodeError, ErrorCode};
-use crate::trace::dynamo::read_record;
+use crate::trace::dynamo::{OTHER_EVENT, read_record};
 use crate::trace::row::Batch;
 use crate::trace::{IdScope, RowFault};
 use std::borrow::Cow;
@@ -25,18 +26,26 @@ const NAMES: [(&str, &str); 3] = [
 
 /// Whether a record is one of a trace.
 pub(super) fn is_trace(record: &[u8]) -> bool {
-    let schema = super::layout::first(record, &["schema", "event.schema"]);
+    let schema = first(record, &["schema", "event.schema"]);
     schema.is_ok_and(|schema| schema.is_some_and(|schema| schema.text.starts_with(SCHEMA)))
 }
 
 pub(super) fn read<'r>(record: &'r [u8], places: &Places) -> Result<Logged<'r>, DecodeError> {
+    if is_trace(record)
+        && let Some(path) = &places.request
+        && path.find(record)?.is_none()
+        && first(record, &["event_type", "event.event_type"])?
+            .is_some_and(|kind| kind.text != "request_payload")
+    {
+        return Ok(Logged::PassedOver("an event of another kind than request_payload"));
+    }
     if !is_trace(record) || places.request.is_some() {
         return layouts::DYNAMO_PAYLOAD.read(record, places);
     }
     let mut batch = Batch::default();
     let draft = match read_record(record, &mut batch, &IdScope::Global) {
         Ok(Some(draft)) => draft,
-        Ok(None) => return Ok(Logged::PassedOver("an event of another kind than request_end")),
+        Ok(None) => return Ok(Logged::PassedOver(OTHER_EVENT)),
         Err(fault) => return Ok(Logged::one(Err(refusal(fault)))),
     };
     let inner = path::at(record, "event")?

@@ -37,8 +37,8 @@ pub(super) struct Layout {
 
 /// How a shape holds a prompt.
 pub(super) enum Prompt {
-    /// A body at this path.
-    At(&'static str),
+    /// A body at the first of these paths that leads somewhere.
+    At(&'static [&'static str]),
     /// In a way of its own.
     Own(for<'r> fn(&'r [u8], &Places) -> Result<LoggedPrompt<'r>, DecodeError>),
 }
@@ -70,7 +70,7 @@ impl Layout {
     }
 
     /// Why the record is none of a request that a cache served.
-    fn other_than_a_request(&self, record: &[u8]) -> Result<Option<&'static str>, DecodeError> {
+    pub fn other_than_a_request(&self, record: &[u8]) -> Result<Option<&'static str>, DecodeError> {
         if let Some(status) = first(record, self.status)?
             && count(&status.text).is_ok_and(|status| status >= Some(400))
         {
@@ -87,15 +87,21 @@ impl Layout {
     fn request<'r>(&self, record: &'r [u8], places: &Places) -> Result<LoggedRequest<'r>, DecodeError> {
         let prompt = match (&places.request, &self.prompt) {
             (Some(path), _) => LoggedPrompt::Body(found_at(path, record)?),
-            (None, Prompt::At(path)) => LoggedPrompt::Body(self.body_at(path, record)?),
+            (None, Prompt::At(paths)) => LoggedPrompt::Body(self.body_at(paths, record)?),
             (None, Prompt::Own(read)) => read(record, places)?,
         };
         let response = match &places.response {
             Some(path) => path.find(record)?,
             None => first(record, self.response)?.map(|found| found.text),
         };
-        let answer = response.map(|response| Answer::of_response(&response)).transpose()?.unwrap_or_default();
-        let (start, end) = (time(record, self.start)?, time(record, self.end)?);
+        let mut answer =
+            response.map(|response| Answer::of_response(&response)).transpose()?.unwrap_or_default();
+        let (mut start, end) = (time(record, self.start)?, time(record, self.end)?);
+        if let (Some(_), LoggedPrompt::Body(request)) = (&places.request, &prompt) {
+            // What the record does not say, its request may.
+            answer = answer.or(Answer::of_response(request)?);
+            start = start.or(time(request.as_bytes(), self.start)?);
+        }
         let between = || {
             let (start, end) = (start?.moment, end?.moment);
             (start <= end).then(|| end.since(start))
@@ -113,13 +119,14 @@ impl Layout {
         })
     }
 
-    fn body_at<'r>(&self, path: &str, record: &'r [u8]) -> Result<Cow<'r, str>, DecodeError> {
-        let body = path::at(record, path)?.ok_or_else(|| missing(path, self.switch_on))?;
+    fn body_at<'r>(&self, paths: &[&str], record: &'r [u8]) -> Result<Cow<'r, str>, DecodeError> {
+        let body = first(record, paths)?.ok_or_else(|| missing(&paths.join("` nor `"), self.switch_on))?;
         let text = body.text.trim();
         if text.starts_with('{') && text.ends_with('}') {
             return Ok(body.text);
         }
-        let detail = format!("`{path}` is no JSON object: masked, cut off or of another format");
+        let detail =
+            format!("`{}` is no JSON object: masked, cut off or of another format", paths.join("` or `"));
         Err(DecodeError::new(ErrorCode::InvalidBody, detail))
     }
 
@@ -217,7 +224,7 @@ fn written<'r>(record: &'r [u8], path: &str) -> Result<Option<Written<'r>>, Deco
 /// The request at the place that the operator named.
 fn found_at<'r>(path: &FieldPath, record: &'r [u8]) -> Result<Cow<'r, str>, DecodeError> {
     path.find(record)?.ok_or_else(|| {
-        let detail = format!("there is no request at `{path}`, where prepare.request looks for it");
+        let detail = format!("there is no request at `{path}`, where it is looked for");
         DecodeError::new(ErrorCode::MissingField, detail)
     })
 }
@@ -228,7 +235,7 @@ pub(super) fn missing(path: &str, switch_on: &str) -> DecodeError {
 }
 
 /// Token ids, of one prompt or of several; nothing where the JSON is something else.
-pub(super) fn token_ids(json: &str) -> Option<Vec<Vec<u32>>> {
+pub(crate) fn token_ids(json: &str) -> Option<Vec<Vec<u32>>> {
     let ids = |ids: Vec<TokenId>| ids.into_iter().map(|TokenId(id)| id).collect();
     let one = serde_json::from_str(json).map(|prompt| vec![ids(prompt)]);
     let several =

@@ -1,9 +1,12 @@
 //! The shapes, one by one.
 
-use super::layout::{Layout, Prompt};
+use super::LoggedPrompt;
+use super::layout::{Layout, Prompt, first};
+use super::members::members;
 use super::{litellm, path, sglang, vllm};
 use crate::codec::DecodeError;
 use crate::time::Unit::{Milliseconds, Seconds};
+use kvset_core::labels::Label;
 
 pub(super) static LITELLM: Layout = Layout {
     passed_over: litellm::passed_over,
@@ -27,23 +30,23 @@ pub(super) static KONG: Layout = Layout {
     endpoint: &["request.uri"],
     status: &["response.status"],
     ..Layout::of(
-        Prompt::At("ai.proxy.payload.request"),
+        Prompt::At(&["ai.proxy.payload.request"]),
         "set config.logging.log_payloads and log_statistics of Kong's ai-proxy plugin (targets[].logging of \
          ai-proxy-advanced), and a client_body_buffer_size that holds your bodies",
     )
 };
 
 pub(super) static APISIX: Layout = Layout {
-    response: &["response.body"],
+    response: &["response.body", "llm_summary"],
     start: &["start_time"],
     duration: &[("latency", Milliseconds)],
     names: &[("model", "llm_summary.model"), ("tenant", "consumer.username")],
     endpoint: &["request.uri"],
     status: &["response.status"],
     ..Layout::of(
-        Prompt::At("request.body"),
+        Prompt::At(&["request.body", "llm_request"]),
         "set include_req_body and include_resp_body of APISIX's kafka-logger plugin, with max_req_body_bytes and a \
-         client_body_buffer_size that hold your bodies",
+         client_body_buffer_size that hold your bodies, or logging.payloads of its ai-proxy plugin",
     )
 };
 
@@ -55,7 +58,7 @@ pub(super) static HIGRESS: Layout = Layout {
     endpoint: &["path"],
     status: &["response_code"],
     ..Layout::of(
-        Prompt::At("ai_log.request"),
+        Prompt::At(&["ai_log.request"]),
         "add to Higress's ai-statistics plugin the attribute {key: request, value_source: request_body, value: \
          \"@tostr\", apply_to_log: true}: messages alone would leave out tools",
     )
@@ -68,7 +71,7 @@ pub(super) static DYNAMO_PAYLOAD: Layout = Layout {
     end: &["event_time_unix_ms"],
     names: &[("model", "payload.model"), ("model", "model"), ("session_id", "agent_context.session_id")],
     ..Layout::of(
-        Prompt::At("request"),
+        Prompt::At(&["request"]),
         "set DYN_REQUEST_TRACE, or DYN_AUDIT_FORCE_LOGGING, of Dynamo's frontend",
     )
 };
@@ -110,8 +113,79 @@ pub(super) static OPENAI_BATCH: Layout = Layout {
     names: &[("model", "body.model")],
     endpoint: &["url"],
     status: &["response.status_code"],
-    ..Layout::of(Prompt::At("body"), "these are the lines of a batch's input file; its output has no prompts")
+    ..Layout::of(
+        Prompt::At(&["body"]),
+        "these are the lines of a batch's input file; its output has no prompts",
+    )
 };
+
+/// Requests, themselves or where the operator says in records of any shape. What stands beside them has the names of plain rows.
+pub(super) static REQUESTS: Layout = Layout {
+    passed_over: |record| {
+        let error = first(record, &["error", "errorCode", "error_code"])?;
+        let is_none = |text: &str| matches!(text, "" | "-" | "0" | "false" | "none" | "None" | "[]" | "{}");
+        Ok(error.filter(|error| !is_none(&error.text)).map(|_| "the request failed"))
+    },
+    endpoint: &[
+        "url",
+        "path",
+        "uri",
+        "endpoint",
+        "request_path",
+        "request.path",
+        "request.url",
+        "request.uri",
+    ],
+    status: &[
+        "status",
+        "status_code",
+        "statusCode",
+        "response_status",
+        "response_code",
+        "response.status",
+        "response.status_code",
+    ],
+    response: &["response", "chunks", ""],
+    start: &[
+        "timestamp",
+        "event_time",
+        "time",
+        "ts",
+        "start_time",
+        "startTime",
+        "started_at",
+        "created_at",
+        "request_created_at",
+        "logging_time",
+        "@timestamp",
+    ],
+    duration: &[("duration_ms", Milliseconds)],
+    names: &[
+        ("model", "model"),
+        ("session_id", "session_id"),
+        (Label::Replica.name(), Label::Replica.name()),
+        (Label::Tenant.name(), Label::Tenant.name()),
+    ],
+    ..Layout::of(
+        // Where no place is named, the record is its request.
+        Prompt::Own(|record, _| {
+            let text = path::at(record, "")?.map(|found| found.text).unwrap_or_default();
+            Ok(LoggedPrompt::Body(text))
+        }),
+        "",
+    )
+};
+
+/// Tells which paths lead somewhere in a record. Its own names are read once: most paths end at the first.
+pub(super) fn has_paths(record: &[u8]) -> impl FnMut(&str) -> bool {
+    let text = std::str::from_utf8(record).ok();
+    let members = text.and_then(members).unwrap_or_default();
+    move |path| {
+        let (first, rest) = path.split_once('.').map_or((path, None), |(first, rest)| (first, Some(rest)));
+        let value = members.iter().rev().find(|(name, _)| name == first).map(|(_, value)| value.get());
+        value.is_some_and(|value| value != "null") && rest.is_none_or(|_| has(record, path))
+    }
+}
 
 /// Whether a record tells whom it is for, and what it holds of it.
 pub(super) fn has(record: &[u8], path: &str) -> bool {

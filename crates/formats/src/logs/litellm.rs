@@ -19,20 +19,40 @@ pub(super) const SWITCH_ON: &str = "send LiteLLM's whole standard_logging_object
 /// leaves out `system`, and in older versions `instructions`.
 const CHATS: [&str; 2] = ["completion", "acompletion"];
 const COMPLETIONS: [&str; 2] = ["text_completion", "atext_completion"];
-/// Calls that generate no text.
-const OTHERS: [&str; 12] = [
+/// Calls that generate text from more than the payload has. `generate_content` and `run_thread` have several spellings.
+const PARTIAL: [&str; 9] = [
+    "anthropic_messages",
+    "responses",
+    "generate_content",
+    "pass_through",
+    "passthrough",
+    "realtime",
+    "run_thread",
+    "send_message",
+    "call_mcp_tool",
+];
+/// Parts of the names of calls that generate no text: of media, files, jobs and whatever else a provider keeps.
+const OTHERS: [&str; 20] = [
     "embedding",
-    "aembedding",
     "rerank",
-    "arerank",
     "moderation",
-    "amoderation",
-    "image_generation",
-    "aimage_generation",
+    "image_",
     "transcription",
-    "atranscription",
     "speech",
-    "aspeech",
+    "search",
+    "batch",
+    "assistant",
+    "thread",
+    "message",
+    "file",
+    "fine_tuning",
+    "video",
+    "vector_store",
+    "container",
+    "ocr",
+    "list_mcp_tools",
+    "list_input_items",
+    "skill",
 ];
 
 pub(super) fn passed_over(record: &[u8]) -> Result<Option<&'static str>, DecodeError> {
@@ -42,9 +62,16 @@ pub(super) fn passed_over(record: &[u8]) -> Result<Option<&'static str>, DecodeE
     Ok(match () {
         () if is("status", &["failure"])? => Some("the request failed"),
         () if is("cache_hit", &["true"])? => Some("the gateway answered from its own cache"),
-        () if is("call_type", &OTHERS)? => Some("its endpoint generates no text"),
-        () => None,
+        () => path::at(record, "call_type")?
+            .is_some_and(|call| generates_no_text(&call.text))
+            .then_some("its endpoint generates no text"),
     })
+}
+
+/// Whether calls of this type are answered without generating text.
+fn generates_no_text(call: &str) -> bool {
+    let is_one_of = |parts: &[&str]| parts.iter().any(|part| call.contains(part));
+    !is_one_of(&PARTIAL) && is_one_of(&OTHERS)
 }
 
 /// The body that was asked for: the parameters beside the messages.
@@ -62,7 +89,8 @@ pub(super) fn prompt<'r>(record: &'r [u8], _: &Places) -> Result<LoggedPrompt<'r
         return Err(DecodeError::new(ErrorCode::MissingField, detail));
     }
     if !messages.trim_start().starts_with('[') {
-        let detail = format!("`messages` are no list: masked, or of another form; {SWITCH_ON}");
+        let detail = "`messages` are a text where a list of messages is expected: how it became a prompt is not in the \
+            payload; log such requests where they are served";
         return Err(DecodeError::new(ErrorCode::InvalidBody, detail));
     }
     let mut body = String::from("{");
@@ -91,4 +119,29 @@ fn texts(messages: &str) -> Result<Cow<'static, str>, DecodeError> {
     })?;
     let texts: Vec<String> = messages.into_iter().map(|message| message.content).collect();
     Ok(Cow::Owned(serde_json::Value::from(texts).to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_that_generate_no_text_are_told_by_what_they_are_of() {
+        for call in
+            ["aembedding", "acreate_batch", "avector_store_search", "a_add_message", "aget_messages", "aocr"]
+        {
+            assert!(generates_no_text(call), "{call}");
+        }
+        for call in [
+            "acompletion",
+            "atext_completion",
+            "anthropic_messages",
+            "aresponses",
+            "agenerate_content",
+            "arun_thread",
+            "new_kind",
+        ] {
+            assert!(!generates_no_text(call), "{call}");
+        }
+    }
 }

@@ -8,17 +8,27 @@
 //! refusal says what to switch on.
 
 mod dynamo;
+mod envelope;
+pub mod foreign;
 mod layout;
 mod layouts;
 mod litellm;
+mod members;
 mod otlp;
 mod path;
 mod preset;
+mod read;
 mod sglang;
+pub mod shape;
 mod vllm;
 
+pub(crate) use envelope::open;
+pub use envelope::{Opened, Place};
+pub(crate) use layout::token_ids;
+pub(crate) use members::members;
 pub use path::FieldPath;
 pub use preset::Preset;
+pub use read::LogReader;
 
 use crate::codec::DecodeError;
 use crate::time::Time;

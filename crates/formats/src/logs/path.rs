@@ -57,9 +57,10 @@ pub(super) struct Found<'r> {
     pub quoted: bool,
 }
 
-/// The value at a path that is written with dots; nothing where a name is not there, or is null.
+/// The value at a path that is written with dots, the record itself at the empty one; nothing where a name is not there,
+/// or is null.
 pub(super) fn at<'r>(record: &'r [u8], path: &str) -> Result<Option<Found<'r>>, DecodeError> {
-    find(record, path.split('.')).map_err(|what| undecodable(what, path))
+    find(record, path.split('.').filter(|name| !name.is_empty())).map_err(|what| undecodable(what, path))
 }
 
 fn find<'r, 'n>(

@@ -1,6 +1,8 @@
 //! The shapes by name.
 
-use super::layouts::{self, has};
+use super::envelope::{self, Place};
+use super::layouts::{self, has_paths};
+use super::shape::PromptKind;
 use super::{Logged, Places, dynamo, otlp, vllm};
 use crate::codec::DecodeError;
 use std::fmt;
@@ -84,11 +86,11 @@ impl Preset {
         !matches!(self, Self::EnvoyAiGateway | Self::Otlp)
     }
 
-    /// Reads a record.
+    /// Reads a record that lies in nothing else ([`LogReader::open`](super::LogReader::open) opens what carries it).
     ///
     /// # Errors
     /// The record as a whole is not of this shape; a request that is of no use is one of the requests.
-    pub fn read<'r>(self, record: &'r [u8], places: &Places) -> Result<Logged<'r>, DecodeError> {
+    pub(super) fn read<'r>(self, record: &'r [u8], places: &Places) -> Result<Logged<'r>, DecodeError> {
         match self {
             Self::Litellm => layouts::LITELLM.read(record, places),
             Self::Kong => layouts::KONG.read(record, places),
@@ -102,28 +104,65 @@ impl Preset {
         }
     }
 
-    /// The preset whose shape a record seems to have.
-    pub fn recognise(record: &[u8]) -> Option<Self> {
-        let has = |path: &str| has(record, path);
+    /// The fields by which this shape's records are told from others: a record has all of one row. Records of requests
+    /// that failed early, which are passed over, have them, too.
+    pub(super) const fn marks(self) -> &'static [&'static [&'static str]] {
+        match self {
+            Self::Litellm => &[&["call_type"], &["messages"], &["startTime", "status"]],
+            Self::Kong => &[&["ai.proxy"], &["latencies"]],
+            Self::Apisix => &[&["request.uri"], &["request.body"], &["route_id"]],
+            Self::Higress => &[&["ai_log"], &["response_code"]],
+            Self::Dynamo => &[&["schema"], &["event.schema"], &["request"]],
+            Self::Vllm => &[&["request"], &["response"], &["body"]],
+            Self::Sglang => &[&["event", "rid"], &["event", "obj"]],
+            Self::OpenaiBatch => &[&["custom_id"], &["body"]],
+            Self::EnvoyAiGateway | Self::Otlp => &[&["resourceSpans"], &["resourceLogs"]],
+        }
+    }
+
+    /// The preset whose shape a record seems to have, itself and not what it carries.
+    pub fn of(record: &[u8]) -> Option<Self> {
+        let mut has = has_paths(record);
         match () {
             () if has("ai.proxy") => Some(Self::Kong),
             () if has("ai_log") => Some(Self::Higress),
-            () if has("standard_logging_object") || (has("call_type") && has("startTime")) => {
-                Some(Self::Litellm)
-            }
+            () if has("call_type") && has("startTime") => Some(Self::Litellm),
             () if has("request.uri") && (has("apisix_latency") || has("route_id")) => Some(Self::Apisix),
-            () if dynamo::is_trace(record) || (has("requested_streaming") && has("schema_version")) => {
-                Some(Self::Dynamo)
-            }
+            () if (has("schema") || has("event")) && dynamo::is_trace(record) => Some(Self::Dynamo),
+            () if has("requested_streaming") && has("schema_version") => Some(Self::Dynamo),
             () if has("event") && has("rid") && has("obj") => Some(Self::Sglang),
-            () if has("custom_id") && ["body", "response.body", "error"].into_iter().any(has) => {
+            () if has("custom_id") && ["body", "response.body", "error"].into_iter().any(&mut has) => {
                 Some(Self::OpenaiBatch)
             }
-            () if otlp::is_otlp(record) => Some(Self::Otlp),
-            () if vllm::has_ids(record) => Some(Self::Vllm),
+            () if has("resourceSpans") => Some(Self::Otlp),
+            () if has("resourceLogs") => (!carries_another(record)).then_some(Self::Otlp),
+            () if otlp::is_protobuf(record) => Some(Self::Otlp),
+            () if has("response") && vllm::has_ids(record) => Some(Self::Vllm),
             () => None,
         }
     }
+
+    /// The preset whose shape a record seems to have, and where in it.
+    pub fn recognise(record: &[u8]) -> Option<(Self, Place)> {
+        if let Some(preset) = Self::of(record) {
+            return Some((preset, Place::default()));
+        }
+        let text = std::str::from_utf8(record).ok()?;
+        if PromptKind::of(text).is_some() {
+            return None;
+        }
+        let mut known = None;
+        let opened = envelope::open(record, &mut |inner| {
+            known = Self::of(inner);
+            known.is_some()
+        })?;
+        known.map(|preset| (preset, opened.place))
+    }
+}
+
+/// Whether log records of OTLP, none of which is of a request, carry records of another log in their bodies.
+fn carries_another(record: &[u8]) -> bool {
+    !otlp::has_requests(record) && envelope::open(record, &mut |inner| Preset::of(inner).is_some()).is_some()
 }
 
 impl fmt::Display for Preset {

@@ -10,6 +10,7 @@ use super::parallel::Parallel;
 use super::reader::{Progress, TraceItem, TraceReader, open_with};
 use super::timeline::TimeFacts;
 use kvset_core::pool_config::PoolConfig;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
@@ -107,6 +108,11 @@ impl AheadReader {
     /// As [`TraceReader::notes`], once the trace is at its end.
     pub fn notes(&self) -> Vec<String> {
         self.findings().notes
+    }
+
+    /// As [`TraceReader::passed_over`], once the trace is at its end.
+    pub fn passed_over(&self) -> BTreeMap<&'static str, u64> {
+        self.findings().passed_over
     }
 
     /// As [`TraceReader::times`], once the trace is at its end.

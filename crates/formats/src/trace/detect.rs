@@ -1,41 +1,146 @@
-//! Telling a trace's format from its first row.
+//! Telling a trace's format, and where its records lie, from its first row.
 
-use super::json::{Fields, Object, ignore, read_line};
+use super::json::{Fields, Object, TOKEN_FIELDS, ignore, read_line};
+use super::numbers::TokenId;
 use super::options::Format;
-use super::tokens::TOKEN_FIELDS;
-use crate::logs::Preset;
+use crate::logs::shape::{PromptKind, Shape};
+use crate::logs::{FieldPath, Opened, Places, Preset, foreign, open};
+use crate::python;
 use serde::de::MapAccess;
 use serde_json::value::RawValue;
 
 /// Most field names that an error message shows.
 const SHOWN_FIELDS: usize = 8;
 
-/// The format of a trace that begins with `line`, or a description of what was seen instead.
-///
-/// The description names fields (never values), as far as they look like names.
-pub(super) fn detect(line: &[u8]) -> Result<Format, String> {
-    match line.trim_ascii_start().first() {
-        Some(b'[') => Ok(Format::TokenIds),
-        Some(b'{') => {
-            let mut seen = Seen::default();
-            match read_line(line, Object(&mut seen)) {
-                Ok(()) => {
-                    let plain = seen.format();
-                    known_log(line, plain).or(plain).ok_or_else(|| seen.describe())
-                }
-                Err(_) => Err("a line that begins like a JSON object but is not one".to_owned()),
-            }
-        }
-        _ => Err("a line that is neither a JSON object nor an array".to_owned()),
+/// How the rows of a trace are to be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Detected {
+    /// The format of its records.
+    pub format: Format,
+    /// Whether something is put around the records.
+    pub is_enveloped: bool,
+    /// Where in each record the request and its answer are, for requests in records of no known shape.
+    pub places: Places,
+}
+
+impl Detected {
+    /// Rows that lie in nothing else.
+    pub fn plain(format: Format) -> Self {
+        Self { format, is_enveloped: false, places: Places::default() }
     }
 }
 
-/// The log known by name that `line` is of. Its fields may be those of a plain request, too, but not all it says.
-fn known_log(line: &[u8], plain: Option<Format>) -> Option<Format> {
-    match Preset::recognise(line)? {
+/// How a trace that begins with `line` is to be read, or a description of what was seen instead.
+///
+/// The description names fields (never values), as far as they look like names.
+pub(super) fn detect(line: &[u8]) -> Result<Detected, String> {
+    if let Some(format) = format_of(line) {
+        return Ok(Detected::plain(format));
+    }
+    if let Some(json) = python::as_json(line) {
+        return detect(&json);
+    }
+    if let Some(inner) = in_envelope(line) {
+        return inner;
+    }
+    foreign::describe(line).map_or_else(|| Err(describe(line)), Err)
+}
+
+/// The format of a row that lies in nothing else.
+pub fn format_of(row: &[u8]) -> Option<Format> {
+    match row.trim_ascii_start().first()? {
+        b'[' => is_token_ids(row).then_some(Format::TokenIds),
+        b'{' => {
+            let mut seen = Seen::default();
+            read_line(row, Object(&mut seen)).ok()?;
+            let plain = seen.format();
+            known_log(row, plain).or(plain)
+        }
+        _ => None,
+    }
+}
+
+/// Whether a list is one of tokens, of prompts of tokens, or of objects with them.
+fn is_token_ids(list: &[u8]) -> bool {
+    let Ok(items) = serde_json::from_slice::<Vec<&RawValue>>(list) else { return false };
+    items.first().is_none_or(|first| match first.get().as_bytes()[0] {
+        b'{' => format_of(first.get().as_bytes()) == Some(Format::TokenIds),
+        b'[' => true,
+        _ => serde_json::from_str::<TokenId>(first.get()).is_ok(),
+    })
+}
+
+/// The log known by name that `row` is of. Its fields may be those of a plain request, too, but not all it says.
+fn known_log(row: &[u8], plain: Option<Format>) -> Option<Format> {
+    match Preset::of(row)? {
         Preset::Dynamo | Preset::OpenaiBatch => None,
         Preset::Vllm if plain.is_some() => None,
         log => Some(Format::Log(log)),
+    }
+}
+
+/// What lies in a row that is of no format itself: a record of a log, rows of a format, or a request.
+fn in_envelope(line: &[u8]) -> Option<Result<Detected, String>> {
+    let (mut format, mut is_request) = (None, false);
+    let Opened { place, .. } = open(line, &mut |inner| {
+        let found = format_of(inner);
+        is_request = found.is_some() && std::str::from_utf8(inner).ok().and_then(PromptKind::of).is_some();
+        // A bare text is a prompt of its own only where a model is asked.
+        format = found.filter(|format| *format != Format::Openai || is_request || has_body(inner));
+        format.is_some()
+    })?;
+    let format = format?;
+    // A request that has all beside it is read with what stands around it.
+    let request = place.names().filter(|_| is_request).and_then(|names| FieldPath::of(&names));
+    let Some(request) = request else {
+        return Some(Ok(Detected { is_enveloped: true, ..Detected::plain(format) }));
+    };
+    Some(places_of(line, request).map(|places| Detected { places, ..Detected::plain(format) }))
+}
+
+/// The places of the request and of the answer with its usage, where there is one of each.
+fn places_of(line: &[u8], request: FieldPath) -> Result<Places, String> {
+    let Shape { requests, usages, .. } = Shape::of(line).unwrap_or_default();
+    if requests.len() > 1 {
+        let places: Vec<_> =
+            requests.iter().flat_map(|(place, _)| place).map(|place| format!("`{place}`")).collect();
+        return Err(format!("requests at {}: name one of them with --request", places.join(" and ")));
+    }
+    let usages: Vec<_> = usages.into_iter().flatten().filter(|usage| *usage != request).collect();
+    let response = match usages.as_slice() {
+        [usage] => Some(usage.clone()),
+        _ => None,
+    };
+    Ok(Places { request: Some(request), response })
+}
+
+/// Whether a record has its request under `body`, as a line of a batch.
+fn has_body(record: &[u8]) -> bool {
+    let members = std::str::from_utf8(record).ok().and_then(crate::logs::members);
+    members.is_some_and(|members| members.iter().any(|(name, _)| name == "body"))
+}
+
+/// What can be said of a row that nobody knows.
+fn describe(line: &[u8]) -> String {
+    let mut values = serde_json::Deserializer::from_slice(line).into_iter::<&RawValue>();
+    let first = values.next();
+    match (line.trim_ascii_start().first(), first) {
+        (Some(b'{' | b'['), Some(Ok(_))) if !line[values.byte_offset()..].trim_ascii().is_empty() => {
+            "a line that goes on behind its JSON; write a record a line, for example with `jq -c .`"
+                .to_owned()
+        }
+        (Some(b'{'), Some(Ok(_))) => {
+            let mut seen = Seen::default();
+            let _ = read_line(line, Object(&mut seen));
+            seen.describe()
+        }
+        (Some(b'['), Some(Ok(_))) => "a JSON array, whose items are of no format that is known".to_owned(),
+        (Some(b'{' | b'['), _) => {
+            "a line that begins like JSON and is none: broken off, or one record over several lines, which \
+             `jq -c .` puts on one (`jq -c '.[]'` where the file is an array)"
+                .to_owned()
+        }
+        _ => "a line that is neither a JSON object nor an array".to_owned(),
     }
 }
 
@@ -51,6 +156,9 @@ struct Seen {
     weka: bool,
     qwen: bool,
     openai: bool,
+    /// A text or a list under `input`, which is a prompt where a model is asked.
+    input: bool,
+    asks: bool,
     /// Whether this is what an envelope holds; envelopes within envelopes are not opened.
     within: bool,
 }
@@ -64,7 +172,7 @@ impl Seen {
             Self { hash_ids: true, qwen: true, .. } => Some(Format::Qwen),
             Self { hash_ids: true, weka: true, .. } => Some(Format::Weka),
             Self { hash_ids: true, .. } => Some(Format::Mooncake),
-            Self { openai: true, .. } => Some(Format::Openai),
+            Self { openai: true, .. } | Self { input: true, asks: true, .. } => Some(Format::Openai),
             _ => None,
         }
     }
@@ -74,7 +182,11 @@ impl Seen {
             0 => String::new(),
             count => format!(" and {count} more"),
         };
-        format!("a JSON object with the fields {}{more}", self.fields.join(", "))
+        format!(
+            "a JSON object with the fields {}{more}, of no format that is known; a request in it is named with \
+             --request, and a file that begins with another line with --format and --skip-bad-rows",
+            self.fields.join(", ")
+        )
     }
 
     fn note_name(&mut self, key: &str) {
@@ -98,38 +210,48 @@ impl Seen {
     fn look_into_body(&mut self, body: &RawValue) {
         let mut inner = Self { within: true, ..Self::default() };
         let readable = read_line(body.get().as_bytes(), Object(&mut inner)).is_ok();
-        self.openai |= readable && inner.openai;
+        self.openai |= readable && (inner.openai || (inner.input && inner.asks));
     }
 }
 
 impl<'de> Fields<'de> for Seen {
     fn field<A: MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<(), A::Error> {
         self.note_name(key);
-        self.token_ids |= TOKEN_FIELDS.contains(&key);
-        self.sessions |= key == "requests";
         self.hash_ids |= key == "hash_ids";
         self.weka |= matches!(key, "block_size" | "session_id" | "hash_id_scope");
         self.qwen |= key == "chat_id";
-        self.openai |= matches!(key, "messages" | "prompt" | "input");
-        match key {
-            "schema" => {
-                let schema: &RawValue = map.next_value()?;
-                self.dynamo |= schema.get().starts_with("\"dynamo.request.trace.");
-                Ok(())
-            }
-            "body" if !self.within => {
-                let body: &RawValue = map.next_value()?;
-                self.look_into_body(body);
-                Ok(())
-            }
-            "event" if !self.within => {
-                let event: &RawValue = map.next_value()?;
-                self.look_into_event(event);
-                Ok(())
-            }
-            _ => ignore(map),
+        self.asks |= key == "model";
+        let is_looked_at =
+            matches!(key, "requests" | "messages" | "prompt" | "input" | "schema" | "body" | "event");
+        if !is_looked_at && !TOKEN_FIELDS.contains(&key) {
+            return ignore(map);
         }
+        let value: &RawValue = map.next_value()?;
+        let begins = value.get().as_bytes()[0];
+        match key {
+            "requests" => self.sessions |= is_session(value.get()),
+            "messages" => self.openai |= begins == b'[' || begins == b'"',
+            "prompt" => self.openai |= matches!(begins, b'[' | b'"' | b'{'),
+            "input" => self.input |= matches!(begins, b'[' | b'"'),
+            "schema" => self.dynamo |= value.get().starts_with("\"dynamo.request.trace."),
+            "body" if !self.within => self.look_into_body(value),
+            "event" if !self.within => self.look_into_event(value),
+            _ if TOKEN_FIELDS.contains(&key) => {
+                self.token_ids |= begins == b'[' || value.get().starts_with("\"[");
+            }
+            _ => {}
+        }
+        Ok(())
     }
+}
+
+/// Whether `requests` are those of a session, each with its time, its pages, or its own requests.
+fn is_session(requests: &str) -> bool {
+    let Ok(items) = serde_json::from_str::<Vec<&RawValue>>(requests) else { return requests != "null" };
+    items.first().is_none_or(|first| {
+        let members = crate::logs::members(first.get()).unwrap_or_default();
+        members.iter().any(|(name, _)| matches!(name.as_ref(), "t" | "hash_ids" | "requests"))
+    })
 }
 
 #[cfg(test)]
@@ -154,7 +276,7 @@ mod tests {
             (r#"{"custom_id":"1","body":{"model":"m","messages":[]}}"#, Format::Openai),
         ];
         for (line, format) in cases {
-            assert_eq!(detect(line.as_bytes()), Ok(format), "{line}");
+            assert_eq!(detect(line.as_bytes()), Ok(Detected::plain(format)), "{line}");
         }
     }
 
@@ -169,7 +291,7 @@ mod tests {
     #[test]
     fn what_is_unknown_is_described_without_values() {
         let seen = detect(br#"{"secret":"hunter2","a key with words":[4711]}"#).expect_err("no known format");
-        assert_eq!(seen, "a JSON object with the fields secret and 1 more");
+        assert!(seen.starts_with("a JSON object with the fields secret and 1 more, of no format"), "{seen}");
         for line in ["hash_ids: 1", "{\"hash_ids\":[1", "\"text\"", "42", "{}"] {
             assert!(detect(line.as_bytes()).is_err(), "{line}");
         }

@@ -31,6 +31,10 @@ const KNOWN: [&str; 15] = [
     "cached_tokens",
 ];
 
+/// Why other events of a trace are passed over.
+pub(crate) const OTHER_EVENT: &str = "an event of another kind than request_end; bodies of request_payload are read \
+    at payload.request, where prepare.request or --request names that";
+
 /// The record, its `event` envelope and its inner objects, read as one flat object.
 struct Record<'s> {
     batch: &'s mut Batch,
@@ -207,9 +211,12 @@ impl Decode for Dynamo {
         line: &[u8],
         number: u64,
         batch: &mut Batch,
-        _carried: &mut Carried,
+        carried: &mut Carried,
     ) -> Result<(), RowFault> {
-        let Some(mut draft) = read_record(line, batch, &self.id_scope)? else { return Ok(()) };
+        let Some(mut draft) = read_record(line, batch, &self.id_scope)? else {
+            carried.pass_over(OTHER_EVENT);
+            return Ok(());
+        };
         (draft.line, draft.page_size) = (number, draft.page_size.or(Some(self.page_size)));
         batch.drafts.push(draft);
         batch.set_scope(0, &self.id_scope, Declared::Global)

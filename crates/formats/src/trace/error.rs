@@ -4,6 +4,7 @@
 //! enough to find the fault.
 
 use super::numbers::NumberFault;
+use super::options::Format;
 use crate::codec::{ContainerError, DecodeError};
 use crate::time::TimeFault;
 use kvset_core::event::PageCountMismatch;
@@ -26,8 +27,11 @@ pub enum TraceError {
     )]
     Read { file: Arc<str>, line: u64, source: io::Error },
     /// The first row is of no known format.
-    #[error("cannot tell the format of trace {file} from line {line}: {seen}; name it with --format")]
+    #[error("cannot tell the format of trace {file} from line {line}: {seen}")]
     UnknownFormat { file: Arc<str>, line: u64, seen: String },
+    /// Places of requests are named for rows that are read whole.
+    #[error("--request names where requests are in the records of a log: rows of {format} are read whole")]
+    NoPlaces { format: Format },
     /// The file is text of two bytes a character.
     #[error(
         "trace {file} is text in UTF-16, as PowerShell's `>` writes it; convert it to UTF-8 with \
@@ -94,6 +98,9 @@ pub enum RowFault {
     /// A field that the format requires, or that `--id-scope` names, is not there.
     #[error("field `{field}` is missing")]
     Missing { field: String },
+    /// The same of a row with words that only Python's JSON has, once they were taken out.
+    #[error("{fault}, where NaN and Infinity, which the row has, say nothing")]
+    Words { fault: Box<RowFault> },
     /// A field appears twice in one object.
     #[error("field `{field}` appears twice")]
     Repeated { field: &'static str },
@@ -135,6 +142,11 @@ fn openai_need() -> String {
 }
 
 impl RowFault {
+    /// A fault that was found once the words of Python's JSON were taken out.
+    pub(super) fn without_words(self) -> Self {
+        Self::Words { fault: Box::new(self) }
+    }
+
     /// A required field is not there.
     pub(super) fn missing(field: impl fmt::Display) -> Self {
         Self::Missing { field: field.to_string() }

@@ -5,6 +5,7 @@ use super::reader::{Found, Progress, TraceItem, TraceReader};
 use super::row::Batch;
 use super::timeline::TimeFacts;
 use kvset_core::pool::PoolRange;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Page ids after which what was parsed is passed on, once the line is at its end.
@@ -146,6 +147,7 @@ impl Group {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Findings {
     pub notes: Vec<String>,
+    pub passed_over: BTreeMap<&'static str, u64>,
     pub times: TimeFacts,
     pub is_in_order: bool,
 }
@@ -186,6 +188,11 @@ impl Grouped {
     /// What the reader found out, once the trace is at its end.
     pub fn findings(&self) -> Findings {
         let reader = &self.reader;
-        Findings { notes: reader.notes(), times: reader.times().clone(), is_in_order: reader.is_in_order() }
+        Findings {
+            notes: reader.notes(),
+            passed_over: reader.passed_over().clone(),
+            times: reader.times().clone(),
+            is_in_order: reader.is_in_order(),
+        }
     }
 }

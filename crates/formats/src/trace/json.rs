@@ -11,6 +11,9 @@ use std::fmt;
 use std::ops::Range;
 use std::time::Duration;
 
+/// The names a prompt's token ids go by.
+pub const TOKEN_FIELDS: [&str; 4] = ["input_ids", "token_ids", "tokens", "prompt_token_ids"];
+
 /// Takes the fields of one object.
 pub(super) trait Fields<'de> {
     /// Reads or ignores the value of `key`.

@@ -4,11 +4,12 @@
 //! page ids. Of a line with several requests one that is of no use is refused by itself.
 
 use super::error::RowFault;
+use super::json::TOKEN_FIELDS;
 use super::options::{IdScope, ReadOptions};
 use super::records::{Carried, Decode};
 use super::row::{Batch, Declared, Draft, RefusedRow};
 use crate::codec::{DecodeError, ErrorCode};
-use crate::logs::{Logged, LoggedPrompt, LoggedRequest, Places, Preset};
+use crate::logs::{LogReader, Logged, LoggedPrompt, LoggedRequest, members, token_ids};
 use crate::time::{Moment, ms_of};
 use kvset_core::hashing::PageHasher;
 use kvset_core::labels::{Label, Labels};
@@ -19,10 +20,11 @@ use kvset_core::units::PageSize;
 #[cfg(feature = "tokenize")]
 use kvset_tokenize::{RequestTokenizer, TokenizeLimits};
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Decodes the records of a log.
 pub(super) struct Log {
-    preset: Preset,
+    reader: Arc<LogReader>,
     #[cfg(feature = "tokenize")]
     tokenizer: Option<RequestTokenizer>,
     hasher: PageHasher,
@@ -33,11 +35,11 @@ pub(super) struct Log {
 
 impl Log {
     /// A decoder that hashes pages of `page_size` tokens unless the user says otherwise.
-    pub fn new(preset: Preset, page_size: PageSize, options: &ReadOptions) -> Self {
+    pub fn new(reader: LogReader, page_size: PageSize, options: &ReadOptions) -> Self {
         #[cfg(feature = "tokenize")]
         let limits = TokenizeLimits { max_body_bytes: options.max_line_bytes, ..TokenizeLimits::default() };
         Self {
-            preset,
+            reader: Arc::new(reader),
             #[cfg(feature = "tokenize")]
             tokenizer: options.model.clone().map(|model| RequestTokenizer::new(model, limits)),
             hasher: PageHasher::new(options.page_size.unwrap_or(page_size)),
@@ -55,8 +57,12 @@ impl Decode for Log {
         batch: &mut Batch,
         carried: &mut Carried,
     ) -> Result<(), RowFault> {
-        let (count, requests) = match self.preset.read(line, &Places::default())? {
-            Logged::PassedOver(_) => return Ok(()),
+        let reader = Arc::clone(&self.reader);
+        let (count, requests) = match reader.read(line)? {
+            Logged::PassedOver(why) => {
+                carried.pass_over(why);
+                return Ok(());
+            }
             Logged::Requests { count, requests } => (count, requests),
         };
         for (index, request) in requests.enumerate() {
@@ -98,10 +104,12 @@ impl Log {
     /// Files the prompts of a request, one draft each.
     fn file(&mut self, request: &LoggedRequest<'_>, batch: &mut Batch) -> Result<(), RowFault> {
         match &request.prompt {
+            LoggedPrompt::Body(body) if self.reader.names_places() => match tokens_in(body)? {
+                Some(prompts) => self.hash(&prompts, batch),
+                None => self.tokenize(body.as_bytes(), batch)?,
+            },
             LoggedPrompt::Body(body) => self.tokenize(body.as_bytes(), batch)?,
-            LoggedPrompt::Tokens(prompts) => {
-                prompts.iter().for_each(|tokens| hash(&mut self.hasher, tokens, batch))
-            }
+            LoggedPrompt::Tokens(prompts) => self.hash(prompts, batch),
             LoggedPrompt::Pages { ids, page_size } => {
                 let start = batch.ids.len();
                 batch.ids.extend_from_slice(ids);
@@ -114,6 +122,10 @@ impl Log {
             }
         }
         Ok(())
+    }
+
+    fn hash(&mut self, prompts: &[Vec<u32>], batch: &mut Batch) {
+        prompts.iter().for_each(|tokens| hash(&mut self.hasher, tokens, batch));
     }
 
     #[cfg(feature = "tokenize")]
@@ -170,6 +182,29 @@ impl Log {
         (first..batch.drafts.len())
             .try_for_each(|index| batch.set_scope(index, &self.id_scope, Declared::Global))
     }
+}
+
+/// The prompts of a request that was found where the operator said, where it holds token ids.
+fn tokens_in(request: &str) -> Result<Option<Vec<Vec<u32>>>, DecodeError> {
+    let invalid = |what: String| DecodeError::new(ErrorCode::InvalidField, what);
+    if request.trim_start().starts_with('[') {
+        let ids = token_ids(request);
+        return ids
+            .map(Some)
+            .ok_or_else(|| invalid("the request is a list, and none of token ids".to_owned()));
+    }
+    let Some(members) = members(request) else { return Ok(None) };
+    let is_ids = |name: &str, json: &str| TOKEN_FIELDS.contains(&name) && json.starts_with('[');
+    let mut lists = members.iter().filter(|(name, json)| is_ids(name, json.get()));
+    let Some((name, json)) = lists.next() else { return Ok(None) };
+    if lists.next().is_some() {
+        return Err(invalid("the request holds token ids twice".to_owned()));
+    }
+    let ids = token_ids(json.get());
+    let ids = ids.ok_or_else(|| invalid(format!("`{name}` of the request is no list of token ids")))?;
+    // No prompt is empty: where its ids are, the text beside them is what was served.
+    let has_body = members.iter().any(|(name, _)| ["messages", "prompt", "input"].contains(&name.as_ref()));
+    Ok(Some(ids).filter(|ids| !has_body || ids.iter().all(|ids| !ids.is_empty())))
 }
 
 fn hash(hasher: &mut PageHasher, tokens: &[u32], batch: &mut Batch) {

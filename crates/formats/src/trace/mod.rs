@@ -37,6 +37,7 @@ mod frames;
 mod groups;
 mod id_arrays;
 mod input;
+mod joined;
 pub mod json;
 mod lines;
 mod logged;
@@ -58,6 +59,7 @@ mod write;
 
 pub use answer::{Answer, CacheWrites};
 pub use background::{AheadReader, open_ahead};
+pub use detect::format_of;
 pub use error::{RowError, RowFault, TraceError};
 pub use groups::Together;
 pub use options::{Format, IdScope, Order, ReadOptions};

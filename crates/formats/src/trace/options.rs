@@ -1,6 +1,6 @@
 //! How a trace is to be read.
 
-use crate::logs::Preset;
+use crate::logs::{Places, Preset};
 use crate::time::{Numbers, Unit};
 use kvset_core::units::PageSize;
 #[cfg(feature = "tokenize")]
@@ -56,6 +56,31 @@ impl Format {
         ("openai-batch", Format::Log(Preset::OpenaiBatch)),
         ("otlp", Format::Log(Preset::Otlp)),
     ];
+}
+
+impl Format {
+    /// The format of this log.
+    pub const fn of_preset(preset: Preset) -> Self {
+        match preset {
+            Preset::Dynamo => Self::Dynamo,
+            log => Self::Log(log),
+        }
+    }
+
+    /// Whether lines of both are rows of page ids, each of which may be read as the other.
+    pub(super) const fn is_read_as(self, other: Self) -> bool {
+        self.has_rows() && other.has_rows()
+    }
+
+    /// Whether lines need nothing of one another to be parsed.
+    pub(super) const fn has_rows(self) -> bool {
+        matches!(self, Self::Weka | Self::Qwen | Self::Mooncake | Self::Auto)
+    }
+
+    /// Whether requests may be read at places that the operator names.
+    pub const fn has_places(self) -> bool {
+        matches!(self, Self::Auto | Self::Openai | Self::TokenIds | Self::Dynamo | Self::Log(_))
+    }
 }
 
 impl fmt::Display for Format {
@@ -132,6 +157,8 @@ impl FromStr for IdScope {
 pub struct ReadOptions {
     /// The format of every file; `Auto` tells it file by file.
     pub format: Format,
+    /// Where in each record the request and its answer are, where the operator says: of a log, or in place of a format.
+    pub places: Places,
     /// What page ids are unique within.
     pub id_scope: IdScope,
     /// Tokens a page where a row does not say. Absent: 512 for mooncake, 16 for qwen, else 64.
@@ -174,6 +201,7 @@ impl Default for ReadOptions {
     fn default() -> Self {
         Self {
             format: Format::Auto,
+            places: Places::default(),
             id_scope: IdScope::Auto,
             page_size: None,
             max_line_bytes: 256 << 20,

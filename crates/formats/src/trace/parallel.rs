@@ -13,6 +13,7 @@ use super::records::{Carried, Filled, Records, Source};
 use super::row::{Batch, RefusedRow};
 use super::text::{Line, LineWalk, Text, Texts};
 use super::unpack::has_cores;
+use crate::python;
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use kvset_core::pool::{PoolRange, RangePool};
 use kvset_core::pool_config::PoolConfig;
@@ -219,7 +220,16 @@ impl Parser {
         let (text, mut walk) = (self.text.as_bytes(), LineWalk::default());
         while let Some(line) = walk.step(text, self.limit) {
             let read = match line {
-                Line::Whole(line) => self.decoder.read(&text[line], walk.number, &mut batch),
+                Line::Whole(line) => {
+                    let (line, number) = (&text[line], walk.number);
+                    // What fails may hold words that only Python's JSON has.
+                    self.decoder.read(line, number, &mut batch).or_else(|fault| match python::as_json(line) {
+                        Some(json) => {
+                            self.decoder.read(&json, number, &mut batch).map_err(RowFault::without_words)
+                        }
+                        None => Err(fault),
+                    })
+                }
                 Line::TooLong => Err(RowFault::LineTooLong { limit: self.limit }),
             };
             if let Err(fault) = read {

@@ -2,7 +2,7 @@
 
 use super::arrival::HoldBack;
 use super::avro::{self, Events};
-use super::detect::detect;
+use super::detect::{Detected, detect};
 use super::dynamo::Dynamo;
 use super::error::{RowError, TraceError};
 use super::frames::{self, Frames};
@@ -16,15 +16,15 @@ use super::options::{Format, Order, ReadOptions, page_size};
 use super::parallel::{Parallel, ParallelLines};
 use super::records::{Carried, Filled, LineSource, Records, Source};
 use super::row::{Batch, RefusedRow, TraceRow};
-use super::rows::Rows;
+use super::rows::{self, Opener, RowRecords, Rows};
 use super::text::is_utf16;
 use super::timeline::TimeFacts;
 use super::tokens::TokenIds;
 use super::unpack::read_ahead;
-use crate::logs::Preset;
-use crate::time::{Form, Unit, words};
+use crate::logs::{LogReader, Places, Preset};
+use crate::time::{Form, words};
 use kvset_core::pool::PoolRange;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, BufRead, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -182,7 +182,7 @@ impl TraceReader {
 
     /// Whether the lines of the file at hand are parsed on other threads.
     pub(super) fn is_parallel(&self) -> bool {
-        self.parallel.threads > 1 && has_records(self.format())
+        self.parallel.threads > 1 && self.format().has_rows()
     }
 
     /// The line that is read, whose requests [`TraceReader::step`] tells by their numbers.
@@ -278,8 +278,12 @@ impl TraceReader {
     fn start(&mut self, input: Input) -> Result<(), TraceError> {
         let Input { name, bytes, is_packed, read_bytes } = input;
         let (head, bytes) = frames::head(bytes).map_err(|source| unreadable(&name, source))?;
-        let (format, source) = self.source(&head, bytes, &name, is_packed)?;
+        let (detected, source) = self.source(&head, bytes, &name, is_packed)?;
+        let format = detected.format;
         self.carried.timeline.begin_file(&name);
+        if self.options.places.request.is_none() {
+            self.carried.note_places(&name, &detected.places);
+        }
         self.current = Some(OpenFile { name, format, source, read_bytes });
         Ok(())
     }
@@ -292,7 +296,7 @@ impl TraceReader {
         bytes: Box<dyn BufRead + Send>,
         name: &Arc<str>,
         is_packed: bool,
-    ) -> Result<(Format, Box<dyn Source>), TraceError> {
+    ) -> Result<(Detected, Box<dyn Source>), TraceError> {
         let asked = self.options.format;
         let ahead = |bytes| match is_packed && self.parallel.unpacks {
             true => read_ahead(bytes).map_err(|source| unreadable(name, source)),
@@ -300,29 +304,106 @@ impl TraceReader {
         };
         if asked == Format::Avro || (asked == Format::Auto && head.starts_with(avro::MAGIC)) {
             let events = Events::open(ahead(bytes)?, name, page_size::DEFAULT, &self.options)?;
-            return Ok((Format::Avro, Box::new(events)));
+            return Ok((Detected::plain(Format::Avro), Box::new(events)));
         }
         if matches!(asked, Format::Auto | Format::Log(Preset::Otlp | Preset::EnvoyAiGateway))
             && frames::is_framed(head)
         {
             let preset = if let Format::Log(preset) = asked { preset } else { Preset::Otlp };
             let rows = Rows::Frames(Frames::new(ahead(bytes)?, self.options.max_line_bytes));
-            let decoder = Log::new(preset, page_size::DEFAULT, &self.options);
-            let source = LineSource { rows, file: Arc::clone(name), decoder };
-            return Ok((Format::Log(preset), Box::new(source)));
+            let source = self.log_source(Some(preset), Places::default(), rows, name);
+            return Ok((Detected::plain(Format::Log(preset)), source));
         }
         if is_utf16(head) {
             return Err(TraceError::Utf16 { file: Arc::clone(name) });
         }
-        let mut lines = Lines::new(bytes, self.options.max_line_bytes);
-        let format = match asked {
-            Format::Auto => detect_format(&mut lines, name)?,
-            named => named,
-        };
-        if self.parallel.threads <= 1 || !has_records(format) {
+        let lines = rows::lines(bytes, self.options.max_line_bytes);
+        let mut lines = lines.map_err(|source| unreadable(name, source))?;
+        let detected = self.detect(&mut lines, name)?;
+        let reads_records = detected.format.has_rows() && !detected.is_enveloped;
+        if self.parallel.threads <= 1 || !reads_records {
             lines.through(ahead)?;
         }
-        Ok((format, line_source(format, lines, name, &self.options, &self.parallel)?))
+        if reads_records {
+            let decoder = Records::of_format(detected.format, &self.options);
+            let source = records(lines, Arc::clone(name), decoder, &self.parallel)?;
+            return Ok((detected, source));
+        }
+        let source = self.line_source(detected.clone(), lines, name)?;
+        Ok((detected, source))
+    }
+
+    /// How the rows of a file are read: as it was asked for, or as the first row shows.
+    fn detect(&self, lines: &mut Lines, name: &Arc<str>) -> Result<Detected, TraceError> {
+        let (asked, request) = (self.options.format, &self.options.places.request);
+        match (asked, request) {
+            (_, Some(_)) if !asked.has_places() => Err(TraceError::NoPlaces { format: asked }),
+            (Format::Log(_), _) => Ok(Detected::plain(asked)),
+            (Format::Dynamo, Some(_)) => Ok(Detected::plain(Format::Log(Preset::Dynamo))),
+            (_, Some(path)) => {
+                let places = Places { request: Some(path.clone()), response: None };
+                Ok(Detected { places, ..Detected::plain(Format::Openai) })
+            }
+            (Format::Auto, None) => detect_format(lines, name),
+            // What carries rows of the format shows in the first one; what holds none is for the format to refuse.
+            (_, None) => match detect_format(lines, name) {
+                Ok(found)
+                    if found.is_enveloped && (found.format == asked || asked.is_read_as(found.format)) =>
+                {
+                    Ok(Detected { format: asked, ..found })
+                }
+                Ok(_) | Err(TraceError::UnknownFormat { .. }) => Ok(Detected::plain(asked)),
+                Err(error) => Err(error),
+            },
+        }
+    }
+
+    /// The source that reads `lines` one by one.
+    fn line_source(
+        &self,
+        detected: Detected,
+        lines: Lines,
+        name: &Arc<str>,
+    ) -> Result<Box<dyn Source>, TraceError> {
+        let Detected { format, is_enveloped, places } = detected;
+        let (rows, options) = (Rows::Lines(lines), &self.options);
+        if let Format::Log(preset) = format {
+            return Ok(self.log_source(Some(preset), Places::default(), rows, name));
+        }
+        let is_of_requests = matches!(format, Format::Openai | Format::TokenIds) && !is_enveloped;
+        if is_of_requests && (places.request.is_some() || options.places.response.is_some()) {
+            return Ok(self.log_source(None, places, rows, name));
+        }
+        let opener = if is_enveloped { Opener::Rows(format) } else { Opener::Bare };
+        let (rows, file) = (RowRecords::new(rows, opener), Arc::clone(name));
+        Ok(match format {
+            Format::Dynamo => {
+                let decoder = Dynamo::new(page_size::DEFAULT, options);
+                Box::new(LineSource { rows, file, decoder })
+            }
+            Format::TokenIds => {
+                let decoder = TokenIds::new(page_size::DEFAULT, options);
+                Box::new(LineSource { rows, file, decoder })
+            }
+            Format::Openai => return openai_source(rows, file, options),
+            _ => Box::new(LineSource { rows, file, decoder: Records::of_format(format, options) }),
+        })
+    }
+
+    /// The source that reads the records of a log, or of requests at a place.
+    fn log_source(
+        &self,
+        preset: Option<Preset>,
+        found: Places,
+        rows: Rows,
+        name: &Arc<str>,
+    ) -> Box<dyn Source> {
+        let Places { request, response } = self.options.places.clone();
+        let places = Places { request: request.or(found.request), response: response.or(found.response) };
+        let reader = LogReader { preset, places };
+        let rows = RowRecords::new(rows, Opener::Log(reader.clone()));
+        let decoder = Log::new(reader, page_size::DEFAULT, &self.options);
+        Box::new(LineSource { rows, file: Arc::clone(name), decoder })
     }
 
     /// The format of the file being read; `Auto` before the first and after the last.
@@ -346,6 +427,11 @@ impl TraceReader {
         self.carried.timeline.facts()
     }
 
+    /// How many records were passed over so far, by the reason: they are of no request that a cache served.
+    pub fn passed_over(&self) -> &BTreeMap<&'static str, u64> {
+        &self.carried.passed_over
+    }
+
     /// What a reader of the results has to know about how this trace was read so far.
     pub fn notes(&self) -> Vec<String> {
         let placed = self.times().placed_sessions;
@@ -363,6 +449,7 @@ impl TraceReader {
                     .to_owned(),
             );
         }
+        notes.extend_from_slice(self.carried.places());
         let (stated, differing) = (self.carried.stated_prompts, self.carried.differing_prompts);
         if differing > 0 {
             notes.push(format!(
@@ -427,71 +514,24 @@ fn unreadable(name: &Arc<str>, source: io::Error) -> TraceError {
 }
 
 /// Looks at the first row. An empty file has no rows in any format.
-fn detect_format(lines: &mut Lines, name: &Arc<str>) -> Result<Format, TraceError> {
+fn detect_format(lines: &mut Lines, name: &Arc<str>) -> Result<Detected, TraceError> {
     let step = lines.peek();
     let (file, line) = (Arc::clone(name), lines.number());
     let detected = match step.map_err(|source| TraceError::Read { file: Arc::clone(name), line, source })? {
         Step::Line => detect_row(lines.line()),
         Step::TooLong => Err(format!("a line longer than {} bytes", lines.limit())),
-        Step::Cut | Step::End => Ok(Format::Mooncake),
+        Step::Cut | Step::End => Ok(Detected::plain(Format::Mooncake)),
     };
     detected.map_err(|seen| TraceError::UnknownFormat { file, line, seen })
 }
 
 /// Tells a format by the row without its ids: they are nearly all of it, and would be read for each format anew.
-fn detect_row(row: &[u8]) -> Result<Format, String> {
+fn detect_row(row: &[u8]) -> Result<Detected, String> {
     let mut shortened = Shortened::default();
     match shortened.take(row, &mut Vec::new()) {
         true => detect(&shortened.json),
         false => detect(row),
     }
-}
-
-/// Whether the lines of a format need nothing of one another to be parsed.
-fn has_records(format: Format) -> bool {
-    matches!(format, Format::Weka | Format::Qwen | Format::Mooncake | Format::Auto)
-}
-
-/// The source that reads `lines` as `format`.
-fn line_source(
-    format: Format,
-    lines: Lines,
-    name: &Arc<str>,
-    options: &ReadOptions,
-    parallel: &Parallel,
-) -> Result<Box<dyn Source>, TraceError> {
-    use Unit::{Milliseconds, Seconds};
-    let file = Arc::clone(name);
-    Ok(match format {
-        Format::Weka => {
-            let decoder = Records::new(Milliseconds, page_size::WEKA, true, options);
-            return records(lines, file, decoder, parallel);
-        }
-        Format::Qwen => {
-            let decoder = Records::new(Seconds, page_size::QWEN, false, options);
-            return records(lines, file, decoder, parallel);
-        }
-        Format::Dynamo => Box::new(LineSource {
-            rows: Rows::Lines(lines),
-            file,
-            decoder: Dynamo::new(page_size::DEFAULT, options),
-        }),
-        Format::TokenIds => Box::new(LineSource {
-            rows: Rows::Lines(lines),
-            file,
-            decoder: TokenIds::new(page_size::DEFAULT, options),
-        }),
-        Format::Log(preset) => Box::new(LineSource {
-            rows: Rows::Lines(lines),
-            file,
-            decoder: Log::new(preset, page_size::DEFAULT, options),
-        }),
-        Format::Openai => return openai_source(lines, file, options),
-        Format::Mooncake | Format::Auto | Format::Avro => {
-            let decoder = Records::new(Milliseconds, page_size::MOONCAKE, false, options);
-            return records(lines, file, decoder, parallel);
-        }
-    })
 }
 
 /// The source of lines that need nothing of one another to be parsed.
@@ -504,19 +544,24 @@ fn records(
     if parallel.threads > 1 {
         return Ok(Box::new(ParallelLines::start(lines, file, &decoder, parallel)?));
     }
-    Ok(Box::new(LineSource { rows: Rows::Lines(lines), file, decoder }))
+    let rows = RowRecords::new(Rows::Lines(lines), Opener::Bare);
+    Ok(Box::new(LineSource { rows, file, decoder }))
 }
 
 /// The source of chat and completion requests.
 #[cfg(feature = "tokenize")]
-fn openai_source(lines: Lines, file: Arc<str>, options: &ReadOptions) -> Result<Box<dyn Source>, TraceError> {
+fn openai_source(
+    rows: RowRecords,
+    file: Arc<str>,
+    options: &ReadOptions,
+) -> Result<Box<dyn Source>, TraceError> {
     let Some(model) = options.model.clone() else { return Err(TraceError::NoModel { file }) };
     let decoder = Requests::new(model, page_size::DEFAULT, options);
-    Ok(Box::new(LineSource { rows: Rows::Lines(lines), file, decoder }))
+    Ok(Box::new(LineSource { rows, file, decoder }))
 }
 
 /// Without a tokenizer there is no source of chat and completion requests.
 #[cfg(not(feature = "tokenize"))]
-fn openai_source(_: Lines, file: Arc<str>, _: &ReadOptions) -> Result<Box<dyn Source>, TraceError> {
+fn openai_source(_: RowRecords, file: Arc<str>, _: &ReadOptions) -> Result<Box<dyn Source>, TraceError> {
     Err(TraceError::NoModel { file })
 }

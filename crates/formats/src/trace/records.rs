@@ -4,13 +4,16 @@ use super::entry::{Entry, Found, Sink};
 use super::error::{RowError, RowFault, TraceError};
 use super::id_arrays::{FIELD, Shortened};
 use super::json::{Object, Trouble, read_line};
-use super::options::{IdScope, ReadOptions};
+use super::options::{Format, IdScope, ReadOptions, page_size};
 use super::row::{Batch, BatchMark, Declared};
-use super::rows::Rows;
+use super::rows::RowRecords;
 use super::timeline::Timeline;
+use crate::logs::{Place, Places};
+use crate::python;
 use crate::time::{Numbers, Unit};
 use kvset_core::pool::PoolRange;
 use kvset_core::units::PageSize;
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -35,6 +38,10 @@ pub(super) struct Carried {
     first_pool: Option<Box<str>>,
     /// Whether a later event names another.
     pub several_pools: bool,
+    /// Where in their rows records lay, file by file; the first few.
+    places: Vec<String>,
+    /// Records that are of no request which a cache served, by the reason.
+    pub passed_over: BTreeMap<&'static str, u64>,
     /// Prompts whose tokens the log states, and those of them that were tokenised to another number.
     pub stated_prompts: u64,
     pub differing_prompts: u64,
@@ -47,6 +54,36 @@ impl Carried {
             None => self.first_pool = Some(pool.into()),
             Some(first) => self.several_pools |= **first != *pool,
         }
+    }
+
+    /// Notes where the records of a file lay in its rows.
+    pub fn note_place(&mut self, file: &str, place: Option<&Place>) {
+        const MOST: usize = 5;
+        if let Some(place) = place
+            && self.places.len() < MOST
+        {
+            self.places.push(format!("the records of {file} lie {place} of its rows and were read there"));
+        }
+    }
+
+    /// Notes where in the records of a file requests were looked for that nobody had named a place of.
+    pub fn note_places(&mut self, file: &str, places: &Places) {
+        let Some(request) = &places.request else { return };
+        let answers = match &places.response {
+            Some(response) => format!(", and their answers at `{response}`"),
+            None => String::new(),
+        };
+        self.places.push(format!("the requests of {file} were read at `{request}`{answers}"));
+    }
+
+    /// What was noted of places.
+    pub fn places(&self) -> &[String] {
+        &self.places
+    }
+
+    /// Counts a record that is of no request which a cache served.
+    pub fn pass_over(&mut self, why: &'static str) {
+        *self.passed_over.entry(why).or_default() += 1;
     }
 
     /// Holds the number of a prompt's tokens that the log states against the number found.
@@ -76,9 +113,25 @@ pub(super) trait Decode: Send {
 
 /// A file of rows.
 pub(super) struct LineSource<D> {
-    pub rows: Rows,
+    pub rows: RowRecords,
     pub file: Arc<str>,
     pub decoder: D,
+}
+
+impl<D: Decode> LineSource<D> {
+    /// Decodes the record at hand; where that fails, once more without the words that only Python's JSON has.
+    fn decode(&mut self, batch: &mut Batch, carried: &mut Carried) -> Result<(), RowFault> {
+        let (record, number) = (self.rows.record(), self.rows.number());
+        let fault = match self.decoder.decode(record, number, batch, carried) {
+            Ok(()) => return Ok(()),
+            Err(fault) => fault,
+        };
+        batch.clear();
+        match python::as_json(record) {
+            Some(json) => self.decoder.decode(&json, number, batch, carried).map_err(RowFault::without_words),
+            None => Err(fault),
+        }
+    }
 }
 
 impl<D: Decode> Source for LineSource<D> {
@@ -91,11 +144,14 @@ impl<D: Decode> Source for LineSource<D> {
                 line: number,
                 source,
             })?;
-            let Some(read) = step else { return Ok(Filled::End) };
-            match read.and_then(|()| self.decoder.decode(self.rows.row(), number, batch, carried)) {
+            let Some(read) = step else {
+                carried.note_place(&self.file, self.rows.place());
+                return Ok(Filled::End);
+            };
+            match read.and_then(|()| self.decode(batch, carried)) {
                 Err(fault) => {
                     batch.clear();
-                    let file = Arc::clone(&self.file);
+                    let (file, fault) = (Arc::clone(&self.file), self.rows.fault(fault));
                     return Ok(Filled::Refused(RowError { file, line: number, fault }));
                 }
                 Ok(()) => {
@@ -124,6 +180,16 @@ pub(super) struct Records {
 }
 
 impl Records {
+    /// A decoder for one of the formats whose lines need nothing of one another.
+    pub fn of_format(format: Format, options: &ReadOptions) -> Self {
+        use Unit::{Milliseconds, Seconds};
+        match format {
+            Format::Weka => Self::new(Milliseconds, page_size::WEKA, true, options),
+            Format::Qwen => Self::new(Seconds, page_size::QWEN, false, options),
+            _ => Self::new(Milliseconds, page_size::MOONCAKE, false, options),
+        }
+    }
+
     /// A decoder for rows of `page_tokens` tokens a page unless the row or the user says otherwise.
     pub fn new(unit: Unit, page_size: PageSize, sessions: bool, options: &ReadOptions) -> Self {
         Self {

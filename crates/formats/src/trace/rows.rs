@@ -1,12 +1,19 @@
-//! The rows of a file: its lines, or records with their length in front of them.
+//! The rows of a file: its lines, or records with their length in front of them; and the records in those.
 
+use super::detect::format_of;
 use super::error::{RowFault, TraceError};
 use super::frames::{self, Frames};
 use super::input::Input;
+use super::joined;
 use super::lines::{Lines, Step};
+use super::options::Format;
 use super::text::is_utf16;
 use super::unpack::{has_cores, read_ahead};
-use std::io;
+use crate::codec::DecodeError;
+use crate::logs::{LogReader, Opened, Place, open};
+use crate::python;
+use std::borrow::Cow;
+use std::io::{self, BufRead};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -50,7 +57,131 @@ impl Rows {
     }
 }
 
-/// The records of a log's file as they are, for those who read them by themselves.
+/// What may carry the records of a file.
+pub(super) enum Opener {
+    /// Nothing.
+    Bare,
+    /// Whatever holds records of a log.
+    Log(LogReader),
+    /// Whatever holds rows of this format.
+    Rows(Format),
+}
+
+impl Opener {
+    fn open<'r>(&self, row: &'r [u8]) -> Result<Opened<'r>, RowFault> {
+        match self {
+            Self::Bare => Ok(Opened::itself(row)),
+            Self::Log(log) => Ok(log.open(row)?),
+            Self::Rows(format) => {
+                let is_row = |inner: &[u8]| {
+                    format_of(inner).is_some_and(|found| found == *format || format.is_read_as(found))
+                };
+                if is_row(row) {
+                    return Ok(Opened::itself(row));
+                }
+                // What holds none is for the format to refuse.
+                Ok(open(row, &mut |inner| is_row(inner)).unwrap_or_else(|| Opened::itself(row)))
+            }
+        }
+    }
+}
+
+/// Reads record by record, each out of what carries it.
+pub(super) struct RowRecords {
+    rows: Rows,
+    opener: Opener,
+    /// Where the records of the last row lay that carried any.
+    place: Option<Place>,
+    /// Records of the row at hand, last first.
+    waiting: Vec<Result<Vec<u8>, RowFault>>,
+    /// The record at hand, where it is not the row as it stands.
+    record: Option<Vec<u8>>,
+    /// How many records the row at hand carries.
+    count: usize,
+}
+
+impl RowRecords {
+    pub fn new(rows: Rows, opener: Opener) -> Self {
+        Self { rows, opener, place: None, waiting: Vec::new(), record: None, count: 0 }
+    }
+
+    /// The record last stepped to.
+    pub fn record(&self) -> &[u8] {
+        self.record.as_deref().unwrap_or_else(|| self.rows.row())
+    }
+
+    /// The number of its row, counted from 1; 0 before the first.
+    pub fn number(&self) -> u64 {
+        self.rows.number()
+    }
+
+    /// Where the last records lay that something carried.
+    pub fn place(&self) -> Option<&Place> {
+        self.place.as_ref()
+    }
+
+    /// A fault of the record at hand, with its number among those of its row.
+    pub fn fault(&self, fault: RowFault) -> RowFault {
+        if self.record.is_some() { self.numbered(fault) } else { fault }
+    }
+
+    fn numbered(&self, fault: RowFault) -> RowFault {
+        if self.count < 2 {
+            return fault;
+        }
+        let number = self.count - self.waiting.len();
+        RowFault::OneOfSeveral { number, count: self.count, fault: Box::new(fault) }
+    }
+
+    /// Goes to the next record; why there is none in a row; nothing at the end.
+    pub fn step(&mut self) -> io::Result<Option<Result<(), RowFault>>> {
+        loop {
+            self.record = None;
+            if let Some(next) = self.waiting.pop() {
+                let next = next.map_err(|fault| self.numbered(fault));
+                return Ok(Some(next.map(|record| self.record = Some(record))));
+            }
+            match self.rows.step()? {
+                Some(Ok(())) => {}
+                ended => return Ok(ended),
+            }
+            match self.open() {
+                Ok(true) => return Ok(Some(Ok(()))),
+                Ok(false) => {}
+                Err(fault) => return Ok(Some(Err(fault))),
+            }
+        }
+    }
+
+    /// Opens the row at hand; true where it is itself the record.
+    fn open(&mut self) -> Result<bool, RowFault> {
+        let row = self.rows.row();
+        let json;
+        let opened = match self.opener.open(row) {
+            Ok(opened) if opened.is_itself() => return Ok(true),
+            Ok(opened) => opened,
+            Err(fault) => {
+                json = python::as_json(row).ok_or(fault)?;
+                self.opener.open(&json)?
+            }
+        };
+        let Opened { place, records } = opened;
+        let own = |record: Result<Cow<'_, [u8]>, DecodeError>| Ok(record?.into_owned());
+        self.waiting = records.into_iter().rev().map(own).collect();
+        self.count = self.waiting.len();
+        if !place.is_top() {
+            self.place = Some(place);
+        }
+        Ok(false)
+    }
+}
+
+/// Opens the bytes of a file as rows, JSON over several lines put on one.
+pub(super) fn lines(bytes: Box<dyn BufRead + Send>, limit: usize) -> io::Result<Lines> {
+    Ok(Lines::new(joined::joined(bytes)?, limit))
+}
+
+/// The rows of a log's file as they are, for those who read what is in them by themselves.
 pub struct RawRecords {
     rows: Rows,
 }
@@ -69,7 +200,7 @@ impl RawRecords {
         let rows = match frames::is_framed(&head) {
             true => Rows::Frames(Frames::new(bytes, limit)),
             false if is_utf16(&head) => return Err(TraceError::Utf16 { file: name }),
-            false => Rows::Lines(Lines::new(bytes, limit)),
+            false => Rows::Lines(lines(bytes, limit).map_err(failed)?),
         };
         Ok(Self { rows })
     }

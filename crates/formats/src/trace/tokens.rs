@@ -9,7 +9,7 @@
 
 use super::answer::Answer;
 use super::error::RowFault;
-use super::json::{Fields, Name, Object, Trouble, ignore, read_line};
+use super::json::{Fields, Name, Object, TOKEN_FIELDS, Trouble, ignore, read_line};
 use super::numbers::{TokenId, Whole};
 use super::options::{IdScope, ReadOptions};
 use super::records::{Carried, Decode};
@@ -25,8 +25,6 @@ use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visi
 use std::fmt;
 use std::ops::Range;
 
-/// The names a prompt's token ids go by.
-pub(super) const TOKEN_FIELDS: [&str; 4] = ["input_ids", "token_ids", "tokens", "prompt_token_ids"];
 const FIELD_SESSION: &str = "session_id";
 
 /// Decodes prompts of token ids.

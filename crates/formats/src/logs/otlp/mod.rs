@@ -42,11 +42,13 @@ pub(super) fn read<'r>(record: &'r [u8], places: &Places) -> Result<Logged<'r>, 
     Ok(Logged::Requests { count, requests: Box::new(requests) })
 }
 
-/// Whether a record is of this kind; one in protobuf must tell of requests to models, too.
-pub(super) fn is_otlp(record: &[u8]) -> bool {
-    if record.trim_ascii_start().first() == Some(&b'{') {
-        return ["resourceSpans", "resourceLogs"].iter().any(|name| super::layouts::has(record, name));
-    }
+/// Whether a record is of this kind in protobuf, and tells of requests to models.
+pub(super) fn is_protobuf(record: &[u8]) -> bool {
+    record.trim_ascii_start().first() != Some(&b'{') && has_requests(record)
+}
+
+/// Whether an export request tells of a request to a model.
+pub(super) fn has_requests(record: &[u8]) -> bool {
     items(record).is_ok_and(|items| items.iter().any(may_be_request))
 }
 

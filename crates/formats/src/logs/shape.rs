@@ -1,8 +1,10 @@
 //! What a JSON record seems to hold, wherever in it: for those who have a log and no settings yet.
 
-use kvset_formats::logs::FieldPath;
-use kvset_formats::time::{Form, Numbers, Written};
-use serde_json::Value;
+use super::FieldPath;
+use super::members::{Members, members};
+use crate::time::{Form, Numbers, Written};
+use crate::trace::json::TOKEN_FIELDS;
+use serde_json::value::RawValue;
 use std::fmt;
 
 /// Levels of objects, and of JSON in strings, that are looked through.
@@ -23,6 +25,37 @@ pub enum PromptKind {
     TokenIds,
     /// Page ids.
     PageIds,
+}
+
+impl PromptKind {
+    /// What a prompt an object seems to hold, itself and not below.
+    pub fn of(object: &str) -> Option<Self> {
+        members(object).and_then(|members| Self::of_members(&members))
+    }
+
+    /// The same of an object with these members.
+    pub fn of_members(members: &Members<'_>) -> Option<Self> {
+        let begins = |name: &str, with: char| value(members, name).is_some_and(|json| json.starts_with(with));
+        let is_list = |name: &str| begins(name, '[');
+        let is_there = |name: &str| value(members, name).is_some();
+        if is_list("page_ids") {
+            return Some(Self::PageIds);
+        }
+        if TOKEN_FIELDS.into_iter().any(is_list) {
+            return Some(Self::TokenIds);
+        }
+        if is_list("messages") {
+            let tools = value(members, "tools").is_some_and(|tools| tools.contains("\"input_schema\""));
+            let anthropic = is_there("system") || is_there("anthropic_version") || tools;
+            return Some(if anthropic { Self::Anthropic } else { Self::Chat });
+        }
+        let asks = is_there("model");
+        match () {
+            () if asks && (begins("prompt", '"') || is_list("prompt")) => Some(Self::Completion),
+            () if asks && (begins("input", '"') || is_list("input")) => Some(Self::Responses),
+            () => None,
+        }
+    }
 }
 
 impl fmt::Display for PromptKind {
@@ -49,30 +82,34 @@ pub struct Shape {
     pub times: Vec<(FieldPath, Form)>,
 }
 
+/// The JSON of a member that is there and not null.
+fn value<'r>(members: &Members<'r>, name: &str) -> Option<&'r str> {
+    let found = members.iter().rev().find(|(known, _)| known == name);
+    found.map(|(_, value)| value.get()).filter(|json| *json != "null")
+}
+
 impl Shape {
     /// Looks through a record; nothing where it is no JSON object.
     pub fn of(record: &[u8]) -> Option<Self> {
-        let value: Value = serde_json::from_slice(record).ok()?;
         let mut shape = Self::default();
-        value.as_object()?;
-        shape.look(&value, &mut Vec::new());
+        let members = members(std::str::from_utf8(record).ok()?)?;
+        shape.look(&members, &mut Vec::new());
         Some(shape)
     }
 
-    fn look(&mut self, value: &Value, path: &mut Vec<String>) {
-        let Some(object) = value.as_object() else { return };
+    fn look(&mut self, members: &Members<'_>, path: &mut Vec<String>) {
         let here = FieldPath::of(path);
-        if let Some(kind) = prompt_kind(value) {
+        if let Some(kind) = PromptKind::of_members(members) {
             self.requests.push((here.clone(), kind));
         }
-        if value["usage"].is_object() {
+        if value(members, "usage").is_some_and(|usage| usage.starts_with('{')) {
             self.usages.push(here);
         }
-        for (name, inner) in object {
-            path.push(name.clone());
+        for (name, inner) in members {
+            path.push(name.clone().into_owned());
             match (time_form(name, inner), FieldPath::of(path)) {
                 (Some(form), Some(place)) => self.times.push((place, form)),
-                _ if path.len() < MAX_DEPTH => self.look_inside(inner, path),
+                _ if path.len() < MAX_DEPTH => self.look_inside(inner.get(), path),
                 _ => {}
             }
             path.pop();
@@ -80,54 +117,28 @@ impl Shape {
     }
 
     /// Strings that hold an object are looked through, too; lists are not: nobody could name a place in one.
-    fn look_inside(&mut self, inner: &Value, path: &mut Vec<String>) {
-        match inner {
-            Value::Object(_) => self.look(inner, path),
-            Value::String(text) if text.trim_start().starts_with('{') => {
-                if let Ok(parsed) = serde_json::from_str::<Value>(text) {
-                    self.look(&parsed, path);
-                }
-            }
-            Value::String(text) if text.contains("data:") && text.contains("\"usage\"") => {
-                self.usages.push(FieldPath::of(path));
-            }
-            _ => {}
+    fn look_inside(&mut self, inner: &str, path: &mut Vec<String>) {
+        if let Some(members) = members(inner) {
+            return self.look(&members, path);
+        }
+        let Ok(text) = serde_json::from_str::<String>(inner) else { return };
+        if let Some(members) = members(&text) {
+            self.look(&members, path);
+        } else if text.contains("data:") && text.contains("\"usage\"") {
+            self.usages.push(FieldPath::of(path));
         }
     }
 }
 
-/// What a prompt an object seems to hold.
-fn prompt_kind(object: &Value) -> Option<PromptKind> {
-    let is_list = |name: &str| object[name].is_array();
-    if is_list("page_ids") {
-        return Some(PromptKind::PageIds);
-    }
-    if super::fields::TOKEN_FIELDS.into_iter().any(is_list) {
-        return Some(PromptKind::TokenIds);
-    }
-    if is_list("messages") {
-        let tools = object["tools"].as_array();
-        let theirs = tools.is_some_and(|tools| tools.iter().any(|tool| !tool["input_schema"].is_null()));
-        let anthropic = !object["system"].is_null() || !object["anthropic_version"].is_null() || theirs;
-        return Some(if anthropic { PromptKind::Anthropic } else { PromptKind::Chat });
-    }
-    let asks = !object["model"].is_null();
-    match () {
-        () if asks && (object["prompt"].is_string() || is_list("prompt")) => Some(PromptKind::Completion),
-        () if asks && (object["input"].is_string() || is_list("input")) => Some(PromptKind::Responses),
-        () => None,
-    }
-}
-
 /// Whether a field's name and value are those of a time.
-fn time_form(name: &str, value: &Value) -> Option<Form> {
+fn time_form(name: &str, value: &RawValue) -> Option<Form> {
     let name = name.to_ascii_lowercase();
     if !["time", "start", "created", "date", "_at", "ts"].iter().any(|part| name.contains(part)) {
         return None;
     }
-    let written = match value {
-        Value::Number(number) => Written::of_text(number.to_string()),
-        Value::String(text) => Written::of_text(text.as_str()),
+    let written = match serde_json::from_str(value.get()).ok()? {
+        serde_json::Value::Number(number) => Written::of_text(number.to_string()),
+        serde_json::Value::String(text) => Written::of_text(text),
         _ => return None,
     };
     written.time(Numbers::Dates).ok().map(|time| time.form)
@@ -136,7 +147,7 @@ fn time_form(name: &str, value: &Value) -> Option<Form> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kvset_formats::time::Unit;
+    use crate::time::Unit;
 
     fn shape(record: &str) -> Shape {
         Shape::of(record.as_bytes()).expect(record)

@@ -1,0 +1,438 @@
+//! Logs that hold no prompt which could be read, and what to log in their place.
+//!
+//! A table says how each looks; whatever is in none of its rows is told by what it lacks. Nothing here quotes a record.
+
+use super::envelope::{Value, Visit, is_object, walk};
+use super::members::{Members, members};
+use super::shape::PromptKind;
+use serde_json::value::RawValue;
+
+/// What a record or a file is, and what helps.
+struct Foreign {
+    /// Any of these lists of marks, of which all must be there.
+    marks: &'static [&'static [Mark]],
+    /// What it is, as in "this is ...".
+    what: &'static str,
+    /// What to log or to do instead.
+    instead: &'static str,
+}
+
+/// How a record shows what it is of.
+#[derive(Clone, Copy)]
+enum Mark {
+    /// The first bytes.
+    Magic(&'static [u8]),
+    /// Text that stands somewhere in a line which is no JSON.
+    Says(&'static str),
+    /// A line of columns, of which the first names them.
+    Columns,
+    /// A line of `name=value` pairs.
+    Pairs,
+    /// Something at this way of names and indices, joined by `/`.
+    Has(&'static str),
+    /// A text there that begins so.
+    Begins(&'static str, &'static str),
+}
+use Mark::{Begins, Columns, Has, Magic, Pairs, Says};
+
+const NO_COUNTS: &str = "counts do not say which tokens are the same: log prompts, token ids or page ids";
+const JSON_LINES: &str =
+    "kvset reads JSON lines: convert it, for example with DuckDB's COPY ... TO 'log.jsonl'";
+const UNPACK: &str = "kvset unpacks gzip and zstd only: unpack it first";
+
+const BREAKS_OFF: &str = "a JSON object breaks off, as where a collector splits long lines (Docker after 16 KiB): join \
+    them, with Fluent Bit's multiline.parser docker, cri or Vector's auto_partial_merge";
+
+const TEXT: &str =
+    "a text, neither a JSON object nor an array: log requests with their prompts as JSON lines";
+
+/// Known by their first bytes.
+const FILES: &[Foreign] = &[
+    Foreign { marks: &[&[Magic(b"PAR1")]], what: "a Parquet file", instead: JSON_LINES },
+    Foreign { marks: &[&[Magic(b"ARROW1")], &[Magic(b"FEA1")]], what: "an Arrow file", instead: JSON_LINES },
+    Foreign { marks: &[&[Magic(b"ORC")]], what: "an ORC file", instead: JSON_LINES },
+    Foreign { marks: &[&[Magic(b"SQLite format 3\0")]], what: "an SQLite database", instead: JSON_LINES },
+    Foreign { marks: &[&[Magic(b"\x89HDF")]], what: "an HDF5 file", instead: JSON_LINES },
+    Foreign {
+        marks: &[&[Magic(b"\x80\x04")], &[Magic(b"\x80\x05")]],
+        what: "a pickle of Python's",
+        instead: "write it with json.dumps, a record a line",
+    },
+    Foreign { marks: &[&[Magic(b"PK\x03\x04")]], what: "a zip archive", instead: UNPACK },
+    Foreign { marks: &[&[Magic(b"\xfd7zXZ\0")]], what: "packed with xz", instead: UNPACK },
+    Foreign { marks: &[&[Magic(b"BZh")]], what: "packed with bzip2", instead: UNPACK },
+    Foreign { marks: &[&[Magic(b"\x04\x22\x4d\x18")]], what: "packed with lz4", instead: UNPACK },
+    Foreign { marks: &[&[Magic(b"\xff\x06\0\0sNaPpY")]], what: "packed with snappy", instead: UNPACK },
+];
+
+/// Known by the words of a line.
+const TEXTS: &[Foreign] = &[
+    Foreign {
+        marks: &[&[Says("obj=GenerateReqInput(")], &[Says("Receive: obj=")], &[Says("Finish: obj=")]],
+        what: "SGLang's request log as text",
+        instead: "start SGLang with --log-requests --log-requests-level 3 --log-requests-format json",
+    },
+    Foreign {
+        marks: &[
+            &[Says("Received request "), Says("SamplingParams(")],
+            &[Says("Received request "), Says("prompt:")],
+        ],
+        what: "vLLM's request log, which is text and cuts prompts off",
+        instead: "log requests with \"return_token_ids\": true and their answers where they are sent",
+    },
+    Foreign {
+        marks: &[
+            &[Says("Avg prompt throughput")],
+            &[Says("Prefill batch"), Says("#new-token")],
+            &[Says("Decode batch"), Says("#running-req")],
+            &[Says("print_timing")],
+            &[Says("slot update_slots")],
+            &[Says("slot launch_slot")],
+        ],
+        what: "an engine's log of how it runs; it has no prompt",
+        instead: "log requests with their prompts or token ids: SGLang with --log-requests-format json, for vLLM \
+            where requests are sent",
+    },
+    Foreign {
+        marks: &[&[Says("[GIN]")], &[Says(" HTTP/1.")], &[Says(" HTTP/2")], &[Says(" HTTP/3")]],
+        what: "an access log; it has no prompt",
+        instead: "log the requests' bodies as JSON, at the gateway or the engine (docs/prepare.md lists how)",
+    },
+    Foreign {
+        marks: &[&[Says("# HELP ")], &[Says("# TYPE ")]],
+        what: "Prometheus' text format of metrics, which have no prompt",
+        instead: NO_COUNTS,
+    },
+    Foreign {
+        marks: &[&[Begins("", "<")]],
+        what: "XML or HTML, no JSON",
+        instead: "log requests as JSON lines",
+    },
+    Foreign {
+        marks: &[&[Begins("", "{'")], &[Begins("", "[{'")]],
+        what: "what Python prints of a dict, no JSON",
+        instead: "write records with json.dumps",
+    },
+    Foreign {
+        marks: &[&[Columns]],
+        what: "a table with columns (CSV), no JSON",
+        instead: "where it has prompts or ids, make a JSON object a line of it; counts do not say which tokens are the \
+            same",
+    },
+    Foreign {
+        marks: &[&[Pairs]],
+        what: "a text log of name=value pairs (logfmt), no JSON",
+        instead: "log requests with their prompts as JSON lines",
+    },
+];
+
+/// Known by the fields of an object.
+const RECORDS: &[Foreign] = &[
+    Foreign {
+        marks: &[
+            &[Has("properties/SequenceNumber")],
+            &[Has("SequenceNumber"), Has("RequestMessages")],
+            &[Has("SequenceNumber"), Has("ResponseMessages")],
+            &[Has("properties/sequenceNumber")],
+        ],
+        what: "a log of Azure API Management, which spreads a message over several records",
+        instead: "join the RequestMessages of a correlationId in the order of SequenceNumber, and write \
+            {\"model\": ..., \"messages\": ...} a line",
+    },
+    Foreign {
+        marks: &[
+            &[Has("requests/0/Prompt Length")],
+            &[Has("requests/0/prompt_length")],
+            &[Has("requests/0/prompt")],
+        ],
+        what: "a workload of AIBrix's generator, with a prompt before the client makes a chat of it",
+        instead: "log what the engine was sent, or write {\"timestamp\": ..., \"model\": ..., \"messages\": ...} a line",
+    },
+    Foreign {
+        marks: &[&[Has("text_input")]],
+        what: "a benchmark's row (`text_input`), whose client makes a chat or a completion of it",
+        instead: "write {\"timestamp\": ..., \"model\": ..., \"messages\": ...}, or \"prompt\", a line",
+    },
+    Foreign {
+        marks: &[
+            &[Has("conversations/0/from")],
+            &[Has("conversation/0/role")],
+            &[Has("conversations/0/role")],
+            &[Has("instruction"), Has("output")],
+        ],
+        what: "a data set of conversations, no log of requests",
+        instead: "write {\"timestamp\": ..., \"model\": ..., \"messages\": ...} for each request that was sent",
+    },
+    Foreign {
+        marks: &[
+            &[Has("contents/0/parts")],
+            &[Has("contents/parts")],
+            &[Begins("api_method", "generateContent")],
+            &[Begins("api_method", "streamGenerateContent")],
+            &[Has("systemInstruction/parts")],
+        ],
+        what: "a request of Gemini's API (generateContent, `contents`), which no open engine serves",
+        instead: "send requests by the chats API that the engine serves, and log those",
+    },
+    Foreign {
+        marks: &[&[Has("chat_history"), Has("message")], &[Has("preamble"), Has("message")]],
+        what: "a request of Cohere's chat API (`chat_history`)",
+        instead: "write its messages as {\"model\": ..., \"messages\": ...} a line",
+    },
+    Foreign {
+        marks: &[&[Has("input/inputBodyS3Path")]],
+        what: "a record of Bedrock's invocation log whose body lies in S3 (`inputBodyS3Path`)",
+        instead: "put the body in its place, as `inputBodyJson`",
+    },
+    Foreign {
+        marks: &[&[Begins("schemaType", "ModelInvocationLog")]],
+        what: "a record of Bedrock's invocation log without a chat or a completion that an open engine serves",
+        instead: "where the body is not there, switch on text data delivery of Bedrock's model invocation logging",
+    },
+    Foreign {
+        marks: &[&[Has("sessionId"), Has("message/role")], &[Has("session_id"), Has("message/role")]],
+        what: "a transcript of an agent's session, which keeps messages and not the requests made of them",
+        instead: "log the requests, at a gateway in front of the model or at the engine",
+    },
+    Foreign {
+        marks: &[&[Has("inputs"), Has("parameters")], &[Has("instances"), Has("parameters")]],
+        what: "a request of another API (`inputs` or `instances` with `parameters`)",
+        instead: "write its prompt as {\"model\": ..., \"prompt\": ...} a line",
+    },
+    Foreign {
+        marks: &[
+            &[Begins("object", "chat.completion")],
+            &[Begins("object", "text_completion")],
+            &[Begins("object", "response")],
+            &[Has("choices/0/message")],
+            &[Has("choices/0/delta")],
+            &[Has("choices/0/text")],
+            &[Begins("type", "message"), Begins("role", "assistant")],
+            &[Has("candidates/0/content")],
+            &[Has("done_reason"), Has("eval_count")],
+        ],
+        what: "an answer without its request; it has no prompt",
+        instead: "log each request beside its answer, as {\"request\": ..., \"response\": ...}, or ask vLLM for \
+            \"return_token_ids\"",
+    },
+    Foreign {
+        marks: &[&[Has("page_ids"), Has("event_time")]],
+        what: "a request event of kvset's",
+        instead: "`kvset run` reads it from a topic; a replay reads {\"timestamp\": ..., \"hash_ids\": ..., \
+            \"block_size\": ...} a line, or an Avro container of events",
+    },
+    Foreign {
+        marks: &[
+            &[Has("spans")],
+            &[Has("data/0/spans")],
+            &[Has("batches/0/scopeSpans")],
+            &[Has("traceId"), Has("spanId")],
+            &[Has("trace_id"), Has("span_id")],
+            &[Has("context/trace_id")],
+            &[Has("localEndpoint")],
+        ],
+        what: "a record of spans that is no export request of OTLP's",
+        instead: "export them with OTLP in JSON or protobuf (`resourceSpans`), prompts in attributes",
+    },
+    Foreign {
+        marks: &[&[Has("resourceMetrics")], &[Has("resource_metrics")]],
+        what: "an export of OpenTelemetry's metrics, which have no prompt",
+        instead: "export traces or logs",
+    },
+    Foreign {
+        marks: &[&[Has("input_lens"), Has("output_lens")], &[Has("request_throughput")]],
+        what: "a benchmark's result; it has no prompt",
+        instead: NO_COUNTS,
+    },
+    Foreign {
+        marks: &[
+            &[Has("method"), Has("path")],
+            &[Has("method"), Has("url")],
+            &[Has("method"), Has("uri")],
+            &[Has("request_method")],
+            &[Has("http_method")],
+            &[Has("httpRequest/requestUrl")],
+            &[Has("request_time"), Has("status")],
+            &[Has("response_code"), Has("duration")],
+            &[Has("statusCode"), Has("latency")],
+        ],
+        what: "an access log; it has no prompt",
+        instead: "log the requests' bodies, too, at the gateway or the engine (docs/prepare.md lists how)",
+    },
+    Foreign {
+        marks: &[
+            &[Begins("awslogs/data", "H4sI")],
+            &[Begins("data", "H4sI")],
+            &[Begins("message/data", "H4sI")],
+            &[Begins("payload", "H4sI")],
+        ],
+        what: "a record packed with gzip in base64",
+        instead: "unpack it first: base64 -d, then gunzip",
+    },
+];
+
+/// Parts of the names of counts, as any log spells them.
+const COUNTS: [&str; 6] = ["token", "promptlen", "inputlen", "outputlen", "usage", "latency"];
+
+/// What a file or a record is, and what helps; nothing where nobody can say. It is looked into as an envelope is.
+pub fn describe(record: &[u8]) -> Option<String> {
+    if let Some(file) = FILES.iter().find(|known| known.matches(|mark| is_magic(mark, record))) {
+        return Some(file.told(""));
+    }
+    let Ok(text) = std::str::from_utf8(record) else { return None };
+    let (mut found, mut has_prompt, mut has_counts) = (None, false, false);
+    walk(record, &mut |place, value| {
+        if let Some(known) = known(value) {
+            let at = if place.is_top() { String::new() } else { format!("{place} ") };
+            found = Some(known.told(&at));
+            return Visit::Stop;
+        }
+        let Some(members) = &value.members else {
+            if place.is_top() || !is_object(value.text) {
+                return Visit::Open;
+            }
+            found = Some(format!("{place} {BREAKS_OFF}"));
+            return Visit::Stop;
+        };
+        has_counts = has_counts || members.iter().any(|(name, _)| is_count(name));
+        let is_prompt = PromptKind::of_members(members).is_some();
+        has_prompt |= is_prompt;
+        if is_prompt { Visit::Pass } else { Visit::Open }
+    });
+    match found {
+        None if has_prompt => None,
+        None if has_counts => Some(format!("it has counts of tokens and no prompt: {NO_COUNTS}")),
+        None if is_text(text) => Some(TEXT.to_owned()),
+        found => found,
+    }
+}
+
+fn known(value: &Value<'_>) -> Option<&'static Foreign> {
+    if let Some(members) = &value.members {
+        let holds = |mark: &Mark| match mark {
+            Has(path) => at(members, path).is_some(),
+            Begins(path, with) => {
+                let text = at(members, path).and_then(|json| json.strip_prefix('"'));
+                text.is_some_and(|text| text.starts_with(with))
+            }
+            _ => false,
+        };
+        return RECORDS.iter().find(|known| known.matches(holds));
+    }
+    if value.is_list {
+        return None;
+    }
+    let line = value.text.lines().find(|line| !line.trim().is_empty())?;
+    let holds = |mark: &Mark| match mark {
+        Says(words) => line.contains(words),
+        Begins(_, with) => line.trim_start().starts_with(with),
+        Columns => is_columns(line),
+        Pairs => line.split_whitespace().filter(|word| is_pair(word)).count() >= 3,
+        _ => false,
+    };
+    TEXTS.iter().find(|known| known.matches(holds))
+}
+
+impl Foreign {
+    fn matches(&self, holds: impl Fn(&Mark) -> bool) -> bool {
+        self.marks.iter().any(|all| all.iter().all(&holds))
+    }
+
+    fn told(&self, at: &str) -> String {
+        format!("{at}this is {}: {}", self.what, self.instead)
+    }
+}
+
+fn is_magic(mark: &Mark, bytes: &[u8]) -> bool {
+    matches!(mark, Magic(magic) if bytes.starts_with(magic))
+}
+
+/// The JSON at a way of names and indices; nothing for null.
+fn at<'v>(members: &Members<'v>, path: &str) -> Option<&'v str> {
+    let mut steps = path.split('/');
+    let mut here = member(members, steps.next()?)?;
+    for step in steps {
+        here = match here.starts_with('[') {
+            true => {
+                let items: Vec<&RawValue> = serde_json::from_str(here).ok()?;
+                items.get(step.parse::<usize>().ok()?)?.get()
+            }
+            false => member(&self::members(here)?, step)?,
+        };
+    }
+    (here != "null").then_some(here)
+}
+
+fn member<'v>(members: &Members<'v>, name: &str) -> Option<&'v str> {
+    members.iter().rev().find(|(known, _)| known == name).map(|(_, value)| value.get())
+}
+
+/// Whether a line names the columns of a table: two words or more between commas, semicolons or tabs.
+fn is_columns(line: &str) -> bool {
+    let is_name = |column: &str| {
+        let column = column.trim().trim_matches('"');
+        let known = |c: char| c.is_alphanumeric() || " _-.()/#%".contains(c);
+        !column.is_empty() && column.len() <= 64 && column.chars().all(known)
+    };
+    [',', ';', '\t'].into_iter().any(|separator| {
+        let columns: Vec<&str> = line.split(separator).collect();
+        columns.len() > 1
+            && columns.iter().all(|column| is_name(column))
+            && columns[0].contains(char::is_alphabetic)
+    })
+}
+
+fn is_pair(word: &str) -> bool {
+    let name = word.split_once('=').map(|(name, _)| name);
+    name.is_some_and(|name| {
+        !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte))
+    })
+}
+
+/// Whether a record is a text, and neither JSON nor bytes of another kind.
+fn is_text(record: &str) -> bool {
+    let is_printed = |c: char| !c.is_control() || c.is_whitespace();
+    !record.trim_start().starts_with(['{', '[']) && record.chars().all(is_printed)
+}
+
+fn is_count(name: &str) -> bool {
+    let name: String =
+        name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
+    COUNTS.iter().any(|part| name.contains(part))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_known_is_named_also_behind_a_collector() {
+        let text = "[2025-11-20 12:00:00] Receive: obj=GenerateReqInput(rid='a1', input_ids=[11, 12])";
+        for record in [text.to_owned(), serde_json::json!({"log": text, "stream": "stdout"}).to_string()] {
+            let told = describe(record.as_bytes()).expect("known");
+            assert!(told.contains("SGLang") && told.contains("--log-requests-format json"), "{told}");
+            assert!(!told.contains("a1") && !told.contains("11"), "{told}");
+        }
+        let behind = describe(br#"{"records": [{"properties": {"SequenceNumber": 0}}]}"#).expect("known");
+        assert!(behind.starts_with("at `records[]` this is a log of Azure API Management"), "{behind}");
+        assert!(describe(b"PAR1\x15\x04").expect("known").contains("Parquet"));
+    }
+
+    #[test]
+    fn what_is_not_known_is_told_by_what_it_lacks() {
+        let counts = describe(br#"{"ts": 1, "usage": {"inputTokens": 5}}"#).expect("counts");
+        assert!(counts.contains("no prompt"), "{counts}");
+        assert!(describe(b"hunter2").is_some_and(|told| !told.contains("hunter2")));
+        assert_eq!(describe(br#"{"note": "hunter2"}"#), None);
+    }
+
+    #[test]
+    fn columns_and_pairs_are_told_from_prose() {
+        for line in ["Timestamp,Request tokens,Response tokens", "a;b", "TIMESTAMP\tContextTokens"] {
+            assert!(is_columns(line), "{line}");
+        }
+        for line in ["5,472,18", "no JSON", "Well, it's said; done!", ""] {
+            assert!(!is_columns(line), "{line}");
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! JSON over several lines, put on one line a value: records that were pretty-printed, and files that are one array.
+//!
+//! A file is taken for such where its first line opens a value and leaves it open, as every printer of JSON writes. A
+//! value that goes on over line ends has spaces in their place, and as many empty lines follow it, so that rows keep
+//! the numbers of the lines where they begin.
+
+use std::io::{self, BufRead, BufReader, Cursor, Read};
+
+/// The longest line that is looked at: such a file's first one is short.
+const MAX_FIRST_BYTES: u64 = 4 << 10;
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// The bytes with a value a line, where they are JSON over several lines; else as they are.
+pub(super) fn joined(mut bytes: Box<dyn BufRead + Send>) -> io::Result<Box<dyn BufRead + Send>> {
+    let (mut head, mut line) = (Vec::new(), 0);
+    loop {
+        let read = bytes.by_ref().take(MAX_FIRST_BYTES).read_until(b'\n', &mut head)?;
+        if read == 0 || !head[line..].trim_ascii().is_empty() {
+            break;
+        }
+        line = head.len();
+    }
+    let is_spread = is_spread(&head[line..]);
+    let bytes = Cursor::new(head).chain(bytes);
+    Ok(match is_spread {
+        true => Box::new(BufReader::new(Joined { input: bytes, value: Value::default() })),
+        false => Box::new(bytes),
+    })
+}
+
+/// Whether a file's first line begins a value and ends in the middle of it.
+fn is_spread(line: &[u8]) -> bool {
+    let value = line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line).trim_ascii();
+    let goes_on = line.ends_with(b"\n") && matches!(value.last(), Some(b'{' | b'[' | b','));
+    goes_on && matches!(value.first(), Some(b'{' | b'['))
+}
+
+/// Reads a stream with a value a line.
+struct Joined<R> {
+    input: R,
+    value: Value,
+}
+
+/// Where in a value reading is.
+#[derive(Default)]
+struct Value {
+    /// Brackets that are open.
+    depth: u64,
+    is_quoted: bool,
+    is_escaped: bool,
+    /// Line ends that the value went over.
+    line_ends: u64,
+}
+
+impl Value {
+    /// What takes the place of a byte.
+    fn next(&mut self, byte: u8) -> u8 {
+        match byte {
+            b'\n' => return self.line_end(),
+            _ if self.is_escaped => self.is_escaped = false,
+            b'\\' if self.is_quoted => self.is_escaped = true,
+            b'"' => self.is_quoted = !self.is_quoted,
+            b'{' | b'[' if !self.is_quoted => self.depth += 1,
+            b'}' | b']' if !self.is_quoted => self.depth = self.depth.saturating_sub(1),
+            _ => {}
+        }
+        byte
+    }
+
+    fn line_end(&mut self) -> u8 {
+        if self.is_quoted {
+            // No string of JSON goes over a line end: the value is broken, and the next line begins another.
+            (self.is_quoted, self.is_escaped, self.depth) = (false, false, 0);
+        }
+        if self.depth == 0 {
+            return b'\n';
+        }
+        self.line_ends += 1;
+        b' '
+    }
+
+    /// Whether the value is at its end, and line ends are owed.
+    fn owes(&self) -> bool {
+        self.depth == 0 && self.line_ends > 0
+    }
+}
+
+impl<R: BufRead> Read for Joined<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.value.owes() {
+            let count = usize::try_from(self.value.line_ends).unwrap_or(usize::MAX).min(buffer.len());
+            buffer[..count].fill(b'\n');
+            self.value.line_ends -= count as u64;
+            return Ok(count);
+        }
+        let mut count = 0;
+        for (place, byte) in buffer.iter_mut().zip(self.input.fill_buf()?) {
+            *place = self.value.next(*byte);
+            count += 1;
+            if self.value.owes() {
+                break;
+            }
+        }
+        self.input.consume(count);
+        Ok(count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The lines that are not blank, with their numbers.
+    fn lines(text: &'static str) -> Vec<(usize, String)> {
+        let joined = joined(Box::new(BufReader::with_capacity(3, text.as_bytes()))).expect("memory");
+        let lines = joined.lines().map(|line| line.expect("text")).enumerate();
+        let squeezed = |line: String| line.split_whitespace().collect::<String>();
+        lines.filter(|(_, line)| !line.trim().is_empty()).map(|(at, line)| (at + 1, squeezed(line))).collect()
+    }
+
+    #[test]
+    fn a_value_is_one_line_at_the_line_where_it_begins() {
+        let pretty = "{\n  \"a\": \"}\\\"[\",\n  \"b\": [\n    1\n  ]\n}\n\n{\n  \"a\": 2\n}\n{\"a\": 3}\n";
+        let expected = [(1, "{\"a\":\"}\\\"[\",\"b\":[1]}"), (8, "{\"a\":2}"), (11, "{\"a\":3}")];
+        assert_eq!(lines(pretty), expected.map(|(at, line)| (at, line.to_owned())));
+        let array = "\n[\n{\"a\": 1},\n{\"a\": 2}\n]\n";
+        assert_eq!(lines(array), [(2, "[{\"a\":1},{\"a\":2}]".to_owned())]);
+    }
+
+    #[test]
+    fn a_broken_value_takes_no_others_along() {
+        let broken = "{\n\"a\": \"b\n{\"c\": 1}\n{\"d\": 2}\n";
+        assert_eq!(lines(broken)[1..], [(3, "{\"c\":1}".to_owned()), (4, "{\"d\":2}".to_owned())]);
+    }
+
+    #[test]
+    fn lines_that_are_values_are_left_as_they_are() {
+        for text in ["{\"a\": 1}\n{\n", "[1,\n2]\n", "plain, text,\n{\n", "", "\n\n"] {
+            let bytes = Box::new(text.as_bytes());
+            let (mut out, spread) = (String::new(), text.starts_with("[1,\n"));
+            joined(bytes).expect("memory").read_to_string(&mut out).expect("text");
+            assert_eq!(out == text, !spread, "{text:?}");
+        }
+    }
+}
