@@ -6,6 +6,7 @@
 //! time and of processor time: on a machine with other work only the latter says much.
 
 use kvset::codec::SourceRecord;
+use kvset::core::chat_engine::ChatEngine;
 use kvset::prepare::{Preparer, RawRecord, Tokenizers};
 use kvset::service::prepare::recipe;
 use kvset::settings::Settings;
@@ -84,7 +85,7 @@ fn tokenize(name: &str, model: &Arc<Model>, bodies: &[&str], limits: TokenizeLim
 /// Threads take one record after another, whichever is free, as prepare's threads do.
 fn prepare(name: &str, model: &Arc<Model>, bodies: &[&str], threads: usize, limits: TokenizeLimits) -> Rate {
     let recipe = Arc::new(recipe(&Settings::default()));
-    let tokenizers = Tokenizers::new([], Some(Arc::clone(model)), limits);
+    let tokenizers = Tokenizers::new([], Some(Arc::clone(model)), limits, ChatEngine::default());
     let next = AtomicUsize::new(0);
     let run = |mut preparer: Preparer| {
         let mut tokens = 0;

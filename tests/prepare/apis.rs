@@ -1,7 +1,8 @@
 //! Bodies of Anthropic's Messages API and of OpenAI's Responses API: as the chats that inference servers make of
 //! them, and nothing of a prompt left out in silence.
 
-use kvset::tokenize::{Model, RequestTokenizer, TokenizeError, TokenizeLimits};
+use kvset::core::chat_engine::ChatEngine;
+use kvset::tokenize::{Model, RequestTokenizer, TokenizeError, TokenizeLimits, engine_version};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -97,67 +98,6 @@ fn a_body_of_each_api_is_the_chat_it_stands_for() {
     assert_eq!(ids(&json!({"system": [], "messages": [{"role": "user", "content": blocks}]})), one);
 }
 
-/// Everything that the APIs document as part of a prompt: another value gives other ids, or the body is refused by the
-/// field's name.
-#[test]
-fn no_part_of_a_prompt_is_left_out_in_silence() {
-    let changed = |mut body: Value, pointer: &str, to: Value| {
-        *body.pointer_mut(pointer).unwrap_or_else(|| panic!("{pointer}")) = to;
-        body
-    };
-    for (api, body, parts) in [
-        (
-            "anthropic",
-            anthropic(),
-            &[
-                "/system/0/text",
-                "/system/1/text",
-                "/tools/0/name",
-                "/tools/0/description",
-                "/tools/0/input_schema",
-                "/messages/0/content",
-                "/messages/1/content/1/text",
-                "/messages/1/content/2/name",
-                "/messages/1/content/2/input/at",
-                "/messages/2/content/0/content/0/text",
-                "/messages/2/content/1/text",
-            ][..],
-        ),
-        (
-            "responses",
-            responses(),
-            &[
-                "/instructions",
-                "/tools/0/name",
-                "/tools/0/description",
-                "/tools/0/parameters",
-                "/input/0/content/0/text",
-                "/input/2/content/0/text",
-                "/input/3/name",
-                "/input/3/arguments",
-                "/input/4/output",
-                "/input/5/content",
-            ],
-        ),
-    ] {
-        let own = ids(&body).expect(api);
-        for part in parts {
-            let other = changed(body.clone(), part, json!("{\"another\": \"value\"}"));
-            assert_ne!(ids(&other).expect(part), own, "{api} {part} makes no difference");
-        }
-    }
-    // This template leaves out what was thought before the last question.
-    let (mut anthropic, mut responses) = (anthropic(), responses());
-    anthropic["messages"][2]["content"].as_array_mut().expect("blocks").pop();
-    responses["input"].as_array_mut().expect("items").pop();
-    for (body, part) in
-        [(anthropic, "/messages/1/content/0/thinking"), (responses, "/input/1/content/0/text")]
-    {
-        let other = changed(body.clone(), part, json!("Something else."));
-        assert_ne!(ids(&other).expect(part), ids(&body).expect(part), "{part} makes no difference");
-    }
-}
-
 #[test]
 fn what_no_chat_can_hold_is_refused_by_its_name() {
     let image = json!({"type": "image", "source": {"type": "base64", "data": "hunter2"}});
@@ -169,19 +109,47 @@ fn what_no_chat_can_hold_is_refused_by_its_name() {
     };
     let input = |item: Value| json!({"input": [{"role": "user", "content": "x"}, item]});
     for (body, code, named) in [
-        (user(json!([image.clone()])), "unsupported_content", "message 1"),
-        (user(json!([{"type": "document", "source": {}}])), "unsupported_content", "message 1"),
+        (
+            user(json!([image.clone()])),
+            "unsupported_content",
+            "messages[0].content[0] is of the kind `image`",
+        ),
+        (
+            user(json!([{"type": "document", "source": {}}])),
+            "unsupported_content",
+            "messages[0].content[0] is of the kind `document`",
+        ),
+        (user(json!([{"type": "hunter2"}])), "unsupported_content", "messages[0].content[0] is no text"),
         (
             user(json!([{"type": "tool_result", "tool_use_id": "t", "content": [image]}])),
             "unsupported_content",
             "messages[0].content[0][0]",
         ),
         (
-            user(json!([{"type": "redacted_thinking", "data": "hunter2"}])),
-            "unrendered_field",
-            "`messages[0].content[0]`",
+            user(json!([{"type": "server_tool_use", "id": "x"}])),
+            "unsupported_content",
+            "messages[0].content[0] is of the kind `server_tool_use`",
         ),
-        (user(json!([{"type": "server_tool_use", "id": "x"}])), "unsupported_content", "message 1"),
+        (
+            user(json!([{"type": "search_result", "title": "hunter2"}])),
+            "unsupported_content",
+            "messages[0].content[0] is of the kind `search_result`",
+        ),
+        (
+            json!({"system": "s", "messages": [{"role": "critic", "content": "hunter2"}]}),
+            "unrendered_field",
+            "`messages[0].role` is `critic`",
+        ),
+        (
+            json!({"messages": [{"role": "user", "content": "x"}, {"role": "ctx", "content": "hunter2"}]}),
+            "unrendered_field",
+            "the model's chat template leaves out messages of the role `ctx`, such as number 2",
+        ),
+        (
+            with(anthropic(), "tools", json!([{"name": "w", "input_schema": "hunter2"}])),
+            "unrendered_field",
+            "`tools[0]`",
+        ),
         (with(anthropic(), "system", json!(7)), "unrendered_field", "`system`"),
         (
             with(anthropic(), "tools", json!([{"type": "web_search_20250305", "name": "w"}])),
@@ -222,22 +190,11 @@ fn what_no_chat_can_hold_is_refused_by_its_name() {
     }
 }
 
-/// A template that does not ask whether the model thinks would render both alike.
+/// The table of rules names the versions whose sources were read.
 #[test]
-fn thinking_is_told_to_templates_that_ask_and_refused_for_others() {
-    let ask = json!({"system": "s", "messages": [{"role": "user", "content": "x"}]});
-    let with = |kind: &str| {
-        let mut body = ask.clone();
-        body["thinking"] = json!({"type": kind, "budget_tokens": 5});
-        body
-    };
-    assert_eq!(ids(&with("enabled")), ids(&ask), "thinking is what this template does unless told");
-    assert_ne!(ids(&with("disabled")).expect("a chat"), ids(&ask).expect("a chat"));
-    assert_eq!(ids(&with("hunter2")).expect_err("unknown").code().name(), "unrendered_field");
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/tokenize/headers");
-    let model = Arc::new(Model::load(&folder).expect("a usable model"));
-    let mut other = RequestTokenizer::new(model, TokenizeLimits::default());
-    let error = other.tokenize(with("enabled").to_string().as_bytes(), None).expect_err("it does not ask");
-    assert_eq!(error.code().name(), "unrendered_field");
-    assert!(other.tokenize(with("disabled").to_string().as_bytes(), None).is_ok());
+fn the_documentation_names_the_engines_versions() {
+    let page = std::fs::read_to_string(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("docs/prepare.md"));
+    let page = page.expect("docs/prepare.md");
+    let [vllm, sglang] = [ChatEngine::Vllm, ChatEngine::Sglang].map(engine_version);
+    assert!(page.contains(&format!("| rule | {vllm} | {sglang} |")), "{vllm}, {sglang}");
 }

@@ -2,6 +2,7 @@
 
 use kvset::codec::{RawPrompt, RawRequest, SourceRecord, encode_raw_request};
 use kvset::commands::produce::producing::message_of;
+use kvset::core::chat_engine::ChatEngine;
 use kvset::core::units::PageSize;
 use kvset::prepare::{Model, RawRecord, Tokenizers};
 use kvset::settings::Settings;
@@ -22,7 +23,7 @@ pub fn model_directory() -> PathBuf {
 /// The tokenizer of the model called `chat`.
 pub fn tokenizers() -> Tokenizers {
     let model = Arc::new(Model::load(&model_directory()).expect("a usable model"));
-    Tokenizers::new([("chat".to_owned(), model)], None, TokenizeLimits::default())
+    Tokenizers::new([("chat".to_owned(), model)], None, TokenizeLimits::default(), ChatEngine::default())
 }
 
 pub fn record<'r>(

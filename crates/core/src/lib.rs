@@ -17,6 +17,7 @@ pub mod bank;
 pub mod beside;
 pub mod capacity;
 pub mod chain;
+pub mod chat_engine;
 pub mod coverage;
 pub mod curve;
 pub mod engine;

@@ -1,5 +1,7 @@
 //! The models whose tokenizers turn requests into token ids, by name.
 
+#[cfg(feature = "tokenize")]
+use kvset_core::chat_engine::ChatEngine;
 #[cfg(not(feature = "tokenize"))]
 use kvset_core::features::{Feature, MissingFeature};
 use kvset_core::units::EventTime;
@@ -7,7 +9,7 @@ use kvset_formats::codec::DecodeError;
 #[cfg(feature = "tokenize")]
 use kvset_formats::codec::ErrorCode;
 #[cfg(feature = "tokenize")]
-use kvset_tokenize::{RequestTokenizer, TokenizeCode, TokenizeError, TokenizeLimits};
+use kvset_tokenize::{ChatRemarks, RequestTokenizer, TokenizeCode, TokenizeError, TokenizeLimits};
 #[cfg(feature = "tokenize")]
 use std::sync::Arc;
 
@@ -21,6 +23,7 @@ pub use kvset_tokenize::Model;
 pub struct Tokenizers {
     named: Vec<(String, RequestTokenizer)>,
     other: Option<RequestTokenizer>,
+    engine: ChatEngine,
 }
 
 /// Without the feature `tokenize` there are none.
@@ -30,17 +33,28 @@ pub struct Tokenizers(());
 
 #[cfg(feature = "tokenize")]
 impl Tokenizers {
-    /// Tokenizers of named models, and of the one for every other name. `limits` are of each.
+    /// Tokenizers of named models, and of the one for every other name. `limits` are of each; `engine` served the requests.
     pub fn new(
         named: impl IntoIterator<Item = (String, Arc<Model>)>,
         other: Option<Arc<Model>>,
         limits: TokenizeLimits,
+        engine: ChatEngine,
     ) -> Self {
-        let tokenizer = |model| RequestTokenizer::new(model, limits);
+        let tokenizer = |model| RequestTokenizer::new(model, limits).served_by(engine);
         Self {
             named: named.into_iter().map(|(name, model)| (name, tokenizer(model))).collect(),
             other: other.map(tokenizer),
+            engine,
         }
+    }
+
+    /// What chats held since the last call that engines treat each in a way of its own, in sentences.
+    pub(super) fn remarks(&mut self) -> Vec<String> {
+        let mut remarks = ChatRemarks::default();
+        for tokenizer in self.named.iter_mut().map(|(_, tokenizer)| tokenizer).chain(&mut self.other) {
+            remarks.add(&tokenizer.take_remarks());
+        }
+        remarks.sentences(self.engine, "prepare.chat_engine")
     }
 
     /// Tokenises a request's body for the model of this name, and shows `take` each prompt.
@@ -67,6 +81,10 @@ impl Tokenizers {
 
 #[cfg(not(feature = "tokenize"))]
 impl Tokenizers {
+    pub(super) fn remarks(&mut self) -> Vec<String> {
+        Vec::new()
+    }
+
     pub(super) fn tokenize(
         &mut self,
         _model: Option<&str>,

@@ -65,6 +65,11 @@ impl Preparer {
         self.decoder.look_up(record.source.value.unwrap_or_default())
     }
 
+    /// What the chats since the last call held that a reader of the result should know, in sentences.
+    pub fn remarks(&mut self) -> Vec<String> {
+        self.tokenizers.remarks()
+    }
+
     /// Prepares one record. One that cannot be used becomes a dead letter, where those are asked for.
     pub fn prepare(&mut self, record: &RawRecord<'_>) -> Prepared {
         let value = record.source.value.unwrap_or_default();

@@ -2,6 +2,7 @@
 
 use super::load::from_environment;
 use config::{Value, ValueKind};
+use kvset_core::chat_engine::ChatEngine;
 use kvset_core::profile::{Outputs, Profile};
 use kvset_core::ratio::Ratio;
 use kvset_core::sglang::WritePolicy;
@@ -322,6 +323,10 @@ pub trait Choice: Copy + PartialEq + Sized + 'static {
 
 impl Choice for Profile {
     const NAMES: &'static [(&'static str, Self)] = &Profile::NAMES;
+}
+
+impl Choice for ChatEngine {
+    const NAMES: &'static [(&'static str, Self)] = &ChatEngine::NAMES;
 }
 
 impl Choice for Format {

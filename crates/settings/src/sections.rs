@@ -11,6 +11,7 @@ use super::values::{
 };
 use kvset_core::asked::{MAX_ROUTERS, MAX_TOLD_TENANTS};
 use kvset_core::capacity::CapacitySpec;
+use kvset_core::chat_engine::ChatEngine;
 use kvset_core::hybrid::{Attention, Retention};
 use kvset_core::profile::{Outputs, Profile};
 use kvset_core::ratio::Ratio;
@@ -288,6 +289,9 @@ sections! {
         /// Model directories (tokenizer.json, tokenizer_config.json, chat_template.jinja) by the name of the
         /// model whose requests they tokenise; one without a name is for every other model.
         models: Vec<ModelDirectory> = Vec::new(), in 0..=64, like ModelDirectory::examples();
+        /// The engine that served the requests: prompts are made of their bodies as it makes them, and engines differ.
+        /// That of [estimate] where it is left out and is one of these, else vllm.
+        chat_engine: Option<ChatEngine> = None, like Some(ChatEngine::Vllm);
         /// The name of the model that a request is for.
         model: Template = template("{model}");
         /// The pool that a request belongs to: the key of its request event.

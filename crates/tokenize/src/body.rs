@@ -1,11 +1,13 @@
 //! The bodies of chat and completion requests, as far as they shape the prompt.
 
-use super::apis::{anthropic, responses};
+use super::apis::anthropic::{self, Conversion};
+use super::apis::{field, responses};
 use super::error::{TokenizeCode, TokenizeError};
 use super::messages::Fields;
+use super::rules::ChatRules;
+use super::tools;
 use super::unrendered::{self, SaysSomething};
 use minijinja::Value;
-use minijinja::value::ValueKind;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
@@ -78,14 +80,31 @@ pub(super) struct Body<'a> {
     pub add_generation_prompt: Option<bool>,
     pub continue_final_message: Option<bool>,
     pub add_special_tokens: Option<bool>,
+    pub tool_choice: Option<Value>,
     /// Whether the model is to think, as Anthropic's API says it.
     thinking: Option<Value>,
+    /// Anthropic's effort, beside what an answer is to look like.
+    output_config: Option<Value>,
+    context_management: Option<IgnoredAny>,
     system: Option<Value>,
     instructions: Option<Value>,
     input: Option<Value>,
     reasoning: Option<Value>,
     chat_template: Option<IgnoredAny>,
     prompt_embeds: Option<IgnoredAny>,
+}
+
+/// What a body asks of the model's thoughts.
+#[derive(Default)]
+pub(super) struct Thoughts {
+    /// The effort, in the engine's words.
+    pub effort: Option<Value>,
+    /// Whether the effort sets the variables that switch thinking.
+    pub switches: bool,
+    /// Whether the model is to think, where the body says so apart from an effort.
+    pub thinks: Option<bool>,
+    /// The same as Anthropic's API says it.
+    pub thinking: Option<bool>,
 }
 
 impl<'a> Body<'a> {
@@ -106,9 +125,8 @@ impl<'a> Body<'a> {
         if let Some(field) = outline.unrendered {
             return Err(unrendered::refused(field));
         }
-        let mut body: Self = serde_json::from_slice(text).map_err(fault)?;
+        let body: Self = serde_json::from_slice(text).map_err(fault)?;
         body.check()?;
-        body.become_chat()?;
         Ok(body)
     }
 
@@ -137,69 +155,94 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// Turns what other APIs say into messages, tools and variables of a chat.
-    fn become_chat(&mut self) -> Result<(), TokenizeError> {
-        for (index, tool) in self.tools.iter_mut().flatten().enumerate() {
-            *tool = function(tool, index)?;
-        }
+    /// Takes the messages of the chat that the engine makes of the body, whichever API it is of; nothing of a completion.
+    ///
+    /// # Errors
+    /// What no chat can hold, by its name.
+    pub fn take_chat(
+        &mut self,
+        mut conversion: Conversion<'_>,
+    ) -> Result<Option<Vec<Fields>>, TokenizeError> {
         let instructions = self.instructions.take().filter(Value::is_true);
         let system = self.system.take().filter(Value::is_true);
-        let reasoning = self.reasoning.take().filter(Value::is_true);
+        let reasoning = self.reasoning.clone().filter(|reasoning| reasoning.is_true());
         match (self.messages.take(), self.input.take()) {
             (Some(messages), _) => {
-                let converts = system.is_some() || messages.iter().any(anthropic::is_message);
-                let converted = if converts { anthropic::chat(system.as_ref(), messages)? } else { messages };
-                self.messages = Some(converted);
-                refuse_any([("instructions", &instructions), ("reasoning", &reasoning)])
+                refuse_any([("instructions", &instructions)])?;
+                if !conversion.rules.reads_reasoning {
+                    refuse_any([("reasoning", &reasoning)])?;
+                }
+                if system.is_some() || self.is_anthropic(&messages) {
+                    return conversion.chat(system.as_ref(), messages).map(Some);
+                }
+                Ok(Some(messages))
             }
             (None, Some(input)) if self.prompt.is_none() => {
-                self.messages = Some(responses::chat(instructions.as_ref(), &input)?);
-                self.set_effort(reasoning.as_ref())?;
-                refuse_any([("system", &system), ("thinking", &self.thinking())])
+                refuse_any([("system", &system), ("thinking", &self.thinking)])?;
+                responses::chat(instructions.as_ref(), &input, &conversion).map(Some)
             }
-            (None, _) => refuse_any([
-                ("instructions", &instructions),
-                ("reasoning", &reasoning),
-                ("system", &system),
-                ("thinking", &self.thinking()),
-            ]),
+            (None, _) => {
+                refuse_any([
+                    ("instructions", &instructions),
+                    ("reasoning", &reasoning),
+                    ("system", &system),
+                    ("thinking", &self.thinking),
+                ])?;
+                Ok(None)
+            }
         }
     }
 
-    /// The effort that the Responses API asks for, under the name that chats have for it. How a summary is to be
-    /// written is no part of the prompt.
-    fn set_effort(&mut self, reasoning: Option<&Value>) -> Result<(), TokenizeError> {
-        let Some(reasoning) = reasoning else { return Ok(()) };
-        let effort = reasoning.get_attr("effort").ok().filter(|effort| !effort.is_undefined());
-        let known = ["effort", "summary", "generate_summary"];
-        let keys = reasoning.try_iter().into_iter().flatten();
-        if keys.into_iter().any(|key| key.as_str().is_none_or(|key| !known.contains(&key))) {
-            return Err(unrendered::refused("reasoning"));
+    /// Whether the body is of Anthropic's API, where it has no `system`.
+    fn is_anthropic(&self, messages: &[Fields]) -> bool {
+        self.thinking.is_some()
+            || self.output_config.is_some()
+            || self.context_management.is_some()
+            || self.tools.iter().flatten().any(tools::is_anthropic)
+            || messages.iter().any(anthropic::is_message)
+    }
+
+    /// What the body says of thinking.
+    ///
+    /// # Errors
+    /// A field that says it in words of which nobody knows what they mean.
+    pub fn thoughts(&self, rules: &ChatRules) -> Result<Thoughts, TokenizeError> {
+        let mut thoughts = Thoughts { switches: true, ..Thoughts::default() };
+        thoughts.effort = self.reasoning_effort.clone().filter(|effort| !effort.is_none());
+        if let Some(reasoning) = self.reasoning.as_ref().filter(|reasoning| reasoning.is_true()) {
+            let known = ["effort", "summary", "generate_summary", "enabled", "enable", "reasoning_effort"];
+            let keys = reasoning.try_iter().into_iter().flatten();
+            if keys.into_iter().any(|key| key.as_str().is_none_or(|key| !known.contains(&key))) {
+                return Err(unrendered::refused("reasoning"));
+            }
+            let said = |name: &str| field(reasoning, name);
+            let effort = said("effort").or_else(|| said("reasoning_effort"));
+            thoughts.effort = effort.filter(Value::is_true).or(thoughts.effort);
+            let enabled = said("enabled").or_else(|| said("enable"));
+            thoughts.thinks = enabled.filter(Value::is_true).map(|_| true);
         }
-        self.reasoning_effort = effort.filter(Value::is_true).or(self.reasoning_effort.take());
-        Ok(())
-    }
-
-    /// What the body says of thinking, if it says anything.
-    pub fn thinking(&self) -> Option<Value> {
-        self.thinking.clone().filter(Value::is_true)
-    }
-}
-
-/// A tool as chats declare it.
-fn function(tool: &Value, index: usize) -> Result<Value, TokenizeError> {
-    let has_function = tool.get_attr("function").is_ok_and(|function| function.kind() == ValueKind::Map);
-    match tool {
-        _ if has_function => Ok(tool.clone()),
-        _ if responses::is_tool(tool) => Ok(responses::tool(tool)),
-        _ if anthropic::is_tool(tool) => Ok(anthropic::tool(tool)),
-        _ => Err(unrendered::refused(&format!("tools[{index}]"))),
+        let effort = self.output_config.as_ref().and_then(|config| field(config, "effort"));
+        if let Some(effort) = effort {
+            let known = effort.as_str().ok_or_else(|| unrendered::refused("output_config.effort"))?;
+            thoughts.effort = Some(Value::from(rules.effort(known)));
+            thoughts.switches = rules.effort_of_output_config_switches;
+        }
+        if let Some(thinking) = self.thinking.as_ref().filter(|thinking| thinking.is_true()) {
+            let kind = field(thinking, "type");
+            thoughts.thinking = match kind.as_ref().and_then(Value::as_str) {
+                Some("enabled" | "adaptive") => Some(true),
+                Some("disabled") => Some(false),
+                _ => return Err(unrendered::refused("thinking")),
+            };
+        }
+        Ok(thoughts)
     }
 }
 
 /// Refuses the first of these that is there: it has no place in this kind of body.
 fn refuse_any<const N: usize>(fields: [(&str, &Option<Value>); N]) -> Result<(), TokenizeError> {
-    match fields.into_iter().find(|(_, value)| value.is_some()) {
+    let says = |value: &Option<Value>| value.as_ref().is_some_and(Value::is_true);
+    match fields.into_iter().find(|(_, value)| says(value)) {
         Some((name, _)) => Err(unrendered::refused(name)),
         None => Ok(()),
     }

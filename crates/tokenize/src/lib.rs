@@ -16,7 +16,8 @@
 //! where `~` joins them to a text, and what `raise_exception` says is not repeated. Content that is not text is refused.
 //!
 //! Bodies of Anthropic's Messages API (`system`, blocks, `input_schema`) and of OpenAI's Responses API
-//! (`instructions`, `input`) become the chats that vLLM makes of them.
+//! (`instructions`, `input`) become the chats that the engine which served them makes of them, by the rules in
+//! `rules.rs`; [`RequestTokenizer::served_by`] names it.
 //!
 //! What is part of a prompt in another API and reaches no template (`previous_response_id`, `mcp_servers`, a
 //! tool that is no function) makes the body refused by the field's name, `unrendered_field`: a prompt with
@@ -32,17 +33,25 @@
 mod apis;
 mod body;
 mod cache;
+mod chat;
+mod developer;
 mod encoder;
 mod error;
 mod messages;
 mod model;
 mod python;
+mod remarks;
 mod request;
+mod roles;
+mod rules;
 mod strftime;
 mod template;
+mod tools;
 mod unrendered;
 
 pub use encoder::Reuse;
 pub use error::{ModelError, TokenizeCode, TokenizeError};
 pub use model::{Model, ModelFiles};
+pub use remarks::ChatRemarks;
 pub use request::{RequestTokenizer, TokenizeLimits, TokenizedPrompts};
+pub use rules::engine_version;

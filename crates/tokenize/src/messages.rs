@@ -1,7 +1,9 @@
 //! Messages made ready for a chat template, as inference servers do it.
 
 use super::error::{TokenizeCode, TokenizeError};
-use super::unrendered;
+use super::remarks::ChatRemarks;
+use super::rules::{BILLING_HEADER, ChatRules};
+use super::unrendered::{self, shown_role};
 use minijinja::Value;
 use minijinja::value::ValueKind;
 use serde::Deserialize;
@@ -62,114 +64,196 @@ impl<'de> Deserialize<'de> for Fields {
 /// The names of what a model thought, the standard one first.
 const REASONING: [&str; 3] = ["reasoning_content", "thinking", "reasoning"];
 
-/// Makes the message at `index` ready:
-/// - fields that are `null` are dropped, as `transformers` does;
-/// - the arguments of tool calls, JSON in a string, become an object, which templates expect;
-/// - content of several text parts stays a list where the template takes one, else its texts are
-///   joined by line ends, as vLLM does; other kinds of content are refused;
-/// - reasoning is there under its standard name, and under `thinking`;
-/// - fields that are part of a prompt and that no template is given are refused by their names.
-pub(super) fn prepare(mut message: Fields, index: usize, takes_parts: bool) -> Result<Fields, TokenizeError> {
-    message.0.retain(|(_, value)| !value.is_none());
-    if message.get("role").is_none_or(|role| role.kind() != ValueKind::String) {
-        return Err(refused(TokenizeCode::MissingField, index, "it has no role"));
-    }
-    for field in unrendered::MESSAGE_FIELDS {
-        // `false` and what is empty say nothing; so does `null`, which is gone already.
-        if message.get(field).is_some_and(Value::is_true) {
-            return Err(unrendered::refused(&format!("messages[{index}].{field}")));
+/// How the messages of a chat are made ready.
+#[derive(Clone, Copy)]
+pub(super) struct Preparation {
+    pub rules: &'static ChatRules,
+    /// Whether the template takes a list of text parts as a message's content.
+    pub takes_parts: bool,
+}
+
+impl Preparation {
+    /// Makes the message at `index` ready:
+    /// - fields that are `null` are dropped, as `transformers` does; a content that is not there is an empty text;
+    /// - the arguments of tool calls, JSON in a string, become an object, which templates expect;
+    /// - content of several text parts stays a list where the template takes one, else its texts are joined; other kinds
+    ///   of content are refused;
+    /// - reasoning is there under its standard name, and under `thinking`;
+    /// - fields that are part of a prompt and that no template is given are refused by their names.
+    pub fn message(
+        self,
+        mut message: Fields,
+        index: usize,
+        remarks: &mut ChatRemarks,
+    ) -> Result<Fields, TokenizeError> {
+        message.0.retain(|(_, value)| !value.is_none());
+        let role = self.role(&message, index)?;
+        message.set("role", Value::from(role.as_str()));
+        for field in unrendered::MESSAGE_FIELDS {
+            // `false` and what is empty say nothing; so does `null`, which is gone already.
+            if message.get(field).is_some_and(Value::is_true) {
+                return Err(unrendered::refused(&format!("messages[{index}].{field}")));
+            }
         }
-    }
-    if let Some(content) = message.get("content").cloned() {
-        message.set("content", prepare_content(&content, index, takes_parts)?);
-    }
-    if let Some(calls) = message.get("tool_calls").cloned() {
-        message.set("tool_calls", prepare_calls(&calls, index)?);
-    }
-    let reasoning = REASONING.iter().find_map(|name| message.get(name)).cloned();
-    if let Some(reasoning) = reasoning {
-        message.set("reasoning_content", reasoning.clone());
-        if message.get("thinking").is_none() {
-            message.set("thinking", reasoning);
+        let content = message.get("content").cloned().unwrap_or_else(|| Value::from(""));
+        message.set("content", self.content(&content, &role, index, remarks)?);
+        match message.get("tool_calls").cloned() {
+            Some(calls) if calls.is_true() => message.set("tool_calls", self.calls(&calls, index)?),
+            _ => message.remove("tool_calls"),
         }
+        let reasoning = REASONING.iter().find_map(|name| message.get(name)).cloned();
+        if let Some(reasoning) = reasoning {
+            message.set("reasoning_content", reasoning.clone());
+            if message.get("thinking").is_none() {
+                message.set("thinking", reasoning);
+            }
+        }
+        Ok(message)
     }
-    Ok(message)
+
+    /// The role, where the engine takes it.
+    fn role(self, message: &Fields, index: usize) -> Result<String, TokenizeError> {
+        let said = message.get("role").and_then(Value::as_str);
+        let said = said.ok_or_else(|| refused(TokenizeCode::MissingField, index, "it has no role"))?;
+        if self.rules.roles.is_empty() {
+            return Ok(said.to_owned());
+        }
+        let lower = said.to_ascii_lowercase();
+        if self.rules.roles.contains(&lower.as_str()) {
+            return Ok(lower);
+        }
+        let (rules, role) = (self.rules, shown_role(Some(said)));
+        let what = format!("its role is {role}, which {} {} does not take", rules.engine, rules.version);
+        Err(refused(TokenizeCode::UnrenderedField, index, &what))
+    }
+
+    fn content(
+        self,
+        content: &Value,
+        role: &str,
+        index: usize,
+        remarks: &mut ChatRemarks,
+    ) -> Result<Value, TokenizeError> {
+        let mut parts = match content.kind() {
+            ValueKind::String => vec![Part::Text(content.clone())],
+            ValueKind::Seq => {
+                let parts = content.try_iter().into_iter().flatten().enumerate();
+                parts.map(|(number, part)| Part::of(&part, index, number)).collect::<Result<Vec<_>, _>>()?
+            }
+            _ => {
+                let what = "its content is neither text nor a list of parts";
+                return Err(refused(TokenizeCode::InvalidBody, index, what));
+            }
+        };
+        let has_header = role == "system" && parts.iter().any(Part::has_billing_header);
+        remarks.billing_headers |= u64::from(has_header);
+        if has_header && self.rules.drops_billing_header {
+            parts = parts.into_iter().filter_map(Part::without_billing_header).collect();
+        }
+        let is_list = content.kind() == ValueKind::Seq && self.takes_parts;
+        let only_texts = parts.iter().all(|part| matches!(part, Part::Text(_)));
+        if is_list && (role != "tool" || !only_texts) {
+            return Ok(parts.into_iter().map(Part::shown).collect());
+        }
+        let texts: Vec<Value> = parts.into_iter().filter_map(|part| part.into_text(self.rules)).collect();
+        let texts: Vec<&str> = texts.iter().filter_map(Value::as_str).collect();
+        Ok(Value::from(texts.join(self.rules.part_joiner)))
+    }
+
+    fn calls(self, calls: &Value, index: usize) -> Result<Value, TokenizeError> {
+        let wrong = || refused(TokenizeCode::InvalidBody, index, "its tool_calls are not a list of calls");
+        if calls.kind() != ValueKind::Seq {
+            return Err(wrong());
+        }
+        let calls = calls.try_iter().map_err(|_| wrong())?;
+        calls.map(|call| self.call(&call, index)).collect()
+    }
+
+    fn call(self, call: &Value, index: usize) -> Result<Value, TokenizeError> {
+        let function = call.get_attr("function").ok().filter(|function| function.kind() == ValueKind::Map);
+        let Some(function) = function else { return Ok(call.clone()) };
+        let arguments = function.get_attr("arguments").unwrap_or_default();
+        let Some(text) = arguments.as_str() else { return Ok(call.clone()) };
+        let empty = || Value::from_pairs(std::iter::empty::<(String, Value)>());
+        let parsed = match text.trim().is_empty() {
+            true => Some(empty()),
+            false => serde_json::from_str(text).ok(),
+        };
+        let parsed = match parsed {
+            Some(parsed) if !self.rules.empties_bad_arguments || parsed.kind() == ValueKind::Map => parsed,
+            _ if self.rules.empties_bad_arguments => empty(),
+            _ => {
+                let what = "the arguments of a tool call are not JSON";
+                return Err(refused(TokenizeCode::InvalidBody, index, what));
+            }
+        };
+        Ok(with(call, "function", with(&function, "arguments", parsed)))
+    }
 }
 
 fn refused(code: TokenizeCode, index: usize, what: &str) -> TokenizeError {
     TokenizeError::new(code, format!("message {index}: {what}"))
 }
 
-fn prepare_content(content: &Value, index: usize, takes_parts: bool) -> Result<Value, TokenizeError> {
-    match content.kind() {
-        ValueKind::String => Ok(content.clone()),
-        ValueKind::Seq => {
-            let parts = content.try_iter().into_iter().flatten().enumerate();
-            let texts = parts.map(|(part, value)| text_of(&value, index, part));
-            let texts: Vec<Value> = texts.collect::<Result<_, _>>()?;
-            Ok(if takes_parts { texts.into_iter().map(text_part).collect() } else { joined(&texts) })
+/// A part of a content.
+enum Part {
+    Text(Value),
+    /// The name of a tool that was loaded.
+    ToolReference(Value),
+}
+
+impl Part {
+    /// What is neither text nor a reference to a tool is refused.
+    fn of(part: &Value, index: usize, number: usize) -> Result<Self, TokenizeError> {
+        if part.as_str().is_some() {
+            return Ok(Self::Text(part.clone()));
         }
-        _ => {
-            Err(refused(TokenizeCode::InvalidBody, index, "its content is neither text nor a list of parts"))
+        let field = |name: &str| part.get_attr(name).ok().filter(|value| value.as_str().is_some());
+        let kind = field("type");
+        let read = match kind.as_ref().and_then(Value::as_str) {
+            Some("text" | "input_text" | "output_text") => field("text").map(Self::Text),
+            Some("refusal") => field("refusal").map(Self::Text),
+            Some("tool_reference") => field("name").map(Self::ToolReference),
+            Some(_) => {
+                let what =
+                    format!("part {number} is not text; images, audio, video and files are not supported");
+                return Err(refused(TokenizeCode::UnsupportedContent, index, &what));
+            }
+            None => None,
+        };
+        let what = format!("part {number} has no type, or not the text of it");
+        read.ok_or_else(|| refused(TokenizeCode::MissingField, index, &what))
+    }
+
+    fn has_billing_header(&self) -> bool {
+        matches!(self, Self::Text(text) if text.as_str().is_some_and(|text| text.starts_with(BILLING_HEADER)))
+    }
+
+    /// What is behind the header's line; nothing where that is all.
+    fn without_billing_header(self) -> Option<Self> {
+        if !self.has_billing_header() {
+            return Some(self);
+        }
+        let Self::Text(text) = self else { return None };
+        let rest = text.as_str()?.split_once('\n')?.1;
+        (!rest.is_empty()).then(|| Self::Text(Value::from(rest)))
+    }
+
+    /// What a template that takes parts sees.
+    fn shown(self) -> Value {
+        match self {
+            Self::Text(text) => minijinja::context! { type => "text", text => text },
+            Self::ToolReference(name) => minijinja::context! { type => "tool_reference", name => name },
         }
     }
-}
 
-fn text_part(text: Value) -> Value {
-    minijinja::context! { type => "text", text => text }
-}
-
-fn joined(texts: &[Value]) -> Value {
-    let texts: Vec<&str> = texts.iter().filter_map(Value::as_str).collect();
-    Value::from(texts.join("\n"))
-}
-
-/// The text of a part; what is not text is refused.
-fn text_of(part: &Value, index: usize, number: usize) -> Result<Value, TokenizeError> {
-    if part.as_str().is_some() {
-        return Ok(part.clone());
-    }
-    let field = |name: &str| part.get_attr(name).ok().filter(|value| value.as_str().is_some());
-    let kind = field("type");
-    let text = match kind.as_ref().and_then(Value::as_str) {
-        Some("text" | "input_text" | "output_text") => field("text"),
-        Some("refusal") => field("refusal"),
-        Some(_) => {
-            let what = format!("part {number} is not text; images, audio, video and files are not supported");
-            return Err(refused(TokenizeCode::UnsupportedContent, index, &what));
+    /// What is left of it in one text.
+    fn into_text(self, rules: &ChatRules) -> Option<Value> {
+        match self {
+            Self::Text(text) => Some(text),
+            Self::ToolReference(name) => rules.writes_tool_references.then_some(name),
         }
-        None => None,
-    };
-    text.ok_or_else(|| {
-        refused(
-            TokenizeCode::MissingField,
-            index,
-            &format!("part {number} has no type, or not the text of it"),
-        )
-    })
-}
-
-fn prepare_calls(calls: &Value, index: usize) -> Result<Value, TokenizeError> {
-    let wrong = || refused(TokenizeCode::InvalidBody, index, "its tool_calls are not a list of calls");
-    if calls.kind() != ValueKind::Seq {
-        return Err(wrong());
     }
-    let calls = calls.try_iter().map_err(|_| wrong())?;
-    calls.map(|call| prepare_call(&call, index)).collect()
-}
-
-fn prepare_call(call: &Value, index: usize) -> Result<Value, TokenizeError> {
-    let function = call.get_attr("function").ok().filter(|function| function.kind() == ValueKind::Map);
-    let Some(function) = function else { return Ok(call.clone()) };
-    let arguments = function.get_attr("arguments").unwrap_or_default();
-    let Some(text) = arguments.as_str() else { return Ok(call.clone()) };
-    let parsed: Value = match text.trim().is_empty() {
-        true => Value::from_pairs(std::iter::empty::<(String, Value)>()),
-        false => serde_json::from_str(text).map_err(|_| {
-            refused(TokenizeCode::InvalidBody, index, "the arguments of a tool call are not JSON")
-        })?,
-    };
-    Ok(with(call, "function", with(&function, "arguments", parsed)))
 }
 
 /// A map with one value replaced in its place.

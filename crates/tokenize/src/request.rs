@@ -1,15 +1,18 @@
 //! Requests to token ids.
 
+use super::apis::anthropic::Conversion;
 use super::body::{Body, Prompts};
 use super::cache::SharedCache;
+use super::chat::Setting;
 use super::encoder::Reuse;
 use super::error::{TokenizeCode, TokenizeError};
-use super::messages::{self, Fields};
+use super::messages::Fields;
 use super::model::Model;
-use super::template::ChatTemplates;
-use super::unrendered;
+use super::remarks::ChatRemarks;
+use super::roles::RenderedRoles;
+use super::rules::ChatRules;
+use kvset_core::chat_engine::ChatEngine;
 use kvset_core::units::EventTime;
-use minijinja::Value;
 use std::fmt;
 use std::sync::Arc;
 
@@ -90,6 +93,9 @@ pub struct RequestTokenizer {
     cache: Arc<SharedCache>,
     reuse: Reuse,
     prompts: TokenizedPrompts,
+    rules: &'static ChatRules,
+    roles: RenderedRoles,
+    remarks: ChatRemarks,
 }
 
 impl Clone for RequestTokenizer {
@@ -100,6 +106,9 @@ impl Clone for RequestTokenizer {
             cache: Arc::clone(&self.cache),
             reuse: Reuse::default(),
             prompts: TokenizedPrompts::default(),
+            rules: self.rules,
+            roles: RenderedRoles::default(),
+            remarks: ChatRemarks::default(),
         }
     }
 }
@@ -113,7 +122,20 @@ impl RequestTokenizer {
             limits,
             reuse: Reuse::default(),
             prompts: TokenizedPrompts::default(),
+            rules: ChatRules::of(ChatEngine::default()),
+            roles: RenderedRoles::default(),
+            remarks: ChatRemarks::default(),
         }
+    }
+
+    /// The same for bodies that this engine served.
+    pub fn served_by(self, engine: ChatEngine) -> Self {
+        Self { rules: ChatRules::of(engine), ..self }
+    }
+
+    /// What the chats held since the last call that engines treat each in a way of its own.
+    pub fn take_remarks(&mut self) -> ChatRemarks {
+        std::mem::take(&mut self.remarks)
     }
 
     /// How much text was tokenised and how much was known, since the start.
@@ -137,8 +159,15 @@ impl RequestTokenizer {
         self.prompts.clear();
         self.check_size("the body", body.len(), self.limits.max_body_bytes)?;
         let mut body = Body::read(body)?;
-        match body.messages.take() {
-            Some(messages) => self.chat(messages, body, time)?,
+        let mut remarks = ChatRemarks::default();
+        let templates = self.model.templates.as_ref();
+        let conversion = Conversion {
+            rules: self.rules,
+            moves_late_system: templates.is_some_and(|t| t.moves_late_system(self.rules.late_system)),
+            remarks: &mut remarks,
+        };
+        match body.take_chat(conversion)? {
+            Some(messages) => self.chat(messages, body, time, remarks)?,
             None => self.completion(body)?,
         }
         if self.prompts.is_empty() {
@@ -176,11 +205,15 @@ impl RequestTokenizer {
     }
 
     fn text(&mut self, text: &str, framed: bool) -> Result<(), TokenizeError> {
-        self.check_size("a prompt", text.len(), self.limits.max_prompt_bytes)?;
-        let ids = &mut self.prompts.ids;
-        self.model.encoder.encode(text, framed, &self.cache, &mut self.reuse, ids)?;
+        self.encode(text, framed)?;
         self.prompts.end_prompt();
         Ok(())
+    }
+
+    fn encode(&mut self, text: &str, framed: bool) -> Result<(), TokenizeError> {
+        self.check_size("a prompt", text.len(), self.limits.max_prompt_bytes)?;
+        let ids = &mut self.prompts.ids;
+        self.model.encoder.encode(text, framed, &self.cache, &mut self.reuse, ids)
     }
 
     fn chat(
@@ -188,97 +221,17 @@ impl RequestTokenizer {
         messages: Vec<Fields>,
         body: Body<'_>,
         time: Option<EventTime>,
+        remarks: ChatRemarks,
     ) -> Result<(), TokenizeError> {
         let framed = body.add_special_tokens.unwrap_or(false);
-        let text = render(&self.model, messages, body, time, self.limits.max_prompt_bytes)?;
-        self.text(&text, framed)
+        let setting = Setting { rules: self.rules, time, max_bytes: self.limits.max_prompt_bytes };
+        let (prompt, remarks) = setting.render(&self.model, messages, body, &mut self.roles, remarks)?;
+        self.encode(&prompt.text, framed)?;
+        if let Some(rest) = prompt.continued {
+            self.encode(&rest, false)?;
+        }
+        self.prompts.end_prompt();
+        self.remarks.add(&remarks);
+        Ok(())
     }
-}
-
-/// Appended to a final message that the model is to go on with, and cut off with what follows it.
-const CONTINUE: &str = "CONTINUE_FINAL_MESSAGE_TAG ";
-
-/// The text that the model's template makes of a chat.
-fn render(
-    model: &Model,
-    messages: Vec<Fields>,
-    body: Body<'_>,
-    time: Option<EventTime>,
-    max_bytes: usize,
-) -> Result<String, TokenizeError> {
-    let Some(templates) = &model.templates else {
-        return Err(TokenizeError::new(TokenizeCode::NoChatTemplate, "the model has no chat template"));
-    };
-    if messages.is_empty() {
-        return Err(TokenizeError::new(TokenizeCode::MissingField, "the chat has no message"));
-    }
-    let name = templates.choose(body.tools.is_some())?;
-    let thinks = thinks(&body, templates, name)?;
-    let kwargs = body.chat_template_kwargs.unwrap_or_default();
-    let asked = |name: &str, field: Option<bool>, otherwise: bool| {
-        kwargs.get(name).map_or(field.unwrap_or(otherwise), Value::is_true)
-    };
-    let continues = asked("continue_final_message", body.continue_final_message, false);
-    let generates = asked("add_generation_prompt", body.add_generation_prompt, !continues);
-    let takes_parts = templates.takes(name);
-    let messages = messages.into_iter().enumerate();
-    let messages: Result<Vec<_>, _> =
-        messages.map(|(index, message)| messages::prepare(message, index, takes_parts)).collect();
-    let mut messages = messages?;
-    if continues {
-        mark_end(&mut messages)?;
-    }
-    let list = |values: Option<Vec<Value>>| values.map_or(Value::from(()), Value::from);
-    let mut variables = model.specials.clone();
-    variables.push(("tools".to_owned(), list(body.tools)));
-    variables.push(("documents".to_owned(), list(body.documents)));
-    variables.extend(body.reasoning_effort.map(|effort| ("reasoning_effort".to_owned(), effort)));
-    variables.extend(thinks.map(|thinks| (ENABLE_THINKING.to_owned(), Value::from(thinks))));
-    variables.extend(kwargs.0.iter().cloned());
-    variables.push(("add_generation_prompt".to_owned(), Value::from(generates)));
-    let messages = messages.into_iter().map(|message| Value::from_pairs(message.0));
-    variables.push(("messages".to_owned(), messages.collect()));
-    let text = templates.render(name, variables, time, max_bytes)?;
-    if continues { cut_at_mark(text) } else { Ok(text) }
-}
-
-/// The variable by which templates are told whether the model is to think.
-const ENABLE_THINKING: &str = "enable_thinking";
-
-/// Whether the body asks the model to think, for templates that ask. To another one it may make no difference, or
-/// one that only the model's server knows: such a body is refused.
-fn thinks(body: &Body<'_>, templates: &ChatTemplates, name: &str) -> Result<Option<bool>, TokenizeError> {
-    let Some(thinking) = body.thinking() else { return Ok(None) };
-    let kind = thinking.get_attr("type").unwrap_or_default();
-    match (kind.as_str(), templates.asks_for(name, ENABLE_THINKING)) {
-        (Some("disabled"), asks) => Ok(asks.then_some(false)),
-        (Some("enabled" | "adaptive"), true) => Ok(Some(true)),
-        _ => Err(unrendered::refused("thinking")),
-    }
-}
-
-fn mark_end(messages: &mut [Fields]) -> Result<(), TokenizeError> {
-    let content = messages
-        .last_mut()
-        .and_then(|message| message.0.iter_mut().find(|(name, _)| name == "content"))
-        .map(|(_, content)| content);
-    if let Some(content) = content
-        && let Some(text) = content.as_str()
-    {
-        *content = Value::from(format!("{text}{CONTINUE}"));
-        return Ok(());
-    }
-    let detail = "continue_final_message needs a final message whose content is a text";
-    Err(TokenizeError::new(TokenizeCode::UnsupportedField, detail))
-}
-
-/// Cuts the text where the final message ends; a template that trims messages trimmed this one too.
-fn cut_at_mark(mut text: String) -> Result<String, TokenizeError> {
-    let Some(end) = text.rfind(CONTINUE.trim_end()) else {
-        let detail = "the chat template leaves out the final message, which is to be continued";
-        return Err(TokenizeError::new(TokenizeCode::UnsupportedField, detail));
-    };
-    let kept = if text[end..].starts_with(CONTINUE) { end } else { text[..end].trim_end().len() };
-    text.truncate(kept);
-    Ok(text)
 }

@@ -3,13 +3,16 @@
 //! the methods of Python's strings, lists and dicts.
 
 use super::error::{ModelError, TokenizeCode, TokenizeError};
+use super::rules::LateSystem;
 use super::{python, strftime};
 use kvset_core::units::EventTime;
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Kwargs, Rest};
 use minijinja::{Environment, Error, ErrorKind, Value, context};
 use minijinja_contrib::pycompat::unknown_method_callback;
+use std::collections::HashSet;
 use std::io::Write;
+use std::sync::OnceLock;
 
 /// The template of chats, and the one for chats with tools where a model has two.
 const DEFAULT: &str = "default";
@@ -19,11 +22,36 @@ const RAISED: &str = "the template called raise_exception";
 /// The detail of the error for a rendering that grows too large.
 const TOO_LARGE: &str = "rendered text above the limit";
 
+/// Most bytes of a rendering that only shows what a template does.
+const PROBE_BYTES: usize = 1 << 20;
+
 /// A model's chat templates.
 pub(super) struct ChatTemplates {
     environment: Environment<'static>,
-    /// Names of the templates that take a list of text parts as a message's content.
-    take_parts: Vec<String>,
+    facts: Vec<Facts>,
+}
+
+/// What is known of one template before it renders anything.
+#[derive(Default)]
+struct Facts {
+    name: String,
+    source: String,
+    /// Whether it takes a list of text parts as a message's content.
+    takes_parts: bool,
+    /// The variables that it reads.
+    variables: HashSet<String>,
+    late_system: LateSystemProbe,
+    /// The effort of a chat that is not to think, once it was asked for.
+    quiet_effort: OnceLock<&'static str>,
+}
+
+/// What a template makes of a system message behind a user's.
+#[derive(Default, Clone, Copy, PartialEq, Eq)]
+enum LateSystemProbe {
+    #[default]
+    Rendered,
+    LeftOut,
+    Refused,
 }
 
 impl ChatTemplates {
@@ -34,16 +62,21 @@ impl ChatTemplates {
             reason: error.to_string(),
         };
         let mut environment = environment().map_err(|error| unusable(DEFAULT, error))?;
-        let mut names = Vec::new();
+        let mut facts = Vec::new();
         for (name, source) in sources {
             let source = without_generation_tags(&source);
-            let added = environment.add_template_owned(name.clone(), source);
+            let added = environment.add_template_owned(name.clone(), source.clone());
             added.map_err(|error| unusable(&name, error))?;
-            names.push(name);
+            let variables = environment.get_template(&name).map_err(|error| unusable(&name, error))?;
+            let variables = variables.undeclared_variables(false);
+            facts.push(Facts { name, source, variables, ..Facts::default() });
         }
-        let mut this = Self { environment, take_parts: Vec::new() };
-        names.retain(|name| this.takes_parts(name, specials));
-        this.take_parts = names;
+        let mut this = Self { environment, facts: Vec::new() };
+        for fact in &mut facts {
+            fact.takes_parts = this.takes_parts(&fact.name, specials);
+            fact.late_system = this.probe_late_system(&fact.name);
+        }
+        this.facts = facts;
         Ok(this)
     }
 
@@ -58,15 +91,67 @@ impl ChatTemplates {
             })
     }
 
+    fn facts(&self, name: &str) -> Option<&Facts> {
+        self.facts.iter().find(|facts| facts.name == name)
+    }
+
     /// Whether the template loops over the parts of a content itself.
     pub fn takes(&self, name: &str) -> bool {
-        self.take_parts.iter().any(|takes| takes == name)
+        self.facts(name).is_some_and(|facts| facts.takes_parts)
     }
 
     /// Whether the template reads a variable of this name.
     pub fn asks_for(&self, name: &str, variable: &str) -> bool {
-        let template = self.environment.get_template(name);
-        template.is_ok_and(|template| template.undeclared_variables(false).contains(variable))
+        self.facts(name).is_some_and(|facts| facts.variables.contains(variable))
+    }
+
+    /// Whether the template names a role.
+    pub fn names(&self, name: &str, role: &str) -> bool {
+        let quoted = ["'", "\""].map(|quote| format!("{quote}{role}{quote}"));
+        self.facts(name).is_some_and(|facts| quoted.iter().any(|role| facts.source.contains(role)))
+    }
+
+    /// Whether the engine moves a late system message to the head of its chat.
+    pub fn moves_late_system(&self, rule: LateSystem) -> bool {
+        let refused = |facts: &Facts| facts.late_system == LateSystemProbe::Refused;
+        match rule {
+            LateSystem::IfRefused => self.facts.iter().any(refused),
+            LateSystem::IfNotRendered => {
+                self.facts(DEFAULT).is_some_and(|facts| facts.late_system != LateSystemProbe::Rendered)
+            }
+        }
+    }
+
+    /// Renders a chat of two system messages without any variable, as engines do when they start.
+    fn probe_late_system(&self, name: &str) -> LateSystemProbe {
+        const LATE: &str = "Later";
+        let turns = [("system", "t"), ("user", "t"), ("system", LATE), ("user", "t")];
+        let messages: Vec<Value> =
+            turns.into_iter().map(|(role, content)| context! { role => role, content => content }).collect();
+        let variables = vec![
+            ("messages".to_owned(), Value::from(messages)),
+            ("add_generation_prompt".to_owned(), Value::from(false)),
+        ];
+        match self.render(name, variables, None, PROBE_BYTES) {
+            Ok(text) if text.contains(LATE) => LateSystemProbe::Rendered,
+            Ok(_) => LateSystemProbe::LeftOut,
+            Err(_) => LateSystemProbe::Refused,
+        }
+    }
+
+    /// The effort that stands for no thoughts: `none`, or `low` where the template refuses that or makes the same of it
+    /// as of an effort. `render` renders a chat of this effort.
+    pub fn quiet_effort(&self, name: &str, render: impl Fn(&str) -> Option<String>) -> &'static str {
+        let probe = || {
+            let efforts = ["low", "medium", "high", "xhigh", "max"];
+            match render("none") {
+                Some(none) if efforts.into_iter().all(|effort| render(effort).as_ref() != Some(&none)) => {
+                    "none"
+                }
+                _ => "low",
+            }
+        };
+        self.facts(name).map_or("none", |facts| facts.quiet_effort.get_or_init(probe))
     }
 
     /// Tries a text as one part and as a string: a template that knows parts renders both alike.
@@ -77,7 +162,7 @@ impl ChatTemplates {
             variables.push(("messages".to_owned(), Value::from(messages)));
             variables.push(("tools".to_owned(), Value::from(())));
             variables.push(("documents".to_owned(), Value::from(())));
-            self.render(name, variables, None, 1 << 20)
+            self.render(name, variables, None, PROBE_BYTES)
         };
         let parts = vec![context! { type => "text", text => "Probe" }];
         match (render(Value::from(parts)), render(Value::from("Probe"))) {

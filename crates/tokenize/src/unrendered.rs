@@ -10,11 +10,10 @@ use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Vis
 use std::fmt;
 
 /// Fields of a body, by the APIs that document them as part of the prompt.
-pub(super) const BODY_FIELDS: [&str; 34] = [
+pub(super) const BODY_FIELDS: [&str; 33] = [
     // Anthropic Messages, and Bedrock's Converse.
     "mcp_servers",
     "container",
-    "context_management",
     "toolConfig",
     // OpenAI Responses, Conversations and Assistants.
     "additional_instructions",
@@ -63,6 +62,16 @@ pub(super) fn refused(field: &str) -> TokenizeError {
     let detail =
         format!("`{field}` is part of the prompt and would not be rendered by the model's chat template");
     TokenizeError::new(TokenizeCode::UnrenderedField, detail)
+}
+
+/// A role as messages quote it: names of roles are short; anything else may be a part of a prompt.
+pub(super) fn shown_role(role: Option<&str>) -> String {
+    const LONGEST: usize = 24;
+    let is_name = |role: &&str| {
+        (1..=LONGEST).contains(&role.len())
+            && role.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte))
+    };
+    role.filter(is_name).map_or_else(|| "no name of a role".to_owned(), |role| format!("`{role}`"))
 }
 
 /// The entry of `fields` that `key` names.

@@ -6,6 +6,7 @@ use crate::replay::{Below, Beside, WarmUp};
 use clap::Args;
 use kvset_core::asked::Asked;
 use kvset_core::capacity::CapacitySpec;
+use kvset_core::chat_engine::ChatEngine;
 use kvset_core::engine_rules::EngineRules;
 use kvset_core::pool_config::PoolConfig;
 use kvset_core::profile::{Outputs, Profile};
@@ -53,6 +54,10 @@ pub struct TraceArgs {
     /// tokenizer_config.json and chat_template.jinja.
     #[arg(long, value_name = "DIR", value_parser = model)]
     pub model: Option<Model>,
+    /// The engine that served the chats of the trace: prompts are made of their bodies as it makes them [default: the
+    /// --engine, where that is vllm or sglang, else vllm].
+    #[arg(long, value_name = "ENGINE", value_parser = choice::<ChatEngine>())]
+    pub chat_engine: Option<ChatEngine>,
     /// What page ids are unique within: auto (what the trace declares, else global), global, session or
     /// field:NAME.
     #[arg(long, value_name = "SCOPE", default_value = "auto")]
@@ -76,6 +81,7 @@ impl TraceArgs {
             },
             #[cfg(feature = "tokenize")]
             model: self.model.clone(),
+            chat_engine: self.chat_engine.unwrap_or_default(),
             ..ReadOptions::default()
         }
     }
@@ -243,6 +249,15 @@ impl Choice for ChainChecking {
 }
 
 impl ReplayArgs {
+    /// How the traces are to be read: chats as the engine whose cache is modelled makes prompts of them, unless the user
+    /// names another.
+    pub fn read_options(&self) -> ReadOptions {
+        let serves = |engine: &&Profile| matches!(engine, Profile::Vllm | Profile::Sglang);
+        let of_engine = self.engines.iter().find(serves).copied().map(ChatEngine::of_profile);
+        let chat_engine = self.trace.chat_engine.or(of_engine).unwrap_or_default();
+        ReadOptions { chat_engine, ..self.trace.read_options() }
+    }
+
     /// What to follow beside the estimates.
     ///
     /// # Errors

@@ -45,6 +45,8 @@ struct Findings {
     forms: BTreeMap<Option<Form>, u64>,
     /// Records whose requests came before those of a record ahead of them, and by how many milliseconds at most.
     backwards: (u64, i64),
+    /// What the chats held that a reader should know.
+    remarks: Vec<String>,
 }
 
 struct Outcome {
@@ -68,6 +70,7 @@ pub fn run(args: &PrepareArgs, log: &Path) -> Result<(), Failure> {
             first_records::of_file(log, args.records, largest, &mut read)?;
         }
     }
+    findings.remarks = preparer.remarks();
     output::print(&findings.told(&settings, log))
 }
 
@@ -246,6 +249,10 @@ impl Findings {
         if self.arrivals.is_some() {
             section("when requests came", self.arrival_rows());
         }
+        for remark in &self.remarks {
+            let _ = write!(text, "\nnote: {remark}");
+        }
+        text.push_str(if self.remarks.is_empty() { "" } else { "\n" });
         let advice = self.advice(settings);
         if !advice.is_empty() {
             let _ = write!(text, "\nsettings that would read more of it\n\n[prepare]\n{advice}");

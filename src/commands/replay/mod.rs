@@ -41,7 +41,7 @@ pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
     args.check_engine_options(&model)?;
     let options = ReplayOptions {
         traces: args.trace.traces.clone(),
-        read: args.trace.read_options(),
+        read: args.read_options(),
         pool: args.pool_config(&model.costs, args.own_rules(&model)),
         warm_up: args.warm_up,
         skip_bad_rows: args.trace.skip_bad_rows,
@@ -199,6 +199,7 @@ impl ReplayResult {
         result.costs = done.at_further_costs.iter().map(at_cost).collect();
         result.measured = done.measured.as_ref().map(|measured| MeasuredOutput::of(measured, done));
         result.cache_writes = done.cache_writes;
+        result.notes.clone_from(&done.notes);
         result.routing = done.routing.clone();
         result.searched = done.searched.clone();
         lifetimes::add(&mut result, done);

@@ -62,6 +62,9 @@ pub struct ReplayResult {
     pub costs: Vec<CostResult>,
     /// The windows asked for, in the order in which they closed.
     pub windows: Vec<WindowResult>,
+    /// What a reader of the figures should know of how the trace was read.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
     /// What the log's cached tokens say of the cache in use.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub measured: Option<MeasuredOutput>,
@@ -220,6 +223,7 @@ impl ReplayResult {
             traffic: None,
             costs: Vec::new(),
             windows: windows.iter().map(WindowResult::from).collect(),
+            notes: Vec::new(),
             measured: None,
             cache_writes: None,
             routing: Vec::new(),

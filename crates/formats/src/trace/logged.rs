@@ -41,7 +41,10 @@ impl Log {
         Self {
             reader: Arc::new(reader),
             #[cfg(feature = "tokenize")]
-            tokenizer: options.model.clone().map(|model| RequestTokenizer::new(model, limits)),
+            tokenizer: options
+                .model
+                .clone()
+                .map(|model| RequestTokenizer::new(model, limits).served_by(options.chat_engine)),
             hasher: PageHasher::new(options.page_size.unwrap_or(page_size)),
             moment: Moment::default(),
             id_scope: options.id_scope.clone(),
@@ -98,6 +101,10 @@ impl Log {
         self.moment = request.arrival.map_or(self.moment, |arrival| arrival.moment);
         let first = batch.drafts.len();
         self.file(request, batch)?;
+        #[cfg(feature = "tokenize")]
+        if let Some(tokenizer) = &mut self.tokenizer {
+            carried.chats.add(&tokenizer.take_remarks());
+        }
         self.tell(request, first, line, batch, carried)
     }
 

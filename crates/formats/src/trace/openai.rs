@@ -38,7 +38,7 @@ impl Requests {
     pub fn new(model: Arc<Model>, page_size: PageSize, options: &ReadOptions) -> Self {
         let limits = TokenizeLimits { max_body_bytes: options.max_line_bytes, ..TokenizeLimits::default() };
         Self {
-            tokenizer: RequestTokenizer::new(model, limits),
+            tokenizer: RequestTokenizer::new(model, limits).served_by(options.chat_engine),
             hasher: PageHasher::new(options.page_size.unwrap_or(page_size)),
             numbers: options.numbers(Numbers::DatesOr(Unit::Milliseconds)),
             id_scope: options.id_scope.clone(),
@@ -87,6 +87,7 @@ impl Decode for Requests {
             draft.at(arrival);
             batch.drafts.push(draft);
         }
+        carried.chats.add(&self.tokenizer.take_remarks());
         for index in 0..batch.drafts.len() {
             batch.set_scope(index, &self.id_scope, Declared::Global)?;
         }

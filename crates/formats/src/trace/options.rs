@@ -2,6 +2,7 @@
 
 use crate::logs::{Places, Preset};
 use crate::time::{Numbers, Unit};
+use kvset_core::chat_engine::ChatEngine;
 use kvset_core::units::PageSize;
 #[cfg(feature = "tokenize")]
 use kvset_tokenize::Model;
@@ -169,6 +170,8 @@ pub struct ReadOptions {
     /// The model that tokenises openai requests.
     #[cfg(feature = "tokenize")]
     pub model: Option<Arc<Model>>,
+    /// The engine that served them, whose prompts are made of their bodies.
+    pub chat_engine: ChatEngine,
     /// The unit of times that are numbers; told from what they can be where left out.
     pub time_unit: Option<Unit>,
     /// The order that requests are handed out in.
@@ -209,6 +212,7 @@ impl Default for ReadOptions {
             model: None,
             time_unit: None,
             order: Order::Written,
+            chat_engine: ChatEngine::default(),
             reorder_bytes: 256 << 20,
         }
     }

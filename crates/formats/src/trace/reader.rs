@@ -457,6 +457,8 @@ impl TraceReader {
                  tokenizer or its chat template is not the serving engine's"
             ));
         }
+        #[cfg(feature = "tokenize")]
+        notes.extend(self.carried.chats.sentences(self.options.chat_engine, "--chat-engine"));
         notes
     }
 }

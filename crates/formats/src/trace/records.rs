@@ -13,6 +13,8 @@ use crate::python;
 use crate::time::{Numbers, Unit};
 use kvset_core::pool::PoolRange;
 use kvset_core::units::PageSize;
+#[cfg(feature = "tokenize")]
+use kvset_tokenize::ChatRemarks;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -45,6 +47,9 @@ pub(super) struct Carried {
     /// Prompts whose tokens the log states, and those of them that were tokenised to another number.
     pub stated_prompts: u64,
     pub differing_prompts: u64,
+    /// What chats held that engines treat each in a way of its own.
+    #[cfg(feature = "tokenize")]
+    pub chats: ChatRemarks,
 }
 
 impl Carried {

@@ -4,6 +4,7 @@
 use crate::plan::features;
 use crate::plan::schemas::{self, RegistryError};
 use crate::plan::{Ends, PlanError, StreamPlan, dead_letter_limits};
+use kvset_core::chat_engine::ChatEngine;
 use kvset_core::keyed::NoHashKey;
 use kvset_core::ratio::Ratio;
 use kvset_core::units::PageSize;
@@ -159,6 +160,11 @@ fn namespace(settings: &Settings) -> Template {
     known.and_then(|known| known.parse().ok()).unwrap_or_else(|| prepare.namespace.clone())
 }
 
+/// The engine that served the requests of the log: as it is set, else the one whose cache is estimated.
+pub fn chat_engine(settings: &Settings) -> ChatEngine {
+    settings.prepare.chat_engine.unwrap_or_else(|| ChatEngine::of_profile(settings.pool_config("").profile))
+}
+
 #[cfg(feature = "tokenize")]
 fn tokenizers(settings: &Settings) -> Result<Tokenizers, PreparePlanError> {
     use kvset_prepare::Model;
@@ -184,7 +190,7 @@ fn tokenizers(settings: &Settings) -> Result<Tokenizers, PreparePlanError> {
             None => other = Some(load(entry)?),
         }
     }
-    Ok(Tokenizers::new(named, other, limits))
+    Ok(Tokenizers::new(named, other, limits, chat_engine(settings)))
 }
 
 #[cfg(not(feature = "tokenize"))]

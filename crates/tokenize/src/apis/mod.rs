@@ -1,9 +1,8 @@
 //! Bodies of other APIs, made the chats that inference servers make of them.
 //!
 //! vLLM and SGLang answer Anthropic's Messages API and OpenAI's Responses API too, and turn their bodies into
-//! chats for the model's template; the rules here are vLLM's (`vllm/entrypoints/anthropic/serving.py`,
-//! `vllm/entrypoints/openai/responses/utils.py`), but that no text is left out where it takes the first part
-//! only. For a closed model, whose own rendering is not public, that is an approximation: equal prefixes give
+//! chats for the model's template, each by its own [rules](super::rules), but that no text is left out where
+//! vLLM takes the first part only. For a closed model, whose own rendering is not public, that is an approximation: equal prefixes give
 //! equal pages, their number follows the tokenizer at hand.
 //!
 //! What no chat can hold is refused by the field's name.
@@ -18,7 +17,7 @@ use minijinja::Value;
 use minijinja::value::ValueKind;
 
 /// A value of an object; nothing where it is absent or null.
-fn field(object: &Value, name: &str) -> Option<Value> {
+pub(super) fn field(object: &Value, name: &str) -> Option<Value> {
     object.get_attr(name).ok().filter(|value| !value.is_undefined() && !value.is_none())
 }
 
@@ -28,7 +27,7 @@ fn text(object: &Value, name: &str) -> Option<String> {
 }
 
 /// What an object says it is.
-fn kind(object: &Value) -> String {
+pub(super) fn kind(object: &Value) -> String {
     text(object, "type").unwrap_or_default()
 }
 
@@ -47,6 +46,23 @@ fn message(role: &str, content: Option<Value>) -> Fields {
     message
 }
 
+/// A part that is text.
+fn text_part(text: &str) -> Value {
+    minijinja::context! { type => "text", text => text }
+}
+
+/// One text as a text, several as parts.
+fn content_of(mut parts: Vec<Value>) -> Value {
+    match parts.len() {
+        0 => Value::from(""),
+        1 => match text(&parts[0], "text").filter(|_| kind(&parts[0]) == "text") {
+            Some(text) => Value::from(text),
+            None => Value::from(std::mem::take(&mut parts)),
+        },
+        _ => Value::from(parts),
+    }
+}
+
 /// A call of a function, its arguments as JSON in a string or as an object.
 fn call(id: Option<Value>, name: Value, arguments: Value) -> Value {
     minijinja::context! {
@@ -54,14 +70,6 @@ fn call(id: Option<Value>, name: Value, arguments: Value) -> Value {
         type => "function",
         function => minijinja::context! { name => name, arguments => arguments },
     }
-}
-
-/// A function as chats declare it: `schema` is the API's name for its parameters.
-fn function(tool: &Value, schema: &str) -> Value {
-    let names = [("name", "name"), ("description", "description"), ("parameters", schema)];
-    let declared = names.map(|(own, theirs)| (own.to_owned(), field(tool, theirs)));
-    let declared = declared.into_iter().filter_map(|(name, value)| Some((name, value?)));
-    minijinja::context! { type => "function", function => Value::from_pairs(declared) }
 }
 
 fn unrendered(place: &str) -> TokenizeError {

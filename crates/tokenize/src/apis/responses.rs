@@ -1,20 +1,15 @@
 //! OpenAI's Responses API: `instructions`, `input` as a text or as items, tools without a level of their own.
 
-use super::{call, field, function, items, kind, message, text, unrendered};
+use super::anthropic::Conversion;
+use super::{call, field, items, kind, message, text, unrendered};
 use crate::error::TokenizeError;
 use crate::messages::Fields;
+use crate::rules::ChatRules;
 use minijinja::Value;
 use minijinja::value::ValueKind;
 
-/// Whether a tool is a function in this API's form.
-pub(in super::super) fn is_tool(tool: &Value) -> bool {
-    kind(tool) == "function" && field(tool, "name").is_some() && field(tool, "function").is_none()
-}
-
-/// A tool as a chat declares it.
-pub(in super::super) fn tool(tool: &Value) -> Value {
-    function(tool, "parameters")
-}
+/// What stands between the texts of reasoning of several items that are one message.
+const THOUGHT_JOINER: &str = "\n";
 
 /// The messages of a chat.
 ///
@@ -23,7 +18,9 @@ pub(in super::super) fn tool(tool: &Value) -> Value {
 pub(in super::super) fn chat(
     instructions: Option<&Value>,
     input: &Value,
+    conversion: &Conversion<'_>,
 ) -> Result<Vec<Fields>, TokenizeError> {
+    let rules = conversion.rules;
     let mut chat = Vec::new();
     if let Some(instructions) = instructions {
         let said = instructions.as_str().ok_or_else(|| unrendered("instructions"))?;
@@ -39,29 +36,28 @@ pub(in super::super) fn chat(
         return Err(unrendered("input"));
     }
     for (index, item) in items(input).iter().enumerate() {
-        add(item, &format!("input[{index}]"), &mut chat)?;
+        add(item, &format!("input[{index}]"), rules, &mut chat)?;
     }
-    // Templates join texts: what an assistant did without a word has an empty one.
-    for message in chat.iter_mut().filter(|message| message.get("content").is_none()) {
-        message.set("content", Value::from(""));
-    }
-    Ok(chat)
+    Ok(if conversion.moves_late_system { with_one_head(chat, rules) } else { chat })
 }
 
 /// Adds an item. What an assistant thought, said and called is one message, however many items it is.
-fn add(item: &Value, place: &str, chat: &mut Vec<Fields>) -> Result<(), TokenizeError> {
+fn add(item: &Value, place: &str, rules: &ChatRules, chat: &mut Vec<Fields>) -> Result<(), TokenizeError> {
     let refused = || unrendered(place);
     match kind(item).as_str() {
         "" | "message" => {
             let role = text(item, "role").ok_or_else(refused)?;
             let content = field(item, "content").unwrap_or_else(|| Value::from(""));
-            if role == "assistant" {
-                set_open(chat, "content", content);
-            } else {
-                chat.push(message(&role, Some(content)));
+            match (role.as_str(), rules.developer_label) {
+                ("assistant", _) => say(chat, "content", content, rules.assistant_joiner),
+                ("developer", Some(label)) => chat.push(message("system", Some(labelled(&content, label)))),
+                _ => chat.push(message(&role, Some(content))),
             }
         }
         "function_call" => {
+            if field(item, "namespace").is_some() {
+                return Err(unrendered(&format!("{place}.namespace")));
+            }
             let name = field(item, "name").ok_or_else(refused)?;
             let arguments = field(item, "arguments").unwrap_or_else(|| Value::from(""));
             let called = call(field(item, "call_id"), name, arguments);
@@ -80,14 +76,52 @@ fn add(item: &Value, place: &str, chat: &mut Vec<Fields>) -> Result<(), Tokenize
             if field(item, "encrypted_content").is_some() {
                 return Err(unrendered(&format!("{place}.encrypted_content")));
             }
-            let told = ["content", "summary"].iter().filter_map(|name| field(item, name));
+            let told = rules.reasoning_places.iter().filter_map(|name| field(item, name));
             let told = told.map(|parts| items(&parts)).find(|parts| !parts.is_empty()).unwrap_or_default();
             let texts: Option<Vec<String>> = told.iter().map(|part| text(part, "text")).collect();
-            set_open(chat, "reasoning_content", Value::from(texts.ok_or_else(refused)?.join("\n")));
+            let thought = texts.ok_or_else(refused)?.join(THOUGHT_JOINER);
+            if !thought.is_empty() || rules.assistant_joiner.is_none() {
+                let joiner = rules.assistant_joiner.map(|_| THOUGHT_JOINER);
+                say(chat, "reasoning_content", Value::from(thought), joiner);
+            }
         }
         _ => return Err(refused()),
     }
     Ok(())
+}
+
+/// A developer's content behind a label.
+fn labelled(content: &Value, label: &str) -> Value {
+    if let Some(text) = content.as_str() {
+        return Value::from(format!("{label}{text}"));
+    }
+    let mut parts = items(content);
+    match parts.iter().position(|part| text(part, "text").is_some()) {
+        Some(at) => {
+            let said = text(&parts[at], "text").unwrap_or_default();
+            parts[at] = minijinja::context! { type => "text", text => format!("{label}{said}") };
+        }
+        None => parts.insert(0, minijinja::context! { type => "text", text => label.trim_end() }),
+    }
+    Value::from(parts)
+}
+
+/// The chat with all that the system says at its head.
+fn with_one_head(chat: Vec<Fields>, rules: &ChatRules) -> Vec<Fields> {
+    let is_system = |message: &Fields| message.get("role").and_then(Value::as_str) == Some("system");
+    // Other engines leave them where they are.
+    if rules.developer_label.is_none() || !chat.iter().skip(1).any(is_system) {
+        return chat;
+    }
+    let (system, others): (Vec<_>, Vec<_>) = chat.into_iter().partition(is_system);
+    let texts = system.iter().filter_map(|message| message.get("content")).flat_map(|content| match content
+        .as_str()
+    {
+        Some(said) => vec![said.to_owned()],
+        None => items(content).iter().filter_map(|part| text(part, "text")).collect(),
+    });
+    let head = message("system", Some(Value::from(texts.collect::<Vec<_>>().join("\n\n"))));
+    std::iter::once(head).chain(others).collect()
 }
 
 /// The assistant's message that goes on; a new one after any other.
@@ -100,10 +134,33 @@ fn open(chat: &mut Vec<Fields>) -> &mut Fields {
     &mut chat[last]
 }
 
-/// Gives the assistant's message a field; one that has it already is followed by another message.
-fn set_open(chat: &mut Vec<Fields>, name: &str, value: Value) {
-    if open(chat).get(name).is_some() {
-        chat.push(message("assistant", None));
+/// Gives the assistant's message a field. One that has it already goes on behind the joiner, or is followed by another
+/// message where there is none.
+fn say(chat: &mut Vec<Fields>, name: &str, value: Value, joiner: Option<&str>) {
+    let said = open(chat).get(name).cloned();
+    let said = match (said, joiner) {
+        (None, _) => value,
+        (Some(said), Some(joiner)) => joined(&said, &value, joiner),
+        (Some(_), None) => {
+            chat.push(message("assistant", None));
+            value
+        }
+    };
+    open(chat).set(name, said);
+}
+
+/// Two texts as one, or the parts of both.
+fn joined(first: &Value, second: &Value, joiner: &str) -> Value {
+    match (first.as_str(), second.as_str()) {
+        (Some(""), _) => second.clone(),
+        (_, Some("")) => first.clone(),
+        (Some(first), Some(second)) => Value::from(format!("{first}{joiner}{second}")),
+        _ => {
+            let parts = |content: &Value| match content.as_str() {
+                Some(text) => vec![minijinja::context! { type => "text", text => text }],
+                None => items(content),
+            };
+            parts(first).into_iter().chain(parts(second)).collect()
+        }
     }
-    open(chat).set(name, value);
 }

@@ -1,0 +1,86 @@
+//! What the bodies of a log held that engines treat each in a way of its own, and that a reader of the result should know.
+
+use super::rules::{ChatRules, engine_version};
+use kvset_core::chat_engine::ChatEngine;
+
+/// How many chats held what.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ChatRemarks {
+    /// Chats that were rendered.
+    pub chats: u64,
+    /// Of these, those with a block that Claude Code makes anew for each request.
+    pub billing_headers: u64,
+    /// Those of Anthropic's API with a system message among the others.
+    pub late_systems: u64,
+    /// Late system messages that moved to the head of their chat.
+    pub moved_systems: u64,
+    /// Blocks of thoughts that the engine leaves out.
+    pub dropped_thoughts: u64,
+    /// Chats whose template writes the time of the request.
+    pub dated: u64,
+}
+
+impl ChatRemarks {
+    /// Adds another's.
+    pub fn add(&mut self, other: &Self) {
+        self.chats += other.chats;
+        self.billing_headers += other.billing_headers;
+        self.late_systems += other.late_systems;
+        self.moved_systems += other.moved_systems;
+        self.dropped_thoughts += other.dropped_thoughts;
+        self.dated += other.dated;
+    }
+
+    /// The same in sentences; `setting` is how users name the engine.
+    pub fn sentences(&self, engine: ChatEngine, setting: &str) -> Vec<String> {
+        let (name, rules) = (engine_version(engine), ChatRules::of(engine));
+        let mut sentences = Vec::new();
+        if self.chats > 0 {
+            sentences.push(format!(
+                "{} chats are rendered as {name} renders them; {setting} names another engine",
+                self.chats
+            ));
+        }
+        if self.billing_headers > 0 {
+            let done = if rules.drops_billing_header {
+                format!("which {name} leaves out of the prompt")
+            } else {
+                format!(
+                    "which {name} keeps: it differs in each request, so nothing behind it is ever found again"
+                )
+            };
+            sentences.push(format!(
+                "{} chats have a system block that begins with x-anthropic-billing-header, {done}",
+                self.billing_headers
+            ));
+        }
+        if self.late_systems > 0 {
+            let done = match self.moved_systems {
+                0 => format!("{name} leaves it in its place, since the chat template takes it there"),
+                _ => format!(
+                    "{name} moves it to the head, since the chat template does not take it elsewhere: at each new one \
+                     nothing of the conversation is found again"
+                ),
+            };
+            sentences.push(format!(
+                "{} chats have a system message in the middle of the conversation: {done}; vLLM 0.23 always moved it \
+                 to the head",
+                self.late_systems
+            ));
+        }
+        if self.dropped_thoughts > 0 {
+            sentences.push(format!(
+                "{} thinking blocks are left out of prompts, as {name} does without a reasoning parser",
+                self.dropped_thoughts
+            ));
+        }
+        if self.dated > 0 {
+            sentences.push(format!(
+                "the chat template writes the time of the request into {} prompts: that is UTC here and the time zone of \
+                 its machine in an engine, so prompts change at another hour where the two differ",
+                self.dated
+            ));
+        }
+        sentences
+    }
+}
