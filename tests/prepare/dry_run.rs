@@ -115,13 +115,14 @@ fn cache_writes_of_a_log_are_told() {
         .replace('\n', " ")
     };
     let line = |usage: &str| format!(r#"{{"body": {request}, "response": {{"usage": {usage}}}}}"#);
-    let log = [usage(3, 40, 0), usage(0, 0, 500), r#"{"input_tokens": 9}"#.to_owned()]
+    let log = [usage(3, 40, 0), usage(0, 0, 50), r#"{"input_tokens": 9}"#.to_owned()]
         .map(|usage| line(&usage))
         .join("\n");
     let model = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/tokenize/chatml");
     let (said, _, code) = dry_run(&format!("[prepare]\nmodels = [\"chat={model}\"]\n"), &log, &[]);
     assert_eq!(code, 0, "{said}");
-    let told = "543  tokens written to a provider's cache: 3 for 5 minutes, 40 for an hour, 500 for a time not stated";
+    let told =
+        "93  tokens written to a provider's cache: 3 for 5 minutes, 40 for an hour, 50 for a time not stated";
     assert!(said.contains(told), "{said}");
     let replay = |more: &[&str]| {
         let mut command = Command::cargo_bin("kvset").expect("the program");
@@ -129,12 +130,12 @@ fn cache_writes_of_a_log_are_told() {
         let output = command.arg("-").write_stdin(log.as_bytes()).output().expect("run");
         String::from_utf8(output.stdout).expect("text")
     };
-    let told = "cache writes          543 tokens by 2 requests: 3 kept 5 minutes, 40 kept an hour, \
-        500 kept for a time not stated\n";
+    let told = "cache writes          93 tokens by 2 requests: 3 kept 5 minutes, 40 kept an hour, \
+        50 kept for a time not stated\n";
     let said = replay(&[]);
     assert!(said.contains(told), "{said}");
     let json: serde_json::Value = serde_json::from_str(&replay(&["--json"])).expect("JSON");
-    let expected = serde_json::json!({"requests": 2, "tokens": 543, "five_minute_tokens": 3, "one_hour_tokens": 40,
-        "unstated_tokens": 500});
+    let expected = serde_json::json!({"requests": 2, "tokens": 93, "five_minute_tokens": 3, "one_hour_tokens": 40,
+        "unstated_tokens": 50});
     assert_eq!(json["cache_writes"], expected);
 }

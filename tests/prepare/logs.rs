@@ -383,7 +383,7 @@ fn otlp_of_older_conventions() {
             Refused("missing_field", "have contents recorded"),
             Refused("missing_field", "OTEL_SPAN_EVENT_COUNT_LIMIT"),
             Refused("unsupported_content", "message 0"),
-            Refused("invalid_body", "`gen_ai.prompt` is cut off or of another form"),
+            Refused("invalid_body", "`gen_ai.prompt` is of another form"),
             Refused("missing_field", "the schema of a tool"),
         ],
     );
@@ -518,11 +518,13 @@ fn a_file_of_protobuf_is_replayed_as_its_records_are() {
 fn a_prompt_that_is_not_logged_whole_shows_in_its_tokens() {
     let line = fixture("otlp.jsonl").swap_remove(0);
     let whole = prepare(&settings(Some(Preset::Otlp)), &line);
-    assert_eq!((whole.stated_prompts, whole.differing_prompts), (1, 0));
+    assert_eq!((whole.stated.prompts, whole.stated.differing), (1, 0));
     let without_tools =
         String::from_utf8(line).expect("text").replace("gen_ai.tool.definitions", "not.logged");
     let part = prepare(&settings(Some(Preset::Otlp)), without_tools.as_bytes());
-    assert_eq!((part.stated_prompts, part.differing_prompts), (1, 1));
+    assert_eq!(part.refused.map(|code| code.name()), Some("prompt_mismatch"));
+    let why = reason(&part);
+    assert!(why.contains("states 168 prompt tokens and holds a text of 34 tokens"), "{why}");
 }
 
 #[test]

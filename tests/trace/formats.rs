@@ -190,7 +190,7 @@ fn token_ids_may_tell_of_the_answer() {
     let text = concat!(
         r#"{"output_tokens": 6, "duration_ms": 40, "input_ids": [1, 2, 3]}"#,
         "\n",
-        r#"{"input_ids": [1], "usage": {"completion_tokens": 5, "prompt_tokens": 2}}"#,
+        r#"{"input_ids": [1], "usage": {"completion_tokens": 5, "prompt_tokens": 1}}"#,
         "\n",
         r#"{"input_ids": [[1], [2]], "output_tokens": 6}"#,
         "\n[1]\n",
@@ -202,5 +202,5 @@ fn token_ids_may_tell_of_the_answer() {
         answers.push((row.event.output_tokens, row.event.duration_ms));
     }
     assert_eq!(answers, [(Some(6), Some(40)), (Some(5), None), (None, None), (None, None), (None, None)]);
-    assert!(reader.notes().join("").contains("1 of 1 prompts have another number"), "{:?}", reader.notes());
+    assert_eq!(reader.notes(), Vec::<String>::new());
 }

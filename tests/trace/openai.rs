@@ -80,13 +80,15 @@ fn the_answer_is_read_from_the_row_or_from_the_usage_of_its_response() {
     let text = concat!(
         r#"{"prompt": [1, 2, 3], "usage": {"prompt_tokens": 3, "completion_tokens": 7}, "duration_ms": 90}"#,
         "\n",
-        r#"{"body": {"prompt": [1]}, "response": {"body": {"usage": {"prompt_tokens": 5, "completion_tokens": 8}}}}"#,
+        r#"{"body": {"prompt": "a b c"}, "response": {"body": {"usage": {"prompt_tokens": 9, "completion_tokens": 8}}}}"#,
         "\n",
         r#"{"prompt": [1], "response": {"usage": {"input_tokens": 1, "output_tokens": 9}}, "usage": null}"#,
         "\n",
         r#"{"prompt": [[1], [2]], "usage": {"completion_tokens": 7}}"#,
         "\n",
         r#"{"prompt": [1], "usage": {"completion_tokens": "hunter2"}}"#,
+        "\n",
+        r#"{"prompt": [1], "usage": {"prompt_tokens": 5}}"#,
     );
     let mut reader = open(text, &options()).expect("opens");
     let mut answers = Vec::new();
@@ -106,6 +108,8 @@ fn the_answer_is_read_from_the_row_or_from_the_usage_of_its_response() {
     assert_eq!(answers[..5], read, "a sum over two prompts tells of neither");
     let fault = answers[5].as_ref().expect_err("no number");
     assert!(fault.contains("`completion_tokens`") && !fault.contains("hunter2"), "{fault}");
+    let fault = answers[6].as_ref().expect_err("a part of a prompt");
+    assert!(fault.contains("states 5 prompt tokens and holds 1 token ids"), "{fault}");
     let notes = reader.notes().join("\n");
     assert!(notes.contains("1 of 3 prompts have another number of tokens"), "{notes}");
 }

@@ -10,8 +10,10 @@
 pub mod codec;
 pub mod logs;
 pub mod output;
+pub mod placeholders;
 pub mod position;
 pub mod python;
+pub mod stated;
 pub mod time;
 pub mod trace;
 pub mod workload;

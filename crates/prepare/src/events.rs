@@ -25,6 +25,10 @@ pub(super) struct Common {
     pub(super) output_tokens: Option<i64>,
     pub(super) duration_ms: Option<i64>,
     pub(super) cached_tokens: CachedTokens,
+    /// Tokens of all the record's prompts together, as it states them.
+    pub(super) stated_tokens: Option<u64>,
+    /// What may hold the rest of a prompt that is not whole.
+    pub(super) unread: Vec<String>,
     pub(super) labels: Labels<String>,
 }
 

@@ -197,6 +197,8 @@ impl Preparer {
         common.output_tokens = request.output_tokens.and_then(signed);
         common.duration_ms = request.duration.map(ms_of).and_then(signed);
         common.cached_tokens = request.cached_tokens;
+        common.stated_tokens = request.input_tokens;
+        common.unread.clone_from(&request.unread);
         out.cache_writes = request.cache_writes;
         match &request.prompt {
             LoggedPrompt::Body(body) => {
@@ -204,10 +206,6 @@ impl Preparer {
                     RawFormat::TokenIds => self.token_ids(&common, out)?,
                     RawFormat::PageIds => return Err(other_format()),
                     _ => self.body(body.as_bytes(), &common, record, out)?,
-                }
-                if let Some(stated) = request.input_tokens.filter(|_| out.requests == 1) {
-                    out.stated_prompts = 1;
-                    out.differing_prompts = u64::from(stated != out.tokens);
                 }
                 Ok(())
             }
@@ -292,8 +290,8 @@ impl Prepared {
         self.time_form = one.time_form.or(self.time_form);
         self.tokens += one.tokens;
         self.pages += one.pages;
-        self.stated_prompts += one.stated_prompts;
-        self.differing_prompts += one.differing_prompts;
+        self.stated.add(&one.stated);
+        self.placeholders.add(&one.placeholders);
         if let Some(writes) = one.cache_writes {
             self.cache_writes.get_or_insert_default().add(&writes);
         }

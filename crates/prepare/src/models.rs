@@ -8,6 +8,9 @@ use kvset_core::units::EventTime;
 use kvset_formats::codec::DecodeError;
 #[cfg(feature = "tokenize")]
 use kvset_formats::codec::ErrorCode;
+use kvset_formats::stated::PromptForm;
+#[cfg(feature = "tokenize")]
+use kvset_formats::stated::form_of;
 #[cfg(feature = "tokenize")]
 use kvset_tokenize::{ChatRemarks, RequestTokenizer, TokenizeCode, TokenizeError, TokenizeLimits};
 #[cfg(feature = "tokenize")]
@@ -48,6 +51,16 @@ impl Tokenizers {
         }
     }
 
+    /// The same, which look where prompts part early, too.
+    pub fn watching_partings(self) -> Self {
+        let watching = RequestTokenizer::watching_partings;
+        Self {
+            named: self.named.into_iter().map(|(name, tokenizer)| (name, watching(tokenizer))).collect(),
+            other: self.other.map(watching),
+            ..self
+        }
+    }
+
     /// What chats held since the last call that engines treat each in a way of its own, in sentences.
     pub(super) fn remarks(&mut self) -> Vec<String> {
         let mut remarks = ChatRemarks::default();
@@ -57,14 +70,14 @@ impl Tokenizers {
         remarks.sentences(self.engine, "prepare.chat_engine")
     }
 
-    /// Tokenises a request's body for the model of this name, and shows `take` each prompt.
+    /// Tokenises a request's body for the model of this name, shows `take` each prompt, and returns what they are.
     pub(super) fn tokenize(
         &mut self,
         model: Option<&str>,
         body: &[u8],
         time: EventTime,
-        take: &mut dyn FnMut(&[u32]) -> Result<(), DecodeError>,
-    ) -> Result<(), DecodeError> {
+        take: &mut dyn FnMut(&[u32], PromptForm) -> Result<(), DecodeError>,
+    ) -> Result<PromptForm, DecodeError> {
         let named = self.named.iter_mut().find(|(name, _)| Some(name.as_str()) == model);
         let tokenizer = named.map(|(_, tokenizer)| tokenizer).or(self.other.as_mut());
         let Some(tokenizer) = tokenizer else {
@@ -75,12 +88,19 @@ impl Tokenizers {
             return Err(DecodeError::new(ErrorCode::UnknownModel, detail));
         };
         let prompts = tokenizer.tokenize(body, Some(time)).map_err(|error| refusal(&error))?;
-        prompts.iter().try_for_each(take)
+        let form = form_of(prompts.are_text());
+        prompts.iter().try_for_each(|tokens| take(tokens, form))?;
+        Ok(form)
     }
 }
 
 #[cfg(not(feature = "tokenize"))]
 impl Tokenizers {
+    /// The same: they look at nothing.
+    pub fn watching_partings(self) -> Self {
+        self
+    }
+
     pub(super) fn remarks(&mut self) -> Vec<String> {
         Vec::new()
     }
@@ -90,8 +110,8 @@ impl Tokenizers {
         _model: Option<&str>,
         _body: &[u8],
         _time: EventTime,
-        _take: &mut dyn FnMut(&[u32]) -> Result<(), DecodeError>,
-    ) -> Result<(), DecodeError> {
+        _take: &mut dyn FnMut(&[u32], PromptForm) -> Result<(), DecodeError>,
+    ) -> Result<PromptForm, DecodeError> {
         let detail = MissingFeature(Feature::Tokenize).to_string();
         Err(DecodeError::new(kvset_formats::codec::ErrorCode::UnknownModel, detail))
     }
@@ -124,7 +144,7 @@ mod tests {
         let names: Vec<_> = ErrorCode::ALL.iter().map(|code| code.name()).collect();
         assert!(TokenizeCode::ALL.iter().all(|code| names.contains(&code.name())));
         let mut tokenizers = Tokenizers::default();
-        let refused = tokenizers.tokenize(Some("m"), b"{}", EventTime(0), &mut |_| Ok(()));
+        let refused = tokenizers.tokenize(Some("m"), b"{}", EventTime(0), &mut |_, _| Ok(()));
         assert_eq!(refused.expect_err("no model").code(), ErrorCode::UnknownModel);
     }
 }

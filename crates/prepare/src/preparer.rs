@@ -14,8 +14,10 @@ use kvset_formats::codec::{
 };
 use kvset_formats::logs::{FieldPath, LogReader, Preset, foreign};
 use kvset_formats::output::{Destination, OutputRecord};
+use kvset_formats::placeholders::Placeholders;
 use kvset_formats::position::Partition;
 use kvset_formats::python;
+use kvset_formats::stated::PromptForm;
 use kvset_formats::time::{Time, ms_of};
 use kvset_formats::trace::{self, Answer, Format};
 use std::borrow::Cow;
@@ -274,13 +276,27 @@ impl Preparer {
             output_tokens: self.answer.output_tokens(1).and_then(signed),
             duration_ms: self.answer.duration().map(ms_of).and_then(signed),
             cached_tokens: self.answer.cached_tokens(1),
+            stated_tokens: None,
+            unread: Vec::new(),
             labels: labels.collect(),
         })
+    }
+
+    /// Prompt tokens as a record without a preset states them, of all its prompts together.
+    fn stated_tokens(&self, form: PromptForm) -> Option<u64> {
+        match form {
+            PromptForm::Text => self.answer.prompt_tokens(),
+            PromptForm::TokenIds | PromptForm::PageIds => self.answer.prompt_ids(),
+        }
     }
 
     pub(super) fn token_ids(&mut self, common: &Common, out: &mut Prepared) -> Result<(), DecodeError> {
         let of_each = (self.prompts.len() > 1).then(|| common.of_several());
         let common = of_each.as_ref().unwrap_or(common);
+        self.prompts.iter().for_each(|tokens| out.placeholders.note(tokens));
+        let found = self.prompts.iter().map(|tokens| tokens.len() as u64).sum();
+        let stated = common.stated_tokens.or_else(|| self.stated_tokens(PromptForm::TokenIds));
+        out.stated.compare(stated, found, PromptForm::TokenIds, &common.unread)?;
         let mut hashing = Hashing::new(&self.recipe, common, &mut self.ids, out);
         hashing.expect(self.prompts.len())?;
         self.prompts.iter().try_for_each(|tokens| hashing.prompt(tokens))
@@ -299,10 +315,21 @@ impl Preparer {
             Err(error) if error.code() == ErrorCode::MissingField => None,
             filled => Some(filled?),
         };
+        let stated = [PromptForm::TokenIds, PromptForm::Text]
+            .map(|form| (form, common.stated_tokens.or_else(|| self.stated_tokens(form))));
         let (ids, tokenizers) = (&mut self.ids, &mut self.tokenizers);
         let mut hash = |common: &Common, out: &mut Prepared| {
+            let mut placeholders = Placeholders::default();
             let mut hashing = Hashing::new(&self.recipe, common, ids, out);
-            tokenizers.tokenize(model.as_deref(), body, common.time, &mut |tokens| hashing.prompt(tokens))
+            let form = tokenizers.tokenize(model.as_deref(), body, common.time, &mut |tokens, form| {
+                if form == PromptForm::TokenIds {
+                    placeholders.note(tokens);
+                }
+                hashing.prompt(tokens)
+            })?;
+            out.placeholders.add(&placeholders);
+            let stated = stated.iter().find(|(known, _)| *known == form).and_then(|(_, tokens)| *tokens);
+            out.stated.compare(stated, out.tokens, form, &common.unread)
         };
         let hashed = hash(common, out);
         if out.requests < 2 || !common.tells_of_answer() {

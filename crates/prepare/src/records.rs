@@ -2,7 +2,9 @@
 
 use kvset_formats::codec::{ErrorCode, SourceRecord};
 use kvset_formats::output::OutputRecord;
+use kvset_formats::placeholders::Placeholders;
 use kvset_formats::position::Partition;
+use kvset_formats::stated::StatedPrompts;
 use kvset_formats::time::Form;
 use kvset_formats::trace::CacheWrites;
 
@@ -29,11 +31,10 @@ pub struct Prepared {
     pub pages: u64,
     /// Prompt tokens that were written to the provider's cache, where the log of a preset counts them.
     pub cache_writes: Option<CacheWrites>,
-    /// Prompts whose tokens the log counted, and those of them that came to another number here: of these the log does not
-    /// hold the whole prompt, or the tokenizer is not the serving engine's.
-    pub stated_prompts: u64,
-    /// The latter.
-    pub differing_prompts: u64,
+    /// Prompts whose tokens the record states.
+    pub stated: StatedPrompts,
+    /// Requests of token ids, and those with placeholders of media among them.
+    pub placeholders: Placeholders,
     /// When the first and the last of its requests came, in milliseconds of event time.
     pub arrivals: Option<(i64, i64)>,
     /// How the record writes that; nothing where it is the stamp of the record.

@@ -15,6 +15,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 /// What the keys of an object tell before the body is read.
+#[derive(Default)]
 struct Outline<'a> {
     /// A line of a batch file holds the body under `body`.
     body: Option<&'a RawValue>,
@@ -22,6 +23,8 @@ struct Outline<'a> {
     other_endpoint: bool,
     /// A field that is part of a prompt and would not be rendered.
     unrendered: Option<&'static str>,
+    /// The tools as they are written.
+    tools: Option<&'a RawValue>,
 }
 
 impl<'de: 'a, 'a> Deserialize<'de> for Outline<'a> {
@@ -33,10 +36,12 @@ impl<'de: 'a, 'a> Deserialize<'de> for Outline<'a> {
                 f.write_str("an object")
             }
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Outline<'de>, A::Error> {
-                let mut outline = Outline { body: None, other_endpoint: false, unrendered: None };
+                let mut outline = Outline::default();
                 while let Some(Key(key)) = map.next_key()? {
                     if key == "body" {
                         outline.body = map.next_value()?;
+                    } else if key == "tools" {
+                        outline.tools = map.next_value()?;
                     } else if key == "url" {
                         let url: Option<&RawValue> = map.next_value()?;
                         outline.other_endpoint = url.is_some_and(|url| answers_no_prompt(url.get()));
@@ -74,6 +79,9 @@ pub(super) struct Body<'a> {
     #[serde(borrow)]
     pub prompt: Option<Prompts<'a>>,
     pub tools: Option<Vec<Value>>,
+    /// The same as they are written.
+    #[serde(skip)]
+    pub raw_tools: Option<&'a RawValue>,
     pub documents: Option<Vec<Value>>,
     pub chat_template_kwargs: Option<Fields>,
     pub reasoning_effort: Option<Value>,
@@ -125,7 +133,8 @@ impl<'a> Body<'a> {
         if let Some(field) = outline.unrendered {
             return Err(unrendered::refused(field));
         }
-        let body: Self = serde_json::from_slice(text).map_err(fault)?;
+        let mut body: Self = serde_json::from_slice(text).map_err(fault)?;
+        body.raw_tools = outline.tools;
         body.check()?;
         Ok(body)
     }

@@ -39,6 +39,7 @@ mod encoder;
 mod error;
 mod messages;
 mod model;
+mod partings;
 mod python;
 mod remarks;
 mod request;

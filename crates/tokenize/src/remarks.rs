@@ -1,5 +1,6 @@
 //! What the bodies of a log held that engines treat each in a way of its own, and that a reader of the result should know.
 
+use super::partings::Parting;
 use super::rules::{ChatRules, engine_version};
 use kvset_core::chat_engine::ChatEngine;
 
@@ -18,6 +19,15 @@ pub struct ChatRemarks {
     pub dropped_thoughts: u64,
     /// Chats whose template writes the time of the request.
     pub dated: u64,
+    /// Chats with the tools of an earlier one in another order.
+    pub reordered_tools: u64,
+    /// Completions that were tokenised, where it is looked at what parts their prompts.
+    pub completions: u64,
+    /// Prompts with the system message, or else the first text, of an earlier one but for its numbers.
+    pub renumbered_systems: u64,
+    pub renumbered_texts: u64,
+    /// The first character at which one of them parts from the earlier one.
+    pub parted_at: Option<usize>,
 }
 
 impl ChatRemarks {
@@ -29,6 +39,20 @@ impl ChatRemarks {
         self.moved_systems += other.moved_systems;
         self.dropped_thoughts += other.dropped_thoughts;
         self.dated += other.dated;
+        self.reordered_tools += other.reordered_tools;
+        self.completions += other.completions;
+        self.renumbered_systems += other.renumbered_systems;
+        self.renumbered_texts += other.renumbered_texts;
+        self.parted_at = self.parted_at.into_iter().chain(other.parted_at).min();
+    }
+
+    /// Notes how a prompt parts from an earlier one.
+    pub(super) fn note(&mut self, parting: Parting) {
+        let is_head =
+            |is_system: bool| u64::from(parting.head.is_some_and(|head| head.is_system == is_system));
+        self.reordered_tools = u64::from(parting.tools);
+        (self.renumbered_systems, self.renumbered_texts) = (is_head(true), is_head(false));
+        self.parted_at = parting.head.and_then(|head| head.at);
     }
 
     /// The same in sentences; `setting` is how users name the engine.
@@ -80,6 +104,26 @@ impl ChatRemarks {
                  its machine in an engine, so prompts change at another hour where the two differ",
                 self.dated
             ));
+        }
+        if self.reordered_tools > 0 {
+            sentences.push(format!(
+                "{} of {} chats have the tools of an earlier chat in another order: their prompts part inside the tools, and \
+                 nothing behind is found again; send tools in one order",
+                self.reordered_tools, self.chats
+            ));
+        }
+        let prompts = self.chats + self.completions;
+        for (parted, what) in
+            [(self.renumbered_systems, "system message"), (self.renumbered_texts, "first text")]
+        {
+            if parted > 0 {
+                let place =
+                    self.parted_at.map_or_else(String::new, |at| format!(", the first at character {at}"));
+                sentences.push(format!(
+                    "{parted} of {prompts} prompts have the {what} of an earlier one but for numbers or ids in it{place}: \
+                     they part inside the {what}, and nothing behind is found again; put what changes behind what does not"
+                ));
+            }
         }
         sentences
     }

@@ -8,6 +8,7 @@ use super::encoder::Reuse;
 use super::error::{TokenizeCode, TokenizeError};
 use super::messages::Fields;
 use super::model::Model;
+use super::partings::{FirstText, Partings};
 use super::remarks::ChatRemarks;
 use super::roles::RenderedRoles;
 use super::rules::ChatRules;
@@ -42,6 +43,7 @@ impl Default for TokenizeLimits {
 pub struct TokenizedPrompts {
     ids: Vec<u32>,
     ends: Vec<usize>,
+    are_ids: bool,
 }
 
 impl TokenizedPrompts {
@@ -61,6 +63,11 @@ impl TokenizedPrompts {
         self.ends.is_empty()
     }
 
+    /// Whether the request gave them as text, so that their ids are the tokenizer's; as token ids where not.
+    pub fn are_text(&self) -> bool {
+        !self.are_ids
+    }
+
     /// Tokens of all prompts.
     pub fn tokens(&self) -> usize {
         self.ids.len()
@@ -69,6 +76,7 @@ impl TokenizedPrompts {
     fn clear(&mut self) {
         self.ids.clear();
         self.ends.clear();
+        self.are_ids = false;
     }
 
     fn end_prompt(&mut self) {
@@ -96,6 +104,8 @@ pub struct RequestTokenizer {
     rules: &'static ChatRules,
     roles: RenderedRoles,
     remarks: ChatRemarks,
+    /// Where prompts part early, while somebody wants to know.
+    partings: Option<Partings>,
 }
 
 impl Clone for RequestTokenizer {
@@ -109,6 +119,7 @@ impl Clone for RequestTokenizer {
             rules: self.rules,
             roles: RenderedRoles::default(),
             remarks: ChatRemarks::default(),
+            partings: self.partings.as_ref().map(|_| Partings::default()),
         }
     }
 }
@@ -125,7 +136,13 @@ impl RequestTokenizer {
             rules: ChatRules::of(ChatEngine::default()),
             roles: RenderedRoles::default(),
             remarks: ChatRemarks::default(),
+            partings: None,
         }
+    }
+
+    /// The same, which looks where prompts part early, too, and says so in its remarks.
+    pub fn watching_partings(self) -> Self {
+        Self { partings: Some(Partings::default()), ..self }
     }
 
     /// The same for bodies that this engine served.
@@ -201,10 +218,16 @@ impl RequestTokenizer {
 
     fn tokens(&mut self, tokens: &[u32]) {
         self.prompts.ids.extend(tokens);
+        self.prompts.are_ids = true;
         self.prompts.end_prompt();
     }
 
     fn text(&mut self, text: &str, framed: bool) -> Result<(), TokenizeError> {
+        if let Some(partings) = &mut self.partings {
+            let mut remarks = ChatRemarks { completions: 1, ..ChatRemarks::default() };
+            remarks.note(partings.observe(None, FirstText::of_completion(text)));
+            self.remarks.add(&remarks);
+        }
         self.encode(text, framed)?;
         self.prompts.end_prompt();
         Ok(())
@@ -224,6 +247,10 @@ impl RequestTokenizer {
         remarks: ChatRemarks,
     ) -> Result<(), TokenizeError> {
         let framed = body.add_special_tokens.unwrap_or(false);
+        let mut remarks = remarks;
+        if let Some(partings) = &mut self.partings {
+            remarks.note(partings.observe(body.raw_tools, FirstText::of_chat(&messages)));
+        }
         let setting = Setting { rules: self.rules, time, max_bytes: self.limits.max_prompt_bytes };
         let (prompt, remarks) = setting.render(&self.model, messages, body, &mut self.roles, remarks)?;
         self.encode(&prompt.text, framed)?;

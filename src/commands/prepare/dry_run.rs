@@ -8,7 +8,9 @@ use crate::report::words::{counted, elapsed, moment};
 use kvset_formats::codec::{DecodeLimits, Encoding, LetterContent, RequestDecoder, SourceRecord};
 use kvset_formats::logs::shape::{PromptKind, Shape};
 use kvset_formats::logs::{LogReader, Place, foreign};
+use kvset_formats::placeholders::Placeholders;
 use kvset_formats::python;
+use kvset_formats::stated::StatedPrompts;
 use kvset_formats::time::Form;
 use kvset_formats::trace::{self, CacheWrites, Format};
 use kvset_prepare::{Prepared, Preparer, Preset, RawRecord};
@@ -35,9 +37,10 @@ struct Findings {
     cached: u64,
     /// Tokens that were written to a provider's cache.
     written: Option<CacheWrites>,
-    /// Prompts whose tokens the log counted, and those that came to another number here.
-    stated: u64,
-    differing: u64,
+    /// Prompts whose tokens the log states.
+    stated: StatedPrompts,
+    /// Requests of token ids, and those with placeholders of media among them.
+    placeholders: Placeholders,
     pools: BTreeMap<String, u64>,
     /// When the first and the last request came, in milliseconds of event time.
     arrivals: Option<(i64, i64)>,
@@ -70,7 +73,9 @@ pub fn run(args: &PrepareArgs, log: &Path) -> Result<(), Failure> {
             first_records::of_file(log, args.records, largest, &mut read)?;
         }
     }
-    findings.remarks = preparer.remarks();
+    findings.remarks.extend(findings.stated.sentence());
+    findings.remarks.extend(findings.placeholders.sentence());
+    findings.remarks.extend(preparer.remarks());
     output::print(&findings.told(&settings, log))
 }
 
@@ -155,8 +160,8 @@ impl Findings {
         }
         self.tokens += prepared.tokens;
         self.add_arrivals(prepared);
-        self.stated += prepared.stated_prompts;
-        self.differing += prepared.differing_prompts;
+        self.stated.add(&prepared.stated);
+        self.placeholders.add(&prepared.placeholders);
         if let Some(writes) = &prepared.cache_writes {
             self.written.get_or_insert_default().add(writes);
         }
@@ -234,14 +239,6 @@ impl Findings {
                     written.unstated()
                 );
                 mapped.push((written.tokens, what));
-            }
-            if self.differing > 0 {
-                let what = format!(
-                    "of {} prompts have another number of tokens than the log counted: it does not hold all of them, \
-                     or the tokenizer is not the serving engine's",
-                    self.stated
-                );
-                mapped.push((self.differing, what));
             }
             mapped.extend(self.pools.iter().map(|(pool, count)| (*count, format!("in pool {pool}"))));
             section("how they were mapped", mapped);

@@ -58,6 +58,8 @@ pub enum ErrorCode {
     UnrenderedField,
     /// The prompt is spread over several records, and this one holds a part of it.
     ScatteredPrompt,
+    /// The record states another number of prompt tokens than it holds: a part of a prompt.
+    PromptMismatch,
     /// Messages, but the model has no chat template.
     NoChatTemplate,
     /// The chat template called `raise_exception`.
@@ -76,7 +78,7 @@ pub enum ErrorCode {
 
 impl ErrorCode {
     /// Every code, in the order of this page; the complete set of metric labels.
-    pub const ALL: [Self; 32] = [
+    pub const ALL: [Self; 33] = [
         Self::EmptyRecord,
         Self::UnknownEncoding,
         Self::UnknownSchema,
@@ -102,6 +104,7 @@ impl ErrorCode {
         Self::UnsupportedField,
         Self::UnrenderedField,
         Self::ScatteredPrompt,
+        Self::PromptMismatch,
         Self::NoChatTemplate,
         Self::TemplateRefused,
         Self::TemplateFailed,
@@ -139,6 +142,7 @@ impl ErrorCode {
             Self::UnsupportedField => "unsupported_field",
             Self::UnrenderedField => "unrendered_field",
             Self::ScatteredPrompt => "scattered_prompt",
+            Self::PromptMismatch => "prompt_mismatch",
             Self::NoChatTemplate => "no_chat_template",
             Self::TemplateRefused => "template_refused",
             Self::TemplateFailed => "template_failed",

@@ -67,6 +67,7 @@ pub(super) fn read<'r>(record: &'r [u8], places: &Places) -> Result<Logged<'r>, 
         output_tokens: draft.output_tokens,
         cached_tokens: draft.cached_tokens,
         cache_writes: None,
+        unread: Vec::new(),
         names,
     })))
 }
@@ -79,6 +80,7 @@ fn refusal(fault: RowFault) -> DecodeError {
         RowFault::Field { .. } | RowFault::Repeated { .. } => {
             DecodeError::new(ErrorCode::InvalidField, fault.to_string())
         }
+        RowFault::Event(refused) => refused,
         other => DecodeError::new(ErrorCode::Undecodable, other.to_string()),
     }
 }

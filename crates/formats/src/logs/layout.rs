@@ -27,6 +27,10 @@ pub(super) struct Layout {
     pub duration: &'static [(&'static str, Unit)],
     /// Names of the model, the tenant and others, with their places.
     pub names: &'static [(&'static str, &'static str)],
+    /// Where the record states the prompt's tokens beside the answer's usage.
+    pub prompt_tokens: &'static [&'static str],
+    /// What may hold the rest of a prompt and is not read.
+    pub parts: &'static [&'static str],
     /// What the model is called where the shape never names it.
     pub unnamed_model: Option<&'static str>,
     /// The path that was asked: not every endpoint takes prompts to answer.
@@ -55,6 +59,8 @@ impl Layout {
             end: &[],
             duration: &[],
             names: &[],
+            prompt_tokens: &[],
+            parts: &[],
             unnamed_model: None,
             endpoint: &[],
             status: &[],
@@ -111,10 +117,14 @@ impl Layout {
             prompt,
             arrival: start.or_else(|| Some(end?.before(duration.unwrap_or_default()))),
             duration,
-            input_tokens: answer.prompt_tokens(1),
+            input_tokens: match answer.prompt_tokens() {
+                None => self.stated(record)?,
+                stated => stated,
+            },
             output_tokens: answer.output_tokens(1),
             cached_tokens: answer.cached_tokens(1),
             cache_writes: answer.cache_writes(1),
+            unread: self.unread(record)?,
             names: self.names(record)?,
         })
     }
@@ -128,6 +138,23 @@ impl Layout {
         let detail =
             format!("`{}` is no JSON object: masked, cut off or of another format", paths.join("` or `"));
         Err(DecodeError::new(ErrorCode::InvalidBody, detail))
+    }
+
+    /// Prompt tokens where the answer does not state them.
+    fn stated(&self, record: &[u8]) -> Result<Option<u64>, DecodeError> {
+        let found = first(record, self.prompt_tokens)?.filter(says_something);
+        Ok(found.and_then(|found| count(&found.text).ok().flatten()))
+    }
+
+    /// Those of the parts that a request may have beside its prompt that this one has.
+    fn unread(&self, record: &[u8]) -> Result<Vec<String>, DecodeError> {
+        let mut found = Vec::new();
+        for part in self.parts {
+            if path::at(record, part)?.is_some_and(|found| !matches!(&*found.text, "{}" | "[]" | "")) {
+                found.push((*part).to_owned());
+            }
+        }
+        Ok(found)
     }
 
     fn names<'r>(&self, record: &[u8]) -> Result<Vec<(Cow<'r, str>, String)>, DecodeError> {

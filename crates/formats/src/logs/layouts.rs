@@ -11,6 +11,7 @@ use kvset_core::labels::Label;
 pub(super) static LITELLM: Layout = Layout {
     passed_over: litellm::passed_over,
     response: &["response"],
+    prompt_tokens: &["prompt_tokens"],
     start: &["startTime"],
     end: &["endTime"],
     names: &[
@@ -38,6 +39,7 @@ pub(super) static KONG: Layout = Layout {
 
 pub(super) static APISIX: Layout = Layout {
     response: &["response.body", "llm_summary"],
+    prompt_tokens: &["llm_summary.prompt_tokens"],
     start: &["start_time"],
     duration: &[("latency", Milliseconds)],
     names: &[("model", "llm_summary.model"), ("tenant", "consumer.username")],
@@ -52,6 +54,7 @@ pub(super) static APISIX: Layout = Layout {
 
 pub(super) static HIGRESS: Layout = Layout {
     response: &["ai_log"],
+    prompt_tokens: &["ai_log.input_token"],
     start: &["start_time"],
     duration: &[("ai_log.llm_service_duration", Milliseconds), ("duration", Milliseconds)],
     names: &[("model", "ai_log.model"), ("tenant", "ai_log.consumer"), ("session_id", "ai_log.session_id")],
@@ -95,6 +98,7 @@ pub(super) static SGLANG: Layout = Layout {
     response: &["out.meta_info"],
     end: &["timestamp"],
     duration: &[("out.meta_info.e2e_latency", Seconds)],
+    parts: &["obj.session_params"],
     names: &[("lora_path", "obj.lora_path"), ("cache_salt", "obj.extra_key")],
     unnamed_model: Some("sglang"),
     ..Layout::of(Prompt::Own(sglang::prompt), sglang::SWITCH_ON)

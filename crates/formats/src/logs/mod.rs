@@ -78,6 +78,8 @@ pub struct LoggedRequest<'r> {
     pub cached_tokens: CachedTokens,
     /// Prompt tokens that were written to the provider's cache.
     pub cache_writes: Option<CacheWrites>,
+    /// Parts of the record that may hold the rest of a prompt that is not whole, and that are not read.
+    pub unread: Vec<String>,
     /// What the log calls the model, the tenant and others, by the names that templates and labels have for them.
     pub names: Vec<(Cow<'r, str>, String)>,
 }

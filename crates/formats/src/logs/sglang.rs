@@ -33,6 +33,12 @@ pub(super) fn prompt<'r>(record: &'r [u8], _: &Places) -> Result<LoggedPrompt<'r
             return Err(DecodeError::new(ErrorCode::UnsupportedContent, detail));
         }
     }
+    let goes_on = path::at(record, "obj.session_params.rid")?.is_some();
+    if goes_on && path::at(record, "out.meta_info.prompt_tokens")?.is_none() {
+        let detail =
+            "`obj.session_params` goes on with a session, of whose prompt the log has what is new only";
+        return Err(DecodeError::new(ErrorCode::PromptMismatch, detail));
+    }
     if let Some(ids) = path::at(record, "obj.input_ids")? {
         let read = token_ids(&ids.text);
         return read.map(LoggedPrompt::Tokens).ok_or_else(|| cut_off("obj.input_ids"));

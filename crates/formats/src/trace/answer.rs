@@ -40,6 +40,11 @@ const KNOWN: [&str; 20] = [
     "prompt_cache_hit_tokens",
 ];
 
+/// Fields of a row itself that state its prompt's tokens: no usage, which would say what was cached, too.
+const ROW_TOKENS: [&str; 4] = ["prompt_tokens", "input_tokens", "num_prompt_tokens", "num_input_tokens"];
+/// The same under names that do not say of what they are the length: beside token ids, of tokens.
+const ROW_LENGTHS: [&str; 3] = ["input_length", "prompt_length", "prompt_len"];
+
 /// The known name equal to `key`.
 fn known(key: &str) -> Option<&'static str> {
     KNOWN.into_iter().find(|name| *name == key)
@@ -84,6 +89,9 @@ pub struct Answer {
     output_tokens: Option<u64>,
     /// Tokens of the prompt as the serving engine counted them, for all prompts of the row.
     prompt_tokens: Option<u64>,
+    /// The same as the row states it by itself, in tokens and under names that do not say of what they are the length.
+    row_tokens: Option<u64>,
+    row_length: Option<u64>,
     /// The same, but for what Anthropic counts apart.
     input_tokens: Option<u64>,
     /// Prompt tokens that came from the cache.
@@ -119,7 +127,7 @@ impl Answer {
     /// A count is no count.
     pub fn read_value(&mut self, key: &str, value: &RawValue) -> Result<(), DecodeError> {
         let mut field = MapDeserializer::new(std::iter::once((key, value)));
-        let read = field.next_key::<IgnoredAny>().and_then(|_| self.field(key, &mut field));
+        let read = field.next_key::<IgnoredAny>().and_then(|_| self.row_field(key, &mut field));
         match (self.refusal(), read) {
             (Some(refusal), _) => Err(refusal),
             (None, Err(_)) => {
@@ -135,6 +143,13 @@ impl Answer {
     /// # Errors
     /// It is no count.
     pub fn read_named(&mut self, path: &str, value: &str) -> Result<(), DecodeError> {
+        if let Some((name, held)) = self.of_row(path) {
+            let read = numbers::count(value).map_err(|why| {
+                DecodeError::new(ErrorCode::InvalidNumber, format!("`{name}` holds no count: {why}"))
+            })?;
+            *held = read.or(*held);
+            return Ok(());
+        }
         let takes = path.split('.').next().is_some_and(Self::takes);
         let last = path.rsplit('.').next().filter(|_| takes);
         self.trouble.field = last.and_then(known).unwrap_or_default();
@@ -154,6 +169,8 @@ impl Answer {
             trouble: Trouble::default(),
             output_tokens: self.output_tokens.or(other.output_tokens),
             prompt_tokens: self.prompt_tokens.or(other.prompt_tokens),
+            row_tokens: self.row_tokens.or(other.row_tokens),
+            row_length: self.row_length.or(other.row_length),
             input_tokens: self.input_tokens.or(other.input_tokens),
             cached_tokens: self.cached_tokens.or(other.cached_tokens),
             cache_read: self.cache_read.or(other.cache_read),
@@ -199,7 +216,28 @@ impl Answer {
     pub fn takes(key: &str) -> bool {
         const TAKEN: [&str; 7] =
             ["usage", "response", "chunks", "output_tokens", "output_length", "duration_ms", "cached_tokens"];
-        TAKEN.contains(&key)
+        TAKEN.contains(&key) || ROW_TOKENS.contains(&key) || ROW_LENGTHS.contains(&key)
+    }
+
+    /// Reads a field of the row itself.
+    fn row_field<'de, A: MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<(), A::Error> {
+        let Some((name, _)) = self.of_row(key) else { return self.field(key, map) };
+        self.trouble.field = name;
+        let read = self.trouble.count(map)?;
+        if let Some((_, held)) = self.of_row(key) {
+            *held = read.or(*held);
+        }
+        Ok(())
+    }
+
+    /// A count of the prompt's tokens that the row states by itself, by its name.
+    fn of_row(&mut self, key: &str) -> Option<(&'static str, &mut Option<u64>)> {
+        let row = |names: &[&'static str]| names.iter().copied().find(|name| *name == key);
+        match (row(&ROW_TOKENS), row(&ROW_LENGTHS)) {
+            (Some(name), _) => Some((name, &mut self.row_tokens)),
+            (None, Some(name)) => Some((name, &mut self.row_length)),
+            (None, None) => None,
+        }
     }
 
     /// Reads a field of the row that [`takes`](Self::takes) it; `trouble` learns where parsing stopped.
@@ -209,7 +247,7 @@ impl Answer {
         map: &mut A,
         trouble: &mut Trouble,
     ) -> Result<(), A::Error> {
-        let read = self.field(key, map);
+        let read = self.row_field(key, map);
         *trouble = std::mem::take(&mut self.trouble);
         read
     }
@@ -219,11 +257,16 @@ impl Answer {
         self.output_tokens.filter(|_| prompts == 1)
     }
 
-    /// Tokens of the row's only prompt as the serving engine counted them.
-    pub fn prompt_tokens(&self, prompts: usize) -> Option<u64> {
+    /// Tokens of all of the row's prompts together as the serving engine counted them.
+    pub fn prompt_tokens(&self) -> Option<u64> {
         let apart = self.cache_read.unwrap_or(0).saturating_add(self.cache_creation.unwrap_or(0));
         let summed = self.input_tokens.map(|rest| rest.saturating_add(apart));
-        self.prompt_tokens.or(summed).filter(|_| prompts == 1)
+        self.prompt_tokens.or(summed).or(self.row_tokens)
+    }
+
+    /// The same of a row of token ids, whose length is one of tokens.
+    pub fn prompt_ids(&self) -> Option<u64> {
+        self.prompt_tokens().or(self.row_length)
     }
 
     /// Tokens of the row's only prompt that came from the serving engine's cache. Engines and APIs leave them out of a

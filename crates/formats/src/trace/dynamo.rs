@@ -5,6 +5,7 @@ use super::json::{Fields, Ids, Name, Object, Trouble, ignore, read_length, read_
 use super::options::{IdScope, ReadOptions};
 use super::records::{Carried, Decode};
 use super::row::{Batch, Declared, Draft};
+use crate::stated::{PromptForm, StatedPrompts};
 use crate::time::{Numbers, Time, Unit, ms_of};
 use kvset_core::event::CachedTokens;
 use kvset_core::labels::{Label, Labels};
@@ -84,6 +85,9 @@ impl<'s> Record<'s> {
     }
 
     fn draft(&self) -> Result<Draft, RowFault> {
+        if let (Some(stated), Some(found)) = (self.input_tokens, self.input_length) {
+            StatedPrompts::default().compare(Some(stated), found, PromptForm::PageIds, &[""; 0])?;
+        }
         let received = self.received().ok_or_else(|| RowFault::missing("request_received_ms"))?;
         let mut draft = Draft {
             page_size: self.page_size,

@@ -10,6 +10,9 @@ use super::records::{Carried, Decode};
 use super::row::{Batch, Declared, Draft, RefusedRow};
 use crate::codec::{DecodeError, ErrorCode};
 use crate::logs::{LogReader, Logged, LoggedPrompt, LoggedRequest, members, token_ids};
+use crate::stated::PromptForm;
+#[cfg(feature = "tokenize")]
+use crate::stated::form_of;
 use crate::time::{Moment, ms_of};
 use kvset_core::hashing::PageHasher;
 use kvset_core::labels::{Label, Labels};
@@ -41,10 +44,9 @@ impl Log {
         Self {
             reader: Arc::new(reader),
             #[cfg(feature = "tokenize")]
-            tokenizer: options
-                .model
-                .clone()
-                .map(|model| RequestTokenizer::new(model, limits).served_by(options.chat_engine)),
+            tokenizer: options.model.clone().map(|model| {
+                RequestTokenizer::new(model, limits).served_by(options.chat_engine).watching_partings()
+            }),
             hasher: PageHasher::new(options.page_size.unwrap_or(page_size)),
             moment: Moment::default(),
             id_scope: options.id_scope.clone(),
@@ -100,23 +102,33 @@ impl Log {
     ) -> Result<(), RowFault> {
         self.moment = request.arrival.map_or(self.moment, |arrival| arrival.moment);
         let first = batch.drafts.len();
-        self.file(request, batch)?;
+        let form = self.file(request, batch, carried)?;
+        if let Some(form) = form {
+            let found = batch.drafts[first..].iter().filter_map(|draft| draft.input_tokens).sum();
+            carried.stated.compare(request.input_tokens, found, form, &request.unread)?;
+        }
         #[cfg(feature = "tokenize")]
         if let Some(tokenizer) = &mut self.tokenizer {
             carried.chats.add(&tokenizer.take_remarks());
         }
-        self.tell(request, first, line, batch, carried)
+        self.tell(request, first, line, batch)
     }
 
-    /// Files the prompts of a request, one draft each.
-    fn file(&mut self, request: &LoggedRequest<'_>, batch: &mut Batch) -> Result<(), RowFault> {
+    /// Files the prompts of a request, one draft each. Returns what they are logged as; of page ids nothing, whose number
+    /// is compared with their tokens where every row's is.
+    fn file(
+        &mut self,
+        request: &LoggedRequest<'_>,
+        batch: &mut Batch,
+        carried: &mut Carried,
+    ) -> Result<Option<PromptForm>, RowFault> {
         match &request.prompt {
             LoggedPrompt::Body(body) if self.reader.names_places() => match tokens_in(body)? {
-                Some(prompts) => self.hash(&prompts, batch),
-                None => self.tokenize(body.as_bytes(), batch)?,
+                Some(prompts) => return Ok(Some(self.hash(&prompts, batch, carried))),
+                None => return self.tokenize(body.as_bytes(), batch, carried).map(Some),
             },
-            LoggedPrompt::Body(body) => self.tokenize(body.as_bytes(), batch)?,
-            LoggedPrompt::Tokens(prompts) => self.hash(prompts, batch),
+            LoggedPrompt::Body(body) => return self.tokenize(body.as_bytes(), batch, carried).map(Some),
+            LoggedPrompt::Tokens(prompts) => return Ok(Some(self.hash(prompts, batch, carried))),
             LoggedPrompt::Pages { ids, page_size } => {
                 let start = batch.ids.len();
                 batch.ids.extend_from_slice(ids);
@@ -128,23 +140,38 @@ impl Log {
                 });
             }
         }
-        Ok(())
+        Ok(None)
     }
 
-    fn hash(&mut self, prompts: &[Vec<u32>], batch: &mut Batch) {
-        prompts.iter().for_each(|tokens| hash(&mut self.hasher, tokens, batch));
+    fn hash(&mut self, prompts: &[Vec<u32>], batch: &mut Batch, carried: &mut Carried) -> PromptForm {
+        for tokens in prompts {
+            carried.placeholders.note(tokens);
+            hash(&mut self.hasher, tokens, batch);
+        }
+        PromptForm::TokenIds
     }
 
     #[cfg(feature = "tokenize")]
-    fn tokenize(&mut self, body: &[u8], batch: &mut Batch) -> Result<(), RowFault> {
+    fn tokenize(
+        &mut self,
+        body: &[u8],
+        batch: &mut Batch,
+        carried: &mut Carried,
+    ) -> Result<PromptForm, RowFault> {
         let tokenizer = self.tokenizer.as_mut().ok_or_else(no_model)?;
         let prompts = tokenizer.tokenize(body, Some(EventTime(self.moment.ms())))?;
-        prompts.iter().for_each(|tokens| hash(&mut self.hasher, tokens, batch));
-        Ok(())
+        let form = form_of(prompts.are_text());
+        for tokens in prompts.iter() {
+            if form == PromptForm::TokenIds {
+                carried.placeholders.note(tokens);
+            }
+            hash(&mut self.hasher, tokens, batch);
+        }
+        Ok(form)
     }
 
     #[cfg(not(feature = "tokenize"))]
-    fn tokenize(&mut self, _: &[u8], _: &mut Batch) -> Result<(), RowFault> {
+    fn tokenize(&mut self, _: &[u8], _: &mut Batch, _: &mut Carried) -> Result<PromptForm, RowFault> {
         Err(no_model().into())
     }
 
@@ -155,7 +182,6 @@ impl Log {
         first: usize,
         line: u64,
         batch: &mut Batch,
-        carried: &mut Carried,
     ) -> Result<(), RowFault> {
         let mut keep = |name: &str| -> Option<Range<usize>> {
             let value = request.name(name)?;
@@ -181,9 +207,6 @@ impl Log {
                 // A sum over several prompts tells of none.
                 (draft.output_tokens, draft.cached_tokens) = (request.output_tokens, request.cached_tokens);
                 draft.cache_writes = request.cache_writes;
-                if let (Some(stated), Some(found)) = (request.input_tokens, draft.input_tokens) {
-                    carried.note_prompt_tokens(stated, found);
-                }
             }
         }
         (first..batch.drafts.len())

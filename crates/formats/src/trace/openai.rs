@@ -12,6 +12,7 @@ use super::options::{IdScope, ReadOptions};
 use super::records::{Carried, Decode};
 use super::row::{Batch, Declared, Draft};
 use super::stated_time::StatedTime;
+use crate::stated::form_of;
 use crate::time::{Numbers, Unit, ms_of};
 use kvset_core::hashing::PageHasher;
 use kvset_core::labels::{Label, Labels};
@@ -38,7 +39,9 @@ impl Requests {
     pub fn new(model: Arc<Model>, page_size: PageSize, options: &ReadOptions) -> Self {
         let limits = TokenizeLimits { max_body_bytes: options.max_line_bytes, ..TokenizeLimits::default() };
         Self {
-            tokenizer: RequestTokenizer::new(model, limits).served_by(options.chat_engine),
+            tokenizer: RequestTokenizer::new(model, limits)
+                .served_by(options.chat_engine)
+                .watching_partings(),
             hasher: PageHasher::new(options.page_size.unwrap_or(page_size)),
             numbers: options.numbers(Numbers::DatesOr(Unit::Milliseconds)),
             id_scope: options.id_scope.clone(),
@@ -64,8 +67,8 @@ impl Decode for Requests {
         let moment = arrival.map(|arrival| EventTime(arrival.moment.ms()));
         let prompts = self.tokenizer.tokenize(line, moment)?;
         for tokens in prompts.iter() {
-            if let Some(stated) = answer.prompt_tokens(prompts.len()) {
-                carried.note_prompt_tokens(stated, tokens.len() as u64);
+            if !prompts.are_text() {
+                carried.placeholders.note(tokens);
             }
             let start = batch.ids.len();
             self.hasher.hash(Scope::GLOBAL, tokens, true, &mut batch.ids);
@@ -87,6 +90,9 @@ impl Decode for Requests {
             draft.at(arrival);
             batch.drafts.push(draft);
         }
+        let (found, form) = (prompts.tokens() as u64, form_of(prompts.are_text()));
+        let stated = if prompts.are_text() { answer.prompt_tokens() } else { answer.prompt_ids() };
+        carried.stated.compare(stated, found, form, &[""; 0])?;
         carried.chats.add(&self.tokenizer.take_remarks());
         for index in 0..batch.drafts.len() {
             batch.set_scope(index, &self.id_scope, Declared::Global)?;

@@ -450,13 +450,8 @@ impl TraceReader {
             );
         }
         notes.extend_from_slice(self.carried.places());
-        let (stated, differing) = (self.carried.stated_prompts, self.carried.differing_prompts);
-        if differing > 0 {
-            notes.push(format!(
-                "{differing} of {stated} prompts have another number of tokens than the log states: the \
-                 tokenizer or its chat template is not the serving engine's"
-            ));
-        }
+        notes.extend(self.carried.stated.sentence());
+        notes.extend(self.carried.placeholders.sentence());
         #[cfg(feature = "tokenize")]
         notes.extend(self.carried.chats.sentences(self.options.chat_engine, "--chat-engine"));
         notes

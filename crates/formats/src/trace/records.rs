@@ -9,7 +9,9 @@ use super::row::{Batch, BatchMark, Declared};
 use super::rows::RowRecords;
 use super::timeline::Timeline;
 use crate::logs::{Place, Places};
+use crate::placeholders::Placeholders;
 use crate::python;
+use crate::stated::StatedPrompts;
 use crate::time::{Numbers, Unit};
 use kvset_core::pool::PoolRange;
 use kvset_core::units::PageSize;
@@ -44,9 +46,10 @@ pub(super) struct Carried {
     places: Vec<String>,
     /// Records that are of no request which a cache served, by the reason.
     pub passed_over: BTreeMap<&'static str, u64>,
-    /// Prompts whose tokens the log states, and those of them that were tokenised to another number.
-    pub stated_prompts: u64,
-    pub differing_prompts: u64,
+    /// Prompts whose tokens the log states.
+    pub stated: StatedPrompts,
+    /// Requests of token ids, and those with placeholders of media among them.
+    pub placeholders: Placeholders,
     /// What chats held that engines treat each in a way of its own.
     #[cfg(feature = "tokenize")]
     pub chats: ChatRemarks,
@@ -89,12 +92,6 @@ impl Carried {
     /// Counts a record that is of no request which a cache served.
     pub fn pass_over(&mut self, why: &'static str) {
         *self.passed_over.entry(why).or_default() += 1;
-    }
-
-    /// Holds the number of a prompt's tokens that the log states against the number found.
-    pub fn note_prompt_tokens(&mut self, stated: u64, found: u64) {
-        self.stated_prompts += 1;
-        self.differing_prompts += u64::from(stated != found);
     }
 }
 

@@ -16,6 +16,7 @@ use super::records::{Carried, Decode};
 use super::row::{Batch, Declared, Draft};
 use super::stated_time::StatedTime;
 use crate::codec::integers;
+use crate::stated::PromptForm;
 use crate::time::{Numbers, Unit, ms_of};
 use kvset_core::hashing::PageHasher;
 use kvset_core::labels::{Label, Labels};
@@ -112,6 +113,7 @@ struct Prompts<'s> {
 impl Prompts<'_> {
     /// Files the tokens read so far as one prompt.
     fn file(&mut self) {
+        self.carried.placeholders.note(self.tokens);
         let start = self.batch.ids.len();
         self.hasher.hash(Scope::GLOBAL, self.tokens, true, &mut self.batch.ids);
         self.batch.drafts.push(Draft {
@@ -252,9 +254,9 @@ impl PromptObject<'_, '_> {
             return Err(RowFault::missing("input_ids"));
         }
         let drafts = &mut self.prompts.batch.drafts[first..];
-        if let (Some(stated), [draft]) = (self.answer.prompt_tokens(drafts.len()), &drafts[..]) {
-            self.prompts.carried.note_prompt_tokens(stated, draft.input_tokens.unwrap_or(0));
-        }
+        let found = drafts.iter().filter_map(|draft| draft.input_tokens).sum();
+        let stated = self.answer.prompt_ids();
+        self.prompts.carried.stated.compare(stated, found, PromptForm::TokenIds, &[""; 0])?;
         let output_tokens = self.answer.output_tokens(drafts.len());
         let cached_tokens = self.answer.cached_tokens(drafts.len());
         let duration = self.answer.duration().or_else(|| self.time.duration());

@@ -89,12 +89,12 @@ impl PreparePlan {
     }
 }
 
-/// A preparer by itself, for records that come from elsewhere than a topic.
+/// A preparer by itself, for records that come from elsewhere than a topic, which looks where prompts part early.
 ///
 /// # Errors
 /// A model cannot be loaded.
 pub fn preparer(settings: &Settings) -> Result<Preparer, PreparePlanError> {
-    Ok(Preparer::new(Arc::new(keyed_recipe(settings)?), tokenizers(settings)?))
+    Ok(Preparer::new(Arc::new(keyed_recipe(settings)?), tokenizers(settings)?.watching_partings()))
 }
 
 /// The recipe with the secret key that page ids are made with, where one is set.

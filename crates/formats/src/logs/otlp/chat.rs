@@ -23,6 +23,25 @@ pub(super) fn call(id: &str, name: &str, arguments: &str) -> String {
     )
 }
 
+/// One text, or several as parts, which engines join in ways of their own; nothing of none.
+pub(super) fn content<T: AsRef<str>>(texts: &[T]) -> Option<String> {
+    let part = |text: &T| format!("{{\"type\":\"text\",\"text\":{}}}", quoted(text.as_ref()));
+    match texts {
+        [] => None,
+        [text] => Some(quoted(text.as_ref())),
+        several => Some(format!("[{}]", several.iter().map(part).collect::<Vec<_>>().join(","))),
+    }
+}
+
+/// A function as a tool; the schema of its parameters is JSON.
+pub(super) fn function(name: &str, description: Option<&str>, schema: Option<&str>) -> String {
+    let description =
+        description.map_or_else(String::new, |text| format!(",\"description\":{}", quoted(text)));
+    let schema = schema.filter(|schema| *schema != "null");
+    let schema = schema.map_or_else(String::new, |schema| format!(",\"parameters\":{schema}"));
+    format!("{{\"type\":\"function\",\"function\":{{\"name\":{}{description}{schema}}}}}", quoted(name))
+}
+
 /// The body of a chat.
 pub(super) fn body(messages: &[String], tools: Option<&str>) -> String {
     let tools = tools.map_or_else(String::new, |tools| format!(",\"tools\":{tools}"));
@@ -44,14 +63,21 @@ pub(super) fn is_completion(item: &Item) -> bool {
     is("gen_ai.operation.name", "text_completion") || is("llm.request.type", "completion")
 }
 
-/// The refusal of a prompt that is not there.
+/// The refusal of a prompt that is not there, of a span by the conventions.
 pub(super) fn missing(key: &str) -> DecodeError {
     DecodeError::new(ErrorCode::MissingField, format!("there is no attribute `{key}`: {SWITCH_ON}"))
 }
 
-/// The refusal of a prompt that is not whole, or written in another way.
-pub(super) fn cut_off(key: &str) -> DecodeError {
-    let detail =
-        format!("`{key}` is cut off or of another form: raise OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT");
-    DecodeError::new(ErrorCode::InvalidBody, detail)
+/// The refusal of JSON that is not whole, or of another shape than its SDK writes.
+pub(super) fn malformed(key: &str, error: &serde_json::Error) -> DecodeError {
+    if error.is_eof() {
+        let detail = format!("`{key}` is cut off: raise OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT");
+        return DecodeError::new(ErrorCode::InvalidBody, detail);
+    }
+    of_another_form(key)
+}
+
+/// The refusal of what is written in a way that is not known.
+pub(super) fn of_another_form(key: &str) -> DecodeError {
+    DecodeError::new(ErrorCode::InvalidBody, format!("`{key}` is of another form than is known of it"))
 }

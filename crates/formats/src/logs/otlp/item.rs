@@ -10,6 +10,11 @@ const DETAILS: [&str; 2] = ["gen_ai.client.inference.operation.details", "gen_ai
 
 /// What a record holds that may be a request.
 pub(super) struct Item {
+    /// The span's own id and that of the span around it; empty of a log record.
+    pub id: Vec<u8>,
+    pub parent: Vec<u8>,
+    /// Attributes of the spans around it that may hold a part of its prompt.
+    pub around: Vec<String>,
     /// Its own attributes, and those of the events that tell of the whole request.
     pub attributes: Vec<KeyValue>,
     /// Those of the process, which all its spans share.
@@ -75,6 +80,9 @@ impl Item {
             }
         }
         Self {
+            id: span.span_id,
+            parent: span.parent_span_id,
+            around: Vec::new(),
             attributes,
             process: Rc::clone(process),
             messages,
@@ -94,6 +102,9 @@ impl Item {
         }
         let start = if log.time_unix_nano > 0 { log.time_unix_nano } else { log.observed_time_unix_nano };
         let mut item = Self {
+            id: Vec::new(),
+            parent: Vec::new(),
+            around: Vec::new(),
             attributes,
             process: Rc::clone(process),
             messages: Vec::new(),

@@ -72,10 +72,14 @@ pub struct Span {
     #[prost(bytes = "vec", tag = "1")]
     #[serde(skip)]
     pub trace_id: Vec<u8>,
-    /// 8 bytes.
+    /// 8 bytes; of JSON the text that stands for them, which is as good to tell spans apart.
     #[prost(bytes = "vec", tag = "2")]
-    #[serde(skip)]
+    #[serde(deserialize_with = "id")]
     pub span_id: Vec<u8>,
+    /// The same of the span around this one; empty where there is none.
+    #[prost(bytes = "vec", tag = "4")]
+    #[serde(deserialize_with = "id")]
+    pub parent_span_id: Vec<u8>,
     #[prost(fixed64, tag = "7")]
     #[serde(deserialize_with = "number")]
     pub start_time_unix_nano: u64,
@@ -339,4 +343,10 @@ fn list<T>(out: &mut String, brackets: &str, items: &[T], mut write: impl FnMut(
         write(out, item);
     }
     *out += close;
+}
+
+/// An id of a span, as it is written.
+fn id<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
+    let text: Option<Cow<'de, str>> = Option::deserialize(deserializer)?;
+    Ok(text.unwrap_or_default().as_bytes().to_vec())
 }

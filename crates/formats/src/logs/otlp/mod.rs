@@ -1,17 +1,25 @@
 //! OpenTelemetry's spans and log records of requests to models, as the collector's Kafka exporter writes them: one
 //! record holds many, in protobuf or in JSON.
 //!
-//! Attributes are those of the semantic conventions for generative AI (`gen_ai.*`), and those of OpenInference, whose
-//! `input.value` is the body of the request.
+//! Attributes are those of the semantic conventions for generative AI (`gen_ai.*`), of OpenInference, and of the SDKs in
+//! [`sdks`], each read where it keeps the prompt.
 
+mod bodies;
 mod chat;
+mod content;
+mod events;
 mod export;
+mod indexed;
 mod item;
 mod json;
 mod messages;
+mod nested;
 mod older;
+mod openinference;
 mod prompt;
+mod sdks;
 mod tools;
+mod vercel;
 
 use super::{FieldPath, Logged, LoggedPrompt, LoggedRequest, Places};
 use crate::codec::{DecodeError, ErrorCode};
@@ -21,6 +29,7 @@ use export::items;
 use item::{Item, is_details, is_message};
 use kvset_core::event::CachedTokens;
 use messages::AnyValue;
+use sdks::Sdk;
 use std::borrow::Cow;
 use std::time::Duration;
 
@@ -31,7 +40,7 @@ const MAX_NAME_BYTES: usize = 1024;
 const MAX_NAMES: usize = 256;
 
 pub(super) fn read<'r>(record: &'r [u8], places: &Places) -> Result<Logged<'r>, DecodeError> {
-    let items: Vec<_> = items(record)?.into_iter().filter(may_be_request).collect();
+    let items = nested::innermost(items(record)?, may_be_request);
     if items.is_empty() {
         return Ok(Logged::PassedOver(
             "it has no span or log record of a request to a model that was answered",
@@ -62,8 +71,8 @@ fn is_request(item: &Item) -> bool {
     if item.failed || item.get("error.type").is_some() {
         return false;
     }
-    if let Some(kind) = item.get("openinference.span.kind") {
-        return kind.text() == Some("LLM");
+    if let Some(is_request) = Sdk::of(item).and_then(|sdk| sdk.is_request(item)) {
+        return is_request;
     }
     if !item.event.is_empty() && !is_details(&item.event) {
         return is_message(&item.event);
@@ -75,9 +84,14 @@ fn is_request(item: &Item) -> bool {
         (None, Some(kind)) => ["chat", "completion"].contains(&kind),
         (None, None) => {
             is_details(&item.event)
-                || ["gen_ai.request.model", "gen_ai.usage.prompt_tokens", "gen_ai.prompt.0.content"]
-                    .iter()
-                    .any(|key| item.get(key).is_some())
+                || [
+                    "gen_ai.request.model",
+                    "gen_ai.usage.prompt_tokens",
+                    "gen_ai.prompt.0.content",
+                    "request_data",
+                ]
+                .iter()
+                .any(|key| item.get(key).is_some())
         }
     }
 }
@@ -102,11 +116,15 @@ fn request<'r>(item: &Item, place: Option<&FieldPath>) -> Result<LoggedRequest<'
         "gen_ai.usage.prompt_tokens",
         "llm.usage.prompt_tokens",
         "llm.token_count.prompt",
+        "ai.usage.inputTokens",
+        "ai.usage.promptTokens",
     ])?;
+    let input_tokens = input_tokens.or_else(|| usage_of(item));
     let cached_tokens = item.count(&[
         "gen_ai.usage.cache_read.input_tokens",
         "gen_ai.usage.cache_read_input_tokens",
         "llm.token_count.prompt_details.cache_read",
+        "ai.usage.cachedInputTokens",
     ])?;
     Ok(LoggedRequest {
         prompt: LoggedPrompt::Body(Cow::Owned(prompt)),
@@ -118,10 +136,23 @@ fn request<'r>(item: &Item, place: Option<&FieldPath>) -> Result<LoggedRequest<'
             "gen_ai.usage.completion_tokens",
             "llm.usage.completion_tokens",
             "llm.token_count.completion",
+            "ai.usage.outputTokens",
+            "ai.usage.completionTokens",
         ])?,
         cached_tokens: CachedTokens::of_usage(cached_tokens, input_tokens.is_some()),
         cache_writes: cache_writes(item)?,
+        unread: content::unread(item),
         names: names(item),
+    })
+}
+
+/// Prompt tokens of a usage that is one attribute, as MLflow and Langfuse write it.
+fn usage_of(item: &Item) -> Option<u64> {
+    let usages =
+        [("mlflow.chat.tokenUsage", "input_tokens"), ("langfuse.observation.usage_details", "input")];
+    usages.into_iter().find_map(|(key, field)| {
+        let usage: serde_json::Value = serde_json::from_str(&item.get(key)?.json()).ok()?;
+        usage[field].as_u64()
     })
 }
 
@@ -140,12 +171,19 @@ fn names<'r>(item: &Item) -> Vec<(Cow<'r, str>, String)> {
     let known = [
         (
             "model",
-            &["gen_ai.request.model", "llm.request.model", "llm.model_name", "gen_ai.response.model"][..],
+            &[
+                "gen_ai.request.model",
+                "llm.request.model",
+                "llm.model_name",
+                "gen_ai.response.model",
+                "ai.model.id",
+                "langfuse.observation.model.name",
+            ][..],
         ),
-        ("session_id", &["gen_ai.conversation.id", "session.id"]),
+        ("session_id", &["gen_ai.conversation.id", "session.id", "langfuse.session.id"]),
     ];
     let known = known.into_iter().filter_map(|(name, keys)| Some((Cow::Borrowed(name), item.scalar(keys)?)));
-    let own = item.all().filter(|attribute| !prompt::is_content(&attribute.key));
+    let own = item.all().filter(|attribute| !content::is_content(&attribute.key));
     let own = own.filter_map(|attribute| {
         let value = attribute.value.as_ref()?.scalar()?;
         let bytes = attribute.key.len() + value.len();

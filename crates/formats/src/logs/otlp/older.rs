@@ -5,13 +5,15 @@
 //! | `gen_ai.prompt.N.role`, `.content`, `.tool_calls.M.name`; `llm.request.functions.N.name` | OpenLLMetry, LiteLLM |
 //! | the same below `llm.prompts.N` | OpenLLMetry before it followed the conventions |
 //! | `gen_ai.prompt`, of the span or of its event `gen_ai.content.prompt` | the conventions up to 1.27 |
-//! | events `gen_ai.user.message` and the like, each with a message in `gen_ai.event.content` | Azure AI Inference |
+//! | events `gen_ai.user.message` and the like | see [`events`] |
 //!
 //! Nobody may say there what is left out, so whatever does not fit is refused: a message that has no text, an answer of
 //! a tool that nobody called, a list that Python printed.
 
-use super::chat::{self, cut_off, is_completion, missing, quoted};
-use super::item::{Item, MessageEvent};
+use super::chat::{self, is_completion, malformed, missing, of_another_form, quoted};
+use super::events;
+use super::indexed::{check_numbers, not_logged, numbered};
+use super::item::Item;
 use super::messages::AnyValue;
 use crate::codec::{DecodeError, ErrorCode};
 use serde::Deserialize;
@@ -21,7 +23,6 @@ use std::collections::BTreeMap;
 const PROMPT: &str = "gen_ai.prompt";
 const OLD_PROMPT: &str = "llm.prompts";
 const FUNCTIONS: &str = "llm.request.functions";
-const EVENT_CONTENT: &str = "gen_ai.event.content";
 /// What OpenLLMetry keeps beside the messages.
 const NO_MESSAGES: [&str; 2] = ["prompt_filter_results", "prompt_error"];
 
@@ -35,16 +36,10 @@ pub(super) fn body(item: &Item) -> Result<Option<String>, DecodeError> {
     if let Some(prompt) = item.get(PROMPT) {
         return whole(item, prompt).map(Some);
     }
-    if item.messages.is_empty() {
-        return Ok(None);
+    match events::messages(item)? {
+        Some(messages) => Ok(Some(chat::body(&messages, functions(item)?.as_deref()))),
+        None => Ok(None),
     }
-    if item.dropped_events > 0 {
-        let detail = "events were dropped, perhaps parts of the prompt (`dropped_events_count`): raise \
-            OTEL_SPAN_EVENT_COUNT_LIMIT where the request is traced";
-        return Err(DecodeError::new(ErrorCode::MissingField, detail));
-    }
-    let messages: Vec<String> = item.messages.iter().map(message_of).collect::<Result<_, _>>()?;
-    Ok(Some(chat::body(&messages, functions(item)?.as_deref())))
 }
 
 /// The whole prompt as one text: the messages in JSON, or the text that is to be completed.
@@ -61,7 +56,10 @@ fn whole(item: &Item, prompt: &AnyValue) -> Result<String, DecodeError> {
         Some(text) if is_completion(item) && !text.trim_start().starts_with(['[', '{']) => {
             Ok(chat::completion(text))
         }
-        _ => Err(cut_off(PROMPT)),
+        _ => Err(match serde_json::from_str::<&RawValue>(&json) {
+            Err(error) if json.trim_start().starts_with(['[', '{']) => malformed(PROMPT, &error),
+            _ => of_another_form(PROMPT),
+        }),
     }
 }
 
@@ -72,30 +70,6 @@ fn is_message(message: &RawValue) -> bool {
         _role: String,
     }
     serde_json::from_str::<Role>(message.get()).is_ok()
-}
-
-/// The message of an event, which is OpenAI's.
-fn message_of(event: &MessageEvent) -> Result<String, DecodeError> {
-    #[derive(Deserialize)]
-    struct Message<'a> {
-        role: Option<String>,
-        #[serde(borrow)]
-        content: Option<&'a RawValue>,
-        #[serde(borrow)]
-        tool_calls: Option<&'a RawValue>,
-    }
-    let text = event.get(EVENT_CONTENT).and_then(AnyValue::text).ok_or_else(|| missing(EVENT_CONTENT))?;
-    let read: Message<'_> = serde_json::from_str(text).map_err(|_| cut_off(EVENT_CONTENT))?;
-    if read.content.is_none() && read.tool_calls.is_none() {
-        let detail = format!("`{EVENT_CONTENT}` is a message without its content: have contents recorded");
-        return Err(DecodeError::new(ErrorCode::MissingField, detail));
-    }
-    if read.role.is_some() {
-        return Ok(text.to_owned());
-    }
-    let role = event.name.trim_start_matches("gen_ai.").trim_end_matches(".message");
-    let rest = text.trim().strip_prefix('{').unwrap_or_default();
-    Ok(format!("{{\"role\":{},{rest}", quoted(role)))
 }
 
 /// What attributes say of one message.
@@ -117,13 +91,16 @@ struct Call<'a> {
 /// The messages whose fields are attributes of their own.
 fn indexed_messages(item: &Item, prefix: &str) -> Result<Option<Vec<String>>, DecodeError> {
     let mut all: BTreeMap<usize, Parts<'_>> = BTreeMap::new();
-    for (path, value) in below(item, prefix) {
-        let (number, field) = path.split_once('.').unwrap_or((path, ""));
-        if NO_MESSAGES.contains(&number) {
-            continue;
-        }
-        let number: usize = number.parse().map_err(|_| unknown(prefix))?;
-        let text = value.and_then(AnyValue::text).ok_or_else(|| cut_off(&format!("{prefix}.N.content")))?;
+    for (number, field, value) in numbered(item, prefix) {
+        let Some(number) = number else {
+            // What OpenLLMetry keeps beside the messages.
+            if NO_MESSAGES.iter().any(|name| item.get(&format!("{prefix}.{name}")).is_some()) {
+                continue;
+            }
+            return Err(unknown(prefix));
+        };
+        let text =
+            value.and_then(AnyValue::text).ok_or_else(|| of_another_form(&format!("{prefix}.N.content")))?;
         if !all.entry(number).or_default().set(field, text) {
             return Err(if field == "user" { first_of_several(prefix) } else { unknown(prefix) });
         }
@@ -143,21 +120,6 @@ fn indexed_messages(item: &Item, prefix: &str) -> Result<Option<Vec<String>>, De
         messages.push(parts.message(prefix, role)?);
     }
     Ok(Some(messages))
-}
-
-/// The attributes whose names go on after the prefix and a dot.
-fn below<'a>(item: &'a Item, prefix: &str) -> impl Iterator<Item = (&'a str, Option<&'a AnyValue>)> {
-    item.all().filter_map(move |attribute| {
-        let path = attribute.key.strip_prefix(prefix)?.strip_prefix('.')?;
-        Some((path, attribute.value.as_ref()))
-    })
-}
-
-fn check_numbers<'n>(prefix: &str, numbers: impl Iterator<Item = &'n usize>) -> Result<(), DecodeError> {
-    match numbers.enumerate().all(|(expected, number)| expected == *number) {
-        true => Ok(()),
-        false => Err(not_logged(prefix, "one of those before its last")),
-    }
 }
 
 impl<'a> Parts<'a> {
@@ -237,9 +199,8 @@ fn functions(item: &Item) -> Result<Option<String>, DecodeError> {
         return Err(unknown(FUNCTIONS));
     }
     let mut all: BTreeMap<usize, [Option<&str>; 3]> = BTreeMap::new();
-    for (path, value) in below(item, FUNCTIONS) {
-        let (number, field) = path.split_once('.').ok_or_else(|| unknown(FUNCTIONS))?;
-        let number: usize = number.parse().map_err(|_| unknown(FUNCTIONS))?;
+    for (number, field, value) in numbered(item, FUNCTIONS) {
+        let number = number.ok_or_else(|| unknown(FUNCTIONS))?;
         let place = match field {
             "name" => 0,
             "description" => 1,
@@ -259,8 +220,8 @@ fn functions(item: &Item) -> Result<Option<String>, DecodeError> {
 fn function([name, description, schema]: &[Option<&str>; 3]) -> Result<String, DecodeError> {
     let name = name.ok_or_else(|| not_logged(FUNCTIONS, "the name of a tool"))?;
     let schema = schema.ok_or_else(|| not_logged(FUNCTIONS, "the schema of a tool"))?;
-    let schema: &RawValue =
-        serde_json::from_str(schema).map_err(|_| cut_off("llm.request.functions.N.parameters"))?;
+    let schema: &RawValue = serde_json::from_str(schema)
+        .map_err(|error| malformed("llm.request.functions.N.parameters", &error))?;
     let mut fields = format!("\"name\":{}", quoted(name));
     if let Some(description) = description {
         fields += &format!(",\"description\":{}", quoted(description));
@@ -282,8 +243,4 @@ fn first_of_several(prefix: &str) -> DecodeError {
         "`{prefix}.0.user` is the first prompt of a completion, which may have had others that are not logged"
     );
     DecodeError::new(ErrorCode::UnrenderedField, detail)
-}
-
-fn not_logged(prefix: &str, what: &str) -> DecodeError {
-    DecodeError::new(ErrorCode::MissingField, format!("`{prefix}.N`: {what} is not logged"))
 }

@@ -1,76 +1,62 @@
 //! The prompt that attributes hold, as the body of a chat or a completion.
 
 use super::super::FieldPath;
-use super::chat::{self, cut_off, is_completion, message, missing, quoted};
+use super::chat::{self, is_completion, malformed, message, missing, of_another_form, quoted};
 use super::item::Item;
 use super::messages::AnyValue;
-use super::{older, tools};
+use super::sdks::Sdk;
+use super::{bodies, older, openinference, tools, vercel};
 use crate::codec::{DecodeError, ErrorCode};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// OpenInference's body of the request, and what stands for one that is hidden.
-const BODY: &str = "input.value";
-const HIDDEN: &str = "__REDACTED__";
 /// The conventions' names.
 const MESSAGES: &str = "gen_ai.input.messages";
 const INSTRUCTIONS: &str = "gen_ai.system_instructions";
 const TOOLS: &str = "gen_ai.tool.definitions";
 
-/// Whether an attribute holds what must not leave.
-pub(super) fn is_content(key: &str) -> bool {
-    let known = [BODY, "output.value", MESSAGES, INSTRUCTIONS, TOOLS, "gen_ai.output.messages"];
-    let indexed = [
-        "llm.input_messages.",
-        "llm.output_messages.",
-        "llm.prompts.",
-        "llm.completions.",
-        "llm.choices.",
-        "llm.tools.",
-        "llm.request.functions",
-        "traceloop.entity.",
-    ];
-    known.contains(&key)
-        || indexed.iter().any(|prefix| key.starts_with(prefix))
-        || ["gen_ai.prompt", "gen_ai.completion", "gen_ai.tool.call"]
-            .iter()
-            .any(|prefix| key.starts_with(prefix))
-}
-
+/// The body of the request, from wherever the span's SDK keeps it.
 pub(super) fn body(item: &Item, place: Option<&FieldPath>) -> Result<String, DecodeError> {
     if let Some(place) = place {
         let key = place.to_string();
         return item.get(&key).map(AnyValue::json).ok_or_else(|| missing(&key));
     }
-    if let Some(body) = item.get(BODY).and_then(AnyValue::text) {
-        if body == HIDDEN {
-            let detail =
-                format!("`{BODY}` is hidden: set OPENINFERENCE_HIDE_INPUTS=false where requests are traced");
-            return Err(DecodeError::new(ErrorCode::MissingField, detail));
-        }
-        if body.contains(HIDDEN) {
-            let detail = format!("parts of `{BODY}` are hidden, such as images");
-            return Err(DecodeError::new(ErrorCode::UnsupportedContent, detail));
-        }
-        return object(body);
+    if let Some(body) = vercel::body(item)? {
+        return Ok(body);
     }
-    let Some(messages) = item.get(MESSAGES) else {
-        return older::body(item)?.ok_or_else(|| missing(MESSAGES));
-    };
-    if is_completion(item) {
-        return completion(&messages.json());
+    if let Some(body) = openinference::body(item)? {
+        return Ok(body);
     }
-    chat_of(item, &messages.json())
+    if let Some(messages) = item.get(MESSAGES) {
+        return if is_completion(item) {
+            completion(&messages.json())
+        } else {
+            chat_of(item, &messages.json())
+        };
+    }
+    let whole = bodies::ATTRIBUTES.into_iter().find_map(|key| Some((key, item.get(key)?.json())));
+    if let Some((key, json)) = whole {
+        return bodies::body(key, &json);
+    }
+    if let Some(body) = older::body(item)? {
+        return Ok(body);
+    }
+    Err(not_there(item))
 }
 
-/// The body that OpenInference keeps.
-fn object(body: &str) -> Result<String, DecodeError> {
-    let text = body.trim();
-    if text.starts_with('{') && text.ends_with('}') {
-        return Ok(text.to_owned());
+/// Why a span of a request has no prompt that can be read.
+fn not_there(item: &Item) -> DecodeError {
+    if let Some(input) = item.get(openinference::INPUT) {
+        return bodies::not_a_request(openinference::INPUT, &input.json());
     }
-    Err(cut_off(BODY))
+    let Some(sdk) = Sdk::of(item) else { return missing(MESSAGES) };
+    let Sdk { name, keeps, advice, .. } = sdk;
+    let detail = match item.get(keeps) {
+        Some(_) => format!("the prompt is in `{keeps}` of {name}, which is not read: {advice}"),
+        None => format!("there is no attribute `{keeps}`, where {name} keeps prompts: {advice}"),
+    };
+    DecodeError::new(ErrorCode::MissingField, detail)
 }
 
 fn unsupported(part: &str) -> DecodeError {
@@ -114,15 +100,20 @@ fn chat_of(item: &Item, messages: &str) -> Result<String, DecodeError> {
         let text = instructions_text(&instructions.json())?;
         out.extend(text.map(|text| message("system", &[("content", quoted(&text))])));
     }
-    let messages: Vec<&RawValue> = serde_json::from_str(messages).map_err(|_| cut_off(MESSAGES))?;
+    let messages: Vec<&RawValue> =
+        serde_json::from_str(messages).map_err(|error| malformed(MESSAGES, &error))?;
     for raw in messages {
-        let read: Message<'_> = serde_json::from_str(raw.get()).map_err(|_| cut_off(MESSAGES))?;
+        let read: Message<'_> =
+            serde_json::from_str(raw.get()).map_err(|error| malformed(MESSAGES, &error))?;
         match read.parts {
             Some(parts) => add_message(&mut out, &read.role, read.name.as_deref(), &parts)?,
             None => out.push(raw.get().to_owned()),
         }
     }
-    let tools = item.get(TOOLS).map(|tools| tools::of_definitions(&tools.json())).transpose()?;
+    let mut tools = item.get(TOOLS).map(|tools| tools::of_definitions(&tools.json())).transpose()?;
+    if let (None, Some(parameters)) = (&tools, item.get(tools::PARAMETERS)) {
+        tools = tools::of_parameters(&parameters.json())?;
+    }
     Ok(chat::body(&out, tools.as_deref()))
 }
 
@@ -156,7 +147,7 @@ fn add_message(
     }
     let mut fields = Vec::new();
     fields.extend(reasoning.map(|reasoning| ("reasoning_content", quoted(&reasoning))));
-    fields.extend(content(&texts).map(|content| ("content", content)));
+    fields.extend(chat::content(&texts).map(|content| ("content", content)));
     if !calls.is_empty() {
         fields.push(("tool_calls", format!("[{}]", calls.join(","))));
     }
@@ -168,16 +159,6 @@ fn add_message(
         out.push(message(role, &fields));
     }
     Ok(())
-}
-
-/// One text, or several as parts, which engines join in a way of their own.
-fn content(texts: &[String]) -> Option<String> {
-    let part = |text: &String| format!("{{\"type\":\"text\",\"text\":{}}}", quoted(text));
-    match texts {
-        [] => None,
-        [text] => Some(quoted(text)),
-        several => Some(format!("[{}]", several.iter().map(part).collect::<Vec<_>>().join(","))),
-    }
 }
 
 fn call(part: &Part<'_>) -> Option<String> {
@@ -194,21 +175,22 @@ fn text_of(value: Option<&RawValue>) -> Option<String> {
 
 /// The texts of the instructions, joined.
 fn instructions_text(json: &str) -> Result<Option<String>, DecodeError> {
-    let value: Value = serde_json::from_str(json).map_err(|_| cut_off(INSTRUCTIONS))?;
+    let value: Value = serde_json::from_str(json).map_err(|error| malformed(INSTRUCTIONS, &error))?;
     let text = match &value {
         Value::String(text) => text.clone(),
         Value::Array(parts) => {
             let texts = parts.iter().map(|part| part["content"].as_str().or(part.as_str()));
-            texts.collect::<Option<String>>().ok_or_else(|| cut_off(INSTRUCTIONS))?
+            texts.collect::<Option<String>>().ok_or_else(|| of_another_form(INSTRUCTIONS))?
         }
-        _ => return Err(cut_off(INSTRUCTIONS)),
+        _ => return Err(of_another_form(INSTRUCTIONS)),
     };
     Ok((!text.is_empty()).then_some(text))
 }
 
 /// The body of a completion, whose prompt is the text of its only message.
 fn completion(messages: &str) -> Result<String, DecodeError> {
-    let messages: Vec<Message<'_>> = serde_json::from_str(messages).map_err(|_| cut_off(MESSAGES))?;
+    let messages: Vec<Message<'_>> =
+        serde_json::from_str(messages).map_err(|error| malformed(MESSAGES, &error))?;
     let texts: Option<String> = match &messages[..] {
         [Message { parts: Some(parts), .. }] if parts.iter().all(|part| part.kind == "text") => {
             parts.iter().map(|part| text_of(part.content)).collect()

@@ -1,6 +1,6 @@
 //! Tools as the conventions describe them (`gen_ai.tool.definitions`), or as OpenAI does.
 
-use super::chat::{cut_off, quoted};
+use super::chat::{self, malformed, quoted};
 use crate::codec::{DecodeError, ErrorCode};
 use serde::de::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
@@ -27,13 +27,13 @@ fn said<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawVal
 
 /// The tools of OpenAI's API.
 pub(super) fn of_definitions(json: &str) -> Result<String, DecodeError> {
-    let tools: Vec<&RawValue> = serde_json::from_str(json).map_err(|_| cut_off(TOOLS))?;
+    let tools: Vec<&RawValue> = serde_json::from_str(json).map_err(|error| malformed(TOOLS, &error))?;
     let tools: Vec<String> = tools.into_iter().map(tool).collect::<Result<_, _>>()?;
     Ok(format!("[{}]", tools.join(",")))
 }
 
 fn tool(raw: &RawValue) -> Result<String, DecodeError> {
-    let tool: Tool<'_> = serde_json::from_str(raw.get()).map_err(|_| cut_off(TOOLS))?;
+    let tool: Tool<'_> = serde_json::from_str(raw.get()).map_err(|error| malformed(TOOLS, &error))?;
     let Some(name) = tool.name.filter(|_| tool.function.is_none()) else { return Ok(raw.get().to_owned()) };
     if tool.kind != "function" {
         let detail = format!("`{TOOLS}` has a tool that is no function, which no chat template renders");
@@ -51,4 +51,34 @@ fn tool(raw: &RawValue) -> Result<String, DecodeError> {
         }
     }
     Ok(format!("{{\"type\":\"function\",\"function\":{{{function}}}}}"))
+}
+
+/// Where Pydantic AI keeps what it offers to the model.
+pub(super) const PARAMETERS: &str = "model_request_parameters";
+
+/// The tools among Pydantic AI's parameters of a request; nothing where it offers none.
+pub(super) fn of_parameters(json: &str) -> Result<Option<String>, DecodeError> {
+    #[derive(serde::Deserialize)]
+    struct Parameters<'a> {
+        #[serde(borrow, default)]
+        function_tools: Vec<Offered<'a>>,
+        #[serde(borrow, default)]
+        output_tools: Vec<Offered<'a>>,
+    }
+    #[derive(serde::Deserialize)]
+    struct Offered<'a> {
+        name: String,
+        description: Option<String>,
+        #[serde(borrow)]
+        parameters_json_schema: &'a RawValue,
+    }
+    let Parameters { function_tools, output_tools } =
+        serde_json::from_str(json).map_err(|error| malformed(PARAMETERS, &error))?;
+    let offered = function_tools.iter().chain(&output_tools);
+    let tools: Vec<String> = offered
+        .map(|tool| {
+            chat::function(&tool.name, tool.description.as_deref(), Some(tool.parameters_json_schema.get()))
+        })
+        .collect();
+    Ok((!tools.is_empty()).then(|| format!("[{}]", tools.join(","))))
 }

@@ -1,0 +1,99 @@
+//! Attributes that hold a whole request as JSON.
+
+use super::chat::{self, quoted};
+use crate::codec::{DecodeError, ErrorCode};
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+/// Attributes that hold a request's body, or its messages, and whose they are.
+///
+/// | attribute | whose |
+/// |---|---|
+/// | `mlflow.spanInputs` | MLflow's spans of LLMs and chat models |
+/// | `langfuse.observation.input` | Langfuse's generations |
+/// | `request_data` | Logfire's spans of clients |
+/// | `braintrust.input_json` | Braintrust's |
+pub(super) const ATTRIBUTES: [&str; 4] =
+    ["mlflow.spanInputs", "langfuse.observation.input", "request_data", "braintrust.input_json"];
+
+/// The body of a request in an attribute's text: an object of one of the APIs, or a list of messages.
+///
+/// # Errors
+/// The text is something else.
+pub(super) fn body(key: &str, text: &str) -> Result<String, DecodeError> {
+    if let Some(body) = request(text) {
+        return Ok(body.to_owned());
+    }
+    messages(text).map(|messages| chat::body(&messages, None)).ok_or_else(|| not_a_request(key, text))
+}
+
+#[derive(Deserialize)]
+struct Outline<'a> {
+    #[serde(borrow)]
+    messages: Option<&'a RawValue>,
+    #[serde(borrow)]
+    prompt: Option<&'a RawValue>,
+    #[serde(borrow)]
+    input: Option<&'a RawValue>,
+    #[serde(borrow)]
+    tools: Option<&'a RawValue>,
+}
+
+/// The text, where it is a body of one of the APIs.
+pub(super) fn request(text: &str) -> Option<&str> {
+    let text = text.trim();
+    let outline: Outline<'_> = serde_json::from_str(text).ok()?;
+    let is_text_or_list = |value: &&RawValue| value.get().starts_with(['"', '[']);
+    let is_body = match outline.messages {
+        Some(list) => messages(list.get()).is_some(),
+        None => outline.prompt.or(outline.input).as_ref().is_some_and(is_text_or_list),
+    };
+    is_body.then_some(text)
+}
+
+/// The messages of a list, where each has a role.
+pub(super) fn messages(text: &str) -> Option<Vec<String>> {
+    #[derive(Deserialize)]
+    struct Role {
+        #[serde(rename = "role")]
+        _role: String,
+    }
+    let list: Vec<&RawValue> = serde_json::from_str(text).ok()?;
+    let is_message = |message: &&RawValue| serde_json::from_str::<Role>(message.get()).is_ok();
+    let all = !list.is_empty() && list.iter().all(is_message);
+    all.then(|| list.iter().map(|message| message.get().to_owned()).collect())
+}
+
+/// A body with tools that stand apart from it; its own hold.
+pub(super) fn with_tools(body: &str, tools: Option<&str>) -> String {
+    let own = serde_json::from_str::<Outline<'_>>(body).ok().and_then(|outline| outline.tools);
+    match (tools, own.filter(|own| !matches!(own.get(), "null" | "[]"))) {
+        (Some(tools), None) => {
+            let rest = body.trim_start().strip_prefix('{').unwrap_or_default();
+            // Of a name that stands twice the last one holds.
+            let rest = rest.trim_end().strip_suffix('}').unwrap_or(rest).trim_end();
+            let comma = if rest.is_empty() { "" } else { "," };
+            format!("{{{rest}{comma}{}:{tools}}}", quoted("tools"))
+        }
+        _ => body.to_owned(),
+    }
+}
+
+/// The refusal of an attribute that holds no request, whole or in a form of its own.
+pub(super) fn not_a_request(key: &str, text: &str) -> DecodeError {
+    match serde_json::from_str::<Value>(text) {
+        Err(error) if error.is_eof() => chat::malformed(key, &error),
+        Ok(Value::Array(_)) => own_form(key, "a list whose items are no messages with a role"),
+        Ok(Value::Object(_)) => own_form(key, "an object without a list of messages with a role"),
+        _ => own_form(key, "a text"),
+    }
+}
+
+fn own_form(key: &str, what: &str) -> DecodeError {
+    let detail = format!(
+        "`{key}` is {what}: the SDK keeps its own input there, not the request that the model got; trace the requests \
+         where they are served"
+    );
+    DecodeError::new(ErrorCode::InvalidBody, detail)
+}

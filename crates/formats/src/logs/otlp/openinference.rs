@@ -1,0 +1,206 @@
+//! Prompts as OpenInference writes them: the request's body in `input.value`, or its messages one field an attribute.
+//!
+//! `input.value` is what the instrumented function was given. Of an OpenAI client that is the request's body; of LangChain,
+//! LlamaIndex and others it is a form of their own, and what the model was given stands in `llm.input_messages`.
+
+use super::bodies;
+use super::chat::{self, message, quoted};
+use super::indexed::{self, check_numbers, numbered};
+use super::item::Item;
+use super::messages::AnyValue;
+use crate::codec::{DecodeError, ErrorCode};
+use serde_json::value::RawValue;
+use std::collections::BTreeMap;
+
+/// The input of the instrumented function, and what stands for one that is hidden.
+pub(super) const INPUT: &str = "input.value";
+const HIDDEN: &str = "__REDACTED__";
+const MESSAGES: &str = "llm.input_messages";
+const TOOLS: &str = "llm.tools";
+const PROMPTS: &str = "llm.prompts";
+
+/// The body of the request; nothing where none of these attributes holds one.
+pub(super) fn body(item: &Item) -> Result<Option<String>, DecodeError> {
+    let input = item.get(INPUT).and_then(AnyValue::text);
+    if input == Some(HIDDEN) {
+        let detail =
+            format!("`{INPUT}` is hidden: set OPENINFERENCE_HIDE_INPUTS=false where requests are traced");
+        return Err(DecodeError::new(ErrorCode::MissingField, detail));
+    }
+    if input.is_some_and(|input| input.contains(HIDDEN)) {
+        let detail = format!("parts of `{INPUT}` are hidden, such as images");
+        return Err(DecodeError::new(ErrorCode::UnsupportedContent, detail));
+    }
+    let tools = tools(item)?;
+    if let Some(body) = input.and_then(bodies::request) {
+        return Ok(Some(bodies::with_tools(body, tools.as_deref())));
+    }
+    if let Some(messages) = messages(item)? {
+        return Ok(Some(chat::body(&messages, tools.as_deref())));
+    }
+    if let Some(messages) = input.and_then(bodies::messages) {
+        return Ok(Some(chat::body(&messages, tools.as_deref())));
+    }
+    if let Some(text) = completion(item)? {
+        return Ok(Some(chat::completion(text)));
+    }
+    Ok(None)
+}
+
+/// What attributes say of one message.
+#[derive(Default)]
+struct Message<'a> {
+    role: Option<&'a str>,
+    content: Option<&'a str>,
+    parts: BTreeMap<usize, Part<'a>>,
+    calls: BTreeMap<usize, Call<'a>>,
+    call_id: Option<&'a str>,
+    name: Option<&'a str>,
+}
+
+/// A part of a content, by the fields that it has.
+type Part<'a> = BTreeMap<&'a str, &'a str>;
+
+#[derive(Default)]
+struct Call<'a> {
+    id: Option<&'a str>,
+    name: Option<&'a str>,
+    arguments: Option<&'a str>,
+}
+
+/// The messages whose fields are attributes of their own.
+fn messages(item: &Item) -> Result<Option<Vec<String>>, DecodeError> {
+    let mut all: BTreeMap<usize, Message<'_>> = BTreeMap::new();
+    for (number, field, value) in numbered(item, MESSAGES) {
+        let number = number.ok_or_else(|| unknown(MESSAGES))?;
+        let field = field.strip_prefix("message.").ok_or_else(|| unknown(MESSAGES))?;
+        let said = all.entry(number).or_default();
+        let Some(text) = value.and_then(AnyValue::text) else { continue };
+        if text == HIDDEN {
+            let detail = format!(
+                "`{MESSAGES}` is hidden: set OPENINFERENCE_HIDE_INPUT_MESSAGES=false where requests are traced"
+            );
+            return Err(DecodeError::new(ErrorCode::MissingField, detail));
+        }
+        said.set(field, text)?;
+    }
+    if all.is_empty() {
+        return Ok(None);
+    }
+    check_numbers(MESSAGES, all.keys())?;
+    all.values().map(Message::json).collect::<Result<Vec<_>, _>>().map(Some)
+}
+
+impl<'a> Message<'a> {
+    fn set(&mut self, field: &'a str, text: &'a str) -> Result<(), DecodeError> {
+        match field {
+            "role" => self.role = Some(text),
+            "content" => self.content = Some(text),
+            "tool_call_id" => self.call_id = Some(text),
+            "name" => self.name = Some(text),
+            _ => return self.set_inner(field, text),
+        }
+        Ok(())
+    }
+
+    fn set_inner(&mut self, field: &'a str, text: &'a str) -> Result<(), DecodeError> {
+        let (list, rest) = field.split_once('.').ok_or_else(|| unknown(MESSAGES))?;
+        let (number, rest) = rest.split_once('.').ok_or_else(|| unknown(MESSAGES))?;
+        let number: usize = number.parse().map_err(|_| unknown(MESSAGES))?;
+        match list {
+            "contents" => {
+                let field = rest.strip_prefix("message_content.").ok_or_else(|| unknown(MESSAGES))?;
+                self.parts.entry(number).or_default().insert(field, text);
+            }
+            "tool_calls" => {
+                let call = self.calls.entry(number).or_default();
+                match rest.strip_prefix("tool_call.") {
+                    Some("id") => call.id = Some(text),
+                    Some("function.name") => call.name = Some(text),
+                    Some("function.arguments") => call.arguments = Some(text),
+                    _ => return Err(unknown(MESSAGES)),
+                }
+            }
+            _ => return Err(unknown(MESSAGES)),
+        }
+        Ok(())
+    }
+
+    fn json(&self) -> Result<String, DecodeError> {
+        let role = self.role.ok_or_else(|| not_logged("the role of a message"))?;
+        let mut fields = Vec::new();
+        match (self.content, self.parts.is_empty()) {
+            (Some(text), true) => fields.push(("content", quoted(text))),
+            (_, false) => {
+                check_numbers(MESSAGES, self.parts.keys())?;
+                let parts: Result<Vec<_>, _> = self.parts.values().map(part).collect();
+                fields.push(("content", format!("[{}]", parts?.join(","))));
+            }
+            (None, true) if self.calls.is_empty() => return Err(not_logged("the content of a message")),
+            (None, true) => {}
+        }
+        if !self.calls.is_empty() {
+            check_numbers(MESSAGES, self.calls.keys())?;
+            let calls = self.calls.values().map(|call| {
+                let name = call.name.ok_or_else(|| not_logged("the name of a tool that was called"))?;
+                Ok(chat::call(call.id.unwrap_or_default(), name, &quoted(call.arguments.unwrap_or("{}"))))
+            });
+            let calls: Result<Vec<_>, DecodeError> = calls.collect();
+            fields.push(("tool_calls", format!("[{}]", calls?.join(","))));
+        }
+        fields.extend(self.call_id.map(|id| ("tool_call_id", quoted(id))));
+        fields.extend(self.name.map(|name| ("name", quoted(name))));
+        Ok(message(role, &fields))
+    }
+}
+
+/// A part that is text; of an image the attributes say where it was, not what it showed.
+fn part(part: &Part<'_>) -> Result<String, DecodeError> {
+    let text = part.get("text").filter(|_| part.get("type").is_none_or(|kind| *kind == "text"));
+    let text = text.ok_or_else(|| {
+        let detail = format!("`{MESSAGES}` holds a part that is no text");
+        DecodeError::new(ErrorCode::UnsupportedContent, detail)
+    })?;
+    Ok(format!("{{\"type\":\"text\",\"text\":{}}}", quoted(text)))
+}
+
+/// The tools, each the JSON of a whole one.
+fn tools(item: &Item) -> Result<Option<String>, DecodeError> {
+    let mut all: BTreeMap<usize, &RawValue> = BTreeMap::new();
+    for (number, field, value) in numbered(item, TOOLS) {
+        let number = number.filter(|_| field == "tool.json_schema").ok_or_else(|| unknown(TOOLS))?;
+        let json = value.and_then(AnyValue::text).and_then(|text| serde_json::from_str(text).ok());
+        all.insert(number, json.ok_or_else(|| chat::of_another_form(TOOLS))?);
+    }
+    if all.is_empty() {
+        return Ok(None);
+    }
+    check_numbers(TOOLS, all.keys())?;
+    let tools: Vec<&str> = all.values().map(|tool| tool.get()).collect();
+    Ok(Some(format!("[{}]", tools.join(","))))
+}
+
+/// The text of a completion, of one prompt.
+fn completion(item: &Item) -> Result<Option<&str>, DecodeError> {
+    let mut texts = Vec::new();
+    for (_, field, value) in numbered(item, PROMPTS) {
+        if field == "prompt.text" {
+            texts.extend(value.and_then(AnyValue::text));
+        }
+    }
+    match texts[..] {
+        [] => Ok(None),
+        [text] => Ok(Some(text)),
+        _ => Err(not_logged("which of several prompts the usage is of")),
+    }
+}
+
+fn unknown(prefix: &str) -> DecodeError {
+    let detail =
+        format!("below `{prefix}` is an attribute that is part of no message and no tool known here");
+    DecodeError::new(ErrorCode::UnrenderedField, detail)
+}
+
+fn not_logged(what: &str) -> DecodeError {
+    indexed::not_logged(MESSAGES, what)
+}

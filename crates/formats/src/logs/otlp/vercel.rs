@@ -1,0 +1,145 @@
+//! Prompts as the Vercel AI SDK writes them: `ai.prompt.messages` and `ai.prompt.tools` of the spans `ai.generateText.doGenerate`,
+//! `ai.streamText.doStream` and their like. The spans around these repeat the prompt in `ai.prompt`.
+
+use super::chat::{self, malformed, message, of_another_form, quoted};
+use super::item::Item;
+use super::messages::{AnyValue, Value as Any};
+use crate::codec::{DecodeError, ErrorCode};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+const MESSAGES: &str = "ai.prompt.messages";
+const TOOLS: &str = "ai.prompt.tools";
+
+/// The body of a chat; nothing where the attributes are not there.
+pub(super) fn body(item: &Item) -> Result<Option<String>, DecodeError> {
+    let Some(messages) = item.get(MESSAGES) else { return Ok(None) };
+    let json = messages.json();
+    let messages: Vec<Message<'_>> =
+        serde_json::from_str(&json).map_err(|error| malformed(MESSAGES, &error))?;
+    let mut chat = Vec::new();
+    for said in &messages {
+        add(said, &mut chat)?;
+    }
+    let tools = item.get(TOOLS).map(tools).transpose()?;
+    Ok(Some(chat::body(&chat, tools.as_deref())))
+}
+
+#[derive(Deserialize)]
+struct Message<'a> {
+    role: String,
+    #[serde(borrow)]
+    content: &'a RawValue,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Part<'a> {
+    #[serde(rename = "type")]
+    kind: String,
+    text: Option<String>,
+    tool_call_id: Option<String>,
+    tool_name: Option<String>,
+    #[serde(borrow)]
+    args: Option<&'a RawValue>,
+    #[serde(borrow)]
+    input: Option<&'a RawValue>,
+    #[serde(borrow)]
+    result: Option<&'a RawValue>,
+    #[serde(borrow)]
+    output: Option<&'a RawValue>,
+}
+
+/// Adds a message; each result of a tool is one by itself.
+fn add(said: &Message<'_>, chat: &mut Vec<String>) -> Result<(), DecodeError> {
+    if said.content.get().starts_with('"') {
+        chat.push(message(&said.role, &[("content", said.content.get().to_owned())]));
+        return Ok(());
+    }
+    let parts: Vec<Part<'_>> =
+        serde_json::from_str(said.content.get()).map_err(|error| malformed(MESSAGES, &error))?;
+    let (mut texts, mut thoughts, mut calls) = (Vec::new(), String::new(), Vec::new());
+    for part in &parts {
+        match part.kind.as_str() {
+            "text" => texts.push(part.text.as_deref().ok_or_else(|| of_another_form(MESSAGES))?),
+            "reasoning" => thoughts.push_str(part.text.as_deref().unwrap_or_default()),
+            "tool-call" => calls.push(call(part)?),
+            "tool-result" => chat.push(result(part)?),
+            _ => {
+                let detail = format!("`{MESSAGES}` holds a part that is no text");
+                return Err(DecodeError::new(ErrorCode::UnsupportedContent, detail));
+            }
+        }
+    }
+    let mut fields = Vec::new();
+    if !thoughts.is_empty() {
+        fields.push(("reasoning_content", quoted(&thoughts)));
+    }
+    fields.extend(chat::content(&texts).map(|content| ("content", content)));
+    if !calls.is_empty() {
+        fields.push(("tool_calls", format!("[{}]", calls.join(","))));
+    }
+    if !fields.is_empty() {
+        chat.push(message(&said.role, &fields));
+    }
+    Ok(())
+}
+
+fn call(part: &Part<'_>) -> Result<String, DecodeError> {
+    let name = part.tool_name.as_deref().ok_or_else(|| of_another_form(MESSAGES))?;
+    let arguments = part.args.or(part.input).map_or("{}", RawValue::get);
+    let arguments = if arguments.starts_with('"') { arguments.to_owned() } else { quoted(arguments) };
+    Ok(chat::call(part.tool_call_id.as_deref().unwrap_or_default(), name, &arguments))
+}
+
+/// What a tool answered: a text, or the JSON of what is none.
+fn result(part: &Part<'_>) -> Result<String, DecodeError> {
+    #[derive(Deserialize)]
+    struct Output<'a> {
+        #[serde(borrow)]
+        value: &'a RawValue,
+    }
+    let output = part.output.map(|output| match serde_json::from_str::<Output<'_>>(output.get()) {
+        Ok(Output { value }) => value,
+        Err(_) => output,
+    });
+    let said = output.or(part.result).ok_or_else(|| of_another_form(MESSAGES))?.get();
+    let content = if said.starts_with('"') { said.to_owned() } else { quoted(said) };
+    let id = quoted(part.tool_call_id.as_deref().unwrap_or_default());
+    Ok(message("tool", &[("tool_call_id", id), ("content", content)]))
+}
+
+/// The tools: a list of texts, each the JSON of one.
+fn tools(value: &AnyValue) -> Result<String, DecodeError> {
+    let texts: Vec<String> = match &value.value {
+        Some(Any::List(list)) => {
+            list.values.iter().map(|tool| tool.text().map(str::to_owned)).collect::<Option<_>>()
+        }
+        _ => serde_json::from_str(&value.json()).ok(),
+    }
+    .ok_or_else(|| of_another_form(TOOLS))?;
+    let tools: Result<Vec<String>, _> = texts.iter().map(|text| tool(text)).collect();
+    Ok(format!("[{}]", tools?.join(",")))
+}
+
+fn tool(text: &str) -> Result<String, DecodeError> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Tool<'a> {
+        #[serde(rename = "type")]
+        kind: Option<String>,
+        name: String,
+        description: Option<String>,
+        #[serde(borrow)]
+        parameters: Option<&'a RawValue>,
+        #[serde(borrow)]
+        input_schema: Option<&'a RawValue>,
+    }
+    let tool: Tool<'_> = serde_json::from_str(text).map_err(|error| malformed(TOOLS, &error))?;
+    if tool.kind.as_deref().is_some_and(|kind| kind != "function") {
+        let detail = format!("`{TOOLS}` has a tool that is no function, which no chat template renders");
+        return Err(DecodeError::new(ErrorCode::UnrenderedField, detail));
+    }
+    let schema = tool.parameters.or(tool.input_schema).map(RawValue::get);
+    Ok(chat::function(&tool.name, tool.description.as_deref(), schema))
+}

@@ -1,0 +1,125 @@
+//! Placeholders of images and other media among token ids.
+//!
+//! An engine puts one id as many times into a prompt as a picture takes tokens, and knows pictures apart by hashes that
+//! stand beside the ids. Of the ids alone two pictures of one size are the same: their pages would count as found again.
+//! Some models end each row of a picture with an id of its own, or write two ids in turn, so what is looked for is a stretch
+//! of at most two ids.
+
+/// Fewest ids of such a stretch. Line ends and spaces in a row are text, and fewer.
+const FEWEST: usize = 32;
+/// Ids at which a stretch is looked for: every stretch has two of them that far apart.
+const STRIDE: usize = FEWEST / 2;
+/// How many ids show whether it is worth looking further.
+const GLANCE: usize = 8;
+
+/// Whether some ids in a row are placeholders rather than text.
+pub fn has_placeholders(tokens: &[u32]) -> bool {
+    (0..tokens.len()).step_by(STRIDE).any(|at| {
+        let glance = &tokens[at..tokens.len().min(at + GLANCE)];
+        glance.len() == GLANCE && pair(glance).is_some() && stretch(tokens, at) >= FEWEST
+    })
+}
+
+/// The two ids that a slice is made of, which may be the same; nothing where there are more.
+fn pair(tokens: &[u32]) -> Option<(u32, u32)> {
+    let first = *tokens.first()?;
+    let second = tokens.iter().copied().find(|token| *token != first).unwrap_or(first);
+    tokens.iter().all(|token| *token == first || *token == second).then_some((first, second))
+}
+
+/// How many ids around this place are of the two that stand there.
+fn stretch(tokens: &[u32], at: usize) -> usize {
+    let first = tokens[at];
+    // Where one id alone stands around, the second may be the next one on either side.
+    let is_other = |token: &&u32| **token != first;
+    let others = [tokens[at..].iter().find(is_other), tokens[..at].iter().rev().find(is_other)];
+    let of = |second: Option<&u32>| {
+        let is_of_two = |token: &&u32| **token == first || Some(*token) == second;
+        let behind = tokens[at..].iter().take_while(is_of_two).count();
+        behind + tokens[..at].iter().rev().take_while(is_of_two).count()
+    };
+    others.into_iter().map(of).max().unwrap_or_default()
+}
+
+/// Requests with placeholders, among all whose token ids were hashed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Placeholders {
+    /// Requests of token ids.
+    pub requests: u64,
+    /// Those with placeholders.
+    pub with_placeholders: u64,
+}
+
+impl Placeholders {
+    /// Looks at a request's token ids.
+    pub fn note(&mut self, tokens: &[u32]) {
+        self.requests += 1;
+        self.with_placeholders += u64::from(has_placeholders(tokens));
+    }
+
+    /// Adds another's.
+    pub fn add(&mut self, other: &Self) {
+        self.requests += other.requests;
+        self.with_placeholders += other.with_placeholders;
+    }
+
+    /// What a reader of the result should know; nothing where no request has any.
+    pub fn sentence(&self) -> Option<String> {
+        let Self { requests, with_placeholders } = self;
+        (*with_placeholders > 0).then(|| {
+            format!(
+                "{with_placeholders} of {requests} requests have long runs of one or two token ids: placeholders of images \
+                 or other media, of which the ids say nothing, so different pictures count as the same pages and hits come \
+                 out too high; log page ids that the engine hashed with its media (vLLM's block hashes, Dynamo's traces), \
+                 or leave such requests out"
+            )
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Every stretch of at most two ids, looked at one by one.
+    fn naive(tokens: &[u32]) -> bool {
+        (0..tokens.len()).any(|from| {
+            let end = (from..tokens.len()).take_while(|to| pair(&tokens[from..=*to]).is_some()).count();
+            end >= FEWEST
+        })
+    }
+
+    #[test]
+    fn rows_alone_and_in_turn_are_found_and_line_ends_are_text() {
+        let text = |from: u32, count: u32| (from..from + count).collect::<Vec<u32>>();
+        let run = |id: u32, count: usize| vec![id; count];
+        let row = [run(9, 24), vec![10]].concat();
+        for tokens in [
+            [text(100, 20), run(9, 32), text(200, 20)].concat(),
+            [text(100, 3), row.repeat(8), text(200, 3)].concat(),
+            [7, 8].repeat(16),
+        ] {
+            assert!(has_placeholders(&tokens));
+        }
+        for tokens in [
+            [text(100, 20), run(9, 16), text(200, 20)].concat(),
+            text(0, 1000),
+            [1, 2, 3].repeat(40),
+            Vec::new(),
+        ] {
+            assert!(!has_placeholders(&tokens));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_a_look_at_every_stretch_finds_is_found(
+            parts in prop::collection::vec((0u32..5, 1usize..50, 0u32..5), 0..8),
+        ) {
+            let part = |(id, count, other): &(u32, usize, u32)| [vec![*id; *count], vec![*other]].concat();
+            let tokens: Vec<u32> = parts.iter().flat_map(part).collect();
+            prop_assert_eq!(has_placeholders(&tokens), naive(&tokens), "{:?}", tokens);
+        }
+    }
+}
