@@ -89,6 +89,7 @@ fn options(trace: &Path) -> ReplayOptions {
         read: ReadOptions { id_scope: IdScope::Session, ..ReadOptions::default() },
         pool: PoolConfig { windows, publish_every_ms: 0, ..PoolConfig::default() },
         warm_up: WarmUp::Requests(0),
+        pool_name: None,
         skip_bad_rows: false,
         beside: Default::default(),
         provisioned: None,

@@ -6,7 +6,7 @@
 use super::POOL;
 use kvset_core::bank::Lane;
 use kvset_core::pool_set::PoolSet;
-use kvset_formats::trace::TraceItem;
+use kvset_formats::trace::TraceRow;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
@@ -16,15 +16,11 @@ pub fn cores() -> usize {
 }
 
 /// Lets the caches of the trace's pool serve these rows before their turn, where they have served all before them.
-pub(super) fn serve_ahead(pools: &mut PoolSet, items: &[TraceItem<'_>], threads: usize) {
+pub(super) fn serve_ahead(pools: &mut PoolSet, rows: &[TraceRow<'_>], threads: usize) {
     if threads < 2 {
         return;
     }
-    let events = items.iter().filter_map(|item| match item {
-        TraceItem::Request(row) => Some(&row.event),
-        TraceItem::Refused(_) => None,
-    });
-    pools.serve_ahead(POOL, events, |lanes| spread(lanes, threads));
+    pools.serve_ahead(POOL, rows.iter().map(|row| &row.event), |lanes| spread(lanes, threads));
 }
 
 /// Serves the lanes on so many threads, this one among them. A thread takes the next lane when it is done with one; a

@@ -30,11 +30,11 @@ use kvset_core::profile::Profile;
 use kvset_core::ratio::Ratio;
 use kvset_core::routing::{RouterEstimate, RoutingError, SpecError};
 use kvset_core::units::{PageBytes, PageCount, PageSize};
-use kvset_formats::trace::{Progress, ReadOptions, TimeFacts, TraceError};
-use reading::{Known, read};
+use kvset_formats::trace::{Progress, ReadOptions, TimeFacts, TraceError, TraceRow};
+use per_request::PerRequest;
+use reading::{Known, PoolRuns, Reading, UNNAMED, listed as listed_names};
 use run::Run;
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -46,6 +46,7 @@ pub use ceiling::Ceiling;
 pub use history::{ReplayHistory, pool_report, report_input};
 pub use lifetimes::{LifetimesResult, OptimalCapacity, OptimalResult, WindowLifetimes};
 pub use measured::Beside;
+pub use per_request::RowSink;
 pub use search::{SearchResult, SearchedCapacity, search};
 pub use traffic::{BusiestSpan, TierTraffic, TrafficResult};
 
@@ -69,6 +70,8 @@ pub struct ReplayOptions {
     pub pool: PoolConfig,
     /// What does not count.
     pub warm_up: WarmUp,
+    /// The model whose requests are replayed, where it is not all of them.
+    pub pool_name: Option<String>,
     /// Go on past rows that cannot be used.
     pub skip_bad_rows: bool,
     /// What to measure and to route beside the estimates.
@@ -78,6 +81,13 @@ pub struct ReplayOptions {
     /// Threads that read lines, take ranges of the requests, and serve the capacities of an engine that is modelled a
     /// capacity at a time. The result is the same with any number of them.
     pub threads: usize,
+}
+
+impl ReplayOptions {
+    /// Whether a row is of a pool that is replayed.
+    fn replays(&self, row: &TraceRow<'_>) -> bool {
+        self.pool_name.as_deref().is_none_or(|name| row.pool == Some(name))
+    }
 }
 
 /// A row that was passed over.
@@ -144,6 +154,21 @@ pub enum ReplayError {
     /// A request cannot be held against the caches of its replica.
     #[error("{place}: {source}")]
     Points { place: String, source: PointError },
+    /// What is asked of one pool is asked of several.
+    #[error(
+        "{asked} is of one pool, and the trace names several models, each with a cache of its own: {names}; choose one with \
+         --pool, or merge them with --id-scope global"
+    )]
+    SeveralPools { asked: &'static str, names: String },
+    /// No request is of the pool that is asked for.
+    #[error("--pool {wanted}: no request names this model; the trace names {names}")]
+    NoSuchPool { wanted: String, names: String },
+    /// More pools than are kept apart.
+    #[error(
+        "the trace names more than {most} models, each with a cache of its own: choose one with --pool, or merge them with \
+         --id-scope global"
+    )]
+    TooManyPools { most: usize },
     /// The per-request file cannot be written.
     #[error("cannot write the per-request rows: {0}")]
     PerRequest(std::io::Error),
@@ -170,7 +195,7 @@ pub struct Replay {
     pub warm_up_requests: u64,
     /// Rows that were passed over.
     pub rejected_rows: u64,
-    /// The first of them.
+    /// The first of those of all pools.
     pub bad_rows: Vec<BadRow>,
     /// Records of the log that are of no request which a cache served, by the reason.
     pub passed_over: BTreeMap<&'static str, u64>,
@@ -216,20 +241,34 @@ pub struct Replay {
     pub notes: Vec<String>,
 }
 
-/// Replays traces. `progress` is called now and then; `per_request` receives one JSON line a counted
+/// What a trace came to, for one engine.
+#[derive(Debug, Clone)]
+pub struct PoolReplay {
+    /// The model whose pool this is; nothing where the trace names none.
+    pub name: Option<String>,
+    /// What it came to.
+    pub replay: Replay,
+    /// What a report shows beside the estimates.
+    pub history: ReplayHistory,
+    /// Rows of the whole trace that were passed over.
+    pub rejected_rows: u64,
+}
+
+/// Replays traces of one pool. `progress` is called now and then; `per_request` receives one JSON line a counted
 /// request.
 ///
 /// # Errors
 /// [`ReplayError`]; nothing was printed then.
 pub fn replay(
     options: &ReplayOptions,
-    per_request: Option<&mut dyn Write>,
+    per_request: Option<&mut dyn RowSink>,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Replay, ReplayError> {
-    Ok(replay_one(options, per_request, false, progress)?.0)
+    let pools = replay_pools(options, per_request, false, progress)?;
+    Ok(only(pools, "kvset replay of one pool")?.replay)
 }
 
-/// Replays traces for several engines in one reading; all else about them is as in the options. With
+/// Replays traces of one pool for several engines in one reading; all else about them is as in the options. With
 /// `for_report`, what a report shows beside the estimates is kept.
 ///
 /// # Errors
@@ -240,44 +279,127 @@ pub fn replay_engines(
     for_report: bool,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Vec<(Replay, ReplayHistory)>, ReplayError> {
-    let known = Known::of(options, false)?;
-    let start = |profile: &Profile| {
-        let pool = options.pool.with_profile(*profile);
-        let recorder = for_report.then(HistoryRecorder::default);
-        Run::new(&ReplayOptions { pool, ..options.clone() }, known.warm_up, None, recorder)
-    };
-    let (runs, findings) = read(options, known, || engines.iter().map(start).collect(), progress)?;
-    runs.into_iter().map(|run| run.finish(options.skip_bad_rows, &findings)).collect()
+    let engines: Vec<_> = engines.iter().map(|profile| options.pool.with_profile(*profile)).collect();
+    let replayed = replay_all(options, &engines, None, for_report, progress)?;
+    Ok(only(replayed, "--engine with several engines")?.by_engine)
 }
 
-/// Replays traces as [`replay`] does, and keeps what a report shows beside the estimates: how they
+/// Replays traces of one pool as [`replay`] does, and keeps what a report shows beside the estimates: how they
 /// moved, and every request's requirement.
 ///
 /// # Errors
 /// [`ReplayError`]; nothing was printed then.
 pub fn replay_for_report(
     options: &ReplayOptions,
-    per_request: Option<&mut dyn Write>,
+    per_request: Option<&mut dyn RowSink>,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<(Replay, ReplayHistory), ReplayError> {
-    replay_one(options, per_request, true, progress)
+    let pool = only(replay_pools(options, per_request, true, progress)?, "kvset replay of one pool")?;
+    Ok((pool.replay, pool.history))
 }
 
-fn replay_one(
+/// Replays traces, each model that they name as a pool of its own, in the order in which these come. At least one.
+///
+/// # Errors
+/// [`ReplayError`]; nothing was printed then.
+pub fn replay_pools(
     options: &ReplayOptions,
-    per_request: Option<&mut dyn Write>,
+    per_request: Option<&mut dyn RowSink>,
     for_report: bool,
     progress: &mut dyn FnMut(Progress),
-) -> Result<(Replay, ReplayHistory), ReplayError> {
-    // Rows that were written stay written.
-    let known = Known::of(options, per_request.is_some())?;
-    let mut per_request = per_request;
-    let start = || {
-        let recorder = for_report.then(HistoryRecorder::default);
-        Ok(vec![Run::new(options, known.warm_up, per_request.take(), recorder)?])
+) -> Result<Vec<PoolReplay>, ReplayError> {
+    let engines = [options.pool.clone()];
+    let replayed = replay_all(options, &engines, per_request, for_report, progress)?;
+    let pools = replayed.into_iter().flat_map(|Replayed { name, by_engine, rejected_rows }| {
+        let of_engine =
+            move |(replay, history)| PoolReplay { name: name.clone(), replay, history, rejected_rows };
+        by_engine.into_iter().map(of_engine)
+    });
+    Ok(pools.collect())
+}
+
+/// What a pool came to, by engine.
+struct Replayed {
+    name: Option<String>,
+    by_engine: Vec<(Replay, ReplayHistory)>,
+    /// Rows of the whole trace that were passed over.
+    rejected_rows: u64,
+}
+
+fn replay_all(
+    options: &ReplayOptions,
+    engines: &[PoolConfig],
+    per_request: Option<&mut dyn RowSink>,
+    for_report: bool,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Vec<Replayed>, ReplayError> {
+    let start = move |pool: &PoolConfig| Run::new(options, pool, for_report.then(HistoryRecorder::default));
+    let per_request = per_request.map(PerRequest::new);
+    let known = Known::of(options)?;
+    let (reading, findings) = Reading::read(options, known, engines, &start, per_request, progress)?;
+    let Reading { pools, ledgers, .. } = reading;
+    if let Some(ledger) = ledgers.iter().find(|ledger| ledger.rejected > 0 && !options.skip_bad_rows) {
+        let (count, rows, first) = (ledger.rejected, ledger.rows, ledger.bad_rows.clone());
+        return Err(ReplayError::BadRows { count, rows, first });
+    }
+    let (rejected, passed_over) =
+        (ledgers.first().map_or(0, |ledger| ledger.rejected), &findings.passed_over);
+    if ledgers.iter().all(|ledger| ledger.accepted == 0) && (rejected > 0 || !passed_over.is_empty()) {
+        let first = ledgers.first().map(|ledger| ledger.bad_rows.clone()).unwrap_or_default();
+        return Err(ReplayError::NoRequest { rejected, passed_over: passed_over.clone(), first });
+    }
+    let is_only = pools.len() == 1;
+    let finish = |pool: PoolRuns| -> Result<Replayed, ReplayError> {
+        let runs = pool.runs.into_iter().zip(&ledgers).map(|(run, ledger)| {
+            let refused = run.rejected();
+            // Rows that cannot be read are of no pool, unless there is but one.
+            let mut done = run.finish(&findings)?;
+            done.0.rejected_rows += if is_only { ledger.rejected - refused } else { 0 };
+            done.0.bad_rows.clone_from(&ledger.bad_rows);
+            Ok(done)
+        });
+        Ok(Replayed {
+            name: pool.name.map(String::from),
+            by_engine: runs.collect::<Result<_, ReplayError>>()?,
+            rejected_rows: ledgers.first().map_or(0, |ledger| ledger.rejected),
+        })
     };
-    let (mut runs, findings) = read(options, known, start, progress)?;
-    runs.swap_remove(0).finish(options.skip_bad_rows, &findings)
+    pools.into_iter().map(finish).collect()
+}
+
+/// That something was asked for which is of one pool.
+pub fn several_pools<T: Named>(pools: &[T], asked: &'static str) -> ReplayError {
+    let names: Vec<_> = pools.iter().map(|pool| Box::from(pool.name().unwrap_or(UNNAMED))).collect();
+    ReplayError::SeveralPools { asked, names: listed_names(&names) }
+}
+
+/// The only pool.
+fn only<T: Named>(mut pools: Vec<T>, asked: &'static str) -> Result<T, ReplayError> {
+    match pools.pop() {
+        Some(only) if pools.is_empty() => Ok(only),
+        last => {
+            pools.extend(last);
+            Err(several_pools(&pools, asked))
+        }
+    }
+}
+
+/// Something of a pool.
+pub trait Named {
+    /// The model whose pool it is of.
+    fn name(&self) -> Option<&str>;
+}
+
+impl Named for PoolReplay {
+    fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+}
+
+impl Named for Replayed {
+    fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
 }
 
 /// What the reader found out about the trace.

@@ -5,12 +5,16 @@ use kvset_core::curve::Curve;
 use kvset_core::outcome::{BEYOND, Outcome};
 use kvset_core::pool_config::PoolConfig;
 use serde::Serialize;
-use std::io::{self, BufWriter, Write};
+use std::fs::File;
+use std::io::{self, Seek as _, Write};
 
 /// One line. Numbers beyond the tracked bound are `null`.
 #[derive(Debug, Serialize)]
 struct Row<'a> {
     index: u64,
+    /// The pool, where the trace names one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pool: Option<&'a str>,
     pages: u64,
     theoretical_prefix_hits: u64,
     /// One a target ratio, as configured; `null` where each capacity is modelled on its own.
@@ -22,9 +26,38 @@ struct Row<'a> {
     below_hits: Option<&'a [Vec<u64>]>,
 }
 
+/// Where the rows go. A trace may have to be read again from its start: its rows are taken back then.
+pub trait RowSink: Write {
+    /// Takes back all that was written.
+    ///
+    /// # Errors
+    /// It cannot be taken back.
+    fn start_over(&mut self) -> io::Result<()>;
+}
+
+impl RowSink for Vec<u8> {
+    fn start_over(&mut self) -> io::Result<()> {
+        self.clear();
+        Ok(())
+    }
+}
+
+impl RowSink for File {
+    fn start_over(&mut self) -> io::Result<()> {
+        self.set_len(0)?;
+        self.rewind()
+    }
+}
+
+/// Bytes that are written at once.
+const WRITTEN_AT_ONCE: usize = 1 << 16;
+
 /// Writes the rows; keeps its buffers from row to row.
 pub(super) struct PerRequest<'a> {
-    out: BufWriter<&'a mut dyn Write>,
+    out: &'a mut dyn RowSink,
+    /// Rows that are not written yet, and whether some are.
+    buffer: Vec<u8>,
+    is_written: bool,
     index: u64,
     required: Vec<Option<u64>>,
     hits: Vec<Option<u64>>,
@@ -32,9 +65,19 @@ pub(super) struct PerRequest<'a> {
 }
 
 impl<'a> PerRequest<'a> {
-    pub(super) fn new(out: &'a mut dyn Write) -> Self {
-        let (required, hits) = (Vec::new(), Vec::new());
-        Self { out: BufWriter::new(out), index: 0, required, hits, below: None }
+    pub(super) fn new(out: &'a mut dyn RowSink) -> Self {
+        let (required, hits, buffer) = (Vec::new(), Vec::new(), Vec::new());
+        Self { out, buffer, is_written: false, index: 0, required, hits, below: None }
+    }
+
+    /// Begins with no rows.
+    pub(super) fn begin(&mut self) -> io::Result<()> {
+        self.buffer.clear();
+        (self.index, self.below) = (0, None);
+        match std::mem::take(&mut self.is_written) {
+            true => self.out.start_over(),
+            false => Ok(()),
+        }
     }
 
     /// Takes what the tiers below found of the next request, one list a capacity.
@@ -43,7 +86,13 @@ impl<'a> PerRequest<'a> {
     }
 
     /// Writes the next request's row.
-    pub(super) fn write(&mut self, outcome: &Outcome, config: &PoolConfig, curve: &Curve) -> io::Result<()> {
+    pub(super) fn write(
+        &mut self,
+        pool: Option<&str>,
+        outcome: &Outcome,
+        config: &PoolConfig,
+        curve: &Curve,
+    ) -> io::Result<()> {
         let reusable = outcome.reusable_prefix();
         let need = |ratio: &kvset_core::ratio::Ratio| outcome.need_of_prefix(ratio.ceil_of(reusable));
         let shown = |need: u64| (need != BEYOND).then(|| config.nominal_pages(need));
@@ -53,12 +102,13 @@ impl<'a> PerRequest<'a> {
         self.hits.clear();
         self.hits.extend(curve.thresholds().iter().map(|pages| Some(whole(outcome.hits_at(*pages)))));
         self.hits.resize(curve.len(), None);
-        self.put(whole(outcome.page_accesses), whole(reusable), true)
+        self.put(pool, whole(outcome.page_accesses), whole(reusable), true)
     }
 
     /// Writes the next request's row where each capacity is modelled on its own.
     pub(super) fn write_pointwise(
         &mut self,
+        pool: Option<&str>,
         outcome: &Outcome,
         caches: &CacheBank,
         curve: &Curve,
@@ -67,24 +117,38 @@ impl<'a> PerRequest<'a> {
         self.hits.extend(caches.last_hits().iter().copied().map(Some));
         self.hits.resize(curve.len(), None);
         let unlimited = caches.last_ceiling().unwrap_or_else(|| outcome.reusable_prefix());
-        self.put(outcome.page_accesses, unlimited, false)
+        self.put(pool, outcome.page_accesses, unlimited, false)
     }
 
-    fn put(&mut self, pages: u64, theoretical_prefix_hits: u64, has_requirement: bool) -> io::Result<()> {
+    fn put(
+        &mut self,
+        pool: Option<&str>,
+        pages: u64,
+        theoretical_prefix_hits: u64,
+        has_requirement: bool,
+    ) -> io::Result<()> {
         let row = Row {
             index: self.index,
+            pool,
             pages,
             theoretical_prefix_hits,
             required_pages: has_requirement.then_some(self.required.as_slice()),
             prefix_hits: &self.hits,
             below_hits: self.below.as_deref(),
         };
-        serde_json::to_writer(&mut self.out, &row)?;
+        serde_json::to_writer(&mut self.buffer, &row)?;
+        self.buffer.push(b'\n');
         self.index += 1;
-        self.out.write_all(b"\n")
+        if self.buffer.len() < WRITTEN_AT_ONCE {
+            return Ok(());
+        }
+        self.flush()
     }
 
     pub(super) fn flush(&mut self) -> io::Result<()> {
+        self.is_written |= !self.buffer.is_empty();
+        self.out.write_all(&self.buffer)?;
+        self.buffer.clear();
         self.out.flush()
     }
 }

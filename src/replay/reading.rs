@@ -1,14 +1,23 @@
-//! The traces are read once for every engine, in the order in which the requests came.
+//! The traces are read once for every engine and pool, in the order in which the requests came.
 //!
 //! A trace is expected to be in that order, so that nothing is held back and its lines are taken in ranges on every core.
 //! Where it is not, which the reader notices at the first request that stands behind a later one, it is read again from
 //! its start, with requests held back.
+//!
+//! Each model that a trace names is a pool with a cache of its own: requests go to the runs of their pool, one run an
+//! engine.
 
-use super::run::Run;
+use super::per_request::PerRequest;
+use super::run::{Ledger, Run, Surroundings};
 use super::{Findings, ReplayError, ReplayOptions, WarmUp};
-use kvset_core::pool::RangePool;
-use kvset_formats::trace::{self, Order, Progress, ReadOptions, Together, TraceError, TraceItem};
+use kvset_core::pool::{PoolRange, RangePool};
+use kvset_core::pool_config::PoolConfig;
+use kvset_core::ratio::Ratio;
+use kvset_formats::trace::{self, Order, Progress, ReadOptions, Together, TraceError, TraceItem, TraceRow};
 use std::sync::Arc;
+
+/// Most pools of a trace.
+const MAX_POOLS: usize = 256;
 
 /// What is known of a trace before it is replayed.
 #[derive(Debug, Clone, Copy)]
@@ -20,36 +29,26 @@ pub(super) struct Known {
 }
 
 impl Known {
-    /// What the options need to be known. With `once`, the trace is read once only: what comes of a reading that has to
-    /// begin again cannot be taken back.
+    /// What the options need to be known.
     ///
     /// # Errors
     /// A share of the requests of standard input is asked for, or the traces cannot be read.
-    pub fn of(options: &ReplayOptions, once: bool) -> Result<Self, ReplayError> {
-        let is_stream = options.traces.iter().any(|path| path.as_os_str() == "-");
+    pub fn of(options: &ReplayOptions) -> Result<Self, ReplayError> {
         let share = match options.warm_up {
-            WarmUp::Share(share) => Some(share).filter(|share| *share != kvset_core::ratio::Ratio::ZERO),
-            WarmUp::Requests(_) => None,
+            WarmUp::Share(share) if share != Ratio::ZERO => share,
+            WarmUp::Share(_) => return Ok(Self { order: Order::Expected, warm_up: 0 }),
+            WarmUp::Requests(warm_up) => return Ok(Self { order: Order::Expected, warm_up }),
         };
-        let mut known = Self { order: if is_stream { Order::Arrival } else { Order::Expected }, warm_up: 0 };
-        if let WarmUp::Requests(count) = options.warm_up {
-            known.warm_up = count;
-        }
-        match share {
-            Some(_) if is_stream => return Err(ReplayError::ShareOfStream),
-            None if is_stream || !once => return Ok(known),
-            _ => {}
+        if options.traces.iter().any(|path| path.as_os_str() == "-") {
+            return Err(ReplayError::ShareOfStream);
         }
         let (requests, is_in_order) = survey(options)?;
-        if let Some(share) = share {
-            known.warm_up = share.share_of(requests);
-        }
-        known.order = if is_in_order { Order::Expected } else { Order::Arrival };
-        Ok(known)
+        let order = if is_in_order { Order::Expected } else { Order::Arrival };
+        Ok(Self { order, warm_up: share.share_of(requests) })
     }
 }
 
-/// How many requests the traces have, and whether they came in the order of the traces.
+/// How many requests the traces have that are replayed, and whether they came in the order of the traces.
 fn survey(options: &ReplayOptions) -> Result<(u64, bool), ReplayError> {
     let read = ReadOptions { order: Order::Written, ..options.read.clone() };
     let mut reader = trace::open_ahead(&options.traces, &read, options.threads, &[])?;
@@ -59,55 +58,182 @@ fn survey(options: &ReplayOptions) -> Result<(u64, bool), ReplayError> {
         if items.is_empty() {
             return Ok((requests, reader.is_in_order()));
         }
-        requests += items.iter().filter(|item| matches!(item, TraceItem::Request(_))).count() as u64;
+        let replayed =
+            |item: &&TraceItem<'_>| matches!(item, TraceItem::Request(row) if options.replays(row));
+        requests += items.iter().filter(replayed).count() as u64;
     }
 }
 
-/// Reads the traces for the runs that `start` gives, anew where the reading has to begin again.
-///
-/// # Errors
-/// [`ReplayError`]; nothing was printed then.
-pub(super) fn read<'a>(
-    options: &ReplayOptions,
+/// A reading of the traces.
+pub(super) struct Reading<'a, 'w> {
+    options: &'a ReplayOptions,
     known: Known,
-    mut start: impl FnMut() -> Result<Vec<Run<'a>>, ReplayError>,
-    progress: &mut dyn FnMut(Progress),
-) -> Result<(Vec<Run<'a>>, Findings), ReplayError> {
-    let mut order = known.order;
-    loop {
-        let mut runs = start()?;
-        match read_once(&mut runs, options, order, progress) {
-            Ok(findings) => return Ok((runs, findings)),
-            Err(ReplayError::Trace(TraceError::ReadAgain)) => order = Order::Arrival,
-            Err(error) => return Err(error),
-        }
-    }
+    /// How each pool is estimated, by engine.
+    engines: &'a [PoolConfig],
+    /// Makes the run of a pool.
+    start: &'a dyn Fn(&PoolConfig) -> Result<Run, ReplayError>,
+    pub pools: Vec<PoolRuns>,
+    /// What each engine made of the rows, over all pools.
+    pub ledgers: Vec<Ledger>,
+    per_request: Option<PerRequest<'w>>,
+    /// Pools of requests that are not replayed.
+    others: Vec<Box<str>>,
 }
 
-fn read_once(
-    runs: &mut [Run<'_>],
-    options: &ReplayOptions,
-    order: Order,
-    progress: &mut dyn FnMut(Progress),
-) -> Result<Findings, ReplayError> {
-    let mut pools: Vec<_> = runs.iter().map(|run| Arc::clone(run.config())).collect();
-    // Requests that are held back are in no range of the trace.
-    if order == Order::Arrival || pools.iter().all(|config| RangePool::new(config).is_err()) {
-        pools.clear();
+/// The runs of one pool, one an engine.
+pub(super) struct PoolRuns {
+    /// The name of its model; nothing where rows name none.
+    pub name: Option<Box<str>>,
+    pub runs: Vec<Run>,
+}
+
+impl<'a, 'w> Reading<'a, 'w> {
+    /// Reads the traces, anew where the reading has to begin again. `start` makes the run of a pool.
+    ///
+    /// # Errors
+    /// [`ReplayError`]; nothing was printed then.
+    pub fn read(
+        options: &'a ReplayOptions,
+        known: Known,
+        engines: &'a [PoolConfig],
+        start: &'a dyn Fn(&PoolConfig) -> Result<Run, ReplayError>,
+        per_request: Option<PerRequest<'w>>,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<(Self, Findings), ReplayError> {
+        let mut reading = Self {
+            options,
+            known,
+            engines,
+            start,
+            pools: Vec::new(),
+            ledgers: Vec::new(),
+            per_request,
+            others: Vec::new(),
+        };
+        // What cannot be followed is said before anything is read.
+        engines.iter().try_for_each(|engine| start(engine).map(drop))?;
+        let findings = loop {
+            reading.begin()?;
+            match reading.read_once(progress) {
+                Ok(findings) => break findings,
+                Err(ReplayError::Trace(TraceError::ReadAgain)) => reading.known.order = Order::Arrival,
+                Err(error) => return Err(error),
+            }
+        };
+        reading.end()?;
+        Ok((reading, findings))
     }
-    let read = ReadOptions { order, ..options.read.clone() };
-    let mut reader = trace::open_ahead(&options.traces, &read, options.threads, &pools)?;
-    loop {
-        let Together { items, ranges } = reader.next_items()?;
-        if items.is_empty() {
-            break;
+
+    fn begin(&mut self) -> Result<(), ReplayError> {
+        self.pools.clear();
+        self.others.clear();
+        self.ledgers = self.engines.iter().map(|_| Ledger::default()).collect();
+        self.per_request.iter_mut().try_for_each(PerRequest::begin).map_err(ReplayError::PerRequest)
+    }
+
+    fn end(&mut self) -> Result<(), ReplayError> {
+        self.per_request.iter_mut().try_for_each(PerRequest::flush).map_err(ReplayError::PerRequest)?;
+        if let Some(wanted) = self.options.pool_name.as_ref().filter(|_| self.pools.is_empty()) {
+            return Err(ReplayError::NoSuchPool { wanted: wanted.clone(), names: listed(&self.others) });
         }
-        let ranges = ranges.into_iter().chain(std::iter::repeat_with(|| None));
-        for (run, range) in runs.iter_mut().zip(ranges) {
-            run.observe_items(&items, range)?;
+        if self.pools.is_empty() {
+            self.pool(None)?;
+        }
+        Ok(())
+    }
+
+    fn read_once(&mut self, progress: &mut dyn FnMut(Progress)) -> Result<Findings, ReplayError> {
+        let order = self.known.order;
+        let mut ranged: Vec<_> = self.engines.iter().cloned().map(Arc::new).collect();
+        // Requests that are held back are in no range of the trace.
+        if order == Order::Arrival || ranged.iter().all(|config| RangePool::new(config).is_err()) {
+            ranged.clear();
+        }
+        let read = ReadOptions { order, ..self.options.read.clone() };
+        let mut reader = trace::open_ahead(&self.options.traces, &read, self.options.threads, &ranged)?;
+        loop {
+            let Together { items, ranges } = reader.next_items()?;
+            if items.is_empty() {
+                break;
+            }
+            self.take(items, ranges)?;
+            progress(reader.progress());
         }
         progress(reader.progress());
+        Ok(Findings { times: reader.times(), notes: reader.notes(), passed_over: reader.passed_over() })
     }
-    progress(reader.progress());
-    Ok(Findings { times: reader.times(), notes: reader.notes(), passed_over: reader.passed_over() })
+
+    /// Takes what was read together.
+    fn take(&mut self, items: Vec<TraceItem<'_>>, ranges: Vec<Option<PoolRange>>) -> Result<(), ReplayError> {
+        let mut rows = Vec::with_capacity(items.len());
+        let mut is_whole = true;
+        for item in items {
+            match item {
+                TraceItem::Request(row) if self.options.replays(&row) => rows.push(row),
+                TraceItem::Request(row) => {
+                    is_whole = false;
+                    self.note_other(row.pool);
+                }
+                TraceItem::Refused(error) => {
+                    let place = || format!("{}, line {}", error.file, error.line);
+                    self.ledgers.iter_mut().for_each(|ledger| ledger.refuse(place, &error.fault));
+                }
+            }
+        }
+        // A range is of all requests that were read together: of use where these are of one pool.
+        let is_of_one = is_whole && rows.windows(2).all(|two| two[0].pool == two[1].pool);
+        let mut ranges = Some(ranges).filter(|_| is_of_one);
+        for rows in rows.chunk_by(|one, other| one.pool == other.pool) {
+            self.take_of_pool(rows, ranges.take().unwrap_or_default())?;
+        }
+        Ok(())
+    }
+
+    /// Takes rows of one pool.
+    fn take_of_pool(
+        &mut self,
+        rows: &[TraceRow<'_>],
+        ranges: Vec<Option<PoolRange>>,
+    ) -> Result<(), ReplayError> {
+        let Some(first) = rows.first() else { return Ok(()) };
+        let at = self.pool(first.pool)?;
+        let ranges = ranges.into_iter().chain(std::iter::repeat_with(|| None));
+        for ((run, ledger), range) in self.pools[at].runs.iter_mut().zip(&mut self.ledgers).zip(ranges) {
+            let (warm_up, per_request) = (self.known.warm_up, self.per_request.as_mut());
+            run.observe_rows(rows, range, Surroundings { ledger, per_request, warm_up })?;
+        }
+        Ok(())
+    }
+
+    /// The place of a pool's runs, which are made where there are none.
+    fn pool(&mut self, name: Option<&str>) -> Result<usize, ReplayError> {
+        if let Some(at) = self.pools.iter().rposition(|pool| pool.name.as_deref() == name) {
+            return Ok(at);
+        }
+        if self.pools.len() == MAX_POOLS {
+            return Err(ReplayError::TooManyPools { most: MAX_POOLS });
+        }
+        let runs = self.engines.iter().map(self.start).collect::<Result<_, _>>()?;
+        self.pools.push(PoolRuns { name: name.map(Box::from), runs });
+        Ok(self.pools.len() - 1)
+    }
+
+    fn note_other(&mut self, name: Option<&str>) {
+        let name = name.unwrap_or(UNNAMED);
+        if self.others.len() < MAX_POOLS && self.others.iter().all(|known| **known != *name) {
+            self.others.push(Box::from(name));
+        }
+    }
+}
+
+/// What a pool is called whose rows name no model.
+pub(super) const UNNAMED: &str = "(no model)";
+
+/// The first of some names.
+pub(super) fn listed(names: &[Box<str>]) -> String {
+    const SHOWN: usize = 8;
+    let shown: Vec<&str> = names.iter().take(SHOWN).map(|name| &**name).collect();
+    let more = names.len().saturating_sub(SHOWN);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("{}{more}", shown.join(", "))
 }

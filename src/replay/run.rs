@@ -22,10 +22,9 @@ use kvset_core::pool_config::PoolConfig;
 use kvset_core::pool_set::{
     History as LogHistory, ObserveError, PoolConfigs, PoolRecord, PoolSet, PoolSetConfig,
 };
-use kvset_core::units::{EventTime, Offset, PageCount};
+use kvset_core::units::{Offset, PageCount};
 use kvset_core::window::WindowKind;
-use kvset_formats::trace::{RowError, TraceItem, TraceRow};
-use std::io::Write;
+use kvset_formats::trace::TraceRow;
 use std::sync::Arc;
 
 /// Whether the trends of `last:N` and `all` see their windows after so many counted requests: 32 to 64
@@ -38,20 +37,41 @@ fn is_reading_due(requests: u64) -> bool {
 /// Fewest readings of a trace that has as many requests.
 const READINGS: u64 = 32;
 
-/// When a row's request arrived; nothing of a refused one.
-fn event_time(item: &TraceItem<'_>) -> Option<EventTime> {
-    match item {
-        TraceItem::Request(row) => Some(row.event.event_time),
-        TraceItem::Refused(_) => None,
+/// What one engine made of the rows of a trace, over all pools.
+#[derive(Debug, Default)]
+pub(super) struct Ledger {
+    /// Rows met, bad ones too.
+    pub rows: u64,
+    /// Requests accepted.
+    pub accepted: u64,
+    /// Rows that were passed over, and the first of them.
+    pub rejected: u64,
+    pub bad_rows: Vec<BadRow>,
+}
+
+impl Ledger {
+    /// Counts a row that is passed over.
+    pub(super) fn refuse(&mut self, place: impl FnOnce() -> String, reason: &dyn std::fmt::Display) {
+        (self.rows, self.rejected) = (self.rows + 1, self.rejected + 1);
+        if self.bad_rows.len() < SHOWN_BAD_ROWS {
+            self.bad_rows.push(BadRow { place: place(), reason: reason.to_string() });
+        }
     }
 }
 
+/// What runs have in common while rows are observed.
+pub(super) struct Surroundings<'a, 'w> {
+    pub ledger: &'a mut Ledger,
+    /// Where each counted request's row goes.
+    pub per_request: Option<&'a mut PerRequest<'w>>,
+    /// Leading requests of the trace that only warm the caches.
+    pub warm_up: u64,
+}
+
 /// A replay under way.
-pub(super) struct Run<'a> {
+pub(super) struct Run {
     pools: PoolSet,
     config: Arc<PoolConfig>,
-    warm_up: u64,
-    per_request: Option<PerRequest<'a>>,
     recorder: Option<HistoryRecorder>,
     observer: Observer,
     cache_writes: CacheWritesResult,
@@ -68,31 +88,31 @@ pub(super) struct Run<'a> {
     threads: usize,
     /// Rows met, bad ones too.
     rows: u64,
-    /// Requests accepted.
+    /// Requests accepted, and those of them that count.
     requests: u64,
+    counted: u64,
     /// Requests of ranges that were merged.
     merged: u64,
+    /// Rows that were passed over.
     rejected: u64,
-    bad_rows: Vec<BadRow>,
     closed: Vec<Estimate>,
     /// All ids of a compact event; kept to reuse its memory.
     ids: Vec<u64>,
     wanted: Vec<WindowKind>,
 }
 
-impl<'a> Run<'a> {
+impl Run {
     /// A replay that has seen nothing.
     ///
     /// # Errors
     /// [`ReplayError`] where the options cannot be followed.
     pub(super) fn new(
         options: &ReplayOptions,
-        warm_up: u64,
-        per_request: Option<&'a mut dyn Write>,
+        pool: &PoolConfig,
         recorder: Option<HistoryRecorder>,
     ) -> Result<Self, ReplayError> {
-        let wanted = options.pool.windows.clone();
-        let mut config = options.pool.clone();
+        let wanted = pool.windows.clone();
+        let mut config = pool.clone();
         if !config.windows.contains(&WindowKind::All) {
             config.windows.push(WindowKind::All);
         }
@@ -113,13 +133,11 @@ impl<'a> Run<'a> {
                 LogHistory::Whole,
             ),
             config,
-            warm_up,
-            per_request: per_request.map(PerRequest::new),
             recorder,
             cache_writes: CacheWritesResult::default(),
-            observer: Observer::new(&options.beside, &options.pool)?,
-            lifetimes: LifetimesObserver::new(&options.beside, &options.pool)?,
-            traffic: TrafficObserver::new(&options.pool, options.beside.prefill_rate),
+            observer: Observer::new(&options.beside, pool)?,
+            lifetimes: LifetimesObserver::new(&options.beside, pool)?,
+            traffic: TrafficObserver::new(pool, options.beside.prefill_rate),
             curve,
             ceilings,
             below: Tiers::new(&options.beside.below, &options.beside.below_rules),
@@ -128,9 +146,9 @@ impl<'a> Run<'a> {
             threads: options.threads,
             rows: 0,
             requests: 0,
+            counted: 0,
             merged: 0,
             rejected: 0,
-            bad_rows: Vec::new(),
             closed: Vec::new(),
             ids: Vec::new(),
             wanted,
@@ -142,14 +160,14 @@ impl<'a> Run<'a> {
         (self.sufficiency, self.ceilings) = (Some(Sufficiency::default()), None);
     }
 
+    /// Rows that were passed over.
+    pub(super) fn rejected(&self) -> u64 {
+        self.rejected
+    }
+
     /// How many requests each capacity was enough for.
     pub(super) fn take_sufficient(&mut self) -> Sufficiency {
         self.sufficiency.take().unwrap_or_default()
-    }
-
-    /// How the pool is estimated.
-    pub(super) fn config(&self) -> &Arc<PoolConfig> {
-        &self.config
     }
 
     /// Observes rows in their order; `range` is what they come to in the pool, where that is known. A pool that does not
@@ -157,39 +175,34 @@ impl<'a> Run<'a> {
     ///
     /// # Errors
     /// [`ReplayError`] where a row cannot be one of this replay; a refused one is counted.
-    pub(super) fn observe_items(
+    pub(super) fn observe_rows(
         &mut self,
-        items: &[TraceItem<'_>],
+        rows: &[TraceRow<'_>],
         range: Option<PoolRange>,
+        mut with: Surroundings<'_, '_>,
     ) -> Result<(), ReplayError> {
         if let Some(range) = range {
             let requests = range.requests() as u64;
             // A range that is not merged is observed request by request.
-            let merged = self.pools.merge(POOL, range, items.iter().filter_map(event_time).collect());
+            let merged = self.pools.merge(POOL, range, rows.iter().map(|row| row.event.event_time).collect());
             self.merged += merged.map_or(0, |()| requests);
         }
-        for (at, item) in items.iter().enumerate() {
-            match item {
-                TraceItem::Request(row) => {
-                    serve_ahead(&mut self.pools, &items[at..], self.threads);
-                    self.observe(row)?;
-                }
-                TraceItem::Refused(error) => self.refuse_row(error),
-            }
+        for (at, row) in rows.iter().enumerate() {
+            serve_ahead(&mut self.pools, &rows[at..], self.threads);
+            self.observe(row, &mut with)?;
         }
         Ok(())
     }
 
-    fn observe(&mut self, row: &TraceRow<'_>) -> Result<(), ReplayError> {
+    fn observe(&mut self, row: &TraceRow<'_>, with: &mut Surroundings<'_, '_>) -> Result<(), ReplayError> {
         if row.event.known_prefix.is_none() {
-            return self.observe_whole(row);
+            return self.observe_whole(row, with);
         }
         let mut ids = std::mem::take(&mut self.ids);
         let observed = match self.pools.complete(POOL, &row.event, &mut ids) {
-            Ok(event) => self.observe_whole(&TraceRow { event, ..*row }),
+            Ok(event) => self.observe_whole(&TraceRow { event, ..*row }, with),
             Err(refusal) => {
-                self.rows += 1;
-                self.refuse(format!("{}, line {}", row.file, row.line), &refusal);
+                self.refuse(row, &refusal, with.ledger);
                 Ok(())
             }
         };
@@ -198,14 +211,17 @@ impl<'a> Run<'a> {
     }
 
     /// Observes a request whose pages are all listed.
-    fn observe_whole(&mut self, row: &TraceRow<'_>) -> Result<(), ReplayError> {
+    fn observe_whole(
+        &mut self,
+        row: &TraceRow<'_>,
+        with: &mut Surroundings<'_, '_>,
+    ) -> Result<(), ReplayError> {
         let event = &row.event;
-        let counted = self.requests >= self.warm_up;
+        let counted = with.ledger.accepted >= with.warm_up;
         let offset = Offset(self.rows as i64);
-        if is_reading_due(self.requests.saturating_sub(self.warm_up)) {
+        if is_reading_due(self.counted) {
             self.pools.take_reading(offset);
         }
-        self.rows += 1;
         let record = PoolRecord { pool: POOL, event, offset, counted };
         let closed = self.closed.len();
         match self.pools.observe(record, &mut self.closed) {
@@ -215,17 +231,21 @@ impl<'a> Run<'a> {
                 return Err(ReplayError::Page { place, source });
             }
             Err(refusal) => {
-                self.refuse(format!("{}, line {}", row.file, row.line), &refusal);
+                self.refuse(row, &refusal, with.ledger);
                 return Ok(());
             }
         }
+        (self.rows, with.ledger.rows) = (self.rows + 1, with.ledger.rows + 1);
         self.lifetimes.close(&self.closed[closed..], &self.config);
         self.observe_beside(row, counted)?;
-        self.requests += 1;
+        (self.requests, with.ledger.accepted) = (self.requests + 1, with.ledger.accepted + 1);
         if counted {
+            self.counted += 1;
             self.count_found();
             row.cache_writes.iter().for_each(|writes| self.cache_writes.add(writes));
-            self.write_request().map_err(ReplayError::PerRequest)?;
+            if let Some(per_request) = &mut with.per_request {
+                self.write_request(row.pool, per_request).map_err(ReplayError::PerRequest)?;
+            }
             self.record(event);
         }
         Ok(())
@@ -283,16 +303,15 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn write_request(&mut self) -> std::io::Result<()> {
-        let pool = self.pools.get(POOL);
-        let (Some(per_request), Some(pool)) = (&mut self.per_request, pool) else { return Ok(()) };
+    fn write_request(&self, name: Option<&str>, per_request: &mut PerRequest<'_>) -> std::io::Result<()> {
+        let Some(pool) = self.pools.get(POOL) else { return Ok(()) };
         let Some((outcome, curve)) = pool.last_request() else { return Ok(()) };
         if let Some(below) = &self.below {
             per_request.set_below(below.last_hits());
         }
         match pool.caches() {
-            Some(caches) => per_request.write_pointwise(outcome, caches, curve),
-            None => per_request.write(outcome, &self.config, curve),
+            Some(caches) => per_request.write_pointwise(name, outcome, caches, curve),
+            None => per_request.write(name, outcome, &self.config, curve),
         }
     }
 
@@ -305,38 +324,16 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn refuse_row(&mut self, error: &RowError) {
-        self.rows += 1;
-        self.refuse(format!("{}, line {}", error.file, error.line), &error.fault);
-    }
-
-    fn refuse(&mut self, place: String, reason: &dyn std::fmt::Display) {
-        self.rejected += 1;
-        if self.bad_rows.len() < SHOWN_BAD_ROWS {
-            self.bad_rows.push(BadRow { place, reason: reason.to_string() });
-        }
+    fn refuse(&mut self, row: &TraceRow<'_>, reason: &dyn std::fmt::Display, ledger: &mut Ledger) {
+        (self.rows, self.rejected) = (self.rows + 1, self.rejected + 1);
+        ledger.refuse(|| format!("{}, line {}", row.file, row.line), reason);
     }
 
     /// Closes every window and says what was found.
     ///
     /// # Errors
-    /// [`ReplayError::BadRows`] where rows were refused and are not to be skipped; what cannot be told or written.
-    pub(super) fn finish(
-        mut self,
-        skip_bad_rows: bool,
-        findings: &Findings,
-    ) -> Result<(Replay, ReplayHistory), ReplayError> {
-        let passed_over = findings.passed_over.clone();
-        if self.rejected > 0 && !skip_bad_rows {
-            return Err(ReplayError::BadRows { count: self.rejected, rows: self.rows, first: self.bad_rows });
-        }
-        if self.requests == 0 && (self.rejected > 0 || !passed_over.is_empty()) {
-            let (rejected, first) = (self.rejected, self.bad_rows);
-            return Err(ReplayError::NoRequest { rejected, passed_over, first });
-        }
-        if let Some(per_request) = &mut self.per_request {
-            per_request.flush().map_err(ReplayError::PerRequest)?;
-        }
+    /// What cannot be told.
+    pub(super) fn finish(mut self, findings: &Findings) -> Result<(Replay, ReplayHistory), ReplayError> {
         let end = Offset(self.rows as i64);
         let recorder = self.recorder.take();
         let pool = self.pool();
@@ -371,10 +368,10 @@ impl<'a> Run<'a> {
         let replay = Replay {
             requests: self.requests,
             merged_requests: self.merged,
-            warm_up_requests: self.warm_up.min(self.requests),
+            warm_up_requests: self.requests - self.counted,
             rejected_rows: self.rejected,
-            bad_rows: self.bad_rows,
-            passed_over,
+            bad_rows: Vec::new(),
+            passed_over: findings.passed_over.clone(),
             chain_violations: pool.map_or(0, Pool::chain_violations),
             distinct_pages: pool.map_or(PageCount(0), Pool::accumulated_pages),
             page_size,

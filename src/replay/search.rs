@@ -4,10 +4,11 @@
 //! and the one below it. More memory can lose hits, so what is found is the smallest of the capacities tried, with
 //! the next smaller one, which is not enough; it is not proven that none in between is.
 
-use super::{Known, ReplayError, ReplayOptions, Run, read};
+use super::{Known, Reading, ReplayError, ReplayOptions, Run};
 use kvset_core::capacity::{CapacitySpec, coarse_grid};
 use kvset_core::outcome::Outcome;
 use kvset_core::pool::Pool;
+use kvset_core::pool_config::PoolConfig;
 use kvset_core::ratio::Ratio;
 use kvset_core::units::{PageBytes, PageCount};
 use kvset_core::window::WindowKind;
@@ -174,7 +175,7 @@ pub fn search(
     if options.traces.iter().any(|path| path.as_os_str() == "-") {
         return Err(ReplayError::SearchOfStream);
     }
-    let known = Known::of(options, true)?;
+    let known = Known::of(options)?;
     let (targets, bound) = (options.pool.target_ratios.len(), options.pool.max_tracked_pages);
     let mut tried = Tried::default();
     let (mut readings, mut page_bytes) = (0, None);
@@ -185,13 +186,15 @@ pub fn search(
         options.pool.capacities = capacities.iter().copied().map(CapacitySpec::of_pages).collect();
         options.pool.windows = vec![WindowKind::All];
         options.beside = Default::default();
-        let start = || {
-            let mut run = Run::new(&options, known.warm_up, None, None)?;
+        let start = |pool: &PoolConfig| {
+            let mut run = Run::new(&options, pool, None)?;
             run.count_sufficient();
-            Ok(vec![run])
+            Ok(run)
         };
-        let (mut runs, _) = read(&options, known, start, progress)?;
-        for run in &mut runs {
+        let engines = [options.pool.clone()];
+        let (mut reading, _) = Reading::read(&options, known, &engines, &start, None, progress)?;
+        // Of several pools nothing is searched.
+        for run in reading.pools.iter_mut().flat_map(|pool| &mut pool.runs) {
             tried.add(&capacities, &run.take_sufficient());
             page_bytes = run.pool().and_then(Pool::page_bytes);
         }

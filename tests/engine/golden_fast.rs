@@ -55,6 +55,7 @@ fn check_replay(name: &str, outputs: Outputs) {
             ..PoolConfig::default()
         },
         warm_up: WarmUp::Requests(0),
+        pool_name: None,
         skip_bad_rows: false,
         beside: Default::default(),
         provisioned: None,

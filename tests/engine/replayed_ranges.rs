@@ -55,6 +55,7 @@ fn options(traces: Vec<PathBuf>, pool: PoolConfig) -> ReplayOptions {
         read: ReadOptions { format: Format::Weka, ..ReadOptions::default() },
         pool,
         warm_up: WarmUp::Requests(0),
+        pool_name: None,
         skip_bad_rows: false,
         beside: Beside::default(),
         provisioned: None,

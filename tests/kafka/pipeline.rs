@@ -116,6 +116,7 @@ fn replayed_windows() -> Vec<Estimate> {
             ..settings().pool_config("trace")
         },
         warm_up: WarmUp::Requests(0),
+        pool_name: None,
         skip_bad_rows: false,
         beside: Default::default(),
         provisioned: None,

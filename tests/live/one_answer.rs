@@ -41,6 +41,7 @@ fn replayed(trace: &Path, engine: Profile, sample_rate: &str, capacities: &[&str
         read: ReadOptions::default(),
         pool,
         warm_up: WarmUp::Requests(0),
+        pool_name: None,
         skip_bad_rows: false,
         provisioned: None,
         threads: 1,

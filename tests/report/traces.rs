@@ -23,6 +23,7 @@ fn options(trace: PathBuf, kv_bytes_per_token: f64) -> ReplayOptions {
             ..PoolConfig::default()
         },
         warm_up: WarmUp::Requests(0),
+        pool_name: None,
         skip_bad_rows: false,
         beside: Default::default(),
         provisioned: None,

@@ -8,6 +8,7 @@
 )]
 
 pub mod codec;
+pub mod identity;
 pub mod logs;
 pub mod output;
 pub mod placeholders;

@@ -1,11 +1,12 @@
 //! Values that templates name, found in a record's fields, key and headers.
 
 use super::fields::Values;
-use super::recipe::{Names, Piece, Source, TimeUnit};
+use super::recipe::{Names, Namespace, Piece, Source, TimeUnit};
 use super::records::RawRecord;
 use kvset_core::keyed::HashKey;
 use kvset_core::pages::Scope;
 use kvset_formats::codec::{DecodeError, ErrorCode};
+use kvset_formats::identity::Identity;
 use kvset_formats::time::{Time, Written};
 use std::borrow::Cow;
 
@@ -63,7 +64,13 @@ impl FieldLookup<'_> {
 
     /// The namespace; under a key its value gives nothing of its name away.
     pub(super) fn namespace(&self, key: Option<HashKey>) -> Result<Option<Scope>, DecodeError> {
-        let name = self.fill(&self.names.namespace)?;
+        let name = match &self.names.namespace {
+            Namespace::Template(pieces) => Cow::Owned(self.fill(pieces)?),
+            Namespace::Identity(numbers) => {
+                let identity = Identity::of(|place| self.values.get(*numbers.get(place)?));
+                identity.scope.unwrap_or_default()
+            }
+        };
         let scope = || key.map_or_else(|| Scope::named(name.as_bytes()), |key| key.scope(name.as_bytes()));
         Ok((!name.is_empty()).then(scope))
     }

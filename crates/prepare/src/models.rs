@@ -19,6 +19,9 @@ use std::sync::Arc;
 #[cfg(feature = "tokenize")]
 pub use kvset_tokenize::Model;
 
+/// Takes the tokens of one prompt, and what it was logged as.
+pub(super) type TakePrompt<'a> = dyn FnMut(&[u32], PromptForm) -> Result<(), DecodeError> + 'a;
+
 /// A thread's tokenizers: a model each, by name, and one for every other name. Clones share what they
 /// remember of texts met before.
 #[cfg(feature = "tokenize")]
@@ -76,7 +79,7 @@ impl Tokenizers {
         model: Option<&str>,
         body: &[u8],
         time: EventTime,
-        take: &mut dyn FnMut(&[u32], PromptForm) -> Result<(), DecodeError>,
+        take: &mut TakePrompt<'_>,
     ) -> Result<PromptForm, DecodeError> {
         let named = self.named.iter_mut().find(|(name, _)| Some(name.as_str()) == model);
         let tokenizer = named.map(|(_, tokenizer)| tokenizer).or(self.other.as_mut());
@@ -110,7 +113,7 @@ impl Tokenizers {
         _model: Option<&str>,
         _body: &[u8],
         _time: EventTime,
-        _take: &mut dyn FnMut(&[u32], PromptForm) -> Result<(), DecodeError>,
+        _take: &mut TakePrompt<'_>,
     ) -> Result<PromptForm, DecodeError> {
         let detail = MissingFeature(Feature::Tokenize).to_string();
         Err(DecodeError::new(kvset_formats::codec::ErrorCode::UnknownModel, detail))

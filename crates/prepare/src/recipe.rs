@@ -7,6 +7,7 @@ use kvset_core::labels::{Label, Labels};
 use kvset_core::ratio::Ratio;
 use kvset_core::units::PageSize;
 use kvset_formats::codec::{DecodeLimits, LetterContent};
+use kvset_formats::identity::FIELDS;
 use kvset_formats::logs::{Places, Preset};
 use kvset_formats::time::{Numbers, Unit};
 use std::collections::BTreeMap;
@@ -82,8 +83,9 @@ pub struct Recipe {
     pub pool: Template,
     /// The name of the model that tokenises.
     pub model: Template,
-    /// What page ids are unique within; empty where that is the pool.
-    pub namespace: Template,
+    /// What page ids are unique within, where the operator says; else what keeps pages apart by the names that requests
+    /// and logs have for it ([`kvset_formats::identity`]).
+    pub namespace: Option<Template>,
     /// Where the event time is; the record's time stamp where it is left out.
     pub event_time: Option<Place>,
     /// Its unit, where it is a number.
@@ -117,7 +119,7 @@ pub(super) struct Names {
     pub(super) paths: Vec<Vec<String>>,
     pub(super) pool: Vec<Piece>,
     pub(super) model: Vec<Piece>,
-    pub(super) namespace: Vec<Piece>,
+    pub(super) namespace: Namespace,
     pub(super) event_time: Option<Source>,
     pub(super) labels: Labels<usize>,
 }
@@ -135,8 +137,16 @@ impl Names {
     /// belongs to stays inside: such a field is not written out under its own name either.
     fn is_in_namespace(&self, field: usize) -> bool {
         let named = |piece: &Piece| matches!(piece, Piece::Place { source: Source::Field(named), .. } if *named == field);
-        self.namespace.iter().any(named)
+        matches!(&self.namespace, Namespace::Template(pieces) if pieces.iter().any(named))
     }
+}
+
+/// What page ids are unique within.
+pub(super) enum Namespace {
+    /// What the operator says.
+    Template(Vec<Piece>),
+    /// What requests and logs say, by the numbers of [`FIELDS`].
+    Identity(Vec<usize>),
 }
 
 /// A part of a template whose field has a number.
@@ -155,7 +165,7 @@ pub(super) enum Source {
 impl Names {
     pub(super) fn of(recipe: &Recipe) -> Self {
         let mut paths = Vec::new();
-        let pieces = |template: &Template, paths: &mut Vec<Vec<String>>| {
+        let pieces = |template: &Template, paths: &mut Vec<Vec<String>>| -> Vec<Piece> {
             let piece = |part: &Part| match part {
                 Part::Text(text) => Piece::Text(text.clone()),
                 Part::Place { place, optional } => {
@@ -164,11 +174,15 @@ impl Names {
             };
             template.parts().iter().map(piece).collect()
         };
-        let (pool, model, namespace) = (
-            pieces(&recipe.pool, &mut paths),
-            pieces(&recipe.model, &mut paths),
-            pieces(&recipe.namespace, &mut paths),
-        );
+        let (pool, model) = (pieces(&recipe.pool, &mut paths), pieces(&recipe.model, &mut paths));
+        let namespace = match &recipe.namespace {
+            Some(template) => Namespace::Template(pieces(template, &mut paths)),
+            None => {
+                let named =
+                    |path: &[&str]| -> Vec<String> { path.iter().map(|name| (*name).to_owned()).collect() };
+                Namespace::Identity(FIELDS.iter().map(|(path, _)| number(&named(path), &mut paths)).collect())
+            }
+        };
         let event_time = recipe.event_time.as_ref().map(|place| source(place, &mut paths));
         let labels = Label::ALL.map(|label| (label, number(&[label.name().to_owned()], &mut paths)));
         Self { pool, model, namespace, event_time, labels: labels.into_iter().collect(), paths }

@@ -296,8 +296,9 @@ sections! {
         model: Template = template("{model}");
         /// The pool that a request belongs to: the key of its request event.
         pool: Template = template("{model}");
-        /// What page ids are unique within: a tenant, a cache salt, a LoRA adapter. Requests of two
-        /// namespaces share no page. Empty where a whole pool shares its pages.
+        /// What page ids are unique within: requests of two namespaces share no page. Where it is empty: the cache salt,
+        /// the extra key, the LoRA adapter and the deployment that requests or logs name, as in kvset replay. A text without
+        /// fields lets a whole pool share its pages.
         namespace: Template = Template::default();
         /// A secret key of 32 hexadecimal digits ("file:/path" or "env:NAME"), which page ids are then made with: nobody
         /// without it can test whether an id stands for a prompt. Another key gives other ids to the same prompts.

@@ -58,8 +58,8 @@ pub struct TraceArgs {
     /// --engine, where that is vllm or sglang, else vllm].
     #[arg(long, value_name = "ENGINE", value_parser = choice::<ChatEngine>())]
     pub chat_engine: Option<ChatEngine>,
-    /// What page ids are unique within: auto (what the trace declares, else global), global, session or
-    /// field:NAME.
+    /// What page ids are unique within: auto (what the trace declares, and what keeps caches apart: models, cache salts,
+    /// extra keys, adapters, deployments), global (merges all of these), session or field:NAME.
     #[arg(long, value_name = "SCOPE", default_value = "auto")]
     pub id_scope: IdScope,
     /// Count rows that cannot be read and go on; without it they fail the run.
@@ -170,6 +170,9 @@ pub struct ReplayArgs {
     /// Count a last page that is not full.
     #[arg(long)]
     pub include_partial_page: bool,
+    /// The model whose requests are replayed; each model that the trace names where left out.
+    #[arg(long, value_name = "NAME")]
+    pub pool: Option<String>,
     /// Leading requests that touch but do not count: a number, or a share like 20%.
     #[arg(long, value_name = "P", value_parser = warm_up, default_value = "0")]
     pub warm_up: WarmUp,

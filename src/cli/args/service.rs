@@ -90,7 +90,8 @@ pub struct SendArgs {
     /// Create the topic if it does not exist, with so many partitions.
     #[arg(long, alias = "create-topic", value_name = "PARTITIONS", num_args = 0..=1, require_equals = true, default_missing_value = "1")]
     pub create_topics: Option<NonZeroU32>,
-    /// Pool the requests belong to, the key of every record; {session} stands for a request's session.
+    /// Pool the requests belong to, the key of every record; {session} stands for a request's session, {model} for its
+    /// model.
     #[arg(long, value_name = "NAME", default_value = "default")]
     pub pool: String,
     /// How the records are encoded.

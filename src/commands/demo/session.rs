@@ -306,7 +306,7 @@ impl LoadProducer<'_> {
         while let Some(item) = reader.next_item().map_err(ProduceError::from)? {
             match item {
                 TraceItem::Request(row) => {
-                    if !self.one("trace", &row)? {
+                    if !self.one(row.pool.unwrap_or("trace"), &row)? {
                         break;
                     }
                 }

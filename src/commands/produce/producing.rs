@@ -13,12 +13,15 @@ use std::borrow::Cow;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// The pool a request belongs to: a name, in which `{session}` stands for the request's session.
+/// The pool a request belongs to: a name, in which `{session}` stands for the request's session, and `{model}` for its
+/// model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PoolName(String);
 
 /// What stands for the session.
 const SESSION: &str = "{session}";
+/// What stands for the model.
+const MODEL: &str = "{model}";
 
 impl PoolName {
     /// A name as the user writes it.
@@ -28,11 +31,18 @@ impl PoolName {
 
     /// The pool of this request.
     pub fn of(&self, row: &TraceRow<'_>) -> Cow<'_, str> {
-        if self.0.contains(SESSION) {
-            Cow::Owned(self.0.replace(SESSION, row.session.unwrap_or("none")))
-        } else {
-            Cow::Borrowed(&self.0)
+        let mut name = Cow::Borrowed(self.0.as_str());
+        for (place, value) in [(SESSION, row.session), (MODEL, row.pool)] {
+            if name.contains(place) {
+                name = Cow::Owned(name.replace(place, value.unwrap_or("none")));
+            }
         }
+        name
+    }
+
+    /// Whether it tells models apart.
+    fn has_model(&self) -> bool {
+        self.0.contains(MODEL)
     }
 }
 
@@ -140,7 +150,8 @@ pub fn produce(
             progress(sender.sent, reader.progress());
         }
     }
-    let produced = Produced { bad_rows, notes: reader.notes(), ..sender.finish()? };
+    let mut produced = Produced { bad_rows, ..sender.finish()? };
+    produced.notes.extend(reader.notes());
     progress(produced.requests, reader.progress());
     Ok(produced)
 }
@@ -180,6 +191,32 @@ struct Sender<'a> {
     value: Vec<u8>,
     sent: u64,
     bytes: u64,
+    models: Models,
+}
+
+/// Models that share one pool by the name that the user gave it: their pages are kept apart within it.
+#[derive(Debug, Default)]
+struct Models {
+    first: Option<Option<Box<str>>>,
+    are_several: bool,
+}
+
+impl Models {
+    /// The request's scope: with its model, unless that is the one of the first request.
+    fn scope(&mut self, row: &TraceRow<'_>) -> Scope {
+        let scope = row.event.scope;
+        match &self.first {
+            None => self.first = Some(row.pool.map(Box::from)),
+            Some(first) if first.as_deref() == row.pool => {}
+            Some(_) => {
+                self.are_several = true;
+                return Scope::named(
+                    format!("{}\0{:016x}", row.pool.unwrap_or_default(), scope.value()).as_bytes(),
+                );
+            }
+        }
+        scope
+    }
 }
 
 impl<'a> Sender<'a> {
@@ -194,6 +231,7 @@ impl<'a> Sender<'a> {
             value: Vec::new(),
             sent: 0,
             bytes: 0,
+            models: Models::default(),
         })
     }
 
@@ -208,8 +246,12 @@ impl<'a> Sender<'a> {
             return Ok(false);
         }
         let pool = self.target.pool.of(row);
+        let mut row = *row;
+        if !self.target.pool.has_model() {
+            row.event.scope = self.models.scope(&row);
+        }
         self.value.clear();
-        encode_request(&message_of(row), self.target.encoding, &mut self.value)?;
+        encode_request(&message_of(&row), self.target.encoding, &mut self.value)?;
         self.producer.send(pool.as_bytes(), &self.value, None)?;
         self.sent += 1;
         self.bytes += self.value.len() as u64;
@@ -218,7 +260,10 @@ impl<'a> Sender<'a> {
 
     /// Waits until everything is acknowledged.
     fn finish(self) -> Result<Produced, ProduceError> {
-        Ok(Produced { requests: self.producer.finish()?, bytes: self.bytes, ..Produced::default() })
+        let several = "the trace names several models: their pages are kept apart within the one pool that --pool names; \
+            {model} in the name gives each a pool of its own";
+        let notes = if self.models.are_several { vec![several.to_owned()] } else { Vec::new() };
+        Ok(Produced { requests: self.producer.finish()?, bytes: self.bytes, notes, ..Produced::default() })
     }
 }
 

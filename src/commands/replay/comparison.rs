@@ -38,7 +38,7 @@ pub(super) fn run(args: &ReplayArgs, mut options: ReplayOptions, model: &FromMod
     let page_size = done.first().and_then(|replay| replay.page_size);
     model.check_page(page_size)?.iter().for_each(|line| bar.note(line));
     if let Some(path) = &args.report {
-        write_report(path, done.iter().zip(histories).collect(), &options)?;
+        write_report(path, done.iter().zip(histories).collect(), &[], &options)?;
     }
     let mut shown: Vec<String> = Vec::new();
     for line in done.iter().flat_map(notes) {

@@ -8,6 +8,7 @@ pub mod measured;
 mod model;
 pub mod output;
 pub mod pointwise;
+pub mod pools;
 pub mod printed;
 pub mod report;
 
@@ -20,10 +21,11 @@ use crate::commands::replay::ceiling::CeilingResult;
 use crate::commands::replay::measured::MeasuredOutput;
 use crate::commands::replay::model::FromModel;
 use crate::commands::replay::output::{ReplayResult, TraceSummary};
-use crate::commands::replay::report::{notes, write_plot, write_report};
+use crate::commands::replay::pools::{PoolResult, PoolsResult};
+use crate::commands::replay::report::{notes, pool_notes, trace_notes, write_plot, write_report};
 use crate::replay::{
-    Below, Replay, ReplayError, ReplayHistory, ReplayOptions, TierBelow, pool_report, replay,
-    replay_for_report, search,
+    Below, PoolReplay, Replay, ReplayError, ReplayHistory, ReplayOptions, RowSink, TierBelow, pool_report,
+    replay_pools, search, several_pools,
 };
 use anyhow::Context as _;
 use kvset_core::capacity::CapacitySize;
@@ -33,7 +35,6 @@ use kvset_core::profile::Profile;
 use kvset_core::ratio::Ratio;
 use kvset_formats::trace;
 use std::fs::File;
-use std::io::Write;
 
 /// Runs `kvset replay`.
 pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
@@ -44,6 +45,7 @@ pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
         read: args.read_options(),
         pool: args.pool_config(&model.costs, args.own_rules(&model)),
         warm_up: args.warm_up,
+        pool_name: args.pool.clone(),
         skip_bad_rows: args.trace.skip_bad_rows,
         beside: args.beside().map_err(Failure::Usage)?,
         provisioned: args.provisioned.clone(),
@@ -61,35 +63,88 @@ pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
     };
     let mut bar = Progress::bytes(None);
     model.notes.iter().for_each(|line| bar.note(line));
-    let rows = per_request.as_mut().map(|file| file as &mut dyn Write);
+    let rows = per_request.as_mut().map(|file| file as &mut dyn RowSink);
     let mut progress = |at: trace::Progress| bar.advance_of(at.read_bytes, at.total_bytes);
-    let (mut done, history) = match &args.report {
-        None => (replay(&options, rows, &mut progress)?, None),
-        Some(_) => {
-            let (done, history) = replay_for_report(&options, rows, &mut progress)?;
-            (done, Some(history))
-        }
+    let mut pools = replay_pools(&options, rows, args.report.is_some(), &mut progress)?;
+    for pool in &pools {
+        model.check_page(pool.replay.page_size)?.iter().for_each(|line| bar.note(line));
+    }
+    if pools.len() > 1 {
+        return several(args, &options, pools, bar);
+    }
+    let Some(PoolReplay { replay: mut done, history, .. }) = pools.pop() else {
+        return Err(anyhow::anyhow!("the replay gave no result").into());
     };
-    model.check_page(done.page_size)?.iter().for_each(|line| bar.note(line));
     done.searched = args.search.then(|| search(&options, &mut |_| {})).transpose()?;
-    if let Some((path, history)) = args.report.as_ref().zip(history) {
-        write_report(path, vec![(&done, history)], &options)?;
+    if let Some(path) = &args.report {
+        write_report(path, vec![(&done, history)], &[], &options)?;
     }
     notes(&done).iter().for_each(|line| bar.note(line));
     bar.finish("replayed");
-    let mut result = ReplayResult::of(&done);
-    if args.capacities.is_empty() {
-        result.cut_grid(result.footprint_capacity());
-    }
+    let result = args.result_of(&done);
     if let Some(path) = &args.plot {
-        write_plot(path, &[result.facts.clone()])?;
+        write_plot(path, std::slice::from_ref(&result.facts))?;
     }
     let asked = !args.capacities.is_empty();
     let text = if args.json { json(&result)? } else { result.render(asked, &Terminal::of_stdout()) };
     print(&text)
 }
 
+/// Tells the answers of several pools.
+fn several(
+    args: &ReplayArgs,
+    options: &ReplayOptions,
+    mut pools: Vec<PoolReplay>,
+    mut bar: Progress,
+) -> Result<(), Failure> {
+    args.check_several(&pools)?;
+    let Some(first) = pools.first() else { return Ok(()) };
+    let rejected = first.rejected_rows;
+    let mut notes = vec![format!("note: {}", pools::note(&pools))];
+    notes.extend(trace_notes(&first.replay, rejected));
+    for pool in &pools {
+        notes.extend(pool_notes(&pool.replay).iter().map(|line| format!("{}: {line}", pools::name(pool))));
+    }
+    notes.iter().for_each(|line| bar.note(line));
+    bar.finish("replayed");
+    if let Some(path) = &args.report {
+        let histories: Vec<_> = pools.iter_mut().map(|pool| std::mem::take(&mut pool.history)).collect();
+        let names: Vec<_> = pools.iter().map(pools::name).collect();
+        let replays = pools.iter().map(|pool| &pool.replay).zip(histories).collect();
+        write_report(path, replays, &names, options)?;
+    }
+    let result = |pool: &PoolReplay| PoolResult {
+        pool: pools::name(pool).to_owned(),
+        result: args.result_of(&pool.replay),
+    };
+    let Some(result) = PoolsResult::new(pools.iter().map(result).collect(), rejected, notes) else {
+        return Ok(());
+    };
+    let asked = !args.capacities.is_empty();
+    print(&if args.json { json(&result)? } else { result.render(asked, &Terminal::of_stdout()) })
+}
+
 impl ReplayArgs {
+    /// The result of a finished replay.
+    fn result_of(&self, done: &Replay) -> ReplayResult {
+        let mut result = ReplayResult::of(done);
+        if self.capacities.is_empty() {
+            result.cut_grid(result.footprint_capacity());
+        }
+        result
+    }
+
+    /// Refuses what only one pool can have.
+    fn check_several(&self, pools: &[PoolReplay]) -> Result<(), Failure> {
+        let asked = match () {
+            () if self.provisioned.is_some() => "--provisioned",
+            () if self.search => "--search",
+            () if self.plot.is_some() => "--plot",
+            () => return Ok(()),
+        };
+        Err(several_pools(pools, asked).into())
+    }
+
     /// What the engines are told; one alone what it reads, without what tiers below are told.
     fn own_rules(&self, model: &FromModel) -> EngineRules {
         let mut rules = self.options.rules(model.attention.as_ref());
@@ -223,6 +278,9 @@ impl From<ReplayError> for Failure {
             | ReplayError::Router(_)
             | ReplayError::Unnamed { .. }
             | ReplayError::SearchOfStream
+            | ReplayError::SeveralPools { .. }
+            | ReplayError::NoSuchPool { .. }
+            | ReplayError::TooManyPools { .. }
             | ReplayError::Page { .. } => Self::Usage(error.into()),
             _ => Self::Runtime(error.into()),
         }

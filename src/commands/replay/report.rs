@@ -8,17 +8,23 @@ use anyhow::Context as _;
 use kvset_core::estimate::{Estimate, FEWEST_FOLLOWED};
 use std::path::{Path, PathBuf};
 
-/// Writes the self-contained page with the plots.
+/// Writes the self-contained page with the plots: of one engine or of several, or of `pools` by these names.
 pub(crate) fn write_report(
     path: &Path,
     replays: Vec<(&Replay, ReplayHistory)>,
+    pools: &[&str],
     options: &ReplayOptions,
 ) -> anyhow::Result<()> {
     let mut inputs: Vec<(String, String)> =
         options.traces.iter().map(|trace| ("Trace".to_owned(), trace.display().to_string())).collect();
     inputs.push(("Ids unique within".to_owned(), options.read.id_scope.to_string()));
     inputs.push(("kvset".to_owned(), env!("CARGO_PKG_VERSION").to_owned()));
-    let input = report_input(replays, title(&options.traces), inputs);
+    let mut input = report_input(replays, title(&options.traces), inputs);
+    if !pools.is_empty() {
+        input.compares_engines = false;
+        let named = input.pools.iter_mut().zip(pools);
+        named.for_each(|(pool, name)| pool.name = Some((*name).to_owned()));
+    }
     write_page(path, &input)
 }
 
@@ -71,8 +77,30 @@ fn nothing_counted(done: &Replay) -> Option<String> {
 
 /// What a reader of the result should know about the trace.
 pub(crate) fn notes(done: &Replay) -> Vec<String> {
+    let mut lines = trace_notes(done, done.rejected_rows);
+    lines.extend(pool_notes(done));
+    lines
+}
+
+/// What holds for all pools of a trace, of which so many rows were passed over.
+pub(crate) fn trace_notes(done: &Replay, rejected_rows: u64) -> Vec<String> {
     let mut lines: Vec<String> = done.notes.iter().map(|note| format!("note: {note}")).collect();
-    lines.extend(nothing_counted(done));
+    for row in &done.bad_rows {
+        lines.push(format!("skipped: {}: {}", row.place, row.reason));
+    }
+    for (why, records) in &done.passed_over {
+        lines.push(format!("passed over: {}: {why}", counted(*records, "record", "records")));
+    }
+    let unnamed = rejected_rows.saturating_sub(done.bad_rows.len() as u64);
+    if unnamed > 0 {
+        lines.push(format!("skipped: {unnamed} more rows"));
+    }
+    lines
+}
+
+/// What holds for one pool.
+pub(crate) fn pool_notes(done: &Replay) -> Vec<String> {
+    let mut lines: Vec<String> = nothing_counted(done).into_iter().collect();
     if done.whole.as_ref().is_some_and(|all| all.output_reuse_unseen) {
         lines.push(
             "note: the trace has page ids for prompts only: outputs take room in the cache, but hits on them \
@@ -86,16 +114,6 @@ pub(crate) fn notes(done: &Replay) -> Vec<String> {
              {FEWEST_FOLLOWED} many requests are not seen at all and required capacities come out too small; \
              raise --sample-rate"
         ));
-    }
-    for row in &done.bad_rows {
-        lines.push(format!("skipped: {}: {}", row.place, row.reason));
-    }
-    for (why, records) in &done.passed_over {
-        lines.push(format!("passed over: {}: {why}", counted(*records, "record", "records")));
-    }
-    let unnamed = done.rejected_rows.saturating_sub(done.bad_rows.len() as u64);
-    if unnamed > 0 {
-        lines.push(format!("skipped: {unnamed} more rows"));
     }
     if done.chain_violations > 0 {
         let found = done.chain_violations;

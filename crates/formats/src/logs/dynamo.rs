@@ -3,12 +3,12 @@
 
 use super::layout::first;
 use super::layouts;
-use super::path;
 use super::{Logged, LoggedPrompt, LoggedRequest, Places};
 use crate::codec::{DecodeError, ErrorCode};
 use crate::trace::dynamo::{OTHER_EVENT, read_record};
 use crate::trace::row::Batch;
 use crate::trace::{IdScope, RowFault};
+use kvset_core::labels::Label;
 use std::borrow::Cow;
 use std::time::Duration;
 
@@ -17,12 +17,6 @@ const SWITCH_ON: &str =
 
 /// What the schema of a trace begins with.
 const SCHEMA: &str = "dynamo.request.trace.";
-/// Names, and where a trace has them; those of a trace in an envelope stand under `event`.
-const NAMES: [(&str, &str); 3] = [
-    ("model", "request.model"),
-    ("replica", "request.worker.prefill_worker_id"),
-    ("session_id", "agent_context.session_id"),
-];
 
 /// Whether a record is one of a trace.
 pub(super) fn is_trace(record: &[u8]) -> bool {
@@ -48,14 +42,12 @@ pub(super) fn read<'r>(record: &'r [u8], places: &Places) -> Result<Logged<'r>, 
         Ok(None) => return Ok(Logged::PassedOver(OTHER_EVENT)),
         Err(fault) => return Ok(Logged::one(Err(refusal(fault)))),
     };
-    let inner = path::at(record, "event")?
-        .map_or(Cow::Borrowed(record), |event| Cow::Owned(event.text.into_owned().into_bytes()));
-    let mut names = Vec::new();
-    for (name, place) in NAMES {
-        if let Some(found) = path::at(&inner, place)? {
-            names.push((Cow::Borrowed(name), found.text.into_owned()));
-        }
-    }
+    let replica = draft.labels.get(Label::Replica);
+    let named =
+        [("model", draft.pool.as_ref()), ("replica", replica), ("session_id", draft.session.as_ref())];
+    let names = named
+        .into_iter()
+        .filter_map(|(name, value)| Some((Cow::Borrowed(name), batch.text[value?.clone()].to_owned())));
     Ok(Logged::one(Ok(LoggedRequest {
         prompt: LoggedPrompt::Pages {
             ids: batch.ids[draft.ids.clone()].to_vec(),
@@ -68,7 +60,7 @@ pub(super) fn read<'r>(record: &'r [u8], places: &Places) -> Result<Logged<'r>, 
         cached_tokens: draft.cached_tokens,
         cache_writes: None,
         unread: Vec::new(),
-        names,
+        names: names.collect(),
     })))
 }
 

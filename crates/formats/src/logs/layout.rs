@@ -3,6 +3,7 @@
 use super::path::{self, Found};
 use super::{FieldPath, Logged, LoggedPrompt, LoggedRequest, Places};
 use crate::codec::{DecodeError, ErrorCode};
+use crate::identity::{self, NamedParts};
 use crate::time::{Numbers, Time, Unit, Written};
 use crate::trace::Answer;
 use crate::trace::numbers::{TokenId, count};
@@ -31,6 +32,8 @@ pub(super) struct Layout {
     pub prompt_tokens: &'static [&'static str],
     /// What may hold the rest of a prompt and is not read.
     pub parts: &'static [&'static str],
+    /// Objects with fields of the request, which say what keeps its pages apart ([`crate::identity`]).
+    pub request: &'static [&'static str],
     /// What the model is called where the shape never names it.
     pub unnamed_model: Option<&'static str>,
     /// The path that was asked: not every endpoint takes prompts to answer.
@@ -61,6 +64,7 @@ impl Layout {
             names: &[],
             prompt_tokens: &[],
             parts: &[],
+            request: &[],
             unnamed_model: None,
             endpoint: &[],
             status: &[],
@@ -167,9 +171,26 @@ impl Layout {
                 names.push((Cow::Borrowed(*name), found.text.into_owned()));
             }
         }
-        names.extend(self.unnamed_model.map(|model| (Cow::Borrowed("model"), model.to_owned())));
+        for path in self.request {
+            let Some(request) = path::at(record, path)? else { continue };
+            let (mut text, mut parts) = (String::new(), NamedParts::default());
+            parts.read_within(request.text.as_bytes(), &mut text);
+            let name = |place: usize| Cow::Owned(identity::FIELDS[place].0.join("."));
+            names.extend(parts.iter().map(|(place, value)| (name(place), text[value].to_owned())));
+        }
+        let endpoint = first(record, self.endpoint)?;
+        let deployed = endpoint.and_then(|endpoint| deployment(&endpoint.text).map(str::to_owned));
+        let model = deployed.or(self.unnamed_model.map(str::to_owned));
+        names.extend(model.map(|model| (Cow::Borrowed("model"), model)));
         Ok(names)
     }
+}
+
+/// The deployment that a path names, as Azure's do: `/openai/deployments/NAME/chat/completions`. It is what stands for the
+/// model there.
+fn deployment(path: &str) -> Option<&str> {
+    let (_, rest) = path.split_once("/deployments/")?;
+    rest.split(['/', '?']).next().filter(|name| !name.is_empty())
 }
 
 /// Gateways write a dash, or nothing, for what is not there; objects and lists are no names.

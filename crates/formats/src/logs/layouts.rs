@@ -19,7 +19,10 @@ pub(super) static LITELLM: Layout = Layout {
         ("tenant", "metadata.user_api_key_team_id"),
         ("tenant", "metadata.user_api_key_hash"),
         ("session_id", "trace_id"),
+        ("deployment", "model_id"),
+        ("deployment", "hidden_params.model_id"),
     ],
+    request: &["model_parameters"],
     ..Layout::of(Prompt::Own(litellm::prompt), litellm::SWITCH_ON)
 };
 
@@ -82,12 +85,8 @@ pub(super) static DYNAMO_PAYLOAD: Layout = Layout {
 pub(super) static VLLM: Layout = Layout {
     response: &vllm::RESPONSE,
     start: &["response.body.created", "response.created"],
-    names: &[
-        ("model", "request.model"),
-        ("model", "response.body.model"),
-        ("model", "response.model"),
-        ("cache_salt", "request.cache_salt"),
-    ],
+    names: &[("model", "request.model"), ("model", "response.body.model"), ("model", "response.model")],
+    request: &["request", "body"],
     endpoint: &["url"],
     status: &["response.status_code"],
     ..Layout::of(Prompt::Own(vllm::prompt), vllm::SWITCH_ON)
@@ -99,7 +98,7 @@ pub(super) static SGLANG: Layout = Layout {
     end: &["timestamp"],
     duration: &[("out.meta_info.e2e_latency", Seconds)],
     parts: &["obj.session_params"],
-    names: &[("lora_path", "obj.lora_path"), ("cache_salt", "obj.extra_key")],
+    request: &["obj"],
     unnamed_model: Some("sglang"),
     ..Layout::of(Prompt::Own(sglang::prompt), sglang::SWITCH_ON)
 };

@@ -72,15 +72,6 @@ impl Preset {
         }
     }
 
-    /// What the namespace of page ids is made of where no setting says: what engines keep caches apart by.
-    pub const fn namespace(self) -> &'static str {
-        match self {
-            Self::Sglang => "{cache_salt?}{lora_path?}",
-            Self::Vllm | Self::Dynamo => "{cache_salt?}",
-            _ => "",
-        }
-    }
-
     /// Whether a record is one JSON object with one request, so that templates can name its fields.
     pub const fn has_fields(self) -> bool {
         !matches!(self, Self::EnvoyAiGateway | Self::Otlp)

@@ -1,7 +1,7 @@
 //! Avro object container files of request events: a recorded topic as a trace.
 //!
-//! Events that name several pools are handed out in file order all the same; the reader's notes say
-//! so, and `--id-scope field:pool` keeps the pages of different pools apart.
+//! Events of several pools are requests of several pools; `--id-scope field:pool` makes scopes of one pool of them,
+//! `--id-scope global` one pool.
 
 use super::error::{RowError, RowFault, TraceError};
 use super::options::{IdScope, ReadOptions};
@@ -57,10 +57,10 @@ impl Source for Events {
         let event = event.map_err(|source| TraceError::Container { file: Arc::clone(&self.file), source })?;
         let Some(event) = event else { return Ok(Filled::End) };
         let filed = event.map_err(RowFault::from).and_then(|decoded| {
-            carried.note_pool(&decoded.pool);
             let scope = scope(&decoded, &self.id_scope)?;
             check_prefix(&decoded, scope)?;
-            let draft = draft(&decoded, scope, self.page_size, number, batch);
+            let mut draft = draft(&decoded, scope, self.page_size, number, batch);
+            draft.pool = draft.pool.filter(|_| self.id_scope.keeps_pools_apart());
             batch.drafts.push(draft);
             Ok(())
         });
@@ -125,6 +125,7 @@ fn draft(decoded: &Decoded<'_>, scope: Scope, page_size: PageSize, line: u64, ba
         duration_ms: event.duration_ms,
         cached_tokens: event.cached_tokens,
         labels: event.labels.map(&mut name),
+        pool: (decoded.pool != UNNAMED_POOL).then(|| name(&decoded.pool)),
         scope,
         line,
         ..Draft::default()

@@ -5,6 +5,7 @@ use super::json::{Fields, Ids, Name, Object, Trouble, ignore, read_length, read_
 use super::options::{IdScope, ReadOptions};
 use super::records::{Carried, Decode};
 use super::row::{Batch, Declared, Draft};
+use crate::identity::NamedParts;
 use crate::stated::{PromptForm, StatedPrompts};
 use crate::time::{Numbers, Time, Unit, ms_of};
 use kvset_core::event::CachedTokens;
@@ -14,7 +15,7 @@ use serde::de::{Error as _, MapAccess};
 use std::ops::Range;
 use std::time::Duration;
 
-const KNOWN: [&str; 15] = [
+const KNOWN: [&str; 20] = [
     "event",
     "event_type",
     "event_time_unix_ms",
@@ -30,11 +31,22 @@ const KNOWN: [&str; 15] = [
     "input_length",
     "input_sequence_hashes",
     "cached_tokens",
+    "worker",
+    "prefill_worker_id",
+    "prefill_dp_rank",
+    "decode_worker_id",
+    "decode_dp_rank",
 ];
 
 /// Why other events of a trace are passed over.
 pub(crate) const OTHER_EVENT: &str = "an event of another kind than request_end; bodies of request_payload are read \
     at payload.request, where prepare.request or --request names that";
+/// A worker and its data-parallel rank, which has a cache of its own.
+#[derive(Debug, Default)]
+struct Worker {
+    id: Option<Range<usize>>,
+    rank: Option<Range<usize>>,
+}
 
 /// The record, its `event` envelope and its inner objects, read as one flat object.
 struct Record<'s> {
@@ -55,6 +67,10 @@ struct Record<'s> {
     scope_name: Option<Range<usize>>,
     cached_tokens: Option<u64>,
     labels: Labels<Range<usize>>,
+    parts: NamedParts,
+    /// Who computed the prompt, in whose cache its prefix is, and who the answer.
+    prefill: Worker,
+    decode: Worker,
 }
 
 impl<'s> Record<'s> {
@@ -76,6 +92,9 @@ impl<'s> Record<'s> {
             scope_name: None,
             cached_tokens: None,
             labels: Labels::default(),
+            parts: NamedParts::default(),
+            prefill: Worker::default(),
+            decode: Worker::default(),
         }
     }
 
@@ -84,10 +103,30 @@ impl<'s> Record<'s> {
         self.received.or_else(|| Some(self.ended?.before(self.total?)))
     }
 
-    fn draft(&self) -> Result<Draft, RowFault> {
+    /// The cache that the prompt was looked up in: that of the worker that computed it and of its rank.
+    fn replica(&mut self) -> Option<Range<usize>> {
+        let decode = std::mem::take(&mut self.decode);
+        let Worker { id, rank } = match std::mem::take(&mut self.prefill) {
+            Worker { id: None, .. } => decode,
+            prefill => prefill,
+        };
+        let (Some(id), Some(rank)) = (id.clone(), rank) else { return id };
+        let text = &mut self.batch.text;
+        let name = format!("{}/{}", &text[id], &text[rank]);
+        let start = text.len();
+        text.push_str(&name);
+        Some(start..text.len())
+    }
+
+    fn draft(&mut self) -> Result<Draft, RowFault> {
         if let (Some(stated), Some(found)) = (self.input_tokens, self.input_length) {
             StatedPrompts::default().compare(Some(stated), found, PromptForm::PageIds, &[""; 0])?;
         }
+        if self.labels.get(Label::Replica).is_none() {
+            let replica = self.replica();
+            self.labels.set(Label::Replica, replica);
+        }
+        let kept = self.batch.kept_apart(&self.parts);
         let received = self.received().ok_or_else(|| RowFault::missing("request_received_ms"))?;
         let mut draft = Draft {
             page_size: self.page_size,
@@ -100,7 +139,7 @@ impl<'s> Record<'s> {
             // A row that counts tokens leaves those out that its engine does not report.
             cached_tokens: CachedTokens::of_usage(self.cached_tokens, self.input_tokens.is_some()),
             labels: self.labels.clone(),
-            ..Draft::default()
+            ..kept
         };
         draft.at(Some(received));
         Ok(draft)
@@ -144,10 +183,13 @@ impl<'de> Fields<'de> for Record<'_> {
         self.trouble.field = KNOWN
             .into_iter()
             .find(|name| *name == key)
+            .or_else(|| NamedParts::name(key))
             .or_else(|| Label::of_field(key).map(Label::name))
             .unwrap_or_default();
         match self.trouble.field {
-            "event" | "request" | "replay" | "agent_context" => map.next_value_seed(Object(self))?,
+            "event" | "request" | "replay" | "agent_context" | "worker" => {
+                map.next_value_seed(Object(self))?
+            }
             "event_type" => self.event_type(map)?,
             "event_time_unix_ms" => self.ended = read_time(map, MS, &mut self.trouble)?,
             "request_received_ms" => self.received = read_time(map, MS, &mut self.trouble)?,
@@ -163,6 +205,11 @@ impl<'de> Fields<'de> for Record<'_> {
                 self.page_size = Some(page_size.ok_or_else(|| A::Error::custom("no page size"))?);
             }
             "input_sequence_hashes" => self.hashes(map)?,
+            "prefill_worker_id" => self.prefill.id = self.name(map)?,
+            "prefill_dp_rank" => self.prefill.rank = self.name(map)?,
+            "decode_worker_id" => self.decode.id = self.name(map)?,
+            "decode_dp_rank" => self.decode.rank = self.name(map)?,
+            name if NamedParts::takes(name) => self.parts.read(name, map, &mut self.batch.text)?,
             field => match Label::of_field(field) {
                 Some(label) => {
                     let name = self.name(map)?;

@@ -5,6 +5,7 @@ use super::id_arrays::Taken;
 use super::json::{Fields, Ids, Name, Object, Trouble, ignore, read_length, read_time};
 use super::row::{Batch, Declared, Draft, When};
 use super::stated_time::StatedTime;
+use crate::identity::NamedParts;
 use crate::time::{Moment, Numbers, Time, Unit, ms_of};
 use kvset_core::labels::{Label, Labels};
 use kvset_core::units::PageSize;
@@ -37,7 +38,13 @@ const KNOWN: [&str; 17] = [
 /// The known name equal to `key`, for messages.
 fn known(key: &str) -> Option<&'static str> {
     let label = || Label::of_field(key).map(Label::name);
-    KNOWN.into_iter().find(|name| *name == key).or_else(|| StatedTime::name(key)).or_else(label)
+    let times = || StatedTime::name(key);
+    KNOWN
+        .into_iter()
+        .find(|name| *name == key)
+        .or_else(times)
+        .or_else(|| NamedParts::name(key))
+        .or_else(label)
 }
 
 /// Where the requests of one line go.
@@ -69,6 +76,8 @@ pub(super) struct Found {
     pub api_time: Option<Duration>,
     pub cached_tokens: Option<u64>,
     pub labels: Labels<Range<usize>>,
+    /// What keeps its pages apart.
+    pub parts: NamedParts,
     pub page_size: Option<PageSize>,
     pub ids: Option<Range<usize>>,
     /// Whether the row declares them chained, as what `kvset generate` writes does.
@@ -100,7 +109,8 @@ impl<'a, 's> Entry<'a, 's> {
     }
 
     /// The object's own request, if it has page ids.
-    pub fn draft(&self) -> Option<Draft> {
+    pub fn draft(&mut self) -> Option<Draft> {
+        let kept = self.sink.batch.kept_apart(&self.found.parts);
         let found = &self.found;
         let mut draft = Draft {
             when: found.delay.map_or(When::Unstated, When::AfterAnswer),
@@ -115,24 +125,26 @@ impl<'a, 's> Entry<'a, 's> {
             session: found.session.clone(),
             scope_name: found.scope_name.clone(),
             line: self.sink.line,
-            ..Draft::default()
+            ..kept
         };
         draft.at(found.time());
         Some(draft)
     }
 
     /// Files a nested object: its own request, and those of a sub-agent whose `t` is its end.
-    fn file_nested(self) -> Result<(), RowFault> {
+    fn file_nested(mut self) -> Result<(), RowFault> {
         let time = self.found.time().ok_or_else(|| RowFault::missing("t"))?;
         let own = self.draft();
         if own.is_none() && self.found.nested.is_none() {
             return Err(RowFault::missing("hash_ids"));
         }
+        let kept = self.sink.batch.kept_apart(&self.found.parts);
         let start = time.before(self.found.duration.unwrap_or_default()).moment;
         for draft in &mut self.sink.batch.drafts[self.found.nested.unwrap_or_default()] {
             draft.moment = draft.moment.moved(Moment::default(), start);
             draft.scope_name = draft.scope_name.take().or_else(|| self.found.scope_name.clone());
             draft.labels = std::mem::take(&mut draft.labels).or(&self.found.labels);
+            draft.inherit_identity(&kept);
         }
         self.sink.batch.drafts.extend(own);
         Ok(())
@@ -227,6 +239,9 @@ impl<'de> Fields<'de> for Entry<'_, '_> {
             "cached_tokens" => self.found.cached_tokens = self.sink.trouble.count(map)?,
             name if StatedTime::name(name).is_some() => {
                 self.found.stated.read(map, numbers, &mut self.sink.trouble)?;
+            }
+            name if NamedParts::takes(name) => {
+                self.found.parts.read(name, map, &mut self.sink.batch.text)?;
             }
             field => match Label::of_field(field) {
                 Some(label) => {

@@ -9,7 +9,8 @@ use super::options::{IdScope, ReadOptions};
 use super::records::{Carried, Decode};
 use super::row::{Batch, Declared, Draft, RefusedRow};
 use crate::codec::{DecodeError, ErrorCode};
-use crate::logs::{LogReader, Logged, LoggedPrompt, LoggedRequest, members, token_ids};
+use crate::identity::{self, NamedParts};
+use crate::logs::{LogReader, Logged, LoggedPrompt, LoggedRequest, Preset, members, token_ids};
 use crate::stated::PromptForm;
 #[cfg(feature = "tokenize")]
 use crate::stated::form_of;
@@ -74,7 +75,7 @@ impl Decode for Log {
             let mark = batch.mark();
             let read = request
                 .map_err(RowFault::from)
-                .and_then(|request| self.file_and_tell(&request, number, batch, carried));
+                .and_then(|request| self.file_and_tell(&request, line, number, batch, carried));
             match read {
                 Ok(()) => {}
                 Err(fault) if count == 1 => return Err(fault),
@@ -96,6 +97,7 @@ impl Log {
     fn file_and_tell(
         &mut self,
         request: &LoggedRequest<'_>,
+        record: &[u8],
         line: u64,
         batch: &mut Batch,
         carried: &mut Carried,
@@ -111,7 +113,29 @@ impl Log {
         if let Some(tokenizer) = &mut self.tokenizer {
             carried.chats.add(&tokenizer.take_remarks());
         }
+        let parts = self.parts(request, record, &mut batch.text);
+        let kept = batch.kept_apart(&parts);
+        batch.drafts[first..].iter_mut().for_each(|draft| draft.inherit_identity(&kept));
         self.tell(request, first, line, batch)
+    }
+
+    /// What keeps its pages apart: what the log calls it, else what the record says, else the request itself.
+    fn parts(&self, request: &LoggedRequest<'_>, record: &[u8], text: &mut String) -> NamedParts {
+        let mut parts = NamedParts::default();
+        if let LoggedPrompt::Body(body) = &request.prompt {
+            parts.read_within(body.as_bytes(), text);
+        }
+        if self.reader.preset.is_none_or(Preset::has_fields) {
+            parts.read_within(record, text);
+        }
+        for (place, (path, _)) in identity::FIELDS.iter().enumerate() {
+            if let Some(value) = request.name(&path.join(".")) {
+                let start = text.len();
+                text.push_str(value);
+                parts.set(place, start..text.len());
+            }
+        }
+        parts
     }
 
     /// Files the prompts of a request, one draft each. Returns what they are logged as; of page ids nothing, whose number

@@ -12,6 +12,7 @@ use super::options::{IdScope, ReadOptions};
 use super::records::{Carried, Decode};
 use super::row::{Batch, Declared, Draft};
 use super::stated_time::StatedTime;
+use crate::identity::NamedParts;
 use crate::stated::form_of;
 use crate::time::{Numbers, Unit, ms_of};
 use kvset_core::hashing::PageHasher;
@@ -61,7 +62,8 @@ impl Decode for Requests {
         if let Err(error) = read_line(line, Object(&mut beside)) {
             return Err(beside.trouble.fault(&error));
         }
-        let Beside { time, session, scope_name, labels, answer, .. } = beside;
+        let Beside { time, session, scope_name, labels, answer, parts, .. } = beside;
+        let kept = batch.kept_apart(&parts);
         let duration = answer.duration().or_else(|| time.duration());
         let arrival = time.arrival(duration);
         let moment = arrival.map(|arrival| EventTime(arrival.moment.ms()));
@@ -85,7 +87,7 @@ impl Decode for Requests {
                 session: session.clone(),
                 scope_name: scope_name.clone(),
                 line: number,
-                ..Draft::default()
+                ..kept.clone()
             };
             draft.at(arrival);
             batch.drafts.push(draft);
@@ -112,6 +114,7 @@ struct Beside<'s> {
     scope_name: Option<Range<usize>>,
     labels: Labels<Range<usize>>,
     answer: Answer,
+    parts: NamedParts,
 }
 
 impl<'s> Beside<'s> {
@@ -133,6 +136,7 @@ impl<'s> Beside<'s> {
             scope_name: None,
             labels,
             answer,
+            parts: NamedParts::default(),
         }
     }
 }
@@ -160,6 +164,7 @@ impl<'de> Fields<'de> for Beside<'_> {
                 self.session = map.next_value_seed(Name(self.text))?;
             }
             _ if Answer::takes(key) => self.answer.read(key, map, &mut self.trouble)?,
+            _ if NamedParts::takes(key) => self.parts.read(key, map, self.text)?,
             _ => {
                 let label = Label::of_field(key);
                 self.trouble.field = label.map_or("", Label::name);

@@ -116,7 +116,8 @@ pub(super) mod page_size {
 /// What the page ids of a trace are unique within.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum IdScope {
-    /// What the trace declares (weka's `hash_id_scope: local` is the session), else the whole trace.
+    /// What the trace declares (weka's `hash_id_scope: local` is the session) and what its rows keep apart
+    /// ([`crate::identity`]), else the whole trace.
     #[default]
     Auto,
     /// The whole trace.
@@ -126,6 +127,17 @@ pub enum IdScope {
     /// Requests with the same value of the named field: a top-level string or integer of the row, or
     /// of the session it is part of.
     Field(String),
+}
+
+impl IdScope {
+    /// Whether each model is a pool of its own: neither told to share nor to be scopes of one pool.
+    pub(super) fn keeps_pools_apart(&self) -> bool {
+        match self {
+            Self::Auto | Self::Session => true,
+            Self::Global => false,
+            Self::Field(name) => !["model", "pool"].contains(&name.as_str()),
+        }
+    }
 }
 
 impl fmt::Display for IdScope {

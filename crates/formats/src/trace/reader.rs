@@ -442,13 +442,6 @@ impl TraceReader {
         );
         let mut notes = if placed > 1 { vec![note] } else { Vec::new() };
         notes.extend(time_notes(self.times(), self.options.order));
-        if self.carried.several_pools {
-            notes.push(
-                "the events name several pools: all were read as one stream of requests, so the result is \
-                 that of one cache they share; --id-scope field:pool keeps their pages apart"
-                    .to_owned(),
-            );
-        }
         notes.extend_from_slice(self.carried.places());
         notes.extend(self.carried.stated.sentence());
         notes.extend(self.carried.placeholders.sentence());

@@ -38,10 +38,6 @@ pub(super) enum Filled {
 pub(super) struct Carried {
     /// When requests came.
     pub timeline: Timeline,
-    /// The pool of the first event that names one.
-    first_pool: Option<Box<str>>,
-    /// Whether a later event names another.
-    pub several_pools: bool,
     /// Where in their rows records lay, file by file; the first few.
     places: Vec<String>,
     /// Records that are of no request which a cache served, by the reason.
@@ -56,14 +52,6 @@ pub(super) struct Carried {
 }
 
 impl Carried {
-    /// Notes the pool that an event belongs to.
-    pub fn note_pool(&mut self, pool: &str) {
-        match &self.first_pool {
-            None => self.first_pool = Some(pool.into()),
-            Some(first) => self.several_pools |= **first != *pool,
-        }
-    }
-
     /// Notes where the records of a file lay in its rows.
     pub fn note_place(&mut self, file: &str, place: Option<&Place>) {
         const MOST: usize = 5;
@@ -204,7 +192,7 @@ impl Records {
     }
 
     /// Files a line that is one request.
-    fn file_request(&self, entry: Entry<'_, '_>) -> Result<Declared, RowFault> {
+    fn file_request(&self, mut entry: Entry<'_, '_>) -> Result<Declared, RowFault> {
         if entry.found.time().is_none() && entry.found.delay.is_none() {
             return Err(RowFault::missing("timestamp"));
         }
@@ -216,6 +204,7 @@ impl Records {
     /// Files a line that is a session: its requests in the order of their times.
     fn file_session(&self, batch: &mut Batch, mark: BatchMark, found: &Found) {
         let session = found.session.as_ref().or(found.id.as_ref());
+        let kept = batch.kept_apart(&found.parts);
         let first = mark.drafts;
         batch.drafts[first..].sort_by_key(|draft| draft.moment);
         for draft in &mut batch.drafts[first..] {
@@ -223,6 +212,7 @@ impl Records {
             draft.session = session.cloned();
             draft.scope_name = draft.scope_name.take().or_else(|| found.scope_name.clone());
             draft.labels = std::mem::take(&mut draft.labels).or(&found.labels);
+            draft.inherit_identity(&kept);
         }
         batch.sessions.push(first..batch.drafts.len());
     }

@@ -3,11 +3,13 @@
 use super::answer::CacheWrites;
 use super::error::RowFault;
 use super::options::IdScope;
+use crate::identity::{Identity, NamedParts};
 use crate::time::{Clock, Form, Moment, Time};
 use kvset_core::event::{CachedTokens, KnownPrefix, PageCountMismatch, RequestEvent, full_pages};
 use kvset_core::labels::Labels;
 use kvset_core::pages::{PageIds, Scope};
 use kvset_core::units::{EventTime, PageSize};
+use std::borrow::Cow;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -20,6 +22,8 @@ pub struct TraceRow<'a> {
     pub cache_writes: Option<CacheWrites>,
     /// The session it belongs to, where the trace says.
     pub session: Option<&'a str>,
+    /// The pool it belongs to: its model, where the trace names one and its id scope keeps models apart.
+    pub pool: Option<&'a str>,
     /// The trace file, as it was named; empty for a generated request.
     pub file: &'a str,
     /// Its line in the file (in an avro file its event), counted from 1; 0 for a generated request.
@@ -56,6 +60,10 @@ pub(crate) struct Draft {
     pub cache_writes: Option<CacheWrites>,
     pub labels: Labels<Range<usize>>,
     pub session: Option<Range<usize>>,
+    /// Its model, or the pool that its event names.
+    pub pool: Option<Range<usize>>,
+    /// What else keeps its pages apart ([`crate::identity`]).
+    pub apart: Option<Range<usize>>,
     /// Value of the field that `--id-scope field:NAME` names.
     pub scope_name: Option<Range<usize>>,
     pub scope: Scope,
@@ -80,6 +88,12 @@ pub(crate) enum When {
 }
 
 impl Draft {
+    /// Takes over what keeps the pages of the object around its own apart, where its own says nothing.
+    pub fn inherit_identity(&mut self, around: &Self) {
+        self.pool = self.pool.take().or_else(|| around.pool.clone());
+        self.apart = self.apart.take().or_else(|| around.apart.clone());
+    }
+
     /// When the row says that the request came, if it states a moment.
     pub fn stated(&self) -> Option<Time> {
         match self.when {
@@ -101,6 +115,8 @@ impl Draft {
     pub fn with_names(self, mut moved: impl FnMut(Range<usize>) -> Range<usize>) -> Self {
         Self {
             session: self.session.map(&mut moved),
+            pool: self.pool.map(&mut moved),
+            apart: self.apart.map(&mut moved),
             scope_name: self.scope_name.map(&mut moved),
             labels: self.labels.map(&mut moved),
             ..self
@@ -235,28 +251,49 @@ impl Batch {
             },
             cache_writes: draft.cache_writes,
             session: draft.session.clone().map(|session| &self.text[session]),
+            pool: draft.pool.clone().map(|pool| &self.text[pool]),
             file,
             line: draft.line,
         }
     }
 
-    /// Fills in the scope of the request at `index`, from its session or its named field. Ids that are chained within
-    /// a narrower one need not be in that.
+    /// What keeps pages apart of which this is said: a draft that says nothing else.
+    pub fn kept_apart(&mut self, parts: &NamedParts) -> Draft {
+        let Identity { model, scope } = parts.identity(&self.text);
+        let names = [model.map(Cow::Borrowed), scope].map(|name| name.map(Cow::into_owned));
+        let [pool, apart] = names.map(|name| {
+            let start = self.text.len();
+            self.text.push_str(&name?);
+            Some(start..self.text.len())
+        });
+        Draft { pool, apart, ..Draft::default() }
+    }
+
+    /// Fills in the scope of the request at `index`, from what keeps it apart, its session or its named field. Ids that
+    /// are chained within a narrower one need not be in that.
     pub fn set_scope(&mut self, index: usize, wanted: &IdScope, declared: Declared) -> Result<(), RowFault> {
         let draft = &self.drafts[index];
         let named = |name: &Option<Range<usize>>, field: &str| -> Result<Scope, RowFault> {
             let name = name.clone().ok_or_else(|| RowFault::missing(field))?;
             Ok(Scope::named(self.text[name].as_bytes()))
         };
-        let scope = match (wanted, declared) {
-            (IdScope::Global, _) | (IdScope::Auto, Declared::Global) => Scope::GLOBAL,
-            (IdScope::Session, _) | (IdScope::Auto, Declared::Session) => {
+        let scope = match (wanted, declared, &draft.apart) {
+            (IdScope::Global, ..) | (IdScope::Auto, Declared::Global, None) => Scope::GLOBAL,
+            (IdScope::Auto, Declared::Global, Some(_)) => named(&draft.apart, "")?,
+            (IdScope::Session, ..) | (IdScope::Auto, Declared::Session, None) => {
                 named(&draft.session, "session_id")?
             }
-            (IdScope::Field(field), _) => named(&draft.scope_name, field)?,
+            (IdScope::Auto, Declared::Session, Some(apart)) => {
+                let session = draft.session.clone().ok_or_else(|| RowFault::missing("session_id"))?;
+                Scope::named([&self.text[session], &self.text[apart.clone()]].join("\0").as_bytes())
+            }
+            (IdScope::Field(field), ..) => named(&draft.scope_name, field)?,
         };
         let draft = &mut self.drafts[index];
         draft.scope = scope;
+        if !wanted.keeps_pools_apart() {
+            draft.pool = None;
+        }
         draft.ids_chained &= declared == Declared::Global || scope != Scope::GLOBAL;
         Ok(())
     }

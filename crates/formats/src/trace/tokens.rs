@@ -16,6 +16,7 @@ use super::records::{Carried, Decode};
 use super::row::{Batch, Declared, Draft};
 use super::stated_time::StatedTime;
 use crate::codec::integers;
+use crate::identity::NamedParts;
 use crate::stated::PromptForm;
 use crate::time::{Numbers, Unit, ms_of};
 use kvset_core::hashing::PageHasher;
@@ -229,6 +230,7 @@ impl<'de> Visitor<'de> for Value<'_, '_> {
             labels: Labels::default(),
             answer: Answer::default(),
             time: StatedTime::default(),
+            parts: NamedParts::default(),
         };
         Object(&mut object).visit_map(map)?;
         object.finish(first).map_err(|fault| self.prompts.trouble.stop(fault))?;
@@ -245,6 +247,7 @@ struct PromptObject<'a, 's> {
     labels: Labels<Range<usize>>,
     answer: Answer,
     time: StatedTime,
+    parts: NamedParts,
 }
 
 impl PromptObject<'_, '_> {
@@ -253,6 +256,7 @@ impl PromptObject<'_, '_> {
         if !self.found {
             return Err(RowFault::missing("input_ids"));
         }
+        let kept = self.prompts.batch.kept_apart(&self.parts);
         let drafts = &mut self.prompts.batch.drafts[first..];
         let found = drafts.iter().filter_map(|draft| draft.input_tokens).sum();
         let stated = self.answer.prompt_ids();
@@ -268,6 +272,7 @@ impl PromptObject<'_, '_> {
             draft.labels = self.labels.clone();
             draft.session = self.session.clone();
             draft.scope_name = self.scope_name.clone();
+            (draft.pool, draft.apart) = (kept.pool.clone(), kept.apart.clone());
         }
         Ok(())
     }
@@ -316,6 +321,9 @@ impl<'de> Fields<'de> for PromptObject<'_, '_> {
                 self.session = self.name(map)?;
             }
             _ if Answer::takes(key) => self.answer.read(key, map, &mut self.prompts.trouble)?,
+            _ if NamedParts::takes(key) => {
+                self.parts.read(key, map, &mut self.prompts.batch.text)?;
+            }
             _ => {
                 let label = Label::of_field(key);
                 self.prompts.trouble.field = label.map_or("", Label::name);

@@ -13,6 +13,8 @@ struct FlatRow<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     session_id: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    model: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     block_size: Option<u32>,
     hash_ids: FlatIds<'a>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -50,7 +52,7 @@ impl Serialize for FlatIds<'_> {
     }
 }
 
-/// Writes a request as one line: `timestamp` (ms), `session_id`, `block_size`, `hash_ids`, `ids_chained` (where they
+/// Writes a request as one line: `timestamp` (ms), `session_id`, `model`, `block_size`, `hash_ids`, `ids_chained` (where they
 /// are declared to be), `input_length`, `output_length`, `duration_ms`, `cached_tokens` and the labels. Its scope is mixed into the first page's id, so the
 /// line is read back with ids that are unique within the whole file. Output page ids have no field here.
 ///
@@ -62,6 +64,7 @@ pub fn write_row(out: &mut impl Write, row: &TraceRow<'_>) -> io::Result<()> {
     let flat = FlatRow {
         timestamp: event.event_time.0,
         session_id: row.session,
+        model: row.pool,
         block_size: event.page_size.map(|size| size.get()),
         hash_ids: FlatIds(row),
         // Within their scope they may be, in the whole file only the first of them tells scopes apart.

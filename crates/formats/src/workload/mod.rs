@@ -61,6 +61,7 @@ impl GeneratedRequest {
                 duration_ms: Some(self.duration_ms),
                 ..RequestEvent::default()
             },
+            pool: None,
             session: Some(&self.session),
             file: "",
             line: 0,

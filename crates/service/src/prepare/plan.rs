@@ -11,8 +11,8 @@ use kvset_core::units::PageSize;
 use kvset_formats::codec::DecodeLimits;
 use kvset_kafka::registry::cache::SchemaCache;
 use kvset_pipeline::dead_letter_policy::DeadLetterLimits;
-use kvset_prepare::template::{Part, Place, Template};
-use kvset_prepare::{CompactRules, PageRules, Places, PrepareLimits, Preparer, Preset, Recipe, Tokenizers};
+use kvset_prepare::template::{Part, Place};
+use kvset_prepare::{CompactRules, PageRules, Places, PrepareLimits, Preparer, Recipe, Tokenizers};
 use kvset_settings::{ModelDirectory, Settings};
 use std::sync::Arc;
 
@@ -124,7 +124,7 @@ pub fn recipe(settings: &Settings) -> Recipe {
         places: Places { request: prepare.request.clone(), response: prepare.response.clone() },
         pool: prepare.pool.clone(),
         model: prepare.model.clone(),
-        namespace: namespace(settings),
+        namespace: Some(settings.prepare.namespace.clone()).filter(|namespace| !namespace.is_empty()),
         event_time: prepare.event_time.parts().iter().find_map(|part| match part {
             Part::Place { place, .. } => Some::<Place>(place.clone()),
             Part::Text(_) => None,
@@ -151,13 +151,6 @@ pub fn recipe(settings: &Settings) -> Recipe {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         fingerprint: settings.fingerprint_hex(),
     }
-}
-
-/// What page ids are unique within: as it is set, else as the preset knows it.
-fn namespace(settings: &Settings) -> Template {
-    let prepare = &settings.prepare;
-    let known = prepare.preset.filter(|_| prepare.namespace.is_empty()).map(Preset::namespace);
-    known.and_then(|known| known.parse().ok()).unwrap_or_else(|| prepare.namespace.clone())
 }
 
 /// The engine that served the requests of the log: as it is set, else the one whose cache is estimated.

@@ -1,0 +1,97 @@
+//! A trace of several models: an answer for each, and the sums of what was read.
+
+use super::output::{ReplayResult, TraceSummary};
+use crate::cli::output::Terminal;
+use crate::replay::PoolReplay;
+use kvset_core::estimate::TheoreticalHits;
+use serde::Serialize;
+
+/// What a pool is called whose requests name no model.
+const UNNAMED: &str = "(no model)";
+
+/// The result of a replay of several pools.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PoolsResult {
+    /// What was read, summed over the pools; nothing where they differ.
+    pub trace: TraceSummary,
+    /// Hits with unlimited capacity, each pool in a cache of its own.
+    pub theoretical: TheoreticalHits,
+    /// What a reader of the results should know about the trace.
+    pub notes: Vec<String>,
+    /// The answer of each pool, in the order in which the trace names them.
+    pub pools: Vec<PoolResult>,
+}
+
+/// The result of one pool.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PoolResult {
+    /// The model.
+    pub pool: String,
+    /// The whole result of its requests.
+    #[serde(flatten)]
+    pub result: ReplayResult,
+}
+
+/// The name of a pool for people.
+pub(super) fn name(pool: &PoolReplay) -> &str {
+    pool.name.as_deref().unwrap_or(UNNAMED)
+}
+
+/// That the trace has several pools.
+pub(super) fn note(pools: &[PoolReplay]) -> String {
+    let names: Vec<_> = pools.iter().map(name).collect();
+    format!(
+        "the trace names {} models, each with a cache and an answer of its own: {}; --pool chooses one, --id-scope global \
+         merges them",
+        pools.len(),
+        names.join(", ")
+    )
+}
+
+impl PoolsResult {
+    /// Puts the results of pools together; there is at least one. So many rows could not be read.
+    pub(super) fn new(pools: Vec<PoolResult>, rejected_rows: u64, notes: Vec<String>) -> Option<Self> {
+        let first = &pools.first()?.result;
+        let sum = |of: fn(&TraceSummary) -> u64| pools.iter().map(|pool| of(&pool.result.trace)).sum::<u64>();
+        let hits = |of: fn(&TheoreticalHits) -> u64| {
+            pools.iter().map(|pool| of(&pool.result.theoretical)).sum::<u64>()
+        };
+        let same = |of: fn(&TraceSummary) -> Option<u64>| {
+            let value = of(&first.trace);
+            value.filter(|_| pools.iter().all(|pool| of(&pool.result.trace) == value))
+        };
+        let page_accesses = sum(|trace| trace.page_accesses);
+        let rate = |hits: u64| if page_accesses == 0 { 0.0 } else { hits as f64 / page_accesses as f64 };
+        let (page_hits, prefix_hits) = (hits(|found| found.page_hits), hits(|found| found.prefix_hits));
+        let errors = pools.iter().map(|pool| pool.result.trace.sample_error);
+        let trace = TraceSummary {
+            requests: sum(|trace| trace.requests),
+            warm_up_requests: sum(|trace| trace.warm_up_requests),
+            page_accesses,
+            distinct_pages: sum(|trace| trace.distinct_pages),
+            page_size: same(|trace| trace.page_size.map(u64::from)).and_then(|size| u32::try_from(size).ok()),
+            page_bytes: same(|trace| trace.page_bytes),
+            rejected_rows,
+            chain_violations: sum(|trace| trace.chain_violations),
+            sample_error: errors.fold(0.0, f64::max),
+            output_reuse_unseen: pools.iter().any(|pool| pool.result.trace.output_reuse_unseen),
+            ..first.trace.clone()
+        };
+        let theoretical = TheoreticalHits {
+            page_hits,
+            prefix_hits,
+            page_hit_rate: rate(page_hits),
+            prefix_hit_rate: rate(prefix_hits),
+        };
+        Some(Self { trace, theoretical, notes, pools })
+    }
+
+    /// The results as people read them, each under the name of its pool.
+    pub(super) fn render(&self, asked: bool, terminal: &Terminal) -> String {
+        let each = self.pools.iter().map(|pool| {
+            let rule = "═".repeat(pool.pool.chars().count());
+            format!("{}\n{rule}\n{}", pool.pool, pool.result.render(asked, terminal))
+        });
+        each.collect::<Vec<_>>().join("\n")
+    }
+}
