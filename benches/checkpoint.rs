@@ -9,7 +9,8 @@
 mod traffic;
 
 use kvset::codec::{
-    DecodeLimits, Encoding, EstimateEncoding, RequestEncoding, RequestMessage, SourceRecord, encode_request,
+    DecodeLimits, Encoding, EstimateDetail, EstimateEncoding, RequestEncoding, RequestMessage, SourceRecord,
+    encode_request,
 };
 use kvset::core::pages::PageIds;
 use kvset::core::pool_config::PoolConfig;
@@ -64,6 +65,7 @@ impl Stream {
             idle_after_ms: None,
             dead_letters: DeadLetterLimits { max_consecutive: 0, max_share: Ratio::ONE, share_window: 1 },
             output: EstimateEncoding::Json,
+            detail: EstimateDetail::Full,
             version: "bench".to_owned(),
             fingerprint: "bench".to_owned(),
         };

@@ -3,7 +3,7 @@
 //! checksums keep rot out, not forgery. Seeds: `tests/fixtures/snapshot/v1`.
 #![no_main]
 
-use kvset::codec::{DecodeLimits, Encoding, EstimateEncoding, RequestEncoding, RequestMessage, SourceRecord, encode_request};
+use kvset::codec::{DecodeLimits, Encoding, EstimateDetail, EstimateEncoding, RequestEncoding, RequestMessage, SourceRecord, encode_request};
 use kvset::pipeline::dead_letter_policy::DeadLetterLimits;
 use kvset::core::pages::PageIds;
 use kvset::core::pool_config::PoolConfig;
@@ -48,6 +48,7 @@ static CONFIG: LazyLock<Arc<TaskConfig>> = LazyLock::new(|| {
         idle_after_ms: None,
         dead_letters: DeadLetterLimits { max_consecutive: 2, max_share: Ratio::ONE, share_window: 100 },
         output: EstimateEncoding::Json,
+        detail: EstimateDetail::Full,
         version: "1".to_owned(),
         fingerprint: "f".to_owned(),
     })

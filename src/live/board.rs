@@ -143,7 +143,8 @@ impl Board {
         }
     }
 
-    /// The pool and window a reader asked for; where left out, the first pool and its widest window.
+    /// The pool and window a reader asked for; where left out, the first pool and its window to act on, else its widest
+    /// one.
     pub fn view(&self, pool: Option<&str>, window: Option<WindowKind>) -> View {
         let inner = self.lock();
         let found = match pool {
@@ -152,8 +153,7 @@ impl Board {
         };
         let series = found.and_then(|shown| match window {
             Some(window) => shown.series.get(&window),
-            // Kinds are in order of how much of the log they cover.
-            None => shown.series.values().next_back(),
+            None => shown.to_act_on(),
         });
         View {
             tag: format!("\"{:x}-{}\"", self.born, series.map_or(0, |series| series.version)),
@@ -349,6 +349,15 @@ impl Inner {
             problems.push(Problem::general("records_refused", message));
         }
         problems
+    }
+}
+
+impl Shown {
+    /// The window to act on; the widest one as long as that one has no estimate.
+    fn to_act_on(&self) -> Option<&Series> {
+        let of_all = self.series.values();
+        // Kinds are in order of how much of the log they cover.
+        of_all.clone().find(|series| series.latest.act_on).or_else(|| of_all.clone().next_back())
     }
 }
 

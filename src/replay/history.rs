@@ -7,6 +7,7 @@ use crate::report::{
 };
 use kvset_core::estimate::{Estimate, TheoreticalHits};
 use kvset_core::pool::Pool;
+use kvset_core::recommendation::Recommendation;
 use kvset_core::stack::ChainCheck;
 use kvset_core::units::{Offset, PageSize};
 use kvset_core::window::WindowKind;
@@ -64,7 +65,7 @@ pub fn pool_report(replay: &Replay, history: ReplayHistory) -> PoolReport {
     let late = |windows: &[Estimate]| windows.iter().map(|window| window.late_records).max();
     pool.name = None;
     pool.engine_options = replay.config.rules.told_to(replay.config.profile);
-    pool.counted.clone_from(&replay.counted);
+    pool.counted.extend(replay.at_provisioned.clone());
     pool.provisioned.clone_from(&replay.provisioned);
     pool.bound_pages = Some(replay.config.sample_rate.whole_of(replay.config.max_tracked_pages.0));
     pool.history = history.history;
@@ -84,7 +85,7 @@ pub fn pool_report(replay: &Replay, history: ReplayHistory) -> PoolReport {
         page_accesses: pool.page_accesses,
         page_size: pool.page_size,
         page_bytes: pool.page_bytes,
-        recommended_pages: pool.basis().answer().and_then(|answer| answer.pages),
+        recommended_pages: pool.recommendation().and_then(Recommendation::so_far),
     };
     pool.asked = about.sections(&replay.lifetimes, replay.traffic.as_ref());
     pool.asked.sections.splice(0..0, super::pointwise::sections(replay));
@@ -109,6 +110,7 @@ fn uncounted(replay: &Replay) -> PoolReport {
         page_accesses: 0,
         accumulated_pages: 0,
         theoretical: TheoreticalHits::default(),
+        recommended: Vec::new(),
         required: Vec::new(),
         in_flight: None,
         distribution: Distribution::default(),

@@ -2,10 +2,10 @@
 
 use super::windowed::Windowed;
 use super::{Beside, ReplayError};
-use crate::replay::counted::CountedCurve;
 use kvset_core::engine::EngineRefusal;
 use kvset_core::estimate::Estimate;
 use kvset_core::event::RequestEvent;
+use kvset_core::found::FoundPages;
 use kvset_core::labels::Label;
 use kvset_core::lifetimes::{Arrival, Backlog, Lifetimes};
 use kvset_core::optimum::{Future, ReuseLog};
@@ -219,12 +219,12 @@ impl LifetimesObserver {
         &self,
         config: &PoolConfig,
         whole: Option<&Estimate>,
-        curve: Option<&CountedCurve>,
+        found: Option<&FoundPages>,
     ) -> LifetimesResult {
         let points = whole.map(|all| all.capacities.as_slice()).unwrap_or_default();
         let totals: Vec<_> = points.iter().map(|point| PageCount(point.pages)).collect();
         let most = self.beside.tenants.unwrap_or(0);
-        let optimal = self.reuse.as_ref().map(|reuse| self.optimal(reuse, &totals, config, whole, curve));
+        let optimal = self.reuse.as_ref().map(|reuse| self.optimal(reuse, &totals, config, whole, found));
         LifetimesResult {
             retention: self.retained(&totals, config),
             in_windows: self
@@ -264,7 +264,7 @@ impl LifetimesObserver {
         totals: &[PageCount],
         config: &PoolConfig,
         whole: Option<&Estimate>,
-        curve: Option<&CountedCurve>,
+        found: Option<&FoundPages>,
     ) -> OptimalResult {
         if !reuse.is_complete() {
             return OptimalResult { page_hits: vec![None; totals.len()], recommended: None };
@@ -272,9 +272,9 @@ impl LifetimesObserver {
         let future = reuse.future(0..reuse.requests());
         OptimalResult {
             page_hits: optimal_hits(&future, totals, self.uncounted, config),
-            recommended: whole.zip(curve).and_then(|(whole, curve)| {
-                let pages = whole.basis().answer()?.pages?;
-                self.beside_recommended(&future, pages, config, curve)
+            recommended: whole.zip(found).and_then(|(whole, found)| {
+                let pages = whole.recommendation()?.so_far()?;
+                self.beside_recommended(&future, pages, config, found)
             }),
         }
     }
@@ -299,10 +299,10 @@ impl LifetimesObserver {
         future: &Future<'_>,
         pages: u64,
         config: &PoolConfig,
-        curve: &CountedCurve,
+        found: &FoundPages,
     ) -> Option<OptimalCapacity> {
         let followed = config.held_shares().followed_of(PageCount(pages));
-        let least = future.least_capacity(curve.hits_at(followed), self.uncounted)?;
+        let least = future.least_capacity(found.hits_at(followed), self.uncounted)?;
         (least > 0).then(|| OptimalCapacity {
             pages,
             optimal_pages: config.nominal_pages(least),

@@ -7,7 +7,6 @@ mod asked;
 mod below;
 mod cache_writes;
 mod ceiling;
-mod counted;
 mod history;
 mod lifetimes;
 mod measured;
@@ -209,10 +208,10 @@ pub struct Replay {
     pub page_bytes: Option<PageBytes>,
     /// The estimate over every request that counts; none where no request does.
     pub whole: Option<Estimate>,
-    /// Its curve at the recommended capacities; none where each capacity is modelled on its own.
-    pub counted: Vec<CapacityPoint>,
     /// What the cache holds today, as the caller said.
     pub provisioned: Option<CapacitySpec>,
+    /// The curve at that capacity; absent where each capacity is modelled on its own.
+    pub at_provisioned: Option<CapacityPoint>,
     /// The same at each further cost a token.
     pub at_further_costs: Vec<(f64, Estimate)>,
     /// The windows that were asked for, in the order in which they closed.

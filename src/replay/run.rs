@@ -3,7 +3,6 @@
 use super::ahead::serve_ahead;
 use super::below::Tiers;
 use super::ceiling::{Ceilings, Followed, has_ceiling};
-use super::counted::CountedCurve;
 use super::history::{self, HISTORY_WINDOW, ReplayHistory};
 use super::lifetimes::{LifetimesObserver, Lived};
 use super::measured::{Ended, Observer};
@@ -77,8 +76,6 @@ pub(super) struct Run {
     cache_writes: CacheWritesResult,
     lifetimes: LifetimesObserver,
     traffic: Option<TrafficObserver>,
-    /// The whole curve, where the engine has one.
-    curve: Option<CountedCurve>,
     ceilings: Option<Ceilings>,
     /// The tiers below the engine's own cache.
     below: Option<Tiers>,
@@ -123,9 +120,10 @@ impl Run {
         }
         // `last` and `all` are wanted once, at the end of the trace.
         config.publish_every_ms = 0;
+        // The whole log is what there is to act on.
+        config.act_on = Some(WindowKind::All);
         let config = Arc::new(config);
         let pools = Arc::new(PoolConfigs::new(PoolConfig::clone(&config), [])?);
-        let curve = (!config.is_pointwise()).then(CountedCurve::default);
         let ceilings = has_ceiling(&config).then(Ceilings::default);
         Ok(Self {
             pools: PoolSet::new(
@@ -138,7 +136,6 @@ impl Run {
             observer: Observer::new(&options.beside, pool)?,
             lifetimes: LifetimesObserver::new(&options.beside, pool)?,
             traffic: TrafficObserver::new(pool, options.beside.prefill_rate),
-            curve,
             ceilings,
             below: Tiers::new(&options.beside.below, &options.beside.below_rules),
             sufficiency: None,
@@ -241,7 +238,6 @@ impl Run {
         (self.requests, with.ledger.accepted) = (self.requests + 1, with.ledger.accepted + 1);
         if counted {
             self.counted += 1;
-            self.count_found();
             row.cache_writes.iter().for_each(|writes| self.cache_writes.add(writes));
             if let Some(per_request) = &mut with.per_request {
                 self.write_request(row.pool, per_request).map_err(ReplayError::PerRequest)?;
@@ -296,13 +292,6 @@ impl Run {
         }
     }
 
-    fn count_found(&mut self) {
-        let last = self.pools.get(POOL).and_then(Pool::last_request);
-        if let (Some(curve), Some((outcome, _))) = (&mut self.curve, last) {
-            curve.count(outcome);
-        }
-    }
-
     fn write_request(&self, name: Option<&str>, per_request: &mut PerRequest<'_>) -> std::io::Result<()> {
         let Some(pool) = self.pools.get(POOL) else { return Ok(()) };
         let Some((outcome, curve)) = pool.last_request() else { return Ok(()) };
@@ -347,11 +336,8 @@ impl Run {
         self.lifetimes.follow();
         self.lifetimes.close(&self.closed[closed..], &self.config);
         let whole = self.closed.iter().find(|estimate| estimate.window == WindowKind::All).cloned();
-        let counted = whole.as_ref().zip(self.curve.as_ref());
-        let counted = counted.map_or_else(Vec::new, |(whole, curve)| {
-            let page_bytes = self.pools.get(POOL).and_then(Pool::page_bytes);
-            curve.at_recommended(whole, self.provisioned.as_ref(), &self.config, page_bytes)
-        });
+        let provisioned = self.provisioned.as_ref().zip(self.pool());
+        let at_provisioned = provisioned.and_then(|(held, pool)| pool.point_since_start(held, end));
         self.closed.retain(|estimate| self.wanted.contains(&estimate.window));
         let pool = self.pools.get(POOL);
         let caches = pool.and_then(Pool::caches);
@@ -384,11 +370,15 @@ impl Run {
             cache_writes: self.cache_writes.found(),
             routing,
             traffic: self.traffic.as_ref().and_then(|log| log.result(&self.config, whole.as_ref())),
-            lifetimes: self.lifetimes.result(&self.config, whole.as_ref(), self.curve.as_ref()),
+            lifetimes: self.lifetimes.result(
+                &self.config,
+                whole.as_ref(),
+                pool.and_then(Pool::found_since_start),
+            ),
             config: self.config,
             whole,
-            counted,
             provisioned: self.provisioned,
+            at_provisioned,
             at_further_costs,
             windows: self.closed,
             times: findings.times.clone(),

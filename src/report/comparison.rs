@@ -30,16 +30,15 @@ pub(super) fn comparison(engines: &[PoolReport]) -> Result<Markup, PlotError> {
 
 /// One row a coverage, one column an engine; at the first target ratio.
 fn requirements(engines: &[PoolReport]) -> Option<Table> {
-    let told = engines.iter().find(|engine| !engine.coverage().is_empty())?;
-    let target = told.required.first().map(|required| words::share(required.target_ratio))?;
+    let told = engines.iter().map(|engine| engine.recommended_at(0)).find(|entries| !entries.is_empty())?;
+    let target = told.first().map(|entry| words::share(entry.target_ratio))?;
     let caption = format!("Recommended capacity at target {target}");
     let mut table = Table::new(caption, ["requests covered"]);
     table.columns.extend(engines.iter().map(|engine| engine.engine.to_string()));
-    for entry in told.coverage() {
+    for entry in told {
         let mut row = vec![(words::share(entry.coverage), None)];
         row.extend(engines.iter().map(|engine| {
-            let all = engine.basis().recommended(0);
-            let found = all.iter().find(|found| found.coverage == entry.coverage);
+            let found = engine.recommended_at(0).iter().find(|found| found.coverage == entry.coverage);
             found.map_or_else(|| ("–".to_owned(), None), |found| required_cell(found, engine))
         }));
         table.push(row);

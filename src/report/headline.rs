@@ -2,8 +2,8 @@
 
 use super::input::PoolReport;
 use super::words;
-use kvset_core::answer::{Answer, Recommended};
 use kvset_core::ratio::Ratio;
+use kvset_core::recommendation::{Answer, Recommendation, RecommendationStatus};
 use kvset_core::tiers::Settled;
 use kvset_core::units::PageBytes;
 use std::cmp::Ordering;
@@ -31,10 +31,9 @@ pub fn headline(pool: &PoolReport) -> Headline {
     if pool.requests_with_reuse == 0 {
         return unsized_headline(nothing_to_reuse(pool.requests));
     }
-    let recommended = pool.basis().recommended(0);
-    match (Recommended::chosen(&recommended), pool.basis().answer()) {
-        (Some(entry), Some(answer)) => from_answer(pool, &recommended, entry, answer),
-        _ => from_curve(pool),
+    match pool.recommendation() {
+        Some(entry) => from_recommendation(pool, entry),
+        None => from_curve(pool),
     }
 }
 
@@ -100,19 +99,10 @@ impl Size {
     }
 }
 
-fn from_answer(pool: &PoolReport, all: &[Recommended], entry: &Recommended, answer: Answer) -> Headline {
-    let aim = aim(&answer);
-    let room = if answer.in_flight_pages > Some(0) { ", with room for requests in flight" } else { "" };
-    let lead = match entry.pages {
-        None => format!("{} to keep {aim}{room}", more_than_bound(pool)),
-        Some(0) => format!("no cache is needed to keep {aim}"),
-        Some(pages) => {
-            let size = Size::of(pool, pages);
-            format!("{} {} {aim}{room}", size.text, size.verb("keeps", "keep"))
-        }
-    };
-    let mut clauses = vec![lead];
-    clauses.extend(neighbours(pool, all, entry));
+fn from_recommendation(pool: &PoolReport, entry: &Recommendation) -> Headline {
+    let answer = Answer::from(entry);
+    let mut clauses = vec![lead(pool, entry, &answer)];
+    clauses.extend(neighbours(pool, entry));
     let mut further = vec![hits(pool, &answer)];
     if let Some(pages) = entry.pages.filter(|pages| *pages > 0) {
         further.extend(in_flight(pool, &answer));
@@ -128,12 +118,35 @@ fn from_answer(pool: &PoolReport, all: &[Recommended], entry: &Recommended, answ
     }
 }
 
+/// How much is needed, or why nothing is recommended and what is required so far.
+fn lead(pool: &PoolReport, entry: &Recommendation, answer: &Answer) -> String {
+    let aim = aim(answer);
+    let room = if answer.in_flight_pages > Some(0) { ", with room for requests in flight" } else { "" };
+    let keeps = |pages| {
+        let size = Size::of(pool, pages);
+        format!("{} {} {aim}{room}", size.text, size.verb("keeps", "keep"))
+    };
+    let why = || entry.why.as_deref().unwrap_or_default();
+    match (entry.status, entry.so_far()) {
+        (RecommendationStatus::TooFew, Some(pages)) => {
+            format!("too few requests to recommend a size: {}; so far {}", why(), keeps(pages))
+        }
+        (RecommendationStatus::TooFew, None) => format!("too few requests to recommend a size: {}", why()),
+        (_, None) => format!("{} to keep {aim}{room}", more_than_bound(pool)),
+        (_, Some(0)) => format!("no cache is needed to keep {aim}"),
+        (_, Some(pages)) => keeps(pages),
+    }
+}
+
 /// What is needed against what is provisioned.
 fn verdict(pool: &PoolReport, answer: &Answer) -> Option<String> {
     let held = pool.provisioned.as_ref()?.pages(pool.page_bytes.map(PageBytes))?.0;
     let size = |pages| words::capacity(pages, pool.page_bytes);
     let have = format!("{} provisioned", size(held));
     Some(match answer.pages {
+        None if answer.status == RecommendationStatus::TooFew => {
+            format!("Of {have}, it is not known yet whether it is enough.")
+        }
         None => format!("Of {have}, it is not known whether it is enough: more is needed than was tracked."),
         Some(needed) if needed > held => {
             format!("Too small: {} needed, {have}, {} short.", size(needed), size(needed - held))
@@ -143,14 +156,14 @@ fn verdict(pool: &PoolReport, answer: &Answer) -> Option<String> {
 }
 
 /// That the recommended requirement itself still moves.
-fn unsettled(entry: &Recommended) -> Option<String> {
+fn unsettled(entry: &Recommendation) -> Option<String> {
     let growth = entry.growth_per_window.filter(|_| entry.convergence == Settled::NotConverged)?;
     let movement = match growth {
         still if still.abs() < 0.000_5 => "moved up and down".to_owned(),
         falling if falling < 0.0 => format!("was still falling by {:.1} %", -falling * 100.0),
         growing => format!("was still growing by {:.1} %", growing * 100.0),
     };
-    Some(format!("This requirement has not converged: it {movement} from one reading to the next."))
+    Some(format!("This requirement has not converged: it {movement} from one step to the next."))
 }
 
 /// `99 % of requests at 99 % or more of their theoretical hit rate`.
@@ -178,20 +191,21 @@ fn more_than_bound(pool: &PoolReport) -> String {
 }
 
 /// What the next smaller and the next larger coverage need.
-fn neighbours(pool: &PoolReport, all: &[Recommended], entry: &Recommended) -> Vec<String> {
-    let others = || all.iter().filter(|other| other.is_told());
+fn neighbours(pool: &PoolReport, entry: &Recommendation) -> Vec<String> {
+    let others = || pool.recommended_at(0).iter();
     let below = others().filter(|other| other.coverage < entry.coverage).max_by_key(|other| other.coverage);
     let above = others().filter(|other| other.coverage > entry.coverage).min_by_key(|other| other.coverage);
-    let clause = |other: &Recommended| {
+    let clause = |other: &Recommendation| {
         let share = match other.coverage == Ratio::ONE {
             true => "every request".to_owned(),
             false => words::share(other.coverage),
         };
-        match (other.pages, other.coverage.cmp(&entry.coverage)) {
-            (None, Ordering::Greater) if entry.pages.is_none() => None,
+        let own = entry.so_far();
+        match (other.so_far(), other.coverage.cmp(&entry.coverage)) {
+            (None, Ordering::Greater) if own.is_none() => None,
             (None, _) => Some(format!("{share} would take more than was tracked")),
-            (Some(0), _) => (entry.pages != Some(0)).then(|| format!("{share} need none")),
-            (same, _) if same == entry.pages => Some(format!("the same covers {share}")),
+            (Some(0), _) => (own != Some(0)).then(|| format!("{share} need none")),
+            (same, _) if same == own => Some(format!("the same covers {share}")),
             (Some(pages), Ordering::Less) => {
                 let size = Size::of(pool, pages);
                 Some(format!("{} {} enough for {share}", size.text, size.verb("is", "are")))

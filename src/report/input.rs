@@ -2,7 +2,6 @@
 
 use super::asked::Asked;
 use super::lived;
-use kvset_core::answer::{Basis, Recommended};
 use kvset_core::capacity::CapacitySpec;
 use kvset_core::curve::share;
 use kvset_core::estimate::{
@@ -10,6 +9,7 @@ use kvset_core::estimate::{
 };
 use kvset_core::profile::{Outputs, Profile};
 use kvset_core::ratio::Ratio;
+use kvset_core::recommendation::{Recommendation, by_target, chosen};
 use kvset_core::tiers::TierEstimates;
 use kvset_core::window::WindowKind;
 
@@ -57,6 +57,9 @@ pub struct PoolReport {
     pub accumulated_pages: u64,
     /// Hits with unlimited capacity.
     pub theoretical: TheoreticalHits,
+    /// The recommended capacities, one entry a target ratio and coverage; none where each capacity was modelled on its
+    /// own.
+    pub recommended: Vec<Recommendation>,
     /// The requirement, one entry a target ratio; the first is the one recommended from.
     pub required: Vec<RequiredCapacity>,
     /// What requests met in flight; absent where the log tells no durations.
@@ -65,11 +68,11 @@ pub struct PoolReport {
     pub distribution: Distribution,
     /// The hit-rate curve, ascending.
     pub capacities: Vec<CapacityPoint>,
-    /// The curve at the recommended capacities, where it was counted there.
+    /// Further points of the curve: at the recommended capacities and, where those above are few, on a grid.
     pub counted: Vec<CapacityPoint>,
     /// What the pool's cache holds today, where that is known.
     pub provisioned: Option<CapacitySpec>,
-    /// Windows or readings that convergence was judged over.
+    /// Steps that convergence was judged over.
     pub trend_windows: u32,
     /// What to buy, where tiers are configured.
     pub plan: Option<TierEstimates>,
@@ -120,7 +123,8 @@ pub struct HistoryPoint {
     pub span_ms: Option<(i64, i64)>,
     /// Requests in the point's window.
     pub requests: u64,
-    /// Recommended pages, one entry a coverage; absent beyond the tracked bound and without requests.
+    /// Pages that the window asked for, with room for requests in flight, one entry a coverage; absent beyond the
+    /// tracked bound and without requests.
     pub required: Vec<Option<u64>>,
     /// Distinct pages seen since the start.
     pub accumulated_pages: u64,
@@ -139,7 +143,7 @@ pub struct WindowRow {
     pub warm_up: bool,
     pub requests: u64,
     /// The recommended capacities at the first target ratio.
-    pub coverage: Vec<Recommended>,
+    pub coverage: Vec<Recommendation>,
 }
 
 /// Counts that limit what the figures say.
@@ -171,7 +175,7 @@ impl WindowRow {
             status: estimate.status,
             warm_up: estimate.warm_up,
             requests: estimate.requests,
-            coverage: estimate.basis().recommended(0),
+            coverage: estimate.recommendations().to_vec(),
         }
     }
 }
@@ -181,13 +185,13 @@ impl History {
     /// `requests_seen` is their running sum, which is right for tumbling windows.
     pub fn of(estimates: &[Estimate]) -> Self {
         let coverage =
-            estimates.first().map_or(&[][..], first_coverage).iter().map(|entry| entry.coverage).collect();
+            estimates.first().map_or(&[][..], Estimate::recommendations).iter().map(|entry| entry.coverage);
         let mut requests_seen = 0u64;
         let points = estimates.iter().map(|estimate| {
             requests_seen = requests_seen.saturating_add(estimate.requests);
             HistoryPoint::of(estimate, requests_seen)
         });
-        let points = points.collect();
+        let (coverage, points) = (coverage.collect(), points.collect());
         Self { window: estimates.first().map(|estimate| estimate.window), coverage, points }
     }
 }
@@ -199,7 +203,7 @@ impl HistoryPoint {
             requests_seen,
             span_ms: Some((estimate.start_ms, estimate.end_ms)),
             requests: estimate.requests,
-            required: estimate.basis().recommended(0).iter().map(|entry| entry.pages).collect(),
+            required: estimate.recommendations().iter().map(Recommendation::so_far).collect(),
             accumulated_pages: estimate.accumulated_pages,
             hit_rate: (estimate.page_accesses > 0).then_some(estimate.theoretical.prefix_hit_rate),
         }
@@ -232,8 +236,8 @@ fn asked_of(estimate: &Estimate) -> Asked {
 }
 
 impl PoolReport {
-    /// The facts an estimate holds; history, distribution, windows, the bound, what is provisioned and
-    /// further points of the curve are the caller's to add.
+    /// The facts an estimate holds; history, distribution, windows, the bound and what is provisioned are the caller's
+    /// to add.
     pub fn of(estimate: &Estimate) -> Self {
         Self {
             name: Some(estimate.pool.clone()),
@@ -250,11 +254,12 @@ impl PoolReport {
             page_accesses: estimate.page_accesses,
             accumulated_pages: estimate.accumulated_pages,
             theoretical: estimate.theoretical,
+            recommended: estimate.recommended.clone(),
             required: estimate.required.clone(),
             in_flight: estimate.in_flight.clone(),
             distribution: Distribution::default(),
             capacities: estimate.capacities.clone(),
-            counted: Vec::new(),
+            counted: estimate.counted.clone(),
             provisioned: None,
             trend_windows: estimate.trend_windows,
             plan: estimate.plan.clone(),
@@ -273,15 +278,14 @@ impl PoolReport {
         }
     }
 
-    /// What the answer is made from.
-    pub fn basis(&self) -> Basis<'_> {
-        Basis {
-            required: &self.required,
-            in_flight: self.in_flight.as_ref(),
-            capacities: &self.capacities,
-            counted: &self.counted,
-            pointwise: self.pointwise,
-        }
+    /// The recommended capacities at a target ratio, by its place in the configuration.
+    pub fn recommended_at(&self, target: usize) -> &[Recommendation] {
+        by_target(&self.recommended).nth(target).unwrap_or_default()
+    }
+
+    /// The recommendation at the coverage to act on; `None` where nothing is required of any capacity.
+    pub fn recommendation(&self) -> Option<&Recommendation> {
+        chosen(&self.recommended)
     }
 
     /// Coverage at the target ratio the recommendation is made from.
@@ -293,8 +297,4 @@ impl PoolReport {
     pub(super) fn sampled(&self) -> bool {
         self.sample_rate < 1.0
     }
-}
-
-fn first_coverage(estimate: &Estimate) -> &[CoverageCapacity] {
-    estimate.required.first().map_or(&[], |required| &required.coverage)
 }

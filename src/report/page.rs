@@ -243,7 +243,7 @@ fn required_table(pool: &PoolReport) -> Option<Table> {
     let room = if has_room(pool) { ", with room for requests in flight" } else { "" };
     let caption =
         format!("Capacity that lets a share of requests keep {share} of their theoretical hit rate{room}");
-    let counted = !pool.counted.is_empty();
+    let counted = pool.recommended.iter().any(|entry| entry.hit_rate.is_some());
     let columns = [
         (true, "requests covered"),
         (several, "target"),
@@ -255,17 +255,16 @@ fn required_table(pool: &PoolReport) -> Option<Table> {
     let mut table = Table::new(caption, []);
     table.columns.extend(columns.into_iter().filter(|(shown, _)| *shown).map(|(_, name)| name.to_owned()));
     for (at, target) in pool.required.iter().enumerate() {
-        for entry in pool.basis().recommended(at) {
+        for entry in pool.recommended_at(at) {
             let plain = |text: String| (text, None);
             let mut row = vec![plain(words::share(entry.coverage))];
             row.extend(several.then(|| plain(words::share(target.target_ratio))));
-            row.push(required_cell(&entry, pool));
+            row.push(required_cell(entry, pool));
             if counted {
-                let point = entry.pages.and_then(|pages| pool.basis().point_at(pages));
-                row.push(plain(words::rate_or_dash(point.and_then(|point| point.prefix_hit_rate))));
+                row.push(plain(words::rate_or_dash(entry.hit_rate)));
             }
             if has_room(pool) {
-                let alone = entry.without_room.map(|pages| sized_cell(pages, pool));
+                let alone = entry.required_pages.map(|pages| sized_cell(pages, pool));
                 row.push(alone.unwrap_or_else(|| plain("–".to_owned())));
             }
             row.push(plain(entry.convergence.with_growth(entry.growth_per_window)));
@@ -285,7 +284,7 @@ fn exact_table(pool: &PoolReport) -> Table {
     table.columns.extend(own.map(str::to_owned));
     let count = |value: Option<u64>| value.map_or_else(|| "–".to_owned(), words::integer);
     for (at, target) in pool.required.iter().enumerate() {
-        for (entry, own) in pool.basis().recommended(at).iter().zip(&target.coverage) {
+        for (entry, own) in pool.recommended_at(at).iter().zip(&target.coverage) {
             table.rows.push(vec![
                 words::share(entry.coverage),
                 words::share(target.target_ratio),

@@ -4,7 +4,7 @@ use super::input::PoolReport;
 use super::markup::Markup;
 use super::plot::Plot;
 use super::words;
-use kvset_core::answer::Recommended;
+use kvset_core::recommendation::{Recommendation, RecommendationStatus};
 
 /// A plot with its caption and its numbers.
 pub(super) fn figure(plot: &Plot) -> Markup {
@@ -21,12 +21,17 @@ pub(super) fn figure(plot: &Plot) -> Markup {
     out
 }
 
-/// A recommended capacity in a table cell, with the exact figure behind it.
-pub(super) fn required_cell(entry: &Recommended, pool: &PoolReport) -> (String, Option<String>) {
-    match entry.pages {
-        Some(pages) => sized_cell(pages, pool),
-        None if entry.beyond_bound => ("beyond bound".to_owned(), None),
-        None => ("–".to_owned(), None),
+/// A recommended capacity in a table cell, with the exact figure behind it; in parentheses what too few requests ask
+/// for so far.
+pub(super) fn required_cell(entry: &Recommendation, pool: &PoolReport) -> (String, Option<String>) {
+    match (entry.status, entry.so_far()) {
+        (RecommendationStatus::Ready, Some(pages)) => sized_cell(pages, pool),
+        (RecommendationStatus::TooFew, Some(pages)) => {
+            let (size, exact) = sized_cell(pages, pool);
+            (format!("({size})"), exact)
+        }
+        (RecommendationStatus::BeyondBound, _) => ("beyond bound".to_owned(), None),
+        (_, None) => ("–".to_owned(), None),
     }
 }
 

@@ -87,14 +87,25 @@ metrics! {
         "Most other requests in flight as one arrived; absent without durations.";
     REQUIREMENT_CONVERGED = "kvset_requirement_converged", Kind::Gauge, Things,
         ["pool", "window", "target", "coverage"],
-        "1 while the requirement stayed within the tolerance over the last windows, 0 while it still moves.";
-    RECOMMENDED_UNITS = "kvset_recommended_units", Kind::Gauge, Things, ["pool", "window", "tier"],
-        "Units of a tier to have, after hysteresis; what automation should follow.";
-    RECOMMENDED_PAGES = "kvset_recommended_capacity_pages", Kind::Gauge, Pages, ["pool", "window", "tier"],
+        "1 while the requirement stayed within the tolerance over the last steps, 0 while it still moves.";
+    RECOMMENDED_PAGES = "kvset_recommended_capacity_pages", Kind::Gauge, Pages, ["pool", "window", "coverage"],
+        "The capacity to have, of the window to act on at the coverage to act on; NaN while its status is not ready.";
+    RECOMMENDED_BYTES = "kvset_recommended_capacity_bytes", Kind::Gauge, Bytes, ["pool", "window", "coverage"],
+        "The same in bytes, where a cost a token is known.";
+    RECOMMENDED_HIT_RATE = "kvset_recommended_hit_rate_ratio", Kind::Gauge, Ratio, ["pool", "window", "coverage"],
+        "Prefix hit rate of the window to act on in a cache of exactly that capacity; NaN like it.";
+    RECOMMENDATION_STATUS = "kvset_recommendation_status", Kind::Gauge, Things, ["pool", "window", "status"],
+        "1 for the status of the recommendation to act on, else 0; status is `ready`, `too_few` or `beyond_bound`. Its window is the one to act on.";
+    RECOMMENDATION_CONVERGED = "kvset_recommendation_converged", Kind::Gauge, Things, ["pool", "window", "coverage"],
+        "1 while the requirement behind the recommendation to act on stayed within the tolerance, 0 while it still moves.";
+    TIER_RECOMMENDED_UNITS = "kvset_tier_recommended_units", Kind::Gauge, Things, ["pool", "window", "tier"],
+        "Units of a tier to have, which change only for a reason: what automation should follow.";
+    TIER_RECOMMENDED_PAGES = "kvset_tier_recommended_pages", Kind::Gauge, Pages, ["pool", "window", "tier"],
         "The whole pages these units hold.";
-    RECOMMENDED_BYTES = "kvset_recommended_capacity_bytes", Kind::Gauge, Bytes, ["pool", "window", "tier"],
+    TIER_RECOMMENDED_BYTES = "kvset_tier_recommended_bytes", Kind::Gauge, Bytes, ["pool", "window", "tier"],
         "The bytes of these units, where they are known.";
-    RECOMMENDED_HIT_RATE = "kvset_recommended_hit_rate_ratio", Kind::Gauge, Ratio, ["pool", "window", "tier"],
+    TIER_RECOMMENDED_HIT_RATE = "kvset_tier_recommended_hit_rate_ratio", Kind::Gauge, Ratio,
+        ["pool", "window", "tier"],
         "Prefix hit rate of the last window with the recommended units of this tier and those above.";
     ACCUMULATED_CAPACITY_PAGES = "kvset_accumulated_capacity_pages", Kind::Gauge, Pages, ["pool"],
         "Distinct pages ever seen: what never evicting would hold.";

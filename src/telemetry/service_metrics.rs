@@ -7,6 +7,7 @@ use crate::telemetry::{Health, PoolLabels, from_start};
 use kvset_core::capacity::CapacitySpec;
 use kvset_core::curve::share;
 use kvset_core::estimate::Estimate;
+use kvset_core::recommendation::RecommendationStatus;
 use kvset_core::tiers::Settled;
 use kvset_core::units::PageBytes;
 use kvset_core::window::WindowKind;
@@ -242,6 +243,7 @@ impl Inner {
         if let Some(pool) = self.labels.own(&estimate.pool) {
             let mut shown = Shown::default();
             show(&mut shown, pool, estimate);
+            show_recommendation(&mut shown, pool, estimate);
             show_measured(&mut shown, pool, estimate);
             show_routing(&mut shown, pool, estimate);
             show_lived(&mut shown, pool, estimate, &mut self.tenants);
@@ -325,11 +327,9 @@ fn show(shown: &mut Shown, pool: &str, estimate: &Estimate) {
             let labels = [pool, &window, &target, &coverage];
             let converged = found.convergence == Settled::Converged;
             shown.set(metric::REQUIREMENT_CONVERGED, &labels, if converged { 1.0 } else { 0.0 });
-            if let Some(pages) = found.pages {
-                shown.set(metric::REQUIRED_CAPACITY_PAGES, &labels, pages as f64);
-            }
-            if let Some(bytes) = found.bytes {
-                shown.set(metric::REQUIRED_CAPACITY_BYTES, &labels, bytes as f64);
+            shown.set(metric::REQUIRED_CAPACITY_PAGES, &labels, number(found.pages));
+            if estimate.page_bytes.is_some() {
+                shown.set(metric::REQUIRED_CAPACITY_BYTES, &labels, number(found.bytes));
             }
         }
     }
@@ -337,15 +337,13 @@ fn show(shown: &mut Shown, pool: &str, estimate: &Estimate) {
         let labels = [pool, &window, &tier.name];
         let recommended = &tier.recommended;
         for (gauge, count) in [
-            (metric::RECOMMENDED_UNITS, recommended.units),
-            (metric::RECOMMENDED_PAGES, recommended.pages),
-            (metric::RECOMMENDED_BYTES, recommended.bytes),
+            (metric::TIER_RECOMMENDED_UNITS, recommended.units),
+            (metric::TIER_RECOMMENDED_PAGES, recommended.pages),
+            (metric::TIER_RECOMMENDED_BYTES, recommended.bytes),
         ] {
-            count.into_iter().for_each(|count| shown.set(gauge, &labels, count as f64));
+            shown.set(gauge, &labels, number(count));
         }
-        if let Some(rate) = recommended.hit_rate {
-            shown.set(metric::RECOMMENDED_HIT_RATE, &labels, rate);
-        }
+        shown.set(metric::TIER_RECOMMENDED_HIT_RATE, &labels, recommended.hit_rate.unwrap_or(f64::NAN));
     }
     for point in &estimate.capacities {
         // Only capacities the operator named: the default grid has a point for every step.
@@ -361,6 +359,35 @@ fn show(shown: &mut Shown, pool: &str, estimate: &Estimate) {
             }
         }
     }
+}
+
+/// A count as a gauge: one that is not known is no number, for a gauge left as it was would say otherwise.
+fn number(count: Option<u64>) -> f64 {
+    count.map_or(f64::NAN, |count| count as f64)
+}
+
+/// Shows the recommendation to act on, which only one kind of window has.
+fn show_recommendation(shown: &mut Shown, pool: &str, estimate: &Estimate) {
+    if !estimate.act_on {
+        return;
+    }
+    let window = estimate.window.to_string();
+    let entry = estimate.recommendation();
+    for status in RecommendationStatus::ALL {
+        let is_so = entry.is_some_and(|entry| entry.status == status);
+        let labels = [pool, &window, status.name()];
+        shown.set(metric::RECOMMENDATION_STATUS, &labels, if is_so { 1.0 } else { 0.0 });
+    }
+    let Some(entry) = entry else { return };
+    let coverage = entry.coverage.to_string();
+    let labels = [pool, &window, &coverage];
+    shown.set(metric::RECOMMENDED_PAGES, &labels, number(entry.pages));
+    if estimate.page_bytes.is_some() {
+        shown.set(metric::RECOMMENDED_BYTES, &labels, number(entry.bytes));
+    }
+    shown.set(metric::RECOMMENDED_HIT_RATE, &labels, entry.hit_rate.unwrap_or(f64::NAN));
+    let converged = entry.convergence == Settled::Converged;
+    shown.set(metric::RECOMMENDATION_CONVERGED, &labels, if converged { 1.0 } else { 0.0 });
 }
 
 /// Shows what the clients report on themselves.

@@ -123,7 +123,7 @@ fn a_requirement_that_keeps_growing_is_not_converged_and_a_steady_one_is() {
     let directory = tempfile::tempdir().expect("a directory");
     let trace = directory.path().join("growing.jsonl");
     let at = |result: &Value| result["required"][0]["coverage"][0].clone();
-    let args = ["--coverage", "0.99", "--tier", "ram:0.99:64p"];
+    let args = ["--coverage", "0.99", "--tier", "ram:0.99:64p", "--min-requests", "240"];
     growing(&trace, 1);
     let result = replay(&trace, &args);
     assert_eq!(at(&result)["convergence"], "not_converged");

@@ -4,11 +4,12 @@ use apache_avro::Schema;
 use apache_avro::reader::datum::GenericDatumReader;
 use apache_avro::writer::datum::GenericDatumWriter;
 use kvset::codec::{
-    EstimateEncoding, EstimateError, EstimateKey, SchemaId, decode_estimate, encode_estimate, pool_partition,
+    EstimateDetail, EstimateEncoding, EstimateError, EstimateKey, SchemaId, decode_estimate, encode_estimate,
+    pool_partition,
 };
 use kvset::core::estimate::{
     CapacityPoint, CoverageCapacity, CoverageInFlight, Estimate, InFlight, RequiredCapacity,
-    RequiredInFlight, Status, TheoreticalHits,
+    RequiredInFlight, SCHEMA_VERSION, Status, TheoreticalHits,
 };
 use kvset::core::event::RequestEvent;
 use kvset::core::measured::{
@@ -19,6 +20,7 @@ use kvset::core::pool::{Arrival, Pool};
 use kvset::core::pool_config::PoolConfig;
 use kvset::core::profile::{Outputs, Profile};
 use kvset::core::ratio::Ratio;
+use kvset::core::recommendation::{Recommendation, RecommendationStatus};
 use kvset::core::retention::{
     EvictionAge, RequiredTtlEstimate, RetainedCapacityEstimate, RetentionEstimate, RetentionKind, TtlCoverage,
 };
@@ -140,6 +142,26 @@ prop_compose! {
             optimal_page_hits: told.0, eviction_age_ms: told.1.map(|(p10, p50, p90)| EvictionAge { p10, p50, p90 }),
         }
     }
+}
+
+prop_compose! {
+    fn recommendation()(
+        coverage in ratio(), target_ratio in ratio(), act_on: bool, status in prop::sample::select(&RecommendationStatus::ALL),
+        counts in prop::collection::vec(maybe(count()), 4), hit_rate in maybe(rate()), throughput in maybe(1.0..1e9),
+        trend in trend(), why in maybe("\\PC{0,20}"),
+    ) -> Recommendation {
+        Recommendation {
+            coverage, target_ratio, act_on, status, why, hit_rate, relative_prefill_throughput: throughput,
+            pages: counts[0], bytes: counts[1], required_pages: counts[2], in_flight_pages: counts[3],
+            convergence: trend.0, growth_per_window: trend.1,
+        }
+    }
+}
+
+/// What version 5 adds.
+fn recommended() -> impl Strategy<Value = (bool, Vec<Recommendation>, Vec<CapacityPoint>)> {
+    let recommended = prop::collection::vec(recommendation().boxed(), 0..4).boxed();
+    (any::<bool>(), recommended, prop::collection::vec(capacity().boxed(), 0..3).boxed())
 }
 
 prop_compose! {
@@ -301,15 +323,17 @@ prop_compose! {
         flags in any::<[bool; 3]>(), profile in 0usize..6, sampling in (rate(), rate()), fingerprint in "[0-9a-f]{16}",
         place in (0i32..10_000, -1i64..i64::MAX, any::<i64>()), page in (1u32..65_536, maybe(count())),
         counts in prop::collection::vec(count(), 11), bytes in maybe(count()), rates in (rate(), rate()),
-        required in prop::collection::vec(required().boxed(), 0..4), capacities in prop::collection::vec(capacity().boxed(), 0..4),
-        in_flight in maybe(in_flight().boxed()), trend_windows in 0u32..101, plan in maybe(plan().boxed()),
-        beside in (maybe(measured().boxed()), prop::collection::vec(router().boxed(), 0..3)),
+        required in prop::collection::vec(required().boxed(), 0..4).boxed(), capacities in prop::collection::vec(capacity().boxed(), 0..4).boxed(),
+        in_flight in maybe(in_flight().boxed()).boxed(), trend_windows in 0u32..101, plan in maybe(plan().boxed()).boxed(),
+        beside in (maybe(measured().boxed()).boxed(), prop::collection::vec(router().boxed(), 0..3).boxed()).boxed(),
+        (act_on, recommended, counted) in recommended().boxed(),
         lived in (
             prop::collection::vec(retention().boxed(), 0..3), prop::collection::vec(required_ttl().boxed(), 0..3),
             maybe(traffic().boxed()), prop::collection::vec(tenant().boxed(), 0..3),
-        ),
+        ).boxed(),
     ) -> Estimate {
         Estimate {
+            schema_version: SCHEMA_VERSION, act_on, recommended, counted,
             pool, window, start_ms: times.0, end_ms: times.1,
             status: if flags[0] { Status::Final } else { Status::Provisional }, warm_up: flags[1],
             engine: Profile::NAMES[profile].1, outputs: if flags[2] { Outputs::Cached } else { Outputs::Ignored },
@@ -399,7 +423,7 @@ proptest! {
 }
 
 fn sample() -> Estimate {
-    decode_estimate(include_bytes!("../fixtures/codec/capacity_estimate.v4.json")).expect("the fixture reads")
+    decode_estimate(include_bytes!("../fixtures/codec/capacity_estimate.v5.json")).expect("the fixture reads")
 }
 
 #[test]
@@ -422,7 +446,7 @@ fn numbers_beyond_the_schema_are_refused_with_the_field_named_in_every_encoding(
 
 /// Pools of some pages are many: what is published of one is as large as what there is to say.
 #[test]
-fn an_estimate_of_88_pages_is_at_most_4_kb_of_json() {
+fn an_estimate_of_88_pages_is_at_most_5_kb_of_json_and_its_summary_2() {
     let config = PoolConfig {
         page_size: PageSize::new(16),
         kv_bytes_per_token: Some(61_505.0),
@@ -446,11 +470,15 @@ fn an_estimate_of_88_pages_is_at_most_4_kb_of_json() {
         let whole = estimate.clone();
         estimate.thin_curve();
         for point in &whole.capacities {
-            let found = estimate.basis().point_at(point.pages).expect("hits at every capacity");
+            // What is left out lies between two that have its hits.
+            let above = estimate.capacities.iter().find(|other| other.pages >= point.pages);
+            let found = above.expect("hits at every capacity");
             assert_eq!((found.page_hits, found.page_hit_rate), (point.page_hits, point.page_hit_rate));
         }
-        let json = encode(estimate, EstimateEncoding::Json).len();
-        assert!(json <= 4096, "{} takes {json} bytes", estimate.window);
+        for (detail, most) in [(EstimateDetail::Full, 5120), (EstimateDetail::Summary, 2048)] {
+            let json = encode(&detail.of(estimate), EstimateEncoding::Json).len();
+            assert!(json <= most, "{} takes {json} bytes as {detail:?}", estimate.window);
+        }
     }
 }
 

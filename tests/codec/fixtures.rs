@@ -1,8 +1,9 @@
 //! Frozen records, and the schemas as documentation: every field described, every name in step.
 
 use kvset::codec::{
-    DeadLetter, DecodeError, DecodeLimits, Encoding, ErrorCode, EstimateEncoding, EstimateKey, Provenance,
-    RawPrompt, RequestDecoder, SourceRecord, decode_estimate, encode_estimate, read_raw_request, schema,
+    DeadLetter, DecodeError, DecodeLimits, Encoding, ErrorCode, EstimateDetail, EstimateEncoding,
+    EstimateKey, Provenance, RawPrompt, RequestDecoder, SourceRecord, decode_estimate, encode_estimate,
+    read_raw_request, schema,
 };
 use kvset::core::estimate::Estimate;
 use kvset::core::event::CachedTokens;
@@ -90,6 +91,7 @@ fn every_version_of_the_estimate_stays_readable_and_is_written_to_the_byte() {
     let mut bare = second.clone();
     (bare.in_flight, bare.plan, bare.trend_windows) = (None, None, 0);
     bare.required.clone_from(&first.required);
+    bare.recommended.clone_from(&first.recommended);
     assert_eq!(bare, first, "version 2 adds what requests met in flight, convergence and the plan");
     assert_written_as_far_as_it_says_something(&second, "capacity_estimate.v2.json");
 
@@ -100,18 +102,26 @@ fn every_version_of_the_estimate_stays_readable_and_is_written_to_the_byte() {
     assert_eq!(bare, second, "version 3 adds what was measured and what routers would give");
     assert_written_as_far_as_it_says_something(&third, "capacity_estimate.v3.json");
 
-    let avro = fixture("capacity_estimate.v4.avro");
-    let estimate = decode_estimate(&fixture("capacity_estimate.v4.json")).expect("json");
-    assert_eq!(decode_estimate(&avro).expect("avro"), estimate);
-    let mut bare = estimate.clone();
+    let fourth = decode_estimate(&fixture("capacity_estimate.v4.json")).expect("json");
+    assert_eq!(decode_estimate(&fixture("capacity_estimate.v4.avro")).expect("avro"), fourth);
+    assert_eq!(decode_estimate(&fixture("capacity_estimate.v4.short.json")).expect("json"), fourth);
+    let mut bare = fourth.clone();
     (bare.retention, bare.retention_required, bare.tenants) = (Vec::new(), Vec::new(), Vec::new());
     bare.traffic = None;
     for point in &mut bare.capacities {
         (point.optimal_page_hits, point.eviction_age_ms) = (None, None);
     }
     assert_eq!(bare, third, "version 4 adds time, tiers, tenants and the optimum");
-    assert_written_as_far_as_it_says_something(&estimate, "capacity_estimate.v4.json");
-    let short = fixture("capacity_estimate.v4.short.json");
+    assert_written_as_far_as_it_says_something(&fourth, "capacity_estimate.v4.json");
+
+    let avro = fixture("capacity_estimate.v5.avro");
+    let estimate = decode_estimate(&fixture("capacity_estimate.v5.json")).expect("json");
+    assert_eq!(decode_estimate(&avro).expect("avro"), estimate);
+    let mut bare = Estimate { schema_version: 0, act_on: false, counted: Vec::new(), ..estimate.clone() };
+    bare.recommended.clone_from(&fourth.recommended);
+    assert_eq!(bare, fourth, "version 5 adds what is recommended");
+    assert_written_as_far_as_it_says_something(&estimate, "capacity_estimate.v5.json");
+    let short = fixture("capacity_estimate.v5.short.json");
     assert_eq!(decode_estimate(&short).expect("json"), estimate);
     for (encoding, bytes) in [(EstimateEncoding::Json, short), (EstimateEncoding::Avro, avro)] {
         let mut written = Vec::new();
@@ -119,15 +129,31 @@ fn every_version_of_the_estimate_stays_readable_and_is_written_to_the_byte() {
         assert_eq!(String::from_utf8_lossy(&written), String::from_utf8_lossy(&bytes), "{encoding:?}");
         assert_eq!(written, bytes, "{encoding:?}");
     }
+    let mut summary = Vec::new();
+    encode_estimate(&EstimateDetail::Summary.of(&estimate), EstimateEncoding::Json, &mut summary)
+        .expect("within the schema");
+    let frozen = fixture("capacity_estimate.v5.summary.json");
+    assert_eq!(String::from_utf8_lossy(&summary), String::from_utf8_lossy(&frozen));
+    let read = decode_estimate(&frozen).expect("json");
+    assert_eq!((&read.recommended, read.required.len()), (&estimate.recommended, 0));
 }
 
-/// Holds what is written in JSON today against what was once: the same names and values, less what
+/// Records of before version 5 did not say what is recommended: it follows from what they say.
+#[test]
+fn an_older_estimate_recommends_what_follows_from_it() {
+    let fourth = decode_estimate(&fixture("capacity_estimate.v4.json")).expect("json");
+    let told: Vec<_> =
+        fourth.recommended.iter().map(|entry| (entry.status.name(), entry.pages, entry.bytes)).collect();
+    assert_eq!(told, [("ready", Some(223_456), Some(879_594_321_920)), ("beyond_bound", None, None)]);
+    assert!(!fourth.act_on && fourth.recommended.iter().all(|entry| !entry.act_on));
+}
+
+/// Compares what is written in JSON today against what was once: the same names and values, less what
 /// is null, false or empty and has that for its default; and nothing of what is not asked.
 fn assert_written_as_far_as_it_says_something(estimate: &Estimate, once: &str) {
     let mut written = Vec::new();
     encode_estimate(estimate, EstimateEncoding::Json, &mut written).expect("within the schema");
     let once = fixture(once);
-    assert!(written.len() < once.len());
     let [written, once] = [&written, &once].map(|text| serde_json::from_slice::<Json>(text).expect("json"));
     assert_same_but_for_defaults(&written, &once, "");
 }
@@ -142,7 +168,10 @@ fn assert_same_but_for_defaults(written: &Json, once: &Json, at: &str) {
                     None => assert!(left_out(value), "{at}.{name} is left out though it says {value}"),
                 }
             }
-            written.keys().for_each(|name| assert!(once.contains_key(name), "{at}.{name} is new"));
+            // Version 5 says these of older records, too.
+            let added = ["schema_version", "act_on", "recommended"];
+            let is_known = |name: &str| once.contains_key(name) || at.is_empty() && added.contains(&name);
+            written.keys().for_each(|name| assert!(is_known(name), "{at}.{name} is new"));
         }
         (Json::Array(written), Json::Array(once)) => {
             assert_eq!(written.len(), once.len(), "{at}");
@@ -235,7 +264,7 @@ fn assert_same_names(schema: &Json, value: &Json, met: &mut BTreeSet<(String, St
 
 #[test]
 fn the_names_of_the_estimate_in_json_are_those_of_its_schema() {
-    let estimate = decode_estimate(&fixture("capacity_estimate.v4.json")).expect("json");
+    let estimate = decode_estimate(&fixture("capacity_estimate.v5.json")).expect("json");
     assert!(
         !estimate.capacities.is_empty() && !estimate.required[0].coverage.is_empty(),
         "nested names are seen"

@@ -8,10 +8,13 @@ mod exported;
 #[path = "../kafka_support/mod.rs"]
 mod kafka_support;
 mod kubernetes;
+mod one_number;
 #[path = "../parts_support/mod.rs"]
 mod parts_support;
 mod prometheus;
 mod promql;
+#[path = "../python_support/mod.rs"]
+mod python_support;
 mod queries;
 #[allow(dead_code)]
 #[path = "../registry_support/mod.rs"]

@@ -88,7 +88,7 @@ impl Drop for Running {
 }
 
 /// Where the program says it serves.
-fn serves_on(instance: &mut Instance) -> String {
+pub fn serves_on(instance: &mut Instance) -> String {
     const WORDS: &str = "serving on ";
     instance.wait_for(WORDS, SOON);
     instance.wait_for("\n", SOON);

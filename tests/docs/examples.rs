@@ -1,17 +1,16 @@
 //! The example programs of the documentation, run against a broker.
 
 use super::kafka_support::Broker;
+use super::python_support::{output_of, python};
 use super::root;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use kvset::kafka::topic_producer::TopicProducer;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Write as _;
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
-use std::sync::OnceLock;
-use std::time::Duration;
+use std::path::Path;
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
 
 /// A case of schemas/page-id-vectors.json.
 #[derive(serde::Deserialize)]
@@ -31,31 +30,6 @@ fn vectors() -> Vec<Vector> {
     let full: Vec<_> = all.into_iter().filter(|vector| !vector.include_partial_page).collect();
     assert!(full.len() >= 8, "only {} vectors", full.len());
     full
-}
-
-/// Runs a program on this input and gives what it prints; it must succeed.
-fn output_of(command: &mut Command, input: &str, needs: &str) -> String {
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}; {needs}"));
-    child.stdin.take().expect("piped").write_all(input.as_bytes()).expect("it reads its input");
-    let output = child.wait_with_output().expect("our child");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{command:?}: {}\n{said}\n{needs}", output.status);
-    String::from_utf8(output.stdout).expect("UTF-8")
-}
-
-/// A Python with the examples' libraries.
-fn python() -> PathBuf {
-    static PYTHON: OnceLock<PathBuf> = OnceLock::new();
-    let needs = "needs python3 with venv, and a package index to install confluent-kafka and xxhash from";
-    let made = PYTHON.get_or_init(|| {
-        let venv = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("examples-venv");
-        output_of(Command::new("python3").args(["-m", "venv"]).arg(&venv), "", needs);
-        let mut pip = Command::new(venv.join("bin/pip"));
-        output_of(pip.args(["install", "--quiet", "confluent-kafka", "xxhash"]), "", needs);
-        venv.join("bin/python")
-    });
-    made.clone()
 }
 
 /// Lets a producer write every vector, keyed by its name, and compares the ids that arrive.
@@ -122,59 +96,71 @@ fn the_rust_producer_gives_the_published_page_ids() {
     });
 }
 
-/// A published estimate with these fields changed, and its key.
-fn estimate(pool: &str, end_ms: i64, changes: Value) -> (String, Value) {
-    let path = root().join("tests/fixtures/codec/capacity_estimate.v1.json");
+/// A published estimate of a pool with these fields changed, and its key. Its recommendation to act on is `bytes`.
+fn estimate(pool: &str, end_ms: i64, bytes: u64, changes: Value) -> (String, Value) {
+    let path = root().join("tests/fixtures/codec/capacity_estimate.v5.summary.json");
     let text = std::fs::read_to_string(path).expect("a published estimate");
     let mut estimate: Value = serde_json::from_str(&text).expect("JSON");
     estimate["pool"] = json!(pool);
-    estimate["window"] = json!("all");
     estimate["end_ms"] = json!(end_ms);
-    estimate["next_offset"] = json!(end_ms);
-    estimate["status"] = json!("final");
     estimate["warm_up"] = json!(false);
-    estimate["required"] = json!([{"coverage": [{"coverage": 0.99, "bytes": end_ms, "pages": null}]}]);
+    estimate["recommended"][0]["bytes"] = json!(bytes);
     for (name, value) in changes.as_object().expect("fields") {
         estimate[name] = value.clone();
     }
     (format!("{}|{end_ms}|{pool}", estimate["window"].as_str().expect("a window")), estimate)
 }
 
+/// What the example's files are in the end, as soon as they are all there.
+fn sizes_of(folder: &Path, pools: &[&str], child: &mut Child) -> Vec<u64> {
+    let begin = Instant::now();
+    loop {
+        let sizes = pools.iter().map(|pool| folder.join(pool).metadata().map(|file| file.len()));
+        if let Ok(sizes) = sizes.collect::<Result<Vec<_>, _>>() {
+            return sizes;
+        }
+        assert!(child.try_wait().expect("our child").is_none(), "the consumer ended");
+        assert!(begin.elapsed() < Duration::from_secs(60), "nothing was resized in {}", folder.display());
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+/// Followed windows of five minutes with one request each, and resized to 1.2 TiB.
 #[test]
-fn the_python_consumer_upserts_by_key_and_ignores_what_is_not_final() {
+fn the_python_consumer_resizes_to_the_number_to_act_on_and_to_no_other() {
     let Some(broker) = Broker::real() else { return };
     let topic = broker.create("recommendations", 1);
     let producer =
         TopicProducer::open(&broker.connection, &topic, Duration::from_secs(30)).expect("a producer");
+    let entry = |status: &str, act_on: bool, pages: Option<u64>, bytes: Option<u64>| {
+        json!({"recommended": [{
+            "coverage": "p99", "target_ratio": 0.99, "act_on": act_on, "status": status, "pages": pages, "bytes": bytes,
+            "required_pages": 1, "convergence": "converged"
+        }]})
+    };
     let records = [
-        estimate("a", 1000, json!({})),
-        estimate("a", 2000, json!({})),
-        // Older than what is known: a repeat after a crash.
-        estimate("a", 1000, json!({})),
-        estimate("a", 3000, json!({"status": "provisional"})),
-        estimate("a", 4000, json!({"warm_up": true})),
-        estimate("a", 5000, json!({"window": "last:3000"})),
-        // The same key again with other content replaces it.
-        estimate("b", 1000, json!({})),
-        estimate(
-            "b",
-            1000,
-            json!({"required": [{"coverage": [{"coverage": 0.99, "bytes": 77, "pages": 7}]}]}),
-        ),
+        estimate("a", 1000, 100, json!({})),
+        estimate("a", 2000, 4096, json!({})),
+        estimate("a", 3000, 9999, json!({"warm_up": true})),
+        estimate("a", 4000, 0, entry("ready", false, Some(7), Some(1 << 40))),
+        estimate("a", 5000, 0, entry("too_few", true, None, None)),
+        // Engines that are modelled at each capacity on its own recommend nothing.
+        estimate("a", 6000, 0, json!({"recommended": []})),
         // Without a cost a token there are pages only.
-        estimate(
-            "c",
-            1000,
-            json!({"required": [{"coverage": [{"coverage": 0.99, "bytes": null, "pages": 9}]}]}),
-        ),
+        estimate("c", 1000, 0, entry("ready", true, Some(9), None)),
     ];
     for (key, value) in &records {
-        producer.send_to(Some(0), key.as_bytes(), value.to_string().as_bytes(), None).expect("room");
+        let value = value.to_string();
+        assert!(value.len() > 300, "{value}");
+        producer.send_to(Some(0), key.as_bytes(), value.as_bytes(), None).expect("room");
     }
     assert_eq!(producer.finish().expect("delivered"), records.len() as u64);
+    let folder = tempfile::tempdir().expect("a folder");
     let mut command = Command::new(python());
-    command.arg(root().join("docs/examples/consumer.py"));
-    command.args(["--brokers", &broker.connection.brokers, "--topic", &topic]);
-    command.args(["--window", "all", "--until-end"]);
-    assert_eq!(output_of(&mut command, "", ""), "a 2000\nb 77\nc 9\n");
+    command.arg(root().join("docs/examples/consumer.py")).current_dir(&folder);
+    command.args([&broker.connection.brokers, &topic, "sh", "-c", "truncate -s \"$2\" \"$1\"", "resize"]);
+    let mut child = command.spawn().expect("it starts");
+    let sizes = sizes_of(folder.path(), &["a", "c"], &mut child);
+    child.kill().and_then(|()| child.wait()).expect("our child");
+    assert_eq!(sizes, [4096, 9]);
 }

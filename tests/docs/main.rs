@@ -8,6 +8,8 @@ mod examples;
 #[path = "../kafka_support/mod.rs"]
 mod kafka_support;
 mod links;
+#[path = "../python_support/mod.rs"]
+mod python_support;
 mod session;
 
 use blocks::{Manner, blocks_of};

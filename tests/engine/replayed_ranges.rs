@@ -33,7 +33,7 @@ fn trace(folder: &Path, requests: u64, bad_rows: bool) -> PathBuf {
             _ => pages * 16 + number % 16 * u64::from(number % 3 == 0),
         };
         let cached = if bad_rows && number % 1900 == 1200 { tokens + 1 } else { 0 };
-        let time = number * 900 - number % 7 * 1000 * u64::from(number > 10);
+        let time = number * 900;
         write!(
             text,
             r#"{{"timestamp":{time},"session_id":"s{session}","input_length":{tokens},"output_length":{},"duration_ms":{},"cached_tokens":{cached},"block_size":16,"hash_ids":[{}]"#,
@@ -46,6 +46,16 @@ fn trace(folder: &Path, requests: u64, bad_rows: bool) -> PathBuf {
     }
     let path = folder.join(if bad_rows { "some_bad.jsonl" } else { "good.jsonl" });
     std::fs::write(&path, text).expect("a file");
+    path
+}
+
+/// The same requests, each few of them written from the last to the first.
+fn out_of_order(trace: &Path) -> PathBuf {
+    let text = std::fs::read_to_string(trace).expect("a file");
+    let lines: Vec<&str> = text.lines().collect();
+    let turned: Vec<&str> = lines.chunks(5).flat_map(|few| few.iter().rev().copied()).collect();
+    let path = trace.with_file_name("out_of_order.jsonl");
+    std::fs::write(&path, turned.join("\n")).expect("a file");
     path
 }
 
@@ -144,6 +154,8 @@ fn what_ranges_cannot_say_is_taken_in_order() {
         PoolConfig { sample_rate: Ratio::per_mille(300), ..pool(Profile::Vllm) },
         PoolConfig { windows: vec![WindowKind::All], ..pool(Profile::Lmcache) },
     ];
+    let turned = options(vec![out_of_order(&good)], pool(Profile::Paper));
+    assert_eq!(is_the_same_on_any_number_of_threads(&turned), 0);
     for pool in in_order {
         assert_eq!(is_the_same_on_any_number_of_threads(&options(vec![good.clone()], pool)), 0);
     }

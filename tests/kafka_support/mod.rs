@@ -13,7 +13,7 @@ use kvset::kafka::mock::MockBroker;
 use kvset::kafka::reader::{From, ReadRecord, Reader};
 use kvset::kafka::sink::{Guarantee, OutputTopic, OutputTopics};
 use kvset::kafka::topic_producer::TopicProducer;
-use kvset::kafka::topics::{TopicPlan, Topics};
+use kvset::kafka::topics::{Cleanup, TopicPlan, Topics};
 use kvset::output::{Destination, OutputRecord};
 use kvset::pipeline::assignment::FlowLimits;
 use kvset::pipeline::publish::FailureKind;
@@ -105,7 +105,7 @@ impl Broker {
         match &self.mock {
             Some(mock) => mock.create_topic(&topic, partitions).expect("created"),
             None => {
-                let plan = TopicPlan { name: topic.clone(), partitions, compacted: false };
+                let plan = TopicPlan { name: topic.clone(), partitions, cleanup: Cleanup::AsBroker };
                 Topics::new(&self.connection, DEADLINE)
                     .and_then(|topics| topics.create(&[plan]))
                     .expect("created");

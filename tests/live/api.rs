@@ -360,6 +360,10 @@ fn described(avro: &Value, schemas: &mut Map<String, Value>) -> Value {
             record(avro, schemas);
             json!({ "$ref": format!("#/components/schemas/{}", avro["name"].as_str().expect("a name")) })
         }
+        // A record described before.
+        name if name.starts_with(char::is_uppercase) => {
+            json!({ "$ref": format!("#/components/schemas/{name}") })
+        }
         simple => json!({ "type": simple }),
     }
 }

@@ -8,6 +8,7 @@ use kvset::core::estimate::Estimate;
 use kvset::core::pool_config::PoolConfig;
 use kvset::core::profile::Profile;
 use kvset::core::ratio::Ratio;
+use kvset::core::recommendation::Recommendation;
 use kvset::core::units::Bytes;
 use kvset::replay::{Replay, ReplayOptions, WarmUp, replay};
 use kvset::settings::Settings;
@@ -18,10 +19,17 @@ use std::path::{Path, PathBuf};
 
 const COST: &str = "61464";
 
-/// What `kvset replay` prints.
+/// What `kvset replay` prints of a trace of which every request counts as enough.
 fn printed(trace: &Path, args: &[&str]) -> String {
     let mut command = Command::cargo_bin("kvset").expect("the program");
-    let output = command.arg("replay").args(args).arg(trace).assert().success().get_output().clone();
+    let output = command
+        .args(["replay", "--min-requests", "1"])
+        .args(args)
+        .arg(trace)
+        .assert()
+        .success()
+        .get_output()
+        .clone();
     String::from_utf8(output.stdout).expect("UTF-8")
 }
 
@@ -33,6 +41,7 @@ fn replayed(trace: &Path, engine: Profile, sample_rate: &str, capacities: &[&str
         kv_bytes_per_token: COST.parse().ok(),
         sample_rate: sample_rate.parse().expect("a share"),
         capacities: capacities.collect(),
+        min_requests: 1,
         ..PoolConfig::default()
     };
     let options = ReplayOptions {
@@ -73,9 +82,7 @@ fn without_durations(directory: &Path) -> PathBuf {
 /// Asserts that every output gives the answer of the estimate.
 fn all_agree(trace: &Path, args: &[&str], done: &Replay) {
     let whole = done.whole.as_ref().expect("counted requests");
-    let mut basis = whole.basis();
-    basis.counted = &done.counted;
-    let answer = basis.answer().expect("an answer");
+    let answer = whole.recommendation().expect("an answer");
     let pages = answer.pages.expect("a capacity");
     let size = Bytes(answer.bytes.expect("bytes")).to_string();
     let args = [args, &["--kv-bytes-per-token", COST]].concat();
@@ -85,6 +92,10 @@ fn all_agree(trace: &Path, args: &[&str], done: &Replay) {
     let told = &json["answer"];
     assert_eq!((told["pages"].as_u64(), told["bytes"].as_u64()), (Some(pages), answer.bytes));
     assert_eq!(told["hit_rate"].as_f64(), answer.hit_rate);
+    assert!(answer.hit_rate.is_some(), "it is counted at the recommended capacity");
+    let recommended: Vec<Recommendation> =
+        serde_json::from_value(json["recommended"].clone()).expect("the estimate's own");
+    assert_eq!(recommended, whole.recommended);
     let sentences: Vec<&str> =
         told["sentences"].as_array().expect("a list").iter().filter_map(Value::as_str).collect();
     assert!(sentences[0].trim_start_matches("About ").starts_with(&size), "{sentences:?}: {size}");
@@ -124,7 +135,7 @@ fn live_agrees(whole: &Estimate, size: &str) {
     assert!(page.contains(&format!("<p>{lead}</p>")) && page.contains(&format!(">{size}</dd>")), "{page}");
     let api: Value = service.get("/api/v1/estimates").json();
     let published: Estimate = serde_json::from_value(api["estimates"][0].clone()).expect("an estimate");
-    assert_eq!(published.basis().answer(), whole.basis().answer());
+    assert_eq!(published.recommended, whole.recommended);
 }
 
 fn thousands(count: u64) -> String {
@@ -160,13 +171,14 @@ fn the_hit_rate_told_is_that_of_exactly_the_recommended_size() {
         for engine in [Profile::Paper, Profile::LeafFirst, Profile::Vllm] {
             let done = replayed(&trace, engine, "1", &["1p", "100p"]);
             let whole = done.whole.as_ref().expect("counted requests");
-            for recommended in whole.basis().recommended(0) {
+            for recommended in &whole.recommended {
                 let pages = recommended.pages.expect("a capacity");
-                let found = done.counted.iter().find(|point| point.pages == pages).expect("it is counted");
+                let found = whole.counted.iter().find(|point| point.pages == pages).expect("it is counted");
                 let asked = replayed(&trace, engine, "1", &[&format!("{pages}p")]);
                 let asked = asked.whole.expect("counted requests").capacities.remove(0);
                 assert_eq!(found.prefix_hits, asked.prefix_hits, "{engine} at {pages} pages");
                 assert_eq!(found.prefix_hit_rate, asked.prefix_hit_rate, "{engine} at {pages} pages");
+                assert_eq!(recommended.hit_rate, asked.prefix_hit_rate, "{engine} at {pages} pages");
             }
         }
     }
@@ -178,7 +190,7 @@ fn needed_against_provisioned_is_said_first_everywhere() {
     let trace = with_durations(directory.path());
     let done = replayed(&trace, Profile::Paper, "1", &[]);
     let whole = done.whole.as_ref().expect("counted requests");
-    let needed = whole.basis().answer().and_then(|answer| answer.pages).expect("a capacity");
+    let needed = whole.recommendation().and_then(|answer| answer.pages).expect("a capacity");
     for (held, verdict) in
         [(needed - 1, "Too small: "), (needed, "Large enough: "), (needed + 1, "Large enough: ")]
     {

@@ -1,11 +1,13 @@
 //! The report as a reader gets it: words, safety of hostile names, and that it needs nothing else.
 
-use crate::report_support::{covered, in_flight, in_flight_over, troubled_pool, week, week_pool};
+use crate::report_support::{
+    covered, in_flight, in_flight_over, recommending, troubled_pool, week, week_pool,
+};
 use kvset::core::profile::Profile;
 use kvset::core::ratio::Ratio;
 use kvset::core::tiers::{Inclusion, NextUnit, Purchase, Settled, TierEstimate, TierEstimates};
 use kvset::core::units::PageCount;
-use kvset::report::{ReportInput, caveats, headline, render};
+use kvset::report::{Headline, PoolReport, ReportInput, caveats, headline, render};
 use std::fs;
 use std::path::Path;
 
@@ -17,13 +19,19 @@ fn page(name: &str, input: &ReportInput) -> String {
     html
 }
 
+/// What is said of a pool with these requirements.
+fn worded(pool: &PoolReport) -> Headline {
+    headline(&recommending(pool.clone()))
+}
+
 fn of_pools(title: &str, pools: Vec<kvset::report::PoolReport>) -> ReportInput {
+    let pools = pools.into_iter().map(recommending).collect();
     ReportInput { title: title.to_owned(), inputs: Vec::new(), pools, compares_engines: false }
 }
 
 #[test]
 fn a_week_is_recommended_in_words() {
-    let words = headline(&week_pool());
+    let words = worded(&week_pool());
     assert_eq!(
         words.lead,
         "5.05 TiB keeps 99 % of requests at 99 % or more of their theoretical hit rate; \
@@ -55,42 +63,42 @@ fn targets_and_units_read_as_sentences() {
     pool.in_flight = None;
     pool.required[0].coverage = vec![covered("0.99", Some(1_411_000)), covered("1", Some(1_411_000))];
     assert_eq!(
-        headline(&pool).lead,
+        worded(&pool).lead,
         "5.05 TiB keeps 99 % of requests at their theoretical hit rate; the same covers every request."
     );
     pool.page_bytes = None;
     pool.required[0].coverage =
         vec![covered("0.95", Some(1)), covered("0.99", Some(2)), covered("0.999", Some(30_000))];
     assert_eq!(
-        headline(&pool).lead,
+        worded(&pool).lead,
         "2 pages keep 99 % of requests at their theoretical hit rate; 1 page is enough for 95 %; \
          30,000 pages are needed for 99.9 %."
     );
     pool.required[0].coverage = vec![covered("1", Some(1))];
-    assert_eq!(headline(&pool).lead, "1 page keeps every request at its theoretical hit rate.");
+    assert_eq!(worded(&pool).lead, "1 page keeps every request at its theoretical hit rate.");
     pool.required[0].coverage = vec![covered("0.5", Some(0)), covered("0.99", Some(7))];
-    assert!(headline(&pool).lead.ends_with("hit rate; 50 % need none."));
+    assert!(worded(&pool).lead.ends_with("hit rate; 50 % need none."));
     pool.required[0].coverage = vec![covered("0.99", Some(0)), covered("0.999", Some(7))];
     assert_eq!(
-        headline(&pool).lead,
+        worded(&pool).lead,
         "No cache is needed to keep 99 % of requests at their theoretical hit rate; 7 pages are needed for 99.9 %."
     );
     pool.sample_rate = 0.1;
     pool.required[0].coverage = vec![covered("0.9", Some(12))];
-    assert_eq!(headline(&pool).lead, "About 12 pages keep 90 % of requests at their theoretical hit rate.");
+    assert_eq!(worded(&pool).lead, "About 12 pages keep 90 % of requests at their theoretical hit rate.");
 }
 
 #[test]
 fn what_lies_beyond_the_bound_is_never_a_number() {
     let mut pool = troubled_pool();
     assert_eq!(
-        headline(&pool).lead,
+        worded(&pool).lead,
         "About 1,411,000 pages keep 99 % of requests at 99 % or more of their theoretical hit rate; about 270,500 pages \
          are enough for 95 %; 99.9 % would take more than was tracked."
     );
     pool.required[0].coverage[3] = covered("0.99", None);
     pool.in_flight = Some(in_flight_over(&pool.required, 0, 0));
-    let words = headline(&pool);
+    let words = worded(&pool);
     assert_eq!(
         words.lead,
         "More than the 3,000,000 pages that were tracked would be needed to keep 99 % of requests at 99 % or more of \
@@ -109,14 +117,14 @@ fn nothing_to_say_is_said_plainly() {
         (4_002, "There is nothing to reuse: none of the 4,002 requests begins with"),
     ] {
         pool.requests = requests;
-        assert!(headline(&pool).lead.starts_with(start), "{}", headline(&pool).lead);
+        assert!(worded(&pool).lead.starts_with(start), "{}", worded(&pool).lead);
     }
     pool.requests = 0;
-    assert!(headline(&pool).lead.ends_with("(the input holds no request)."));
+    assert!(worded(&pool).lead.ends_with("(the input holds no request)."));
     pool.caveats.rejected_records = 1;
-    assert!(headline(&pool).lead.ends_with("(1 row was refused)."));
+    assert!(worded(&pool).lead.ends_with("(1 row was refused)."));
     pool.caveats.warm_up_requests = 20;
-    assert!(headline(&pool).lead.ends_with("(20 requests were used to warm the cache up)."));
+    assert!(worded(&pool).lead.ends_with("(20 requests were used to warm the cache up)."));
 }
 
 #[test]
@@ -144,10 +152,10 @@ fn without_a_requirement_the_curve_serves() {
     pool.engine = Profile::Sglang;
     pool.pointwise = true;
     pool.required.clear();
-    let words = headline(&pool);
+    let words = worded(&pool);
     assert!(words.lead.contains("is the smallest capacity asked for that reaches 99 %"), "{}", words.lead);
     pool.capacities.truncate(5);
-    let words = headline(&pool);
+    let words = worded(&pool);
     assert!(words.lead.starts_with("None of the capacities asked for reaches 99 %"), "{}", words.lead);
     assert_eq!(words.size, None);
     let html = page("pointwise", &of_pools("sglang", vec![pool]));
@@ -183,12 +191,10 @@ fn the_page_says_what_to_buy_and_whether_the_requirement_has_converged() {
     pool.required[0].coverage[3].convergence = Settled::NotConverged;
     pool.required[0].coverage[3].growth_per_window = Some(0.031);
     pool.plan = Some(plan());
-    let words = headline(&pool);
+    let words = worded(&pool);
     assert_eq!(
         words.further.last().map(String::as_str),
-        Some(
-            "This requirement has not converged: it was still growing by 3.1 % from one reading to the next."
-        )
+        Some("This requirement has not converged: it was still growing by 3.1 % from one step to the next.")
     );
     let html = page("tiers", &of_pools("week", vec![pool]));
     for part in [

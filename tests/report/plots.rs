@@ -1,11 +1,12 @@
 //! The drawings: labels apart, texts as texts, every colour a class, readable without the page.
 
-use crate::report_support::{covered, point, troubled_pool, week_pool};
+use crate::report_support::{covered, point, recommending, troubled_pool, week_pool};
 use kvset::report::plot::{capacity_curve, capacity_history, requirement_distribution, traffic_history};
 use kvset::report::{Plot, PoolReport};
 use proptest::prelude::*;
 
 fn plots(pool: &PoolReport) -> Vec<Plot> {
+    let pool = &recommending(pool.clone());
     let drawn = [
         capacity_curve("a", pool),
         capacity_history("b", pool),

@@ -3,14 +3,15 @@
 // Every test file is a program of its own and uses a part of this.
 #![allow(dead_code)]
 
-use kvset::core::answer::Recommended;
 use kvset::core::estimate::{
     CapacityPoint, CoverageCapacity, CoverageInFlight, Estimate, InFlight, RequiredCapacity,
-    RequiredInFlight, Status, TheoreticalHits,
+    RequiredInFlight, SCHEMA_VERSION, Status, TheoreticalHits,
 };
 use kvset::core::profile::{Outputs, Profile};
 use kvset::core::ratio::Ratio;
+use kvset::core::recommendation::{Recommendation, RecommendationBasis, recommend};
 use kvset::core::tiers::Settled;
+use kvset::core::units::{PageBytes, PageCount};
 use kvset::report::{
     Caveats, Distribution, History, HistoryPoint, PoolReport, ReportInput, RequirementStep, WindowRow,
 };
@@ -45,17 +46,43 @@ pub fn covered(coverage: &str, pages: Option<u64>) -> CoverageCapacity {
 }
 
 /// One recommended capacity of a log without durations.
-pub fn recommended(coverage: &str, pages: Option<u64>) -> Recommended {
-    let own = covered(coverage, pages);
-    Recommended {
-        coverage: own.coverage,
-        pages: own.pages,
-        bytes: own.bytes,
-        beyond_bound: own.beyond_bound,
-        without_room: own.pages,
-        convergence: own.convergence,
-        growth_per_window: own.growth_per_window,
-    }
+pub fn recommended(coverage: &str, pages: Option<u64>) -> Recommendation {
+    let coverage = vec![covered(coverage, pages)];
+    let required = [RequiredCapacity { coverage, ..requirement("0.99", 1.0) }];
+    recommendations(&required, None, REQUESTS, Some(PAGE_BYTES)).remove(0)
+}
+
+/// What is recommended where these requirements are those of the window to act on.
+pub fn recommendations(
+    required: &[RequiredCapacity],
+    in_flight: Option<&InFlight>,
+    requests: u64,
+    page_bytes: Option<u64>,
+) -> Vec<Recommendation> {
+    let basis = RecommendationBasis {
+        in_flight,
+        page_bytes: page_bytes.map(PageBytes),
+        requests,
+        min_requests: 1000,
+        bound: PageCount(3_000_000),
+        act_on: true,
+    };
+    recommend(required, &basis)
+}
+
+/// The pool with what follows from its requirements.
+pub fn recommending(mut pool: PoolReport) -> PoolReport {
+    pool.recommended =
+        recommendations(&pool.required, pool.in_flight.as_ref(), pool.requests, pool.page_bytes);
+    pool
+}
+
+/// The same of an estimate.
+pub fn estimate_recommending(mut estimate: Estimate) -> Estimate {
+    let (requests, page_bytes) = (estimate.requests, estimate.page_bytes);
+    estimate.recommended =
+        recommendations(&estimate.required, estimate.in_flight.as_ref(), requests, page_bytes);
+    estimate
 }
 
 /// A point of a curve at `pages` with these hits.
@@ -195,7 +222,7 @@ pub fn week_pool() -> PoolReport {
     let pages = (0..64)
         .map(|index| (64.0 * 2f64.powf(f64::from(index) / 4.0)) as u64)
         .take_while(|pages| *pages < 8_000_000);
-    PoolReport {
+    recommending(PoolReport {
         name: None,
         engine: Profile::Paper,
         engine_options: Vec::new(),
@@ -215,6 +242,7 @@ pub fn week_pool() -> PoolReport {
             page_hit_rate: 0.9366,
             prefix_hit_rate: 0.9366,
         },
+        recommended: Vec::new(),
         required: vec![requirement("0.99", 1.0), requirement("0.9", 0.7)],
         in_flight: Some(in_flight(0, 0)),
         distribution: distribution(),
@@ -230,7 +258,7 @@ pub fn week_pool() -> PoolReport {
         bound_pages: None,
         caveats: Caveats::default(),
         asked: Default::default(),
-    }
+    })
 }
 
 /// A report of that week alone.
@@ -292,19 +320,22 @@ pub fn troubled_pool() -> PoolReport {
         warm_up: true,
         output_reuse_unseen: true,
     };
-    pool
+    recommending(pool)
 }
 
 /// An estimate after so many requests.
 pub fn estimate(requests: u64) -> Estimate {
     let pool = week_pool();
-    Estimate {
+    estimate_recommending(Estimate {
+        schema_version: SCHEMA_VERSION,
         pool: "pool".to_owned(),
         window: "last:3000".parse().expect("a window"),
+        act_on: true,
         start_ms: 0,
         end_ms: requests as i64 * 1000,
         status: Status::Provisional,
         warm_up: false,
+        recommended: Vec::new(),
         engine: pool.engine,
         outputs: pool.outputs,
         sample_rate: 1.0,
@@ -325,6 +356,7 @@ pub fn estimate(requests: u64) -> Estimate {
         theoretical: pool.theoretical,
         required: pool.required,
         capacities: Vec::new(),
+        counted: Vec::new(),
         late_records: 0,
         chain_violations: 0,
         rejected_records: 0,
@@ -338,5 +370,5 @@ pub fn estimate(requests: u64) -> Estimate {
         retention_required: Vec::new(),
         traffic: None,
         tenants: Vec::new(),
-    }
+    })
 }

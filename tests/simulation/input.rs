@@ -1,7 +1,7 @@
 //! The input log of a life, and what an undisturbed run in memory makes of it.
 
 use crate::chance::Chance;
-use kvset::codec::{DecodeLimits, Encoding, EstimateEncoding, EstimateKey, SourceRecord};
+use kvset::codec::{DecodeLimits, Encoding, EstimateDetail, EstimateEncoding, EstimateKey, SourceRecord};
 use kvset::core::asked::Asked;
 use kvset::core::pages::Scope;
 use kvset::core::pool_config::PoolConfig;
@@ -149,6 +149,7 @@ pub fn task_config() -> TaskConfig {
         idle_after_ms: Some(1500),
         dead_letters: DeadLetterLimits { max_consecutive: 100, max_share: Ratio::ONE, share_window: 1000 },
         output: EstimateEncoding::Json,
+        detail: EstimateDetail::Full,
         version: "1".to_owned(),
         fingerprint: "f".to_owned(),
     }

@@ -8,7 +8,7 @@ use kvset::core::units::PageCount;
 use kvset::pipeline::facts::SnapshotFact;
 use kvset::snapshot::capture::{CaptureMemory, capture, capture_body};
 use kvset::snapshot::directory::DirectoryStore;
-use kvset::snapshot::format::{Body, Snapshot};
+use kvset::snapshot::format::{Body, Snapshot, VERSION};
 use kvset::snapshot::limits::PartsLimits;
 use kvset::snapshot::store::SnapshotStore;
 use std::num::NonZeroUsize;
@@ -39,12 +39,12 @@ fn stack() -> Stack {
     stack
 }
 
-fn place() -> PathBuf {
-    folder(6).join("parts")
+fn place(version: u32) -> PathBuf {
+    folder(version).join("parts")
 }
 
 fn bless() {
-    let store = DirectoryStore::open(&place(), NonZeroUsize::MIN).expect("a writable tree");
+    let store = DirectoryStore::open(&place(VERSION), NonZeroUsize::MIN).expect("a writable tree");
     let limits = PartsLimits { whole_up_to: 0, ..PartsLimits::default() };
     let mut memory = CaptureMemory { limits, ..CaptureMemory::default() };
     let fact = SnapshotFact { next_offset: NEXT_OFFSET, fingerprint: FINGERPRINT, last_record: None };
@@ -53,28 +53,31 @@ fn bless() {
     store.save(&Snapshot { partition: partition(), fact, body }).expect("a writable tree");
     drop(store);
     // The lock file of whoever writes.
-    std::fs::remove_file(place().join("kvset.lock")).expect("a writable tree");
+    std::fs::remove_file(place(VERSION).join("kvset.lock")).expect("a writable tree");
 }
 
 #[test]
-fn a_state_in_parts_of_version_6_is_read_for_ever() {
+fn a_state_in_parts_is_read_for_ever() {
     if blessing() {
         bless();
     }
-    let store = DirectoryStore::read_only(&place());
-    let load = || store.load(&partition(), NEXT_OFFSET).expect("a sound file");
-    assert!(load().header().is_in_parts);
-    let mut restored: Stack = load().restore().expect("a stack");
-    let answers = requests(&mut restored, 40 * 30..40 * 34);
-    assert_eq!(answers, requests(&mut stack(), 40 * 30..40 * 34));
-    let told = serde_json::to_vec(&answers).expect("text");
-    assert_eq!(told, frozen("parts/answers.expected.json", &told));
+    for version in 6..=VERSION {
+        let store = DirectoryStore::read_only(&place(version));
+        let load = || store.load(&partition(), NEXT_OFFSET).expect("a sound file");
+        assert!(load().header().is_in_parts && load().header().version == version);
+        let mut restored: Stack = load().restore().expect("a stack");
+        let answers = requests(&mut restored, 40 * 30..40 * 34);
+        assert_eq!(answers, requests(&mut stack(), 40 * 30..40 * 34));
+        let told = serde_json::to_vec(&answers).expect("text");
+        assert_eq!(told, frozen("parts/answers.expected.json", &told));
+    }
 }
 
 /// A change to what is cut into parts must raise the version, how it is cut need not.
 #[test]
 fn the_large_state_written_now_is_the_newest_frozen_one() {
-    let frozen = DirectoryStore::read_only(&place()).load(&partition(), NEXT_OFFSET).expect("a sound file");
+    let frozen =
+        DirectoryStore::read_only(&place(VERSION)).load(&partition(), NEXT_OFFSET).expect("a sound file");
     assert!(
         frozen.state().expect("sound parts") == capture(&stack(), Vec::new()).expect("bytes"),
         "the layout changed: raise VERSION"

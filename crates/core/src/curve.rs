@@ -1,7 +1,7 @@
 //! The hit-rate curve: how many accesses each configured capacity would have served.
 
 use super::capacity::CapacitySpec;
-use super::estimate::CapacityPoint;
+use super::figures::CapacityPoint;
 use super::ratio::Ratio;
 use super::units::{PageBytes, PageCount};
 

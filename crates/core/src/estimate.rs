@@ -1,17 +1,24 @@
 //! The published result: one capacity estimate for one pool and one window.
 //!
-//! A value carries no wall-clock time, so that the same log gives the same bytes (DESIGN 3).
+//! A value carries no wall-clock time, so that the same log gives the same bytes.
 
+use super::figures::thin;
 use super::measured::MeasuredEstimate;
 use super::profile::{Outputs, Profile};
-use super::ratio::Ratio;
-use super::retention::{EvictionAge, RequiredTtlEstimate, RetentionEstimate};
+use super::recommendation::{Recommendation, RecommendationBasis, by_target, chosen, recommend};
+use super::retention::{RequiredTtlEstimate, RetentionEstimate};
 use super::routing::RouterEstimate;
 use super::sample::sampling_error;
 use super::tenants::TenantEstimate;
-use super::tiers::{Settled, TierEstimates, TrafficEstimate};
+use super::tiers::{TierEstimates, TrafficEstimate};
+use super::units::{PageBytes, PageCount};
 use super::window::WindowKind;
 use serde::{Deserialize, Serialize};
+
+pub use super::figures::{
+    CapacityPoint, CoverageCapacity, CoverageInFlight, InFlight, RequiredCapacity, RequiredInFlight,
+    TheoreticalHits,
+};
 
 /// Whether a window was closed by data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,10 +35,16 @@ pub enum Status {
 /// those that mostly say nothing, are left out of JSON where they have their schema's default.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
+    /// Version of the record: [`SCHEMA_VERSION`]; records before version 5 do not say theirs.
+    #[serde(default)]
+    pub schema_version: u32,
     /// The cache that is planned.
     pub pool: String,
     /// Kind of window, as configured (`tumbling:5m`).
     pub window: WindowKind,
+    /// This is the window to act on.
+    #[serde(default)]
+    pub act_on: bool,
     /// Start of the window (inclusive); for `last` and `all`, event time of the earliest request in it.
     pub start_ms: i64,
     /// End of the window (exclusive); for `last` and `all`, the publishing boundary that was passed.
@@ -39,6 +52,10 @@ pub struct Estimate {
     pub status: Status,
     /// The window's history is shorter than configured, so hits are under-counted.
     pub warm_up: bool,
+    /// The recommended capacities, one entry a target ratio and coverage; none where each capacity was modelled on its
+    /// own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub recommended: Vec<Recommendation>,
     pub engine: Profile,
     pub outputs: Outputs,
     /// Share of the pages that were followed; counts and capacities are already scaled up by it.
@@ -72,9 +89,15 @@ pub struct Estimate {
     pub tracked_pages: u64,
     pub theoretical: TheoreticalHits,
     /// One entry a target ratio, as configured.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub required: Vec<RequiredCapacity>,
     /// The hit-rate curve at the configured capacities, ascending.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub capacities: Vec<CapacityPoint>,
+    /// Further points of the curve, ascending: at the recommended capacities and, where capacities are configured, on a
+    /// grid.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub counted: Vec<CapacityPoint>,
     /// Records of the pool that came too late for this kind of window, since the start.
     pub late_records: u64,
     /// New pages whose (sampled) id was already known under another prefix, since the start.
@@ -86,8 +109,7 @@ pub struct Estimate {
     /// What requests met in flight; absent where the log tells no durations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_flight: Option<InFlight>,
-    /// Windows of this kind that convergence was judged over; while fewer than configured, nothing has
-    /// converged.
+    /// Steps that convergence was judged over; while fewer than configured, nothing has converged.
     #[serde(default)]
     pub trend_windows: u32,
     /// What to buy; absent where no tiers are configured.
@@ -115,9 +137,8 @@ pub struct Estimate {
 }
 
 /// Whether a flag says nothing, so that JSON can leave it out.
-fn is_false(flag: &bool) -> bool {
-    !flag
-}
+/// The version of the record that this program writes.
+pub const SCHEMA_VERSION: u32 = 5;
 
 /// Pages of a request that a sample should follow, on average.
 pub const FEWEST_FOLLOWED: f64 = 10.0;
@@ -126,7 +147,28 @@ impl Estimate {
     /// Whether each capacity was modelled on its own: then, and only then, nothing is required at any target ratio,
     /// of which there is always one.
     pub fn is_pointwise(&self) -> bool {
-        self.required.is_empty()
+        self.required.is_empty() && self.recommended.is_empty()
+    }
+
+    /// The recommendations at the first target ratio.
+    pub fn recommendations(&self) -> &[Recommendation] {
+        by_target(&self.recommended).next().unwrap_or_default()
+    }
+
+    /// The recommendation at the coverage to act on; `None` where nothing is required of any capacity.
+    pub fn recommendation(&self) -> Option<&Recommendation> {
+        chosen(&self.recommended)
+    }
+
+    /// The estimate as it is published where nobody asked for more: without the requirement distribution behind the
+    /// recommendation, and without points of the curve that nobody named.
+    pub fn summary(&self) -> Self {
+        let mut summary = self.clone();
+        summary.required.clear();
+        summary.counted.clear();
+        summary.capacities.retain(|point| point.label.is_some());
+        summary.in_flight.iter_mut().for_each(|found| found.required.clear());
+        summary
     }
 
     /// Standard error of a required capacity of so many pages, as a share of it; 0 when exact.
@@ -134,15 +176,26 @@ impl Estimate {
         sampling_error(self.sample_rate, pages as f64 * self.sample_rate)
     }
 
-    /// Leaves of the curve what says something: where neighbouring capacities have the same hits, the smallest and the
-    /// largest of them, between which every other has those hits too. For capacities that nobody named.
+    /// A record of before version 5 with the recommendation that follows from what it carries; it did not say how many
+    /// requests are enough, nor which window is to act on.
+    pub fn completed(mut self) -> Self {
+        if self.schema_version < 5 && self.recommended.is_empty() {
+            let basis = RecommendationBasis {
+                in_flight: self.in_flight.as_ref(),
+                page_bytes: self.page_bytes.map(PageBytes),
+                requests: self.requests,
+                min_requests: 1,
+                bound: PageCount(self.tracked_pages),
+                act_on: false,
+            };
+            self.recommended = recommend(&self.required, &basis);
+        }
+        self
+    }
+
+    /// Leaves of the curve what says something, for capacities that nobody named.
     pub fn thin_curve(&mut self) {
-        let hits: Vec<_> = self.capacities.iter().map(|point| (point.page_hits, point.prefix_hits)).collect();
-        let is_inside = |at: usize| {
-            at > 0 && hits[at - 1] == hits[at] && hits.get(at + 1).is_some_and(|next| *next == hits[at])
-        };
-        let mut at = 0..;
-        self.capacities.retain(|_| at.next().is_some_and(|at| !is_inside(at)));
+        thin(&mut self.capacities);
     }
 
     /// Pages of a request that a sample follows, on average, where they are too few: a request of which no
@@ -152,106 +205,4 @@ impl Estimate {
         let followed = self.sample_rate * self.page_accesses as f64 / self.requests.max(1) as f64;
         Some(followed).filter(|followed| self.sample_rate < 1.0 && *followed < FEWEST_FOLLOWED)
     }
-}
-
-/// Hits with unlimited capacity.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-pub struct TheoreticalHits {
-    pub page_hits: u64,
-    pub prefix_hits: u64,
-    pub page_hit_rate: f64,
-    pub prefix_hit_rate: f64,
-}
-
-/// The requirement distribution at one target ratio.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct RequiredCapacity {
-    pub target_ratio: Ratio,
-    pub mean_pages: Option<f64>,
-    /// Absent when the largest lies beyond the tracked bound.
-    pub max_pages: Option<u64>,
-    pub coverage: Vec<CoverageCapacity>,
-}
-
-/// The capacity that covers a share of the window's requests: an exact nearest-rank quantile.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct CoverageCapacity {
-    pub coverage: Ratio,
-    /// Absent when beyond the tracked bound, or when the window is empty.
-    pub pages: Option<u64>,
-    pub bytes: Option<u64>,
-    pub tokens: Option<u64>,
-    /// The same quantile over the requests that had something to reuse.
-    pub pages_with_reuse: Option<u64>,
-    /// The requirement is larger than the tracked bound.
-    #[serde(default, skip_serializing_if = "is_false")]
-    pub beyond_bound: bool,
-    /// Whether it has settled over the last windows of this kind.
-    #[serde(default)]
-    pub convergence: Settled,
-    /// Its mean growth from one of these windows to the next, as a share; absent where it cannot be told.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub growth_per_window: Option<f64>,
-}
-
-/// What other requests in flight held as the window's requests arrived: pages that a live engine cannot
-/// evict, and that a model of one request after another does not see
-/// ([`in_flight`](super::in_flight) says exactly what is measured).
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct InFlight {
-    /// Most other requests in flight at once.
-    pub max_requests: u64,
-    /// Most distinct pages they held at once; absent when beyond the tracked bound.
-    pub max_pages: Option<u64>,
-    pub max_bytes: Option<u64>,
-    /// Mean number of distinct pages they held; absent like `max_pages`.
-    pub mean_pages: Option<f64>,
-    /// The requirement with this room added: one entry a target ratio, as in `required`.
-    pub required: Vec<RequiredInFlight>,
-}
-
-/// Capacities that are enough for requests that overlap: a requirement plus the most pages that others
-/// held. Safe rather than exact: the requirement may count some of these pages already.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct RequiredInFlight {
-    pub target_ratio: Ratio,
-    pub coverage: Vec<CoverageInFlight>,
-}
-
-/// The capacity that covers a share of the window's requests with room for those in flight.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct CoverageInFlight {
-    pub coverage: Ratio,
-    /// Absent when either part of the sum is.
-    pub pages: Option<u64>,
-    pub bytes: Option<u64>,
-}
-
-/// One point of the hit-rate curve.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct CapacityPoint {
-    /// As the operator wrote it (`100GiB`), where it was written.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub label: Option<String>,
-    pub pages: u64,
-    pub bytes: Option<u64>,
-    /// Absent beyond the tracked bound, like the rates below.
-    pub page_hits: Option<u64>,
-    pub prefix_hits: Option<u64>,
-    pub page_hit_rate: Option<f64>,
-    /// Hits as a share of the accesses that were not cold.
-    pub reuse_hit_rate: Option<f64>,
-    pub prefix_hit_rate: Option<f64>,
-    /// `1/(1-r)` at the prefix hit rate `r` (paper, equation 1); absent when `r` is 1.
-    pub relative_prefill_throughput: Option<f64>,
-    /// The capacity is larger than the tracked bound, so its hits cannot be told.
-    #[serde(default, skip_serializing_if = "is_false")]
-    pub beyond_bound: bool,
-    /// Hits that perfect foresight would have of what the window itself uses again; absent where that is not asked,
-    /// in `all`, and where requests of other windows came between.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub optimal_page_hits: Option<u64>,
-    /// How long a page lives unused in a cache of this size; absent where no time to live is asked about.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub eviction_age_ms: Option<EvictionAge>,
 }

@@ -1,25 +1,29 @@
 //! From a window's counts to the published estimate: quantiles, units, rates, scaling.
 
 use super::beside::{Beside, BesideFigures, BesideTally, LivedEstimates, provisioned};
+use super::capacity::CapacitySpec;
 use super::coverage::Distribution;
 use super::curve::{Accesses, Curve, share};
 use super::estimate::{
     CapacityPoint, CoverageCapacity, CoverageInFlight, Estimate, InFlight, RequiredCapacity,
-    RequiredInFlight, Status, TheoreticalHits,
+    RequiredInFlight, SCHEMA_VERSION, Status, TheoreticalHits,
 };
+use super::figures::thin;
 use super::found::FoundCurve;
 use super::measured::{MeasuredEstimate, MeasuredFigures};
 use super::missing::Missing;
 use super::outcome::{BEYOND, Need};
 use super::pool_config::PoolConfig;
 use super::ratio::Ratio;
+use super::recommendation::{Recommendation, RecommendationBasis, recommend, with_room};
 use super::routing::RouterEstimate;
 use super::sample::sampling_error;
 use super::tally::Tally;
-use super::tiers::{Planning, Requirements, Settled, Standing, TierEstimates};
+use super::tiers::{Evidence, Planning, Requirements, Settled, Standing, TierEstimates};
 use super::units::{EventTime, Offset, PageBytes, PageCount, PageSize};
 use super::window::WindowKind;
 use super::windows::Window;
+use std::collections::BTreeSet;
 
 /// A pool as an estimate describes it, at one moment. Page counts are of followed pages.
 #[derive(Debug, Clone, Copy)]
@@ -38,6 +42,8 @@ pub struct PoolFigures<'a> {
     pub page_bytes: Option<PageBytes>,
     /// Its capacities.
     pub curve: &'a Curve,
+    /// Requests it has accepted.
+    pub accepted_requests: u64,
     /// Event time of its first record.
     pub first_seen: EventTime,
     /// Offset after the last record the figures follow from.
@@ -73,8 +79,8 @@ pub struct Reading {
     required: Vec<RequiredCapacity>,
     /// The same as trends follow it.
     pub asked: Requirements,
-    /// The window's history is shorter than configured.
-    pub warm_up: bool,
+    /// What it adds to what trends know.
+    pub evidence: Evidence,
 }
 
 impl PoolFigures<'_> {
@@ -85,7 +91,15 @@ impl PoolFigures<'_> {
         let covering = required.iter().flat_map(|required| required.coverage.iter().map(pages)).collect();
         let tiers = self.required_by_tiers(&window.tally);
         let asked = Requirements { covering, tiers, pinned: pinned(&window.tally) };
-        Reading { required, asked, warm_up: self.is_warming_up(kind, window) }
+        let evidence = Evidence {
+            requests: window.tally.requests,
+            accepted_requests: self.accepted_requests,
+            start_ms: window.start_ms,
+            end_ms: window.end_ms,
+            warm_up: self.is_warming_up(kind, window),
+            is_timed: true,
+        };
+        Reading { required, asked, evidence }
     }
 
     /// The estimate for one window of this pool, with what it requires and where the trends stand then.
@@ -101,17 +115,27 @@ impl PoolFigures<'_> {
         let plan = self.plan(tally, &reading.asked, standing);
         let Told { measured, routing, lived } = self.beside(window, plan.as_ref());
         let accumulated = PageCount(self.whole(self.accumulated_pages.0));
+        let act_on = self.config.window_to_act_on() == Some(kind);
+        let sample_error = self.largest_error(&reading.required);
+        let in_flight = self.in_flight(tally, &reading.required);
+        let required = judged(reading.required, standing);
+        let mut recommended = self.recommended(tally, &required, in_flight.as_ref(), act_on);
+        let counted = self.counted(tally, accumulated, &recommended);
+        recommended.iter_mut().for_each(|entry| entry.take_hits(&counted));
         Estimate {
+            schema_version: SCHEMA_VERSION,
             pool: self.pool.to_owned(),
             window: kind,
+            act_on,
             start_ms: window.start_ms,
             end_ms: window.end_ms,
             status,
-            warm_up: reading.warm_up,
+            warm_up: reading.evidence.warm_up,
+            recommended,
             engine: self.config.profile,
             outputs: self.config.outputs,
             sample_rate: self.config.sample_rate.as_f64(),
-            sample_error: self.largest_error(&reading.required),
+            sample_error,
             fingerprint: self.fingerprint.to_owned(),
             partition: self.partition,
             first_offset: window.first_offset.0,
@@ -126,14 +150,15 @@ impl PoolFigures<'_> {
             accumulated_bytes: self.page_bytes.map(|page| accumulated.bytes(page).0),
             tracked_pages: self.whole(self.tracked_pages.0),
             theoretical: self.theoretical(tally),
-            in_flight: self.in_flight(tally, &reading.required),
-            required: judged(reading.required, standing),
+            in_flight,
+            required,
             capacities: lived.beside_points(self.capacities(tally, accumulated)),
+            counted,
             late_records: window.late_records,
             chain_violations: self.chain_violations,
             rejected_records: self.rejected_records,
             output_reuse_unseen: self.output_reuse_unseen,
-            trend_windows: standing.covering.first().map_or(0, |verdict| verdict.windows),
+            trend_windows: standing.covering.first().map_or(0, |verdict| verdict.steps),
             plan,
             measured,
             routing,
@@ -142,6 +167,57 @@ impl PoolFigures<'_> {
             traffic: lived.traffic,
             tenants: lived.tenants,
         }
+    }
+
+    fn recommended(
+        &self,
+        tally: &Tally,
+        required: &[RequiredCapacity],
+        in_flight: Option<&InFlight>,
+        act_on: bool,
+    ) -> Vec<Recommendation> {
+        let basis = RecommendationBasis {
+            in_flight,
+            page_bytes: self.page_bytes,
+            requests: tally.requests,
+            min_requests: self.config.min_requests,
+            bound: PageCount(self.whole(self.config.max_tracked_pages.0)),
+            act_on,
+        };
+        recommend(required, &basis)
+    }
+
+    /// The curve at the recommended capacities and, where those of the curve are few, on a grid.
+    fn counted(
+        &self,
+        tally: &Tally,
+        accumulated: PageCount,
+        recommended: &[Recommendation],
+    ) -> Vec<CapacityPoint> {
+        let at =
+            |pages: &BTreeSet<u64>| -> Vec<_> { pages.iter().copied().map(CapacitySpec::of_pages).collect() };
+        let mut points = self.points_at(&self.config.further_capacities(), tally, Some(accumulated));
+        thin(&mut points);
+        let needed: BTreeSet<u64> = recommended.iter().filter_map(|entry| entry.pages).collect();
+        points.retain(|point| !needed.contains(&point.pages));
+        points.extend(self.points_at(&at(&needed), tally, None));
+        points.sort_by_key(|point| point.pages);
+        points
+    }
+
+    /// The curve at these capacities; up to where there is nothing more to say, where so many pages are distinct.
+    pub fn points_at(
+        &self,
+        capacities: &[CapacitySpec],
+        tally: &Tally,
+        distinct: Option<PageCount>,
+    ) -> Vec<CapacityPoint> {
+        let Some(found) = tally.found.as_ref().filter(|_| !capacities.is_empty()) else { return Vec::new() };
+        let (bound, shares) = (self.config.max_tracked_pages, self.config.held_shares());
+        let curve = Curve::new(capacities, self.page_bytes, bound, shares);
+        let hits = found.hits_by_threshold(curve.thresholds());
+        let told = distinct.map_or(curve.len(), |distinct| curve.told(&hits, distinct));
+        curve.points(&hits, Accesses { all: tally.page_accesses, reusable: tally.reusable }, told)
     }
 
     /// The curve; the capacities that nobody asked for end where there is nothing more to say.
@@ -275,7 +351,7 @@ impl PoolFigures<'_> {
         let pages = Distribution::new(tally.overlaps.pages(), 0);
         let max_pages = pinned(tally).map(|pages| pages.0);
         let with_room = |found: &CoverageCapacity| {
-            let pages = found.pages.zip(max_pages).map(|(own, others)| own.saturating_add(others));
+            let pages = with_room(found.pages, max_pages);
             CoverageInFlight { coverage: found.coverage, pages, bytes: self.bytes(pages) }
         };
         let at_ratio = |required: &RequiredCapacity| RequiredInFlight {

@@ -1,8 +1,8 @@
 //! Found pages by the capacity they need: the hit-rate curve of a window at every capacity, exactly.
 //!
-//! The curve of [`Curve`](super::curve::Curve) is counted at capacities that are known beforehand. What a
-//! plan buys is known only once the window is closed, so where there are tiers to plan every window
-//! keeps this too. It holds two numbers a distinct need at most, so the tracked bound bounds it.
+//! The curve of [`Curve`](super::curve::Curve) is counted at capacities that are known beforehand. What is recommended,
+//! and what a plan buys, is known only once the window is closed, so every window keeps this too. It holds two numbers
+//! per distinct need at most, so the tracked bound bounds it.
 
 use super::curve::HeldShares;
 use super::needs::Needs;
@@ -74,6 +74,17 @@ impl FoundPages {
         let climbed = self.begins.climbed_upto(capacity).saturating_sub(self.ends.climbed_upto(capacity));
         let hits = u128::from(self.flat.count_upto(capacity)) + climbed;
         u64::try_from(hits).unwrap_or(u64::MAX)
+    }
+
+    /// Pages by the smallest of these thresholds that finds them, which ascend; those that none finds are left out.
+    pub fn hits_by_threshold(&self, thresholds: &[u64]) -> Vec<u64> {
+        let found = self.consolidated();
+        let mut below = 0;
+        let added = thresholds.iter().map(|threshold| {
+            let hits = found.hits_at(*threshold);
+            hits.saturating_sub(std::mem::replace(&mut below, hits))
+        });
+        added.collect()
     }
 
     /// Whether this, read back from a snapshot, can be read and changed.
@@ -213,6 +224,11 @@ mod tests {
                 let expected: u64 = all[gone..].iter().map(hits).sum();
                 prop_assert_eq!(found.hits_at(capacity), expected, "at {}", capacity);
                 prop_assert_eq!(union.hits_at(capacity), expected, "of the union at {}", capacity);
+            }
+            let thresholds = [0, 3, 40, 40, 90];
+            let added = found.hits_by_threshold(&thresholds);
+            for (at, threshold) in thresholds.iter().enumerate() {
+                prop_assert_eq!(added[..=at].iter().sum::<u64>(), found.hits_at(*threshold));
             }
             found = found.consolidated().into_owned();
             prop_assert_eq!(found.hits_at(u64::from(u32::MAX) - 1), union.hits_at(u64::from(u32::MAX) - 1));

@@ -11,7 +11,6 @@
 #[cfg(not(target_endian = "little"))]
 compile_error!("kvset reads packed little-endian page ids in place and needs a little-endian target");
 
-pub mod answer;
 pub mod asked;
 pub mod bank;
 pub mod beside;
@@ -26,6 +25,7 @@ pub mod estimate;
 pub mod estimator;
 pub mod event;
 pub mod features;
+mod figures;
 pub mod found;
 pub mod hashing;
 pub mod hybrid;
@@ -51,6 +51,7 @@ pub mod pool_config;
 pub mod pool_set;
 pub mod profile;
 pub mod ratio;
+pub mod recommendation;
 pub mod retention;
 pub mod routing;
 pub mod runs;

@@ -18,12 +18,14 @@ pub use shown::Moment;
 
 use super::bank::{CacheBank, Lane};
 use super::beside::{BesideImage, RestoredBeside};
+use super::capacity::CapacitySpec;
 use super::coverage::Distribution;
 use super::curve::Curve;
 use super::engine::Engine;
-use super::estimate::Estimate;
+use super::estimate::{CapacityPoint, Estimate};
 use super::estimator::PoolFigures;
 use super::event::{RequestEvent, check_cached_tokens};
+use super::found::FoundPages;
 use super::outcome::{BEYOND, Outcome};
 use super::pool_config::{PoolConfig, PoolConfigError};
 use super::stack::{ChainPolicy, Upcoming};
@@ -395,6 +397,19 @@ impl Pool {
         Distribution::new(needs, tally.requests).steps().map(|(need, count)| (pages(need), count)).collect()
     }
 
+    /// Found pages by need since the start, in followed pages; `None` where `all` is not among the pool's windows, or
+    /// each capacity is modelled on its own.
+    pub fn found_since_start(&self) -> Option<&FoundPages> {
+        self.live.as_ref()?.windows.since_start()?.found.as_deref()
+    }
+
+    /// The curve since the start at one capacity; `None` where there is no [`Pool::found_since_start`].
+    pub fn point_since_start(&self, capacity: &CapacitySpec, at: impl Into<Moment>) -> Option<CapacityPoint> {
+        let live = self.live.as_ref()?;
+        let figures = self.identity.figures(&live.cache, self.rejected_records, at.into());
+        figures.points_at(std::slice::from_ref(capacity), live.windows.since_start()?, None).pop()
+    }
+
     /// The pool's name.
     pub fn name(&self) -> &str {
         &self.identity.name
@@ -491,6 +506,7 @@ impl Identity {
             page_size: cache.page_size,
             page_bytes: cache.page_bytes,
             curve: &cache.curve,
+            accepted_requests: cache.engine.stack().requests(),
             first_seen: cache.first_seen,
             next_offset: at.next_offset,
             missing: at.missing,

@@ -53,6 +53,10 @@ pub struct PoolConfig {
     /// Windows that begin less than this after the pool's first record are marked `warm_up`, in
     /// milliseconds.
     pub min_history_ms: u64,
+    /// Requests that a window must have to recommend a capacity, at least 1.
+    pub min_requests: u64,
+    /// The window to act on, one of `windows`; where absent, [`PoolConfig::window_to_act_on`] chooses.
+    pub act_on: Option<WindowKind>,
     /// Largest capacity with exact results, and most pages held in memory; of sampled pages where the
     /// pool is sampled.
     pub max_tracked_pages: PageCount,
@@ -78,7 +82,13 @@ pub struct PoolConfig {
 /// Enters the fingerprint: raised when equal configurations and records begin to give other results, whatever the
 /// engine; where only one engine's do, [`Profile::revision`] is, and where only what is asked beside estimates does,
 /// [`Asked::revision`].
-pub const RESULT_VERSION: u32 = 2;
+pub const RESULT_VERSION: u32 = 3;
+
+/// Requests that a window must have to recommend a capacity, where nobody says: ten lie above a coverage of 99 % then.
+pub const MIN_REQUESTS: u64 = 1000;
+
+/// Largest number of requests that may be asked for.
+pub const MAX_MIN_REQUESTS: u64 = 10_000_000;
 
 /// Most tiers of a plan.
 pub const MAX_TIERS: usize = 8;
@@ -104,6 +114,15 @@ pub enum PoolConfigError {
     /// The same window is asked for twice.
     #[error("`windows` names {0} twice: leave one out")]
     DuplicateWindow(WindowKind),
+    /// No estimate would be of it.
+    #[error("`act_on` is {act_on}, which is not among `windows` ({windows}): name one of these, or add it")]
+    NoSuchWindow { act_on: WindowKind, windows: String },
+    /// It would never recommend anything.
+    #[error(
+        "`min_requests` is {least}, which {window}, the window to act on, never holds: lower it, or name a larger \
+         window in `act_on`"
+    )]
+    NeverEnough { window: WindowKind, least: u64 },
     /// Bytes cannot be turned into pages.
     #[error("`capacities` has {0}, a size in bytes: set `kv_bytes_per_token`, or give pages (5000p)")]
     BytesWithoutCost(CapacitySpec),
@@ -166,6 +185,8 @@ impl Default for PoolConfig {
             allowed_lateness_ms: 10_000,
             publish_every_ms: 60_000,
             min_history_ms: 0,
+            min_requests: MIN_REQUESTS,
+            act_on: None,
             max_tracked_pages: PageCount(1 << 26),
             max_pages_per_request: 1 << 20,
             sample_rate: Ratio::ONE,
@@ -191,6 +212,7 @@ impl PoolConfig {
         entries("windows", self.windows.len(), 1, 16)?;
         range("max_tracked_pages", self.max_tracked_pages.0, 1, MAX_TRACKED_PAGES)?;
         range("max_pages_per_request", u64::from(self.max_pages_per_request), 1, MAX_REQUEST_PAGES)?;
+        range("min_requests", self.min_requests, 1, MAX_MIN_REQUESTS)?;
         self.check_sample_rate()?;
         self.rules.check(self.profile, self.page_size)?;
         self.check_points()?;
@@ -202,7 +224,7 @@ impl PoolConfig {
 
     fn check_tiers(&self) -> Result<(), PoolConfigError> {
         entries("tiers", self.tiers.len(), 0, MAX_TIERS)?;
-        let most = u64::from(TrendRules::MAX_WINDOWS);
+        let most = u64::from(TrendRules::MAX_STEPS);
         range("trend.converged_over", u64::from(self.trend.converged_over), 2, most)?;
         range("trend.hold", u64::from(self.trend.hold), 1, most)?;
         for (index, tier) in self.tiers.iter().enumerate() {
@@ -240,7 +262,7 @@ impl PoolConfig {
         if self.is_pointwise() && count > MAX_POINTS {
             return Err(PoolConfigError::TooManyPoints { profile, count, max: MAX_POINTS });
         }
-        if self.is_pointwise() && self.asks_for_whole_curve() {
+        if self.is_pointwise() && (!self.tiers.is_empty() || !self.further_costs.is_empty()) {
             return Err(PoolConfigError::PlannedPointwise(profile));
         }
         Ok(())
@@ -284,7 +306,26 @@ impl PoolConfig {
                 return Err(PoolConfigError::OpenPanes { window: *window, panes });
             }
         }
-        Ok(())
+        self.check_window_to_act_on()
+    }
+
+    fn check_window_to_act_on(&self) -> Result<(), PoolConfigError> {
+        if let Some(act_on) = self.act_on.filter(|act_on| !self.windows.contains(act_on)) {
+            let windows: Vec<String> = self.windows.iter().map(ToString::to_string).collect();
+            return Err(PoolConfigError::NoSuchWindow { act_on, windows: windows.join(", ") });
+        }
+        match self.window_to_act_on() {
+            Some(window @ WindowKind::Last { requests }) if u64::from(requests) < self.min_requests => {
+                Err(PoolConfigError::NeverEnough { window, least: self.min_requests })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The window whose recommendation is to be acted on: the configured one, else what
+    /// [`WindowKind::to_act_on`] chooses.
+    pub fn window_to_act_on(&self) -> Option<WindowKind> {
+        self.act_on.or_else(|| WindowKind::to_act_on(&self.windows, self.min_requests))
     }
 
     /// Most panes a kind of window can have open: those the watermark has not passed yet.
@@ -352,9 +393,9 @@ impl PoolConfig {
         }
     }
 
-    /// Whether hits must be told at capacities that are not known beforehand.
-    pub fn asks_for_whole_curve(&self) -> bool {
-        !self.tiers.is_empty() || !self.further_costs.is_empty()
+    /// Whether hits are counted at every capacity: recommended ones are known only when a window is shown.
+    pub fn counts_whole_curve(&self) -> bool {
+        !self.is_pointwise()
     }
 
     /// What of a capacity's pages counts.
@@ -376,9 +417,21 @@ impl PoolConfig {
         if self.is_pointwise() || self.asked.tells_capacities() {
             return coarse_grid(self.max_tracked_pages);
         }
+        self.fine_grid()
+    }
+
+    /// Capacities close enough to draw a curve from, up to the tracked bound.
+    fn fine_grid(&self) -> Vec<CapacitySpec> {
         // Rounding adds less than a followed page, so the bound still tells this capacity.
         let bound = self.sample_rate.whole_of(self.max_tracked_pages.0);
         default_grid(PageCount(bound))
+    }
+
+    /// Capacities that are counted beside those of the curve, so that it can be drawn as it is: none where it is
+    /// fine enough.
+    pub fn further_capacities(&self) -> Vec<CapacitySpec> {
+        let is_fine = self.capacities.is_empty() && !self.asked.tells_capacities();
+        if is_fine || self.is_pointwise() { Vec::new() } else { self.fine_grid() }
     }
 
     /// Whether nobody named the capacities of the curve, and nothing is asked beside it that may be told at each of
@@ -456,6 +509,15 @@ mod tests {
         refused(|c| c.sample_rate = Ratio::ZERO, "`sample_rate` is 0");
         refused(|c| c.kv_bytes_per_token = Some(f64::NAN), "`kv_bytes_per_token` is NaN");
         refused(|c| c.further_costs = vec![0.0], "`further_costs` is 0");
+        refused(|c| c.min_requests = 0, "`min_requests` is 0: expected 1 to 10000000");
+        refused(
+            |c| c.act_on = Some(WindowKind::Last { requests: 9 }),
+            "`act_on` is last:9, which is not among `windows` (tumbling:5m, last:3000, all): name one of these",
+        );
+        refused(
+            |c| c.windows = vec![WindowKind::Last { requests: 999 }],
+            "`min_requests` is 1000, which last:999, the window to act on, never holds",
+        );
         refused(|c| c.trend.converged_over = 1, "`trend.converged_over` is 1: expected 2 to 100");
         let tier = |text: &str| text.parse::<TierConfig>().expect(text);
         let with = |tiers: Vec<TierConfig>| PoolConfig { tiers, ..PoolConfig::default() };
@@ -516,7 +578,7 @@ mod tests {
     fn the_fingerprint_changes_with_any_value_and_is_published_so_it_is_frozen() {
         let config = PoolConfig::default();
         let fingerprint = config.fingerprint().expect("json");
-        assert_eq!(fingerprint, "6e1cfebcb2e98714");
+        assert_eq!(fingerprint, "cad6a1392c402ebf");
         let other = PoolConfig { grace_ms: 1, ..config };
         assert_ne!(other.fingerprint().expect("json"), fingerprint);
     }

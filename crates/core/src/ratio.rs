@@ -106,6 +106,37 @@ impl Ratio {
         (count > 0).then(|| self.ceil_of(count).max(1))
     }
 
+    /// The quantile's name in percent, exactly: `p99`, `p99.9`, `p50`.
+    pub fn percentile_name(self) -> String {
+        // Denominators are powers of ten up to 10^9, so a percentage has seven places at most.
+        const SCALE: u64 = 1_000_000_000;
+        let scaled = self.numerator * (SCALE / self.denominator);
+        let (whole, rest) = (scaled / (SCALE / 100), scaled % (SCALE / 100));
+        let places = format!("{rest:07}");
+        match places.trim_end_matches('0') {
+            "" => format!("p{whole}"),
+            places => format!("p{whole}.{places}"),
+        }
+    }
+
+    /// Reads what [`Ratio::percentile_name`] writes.
+    ///
+    /// # Errors
+    /// [`RatioError`] for anything else.
+    pub fn from_percentile_name(name: &str) -> Result<Self, RatioError> {
+        let error = || RatioError { text: name.chars().take(40).collect() };
+        let percent = name.strip_prefix('p').ok_or_else(error)?;
+        let (whole, places) = percent.split_once('.').unwrap_or((percent, ""));
+        let digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+        if whole.is_empty() || whole.len() > 3 || !digits(whole) || !digits(places) {
+            return Err(error());
+        }
+        let whole: u64 = whole.parse().map_err(|_| error())?;
+        let ratio: Self =
+            format!("{}.{:02}{places}", whole / 100, whole % 100).parse().map_err(|_| error())?;
+        if ratio.percentile_name() == name { Ok(ratio) } else { Err(error()) }
+    }
+
     /// The nearest binary fraction, for display and serialisation.
     pub fn as_f64(self) -> f64 {
         self.numerator as f64 / self.denominator as f64
@@ -180,12 +211,55 @@ impl<'de> Deserialize<'de> for Ratio {
     }
 }
 
+/// A quantile under its name, for `#[serde(with = "percentile")]`.
+pub mod percentile {
+    use super::Ratio;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    /// Writes the name.
+    ///
+    /// # Errors
+    /// Those of the serializer.
+    pub fn serialize<S: Serializer>(ratio: &Ratio, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&ratio.percentile_name())
+    }
+
+    /// Reads the name.
+    ///
+    /// # Errors
+    /// A text that is no name of a quantile.
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Ratio, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        Ratio::from_percentile_name(&name).map_err(serde::de::Error::custom)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn ratio(text: &str) -> Ratio {
         text.parse().expect("a valid share")
+    }
+
+    #[test]
+    fn quantiles_have_names_in_percent_that_read_back() {
+        for (share, name) in [
+            ("0.5", "p50"),
+            ("0.99", "p99"),
+            ("0.999", "p99.9"),
+            ("0.9999", "p99.99"),
+            ("1", "p100"),
+            ("0", "p0"),
+            ("0.05", "p5"),
+            ("0.123456789", "p12.3456789"),
+        ] {
+            assert_eq!(ratio(share).percentile_name(), name);
+            assert_eq!(Ratio::from_percentile_name(name), Ok(ratio(share)), "{name}");
+        }
+        for name in ["", "p", "99", "p99.", "p099", "p99.90", "p101", "p-1", "p1e1", "p 99", "p100.1"] {
+            assert!(Ratio::from_percentile_name(name).is_err(), "{name}");
+        }
     }
 
     #[test]

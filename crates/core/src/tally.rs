@@ -197,7 +197,7 @@ pub struct Tally {
     pub hits: StepCounts,
     /// Required capacities of the requests with reuse, one multiset a target ratio.
     pub needs: Vec<Needs>,
-    /// Found pages by need, where hits at every capacity are asked for.
+    /// Found pages by need, which gives hits at every capacity; absent where each is modelled on its own.
     pub found: Option<Box<FoundPages>>,
     /// What the requests met in flight, of those the log could tell it for.
     pub overlaps: Overlaps,
@@ -278,13 +278,9 @@ impl Tally {
 
     /// The same with hits counted at other thresholds, ascending; without hits by need there are none.
     pub fn counted_at(&self, thresholds: &[u64]) -> Self {
-        let mut before = 0;
-        let found = self.found.as_ref().map(|found| found.consolidated());
-        let hits = thresholds.iter().map(|threshold| {
-            let hits = found.as_ref().map_or(0, |found| found.hits_at(*threshold));
-            hits - std::mem::replace(&mut before, hits)
-        });
-        Self { hits: hits.collect(), ..self.clone() }
+        let hits = self.found.as_ref().map(|found| found.hits_by_threshold(thresholds));
+        let hits = hits.unwrap_or_else(|| vec![0; thresholds.len()]);
+        Self { hits: hits.into_iter().collect(), ..self.clone() }
     }
 
     /// The sum of several tallies, whose sets of pages are taken to be disjoint.

@@ -1,4 +1,4 @@
-//! Which requests an estimate covers (DESIGN 3).
+//! Which requests an estimate covers.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -81,6 +81,21 @@ pub fn format_duration_ms(ms: u64) -> String {
     format!("{}{}", ms / whole.1, whole.0)
 }
 
+impl WindowKind {
+    /// The window to act on where nobody names one: the largest `last:N` that can hold `min_requests`, which forgets
+    /// users who left and has a sample of known size; else `all`; else the longest over event time.
+    pub fn to_act_on(kinds: &[Self], min_requests: u64) -> Option<Self> {
+        let rank = |kind: &&Self| match **kind {
+            Self::Last { requests } if u64::from(requests) >= min_requests => (3, u64::from(requests), 0),
+            Self::All => (2, 0, 0),
+            Self::Tumbling { size_ms } => (1, size_ms, size_ms),
+            Self::Hopping { size_ms, advance_ms } => (1, size_ms, advance_ms),
+            Self::Last { requests } => (0, u64::from(requests), 0),
+        };
+        kinds.iter().max_by_key(rank).copied()
+    }
+}
+
 impl fmt::Display for WindowKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = match *self {
@@ -141,6 +156,22 @@ mod tests {
                 continue;
             }
             assert_eq!(parsed.expect(text).to_string(), text);
+        }
+    }
+
+    #[test]
+    fn the_window_to_act_on_has_requests_enough_and_forgets_where_one_does() {
+        for (kinds, chosen) in [
+            (&["tumbling:5m", "last:3000", "all"][..], Some("last:3000")),
+            (&["last:3000", "last:5000", "last:10", "all"], Some("last:5000")),
+            (&["last:10", "tumbling:1d", "all"], Some("all")),
+            (&["last:10", "tumbling:1h", "hopping:1d/1h", "hopping:1d/12h"], Some("hopping:1d/12h")),
+            (&["last:10", "last:20"], Some("last:20")),
+            (&[], None),
+        ] {
+            let kinds: Vec<WindowKind> = kinds.iter().map(|text| text.parse().expect("a window")).collect();
+            let found = WindowKind::to_act_on(&kinds, 1000).map(|kind| kind.to_string());
+            assert_eq!(found.as_deref(), chosen, "{kinds:?}");
         }
     }
 

@@ -170,6 +170,16 @@ impl Settings {
             Err(error @ PoolConfigError::OpenPanes { .. }) => {
                 notes.add("estimate.windows", estimate.windows.toml(), error.to_string());
             }
+            Err(error @ PoolConfigError::NoSuchWindow { .. }) => {
+                notes.add(
+                    "estimate.act_on",
+                    estimate.act_on.as_ref().and_then(Field::toml),
+                    error.to_string(),
+                );
+            }
+            Err(error @ PoolConfigError::NeverEnough { .. }) => {
+                notes.add("estimate.min_requests", estimate.min_requests.toml(), error.to_string());
+            }
             Err(error @ PoolConfigError::PlannedPointwise(_)) => notes.add("tiers", None, error.to_string()),
             Err(error) => add_pointwise(notes, "estimate", &error, estimate.engine_keys()),
             Ok(()) => {}

@@ -51,6 +51,8 @@ impl Settings {
             coverages: general.coverages.clone(),
             capacities: capacities.clone(),
             windows: general.windows.clone(),
+            act_on: general.act_on,
+            min_requests: general.min_requests,
             grace_ms: general.grace.as_ms(),
             allowed_lateness_ms: general.allowed_lateness.as_ms(),
             publish_every_ms: general.publish_every.as_ms(),
@@ -115,6 +117,7 @@ impl Plan {
     /// The rules of trends.
     fn rules(&self) -> TrendRules {
         TrendRules {
+            step_ms: self.step.as_ms(),
             converged_over: self.converged_over,
             tolerance: self.tolerance,
             min_change: self.min_change,

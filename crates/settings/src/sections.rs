@@ -13,6 +13,7 @@ use kvset_core::asked::{MAX_ROUTERS, MAX_TOLD_TENANTS};
 use kvset_core::capacity::CapacitySpec;
 use kvset_core::chat_engine::ChatEngine;
 use kvset_core::hybrid::{Attention, Retention};
+use kvset_core::pool_config::{MAX_MIN_REQUESTS, MIN_REQUESTS};
 use kvset_core::profile::{Outputs, Profile};
 use kvset_core::ratio::Ratio;
 use kvset_core::retention::{MAX_TTLS, Ttl};
@@ -22,7 +23,7 @@ use kvset_core::stack::{ChainPolicy, MAX_REQUEST_PAGES, MAX_TRACKED_PAGES};
 use kvset_core::tiers::{Inclusion, TrendRules};
 use kvset_core::units::PageSize;
 use kvset_core::window::WindowKind;
-use kvset_formats::codec::LetterContent;
+use kvset_formats::codec::{EstimateDetail, LetterContent};
 use kvset_prepare::template::Template;
 use kvset_prepare::{FieldPath, Preset, RawFormat, TimeUnit};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -109,6 +110,13 @@ sections! {
         dead_letter_topic: TopicName = TopicName::known("kvset.dead-letters");
         /// How estimates are encoded; "confluent-avro" needs [schema_registry].
         encoding: OutputEncoding = OutputEncoding::Json;
+        /// How much of an estimate its record holds. "summary": what to act on and to judge it by, and what was asked
+        /// for by name, in 2 KB at most where nothing was; "full": the requirement distribution and the whole curve
+        /// too, in some 20 KB.
+        detail: EstimateDetail = EstimateDetail::Summary;
+        /// How long the topic of estimates keeps records, where `--create-topics` creates it; its cleanup policy is
+        /// then "compact,delete". The page draws its histories from what is kept.
+        retention: Span = Span::from_days(30), in Span::from_mins(1)..=Span::from_days(3660);
         /// "transactional": estimates and offsets in one transaction, exactly once for committed
         /// readers. "idempotent": for brokers without transactions; at least once, where a repeat has
         /// the same key and the same bytes.
@@ -186,6 +194,16 @@ sections! {
             WindowKind::Last { requests: 3000 },
             WindowKind::All,
         ], in 1..=16;
+        /// The window to act on, one of `windows`: what every record, page, metric and alert recommends is what this
+        /// one does. Where it is left out: the largest "last" window that can hold `min_requests`, else "all", else
+        /// the longest.
+        [results]
+        act_on: Option<WindowKind> = None, like Some(WindowKind::Last { requests: 3000 });
+        /// Requests that a window must have to recommend a capacity. With fewer its record says `too_few` and
+        /// recommends nothing, and convergence and what automation follows pass it by. At 1000, ten requests lie
+        /// above a coverage of 0.99.
+        [results]
+        min_requests: u64 = MIN_REQUESTS, in 1..=MAX_MIN_REQUESTS;
         /// Event time between two estimates of "last" and "all" windows.
         [results]
         publish_every: Span = Span::from_mins(1), in Span::from_ms(1)..=Span::from_days(1);
@@ -248,20 +266,27 @@ sections! {
         max_pools: u32 = 1000, in 1..=100_000;
     }
 
-    /// When a requirement has converged, and when a recommendation for [[tiers]] may change.
+    /// When a requirement has converged, and when the recommended units of [[tiers]] may change. Both look at steps:
+    /// windows that bring new evidence.
     pub struct Plan {
-        /// Windows of one kind that a requirement must stay steady over to count as converged.
+        /// Event time between two steps. A step also needs `estimate.min_requests` requests in its window, and
+        /// enough new ones since the step before: the steps of `converged_over` bring `min_requests` together.
         [results]
-        converged_over: u32 = TrendRules::default().converged_over, in 2..=TrendRules::MAX_WINDOWS;
-        /// How far the largest requirement of these windows may exceed the smallest, as a share of it.
+        step: Span = Span::from_ms(TrendRules::default().step_ms), in Span::from_ms(0)..=Span::from_days(7);
+        /// Steps of one kind of window that a requirement must stay steady over to count as converged.
+        [results]
+        converged_over: u32 = TrendRules::default().converged_over, in 2..=TrendRules::MAX_STEPS;
+        /// How far the largest requirement of these steps may exceed the smallest, as a share of it.
         [results]
         tolerance: Ratio = TrendRules::default().tolerance, in Ratio::ZERO..=Ratio::ONE;
-        /// A recommendation changes at once where the requirement differs from it by more than this share.
+        /// The recommended units rise at once where the requirement exceeds what they are for by more than this
+        /// share.
         [results]
         min_change: Ratio = TrendRules::default().min_change, in Ratio::ZERO..=Ratio::ONE;
-        /// Windows in a row after which a smaller difference changes it, too.
+        /// Steps in a row after which any other difference changes them: 24 of an hour see a whole day before less
+        /// counts as enough.
         [results]
-        hold: u32 = TrendRules::default().hold, in 1..=TrendRules::MAX_WINDOWS;
+        hold: u32 = TrendRules::default().hold, in 1..=TrendRules::MAX_STEPS;
     }
 
     /// `kvset prepare`: raw request logs to request events. Page sizes, partial pages and sample rates are

@@ -8,6 +8,7 @@ use kvset_core::routing::{RouterSpec, SpecError};
 use kvset_core::stack::ChainPolicy;
 use kvset_core::tiers::{Inclusion, is_price};
 use kvset_core::window::{format_duration_ms, parse_duration_ms};
+use kvset_formats::codec::EstimateDetail;
 use std::fmt;
 use std::net::SocketAddr;
 use std::ops::{Deref, RangeInclusive};
@@ -428,6 +429,11 @@ impl Field for LogFilter {
 impl Choice for Inclusion {
     const NAMES: &'static [(&'static str, Self)] =
         &[("exclusive", Inclusion::Exclusive), ("inclusive", Inclusion::Inclusive)];
+}
+
+impl Choice for EstimateDetail {
+    const NAMES: &'static [(&'static str, Self)] =
+        &[("summary", EstimateDetail::Summary), ("full", EstimateDetail::Full)];
 }
 
 impl Choice for ChainPolicy {

@@ -6,8 +6,8 @@
 use super::assembled::{Assembled, OpenParts};
 use super::capture::BodyError;
 use super::contents::Contents;
-use super::format::{BodyCheck, FormatError, Header, MAX_HEADER_BYTES, decode_header};
-use kvset_pipeline::task::{RestoredTask, RestoredTaskV2, RestoredTaskV3, RestoredTaskV4};
+use super::format::{BodyCheck, FormatError, Header, MAX_HEADER_BYTES, OLDEST_STATE, decode_header};
+use kvset_pipeline::task::RestoredTask;
 use postcard::de_flavors::Flavor;
 use serde::de::DeserializeOwned;
 use std::io::{self, Read, SeekFrom};
@@ -146,15 +146,13 @@ impl Verified {
         }
     }
 
-    /// Decodes a task's state, in the layout of the snapshot's own format version.
+    /// Decodes a task's state.
     ///
     /// # Errors
-    /// As for [`Verified::restore`].
+    /// As for [`Verified::restore`]; [`ReadError::FormerRules`] of a version before [`OLDEST_STATE`].
     pub fn restore_task(self) -> Result<RestoredTask, ReadError> {
         match self.header.version {
-            ..=2 => self.restore::<RestoredTaskV2>().map(RestoredTask::from),
-            3 => self.restore::<RestoredTaskV3>().map(RestoredTask::from),
-            4 => self.restore::<RestoredTaskV4>().map(RestoredTask::from),
+            version @ ..OLDEST_STATE => Err(ReadError::FormerRules { version }),
             _ => self.restore(),
         }
     }

@@ -8,7 +8,7 @@ use kvset_core::asked::Asked;
 use kvset_core::capacity::CapacitySpec;
 use kvset_core::chat_engine::ChatEngine;
 use kvset_core::engine_rules::EngineRules;
-use kvset_core::pool_config::PoolConfig;
+use kvset_core::pool_config::{MAX_MIN_REQUESTS, MIN_REQUESTS, PoolConfig};
 use kvset_core::profile::{Outputs, Profile};
 use kvset_core::ratio::Ratio;
 use kvset_core::retention::{MAX_TTLS, Ttl};
@@ -179,6 +179,14 @@ pub struct ReplayArgs {
     /// Windows to report (repeatable): tumbling:5m, hopping:5m/1m, last:3000, all.
     #[arg(long = "window", value_name = "KIND", default_value = "all")]
     pub windows: Vec<WindowKind>,
+    /// Requests that it takes to recommend a capacity: with fewer, what they require is said as such.
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = clap::value_parser!(u64).range(1..=MAX_MIN_REQUESTS),
+        default_value_t = MIN_REQUESTS
+    )]
+    pub min_requests: u64,
     /// Share of the pages that are followed; below 1, results are estimates.
     #[arg(long, value_name = "P", value_parser = share, default_value = "1")]
     pub sample_rate: Ratio,
@@ -298,6 +306,8 @@ impl ReplayArgs {
             coverages: self.coverage.clone(),
             capacities: self.capacities.clone(),
             windows: self.windows.clone(),
+            act_on: None,
+            min_requests: self.min_requests,
             grace_ms: 0,
             allowed_lateness_ms: 0,
             publish_every_ms: 0,

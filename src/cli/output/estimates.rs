@@ -4,9 +4,9 @@ use super::number::{UNKNOWN, capacity, percent, thousands};
 use super::required::recommended_cell;
 use super::{Column, Sheet, Terminal, sparkline};
 use crate::report::{PoolReport, headline};
-use kvset_core::answer::Recommended;
 use kvset_core::estimate::{Estimate, Status};
 use kvset_core::ratio::Ratio;
+use kvset_core::recommendation::{Recommendation, RecommendationStatus};
 use kvset_core::tiers::Settled;
 use kvset_core::units::PageBytes;
 use kvset_core::window::WindowKind;
@@ -23,16 +23,17 @@ const HISTORY: usize = 24;
 const MAX_ROWS: usize = 1000;
 
 /// Columns that are left out where the terminal is too narrow, the first to go first.
-const SPARE: [&str; 9] = [
+const SPARE: [&str; 10] = [
     "99 % so far",
     "accumulated",
     "in flight",
+    "unlimited",
     "95 %",
     "99.9 %",
-    "recommended",
+    "tiers",
     "behaves like",
     "requests",
-    "hit rate",
+    "99 % hits",
 ];
 
 /// The newest estimate of each pool and window.
@@ -62,7 +63,7 @@ impl EstimateTable {
             self.left_out += 1;
             return;
         }
-        let required = recommended_at(&estimate, HISTORY_OF).and_then(|found| found.pages);
+        let required = recommended_at(&estimate, HISTORY_OF).and_then(Recommendation::so_far);
         let row = self
             .rows
             .entry(key)
@@ -89,11 +90,12 @@ impl EstimateTable {
         columns.extend([
             Column::Number("in flight"),
             Column::Number("accumulated"),
-            Column::Number("hit rate"),
+            Column::Number("99 % hits"),
+            Column::Number("unlimited"),
             Column::Text("99 % so far"),
         ]);
         let planned = self.rows.values().any(|row| row.latest.plan.is_some());
-        columns.extend(planned.then_some(Column::Text("recommended")));
+        columns.extend(planned.then_some(Column::Text("tiers")));
         let measured = self.rows.values().any(|row| row.latest.measured.is_some());
         columns.extend(measured.then_some(Column::Text("behaves like")));
         let mut sheet = Sheet::new(&columns).spare(&SPARE);
@@ -107,7 +109,10 @@ impl EstimateTable {
         }
         let mut text = sheet.render(terminal);
         if self.rows.values().any(|row| still_moving(&row.latest)) {
-            text.push_str("* not converged: the requirement still moves from window to window\n");
+            text.push_str("* not converged: the requirement still moves from step to step\n");
+        }
+        if self.rows.values().any(|row| has_too_few(&row.latest)) {
+            text.push_str("( ) required so far, by too few requests to recommend it\n");
         }
         if self.left_out > 0 {
             text.push_str(&format!(
@@ -122,7 +127,7 @@ impl EstimateTable {
     fn comparison(&self, estimate: &Estimate) -> String {
         let page_bytes = estimate.page_bytes;
         let held = self.provisioned.of(&estimate.pool).and_then(|held| held.pages(page_bytes.map(PageBytes)));
-        let needed = estimate.basis().answer().and_then(|answer| answer.pages);
+        let needed = estimate.recommendation().and_then(|entry| entry.pages);
         let Some((held, needed)) = held.zip(needed) else { return UNKNOWN.to_owned() };
         let verdict = if needed > held.0 { "too small" } else { "enough" };
         format!("{} of {}, {verdict}", capacity(needed, page_bytes), capacity(held.0, page_bytes))
@@ -159,7 +164,7 @@ pub fn recommended(estimate: &Estimate) -> Option<String> {
 }
 
 /// Marks a requirement that still moves; nothing while too few windows were seen to tell.
-pub fn trend_mark(found: &Recommended) -> &'static str {
+pub fn trend_mark(found: &Recommendation) -> &'static str {
     let moves = found.convergence == Settled::NotConverged && found.growth_per_window.is_some();
     if moves { "*" } else { "" }
 }
@@ -167,7 +172,13 @@ pub fn trend_mark(found: &Recommended) -> &'static str {
 /// Whether a requirement that is shown carries the mark.
 fn still_moving(estimate: &Estimate) -> bool {
     let shown = COVERAGES.iter().filter_map(|(at, _)| recommended_at(estimate, Ratio::per_mille(*at)));
-    shown.into_iter().any(|found| !trend_mark(&found).is_empty())
+    shown.into_iter().any(|found| !trend_mark(found).is_empty())
+}
+
+/// Whether a requirement that is shown is none to act on.
+fn has_too_few(estimate: &Estimate) -> bool {
+    let shown = COVERAGES.iter().filter_map(|(at, _)| recommended_at(estimate, Ratio::per_mille(*at)));
+    shown.into_iter().any(|found| found.status == RecommendationStatus::TooFew)
 }
 
 /// The cells from the requests to the history.
@@ -180,7 +191,7 @@ fn figures(row: &Row) -> Vec<String> {
         let found = recommended_at(estimate, Ratio::per_mille(thousandths));
         cells.push(found.map_or_else(
             || UNKNOWN.to_owned(),
-            |found| recommended_cell(&found, estimate.page_bytes) + trend_mark(&found),
+            |found| recommended_cell(found, estimate.page_bytes) + trend_mark(found),
         ));
     }
     cells.push(match estimate.in_flight.as_ref().map(|found| found.max_pages) {
@@ -189,21 +200,24 @@ fn figures(row: &Row) -> Vec<String> {
         Some(Some(pages)) => size(pages),
     });
     cells.push(size(estimate.accumulated_pages));
+    let at_99 = recommended_at(estimate, HISTORY_OF).and_then(|found| found.hit_rate);
+    cells.push(at_99.map_or_else(|| UNKNOWN.to_owned(), percent));
     cells.push(percent(estimate.theoretical.prefix_hit_rate));
     cells.push(sparkline(&history, HISTORY));
     cells
 }
 
-/// The window, marked where it is not the last word.
-fn window(estimate: &Estimate) -> String {
+/// The window, marked where it is the one to act on, and where it is not the last word.
+pub fn window(estimate: &Estimate) -> String {
+    let act_on = if estimate.act_on { " (act on)" } else { "" };
     let open = if estimate.status == Status::Provisional { " (open)" } else { "" };
     let cold = if estimate.warm_up { " (warm-up)" } else { "" };
-    format!("{}{open}{cold}", estimate.window)
+    format!("{}{act_on}{open}{cold}", estimate.window)
 }
 
 /// The recommended capacity at a coverage and the first target ratio.
-pub fn recommended_at(estimate: &Estimate, at: Ratio) -> Option<Recommended> {
-    estimate.basis().recommended(0).into_iter().find(|found| found.coverage == at)
+pub fn recommended_at(estimate: &Estimate, at: Ratio) -> Option<&Recommendation> {
+    estimate.recommendations().iter().find(|found| found.coverage == at)
 }
 
 #[cfg(test)]

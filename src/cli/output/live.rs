@@ -2,7 +2,7 @@
 
 use crate::cli::output::required::recommended_cell;
 use crate::cli::output::{
-    EstimateTable, Terminal, capacity, percent, recommended, recommended_at, thousands, trend_mark,
+    EstimateTable, Terminal, capacity, percent, recommended, recommended_at, thousands, trend_mark, window,
 };
 use kvset_core::estimate::Estimate;
 use kvset_core::ratio::Ratio;
@@ -92,21 +92,20 @@ fn line(estimate: &Estimate) -> String {
         let found = recommended_at(estimate, Ratio::per_mille(thousandths));
         let need = found.map_or_else(
             || "-".to_owned(),
-            |found| recommended_cell(&found, estimate.page_bytes) + trend_mark(&found),
+            |found| recommended_cell(found, estimate.page_bytes) + trend_mark(found),
         );
         format!("{name} {need}")
     });
     format!(
-        "{} {} ending {}: {} requests, accumulated {}, required {}, hit rate {}{}{}",
+        "{} {} ending {}: {} requests, accumulated {}, recommended {}, hit rate {} unlimited{}",
         estimate.pool,
-        estimate.window,
+        window(estimate),
         clock(estimate.end_ms),
         thousands(estimate.requests),
         capacity(estimate.accumulated_pages, estimate.page_bytes),
         needs.join(", "),
         percent(estimate.theoretical.prefix_hit_rate),
-        recommended(estimate).map_or_else(String::new, |plan| format!(", recommended {plan}")),
-        if estimate.warm_up { " (warm-up)" } else { "" },
+        recommended(estimate).map_or_else(String::new, |plan| format!(", tiers {plan}")),
     )
 }
 

@@ -16,7 +16,7 @@ pub mod tenants;
 mod terminal;
 pub mod traffic;
 
-pub use estimates::{EstimateTable, answer_in_words, recommended, recommended_at, trend_mark};
+pub use estimates::{EstimateTable, answer_in_words, recommended, recommended_at, trend_mark, window};
 pub use number::{bytes, capacity, decimal, known, percent, share_name, thousands};
 pub use plot::CurvePlot;
 pub use progress::Progress;

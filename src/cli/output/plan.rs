@@ -2,8 +2,8 @@
 
 use crate::cli::output::required::{CapacityResult, RequiredResult, recommended_cell, required_of};
 use crate::cli::output::{Column, Sheet, Terminal, bytes, decimal, known, percent, share_name, thousands};
-use kvset_core::answer::Recommended;
 use kvset_core::estimate::{Estimate, InFlight};
+use kvset_core::recommendation::{Recommendation, by_target};
 use kvset_core::tiers::{TierEstimate, TierEstimates};
 use kvset_core::units::Bytes;
 use serde::Serialize;
@@ -28,7 +28,7 @@ pub struct CostResult {
     pub plan: Option<TierEstimates>,
     /// The recommended capacities, one list a target ratio.
     #[serde(skip)]
-    recommended: Vec<Vec<Recommended>>,
+    recommended: Vec<Vec<Recommendation>>,
 }
 
 impl CostResult {
@@ -42,9 +42,7 @@ impl CostResult {
             required: required_of(estimate),
             in_flight: estimate.in_flight.clone(),
             plan: estimate.plan.clone(),
-            recommended: (0..estimate.required.len())
-                .map(|target| estimate.basis().recommended(target))
-                .collect(),
+            recommended: by_target(&estimate.recommended).map(<[_]>::to_vec).collect(),
         }
     }
 

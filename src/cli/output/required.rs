@@ -1,11 +1,12 @@
 //! What an estimate requires, and its curve: as scripts read them, and as tables.
 
-use crate::cli::output::{Column, Sheet, Terminal, bytes, capacity, known, percent, share_name, thousands};
+use crate::cli::output::number::UNKNOWN;
+use crate::cli::output::{Column, Sheet, Terminal, capacity, known, percent, share_name, thousands};
 use crate::replay::BelowHits;
 use crate::report::PoolReport;
-use kvset_core::answer::Recommended;
 use kvset_core::estimate::{CapacityPoint, CoverageCapacity, Estimate, RequiredCapacity};
 use kvset_core::ratio::Ratio;
+use kvset_core::recommendation::{Recommendation, RecommendationStatus};
 use kvset_core::retention::EvictionAge;
 use serde::Serialize;
 
@@ -66,11 +67,13 @@ pub(crate) fn required_table(
     terminal: &Terminal,
 ) -> String {
     let Some(required) = facts.required.get(target) else { return String::new() };
-    let basis = facts.basis();
-    let all = basis.recommended(target);
+    let all = facts.recommended_at(target);
     let with_room = facts.in_flight.as_ref().is_some_and(|found| found.max_pages != Some(0));
     let sampled = errors.iter().any(Option::is_some);
-    let counted = !facts.counted.is_empty();
+    let counted = all.iter().any(|entry| entry.hit_rate.is_some());
+    let known_pages = |pages: Option<u64>, entry: &Recommendation| {
+        known(pages, thousands, entry.status == RecommendationStatus::BeyondBound)
+    };
     let in_bytes = facts.page_bytes.is_some();
     let mut columns = vec![Column::Text("coverage")];
     columns.extend(in_bytes.then_some(Column::Number("size")));
@@ -82,14 +85,17 @@ pub(crate) fn required_table(
     let mut sheet = Sheet::new(&columns).spare(&["trend", "std. error", "without room"]);
     for (at, entry) in all.iter().enumerate() {
         let mut cells = vec![share_name(entry.coverage)];
-        cells.extend(in_bytes.then(|| bytes(entry.bytes)));
-        cells.push(known(entry.pages, thousands, entry.beyond_bound));
-        let point = entry.pages.and_then(|pages| basis.point_at(pages));
-        cells.extend(counted.then(|| known(point.and_then(|point| point.prefix_hit_rate), percent, false)));
+        cells.extend(in_bytes.then(|| recommended_cell(entry, facts.page_bytes)));
+        cells.push(match entry.status {
+            RecommendationStatus::TooFew => in_parentheses(entry.so_far().map(thousands)),
+            _ => known_pages(entry.pages, entry),
+        });
+        cells.extend(counted.then(|| known(entry.hit_rate, percent, false)));
         let error = errors.get(at).copied().flatten().map(|error| format!("{:.1} %", error * 100.0));
         cells.extend(sampled.then(|| error.unwrap_or_else(|| "-".to_owned())));
         let alone = |pages| capacity(pages, facts.page_bytes);
-        cells.extend(with_room.then(|| known(entry.without_room, alone, entry.beyond_bound)));
+        let is_beyond = entry.status == RecommendationStatus::BeyondBound;
+        cells.extend(with_room.then(|| known(entry.required_pages, alone, is_beyond)));
         cells.push(entry.convergence.with_growth(entry.growth_per_window));
         sheet.row(cells);
     }
@@ -103,9 +109,17 @@ pub(crate) fn required_table(
     format!("\n{}{}", terminal.paragraph(&heading), sheet.render(terminal))
 }
 
-/// A recommended capacity in a cell.
-pub(crate) fn recommended_cell(entry: &Recommended, page_bytes: Option<u64>) -> String {
-    known(entry.pages, |pages| capacity(pages, page_bytes), entry.beyond_bound)
+/// A recommended capacity in a cell; in parentheses what too few requests ask for so far.
+pub(crate) fn recommended_cell(entry: &Recommendation, page_bytes: Option<u64>) -> String {
+    let size = |pages| capacity(pages, page_bytes);
+    match entry.status {
+        RecommendationStatus::TooFew => in_parentheses(entry.so_far().map(size)),
+        status => known(entry.pages, size, status == RecommendationStatus::BeyondBound),
+    }
+}
+
+fn in_parentheses(size: Option<String>) -> String {
+    size.map_or_else(|| UNKNOWN.to_owned(), |size| format!("({size})"))
 }
 
 impl From<&CapacityPoint> for CapacityResult {

@@ -81,7 +81,7 @@ fn inputs(backfill: &Backfill) -> Vec<(String, String)> {
 
 /// What is kept of one pool's estimates, in the order they were published.
 struct ReplayHistory {
-    /// The window the headline is about, of the widest kind there is, and its latest estimate.
+    /// The latest estimate of the window to act on, which the headline is about; of the widest kind where none is.
     headline: Option<Estimate>,
     /// The kind of window the history is taken over: one that tells how many requests came before.
     history_of: Option<WindowKind>,
@@ -109,8 +109,8 @@ impl ReplayHistory {
             self.windows.pop_front();
         }
         self.windows.push_back(WindowRow::of(&estimate));
-        let wider = |other: &Estimate| width(estimate.window) >= width(other.window);
-        if self.headline.as_ref().is_none_or(wider) {
+        let rank = |estimate: &Estimate| (estimate.act_on, width(estimate.window));
+        if self.headline.as_ref().is_none_or(|other| rank(&estimate) >= rank(other)) {
             self.headline = Some(estimate);
         }
     }

@@ -20,6 +20,8 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::sync::Arc;
 
+/// Requests after which the demonstration recommends: it is to be seen within seconds, and bought by nobody.
+const MIN_REQUESTS: u64 = 100;
 /// Event time of the demonstration's windows: at the default speed, about one closes every second.
 const WINDOW_MS: u64 = 600_000;
 /// Bytes a token of the demonstration's model: Llama-3.1-8B in bf16.
@@ -84,17 +86,15 @@ pub fn run(args: &DemoArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The newest estimate of each pool over its widest window, which is what the demonstration concludes from.
+/// The newest estimate of each pool over the window to act on, which is what the demonstration concludes from.
 #[derive(Debug, Default)]
 struct Newest(BTreeMap<String, Estimate>);
 
 impl Newest {
     fn observe(&mut self, estimate: &Estimate) {
         let known = self.0.get(&estimate.pool);
-        // Kinds are in order of how much of the log they cover.
-        let newer =
-            known.is_none_or(|known| (known.window, known.end_ms) <= (estimate.window, estimate.end_ms));
-        if newer && (known.is_some() || self.0.len() < MOST_POOLS) {
+        let newer = known.is_none_or(|known| known.end_ms <= estimate.end_ms);
+        if estimate.act_on && newer && (known.is_some() || self.0.len() < MOST_POOLS) {
             self.0.insert(estimate.pool.clone(), estimate.clone());
         }
     }
@@ -131,6 +131,7 @@ fn settings(args: &DemoArgs) -> Result<Settings, Failure> {
     if args.config.file().is_none() {
         settings.estimate.windows = vec![WindowKind::Tumbling { size_ms: WINDOW_MS }, WindowKind::All];
         settings.estimate.publish_every = Span::from_ms(WINDOW_MS);
+        settings.estimate.min_requests = MIN_REQUESTS;
         settings.estimate.kv_bytes_per_token = TokenCost::new(BYTES_A_TOKEN);
         // What people want to see is on standard output; the log is for what goes wrong.
         if let Some(quiet) = LogFilter::new("warn") {

@@ -10,7 +10,7 @@ use crate::commands::produce::producing::{PoolName, ProduceOptions, ProduceTarge
 use crate::commands::serving::plan_failure;
 use crate::telemetry::logging;
 use kvset_formats::codec::{RequestEncoding, schema};
-use kvset_kafka::kafka::topics::{FIRST_ANSWER, TopicPlan, Topics};
+use kvset_kafka::kafka::topics::{Cleanup, FIRST_ANSWER, TopicPlan, Topics};
 use kvset_service::plan::schemas::{self, RegistryError};
 use kvset_service::plan::{PlanError, connection};
 use kvset_service::shutdown::Shutdown;
@@ -45,7 +45,7 @@ pub(super) fn target(topic: &str, args: &SendArgs, settings: &Settings) -> Resul
     let retry_for = settings.kafka.retry_for.as_duration();
     let topics = Topics::new(&connection, retry_for.min(FIRST_ANSWER)).map_err(anyhow::Error::from)?;
     if let Some(partitions) = args.create_topics {
-        let plan = TopicPlan { name: topic.to_owned(), partitions, compacted: false };
+        let plan = TopicPlan { name: topic.to_owned(), partitions, cleanup: Cleanup::AsBroker };
         topics.create(&[plan]).map_err(anyhow::Error::from)?;
     }
     topics.require(topic, "--topic", "--create-topics").map_err(anyhow::Error::from)?;

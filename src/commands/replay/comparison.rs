@@ -165,8 +165,7 @@ impl Comparison {
         let mut text = String::new();
         for (target, required) in with_some.into_iter().flatten().enumerate() {
             let mut sheet = self.sheet(&[Column::Text("coverage")]);
-            let all: Vec<_> =
-                self.engines.iter().map(|result| result.facts.basis().recommended(target)).collect();
+            let all: Vec<_> = self.engines.iter().map(|result| result.facts.recommended_at(target)).collect();
             for (at, share) in required.coverage.iter().enumerate() {
                 let needs = self.engines.iter().zip(&all).map(|(result, entries)| {
                     let entry = entries.get(at);

@@ -10,6 +10,7 @@ use crate::cli::output::{Column, Sheet, Terminal, bytes, capacity, known, percen
 use crate::replay::{LifetimesResult, OptimalCapacity, Replay, WindowLifetimes, foresight};
 use kvset_core::curve::share;
 use kvset_core::estimate::Estimate;
+use kvset_core::recommendation::Recommendation;
 use kvset_core::retention::EvictionAge;
 use kvset_core::tenants::TenantEstimate;
 use kvset_core::window::WindowKind;
@@ -85,7 +86,7 @@ impl ReplayResult {
         }
         if !self.tenants.is_empty() {
             let points: Vec<_> = self.capacities.iter().map(|result| &result.point).collect();
-            let answer = self.answer.numbers.as_ref().and_then(|answer| answer.pages);
+            let answer = self.facts.recommendation().and_then(Recommendation::so_far);
             let at = place_of(&points, answer).map(|at| (at, self.size_of(points[at].pages)));
             text.push_str(&tenants_table(&self.tenants, at, terminal));
         }

@@ -9,9 +9,9 @@ use crate::commands::replay::ceiling::CeilingResult;
 use crate::commands::replay::measured::MeasuredOutput;
 use crate::replay::{CacheWritesResult, SearchResult};
 use crate::report::{Headline, PoolReport, headline};
-use kvset_core::answer::{Answer, Recommended};
 use kvset_core::estimate::{Estimate, InFlight, TheoreticalHits};
 use kvset_core::profile::Profile;
+use kvset_core::recommendation::{Answer, Recommendation};
 use kvset_core::retention::{RequiredTtlEstimate, RetentionEstimate};
 use kvset_core::routing::RouterEstimate;
 use kvset_core::stack::ChainCheck;
@@ -44,6 +44,10 @@ pub struct ReplayResult {
     pub searched: Option<SearchResult>,
     /// The hit-rate curve, ascending.
     pub capacities: Vec<CapacityResult>,
+    /// The recommended capacities, as an estimate of the service has them; none where each capacity was modelled on its
+    /// own.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub recommended: Vec<Recommendation>,
     /// One entry a target ratio; none where each capacity was modelled on its own.
     pub required: Vec<RequiredResult>,
     /// What requests met in flight, and the requirement with room for it; none where the trace tells no
@@ -190,9 +194,9 @@ pub struct WindowResult {
     /// How long pages must be kept for its requests, one entry a target ratio.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub retention_required: Vec<RequiredTtlEstimate>,
-    /// The recommended capacities at the first target ratio.
-    #[serde(skip)]
-    pub recommended: Vec<Recommended>,
+    /// The recommended capacities.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub recommended: Vec<Recommendation>,
 }
 
 impl ReplayResult {
@@ -216,6 +220,7 @@ impl ReplayResult {
             ceiling: None,
             searched: None,
             capacities: whole.iter().flat_map(|all| &all.capacities).map(CapacityResult::from).collect(),
+            recommended: whole.map(|all| all.recommended.clone()).unwrap_or_default(),
             required: whole.map(required_of).unwrap_or_default(),
             in_flight: whole.and_then(|all| all.in_flight.clone()),
             trend_windows: whole.map_or(0, |all| all.trend_windows),
@@ -276,7 +281,7 @@ impl From<&Estimate> for WindowResult {
             retention: Vec::new(),
             optimal_page_hits: None,
             retention_required: Vec::new(),
-            recommended: estimate.basis().recommended(0),
+            recommended: estimate.recommended.clone(),
         }
     }
 }

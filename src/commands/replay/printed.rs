@@ -8,8 +8,8 @@ use crate::cli::output::{
     Column, CurvePlot, Sheet, Terminal, bytes, capacity, decimal, known, percent, share_name, thousands,
 };
 use crate::replay::CacheWritesResult;
-use kvset_core::answer::Recommended;
 use kvset_core::estimate::{CapacityPoint, InFlight};
+use kvset_core::recommendation::{Recommendation, by_target};
 use kvset_core::stack::ChainCheck;
 use kvset_core::units::{Bytes, PageBytes};
 use std::fmt::Write as _;
@@ -103,7 +103,7 @@ impl ReplayResult {
     }
 
     fn curve(&self, asked: bool, terminal: &Terminal) -> String {
-        let recommended = self.facts.basis().recommended(0);
+        let recommended = self.facts.recommended_at(0);
         let points: Vec<CapacityResult> = if asked {
             self.capacities.clone()
         } else {
@@ -132,7 +132,7 @@ impl ReplayResult {
                 known(point.reuse_hit_rate, percent, point.beyond_bound),
                 known(point.relative_prefill_throughput, decimal, point.beyond_bound),
             ]);
-            cells.extend((!asked).then(|| self.enough_for(&recommended, point.pages)));
+            cells.extend((!asked).then(|| self.enough_for(recommended, point.pages)));
             sheet.row(cells);
         }
         let how = if self.pointwise { ", each modelled on its own" } else { "" };
@@ -148,7 +148,7 @@ impl ReplayResult {
     }
 
     /// `95 %, 99 %`: the shares of requests a capacity is recommended for; that it is what there is today.
-    fn enough_for(&self, recommended: &[Recommended], pages: u64) -> String {
+    fn enough_for(&self, recommended: &[Recommendation], pages: u64) -> String {
         let exactly = recommended.iter().filter(|entry| entry.pages == Some(pages));
         let held = self.facts.provisioned.as_ref();
         let held = held.and_then(|held| held.pages(self.facts.page_bytes.map(PageBytes)));
@@ -173,7 +173,7 @@ impl ReplayResult {
     }
 
     fn window_table(&self, terminal: &Terminal) -> String {
-        let shares = self.windows.first().map(|window| window.recommended.as_slice()).unwrap_or_default();
+        let shares = self.windows.first().map(|window| first_target(&window.recommended)).unwrap_or_default();
         let names: Vec<String> = shares.iter().map(|entry| share_name(entry.coverage)).collect();
         let mut columns = vec![
             Column::Text("window"),
@@ -191,12 +191,19 @@ impl ReplayResult {
                 thousands(window.requests),
             ];
             cells.extend(
-                window.recommended.iter().map(|entry| recommended_cell(entry, self.trace.page_bytes)),
+                first_target(&window.recommended)
+                    .iter()
+                    .map(|entry| recommended_cell(entry, self.trace.page_bytes)),
             );
             sheet.row(cells);
         }
         format!("\nwindows, required capacity by coverage\n{}", sheet.render(terminal))
     }
+}
+
+/// The recommended capacities at the first target ratio.
+fn first_target(recommended: &[Recommendation]) -> &[Recommendation] {
+    by_target(recommended).next().unwrap_or_default()
 }
 
 /// Tokens written, and how long each is kept, as the log says.

@@ -58,7 +58,7 @@ fn points(pool: &PoolReport) -> Vec<&CapacityPoint> {
 /// Vertical markers at the recommended capacities of the first target ratio; equal ones share a marker.
 pub(super) fn coverage_markers(pool: &PoolReport, dots: impl Fn(f64) -> Vec<f64>) -> Vec<Marker> {
     let mut groups: Vec<(u64, Vec<String>)> = Vec::new();
-    for entry in pool.basis().recommended(0) {
+    for entry in pool.recommended_at(0) {
         let Some(pages) = entry.pages.filter(|pages| *pages > 0) else { continue };
         let share = words::share(entry.coverage);
         match groups.iter_mut().find(|(known, _)| *known == pages) {

@@ -16,7 +16,7 @@ const MAX_STEPS: usize = 160;
 /// `id` is unique on the page.
 pub fn requirement_distribution(id: &str, pool: &PoolReport) -> Result<Option<Plot>, PlotError> {
     let distribution = &pool.distribution;
-    let recommended = pool.basis().recommended(0);
+    let recommended = pool.recommended_at(0);
     let marked: Vec<u64> = recommended.iter().filter_map(|entry| entry.pages).collect();
     let room = pool.in_flight.as_ref().and_then(|found| found.max_pages).unwrap_or(0);
     let steps = merged(&with_room(&distribution.steps, room), &marked);

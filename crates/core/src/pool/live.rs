@@ -90,7 +90,7 @@ pub(super) fn check_size(
 /// The trends of one kind of window, as they begin.
 fn fresh_trend(config: &PoolConfig) -> Trend {
     let requirements = config.measured_ratios().len() * config.coverages.len();
-    Trend::new(requirements, config.tiers.len(), &config.trend)
+    Trend::new(requirements, config.tiers.len(), &config.trend, config.min_requests)
 }
 
 impl Cache {
@@ -119,7 +119,7 @@ impl Cache {
         TallyShape {
             targets: config.measured_ratios().len(),
             thresholds: self.curve.thresholds().len(),
-            whole_curve: config.asks_for_whole_curve(),
+            whole_curve: config.counts_whole_curve(),
             beside: BesideShape::of(config, self.curve.thresholds()),
         }
     }
@@ -249,7 +249,7 @@ impl Live {
         let rules = CountingRules {
             target_ratios: config.measured_ratios(),
             thresholds: cache.curve.thresholds(),
-            whole_curve: config.asks_for_whole_curve(),
+            whole_curve: config.counts_whole_curve(),
         };
         let position = Position { arrival: number, offset: arrival.offset, event_time };
         summary.read(&cache.outcome, position, &rules);

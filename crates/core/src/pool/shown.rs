@@ -3,7 +3,7 @@
 use crate::estimate::{Estimate, Status};
 use crate::estimator::PoolFigures;
 use crate::missing::Missing;
-use crate::tiers::Trend;
+use crate::tiers::{Evidence, Trend};
 use crate::units::Offset;
 use crate::windows::Window;
 
@@ -51,25 +51,26 @@ impl<'a> Shown<'a> {
         let (status, standing) = match &mut self.trends {
             Trends::Closed(trends) => {
                 let standing =
-                    trends.get_mut(order).map(|trend| trend.observe(&reading.asked, reading.warm_up));
+                    trends.get_mut(order).map(|trend| trend.observe(&reading.asked, &reading.evidence));
                 (Status::Final, standing)
             }
             Trends::Open(trends) => {
-                (Status::Provisional, trends.get(order).map(|trend| trend.beside(&reading.asked)))
+                (Status::Provisional, trends.get(order).map(|trend| trend.unchanged(&reading.asked)))
             }
         };
         let estimate = self.figures.estimate(kind, window, status, reading, &standing.unwrap_or_default());
         self.estimates.push((order, estimate));
     }
 
-    /// Takes the requirement of a window in without an estimate of it.
+    /// Takes the requirement of a window in without an estimate of it. Readings of a trace come at even distances of
+    /// its requests: its times may say nothing.
     pub(super) fn read(&mut self, order: usize, window: &Window<'_>) {
         let Some(kind) = self.figures.config.windows.get(order).copied() else { return };
         if let Trends::Closed(trends) = &mut self.trends
             && let Some(trend) = trends.get_mut(order)
         {
             let reading = self.figures.reading(kind, window);
-            trend.observe(&reading.asked, reading.warm_up);
+            trend.observe(&reading.asked, &Evidence { is_timed: false, ..reading.evidence });
         }
     }
 

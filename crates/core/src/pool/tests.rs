@@ -3,6 +3,7 @@
 mod cases;
 mod compact;
 mod declared;
+mod evidence;
 mod model;
 mod overlap;
 mod pointwise;

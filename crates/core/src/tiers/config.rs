@@ -103,25 +103,28 @@ impl FromStr for TierConfig {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TrendRules {
-    /// Windows of one kind that are looked back over, 2 to [`TrendRules::MAX_WINDOWS`].
+    /// Event time between two steps, in milliseconds: windows that end closer to the last step are none.
+    pub step_ms: u64,
+    /// Steps that are looked back over, 2 to [`TrendRules::MAX_STEPS`].
     pub converged_over: u32,
     /// How much of the smallest requirement the largest may exceed it by.
     pub tolerance: Ratio,
-    /// A recommendation changes at once where the requirement differs by more than this share of it.
+    /// What automation follows rises at once where the requirement exceeds it by more than this share of it.
     pub min_change: Ratio,
-    /// Windows in a row after which a smaller difference counts, too.
+    /// Steps in a row after which any other difference counts, 1 to [`TrendRules::MAX_STEPS`].
     pub hold: u32,
 }
 
 impl TrendRules {
-    /// Most windows that are looked back over or held for: bounds what a pool remembers.
-    pub const MAX_WINDOWS: u32 = 100;
+    /// Most steps that are looked back over or held for: bounds what a pool remembers.
+    pub const MAX_STEPS: u32 = 100;
 }
 
 impl Default for TrendRules {
     fn default() -> Self {
         let tenth = Ratio::per_mille(100);
-        Self { converged_over: 12, tolerance: tenth, min_change: tenth, hold: 6 }
+        // A day of steps of an hour: what it takes to see that less is enough.
+        Self { step_ms: 3_600_000, converged_over: 12, tolerance: tenth, min_change: tenth, hold: 24 }
     }
 }
 

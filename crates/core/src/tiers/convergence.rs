@@ -1,26 +1,25 @@
 //! Whether a requirement has settled.
 //!
-//! Rules, over the last `windows` windows that are not warming up:
-//! 1. Fewer of them, or one whose requirement lies beyond the tracked bound: not converged, and no
-//!    growth rate is told.
+//! Rules, over the last `steps` steps ([`steps`](super::steps)) that are not warming up:
+//! 1. Fewer of them, or one whose requirement lies beyond the tracked bound: not converged, and no growth rate is known.
 //! 2. Converged if the largest requirement exceeds the smallest by at most `tolerance` of the smallest.
-//! 3. The growth rate is the mean growth from one window to the next as a share of the first one's
-//!    requirement; absent where that is 0 and the last one's is not.
+//! 3. The growth rate is the mean growth from one step to the next as a share of the first one's requirement; absent
+//!    where that is 0 and the last one's is not.
 //!
-//! A requirement that only ever grows, as the paper's at a coverage of 99.9 %, then reads
-//! `not_converged` with its growth, not as a number that looks final.
+//! A requirement that only ever grows, as the paper's at a coverage of 99.9 %, then reads `not_converged` with its
+//! growth, not as a number that looks final.
 
 use crate::ratio::Ratio;
 use crate::units::PageCount;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
-/// Watches one requirement from window to window.
+/// Watches one requirement from step to step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Convergence {
-    windows: u32,
+    steps: u32,
     tolerance: Ratio,
-    /// The last requirements, oldest first; never more than `windows`.
+    /// The last requirements, oldest first; never more than `steps`.
     last: Last,
 }
 
@@ -84,39 +83,39 @@ impl Settled {
     }
 }
 
-/// What is known after a window.
+/// What is known after a step.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
     /// Whether it has settled.
     pub status: Settled,
-    /// Mean growth a window, as a share of the oldest requirement looked at; negative if it shrinks.
+    /// Mean growth per step, as a share of the oldest requirement looked at; negative if it shrinks.
     pub growth_per_window: Option<f64>,
-    /// Windows looked at.
-    pub windows: u32,
+    /// Steps looked at.
+    pub steps: u32,
 }
 
 impl Convergence {
-    /// Most windows that are looked back over.
-    pub const MAX_WINDOWS: u32 = 10_000;
+    /// Most steps that are looked back over.
+    pub const MAX_STEPS: u32 = 10_000;
 
-    /// Watches over the last `windows` windows (2 to [`Self::MAX_WINDOWS`]; others are brought there).
-    pub fn new(windows: u32, tolerance: Ratio) -> Self {
-        Self { windows: windows.clamp(2, Self::MAX_WINDOWS), tolerance, last: Last::default() }
+    /// Watches over the last `steps` steps (2 to [`Self::MAX_STEPS`]; others are brought there).
+    pub fn new(steps: u32, tolerance: Ratio) -> Self {
+        Self { steps: steps.clamp(2, Self::MAX_STEPS), tolerance, last: Last::default() }
     }
 
-    /// Takes a closed window's requirement (`None` beyond the bound) and says where things stand.
+    /// Takes a step's requirement (`None` beyond the bound) and says where things stand.
     /// A window that is warming up under-counts, so it changes nothing.
     pub fn observe(&mut self, required: Option<PageCount>, warm_up: bool) -> Verdict {
         if !warm_up {
-            self.last.push(required, self.windows as usize);
+            self.last.push(required, self.steps as usize);
         }
         self.verdict()
     }
 
     /// Whether this one, read back from a snapshot, goes by the rules of the `fresh` one.
     pub fn is_like(&self, fresh: &Self) -> bool {
-        (self.windows, self.tolerance) == (fresh.windows, fresh.tolerance)
-            && self.last.0.len() <= self.windows as usize
+        (self.steps, self.tolerance) == (fresh.steps, fresh.tolerance)
+            && self.last.0.len() <= self.steps as usize
     }
 
     /// Bytes of memory held.
@@ -126,9 +125,9 @@ impl Convergence {
 
     /// Where things stand.
     pub fn verdict(&self) -> Verdict {
-        let windows = self.last.0.len() as u32;
-        let Some(known) = self.last.known().filter(|known| known.len() == self.windows as usize) else {
-            return Verdict { status: Settled::NotConverged, growth_per_window: None, windows };
+        let steps = self.last.0.len() as u32;
+        let Some(known) = self.last.known().filter(|known| known.len() == self.steps as usize) else {
+            return Verdict { status: Settled::NotConverged, growth_per_window: None, steps };
         };
         let smallest = known.iter().copied().min().unwrap_or(0);
         let largest = known.iter().copied().max().unwrap_or(0);
@@ -136,7 +135,7 @@ impl Convergence {
         Verdict {
             status: if settled { Settled::Converged } else { Settled::NotConverged },
             growth_per_window: growth(known),
-            windows,
+            steps,
         }
     }
 }

@@ -1,10 +1,11 @@
-//! From requirement to hardware: the tier plan, whether the requirement has settled, and when a
-//! recommendation may change.
+//! From requirement to hardware: the tier plan, whether the requirement has settled, and when what automation
+//! follows may change.
 //!
 //! - [`plan`](plan()): how many units of each tier cover the required shares of requests, what hit rate
 //!   that buys, and what one unit more would.
 //! - [`Convergence`]: whether the requirement still grows; a growing one is no number to buy by.
 //! - [`Hysteresis`]: keeps automation downstream from following every wobble.
+//! - [`Steps`]: which windows are new evidence for these two.
 //!
 //! [`Trend`] holds the trackers of one kind of window, [`Planning`] makes of them and the plan what an
 //! estimate publishes.
@@ -21,16 +22,18 @@ mod passing;
 mod plan;
 mod published;
 mod sights;
+mod steps;
 mod traffic;
 mod trend;
 
 pub use config::{TierConfig, TierError, TrendRules, is_price, is_tier_name};
 pub use convergence::{Convergence, Settled, Verdict};
 pub use curve::{CurvePoint, HitCurve, PointCurve};
-pub use hysteresis::{Hysteresis, Recommendation};
+pub use hysteresis::{Hysteresis, SteadyCapacity};
 pub use passing::{Load, PeakTraffic, TierTraffic, TrafficEstimate, TrafficFigures};
 pub use plan::{Inclusion, NextUnit, PlanInput, PlannedTier, TierPlan, TierSpec, Unit, plan};
 pub use published::{Planning, Purchase, TierEstimate, TierEstimates};
 pub use sights::Sights;
+pub use steps::{Evidence, Steps};
 pub use traffic::{Peak, TierSpan, Traffic, TrafficLog};
 pub use trend::{Requirements, Standing, Trend};

@@ -34,15 +34,15 @@ pub struct TierEstimate {
     /// The requirement, or for the first tier what requests in flight pin, is larger than the tracked
     /// bound.
     pub beyond_bound: bool,
-    /// Whether the requirement has settled over the last windows.
+    /// Whether the requirement has settled over the last steps.
     pub convergence: Settled,
-    /// Its mean growth from window to window, as a share; absent where it cannot be told yet.
+    /// Its mean growth from step to step, as a share; absent where too little is known.
     pub growth_per_window: Option<f64>,
     /// What this window's requirement asks for.
     pub planned: Purchase,
     /// What one unit more than planned would buy.
     pub next_unit: Option<NextUnit>,
-    /// What to have after hysteresis: steadier than what is planned.
+    /// What automation should follow: steadier than what is planned; absent while no window held enough requests.
     pub recommended: Purchase,
     /// This window changed the recommended requirement of this tier or, for the first, the room for
     /// requests in flight.

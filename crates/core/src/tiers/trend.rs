@@ -1,14 +1,17 @@
-//! What a pool remembers of one kind of window, from one closed window to the next.
+//! What a pool remembers of one kind of window, from one step to the next.
 
 use super::config::TrendRules;
 use super::convergence::{Convergence, Verdict};
-use super::hysteresis::{Hysteresis, Recommendation};
+use super::hysteresis::{Hysteresis, SteadyCapacity};
+use super::steps::{Evidence, Steps};
 use crate::units::PageCount;
 use serde::{Deserialize, Serialize};
 
 /// The trends of the requirements of one kind of window.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trend {
+    /// Which windows count.
+    steps: Steps,
     /// One a target ratio and coverage.
     requirements: Vec<Convergence>,
     /// One a tier.
@@ -40,18 +43,25 @@ pub struct Standing {
     /// Whether each requirement has converged.
     pub covering: Vec<Verdict>,
     /// The same tier by tier, with what is recommended.
-    pub tiers: Vec<(Verdict, Recommendation)>,
+    pub tiers: Vec<(Verdict, SteadyCapacity)>,
     /// Room to leave for the pages that requests in flight pin.
-    pub pinned: Recommendation,
+    pub pinned: SteadyCapacity,
 }
 
 impl Trend {
     /// Trends of so many requirements and tiers that have seen nothing.
-    pub fn new(requirements: usize, tiers: usize, rules: &TrendRules) -> Self {
+    ///
+    /// Windows of fewer than `min_requests` requests count for nothing.
+    pub fn new(requirements: usize, tiers: usize, rules: &TrendRules, min_requests: u64) -> Self {
         let convergence = Convergence::new(rules.converged_over, rules.tolerance);
         let hysteresis = Hysteresis::new(rules.min_change, rules.hold);
         let tier = TierTrend { convergence: convergence.clone(), hysteresis: hysteresis.clone() };
-        Self { requirements: vec![convergence; requirements], tiers: vec![tier; tiers], pinned: hysteresis }
+        Self {
+            steps: Steps::new(min_requests, rules),
+            requirements: vec![convergence; requirements],
+            tiers: vec![tier; tiers],
+            pinned: hysteresis,
+        }
     }
 
     /// Whether these trends, read back from a snapshot, follow as many requirements and tiers as the `fresh`
@@ -61,6 +71,7 @@ impl Trend {
             tier.convergence.is_like(&fresh.convergence) && tier.hysteresis.is_like(&fresh.hysteresis)
         };
         (self.requirements.len(), self.tiers.len()) == (fresh.requirements.len(), fresh.tiers.len())
+            && self.steps.are_like(&fresh.steps)
             && self.requirements.iter().zip(&fresh.requirements).all(|(trend, fresh)| trend.is_like(fresh))
             && self.tiers.iter().zip(&fresh.tiers).all(tier)
             && self.pinned.is_like(&fresh.pinned)
@@ -73,8 +84,12 @@ impl Trend {
             + self.tiers.len() * size_of::<Hysteresis>()
     }
 
-    /// Takes a closed window in and says where things stand.
-    pub fn observe(&mut self, asked: &Requirements, warm_up: bool) -> Standing {
+    /// Takes a closed window in, if it is new evidence, and says where things stand.
+    pub fn observe(&mut self, asked: &Requirements, evidence: &Evidence) -> Standing {
+        if !self.steps.take(evidence) {
+            return self.unchanged(asked);
+        }
+        let warm_up = evidence.warm_up;
         let covering = self.requirements.iter_mut().zip(&asked.covering);
         let tiers = self.tiers.iter_mut().zip(&asked.tiers);
         let observe = |(tier, required): (&mut TierTrend, &Option<PageCount>)| {
@@ -88,15 +103,15 @@ impl Trend {
         }
     }
 
-    /// Where things stand beside a window that is still open, which changes nothing.
-    pub fn beside(&self, asked: &Requirements) -> Standing {
+    /// Where things stand next to a window that changes nothing, as one that is still open.
+    pub fn unchanged(&self, asked: &Requirements) -> Standing {
         let standing = |(tier, required): (&TierTrend, &Option<PageCount>)| {
-            (tier.convergence.verdict(), tier.hysteresis.beside(*required))
+            (tier.convergence.verdict(), tier.hysteresis.unchanged(*required))
         };
         Standing {
             covering: self.requirements.iter().map(Convergence::verdict).collect(),
             tiers: self.tiers.iter().zip(&asked.tiers).map(standing).collect(),
-            pinned: self.pinned.beside(asked.pinned),
+            pinned: self.pinned.unchanged(asked.pinned),
         }
     }
 }

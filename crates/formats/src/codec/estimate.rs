@@ -10,6 +10,7 @@ use kvset_core::estimate::Estimate;
 use kvset_core::window::WindowKind;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
+use std::borrow::Cow;
 use std::num::NonZeroU32;
 
 /// How estimates are written. Readers are told per record by its first bytes.
@@ -25,6 +26,42 @@ pub enum EstimateEncoding {
     ConfluentAvro(SchemaId),
 }
 
+/// How much of an estimate its record holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EstimateDetail {
+    /// What to act on and to judge it by, and what was asked for by name: at most 2 KB by default.
+    #[default]
+    Summary,
+    /// Everything: the requirement distribution and the whole curve, too.
+    Full,
+}
+
+impl EstimateDetail {
+    /// The estimate as its record holds it.
+    pub fn of(self, estimate: &Estimate) -> Cow<'_, Estimate> {
+        match self {
+            Self::Summary => Cow::Owned(estimate.summary()),
+            Self::Full => Cow::Borrowed(estimate),
+        }
+    }
+}
+
+/// The headers of an estimate's record, by which a consumer passes records over without reading them.
+pub fn estimate_headers(estimate: &Estimate, encoding: EstimateEncoding) -> Vec<(&'static str, String)> {
+    let content_type = match encoding {
+        EstimateEncoding::Json => "application/json",
+        EstimateEncoding::Avro => "application/avro",
+        EstimateEncoding::ConfluentAvro(_) => "application/vnd.confluent.avro",
+    };
+    vec![
+        ("content-type", content_type.to_owned()),
+        ("kvset_schema_version", estimate.schema_version.to_string()),
+        ("kvset_window", estimate.window.to_string()),
+        ("kvset_act_on", estimate.act_on.to_string()),
+    ]
+}
+
 /// Appends an estimate to `out`. Equal estimates give equal bytes.
 ///
 /// # Errors
@@ -36,7 +73,7 @@ pub fn encode_estimate(
 ) -> Result<(), EstimateError> {
     let begin = out.len();
     put_header(encoding, out);
-    let datum = put_datum(estimate, schema::capacity_estimate(), "estimate", out);
+    let datum = put_datum(estimate, schema::capacity_estimate_in_full(), "estimate", out);
     if datum.is_err() || encoding == EstimateEncoding::Json {
         out.truncate(begin);
     }
@@ -56,26 +93,30 @@ fn put_header(encoding: EstimateEncoding, out: &mut Vec<u8>) {
         EstimateEncoding::Json => {}
         EstimateEncoding::Avro => {
             out.extend_from_slice(&schema::SINGLE_OBJECT_MARKER);
-            out.extend_from_slice(&schema::CAPACITY_ESTIMATE_V4);
+            out.extend_from_slice(&schema::CAPACITY_ESTIMATE_V5);
         }
         EstimateEncoding::ConfluentAvro(id) => id.put_header(out),
     }
 }
 
-/// Reads an estimate in any encoding. Of Confluent's wire format the id is passed over: what it stands
-/// for only the registry knows, and the estimates topic has one writer, which uses
-/// `schemas/capacity_estimate.avsc`.
+/// Reads an estimate in any encoding. Of Confluent's wire format the id is passed over: what it stands for only the
+/// registry knows, and the estimates topic has one writer, which uses a version of `schemas/capacity_estimate.avsc`;
+/// each is tried, the newest first. Records before version 5 carry no recommendation: it is made of what they carry.
 ///
 /// # Errors
 /// Any but [`EstimateError::Unrepresentable`].
 pub fn decode_estimate(record: &[u8]) -> Result<Estimate, EstimateError> {
+    decode(record).map(Estimate::completed)
+}
+
+fn decode(record: &[u8]) -> Result<Estimate, EstimateError> {
     if record.starts_with(&schema::SINGLE_OBJECT_MARKER) {
         return decode_avro(record);
     }
     if record.first() == Some(&FRAME_MARKER) {
         let datum = record.get(FRAME_HEADER..);
         let datum = datum.ok_or_else(|| undecodable("avro cut off inside the header"))?;
-        return decode_datum(schema::capacity_estimate(), datum);
+        return decode_some_version(datum);
     }
     if record.trim_ascii_start().first() != Some(&b'{') {
         return Err(EstimateError::UnknownEncoding);
@@ -93,6 +134,15 @@ fn decode_avro(record: &[u8]) -> Result<Estimate, EstimateError> {
     let writer = schema::capacity_estimate_of(fingerprint)
         .ok_or(EstimateError::UnknownSchema { fingerprint: u64::from_le_bytes(fingerprint) })?;
     decode_datum(writer, &record[schema::SINGLE_OBJECT_HEADER..])
+}
+
+fn decode_some_version(datum: &[u8]) -> Result<Estimate, EstimateError> {
+    let newest = decode_datum(schema::capacity_estimate(), datum);
+    let older = || {
+        let schemas = schema::CAPACITY_ESTIMATES.into_iter().filter_map(schema::capacity_estimate_of);
+        schemas.skip(1).find_map(|schema| decode_datum(schema, datum).ok())
+    };
+    newest.or_else(|error| older().ok_or(error))
 }
 
 fn decode_datum(writer: &Schema, mut datum: &[u8]) -> Result<Estimate, EstimateError> {

@@ -27,7 +27,8 @@ pub use container::{ContainerError, ContainerReader};
 pub use dead_letter::{DeadLetter, LetterContent, Provenance, SourceRecord};
 pub use error::{DecodeError, ErrorCode};
 pub use estimate::{
-    EstimateEncoding, EstimateKey, KeyError, decode_estimate, encode_estimate, pool_partition,
+    EstimateDetail, EstimateEncoding, EstimateKey, KeyError, decode_estimate, encode_estimate,
+    estimate_headers, pool_partition,
 };
 pub use estimate_error::EstimateError;
 pub use limits::{DecodeLimits, check_page_count};

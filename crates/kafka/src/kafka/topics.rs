@@ -18,8 +18,17 @@ pub struct TopicPlan {
     pub name: String,
     /// Its partitions.
     pub partitions: NonZeroU32,
-    /// Whether only the newest record of a key is kept.
-    pub compacted: bool,
+    /// What it keeps.
+    pub cleanup: Cleanup,
+}
+
+/// What a topic keeps of its records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cleanup {
+    /// What the broker's defaults say.
+    AsBroker,
+    /// The newest record of each key, for so long.
+    Compacted { retention: Duration },
 }
 
 /// Longest time a command that a person waits for waits for the first answer of a broker; a service waits
@@ -147,12 +156,21 @@ impl Topics {
         }
         let admin: AdminClient<Logging> =
             self.connection.admin().create_with_context(Logging::new(tokens)).map_err(failure)?;
+        let retention = |plan: &&TopicPlan| match plan.cleanup {
+            Cleanup::AsBroker => None,
+            Cleanup::Compacted { retention } => Some(retention.as_millis().to_string()),
+        };
+        let retentions: Vec<Option<String>> = plans.iter().map(retention).collect();
         let topics: Vec<NewTopic<'_>> = plans
             .iter()
-            .map(|plan| {
+            .enumerate()
+            .map(|(at, plan)| {
                 let partitions = i32::try_from(plan.partitions.get()).unwrap_or(i32::MAX);
                 let topic = NewTopic::new(&plan.name, partitions, TopicReplication::Fixed(-1));
-                if plan.compacted { topic.set("cleanup.policy", "compact") } else { topic }
+                match &retentions[at] {
+                    Some(ms) => topic.set("cleanup.policy", "compact,delete").set("retention.ms", ms),
+                    None => topic,
+                }
             })
             .collect();
         let options = AdminOptions::new().operation_timeout(Some(self.deadline));

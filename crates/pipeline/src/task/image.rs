@@ -33,7 +33,7 @@ pub struct TaskImage<'a> {
     lived: Vec<(&'a str, LivedImage<'a>)>,
 }
 
-/// A task's state, read back from a snapshot of format version 5.
+/// A task's state, read back from a snapshot.
 #[derive(Debug, Deserialize)]
 pub struct RestoredTask {
     watermark: Watermark,
@@ -43,70 +43,6 @@ pub struct RestoredTask {
     latest: BTreeMap<Box<str>, LatestEstimates>,
     beside: Vec<(Box<str>, RestoredBeside)>,
     lived: Vec<(Box<str>, RestoredLived)>,
-}
-
-/// The same of format version 4, when pools were not asked about time, tenants and tiers.
-#[derive(Debug, Deserialize)]
-pub struct RestoredTaskV4 {
-    watermark: Watermark,
-    history: History,
-    dead_letters: DeadLetterState,
-    pools: Vec<(Box<str>, RestoredPool)>,
-    latest: BTreeMap<Box<str>, LatestEstimates>,
-    beside: Vec<(Box<str>, RestoredBeside)>,
-}
-
-impl From<RestoredTaskV4> for RestoredTask {
-    fn from(old: RestoredTaskV4) -> Self {
-        let RestoredTaskV4 { watermark, history, dead_letters, pools, latest, beside } = old;
-        Self { watermark, history, dead_letters, pools, latest, beside, lived: Vec::new() }
-    }
-}
-
-/// The same of format version 3, when pools were asked nothing beside their estimates.
-#[derive(Debug, Deserialize)]
-pub struct RestoredTaskV3 {
-    watermark: Watermark,
-    history: History,
-    dead_letters: DeadLetterState,
-    pools: Vec<(Box<str>, RestoredPool)>,
-    latest: BTreeMap<Box<str>, LatestEstimates>,
-}
-
-impl From<RestoredTaskV3> for RestoredTask {
-    fn from(old: RestoredTaskV3) -> Self {
-        let RestoredTaskV3 { watermark, history, dead_letters, pools, latest } = old;
-        let (beside, lived) = (Vec::new(), Vec::new());
-        Self { watermark, history, dead_letters, pools, latest, beside, lived }
-    }
-}
-
-/// The same of format versions 1 and 2, which kept no estimates.
-#[derive(Debug, Deserialize)]
-pub struct RestoredTaskV2 {
-    watermark: Watermark,
-    history: History,
-    dead_letters: DeadLetterState,
-    pools: Vec<(Box<str>, RestoredPool)>,
-}
-
-impl From<RestoredTaskV2> for RestoredTask {
-    /// Nothing is shown until a window closes.
-    fn from(old: RestoredTaskV2) -> Self {
-        let RestoredTaskV2 { watermark, history, dead_letters, pools } = old;
-        let (latest, beside, lived) = (BTreeMap::new(), Vec::new(), Vec::new());
-        Self { watermark, history, dead_letters, pools, latest, beside, lived }
-    }
-}
-
-#[cfg(feature = "test-support")]
-impl RestoredTask {
-    /// The same without a pool, for frozen snapshots of an engine whose rules were mended since.
-    pub fn without(mut self, pool: &str) -> Self {
-        self.pools.retain(|(name, _)| **name != *pool);
-        self.latest.remove(pool);
-        self
-    }
 }
 
 /// Why a task cannot go on from a snapshot: it is rebuilt from the log then.

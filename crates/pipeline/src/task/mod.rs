@@ -14,8 +14,9 @@ use kvset_core::stack::LOOK_AHEAD;
 use kvset_core::units::{EventTime, Offset};
 use kvset_core::window::WindowKind;
 use kvset_formats::codec::{
-    DeadLetter, DecodeError, DecodeLimits, Decoded, Encoding, ErrorCode, EstimateEncoding, EstimateError,
-    EstimateKey, LookupError, Provenance, RequestDecoder, SourceRecord, WriterSchemas, encode_estimate,
+    DeadLetter, DecodeError, DecodeLimits, Decoded, Encoding, ErrorCode, EstimateDetail, EstimateEncoding,
+    EstimateError, EstimateKey, LookupError, Provenance, RequestDecoder, SourceRecord, WriterSchemas,
+    encode_estimate, estimate_headers,
 };
 use kvset_formats::output::{Destination, OutputRecord};
 use kvset_formats::position::{NextOffset, Partition};
@@ -29,7 +30,7 @@ mod latest;
 use ahead::ReadRecord;
 use latest::LatestEstimates;
 
-pub use image::{RestoredTask, RestoredTaskV2, RestoredTaskV3, RestoredTaskV4, TaskImage, TaskRestoreError};
+pub use image::{RestoredTask, TaskImage, TaskRestoreError};
 
 /// Everything that shapes a task's output, the same for every partition.
 #[derive(Debug, Clone)]
@@ -53,6 +54,8 @@ pub struct TaskConfig {
     pub dead_letters: DeadLetterLimits,
     /// How estimates are written.
     pub output: EstimateEncoding,
+    /// How much of them is written.
+    pub detail: EstimateDetail,
     /// Version of this program, for dead letters.
     pub version: String,
     /// Fingerprint of the configuration in force, for dead letters.
@@ -388,7 +391,8 @@ impl PartitionTask {
         let begin = out.len();
         for estimate in closed {
             let mut value = Vec::new();
-            if let Err(error) = encode_estimate(estimate, self.config.output, &mut value) {
+            let record = self.config.detail.of(estimate);
+            if let Err(error) = encode_estimate(&record, self.config.output, &mut value) {
                 out.truncate(begin);
                 return Err(TaskError::Estimate { partition: self.partition, error });
             }
@@ -398,7 +402,7 @@ impl PartitionTask {
                 window: Some(estimate.window),
                 key: Some(EstimateKey::of(estimate).to_bytes()),
                 value: Some(value),
-                headers: Vec::new(),
+                headers: estimate_headers(estimate, self.config.output),
                 placed_by: Some(estimate.pool.clone()),
             });
         }

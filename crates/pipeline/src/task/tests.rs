@@ -33,6 +33,7 @@ fn config() -> TaskConfig {
         idle_after_ms: Some(700),
         dead_letters: DeadLetterLimits { max_consecutive: 2, max_share: Ratio::ONE, share_window: 100 },
         output: EstimateEncoding::Json,
+        detail: EstimateDetail::Full,
         version: "1".to_owned(),
         fingerprint: "f".to_owned(),
     }

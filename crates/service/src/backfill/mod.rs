@@ -19,6 +19,7 @@ use crate::plan::{Bounds, PlanError, ServicePlan, connection, task_config};
 use crate::poll_loop::summary::Summary;
 use crate::shutdown::Shutdown;
 use bounds::Log;
+use kvset_formats::codec::EstimateDetail;
 use kvset_formats::position::{NextOffset, Partition};
 use kvset_kafka::kafka::KafkaFailure;
 use kvset_kafka::kafka::topics::{FIRST_ANSWER, Topics};
@@ -228,6 +229,8 @@ fn own_settings(options: &BackfillOptions) -> Result<Settings, BackfillError> {
     let mut own = live.clone();
     own.kafka.group = format!("{}.backfill.{run}", live.kafka.group);
     own.kafka.instance = String::new();
+    // The report of a run is made of what it published.
+    own.output.detail = EstimateDetail::Full;
     own.output.topic = match &options.output_topic {
         Some(topic) => topic.clone(),
         None => own_topic(&live.output.topic, run)?,

@@ -11,7 +11,7 @@ use kvset_formats::position::Partition;
 use kvset_kafka::kafka::KafkaFailure;
 use kvset_kafka::kafka::config::{Assignor, Connection, GroupProtocol, Membership};
 use kvset_kafka::kafka::sink::{Guarantee, OutputTopic, OutputTopics};
-use kvset_kafka::kafka::topics::{TopicPlan, Topics};
+use kvset_kafka::kafka::topics::{Cleanup, TopicPlan, Topics};
 use kvset_kafka::registry::cache::SchemaCache;
 use kvset_pipeline::assignment::FlowLimits;
 use kvset_pipeline::dead_letter_policy::DeadLetterLimits;
@@ -212,6 +212,7 @@ pub fn task_config(settings: &Settings) -> Result<TaskConfig, PoolConfigError> {
             // The id is the registry's to say; see `with_registry`.
             OutputEncoding::ConfluentAvro => EstimateEncoding::ConfluentAvro(SchemaId(0)),
         },
+        detail: settings.output.detail,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         fingerprint: settings.fingerprint_hex(),
     })
@@ -274,8 +275,8 @@ pub(crate) struct Ends<'s> {
     pub group: &'s str,
     /// Input topic, its setting, and what would have created it.
     pub input: (&'s kvset_settings::TopicName, &'static str, &'static str),
-    /// Topic of results, its setting, and whether it is compacted where it is created.
-    pub results: (&'s kvset_settings::TopicName, &'static str, bool),
+    /// Topic of results, its setting, and what it keeps where it is created.
+    pub results: (&'s kvset_settings::TopicName, &'static str, Cleanup),
     /// Topic of dead letters and its setting.
     pub dead_letters: (&'s kvset_settings::TopicName, &'static str),
     /// Threads asked for; 0 for one a core.
@@ -364,7 +365,7 @@ impl ServicePlan {
         let ends = Ends {
             group: &settings.kafka.group,
             input: (&settings.input.topic, "input.topic", "`kvset produce --create-topics`"),
-            results: (&settings.output.topic, "output.topic", true),
+            results: (&settings.output.topic, "output.topic", estimates_cleanup(settings)),
             dead_letters: (&settings.output.dead_letter_topic, "output.dead_letter_topic"),
             threads: settings.workers.threads,
         };
@@ -382,6 +383,11 @@ impl ServicePlan {
     }
 }
 
+/// What a topic of estimates keeps: the newest record of each window, for as long as the settings say.
+pub(crate) fn estimates_cleanup(settings: &Settings) -> Cleanup {
+    Cleanup::Compacted { retention: settings.output.retention.as_duration() }
+}
+
 /// Looks the topics up; creates output topics if told to.
 fn output_topics(
     ends: &Ends<'_>,
@@ -392,15 +398,15 @@ fn output_topics(
     let topics = Topics::new(connection, deadline)?;
     let (input, key, creates_it) = ends.input;
     let input = topics.require(input.as_str(), key, creates_it)?;
-    let (results, results_key, compacted) = ends.results;
+    let (results, results_key, cleanup) = ends.results;
     let (dead_letters, dead_letters_key) = ends.dead_letters;
     if create {
-        let plan = |name: &kvset_settings::TopicName, compacted| TopicPlan {
+        let plan = |name: &kvset_settings::TopicName, cleanup| TopicPlan {
             name: name.as_str().to_owned(),
             partitions: input,
-            compacted,
+            cleanup,
         };
-        topics.create(&[plan(results, compacted), plan(dead_letters, false)])?;
+        topics.create(&[plan(results, cleanup), plan(dead_letters, Cleanup::AsBroker)])?;
     }
     let topic = |name: &kvset_settings::TopicName, key| {
         let partitions = topics.require(name.as_str(), key, "--create-topics")?;

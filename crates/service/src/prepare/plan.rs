@@ -9,6 +9,7 @@ use kvset_core::keyed::NoHashKey;
 use kvset_core::ratio::Ratio;
 use kvset_core::units::PageSize;
 use kvset_formats::codec::DecodeLimits;
+use kvset_kafka::kafka::topics::Cleanup;
 use kvset_kafka::registry::cache::SchemaCache;
 use kvset_pipeline::dead_letter_policy::DeadLetterLimits;
 use kvset_prepare::template::{Part, Place};
@@ -75,7 +76,7 @@ impl PreparePlan {
         let ends = Ends {
             group: &prepare.group,
             input: (&prepare.topic, "prepare.topic", "whoever writes the log"),
-            results: (results, results_key, false),
+            results: (results, results_key, Cleanup::AsBroker),
             dead_letters: (&prepare.dead_letter_topic, "prepare.dead_letter_topic"),
             threads: prepare.threads,
         };

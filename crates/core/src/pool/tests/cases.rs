@@ -6,6 +6,7 @@ use crate::missing::Missing;
 use crate::pages::PageIds;
 use crate::ratio::Ratio;
 use crate::stack::ChainPolicy;
+use crate::tiers::TrendRules;
 use crate::units::PageCount;
 use crate::window::WindowKind;
 
@@ -20,6 +21,7 @@ fn config(texts: &[&str]) -> PoolConfig {
         coverages: ratios(&["0.5", "1"]),
         windows: windows(texts),
         allowed_lateness_ms: 0,
+        min_requests: 1,
         ..PoolConfig::default()
     }
 }
@@ -194,8 +196,9 @@ fn records_that_warm_up_touch_but_do_not_count() {
 
 #[test]
 fn a_recommendation_never_shrinks_on_a_window_that_warms_up() {
-    let mut pool =
-        pool(PoolConfig { tiers: vec!["ram:1:1p".parse().expect("a tier")], ..config(&["tumbling:10ms"]) });
+    let trend = TrendRules { step_ms: 0, hold: 1, ..TrendRules::default() };
+    let tiers = vec!["ram:1:1p".parse().expect("a tier")];
+    let mut pool = pool(PoolConfig { tiers, trend, ..config(&["tumbling:10ms"]) });
     let mut recommended = |window: i64, ids: &[u64], missing_before: Option<i64>| {
         for (offset, time) in [1, 5].map(|ms| 10 * window + ms).into_iter().enumerate() {
             pool.observe(&event(time, ids), at(2 * window + offset as i64, None)).expect("accepted");

@@ -45,8 +45,17 @@ fn logs(in_order: bool) -> impl Strategy<Value = Vec<Record>> {
 pub(super) fn configs() -> impl Strategy<Value = PoolConfig> {
     let bound = prop_oneof![Just(1u64 << 20), 4u64..40];
     let flags = (any::<bool>(), prop::bool::weighted(0.7));
-    (flags, bound, 0u64..8, 0u64..12, prop_oneof![Just(0u64), Just(7u64)], 0u64..40).prop_map(
-        |((leaf_first, planned), bound, grace_ms, allowed_lateness_ms, publish_every_ms, min_history_ms)| {
+    let steps = (1u64..6, prop_oneof![Just(0u64), Just(15u64)]);
+    (flags, bound, 0u64..8, 0u64..12, prop_oneof![Just(0u64), Just(7u64)], 0u64..40, steps).prop_map(
+        |(
+            (leaf_first, planned),
+            bound,
+            grace_ms,
+            allowed_lateness_ms,
+            publish_every_ms,
+            min_history_ms,
+            (min_requests, step_ms),
+        )| {
             PoolConfig {
                 profile: if leaf_first { Profile::LeafFirst } else { Profile::Paper },
                 page_size: PageSize::new(PAGE_SIZE),
@@ -63,9 +72,10 @@ pub(super) fn configs() -> impl Strategy<Value = PoolConfig> {
                 allowed_lateness_ms,
                 publish_every_ms,
                 min_history_ms,
+                min_requests,
                 max_tracked_pages: PageCount(bound),
                 tiers: if planned { tiers() } else { Vec::new() },
-                trend: TrendRules { converged_over: 3, hold: 2, ..TrendRules::default() },
+                trend: TrendRules { step_ms, converged_over: 3, hold: 2, ..TrendRules::default() },
                 ..PoolConfig::default()
             }
         },
@@ -152,6 +162,8 @@ struct Facts {
     distinct: Option<(u64, u64)>,
     /// One entry a target ratio.
     required: Vec<Required>,
+    /// Pages and hit rate, one entry a target ratio and coverage.
+    recommended: Vec<(Option<u64>, Option<f64>)>,
     hits: Vec<Option<u64>>,
     /// By tier.
     plan: Option<Vec<Planned>>,
@@ -179,6 +191,7 @@ fn facts(estimate: &Estimate, with_distinct: bool) -> Facts {
             .iter()
             .map(|at| (at.mean_pages, at.max_pages, at.coverage.iter().map(pair).collect()))
             .collect(),
+        recommended: estimate.recommended.iter().map(|entry| (entry.pages, entry.hit_rate)).collect(),
         hits: estimate.capacities.iter().map(|point| point.prefix_hits).collect(),
         plan: estimate.plan.as_ref().map(|plan| {
             let told = |tier: &TierEstimate| (tier.required_pages, tier.planned.units, tier.planned.hit_rate);
@@ -332,6 +345,7 @@ impl<'a> Model<'a> {
             late: self.late[kind],
             distinct: told.then(|| (self.distinct(members), self.stack.len())),
             required: self.config.target_ratios.iter().map(|ratio| self.required(*ratio, members)).collect(),
+            recommended: self.recommended(members),
             // 30 bytes are 3 pages of 10 bytes.
             hits: [2, 3, 3, 5, 5, 8, 13, 30].map(hits_at).into(),
             plan: (!self.config.tiers.is_empty()).then(|| self.plan(members)),
@@ -365,6 +379,17 @@ impl<'a> Model<'a> {
             (required, units, hits.map(|hits| hits as f64 / accesses as f64))
         });
         plan.into()
+    }
+
+    /// What is required of each target ratio and coverage, with its hits, where there are requests enough.
+    fn recommended(&self, members: &[&Listed]) -> Vec<(Option<u64>, Option<f64>)> {
+        let accesses: u64 = members.iter().map(|listed| listed.found.pages.len() as u64).sum();
+        let rate = |pages: u64| self.hits_at(pages, members).map(|hits| hits as f64 / accesses.max(1) as f64);
+        let is_enough = members.len() as u64 >= self.config.min_requests;
+        let ratios = self.config.target_ratios.iter();
+        let required = ratios.flat_map(|ratio| self.required(*ratio, members).2);
+        let pages = required.map(|[pages, _]| pages.filter(|_| is_enough));
+        pages.map(|pages| (pages, pages.and_then(rate))).collect()
     }
 
     fn bound(&self) -> u64 {
@@ -430,7 +455,9 @@ fn equals_the_list(config: &PoolConfig, log: &[Record], in_order: bool) -> Resul
     pool.finish(Offset(log.len() as i64), &mut last);
     compare(&last, &expected_last)?;
     finals.extend(last);
-    trends_follow_the_estimates(config, &finals)
+    let accepted =
+        |upto: i64| log[..upto as usize].iter().filter(|record| record.ids.is_some()).count() as u64;
+    trends_follow_the_estimates(config, &finals, accepted)
 }
 
 proptest! {

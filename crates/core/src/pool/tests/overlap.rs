@@ -19,6 +19,7 @@ fn config() -> PoolConfig {
             .map(|text| text.parse().expect("a window"))
             .into(),
         publish_every_ms: 0,
+        min_requests: 1,
         ..PoolConfig::default()
     }
 }
@@ -100,7 +101,7 @@ fn a_plan_has_room_for_what_others_hold_in_the_first_tier_alone() {
 
 #[test]
 fn a_recommendation_keeps_the_room_through_a_calm_window() {
-    let trend = TrendRules { min_change: Ratio::ONE, hold: 3, ..TrendRules::default() };
+    let trend = TrendRules { step_ms: 0, min_change: Ratio::ONE, hold: 3, ..TrendRules::default() };
     let tiers = vec!["hbm:0.5:1p".parse().expect("a tier")];
     let (first, second): (&[u64], &[u64]) = (&[1, 2, 3], &[4, 5]);
     let events = [(0, 5, first), (1, 5, second), (10, 0, first), (11, 0, second)]
