@@ -101,7 +101,14 @@ fn set(pools: usize, idle_after_ms: Option<u64>) -> PoolSet {
     };
     let configs = Arc::new(PoolConfigs::new(config, []).expect("usable"));
     PoolSet::new(
-        PoolSetConfig { pools: configs, partition: 0, max_pools: pools, idle_after_ms },
+        PoolSetConfig {
+            pools: configs,
+            partition: 0,
+            max_pools: pools,
+            idle_timeout_ms: Some(120_000),
+            forget_after_ms: None,
+            put_aside_after_ms: idle_after_ms,
+        },
         History::Whole,
     )
 }

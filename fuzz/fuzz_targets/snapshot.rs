@@ -35,6 +35,7 @@ static CONFIG: LazyLock<Arc<TaskConfig>> = LazyLock::new(|| {
         capacities: ["4p", "16p"].map(|text| text.parse().expect("a capacity")).to_vec(),
         publish_every_ms: 1000,
         allowed_lateness_ms: 0,
+        max_lateness_ms: 0,
         max_tracked_pages: PageCount(1 << 16),
         ..PoolConfig::default()
     };
@@ -45,7 +46,10 @@ static CONFIG: LazyLock<Arc<TaskConfig>> = LazyLock::new(|| {
         limits: DecodeLimits::default(),
         pools: PoolConfigs::new(pool, []).expect("usable").into(),
         max_pools: 3,
-        idle_after_ms: None,
+        idle_timeout_ms: None,
+        forget_after_ms: None,
+        put_aside_after_ms: None,
+        max_letter_bytes: 1 << 20,
         dead_letters: DeadLetterLimits { max_consecutive: 2, max_share: Ratio::ONE, share_window: 100 },
         output: EstimateEncoding::Json,
         detail: EstimateDetail::Full,

@@ -48,6 +48,8 @@ enum Command {
     Watch(args::WatchArgs),
     /// Show records that were refused, and why.
     DeadLetters(args::DeadLettersArgs),
+    /// Pass records that no client can read, and note which.
+    Skip(args::SkipArgs),
     /// Estimate from trace files, without Kafka.
     Replay(Box<args::ReplayArgs>),
     /// Write a synthetic agentic workload as a trace.
@@ -81,6 +83,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Produce(args) => commands::produce::run(&args),
         Command::Watch(args) => commands::watch::run(&args),
         Command::DeadLetters(args) => commands::dead_letters::run(&args),
+        Command::Skip(args) => commands::skip::run(&args),
         Command::Replay(args) => commands::replay::run(&args),
         Command::Generate(args) => commands::generate::run(&args),
         Command::Model(args) => commands::model::run(&args),

@@ -13,5 +13,6 @@ pub mod replay;
 pub mod run;
 mod serving;
 pub mod shell;
+pub mod skip;
 pub mod snapshot;
 pub mod watch;

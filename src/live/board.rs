@@ -1,22 +1,24 @@
 //! The latest committed estimates and how far partitions are: bounded, and kept up to date by the service's events.
 
 use super::overview::{Overview, PartitionState, PoolState, Problem};
-use crate::report::{EstimateHistory, PoolReport, WindowRow};
+use crate::report::{EstimateHistory, PoolReport, WindowRow, words};
 use kvset_core::estimate::Estimate;
 use kvset_core::window::WindowKind;
 use kvset_formats::codec::ErrorCode;
 use kvset_formats::position::{NextOffset, Partition};
-use kvset_pipeline::task::Counts;
+use kvset_pipeline::task::{Counts, PoolActivity, PoolTime};
 use kvset_service::events::{Observer, ServiceEvent};
 use kvset_settings::Provisioned;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Most points kept of a history; when there are more every other one is dropped.
 const MAX_POINTS: usize = 256;
 /// Most windows listed; the latest ones.
 const MAX_WINDOWS: usize = 24;
+/// For how long late records are a problem after the last of them.
+const LATE_FOR: Duration = Duration::from_secs(3600);
 /// Most pools named as being in several partitions.
 const MAX_SPLIT: usize = 10;
 
@@ -56,9 +58,22 @@ struct Inner {
 #[derive(Debug)]
 struct Shown {
     partition: Partition,
+    requests: u64,
     page_accesses: u64,
+    late: Late,
+    time: Option<PoolTime>,
     engine_bytes: Option<u64>,
     series: BTreeMap<WindowKind, Series>,
+}
+
+/// Records of a pool that came too late for a window, since this process took it up.
+#[derive(Debug, Clone, Copy, Default)]
+struct Late {
+    records: u64,
+    /// How far the latest of them lay behind the pool's latest event, in milliseconds.
+    by_ms: u64,
+    /// When the last of them came.
+    last: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -74,8 +89,7 @@ struct Place {
     publish_from: NextOffset,
     next: Option<NextOffset>,
     lag: Option<u64>,
-    watermark_ms: Option<i64>,
-    next_close_ms: Option<i64>,
+    time: Option<PoolTime>,
     pools: usize,
     snapshot: Option<Snapshot>,
     snapshot_failed: bool,
@@ -176,22 +190,26 @@ impl Observer for Board {
                 inner.partitions.insert(*partition, Place::from(resume.publish_from));
             }
             ServiceEvent::Revoked(partition) | ServiceEvent::Lost(partition) => inner.give_up(*partition),
-            ServiceEvent::Progress { partition, next, counts, watermark, pools } => {
+            ServiceEvent::Progress { partition, next, counts, time, pools } => {
                 inner.at(*partition, |place| {
                     place.next = Some(*next);
-                    place.watermark_ms = watermark.map(|time| time.0);
-                    place.next_close_ms = counts.next_close.map(|time| time.0);
+                    // Records that were all refused say nothing of it.
+                    place.time = time.or(place.time);
                     place.pools = *pools;
                 });
                 inner.progress(*partition, counts);
             }
-            ServiceEvent::Restored { partition, next, watermark, next_close, pools, latest } => {
+            ServiceEvent::Restored { partition, next, time, times, pools, latest } => {
                 inner.at(*partition, |place| {
                     place.next = Some(*next);
-                    place.watermark_ms = watermark.map(|time| time.0);
-                    place.next_close_ms = next_close.map(|time| time.0);
+                    place.time = *time;
                     place.pools = *pools;
                 });
+                for (pool, time) in *times {
+                    if let Some(shown) = inner.pool(pool, *partition) {
+                        shown.time = Some(*time);
+                    }
+                }
                 latest.iter().for_each(|estimate| inner.show(estimate.clone()));
             }
             ServiceEvent::NewPool { partition, pool } => {
@@ -241,8 +259,7 @@ impl Inner {
             if self.pools.len() >= self.most_pools {
                 return None;
             }
-            let (page_accesses, engine_bytes, series) = (0, None, BTreeMap::new());
-            self.pools.insert(name.to_owned(), Shown { partition, page_accesses, engine_bytes, series });
+            self.pools.insert(name.to_owned(), Shown::of(partition));
         }
         self.pools.get_mut(name)
     }
@@ -251,9 +268,13 @@ impl Inner {
         for (code, records) in &counts.refused {
             *self.refused.entry(*code).or_default() += records;
         }
-        for (name, pages) in &counts.pages {
-            if let Some(shown) = self.pool(name, partition) {
-                shown.page_accesses = shown.page_accesses.saturating_add(*pages);
+        // What has gone makes room for what has come.
+        counts.forgotten.iter().for_each(|name| drop(self.pools.remove(name)));
+        for (name, activity) in &counts.pools {
+            if !counts.forgotten.contains(name)
+                && let Some(shown) = self.pool(name, partition)
+            {
+                shown.add(activity);
             }
         }
         for (name, bytes) in &counts.memory {
@@ -309,7 +330,11 @@ impl Inner {
             pool: name.to_owned(),
             partition: shown.partition.0,
             lag_records: self.partitions.get(&shown.partition).and_then(|place| place.lag),
+            requests: shown.requests,
             page_accesses: shown.page_accesses,
+            late_records: shown.late.records,
+            watermark_ms: shown.time.map(|time| time.watermark.0),
+            next_close_ms: shown.time.and_then(|time| time.next_close).map(|time| time.0),
             engine_bytes: shown.engine_bytes,
             engine: latest.map(|estimate| estimate.engine),
             page_size: latest.map(|estimate| estimate.page_size),
@@ -343,6 +368,7 @@ impl Inner {
             );
             problems.push(Problem { pool: Some(pool.clone()), ..Problem::general("split_pool", message) });
         }
+        problems.extend(self.pools.iter().filter_map(|(name, shown)| late_problem(name, shown)));
         for (code, records) in &self.refused {
             let (records, name) = (*records, code.name());
             let message = format!("{records} refused as {name} since the start; see the dead-letter topic.");
@@ -352,7 +378,44 @@ impl Inner {
     }
 }
 
+/// That records of a pool come too late, with what to do.
+fn late_problem(pool: &str, shown: &Shown) -> Option<Problem> {
+    let Late { records, by_ms, last } = shown.late;
+    last.filter(|last| last.elapsed() < LATE_FOR)?;
+    let share = words::percent(records as f64 / shown.requests.max(1) as f64);
+    let message = format!(
+        "{} of its requests ({share}) came after a window they belong to was closed, up to {} behind the pool's \
+         latest event: raise estimate.max_lateness or estimate.idle_timeout, or mend the clock of whoever is ahead.",
+        words::integer(records),
+        words::lasting(by_ms)
+    );
+    Some(Problem { pool: Some(pool.to_owned()), ..Problem::general("late_records", message) })
+}
+
 impl Shown {
+    fn of(partition: Partition) -> Self {
+        Self {
+            partition,
+            requests: 0,
+            page_accesses: 0,
+            late: Late::default(),
+            time: None,
+            engine_bytes: None,
+            series: BTreeMap::new(),
+        }
+    }
+
+    fn add(&mut self, activity: &PoolActivity) {
+        self.requests = self.requests.saturating_add(activity.requests);
+        self.page_accesses = self.page_accesses.saturating_add(activity.pages);
+        self.time = activity.time.or(self.time);
+        if activity.late > 0 {
+            self.late.records = self.late.records.saturating_add(activity.late);
+            self.late.by_ms = self.late.by_ms.max(activity.late_by_ms);
+            self.late.last = Some(Instant::now());
+        }
+    }
+
     /// The window to act on; the widest one as long as that one has no estimate.
     fn to_act_on(&self) -> Option<&Series> {
         let of_all = self.series.values();
@@ -385,8 +448,7 @@ impl Place {
             publish_from,
             next: None,
             lag: None,
-            watermark_ms: None,
-            next_close_ms: None,
+            time: None,
             pools: 0,
             snapshot: None,
             snapshot_failed: false,
@@ -401,8 +463,8 @@ impl Place {
             partition: partition.0,
             next_offset: self.next.map(|next| next.0),
             lag_records: self.lag,
-            watermark_ms: self.watermark_ms,
-            next_close_ms: self.next_close_ms,
+            watermark_ms: self.time.map(|time| time.watermark.0),
+            next_close_ms: self.time.and_then(|time| time.next_close).map(|time| time.0),
             publish_from: self.publish_from.0,
             pools: self.pools as u64,
             restoring: self.next.is_some_and(|next| next < self.publish_from),

@@ -27,8 +27,16 @@ pub struct PoolState {
     pub partition: i32,
     /// Records of its partition that wait in the log.
     pub lag_records: Option<u64>,
+    /// Requests accepted since this process took the pool up.
+    pub requests: u64,
     /// Prompt pages accessed since this process took the pool up.
     pub page_accesses: u64,
+    /// Of these requests, those that came after a window they belong to was closed.
+    pub late_records: u64,
+    /// Event time up to which the pool's windows are closed.
+    pub watermark_ms: Option<i64>,
+    /// Event time at which the pool's next window closes; absent while none is open.
+    pub next_close_ms: Option<i64>,
     /// Memory of the pool's state at the last closed window, in bytes.
     pub engine_bytes: Option<u64>,
     pub engine: Option<Profile>,
@@ -50,9 +58,9 @@ pub struct PartitionState {
     pub next_offset: Option<i64>,
     /// Records that wait in the log; absent while its end is not known.
     pub lag_records: Option<u64>,
-    /// Event time up to which windows are closed.
+    /// Event time up to which windows are closed: the lower median of the pools active last.
     pub watermark_ms: Option<i64>,
-    /// Event time at which the next window closes; absent while none is open.
+    /// The same at which the next window closes; absent while none is open.
     pub next_close_ms: Option<i64>,
     /// Everything before this offset was published before; while it is not reached, the state is catching up.
     pub publish_from: i64,

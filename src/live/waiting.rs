@@ -1,8 +1,11 @@
 //! What a page that shows no estimate waits for, in words.
 
 use super::api::Filter;
-use super::overview::{Overview, PartitionState};
+use super::overview::{Overview, PartitionState, PoolState};
 use crate::report::words;
+
+/// Longest name of a pool that is shown, in characters.
+const MAX_NAME: usize = 60;
 
 /// What the estimate asked for waits for; it is a sentence or two.
 pub(super) fn waiting(overview: &Overview, filter: &Filter) -> String {
@@ -20,10 +23,11 @@ pub(super) fn waiting(overview: &Overview, filter: &Filter) -> String {
     if partitions.iter().all(|place| place.watermark_ms.is_none()) {
         return "Waiting for the first record of the input topic.".to_owned();
     }
-    // The partition whose next window is nearest to its end.
-    let left = |place: &&&PartitionState| Some(place.next_close_ms?.saturating_sub(place.watermark_ms?));
-    match partitions.iter().filter(|place| left(place).is_some()).min_by_key(left) {
-        Some(place) => closing(place),
+    let wanted = |pool: &&PoolState| filter.pool.as_ref().is_none_or(|name| *name == pool.pool);
+    // The pool whose next window is nearest to its end.
+    let left = |pool: &&PoolState| Some(pool.next_close_ms?.saturating_sub(pool.watermark_ms?));
+    match overview.pools.iter().filter(wanted).filter(|pool| left(pool).is_some()).min_by_key(left) {
+        Some(pool) => closing(pool),
         None => "Waiting for a record that opens a window.".to_owned(),
     }
 }
@@ -40,13 +44,13 @@ fn catching_up(place: &PartitionState) -> String {
 }
 
 /// A window is open, and only newer records close it.
-fn closing(place: &PartitionState) -> String {
+fn closing(pool: &PoolState) -> String {
     let time = |ms: Option<i64>| ms.map_or_else(|| "unknown".to_owned(), words::clock);
     format!(
-        "Waiting for records: a window of partition {} closes once its event time, less the allowed lateness, \
-         reaches {} UTC; it stands at {}. Records move it, the clock does not.",
-        place.partition,
-        time(place.next_close_ms),
-        time(place.watermark_ms)
+        "Waiting for records: a window of pool {} closes once its event time, less its lateness, reaches {} UTC; it \
+         stands at {}. Records move it, the clock does not.",
+        words::short_name(&pool.pool, MAX_NAME),
+        time(pool.next_close_ms),
+        time(pool.watermark_ms)
     )
 }

@@ -127,7 +127,14 @@ impl Run {
         let ceilings = has_ceiling(&config).then(Ceilings::default);
         Ok(Self {
             pools: PoolSet::new(
-                PoolSetConfig { pools, partition: 0, max_pools: 1, idle_after_ms: None },
+                PoolSetConfig {
+                    pools,
+                    partition: 0,
+                    max_pools: 1,
+                    idle_timeout_ms: None,
+                    forget_after_ms: None,
+                    put_aside_after_ms: None,
+                },
                 LogHistory::Whole,
             ),
             config,

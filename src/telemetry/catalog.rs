@@ -37,6 +37,10 @@ metrics! {
         "Records taken from the input topic.";
     CONSUMED_BYTES = "kvset_consumed_bytes_total", Kind::Counter, Bytes, ["partition"],
         "Bytes of the records taken from the input topic.";
+    TOMBSTONES = "kvset_tombstones_total", Kind::Counter, Records, ["partition"],
+        "Records without a value, which say nothing to a log of requests and were passed.";
+    CONSUMED_REQUESTS = "kvset_consumed_requests_total", Kind::Counter, Requests, ["pool"],
+        "Requests accepted; pools without a label of their own share `other`.";
     CONSUMED_PAGES = "kvset_consumed_pages_total", Kind::Counter, Pages, ["pool"],
         "Prompt pages accessed; pools without a label of their own share `other`.";
     DECODE_ERRORS = "kvset_decode_errors_total", Kind::Counter, Things, ["code"],
@@ -47,6 +51,8 @@ metrics! {
         "Records that came after a window they belong to was closed; they still touch the cache.";
     CHAIN_VIOLATIONS = "kvset_chain_violations_total", Kind::Counter, Things, ["pool"],
         "New pages whose sampled id was already known under another prefix: a wrong id scope.";
+    FORGOTTEN_POOLS = "kvset_forgotten_pools_total", Kind::Counter, Things, ["partition"],
+        "Pools that were silent longest and made room for new ones, with estimate.max_pools reached.";
     SPLIT_POOLS = "kvset_split_pools_total", Kind::Counter, Things, [],
         "Times a pool was found in a second partition of this instance, its history split: a wrong record key.";
 
@@ -64,7 +70,9 @@ metrics! {
     CONSUMER_LAG_SECONDS = "kvset_consumer_lag_seconds", Kind::Gauge, Seconds, ["partition"],
         "Wall clock less the event time of the last record taken.";
     WATERMARK = "kvset_watermark_timestamp_seconds", Kind::Gauge, Seconds, ["partition"],
-        "Event time up to which windows are closed, since the Unix epoch.";
+        "Event time up to which windows are closed, since the Unix epoch: the lower median of the pools active last.";
+    POOL_WATERMARK = "kvset_pool_watermark_timestamp_seconds", Kind::Gauge, Seconds, ["pool"],
+        "Event time up to which the pool's windows are closed, since the Unix epoch.";
 
     POOLS = "kvset_pools", Kind::Gauge, Things, ["partition"],
         "Pools with state.";

@@ -44,14 +44,18 @@ pub(super) fn prepare() {
 
 /// What is counted of a partition that was taken up.
 pub(super) fn partition(partition: &str) {
-    for counter in [metric::CONSUMED_RECORDS, metric::CONSUMED_BYTES, metric::DEAD_LETTERS] {
+    for counter in
+        [metric::CONSUMED_RECORDS, metric::CONSUMED_BYTES, metric::TOMBSTONES, metric::DEAD_LETTERS]
+    {
         counter.counter(&[partition]).increment(0);
     }
 }
 
 /// What is counted of a pool under this label.
 pub(super) fn pool(label: &str) {
-    for counter in [metric::CONSUMED_PAGES, metric::LATE_RECORDS, metric::CHAIN_VIOLATIONS] {
+    for counter in
+        [metric::CONSUMED_REQUESTS, metric::CONSUMED_PAGES, metric::LATE_RECORDS, metric::CHAIN_VIOLATIONS]
+    {
         counter.counter(&[label]).increment(0);
     }
 }

@@ -32,6 +32,11 @@ impl PoolLabels {
         Some(pool)
     }
 
+    /// Gives the label of a pool that is no more to another one.
+    pub fn release(&mut self, pool: &str) {
+        self.known.remove(pool);
+    }
+
     /// The pool's label, for counters; pools without their own are counted together as `other`.
     pub fn counted<'a>(&mut self, pool: &'a str) -> &'a str {
         self.own(pool).unwrap_or(OTHER)

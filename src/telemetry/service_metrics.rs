@@ -15,7 +15,7 @@ use kvset_formats::output::{Destination, OutputRecord};
 use kvset_formats::position::Partition;
 use kvset_kafka::kafka::statistics::{self, Client};
 use kvset_pipeline::publish::FailureKind;
-use kvset_pipeline::task::Counts;
+use kvset_pipeline::task::{Counts, PoolTime};
 use kvset_service::events::{Observer, PrepareCounts, ServiceEvent};
 use kvset_settings::Provisioned;
 use std::collections::BTreeMap;
@@ -43,10 +43,12 @@ struct Inner {
     restoring: BTreeMap<Partition, Instant>,
     /// When each partition's last good snapshot was made, or the partition taken up.
     snapshots: BTreeMap<Partition, Instant>,
-    /// Per pool, the totals that estimates carry, already counted.
-    counted: BTreeMap<String, (u64, u64)>,
+    /// Per pool, the chain violations that estimates carry, already counted.
+    violations: BTreeMap<String, u64>,
     /// Of each partition, the figures shown of its pools: of each window, and of the pool's state.
     shown: BTreeMap<Partition, BTreeMap<(String, Option<WindowKind>), Shown>>,
+    /// Of each pool with a label, its partition and how far event time is, in seconds.
+    times: BTreeMap<String, (Partition, f64)>,
     /// Partitions in all, as the group decided last.
     assigned: usize,
     /// When gauges were set again.
@@ -63,8 +65,9 @@ impl ServiceMetrics {
             provisioned,
             restoring: BTreeMap::new(),
             snapshots: BTreeMap::new(),
-            counted: BTreeMap::new(),
+            violations: BTreeMap::new(),
             shown: BTreeMap::new(),
+            times: BTreeMap::new(),
             assigned: 0,
             again: Instant::now(),
         };
@@ -136,21 +139,22 @@ impl Observer for ServiceMetrics {
                 metric::REBALANCES.counter(&["lost"]).increment(1);
                 inner.given_up(*partition);
             }
-            ServiceEvent::Progress { partition, counts, watermark, pools, .. } => {
+            ServiceEvent::Progress { partition, counts, time, pools, .. } => {
                 let label = partition.to_string();
-                if let Some(watermark) = watermark {
-                    let seconds = watermark.0 as f64 / 1000.0;
+                if let Some(time) = time {
+                    let seconds = time.watermark.0 as f64 / 1000.0;
                     metric::WATERMARK.gauge(&[&label]).set(seconds);
                     metric::CONSUMER_LAG_SECONDS.gauge(&[&label]).set((now() - seconds).max(0.0));
                 }
                 metric::POOLS.gauge(&[&label]).set(*pools as f64);
                 inner.progress(*partition, counts);
             }
-            ServiceEvent::Restored { partition, watermark, pools, latest, .. } => {
+            ServiceEvent::Restored { partition, time, times, pools, latest, .. } => {
                 let label = partition.to_string();
-                if let Some(watermark) = watermark {
-                    metric::WATERMARK.gauge(&[&label]).set(watermark.0 as f64 / 1000.0);
+                if let Some(time) = time {
+                    metric::WATERMARK.gauge(&[&label]).set(time.watermark.0 as f64 / 1000.0);
                 }
+                times.iter().for_each(|(pool, time)| inner.show_time(*partition, pool, *time));
                 metric::POOLS.gauge(&[&label]).set(*pools as f64);
                 latest.iter().for_each(|estimate| inner.show(*partition, estimate));
             }
@@ -197,6 +201,7 @@ impl Inner {
         self.restoring.remove(&partition);
         self.snapshots.remove(&partition);
         self.shown.remove(&partition);
+        self.times.retain(|_, (of, _)| *of != partition);
     }
 
     /// Sets the gauges again that hold for longer than the recorder keeps them.
@@ -207,6 +212,9 @@ impl Inner {
         self.again = Instant::now();
         metric::ASSIGNED_PARTITIONS.gauge(&[]).set(self.assigned as f64);
         self.shown.values().flat_map(BTreeMap::values).for_each(Shown::again);
+        for (pool, (_, seconds)) in &self.times {
+            metric::POOL_WATERMARK.gauge(&[pool]).set(*seconds);
+        }
     }
 
     fn restored(&mut self) {
@@ -222,9 +230,15 @@ impl Inner {
         for (code, records) in &counts.refused {
             metric::DECODE_ERRORS.counter(&[code.name()]).increment(*records);
         }
-        for (pool, pages) in &counts.pages {
-            metric::CONSUMED_PAGES.counter(&[self.labels.counted(pool)]).increment(*pages);
+        metric::TOMBSTONES.counter(&[&number]).increment(counts.tombstones);
+        for (pool, activity) in &counts.pools {
+            let label = self.labels.counted(pool);
+            metric::CONSUMED_REQUESTS.counter(&[label]).increment(activity.requests);
+            metric::CONSUMED_PAGES.counter(&[label]).increment(activity.pages);
+            metric::LATE_RECORDS.counter(&[label]).increment(activity.late);
+            activity.time.iter().for_each(|time| self.show_time(partition, pool, *time));
         }
+        metric::FORGOTTEN_POOLS.counter(&[&number]).increment(counts.forgotten.len() as u64);
         counts.latest.values().for_each(|estimate| self.show(partition, estimate));
         for (pool, bytes) in &counts.memory {
             let Some(label) = self.labels.own(pool) else { continue };
@@ -235,11 +249,30 @@ impl Inner {
             }
             self.shown.entry(partition).or_default().insert((pool.clone(), None), shown);
         }
+        counts.forgotten.iter().for_each(|pool| self.forget(partition, pool));
+    }
+
+    /// Shows no more of a pool that is no more: its gauges end as the recorder forgets them.
+    fn forget(&mut self, partition: Partition, pool: &str) {
+        self.labels.release(pool);
+        self.violations.remove(pool);
+        self.times.remove(pool);
+        if let Some(shown) = self.shown.get_mut(&partition) {
+            shown.retain(|(name, _), _| name != pool);
+        }
+    }
+
+    /// Shows how far event time is in a pool.
+    fn show_time(&mut self, partition: Partition, pool: &str, time: PoolTime) {
+        let Some(label) = self.labels.own(pool) else { return };
+        let seconds = time.watermark.0 as f64 / 1000.0;
+        metric::POOL_WATERMARK.gauge(&[label]).set(seconds);
+        self.times.insert(label.to_owned(), (partition, seconds));
     }
 
     /// Shows the newest estimate of a pool and window, one from before a restart too.
     fn show(&mut self, partition: Partition, estimate: &Estimate) {
-        self.count_totals(estimate);
+        self.count_violations(estimate);
         if let Some(pool) = self.labels.own(&estimate.pool) {
             let mut shown = Shown::default();
             show(&mut shown, pool, estimate);
@@ -256,6 +289,7 @@ impl Inner {
     fn prepared(&mut self, partition: &str, counts: &PrepareCounts) {
         metric::CONSUMED_RECORDS.counter(&[partition]).increment(counts.records);
         metric::CONSUMED_BYTES.counter(&[partition]).increment(counts.bytes);
+        metric::TOMBSTONES.counter(&[partition]).increment(counts.tombstones);
         for (code, records) in &counts.refused {
             metric::DECODE_ERRORS.counter(&[code.name()]).increment(*records);
         }
@@ -269,18 +303,13 @@ impl Inner {
         counts.durations.iter().for_each(|took| durations.record(took.as_secs_f64()));
     }
 
-    /// Estimates carry totals since the start; counters want what was added.
-    fn count_totals(&mut self, estimate: &Estimate) {
+    /// Estimates carry the violations since the start; a counter wants what was added.
+    fn count_violations(&mut self, estimate: &Estimate) {
         let label = self.labels.counted(&estimate.pool).to_owned();
-        let (late, violations) = self.counted.entry(estimate.pool.clone()).or_default();
-        let added = |total: u64, counted: &mut u64| {
-            let added = total.saturating_sub(*counted);
-            *counted = total.max(*counted);
-            added
-        };
-        metric::LATE_RECORDS.counter(&[&label]).increment(added(estimate.late_records, late));
-        let violated = added(estimate.chain_violations, violations);
-        metric::CHAIN_VIOLATIONS.counter(&[&label]).increment(violated);
+        let counted = self.violations.entry(estimate.pool.clone()).or_default();
+        let added = estimate.chain_violations.saturating_sub(*counted);
+        *counted = estimate.chain_violations.max(*counted);
+        metric::CHAIN_VIOLATIONS.counter(&[&label]).increment(added);
     }
 }
 

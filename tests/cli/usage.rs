@@ -14,6 +14,7 @@ const COMMANDS: &[&[&str]] = &[
     &["produce"],
     &["watch"],
     &["dead-letters"],
+    &["skip"],
     &["snapshot"],
     &["snapshot", "list"],
     &["snapshot", "inspect"],

@@ -265,12 +265,13 @@ fn ids() -> impl Strategy<Value = Vec<u64>> {
 /// Events within the default limits. The page size is given only where the token counts fit it.
 pub fn events() -> impl Strategy<Value = Event> {
     let names = || prop::option::of("[a-zé|/\"\\\\]{1,12}");
-    let count = || prop::option::of(0i64..1 << 40);
+    let tokens = prop::option::of(0i64..1 << 32);
+    let duration = prop::option::of(0i64..=86_400_000);
     let rest = (
         prop::option::of(1i32..65_536),
         0i64..65_536,
-        count(),
-        count(),
+        tokens,
+        duration,
         names(),
         names(),
         names(),

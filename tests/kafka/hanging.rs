@@ -27,7 +27,7 @@ fn offsets_that_no_coordinator_takes_end_the_client_and_not_the_service() {
     let mut sink =
         KafkaSink::open(&connection, "t", outputs, Guarantee::ExactlyOnce, deadline).expect("a producer");
     let notes = BTreeMap::from([(Partition(0), String::new())]);
-    let source = Source::alone(&connection, "g", "in", notes).expect("a consumer");
+    let source = Source::alone(&connection, "g", "in", notes, Default::default()).expect("a consumer");
 
     cluster.broker_down(3).expect("down");
     sink.begin().expect("a transaction");

@@ -26,6 +26,7 @@ mod hanging;
 mod logs;
 mod measured;
 mod pipeline;
+mod poison;
 #[cfg(feature = "tokenize")]
 mod prepare;
 mod recovery;

@@ -4,6 +4,7 @@ pub mod asked;
 pub mod faults;
 pub mod kills;
 pub mod process;
+pub mod raw;
 
 use kvset::codec::{RequestEncoding, SourceRecord, encode_request};
 use kvset::commands::produce::producing::message_of;

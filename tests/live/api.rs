@@ -2,10 +2,9 @@
 
 use crate::live_support::{Service, closed};
 use kvset::codec::{EstimateEncoding, encode_estimate};
-use kvset::core::estimate::Estimate;
 use kvset::core::units::EventTime;
 use kvset::pipeline::publish::FailureKind;
-use kvset::pipeline::task::Counts;
+use kvset::pipeline::task::{Counts, PoolActivity, PoolTime};
 use kvset::position::{NextOffset, Partition};
 use kvset::service::events::{Observer, ServiceEvent};
 use kvset::telemetry::service_metrics::ServiceMetrics;
@@ -69,23 +68,17 @@ fn a_restart_exports_what_its_snapshot_knows() {
     let recorder = kvset::telemetry::recorder().expect("a recorder");
     let health = std::sync::Arc::new(kvset::telemetry::Health::new());
     let metrics = ServiceMetrics::new(health, 10, kvset::settings::Provisioned::default());
-    let latest = [Estimate { late_records: 3, ..closed("a", "tumbling:5m", 5) }];
+    let latest = [closed("a", "tumbling:5m", 5)];
     metrics::with_local_recorder(&recorder, || {
-        let (partition, next, watermark) = (Partition(0), NextOffset(5), Some(EventTime(60_000)));
-        let (next_close, pools) = (None, 1);
-        metrics.on(&ServiceEvent::Restored {
-            partition,
-            next,
-            watermark,
-            next_close,
-            pools,
-            latest: &latest,
-        });
+        let time = PoolTime { watermark: EventTime(60_000), next_close: None };
+        let (partition, next, pools) = (Partition(0), NextOffset(5), 1);
+        let (time, times) = (Some(time), &[("a".to_owned(), time)]);
+        metrics.on(&ServiceEvent::Restored { partition, next, time, times, pools, latest: &latest });
     });
     let text = recorder.handle().render();
     for line in [
         format!("kvset_window_requests{{pool=\"a\",window=\"tumbling:5m\"}} {}", latest[0].requests),
-        "kvset_late_records_total{pool=\"a\"} 3".to_owned(),
+        "kvset_pool_watermark_timestamp_seconds{pool=\"a\"} 60".to_owned(),
         "kvset_watermark_timestamp_seconds{partition=\"0\"} 60".to_owned(),
         "kvset_pools{partition=\"0\"} 1".to_owned(),
     ] {
@@ -105,11 +98,15 @@ fn a_page_without_an_estimate_says_what_it_waits_for() {
     said("Waiting for the consumer group to assign partitions");
     service.take_up(0, 7);
     said("Waiting for the first record of the input topic.");
-    let counts = Counts { next_close: Some(EventTime(1_794_700_860_000)), ..Counts::default() };
+    let time = Some(PoolTime {
+        watermark: EventTime(1_794_700_800_000),
+        next_close: Some(EventTime(1_794_700_860_000)),
+    });
+    let activity = PoolActivity { requests: 1, time, ..PoolActivity::default() };
+    let counts = Counts { pools: vec![("a".to_owned(), activity)], ..Counts::default() };
     let progress = |next: i64| {
         let (partition, next) = (Partition(0), NextOffset(next));
-        let watermark = Some(EventTime(1_794_700_800_000));
-        service.board.on(&ServiceEvent::Progress { partition, next, counts: &counts, watermark, pools: 1 });
+        service.board.on(&ServiceEvent::Progress { partition, next, counts: &counts, time, pools: 1 });
     };
     progress(4);
     said("Waiting for partition 0 to catch up with what was published before: 3 offsets to go.");
@@ -117,6 +114,39 @@ fn a_page_without_an_estimate_says_what_it_waits_for() {
     said("reaches 2026-11-15 00:01:00 UTC; it stands at 2026-11-15 00:00:00.");
     service.publish(&[closed("a", "all", 5)]);
     assert!(!service.get("/").body.contains("Waiting for"));
+}
+
+/// Records that came too late were in no counter, on no page, and nobody knew.
+#[test]
+fn late_records_are_a_problem_of_their_pool_with_what_to_do() {
+    let service = Service::start(10);
+    service.take_up(0, 0);
+    service.publish(&[closed("a b", "all", 5)]);
+    let late = PoolActivity { requests: 97, late: 5, late_by_ms: 660_000, ..PoolActivity::default() };
+    let counts = Counts { pools: vec![("a b".to_owned(), late)], ..Counts::default() };
+    let (partition, next, time) = (Partition(0), NextOffset(9), None);
+    service.board.on(&ServiceEvent::Progress { partition, next, counts: &counts, time, pools: 1 });
+    let overview = service.get("/api/v1/pools").json();
+    assert_eq!(overview["pools"][0]["late_records"], 5);
+    let problem = &overview["problems"][0];
+    assert_eq!((&problem["code"], &problem["pool"]), (&json!("late_records"), &json!("a b")));
+    let page = service.get("/").body;
+    for words in ["5 of its requests (5 %)", "11 min behind", "estimate.max_lateness"] {
+        assert!(page.contains(words) && problem["message"].to_string().contains(words), "{words}: {problem}");
+    }
+}
+
+/// A pool that died kept its place on the page for ever.
+#[test]
+fn a_forgotten_pool_makes_room_on_the_page() {
+    let service = Service::start(1);
+    service.take_up(0, 0);
+    service.publish(&[closed("old", "all", 5)]);
+    let counts = Counts { forgotten: vec!["old".to_owned()], ..Counts::default() };
+    let (partition, next, time) = (Partition(0), NextOffset(9), None);
+    service.board.on(&ServiceEvent::Progress { partition, next, counts: &counts, time, pools: 1 });
+    service.publish(&[closed("new", "all", 12)]);
+    assert_eq!(pools_of(&service.get("/api/v1/estimates").json()), ["new"]);
 }
 
 #[test]
@@ -288,14 +318,16 @@ fn every_field_of_the_answers_is_documented() {
     service.board.on(&ServiceEvent::Polled { restoring: 1, lag: &[(Partition(0), 12)] });
     let mut counts = Counts::default();
     counts.refused.insert(kvset::codec::ErrorCode::EmptyRecord, 2);
+    let late = PoolActivity { requests: 50, late: 2, late_by_ms: 700_000, ..PoolActivity::default() };
+    counts.pools.push(("b".to_owned(), late));
     let (partition, next) = (Partition(0), NextOffset(6));
-    let event = ServiceEvent::Progress { partition, next, counts: &counts, watermark: None, pools: 2 };
+    let event = ServiceEvent::Progress { partition, next, counts: &counts, time: None, pools: 2 };
     service.board.on(&event);
     assert_conforms(&service.get("/api/v1/estimates").json(), "Estimates");
     let overview = service.get("/api/v1/pools").json();
     assert_conforms(&overview, "Overview");
     assert_eq!(overview["pools"][0]["lag_records"], 12);
-    assert_eq!(overview["problems"].as_array().map(Vec::len), Some(3));
+    assert_eq!(overview["problems"].as_array().map(Vec::len), Some(4));
     assert_eq!(service.get("/api/v1/openapi.json").json(), description());
     for path in description()["paths"].as_object().expect("paths").keys() {
         assert_eq!(service.get(path).status, 200, "{path}");

@@ -10,7 +10,7 @@ use kvset::core::estimate::{Estimate, Status};
 use kvset::core::units::EventTime;
 use kvset::live::{Board, Live, router};
 use kvset::pipeline::resume::{Origin, Resume};
-use kvset::pipeline::task::Counts;
+use kvset::pipeline::task::{Counts, PoolActivity, PoolTime};
 use kvset::position::{NextOffset, Partition};
 use kvset::service::events::{Observer, ServiceEvent};
 use kvset::settings::Provisioned;
@@ -113,9 +113,14 @@ impl Service {
     pub fn progress(&self, partition: i32, pools: usize, estimates: &[Estimate]) {
         let next = estimates.iter().map(|estimate| estimate.next_offset).max().unwrap_or(0);
         let key = |estimate: &Estimate| (estimate.pool.clone(), estimate.window);
+        let time = |estimate: &Estimate| PoolTime { watermark: EventTime(estimate.end_ms), next_close: None };
+        let activity = |estimate: &Estimate| {
+            let time = Some(time(estimate));
+            (estimate.pool.clone(), PoolActivity { requests: 3, pages: 7, time, ..PoolActivity::default() })
+        };
         let counts = Counts {
             records: 1,
-            pages: estimates.iter().map(|estimate| (estimate.pool.clone(), 7)).collect(),
+            pools: estimates.iter().map(activity).collect(),
             memory: estimates.iter().map(|estimate| (estimate.pool.clone(), 4096)).collect(),
             latest: estimates.iter().map(|estimate| (key(estimate), estimate.clone())).collect(),
             ..Counts::default()
@@ -124,19 +129,21 @@ impl Service {
             partition: Partition(partition),
             next: NextOffset(next),
             counts: &counts,
-            watermark: estimates.iter().map(|estimate| EventTime(estimate.end_ms)).max(),
+            time: counts.time(),
             pools,
         });
     }
 
     /// The partition goes on from a state that knows these, with a window that closes at the last.
     pub fn restore(&self, partition: i32, latest: &[Estimate]) {
-        let time = latest.iter().map(|estimate| EventTime(estimate.end_ms)).max();
+        let end = latest.iter().map(|estimate| estimate.end_ms).max();
+        let time =
+            end.map(|end| PoolTime { watermark: EventTime(end), next_close: Some(EventTime(end + 300_000)) });
         self.board.on(&ServiceEvent::Restored {
             partition: Partition(partition),
             next: NextOffset(latest.iter().map(|estimate| estimate.next_offset).max().unwrap_or(0)),
-            watermark: time,
-            next_close: time.map(|time| EventTime(time.0 + 300_000)),
+            time,
+            times: &[],
             pools: latest.len(),
             latest,
         });

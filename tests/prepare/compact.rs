@@ -43,7 +43,14 @@ struct Way {
 impl Way {
     fn new(config: &PoolConfig) -> Self {
         let pools = Arc::new(PoolConfigs::new(config.clone(), Vec::new()).expect("usable"));
-        let config = PoolSetConfig { pools, partition: 0, max_pools: 1, idle_after_ms: None };
+        let config = PoolSetConfig {
+            pools,
+            partition: 0,
+            max_pools: 1,
+            idle_timeout_ms: None,
+            forget_after_ms: None,
+            put_aside_after_ms: None,
+        };
         let (decoder, published) = (RequestDecoder::default(), Vec::new());
         Self {
             pools: PoolSet::new(config, History::Whole),

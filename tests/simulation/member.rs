@@ -5,7 +5,7 @@ use crate::input::Fetched;
 use crate::world::{Process, State};
 use kvset::core::units::Offset;
 use kvset::kafka::KafkaFailure;
-use kvset::kafka::member::{Event, Identities, Member};
+use kvset::kafka::member::{Committed, Event, Identities, Member};
 use kvset::pipeline::facts::RecordIdentity;
 use kvset::pipeline::publish::FailureKind;
 use kvset::position::{LogRange, NextOffset, Partition};
@@ -100,7 +100,7 @@ impl Member for SimMember {
         &self,
         partitions: &[Partition],
         timeout: Duration,
-    ) -> Result<Vec<(Partition, Option<NextOffset>)>, KafkaFailure> {
+    ) -> Result<Vec<(Partition, Committed)>, KafkaFailure> {
         self.0.step("committed", |state| {
             passing(state, "committed")?;
             if partitions.iter().any(|partition| state.broker.is_unstable(partition.0)) {
@@ -109,8 +109,11 @@ impl Member for SimMember {
                 let message = "a transaction is undecided".to_owned();
                 return Err(KafkaFailure { kind: FailureKind::Transient, message });
             }
-            let committed = |partition: &Partition| state.broker.logs[partition.0 as usize].committed;
-            Ok(partitions.iter().map(|one| (*one, committed(one).map(NextOffset))).collect())
+            let committed = |partition: &Partition| {
+                let next = state.broker.logs[partition.0 as usize].committed.map(NextOffset);
+                (*partition, Committed { next, ..Committed::default() })
+            };
+            Ok(partitions.iter().map(committed).collect())
         })?
     }
 
@@ -138,6 +141,14 @@ impl Member for SimMember {
         Ok(self.0.step("unassign", |state| {
             let answered = state.broker.group.unassign(self.0.number, &partitions, &mut state.chance);
             state.demand(answered);
+        })?)
+    }
+
+    fn skip_to(&self, partition: Partition, next: NextOffset) -> Result<(), KafkaFailure> {
+        Ok(self.0.step("skip", |state| {
+            if let Some(member) = state.broker.group.members.get_mut(&self.0.number) {
+                member.positions.insert(partition.0, next.0);
+            }
         })?)
     }
 

@@ -1,8 +1,8 @@
 //! The same task asked for more than its estimates, of records that say what they found and where.
 
 use super::task::{
-    END, PARTITION, POOLS, POOLS_OF_RULES, SNAPSHOT, config_of_rules_that_asks, config_that_asks,
-    feed_values, from_the_start, lines, restored_as, snapshot, value,
+    END, POOLS, POOLS_OF_RULES, SNAPSHOT, config_of_rules_that_asks, config_that_asks, feed_values, fresh,
+    from_the_start, lines, restored_as, snapshot, value,
 };
 use super::{file, frozen};
 use kvset::core::asked::Asked;
@@ -52,7 +52,7 @@ fn task() -> PartitionTask {
 }
 
 fn task_of(config: Arc<TaskConfig>) -> PartitionTask {
-    let mut task = PartitionTask::new(config, PARTITION, &from_the_start());
+    let mut task = fresh(config, &from_the_start());
     feed_values(&mut task, SNAPSHOT, &POOLS, measured);
     task
 }
@@ -128,7 +128,7 @@ fn the_frozen_asked_task_has_every_kind_of_state() {
 #[test]
 fn a_task_that_measures_engines_without_a_curve_goes_on_as_if_it_had_never_stopped() {
     let config = || config_of_rules_that_asks(Asked { measured: true, ..Asked::default() });
-    let mut unstopped = PartitionTask::new(config(), PARTITION, &from_the_start());
+    let mut unstopped = fresh(config(), &from_the_start());
     feed_values(&mut unstopped, SNAPSHOT, &POOLS_OF_RULES, measured);
     let now = file(&snapshot(&unstopped));
     let written = frozen("own_rules/asked.kvs", &now);

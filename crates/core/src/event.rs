@@ -107,6 +107,43 @@ pub struct CachedTokensMismatch {
     pub prompt: u64,
 }
 
+/// Longest duration of a request: a day, in milliseconds. What is longer is another unit, and would stay in flight
+/// long after every other request has ended.
+pub const MAX_DURATION_MS: u64 = 86_400_000;
+
+/// Most tokens of a prompt, of an output, or from a cache.
+pub const MAX_TOKENS: u64 = u32::MAX as u64;
+
+/// A number that no request can have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{field} is {value}, more than any request has: at most {limit}")]
+pub struct NumberOutOfBounds {
+    /// The field it is in.
+    pub field: &'static str,
+    /// What the event says.
+    pub value: u64,
+    /// The most it may say.
+    pub limit: u64,
+}
+
+/// Refuses an event that says a number which no request can have: one of them would distort its pool for as long as
+/// it says.
+///
+/// # Errors
+/// [`NumberOutOfBounds`].
+pub fn check_numbers(event: &RequestEvent<'_>) -> Result<(), NumberOutOfBounds> {
+    let numbers = [
+        ("duration_ms", event.duration_ms, MAX_DURATION_MS),
+        ("input_tokens", event.input_tokens, MAX_TOKENS),
+        ("output_tokens", event.output_tokens, MAX_TOKENS),
+        ("cached_tokens", event.cached_tokens.stated(), MAX_TOKENS),
+    ];
+    let outside = |(field, value, limit): (&'static str, Option<u64>, u64)| {
+        value.filter(|value| *value > limit).map(|value| NumberOutOfBounds { field, value, limit })
+    };
+    numbers.into_iter().find_map(outside).map_or(Ok(()), Err)
+}
+
 /// Refuses an event with more cached tokens than its prompt has. Where the event does not state its prompt's
 /// tokens, its page ids have room for so many.
 ///

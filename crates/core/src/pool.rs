@@ -24,7 +24,7 @@ use super::curve::Curve;
 use super::engine::Engine;
 use super::estimate::{CapacityPoint, Estimate};
 use super::estimator::PoolFigures;
-use super::event::{RequestEvent, check_cached_tokens};
+use super::event::{RequestEvent, check_cached_tokens, check_numbers};
 use super::found::FoundPages;
 use super::outcome::{BEYOND, Outcome};
 use super::pool_config::{PoolConfig, PoolConfigError};
@@ -47,14 +47,23 @@ pub struct Arrival {
     pub offset: Offset,
     /// Whether it counts in windows; a warming-up record only touches the stack.
     pub counted: bool,
-    /// The partition's watermark before this record: it decides what is late.
+    /// The pool's watermark before this record: it decides what is late.
     pub watermark: Option<EventTime>,
+}
+
+/// What an accepted request did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PoolAccess {
+    /// Prompt pages it accessed.
+    pub pages: u64,
+    /// Whether it came too late for a window that it belongs to.
+    pub is_late: bool,
 }
 
 /// One cache whose size is to be planned.
 ///
-/// Its records come through a [`PoolSet`](super::pool_set::PoolSet), which moves the watermark that closes its
-/// windows.
+/// Its records come through a [`PoolSet`](super::pool_set::PoolSet), which moves the watermark that closes the
+/// pool's windows.
 #[derive(Debug)]
 pub struct Pool {
     identity: Identity,
@@ -182,12 +191,11 @@ impl Pool {
         Ok(pool)
     }
 
-    /// Touches the pages of a request and counts it in the windows; gives the prompt pages it accessed. What it
-    /// found is [`Pool::last_request`].
+    /// Touches the pages of a request and counts it in the windows. What it found is [`Pool::last_request`].
     ///
     /// # Errors
     /// A refused request is counted, and changes nothing else.
-    pub fn observe(&mut self, event: &RequestEvent<'_>, arrival: Arrival) -> Result<u64, Refusal> {
+    pub fn observe(&mut self, event: &RequestEvent<'_>, arrival: Arrival) -> Result<PoolAccess, Refusal> {
         self.observe_in(event, arrival, &mut Room::default())
     }
 
@@ -197,7 +205,7 @@ impl Pool {
         event: &RequestEvent<'_>,
         arrival: Arrival,
         room: &mut Room,
-    ) -> Result<u64, Refusal> {
+    ) -> Result<PoolAccess, Refusal> {
         match event.known_prefix {
             None => self.observe_whole(event, arrival, &mut room.summary),
             Some(_) => self.observe_compact(event, arrival, room),
@@ -210,7 +218,7 @@ impl Pool {
         event: &RequestEvent<'_>,
         arrival: Arrival,
         summary: &mut RequestSummary,
-    ) -> Result<u64, Refusal> {
+    ) -> Result<PoolAccess, Refusal> {
         let config = self.identity.kind.config();
         let page_size = self.identity.check(event, self.live.as_deref());
         let page_size = page_size.inspect_err(|_| self.rejected_records += 1)?;
@@ -235,10 +243,9 @@ impl Pool {
             return Err(refusal.into());
         }
         let followed = live.cache.follow(event, number, arrival.counted, config);
-        if arrival.counted {
-            live.count(number, event.event_time, arrival, followed, config, summary);
-        }
-        Ok(live.cache.outcome.page_accesses)
+        let is_late =
+            arrival.counted && live.count(number, event.event_time, arrival, followed, config, summary);
+        Ok(PoolAccess { pages: live.cache.outcome.page_accesses, is_late })
     }
 
     /// Keeps the state in as few bytes as a snapshot does, until [`Pool::take_back`]; nothing where more is asked of
@@ -316,7 +323,7 @@ impl Pool {
         self.live.as_ref()?.windows.next_deadline()
     }
 
-    /// Publishes what the partition's watermark closes, by end and then in the order the windows are
+    /// Publishes what the pool's watermark closes, by end and then in the order the windows are
     /// configured in.
     pub fn advance_watermark(
         &mut self,
@@ -492,6 +499,7 @@ impl Identity {
     /// The page size of an event that is not too large and does not contradict itself.
     fn check(&self, event: &RequestEvent<'_>, live: Option<&Live>) -> Result<PageSize, Refusal> {
         let page_size = self.page_size_for(event, live)?;
+        check_numbers(event)?;
         check_size(event, page_size, self.kind.config())?;
         check_cached_tokens(event, page_size)?;
         Ok(page_size)

@@ -45,8 +45,10 @@ pub struct PoolConfig {
     pub windows: Vec<WindowKind>,
     /// How long after its end a window waits for late records, in milliseconds of the watermark.
     pub grace_ms: u64,
-    /// How far the partition's watermark stays behind the largest event time, in milliseconds.
+    /// How far the pool's watermark stays behind the largest event time at least, in milliseconds.
     pub allowed_lateness_ms: u64,
+    /// How far it stays behind at most, in milliseconds: as far as the pool's events came out of order, up to this.
+    pub max_lateness_ms: u64,
     /// Interval of event time at which `last:N` and `all` are published, in milliseconds; 0 for never
     /// but at the end of a trace.
     pub publish_every_ms: u64,
@@ -158,8 +160,8 @@ pub enum PoolConfigError {
     NoFingerprint(String),
     /// A short advance beside a long wait keeps too many panes open.
     #[error(
-        "`windows` has {window}, which keeps up to {panes} panes open with `grace_ms` and \
-         `allowed_lateness_ms` as they are: at most 100000; lengthen its advance or shorten the wait"
+        "`windows` has {window}, which keeps up to {panes} panes open with `grace_ms`, `allowed_lateness_ms` and \
+         `max_lateness_ms` as they are: at most 100000; lengthen its advance or shorten the wait"
     )]
     OpenPanes { window: WindowKind, panes: u64 },
 }
@@ -183,6 +185,7 @@ impl Default for PoolConfig {
             ],
             grace_ms: 0,
             allowed_lateness_ms: 10_000,
+            max_lateness_ms: 600_000,
             publish_every_ms: 60_000,
             min_history_ms: 0,
             min_requests: MIN_REQUESTS,
@@ -335,7 +338,8 @@ impl PoolConfig {
             WindowKind::Hopping { size_ms, advance_ms } => (size_ms, advance_ms),
             WindowKind::Last { .. } | WindowKind::All => return 0,
         };
-        let waiting = size_ms.saturating_add(self.grace_ms).saturating_add(self.allowed_lateness_ms);
+        let lateness_ms = self.allowed_lateness_ms.max(self.max_lateness_ms);
+        let waiting = size_ms.saturating_add(self.grace_ms).saturating_add(lateness_ms);
         (waiting / advance_ms.max(1)).saturating_add(2)
     }
 
@@ -558,6 +562,8 @@ mod tests {
         config.kv_bytes_per_token = Some(61_505.0);
         assert_eq!(config.check(), Ok(()));
         config.windows = vec![WindowKind::Tumbling { size_ms: 1 }];
+        assert!(matches!(config.check(), Err(PoolConfigError::OpenPanes { panes: 600_003, .. })));
+        config.max_lateness_ms = 0;
         assert_eq!(config.check(), Ok(()));
         config.grace_ms = 86_400_000;
         assert!(matches!(config.check(), Err(PoolConfigError::OpenPanes { panes: 86_410_003, .. })));
@@ -578,7 +584,7 @@ mod tests {
     fn the_fingerprint_changes_with_any_value_and_is_published_so_it_is_frozen() {
         let config = PoolConfig::default();
         let fingerprint = config.fingerprint().expect("json");
-        assert_eq!(fingerprint, "cad6a1392c402ebf");
+        assert_eq!(fingerprint, "f9699ac03b0cdccb");
         let other = PoolConfig { grace_ms: 1, ..config };
         assert_ne!(other.fingerprint().expect("json"), fingerprint);
     }

@@ -129,7 +129,7 @@ pub struct WindowRules<'a> {
     pub kinds: &'a [WindowKind],
     /// How long after its end a window waits for late records, in milliseconds of the watermark.
     pub grace_ms: u64,
-    /// How far the watermark stays behind the largest event time.
+    /// How far the watermark stays behind the largest event time at least.
     pub allowed_lateness_ms: u64,
     /// Interval at which `last:N` and `all` are published; 0 for never but at the end.
     pub publish_every_ms: u64,

@@ -1,5 +1,6 @@
 //! What a task hands out: finished records for the output topics.
 
+use super::codec::DeadLetter;
 use super::position::Partition;
 use kvset_core::window::WindowKind;
 
@@ -23,7 +24,7 @@ pub struct OutputRecord {
     pub window: Option<WindowKind>,
     /// The record's key.
     pub key: Option<Vec<u8>>,
-    /// The record's value; none for a refused tombstone.
+    /// The record's value; none for a dead letter that leaves its record's out.
     pub value: Option<Vec<u8>>,
     /// Header names and texts.
     pub headers: Vec<(&'static str, String)>,
@@ -37,6 +38,14 @@ impl OutputRecord {
         let headers = self.headers.iter().map(|(name, text)| name.len() + text.len()).sum::<usize>();
         let length = |part: &Option<Vec<u8>>| part.as_ref().map_or(0, Vec::len);
         length(&self.key) + length(&self.value) + headers
+    }
+
+    /// The same without key and value, for a dead letter that its topic does not take: the size and the hash of the
+    /// value stand for it.
+    pub fn without_bytes(&self) -> Self {
+        let mut headers = self.headers.clone();
+        headers.extend(self.value.as_deref().into_iter().flat_map(DeadLetter::stand_in));
+        Self { key: None, value: None, headers, ..self.clone() }
     }
 }
 

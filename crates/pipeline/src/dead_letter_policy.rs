@@ -146,11 +146,15 @@ impl DeadLetterPolicy {
         self.state.push(false);
     }
 
-    /// Notes a record that was refused.
+    /// Notes a record that was refused; one whose code says nothing of the format counts towards no limit, or a single
+    /// pool's clock could stop all others.
     ///
     /// # Errors
     /// The limit that is now passed; the record is counted all the same.
     pub fn refuse(&mut self, record: &SourceRecord<'_>, code: ErrorCode) -> Result<(), DeadLetterLimit> {
+        if !code.is_of_format() {
+            return Ok(());
+        }
         self.state.push(true);
         let (topic, partition, offset) = (|| record.topic.to_owned(), record.partition, record.offset);
         let (count, limit) = (self.state.consecutive, self.limits.max_consecutive);
@@ -233,6 +237,14 @@ mod tests {
                 policy = DeadLetterPolicy::resume(limits, state);
             }
         }
+    }
+
+    /// A pool whose clock was ahead stopped the others of its partition.
+    #[test]
+    fn a_clock_that_is_ahead_stops_nobody() {
+        let mut policy = DeadLetterPolicy::new(limits(0, "0", 2));
+        (0..10).for_each(|_| policy.refuse(&RECORD, ErrorCode::EventTimeAhead).expect("its own trouble"));
+        assert!(step(&mut policy, true).is_err());
     }
 
     #[test]

@@ -11,6 +11,7 @@
 pub mod assignment;
 pub mod dead_letter_policy;
 pub mod facts;
+pub mod gaps;
 pub mod incoming;
 pub mod offset_range;
 pub mod ordered;

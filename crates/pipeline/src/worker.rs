@@ -2,8 +2,7 @@
 
 use super::assignment::Progress;
 use super::incoming::Incoming;
-use super::task::{Counts, PartitionTask, TaskError};
-use kvset_core::units::EventTime;
+use super::task::{Counts, PartitionTask, PoolTime, TaskError};
 use kvset_formats::codec::LookupError;
 use kvset_formats::output::OutputRecord;
 use kvset_formats::position::{Epoch, NextOffset, Partition};
@@ -28,8 +27,8 @@ pub struct TaskSummary {
     pub counts: Counts,
     /// Pools seen for the first time.
     pub new_pools: Vec<String>,
-    /// How far event time has got.
-    pub watermark: Option<EventTime>,
+    /// How far event time has got in the pools that these records are of.
+    pub time: Option<PoolTime>,
     /// Pools with state.
     pub pools: usize,
 }
@@ -118,6 +117,7 @@ impl Held {
 
     fn report(&mut self) -> Report<TaskSummary> {
         let next: NextOffset = self.task.next_offset();
+        let counts = self.task.take_counts();
         Report {
             progress: Progress {
                 partition: self.task.partition(),
@@ -128,9 +128,9 @@ impl Held {
                 outputs: std::mem::take(&mut self.outputs),
             },
             summary: TaskSummary {
-                counts: self.task.take_counts(),
+                time: counts.time(),
+                counts,
                 new_pools: self.task.take_new_pools(),
-                watermark: self.task.watermark(),
                 pools: self.task.pools().len(),
             },
             // Being told to stop is no failure; the record is read again after a restart.

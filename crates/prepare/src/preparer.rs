@@ -74,7 +74,10 @@ impl Preparer {
 
     /// Prepares one record. One that cannot be used becomes a dead letter, where those are asked for.
     pub fn prepare(&mut self, record: &RawRecord<'_>) -> Prepared {
-        let value = record.source.value.unwrap_or_default();
+        let Some(value) = record.source.value else {
+            let partition = Partition(record.source.partition);
+            return Prepared { partition, passed_over: Some(Prepared::TOMBSTONE), ..Prepared::default() };
+        };
         let prepared = self.prepare_value(value, record);
         // What fails may hold words that only Python's JSON has.
         match python::as_json(value).filter(|_| prepared.refused.is_some()) {
@@ -111,7 +114,7 @@ impl Preparer {
         let recipe = &self.recipe;
         let by = Provenance { version: &recipe.version, fingerprint: &recipe.fingerprint };
         let mut letter = match recipe.letters {
-            LetterContent::Raw => Some(DeadLetter::new(record.source, error, by)),
+            LetterContent::Raw => Some(DeadLetter::within(recipe.max_letter_bytes, record.source, error, by)),
             LetterContent::Redacted => Some(DeadLetter::redacted(record.source, error, by)),
             LetterContent::Off => None,
         };

@@ -102,6 +102,8 @@ pub struct Recipe {
     pub compact: Option<CompactRules>,
     /// What a dead letter holds of its record.
     pub letters: LetterContent,
+    /// Largest dead letter; a larger one goes without the bytes of its record.
+    pub max_letter_bytes: usize,
     /// Version of this program, for dead letters.
     pub version: String,
     /// Fingerprint of the configuration in force, for dead letters.

@@ -44,6 +44,9 @@ pub struct Prepared {
 }
 
 impl Prepared {
+    /// Why a record without a value is passed over.
+    pub const TOMBSTONE: &str = "tombstone";
+
     /// Notes when one of its requests came.
     pub(super) fn note_arrival(&mut self, (first, last): (i64, i64)) {
         let (earliest, latest) = self.arrivals.get_or_insert((first, last));

@@ -3,6 +3,7 @@
 use crate::workers::pool::WorkerGone;
 use kvset_formats::position::Partition;
 use kvset_kafka::kafka::KafkaFailure;
+use kvset_kafka::kafka::unreadable::Unreadable;
 use kvset_pipeline::assignment::OrderError;
 use kvset_pipeline::facts::InvalidPartition;
 use kvset_pipeline::publish::{FailureKind, PublishError};
@@ -23,6 +24,19 @@ pub enum ServiceError {
         partition: Partition,
         /// Why, and the way out.
         refusal: Refusal,
+    },
+    /// Records that the client cannot read, and nobody has decided to pass.
+    #[error(
+        "{topic}/{} cannot be read at offset {}: {}. Every start ends here until it can be read, or is passed: stop the \
+         group, and `kvset skip --partition {} --offset {}`; estimates are then marked warm_up, and a dead letter says \
+         what they lack",
+        place.partition, place.offset, place.reason, place.partition, place.offset
+    )]
+    Unreadable {
+        /// The topic.
+        topic: String,
+        /// Where, and why.
+        place: Unreadable,
     },
     /// A partition cannot be processed further.
     #[error(transparent)]

@@ -1,13 +1,13 @@
 //! What happens in the service, as typed events for metrics, health and the demonstration.
 
 use kvset_core::estimate::Estimate;
-use kvset_core::units::EventTime;
 use kvset_formats::codec::ErrorCode;
 use kvset_formats::output::OutputRecord;
 use kvset_formats::position::{NextOffset, Partition};
+use kvset_pipeline::gaps::OffsetGap;
 use kvset_pipeline::publish::FailureKind;
 use kvset_pipeline::resume::Resume;
-use kvset_pipeline::task::Counts;
+use kvset_pipeline::task::{Counts, PoolTime};
 use kvset_prepare::{PoolShare, Prepared};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,6 +19,8 @@ pub struct PrepareCounts {
     pub records: u64,
     /// Bytes of their keys and values.
     pub bytes: u64,
+    /// Records without a value, which were passed.
+    pub tombstones: u64,
     /// What became of them, by pool.
     pub pools: BTreeMap<String, PoolCounts>,
     /// Refused records by code.
@@ -46,6 +48,7 @@ impl PrepareCounts {
         self.records += 1;
         self.bytes += bytes as u64;
         self.durations.push(took);
+        self.tombstones += u64::from(prepared.passed_over == Some(Prepared::TOMBSTONE));
         if let Some(code) = prepared.refused {
             *self.refused.entry(code).or_default() += 1;
             self.refused_at.insert(code, offset);
@@ -58,6 +61,12 @@ impl PrepareCounts {
         for (pool, share) in &prepared.shares {
             self.add_share(pool, *share);
         }
+    }
+
+    /// Counts offsets that could not be read.
+    pub(super) fn pass(&mut self, gap: OffsetGap) {
+        *self.refused.entry(ErrorCode::Unreadable).or_default() += 1;
+        self.refused_at.insert(ErrorCode::Unreadable, gap.start);
     }
 
     fn add_share(&mut self, pool: &str, share: PoolShare) {
@@ -97,10 +106,10 @@ pub enum ServiceEvent<'a> {
         partition: Partition,
         /// Everything before this is in the state.
         next: NextOffset,
-        /// How far event time has got.
-        watermark: Option<EventTime>,
-        /// The watermark at which the next window closes.
-        next_close: Option<EventTime>,
+        /// How far event time has got in its pools, in one.
+        time: Option<PoolTime>,
+        /// The same of each pool.
+        times: &'a [(String, PoolTime)],
         /// Pools of the partition.
         pools: usize,
         /// The newest final estimate of each pool and kind of window; all of them were committed.
@@ -123,8 +132,8 @@ pub enum ServiceEvent<'a> {
         next: NextOffset,
         /// What was done.
         counts: &'a Counts,
-        /// How far event time has got.
-        watermark: Option<EventTime>,
+        /// How far event time has got in the pools that were active, in one.
+        time: Option<PoolTime>,
         /// Pools of the partition.
         pools: usize,
     },

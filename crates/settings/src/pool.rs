@@ -55,6 +55,7 @@ impl Settings {
             min_requests: general.min_requests,
             grace_ms: general.grace.as_ms(),
             allowed_lateness_ms: general.allowed_lateness.as_ms(),
+            max_lateness_ms: general.max_lateness.as_ms(),
             publish_every_ms: general.publish_every.as_ms(),
             min_history_ms: general.min_history.as_ms(),
             max_tracked_pages: PageCount(tracked),

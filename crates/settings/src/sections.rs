@@ -96,10 +96,10 @@ sections! {
         [results]
         max_pages_per_request: u32 = 1 << 20, in 1..=MAX_REQUEST_PAGES as u32;
         /// How far an event time may be ahead of its record's time stamp in Kafka; zero for any distance.
-        /// One event in the far future would close every window of its partition, so that all others come
-        /// late: records further ahead become dead letters.
+        /// One event in the far future would close every window of its pool, so that all others come late:
+        /// records further ahead become dead letters, which count towards no limit of [dead_letters].
         [results]
-        max_event_time_ahead: Span = Span::from_days(1), in Span::from_ms(0)..=Span::from_days(366);
+        max_event_time_ahead: Span = Span::from_mins(5), in Span::from_ms(0)..=Span::from_days(366);
     }
 
     /// What goes out.
@@ -207,9 +207,18 @@ sections! {
         /// Event time between two estimates of "last" and "all" windows.
         [results]
         publish_every: Span = Span::from_mins(1), in Span::from_ms(1)..=Span::from_days(1);
-        /// How far event times may be out of order: the watermark stays this far behind the latest.
+        /// How far event times may be out of order: a pool's watermark stays this far behind its latest, at least.
         [results]
         allowed_lateness: Span = Span::from_secs(10), in Span::from_ms(0)..=Span::from_days(7);
+        /// How far a pool's watermark may stay behind its latest event time: it stays behind as far as the pool's
+        /// events came out of order, up to this. Logs that are written when requests end are out of order by as
+        /// much as requests take. Records further behind are late.
+        [results]
+        max_lateness: Span = Span::from_mins(10), in Span::from_ms(0)..=Span::from_days(7);
+        /// After how long without a record a pool is idle, as the event times of the other pools tell how time
+        /// passes: its windows close from then on as theirs do. Zero for never.
+        [results]
+        idle_timeout: Span = Span::from_mins(2), in Span::from_ms(0)..=Span::from_days(7);
         /// How much longer a window stays open for late records once the watermark passed its end.
         [results]
         grace: Span = Span::from_ms(0), in Span::from_ms(0)..=Span::from_days(7);
@@ -261,9 +270,14 @@ sections! {
         /// what lies beyond is reported as beyond the bound.
         [results]
         max_tracked_pages: u64 = 1 << 26, in 1..=MAX_TRACKED_PAGES;
-        /// Most pools a partition may hold; records of further pools become dead letters.
+        /// Most pools a partition may hold. With so many, a new pool takes the place of the one that was silent
+        /// longest, or its records become dead letters.
         [results]
         max_pools: u32 = 1000, in 1..=100_000;
+        /// After how long without a record a pool makes room for a new one where there are `max_pools`, as the event
+        /// times of the others tell it. Should it come back, it begins anew, marked `warm_up`. Zero for never.
+        [results]
+        forget_after: Span = Span::from_days(1), in Span::from_ms(0)..=Span::from_days(366);
     }
 
     /// When a requirement has converged, and when the recommended units of [[tiers]] may change. Both look at steps:
@@ -373,6 +387,9 @@ sections! {
         max_share: Ratio = Ratio::per_mille(100), in Ratio::ZERO..=Ratio::ONE;
         /// How many records the share is taken over.
         share_over: u32 = 10_000, in 1..=1 << 20;
+        /// Largest dead letter: a larger one goes without the record's value, whose size and hash it says. A broker's
+        /// own limit is max.message.bytes of the topic.
+        max_bytes: Size = Size(960 << 10), in Size(8192)..=Size::from_mib(1024);
     }
 
     /// Snapshots: what makes a restart quick. The log alone is what makes it right.

@@ -41,8 +41,9 @@ pub struct GenerateArgs {
     /// Same seed and options, same requests.
     #[arg(long, value_name = "N", default_value_t = Workload::default().seed)]
     pub seed: u64,
-    /// Event time of the first possible request, in milliseconds since the epoch, or `now`; days begin at 0.
-    /// The service refuses what is more than `input.max_event_time_ahead` in the future.
+    /// Event time of the first possible request: milliseconds since the epoch, `now`, or a time before it like
+    /// `now-6h`; days begin at 0. With --topic, no request is sent before its time has come, since the service refuses
+    /// events of the future.
     #[arg(
         long = "start",
         alias = "start-ms",
@@ -92,12 +93,18 @@ pub struct GenerateArgs {
 
 /// Reads a moment of event time.
 fn moment(text: &str) -> Result<i64, String> {
-    if text == "now" {
+    let before = match text.strip_prefix("now") {
+        None => None,
+        Some("") => Some(0),
+        Some(before) => before.strip_prefix('-').and_then(|span| span.parse::<Span>().ok()).map(Span::as_ms),
+    };
+    if let Some(before) = before {
         let since_epoch = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         let since_epoch = since_epoch.map_err(|_| "the clock of this machine is before 1970".to_owned())?;
-        return i64::try_from(since_epoch.as_millis()).map_err(|error| error.to_string());
+        let now = i64::try_from(since_epoch.as_millis()).map_err(|error| error.to_string())?;
+        return Ok(now.saturating_sub_unsigned(before));
     }
-    text.parse().map_err(|_| "expected milliseconds since the epoch, or `now`".to_owned())
+    text.parse().map_err(|_| "expected milliseconds since the epoch, `now`, or `now-6h`".to_owned())
 }
 
 impl GenerateArgs {

@@ -11,6 +11,7 @@ mod model;
 mod parse;
 mod replay;
 mod service;
+mod skip;
 mod snapshot;
 
 pub use backfill::BackfillArgs;
@@ -22,6 +23,7 @@ pub use maintenance::{CompletionsArgs, ConfigArgs, ConfigCommand, ManArgs};
 pub use model::ModelArgs;
 pub use replay::{ChainChecking, ReplayArgs, TraceArgs};
 pub use service::{PrepareArgs, ProduceArgs, RunArgs, SendArgs, WatchArgs};
+pub use skip::SkipArgs;
 pub use snapshot::{SnapshotArgs, SnapshotCommand, SnapshotPlace};
 
 use clap::Args;
@@ -74,6 +76,7 @@ pub(super) fn standalone_commands() -> Vec<clap::Command> {
         PrepareArgs::augment_args(clap::Command::new("prepare")),
         ProduceArgs::augment_args(clap::Command::new("produce")),
         DeadLettersArgs::augment_args(clap::Command::new("dead-letters")),
+        SkipArgs::augment_args(clap::Command::new("skip")),
         WatchArgs::augment_args(clap::Command::new("watch")),
     ]
 }

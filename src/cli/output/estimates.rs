@@ -114,6 +114,13 @@ impl EstimateTable {
         if self.rows.values().any(|row| has_too_few(&row.latest)) {
             text.push_str("( ) required so far, by too few requests to recommend it\n");
         }
+        for ((pool, window), row) in self.rows.iter().filter(|(_, row)| row.latest.late_records > 0) {
+            text.push_str(&format!(
+                "! {} records of {pool} came too late for {window} since the start: raise estimate.max_lateness, or mend \
+                 the clock of whoever is ahead\n",
+                thousands(row.latest.late_records)
+            ));
+        }
         if self.left_out > 0 {
             text.push_str(&format!(
                 "{} estimates of further pools are not shown\n",

@@ -151,6 +151,8 @@ fn embedded(settings: &Settings, connection: &Connection) -> Settings {
     settings.kafka.brokers.clone_from(&connection.brokers);
     settings.kafka.properties = kvset_settings::Properties::default();
     settings.kafka.instance = String::new();
+    // Event time runs ahead of the clock.
+    settings.input.max_event_time_ahead = kvset_settings::Span::from_ms(0);
     // It stores no offsets that come with a transaction.
     settings.output.delivery = Delivery::Idempotent;
     settings

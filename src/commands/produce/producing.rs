@@ -11,7 +11,7 @@ use kvset_kafka::kafka::topic_producer::TopicProducer;
 use kvset_service::shutdown::Shutdown;
 use std::borrow::Cow;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// The pool a request belongs to: a name, in which `{session}` stands for the request's session, and `{model}` for its
 /// model.
@@ -227,7 +227,7 @@ impl<'a> Sender<'a> {
             target,
             shutdown,
             producer,
-            pace: Pace::new(target.speed),
+            pace: Pace::new(target.speed).within_the_present(),
             value: Vec::new(),
             sent: 0,
             bytes: 0,
@@ -312,21 +312,45 @@ fn scope_name(scope: Scope, session: Option<&str>) -> Option<Cow<'_, str>> {
 pub(crate) struct Pace {
     speed: Option<f64>,
     begin: Option<(Instant, i64)>,
+    present: Present,
+}
+
+/// What is done once event time has caught up with the clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Present {
+    /// Nothing: event times may lie in the future.
+    Passed,
+    /// Event time then goes at the clock's pace, unless it began in the future.
+    Kept,
+    /// The same, and that was said.
+    Said,
 }
 
 impl Pace {
     pub(crate) fn new(speed: Option<f64>) -> Self {
-        Self { speed, begin: None }
+        Self { speed, begin: None, present: Present::Passed }
+    }
+
+    /// The same, which sends no event before its time has come: the service refuses events of the future. A log that
+    /// begins in the future is sent as it is.
+    pub(crate) fn within_the_present(self) -> Self {
+        Self { present: Present::Kept, ..self }
     }
 
     /// Waits until this event time is due; `false` when asked to stop meanwhile.
     pub(crate) fn wait(&mut self, event_time_ms: i64, shutdown: &Shutdown) -> bool {
         const SLICE: Duration = Duration::from_millis(50);
-        let Some(speed) = self.speed else { return !shutdown.is_requested() };
+        let now_ms = now_ms();
+        if self.begin.is_none() && event_time_ms > now_ms {
+            self.present = Present::Passed;
+        }
         let (begin, first_ms) = *self.begin.get_or_insert_with(|| (Instant::now(), event_time_ms));
-        let due_ms = event_time_ms.saturating_sub(first_ms).max(0) as f64 / speed;
-        // A trace may span more time than a Duration holds when it is slowed down.
-        let due = Duration::try_from_secs_f64(due_ms / 1000.0).unwrap_or(Duration::MAX);
+        let due = self.speed.map_or(Duration::ZERO, |speed| {
+            let due_ms = event_time_ms.saturating_sub(first_ms).max(0) as f64 / speed;
+            // A trace may span more time than a Duration holds when it is slowed down.
+            Duration::try_from_secs_f64(due_ms / 1000.0).unwrap_or(Duration::MAX)
+        });
+        let due = due.max(begin.elapsed().saturating_add(self.until_present(event_time_ms, now_ms)));
         while let Some(left) = due.checked_sub(begin.elapsed()).filter(|left| !left.is_zero()) {
             if shutdown.is_requested() {
                 return false;
@@ -335,6 +359,29 @@ impl Pace {
         }
         !shutdown.is_requested()
     }
+
+    /// How long until this event is none of the future, where that is waited for; said once, where it holds the pace
+    /// back.
+    fn until_present(&mut self, event_time_ms: i64, now_ms: i64) -> Duration {
+        let ahead = Duration::from_millis(event_time_ms.saturating_sub(now_ms).max(0).unsigned_abs());
+        if self.present == Present::Passed || ahead.is_zero() {
+            return Duration::ZERO;
+        }
+        if self.present == Present::Kept && self.speed.is_none_or(|speed| speed > 1.0) {
+            self.present = Present::Said;
+            tracing::warn!(
+                "event time has caught up with the clock: from here on requests go at its pace, since the service \
+                 refuses events of the future; begin earlier to go faster (generate --start now-1d)"
+            );
+        }
+        ahead
+    }
+}
+
+/// The wall clock, in milliseconds since the Unix epoch.
+fn now_ms() -> i64 {
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH);
+    since_epoch.map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }
 
 #[cfg(test)]
@@ -373,5 +420,19 @@ mod tests {
         assert!(begin.elapsed() >= Duration::from_millis(20), "20 s of event time at 1000 times the speed");
         shutdown.request();
         assert!(!pace.wait(i64::MAX, &shutdown));
+    }
+
+    /// Events of the future were refused, record by record.
+    #[test]
+    fn no_event_is_sent_before_its_time_unless_all_of_them_lie_in_the_future() {
+        let shutdown = Shutdown::new();
+        for speed in [None, Some(1000.0)] {
+            let (begin, now) = (Instant::now(), now_ms());
+            let mut pace = Pace::new(speed).within_the_present();
+            assert!(pace.wait(now - 10, &shutdown) && pace.wait(now + 60, &shutdown));
+            assert!(begin.elapsed() >= Duration::from_millis(50), "{speed:?}");
+            let mut future = Pace::new(speed).within_the_present();
+            assert!(future.wait(now + 3_600_000, &shutdown) && future.wait(now + 3_600_100, &shutdown));
+        }
     }
 }

@@ -14,7 +14,7 @@ use crate::pages::PageIds;
 use crate::pool::RestoredPool;
 use crate::pool_set::{
     History, PoolConfigs, PoolRecord, PoolSet, PoolSetConfig, PoolSetImage, PoolSetRestoreError,
-    RestoredPoolSet,
+    RestoredPoolSet, Timeline,
 };
 use crate::profile::Profile;
 use crate::ratio::Ratio;
@@ -60,6 +60,7 @@ fn config(provisioned: Option<u64>, sample_rate: Ratio) -> PoolConfig {
             .to_vec(),
         grace_ms: GRACE_MS as u64,
         allowed_lateness_ms: 20,
+        max_lateness_ms: 30,
         publish_every_ms: 70,
         max_tracked_pages: PageCount(64),
         tiers: ["fast=0.5", "slow=1"].map(tier).to_vec(),
@@ -114,7 +115,14 @@ fn capacities(config: &PoolConfig) -> Vec<u64> {
 
 fn set_config(config: &PoolConfig) -> PoolSetConfig {
     let pools = PoolConfigs::new(config.clone(), []).expect("usable");
-    PoolSetConfig { pools: Arc::new(pools), partition: 0, max_pools: 2, idle_after_ms: Some(40) }
+    PoolSetConfig {
+        pools: Arc::new(pools),
+        partition: 0,
+        max_pools: 2,
+        idle_timeout_ms: Some(100),
+        forget_after_ms: None,
+        put_aside_after_ms: Some(40),
+    }
 }
 
 /// Calls `each` with every request as an event.
@@ -236,15 +244,15 @@ fn bare(estimate: &Estimate) -> Vec<CapacityPoint> {
 type Kept = (Vec<u8>, Vec<u8>, Vec<u8>);
 
 fn bytes(set: &PoolSet) -> Kept {
-    let PoolSetImage { watermark, history, mut pools } = set.image();
+    let PoolSetImage { log, mut pools, timelines } = set.image();
     let mut beside: Vec<_> = pools.iter_mut().filter_map(|(_, pool)| pool.take_beside()).collect();
     let lived: Vec<_> = beside.iter_mut().filter_map(BesideImage::take_lived).collect();
-    let pools = postcard::to_allocvec(&(watermark, history, pools)).expect("bytes");
+    let pools = postcard::to_allocvec(&(log, timelines, pools)).expect("bytes");
     (pools, postcard::to_allocvec(&beside).expect("bytes"), postcard::to_allocvec(&lived).expect("bytes"))
 }
 
 fn restore(config: &PoolConfig, (pools, beside, lived): &Kept) -> Result<PoolSet, PoolSetRestoreError> {
-    let (watermark, history, pools) = postcard::from_bytes(pools).expect("a set");
+    let (log, timelines, pools) = postcard::from_bytes(pools).expect("a set");
     let pools: Vec<(Box<str>, RestoredPool)> = pools;
     let beside = postcard::from_bytes::<Vec<RestoredBeside>>(beside).expect("what is asked");
     let mut lived = postcard::from_bytes::<Vec<RestoredLived>>(lived).expect("what is asked").into_iter();
@@ -258,7 +266,7 @@ fn restore(config: &PoolConfig, (pools, beside, lived): &Kept) -> Result<PoolSet
         None => (name, pool),
     };
     let pools = pools.into_iter().map(with).collect();
-    PoolSet::restore(set_config(config), RestoredPoolSet { watermark, history, pools })
+    PoolSet::restore(set_config(config), RestoredPoolSet { log, pools, timelines })
 }
 
 proptest! {
@@ -288,7 +296,7 @@ proptest! {
         };
         let mut result = Ok(());
         replay(&requests, |index, event| {
-            let watermark = set.watermark();
+            let watermark = set.timelines().first().and_then(Timeline::watermark);
             model.observe(index, event, watermark);
             let closed = observe(&mut set, index, event);
             let both = compare(&model, closed).and_then(|()| compare(&model, set.provisional(Offset(0))));

@@ -1,6 +1,6 @@
 //! Compact events: completed at the pool's door, so that everything behind it sees all ids of a prompt.
 
-use super::{Arrival, Pool, Refusal};
+use super::{Arrival, Pool, PoolAccess, Refusal};
 use crate::event::{KnownPrefix, RequestEvent};
 use crate::pages::PageIds;
 use crate::ratio::Ratio;
@@ -42,7 +42,7 @@ impl Pool {
         event: &RequestEvent<'_>,
         arrival: Arrival,
         room: &mut Room,
-    ) -> Result<u64, Refusal> {
+    ) -> Result<PoolAccess, Refusal> {
         let Room { summary, ids } = room;
         let whole = self.complete(event, ids)?;
         self.observe_whole(&whole, arrival, summary)

@@ -235,7 +235,8 @@ impl Live {
         if whole { Ok(()) } else { Err(RestoreError::Inconsistent) }
     }
 
-    /// Counts the last request, the pool's number `number`, in every window. `summary` is room to sum it up in.
+    /// Counts the last request, the pool's number `number`, in every window; whether it came too late for one it belongs
+    /// to. `summary` is room to sum it up in.
     pub(super) fn count(
         &mut self,
         number: u64,
@@ -244,7 +245,7 @@ impl Live {
         followed: Followed,
         config: &PoolConfig,
         summary: &mut RequestSummary,
-    ) {
+    ) -> bool {
         let cache = &self.cache;
         let rules = CountingRules {
             target_ratios: config.measured_ratios(),
@@ -258,7 +259,7 @@ impl Live {
         if !cache.caches.is_none() {
             summary.set_pointwise_hits(cache.caches.last_hits(), cache.caches.last_ceiling());
         }
-        self.windows.observe(summary, arrival.watermark);
+        self.windows.observe(summary, arrival.watermark)
     }
 
     /// Bytes of memory held, nearly.

@@ -2,7 +2,7 @@
 
 use crate::engine::EngineRefusal;
 use crate::engine_rules::PageMismatch;
-use crate::event::{CachedTokensMismatch, PageCountMismatch};
+use crate::event::{CachedTokensMismatch, NumberOutOfBounds, PageCountMismatch};
 use crate::pool_config::PoolConfigError;
 use crate::stack::{ChainViolation, UnknownPrefix};
 use crate::units::PageSize;
@@ -22,6 +22,9 @@ pub enum Refusal {
     /// The request is larger than the configured limit.
     #[error("the request has {pages} pages: at most {limit} are accepted")]
     TooManyPages { pages: u64, limit: u32 },
+    /// It says a number that no request has.
+    #[error(transparent)]
+    Number(#[from] NumberOutOfBounds),
     /// The ids cannot be those of the prompt's pages.
     #[error(transparent)]
     PageCountMismatch(#[from] PageCountMismatch),
@@ -53,6 +56,7 @@ impl Refusal {
             Self::PageSizeMismatch { .. } => "page_size_mismatch",
             Self::UnfitPage(_) => "invalid_page_size",
             Self::TooManyPages { .. } => "too_many_pages",
+            Self::Number(_) => "invalid_number",
             Self::PageCountMismatch(_) => "page_count_mismatch",
             Self::CachedTokens(_) => "invalid_cached_tokens",
             Self::Chain(_) => "chain_violation",

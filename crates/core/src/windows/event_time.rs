@@ -62,15 +62,17 @@ impl EventWindows {
         }
     }
 
-    pub(super) fn observe(&mut self, summary: &RequestSummary, watermark: Option<EventTime>) {
+    /// Counts a request; whether it came too late for a window that it belongs to.
+    pub(super) fn observe(&mut self, summary: &RequestSummary, watermark: Option<EventTime>) -> bool {
         if let Some(watermark) = watermark {
             debug_assert!(self.next_deadline().is_none_or(|due| due > watermark), "a window was not closed");
             self.closed_end = self.last_closed(watermark);
         }
         let index = summary.position.event_time.0.div_euclid(self.advance_ms);
-        self.late_records += u64::from(index < self.closed_end);
+        let is_late = index < self.closed_end;
+        self.late_records += u64::from(is_late);
         if index.saturating_add(self.span) <= self.closed_end {
-            return;
+            return is_late;
         }
         let at = self.open_pane(index, Extent::of(summary));
         let pane = &mut self.panes[at];
@@ -86,6 +88,7 @@ impl EventWindows {
             }
         }
         pane.tally.add(summary, unseen);
+        is_late
     }
 
     /// Position of the pane with this index, opened if need be.

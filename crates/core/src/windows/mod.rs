@@ -2,7 +2,7 @@
 //!
 //! Everything here is a function of the requests and watermarks it was given, in order.
 //!
-//! - Tumbling and hopping windows close when the partition's watermark reaches their end plus the grace.
+//! - Tumbling and hopping windows close when the pool's watermark reaches their end plus the grace.
 //!   Windows without a request are never published, so a watermark that jumps over a year of them
 //!   costs what the open panes cost.
 //! - `last:N` and `all` are published when the watermark reaches a multiple of the publishing interval,
@@ -14,7 +14,6 @@
 
 mod event_time;
 mod recent;
-mod watermark;
 
 use super::beside::{BesideImage, SavedWindows};
 use super::tally::{RequestSummary, Tally, TallyShape};
@@ -25,8 +24,6 @@ use recent::{Everything, LastRequests};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::VecDeque;
-
-pub use watermark::Watermark;
 
 /// One window as it is shown: closed, or still open.
 #[derive(Debug)]
@@ -148,13 +145,15 @@ impl WindowSet {
         }
     }
 
-    /// Counts a request. `watermark` is the partition's before this record, and decides what is late;
-    /// where it reached [`WindowSet::next_deadline`], [`WindowSet::close`] comes first.
-    pub fn observe(&mut self, summary: &RequestSummary, watermark: Option<EventTime>) {
+    /// Counts a request; whether it came too late for a window that it belongs to. `watermark` is the pool's before
+    /// this record, and decides what is late; where it reached [`WindowSet::next_deadline`], [`WindowSet::close`]
+    /// comes first.
+    pub fn observe(&mut self, summary: &RequestSummary, watermark: Option<EventTime>) -> bool {
         let time = summary.position.event_time;
+        let mut is_late = false;
         for windows in &mut self.kinds {
             match windows {
-                Windows::EventTime(windows) => windows.observe(summary, watermark),
+                Windows::EventTime(windows) => is_late |= windows.observe(summary, watermark),
                 Windows::Last(last) => last.observe(summary),
                 Windows::All(all) => all.observe(summary),
             }
@@ -165,6 +164,7 @@ impl WindowSet {
             let now = watermark.unwrap_or(EventTime(time.0.saturating_sub(lateness)));
             self.publish_at = Some(EventTime(self.last_multiple(now).saturating_add(self.interval())));
         }
+        is_late
     }
 
     /// The smallest watermark that closes or publishes something; `None` while nothing waits.

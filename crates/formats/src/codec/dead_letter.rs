@@ -63,12 +63,17 @@ pub enum LetterContent {
     Off,
 }
 
+/// What a letter's headers, and what Kafka adds, take at most, in bytes: so much room is left for them.
+const HEADER_BYTES: usize = 4096;
+
 /// Longest detail in a header, in characters.
 const MAX_DETAIL_CHARS: usize = 256;
 
 impl DeadLetter {
     /// The header that has the hash of the record.
     pub const HASH: &str = "kvset_value_xxh3";
+    /// The header that has the offset of the last record, where a letter is of several.
+    pub const LAST_OFFSET: &str = "kvset_last_offset";
 
     /// Addresses a refused record to the dead-letter topic.
     pub fn new(record: SourceRecord<'_>, error: &DecodeError, by: Provenance<'_>) -> Self {
@@ -87,14 +92,34 @@ impl DeadLetter {
         Self { key: record.key.map(<[u8]>::to_vec), value: record.value.map(<[u8]>::to_vec), headers }
     }
 
+    /// The record as it came where that makes no larger letter than so many bytes; else without its value, which its
+    /// size and hash stand for, and without a key that is too large itself.
+    pub fn within(
+        max_bytes: usize,
+        record: SourceRecord<'_>,
+        error: &DecodeError,
+        by: Provenance<'_>,
+    ) -> Self {
+        let size = |part: Option<&[u8]>| part.map_or(0, <[u8]>::len);
+        let room = max_bytes.saturating_sub(HEADER_BYTES);
+        if size(record.key).saturating_add(size(record.value)) <= room {
+            return Self::new(record, error, by);
+        }
+        let key = record.key.filter(|key| key.len() <= room);
+        Self { key: key.map(<[u8]>::to_vec), ..Self::redacted(record, error, by) }
+    }
+
     /// The same without key and value: their place is taken by the value's size and hash, which find the
     /// record again where its log is still kept, and give nothing of it away.
     pub fn redacted(record: SourceRecord<'_>, error: &DecodeError, by: Provenance<'_>) -> Self {
         let mut letter = Self::new(SourceRecord { key: None, value: None, ..record }, error, by);
-        letter.headers.extend(record.value.into_iter().flat_map(|value| {
-            let hash = format!("{:016x}", xxh3_64(value));
-            [("kvset_value_bytes", value.len().to_string()), (Self::HASH, hash)]
-        }));
+        letter.headers.extend(record.value.into_iter().flat_map(Self::stand_in));
         letter
+    }
+
+    /// The headers that stand for a value that a letter leaves out: its size and its hash.
+    pub(crate) fn stand_in(value: &[u8]) -> [(&'static str, String); 2] {
+        let hash = format!("{:016x}", xxh3_64(value));
+        [("kvset_value_bytes", value.len().to_string()), (Self::HASH, hash)]
     }
 }

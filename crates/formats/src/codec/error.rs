@@ -7,7 +7,7 @@ use std::fmt;
 /// `kvset_error_code` and the metric label `code`; new ones may be added, none changes its meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ErrorCode {
-    /// The record has no value: a tombstone, or no bytes at all.
+    /// The record's value has no bytes. (A record without a value, a tombstone, is passed.)
     EmptyRecord,
     /// The first bytes show neither Avro single-object encoding nor JSON, or not the configured one.
     UnknownEncoding,
@@ -74,11 +74,14 @@ pub enum ErrorCode {
     UnknownModel,
     /// A field that a template or a time is taken from holds what it cannot hold.
     InvalidField,
+    /// Records that the Kafka client cannot read, a batch with a wrong checksum for example, and that an operator
+    /// decided to pass.
+    Unreadable,
 }
 
 impl ErrorCode {
     /// Every code, in the order of this page; the complete set of metric labels.
-    pub const ALL: [Self; 33] = [
+    pub const ALL: [Self; 34] = [
         Self::EmptyRecord,
         Self::UnknownEncoding,
         Self::UnknownSchema,
@@ -112,6 +115,7 @@ impl ErrorCode {
         Self::RequestTooLarge,
         Self::UnknownModel,
         Self::InvalidField,
+        Self::Unreadable,
     ];
 
     /// The stable name.
@@ -150,7 +154,16 @@ impl ErrorCode {
             Self::RequestTooLarge => "request_too_large",
             Self::UnknownModel => "unknown_model",
             Self::InvalidField => "invalid_field",
+            Self::Unreadable => "unreadable",
         }
+    }
+}
+
+impl ErrorCode {
+    /// Whether such refusals say that producers and this program disagree about the format. A clock that is ahead says
+    /// nothing of it, and is its own pool's trouble; nor does a log that was passed where it could not be read.
+    pub fn is_of_format(self) -> bool {
+        !matches!(self, Self::EventTimeAhead | Self::Unreadable)
     }
 }
 

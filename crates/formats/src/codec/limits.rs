@@ -2,7 +2,7 @@
 
 use super::error::{DecodeError, ErrorCode};
 use super::message::{Decoded, RequestMessage};
-use kvset_core::event::{CachedTokens, KnownPrefix, RequestEvent, check_cached_tokens};
+use kvset_core::event::{CachedTokens, KnownPrefix, RequestEvent, check_cached_tokens, check_numbers};
 use kvset_core::labels::Labels;
 use kvset_core::pages::Scope;
 use kvset_core::units::{EventTime, PageSize};
@@ -25,7 +25,7 @@ pub struct DecodeLimits {
     /// Latest accepted event time, in milliseconds: a guard against microseconds and nanoseconds.
     pub max_event_time_ms: i64,
     /// How far an event time may be ahead of its record's time stamp, in milliseconds; none for any
-    /// distance. One event in the far future would close every open window of its partition.
+    /// distance. One event in the far future would close every open window of its pool.
     pub max_event_time_ahead_ms: Option<u64>,
 }
 
@@ -46,14 +46,15 @@ impl Default for DecodeLimits {
 }
 
 impl DecodeLimits {
-    /// Refuses a value without bytes, or with too many, before anything reads it.
+    /// Refuses a value without bytes, or with too many, before anything reads it. A record without a value, a
+    /// tombstone, is for the caller to pass.
     ///
     /// # Errors
     /// [`ErrorCode::EmptyRecord`] or [`ErrorCode::RecordTooLarge`].
     pub fn check_size(&self, payload: &[u8]) -> Result<(), DecodeError> {
         let (bytes, limit) = (payload.len(), self.max_record_bytes);
         match bytes {
-            0 => Err(DecodeError::new(ErrorCode::EmptyRecord, "the record has no value")),
+            0 => Err(DecodeError::new(ErrorCode::EmptyRecord, "the record's value is empty")),
             _ if bytes > limit => Err(DecodeError::new(
                 ErrorCode::RecordTooLarge,
                 format!("{bytes} bytes are more than max_record_bytes = {limit}"),
@@ -125,6 +126,8 @@ impl DecodeLimits {
             cached_tokens: cached_tokens(&message)?,
             labels: self.labels(message.labels)?,
         };
+        check_numbers(&event)
+            .map_err(|outside| DecodeError::new(ErrorCode::InvalidNumber, outside.to_string()))?;
         if let Some(page_size) = page_size {
             check_page_count(&event, page_size)?;
             check_cached_tokens(&event, page_size)

@@ -85,7 +85,7 @@ fn is_refusal(error: &KafkaError) -> bool {
     matches!(error.rdkafka_error_code(), Some(Authentication | SaslAuthenticationFailed | SSL))
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // What the locks guard is whole after every statement, so a panic elsewhere does not spoil it.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -224,6 +224,8 @@ pub(super) struct Deliveries {
     meter: Meter,
     delivered: AtomicU64,
     failed: AtomicU64,
+    /// Whether a record was larger than its topic takes.
+    too_large: AtomicBool,
     last_failure: Mutex<Option<String>>,
 }
 
@@ -235,6 +237,7 @@ impl Deliveries {
             meter: Meter::of(Client::Sink),
             delivered: AtomicU64::new(0),
             failed: AtomicU64::new(0),
+            too_large: AtomicBool::new(false),
             last_failure: Mutex::default(),
         }
     }
@@ -247,6 +250,11 @@ impl Deliveries {
     /// Records given up since the start.
     pub(super) fn failed(&self) -> u64 {
         self.failed.load(Ordering::SeqCst)
+    }
+
+    /// Whether a record was larger than its topic takes, since this was last asked for.
+    pub(super) fn take_too_large(&self) -> bool {
+        self.too_large.swap(false, Ordering::SeqCst)
     }
 
     /// The last failure in words, taken away.
@@ -283,6 +291,9 @@ impl ProducerContext for Deliveries {
             Ok(_) => self.delivered.fetch_add(1, Ordering::SeqCst),
             Err((error, _)) => {
                 *lock(&self.last_failure) = Some(describe(error));
+                if error.rdkafka_error_code() == Some(RDKafkaErrorCode::MessageSizeTooLarge) {
+                    self.too_large.store(true, Ordering::SeqCst);
+                }
                 self.failed.fetch_add(1, Ordering::SeqCst)
             }
         };

@@ -6,6 +6,7 @@ use super::context::Logging;
 use super::error::KafkaFailure;
 use super::member::Identities;
 use super::reader::{ReadRecord, copy};
+use super::unreadable::{Reading, unreadable};
 use kvset_core::units::Offset;
 use kvset_formats::position::Partition;
 use kvset_formats::time::words;
@@ -48,6 +49,24 @@ impl Lookup {
         self.first_from(partition, offset, timeout, |record| copy(record))
     }
 
+    /// What a reader meets from this offset on.
+    ///
+    /// # Errors
+    /// As for [`Lookup::record`].
+    pub fn reading(
+        &self,
+        partition: Partition,
+        offset: Offset,
+        timeout: Duration,
+    ) -> Result<Reading, KafkaFailure> {
+        let met = self.met_from(partition, offset, timeout, |record| record.offset())?;
+        Ok(match met {
+            None => Reading::End,
+            Some(Ok(offset)) => Reading::Record(offset),
+            Some(Err(error)) => Reading::Unreadable(unreadable(&error).unwrap_or_default()),
+        })
+    }
+
     fn first_from<T>(
         &self,
         partition: Partition,
@@ -55,6 +74,19 @@ impl Lookup {
         timeout: Duration,
         read: impl Fn(&BorrowedMessage<'_>) -> T,
     ) -> Result<Option<T>, KafkaFailure> {
+        let met = self.met_from(partition, offset, timeout, read)?;
+        let doing = format!("reading the record at offset {} of {}/{partition}", offset.0, self.topic);
+        met.transpose().map_err(|error| KafkaFailure::of(&doing, &error))
+    }
+
+    /// The first record, or why it cannot be read; `None` at the log's end.
+    fn met_from<T>(
+        &self,
+        partition: Partition,
+        offset: Offset,
+        timeout: Duration,
+        read: impl Fn(&BorrowedMessage<'_>) -> T,
+    ) -> Result<Option<Result<T, KafkaError>>, KafkaFailure> {
         let doing = format!("reading the record at offset {} of {}/{partition}", offset.0, self.topic);
         let failure = |error: KafkaError| KafkaFailure::of(&doing, &error);
         let mut list = TopicPartitionList::new();
@@ -71,12 +103,13 @@ impl Lookup {
         timeout: Duration,
         doing: &str,
         read: impl Fn(&BorrowedMessage<'_>) -> T,
-    ) -> Result<Option<T>, KafkaFailure> {
+    ) -> Result<Option<Result<T, KafkaError>>, KafkaFailure> {
         let begin = Instant::now();
         while let Some(left) = timeout.checked_sub(begin.elapsed()) {
             match self.consumer.poll(left) {
-                Some(Ok(record)) => return Ok(Some(read(&record))),
+                Some(Ok(record)) => return Ok(Some(Ok(read(&record)))),
                 Some(Err(KafkaError::PartitionEOF(_))) => return Ok(None),
+                Some(Err(error)) if unreadable(&error).is_some() => return Ok(Some(Err(error))),
                 Some(Err(error)) => {
                     let failure = KafkaFailure::of(doing, &error);
                     if failure.kind != FailureKind::Transient {

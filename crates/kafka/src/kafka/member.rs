@@ -1,10 +1,12 @@
 //! What a member of a consumer group does, so that a simulation can stand in for the brokers.
 
 use super::error::KafkaFailure;
+use super::unreadable::Unreadable;
 use kvset_core::units::Offset;
 use kvset_formats::codec::SourceRecord;
 use kvset_formats::position::{LogRange, NextOffset, Partition};
 use kvset_pipeline::facts::RecordIdentity;
+use kvset_pipeline::gaps::OffsetGaps;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -35,6 +37,15 @@ pub trait InputRecord {
     }
 }
 
+/// What the group has committed of a partition.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Committed {
+    /// The offset; `None` where there is none yet.
+    pub next: Option<NextOffset>,
+    /// Offsets that cannot be read and are to be passed.
+    pub gaps: OffsetGaps,
+}
+
 /// What a poll brought.
 #[derive(Debug)]
 pub enum Event<R> {
@@ -49,6 +60,8 @@ pub enum Event<R> {
     Revoked(Vec<Partition>),
     /// Partitions went to other members already: answer with [`Member::unassign`], commit nothing.
     Lost(Vec<Partition>),
+    /// Records that the client cannot read: answer with [`Member::skip_to`], or end.
+    Unreadable(Unreadable),
     /// Something failed; transient failures mend themselves.
     Trouble(KafkaFailure),
 }
@@ -70,8 +83,7 @@ pub trait Member {
     /// have been busy with itself.
     fn poll(&self, timeout: Duration) -> Option<Event<Self::Record<'_>>>;
 
-    /// The group's committed offsets of these partitions. Waits until open transactions that hold
-    /// some are decided.
+    /// What the group has committed of these partitions. Waits until open transactions that hold some are decided.
     ///
     /// # Errors
     /// The coordinator does not answer.
@@ -79,7 +91,7 @@ pub trait Member {
         &self,
         partitions: &[Partition],
         timeout: Duration,
-    ) -> Result<Vec<(Partition, Option<NextOffset>)>, KafkaFailure>;
+    ) -> Result<Vec<(Partition, Committed)>, KafkaFailure>;
 
     /// What the partition's log holds, up to the last stable offset.
     ///
@@ -101,6 +113,9 @@ pub trait Member {
 
     /// Answers [`Event::Revoked`] and [`Event::Lost`]: gives the partitions up.
     fn unassign(&self, partitions: &[Partition]) -> Result<(), KafkaFailure>;
+
+    /// Answers [`Event::Unreadable`]: goes on at this offset, behind what cannot be read.
+    fn skip_to(&self, partition: Partition, next: NextOffset) -> Result<(), KafkaFailure>;
 
     /// Stops fetching a partition; polling must go on.
     fn pause(&self, partition: Partition) -> Result<(), KafkaFailure>;

@@ -10,6 +10,7 @@
 //! - [`offsets`]: ends of logs, committed offsets, moments
 //! - [`statistics`]: what clients report on themselves
 //! - [`topics`]: what exists, what is missing, creation
+//! - [`unreadable`]: records that the client cannot read, and where they end
 //! - [`mock`]: a broker in this process, for demonstrations and wiring tests
 
 mod context;
@@ -27,5 +28,6 @@ pub mod source;
 pub mod statistics;
 pub mod topic_producer;
 pub mod topics;
+pub mod unreadable;
 
 pub use error::KafkaFailure;

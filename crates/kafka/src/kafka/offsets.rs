@@ -4,7 +4,7 @@ use super::config::Connection;
 use super::context::Logging;
 use super::error::KafkaFailure;
 use kvset_formats::position::{LogRange, NextOffset, Partition};
-use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
+use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer, ConsumerContext};
 use rdkafka::topic_partition_list::TopicPartitionListElem;
 use rdkafka::{ClientConfig, Offset, TopicPartitionList};
 use std::time::Duration;
@@ -69,8 +69,7 @@ impl Offsets {
         committed(&self.consumer, &self.topic, partitions, timeout, next_offset)
     }
 
-    /// The same with their notes, of a group whose offsets this program alone commits: the client can
-    /// read notes in UTF-8 only.
+    /// The same with their notes.
     ///
     /// # Errors
     /// The coordinator does not answer.
@@ -79,10 +78,21 @@ impl Offsets {
         partitions: &[Partition],
         timeout: Duration,
     ) -> Result<Vec<(Partition, Option<Noted>)>, KafkaFailure> {
-        let noted = |offset: &TopicPartitionListElem<'_>| {
-            Some(Noted { next: next_offset(offset)?, note: offset.metadata().to_owned() })
-        };
         committed(&self.consumer, &self.topic, partitions, timeout, noted)
+    }
+
+    /// Commits an offset with a note on behalf of the group, which must have no members.
+    ///
+    /// # Errors
+    /// The group has members, or the coordinator does not answer.
+    pub fn commit(&self, partition: Partition, noted: &Noted) -> Result<(), KafkaFailure> {
+        let doing = format!("committing an offset of {}/{partition}", self.topic);
+        let failure = |error| KafkaFailure::of(&doing, &error);
+        let list = list(&self.topic, [(partition, Offset::Offset(noted.next.0))], &doing)?;
+        if let Some(mut offset) = list.find_partition(&self.topic, partition.0) {
+            offset.set_metadata(&noted.note);
+        }
+        self.consumer.commit(&list, CommitMode::Sync).map_err(failure)
     }
 
     /// The offset of the partition's first record whose time stamp is not before this moment, in
@@ -105,6 +115,14 @@ impl Offsets {
             Some(element) => element.error().map(|()| next_offset(element)).map_err(failure),
         }
     }
+}
+
+/// An entry's offset and note, where it has an offset. A note that is no text, which is not this program's, counts as
+/// none: the client knows no other way to look at it than one that panics.
+pub(super) fn noted(offset: &TopicPartitionListElem<'_>) -> Option<Noted> {
+    let next = next_offset(offset)?;
+    let note = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| offset.metadata().to_owned()));
+    Some(Noted { next, note: note.unwrap_or_default() })
 }
 
 /// The offset of an entry, where it is one.

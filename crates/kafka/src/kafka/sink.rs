@@ -59,6 +59,26 @@ pub struct KafkaSink {
     guarantee: Guarantee,
     /// Failed deliveries before the current batch.
     failed_before: u64,
+    letters: LetterSizes,
+}
+
+/// How large dead letters may be, as the topic has shown.
+#[derive(Debug)]
+struct LetterSizes {
+    /// Larger ones go without the bytes of their record.
+    most: usize,
+    /// The largest that was sent since the last abort.
+    largest: usize,
+}
+
+impl LetterSizes {
+    /// A topic has turned a record away as too large. Which one is not told: letters are half as large as they were.
+    fn lower(&mut self) {
+        let largest = std::mem::take(&mut self.largest);
+        if largest > 0 {
+            self.most = self.most.min(largest / 2);
+        }
+    }
 }
 
 impl KafkaSink {
@@ -86,7 +106,8 @@ impl KafkaSink {
         let producer: ThreadedProducer<Deliveries> = config
             .create_with_context(Deliveries::new(connection.tokens()?))
             .map_err(|error| KafkaFailure::of(&doing, &error))?;
-        let sink = Self { producer: Arc::new(producer), topics, guarantee, failed_before: 0 };
+        let letters = LetterSizes { most: usize::MAX, largest: 0 };
+        let sink = Self { producer: Arc::new(producer), topics, guarantee, failed_before: 0, letters };
         if guarantee == Guarantee::ExactlyOnce {
             sink.init(deadline, &doing)?;
         }
@@ -201,6 +222,27 @@ impl KafkaSink {
         })
     }
 
+    /// Hands a record to the producer.
+    fn produce(&self, record: &OutputRecord) -> Result<(), KafkaError> {
+        let topic = self.topic_of(record);
+        let mut message: BaseRecord<'_, [u8], [u8]> = BaseRecord::to(&topic.name);
+        message.key = record.key.as_deref();
+        message.payload = record.value.as_deref();
+        message.partition = record.placed_by.as_deref().map(|pool| pool_partition(pool, topic.partitions));
+        if !record.headers.is_empty() {
+            let headers = OwnedHeaders::new_with_capacity(record.headers.len());
+            let add = |headers: OwnedHeaders, (key, value): &(&str, String)| {
+                headers.insert(Header { key, value: Some(value.as_bytes()) })
+            };
+            message.headers = Some(record.headers.iter().fold(headers, add));
+        }
+        self.producer.send(message).map_err(|(error, _)| error)
+    }
+
+    fn not_written(&self, record: &OutputRecord, error: &KafkaError) -> SinkError {
+        self.failure(&format!("writing to topic `{}`", self.topic_of(record).name), error)
+    }
+
     fn acknowledged(&mut self) -> Result<(), SinkError> {
         let doing = "waiting for outputs to be acknowledged";
         self.await_answers();
@@ -232,20 +274,20 @@ impl Sink for KafkaSink {
     }
 
     fn send(&mut self, record: &OutputRecord) -> Result<(), SinkError> {
-        let topic = self.topic_of(record);
-        let mut message: BaseRecord<'_, [u8], [u8]> = BaseRecord::to(&topic.name);
-        message.key = record.key.as_deref();
-        message.payload = record.value.as_deref();
-        message.partition = record.placed_by.as_deref().map(|pool| pool_partition(pool, topic.partitions));
-        if !record.headers.is_empty() {
-            let headers = OwnedHeaders::new_with_capacity(record.headers.len());
-            let add = |headers: OwnedHeaders, (key, value): &(&str, String)| {
-                headers.insert(Header { key, value: Some(value.as_bytes()) })
-            };
-            message.headers = Some(record.headers.iter().fold(headers, add));
+        if record.destination != Destination::DeadLetters {
+            return self.produce(record).map_err(|error| self.not_written(record, &error));
         }
-        let sent = self.producer.send(message).map_err(|(error, _)| error);
-        sent.map_err(|error| self.failure(&format!("writing to topic `{}`", topic.name), &error))
+        let whole = record.bytes() <= self.letters.most;
+        let sent = match whole {
+            true => self.produce(record),
+            false => self.produce(&record.without_bytes()),
+        };
+        let too_large = Err(KafkaError::MessageProduction(RDKafkaErrorCode::MessageSizeTooLarge));
+        let sent = if sent == too_large { self.produce(&record.without_bytes()) } else { sent };
+        if sent.is_ok() && whole {
+            self.letters.largest = self.letters.largest.max(record.bytes());
+        }
+        sent.map_err(|error| self.not_written(record, &error))
     }
 
     fn offsets(&mut self, next: &[(Partition, NextOffset)], member: &Source) -> Result<(), SinkError> {
@@ -274,6 +316,9 @@ impl Sink for KafkaSink {
     }
 
     fn abort(&mut self) -> Result<(), SinkError> {
+        if self.producer.context().take_too_large() {
+            self.letters.lower();
+        }
         match self.guarantee {
             Guarantee::AtLeastOnce => {
                 // What is still queued would only be repeated by the next attempt.

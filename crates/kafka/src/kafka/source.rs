@@ -6,21 +6,26 @@
 //! goes on.
 
 use super::config::{Connection, Membership};
-use super::context::{MemberContext, Rebalance};
+use super::context::{MemberContext, Rebalance, lock};
 use super::error::KafkaFailure;
 use super::lookup::Lookup;
-use super::member::{Event, InputRecord, Member};
-use super::offsets::{committed, list, log_range, next_offset};
+use super::member::{Committed, Event, InputRecord, Member};
+use super::offsets::{Noted, committed, list, log_range, next_offset, noted};
+use super::unreadable::{find, unreadable};
 use kvset_formats::codec::SourceRecord;
 use kvset_formats::position::{LogRange, NextOffset, Partition};
+use kvset_pipeline::gaps::OffsetGaps;
 use kvset_pipeline::publish::FailureKind;
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer, ConsumerGroupMetadata, RebalanceProtocol};
 use rdkafka::error::KafkaError;
 use rdkafka::message::{BorrowedMessage, Headers, Message};
-use rdkafka::topic_partition_list::TopicPartitionListElem;
 use rdkafka::{Offset, TopicPartitionList};
 use std::collections::BTreeMap;
+use std::sync::Mutex;
 use std::time::Duration;
+
+/// Longest wait for the client to move to another offset.
+const SEEK: Duration = Duration::from_secs(10);
 
 /// A record in the client's own memory.
 #[derive(Debug)]
@@ -62,7 +67,11 @@ pub struct Source {
     connection: Connection,
     topic: String,
     /// What is kept beside each partition's committed offset.
-    notes: BTreeMap<Partition, String>,
+    notes: Mutex<BTreeMap<Partition, String>>,
+    /// Of a reader of its own, whose notes say something else, the offsets that cannot be read.
+    gaps: Option<BTreeMap<Partition, OffsetGaps>>,
+    /// Where each partition was taken up.
+    starts: Mutex<BTreeMap<Partition, NextOffset>>,
     /// Whether the member has a stable name, under which it is expected back.
     is_static: bool,
 }
@@ -81,11 +90,13 @@ impl Source {
         consumer.subscribe(&[topic]).map_err(|error| KafkaFailure::of(&doing(), &error))?;
         let is_static = membership.instance.is_some();
         let (connection, topic) = (connection.clone(), topic.to_owned());
-        Ok(Self { consumer, connection, topic, notes: BTreeMap::new(), is_static })
+        let (notes, starts) = (Mutex::default(), Mutex::default());
+        Ok(Self { consumer, connection, topic, notes, gaps: None, starts, is_static })
     }
 
     /// Reads chosen partitions without joining a group: they are handed out as assigned at once, and
-    /// for good. Offsets are kept under the group's name, each partition's with its note.
+    /// for good. Offsets are kept under the group's name, each partition's with its note. Offsets in these gaps cannot
+    /// be read.
     ///
     /// # Errors
     /// Properties the client refuses.
@@ -94,6 +105,7 @@ impl Source {
         group: &str,
         topic: &str,
         notes: BTreeMap<Partition, String>,
+        gaps: BTreeMap<Partition, OffsetGaps>,
     ) -> Result<Self, KafkaFailure> {
         let doing = || format!("reading topic `{topic}` under the name `{group}`");
         let consumer: BaseConsumer<MemberContext> = connection
@@ -102,7 +114,38 @@ impl Source {
             .map_err(|error| KafkaFailure::of(&doing(), &error))?;
         consumer.context().assign(notes.keys().map(|partition| partition.0).collect());
         let (connection, topic) = (connection.clone(), topic.to_owned());
-        Ok(Self { consumer, connection, topic, notes, is_static: false })
+        let (notes, starts) = (Mutex::new(notes), Mutex::default());
+        Ok(Self { consumer, connection, topic, notes, gaps: Some(gaps), starts, is_static: false })
+    }
+
+    /// Where each assigned partition was read to.
+    fn positions(&self) -> BTreeMap<Partition, NextOffset> {
+        let mut positions = lock(&self.starts).clone();
+        // What the client does not tell was read from where it was taken up.
+        let told = self.consumer.position().ok();
+        for element in told.iter().flat_map(|told| told.elements_for_topic(&self.topic)) {
+            let partition = Partition(element.partition());
+            if let (Some(next), Some(position)) = (next_offset(&element), positions.get_mut(&partition)) {
+                *position = next.max(*position);
+            }
+        }
+        positions
+    }
+
+    /// Where that is which the client cannot read. Where everything can be by now, the client may have passed records
+    /// all the same: a new one has to go on from what was committed.
+    fn unreadable(&self) -> Event<Record<'_>> {
+        match find(&self.connection, &self.topic, self.positions()) {
+            Ok(Some(place)) => Event::Unreadable(place),
+            Ok(None) => {
+                let message = format!(
+                    "a batch of topic `{}` could not be read at first, and could be then",
+                    self.topic
+                );
+                Event::Trouble(KafkaFailure { kind: FailureKind::Spent, message })
+            }
+            Err(failure) => Event::Trouble(KafkaFailure { kind: FailureKind::Spent, ..failure }),
+        }
     }
 
     fn pending_rebalance(&self) -> Option<Event<Record<'_>>> {
@@ -140,6 +183,24 @@ impl Source {
         Err(KafkaFailure { kind: FailureKind::Abortable, message })
     }
 
+    /// What is known of a partition with this committed offset and note; the note goes with every offset from here on.
+    fn known(&self, partition: Partition, noted: Option<Noted>) -> Committed {
+        let next = noted.as_ref().map(|noted| noted.next);
+        if let Some(gaps) = &self.gaps {
+            return Committed { next, gaps: gaps.get(&partition).cloned().unwrap_or_default() };
+        }
+        let note = noted.map(|noted| noted.note).filter(|note| !note.is_empty());
+        let gaps = note.as_deref().map_or_else(|| Ok(OffsetGaps::default()), str::parse);
+        let gaps = gaps.unwrap_or_else(|error| {
+            tracing::debug!(partition = partition.0, "partition {partition}: {error}");
+            OffsetGaps::default()
+        });
+        if let Some(note) = note.filter(|_| !gaps.is_empty()) {
+            lock(&self.notes).insert(partition, note);
+        }
+        Committed { next, gaps }
+    }
+
     /// The next offsets in the client's form.
     pub(super) fn next_offsets(
         &self,
@@ -147,7 +208,7 @@ impl Source {
     ) -> Result<TopicPartitionList, KafkaFailure> {
         let offsets = next.iter().map(|(partition, next)| (*partition, Offset::Offset(next.0)));
         let list = self.list(offsets, "listing offsets")?;
-        for (partition, note) in &self.notes {
+        for (partition, note) in &*lock(&self.notes) {
             if let Some(mut offset) = list.find_partition(&self.topic, partition.0) {
                 offset.set_metadata(note);
             }
@@ -184,6 +245,7 @@ impl Member for Source {
         match self.consumer.poll(timeout) {
             Some(Ok(message)) => Some(Event::Record(Record(message))),
             Some(Err(KafkaError::PartitionEOF(partition))) => Some(Event::End(Partition(partition))),
+            Some(Err(error)) if unreadable(&error).is_some() => Some(self.unreadable()),
             Some(Err(error)) => {
                 let doing = format!("reading topic `{}`", self.topic);
                 Some(Event::Trouble(KafkaFailure::of(&doing, &error)))
@@ -196,9 +258,9 @@ impl Member for Source {
         &self,
         partitions: &[Partition],
         timeout: Duration,
-    ) -> Result<Vec<(Partition, Option<NextOffset>)>, KafkaFailure> {
-        let next = |offset: &TopicPartitionListElem<'_>| next_offset(offset);
-        committed(&self.consumer, &self.topic, partitions, timeout, next)
+    ) -> Result<Vec<(Partition, Committed)>, KafkaFailure> {
+        let found = committed(&self.consumer, &self.topic, partitions, timeout, noted)?;
+        Ok(found.into_iter().map(|(partition, noted)| (partition, self.known(partition, noted))).collect())
     }
 
     fn log_range(&self, partition: Partition, timeout: Duration) -> Result<LogRange, KafkaFailure> {
@@ -213,6 +275,7 @@ impl Member for Source {
         let doing = "taking over partitions";
         let offsets = starts.iter().map(|(partition, next)| (*partition, Offset::Offset(next.0)));
         let list = self.list(offsets, doing)?;
+        lock(&self.starts).extend(starts.iter().copied());
         let assigned = match self.consumer.rebalance_protocol() {
             RebalanceProtocol::Cooperative => self.consumer.incremental_assign(&list),
             RebalanceProtocol::Eager | RebalanceProtocol::None => self.consumer.assign(&list),
@@ -222,6 +285,8 @@ impl Member for Source {
 
     fn unassign(&self, partitions: &[Partition]) -> Result<(), KafkaFailure> {
         let doing = "giving up partitions";
+        lock(&self.starts).retain(|partition, _| !partitions.contains(partition));
+        lock(&self.notes).retain(|partition, _| self.gaps.is_some() || !partitions.contains(partition));
         let unassigned = match self.consumer.rebalance_protocol() {
             RebalanceProtocol::Cooperative => {
                 let all = partitions.iter().map(|partition| (*partition, Offset::Invalid));
@@ -231,6 +296,16 @@ impl Member for Source {
             RebalanceProtocol::Eager | RebalanceProtocol::None => self.consumer.unassign(),
         };
         unassigned.map_err(|error| KafkaFailure::of(doing, &error))
+    }
+
+    fn skip_to(&self, partition: Partition, next: NextOffset) -> Result<(), KafkaFailure> {
+        lock(&self.starts).insert(partition, next);
+        let moved = self.consumer.seek(&self.topic, partition.0, Offset::Offset(next.0), SEEK);
+        moved.map_err(|error| {
+            // A new client begins behind the committed offset and comes here again.
+            let message = format!("moving to offset {next} of {}/{partition}: {error}", self.topic);
+            KafkaFailure { kind: FailureKind::Spent, message }
+        })
     }
 
     fn pause(&self, partition: Partition) -> Result<(), KafkaFailure> {

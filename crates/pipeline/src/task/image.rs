@@ -7,12 +7,12 @@ use super::latest::{LatestEstimates, NotKept};
 use super::{PartitionTask, TaskConfig, pool_set_config};
 use crate::dead_letter_policy::{DeadLetterPolicy, DeadLetterState};
 use crate::facts::RecordIdentity;
+use crate::gaps::OffsetGap;
 use crate::resume::Resume;
 use kvset_core::beside::{BesideImage, LivedImage, RestoredBeside, RestoredLived};
 use kvset_core::estimate::Estimate;
 use kvset_core::pool::{PoolImage, RestoredPool};
-use kvset_core::pool_set::{History, PoolSet, PoolSetImage, PoolSetRestoreError, RestoredPoolSet};
-use kvset_core::windows::Watermark;
+use kvset_core::pool_set::{LogState, PoolSet, PoolSetImage, PoolSetRestoreError, RestoredPoolSet, Timeline};
 use kvset_formats::position::Partition;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -21,11 +21,14 @@ use std::sync::Arc;
 /// A task's state, to be serialised into a snapshot.
 #[derive(Debug, Serialize)]
 pub struct TaskImage<'a> {
-    watermark: Watermark,
-    history: History,
+    log: &'a LogState,
+    /// Offsets that could not be read and were passed, in order.
+    gaps: &'a [OffsetGap],
     dead_letters: &'a DeadLetterState,
     /// In order of name, so that equal states have equal bytes.
     pools: Vec<(&'a str, PoolImage<'a>)>,
+    /// Each pool's, in the same order.
+    timelines: Vec<&'a Timeline>,
     latest: &'a BTreeMap<Box<str>, LatestEstimates>,
     /// What pools are asked beside their estimates, of those that are asked anything, in order of name.
     beside: Vec<(&'a str, BesideImage<'a>)>,
@@ -36,13 +39,21 @@ pub struct TaskImage<'a> {
 /// A task's state, read back from a snapshot.
 #[derive(Debug, Deserialize)]
 pub struct RestoredTask {
-    watermark: Watermark,
-    history: History,
+    log: LogState,
+    gaps: Vec<OffsetGap>,
     dead_letters: DeadLetterState,
     pools: Vec<(Box<str>, RestoredPool)>,
+    timelines: Vec<Timeline>,
     latest: BTreeMap<Box<str>, LatestEstimates>,
     beside: Vec<(Box<str>, RestoredBeside)>,
     lived: Vec<(Box<str>, RestoredLived)>,
+}
+
+impl RestoredTask {
+    /// Offsets that could not be read and were passed, in order.
+    pub fn gaps(&self) -> &[OffsetGap] {
+        &self.gaps
+    }
 }
 
 /// Why a task cannot go on from a snapshot: it is rebuilt from the log then.
@@ -101,13 +112,21 @@ pub(super) fn read_latest(
 impl PartitionTask {
     /// The state as it stands before [`PartitionTask::next_offset`].
     pub fn image(&self) -> TaskImage<'_> {
-        let PoolSetImage { watermark, history, mut pools } = self.pools.image();
+        let PoolSetImage { log, mut pools, timelines } = self.pools.image();
         let beside = pools.iter_mut().filter_map(|(name, pool)| Some((*name, pool.take_beside()?)));
         let mut beside: Vec<_> = beside.collect();
         let lived = beside.iter_mut().filter_map(|(name, beside)| Some((*name, beside.take_lived()?)));
         let lived = lived.collect();
-        let dead_letters = self.policy.state();
-        TaskImage { watermark, history, dead_letters, pools, latest: &self.latest, beside, lived }
+        TaskImage {
+            log,
+            gaps: &self.passed_gaps,
+            dead_letters: self.policy.state(),
+            pools,
+            timelines,
+            latest: &self.latest,
+            beside,
+            lived,
+        }
     }
 
     /// The last record in the state; `None` before the first one.
@@ -127,15 +146,17 @@ impl PartitionTask {
         last_record: Option<RecordIdentity>,
         image: RestoredTask,
     ) -> Result<Self, TaskRestoreError> {
-        let RestoredTask { watermark, history, dead_letters, pools, latest, beside, lived } = image;
+        let RestoredTask { log, gaps, dead_letters, pools, timelines, latest, beside, lived } = image;
         let beside = rejoined(beside, lived, RestoredBeside::with_lived)?;
         let pools = rejoined(pools, beside, RestoredPool::with_beside)?;
-        let history = if resume.warm_up { History::Missing } else { history };
-        let image = RestoredPoolSet { watermark, history, pools };
-        let pools = PoolSet::restore(pool_set_config(&config, partition), image)?;
+        let image = RestoredPoolSet { log, pools, timelines };
+        let mut pools = PoolSet::restore(pool_set_config(&config, partition), image)?;
+        if resume.warm_up {
+            pools.lose_history();
+        }
         read_latest(&pools, &latest)?;
         let policy = DeadLetterPolicy::resume(config.dead_letters, dead_letters);
         let task = Self::over(config, partition, resume, pools, policy);
-        Ok(Self { last_record, latest, ..task })
+        Ok(Self { last_record, latest, passed_gaps: gaps, ..task })
     }
 }

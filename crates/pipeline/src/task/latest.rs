@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 /// The newest final estimates of one pool: at most one a configured kind of window.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct LatestEstimates(BTreeMap<WindowKind, Record>);
+pub struct LatestEstimates(BTreeMap<WindowKind, Record>);
 
 /// An estimate as an Avro record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

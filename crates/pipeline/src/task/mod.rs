@@ -5,13 +5,14 @@
 
 use crate::dead_letter_policy::{DeadLetterLimit, DeadLetterLimits, DeadLetterPolicy};
 use crate::facts::RecordIdentity;
+use crate::gaps::{OffsetGap, OffsetGaps, gap_letter};
 use crate::incoming::Incoming;
 use crate::resume::Resume;
 use kvset_core::estimate::Estimate;
 use kvset_core::pool::{Pool, Refusal};
 use kvset_core::pool_set::{History, ObserveError, PoolConfigs, PoolRecord, PoolSet, PoolSetConfig};
 use kvset_core::stack::LOOK_AHEAD;
-use kvset_core::units::{EventTime, Offset};
+use kvset_core::units::Offset;
 use kvset_core::window::WindowKind;
 use kvset_formats::codec::{
     DeadLetter, DecodeError, DecodeLimits, Decoded, Encoding, ErrorCode, EstimateDetail, EstimateEncoding,
@@ -23,6 +24,7 @@ use kvset_formats::position::{NextOffset, Partition};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+mod activity;
 mod ahead;
 mod image;
 mod latest;
@@ -30,6 +32,7 @@ mod latest;
 use ahead::ReadRecord;
 use latest::LatestEstimates;
 
+pub use activity::{PoolActivity, PoolTime};
 pub use image::{RestoredTask, TaskImage, TaskRestoreError};
 
 /// Everything that shapes a task's output, the same for every partition.
@@ -47,11 +50,19 @@ pub struct TaskConfig {
     pub pools: Arc<PoolConfigs>,
     /// Most pools of one partition; records of further ones are refused.
     pub max_pools: usize,
-    /// How far the watermark moves past a pool's last record before the pool is put aside, in milliseconds; never
-    /// where this is absent.
-    pub idle_after_ms: Option<u64>,
+    /// After how much time of the log without a record a pool is idle, and its windows close as the time of the log
+    /// goes on, in milliseconds; never where this is absent.
+    pub idle_timeout_ms: Option<u64>,
+    /// After how much time of the log without a record a pool makes room for a new one, where there are `max_pools`,
+    /// in milliseconds; never where this is absent.
+    pub forget_after_ms: Option<u64>,
+    /// After how much time of the log without a record a pool is put aside, in milliseconds; never where this is
+    /// absent. Changes no result.
+    pub put_aside_after_ms: Option<u64>,
     /// How many refusals are tolerated.
     pub dead_letters: DeadLetterLimits,
+    /// Largest dead letter; larger ones go without the bytes of their record.
+    pub max_letter_bytes: usize,
     /// How estimates are written.
     pub output: EstimateEncoding,
     /// How much of them is written.
@@ -96,10 +107,14 @@ pub struct Counts {
     pub records: u64,
     /// Bytes of their keys and values.
     pub bytes: u64,
-    /// Prompt pages of accepted records, pool by pool in the order the pools were first seen in.
-    pub pages: Vec<(String, u64)>,
+    /// Accepted records, pool by pool.
+    pub pools: Vec<(String, PoolActivity)>,
+    /// Pools that were forgotten to make room for others.
+    pub forgotten: Vec<String>,
     /// Records processed muted, whose outputs were published before.
     pub replayed: u64,
+    /// Records without a value: tombstones, which say nothing to a log of requests and are passed.
+    pub tombstones: u64,
     /// Refused records by code, handed out as dead letters.
     pub refused: BTreeMap<ErrorCode, u64>,
     /// Offset of the last of them, by code.
@@ -110,8 +125,13 @@ pub struct Counts {
     pub memory: BTreeMap<String, u64>,
     /// Requests that still own pages, of the pools that closed a window.
     pub tracked_requests: BTreeMap<String, u64>,
-    /// The watermark at which the next window closes; `None` while none is open.
-    pub next_close: Option<EventTime>,
+}
+
+impl Counts {
+    /// How far event time has got in the pools that were active, in one.
+    pub fn time(&self) -> Option<PoolTime> {
+        PoolTime::of_all(self.pools.iter().filter_map(|(_, activity)| activity.time))
+    }
 }
 
 /// One partition's state.
@@ -128,11 +148,13 @@ pub struct PartitionTask {
     publish_from: NextOffset,
     count_from: NextOffset,
     last_record: Option<RecordIdentity>,
+    /// Offsets that cannot be read and are to be passed.
+    gaps: OffsetGaps,
+    /// Those that were.
+    passed_gaps: Vec<OffsetGap>,
     counts: Counts,
-    /// Prompt pages accessed since the counts were last taken, by index of the pool.
-    pages: Vec<u64>,
-    /// Pools that [`PartitionTask::take_new_pools`] has told of; those after them are new.
-    told_pools: usize,
+    /// Accepted records since the counts were last taken, by index of the pool.
+    active: BTreeMap<usize, PoolActivity>,
     /// Kept to reuse its memory.
     closed: Vec<Estimate>,
 }
@@ -165,9 +187,10 @@ impl PartitionTask {
             publish_from: resume.publish_from,
             count_from: resume.count_from,
             last_record: None,
+            gaps: OffsetGaps::default(),
+            passed_gaps: Vec::new(),
             counts: Counts::default(),
-            pages: Vec::new(),
-            told_pools: 0,
+            active: BTreeMap::new(),
             closed: Vec::new(),
         }
     }
@@ -221,11 +244,29 @@ impl PartitionTask {
     ) -> Result<(), TaskError> {
         debug_assert!(record.offset >= self.next.0, "records come in offset order");
         let muted = record.offset < self.publish_from.0;
-        match self.observe(record, decoded)? {
-            Ok(()) => {
-                self.policy.accept();
-                self.publish_closed(muted, out)?;
-            }
+        self.pass_gaps(record, out);
+        match record.value {
+            None => self.counts.tombstones += 1,
+            Some(value) => self.process_value(record, value, decoded, out)?,
+        }
+        self.next = NextOffset::after(record.offset);
+        self.counts.records += 1;
+        self.counts.replayed += u64::from(muted);
+        self.counts.bytes += (record.key.map_or(0, <[u8]>::len) + record.value.map_or(0, <[u8]>::len)) as u64;
+        Ok(())
+    }
+
+    /// Processes a record that has a value.
+    fn process_value(
+        &mut self,
+        record: &SourceRecord<'_>,
+        value: &[u8],
+        decoded: Option<&Decoded<'_>>,
+        out: &mut Vec<OutputRecord>,
+    ) -> Result<(), TaskError> {
+        let muted = record.offset < self.publish_from.0;
+        match self.observe(record, value, decoded)? {
+            Ok(()) => self.policy.accept(),
             Err(error) => {
                 let within = self.policy.refuse(record, error.code());
                 // A muted record was passed by the life that published it, under the limits of that day: here
@@ -238,11 +279,37 @@ impl PartitionTask {
                 }
             }
         }
-        self.next = NextOffset::after(record.offset);
-        self.counts.records += 1;
-        self.counts.replayed += u64::from(muted);
-        self.counts.bytes += (record.key.map_or(0, <[u8]>::len) + record.value.map_or(0, <[u8]>::len)) as u64;
-        Ok(())
+        // A refused record may have told, too, that time goes on.
+        self.publish_closed(muted, out)
+    }
+
+    /// Notes that offsets before this record could not be read: no pool's history is whole from there on, and a dead
+    /// letter says which records are missing.
+    fn pass_gaps(&mut self, record: &SourceRecord<'_>, out: &mut Vec<OutputRecord>) {
+        if self.gaps.is_empty() {
+            return;
+        }
+        let passed: Vec<_> = self.gaps.passed(self.next.0, record.offset).collect();
+        for gap in passed {
+            self.pools.lose_history();
+            self.passed_gaps.push(gap);
+            if record.offset >= self.publish_from.0 {
+                *self.counts.refused.entry(ErrorCode::Unreadable).or_default() += 1;
+                self.counts.refused_at.insert(ErrorCode::Unreadable, gap.start);
+                out.push(gap_letter(record.topic, self.partition, gap, self.provenance()));
+            }
+        }
+    }
+
+    /// Counts what was done for pools that were forgotten.
+    fn take_leave_of_forgotten(&mut self) {
+        for (index, name) in self.pools.take_forgotten() {
+            if let Some(activity) = self.active.remove(&index) {
+                self.counts.pools.push((name.to_string(), activity));
+            }
+            self.latest.remove(&name);
+            self.counts.forgotten.push(name.into());
+        }
     }
 
     /// The partition.
@@ -255,9 +322,15 @@ impl PartitionTask {
         self.next
     }
 
-    /// How far event time has got.
-    pub fn watermark(&self) -> Option<EventTime> {
-        self.pools.watermark()
+    /// How far event time has got in each pool that has had a record accepted.
+    pub fn times(&self) -> impl Iterator<Item = (&str, PoolTime)> {
+        let pools = self.pools.pools().iter().zip(self.pools.timelines());
+        pools.filter_map(|(pool, timeline)| Some((pool.name(), PoolTime::of(pool, timeline)?)))
+    }
+
+    /// The same in one, for all pools.
+    pub fn time(&self) -> Option<PoolTime> {
+        PoolTime::of_all(self.times().map(|(_, time)| time))
     }
 
     /// The pools, in the order they were first seen in.
@@ -265,33 +338,31 @@ impl PartitionTask {
         self.pools.pools()
     }
 
+    /// Offsets that cannot be read, which are to be passed where the log goes on behind them.
+    pub fn pass(&mut self, gaps: OffsetGaps) {
+        self.gaps = gaps;
+    }
+
     /// What was done since this was last asked for.
     pub fn take_counts(&mut self) -> Counts {
-        let pools = self.pools.pools();
-        let active = self.pages.iter_mut().enumerate().filter(|(_, pages)| **pages > 0);
-        let named =
-            |(index, pages): (usize, &mut u64)| (pools[index].name().to_owned(), std::mem::take(pages));
-        self.counts.pages = active.map(named).collect();
-        self.counts.next_close = self.next_close();
+        let (pools, timelines) = (self.pools.pools(), self.pools.timelines());
+        for (index, activity) in std::mem::take(&mut self.active) {
+            let (pool, timeline) = (&pools[index], &timelines[index]);
+            let activity = PoolActivity { time: PoolTime::of(pool, timeline), ..activity };
+            self.counts.pools.push((pool.name().to_owned(), activity));
+        }
         std::mem::take(&mut self.counts)
     }
 
     /// Names of pools created since this was last asked for.
     pub fn take_new_pools(&mut self) -> Vec<String> {
-        let new =
-            self.pools.pools().iter().skip(self.told_pools).map(|pool| pool.name().to_owned()).collect();
-        self.told_pools = self.pools.pools().len();
-        new
+        let created = self.pools.take_created();
+        created.into_iter().map(|index| self.pools.pools()[index].name().to_owned()).collect()
     }
 
     /// Bytes of memory held, nearly.
     pub fn memory_bytes(&self) -> u64 {
         self.pools.memory_bytes() + self.latest.values().map(LatestEstimates::memory_bytes).sum::<u64>()
-    }
-
-    /// The watermark at which the next window closes; `None` while none is open.
-    pub fn next_close(&self) -> Option<EventTime> {
-        self.pools.next_close()
     }
 
     /// The newest final estimate of every pool and kind of window, pool by pool in order of name. They
@@ -305,7 +376,7 @@ impl PartitionTask {
 
     /// Goes on after a while without records: its pools are told as new ones again.
     pub fn unpark(&mut self) {
-        self.told_pools = 0;
+        self.pools.announce_all();
     }
 
     /// What is still open, as it stands: provisional estimates, pool by pool in order of name.
@@ -327,13 +398,13 @@ impl PartitionTask {
     fn observe(
         &mut self,
         record: &SourceRecord<'_>,
+        value: &[u8],
         decoded: Option<&Decoded<'_>>,
     ) -> Result<Result<(), DecodeError>, TaskError> {
         let buffered;
         let decoded = match decoded {
             Some(decoded) => decoded,
             None => {
-                let value = record.value.unwrap_or_default();
                 self.decoder.look_up(value)?;
                 match self.decoder.decode(record.key, value) {
                     Ok(decoded) => {
@@ -353,10 +424,11 @@ impl PartitionTask {
             offset: Offset(record.offset),
             counted: record.offset >= self.count_from.0,
         };
-        match self.pools.observe(record, &mut self.closed) {
+        let observed = self.pools.observe(record, &mut self.closed);
+        self.take_leave_of_forgotten();
+        match observed {
             Ok(observed) => {
-                self.pages.resize(self.pages.len().max(observed.pool + 1), 0);
-                self.pages[observed.pool] += observed.page_accesses;
+                self.active.entry(observed.pool).or_default().add(&observed);
                 Ok(Ok(()))
             }
             Err(ObserveError::Refused(refusal)) => Ok(Err(refused(&refusal))),
@@ -422,9 +494,12 @@ impl PartitionTask {
         Ok(())
     }
 
+    fn provenance(&self) -> Provenance<'_> {
+        Provenance { version: &self.config.version, fingerprint: &self.config.fingerprint }
+    }
+
     fn dead_letter(&self, record: &SourceRecord<'_>, error: &DecodeError) -> OutputRecord {
-        let by = Provenance { version: &self.config.version, fingerprint: &self.config.fingerprint };
-        let letter = DeadLetter::new(*record, error, by);
+        let letter = DeadLetter::within(self.config.max_letter_bytes, *record, error, self.provenance());
         OutputRecord {
             destination: Destination::DeadLetters,
             partition: self.partition,
@@ -442,7 +517,9 @@ fn pool_set_config(config: &TaskConfig, partition: Partition) -> PoolSetConfig {
         pools: Arc::clone(&config.pools),
         partition: partition.0,
         max_pools: config.max_pools,
-        idle_after_ms: config.idle_after_ms,
+        idle_timeout_ms: config.idle_timeout_ms,
+        forget_after_ms: config.forget_after_ms,
+        put_aside_after_ms: config.put_aside_after_ms,
     }
 }
 
@@ -461,6 +538,7 @@ fn refused(refusal: &Refusal) -> DecodeError {
         Refusal::UnknownPageSize | Refusal::PageSizeMismatch { .. } => ErrorCode::UnknownPageSize,
         Refusal::UnfitPage(_) => ErrorCode::InvalidPageSize,
         Refusal::TooManyPages { .. } => ErrorCode::TooManyPages,
+        Refusal::Number(_) => ErrorCode::InvalidNumber,
         Refusal::PageCountMismatch { .. } => ErrorCode::PageCountMismatch,
         Refusal::CachedTokens(_) => ErrorCode::InvalidCachedTokens,
         Refusal::Chain(_) => ErrorCode::ChainViolation,

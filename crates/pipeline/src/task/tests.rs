@@ -5,7 +5,7 @@ use kvset_core::pool_set::PoolSetRestoreError;
 use kvset_core::profile::Profile;
 use kvset_core::ratio::Ratio;
 use kvset_core::tiers::{Settled, TrendRules};
-use kvset_core::units::{PageCount, PageSize};
+use kvset_core::units::{EventTime, PageCount, PageSize};
 use kvset_formats::codec::{Repacker, decode_estimate};
 use proptest::prelude::*;
 
@@ -18,6 +18,7 @@ fn config() -> TaskConfig {
         capacities: ["4p", "16p"].map(|text| text.parse().expect("a capacity")).to_vec(),
         publish_every_ms: 1000,
         allowed_lateness_ms: 0,
+        max_lateness_ms: 0,
         max_tracked_pages: PageCount(1 << 16),
         tiers: ["hbm:0.5:3p:2", "dram:1:4p"].map(|text| text.parse().expect("a tier")).to_vec(),
         trend: TrendRules { converged_over: 2, hold: 2, ..TrendRules::default() },
@@ -30,7 +31,10 @@ fn config() -> TaskConfig {
         limits: DecodeLimits::default(),
         pools: PoolConfigs::new(pool, []).expect("usable").into(),
         max_pools: 3,
-        idle_after_ms: Some(700),
+        idle_timeout_ms: Some(2_000),
+        forget_after_ms: None,
+        put_aside_after_ms: Some(700),
+        max_letter_bytes: 1 << 20,
         dead_letters: DeadLetterLimits { max_consecutive: 2, max_share: Ratio::ONE, share_window: 100 },
         output: EstimateEncoding::Json,
         detail: EstimateDetail::Full,
@@ -89,27 +93,19 @@ fn estimates(outputs: &[OutputRecord]) -> Vec<Estimate> {
 
 #[test]
 fn a_late_watermark_publishes_in_order_of_end_pool_and_window() {
-    let log = [
-        request("b", 100, &[1, 2]),
-        request("a", 200, &[1, 3]),
-        request("b", 1100, &[1, 2]),
-        request("a", 5000, &[1, 3]),
-    ];
+    // Pool b is idle by the time that a comes to 5000: the others tell that time passes.
+    let mut log = vec![request("b", 100, &[1, 2]), request("a", 200, &[1, 3])];
+    log.extend((1..=24).map(|step| request("c", 200 * step, &[1])));
+    log.push(request("a", 5000, &[1, 3]));
     let outputs = process(&mut task(0), &log).expect("within limits");
     let order: Vec<_> = estimates(&outputs)
         .into_iter()
         .map(|estimate| (estimate.next_offset, estimate.end_ms, estimate.pool, estimate.window.to_string()))
         .collect();
-    let expected = [
-        (1000, "a", "tumbling:1s"),
-        (1000, "a", "last:3"),
-        (1000, "a", "all"),
-        (1000, "b", "tumbling:1s"),
-        (1000, "b", "last:3"),
-        (1000, "b", "all"),
-    ];
-    let expected = expected.map(|(end, pool, window)| (3, end, pool.to_owned(), window.to_owned()));
-    assert_eq!(&order[..6], expected, "windows in the order they are configured in");
+    let of_b: Vec<_> = order.iter().filter(|(_, _, pool, _)| pool == "b").collect();
+    let expected = ["tumbling:1s", "last:3", "all"].map(|window| (1000, window));
+    let found: Vec<_> = of_b.iter().map(|(_, end, _, window)| (*end, window.as_str())).collect();
+    assert_eq!(found, expected, "windows in the order they are configured in");
     assert!(order.is_sorted_by_key(|(next, end, pool, _)| (*next, *end, pool.clone())), "{order:?}");
 }
 
@@ -127,9 +123,10 @@ fn refused_records_become_dead_letters_and_change_nothing_else() {
     assert_eq!(estimates(&outputs).len(), estimates(&clean).len());
     let counts = task.take_counts();
     assert_eq!((counts.records, counts.refused[&ErrorCode::UnknownEncoding]), (4, 1));
-    assert_eq!(counts.pages, [("a".to_owned(), 4)]);
-    let nothing = Counts { next_close: task.next_close(), ..Counts::default() };
-    assert_eq!(task.take_counts(), nothing, "counted once");
+    let (pool, activity) = &counts.pools[0];
+    assert_eq!((pool.as_str(), activity.requests, activity.pages), ("a", 3, 4));
+    assert_eq!(counts.time(), task.time());
+    assert_eq!(task.take_counts(), Counts::default(), "counted once");
 }
 
 #[test]
@@ -172,7 +169,7 @@ fn an_event_time_far_ahead_of_its_records_time_stamp_is_refused_and_closes_nothi
         outputs.iter().filter(|output| output.destination == Destination::DeadLetters).collect();
     let code = ("kvset_error_code", "event_time_ahead".to_owned());
     assert!(refused.len() == 2 && refused.iter().all(|output| output.headers.contains(&code)), "{refused:?}");
-    assert_eq!(task.watermark(), Some(EventTime(1000)));
+    assert_eq!(task.time().map(|time| time.watermark), Some(EventTime(1000)));
     assert_eq!(task.take_new_pools(), ["a"], "a refused record makes no pool");
 
     let unstamped = SourceRecord {
@@ -186,6 +183,115 @@ fn an_event_time_far_ahead_of_its_records_time_stamp_is_refused_and_closes_nothi
     let mut outputs = Vec::new();
     task.process_record(&unstamped, &mut outputs).expect("within limits");
     assert!(!outputs.is_empty(), "nothing to compare with: taken");
+}
+
+/// A record as it lies in the log.
+fn record<'r>(offset: i64, key: &'r str, value: Option<&'r [u8]>) -> SourceRecord<'r> {
+    SourceRecord {
+        topic: TOPIC,
+        partition: 5,
+        offset,
+        timestamp_ms: Some(7),
+        key: Some(key.as_bytes()),
+        value,
+    }
+}
+
+/// A compacted topic's run of tombstones stopped the partition at every start.
+#[test]
+fn tombstones_are_counted_and_passed_however_many_they_are() {
+    let (mut task, mut outputs) = (task(0), Vec::new());
+    for offset in 0..1000 {
+        task.process_record(&record(offset, "a", None), &mut outputs).expect("passed");
+    }
+    assert_eq!((outputs.len(), task.pools().len(), task.next_offset()), (0, 0, NextOffset(1000)));
+    let counts = task.take_counts();
+    assert_eq!((counts.tombstones, counts.records, counts.refused.len()), (1000, 1000, 0));
+}
+
+/// A letter larger than its topic allows could never be delivered, so the service ended at every start.
+#[test]
+fn a_letter_too_large_goes_without_the_bytes_of_its_record() {
+    let config = Arc::new(TaskConfig { max_letter_bytes: 9_000, ..config() });
+    let mut task = PartitionTask::new(config, Partition(5), &resume(0, 0, false));
+    let (large, small, key) = (vec![b'x'; 6_000], vec![b'x'; 2_000], "k".repeat(6_000));
+    let mut outputs = Vec::new();
+    for (offset, (key, value)) in [("a", &large), ("a", &small)].into_iter().enumerate() {
+        task.process_record(&record(offset as i64, key, Some(value)), &mut outputs).expect("within limits");
+    }
+    task.policy.accept();
+    task.process_record(&record(2, &key, Some(&small)), &mut outputs).expect("within limits");
+    let bytes = |output: &OutputRecord| {
+        let length = |part: &Option<Vec<u8>>| part.as_ref().map(Vec::len);
+        (length(&output.key), length(&output.value))
+    };
+    let expected = [(Some(1), None), (Some(1), Some(2_000)), (None, None)];
+    assert_eq!(outputs.iter().map(bytes).collect::<Vec<_>>(), expected);
+    let header = |output: &OutputRecord, name: &str| {
+        output.headers.iter().find(|(found, _)| *found == name).map(|(_, text)| text.clone())
+    };
+    assert_eq!(header(&outputs[0], "kvset_value_bytes").as_deref(), Some("6000"));
+    assert_eq!(header(&outputs[0], "kvset_offset").as_deref(), Some("0"));
+    assert!(header(&outputs[0], DeadLetter::HASH).is_some_and(|hash| hash.len() == 16));
+    assert_eq!(header(&outputs[1], DeadLetter::HASH), None);
+}
+
+/// One record with a duration of 2^62 was in flight for ever.
+#[test]
+fn numbers_that_no_request_has_are_refused() {
+    let fields = ["duration_ms", "input_tokens", "output_tokens", "cached_tokens"];
+    for field in fields {
+        let value = format!(r#"{{"event_time":1,"page_ids":[1],"{field}":{}}}"#, 1_u64 << 62);
+        let (mut task, mut outputs) = (task(0), Vec::new());
+        task.process_record(&record(0, "a", Some(value.as_bytes())), &mut outputs).expect("within limits");
+        let code = outputs[0].headers.iter().find(|(name, _)| *name == "kvset_error_code");
+        assert_eq!(code.map(|(_, code)| code.as_str()), Some("invalid_number"), "{field}");
+        assert!(task.pools().is_empty());
+    }
+}
+
+/// A batch that the client cannot read, passed by an operator: what follows says that it lacks something.
+#[test]
+fn offsets_that_cannot_be_read_are_passed_told_and_kept() {
+    let log: Vec<_> = (0..12).map(|i| request("a", 700 * i, &[1, i as u64 + 2])).collect();
+    let mut gaps = OffsetGaps::default();
+    gaps.insert(OffsetGap::new(4, 6).expect("a range"));
+    let run = |publish_from: i64| {
+        let mut task = task(publish_from);
+        task.pass(gaps.clone());
+        let mut outputs = Vec::new();
+        for record in records(&log, NextOffset(0)).filter(|record| !(4..6).contains(&record.offset)) {
+            task.process_record(&record, &mut outputs).expect("within limits");
+        }
+        (task, outputs)
+    };
+    let (mut passed, outputs) = run(0);
+    let letters: Vec<_> =
+        outputs.iter().filter(|output| output.destination == Destination::DeadLetters).collect();
+    assert_eq!(letters.len(), 1);
+    for header in [("kvset_error_code", "unreadable"), ("kvset_offset", "4"), (DeadLetter::LAST_OFFSET, "5")]
+    {
+        assert!(letters[0].headers.contains(&(header.0, header.1.to_owned())), "{:?}", letters[0].headers);
+    }
+    let all = estimates(&outputs).into_iter().filter(|estimate| estimate.window == WindowKind::All);
+    let (before, behind): (Vec<_>, Vec<_>) = all.partition(|estimate| estimate.next_offset <= 4);
+    assert!(!before.is_empty() && before.iter().all(|estimate| !estimate.warm_up));
+    assert!(!behind.is_empty() && behind.iter().all(|estimate| estimate.warm_up));
+    assert_eq!(passed.take_counts().refused[&ErrorCode::Unreadable], 1);
+    let (muted, outputs) = run(12);
+    assert!(outputs.is_empty(), "it was told before");
+    let bytes = |task: &PartitionTask| postcard::to_allocvec(&task.image()).expect("serialises");
+    assert_eq!(bytes(&muted), bytes(&passed), "a function of the log and its gaps");
+    let image: RestoredTask = postcard::from_bytes(&bytes(&passed)).expect("what was written");
+    assert_eq!(image.gaps(), [OffsetGap { start: 4, end: 6 }]);
+    let mut restored =
+        PartitionTask::restore(Arc::new(config()), Partition(5), &resume(12, 12, false), None, image)
+            .expect("the same");
+    restored.pass(gaps.clone());
+    let mut outputs = Vec::new();
+    let value = request("a", 9_000, &[1]).1;
+    restored.process_record(&record(12, "a", Some(value.as_bytes())), &mut outputs).expect("within limits");
+    assert!(outputs.iter().all(|output| output.destination == Destination::Results), "it was told once");
 }
 
 #[test]

@@ -11,6 +11,7 @@ use kvset_kafka::kafka::KafkaFailure;
 use kvset_kafka::kafka::config::Connection;
 use kvset_kafka::kafka::lookup::Lookup;
 use kvset_kafka::kafka::offsets::{Noted, Offsets};
+use kvset_pipeline::gaps::OffsetGaps;
 use kvset_pipeline::offset_range::OffsetRange;
 use kvset_pipeline::task::TaskConfig;
 use std::collections::BTreeMap;
@@ -59,6 +60,13 @@ impl Log<'_> {
             return Ok(seen);
         }
         committed(&Offsets::open(self.connection, group, topic)?)
+    }
+
+    /// Offsets that cannot be read, as recorded for this group.
+    pub(super) fn gaps(&self, group: &str) -> Result<BTreeMap<Partition, OffsetGaps>, KafkaFailure> {
+        let noted = self.noted(group)?.into_iter();
+        // Another note is of somebody else, and says nothing of gaps.
+        Ok(noted.filter_map(|(partition, noted)| Some((partition, noted?.note.parse().ok()?))).collect())
     }
 
     fn ask<T>(&self, ask: impl Fn() -> Result<T, KafkaFailure>) -> Result<T, KafkaFailure> {

@@ -158,7 +158,8 @@ impl Backfill {
         let reached: BTreeMap<_, _> =
             begun.iter().map(|(partition, (_, next))| (*partition, *next)).collect();
         let mut plan = ServicePlan::make(&own, options.create_topics)?;
-        plan.stream.bounds = Some(bounds_of(digest, &offset_ranges, &reached)?);
+        let bounds = bounds_of(digest, &offset_ranges, &reached)?;
+        plan.stream.bounds = Some(Bounds { gaps: log.gaps(group)?, ..bounds });
         if let Some(state) = &mut plan.state {
             // The same log read from elsewhere is another state.
             state.fingerprint = Fingerprint(digest);
@@ -199,7 +200,8 @@ fn bounds_of(
     offset_ranges: &BTreeMap<Partition, OffsetRange>,
     reached: &BTreeMap<Partition, NextOffset>,
 ) -> Result<Bounds, BackfillError> {
-    let mut bounds = Bounds { offset_ranges: BTreeMap::new(), notes: BTreeMap::new() };
+    let (notes, gaps) = (BTreeMap::new(), BTreeMap::new());
+    let mut bounds = Bounds { offset_ranges: BTreeMap::new(), notes, gaps };
     for (partition, offset_range) in offset_ranges {
         if reached.get(partition) < Some(&offset_range.end) {
             bounds.notes.insert(*partition, note::write(run, offset_range)?);

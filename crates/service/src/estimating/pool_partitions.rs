@@ -36,6 +36,15 @@ impl PoolPartitions {
         }
     }
 
+    /// A partition has forgotten these pools.
+    pub(crate) fn forget_pools(&mut self, partition: Partition, names: &[String]) {
+        for name in names {
+            if self.0.get(name) == Some(&partition) {
+                self.0.remove(name);
+            }
+        }
+    }
+
     /// A partition was given up.
     pub(crate) fn forget(&mut self, partition: Partition) {
         self.0.retain(|_, home| *home != partition);

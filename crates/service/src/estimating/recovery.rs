@@ -57,15 +57,17 @@ pub(crate) fn take_up(
     });
     loop {
         let at = parked.as_ref().map(PartitionTask::next_offset);
-        let resume = decision(plan, known, at, checkpoints, &candidates)?;
+        let resume = decision(plan, &known, at, checkpoints, &candidates)?;
         if let (Origin::Parked, Some(mut task)) = (resume.origin, parked.take()) {
             task.unpark();
+            task.pass(known.gaps);
             failures += set_aside(checkpoints, &candidates, &resume);
             return Ok(TakenUp { resume, task, restored: None, failures });
         }
         let (Origin::Snapshot(index), Some((checkpoints, id))) = (resume.origin, checkpoints) else {
             failures += set_aside(checkpoints, &candidates, &resume);
-            let task = PartitionTask::new(Arc::clone(&plan.task), known.partition, &resume);
+            let mut task = PartitionTask::new(Arc::clone(&plan.task), known.partition, &resume);
+            task.pass(known.gaps);
             return Ok(TakenUp { resume, task, restored: None, failures });
         };
         let Some(candidate) = candidates.get_mut(index) else { continue };
@@ -74,7 +76,8 @@ pub(crate) fn take_up(
             continue;
         }
         match restore(plan, &resume, checkpoints.store(), id, &candidate.generation) {
-            Ok((task, bytes)) => {
+            Ok((mut task, bytes)) => {
+                task.pass(known.gaps);
                 let restored = Some((candidate.generation.next_offset, bytes));
                 failures += set_aside(Some((checkpoints, id)), &candidates, &resume);
                 return Ok(TakenUp { resume, task, restored, failures });
@@ -103,12 +106,12 @@ fn found(store: &dyn SnapshotStore, id: &PartitionId) -> Result<Vec<Candidate>, 
 
 fn decision(
     plan: &ServicePlan,
-    known: Known,
+    known: &Known,
     parked: Option<NextOffset>,
     checkpoints: Option<(&Checkpoints, &PartitionId)>,
     candidates: &[Candidate],
 ) -> Result<Resume, ServiceError> {
-    let Known { partition, committed, log } = known;
+    let Known { partition, committed, log, .. } = *known;
     let snapshots: Vec<_> = checkpoints.map_or_else(Vec::new, |(checkpoints, _)| {
         let facts = |candidate: &Candidate| {
             let last_record = candidate.last_record.unwrap_or(LastRecord::Gone);

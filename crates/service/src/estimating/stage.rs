@@ -14,12 +14,11 @@ use crate::poll_loop::stage::{Known, Stage};
 use crate::snapshots::checkpoints::{Checkpoints, Occasion};
 use crate::workers::pool::{Reply, WorkerPool};
 use kvset_core::estimate::Estimate;
-use kvset_core::units::EventTime;
 use kvset_formats::position::{Epoch, NextOffset, Partition};
 use kvset_kafka::kafka::member::{Identities, Member};
 use kvset_pipeline::assignment::Assignment;
 use kvset_pipeline::resume::Resume;
-use kvset_pipeline::task::{PartitionTask, TaskRestoreError};
+use kvset_pipeline::task::{PartitionTask, PoolTime, TaskRestoreError};
 use kvset_pipeline::worker::{Report, TaskSummary};
 use std::time::Duration;
 
@@ -43,8 +42,8 @@ pub struct Estimating<'c, M: Member, W> {
 struct Restored {
     partition: Partition,
     next: NextOffset,
-    watermark: Option<EventTime>,
-    next_close: Option<EventTime>,
+    time: Option<PoolTime>,
+    times: Vec<(String, PoolTime)>,
     pools: usize,
     latest: Vec<Estimate>,
 }
@@ -61,8 +60,8 @@ impl Restored {
         Ok(Some(Self {
             partition: task.partition(),
             next: task.next_offset(),
-            watermark: task.watermark(),
-            next_close: task.next_close(),
+            time: task.time(),
+            times: task.times().map(|(name, time)| (name.to_owned(), time)).collect(),
             pools: task.pools().len(),
             latest,
         }))
@@ -143,12 +142,12 @@ impl<'c, M: Member + 'c, W: WorkerPool<M::Record<'c>>> Stage<'c, M> for Estimati
         let Some(restored) = self.restored.take().filter(|restored| restored.partition == partition) else {
             return;
         };
-        let Restored { partition, next, watermark, next_close, pools, latest } = &restored;
+        let Restored { partition, next, time, times, pools, latest } = &restored;
         self.observer.on(&ServiceEvent::Restored {
             partition: *partition,
             next: *next,
-            watermark: *watermark,
-            next_close: *next_close,
+            time: *time,
+            times,
             pools: *pools,
             latest,
         });
@@ -173,10 +172,11 @@ impl<'c, M: Member + 'c, W: WorkerPool<M::Record<'c>>> Stage<'c, M> for Estimati
     }
 
     fn tell(&mut self, partition: Partition, next: NextOffset, summary: TaskSummary) -> u64 {
-        let TaskSummary { counts, new_pools, watermark, pools } = summary;
+        let TaskSummary { counts, new_pools, time, pools } = summary;
         self.refusals.note(partition, refusals(&counts.refused, &counts.refused_at), self.clock.now());
+        self.pool_partitions.forget_pools(partition, &counts.forgotten);
         self.pool_partitions.note(partition, &new_pools, self.observer);
-        self.observer.on(&ServiceEvent::Progress { partition, next, counts: &counts, watermark, pools });
+        self.observer.on(&ServiceEvent::Progress { partition, next, counts: &counts, time, pools });
         counts.records
     }
 

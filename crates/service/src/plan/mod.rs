@@ -16,11 +16,12 @@ use kvset_kafka::registry::cache::SchemaCache;
 use kvset_pipeline::assignment::FlowLimits;
 use kvset_pipeline::dead_letter_policy::DeadLetterLimits;
 use kvset_pipeline::facts::Fingerprint;
+use kvset_pipeline::gaps::OffsetGaps;
 use kvset_pipeline::offset_range::OffsetRange;
 use kvset_pipeline::resume::{LostHistory, StartFrom};
 use kvset_pipeline::task::TaskConfig;
 use kvset_settings::{
-    self, Assignment, Delivery, InputEncoding, OutputEncoding, SecretError, Settings, Start,
+    self, Assignment, Delivery, InputEncoding, OutputEncoding, SecretError, Settings, Span, Start,
 };
 use kvset_snapshot::limits::PartsLimits;
 use schemas::RegistryError;
@@ -76,6 +77,8 @@ pub struct Bounds {
     pub offset_ranges: BTreeMap<Partition, OffsetRange>,
     /// Of the same partitions.
     pub notes: BTreeMap<Partition, String>,
+    /// Offsets that the live group cannot read either.
+    pub gaps: BTreeMap<Partition, OffsetGaps>,
 }
 
 /// How long, and how many, states of partitions that moved away stay in memory.
@@ -199,13 +202,16 @@ pub fn task_config(settings: &Settings) -> Result<TaskConfig, PoolConfigError> {
         limits: DecodeLimits {
             max_record_bytes: usize::try_from(settings.input.max_record_bytes.0).unwrap_or(usize::MAX),
             max_pages_per_request: settings.input.max_pages_per_request as usize,
-            max_event_time_ahead_ms: Some(settings.input.max_event_time_ahead.as_ms()).filter(|ms| *ms > 0),
+            max_event_time_ahead_ms: unless_zero(settings.input.max_event_time_ahead),
             ..DecodeLimits::default()
         },
         pools: PoolConfigs::new(settings.pool_config(""), named)?.into(),
         max_pools: settings.estimate.max_pools as usize,
-        idle_after_ms: Some(settings.state.idle_after.as_ms()).filter(|ms| *ms > 0),
+        idle_timeout_ms: unless_zero(settings.estimate.idle_timeout),
+        forget_after_ms: unless_zero(settings.estimate.forget_after),
+        put_aside_after_ms: unless_zero(settings.state.idle_after),
         dead_letters: dead_letter_limits(settings),
+        max_letter_bytes: max_letter_bytes(settings),
         output: match settings.output.encoding {
             OutputEncoding::Json => EstimateEncoding::Json,
             OutputEncoding::Avro => EstimateEncoding::Avro,
@@ -216,6 +222,11 @@ pub fn task_config(settings: &Settings) -> Result<TaskConfig, PoolConfigError> {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         fingerprint: settings.fingerprint_hex(),
     })
+}
+
+/// A time that zero turns off.
+fn unless_zero(span: Span) -> Option<u64> {
+    Some(span.as_ms()).filter(|ms| *ms > 0)
 }
 
 /// The store that hosts share, where the settings name one.
@@ -255,6 +266,11 @@ pub(crate) fn dead_letter_limits(settings: &Settings) -> DeadLetterLimits {
         max_share: settings.dead_letters.max_share,
         share_window: settings.dead_letters.share_over,
     }
+}
+
+/// Largest dead letter.
+pub(crate) fn max_letter_bytes(settings: &Settings) -> usize {
+    usize::try_from(settings.dead_letters.max_bytes.0).unwrap_or(usize::MAX)
 }
 
 /// Where snapshots are kept, as the settings say.

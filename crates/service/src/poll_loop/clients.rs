@@ -49,7 +49,10 @@ pub(crate) fn join(plan: &StreamPlan) -> Result<(KafkaSink, Source), ServiceErro
         KafkaSink::open(connection, &plan.transactional_id(), outputs, plan.guarantee, plan.retry_for)?;
     let source = match &plan.bounds {
         None => Source::join(connection, &plan.membership, &plan.topic)?,
-        Some(bounds) => Source::alone(connection, &plan.membership.group, &plan.topic, bounds.notes.clone())?,
+        Some(bounds) => {
+            let (notes, gaps) = (bounds.notes.clone(), bounds.gaps.clone());
+            Source::alone(connection, &plan.membership.group, &plan.topic, notes, gaps)?
+        }
     };
     Ok((sink, source))
 }

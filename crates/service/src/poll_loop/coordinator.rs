@@ -14,10 +14,13 @@ use crate::snapshots::checkpoints::Occasion;
 use kvset_formats::output::Destination;
 use kvset_formats::position::{Epoch, NextOffset, Partition};
 use kvset_kafka::kafka::KafkaFailure;
-use kvset_kafka::kafka::member::{Event, InputRecord, Member};
+use kvset_kafka::kafka::member::{Committed, Event, InputRecord, Member};
+use kvset_kafka::kafka::unreadable::Unreadable;
 use kvset_pipeline::assignment::{Assignment, Flow, Progress};
+use kvset_pipeline::gaps::OffsetGaps;
 use kvset_pipeline::publish::{FailureKind, PublishError, Sink, publish};
 use kvset_pipeline::worker::Report;
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 /// Longest wait for a broker's answer while a rebalance is answered.
@@ -59,6 +62,8 @@ pub struct Coordinator<'c, M: Member + 'c, O, S> {
     full_since: Option<Instant>,
     /// Since when commits fail, if they do.
     failing_since: Option<Instant>,
+    /// Of each partition, offsets that cannot be read and are to be passed.
+    gaps: BTreeMap<Partition, OffsetGaps>,
     summary: Summary,
 }
 
@@ -89,6 +94,7 @@ where
             is_behind: false,
             full_since: None,
             failing_since: None,
+            gaps: BTreeMap::new(),
             summary: Summary::default(),
         }
     }
@@ -218,6 +224,7 @@ where
             Event::Assigned(partitions) => self.assign(&partitions),
             Event::Revoked(partitions) => self.revoke(&partitions),
             Event::Lost(partitions) => self.lose(&partitions),
+            Event::Unreadable(place) => self.pass(place),
             // The client has warned already, and mends it by itself.
             Event::Trouble(failure) if failure.kind == FailureKind::Transient => {
                 self.standing.troubled(self.clock.now());
@@ -232,6 +239,21 @@ where
             }
             Event::Trouble(failure) => Err(failure.into()),
         }
+    }
+
+    /// Goes on behind what cannot be read, where somebody has decided so.
+    fn pass(&mut self, place: Unreadable) -> Result<(), ServiceError> {
+        let (partition, offset) = (place.partition, place.offset);
+        let topic = &self.plan.topic;
+        let Some(gap) = self.gaps.get(&partition).and_then(|gaps| gaps.from(offset)) else {
+            return Err(ServiceError::Unreadable { topic: topic.clone(), place });
+        };
+        tracing::warn!(
+            partition = partition.0,
+            offset,
+            "{topic}/{partition}: passing offsets {gap}, which cannot be read, as `kvset skip` has recorded"
+        );
+        Ok(self.source.skip_to(partition, NextOffset(gap.end))?)
     }
 
     fn dispatch(&mut self, record: M::Record<'c>) -> Result<(), ServiceError> {
@@ -347,8 +369,9 @@ where
             self.answer(|source| source.committed(partitions, ANSWER))?
         };
         let mut starts = Vec::with_capacity(committed.len());
-        for (partition, committed) in committed {
-            starts.push((partition, self.take_up(partition, committed)?));
+        for (partition, Committed { next, gaps }) in committed {
+            self.gaps.insert(partition, gaps);
+            starts.push((partition, self.take_up(partition, next)?));
         }
         self.source.assign(&starts)?;
         self.standing.assigned();
@@ -367,7 +390,8 @@ where
     ) -> Result<NextOffset, ServiceError> {
         let log = self.answer(|source| source.log_range(partition, ANSWER))?;
         self.epoch = self.epoch.next();
-        let known = Known { partition, committed, log };
+        let gaps = self.gaps.get(&partition).cloned().unwrap_or_default();
+        let known = Known { partition, committed, log, gaps };
         let resume = self.stage.take_up(self.source, known, self.epoch)?;
         tracing::info!(
             partition = partition.0,
@@ -453,6 +477,7 @@ where
     fn give_up(&mut self, partitions: &[Partition], may_return: bool) -> Result<(), ServiceError> {
         for partition in partitions {
             self.assignment.close(*partition);
+            self.gaps.remove(partition);
             self.stage.give_up(*partition, may_return)?;
         }
         Ok(())

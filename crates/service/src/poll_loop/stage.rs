@@ -5,12 +5,13 @@ use crate::snapshots::checkpoints::Occasion;
 use kvset_formats::position::{Epoch, LogRange, NextOffset, Partition};
 use kvset_kafka::kafka::member::Member;
 use kvset_pipeline::assignment::Assignment;
+use kvset_pipeline::gaps::OffsetGaps;
 use kvset_pipeline::resume::Resume;
 use kvset_pipeline::worker::Report;
 use std::time::Duration;
 
 /// What the brokers say of a partition.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Known {
     /// Which.
     pub partition: Partition,
@@ -18,6 +19,8 @@ pub struct Known {
     pub committed: Option<NextOffset>,
     /// What the log holds.
     pub log: LogRange,
+    /// Offsets that cannot be read and are to be passed.
+    pub gaps: OffsetGaps,
 }
 
 /// The work between the source and the partitions. Calls come from the poll loop, so none may wait for

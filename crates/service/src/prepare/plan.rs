@@ -3,7 +3,7 @@
 #[cfg(not(feature = "tokenize"))]
 use crate::plan::features;
 use crate::plan::schemas::{self, RegistryError};
-use crate::plan::{Ends, PlanError, StreamPlan, dead_letter_limits};
+use crate::plan::{Ends, PlanError, StreamPlan, dead_letter_limits, max_letter_bytes};
 use kvset_core::chat_engine::ChatEngine;
 use kvset_core::keyed::NoHashKey;
 use kvset_core::ratio::Ratio;
@@ -148,6 +148,7 @@ pub fn recipe(settings: &Settings) -> Recipe {
             memory: prepare.compact_memory.0,
             refresh_ms: prepare.compact_refresh.as_ms(),
         }),
+        max_letter_bytes: max_letter_bytes(settings),
         letters: prepare.dead_letters,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         fingerprint: settings.fingerprint_hex(),

@@ -6,13 +6,14 @@ use crate::error::ServiceError;
 use crate::events::{Observer, PrepareCounts, ServiceEvent};
 use crate::poll_loop::refusals::{RefusalLog, refusals};
 use crate::poll_loop::stage::{Known, Stage};
-use kvset_formats::codec::{LookupError, SourceRecord};
+use kvset_formats::codec::{LookupError, Provenance, SourceRecord};
 use kvset_formats::output::OutputRecord;
 use kvset_formats::position::{Epoch, NextOffset, Partition};
 use kvset_kafka::kafka::member::InputRecord;
 use kvset_kafka::kafka::source::{Record, Source};
 use kvset_pipeline::assignment::Progress;
 use kvset_pipeline::dead_letter_policy::DeadLetterPolicy;
+use kvset_pipeline::gaps::{OffsetGaps, gap_letter};
 use kvset_pipeline::ordered::{Ordered, Ready};
 use kvset_pipeline::resume::{Facts, Resume, decide_stateless};
 use kvset_pipeline::task::TaskError;
@@ -40,6 +41,8 @@ struct Held {
     next: NextOffset,
     /// What this partition's events have listed since it was taken up.
     compactor: Option<Compactor>,
+    /// Offsets that cannot be read and are to be passed.
+    gaps: OffsetGaps,
     /// Too many records were refused, or the schema of one cannot be known: nothing further of it may go out.
     failed: bool,
 }
@@ -54,7 +57,7 @@ impl<'c> Preparing<'c> {
         let Finished { partition, epoch, offset, prepared, took } = finished;
         let ready = self.ordered.done(partition, epoch, offset, (prepared, took));
         match self.held.get_mut(&partition) {
-            Some(held) if !ready.is_empty() => Some(held.add_up(&self.plan.stream.topic, partition, ready)),
+            Some(held) if !ready.is_empty() => Some(held.add_up(self.plan, partition, ready)),
             _ => None,
         }
     }
@@ -64,10 +67,11 @@ impl Held {
     /// Adds up records in order, up to one that is refused too many.
     fn add_up(
         &mut self,
-        topic: &str,
+        plan: &PreparePlan,
         partition: Partition,
         ready: Vec<Ready<Attempt>>,
     ) -> Report<PrepareCounts> {
+        let topic = plan.stream.topic.as_str();
         let (mut counts, mut failure) = (PrepareCounts::default(), None);
         let (mut outputs, records) = (Vec::new(), ready.len());
         let bytes = ready.iter().map(|ready| ready.bytes).sum();
@@ -82,6 +86,11 @@ impl Held {
                     break;
                 }
             };
+            for gap in self.gaps.passed(self.next.0, offset) {
+                let by = Provenance { version: &plan.recipe.version, fingerprint: &plan.recipe.fingerprint };
+                outputs.push(gap_letter(topic, partition, gap, by));
+                counts.pass(gap);
+            }
             counts.add(&prepared, offset, bytes, took);
             outputs.extend(prepared.outputs.into_iter().map(|output| self.compacted(output)));
             self.next = NextOffset::after(offset);
@@ -123,7 +132,7 @@ impl<'c> Stage<'c, Source> for Preparing<'c> {
     type Summary = PrepareCounts;
 
     fn take_up(&mut self, _: &'c Source, known: Known, epoch: Epoch) -> Result<Resume, ServiceError> {
-        let Known { partition, committed, log } = known;
+        let Known { partition, committed, log, gaps } = known;
         let (start, lost_history) = (self.plan.stream.start, self.plan.stream.lost_history);
         let facts = Facts { committed, log, snapshots: &[], parked: None, start, lost_history };
         let resume =
@@ -131,7 +140,7 @@ impl<'c> Stage<'c, Source> for Preparing<'c> {
         let policy = DeadLetterPolicy::new(self.plan.dead_letters);
         let compactor = self.plan.recipe.compact.map(Compactor::new);
         let next = resume.replay_from;
-        self.held.insert(partition, Held { epoch, policy, next, compactor, failed: false });
+        self.held.insert(partition, Held { epoch, policy, next, compactor, gaps, failed: false });
         self.ordered.open(partition, epoch);
         Ok(resume)
     }

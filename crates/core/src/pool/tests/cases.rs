@@ -22,6 +22,7 @@ fn config(texts: &[&str]) -> PoolConfig {
         windows: windows(texts),
         allowed_lateness_ms: 0,
         min_requests: 1,
+        max_lateness_ms: 0,
         ..PoolConfig::default()
     }
 }

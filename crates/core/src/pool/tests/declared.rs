@@ -16,6 +16,7 @@ fn config(profile: Profile, bound: u64) -> PoolConfig {
         capacities: ["3p", "6p", "12p"].map(|text| text.parse().expect("pages")).into(),
         windows: ["tumbling:5ms", "last:4", "all"].map(|text| text.parse().expect("a window")).into(),
         allowed_lateness_ms: 0,
+        max_lateness_ms: 0,
         max_tracked_pages: PageCount(bound),
         ..PoolConfig::default()
     }

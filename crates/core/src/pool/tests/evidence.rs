@@ -5,7 +5,6 @@ use super::{PAGE_SIZE, ratios};
 use crate::pages::{PageIds, mix};
 use crate::recommendation::RecommendationStatus;
 use crate::tiers::{Settled, TrendRules};
-use crate::windows::Watermark;
 
 const MINUTE_MS: i64 = 60_000;
 
@@ -20,7 +19,7 @@ fn config() -> PoolConfig {
 
 /// A request every 20 seconds: sessions that grow turn by turn, many by day and few by night.
 fn published(config: PoolConfig, requests: i64) -> Vec<Estimate> {
-    let mut watermark = Watermark::new(config.allowed_lateness_ms);
+    let (mut watermark, lateness) = (None, config.allowed_lateness_ms as i64);
     let mut pool = Pool::new("p", 0, Arc::new(config)).expect("usable");
     let mut estimates = Vec::new();
     for offset in 0..requests {
@@ -37,11 +36,11 @@ fn published(config: PoolConfig, requests: i64) -> Vec<Estimate> {
             page_ids: PageIds::from_slice(&ids),
             ..RequestEvent::default()
         };
-        let arrival = Arrival { offset: Offset(offset), counted: true, watermark: watermark.time() };
+        let arrival = Arrival { offset: Offset(offset), counted: true, watermark };
         pool.observe(&event, arrival).expect("accepted");
-        watermark.observe(EventTime(time));
-        if let Some(now) = watermark.time().filter(|now| pool.next_deadline().is_some_and(|due| due <= *now))
-        {
+        let now = EventTime(time - lateness);
+        watermark = Some(now);
+        if pool.next_deadline().is_some_and(|due| due <= now) {
             pool.advance_watermark(now, Offset(offset + 1), &mut estimates);
         }
     }

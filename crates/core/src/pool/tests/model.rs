@@ -11,7 +11,6 @@ use crate::stack::Order;
 use crate::tiers::{TierConfig, TierEstimate, TrendRules};
 use crate::units::PageCount;
 use crate::window::WindowKind;
-use crate::windows::Watermark;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Debug, Clone)]
 struct Record {
     time: i64,
-    /// The request; none for a record of another pool, which only moves the watermark.
+    /// The request; none where only the watermark moves, as that of an idle pool does.
     ids: Option<Vec<u64>>,
     counted: bool,
 }
@@ -70,6 +69,7 @@ pub(super) fn configs() -> impl Strategy<Value = PoolConfig> {
                     .into(),
                 grace_ms,
                 allowed_lateness_ms,
+                max_lateness_ms: 0,
                 publish_every_ms,
                 min_history_ms,
                 min_requests,
@@ -92,7 +92,9 @@ fn tiers() -> Vec<TierConfig> {
 /// A log on its way through a pool.
 struct Run {
     pool: Pool,
-    watermark: Watermark,
+    /// The largest time less the allowed lateness.
+    watermark: Option<EventTime>,
+    allowed_lateness_ms: u64,
     next_offset: i64,
     estimates: Vec<Estimate>,
     /// Advance the watermark after every record and look at what is open, not only when it is due.
@@ -103,7 +105,8 @@ impl Run {
     fn new(config: &PoolConfig) -> Self {
         Self {
             pool: Pool::new("p", 3, Arc::new(config.clone())).expect("a usable configuration"),
-            watermark: Watermark::new(config.allowed_lateness_ms),
+            watermark: None,
+            allowed_lateness_ms: config.allowed_lateness_ms,
             next_offset: 0,
             estimates: Vec::new(),
             eager: false,
@@ -115,7 +118,7 @@ impl Run {
             let arrival = Arrival {
                 offset: Offset(self.next_offset),
                 counted: record.counted,
-                watermark: self.watermark.time(),
+                watermark: self.watermark,
             };
             self.next_offset += 1;
             if let Some(ids) = &record.ids {
@@ -124,13 +127,14 @@ impl Run {
                 let event = RequestEvent { ids_chained, ..event(record.time, ids) };
                 self.pool.observe(&event, arrival).expect("accepted");
             }
-            self.watermark.observe(EventTime(record.time));
+            let moved = EventTime(record.time - self.allowed_lateness_ms as i64);
+            self.watermark = self.watermark.max(Some(moved));
             self.advance();
         }
     }
 
     fn advance(&mut self) {
-        let Some(now) = self.watermark.time() else { return };
+        let Some(now) = self.watermark else { return };
         let next_offset = Offset(self.next_offset);
         if self.eager || self.pool.next_deadline().is_some_and(|due| due <= now) {
             self.pool.advance_watermark(now, next_offset, &mut self.estimates);
