@@ -18,6 +18,7 @@ use kvset::service::plan::ServicePlan;
 use kvset::service::shutdown::Shutdown;
 use kvset::settings::Settings;
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -132,11 +133,25 @@ fn poison(is_real: bool) -> Vec<Poison> {
 struct Counting {
     shutdown: Shutdown,
     end: NextOffset,
+    /// Everything was processed, and is to be committed.
+    is_done: AtomicBool,
     counts: Mutex<(BTreeMap<ErrorCode, u64>, u64, u64)>,
+}
+
+impl Default for Counting {
+    fn default() -> Self {
+        let (shutdown, end) = (Shutdown::new(), NextOffset(0));
+        Self { shutdown, end, is_done: AtomicBool::new(false), counts: Mutex::default() }
+    }
 }
 
 impl Observer for Counting {
     fn on(&self, event: &ServiceEvent<'_>) {
+        if let ServiceEvent::Committed { .. } = event
+            && self.is_done.load(Ordering::SeqCst)
+        {
+            self.shutdown.request();
+        }
         let ServiceEvent::Progress { counts, next, .. } = event else { return };
         let mut seen = self.counts.lock().expect("no panic under the lock");
         for (code, records) in &counts.refused {
@@ -149,9 +164,7 @@ impl Observer for Counting {
             .filter(|(pool, _)| pool == "good")
             .map(|(_, done)| done.requests)
             .sum::<u64>();
-        if *next >= self.end {
-            self.shutdown.request();
-        }
+        self.is_done.store(*next >= self.end, Ordering::SeqCst);
     }
 }
 
@@ -161,8 +174,8 @@ fn settings() -> Settings {
     settings
 }
 
-fn plan(broker: &Broker) -> ServicePlan {
-    let mut plan = broker.plan(&settings(), "run", 1);
+fn plan(broker: &Broker, run: &str) -> ServicePlan {
+    let mut plan = broker.plan(&settings(), run, 1);
     plan.task = Arc::new(TaskConfig {
         limits: DecodeLimits { max_record_bytes: MAX_RECORD, ..plan.task.limits },
         dead_letters: DeadLetterLimits {
@@ -178,6 +191,8 @@ fn plan(broker: &Broker) -> ServicePlan {
 /// Serves until the log's end, or until something cannot be read.
 fn serve_to(plan: &ServicePlan, end: i64, seen: &mut Counting) -> Result<(), ServiceError> {
     seen.shutdown = Shutdown::new();
+    // Without snapshots every life builds the state from the log's start.
+    seen.counts.get_mut().expect("no panic under the lock").2 = 0;
     seen.end = NextOffset(end);
     serve(plan, &seen.shutdown.clone(), seen).map(drop)
 }
@@ -210,13 +225,19 @@ fn a_service_passes_every_kind_of_poison_and_counts_each() {
             }
             put(&good(number), "what is fine");
         }
-        let plan = plan(&broker);
-        let mut seen = Counting { shutdown: Shutdown::new(), end: NextOffset(end), counts: Mutex::default() };
+        let mut plan = plan(&broker, "run");
+        let mut seen = Counting::default();
         // Each batch that no client can read is named, ends the service, and is passed once that is noted.
-        for (at, what) in &unreadable {
+        for (number, (at, what)) in unreadable.iter().enumerate() {
             let error = serve_to(&plan, end, &mut seen).expect_err(what).to_string();
             let place = format!("{topic}/0 cannot be read at offset {at}");
             assert!(error.contains(&place) && error.contains("kvset skip --partition 0"), "{what}: {error}");
+            if !broker.is_real() {
+                // The mock takes offsets of a group that had members from those only: another group begins anew.
+                (plan, seen) = (self::plan(&broker, &format!("run-{number}")), Counting::default());
+                let group = &plan.stream.membership.group;
+                unreadable[..number].iter().for_each(|(at, _)| skip(&broker, &topic, group, *at));
+            }
             skip(&broker, &topic, &plan.stream.membership.group, *at);
         }
         serve_to(&plan, end, &mut seen).expect("everything else is passed");
@@ -273,9 +294,9 @@ fn a_letter_that_its_topic_does_not_take_goes_without_the_bytes_of_its_record() 
     for batch in [good(1), large, good(2)] {
         assert_eq!(batch.produce(&broker.connection.brokers, &topic, 0, stamp()), 0);
     }
-    let mut plan = plan(&broker);
+    let mut plan = plan(&broker, "run");
     plan.task = Arc::new(TaskConfig { max_letter_bytes: 64 << 20, ..TaskConfig::clone(&plan.task) });
-    let mut seen = Counting { shutdown: Shutdown::new(), end: NextOffset(3), counts: Mutex::default() };
+    let mut seen = Counting::default();
     serve_to(&plan, 3, &mut seen).expect("it goes on");
     let published = Published::read(&broker, &plan.stream.outputs);
     let [(_, value, headers)] = &published.letters[..] else { panic!("{} letters", published.letters.len()) };

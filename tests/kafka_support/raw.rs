@@ -119,10 +119,10 @@ impl RawBatch {
             out.extend((text.len() as i16).to_be_bytes());
             out.extend(text.as_bytes());
         };
-        // Produce, version 3.
+        // Produce, version 7, the first that takes zstd.
         let mut request = Vec::new();
         request.extend(0_i16.to_be_bytes());
-        request.extend(3_i16.to_be_bytes());
+        request.extend(7_i16.to_be_bytes());
         request.extend(1_i32.to_be_bytes());
         text(&mut request, "raw");
         request.extend((-1_i16).to_be_bytes()); // no transaction

@@ -3,7 +3,7 @@
 use crate::workers::pool::WorkerGone;
 use kvset_formats::position::Partition;
 use kvset_kafka::kafka::KafkaFailure;
-use kvset_kafka::kafka::unreadable::Unreadable;
+use kvset_kafka::kafka::member::Unreadable;
 use kvset_pipeline::assignment::OrderError;
 use kvset_pipeline::facts::InvalidPartition;
 use kvset_pipeline::publish::{FailureKind, PublishError};

@@ -4,6 +4,7 @@ use comfy_table::{Cell, CellAlignment, LineStyle, Table, TableStyle};
 use kvset_core::units::Bytes;
 use kvset_formats::position::NextOffset;
 use kvset_pipeline::facts::PartitionId;
+use kvset_pipeline::gaps::OffsetGap;
 use kvset_snapshot::format::Header;
 use kvset_snapshot::store::{Generation, SnapshotStore, StoreError};
 use kvset_snapshot::stream::{ReadError, Verified};
@@ -25,6 +26,24 @@ pub struct Description {
     pub problem: Option<String>,
     /// What is known to be right beside the header; `None` where no more was looked at, or found right.
     pub verified: Option<Depth>,
+    /// Offsets that could not be read and are not in the state, where it was looked into.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub passed_offsets: Vec<String>,
+}
+
+/// What was found in a snapshot's body.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Contents {
+    /// How far it was looked into.
+    pub depth: Depth,
+    /// Offsets that could not be read and are not in the state.
+    pub passed_offsets: Vec<OffsetGap>,
+}
+
+impl From<Depth> for Contents {
+    fn from(depth: Depth) -> Self {
+        Self { depth, passed_offsets: Vec::new() }
+    }
 }
 
 /// How far a snapshot was looked into.
@@ -97,11 +116,12 @@ fn describe(partition: &PartitionId, generation: &Generation) -> Description {
         header: generation.header.as_ref().ok().map(HeaderDescription::from),
         problem: generation.header.as_ref().err().map(StoreError::to_string),
         verified: None,
+        passed_offsets: Vec::new(),
     }
 }
 
 /// Looks into a snapshot whose file's checksums match, as far as the caller can: it knows which type the state is.
-pub type CheckBody<'a> = &'a dyn Fn(Verified) -> Result<Depth, ReadError>;
+pub type CheckBody<'a> = &'a dyn Fn(Verified) -> Result<Contents, ReadError>;
 
 /// Generations, in order of partition and the newest first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -161,7 +181,10 @@ fn look_into(store: &dyn SnapshotStore, snapshot: &mut Description, check_body: 
         check_body(verified).map_err(in_place)
     };
     match check() {
-        Ok(depth) => snapshot.verified = Some(depth),
+        Ok(Contents { depth, passed_offsets }) => {
+            snapshot.verified = Some(depth);
+            snapshot.passed_offsets = passed_offsets.iter().map(OffsetGap::to_string).collect();
+        }
         Err(error) => snapshot.problem = Some(error.to_string()),
     }
 }
@@ -191,8 +214,8 @@ pub fn inspect(
 ///
 /// # Errors
 /// [`ReadError`], most often that the body is another state.
-pub fn decodes_as<T: serde::de::DeserializeOwned>(verified: Verified) -> Result<Depth, ReadError> {
-    verified.restore::<T>().map(|_| Depth::State)
+pub fn decodes_as<T: serde::de::DeserializeOwned>(verified: Verified) -> Result<Contents, ReadError> {
+    verified.restore::<T>().map(|_| Depth::State.into())
 }
 
 impl Description {
@@ -215,7 +238,11 @@ impl fmt::Display for Description {
         if let Some(header) = &self.header {
             write!(f, "{header}")?;
         }
-        writeln!(f, "state          {}", self.problem.as_deref().unwrap_or(self.verdict()))
+        writeln!(f, "state          {}", self.problem.as_deref().unwrap_or(self.verdict()))?;
+        match self.passed_offsets.join(", ") {
+            none if none.is_empty() => Ok(()),
+            passed => writeln!(f, "passed         offsets {passed}, which could not be read"),
+        }
     }
 }
 

@@ -127,6 +127,27 @@ fn kind_of_code(code: Code) -> FailureKind {
     }
 }
 
+/// Why a read failed, if it is the records' fault: reading again comes to nothing else.
+pub(super) fn unreadable(error: &KafkaError) -> Option<&'static str> {
+    let KafkaError::MessageConsumption(code) = error else { return None };
+    match code {
+        Code::BadMessage | Code::InvalidMessage | Code::InvalidMessageSize => {
+            Some("the checksum of its batch is wrong, or its batch is no batch")
+        }
+        Code::BadCompression => Some(
+            "its batch cannot be decompressed, or is larger than receive.message.max.bytes when it is; raise that \
+             under kafka.properties to read one that is merely large",
+        ),
+        Code::MessageSizeTooLarge => Some(
+            "its batch is larger than the client takes; raise receive.message.max.bytes under kafka.properties",
+        ),
+        Code::NotImplemented => {
+            Some("its batch has a compression or a format version that the client does not know")
+        }
+        _ => None,
+    }
+}
+
 /// The error in words. Values of client properties are left out: they may be secrets.
 pub(super) fn describe(error: &KafkaError) -> String {
     match error {

@@ -3,10 +3,9 @@
 
 use super::config::Connection;
 use super::context::Logging;
-use super::error::KafkaFailure;
+use super::error::{KafkaFailure, unreadable};
 use super::member::Identities;
 use super::reader::{ReadRecord, copy};
-use super::unreadable::{Reading, unreadable};
 use kvset_core::units::Offset;
 use kvset_formats::position::Partition;
 use kvset_formats::time::words;
@@ -17,6 +16,17 @@ use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaError;
 use rdkafka::message::{BorrowedMessage, Message};
 use std::time::{Duration, Instant};
+
+/// What a reader meets from an offset on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reading {
+    /// A record, the first one.
+    Record(i64),
+    /// The end of the log.
+    End,
+    /// Nothing, for this reason.
+    Unreadable(&'static str),
+}
 
 /// Reads records of one topic where they are asked for.
 pub struct Lookup {

@@ -1,7 +1,6 @@
 //! What a member of a consumer group does, so that a simulation can stand in for the brokers.
 
 use super::error::KafkaFailure;
-use super::unreadable::Unreadable;
 use kvset_core::units::Offset;
 use kvset_formats::codec::SourceRecord;
 use kvset_formats::position::{LogRange, NextOffset, Partition};
@@ -44,6 +43,17 @@ pub struct Committed {
     pub next: Option<NextOffset>,
     /// Offsets that cannot be read and are to be passed.
     pub gaps: OffsetGaps,
+}
+
+/// Records that the client cannot read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unreadable {
+    /// Their partition.
+    pub partition: Partition,
+    /// Everything before this offset was read; what follows cannot be.
+    pub offset: i64,
+    /// Why, in words.
+    pub reason: &'static str,
 }
 
 /// What a poll brought.

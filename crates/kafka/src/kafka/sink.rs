@@ -1,7 +1,7 @@
 //! Outputs and consumed offsets: in one transaction, or acknowledged before the offsets.
 
 use super::config::{Connection, TRANSACTION_TIMEOUT};
-use super::context::Deliveries;
+use super::context::{Deliveries, lock};
 use super::error::{KafkaFailure, kind};
 use super::source::Source;
 use kvset_formats::codec::pool_partition;
@@ -14,8 +14,10 @@ use rdkafka::error::KafkaError;
 use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::{BaseRecord, Producer, PurgeConfig, ThreadedProducer};
 use rdkafka::types::RDKafkaErrorCode;
+use std::collections::BTreeMap;
 use std::num::NonZeroU32;
-use std::sync::{Arc, mpsc};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -62,21 +64,36 @@ pub struct KafkaSink {
     letters: LetterSizes,
 }
 
-/// How large dead letters may be, as the topic has shown.
-#[derive(Debug)]
+/// How large dead letters may be, as their topic has shown to this process, whose producers come and go.
+#[derive(Debug, Default)]
 struct LetterSizes {
-    /// Larger ones go without the bytes of their record.
-    most: usize,
-    /// The largest that was sent since the last abort.
-    largest: usize,
+    /// The largest that was sent and not committed yet, in bytes.
+    largest: AtomicUsize,
 }
 
+/// By topic: larger ones go without the bytes of their record.
+static MOST: Mutex<BTreeMap<String, usize>> = Mutex::new(BTreeMap::new());
+
 impl LetterSizes {
-    /// A topic has turned a record away as too large. Which one is not told: letters are half as large as they were.
-    fn lower(&mut self) {
-        let largest = std::mem::take(&mut self.largest);
+    /// Whether a letter of so many bytes may go as it is.
+    fn fits(topic: &str, bytes: usize) -> bool {
+        lock(&MOST).get(topic).is_none_or(|most| bytes <= *most)
+    }
+
+    fn sent(&self, bytes: usize) {
+        self.largest.fetch_max(bytes, Ordering::SeqCst);
+    }
+
+    /// The topic has turned a record away as too large. Which one is not told: letters are half as large as they were.
+    fn lower(&self, topic: &str) {
+        let largest = self.largest.swap(0, Ordering::SeqCst);
         if largest > 0 {
-            self.most = self.most.min(largest / 2);
+            let most = largest / 2;
+            tracing::warn!(
+                "a record was larger than topic `{topic}` takes: dead letters of more than {most} bytes go there without \
+                 the bytes of their record"
+            );
+            lock(&MOST).insert(topic.to_owned(), most);
         }
     }
 }
@@ -106,7 +123,7 @@ impl KafkaSink {
         let producer: ThreadedProducer<Deliveries> = config
             .create_with_context(Deliveries::new(connection.tokens()?))
             .map_err(|error| KafkaFailure::of(&doing, &error))?;
-        let letters = LetterSizes { most: usize::MAX, largest: 0 };
+        let letters = LetterSizes::default();
         let sink = Self { producer: Arc::new(producer), topics, guarantee, failed_before: 0, letters };
         if guarantee == Guarantee::ExactlyOnce {
             sink.init(deadline, &doing)?;
@@ -161,11 +178,19 @@ impl KafkaSink {
 
     /// The failure, with the last failed delivery, which tells more than the transaction's own words.
     fn failure(&self, doing: &str, error: &KafkaError) -> SinkError {
+        self.note_sizes();
         let mut failure = KafkaFailure::of(doing, error);
         if let Some(delivery) = self.producer.context().take_failure() {
             failure.message += &format!("; a record was not delivered: {delivery}");
         }
         failure.into()
+    }
+
+    /// Takes note of a topic that took no record as large as one of these.
+    fn note_sizes(&self) {
+        if self.producer.context().take_too_large() {
+            self.letters.lower(&self.topics.dead_letters.name);
+        }
     }
 
     /// Waits until brokers have answered for every output, or for as long as a call may take: the call that
@@ -277,7 +302,7 @@ impl Sink for KafkaSink {
         if record.destination != Destination::DeadLetters {
             return self.produce(record).map_err(|error| self.not_written(record, &error));
         }
-        let whole = record.bytes() <= self.letters.most;
+        let whole = LetterSizes::fits(&self.topics.dead_letters.name, record.bytes());
         let sent = match whole {
             true => self.produce(record),
             false => self.produce(&record.without_bytes()),
@@ -285,7 +310,7 @@ impl Sink for KafkaSink {
         let too_large = Err(KafkaError::MessageProduction(RDKafkaErrorCode::MessageSizeTooLarge));
         let sent = if sent == too_large { self.produce(&record.without_bytes()) } else { sent };
         if sent.is_ok() && whole {
-            self.letters.largest = self.letters.largest.max(record.bytes());
+            self.letters.sent(record.bytes());
         }
         sent.map_err(|error| self.not_written(record, &error))
     }
@@ -316,9 +341,7 @@ impl Sink for KafkaSink {
     }
 
     fn abort(&mut self) -> Result<(), SinkError> {
-        if self.producer.context().take_too_large() {
-            self.letters.lower();
-        }
+        self.note_sizes();
         match self.guarantee {
             Guarantee::AtLeastOnce => {
                 // What is still queued would only be repeated by the next attempt.

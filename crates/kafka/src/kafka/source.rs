@@ -7,11 +7,11 @@
 
 use super::config::{Connection, Membership};
 use super::context::{MemberContext, Rebalance, lock};
-use super::error::KafkaFailure;
+use super::error::{KafkaFailure, unreadable};
 use super::lookup::Lookup;
 use super::member::{Committed, Event, InputRecord, Member};
 use super::offsets::{Noted, committed, list, log_range, next_offset, noted};
-use super::unreadable::{find, unreadable};
+use super::unreadable::find;
 use kvset_formats::codec::SourceRecord;
 use kvset_formats::position::{LogRange, NextOffset, Partition};
 use kvset_pipeline::gaps::OffsetGaps;

@@ -5,12 +5,11 @@
 
 use super::config::Connection;
 use super::error::KafkaFailure;
-use super::lookup::Lookup;
+use super::lookup::{Lookup, Reading};
+use super::member::Unreadable;
 use kvset_core::units::Offset;
 use kvset_formats::position::{LogRange, NextOffset, Partition};
 use kvset_pipeline::gaps::{GapError, OffsetGap};
-use rdkafka::error::KafkaError;
-use rdkafka::types::RDKafkaErrorCode as Code;
 use std::time::Duration;
 
 /// Longest wait for a broker's answer while a place is looked for.
@@ -18,49 +17,6 @@ const ANSWER: Duration = Duration::from_secs(10);
 
 /// Offsets of a range that are tried one by one, to find records between batches that cannot be read.
 const TRIES: i64 = 256;
-
-/// Records that the client cannot read.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unreadable {
-    /// Their partition.
-    pub partition: Partition,
-    /// Everything before this offset was read; what follows cannot be.
-    pub offset: i64,
-    /// Why, in words.
-    pub reason: &'static str,
-}
-
-/// What a reader meets from an offset on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reading {
-    /// A record, the first one.
-    Record(i64),
-    /// The end of the log.
-    End,
-    /// Nothing, for this reason.
-    Unreadable(&'static str),
-}
-
-/// Why a read failed, if it is the records' fault: reading again comes to nothing else.
-pub(super) fn unreadable(error: &KafkaError) -> Option<&'static str> {
-    let KafkaError::MessageConsumption(code) = error else { return None };
-    match code {
-        Code::BadMessage | Code::InvalidMessage | Code::InvalidMessageSize => {
-            Some("the checksum of its batch is wrong, or its batch is no batch")
-        }
-        Code::BadCompression => Some(
-            "its batch cannot be decompressed, or is larger than receive.message.max.bytes when it is; raise that \
-             under kafka.properties to read one that is merely large",
-        ),
-        Code::MessageSizeTooLarge => Some(
-            "its batch is larger than the client takes; raise receive.message.max.bytes under kafka.properties",
-        ),
-        Code::NotImplemented => {
-            Some("its batch has a compression or a format version that the client does not know")
-        }
-        _ => None,
-    }
-}
 
 /// Looks for what cannot be read from these offsets on, partition by partition; `None` where all can.
 pub(super) fn find(

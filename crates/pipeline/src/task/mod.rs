@@ -113,7 +113,7 @@ pub struct Counts {
     pub forgotten: Vec<String>,
     /// Records processed muted, whose outputs were published before.
     pub replayed: u64,
-    /// Records without a value: tombstones, which say nothing to a log of requests and are passed.
+    /// Records without a value that were passed: tombstones, which say nothing to a log of requests.
     pub tombstones: u64,
     /// Refused records by code, handed out as dead letters.
     pub refused: BTreeMap<ErrorCode, u64>,
@@ -246,7 +246,7 @@ impl PartitionTask {
         let muted = record.offset < self.publish_from.0;
         self.pass_gaps(record, out);
         match record.value {
-            None => self.counts.tombstones += 1,
+            None => self.counts.tombstones += u64::from(!muted),
             Some(value) => self.process_value(record, value, decoded, out)?,
         }
         self.next = NextOffset::after(record.offset);
