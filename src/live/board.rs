@@ -7,7 +7,7 @@ use kvset_core::window::WindowKind;
 use kvset_formats::codec::ErrorCode;
 use kvset_formats::position::{NextOffset, Partition};
 use kvset_pipeline::task::{Counts, PoolActivity, PoolTime};
-use kvset_service::events::{Observer, ServiceEvent};
+use kvset_service::events::{Observer, ServiceEvent, split_pool};
 use kvset_settings::Provisioned;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -362,11 +362,8 @@ impl Inner {
             problems.push(Problem::of_partition("snapshot_failed", partition.0, message));
         }
         for (pool, (first, second)) in &self.split {
-            let message = format!(
-                "Its records are in partitions {first} and {second}, which splits its history: key them by \
-                 pool."
-            );
-            problems.push(Problem { pool: Some(pool.clone()), ..Problem::general("split_pool", message) });
+            let problem = Problem::general("split_pool", split_pool(*first, *second));
+            problems.push(Problem { pool: Some(pool.clone()), ..problem });
         }
         problems.extend(self.pools.iter().filter_map(|(name, shown)| late_problem(name, shown)));
         for (code, records) in &self.refused {

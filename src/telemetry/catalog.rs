@@ -37,10 +37,10 @@ metrics! {
         "Records taken from the input topic.";
     CONSUMED_BYTES = "kvset_consumed_bytes_total", Kind::Counter, Bytes, ["partition"],
         "Bytes of the records taken from the input topic.";
-    TOMBSTONES = "kvset_tombstones_total", Kind::Counter, Records, ["partition"],
+    TOMBSTONES = "kvset_tombstones_total", Kind::Counter, Things, ["partition"],
         "Records without a value, which say nothing to a log of requests and were passed.";
-    CONSUMED_REQUESTS = "kvset_consumed_requests_total", Kind::Counter, Requests, ["pool"],
-        "Requests accepted; pools without a label of their own share `other`.";
+    CONSUMED_REQUESTS = "kvset_consumed_requests_total", Kind::Counter, Requests, ["pool", "partition"],
+        "Requests accepted; pools without a label of their own share `other`. A pool is to have one partition.";
     CONSUMED_PAGES = "kvset_consumed_pages_total", Kind::Counter, Pages, ["pool"],
         "Prompt pages accessed; pools without a label of their own share `other`.";
     DECODE_ERRORS = "kvset_decode_errors_total", Kind::Counter, Things, ["code"],
@@ -66,7 +66,7 @@ metrics! {
         "Time a thread took to decode, tokenise and hash a raw record.";
 
     CONSUMER_LAG_RECORDS = "kvset_consumer_lag_records", Kind::Gauge, Records, ["partition"],
-        "Records between the last one taken and the end of the partition.";
+        "Offsets between the last record taken and the end of the partition, those of open transactions included.";
     CONSUMER_LAG_SECONDS = "kvset_consumer_lag_seconds", Kind::Gauge, Seconds, ["partition"],
         "Wall clock less the event time of the last record taken.";
     WATERMARK = "kvset_watermark_timestamp_seconds", Kind::Gauge, Seconds, ["partition"],

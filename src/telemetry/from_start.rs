@@ -51,11 +51,10 @@ pub(super) fn partition(partition: &str) {
     }
 }
 
-/// What is counted of a pool under this label.
-pub(super) fn pool(label: &str) {
-    for counter in
-        [metric::CONSUMED_REQUESTS, metric::CONSUMED_PAGES, metric::LATE_RECORDS, metric::CHAIN_VIOLATIONS]
-    {
+/// What is counted of a pool under this label, found in this partition.
+pub(super) fn pool(label: &str, partition: &str) {
+    metric::CONSUMED_REQUESTS.counter(&[label, partition]).increment(0);
+    for counter in [metric::CONSUMED_PAGES, metric::LATE_RECORDS, metric::CHAIN_VIOLATIONS] {
         counter.counter(&[label]).increment(0);
     }
 }

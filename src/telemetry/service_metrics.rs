@@ -101,7 +101,7 @@ impl Observer for ServiceMetrics {
     fn on(&self, event: &ServiceEvent<'_>) {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         match event {
-            ServiceEvent::Polled { restoring, lag } => {
+            ServiceEvent::Polled { restoring, lag, .. } => {
                 self.health.tick();
                 self.health.set_restoring(*restoring as u64);
                 self.health.set_lag(lag.iter().map(|(_, records)| records).sum());
@@ -161,7 +161,9 @@ impl Observer for ServiceMetrics {
             ServiceEvent::Prepared { partition, counts, .. } => {
                 inner.prepared(&partition.to_string(), counts)
             }
-            ServiceEvent::NewPool { pool, .. } => from_start::pool(inner.labels.counted(pool)),
+            ServiceEvent::NewPool { partition, pool } => {
+                from_start::pool(inner.labels.counted(pool), &partition.to_string());
+            }
             ServiceEvent::SplitPool { .. } => metric::SPLIT_POOLS.counter(&[]).increment(1),
             ServiceEvent::Committed { outputs, took, .. } => {
                 count_published(outputs);
@@ -233,7 +235,7 @@ impl Inner {
         metric::TOMBSTONES.counter(&[&number]).increment(counts.tombstones);
         for (pool, activity) in &counts.pools {
             let label = self.labels.counted(pool);
-            metric::CONSUMED_REQUESTS.counter(&[label]).increment(activity.requests);
+            metric::CONSUMED_REQUESTS.counter(&[label, &number]).increment(activity.requests);
             metric::CONSUMED_PAGES.counter(&[label]).increment(activity.pages);
             metric::LATE_RECORDS.counter(&[label]).increment(activity.late);
             activity.time.iter().for_each(|time| self.show_time(partition, pool, *time));
@@ -527,7 +529,7 @@ mod tests {
             metrics.begin_service(&["last:3000".parse().expect("a window")]);
             metrics.on(&ServiceEvent::NewPool { partition: Partition(0), pool: "a" });
             metrics.on(&ServiceEvent::NewPool { partition: Partition(0), pool: "b" });
-            metrics.on(&ServiceEvent::Polled { restoring: 0, lag: &[] });
+            metrics.on(&ServiceEvent::Polled { restoring: 0, lag: &[], away_for: Duration::ZERO });
         });
         let text = recorder.handle().render();
         for series in [
@@ -537,6 +539,7 @@ mod tests {
             "kvset_published_estimates_total{window=\"last:3000\"}",
             "kvset_chain_violations_total{pool=\"a\"}",
             "kvset_late_records_total{pool=\"other\"}",
+            "kvset_consumed_requests_total{pool=\"a\",partition=\"0\"}",
             "kvset_snapshot_failures_total",
             "kvset_snapshot_duration_seconds_count",
             "kvset_kafka_client_timeouts_total{client=\"sink\"}",

@@ -315,7 +315,11 @@ fn every_field_of_the_answers_is_documented() {
     service.board.on(&split);
     service.board.on(&ServiceEvent::SnapshotFailed { partition: Partition(0) });
     service.board.on(&ServiceEvent::NewPool { partition: Partition(1), pool: "new" });
-    service.board.on(&ServiceEvent::Polled { restoring: 1, lag: &[(Partition(0), 12)] });
+    service.board.on(&ServiceEvent::Polled {
+        restoring: 1,
+        lag: &[(Partition(0), 12)],
+        away_for: Duration::ZERO,
+    });
     let mut counts = Counts::default();
     counts.refused.insert(kvset::codec::ErrorCode::EmptyRecord, 2);
     let late = PoolActivity { requests: 50, late: 2, late_by_ms: 700_000, ..PoolActivity::default() };

@@ -5,7 +5,7 @@ use crate::input::Fetched;
 use crate::world::{Process, State};
 use kvset::core::units::Offset;
 use kvset::kafka::KafkaFailure;
-use kvset::kafka::member::{Committed, Event, Identities, Member};
+use kvset::kafka::member::{Committed, Event, Identities, LogEnd, Member};
 use kvset::pipeline::facts::RecordIdentity;
 use kvset::pipeline::publish::FailureKind;
 use kvset::position::{LogRange, NextOffset, Partition};
@@ -168,10 +168,17 @@ impl Member for SimMember {
         })?)
     }
 
-    fn known_ends(&self) -> BTreeMap<Partition, NextOffset> {
+    fn log_ends(&self) -> BTreeMap<Partition, LogEnd> {
         let state = self.0.world.state();
-        let partitions = 0..state.broker.logs.len() as i32;
-        partitions.map(|partition| (Partition(partition), NextOffset(state.broker.end(partition)))).collect()
+        let end = |partition| {
+            let end = NextOffset(state.broker.end(partition));
+            (Partition(partition), LogEnd { end, read_to: end })
+        };
+        (0..state.broker.logs.len() as i32).map(end).collect()
+    }
+
+    fn away_for(&self) -> Duration {
+        Duration::ZERO
     }
 
     fn leave(&self) {

@@ -66,6 +66,7 @@ struct PartitionProgress {
     records: usize,
     bytes: usize,
     paused: bool,
+    /// Nothing followed the newest record when the source looked last.
     at_end: bool,
     /// Where a bounded run leaves the partition; none where it is followed for ever.
     end: Option<NextOffset>,
@@ -258,6 +259,15 @@ impl Assignment {
         self.partitions.iter().map(|(partition, state)| (*partition, state.processed))
     }
 
+    /// The records between what was processed and where the partition's log ends, as Kafka's own tools count them: by
+    /// offsets, open transactions included. Markers and aborted records behind the last record are none: the source has
+    /// read up to `read_to`.
+    pub fn lag(&self, partition: Partition, end: NextOffset, read_to: NextOffset) -> Option<u64> {
+        let state = self.partitions.get(&partition)?;
+        let passed = if state.is_idle() { state.processed.max(read_to) } else { state.processed };
+        Some(u64::try_from(end.0.saturating_sub(passed.0)).unwrap_or(0))
+    }
+
     /// The assigned partitions, in order.
     pub fn partitions(&self) -> Vec<Partition> {
         self.partitions.keys().copied().collect()
@@ -265,7 +275,7 @@ impl Assignment {
 
     /// Partitions that have not processed yet what was published before they were opened.
     pub fn restoring(&self) -> usize {
-        let restored = |state: &&PartitionProgress| state.at_end || state.processed >= state.publish_from;
+        let restored = |state: &&PartitionProgress| state.is_idle() || state.processed >= state.publish_from;
         self.partitions.len() - self.partitions.values().filter(restored).count()
     }
 
@@ -273,7 +283,7 @@ impl Assignment {
     /// the run ends, and was not handed out are transaction markers or compacted records.
     pub fn reached_end(&mut self, partition: Partition) {
         let Some(state) = self.partitions.get_mut(&partition) else { return };
-        state.at_end |= state.records == 0;
+        state.at_end = true;
         if let Some(end) = state.end {
             state.dispatched = state.dispatched.max(end);
         }
@@ -298,6 +308,11 @@ impl Assignment {
 }
 
 impl PartitionProgress {
+    /// All that the source had is done.
+    fn is_idle(&self) -> bool {
+        self.at_end && self.records == 0
+    }
+
     fn is_full(&self, limits: FlowLimits) -> bool {
         let full = self.records >= limits.records || self.bytes >= limits.bytes;
         full && !self.paused && self.phase == Phase::Consuming
@@ -386,6 +401,25 @@ mod tests {
         assert_eq!(assignment.report(done(1, 1, 0)), Some(Flow::Keep));
         assert_eq!(assignment.report(done(2, 1, 0)), Some(Flow::Resume));
         assert_eq!(assignment.report(done(3, 1, 0)), Some(Flow::Keep));
+    }
+
+    /// A producer with transactions left every partition one record behind for ever, and what it left open was none.
+    #[test]
+    fn lag_counts_open_transactions_and_no_markers() {
+        let mut assignment = assignment(0, None);
+        let lag =
+            |assignment: &Assignment, end, read_to| assignment.lag(P, NextOffset(end), NextOffset(read_to));
+        assert_eq!(lag(&assignment, 9, 9), Some(9), "nothing was read yet");
+        assignment.dispatch(P, 6, 10).expect("in order");
+        assignment.reached_end(P);
+        assert_eq!(lag(&assignment, 8, 8), Some(8), "it is under way");
+        assignment.report(done(7, 1, 0));
+        assert_eq!(lag(&assignment, 8, 8), Some(0), "a marker is no record");
+        assert_eq!(lag(&assignment, 13, 8), Some(5), "of a transaction that is open");
+        assignment.dispatch(P, 8, 10).expect("in order");
+        assert_eq!(lag(&assignment, 13, 8), Some(6));
+        assert_eq!(lag(&assignment, 3, 3), Some(0), "what is known of the end is old");
+        assert_eq!(assignment.lag(Partition(9), NextOffset(1), NextOffset(1)), None);
     }
 
     #[test]

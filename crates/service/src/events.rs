@@ -12,6 +12,15 @@ use kvset_prepare::{PoolShare, Prepared};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+/// That a pool is in two partitions, why that may be, and what to do.
+pub fn split_pool(first: Partition, second: Partition) -> String {
+    format!(
+        "Its records are in partitions {first} and {second}, which splits its history. Either its producers place \
+         keys differently: librdkafka's own default is not that of Java, `partitioner=murmur2_random` is. Or the \
+         topic was given more partitions, which moves keys. Or its records are not keyed by pool."
+    )
+}
+
 /// What was prepared, for metrics.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct PrepareCounts {
@@ -90,6 +99,8 @@ pub enum ServiceEvent<'a> {
         restoring: usize,
         /// Of each partition whose end is known, the records between the last one processed and the end.
         lag: &'a [(Partition, u64)],
+        /// For how long no broker has been connected.
+        away_for: Duration,
     },
     /// A partition was taken up.
     Assigned {

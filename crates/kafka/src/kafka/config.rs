@@ -143,6 +143,8 @@ impl Connection {
             .set("fetch.wait.max.ms", "50")
             .set("fetch.message.max.bytes", "4194304")
             .set("queued.max.messages.kbytes", "65536")
+            // Partitions that are added are taken up as soon as the client knows of them.
+            .set("topic.metadata.refresh.interval.ms", "10000")
             .set("check.crcs", "true");
         let always = [
             ("isolation.level", "read_committed"),

@@ -2,13 +2,16 @@
 //! failures into a counter.
 
 use super::error::describe;
+use super::member::LogEnd;
 use super::oauth::{Tokens, token_of};
 use super::statistics::{Client, Meter};
+use kvset_formats::position::{NextOffset, Partition};
 use rdkafka::client::OAuthToken;
 use rdkafka::config::RDKafkaLogLevel as Level;
 use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
 use rdkafka::error::KafkaError;
 use rdkafka::producer::{DeliveryResult, ProducerContext};
+use rdkafka::statistics;
 use rdkafka::types::{RDKafkaErrorCode, RDKafkaRespErr};
 use rdkafka::{ClientContext, Statistics, TopicPartitionList};
 use std::collections::{BTreeMap, VecDeque};
@@ -140,8 +143,10 @@ pub(super) struct MemberContext {
     rebalances: Mutex<VecDeque<Rebalance>>,
     /// The consumer is being closed: nobody will poll for rebalances any more.
     closing: AtomicBool,
-    /// The end of each partition's committed records, as the last statistics had it.
-    ends: Mutex<BTreeMap<i32, i64>>,
+    /// Where each partition's log ends, as the last statistics had it.
+    ends: Mutex<BTreeMap<Partition, LogEnd>>,
+    /// Since when no broker is connected, if none is.
+    away_since: Mutex<Option<Instant>>,
 }
 
 impl MemberContext {
@@ -153,6 +158,7 @@ impl MemberContext {
             rebalances: Mutex::default(),
             closing: AtomicBool::new(false),
             ends: Mutex::default(),
+            away_since: Mutex::new(Some(Instant::now())),
         }
     }
 
@@ -166,9 +172,14 @@ impl MemberContext {
         lock(&self.rebalances).push_back(Rebalance::Assign(partitions));
     }
 
-    /// The end of each partition's committed records, as far as it is known.
-    pub(super) fn ends(&self) -> BTreeMap<i32, i64> {
+    /// Where each partition's log ends, as far as it is known.
+    pub(super) fn ends(&self) -> BTreeMap<Partition, LogEnd> {
         lock(&self.ends).clone()
+    }
+
+    /// For how long no broker has been connected.
+    pub(super) fn away_for(&self) -> Duration {
+        lock(&self.away_since).map_or(Duration::ZERO, |since| since.elapsed())
     }
 
     /// From here on rebalances are answered at once, with nothing.
@@ -195,8 +206,15 @@ impl ClientContext for MemberContext {
     fn stats(&self, statistics: Statistics) {
         self.meter.note(&statistics);
         let partitions = statistics.topics.values().flat_map(|topic| &topic.partitions);
-        let known = partitions.filter(|(number, found)| **number >= 0 && found.ls_offset >= 0);
-        *lock(&self.ends) = known.map(|(number, found)| (*number, found.ls_offset)).collect();
+        let known = partitions.filter(|(number, found)| **number >= 0 && found.hi_offset >= 0);
+        let end = |found: &statistics::Partition| LogEnd {
+            end: NextOffset(found.hi_offset),
+            read_to: NextOffset(found.eof_offset),
+        };
+        *lock(&self.ends) = known.map(|(number, found)| (Partition(*number), end(found))).collect();
+        let is_connected = statistics.brokers.values().any(|broker| broker.state == "UP");
+        let mut away_since = lock(&self.away_since);
+        *away_since = if is_connected { None } else { Some(away_since.unwrap_or_else(Instant::now)) };
     }
 }
 

@@ -45,6 +45,15 @@ pub struct Committed {
     pub gaps: OffsetGaps,
 }
 
+/// Where a partition's log ends, as the client learnt it last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogEnd {
+    /// After whatever is in the log, records of open transactions and transaction markers included.
+    pub end: NextOffset,
+    /// How far the client had read when it found nothing more.
+    pub read_to: NextOffset,
+}
+
 /// Records that the client cannot read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unreadable {
@@ -133,8 +142,11 @@ pub trait Member {
     /// Fetches a paused partition again.
     fn resume(&self, partition: Partition) -> Result<(), KafkaFailure>;
 
-    /// The end of each partition's committed records, as the client last learned it in passing.
-    fn known_ends(&self) -> BTreeMap<Partition, NextOffset>;
+    /// Where each partition's log ends, as the client learnt it last in passing.
+    fn log_ends(&self) -> BTreeMap<Partition, LogEnd>;
+
+    /// For how long the client has been connected to no broker, as it knows in passing.
+    fn away_for(&self) -> Duration;
 
     /// Leaves the group. A member with a stable name only goes silent: its partitions wait for it until
     /// its session ends, so that a quick restart moves nothing.

@@ -9,7 +9,7 @@ use super::config::{Connection, Membership};
 use super::context::{MemberContext, Rebalance, lock};
 use super::error::{KafkaFailure, unreadable};
 use super::lookup::Lookup;
-use super::member::{Committed, Event, InputRecord, Member};
+use super::member::{Committed, Event, InputRecord, LogEnd, Member};
 use super::offsets::{Noted, committed, list, log_range, next_offset, noted};
 use super::unreadable::find;
 use kvset_formats::codec::SourceRecord;
@@ -320,9 +320,12 @@ impl Member for Source {
         self.consumer.resume(&list).map_err(|error| KafkaFailure::of(doing, &error))
     }
 
-    fn known_ends(&self) -> BTreeMap<Partition, NextOffset> {
-        let ends = self.consumer.context().ends();
-        ends.into_iter().map(|(partition, end)| (Partition(partition), NextOffset(end))).collect()
+    fn log_ends(&self) -> BTreeMap<Partition, LogEnd> {
+        self.consumer.context().ends()
+    }
+
+    fn away_for(&self) -> Duration {
+        self.consumer.context().away_for()
     }
 
     fn leave(&self) {

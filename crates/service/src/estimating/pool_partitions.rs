@@ -1,6 +1,6 @@
 //! Where each pool is, to notice one in two partitions.
 
-use crate::events::{Observer, ServiceEvent};
+use crate::events::{Observer, ServiceEvent, split_pool};
 use kvset_formats::position::Partition;
 use std::collections::BTreeMap;
 
@@ -17,13 +17,9 @@ impl PoolPartitions {
         for name in names {
             match self.0.get(name) {
                 Some(first) if *first != partition => {
-                    tracing::warn!(
-                        pool = %name,
-                        partition = partition.0,
-                        "pool `{name}` is in partitions {first} and {partition}: its history is split; key its \
-                         records by pool so that they share a partition"
-                    );
                     let (first, second) = (*first, partition);
+                    let why = split_pool(first, second);
+                    tracing::warn!(pool = %name, partition = partition.0, "pool `{name}` is split. {why}");
                     observer.on(&ServiceEvent::SplitPool { pool: name, first, second });
                 }
                 Some(_) => {}

@@ -14,7 +14,7 @@ use crate::snapshots::checkpoints::Occasion;
 use kvset_formats::output::Destination;
 use kvset_formats::position::{Epoch, NextOffset, Partition};
 use kvset_kafka::kafka::KafkaFailure;
-use kvset_kafka::kafka::member::{Committed, Event, InputRecord, Member, Unreadable};
+use kvset_kafka::kafka::member::{Committed, Event, InputRecord, LogEnd, Member, Unreadable};
 use kvset_pipeline::assignment::{Assignment, Flow, Progress};
 use kvset_pipeline::gaps::OffsetGaps;
 use kvset_pipeline::publish::{FailureKind, PublishError, Sink, publish};
@@ -197,14 +197,13 @@ where
             return Ok(());
         }
         self.last_tick = self.clock.now();
-        let ends = self.source.known_ends();
-        let behind = |(partition, next): (Partition, NextOffset)| {
-            let end = ends.get(&partition)?;
-            Some((partition, u64::try_from(end.0.saturating_sub(next.0)).unwrap_or(0)))
+        let behind = |(partition, LogEnd { end, read_to })| {
+            Some((partition, self.assignment.lag(partition, end, read_to)?))
         };
-        let lag: Vec<_> = self.assignment.positions().filter_map(behind).collect();
+        let lag: Vec<_> = self.source.log_ends().into_iter().filter_map(behind).collect();
         let restoring = self.assignment.restoring();
-        self.observer.on(&ServiceEvent::Polled { restoring, lag: &lag });
+        let away_for = self.source.away_for();
+        self.observer.on(&ServiceEvent::Polled { restoring, lag: &lag, away_for });
         self.stage.tick();
         self.stage.checkpoint(&self.assignment, &self.assignment.partitions(), Occasion::Clock)
     }
