@@ -33,6 +33,11 @@ metrics! {
     BUILD_INFO = "kvset_build_info", Kind::Gauge, Info, ["version", "fingerprint"],
         "Always 1; the program's version and the configuration's fingerprint.";
 
+    READY = "kvset_ready", Kind::Gauge, Things, [],
+        "1 while the instance is ready, as `/readyz` says, else 0.";
+    KAFKA_UP = "kvset_kafka_up", Kind::Gauge, Things, [],
+        "1 while a broker is connected, else 0.";
+
     CONSUMED_RECORDS = "kvset_consumed_records_total", Kind::Counter, Records, ["partition"],
         "Records taken from the input topic.";
     CONSUMED_BYTES = "kvset_consumed_bytes_total", Kind::Counter, Bytes, ["partition"],
@@ -170,7 +175,7 @@ metrics! {
         "Estimates committed to the output topic.";
 
     SNAPSHOT_AGE = "kvset_snapshot_age_seconds", Kind::Gauge, Seconds, ["partition"],
-        "Time since the last good snapshot of the partition.";
+        "How long records of the partition have waited for a good snapshot; 0 while there are none.";
     SNAPSHOT_SIZE = "kvset_snapshot_size_bytes", Kind::Gauge, Bytes, ["partition"],
         "Size of the state in the last good snapshot of the partition.";
     SNAPSHOT_WRITTEN = "kvset_snapshot_written_bytes_total", Kind::Counter, Bytes, [],

@@ -22,6 +22,7 @@ pub(super) fn stage() {
     // A histogram exists with its handle.
     drop(metric::TRANSACTION_DURATION.histogram(&[]));
     metric::ASSIGNED_PARTITIONS.gauge(&[]).set(0.0);
+    metric::KAFKA_UP.gauge(&[]).set(0.0);
 }
 
 /// What the service counts beside.

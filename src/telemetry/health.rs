@@ -12,6 +12,9 @@ pub struct HealthBounds {
     pub ready_max_lag: u64,
 }
 
+/// How long no broker may be connected before results count as stale: clients connect anew within seconds.
+const AWAY_AFTER_MS: u64 = 10_000;
+
 /// Shared notes, written by the loops and read by the server. All values are relaxed: each stands for
 /// itself.
 #[derive(Debug)]
@@ -22,6 +25,7 @@ pub struct Health {
     restoring: AtomicU64,
     lag_records: AtomicU64,
     registry_away: AtomicBool,
+    away_ms: AtomicU64,
     stopping: AtomicBool,
 }
 
@@ -34,6 +38,7 @@ impl Default for Health {
             restoring: AtomicU64::new(0),
             lag_records: AtomicU64::new(0),
             registry_away: AtomicBool::new(false),
+            away_ms: AtomicU64::new(0),
             stopping: AtomicBool::new(false),
         }
     }
@@ -70,6 +75,12 @@ impl Health {
         self.registry_away.store(away, Ordering::Relaxed);
     }
 
+    /// For so long no broker has been connected.
+    pub fn set_away(&self, time: Duration) {
+        let ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        self.away_ms.store(ms, Ordering::Relaxed);
+    }
+
     /// The service is about to stop: no longer ready, still live.
     pub fn set_stopping(&self) {
         self.stopping.store(true, Ordering::Relaxed);
@@ -100,6 +111,10 @@ impl Health {
         }
         if !self.assigned.load(Ordering::Relaxed) {
             return Err("no partitions assigned yet".to_owned());
+        }
+        let away_ms = self.away_ms.load(Ordering::Relaxed);
+        if away_ms > AWAY_AFTER_MS {
+            return Err(format!("no broker has been connected for {} s", away_ms / 1000));
         }
         if self.registry_away.load(Ordering::Relaxed) {
             return Err("records wait for the schema registry".to_owned());
@@ -136,6 +151,12 @@ mod tests {
         assert!(why(&health).contains("11 records behind (limit 10)"));
         health.set_lag(10);
         assert_eq!(health.ready(BOUNDS), Ok(()));
+        health.set_away(Duration::from_secs(10));
+        assert_eq!(health.ready(BOUNDS), Ok(()), "clients connect anew");
+        health.set_away(Duration::from_secs(11));
+        assert_eq!(why(&health), "no broker has been connected for 11 s");
+        assert_eq!(health.live(BOUNDS), Ok(()), "a restart would not help");
+        health.set_away(Duration::ZERO);
         health.set_registry_away(true);
         assert!(why(&health).contains("schema registry"));
         health.set_registry_away(false);

@@ -1,5 +1,6 @@
 //! The HTTP server, on a thread of its own: `/metrics`, `/livez`, `/readyz` and what it is given beside.
 
+use super::catalog;
 use super::health::{Health, HealthBounds};
 use super::process;
 use axum::Router;
@@ -152,6 +153,8 @@ fn report(ended: Result<io::Result<()>, tokio::task::JoinError>) {
 
 async fn metrics(State(facts): State<Facts>) -> impl IntoResponse {
     process::show();
+    let is_ready = facts.health.ready(facts.bounds).is_ok();
+    catalog::READY.gauge(&[]).set(if is_ready { 1.0 } else { 0.0 });
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], facts.metrics.render())
 }
 
@@ -173,7 +176,7 @@ fn answer(verdict: Result<(), String>) -> (StatusCode, String) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{catalog, recorder};
+    use super::super::recorder;
     use super::*;
     use std::io::{Read, Write};
     use std::net::{Ipv4Addr, TcpStream};

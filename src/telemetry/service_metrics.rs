@@ -12,7 +12,7 @@ use kvset_core::tiers::Settled;
 use kvset_core::units::PageBytes;
 use kvset_core::window::WindowKind;
 use kvset_formats::output::{Destination, OutputRecord};
-use kvset_formats::position::Partition;
+use kvset_formats::position::{NextOffset, Partition};
 use kvset_kafka::kafka::statistics::{self, Client};
 use kvset_pipeline::publish::FailureKind;
 use kvset_pipeline::task::{Counts, PoolTime};
@@ -41,8 +41,8 @@ struct Inner {
     provisioned: Provisioned,
     /// When each partition was taken up, until it has caught up.
     restoring: BTreeMap<Partition, Instant>,
-    /// When each partition's last good snapshot was made, or the partition taken up.
-    snapshots: BTreeMap<Partition, Instant>,
+    /// What the last good snapshot of each partition lacks.
+    snapshots: BTreeMap<Partition, Saved>,
     /// Per pool, the chain violations that estimates carry, already counted.
     violations: BTreeMap<String, u64>,
     /// Of each partition, the figures shown of its pools: of each window, and of the pool's state.
@@ -53,6 +53,34 @@ struct Inner {
     assigned: usize,
     /// When gauges were set again.
     again: Instant,
+}
+
+/// What a partition's last good snapshot lacks. One that holds everything does not age, however long no record comes.
+#[derive(Debug, Default)]
+struct Saved {
+    /// Everything before this was processed.
+    next: Option<NextOffset>,
+    /// Since when there are records that it lacks, if there are any.
+    lacking_since: Option<Instant>,
+}
+
+impl Saved {
+    fn progress(&mut self, next: NextOffset) {
+        if self.next != Some(next) {
+            self.lacking_since.get_or_insert_with(Instant::now);
+        }
+        self.next = Some(next);
+    }
+
+    /// A snapshot has everything before this.
+    fn save(&mut self, saved: NextOffset) {
+        let is_whole = self.next.is_none_or(|next| next <= saved);
+        self.lacking_since = if is_whole { None } else { Some(Instant::now()) };
+    }
+
+    fn age(&self) -> Duration {
+        self.lacking_since.map_or(Duration::ZERO, |since| since.elapsed())
+    }
 }
 
 impl ServiceMetrics {
@@ -101,15 +129,17 @@ impl Observer for ServiceMetrics {
     fn on(&self, event: &ServiceEvent<'_>) {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         match event {
-            ServiceEvent::Polled { restoring, lag, .. } => {
+            ServiceEvent::Polled { restoring, lag, away_for } => {
                 self.health.tick();
+                self.health.set_away(*away_for);
+                metric::KAFKA_UP.gauge(&[]).set(if away_for.is_zero() { 1.0 } else { 0.0 });
                 self.health.set_restoring(*restoring as u64);
                 self.health.set_lag(lag.iter().map(|(_, records)| records).sum());
                 for (partition, records) in *lag {
                     metric::CONSUMER_LAG_RECORDS.gauge(&[&partition.to_string()]).set(*records as f64);
                 }
-                for (partition, made) in &inner.snapshots {
-                    metric::SNAPSHOT_AGE.gauge(&[&partition.to_string()]).set(made.elapsed().as_secs_f64());
+                for (partition, saved) in &inner.snapshots {
+                    metric::SNAPSHOT_AGE.gauge(&[&partition.to_string()]).set(saved.age().as_secs_f64());
                 }
                 if *restoring == 0 {
                     inner.restored();
@@ -122,7 +152,7 @@ impl Observer for ServiceMetrics {
                 from_start::partition(&partition.to_string());
                 if self.keeps_state {
                     inner.restoring.insert(*partition, Instant::now());
-                    inner.snapshots.insert(*partition, Instant::now());
+                    inner.snapshots.insert(*partition, Saved::default());
                     metric::SNAPSHOT_SIZE.gauge(&[&partition.to_string()]).set(0.0);
                 }
             }
@@ -139,8 +169,11 @@ impl Observer for ServiceMetrics {
                 metric::REBALANCES.counter(&["lost"]).increment(1);
                 inner.given_up(*partition);
             }
-            ServiceEvent::Progress { partition, counts, time, pools, .. } => {
+            ServiceEvent::Progress { partition, counts, time, pools, next } => {
                 let label = partition.to_string();
+                if let Some(saved) = inner.snapshots.get_mut(partition) {
+                    saved.progress(*next);
+                }
                 if let Some(time) = time {
                     let seconds = time.watermark.0 as f64 / 1000.0;
                     metric::WATERMARK.gauge(&[&label]).set(seconds);
@@ -177,11 +210,11 @@ impl Observer for ServiceMetrics {
             ServiceEvent::Captured { pause, .. } => {
                 metric::SNAPSHOT_PAUSE.histogram(&[]).record(pause.as_secs_f64());
             }
-            ServiceEvent::SnapshotSaved { partition, bytes, took, .. } => {
+            ServiceEvent::SnapshotSaved { partition, bytes, took, next } => {
                 metric::SNAPSHOT_SIZE.gauge(&[&partition.to_string()]).set(*bytes as f64);
                 metric::SNAPSHOT_DURATION.histogram(&[]).record(took.as_secs_f64());
-                if let Some(made) = inner.snapshots.get_mut(partition) {
-                    *made = Instant::now();
+                if let Some(saved) = inner.snapshots.get_mut(partition) {
+                    saved.save(*next);
                 }
             }
             ServiceEvent::SnapshotBytesWritten { bytes } => {
@@ -547,6 +580,25 @@ mod tests {
         ] {
             assert!(text.lines().any(|line| line == format!("{series} 0")), "no {series} 0 in:\n{text}");
         }
+    }
+
+    /// The shipped stack alerted for ever: most of its partitions have no pool.
+    #[test]
+    fn a_snapshot_of_a_partition_without_new_records_does_not_age() {
+        let mut saved = Saved::default();
+        assert_eq!(saved.age(), Duration::ZERO, "nothing came yet");
+        saved.progress(NextOffset(5));
+        std::thread::sleep(Duration::from_millis(2));
+        let age = saved.age();
+        assert!(age > Duration::ZERO);
+        saved.progress(NextOffset(9));
+        assert!(saved.age() >= age, "since the first record that it lacks");
+        saved.save(NextOffset(5));
+        assert!(saved.lacking_since.is_some(), "four came meanwhile");
+        saved.save(NextOffset(9));
+        assert_eq!(saved.age(), Duration::ZERO);
+        saved.progress(NextOffset(9));
+        assert_eq!(saved.age(), Duration::ZERO, "nothing new");
     }
 
     #[test]

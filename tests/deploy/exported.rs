@@ -14,9 +14,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// What is exported only by services that write snapshots, plan tiers, read events with durations, or
+/// What is exported only by services that serve HTTP, write snapshots, plan tiers, read events with durations, or
 /// wait at the end of the log for the next record; the test of a whole program below makes these.
-const CONDITIONAL: [&str; 6] = [
+const CONDITIONAL: [&str; 8] = [
+    "kvset_schema_registry_up",
+    "kvset_ready",
     "kvset_snapshot_",
     "kvset_recommended_",
     "kvset_tier_",
