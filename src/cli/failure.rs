@@ -1,5 +1,6 @@
 //! How a command ends badly: which exit code, and what is said about it.
 
+use crate::telemetry::logging;
 use kvset_settings::SettingsError;
 use std::fmt::Write as _;
 use std::io;
@@ -28,10 +29,23 @@ impl Failure {
             Self::Usage(error) => (error, 2),
             Self::Runtime(error) => (error, 1),
         };
-        let said = io::Write::write_all(&mut io::stderr(), describe(error).as_bytes());
+        let text = describe(error);
+        let text = if logging::is_json() { as_line_of_the_log(&text) } else { text };
+        let said = io::Write::write_all(&mut io::stderr(), text.as_bytes());
         // With standard error gone too, the exit code is all that is left to say.
         ExitCode::from(if said.is_ok() { code } else { code.max(1) })
     }
+}
+
+/// The same for who reads every line of standard error as JSON, as a line of the log; there at any level.
+fn as_line_of_the_log(text: &str) -> String {
+    let line = serde_json::json!({
+        "timestamp": jiff::Timestamp::now().to_string(),
+        "level": "ERROR",
+        "message": text.trim_start_matches("error: ").trim_end(),
+        "target": "kvset",
+    });
+    format!("{line}\n")
 }
 
 /// `error:` and the message, then each cause on a line of its own, unless the one before says it.

@@ -2,6 +2,7 @@
 
 use kvset_settings::{Log, LogFormat};
 use std::io::IsTerminal as _;
+use std::sync::atomic::{AtomicBool, Ordering};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
@@ -29,7 +30,17 @@ pub fn init(log: &Log) -> Result<(), LoggingError> {
         LogFormat::Text => builder.try_init(),
         LogFormat::Json => builder.json().flatten_event(true).try_init(),
     }
-    .map_err(LoggingError::Taken)
+    .map_err(LoggingError::Taken)?;
+    IS_JSON.store(log.format == LogFormat::Json, Ordering::Relaxed);
+    Ok(())
+}
+
+/// Whether the process's log is for machines, who read every line of standard error as JSON.
+static IS_JSON: AtomicBool = AtomicBool::new(false);
+
+/// Whether what is said on standard error has to be a line of the log.
+pub fn is_json() -> bool {
+    IS_JSON.load(Ordering::Relaxed)
 }
 
 /// What `log.level` asks for. A plain `info` leaves out the ten tries that one attempt to reach an object store

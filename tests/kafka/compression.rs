@@ -3,8 +3,17 @@
 use crate::kafka_support::{Broker, Input, Published, serve_records};
 use kvset::codec::decode_estimate;
 use kvset::core::estimate::Estimate;
+use kvset::kafka::config::Connection;
+use kvset::kafka::sink::{Guarantee, KafkaSink, OutputTopic, OutputTopics};
+use kvset::output::{Destination, OutputRecord};
+use kvset::pipeline::publish::{FailureKind, Sink};
+use kvset::position::Partition;
 use kvset::settings::Settings;
 use kvset::workload::{Generator, Workload};
+use rdkafka::mocking::MockCluster;
+use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
+use std::num::NonZeroU32;
+use std::time::Duration;
 
 const CODECS: [&str; 5] = ["none", "gzip", "snappy", "lz4", "zstd"];
 
@@ -40,4 +49,36 @@ fn batches_of_every_codec_give_the_same_estimates() {
         assert!(plain.len() > 3, "only {} estimates", plain.len());
         CODECS.iter().for_each(|codec| assert_eq!(of(codec), plain, "{codec}"));
     }
+}
+
+/// Azure Event Hubs takes no zstd: the same commit was tried 540 times in two minutes.
+#[test]
+fn a_compression_that_brokers_do_not_take_ends_the_commit_with_its_cure() {
+    let cluster = MockCluster::new(1).expect("loopback sockets");
+    for topic in ["out", "dead"] {
+        cluster.create_topic(topic, 1, 1).expect("created");
+    }
+    let connection = Connection { brokers: cluster.bootstrap_servers(), properties: Vec::new() };
+    let output =
+        |name: &str| OutputTopic { name: name.to_owned(), partitions: NonZeroU32::new(1).expect("not zero") };
+    let outputs = OutputTopics { results: output("out"), dead_letters: output("dead") };
+    let deadline = Duration::from_secs(30);
+    let mut sink =
+        KafkaSink::open(&connection, "t", outputs, Guarantee::ExactlyOnce, deadline).expect("a producer");
+    let refused = [RDKafkaRespErr::RD_KAFKA_RESP_ERR_UNSUPPORTED_COMPRESSION_TYPE; 20];
+    cluster.request_errors(RDKafkaApiKey::Produce, &refused);
+    sink.begin().expect("a transaction");
+    let record = OutputRecord {
+        destination: Destination::Results,
+        partition: Partition(0),
+        window: None,
+        key: Some(b"k".to_vec()),
+        value: Some(b"v".to_vec()),
+        headers: Vec::new(),
+        placed_by: None,
+    };
+    sink.send(&record).expect("room");
+    let error = sink.commit().expect_err("no broker takes it");
+    assert_eq!(error.kind, FailureKind::Fatal, "{error}");
+    assert!(error.message.contains("\"compression.type\" = \"none\""), "{error}");
 }

@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::{Scope, ScopedJoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const PROTOCOLS: [(&str, GroupProtocol); 3] = [
     ("cooperative", GroupProtocol::Classic(Assignor::CooperativeSticky)),
@@ -269,6 +269,23 @@ fn three_instances_come_and_go_and_every_partition_is_estimated_once() {
             four.leave().expect("a clean run");
         });
         group.assert_undisturbed();
+    }
+}
+
+/// It took up to five minutes, in which pools whose keys had moved were estimated by nobody.
+#[test]
+fn partitions_that_are_added_are_taken_up_in_seconds() {
+    for (run, protocol) in PROTOCOLS {
+        let Some(group) = Group::new(run, protocol, 1, 1) else { return };
+        std::thread::scope(|scope| {
+            let mut one = Member::start(scope, &group.plan, None);
+            wait_for(|| one.held().len() == 1);
+            group.broker.add_partitions(&group.topic, 3);
+            let begin = Instant::now();
+            wait_for(|| one.held().len() == 3);
+            assert!(begin.elapsed() < Duration::from_secs(20), "{run}: {:?}", begin.elapsed());
+            one.leave().expect("a clean run");
+        });
     }
 }
 

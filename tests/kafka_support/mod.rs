@@ -29,6 +29,9 @@ use kvset::service::poll_loop::summary::Summary;
 use kvset::service::shutdown::Shutdown;
 use kvset::settings::Settings;
 use kvset::trace::TraceRow;
+use rdkafka::ClientConfig;
+use rdkafka::admin::{AdminClient, AdminOptions, NewPartitions};
+use rdkafka::client::DefaultClientContext;
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 use std::ops::Range;
@@ -113,6 +116,18 @@ impl Broker {
             }
         }
         topic
+    }
+
+    /// Gives a topic of the real broker so many partitions in all.
+    pub fn add_partitions(&self, topic: &str, partitions: usize) {
+        let client: AdminClient<DefaultClientContext> = ClientConfig::new()
+            .set("bootstrap.servers", &self.connection.brokers)
+            .create()
+            .expect("a client");
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        let wanted = [NewPartitions::new(topic, partitions)];
+        let answer = runtime.block_on(client.create_partitions(&wanted, &AdminOptions::new()));
+        answer.expect("an answer").into_iter().for_each(|added| drop(added.expect("added")));
     }
 
     /// A service on topics of `partitions` partitions each; outputs are named by `run`, so that two

@@ -66,6 +66,11 @@ impl Settings {
             let reason = "expected host:port, more of them separated by commas";
             notes.add("kafka.brokers", self.kafka.brokers.toml(), reason);
         }
+        if self.kafka.brokers.contains("://") {
+            let reason = "expected host:port without a scheme: TLS and SASL are for \"security.protocol\" under \
+                          [kafka.properties]";
+            notes.add("kafka.brokers", self.kafka.brokers.toml(), reason);
+        }
     }
 
     fn check_schema_registry(&self, notes: &mut Notes<'_>) {

@@ -1,7 +1,7 @@
 //! What librdkafka calls back: log lines and errors into tracing, rebalances into a queue, delivery
 //! failures into a counter.
 
-use super::error::describe;
+use super::error::{describe, is_permanent};
 use super::member::LogEnd;
 use super::oauth::{Tokens, token_of};
 use super::statistics::{Client, Meter};
@@ -16,7 +16,7 @@ use rdkafka::types::{RDKafkaErrorCode, RDKafkaRespErr};
 use rdkafka::{ClientContext, Statistics, TopicPartitionList};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// librdkafka's lines, by level. They name hosts, topics and groups, and no property's value; lines
@@ -97,12 +97,26 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[derive(Debug, Default, Clone)]
 pub(super) struct Logging {
     tokens: Tokens,
+    trouble: Arc<Mutex<Option<Trouble>>>,
+}
+
+/// What a client met last while it tried to reach brokers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Trouble {
+    pub code: RDKafkaErrorCode,
+    /// In the client's words.
+    pub reason: String,
 }
 
 impl Logging {
     /// For a connection with these tokens.
     pub(super) fn new(tokens: Tokens) -> Self {
-        Self { tokens }
+        Self { tokens, trouble: Arc::default() }
+    }
+
+    /// What kept the client from a broker last.
+    pub(super) fn trouble(&self) -> Option<Trouble> {
+        lock(&self.trouble).clone()
     }
 }
 
@@ -119,6 +133,11 @@ impl ClientContext for Logging {
 
     fn error(&self, error: KafkaError, reason: &str) {
         log_error(&error, reason);
+        // That all brokers are down follows from what was said of each.
+        let code = error.rdkafka_error_code().filter(|code| *code != RDKafkaErrorCode::AllBrokersDown);
+        if let Some(code) = code {
+            *lock(&self.trouble) = Some(Trouble { code, reason: reason.to_owned() });
+        }
     }
 }
 
@@ -244,6 +263,8 @@ pub(super) struct Deliveries {
     failed: AtomicU64,
     /// Whether a record was larger than its topic takes.
     too_large: AtomicBool,
+    /// Whether a record was turned away for a reason that no repetition mends.
+    permanent: AtomicBool,
     last_failure: Mutex<Option<String>>,
 }
 
@@ -256,6 +277,7 @@ impl Deliveries {
             delivered: AtomicU64::new(0),
             failed: AtomicU64::new(0),
             too_large: AtomicBool::new(false),
+            permanent: AtomicBool::new(false),
             last_failure: Mutex::default(),
         }
     }
@@ -273,6 +295,11 @@ impl Deliveries {
     /// Whether a record was larger than its topic takes, since this was last asked for.
     pub(super) fn take_too_large(&self) -> bool {
         self.too_large.swap(false, Ordering::SeqCst)
+    }
+
+    /// Whether a record was turned away for good, since this was last asked for.
+    pub(super) fn take_permanent(&self) -> bool {
+        self.permanent.swap(false, Ordering::SeqCst)
     }
 
     /// The last failure in words, taken away.
@@ -308,7 +335,12 @@ impl ProducerContext for Deliveries {
         match result {
             Ok(_) => self.delivered.fetch_add(1, Ordering::SeqCst),
             Err((error, _)) => {
-                *lock(&self.last_failure) = Some(describe(error));
+                let permanent = error.rdkafka_error_code().is_some_and(is_permanent);
+                // The reason lasts: what follows is only taken back because of it.
+                if permanent || !self.permanent.load(Ordering::SeqCst) {
+                    *lock(&self.last_failure) = Some(describe(error));
+                }
+                self.permanent.fetch_or(permanent, Ordering::SeqCst);
                 if error.rdkafka_error_code() == Some(RDKafkaErrorCode::MessageSizeTooLarge) {
                     self.too_large.store(true, Ordering::SeqCst);
                 }

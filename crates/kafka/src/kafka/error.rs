@@ -1,5 +1,6 @@
 //! rdkafka's errors by what they ask for: the same call again, a new transaction, a new client, or giving up.
 
+use super::context::Trouble;
 use kvset_pipeline::publish::{FailureKind, SinkError};
 use rdkafka::error::KafkaError;
 use rdkafka::types::RDKafkaErrorCode as Code;
@@ -127,6 +128,46 @@ fn kind_of_code(code: Code) -> FailureKind {
     }
 }
 
+/// Whether a record that is turned away with this code always will be, until somebody changes something.
+pub(super) fn is_permanent(code: Code) -> bool {
+    matches!(
+        code,
+        Code::UnsupportedCompressionType
+            | Code::UnsupportedForMessageFormat
+            | Code::TopicAuthorizationFailed
+            | Code::ClusterAuthorizationFailed
+            | Code::PolicyViolation
+            | Code::InvalidRecord
+            | Code::InvalidTopic
+            | Code::InvalidTimestamp
+    )
+}
+
+/// What to do where no broker answers, by what the client met last.
+pub(super) fn unreached(brokers: &str, trouble: Option<&Trouble>) -> String {
+    let reason = trouble.map_or("", |trouble| trouble.reason.as_str());
+    if trouble.is_some_and(|trouble| trouble.code == Code::Resolve) || reason.contains("resolve") {
+        return "correct the host's name in kafka.brokers (or KVSET__KAFKA__BROKERS), or the name service of this \
+                machine"
+            .to_owned();
+    }
+    // The client's own guess, of a listener that hangs up on plain text.
+    if reason.contains("security.protocol") || reason.contains("SSL listener") {
+        return "something listens there that does not speak plain Kafka: a listener with TLS wants \
+                \"security.protocol\" = \"ssl\" or \"sasl_ssl\" under [kafka.properties], one with SASL alone \
+                \"sasl_plaintext\""
+            .to_owned();
+    }
+    let is_here = ["localhost", "127.", "[::1]"].iter().any(|host| brokers.trim_start().starts_with(host));
+    let start =
+        "start a broker there (docker compose up --detach --wait kafka starts one on localhost:9092), or ";
+    format!(
+        "{}name yours in kafka.brokers or in the environment as KVSET__KAFKA__BROKERS{}",
+        if is_here { start } else { "" },
+        if is_here { "" } else { ", and see that the network lets this machine through to it" }
+    )
+}
+
 /// Why a read failed, if it is the records' fault: reading again comes to nothing else.
 pub(super) fn unreadable(error: &KafkaError) -> Option<&'static str> {
     let KafkaError::MessageConsumption(code) = error else { return None };
@@ -180,7 +221,21 @@ fn advice(code: Code) -> &'static str {
         Code::SaslAuthenticationFailed | Code::Authentication => {
             "; check sasl.username, sasl.password and sasl.mechanisms under kafka.properties"
         }
-        Code::SSL => "; check ssl.ca.location under kafka.properties, and the broker's certificate",
+        Code::SSL => {
+            "; check ssl.ca.location under kafka.properties, the broker's certificate, and that this listener speaks TLS"
+        }
+        Code::UnsupportedCompressionType => {
+            "; these brokers do not take the compression: set \"compression.type\" = \"none\" under kafka.properties \
+             (Azure Event Hubs takes none and gzip)"
+        }
+        Code::ClusterAuthorizationFailed => "; grant this user IdempotentWrite on the cluster (ACLs)",
+        Code::PolicyViolation => "; a policy of the brokers forbids it: ask who runs them",
+        Code::InvalidRecord | Code::InvalidTimestamp => {
+            "; the output topic's settings refuse it: see its message.timestamp.type and cleanup.policy"
+        }
+        Code::UnsupportedForMessageFormat => {
+            "; the output topic has an old message format: raise it to 2.8 or later"
+        }
         Code::FencedInstanceId => {
             "; another process joined the group under this kafka.instance: give every process a name of its own"
         }
@@ -232,6 +287,43 @@ mod tests {
             (KafkaError::ConsumerCommit(Code::StaleMemberEpoch), FailureKind::Abortable),
         ] {
             assert_eq!(kind(&error), expected, "{error:?}");
+        }
+    }
+
+    /// A name that does not resolve, or a listener with TLS, was to be cured by `docker compose up`.
+    #[test]
+    fn the_cure_of_brokers_that_do_not_answer_is_that_of_the_cause() {
+        let advice = |brokers, code, reason: &str| {
+            unreached(brokers, Some(&Trouble { code, reason: reason.to_owned() }))
+        };
+        let name = advice("nohost:9092", Code::Resolve, "Failed to resolve 'nohost:9092'");
+        assert!(name.contains("host's name") && !name.contains("docker"), "{name}");
+        let hint = "Disconnected while requesting ApiVersion: might be caused by incorrect security.protocol \
+                    configuration (connecting to a SSL listener?)";
+        let tls = advice("localhost:9093", Code::BrokerTransportFailure, hint);
+        assert!(tls.contains("\"sasl_ssl\"") && !tls.contains("docker"), "{tls}");
+        let far = advice("kafka.example:9092", Code::BrokerTransportFailure, "Connection refused");
+        assert!(far.contains("KVSET__KAFKA__BROKERS") && !far.contains("docker"), "{far}");
+        assert!(unreached("localhost:9092", None).contains("docker compose up"));
+    }
+
+    #[test]
+    fn what_brokers_turn_away_for_good_has_a_cure() {
+        for code in [
+            Code::UnsupportedCompressionType,
+            Code::ClusterAuthorizationFailed,
+            Code::TopicAuthorizationFailed,
+            Code::PolicyViolation,
+            Code::InvalidRecord,
+            Code::InvalidTimestamp,
+            Code::UnsupportedForMessageFormat,
+        ] {
+            assert!(is_permanent(code) && !advice(code).is_empty(), "{code:?}");
+        }
+        for code in
+            [Code::PurgeQueue, Code::PurgeInflight, Code::MessageTimedOut, Code::NotLeaderForPartition]
+        {
+            assert!(!is_permanent(code), "{code:?}");
         }
     }
 

@@ -183,6 +183,9 @@ impl KafkaSink {
         if let Some(delivery) = self.producer.context().take_failure() {
             failure.message += &format!("; a record was not delivered: {delivery}");
         }
+        if self.producer.context().take_permanent() {
+            failure.kind = FailureKind::Fatal;
+        }
         failure.into()
     }
 
@@ -278,7 +281,8 @@ impl KafkaSink {
         }
         let reason = deliveries.take_failure().unwrap_or_default();
         let message = format!("{doing}: a record was not delivered: {reason}");
-        Err(SinkError { kind: FailureKind::Abortable, message })
+        let kind = if deliveries.take_permanent() { FailureKind::Fatal } else { FailureKind::Abortable };
+        Err(SinkError { kind, message })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::config::Connection;
 use super::context::{Logging, serve};
-use super::error::KafkaFailure;
+use super::error::{KafkaFailure, unreached};
 use kvset_formats::time::words;
 use kvset_pipeline::publish::FailureKind;
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
@@ -87,11 +87,10 @@ impl Topics {
     /// Nobody answered: what to do about it.
     fn unanswered(&self, failure: &KafkaFailure) -> KafkaFailure {
         let (brokers, waited) = (&self.connection.brokers, words(self.deadline));
-        let message = format!(
-            "no answer from {brokers} for {waited} ({failure}): start a broker there (docker compose up --detach \
-             --wait kafka starts one on localhost:9092), or name yours in kafka.brokers or in the environment as \
-             KVSET__KAFKA__BROKERS"
-        );
+        let trouble = self.client.context().trouble();
+        let met = trouble.as_ref().map_or_else(|| failure.to_string(), |trouble| trouble.reason.clone());
+        let cure = unreached(brokers, trouble.as_ref());
+        let message = format!("no answer from {brokers} for {waited} ({met}): {cure}");
         KafkaFailure { message, ..failure.clone() }
     }
 

@@ -36,6 +36,8 @@ const BATCH: usize = 256;
 const HOLD: Duration = Duration::from_millis(500);
 /// Pause after a commit that was taken back.
 const RETRY: Duration = Duration::from_millis(200);
+/// Least time between two lines about commits that fail one after another.
+const FAILED_EVERY: Duration = Duration::from_secs(10);
 /// Time between two signs of life, and looks at whether snapshots are due.
 const TICK: Duration = Duration::from_millis(100);
 
@@ -61,6 +63,8 @@ pub struct Coordinator<'c, M: Member + 'c, O, S> {
     full_since: Option<Instant>,
     /// Since when commits fail, if they do.
     failing_since: Option<Instant>,
+    /// When a failed commit was reported last, and how many failed since.
+    failed: Option<(Instant, u64)>,
     /// Of each partition, offsets that cannot be read and are to be passed.
     gaps: BTreeMap<Partition, OffsetGaps>,
     summary: Summary,
@@ -93,6 +97,7 @@ where
             is_behind: false,
             full_since: None,
             failing_since: None,
+            failed: None,
             gaps: BTreeMap::new(),
             summary: Summary::default(),
         }
@@ -337,8 +342,8 @@ where
         if let Err(error) = published {
             let (PublishError::Aborted(cause) | PublishError::Migrated(cause) | PublishError::Fatal(cause)) =
                 &error;
-            tracing::warn!("{error}");
             self.observer.on(&ServiceEvent::CommitFailed { kind: cause.kind });
+            self.report_failure(&error);
             return Err(error);
         }
         let results = batch.outputs.iter().filter(|output| output.destination == Destination::Results);
@@ -356,7 +361,26 @@ where
         self.assignment.mark_committed();
         self.records_since_commit = 0;
         self.failing_since = None;
+        self.failed = None;
         Ok(())
+    }
+
+    /// Logs a failed commit, unless another one was logged a moment ago: it is tried again several times a second.
+    fn report_failure(&mut self, error: &PublishError) {
+        let now = self.clock.now();
+        let unsaid = match &mut self.failed {
+            Some((said, unsaid)) if now.saturating_duration_since(*said) < FAILED_EVERY => {
+                *unsaid += 1;
+                return;
+            }
+            Some((_, unsaid)) => *unsaid,
+            None => 0,
+        };
+        self.failed = Some((now, 0));
+        match unsaid {
+            0 => tracing::warn!("{error}"),
+            _ => tracing::warn!("{error} ({unsaid} more since this was reported last)"),
+        }
     }
 
     /// Takes partitions up where the group left them.
