@@ -1,10 +1,12 @@
 //! How a command ends badly: which exit code, and what is said about it.
 
 use crate::telemetry::logging;
+use kvset_formats::time::date_of_ms;
 use kvset_settings::SettingsError;
 use std::fmt::Write as _;
 use std::io;
 use std::process::ExitCode;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// A command that did not succeed.
 #[derive(Debug)]
@@ -39,8 +41,9 @@ impl Failure {
 
 /// The same for who reads every line of standard error as JSON, as a line of the log; there at any level.
 fn as_line_of_the_log(text: &str) -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let line = serde_json::json!({
-        "timestamp": jiff::Timestamp::now().to_string(),
+        "timestamp": date_of_ms(i64::try_from(now.as_millis()).unwrap_or(i64::MAX)),
         "level": "ERROR",
         "message": text.trim_start_matches("error: ").trim_end(),
         "target": "kvset",
