@@ -29,7 +29,7 @@ use kvset_core::profile::Profile;
 use kvset_core::ratio::Ratio;
 use kvset_core::routing::{RouterEstimate, RoutingError, SpecError};
 use kvset_core::units::{PageBytes, PageCount, PageSize};
-use kvset_formats::trace::{Progress, ReadOptions, TimeFacts, TraceError, TraceRow};
+use kvset_formats::trace::{Order, Progress, ReadOptions, TimeFacts, TraceError, TraceRow};
 use per_request::PerRequest;
 use reading::{Known, PoolRuns, Reading, UNNAMED, listed as listed_names};
 use run::Run;
@@ -83,6 +83,12 @@ pub struct ReplayOptions {
 }
 
 impl ReplayOptions {
+    /// How to read in this order. A model that is asked for is a pool of its own.
+    fn read_in(&self, order: Order) -> ReadOptions {
+        let weka_models_apart = self.read.weka_models_apart || self.pool_name.is_some();
+        ReadOptions { order, weka_models_apart, ..self.read.clone() }
+    }
+
     /// Whether a row is of a pool that is replayed.
     fn replays(&self, row: &TraceRow<'_>) -> bool {
         self.pool_name.as_deref().is_none_or(|name| row.pool == Some(name))

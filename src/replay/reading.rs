@@ -13,7 +13,7 @@ use super::{Findings, ReplayError, ReplayOptions, WarmUp};
 use kvset_core::pool::{PoolRange, RangePool};
 use kvset_core::pool_config::PoolConfig;
 use kvset_core::ratio::Ratio;
-use kvset_formats::trace::{self, Order, Progress, ReadOptions, Together, TraceError, TraceItem, TraceRow};
+use kvset_formats::trace::{self, Order, Progress, Together, TraceError, TraceItem, TraceRow};
 use std::sync::Arc;
 
 /// Most pools of a trace.
@@ -50,7 +50,7 @@ impl Known {
 
 /// How many requests the traces have that are replayed, and whether they came in the order of the traces.
 fn survey(options: &ReplayOptions) -> Result<(u64, bool), ReplayError> {
-    let read = ReadOptions { order: Order::Written, ..options.read.clone() };
+    let read = options.read_in(Order::Written);
     let mut reader = trace::open_ahead(&options.traces, &read, options.threads, &[])?;
     let mut requests = 0;
     loop {
@@ -149,7 +149,7 @@ impl<'a, 'w> Reading<'a, 'w> {
         if order == Order::Arrival || ranged.iter().all(|config| RangePool::new(config).is_err()) {
             ranged.clear();
         }
-        let read = ReadOptions { order, ..self.options.read.clone() };
+        let read = self.options.read_in(order);
         let mut reader = trace::open_ahead(&self.options.traces, &read, self.options.threads, &ranged)?;
         loop {
             let Together { items, ranges } = reader.next_items()?;
@@ -165,8 +165,7 @@ impl<'a, 'w> Reading<'a, 'w> {
 
     /// Takes what was read together.
     fn take(&mut self, items: Vec<TraceItem<'_>>, ranges: Vec<Option<PoolRange>>) -> Result<(), ReplayError> {
-        let mut rows = Vec::with_capacity(items.len());
-        let mut is_whole = true;
+        let (mut rows, mut refused, mut is_whole) = (Vec::with_capacity(items.len()), Vec::new(), true);
         for item in items {
             match item {
                 TraceItem::Request(row) if self.options.replays(&row) => rows.push(row),
@@ -174,33 +173,41 @@ impl<'a, 'w> Reading<'a, 'w> {
                     is_whole = false;
                     self.note_other(row.pool);
                 }
-                TraceItem::Refused(error) => {
-                    let place = || format!("{}, line {}", error.file, error.line);
-                    self.ledgers.iter_mut().for_each(|ledger| ledger.refuse(place, &error.fault));
-                }
+                TraceItem::Refused(error) => refused.push((rows.len(), error)),
             }
         }
         // A range is of all requests that were read together: of use where these are of one pool.
-        let is_of_one = is_whole && rows.windows(2).all(|two| two[0].pool == two[1].pool);
-        let mut ranges = Some(ranges).filter(|_| is_of_one);
-        for rows in rows.chunk_by(|one, other| one.pool == other.pool) {
-            self.take_of_pool(rows, ranges.take().unwrap_or_default())?;
+        if is_whole && rows.windows(2).all(|two| two[0].pool == two[1].pool) {
+            self.merge(&rows, ranges)?;
+        }
+        let mut taken = 0;
+        for (before, error) in refused {
+            self.take_rows(&rows[taken..before])?;
+            taken = before;
+            let place = || format!("{}, line {}", error.file, error.line);
+            self.ledgers.iter_mut().for_each(|ledger| ledger.refuse(place, &error.fault));
+        }
+        self.take_rows(&rows[taken..])
+    }
+
+    /// Merges what rows of one pool come to.
+    fn merge(&mut self, rows: &[TraceRow<'_>], ranges: Vec<Option<PoolRange>>) -> Result<(), ReplayError> {
+        let Some(first) = rows.first() else { return Ok(()) };
+        let at = self.pool(first.pool)?;
+        for (run, range) in self.pools[at].runs.iter_mut().zip(ranges) {
+            range.into_iter().for_each(|range| run.merge(range, rows));
         }
         Ok(())
     }
 
-    /// Takes rows of one pool.
-    fn take_of_pool(
-        &mut self,
-        rows: &[TraceRow<'_>],
-        ranges: Vec<Option<PoolRange>>,
-    ) -> Result<(), ReplayError> {
-        let Some(first) = rows.first() else { return Ok(()) };
-        let at = self.pool(first.pool)?;
-        let ranges = ranges.into_iter().chain(std::iter::repeat_with(|| None));
-        for ((run, ledger), range) in self.pools[at].runs.iter_mut().zip(&mut self.ledgers).zip(ranges) {
-            let (warm_up, per_request) = (self.known.warm_up, self.per_request.as_mut());
-            run.observe_rows(rows, range, Surroundings { ledger, per_request, warm_up })?;
+    /// Takes rows in their order.
+    fn take_rows(&mut self, rows: &[TraceRow<'_>]) -> Result<(), ReplayError> {
+        for rows in rows.chunk_by(|one, other| one.pool == other.pool) {
+            let at = self.pool(rows[0].pool)?;
+            for (run, ledger) in self.pools[at].runs.iter_mut().zip(&mut self.ledgers) {
+                let (warm_up, per_request) = (self.known.warm_up, self.per_request.as_mut());
+                run.observe_rows(rows, Surroundings { ledger, per_request, warm_up })?;
+            }
         }
         Ok(())
     }

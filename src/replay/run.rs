@@ -174,23 +174,23 @@ impl Run {
         self.sufficiency.take().unwrap_or_default()
     }
 
-    /// Observes rows in their order; `range` is what they come to in the pool, where that is known. A pool that does not
-    /// merge it finds the same by itself.
+    /// Merges what rows that are about to be observed come to in the pool. A range that is not merged is observed request
+    /// by request.
+    pub(super) fn merge(&mut self, range: PoolRange, rows: &[TraceRow<'_>]) {
+        let requests = range.requests() as u64;
+        let merged = self.pools.merge(POOL, range, rows.iter().map(|row| row.event.event_time).collect());
+        self.merged += merged.map_or(0, |()| requests);
+    }
+
+    /// Observes rows in their order.
     ///
     /// # Errors
     /// [`ReplayError`] where a row cannot be one of this replay; a refused one is counted.
     pub(super) fn observe_rows(
         &mut self,
         rows: &[TraceRow<'_>],
-        range: Option<PoolRange>,
         mut with: Surroundings<'_, '_>,
     ) -> Result<(), ReplayError> {
-        if let Some(range) = range {
-            let requests = range.requests() as u64;
-            // A range that is not merged is observed request by request.
-            let merged = self.pools.merge(POOL, range, rows.iter().map(|row| row.event.event_time).collect());
-            self.merged += merged.map_or(0, |()| requests);
-        }
         for (at, row) in rows.iter().enumerate() {
             serve_ahead(&mut self.pools, &rows[at..], self.threads);
             self.observe(row, &mut with)?;

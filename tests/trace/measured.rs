@@ -98,7 +98,7 @@ fn the_usage_of_every_api_is_understood() {
             assert_eq!(cached(&row), CachedTokens::Stated(4), "{row}");
         }
     }
-    let stream = r#""chunks": [{"type": "message_start", "message": {"usage": {"input_tokens": 1,
+    let stream = r#""chunks": [{"type": "message_start", "message": {"usage": {"input_tokens": 2,
         "cache_read_input_tokens": 4}}}, {"type": "message_delta", "usage": {"output_tokens": 9}}]"#;
     assert_eq!(cached(&stream.replace('\n', " ")), CachedTokens::Stated(4), "a stream of Anthropic's");
     let counted = r#""chunks": [{"usage": {"prompt_tokens_details": {"cached_tokens": 0}}},

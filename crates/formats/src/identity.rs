@@ -31,11 +31,12 @@ pub enum Part {
 }
 
 /// How many [`FIELDS`] there are.
-const COUNT: usize = 22;
+const COUNT: usize = 23;
 
 /// Where requests and logs name them, as paths; of several for one part the first that leads somewhere holds.
 pub const FIELDS: [(&[&str], Part); COUNT] = [
     (&["model"], Part::Model),
+    (&["model_name"], Part::Model),
     (&["cache_salt"], Part::Salt),
     (&["extra_body", "cache_salt"], Part::Salt),
     (&["extra_key"], Part::ExtraKey),

@@ -244,7 +244,7 @@ mod tests {
 
     fn estimates_of(pool: &str, config: PoolConfig) -> Vec<Estimate> {
         let page_size = PageSize::new(64);
-        let config = PoolConfig { page_size, windows: vec![WindowKind::All], ..config };
+        let config = PoolConfig { page_size, windows: vec![WindowKind::All], min_requests: 1, ..config };
         let mut pool = Pool::new(pool, 0, std::sync::Arc::new(config)).expect("a pool");
         for offset in 0..4 {
             let event = RequestEvent {

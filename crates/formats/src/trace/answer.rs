@@ -17,7 +17,7 @@ use std::time::Duration;
 
 /// Fields of a row that hold an [`Answer`], or lead to one. The names inside `usage` are those of the
 /// completions API, then those of the responses API, of Anthropic and of DeepSeek.
-const KNOWN: [&str; 20] = [
+const KNOWN: [&str; 21] = [
     "usage",
     "response",
     "chunks",
@@ -26,6 +26,7 @@ const KNOWN: [&str; 20] = [
     "completion_tokens",
     "output_tokens",
     "output_length",
+    "output_toks",
     "prompt_tokens",
     "input_tokens",
     "duration_ms",
@@ -43,7 +44,7 @@ const KNOWN: [&str; 20] = [
 /// Fields of a row itself that state its prompt's tokens: no usage, which would say what was cached, too.
 const ROW_TOKENS: [&str; 4] = ["prompt_tokens", "input_tokens", "num_prompt_tokens", "num_input_tokens"];
 /// The same under names that do not say of what they are the length: beside token ids, of tokens.
-const ROW_LENGTHS: [&str; 3] = ["input_length", "prompt_length", "prompt_len"];
+const ROW_LENGTHS: [&str; 4] = ["input_length", "prompt_length", "prompt_len", "input_toks"];
 
 /// The known name equal to `key`.
 fn known(key: &str) -> Option<&'static str> {
@@ -304,7 +305,9 @@ impl Answer {
     /// Takes the number of the field at hand.
     fn set(&mut self, number: u64) {
         let held = match self.trouble.field {
-            "completion_tokens" | "output_tokens" | "output_length" => &mut self.output_tokens,
+            "completion_tokens" | "output_tokens" | "output_length" | "output_toks" => {
+                &mut self.output_tokens
+            }
             "prompt_tokens" => &mut self.prompt_tokens,
             "input_tokens" => &mut self.input_tokens,
             "cached_tokens" | "prompt_cache_hit_tokens" => &mut self.cached_tokens,

@@ -3,6 +3,7 @@
 use super::json::{Fields, Object, TOKEN_FIELDS, ignore, read_line};
 use super::numbers::TokenId;
 use super::options::Format;
+use super::subagents::Evidence;
 use crate::logs::shape::{PromptKind, Shape};
 use crate::logs::{FieldPath, Opened, Places, Preset, foreign, open};
 use crate::python;
@@ -21,12 +22,14 @@ pub(super) struct Detected {
     pub is_enveloped: bool,
     /// Where in each record the request and its answer are, for requests in records of no known shape.
     pub places: Places,
+    /// What the times of sub-agents show.
+    pub subagents: Evidence,
 }
 
 impl Detected {
     /// Rows that lie in nothing else.
     pub fn plain(format: Format) -> Self {
-        Self { format, is_enveloped: false, places: Places::default() }
+        Self { format, is_enveloped: false, places: Places::default(), subagents: Evidence::default() }
     }
 }
 
@@ -217,8 +220,8 @@ impl Seen {
 impl<'de> Fields<'de> for Seen {
     fn field<A: MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<(), A::Error> {
         self.note_name(key);
-        self.hash_ids |= key == "hash_ids";
-        self.weka |= matches!(key, "block_size" | "session_id" | "hash_id_scope");
+        self.hash_ids |= matches!(key, "hash_ids" | "chunk_hashes");
+        self.weka |= matches!(key, "block_size" | "hash_id_scope");
         self.qwen |= key == "chat_id";
         self.asks |= key == "model";
         let is_looked_at =
@@ -264,6 +267,12 @@ mod tests {
             (r#"{"timestamp":0,"input_length":1,"output_length":1,"hash_ids":[0]}"#, Format::Mooncake),
             (r#"{"id":"a","block_size":64,"hash_id_scope":"local","requests":[]}"#, Format::Weka),
             (r#"{"timestamp":0,"session_id":"a","block_size":64,"hash_ids":[]}"#, Format::Weka),
+            (r#"{"timestamp":0,"session_id":"a","input_length":512,"hash_ids":[1]}"#, Format::Mooncake),
+            (
+                r#"{"timestamp":0.5,"chunk_size":256,"seq_len":512,"chunk_hashes":["0xa","0xb"]}"#,
+                Format::Mooncake,
+            ),
+            (r#"{"input_tok_ids":[1],"output_toks":1,"arrival_time_ns":1}"#, Format::TokenIds),
             (r#"{"chat_id":1,"parent_chat_id":-1,"timestamp":0.1,"turn":1,"hash_ids":[1]}"#, Format::Qwen),
             (r#"{"schema":"dynamo.request.trace.v1","request":{}}"#, Format::Dynamo),
             (r#"{"timestamp":1,"event":{"schema":"dynamo.request.trace.v1"}}"#, Format::Dynamo),

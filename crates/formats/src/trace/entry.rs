@@ -5,6 +5,7 @@ use super::id_arrays::Taken;
 use super::json::{Fields, Ids, Name, Object, Trouble, ignore, read_length, read_time};
 use super::row::{Batch, Declared, Draft, When};
 use super::stated_time::StatedTime;
+use super::subagents::SubagentTimes;
 use crate::identity::NamedParts;
 use crate::time::{Moment, Numbers, Time, Unit, ms_of};
 use kvset_core::labels::{Label, Labels};
@@ -15,11 +16,14 @@ use std::ops::Range;
 use std::time::Duration;
 
 /// The field names of a row, and of the session and sub-agents around it.
-const KNOWN: [&str; 17] = [
+const KNOWN: [&str; 20] = [
     "t",
     "in",
     "out",
     "hash_ids",
+    "chunk_hashes",
+    "chunk_size",
+    "seq_len",
     "ids_chained",
     "api_time",
     "delay",
@@ -56,6 +60,8 @@ pub(super) struct Sink<'s> {
     /// The field that scopes ids, where one is named.
     pub scope_field: Option<&'s str>,
     pub line: u64,
+    /// From where the requests of sub-agents count their times.
+    pub subagents: SubagentTimes,
     /// The arrays of ids that were taken out of the line, if they were.
     pub taken: Option<&'s [Range<usize>]>,
 }
@@ -139,8 +145,17 @@ impl<'a, 's> Entry<'a, 's> {
             return Err(RowFault::missing("hash_ids"));
         }
         let kept = self.sink.batch.kept_apart(&self.found.parts);
-        let start = time.before(self.found.duration.unwrap_or_default()).moment;
-        for draft in &mut self.sink.batch.drafts[self.found.nested.unwrap_or_default()] {
+        let duration = self.found.duration.unwrap_or_default();
+        let start = match self.sink.subagents {
+            SubagentTimes::Relative => time.before(duration).moment,
+            SubagentTimes::Absolute => Moment::default(),
+        };
+        let nested = self.found.nested.unwrap_or_default();
+        let moments = self.sink.batch.drafts[nested.clone()].iter().map(|draft| draft.moment);
+        if let Some((first, last)) = moments.clone().min().zip(moments.max()) {
+            self.sink.batch.subagents.note(time.moment, duration, first, last);
+        }
+        for draft in &mut self.sink.batch.drafts[nested] {
             draft.moment = draft.moment.moved(Moment::default(), start);
             draft.scope_name = draft.scope_name.take().or_else(|| self.found.scope_name.clone());
             draft.labels = std::mem::take(&mut draft.labels).or(&self.found.labels);
@@ -225,13 +240,13 @@ impl<'de> Fields<'de> for Entry<'_, '_> {
                 self.found.session_time = read_time(map, seconds, &mut self.sink.trouble)?;
             }
             "delay" | "delay_ms" => self.found.delay = read_length(map, Unit::Milliseconds)?,
-            "in" | "input_length" => self.found.input_tokens = self.sink.trouble.count(map)?,
+            "in" | "input_length" | "seq_len" => self.found.input_tokens = self.sink.trouble.count(map)?,
             "out" | "output_length" => self.found.output_tokens = self.sink.trouble.count(map)?,
             "api_time" => self.found.api_time = read_length(map, Unit::Seconds)?,
             "duration_ms" => self.found.duration = read_length(map, Unit::Milliseconds)?,
-            "block_size" => self.page_size(map)?,
+            "block_size" | "chunk_size" => self.page_size(map)?,
             "hash_id_scope" => self.declared(map)?,
-            "hash_ids" => self.page_ids(map)?,
+            "hash_ids" | "chunk_hashes" => self.page_ids(map)?,
             "ids_chained" => self.found.ids_chained = map.next_value::<Option<bool>>()?.unwrap_or(false),
             "requests" => self.nested(map)?,
             "session_id" => self.found.session = map.next_value_seed(Name(&mut self.sink.batch.text))?,

@@ -123,6 +123,12 @@ pub enum RowFault {
     /// A record in a file of records with lengths is shorter than it says, or damaged.
     #[error("the record ends before its length says, or what it is compressed with is damaged")]
     CutOff,
+    /// A row of what a session adds lists another number of blocks than its tokens fill.
+    #[error("it lists {blocks} blocks of {page_size} tokens for {tokens} tokens")]
+    Blocks { blocks: usize, tokens: u64, page_size: u32 },
+    /// The sessions of a trace have more pages than are remembered.
+    #[error("the sessions of the trace have more than {most} pages together: split it by session")]
+    SessionPages { most: usize },
     /// A row arrived later than the reorder buffer can repair.
     #[error(
         "came {late_ms} ms before a request already passed on: the trace is further out of order than {limit} bytes of \

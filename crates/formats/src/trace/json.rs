@@ -12,7 +12,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 /// The names a prompt's token ids go by.
-pub const TOKEN_FIELDS: [&str; 4] = ["input_ids", "token_ids", "tokens", "prompt_token_ids"];
+pub const TOKEN_FIELDS: [&str; 5] = ["input_ids", "token_ids", "tokens", "prompt_token_ids", "input_tok_ids"];
 
 /// Takes the fields of one object.
 pub(super) trait Fields<'de> {

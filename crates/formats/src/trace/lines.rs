@@ -33,14 +33,11 @@ pub(super) struct Lines {
 impl Lines {
     /// Lines of at most `limit` bytes, ends not counted.
     pub fn new(input: Box<dyn BufRead + Send>, limit: usize) -> Self {
-        Self {
-            texts: Texts::new(input, limit),
-            text: Text::default(),
-            walk: LineWalk::default(),
-            before: 0,
-            line: 0..0,
-            ahead: None,
-        }
+        Self::of(Texts::new(input, limit))
+    }
+
+    fn of(texts: Texts) -> Self {
+        Self { texts, text: Text::default(), walk: LineWalk::default(), before: 0, line: 0..0, ahead: None }
     }
 
     /// The line last stepped to, without `\n` or `\r\n`.
@@ -71,6 +68,22 @@ impl Lines {
         let (step, before) = self.advance()?;
         self.ahead = Some((step, before));
         Ok(step)
+    }
+
+    /// Shows `look` the lines to come, so many bytes or some more; they are still to come then.
+    ///
+    /// # Errors
+    /// The stream cannot be read.
+    pub fn look_ahead<T>(&mut self, bytes: usize, look: impl FnOnce(&[u8]) -> T) -> io::Result<T> {
+        let limit = self.limit();
+        let lines = std::mem::replace(self, Self::new(Box::new(io::empty()), limit));
+        let (mut texts, before) = lines.into_texts();
+        let mut text = Text::default();
+        let read = texts.read(&mut text, bytes);
+        let seen = look(text.as_bytes());
+        texts.give_back(text.as_bytes());
+        *self = Self { before, ..Self::of(texts) };
+        read.map(|_| seen)
     }
 
     /// Goes to the next line that is not blank.

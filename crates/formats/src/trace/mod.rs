@@ -7,6 +7,7 @@
 //! | format | a line | time | tokens a page |
 //! |---|---|---|---|
 //! | mooncake | a request | `timestamp`, ms | 512 |
+//! | mooncake-delta | what a request adds to its session's prompt | `timestamp` or `delay`, ms | 512 |
 //! | weka | a session, or a request | `t`, s from the session's start; `timestamp`, ms | `block_size`, else 64 |
 //! | qwen | a request | `timestamp`, s | 16 |
 //! | dynamo | a request that ended, or another event (passed over) | `request_received_ms` | `trace_block_size` |
@@ -17,7 +18,8 @@
 //!
 //! Weka sessions come in file order, the requests of each in the order of their times (stable). The
 //! requests of a sub-agent count from its start: its `t`, which is its end, less its `duration_ms`; a
-//! sub-agent without a duration is taken to start at its `t`. An entry with neither `hash_ids` nor
+//! sub-agent without a duration is taken to start at its `t`. Published files have them count from the session's start:
+//! a file's times decide, and [`TraceReader::notes`] says so. An entry with neither `hash_ids` nor
 //! nested `requests` is a fault of its session. Sessions have no common clock, so each is started where
 //! the one before it ended; [`TraceReader::notes`] says so.
 //!
@@ -29,6 +31,7 @@ mod answer;
 mod arrival;
 mod avro;
 mod background;
+mod delta;
 mod detect;
 pub(crate) mod dynamo;
 mod entry;
@@ -51,6 +54,7 @@ mod records;
 pub(crate) mod row;
 mod rows;
 mod stated_time;
+mod subagents;
 mod text;
 mod timeline;
 mod tokens;

@@ -20,6 +20,8 @@ pub enum Format {
     Auto,
     /// Mooncake: a request a line, times in milliseconds, 512-token pages.
     Mooncake,
+    /// The same of which each request lists only what it adds to its session's prompt.
+    MooncakeDelta,
     /// WEKA: a session a line, or its flat form with a request a line.
     Weka,
     /// Qwen-Bailian: a request a line, times in seconds, 16-token pages.
@@ -38,9 +40,10 @@ pub enum Format {
 
 impl Format {
     /// Every format with the name users write.
-    pub const NAMES: [(&'static str, Format); 17] = [
+    pub const NAMES: [(&'static str, Format); 18] = [
         ("auto", Format::Auto),
         ("mooncake", Format::Mooncake),
+        ("mooncake-delta", Format::MooncakeDelta),
         ("weka", Format::Weka),
         ("qwen", Format::Qwen),
         ("dynamo", Format::Dynamo),
@@ -174,6 +177,9 @@ pub struct ReadOptions {
     pub places: Places,
     /// What page ids are unique within.
     pub id_scope: IdScope,
+    /// Whether each model of a WEKA file is a pool of its own, as in every other format. Its publisher numbers the pages of
+    /// all models together, and published figures are of one cache.
+    pub weka_models_apart: bool,
     /// Tokens a page where a row does not say. Absent: 512 for mooncake, 16 for qwen, else 64.
     pub page_size: Option<PageSize>,
     /// The longest line that is read, in bytes. A line of one-digit ids takes five times its length in
@@ -218,6 +224,7 @@ impl Default for ReadOptions {
             format: Format::Auto,
             places: Places::default(),
             id_scope: IdScope::Auto,
+            weka_models_apart: false,
             page_size: None,
             max_line_bytes: 256 << 20,
             #[cfg(feature = "tokenize")]

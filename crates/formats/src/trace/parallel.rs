@@ -147,7 +147,7 @@ impl Source for ParallelLines {
             };
             batch.move_lines(self.before);
             self.before += lines;
-            let is_whole = carried.timeline.place(&mut batch);
+            let is_whole = carried.place(&mut batch);
             self.batch = Some(batch);
             if !ranges.is_empty() {
                 // Those of a request that was refused since are of no use.

@@ -2,6 +2,7 @@
 
 use super::arrival::HoldBack;
 use super::avro::{self, Events};
+use super::delta::Delta;
 use super::detect::{Detected, detect};
 use super::dynamo::Dynamo;
 use super::error::{RowError, TraceError};
@@ -29,6 +30,9 @@ use std::io::{self, BufRead, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+/// How much of a file is looked at to see what the times of its sub-agents count from.
+const LOOKED_AT_BYTES: usize = 4 << 20;
 
 /// What a step through a trace found.
 #[derive(Debug)]
@@ -284,6 +288,9 @@ impl TraceReader {
         if self.options.places.request.is_none() {
             self.carried.note_places(&name, &detected.places);
         }
+        self.carried.merges_models = format == Format::Weka && !self.options.weka_models_apart;
+        self.carried.lists_pages |= format == Format::Mooncake;
+        self.carried.note_subagents(&name, detected.subagents);
         self.current = Some(OpenFile { name, format, source, read_bytes });
         Ok(())
     }
@@ -319,13 +326,20 @@ impl TraceReader {
         }
         let lines = rows::lines(bytes, self.options.max_line_bytes);
         let mut lines = lines.map_err(|source| unreadable(name, source))?;
-        let detected = self.detect(&mut lines, name)?;
+        let mut detected = self.detect(&mut lines, name)?;
+        let lines_limit = lines.limit();
         let reads_records = detected.format.has_rows() && !detected.is_enveloped;
         if self.parallel.threads <= 1 || !reads_records {
             lines.through(ahead)?;
         }
         if reads_records {
-            let decoder = Records::of_format(detected.format, &self.options);
+            let mut decoder = Records::of_format(detected.format, &self.options);
+            if detected.format == Format::Weka {
+                let evidence = lines.look_ahead(LOOKED_AT_BYTES, |text| decoder.evidence(text, lines_limit));
+                let evidence = evidence.map_err(|source| unreadable(name, source))?;
+                decoder.subagents = evidence.times();
+                detected.subagents = evidence;
+            }
             let source = records(lines, Arc::clone(name), decoder, &self.parallel)?;
             return Ok((detected, source));
         }
@@ -365,7 +379,7 @@ impl TraceReader {
         lines: Lines,
         name: &Arc<str>,
     ) -> Result<Box<dyn Source>, TraceError> {
-        let Detected { format, is_enveloped, places } = detected;
+        let Detected { format, is_enveloped, places, .. } = detected;
         let (rows, options) = (Rows::Lines(lines), &self.options);
         if let Format::Log(preset) = format {
             return Ok(self.log_source(Some(preset), Places::default(), rows, name));
@@ -381,6 +395,7 @@ impl TraceReader {
                 let decoder = Dynamo::new(page_size::DEFAULT, options);
                 Box::new(LineSource { rows, file, decoder })
             }
+            Format::MooncakeDelta => Box::new(LineSource { rows, file, decoder: Delta::new(options) }),
             Format::TokenIds => {
                 let decoder = TokenIds::new(page_size::DEFAULT, options);
                 Box::new(LineSource { rows, file, decoder })
@@ -443,6 +458,8 @@ impl TraceReader {
         let mut notes = if placed > 1 { vec![note] } else { Vec::new() };
         notes.extend(time_notes(self.times(), self.options.order));
         notes.extend_from_slice(self.carried.places());
+        notes.extend(self.carried.models_note());
+        notes.extend(self.carried.session_note());
         notes.extend(self.carried.stated.sentence());
         notes.extend(self.carried.placeholders.sentence());
         #[cfg(feature = "tokenize")]

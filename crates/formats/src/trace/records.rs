@@ -7,7 +7,9 @@ use super::json::{Object, Trouble, read_line};
 use super::options::{Format, IdScope, ReadOptions, page_size};
 use super::row::{Batch, BatchMark, Declared};
 use super::rows::RowRecords;
-use super::timeline::Timeline;
+use super::subagents::{Evidence, SubagentTimes};
+use super::text::{Line, LineWalk};
+use super::timeline::{TimeFacts, Timeline};
 use crate::logs::{Place, Places};
 use crate::placeholders::Placeholders;
 use crate::python;
@@ -33,6 +35,9 @@ pub(super) enum Filled {
     End,
 }
 
+/// Most models that a note names.
+const MOST_MODELS: usize = 8;
+
 /// What goes on from file to file.
 #[derive(Debug, Default)]
 pub(super) struct Carried {
@@ -40,6 +45,12 @@ pub(super) struct Carried {
     pub timeline: Timeline,
     /// Where in their rows records lay, file by file; the first few.
     places: Vec<String>,
+    /// Whether a file lists the pages of requests that may name their session.
+    pub lists_pages: bool,
+    /// Whether the models of the file at hand share one pool.
+    pub merges_models: bool,
+    /// Models that share one, in their order; the first few.
+    models: Vec<Box<str>>,
     /// Records that are of no request which a cache served, by the reason.
     pub passed_over: BTreeMap<&'static str, u64>,
     /// Prompts whose tokens the log states.
@@ -52,6 +63,31 @@ pub(super) struct Carried {
 }
 
 impl Carried {
+    /// Gives the requests of `batch` their moments and their pools. Returns whether all were kept, as
+    /// [`Timeline::place`] does.
+    pub fn place(&mut self, batch: &mut Batch) -> bool {
+        if self.merges_models {
+            for draft in &mut batch.drafts {
+                let Some(model) = draft.pool.take().map(|model| &batch.text[model]) else { continue };
+                if self.models.len() < MOST_MODELS && self.models.iter().all(|known| **known != *model) {
+                    self.models.push(Box::from(model));
+                }
+            }
+        }
+        self.timeline.place(batch)
+    }
+
+    /// That several models share one pool, where they do.
+    pub fn models_note(&self) -> Option<String> {
+        let [_, _, ..] = self.models.as_slice() else { return None };
+        let more = if self.models.len() == MOST_MODELS { " and more" } else { "" };
+        Some(format!(
+            "requests of several models ({}{more}) share one pool, as WEKA's files number their pages; --id-scope field:model \
+             keeps the pages of each apart, --pool takes one model",
+            self.models.join(", ")
+        ))
+    }
+
     /// Notes where the records of a file lay in its rows.
     pub fn note_place(&mut self, file: &str, place: Option<&Place>) {
         const MOST: usize = 5;
@@ -75,6 +111,26 @@ impl Carried {
     /// What was noted of places.
     pub fn places(&self) -> &[String] {
         &self.places
+    }
+
+    /// Notes from where the requests of a file's sub-agents count their times, where that is not as the format has it.
+    pub fn note_subagents(&mut self, file: &str, evidence: Evidence) {
+        if evidence.absolute > 0 {
+            self.places.push(format!("{file}: {evidence}"));
+        }
+    }
+
+    /// That no prompt of a session goes on with the one before it, where none does.
+    pub fn session_note(&self) -> Option<String> {
+        let TimeFacts { same_start: 0, other_start: later @ 1.., .. } = self.timeline.facts() else {
+            return None;
+        };
+        self.lists_pages.then(|| {
+            format!(
+                "{later} later requests of sessions never contain the first page of their session: if rows list only what \
+                 is new, read them with --format mooncake-delta"
+            )
+        })
     }
 
     /// Counts a record that is of no request which a cache served.
@@ -145,7 +201,7 @@ impl<D: Decode> Source for LineSource<D> {
                     return Ok(Filled::Refused(RowError { file, line: number, fault }));
                 }
                 Ok(()) => {
-                    carried.timeline.place(batch);
+                    carried.place(batch);
                     if !batch.is_drained() {
                         return Ok(Filled::Requests);
                     }
@@ -165,6 +221,8 @@ pub(super) struct Records {
     /// Whether a line may be a whole session.
     pub sessions: bool,
     pub id_scope: IdScope,
+    /// From where the requests of sub-agents count their times.
+    pub subagents: SubagentTimes,
     /// The line at hand without its ids.
     shortened: Shortened,
 }
@@ -187,6 +245,7 @@ impl Records {
             page_size: options.page_size.unwrap_or(page_size),
             sessions,
             id_scope: options.id_scope.clone(),
+            subagents: SubagentTimes::default(),
             shortened: Shortened::default(),
         }
     }
@@ -233,6 +292,21 @@ impl Records {
         self.read_json(line, number, batch, None).inspect_err(|_| batch.go_back(mark))
     }
 
+    /// What the sub-agents of these lines show.
+    pub(super) fn evidence(&self, text: &[u8], limit: usize) -> Evidence {
+        let mut reader = Self { subagents: SubagentTimes::Absolute, ..self.clone() };
+        let (mut batch, mut walk, mut found) = (Batch::default(), LineWalk::default(), Evidence::default());
+        while let Some(line) = walk.step(text, limit) {
+            let Line::Whole(line) = line else { continue };
+            batch.clear();
+            // What cannot be read is refused where it is read for good.
+            if reader.read(&text[line], walk.number, &mut batch).is_ok() {
+                found.add(batch.subagents);
+            }
+        }
+        found
+    }
+
     /// The field that scopes ids, where one is named.
     fn scope_field(&self) -> Option<&str> {
         match &self.id_scope {
@@ -251,7 +325,8 @@ impl Records {
     ) -> Result<(), RowFault> {
         let (mark, numbers, scope_field) = (batch.mark(), self.numbers, self.scope_field());
         let trouble = Trouble::default();
-        let mut sink = Sink { batch, trouble, numbers, scope_field, line: number, taken };
+        let subagents = self.subagents;
+        let mut sink = Sink { batch, trouble, numbers, scope_field, line: number, subagents, taken };
         let mut entry = Entry::new(&mut sink);
         if let Err(error) = read_line(line, Object(&mut entry)) {
             return Err(sink.trouble.fault(&error));

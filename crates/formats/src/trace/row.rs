@@ -3,6 +3,7 @@
 use super::answer::CacheWrites;
 use super::error::RowFault;
 use super::options::IdScope;
+use super::subagents::Evidence;
 use crate::identity::{Identity, NamedParts};
 use crate::time::{Clock, Form, Moment, Time};
 use kvset_core::event::{CachedTokens, KnownPrefix, PageCountMismatch, RequestEvent, full_pages};
@@ -142,6 +143,8 @@ pub(crate) struct Batch {
     pub sessions: Vec<Range<usize>>,
     /// What was refused, last first.
     pub refused: Vec<RefusedRow>,
+    /// What the times of sub-agents show.
+    pub subagents: Evidence,
     next: usize,
 }
 
@@ -161,6 +164,7 @@ pub(crate) struct BatchMark {
     text: usize,
     pub drafts: usize,
     sessions: usize,
+    subagents: Evidence,
 }
 
 impl Batch {
@@ -171,6 +175,7 @@ impl Batch {
         self.drafts.clear();
         self.sessions.clear();
         self.refused.clear();
+        self.subagents = Evidence::default();
         self.next = 0;
     }
 
@@ -186,6 +191,7 @@ impl Batch {
             text: self.text.len(),
             drafts: self.drafts.len(),
             sessions: self.sessions.len(),
+            subagents: self.subagents,
         }
     }
 
@@ -195,6 +201,7 @@ impl Batch {
         self.text.truncate(mark.text);
         self.drafts.truncate(mark.drafts);
         self.sessions.truncate(mark.sessions);
+        self.subagents = mark.subagents;
     }
 
     /// Takes these requests, ascending, away and refuses their rows.

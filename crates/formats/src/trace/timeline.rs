@@ -30,11 +30,19 @@ pub(super) struct Timeline {
     /// When the request before came, and when it was answered.
     before: (Moment, Moment),
     file: FileClock,
-    /// When the last answer of a session was complete.
-    sessions: HashMap<Scope, Moment>,
+    sessions: HashMap<Scope, Session>,
     /// Whether the first rows of a file state no moment, while later ones state dates.
     is_stated_late: bool,
     facts: TimeFacts,
+}
+
+/// What is known of a session.
+#[derive(Debug, Clone, Copy)]
+struct Session {
+    /// When its last answer was complete.
+    answered: Moment,
+    /// The first page of its first prompt that has one.
+    first_page: Option<u64>,
 }
 
 /// What the rows of the file at hand count from.
@@ -63,6 +71,9 @@ pub struct TimeFacts {
     pub farthest: Option<Backwards>,
     /// The farthest of those that such a log does not explain.
     pub unexplained: Option<Backwards>,
+    /// Later requests of sessions that begin with the page that their session began with, and those that do not.
+    pub same_start: u64,
+    pub other_start: u64,
     /// Sessions that were placed one after another.
     pub placed_sessions: u64,
     /// Files with a clock of their own that were placed behind the files before them.
@@ -138,7 +149,9 @@ impl Timeline {
             }
             let name = batch.drafts[at].session.clone();
             let name = name.map(|name| Scope::named(batch.text[name].as_bytes()));
-            if let Err(fault) = self.place_request(&mut batch.drafts[at], name) {
+            let first_page = batch.ids.get(batch.drafts[at].ids.start).copied();
+            let first_page = first_page.filter(|_| !batch.drafts[at].ids.is_empty());
+            if let Err(fault) = self.place_request(&mut batch.drafts[at], name, first_page) {
                 refused.push((at, fault));
             }
             at += 1;
@@ -150,7 +163,12 @@ impl Timeline {
         all_kept
     }
 
-    fn place_request(&mut self, draft: &mut Draft, session: Option<Scope>) -> Result<(), RowFault> {
+    fn place_request(
+        &mut self,
+        draft: &mut Draft,
+        session: Option<Scope>,
+        first_page: Option<u64>,
+    ) -> Result<(), RowFault> {
         let moment = match draft.when {
             When::At { clock, form } => {
                 let moment = self.of_file(draft.moment, clock)?;
@@ -160,7 +178,7 @@ impl Timeline {
             When::AfterAnswer(delay) => {
                 self.note_clock(TraceClock::Start);
                 let answered = match session {
-                    Some(session) => self.sessions.get(&session).copied(),
+                    Some(session) => self.sessions.get(&session).map(|session| session.answered),
                     None => Some(self.before.1),
                 };
                 // Nothing says when a session began.
@@ -182,9 +200,20 @@ impl Timeline {
         if let Some(session) = session
             && (self.sessions.len() < MAX_SESSIONS || self.sessions.contains_key(&session))
         {
-            self.sessions.insert(session, end);
+            self.note_session(session, end, first_page);
         }
         Ok(())
+    }
+
+    fn note_session(&mut self, session: Scope, answered: Moment, first_page: Option<u64>) {
+        let known = self.sessions.entry(session).or_insert(Session { answered, first_page: None });
+        known.answered = answered;
+        match (known.first_page, first_page) {
+            (Some(first), Some(page)) if first == page => self.facts.same_start += 1,
+            (Some(_), Some(_)) => self.facts.other_start += 1,
+            (None, _) => known.first_page = first_page,
+            (Some(_), None) => {}
+        }
     }
 
     /// A moment of the file at hand on the line of all files.
