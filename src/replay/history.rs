@@ -3,7 +3,8 @@
 use super::Replay;
 use super::asked::AskedOf;
 use crate::report::{
-    Asked, Caveats, Distribution, History, HistoryRecorder, PoolReport, ReportInput, WindowRow,
+    Asked, Caveats, Distribution, History, HistoryRecorder, OtherEnd, Page, PoolReport, ReportInput,
+    WindowRow,
 };
 use kvset_core::estimate::{Estimate, TheoreticalHits};
 use kvset_core::pool::Pool;
@@ -79,6 +80,11 @@ pub fn pool_report(replay: &Replay, history: ReplayHistory) -> PoolReport {
         warm_up_requests: replay.warm_up_requests,
         ..pool.caveats
     };
+    pool.with_answers = replay.with_answers.as_ref().map(|found| OtherEnd {
+        returned_pages: found.returned_pages,
+        theoretical: found.estimate.theoretical,
+        recommendation: found.estimate.recommendation().cloned(),
+    });
     let whole = replay.whole.as_ref();
     let about = AskedOf {
         capacities: whole.map(|all| all.capacities.as_slice()).unwrap_or_default(),
@@ -89,7 +95,8 @@ pub fn pool_report(replay: &Replay, history: ReplayHistory) -> PoolReport {
     };
     pool.asked = about.sections(&replay.lifetimes, replay.traffic.as_ref());
     pool.asked.sections.splice(0..0, super::pointwise::sections(replay));
-    pool.asked.add(replay.measured.as_ref(), &replay.routing, pool.page_bytes);
+    let page = Page { tokens: pool.page_size, bytes: pool.page_bytes };
+    pool.asked.add(replay.measured.as_ref(), &replay.routing, page);
     pool
 }
 
@@ -123,6 +130,7 @@ fn uncounted(replay: &Replay) -> PoolReport {
         windows: Vec::new(),
         bound_pages: None,
         caveats: Caveats::default(),
+        with_answers: None,
         asked: Asked::default(),
     }
 }

@@ -1,4 +1,4 @@
-//! What a replay measures and routes beside its estimates (WHATIF 1 and 5).
+//! What a replay measures and routes beside its estimates.
 
 use super::ReplayError;
 use super::below::Below;
@@ -7,10 +7,11 @@ use kvset_core::beside::provisioned;
 use kvset_core::capacity::CapacitySpec;
 use kvset_core::engine_rules::EngineRules;
 use kvset_core::estimate::Estimate;
+use kvset_core::event::CachedTokens;
 use kvset_core::labels::Label;
 use kvset_core::measured::{
-    Accepted, MeasuredCaches, MeasuredEstimate, MeasuredFigures, MeasuredTally, PointCaches, PointError,
-    PointTally,
+    Accepted, Counts, MeasuredCaches, MeasuredEstimate, MeasuredFigures, MeasuredTally, PointCaches,
+    PointError, PointTally,
 };
 use kvset_core::outcome::Need;
 use kvset_core::pool_config::PoolConfig;
@@ -48,6 +49,9 @@ pub struct Beside {
 #[derive(Debug)]
 pub(super) struct Observer {
     asked: bool,
+    /// Whether requests are expected to say what they found: because somebody asked, or the first one does. Known from
+    /// that one on.
+    is_expected: Option<bool>,
     tally: MeasuredTally,
     caches: MeasuredCaches,
     /// Of an engine that is modelled a capacity at a time, from the first request on.
@@ -80,6 +84,7 @@ impl Observer {
         let run = |spec: &RouterSpec| RouterRun::new(RoutedCaches::apart(*spec, config), config);
         Ok(Self {
             asked: beside.measured,
+            is_expected: None,
             tally: MeasuredTally::default(),
             caches: MeasuredCaches::apart(),
             points: None,
@@ -98,6 +103,9 @@ impl Observer {
         for run in &mut self.routers {
             run.observe(&request.arriving(), request.page_size, config, request.engine, request.counted)?;
         }
+        if self.is_expected.is_none() && !self.expects(request) {
+            self.caches = MeasuredCaches::apart().unexpected();
+        }
         if let Some(measured) = self.caches.observe(request, config)? {
             self.tally.add(&measured);
         }
@@ -112,19 +120,48 @@ impl Observer {
         capacities: &[Need],
         config: &PoolConfig,
     ) -> Result<(), PointError> {
-        if self.points.is_none() && !self.asked && request.event.cached_tokens.stated().is_none() {
+        let is_expected = self.expects(request);
+        if self.points.is_none() && !is_expected && request.event.cached_tokens == CachedTokens::Unstated {
             return Ok(());
         }
-        let fresh = || (PointCaches::new(capacities.to_vec()), PointTally::new(capacities.len()));
+        let fresh = || {
+            let points = PointCaches::new(capacities.to_vec());
+            let points = if is_expected { points } else { points.unexpected() };
+            (points, PointTally::new(capacities.len()))
+        };
         let (points, tally) = self.points.get_or_insert_with(fresh);
         points.observe(request, caches, config)?.iter().for_each(|share| tally.add(share));
         Ok(())
     }
 
-    /// What the cached tokens say; `None` where no request carries any and nothing was asked.
+    /// Whether requests are expected to say what they found, by this one or the first one before it.
+    fn expects(&mut self, request: &Accepted<'_>) -> bool {
+        let states = request.event.cached_tokens != CachedTokens::Unstated;
+        *self.is_expected.get_or_insert(self.asked || states)
+    }
+
+    /// What the measured requests add up to.
+    fn counts(&self) -> &Counts {
+        self.points.as_ref().map_or(self.tally.counts(), |(_, tally)| tally.counts())
+    }
+
+    /// How a log was taken whose usages all leave the cached tokens out, where nobody asks for them to be zeros.
+    pub(super) fn never_stated(&self) -> Option<String> {
+        let counts = self.counts();
+        let is_unclear = !self.asked && !counts.state_something() && counts.taken_as_zero > 0;
+        is_unclear.then(|| {
+            format!(
+                "none of {} requests with a usage states its cached tokens, which is taken as not measured: nothing was \
+                 cached, or the engine does not report them (vLLM: --enable-prompt-tokens-details, SGLang: \
+                 --enable-cache-report); --measured takes them as zeros",
+                counts.taken_as_zero
+            )
+        })
+    }
+
+    /// What the cached tokens say; `None` where no request states any and nothing was asked.
     pub(super) fn measured(&self, ended: &Ended<'_>) -> Option<MeasuredEstimate> {
-        let requests = self.points.as_ref().map_or(self.tally.requests(), |(_, tally)| tally.requests());
-        if requests == 0 && !self.asked {
+        if !self.counts().state_something() && !self.asked {
             return None;
         }
         let given = ended.provisioned.and_then(|spec| spec.pages(ended.page_bytes));
@@ -150,8 +187,11 @@ impl Observer {
         self.routers.iter().try_for_each(|run| self.check_names(run.router().spec()))?;
         let capacities = ended.whole.map(|all| all.capacities.as_slice()).unwrap_or_default();
         let totals: Vec<_> = capacities.iter().map(|point| PageCount(point.pages)).collect();
-        let result =
-            |run: &RouterRun| RouterEstimate::of(&run.result(&totals, ended.config), ended.page_bytes);
+        // Without a page size there was no request, and nothing to count in tokens.
+        let Some(page_size) = ended.page_size.or(PageSize::new(1)) else { return Ok(Vec::new()) };
+        let result = |run: &RouterRun| {
+            RouterEstimate::of(&run.result(&totals, ended.config), page_size, ended.page_bytes)
+        };
         Ok(self.routers.iter().map(result).collect())
     }
 

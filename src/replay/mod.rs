@@ -3,6 +3,7 @@
 //! Rows stream through one pool per engine; nothing is kept of a row once it was observed.
 
 mod ahead;
+mod answer_reuse;
 mod asked;
 mod below;
 mod cache_writes;
@@ -38,6 +39,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 pub use ahead::cores;
+pub use answer_reuse::WithAnswers;
 pub use asked::{break_even, foresight, second_sight, tier_sentence};
 pub use below::{Below, BelowHits, TierBelow};
 pub use cache_writes::CacheWritesResult;
@@ -230,6 +232,8 @@ pub struct Replay {
     pub searched: Option<SearchResult>,
     /// Requests too large to run at all, one a capacity, ascending; empty where the engine has a stack.
     pub turned_away: Vec<u64>,
+    /// The figures if prompts bring answers back, where they differ from those of the windows.
+    pub with_answers: Option<WithAnswers>,
     /// What the log's cached tokens say, where it has any.
     pub measured: Option<MeasuredEstimate>,
     /// What the log says was written to a provider's cache, where it counts that.

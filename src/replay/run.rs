@@ -1,6 +1,7 @@
 //! One engine's replay: rows go through its pool and all that is asked beside, in the order of the trace.
 
 use super::ahead::serve_ahead;
+use super::answer_reuse::UpperEnd;
 use super::below::Tiers;
 use super::ceiling::{Ceilings, Followed, has_ceiling};
 use super::history::{self, HISTORY_WINDOW, ReplayHistory};
@@ -73,6 +74,8 @@ pub(super) struct Run {
     config: Arc<PoolConfig>,
     recorder: Option<HistoryRecorder>,
     observer: Observer,
+    /// The upper end, where the engine keeps what it generates.
+    upper: Option<UpperEnd>,
     cache_writes: CacheWritesResult,
     lifetimes: LifetimesObserver,
     traffic: Option<TrafficObserver>,
@@ -125,7 +128,9 @@ impl Run {
         let config = Arc::new(config);
         let pools = Arc::new(PoolConfigs::new(PoolConfig::clone(&config), [])?);
         let ceilings = has_ceiling(&config).then(Ceilings::default);
+        let keeps_answers = config.caches_outputs() && !config.is_pointwise();
         Ok(Self {
+            upper: keeps_answers.then(UpperEnd::default),
             pools: PoolSet::new(
                 PoolSetConfig {
                     pools,
@@ -241,6 +246,9 @@ impl Run {
         }
         (self.rows, with.ledger.rows) = (self.rows + 1, with.ledger.rows + 1);
         self.lifetimes.close(&self.closed[closed..], &self.config);
+        if let (Some(upper), Some(pool)) = (&mut self.upper, self.pools.get(POOL)) {
+            upper.observe(event, self.requests, pool, counted);
+        }
         self.observe_beside(row, counted)?;
         (self.requests, with.ledger.accepted) = (self.requests + 1, with.ledger.accepted + 1);
         if counted {
@@ -285,7 +293,8 @@ impl Run {
             let place = format!("{}, line {}", row.file, row.line);
             ReplayError::Quota { place, source }
         })?;
-        let request = Accepted { event, session, outcome, page_size, index, counted, engine };
+        let generated = None;
+        let request = Accepted { event, session, outcome, page_size, index, counted, engine, generated };
         let place = || format!("{}, line {}", row.file, row.line);
         match pool.caches() {
             Some(caches) => self
@@ -343,6 +352,8 @@ impl Run {
         self.lifetimes.follow();
         self.lifetimes.close(&self.closed[closed..], &self.config);
         let whole = self.closed.iter().find(|estimate| estimate.window == WindowKind::All).cloned();
+        let with_answers = self.upper.as_ref().zip(self.pool());
+        let with_answers = with_answers.and_then(|(upper, pool)| upper.result(pool, end));
         let provisioned = self.provisioned.as_ref().zip(self.pool());
         let at_provisioned = provisioned.and_then(|(held, pool)| pool.point_since_start(held, end));
         self.closed.retain(|estimate| self.wanted.contains(&estimate.window));
@@ -358,6 +369,7 @@ impl Run {
             whole: whole.as_ref(),
         };
         let (measured, routing) = (self.observer.measured(&ended), self.observer.routing(&ended)?);
+        let notes = findings.notes.iter().cloned().chain(self.observer.never_stated()).collect();
         let replay = Replay {
             requests: self.requests,
             merged_requests: self.merged,
@@ -373,6 +385,7 @@ impl Run {
             ceiling: self.ceilings.as_ref().and_then(Ceilings::found),
             searched: None,
             turned_away: caches.map(CacheBank::refused).unwrap_or_default(),
+            with_answers,
             measured,
             cache_writes: self.cache_writes.found(),
             routing,
@@ -389,7 +402,7 @@ impl Run {
             at_further_costs,
             windows: self.closed,
             times: findings.times.clone(),
-            notes: findings.notes.clone(),
+            notes,
         };
         Ok((replay, history))
     }

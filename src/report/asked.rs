@@ -17,16 +17,21 @@ pub struct Asked {
     pub sections: Vec<Section>,
 }
 
+/// What a page is.
+#[derive(Debug, Clone, Copy)]
+pub struct Page {
+    /// Its tokens, where they are known.
+    pub tokens: Option<u32>,
+    /// Its bytes, where a cost a token is known.
+    pub bytes: Option<u64>,
+}
+
 impl Asked {
     /// Adds what the measured hits and the routers say, behind what is there.
-    pub fn add(
-        &mut self,
-        measured: Option<&MeasuredEstimate>,
-        routing: &[RouterEstimate],
-        page_bytes: Option<u64>,
-    ) {
+    pub fn add(&mut self, measured: Option<&MeasuredEstimate>, routing: &[RouterEstimate], page: Page) {
+        let page_bytes = page.bytes;
         self.measured = measured.and_then(measured::band);
-        self.sections.extend(measured.map(|measured| measured::section(measured, page_bytes)));
+        self.sections.extend(measured.map(|measured| measured::section(measured, page)));
         self.sections.extend(routing::section(routing, page_bytes));
     }
 }

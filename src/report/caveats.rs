@@ -1,7 +1,8 @@
 //! What limits the figures, in plain words.
 
-use super::input::PoolReport;
+use super::input::{OtherEnd, PoolReport};
 use super::{plan, words};
+use kvset_core::estimate::TheoreticalHits;
 use kvset_core::profile::Outputs;
 
 /// One limit of a result.
@@ -204,6 +205,9 @@ fn not_converged(pool: &PoolReport) -> Option<Caveat> {
 }
 
 fn outputs_unseen(pool: &PoolReport) -> Option<Caveat> {
+    if let Some(upper) = &pool.with_answers {
+        return answers_unseen(pool, upper);
+    }
     pool.caveats.output_reuse_unseen.then(|| Caveat {
         title: "Reuse of generated tokens is not visible".to_owned(),
         meaning: match pool.outputs {
@@ -215,6 +219,28 @@ fn outputs_unseen(pool: &PoolReport) -> Option<Caveat> {
         }
         .to_owned(),
     })
+}
+
+/// Both ends of what a log with the lengths of answers and without their ids says.
+fn answers_unseen(pool: &PoolReport, upper: &OtherEnd) -> Option<Caveat> {
+    let pages = words::counted(upper.returned_pages, "page", "pages");
+    let rate = |hits: TheoreticalHits| words::hit_rate(hits.prefix_hit_rate, hits.hit_rate_tokens);
+    let [with, without] = [upper.theoretical, pool.theoretical].map(rate);
+    let sizes = upper.recommendation.as_ref().and_then(|entry| {
+        let size = |pages: Option<u64>| Some(words::capacity(pages?, pool.page_bytes));
+        let own = pool.recommendation()?;
+        let (with, without) = (size(entry.pages)?, size(own.pages)?);
+        Some(format!(", and {} need {with} in place of {without}", words::share(entry.coverage)))
+    });
+    caveat(
+        format!("Up to {pages} of prompts may be earlier answers"),
+        format!(
+            "The engine keeps what it generates, and the log has the lengths of answers and not their ids. The \
+             figures are without hits on them. With all of these, a cache without limit hits {with} in place of \
+             {without}{}.",
+            sizes.unwrap_or_default()
+        ),
+    )
 }
 
 /// What one request after another does not show of requests that overlap.

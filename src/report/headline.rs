@@ -228,8 +228,8 @@ fn hits(pool: &PoolReport, answer: &Answer) -> String {
     });
     format!(
         "At that size {} of page accesses are prefix hits{speed}; unlimited capacity would give {}.",
-        words::rate(rate),
-        words::rate(pool.theoretical.prefix_hit_rate)
+        words::hit_rate(rate, answer.hit_rate_tokens),
+        words::hit_rate(pool.theoretical.prefix_hit_rate, pool.theoretical.hit_rate_tokens)
     )
 }
 
@@ -248,7 +248,7 @@ fn in_flight(pool: &PoolReport, answer: &Answer) -> Option<String> {
 fn unlimited(pool: &PoolReport) -> String {
     format!(
         "With unlimited capacity {} of page accesses are prefix hits.",
-        words::rate(pool.theoretical.prefix_hit_rate)
+        words::hit_rate(pool.theoretical.prefix_hit_rate, pool.theoretical.hit_rate_tokens)
     )
 }
 

@@ -1,6 +1,6 @@
 //! What a report is made of: plain facts, in the units of the estimate (pages, bytes, milliseconds).
 
-use super::asked::Asked;
+use super::asked::{Asked, Page};
 use super::lived;
 use kvset_core::capacity::CapacitySpec;
 use kvset_core::curve::share;
@@ -83,8 +83,21 @@ pub struct PoolReport {
     /// Largest capacity that can be told, where memory was bounded.
     pub bound_pages: Option<u64>,
     pub caveats: Caveats,
+    /// The figures if prompts bring answers back, where they were found and differ.
+    pub with_answers: Option<OtherEnd>,
     /// What was asked for beside the estimates.
     pub asked: Asked,
+}
+
+/// The upper end of figures, of which the report shows the lower one.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OtherEnd {
+    /// Pages of answers that later prompts may have brought back.
+    pub returned_pages: u64,
+    /// Hits with unlimited capacity.
+    pub theoretical: TheoreticalHits,
+    /// The recommendation at the coverage to act on.
+    pub recommendation: Option<Recommendation>,
 }
 
 /// How many requests need which capacity.
@@ -231,7 +244,8 @@ fn asked_of(estimate: &Estimate) -> Asked {
         |point: &CapacityPoint| Some((point.pages, share(point.optimal_page_hits?, estimate.page_accesses)));
     asked.foresight = estimate.capacities.iter().filter_map(found).collect();
     asked.sections = lived::sections(estimate);
-    asked.add(estimate.measured.as_ref(), &estimate.routing, estimate.page_bytes);
+    let page = Page { tokens: Some(estimate.page_size), bytes: estimate.page_bytes };
+    asked.add(estimate.measured.as_ref(), &estimate.routing, page);
     asked
 }
 
@@ -274,6 +288,7 @@ impl PoolReport {
                 output_reuse_unseen: estimate.output_reuse_unseen,
                 ..Caveats::default()
             },
+            with_answers: None,
             asked: asked_of(estimate),
         }
     }

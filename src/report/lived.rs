@@ -2,7 +2,7 @@
 
 use super::section::Section;
 use super::table::Table;
-use super::words::{capacity, counted, integer, lasting, rate, rate_or_dash};
+use super::words::{BY_TOKENS, capacity, counted, integer, lasting, rate, rate_or_dash};
 use kvset_core::curve::share;
 use kvset_core::estimate::Estimate;
 use kvset_core::retention::RetentionEstimate;
@@ -23,13 +23,14 @@ fn retention(estimate: &Estimate) -> Option<Section> {
         return None;
     }
     let size = |pages: u64| capacity(pages, estimate.page_bytes);
-    let columns = ["kept for", "after", "hit rate", "requests covered", "mean held", "most held"];
+    let columns = ["kept for", "after", "hit rate", BY_TOKENS, "requests covered", "mean held", "most held"];
     let mut kept = Table::new("Pages kept for a time, however many", columns);
     let row = |point: &RetentionEstimate| {
         vec![
             format_duration_ms(point.ttl_ms),
             if point.kind.is_fixed() { "the write" } else { "the last use" }.to_owned(),
             rate_or_dash(point.page_hit_rate),
+            rate_or_dash(point.hit_rate_tokens),
             rate_or_dash(point.covered),
             dash(point.mean_pages.map(|pages| size(pages.ceil() as u64))),
             dash(point.peak_pages.map(size)),

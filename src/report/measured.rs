@@ -1,8 +1,9 @@
-//! What measured requests say, in words and as a section of a report (WHATIF 1).
+//! What measured requests say, in words and as a section of a report.
 
+use super::asked::Page;
 use super::section::Section;
 use super::table::Table;
-use super::words::{capacity, integer, rate};
+use super::words::{BY_TOKENS, capacity, integer, rate};
 use kvset_core::curve::share;
 use kvset_core::measured::{Loss, MeasuredEstimate, Verdict};
 
@@ -29,8 +30,8 @@ pub fn band(measured: &MeasuredEstimate) -> Option<MeasuredBand> {
 }
 
 /// What was measured, what was lost where, and what to try.
-pub fn section(measured: &MeasuredEstimate, page_bytes: Option<u64>) -> Section {
-    let mut words = in_words(measured, page_bytes);
+pub fn section(measured: &MeasuredEstimate, page: Page) -> Section {
+    let mut words = in_words(measured, page.bytes);
     if let Some(first) = words.get_mut(..1) {
         first.make_ascii_uppercase();
     }
@@ -45,13 +46,14 @@ pub fn section(measured: &MeasuredEstimate, page_bytes: Option<u64>) -> Section 
     if let Some(verdict) = measured.verdict {
         sentences.push(format!("Try first: {}.", verdict.advice().join("; ")));
     }
-    Section { title: "Measured beside modelled".to_owned(), sentences, tables: vec![ledger(measured)] }
+    Section { title: "Measured beside modelled".to_owned(), sentences, tables: vec![ledger(measured, page)] }
 }
 
 /// From the best case to what happened, a step a row.
-fn ledger(measured: &MeasuredEstimate) -> Table {
+fn ledger(measured: &MeasuredEstimate, page: Page) -> Table {
     let ledger = &measured.ledger;
-    let columns = ["cache", "hits", "hit rate", "lost to", "pages lost", "points lost"];
+    let columns = ["cache", "hits", "hit rate", BY_TOKENS, "lost to", "pages lost", "points lost"];
+    let tokens = page.tokens.and_then(|tokens| ledger.prompts(tokens));
     let mut table = Table::new("Hits of the measured requests, from the best case to what happened", columns);
     let steps = [
         ("one without limit", Some(ledger.unlimited_pages), None),
@@ -66,6 +68,7 @@ fn ledger(measured: &MeasuredEstimate) -> Table {
             name.to_owned(),
             hits.map_or_else(dash, integer),
             hits.map_or_else(dash, |hits| rate(share(hits, ledger.page_accesses))),
+            hits.zip(tokens).map_or_else(dash, |(hits, tokens)| rate(tokens.hit_rate(hits))),
             to.map_or_else(dash, str::to_owned),
             loss.map_or_else(dash, |loss| signed(loss.pages)),
             loss.map_or_else(dash, |loss| format!("{:.2}", loss.share * 100.0)),
@@ -80,11 +83,38 @@ fn signed(pages: i64) -> String {
     format!("{sign}{}", integer(pages.unsigned_abs()))
 }
 
-/// The verdict as a sentence.
+/// The verdict as a sentence, and what it rests on.
 pub fn in_words(measured: &MeasuredEstimate, page_bytes: Option<u64>) -> String {
+    let mut words = verdict_in_words(measured, page_bytes);
+    if measured.requests_taken_as_zero > 0 {
+        words.push_str("; ");
+        words.push_str(&taken_as_zero(measured));
+    }
+    words
+}
+
+/// How requests count whose usage leaves their cached tokens out.
+fn taken_as_zero(measured: &MeasuredEstimate) -> String {
+    let (of_these, all) = (integer(measured.requests_taken_as_zero), integer(measured.requests));
+    match measured.requests_taken_as_zero < measured.requests {
+        true => format!(
+            "{of_these} of the {all} requests leave their cached tokens out and count as zero, as engines and APIs mean it"
+        ),
+        false => "no request states its cached tokens, which are taken as zero: nothing was found, or the engine does not \
+             report them (vLLM: --enable-prompt-tokens-details, SGLang: --enable-cache-report)"
+            .to_owned(),
+    }
+}
+
+fn verdict_in_words(measured: &MeasuredEstimate, page_bytes: Option<u64>) -> String {
     let Some(verdict) = measured.verdict else {
         let none = match measured.requests {
             0 => "no request says how many of its tokens were cached",
+            _ if measured.decode_side => {
+                "every request reports all of its prompt but the last token as cached: this is the log of the decode side \
+                 of a split deployment, which is handed the pages of its prompts, so nothing of a cache shows; log what \
+                 was cached where prompts are prefilled"
+            }
             _ => "no request came back to pages that the log shows, so none can tell",
         };
         return none.to_owned();
@@ -99,7 +129,8 @@ pub fn in_words(measured: &MeasuredEstimate, page_bytes: Option<u64>) -> String 
     );
     match verdict {
         Verdict::IdScope => format!(
-            "{} pages were found that the log never shows before: the engine shares more than the log's ids say",
+            "{} pages were found that neither earlier prompts nor their answers explain: the engine shares more than the \
+             log's ids say",
             integer(measured.pages_beyond_log)
         ),
         Verdict::NoCapacity => format!(

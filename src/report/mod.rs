@@ -26,11 +26,12 @@ mod table;
 mod theme;
 pub(crate) mod words;
 
-pub use asked::Asked;
+pub use asked::{Asked, Page};
 pub use caveats::{Caveat, caveats};
 pub use headline::{Headline, headline};
 pub use input::{
-    Caveats, Distribution, History, HistoryPoint, PoolReport, ReportInput, RequirementStep, WindowRow,
+    Caveats, Distribution, History, HistoryPoint, OtherEnd, PoolReport, ReportInput, RequirementStep,
+    WindowRow,
 };
 pub(crate) use markup::Markup;
 pub use page::{render, section};

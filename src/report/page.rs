@@ -168,19 +168,23 @@ fn tiles(pool: &PoolReport, headline: &Headline) -> Markup {
             note: "what the cache holds today".to_owned(),
         });
     }
-    if let Some(rate) = headline.answer.as_ref().and_then(|answer| answer.hit_rate) {
+    if let Some((answer, rate)) = headline.answer.as_ref().and_then(|answer| Some((answer, answer.hit_rate?)))
+    {
         tiles.push(Tile {
             name: "Hit rate at that size",
             value: words::rate(rate),
             exact: None,
-            note: "prefix hits a page access".to_owned(),
+            note: "prefix hits a page access".to_owned()
+                + &words::and_by_tokens(rate, answer.hit_rate_tokens),
         });
     }
+    let theoretical = &pool.theoretical;
     tiles.push(Tile {
         name: "Theoretical hit rate",
-        value: words::rate(pool.theoretical.prefix_hit_rate),
+        value: words::rate(theoretical.prefix_hit_rate),
         exact: None,
-        note: "prefix hits with unlimited capacity".to_owned(),
+        note: "prefix hits with unlimited capacity".to_owned()
+            + &words::and_by_tokens(theoretical.prefix_hit_rate, theoretical.hit_rate_tokens),
     });
     tiles.push(Tile {
         name: "Accumulated",
@@ -249,6 +253,7 @@ fn required_table(pool: &PoolReport) -> Option<Table> {
         (several, "target"),
         (true, "capacity"),
         (counted, "hit rate at that size"),
+        (counted, words::BY_TOKENS),
         (has_room(pool), "without that room"),
         (true, "trend"),
     ];
@@ -261,7 +266,9 @@ fn required_table(pool: &PoolReport) -> Option<Table> {
             row.extend(several.then(|| plain(words::share(target.target_ratio))));
             row.push(required_cell(entry, pool));
             if counted {
-                row.push(plain(words::rate_or_dash(entry.hit_rate)));
+                row.extend(
+                    [entry.hit_rate, entry.hit_rate_tokens].map(|rate| plain(words::rate_or_dash(rate))),
+                );
             }
             if has_room(pool) {
                 let alone = entry.required_pages.map(|pages| sized_cell(pages, pool));

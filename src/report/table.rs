@@ -1,6 +1,7 @@
 //! Tables of figures: the numbers behind each plot.
 
 use super::markup::Markup;
+use super::words;
 use std::collections::BTreeMap;
 
 /// A table; cells are plain text.
@@ -30,17 +31,29 @@ impl Table {
         self.rows.push(texts);
     }
 
+    /// Whether a column is of hit rates by tokens, and says no more than the one by pages before it.
+    fn repeats(&self, index: usize) -> bool {
+        index > 0
+            && self.columns[index] == words::BY_TOKENS
+            && words::repeats(
+                self.rows
+                    .iter()
+                    .filter_map(|row| Some((row.get(index - 1)?.as_str(), row.get(index)?.as_str()))),
+            )
+    }
+
     pub(crate) fn markup(&self) -> Markup {
         let mut out = Markup::default();
         out.raw("<div class=\"scroll\" tabindex=\"0\"><table>");
         out.element("<caption>", &self.caption, "</caption>").raw("<thead><tr>");
-        for column in &self.columns {
-            out.element("<th scope=\"col\">", column, "</th>");
+        let shown: Vec<usize> = (0..self.columns.len()).filter(|index| !self.repeats(*index)).collect();
+        for index in &shown {
+            out.element("<th scope=\"col\">", &self.columns[*index], "</th>");
         }
         out.raw("</tr></thead><tbody>\n");
         for (number, row) in self.rows.iter().enumerate() {
             out.raw("<tr>");
-            for (index, cell) in row.iter().enumerate() {
+            for (index, cell) in row.iter().enumerate().filter(|(index, _)| shown.contains(index)) {
                 match (index, self.exact.get(&(number, index))) {
                     (0, _) => out.element("<th scope=\"row\">", cell, "</th>"),
                     (_, None) => out.element("<td>", cell, "</td>"),

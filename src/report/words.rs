@@ -125,6 +125,29 @@ pub(crate) fn rate(value: f64) -> String {
     }
 }
 
+/// The heading of a column of hit rates by tokens, next to those by pages. It is shown where it says something else.
+pub(crate) const BY_TOKENS: &str = "by tokens";
+
+/// A hit rate by pages, and by tokens where that is another: `40.75 % (39.81 % by tokens)`.
+pub(crate) fn hit_rate(by_pages: f64, by_tokens: Option<f64>) -> String {
+    let text = rate(by_pages);
+    match by_tokens.map(rate).filter(|by_tokens| *by_tokens != text) {
+        Some(by_tokens) => format!("{text} ({by_tokens} by tokens)"),
+        None => text,
+    }
+}
+
+/// The same as what follows a rate by pages: `; 39.81 % by tokens`.
+pub(crate) fn and_by_tokens(by_pages: f64, by_tokens: Option<f64>) -> String {
+    let by_tokens = by_tokens.map(rate).filter(|by_tokens| *by_tokens != rate(by_pages));
+    by_tokens.map_or_else(String::new, |by_tokens| format!("; {by_tokens} by tokens"))
+}
+
+/// Whether rates by tokens, each with the one by pages, say nothing that these do not: they are the same, or not known.
+pub(crate) fn repeats<'a>(mut pairs: impl Iterator<Item = (&'a str, &'a str)>) -> bool {
+    pairs.all(|(by_pages, by_tokens)| by_tokens == by_pages || matches!(by_tokens, "–" | "-" | ""))
+}
+
 /// An optional rate; a dash where there is none.
 pub(crate) fn rate_or_dash(value: Option<f64>) -> String {
     value.map_or_else(|| "–".to_owned(), rate)

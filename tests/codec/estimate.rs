@@ -73,9 +73,10 @@ fn trend() -> impl Strategy<Value = (Settled, Option<f64>)> {
 prop_compose! {
     fn purchase()(
         units in maybe(count()), pages in maybe(count()), bytes in maybe(count()), reach_pages in maybe(count()),
-        hit_rate in maybe(rate()), relative_prefill_throughput in maybe(1.0..1e9), cost in maybe(0.0..1e15),
+        hit_rate in maybe(rate()), hit_rate_tokens in maybe(rate()), relative_prefill_throughput in maybe(1.0..1e9),
+        cost in maybe(0.0..1e15),
     ) -> Purchase {
-        Purchase { units, pages, bytes, reach_pages, hit_rate, relative_prefill_throughput, cost }
+        Purchase { units, pages, bytes, reach_pages, hit_rate, hit_rate_tokens, relative_prefill_throughput, cost }
     }
 }
 
@@ -132,10 +133,10 @@ prop_compose! {
     fn capacity()(
         label in maybe("[0-9]{1,3}(GiB|p)"), pages in count(), bytes in maybe(count()), hits in maybe((count(), count())),
         rates in maybe((rate(), rate(), rate())), throughput in maybe(1.0..1e9), beyond_bound: bool,
-        told in (maybe(count()), maybe((maybe(count()), maybe(count()), maybe(count())))),
+        told in (maybe(count()), maybe((maybe(count()), maybe(count()), maybe(count())))), hit_rate_tokens in maybe(rate()),
     ) -> CapacityPoint {
         CapacityPoint {
-            label, pages, bytes, beyond_bound,
+            label, pages, bytes, beyond_bound, hit_rate_tokens,
             page_hits: hits.map(|h| h.0), prefix_hits: hits.map(|h| h.1),
             page_hit_rate: rates.map(|r| r.0), reuse_hit_rate: rates.map(|r| r.1), prefix_hit_rate: rates.map(|r| r.2),
             relative_prefill_throughput: throughput,
@@ -148,10 +149,10 @@ prop_compose! {
     fn recommendation()(
         coverage in ratio(), target_ratio in ratio(), act_on: bool, status in prop::sample::select(&RecommendationStatus::ALL),
         counts in prop::collection::vec(maybe(count()), 4), hit_rate in maybe(rate()), throughput in maybe(1.0..1e9),
-        trend in trend(), why in maybe("\\PC{0,20}"),
+        trend in trend(), why in maybe("\\PC{0,20}"), hit_rate_tokens in maybe(rate()),
     ) -> Recommendation {
         Recommendation {
-            coverage, target_ratio, act_on, status, why, hit_rate, relative_prefill_throughput: throughput,
+            coverage, target_ratio, act_on, status, why, hit_rate, hit_rate_tokens, relative_prefill_throughput: throughput,
             pages: counts[0], bytes: counts[1], required_pages: counts[2], in_flight_pages: counts[3],
             convergence: trend.0, growth_per_window: trend.1,
         }
@@ -184,7 +185,7 @@ prop_compose! {
 
 prop_compose! {
     fn retention()(
-        ttl_ms in count(), is_fixed: bool, hits in maybe((count(), count())), rate in maybe(rate()),
+        ttl_ms in count(), is_fixed: bool, hits in maybe((count(), count())), rates in (maybe(rate()), maybe(rate())),
         held in maybe((0.0..1e15, count(), maybe((0.0..1e18, count())))), covered in maybe(rate()),
         capacities in prop::collection::vec((count(), maybe(count()), maybe(rate())), 0..3),
     ) -> RetentionEstimate {
@@ -192,8 +193,8 @@ prop_compose! {
         let capacity = |(pages, page_hits, honoured)| RetainedCapacityEstimate { pages, page_hits, honoured };
         RetentionEstimate {
             ttl_ms, kind: if is_fixed { RetentionKind::Fixed } else { RetentionKind::Sliding },
-            page_hits: hits.map(|hits| hits.0), prefix_hits: hits.map(|hits| hits.1), page_hit_rate: rate,
-            mean_pages: held.map(|held| held.0), peak_pages: held.map(|held| held.1),
+            page_hits: hits.map(|hits| hits.0), prefix_hits: hits.map(|hits| hits.1), page_hit_rate: rates.0,
+            hit_rate_tokens: rates.1, mean_pages: held.map(|held| held.0), peak_pages: held.map(|held| held.1),
             mean_bytes: bytes.map(|bytes| bytes.0), peak_bytes: bytes.map(|bytes| bytes.1), covered,
             capacities: capacities.into_iter().map(capacity).collect(),
         }
@@ -267,9 +268,10 @@ prop_compose! {
     fn ledger()(
         counts in prop::collection::vec(count(), 3), hits in maybe((count(), count())), provisioned: bool,
         at in maybe((count(), count())), losses in (maybe(loss()), maybe(loss()), maybe(loss())),
+        prompt_tokens in maybe(count()),
     ) -> LedgerEstimate {
         LedgerEstimate {
-            page_accesses: counts[0], unlimited_pages: counts[1], measured_pages: counts[2], provisioned,
+            page_accesses: counts[0], prompt_tokens, unlimited_pages: counts[1], measured_pages: counts[2], provisioned,
             shared_pages: hits.map(|h| h.0), routed_pages: hits.map(|h| h.1),
             total_capacity_pages: at.map(|at| at.0), capacity_pages: at.map(|at| at.1),
             lost_to_capacity: losses.0, lost_to_routing: losses.1, lost_in_engine: losses.2,
@@ -279,7 +281,7 @@ prop_compose! {
 
 prop_compose! {
     fn measured()(
-        counts in prop::collection::vec(count(), 6), effective in maybe((count(), maybe(count()), rate(), rate(), maybe(count()))),
+        counts in prop::collection::vec(count(), 8), decode_side: bool, effective in maybe((count(), maybe(count()), rate(), rate(), maybe(count()))),
         ledger in ledger().boxed(),
         restarts in prop::collection::vec((maybe("[a-z0-9-]{1,9}"), count(), any::<i64>(), count()), 0..3),
         verdict in maybe(prop::sample::select(vec![Verdict::IdScope, Verdict::MoreCaches, Verdict::Healthy])),
@@ -291,6 +293,7 @@ prop_compose! {
         MeasuredEstimate {
             requests: counts[0], cached_pages: counts[1], effective_capacity, ledger, replicas: counts[2],
             requests_beyond_log: counts[3], pages_beyond_log: counts[4], requests_left_out: counts[5],
+            requests_taken_as_zero: counts[6], generated_pages: counts[7], decode_side,
             restarts: restarts.into_iter().map(restart).collect(), verdict,
         }
     }
@@ -299,11 +302,12 @@ prop_compose! {
 prop_compose! {
     fn router()(
         asked in "[a-z]{1,9}:[0-9]", counts in prop::collection::vec(count(), 3), imbalance in maybe(1.0..1e3),
-        points in prop::collection::vec((count(), maybe(count()), count(), maybe(count()), maybe(rate()), maybe(1.0..1e3)), 0..3),
+        points in prop::collection::vec((count(), maybe(count()), count(), maybe(count()), (maybe(rate()), maybe(rate())), maybe(1.0..1e3)), 0..3),
         required in prop::collection::vec((ratio(), count(), count(), prop::collection::vec((ratio(), maybe(count())), 0..3)), 0..3),
     ) -> RouterEstimate {
-        let point = |(total_pages, total_bytes, pages, page_hits, page_hit_rate, imbalance)| RoutedCapacity {
-            total_pages, total_bytes, pages, page_hits, prefix_hits: page_hits, page_hit_rate, imbalance,
+        let point = |(total_pages, total_bytes, pages, page_hits, rates, imbalance): (_, _, _, _, (_, _), _)| RoutedCapacity {
+            total_pages, total_bytes, pages, page_hits, prefix_hits: page_hits, imbalance,
+            page_hit_rate: rates.0, hit_rate_tokens: rates.1,
         };
         let coverage = |(coverage, pages)| RouterCoverage { coverage, pages, total_pages: pages, total_bytes: None };
         let requirement = |(target_ratio, requests, requests_with_reuse, entries): (_, _, _, Vec<_>)| RouterRequirement {
@@ -319,10 +323,11 @@ prop_compose! {
 
 prop_compose! {
     fn estimate()(
-        pool in "\\PC{0,20}", window in window(), times in (any::<i64>(), any::<i64>()),
-        flags in any::<[bool; 3]>(), profile in 0usize..6, sampling in (rate(), rate()), fingerprint in "[0-9a-f]{16}",
-        place in (0i32..10_000, -1i64..i64::MAX, any::<i64>()), page in (1u32..65_536, maybe(count())),
-        counts in prop::collection::vec(count(), 11), bytes in maybe(count()), rates in (rate(), rate()),
+        pool in "\\PC{0,20}".boxed(), window in window().boxed(), times in (any::<i64>(), any::<i64>()).boxed(),
+        flags in any::<[bool; 3]>(), profile in 0usize..6, sampling in (rate(), rate()).boxed(),
+        fingerprint in "[0-9a-f]{16}".boxed(), place in (0i32..10_000, -1i64..i64::MAX, any::<i64>()).boxed(),
+        page in (1u32..65_536, maybe(count())).boxed(), counts in prop::collection::vec(count(), 11).boxed(),
+        sums in (maybe(count()), maybe(count())).boxed(), rates in (rate(), rate(), maybe(rate())).boxed(),
         required in prop::collection::vec(required().boxed(), 0..4).boxed(), capacities in prop::collection::vec(capacity().boxed(), 0..4).boxed(),
         in_flight in maybe(in_flight().boxed()).boxed(), trend_windows in 0u32..101, plan in maybe(plan().boxed()).boxed(),
         beside in (maybe(measured().boxed()).boxed(), prop::collection::vec(router().boxed(), 0..3).boxed()).boxed(),
@@ -340,9 +345,10 @@ prop_compose! {
             sample_rate: sampling.0, sample_error: sampling.1, fingerprint,
             partition: place.0, first_offset: place.1, next_offset: place.2, page_size: page.0, page_bytes: page.1,
             requests: counts[0], requests_with_reuse: counts[1], page_accesses: counts[2], distinct_pages: counts[3],
-            accumulated_pages: counts[4], accumulated_bytes: bytes, tracked_pages: counts[5],
+            accumulated_pages: counts[4], accumulated_bytes: sums.0, prompt_tokens: sums.1, tracked_pages: counts[5],
             theoretical: TheoreticalHits {
                 page_hits: counts[6], prefix_hits: counts[7], page_hit_rate: rates.0, prefix_hit_rate: rates.1,
+                hit_rate_tokens: rates.2,
             },
             required, capacities, late_records: counts[8], chain_violations: counts[9], rejected_records: counts[10],
             output_reuse_unseen: flags[0] ^ flags[1], in_flight, trend_windows, plan,
@@ -446,7 +452,7 @@ fn numbers_beyond_the_schema_are_refused_with_the_field_named_in_every_encoding(
 
 /// Pools of some pages are many: what is published of one is as large as what there is to say.
 #[test]
-fn an_estimate_of_88_pages_is_at_most_5_kb_of_json_and_its_summary_2() {
+fn an_estimate_of_88_pages_is_at_most_6_kb_of_json_and_its_summary_2() {
     let config = PoolConfig {
         page_size: PageSize::new(16),
         kv_bytes_per_token: Some(61_505.0),
@@ -475,7 +481,7 @@ fn an_estimate_of_88_pages_is_at_most_5_kb_of_json_and_its_summary_2() {
             let found = above.expect("hits at every capacity");
             assert_eq!((found.page_hits, found.page_hit_rate), (point.page_hits, point.page_hit_rate));
         }
-        for (detail, most) in [(EstimateDetail::Full, 5120), (EstimateDetail::Summary, 2048)] {
+        for (detail, most) in [(EstimateDetail::Full, 6144), (EstimateDetail::Summary, 2048)] {
             let json = encode(&detail.of(estimate), EstimateEncoding::Json).len();
             assert!(json <= most, "{} takes {json} bytes as {detail:?}", estimate.window);
         }

@@ -227,6 +227,7 @@ fn plan() -> TierEstimates {
             bytes: Some(25 * (80 << 30)),
             reach_pages: Some(546_133),
             hit_rate: Some(0.915),
+            hit_rate_tokens: Some(0.905),
             relative_prefill_throughput: Some(1.0 / 0.085),
             cost: Some(62_500.0),
         },

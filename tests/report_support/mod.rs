@@ -241,6 +241,7 @@ pub fn week_pool() -> PoolReport {
             prefix_hits: 27_161_400,
             page_hit_rate: 0.9366,
             prefix_hit_rate: 0.9366,
+            hit_rate_tokens: Some(0.9341),
         },
         recommended: Vec::new(),
         required: vec![requirement("0.99", 1.0), requirement("0.9", 0.7)],
@@ -256,6 +257,7 @@ pub fn week_pool() -> PoolReport {
         history: history(),
         windows: windows(),
         bound_pages: None,
+        with_answers: None,
         caveats: Caveats::default(),
         asked: Default::default(),
     })
@@ -349,6 +351,7 @@ pub fn estimate(requests: u64) -> Estimate {
         requests: requests.min(3000),
         requests_with_reuse: requests / 2,
         page_accesses: requests * 1000,
+        prompt_tokens: None,
         distinct_pages: requests * 10,
         accumulated_pages: requests * 12,
         accumulated_bytes: None,

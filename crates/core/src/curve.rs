@@ -3,7 +3,7 @@
 use super::capacity::CapacitySpec;
 use super::figures::CapacityPoint;
 use super::ratio::Ratio;
-use super::units::{PageBytes, PageCount};
+use super::units::{PageBytes, PageCount, PageSize};
 
 /// The capacities of one pool, in pages, ascending, and which of them can be told.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,13 +45,38 @@ impl HeldShares {
     }
 }
 
-/// What the hits of a curve are shares of, in followed pages.
+/// What the hits of a curve are shares of, in followed pages and in tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Accesses {
     /// All prompt pages accessed.
     pub all: u64,
     /// Those of the reusable prefixes: hits with unlimited capacity.
     pub reusable: u64,
+    /// The prompts by their tokens.
+    pub prompts: PromptTokens,
+}
+
+/// Prompts by their tokens, which engines count hits by. A page that hits is a page of tokens; those of a last page that
+/// is not full are tokens of the prompt and no hits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PromptTokens {
+    /// All tokens.
+    pub all: u64,
+    /// Tokens of a page.
+    pub page: u32,
+}
+
+impl PromptTokens {
+    /// The tokens of prompts with so many pages, and of their last pages that are not full, as far as known.
+    pub fn of(pages: u64, rest_tokens: u64, page_size: PageSize) -> Self {
+        let page = page_size.get();
+        Self { all: pages.saturating_mul(u64::from(page)).saturating_add(rest_tokens), page }
+    }
+
+    /// Pages that hit, by their tokens, as a share of all tokens.
+    pub fn hit_rate(self, page_hits: u64) -> f64 {
+        share(page_hits.saturating_mul(u64::from(self.page)), self.all)
+    }
 }
 
 impl Default for Curve {
@@ -153,6 +178,7 @@ impl Curve {
             // A cache that forgets can, now and then, keep what one that does not would not have.
             reuse_hit_rate: hits.map(|hits| share(hits, accesses.reusable).min(1.0)),
             prefix_hit_rate: rate,
+            hit_rate_tokens: scaled.map(|hits| accesses.prompts.hit_rate(hits)),
             relative_prefill_throughput: hits.and_then(|hits| prefill_throughput(hits, accesses.all)),
             beyond_bound: hits.is_none(),
             optimal_page_hits: None,
@@ -183,6 +209,11 @@ mod tests {
         texts.iter().map(|text| text.parse().expect(text)).collect()
     }
 
+    fn accesses(all: u64, reusable: u64) -> Accesses {
+        let prompts = PromptTokens::of(all, 3, PageSize::new(4).expect("not zero"));
+        Accesses { all, reusable, prompts }
+    }
+
     fn followed(followed: Ratio) -> HeldShares {
         HeldShares { followed }
     }
@@ -196,7 +227,7 @@ mod tests {
             followed(Ratio::ONE),
         );
         assert_eq!(curve.thresholds(), [0, 3, 4, 5]);
-        let points = curve.points(&[0, 2, 1, 0], Accesses { all: 8, reusable: 4 }, 9);
+        let points = curve.points(&[0, 2, 1, 0], accesses(8, 4), 9);
         let labels: Vec<_> = points.iter().map(|point| point.label.as_deref().unwrap_or("")).collect();
         assert_eq!(labels, ["100B", "3p", "1KiB", "5p", "9p"]);
         let hits: Vec<_> = points.iter().map(|point| point.page_hits).collect();
@@ -213,7 +244,7 @@ mod tests {
         let curve =
             Curve::new(&specs(&["100p", "109p", "110p", "500p"]), None, PageCount(20), followed(rate));
         assert_eq!(curve.thresholds(), [10, 10, 11]);
-        let points = curve.points(&[7, 0, 1], Accesses { all: 16, reusable: 16 }, 9);
+        let points = curve.points(&[7, 0, 1], accesses(16, 16), 9);
         assert_eq!(points[0].page_hits, Some(70));
         assert_eq!(points[1].page_hits, Some(70));
         assert_eq!((points[2].page_hits, points[2].page_hit_rate), (Some(80), Some(0.5)));
@@ -224,7 +255,7 @@ mod tests {
     fn a_pointwise_curve_may_fall() {
         let shares = followed(Ratio::ONE);
         let curve = Curve::new(&specs(&["1p", "2p", "9p"]), None, PageCount(5), shares);
-        let points = curve.counted(Counting::Pointwise).points(&[3, 1], Accesses { all: 4, reusable: 4 }, 9);
+        let points = curve.counted(Counting::Pointwise).points(&[3, 1], accesses(4, 4), 9);
         let hits: Vec<_> = points.iter().map(|point| point.page_hits).collect();
         assert_eq!(hits, [Some(3), Some(1), None]);
     }

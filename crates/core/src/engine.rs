@@ -88,6 +88,7 @@ pub struct Engine {
 struct LastRequest {
     /// Followed pages of the prompt, and how many of them can be hits.
     prompt_pages: u64,
+    rest_tokens: u32,
     lookup_limit: usize,
     /// Output pages without ids, before sampling.
     unshared_outputs: u64,
@@ -115,9 +116,24 @@ pub enum EngineRefusal {
     Chain(#[from] ChainViolation),
 }
 
+/// Where a request's pages end, in followed pages.
+#[derive(Debug, Clone, Copy)]
+pub struct Extent {
+    /// Pages of the prompt.
+    pub prompt: u64,
+    /// Only this many leading ones can be hits.
+    pub lookup_limit: u64,
+    /// The prompt's pages, and the output's that have ids.
+    pub pages: u64,
+    /// The output's without ids, behind them.
+    pub outputs: u32,
+}
+
 /// What a request stores, before sampling.
 struct Footprint<'a> {
     prompt: PageIds<'a>,
+    /// Tokens of the prompt behind its full pages, where a page that is not full does not count.
+    rest_tokens: u32,
     /// Leading prompt pages that can be hits.
     lookup_limit: usize,
     known_outputs: PageIds<'a>,
@@ -175,9 +191,49 @@ impl Engine {
         let mut pages = std::mem::take(&mut self.pages);
         let (access, prompt_pages) = self.access_of(event, &footprint, &mut pages);
         self.stack.look_up(&access, outcome);
-        outcome.page_accesses = prompt_pages;
+        (outcome.page_accesses, outcome.rest_tokens) = (prompt_pages, footprint.rest_tokens);
         self.pages = pages;
         Ok(())
+    }
+
+    /// How many leading followed pages of a prompt the engine has, those among them that cannot be hits; nothing is
+    /// touched. `outcome` is room to look them up in.
+    pub fn known_pages(
+        &mut self,
+        event: &RequestEvent<'_>,
+        page_size: PageSize,
+        outcome: &mut Outcome,
+    ) -> u64 {
+        match self.look_up(event, page_size, outcome) {
+            Ok(()) => outcome.known_pages(),
+            // Of ids that do not fit the prompt's tokens nothing is known.
+            Err(_) => 0,
+        }
+    }
+
+    /// Where the pages of a request end that the engine takes. `page_accesses` are its followed prompt pages, and
+    /// `sampled_outputs` is what the sample has left of the answers before, 0 at first.
+    pub fn extent(
+        &self,
+        event: &RequestEvent<'_>,
+        page_size: PageSize,
+        page_accesses: u64,
+        sampled_outputs: &mut u64,
+    ) -> Option<Extent> {
+        let Footprint { prompt, lookup_limit, known_outputs, unshared_outputs, .. } =
+            self.footprint(event, page_size).ok()?;
+        let followed = |pages: PageIds<'_>| match self.is_sampled() {
+            true => Sample::at(self.config.sample_rate).followed(event.scope, pages).count() as u64,
+            false => pages.len() as u64,
+        };
+        let (outputs, left) = self.sample_count(unshared_outputs, *sampled_outputs);
+        *sampled_outputs = left;
+        Some(Extent {
+            prompt: page_accesses,
+            lookup_limit: page_accesses.saturating_sub(followed(prompt.from(lookup_limit))),
+            pages: page_accesses + followed(known_outputs),
+            outputs,
+        })
     }
 
     /// Whether a request's ids fit its tokens, so that [`Engine::observe`] takes it unless it breaks a chain.
@@ -237,11 +293,12 @@ impl Engine {
     ) -> Result<(), ChainViolation> {
         let (access, prompt_pages) = self.access_of(event, footprint, buffer);
         self.stack.access(&access, outcome)?;
-        outcome.page_accesses = prompt_pages;
+        (outcome.page_accesses, outcome.rest_tokens) = (prompt_pages, footprint.rest_tokens);
         (_, self.sampled_outputs) = self.sample_count(footprint.unshared_outputs, self.sampled_outputs);
         self.previous_partial = footprint.partial;
         self.last = LastRequest {
             prompt_pages,
+            rest_tokens: footprint.rest_tokens,
             lookup_limit: access.lookup_limit,
             unshared_outputs: footprint.unshared_outputs,
             partial: footprint.partial,
@@ -304,8 +361,10 @@ impl Engine {
             return self.vllm_footprint(event, page_size);
         }
         let prompt = full_pages(event, page_size, self.config.include_partial_page)?;
+        let rest_tokens = if self.config.include_partial_page { 0 } else { rest_tokens(event, page_size) };
         Ok(Footprint {
             prompt,
+            rest_tokens,
             lookup_limit: prompt.len(),
             known_outputs: PageIds::EMPTY,
             unshared_outputs: 0,
@@ -337,6 +396,7 @@ impl Engine {
         let known_outputs = event.output_page_ids.first(known);
         Ok(Footprint {
             prompt,
+            rest_tokens: rest_tokens(event, page_size),
             lookup_limit: lookup_limit.min(prompt.len()),
             known_outputs,
             unshared_outputs: output_pages - known_outputs.len() as u64,
@@ -345,21 +405,27 @@ impl Engine {
     }
 }
 
+/// Tokens of a prompt behind its full pages; none where the event does not count its tokens.
+fn rest_tokens(event: &RequestEvent<'_>, page_size: PageSize) -> u32 {
+    // Less than a page, whose tokens are counted in 32 bits.
+    event.input_tokens.map_or(0, |tokens| (tokens % u64::from(page_size.get())) as u32)
+}
+
 impl FollowingEngine {
     /// Takes the request that the pool's `engine` has just accepted: what [`Engine::observe`] would find in an engine
     /// of this replica's requests alone, chain violations left out.
     pub fn observe(&mut self, engine: &Engine, outcome: &mut Outcome) {
-        let LastRequest { prompt_pages, unshared_outputs, partial, .. } = engine.last;
+        let LastRequest { prompt_pages, rest_tokens, unshared_outputs, partial, .. } = engine.last;
         let (outputs, left) = engine.sample_count(unshared_outputs, self.sampled_outputs);
         self.follower.access(&engine.stack, self.lookup(engine), outputs, outcome);
-        outcome.page_accesses = prompt_pages;
+        (outcome.page_accesses, outcome.rest_tokens) = (prompt_pages, rest_tokens);
         (self.sampled_outputs, self.previous_partial) = (left, partial);
     }
 
     /// What [`FollowingEngine::observe`] would find; nothing is touched.
     pub fn look_up(&mut self, engine: &Engine, outcome: &mut Outcome) {
         self.follower.look_up(&engine.stack, self.lookup(engine), outcome);
-        outcome.page_accesses = engine.last.prompt_pages;
+        (outcome.page_accesses, outcome.rest_tokens) = (engine.last.prompt_pages, engine.last.rest_tokens);
     }
 
     fn lookup(&self, engine: &Engine) -> Lookup {

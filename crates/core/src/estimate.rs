@@ -2,6 +2,7 @@
 //!
 //! A value carries no wall-clock time, so that the same log gives the same bytes.
 
+use super::curve::PromptTokens;
 use super::figures::thin;
 use super::measured::MeasuredEstimate;
 use super::profile::{Outputs, Profile};
@@ -79,6 +80,10 @@ pub struct Estimate {
     pub requests_with_reuse: u64,
     /// Prompt pages accessed in the window.
     pub page_accesses: u64,
+    /// Tokens of these prompts: those of the pages, and of last pages that are not full where the log counts them.
+    /// Records before version 5 lack it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompt_tokens: Option<u64>,
     /// Distinct pages touched in the window (output pages too where the engine caches them): those
     /// last touched before the window's first record.
     pub distinct_pages: u64,
@@ -169,6 +174,12 @@ impl Estimate {
         summary.capacities.retain(|point| point.label.is_some());
         summary.in_flight.iter_mut().for_each(|found| found.required.clear());
         summary
+    }
+
+    /// The prompts by their tokens; those of their pages where the record does not say.
+    pub fn prompts(&self) -> PromptTokens {
+        let of_pages = || self.page_accesses.saturating_mul(u64::from(self.page_size));
+        PromptTokens { all: self.prompt_tokens.unwrap_or_else(of_pages), page: self.page_size }
     }
 
     /// Standard error of a required capacity of so many pages, as a share of it; 0 when exact.

@@ -3,7 +3,7 @@
 use super::beside::{Beside, BesideFigures, BesideTally, LivedEstimates, provisioned};
 use super::capacity::CapacitySpec;
 use super::coverage::Distribution;
-use super::curve::{Accesses, Curve, share};
+use super::curve::{Accesses, Curve, PromptTokens, share};
 use super::estimate::{
     CapacityPoint, CoverageCapacity, CoverageInFlight, Estimate, InFlight, RequiredCapacity,
     RequiredInFlight, SCHEMA_VERSION, Status, TheoreticalHits,
@@ -145,6 +145,7 @@ impl PoolFigures<'_> {
             requests: tally.requests,
             requests_with_reuse: tally.requests_with_reuse,
             page_accesses: self.whole(tally.page_accesses),
+            prompt_tokens: Some(self.prompts(tally).all),
             distinct_pages: self.whole(tally.distinct_pages),
             accumulated_pages: accumulated.0,
             accumulated_bytes: self.page_bytes.map(|page| accumulated.bytes(page).0),
@@ -217,19 +218,18 @@ impl PoolFigures<'_> {
         let curve = Curve::new(capacities, self.page_bytes, bound, shares);
         let hits = found.hits_by_threshold(curve.thresholds());
         let told = distinct.map_or(curve.len(), |distinct| curve.told(&hits, distinct));
-        curve.points(&hits, Accesses { all: tally.page_accesses, reusable: tally.reusable }, told)
+        curve.points(&hits, self.accesses(tally), told)
     }
 
     /// The curve; the capacities that nobody asked for end where there is nothing more to say.
     fn capacities(&self, tally: &Tally, accumulated: PageCount) -> Vec<CapacityPoint> {
-        let (hits, accesses) =
-            (tally.hits.as_slice(), Accesses { all: tally.page_accesses, reusable: tally.reusable });
+        let hits = tally.hits.as_slice();
         let told = if self.config.capacities.is_empty() {
             self.curve.told(hits, accumulated)
         } else {
             self.curve.len()
         };
-        self.curve.points(hits, accesses, told)
+        self.curve.points(hits, self.accesses(tally), told)
     }
 
     /// What is asked beside the estimate, where anything is.
@@ -248,6 +248,7 @@ impl PoolFigures<'_> {
             measured,
             totals: &totals,
             page_accesses: self.whole(window.tally.page_accesses),
+            prompts: self.prompts(&window.tally),
             tiers: plan.map(|plan| plan.tiers.as_slice()),
         };
         Told {
@@ -280,6 +281,7 @@ impl PoolFigures<'_> {
         let curve = FoundCurve {
             found: &found,
             page_accesses: tally.page_accesses,
+            prompts: self.prompts(tally),
             shares: self.config.held_shares(),
             bound: self.config.max_tracked_pages,
         };
@@ -311,7 +313,23 @@ impl PoolFigures<'_> {
 
     fn theoretical(&self, tally: &Tally) -> TheoreticalHits {
         let (hits, rate) = (self.whole(tally.reusable), share(tally.reusable, tally.page_accesses));
-        TheoreticalHits { page_hits: hits, prefix_hits: hits, page_hit_rate: rate, prefix_hit_rate: rate }
+        TheoreticalHits {
+            page_hits: hits,
+            prefix_hits: hits,
+            page_hit_rate: rate,
+            prefix_hit_rate: rate,
+            hit_rate_tokens: Some(self.prompts(tally).hit_rate(hits)),
+        }
+    }
+
+    /// The prompts by their tokens.
+    fn prompts(&self, tally: &Tally) -> PromptTokens {
+        PromptTokens::of(self.whole(tally.page_accesses), tally.rest_tokens, self.page_size)
+    }
+
+    /// What hits are shares of.
+    fn accesses(&self, tally: &Tally) -> Accesses {
+        Accesses { all: tally.page_accesses, reusable: tally.reusable, prompts: self.prompts(tally) }
     }
 
     fn required(&self, tally: &Tally) -> Vec<RequiredCapacity> {

@@ -28,6 +28,9 @@ pub struct TheoreticalHits {
     pub prefix_hits: u64,
     pub page_hit_rate: f64,
     pub prefix_hit_rate: f64,
+    /// Prefix hits by their tokens as a share of all tokens of the prompts; records before version 5 lack it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hit_rate_tokens: Option<f64>,
 }
 
 /// The requirement distribution at one target ratio.
@@ -110,6 +113,9 @@ pub struct CapacityPoint {
     /// Hits as a share of the accesses that were not cold.
     pub reuse_hit_rate: Option<f64>,
     pub prefix_hit_rate: Option<f64>,
+    /// Prefix hits by their tokens as a share of all tokens of the prompts; records before version 5 lack it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hit_rate_tokens: Option<f64>,
     /// `1/(1-r)` at the prefix hit rate `r` (paper, equation 1); absent when `r` is 1.
     pub relative_prefill_throughput: Option<f64>,
     /// The capacity is larger than the tracked bound, so its hits cannot be told.

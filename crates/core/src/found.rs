@@ -4,7 +4,7 @@
 //! and what a plan buys, is known only once the window is closed, so every window keeps this too. It holds two numbers
 //! per distinct need at most, so the tracked bound bounds it.
 
-use super::curve::HeldShares;
+use super::curve::{HeldShares, PromptTokens};
 use super::needs::Needs;
 use super::outcome::{BEYOND, Need, Run};
 use super::tiers::HitCurve;
@@ -134,6 +134,8 @@ pub struct FoundCurve<'a> {
     pub found: &'a FoundPages,
     /// Followed pages accessed.
     pub page_accesses: u64,
+    /// The prompts by their tokens.
+    pub prompts: PromptTokens,
     /// What of a capacity's pages counts.
     pub shares: HeldShares,
     /// Largest capacity that can be told, in followed pages.
@@ -148,6 +150,11 @@ impl HitCurve for FoundCurve<'_> {
     fn prefix_hits(&self, capacity: PageCount) -> Option<u64> {
         let followed = self.shares.followed_of(capacity);
         (followed <= self.bound.0).then(|| self.found.hits_at(followed))
+    }
+
+    fn token_hit_rate(&self, capacity: PageCount) -> Option<f64> {
+        let hits = self.prefix_hits(capacity)?;
+        Some(self.prompts.hit_rate(self.shares.followed.whole_of(hits)))
     }
 }
 

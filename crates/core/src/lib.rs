@@ -11,6 +11,7 @@
 #[cfg(not(target_endian = "little"))]
 compile_error!("kvset reads packed little-endian page ids in place and needs a little-endian target");
 
+pub mod answer_reuse;
 pub mod asked;
 pub mod bank;
 pub mod beside;
@@ -27,6 +28,7 @@ pub mod event;
 pub mod features;
 mod figures;
 pub mod found;
+pub mod generated;
 pub mod hashing;
 pub mod hybrid;
 pub mod in_flight;

@@ -1,5 +1,7 @@
 //! What one request found in the stack: a short list of runs and a cold tail (DESIGN 2, point 6).
 
+use super::units::PageCount;
+
 /// The capacity, in pages, that a page needs to be a hit: its stack distance plus one.
 pub type Need = u64;
 
@@ -37,12 +39,27 @@ impl Run {
     }
 }
 
+impl Run {
+    /// Adds the run to `runs`, cut where it passes the tracked bound; nothing where it has no pages.
+    pub fn push_upto(self, bound: PageCount, runs: &mut Vec<Self>) {
+        let within = self.hits_at(bound.0);
+        if within > 0 {
+            runs.push(Self { pages: within, ..self });
+        }
+        if within < self.pages {
+            runs.push(Self { pages: self.pages - within, need: BEYOND, step: 0, ..self });
+        }
+    }
+}
+
 /// One request's result. Needs never decrease along the prefix, so page hits equal prefix hits and
 /// the maximum need of the first `n` pages is the need of page `n`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Outcome {
     /// Prompt pages the request accessed.
     pub page_accesses: u64,
+    /// Tokens of the prompt behind its full pages, where a page that is not full does not count.
+    pub rest_tokens: u32,
     /// Pages that entered the pool with this request (prompt and output); those the bound forgot and
     /// that came back are a run beyond it instead.
     pub new_pages: u64,
@@ -57,17 +74,31 @@ pub struct Outcome {
 impl Outcome {
     /// Empties the result for the next request, keeping its memory.
     pub fn clear(&mut self) {
-        self.page_accesses = 0;
+        (self.page_accesses, self.rest_tokens) = (0, 0);
         self.new_pages = 0;
         self.chain_violations = 0;
         self.runs.clear();
         self.unlooked.clear();
     }
 
+    /// Takes over another request's result, in the memory of this one.
+    pub fn copy(&mut self, other: &Self) {
+        let Self { page_accesses, rest_tokens, new_pages, chain_violations, runs, unlooked } = self;
+        (*page_accesses, *rest_tokens) = (other.page_accesses, other.rest_tokens);
+        *new_pages = other.new_pages;
+        *chain_violations = other.chain_violations;
+        runs.clone_from(&other.runs);
+        unlooked.clone_from(&other.unlooked);
+    }
+
     /// Pages that the request left in the stack, output pages among them.
     pub fn touched_pages(&self) -> u64 {
-        let known = self.runs.iter().chain(&self.unlooked).map(|run| u64::from(run.pages));
-        self.new_pages + known.sum::<u64>()
+        self.new_pages + self.known_pages()
+    }
+
+    /// Leading pages that were seen before in the pool, those among them that are computed anew.
+    pub fn known_pages(&self) -> u64 {
+        self.runs.iter().chain(&self.unlooked).map(|run| u64::from(run.pages)).sum()
     }
 
     /// `H`: leading pages that were seen before in the pool.

@@ -29,7 +29,7 @@ use super::found::FoundPages;
 use super::outcome::{BEYOND, Outcome};
 use super::pool_config::{PoolConfig, PoolConfigError};
 use super::stack::{ChainPolicy, Upcoming};
-use super::tally::RequestSummary;
+use super::tally::{CountingRules, RequestSummary, Tally};
 use super::units::{EventTime, Offset, PageBytes, PageCount, PageSize, is_countable};
 use super::window::WindowKind;
 use aside::{Aside, LiveImage, Opened};
@@ -380,23 +380,52 @@ impl Pool {
         let curve = curve_at(config, page_bytes);
         let figures = self.identity.figures(&live.cache, self.rejected_records, at);
         let figures = PoolFigures { page_bytes, curve: &curve, ..figures };
-        // Trends are of pages, which no cost changes.
+        self.shown_since_start(live, figures, |tally| tally.counted_at(curve.thresholds()))
+    }
+
+    /// The estimate since the start as [`Pool::finish`] would give it of other counts than the pool's, of `fewer`
+    /// distinct pages; `None` where `all` is not among the windows.
+    pub fn estimate_of(&self, counts: &Tally, fewer: PageCount, at: impl Into<Moment>) -> Option<Estimate> {
+        let live = self.live.as_ref()?;
+        let figures = self.identity.figures(&live.cache, self.rejected_records, at.into());
+        let accumulated_pages = PageCount(figures.accumulated_pages.0.saturating_sub(fewer.0));
+        self.shown_since_start(live, PoolFigures { accumulated_pages, ..figures }, |_| counts.clone())
+    }
+
+    /// The estimate since the start with other figures and counts.
+    fn shown_since_start(
+        &self,
+        live: &Live,
+        figures: PoolFigures<'_>,
+        counts: impl Fn(&Tally) -> Tally,
+    ) -> Option<Estimate> {
+        // Trends follow the pool's own counts, and no cost changes them.
         let mut trends = live.trends.clone();
         let mut shown = Shown::new(figures, Trends::Closed(&mut trends));
         live.windows.provisional(|order, mut window| {
-            if config.windows.get(order) == Some(&WindowKind::All) {
-                window.tally = Cow::Owned(window.tally.counted_at(curve.thresholds()));
+            if figures.config.windows.get(order) == Some(&WindowKind::All) {
+                window.tally = Cow::Owned(counts(&window.tally));
                 shown.add(order, &window);
             }
         });
         shown.in_order().next()
     }
 
+    /// What is counted since the start, where `all` is among the windows and holds a request.
+    pub fn counted_since_start(&self) -> Option<&Tally> {
+        self.since_start().map(|(tally, _)| tally)
+    }
+
+    /// The same, with the pool's number of the first request counted.
+    pub fn since_start(&self) -> Option<(&Tally, u64)> {
+        self.live.as_ref()?.windows.since_start()
+    }
+
     /// Every distinct requirement since the start at the target ratio with this index, ascending, with
     /// the number of requests that have it; `None` pages, last, is beyond the tracked bound. Empty where
     /// `all` is not among the pool's windows.
     pub fn requirements_since_start(&self, target: usize) -> Vec<(Option<u64>, u64)> {
-        let tally = self.live.as_ref().and_then(|live| live.windows.since_start());
+        let tally = self.counted_since_start();
         let Some((tally, needs)) = tally.and_then(|tally| Some((tally, tally.needs.get(target)?))) else {
             return Vec::new();
         };
@@ -407,14 +436,14 @@ impl Pool {
     /// Found pages by need since the start, in followed pages; `None` where `all` is not among the pool's windows, or
     /// each capacity is modelled on its own.
     pub fn found_since_start(&self) -> Option<&FoundPages> {
-        self.live.as_ref()?.windows.since_start()?.found.as_deref()
+        self.counted_since_start()?.found.as_deref()
     }
 
     /// The curve since the start at one capacity; `None` where there is no [`Pool::found_since_start`].
     pub fn point_since_start(&self, capacity: &CapacitySpec, at: impl Into<Moment>) -> Option<CapacityPoint> {
         let live = self.live.as_ref()?;
         let figures = self.identity.figures(&live.cache, self.rejected_records, at.into());
-        figures.points_at(std::slice::from_ref(capacity), live.windows.since_start()?, None).pop()
+        figures.points_at(std::slice::from_ref(capacity), self.counted_since_start()?, None).pop()
     }
 
     /// The pool's name.
@@ -451,6 +480,11 @@ impl Pool {
     /// What the last accepted request found, and the capacities it is read at.
     pub fn last_request(&self) -> Option<(&Outcome, &Curve)> {
         self.live.as_ref().map(|live| (&live.cache.outcome, &*live.cache.curve))
+    }
+
+    /// What the pool's windows measure requests by, from the first accepted record on.
+    pub fn counting_rules(&self) -> Option<CountingRules<'_>> {
+        Some(self.live.as_ref()?.cache.counting_rules(self.identity.kind.config()))
     }
 
     /// The caches of a profile that models each capacity on its own, from the first accepted record on.

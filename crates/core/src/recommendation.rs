@@ -73,6 +73,9 @@ pub struct Recommendation {
     /// Prefix hits as a share of page accesses, in a cache of exactly this size that serves one request after another.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hit_rate: Option<f64>,
+    /// The same by tokens, as a share of all tokens of the prompts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hit_rate_tokens: Option<f64>,
     /// `1/(1-r)` at that hit rate (paper, equation 1).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub relative_prefill_throughput: Option<f64>,
@@ -146,6 +149,7 @@ impl RecommendationBasis<'_> {
             required_pages: own.pages,
             in_flight_pages: self.in_flight.and_then(|found| found.max_pages),
             hit_rate: None,
+            hit_rate_tokens: None,
             relative_prefill_throughput: None,
             convergence: own.convergence,
             growth_per_window: own.growth_per_window,
@@ -190,7 +194,7 @@ impl Recommendation {
     /// Takes the hits of a cache of exactly the recommended size, where they are among these points.
     pub fn take_hits(&mut self, counted: &[CapacityPoint]) {
         let Some(point) = counted.iter().find(|point| Some(point.pages) == self.pages) else { return };
-        self.hit_rate = point.prefix_hit_rate;
+        (self.hit_rate, self.hit_rate_tokens) = (point.prefix_hit_rate, point.hit_rate_tokens);
         self.relative_prefill_throughput = point.relative_prefill_throughput;
     }
 }
@@ -214,6 +218,9 @@ pub struct Answer {
     pub beyond_bound: bool,
     /// Prefix hits as a share of page accesses in a cache of exactly this size that serves one request after another.
     pub hit_rate: Option<f64>,
+    /// The same by tokens, as a share of all tokens of the prompts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hit_rate_tokens: Option<f64>,
     /// `1/(1-r)` at that hit rate (paper, equation 1).
     pub relative_prefill_throughput: Option<f64>,
 }
@@ -229,6 +236,7 @@ impl From<&Recommendation> for Answer {
             in_flight_pages: entry.in_flight_pages,
             beyond_bound: entry.status == RecommendationStatus::BeyondBound,
             hit_rate: entry.hit_rate,
+            hit_rate_tokens: entry.hit_rate_tokens,
             relative_prefill_throughput: entry.relative_prefill_throughput,
         }
     }

@@ -19,9 +19,14 @@ impl Sample {
         Self { threshold: rate.share_of(u64::MAX) }
     }
 
+    /// Whether a page is followed.
+    pub fn follows(self, scope: Scope, id: u64) -> bool {
+        scope.key(id) <= self.threshold
+    }
+
     /// The ids that are followed.
     pub fn followed(self, scope: Scope, ids: PageIds<'_>) -> impl Iterator<Item = u64> {
-        ids.iter().filter(move |&id| scope.key(id) <= self.threshold)
+        ids.iter().filter(move |&id| self.follows(scope, id))
     }
 
     /// Appends the ids that are followed: where all are, without a look at any.

@@ -52,6 +52,8 @@ pub struct RequestSummary {
     pub position: Position,
     /// Prompt pages accessed.
     pub page_accesses: u64,
+    /// Tokens of the prompt behind its full pages, as far as known.
+    pub rest_tokens: u32,
     /// `H`: pages of the reusable prefix.
     pub reusable: u64,
     /// Pages never seen before.
@@ -77,7 +79,7 @@ impl RequestSummary {
         self.position = position;
         self.overlap = None;
         self.beside = None;
-        self.page_accesses = outcome.page_accesses;
+        (self.page_accesses, self.rest_tokens) = (outcome.page_accesses, outcome.rest_tokens);
         self.reusable = outcome.reusable_prefix();
         self.new_pages = outcome.new_pages;
         let required = |ratio: &Ratio| outcome.need_of_prefix(ratio.ceil_of(self.reusable));
@@ -189,6 +191,8 @@ pub struct Tally {
     pub requests_with_reuse: u64,
     /// Prompt pages accessed.
     pub page_accesses: u64,
+    /// Tokens of prompts behind their full pages, as far as known.
+    pub rest_tokens: u64,
     /// Pages of reusable prefixes: hits with unlimited capacity.
     pub reusable: u64,
     /// Distinct pages touched; who adds a request knows which of its pages are.
@@ -220,8 +224,10 @@ impl Tally {
 
     /// Whether this, read back from a snapshot, counts what the shape says and can be added to.
     pub fn is_sound(&self, shape: TallyShape) -> bool {
-        let counts =
-            [self.requests, self.requests_with_reuse, self.page_accesses, self.reusable, self.distinct_pages];
+        let Self {
+            requests, requests_with_reuse, page_accesses, rest_tokens, reusable, distinct_pages, ..
+        } = *self;
+        let counts = [requests, requests_with_reuse, page_accesses, rest_tokens, reusable, distinct_pages];
         (self.needs.len(), self.found.is_some()) == (shape.targets, shape.whole_curve)
             && self.hits.steps() == shape.thresholds
             && counts.iter().chain(self.hits.as_slice()).all(|count| is_countable(*count))
@@ -236,6 +242,7 @@ impl Tally {
     pub fn add(&mut self, summary: &RequestSummary, distinct_pages: u64) {
         self.requests += 1;
         self.page_accesses += summary.page_accesses;
+        self.rest_tokens += u64::from(summary.rest_tokens);
         self.reusable += summary.reusable;
         self.distinct_pages += distinct_pages;
         summary.hits.iter().for_each(|hits| self.hits.add(hits));
@@ -253,6 +260,31 @@ impl Tally {
         }
         if let Some((beside, share)) = self.beside.as_mut().zip(summary.beside.as_ref()) {
             beside.add(share);
+        }
+    }
+
+    /// Takes a request out that was added before; of its distinct pages `distinct_pages` are in no other request.
+    pub fn remove(&mut self, summary: &RequestSummary, distinct_pages: u64) {
+        self.requests -= 1;
+        self.page_accesses -= summary.page_accesses;
+        self.rest_tokens -= u64::from(summary.rest_tokens);
+        self.reusable -= summary.reusable;
+        self.distinct_pages -= distinct_pages;
+        summary.hits.iter().for_each(|hits| self.hits.remove(hits));
+        if let Some(overlap) = summary.overlap {
+            self.overlaps.remove(overlap);
+        }
+        if summary.reusable > 0 {
+            self.requests_with_reuse -= 1;
+            for (needs, need) in self.needs.iter_mut().zip(&summary.needs) {
+                needs.remove(*need);
+            }
+        }
+        if let Some(found) = &mut self.found {
+            summary.found.iter().for_each(|run| found.remove(run));
+        }
+        if let Some((beside, share)) = self.beside.as_mut().zip(summary.beside.as_ref()) {
+            beside.remove(share);
         }
     }
 
@@ -291,6 +323,7 @@ impl Tally {
             sum.requests += part.requests;
             sum.requests_with_reuse += part.requests_with_reuse;
             sum.page_accesses += part.page_accesses;
+            sum.rest_tokens += part.rest_tokens;
             sum.reusable += part.reusable;
             sum.distinct_pages += part.distinct_pages;
             sum.hits.merge(&part.hits);

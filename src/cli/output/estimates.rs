@@ -1,8 +1,9 @@
 //! The latest estimate of each pool and window as a table, with the history of its requirement.
 
-use super::number::{UNKNOWN, capacity, percent, thousands};
+use super::number::{UNKNOWN, capacity, known, percent, thousands};
 use super::required::recommended_cell;
 use super::{Column, Sheet, Terminal, sparkline};
+use crate::report::words::BY_TOKENS;
 use crate::report::{PoolReport, headline};
 use kvset_core::estimate::{Estimate, Status};
 use kvset_core::ratio::Ratio;
@@ -23,7 +24,8 @@ const HISTORY: usize = 24;
 const MAX_ROWS: usize = 1000;
 
 /// Columns that are left out where the terminal is too narrow, the first to go first.
-const SPARE: [&str; 10] = [
+const SPARE: [&str; 12] = [
+    BY_TOKENS,
     "99 % so far",
     "accumulated",
     "in flight",
@@ -34,6 +36,7 @@ const SPARE: [&str; 10] = [
     "behaves like",
     "requests",
     "99 % hits",
+    "99 %",
 ];
 
 /// The newest estimate of each pool and window.
@@ -91,7 +94,9 @@ impl EstimateTable {
             Column::Number("in flight"),
             Column::Number("accumulated"),
             Column::Number("99 % hits"),
+            Column::Number(BY_TOKENS),
             Column::Number("unlimited"),
+            Column::Number(BY_TOKENS),
             Column::Text("99 % so far"),
         ]);
         let planned = self.rows.values().any(|row| row.latest.plan.is_some());
@@ -207,9 +212,15 @@ fn figures(row: &Row) -> Vec<String> {
         Some(Some(pages)) => size(pages),
     });
     cells.push(size(estimate.accumulated_pages));
-    let at_99 = recommended_at(estimate, HISTORY_OF).and_then(|found| found.hit_rate);
-    cells.push(at_99.map_or_else(|| UNKNOWN.to_owned(), percent));
-    cells.push(percent(estimate.theoretical.prefix_hit_rate));
+    let at_99 = recommended_at(estimate, HISTORY_OF);
+    let theoretical = &estimate.theoretical;
+    let rates = [
+        at_99.and_then(|found| found.hit_rate),
+        at_99.and_then(|found| found.hit_rate_tokens),
+        Some(theoretical.prefix_hit_rate),
+        theoretical.hit_rate_tokens,
+    ];
+    cells.extend(rates.map(|rate| known(rate, percent, false)));
     cells.push(sparkline(&history, HISTORY));
     cells
 }
@@ -309,7 +320,7 @@ mod tests {
     fn a_requirement_that_still_moves_is_marked_and_the_mark_explained() {
         let mut table = EstimateTable::default();
         let mut moving = estimates("a", None, &[]).remove(0);
-        moving.required[0].coverage[3].growth_per_window = Some(0.2);
+        moving.recommended[3].growth_per_window = Some(0.2);
         table.observe(moving);
         let text = table.render(&Terminal::default());
         assert!(text.contains("9 pages*") && text.contains("* not converged: "), "{text}");

@@ -2,8 +2,9 @@
 
 use crate::cli::output::required::recommended_cell;
 use crate::cli::output::{
-    EstimateTable, Terminal, capacity, percent, recommended, recommended_at, thousands, trend_mark, window,
+    EstimateTable, Terminal, capacity, recommended, recommended_at, thousands, trend_mark, window,
 };
+use crate::report::words::hit_rate;
 use kvset_core::estimate::Estimate;
 use kvset_core::ratio::Ratio;
 use kvset_formats::time::{date_of_ms, words};
@@ -104,7 +105,7 @@ fn line(estimate: &Estimate) -> String {
         thousands(estimate.requests),
         capacity(estimate.accumulated_pages, estimate.page_bytes),
         needs.join(", "),
-        percent(estimate.theoretical.prefix_hit_rate),
+        hit_rate(estimate.theoretical.prefix_hit_rate, estimate.theoretical.hit_rate_tokens),
         recommended(estimate).map_or_else(String::new, |plan| format!(", tiers {plan}")),
     )
 }

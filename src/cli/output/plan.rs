@@ -2,6 +2,7 @@
 
 use crate::cli::output::required::{CapacityResult, RequiredResult, recommended_cell, required_of};
 use crate::cli::output::{Column, Sheet, Terminal, bytes, decimal, known, percent, share_name, thousands};
+use crate::report::words::BY_TOKENS;
 use kvset_core::estimate::{Estimate, InFlight};
 use kvset_core::recommendation::{Recommendation, by_target};
 use kvset_core::tiers::{TierEstimate, TierEstimates};
@@ -81,12 +82,13 @@ pub fn plan_table(plan: &TierEstimates, terminal: &Terminal) -> String {
         Column::Number("units"),
         Column::Number("size"),
         Column::Number("hit rate"),
+        Column::Number(BY_TOKENS),
         Column::Number("prefill x"),
         Column::Number("cost"),
         Column::Text("one unit more"),
         Column::Text("trend"),
     ])
-    .spare(&["trend", "one unit more", "prefill x", "hit rate"]);
+    .spare(&["trend", "one unit more", "prefill x", BY_TOKENS, "hit rate"]);
     for tier in &plan.tiers {
         let beyond = tier.beyond_bound;
         let planned = &tier.planned;
@@ -96,6 +98,7 @@ pub fn plan_table(plan: &TierEstimates, terminal: &Terminal) -> String {
             known(planned.units, thousands, beyond),
             size(tier),
             known(planned.hit_rate, percent, beyond),
+            known(planned.hit_rate_tokens, percent, beyond),
             known(planned.relative_prefill_throughput, decimal, beyond),
             known(planned.cost, price, beyond),
             gain(tier),

@@ -4,6 +4,7 @@ use crate::cli::output::number::UNKNOWN;
 use crate::cli::output::{Column, Sheet, Terminal, capacity, known, percent, share_name, thousands};
 use crate::replay::BelowHits;
 use crate::report::PoolReport;
+use crate::report::words::BY_TOKENS;
 use kvset_core::estimate::{CapacityPoint, CoverageCapacity, Estimate, RequiredCapacity};
 use kvset_core::ratio::Ratio;
 use kvset_core::recommendation::{Recommendation, RecommendationStatus};
@@ -78,11 +79,13 @@ pub(crate) fn required_table(
     let mut columns = vec![Column::Text("coverage")];
     columns.extend(in_bytes.then_some(Column::Number("size")));
     columns.push(Column::Number("pages"));
-    columns.extend(counted.then_some(Column::Number("hit rate")));
+    if counted {
+        columns.extend([Column::Number("hit rate"), Column::Number(BY_TOKENS)]);
+    }
     columns.extend(sampled.then_some(Column::Number("std. error")));
     columns.extend(with_room.then_some(Column::Number("without room")));
     columns.push(Column::Text("trend"));
-    let mut sheet = Sheet::new(&columns).spare(&["trend", "std. error", "without room"]);
+    let mut sheet = Sheet::new(&columns).spare(&["trend", "std. error", "without room", BY_TOKENS]);
     for (at, entry) in all.iter().enumerate() {
         let mut cells = vec![share_name(entry.coverage)];
         cells.extend(in_bytes.then(|| recommended_cell(entry, facts.page_bytes)));
@@ -90,7 +93,9 @@ pub(crate) fn required_table(
             RecommendationStatus::TooFew => in_parentheses(entry.so_far().map(thousands)),
             _ => known_pages(entry.pages, entry),
         });
-        cells.extend(counted.then(|| known(entry.hit_rate, percent, false)));
+        if counted {
+            cells.extend([entry.hit_rate, entry.hit_rate_tokens].map(|rate| known(rate, percent, false)));
+        }
         let error = errors.get(at).copied().flatten().map(|error| format!("{:.1} %", error * 100.0));
         cells.extend(sampled.then(|| error.unwrap_or_else(|| "-".to_owned())));
         let alone = |pages| capacity(pages, facts.page_bytes);

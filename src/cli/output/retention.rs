@@ -1,6 +1,7 @@
 //! Retention, as scripts read it and as tables (WHATIF 2).
 
 use crate::cli::output::{Column, Sheet, Terminal, bytes, capacity, known, percent, share_name, thousands};
+use crate::report::words::BY_TOKENS;
 use crate::report::words::lasting;
 use kvset_core::estimate::Estimate;
 use kvset_core::retention::{
@@ -25,6 +26,7 @@ impl RetentionOutputs {
         let figures = RetentionFigures {
             page_bytes: estimate.page_bytes.map(PageBytes),
             page_accesses: estimate.page_accesses,
+            prompts: estimate.prompts(),
             totals: &totals,
         };
         Self { points: figures.points(result), required: RequiredTtlEstimate::of(result) }
@@ -37,6 +39,7 @@ pub fn retention_table(outputs: &RetentionOutputs, page_bytes: Option<u64>, term
         Column::Text("kept for"),
         Column::Text("after"),
         Column::Number("hit rate"),
+        Column::Number(BY_TOKENS),
         Column::Number("covered"),
         Column::Number("mean held"),
         Column::Number("peak held"),
@@ -47,6 +50,7 @@ pub fn retention_table(outputs: &RetentionOutputs, page_bytes: Option<u64>, term
             format_duration_ms(point.ttl_ms),
             if point.kind.is_fixed() { "the write" } else { "the last use" }.to_owned(),
             known(point.page_hit_rate, percent, true),
+            known(point.hit_rate_tokens, percent, true),
             known(point.covered, percent, false),
             known(point.mean_pages.map(|pages| pages.round() as u64), size, true),
             known(point.peak_pages, size, true),

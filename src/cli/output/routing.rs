@@ -1,6 +1,7 @@
 //! What routers would give, as tables.
 
 use crate::cli::output::{Column, Sheet, Terminal, bytes, decimal, known, percent, share_name, thousands};
+use crate::report::words::BY_TOKENS;
 use kvset_core::curve::share;
 use kvset_core::routing::{RouterEstimate, RouterRequirement};
 
@@ -16,6 +17,7 @@ pub fn render(routed: &RouterEstimate, terminal: &Terminal) -> String {
         Column::Number("size"),
         Column::Number("pages a replica"),
         Column::Number("hit rate"),
+        Column::Number(BY_TOKENS),
         Column::Number("imbalance"),
     ]);
     for point in &routed.capacities {
@@ -24,6 +26,7 @@ pub fn render(routed: &RouterEstimate, terminal: &Terminal) -> String {
             bytes(point.total_bytes),
             thousands(point.pages),
             known(point.page_hit_rate, percent, true),
+            known(point.hit_rate_tokens, percent, true),
             known(point.imbalance, decimal, false),
         ]);
     }

@@ -1,6 +1,7 @@
 //! Tables with words to the left and numbers to the right, as wide as there is room.
 
 use super::Terminal;
+use crate::report::words;
 use comfy_table::{Cell, CellAlignment, LineStyle, Table, TableStyle};
 
 /// A column's heading, and to which side its cells lean.
@@ -75,9 +76,20 @@ impl Sheet {
         table.lines().map(|line| format!("{}\n", line.trim_end())).collect()
     }
 
+    /// Whether a column is of hit rates by tokens, and says no more than the one by pages before it.
+    fn repeats(&self, index: usize) -> bool {
+        index > 0
+            && self.headings[index] == words::BY_TOKENS
+            && words::repeats(
+                self.rows
+                    .iter()
+                    .filter_map(|row| Some((row.get(index - 1)?.as_str(), row.get(index)?.as_str()))),
+            )
+    }
+
     /// Indexes of the columns that are shown.
     fn shown(&self, terminal: &Terminal) -> Vec<usize> {
-        let mut shown: Vec<usize> = (0..self.headings.len()).collect();
+        let mut shown: Vec<usize> = (0..self.headings.len()).filter(|index| !self.repeats(*index)).collect();
         let Some(room) = terminal.width else { return shown };
         let width = |index: usize| {
             let cells = self.rows.iter().filter_map(|row| row.get(index)).chain([&self.headings[index]]);

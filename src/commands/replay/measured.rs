@@ -1,11 +1,12 @@
-//! What the log's cached tokens say of the cache in use, as scripts read it and in words (WHATIF 1).
+//! What the log's cached tokens say of the cache in use, as scripts read it and in words.
 
 use crate::cli::output::{decimal, percent, thousands};
 use crate::replay::Replay;
 use crate::report::measured::in_words;
+use crate::report::words::and_by_tokens;
 use kvset_core::curve::share;
 use kvset_core::measured::{EffectiveCapacity, LedgerEstimate, Loss, MeasuredEstimate, RestartEstimate};
-use kvset_core::units::Bytes;
+use kvset_core::units::{Bytes, PageSize};
 use serde::Serialize;
 use std::fmt::Write as _;
 
@@ -25,6 +26,9 @@ pub struct MeasuredOutput {
     /// Each capacity was modelled on its own.
     #[serde(skip)]
     pub pointwise: bool,
+    /// Tokens of a page.
+    #[serde(skip)]
+    pub page_tokens: Option<u32>,
 }
 
 impl MeasuredOutput {
@@ -35,6 +39,7 @@ impl MeasuredOutput {
             try_first: found.verdict.map(|verdict| verdict.advice().to_vec()).unwrap_or_default(),
             found: found.clone(),
             pointwise: replay.config.is_pointwise(),
+            page_tokens: replay.page_size.map(PageSize::get),
         }
     }
 
@@ -47,14 +52,27 @@ impl MeasuredOutput {
             let _ = writeln!(text, "{name:<22}{value}");
         };
         line("requests measured", thousands(found.requests));
+        if found.requests_taken_as_zero > 0 {
+            line(
+                "taken as zero",
+                format!("{}, which leave the count out", thousands(found.requests_taken_as_zero)),
+            );
+        }
         if let Some(effective) = found.effective_capacity {
             let by_pages = percent(effective.agreement_by_pages);
             let of_those = if self.pointwise { ", of the capacities asked for" } else { "" };
             line("effective capacity", format!("{}{of_those}", range(effective)));
             line("agreement", format!("{} of requests, {by_pages} of pages", percent(effective.agreement)));
         }
-        for (name, pages) in steps(&found.ledger) {
-            let rate = |pages| percent(share(pages, found.ledger.page_accesses));
+        let has_capacity = found.ledger.total_capacity_pages.is_some();
+        for (name, pages) in
+            steps(&found.ledger).into_iter().filter(|(_, pages)| has_capacity || pages.is_some())
+        {
+            let tokens = self.page_tokens.and_then(|tokens| found.ledger.prompts(tokens));
+            let rate = |pages| {
+                let by_pages = share(pages, found.ledger.page_accesses);
+                percent(by_pages) + &and_by_tokens(by_pages, tokens.map(|tokens| tokens.hit_rate(pages)))
+            };
             line(
                 name,
                 pages.map_or_else(
@@ -63,7 +81,10 @@ impl MeasuredOutput {
                 ),
             );
         }
-        for (name, loss) in losses(&found.ledger) {
+        if found.generated_pages > 0 {
+            line("of them generated", format!("{}, by earlier requests", thousands(found.generated_pages)));
+        }
+        for (name, loss) in losses(&found.ledger).into_iter().filter(|_| has_capacity) {
             line(name, loss.as_ref().map_or_else(|| self.untold().to_owned(), render_loss));
         }
         for restart in found.restarts.iter().take(SHOWN_RESTARTS) {

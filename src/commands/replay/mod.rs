@@ -11,6 +11,7 @@ pub mod pointwise;
 pub mod pools;
 pub mod printed;
 pub mod report;
+pub mod with_answers;
 
 use crate::cli::Failure;
 use crate::cli::args::ReplayArgs;
@@ -23,6 +24,7 @@ use crate::commands::replay::model::FromModel;
 use crate::commands::replay::output::{ReplayResult, TraceSummary};
 use crate::commands::replay::pools::{PoolResult, PoolsResult};
 use crate::commands::replay::report::{notes, pool_notes, trace_notes, write_plot, write_report};
+use crate::commands::replay::with_answers::WithAnswersResult;
 use crate::replay::{
     Below, PoolReplay, Replay, ReplayError, ReplayHistory, ReplayOptions, RowSink, TierBelow, pool_report,
     replay_pools, search, several_pools,
@@ -234,6 +236,7 @@ impl ReplayResult {
             requests: done.requests,
             warm_up_requests: done.warm_up_requests,
             page_accesses: whole.map_or(0, |all| all.page_accesses),
+            prompt_tokens: whole.map_or(0, |all| all.prompts().all),
             distinct_pages: done.distinct_pages.0,
             page_size: done.page_size.map(|size| size.get()),
             page_bytes: done.page_bytes.map(|bytes| bytes.0),
@@ -252,6 +255,7 @@ impl ReplayResult {
         let mut result = Self::new(trace, whole, &done.windows, pool_report(done, ReplayHistory::default()));
         let at_cost = |(cost, estimate): &(f64, Estimate)| CostResult::new(*cost, estimate);
         result.costs = done.at_further_costs.iter().map(at_cost).collect();
+        result.with_answers = done.with_answers.as_ref().map(WithAnswersResult::of);
         result.measured = done.measured.as_ref().map(|measured| MeasuredOutput::of(measured, done));
         result.cache_writes = done.cache_writes;
         result.notes.clone_from(&done.notes);

@@ -7,6 +7,7 @@ use crate::cli::output::traffic::TrafficOutput;
 use crate::commands::replay::arrivals::{OrderResult, TimesResult};
 use crate::commands::replay::ceiling::CeilingResult;
 use crate::commands::replay::measured::MeasuredOutput;
+use crate::commands::replay::with_answers::WithAnswersResult;
 use crate::replay::{CacheWritesResult, SearchResult};
 use crate::report::{Headline, PoolReport, headline};
 use kvset_core::estimate::{Estimate, InFlight, TheoreticalHits};
@@ -69,6 +70,9 @@ pub struct ReplayResult {
     /// What a reader of the figures should know of how the trace was read.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+    /// The figures if prompts bring answers back, where that makes a difference.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub with_answers: Option<WithAnswersResult>,
     /// What the log's cached tokens say of the cache in use.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub measured: Option<MeasuredOutput>,
@@ -130,6 +134,8 @@ pub struct TraceSummary {
     pub warm_up_requests: u64,
     /// Prompt pages accessed by the requests that count.
     pub page_accesses: u64,
+    /// Tokens of these prompts, as far as known.
+    pub prompt_tokens: u64,
     /// Distinct pages of the whole trace.
     pub distinct_pages: u64,
     /// Tokens a page; unknown for a trace without requests that names none.
@@ -229,6 +235,7 @@ impl ReplayResult {
             costs: Vec::new(),
             windows: windows.iter().map(WindowResult::from).collect(),
             notes: Vec::new(),
+            with_answers: None,
             measured: None,
             cache_writes: None,
             routing: Vec::new(),
@@ -253,6 +260,7 @@ impl ReplayResult {
         self.capacities.truncate(last.map_or(self.capacities.len(), |index| index + 1));
         self.costs.iter_mut().for_each(|cost| cost.capacities.truncate(self.capacities.len()));
         let capacities = self.capacities.len();
+        self.with_answers.iter_mut().for_each(|upper| upper.capacities.truncate(capacities));
         self.routing.iter_mut().for_each(|routed| routed.capacities.truncate(capacities));
         self.retention.iter_mut().for_each(|point| point.capacities.truncate(capacities));
         let hits = self.windows.iter_mut().filter_map(|window| window.optimal_page_hits.as_mut()?.as_mut());

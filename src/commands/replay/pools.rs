@@ -3,6 +3,7 @@
 use super::output::{ReplayResult, TraceSummary};
 use crate::cli::output::Terminal;
 use crate::replay::PoolReplay;
+use kvset_core::curve::share;
 use kvset_core::estimate::TheoreticalHits;
 use serde::Serialize;
 
@@ -61,13 +62,19 @@ impl PoolsResult {
             value.filter(|_| pools.iter().all(|pool| of(&pool.result.trace) == value))
         };
         let page_accesses = sum(|trace| trace.page_accesses);
-        let rate = |hits: u64| if page_accesses == 0 { 0.0 } else { hits as f64 / page_accesses as f64 };
+        let rate = |hits| share(hits, page_accesses);
         let (page_hits, prefix_hits) = (hits(|found| found.page_hits), hits(|found| found.prefix_hits));
+        let hit_tokens = pools.iter().map(|pool| {
+            let page = u64::from(pool.result.trace.page_size.unwrap_or(0));
+            pool.result.theoretical.prefix_hits * page
+        });
+        let prompt_tokens = sum(|trace| trace.prompt_tokens);
         let errors = pools.iter().map(|pool| pool.result.trace.sample_error);
         let trace = TraceSummary {
             requests: sum(|trace| trace.requests),
             warm_up_requests: sum(|trace| trace.warm_up_requests),
             page_accesses,
+            prompt_tokens,
             distinct_pages: sum(|trace| trace.distinct_pages),
             page_size: same(|trace| trace.page_size.map(u64::from)).and_then(|size| u32::try_from(size).ok()),
             page_bytes: same(|trace| trace.page_bytes),
@@ -82,6 +89,7 @@ impl PoolsResult {
             prefix_hits,
             page_hit_rate: rate(page_hits),
             prefix_hit_rate: rate(prefix_hits),
+            hit_rate_tokens: Some(share(hit_tokens.sum(), prompt_tokens)),
         };
         Some(Self { trace, theoretical, notes, pools })
     }

@@ -8,6 +8,7 @@ use crate::cli::output::{
     Column, CurvePlot, Sheet, Terminal, bytes, capacity, decimal, known, percent, share_name, thousands,
 };
 use crate::replay::CacheWritesResult;
+use crate::report::words::{BY_TOKENS, hit_rate};
 use kvset_core::estimate::{CapacityPoint, InFlight};
 use kvset_core::recommendation::{Recommendation, by_target};
 use kvset_core::stack::ChainCheck;
@@ -38,6 +39,7 @@ impl ReplayResult {
             let errors: Vec<_> = required.coverage.iter().map(|entry| entry.sample_error).collect();
             text.push_str(&required_table(&self.facts, at, &errors, terminal));
         }
+        self.with_answers.iter().for_each(|upper| text.push_str(&upper.render(self, terminal)));
         if let Some(plan) = &self.plan {
             text.push_str(&plan_table(plan, terminal));
         }
@@ -71,7 +73,10 @@ impl ReplayResult {
         if let Some(reason) = self.approximation {
             line("approximation", reason.to_owned());
         }
-        line("hit rate, unlimited", percent(self.theoretical.prefix_hit_rate));
+        line(
+            "hit rate, unlimited",
+            hit_rate(self.theoretical.prefix_hit_rate, self.theoretical.hit_rate_tokens),
+        );
         if let Some(found) = &self.cache_writes {
             line("cache writes", cache_writes(found));
         }
@@ -117,11 +122,12 @@ impl ReplayResult {
         columns.extend([
             Column::Number("pages"),
             Column::Number("hit rate"),
+            Column::Number(BY_TOKENS),
             Column::Number("of reusable"),
             Column::Number("prefill x"),
         ]);
         columns.extend((!asked).then_some(Column::Text("enough for")));
-        let mut sheet = Sheet::new(&columns).spare(&["of reusable", "prefill x"]);
+        let mut sheet = Sheet::new(&columns).spare(&["of reusable", "prefill x", BY_TOKENS]);
         for CapacityResult { point, .. } in &points {
             let mut cells = Vec::new();
             cells.extend(asked.then(|| point.label.clone().unwrap_or_default()));
@@ -129,6 +135,7 @@ impl ReplayResult {
             cells.extend([
                 thousands(point.pages),
                 known(point.prefix_hit_rate, percent, point.beyond_bound),
+                known(point.hit_rate_tokens, percent, point.beyond_bound),
                 known(point.reuse_hit_rate, percent, point.beyond_bound),
                 known(point.relative_prefill_throughput, decimal, point.beyond_bound),
             ]);

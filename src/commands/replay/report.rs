@@ -103,8 +103,8 @@ pub(crate) fn pool_notes(done: &Replay) -> Vec<String> {
     let mut lines: Vec<String> = nothing_counted(done).into_iter().collect();
     if done.whole.as_ref().is_some_and(|all| all.output_reuse_unseen) {
         lines.push(
-            "note: the trace has page ids for prompts only: outputs take room in the cache, but hits on them \
-             cannot be seen and are under-counted"
+            "note: the trace has page ids for prompts only: outputs take room in the cache, but hits on them cannot be \
+             seen and are under-counted"
                 .to_owned(),
         );
     }

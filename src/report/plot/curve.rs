@@ -204,6 +204,7 @@ fn table(pool: &PoolReport) -> Table {
             "page hit rate",
             "share of reuse kept",
             "prefix hit rate",
+            words::BY_TOKENS,
             "prefill throughput",
         ],
     );
@@ -222,6 +223,7 @@ fn table(pool: &PoolReport) -> Table {
             words::rate_or_dash(point.page_hit_rate),
             words::rate_or_dash(point.reuse_hit_rate),
             words::rate_or_dash(point.prefix_hit_rate),
+            words::rate_or_dash(point.hit_rate_tokens),
             throughput(point).map_or_else(|| "–".to_owned(), words::factor),
         ]);
     }

@@ -183,6 +183,7 @@ impl Lived {
         let told_by = RetentionFigures {
             page_bytes: figures.measured.page_bytes,
             page_accesses: figures.page_accesses,
+            prompts: figures.prompts,
             totals: figures.totals,
         };
         let runs = tally.runs.as_ref();

@@ -16,6 +16,7 @@ pub use lived::{Lived, LivedEstimates, LivedRules, LivedShape, LivedShare, Lived
 pub use share::{BesideShape, BesideShare, BesideTally};
 
 use crate::bank::CacheBank;
+use crate::curve::PromptTokens;
 use crate::engine::Engine;
 use crate::measured::{
     Accepted, MeasuredCaches, MeasuredEstimate, MeasuredFigures, MeasuredShare, Modelled, PointCaches,
@@ -50,6 +51,8 @@ pub struct BesideFigures<'a> {
     pub totals: &'a [PageCount],
     /// Pages accessed, in whole pages.
     pub page_accesses: u64,
+    /// The prompts by their tokens.
+    pub prompts: PromptTokens,
     /// The tiers that are planned, where there are any.
     pub tiers: Option<&'a [TierEstimate]>,
 }
@@ -112,7 +115,7 @@ impl Beside {
         let MeasuredFigures { config, page_bytes, .. } = figures.measured;
         let result = |(caches, tally): (&RoutedCaches, _)| {
             let routed = RoutingResult::of(caches.router(), tally, figures.totals, config);
-            RouterEstimate::of(&routed, page_bytes)
+            RouterEstimate::of(&routed, figures.measured.page_size, page_bytes)
         };
         self.routers.iter().zip(&tally.routers).map(result).collect()
     }
@@ -130,7 +133,7 @@ impl Beside {
         let measured = match &mut self.measured {
             Modelled::Nothing => !asked.measured,
             Modelled::Curve(caches) => {
-                asked.measured && !config.is_pointwise() && caches.resume(config, engine)
+                asked.measured && !config.is_pointwise() && caches.resume(config, page_size, engine)
             }
             Modelled::Points(caches) => {
                 asked.measured && config.is_pointwise() && caches.is_sound(capacities, page_size, config)

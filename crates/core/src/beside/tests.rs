@@ -182,7 +182,9 @@ impl Model {
         }
         let (session, counted, index) = (None, index > 2, index as u64);
         let engine = &self.engine;
-        let accepted = Accepted { event, session, outcome: &outcome, page_size, index, counted, engine };
+        let generated = None;
+        let accepted =
+            Accepted { event, session, outcome: &outcome, page_size, index, counted, engine, generated };
         let share = self.beside.observe(&accepted, &self.caches, &self.config);
         if counted {
             self.counted.push((event.event_time.0, watermark, share));
@@ -221,6 +223,7 @@ impl Model {
             measured,
             totals: &totals,
             page_accesses: estimate.page_accesses,
+            prompts: estimate.prompts(),
             tiers: estimate.plan.as_ref().map(|plan| plan.tiers.as_slice()),
         };
         let (measured, routing) =

@@ -1,6 +1,6 @@
 //! A range of an engine's requests, taken while the engine is still with those before it ([`crate::stack::Range`]).
 
-use super::{Engine, EngineConfig};
+use super::{Engine, EngineConfig, Footprint};
 use crate::event::RequestEvent;
 use crate::outcome::Outcome;
 use crate::profile::{Outputs, Profile};
@@ -20,6 +20,7 @@ pub struct EngineRange {
 #[derive(Debug, Clone, Copy)]
 struct Footing {
     page_accesses: u64,
+    rest_tokens: u32,
     /// It ends in a page that cannot be shared.
     partial: bool,
 }
@@ -62,10 +63,10 @@ impl RangeEngine {
         let mut pages = std::mem::take(&mut engine.pages);
         let (access, page_accesses) = engine.access_of(event, &footprint, &mut pages);
         let taken = stack.access(&access);
-        let partial = footprint.partial;
+        let Footprint { rest_tokens, partial, .. } = footprint;
         engine.pages = pages;
         engine.previous_partial = partial;
-        requests.push(Footing { page_accesses, partial });
+        requests.push(Footing { page_accesses, rest_tokens, partial });
         taken
     }
 
@@ -104,13 +105,13 @@ impl Engine {
 
     /// Takes the next request of the range that is merged; false where there is none.
     pub(super) fn observe_next(&mut self, outcome: &mut Outcome) -> bool {
-        let Some(Footing { page_accesses, partial }) =
+        let Some(Footing { page_accesses, rest_tokens, partial }) =
             self.waiting.as_mut().and_then(|waiting| waiting.0.next())
         else {
             return false;
         };
         let is_taken = self.stack.access_next(self.extra_need(self.previous_partial), outcome);
-        outcome.page_accesses = page_accesses;
+        (outcome.page_accesses, outcome.rest_tokens) = (page_accesses, rest_tokens);
         self.previous_partial = partial;
         is_taken
     }

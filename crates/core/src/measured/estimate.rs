@@ -2,7 +2,7 @@
 
 use super::agreement::agreed;
 use super::caches::MeasuredCaches;
-use super::counted::Counted;
+use super::counts::Counted;
 use super::intervals::Agreed;
 use super::ledger::Ledger;
 use super::point_tally::PointTally;
@@ -10,14 +10,14 @@ use super::points::PointCaches;
 use super::restarts::ReplicaRestart;
 use super::tally::MeasuredTally;
 use super::verdict::{Findings, MIN_AGREEMENT, Verdict};
-use crate::curve::prefill_throughput;
+use crate::curve::{PromptTokens, prefill_throughput};
 use crate::outcome::Need;
 use crate::pool_config::PoolConfig;
 use crate::units::{PageBytes, PageCount, PageSize};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
-/// Measured beside modelled (WHATIF 1). Pages are pages of the pool; sampled counts are scaled up.
+/// Measured beside modelled. Pages are pages of the pool; sampled counts are scaled up.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MeasuredEstimate {
     /// Requests that say what they found.
@@ -30,10 +30,20 @@ pub struct MeasuredEstimate {
     pub ledger: LedgerEstimate,
     /// Caches that served requests, as far as the log says.
     pub replicas: u64,
-    /// Requests that found more than the log shows was ever there.
+    /// Requests that found more than prompts and answers of the log explain.
     pub requests_beyond_log: u64,
     /// The pages they found too many.
     pub pages_beyond_log: u64,
+    /// Requests whose usage leaves the cached tokens out, as engines and APIs do where nothing was cached: counted as zero.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub requests_taken_as_zero: u64,
+    /// Pages found that an earlier request generated and no prompt had before.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub generated_pages: u64,
+    /// Every request reports all tokens of its prompt but the last: the log is of the decode side of a split deployment,
+    /// which is handed its prompts' pages. It tells nothing of a cache.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub decode_side: bool,
     /// Requests left out since the start because the log names more replicas than are followed.
     pub requests_left_out: u64,
     /// Restarts of replicas, by replica and time.
@@ -62,6 +72,10 @@ pub struct EffectiveCapacity {
 pub struct LedgerEstimate {
     /// Pages they accessed.
     pub page_accesses: u64,
+    /// Tokens of their prompts: those of the pages, and of last pages that are not full where the log counts them.
+    /// Records before version 5 lack it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompt_tokens: Option<u64>,
     /// Hits of one cache without limit.
     pub unlimited_pages: u64,
     /// Hits of one cache as large as all replicas together.
@@ -111,7 +125,7 @@ pub struct RestartEstimate {
     pub misses: u64,
 }
 
-/// What measured requests are held against.
+/// What measured requests are compared with.
 #[derive(Debug, Clone)]
 pub struct MeasuredFigures<'a> {
     /// The pool's configuration.
@@ -142,15 +156,12 @@ impl MeasuredFigures<'_> {
         caches: &MeasuredCaches,
         requests_left_out: u64,
     ) -> MeasuredEstimate {
-        let (intervals, (requests_beyond_log, pages_beyond_log)) = (tally.intervals(), tally.beyond_log());
+        let intervals = tally.intervals();
         let counted = Counted {
-            requests: tally.requests(),
-            cached_pages: tally.cached_pages(),
+            counts: *tally.counts(),
             agreed: agreed(&intervals, |each| caches.explained(each, &self.during)),
             told: (intervals.requests(), intervals.pages()),
             replicas: caches.replicas(),
-            requests_beyond_log,
-            pages_beyond_log,
         };
         let bound = self.config.max_tracked_pages.0;
         let restarts = |each| self.restarts(each, caches);
@@ -179,33 +190,40 @@ impl MeasuredFigures<'_> {
         ledger: impl Fn(Need, Need) -> Ledger,
         restarts: impl Fn(Need) -> Vec<RestartEstimate>,
     ) -> MeasuredEstimate {
-        let at = self.ledger_capacity(counted.agreed, counted.replicas);
+        let Counted { counts, replicas, told, .. } = *counted;
+        let decode_side = counts.are_of_decode_side();
+        let agreed = counted.agreed.filter(|_| !decode_side);
+        let at = self.ledger_capacity(agreed, replicas).filter(|_| !decode_side);
         let followed = |pages: u64| self.config.held_shares().followed_of(PageCount(pages));
         let (all, each) = at.map_or((0, 0), |at| (followed(at.total), followed(at.each)));
         let ledger = self.whole_ledger(&ledger(all, each));
-        let effective = counted.agreed.map(|agreed| self.effective(agreed, counted.told));
+        let effective = agreed.map(|agreed| self.effective(agreed, told));
         // Where there is no capacity, nothing tells a restart from a cache that is too small.
-        let told = counted.agreed.filter(|_| effective.is_some_and(EffectiveCapacity::is_one));
-        let restarts = told.map(|agreed| restarts(agreed.from)).unwrap_or_default();
-        let pages_beyond_log = self.whole(counted.pages_beyond_log);
-        let findings = effective.map(|effective| Findings {
+        let one = agreed.filter(|_| effective.is_some_and(EffectiveCapacity::is_one));
+        let restarts = one.map(|agreed| restarts(agreed.from)).unwrap_or_default();
+        let pages_beyond_log = self.whole(counts.pages_beyond_log);
+        let findings = Findings {
             ledger,
-            agreement: effective.agreement,
-            agreement_by_pages: effective.agreement_by_pages,
+            agreement: effective.map_or(0.0, |effective| effective.agreement),
+            agreement_by_pages: effective.map_or(0.0, |effective| effective.agreement_by_pages),
             pages_beyond_log,
             restarts: restarts.len() as u64,
-        });
+        };
+        let (can_tell, _) = told;
         MeasuredEstimate {
-            requests: counted.requests,
-            cached_pages: counted.cached_pages,
+            requests: counts.requests,
+            cached_pages: counts.cached_pages,
             effective_capacity: effective,
-            ledger: self.ledger_estimate(&ledger, at),
-            replicas: counted.replicas,
-            requests_beyond_log: counted.requests_beyond_log,
+            ledger: self.ledger_estimate(&ledger, counts.rest_tokens, at),
+            replicas,
+            requests_beyond_log: counts.requests_beyond_log,
             pages_beyond_log,
+            requests_taken_as_zero: counts.taken_as_zero,
+            generated_pages: self.whole(counts.generated),
+            decode_side,
             requests_left_out: 0,
             restarts,
-            verdict: findings.as_ref().map(Verdict::of),
+            verdict: (can_tell > 0 && !decode_side).then(|| Verdict::of(&findings)),
         }
     }
 
@@ -242,7 +260,12 @@ impl MeasuredFigures<'_> {
         }
     }
 
-    fn ledger_estimate(&self, ledger: &Ledger, at: Option<LedgerCapacity>) -> LedgerEstimate {
+    fn ledger_estimate(
+        &self,
+        ledger: &Ledger,
+        rest_tokens: u64,
+        at: Option<LedgerCapacity>,
+    ) -> LedgerEstimate {
         let Ledger { unlimited, shared, routed, measured, page_accesses } = *ledger;
         let (shared, routed) = (shared.filter(|_| at.is_some()), routed.filter(|_| at.is_some()));
         let loss = |pages: Option<i64>, without: Option<u64>, with: Option<u64>| {
@@ -257,6 +280,7 @@ impl MeasuredFigures<'_> {
         };
         LedgerEstimate {
             page_accesses,
+            prompt_tokens: Some(PromptTokens::of(page_accesses, rest_tokens, self.page_size).all),
             unlimited_pages: unlimited,
             shared_pages: shared,
             routed_pages: routed,
@@ -295,6 +319,11 @@ impl EffectiveCapacity {
 }
 
 impl LedgerEstimate {
+    /// The prompts of the measured requests by their tokens, where a page has so many.
+    pub fn prompts(&self, page_tokens: u32) -> Option<PromptTokens> {
+        self.prompt_tokens.map(|all| PromptTokens { all, page: page_tokens })
+    }
+
     /// The ledger that this was made of, to be counted with.
     pub fn counts(&self) -> Ledger {
         Ledger {
@@ -305,4 +334,9 @@ impl LedgerEstimate {
             measured: self.measured_pages,
         }
     }
+}
+
+/// Whether a count says nothing, so that JSON can leave it out.
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }

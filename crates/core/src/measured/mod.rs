@@ -1,14 +1,16 @@
-//! Measured beside modelled: what the engine's own count of cached tokens says about its cache (WHATIF 1).
+//! Measured beside modelled: what the engine's own count of cached tokens says about its cache.
 //!
 //! A log that says how many prompt tokens came from cache says, request by request, between which two
 //! capacities the cache behaved: [`Reading`]. [`Intervals`] find the capacity that most requests agree
 //! on, [`Restarts`] the moments from which a cache knew nothing older, and [`Ledger`] splits what was
 //! lost between capacity, routing and the engine.
 
+mod accepted;
 mod agreement;
+mod answers;
 mod caches;
 mod consensus;
-mod counted;
+mod counts;
 mod estimate;
 mod intervals;
 mod latest;
@@ -24,8 +26,10 @@ mod tally;
 mod tests;
 mod verdict;
 
-pub use caches::{Accepted, MeasuredCaches};
+pub use accepted::Accepted;
+pub use caches::MeasuredCaches;
 pub use consensus::Consensus;
+pub use counts::Counts;
 pub use estimate::{
     EffectiveCapacity, LedgerEstimate, Loss, MeasuredEstimate, MeasuredFigures, RestartEstimate,
 };
@@ -34,7 +38,7 @@ pub use ledger::Ledger;
 pub use modelled::Modelled;
 pub use point_tally::{PointShare, PointTally};
 pub use points::{PointCaches, PointError};
-pub use reading::{CachedPages, Reading};
+pub use reading::{CachedPages, Explanation, Reading};
 pub use restarts::{Explained, MAX_RESTARTS, ReplicaRestart, Restart, Restarts, Seen};
 pub use share::MeasuredShare;
 pub use tally::MeasuredTally;

@@ -1,7 +1,8 @@
 //! Measured hits beside caches that are modelled a capacity at a time (WHATIF 1): the capacity at which most
 //! requests find exactly what they report.
 
-use super::caches::Accepted;
+use super::accepted::Accepted;
+use super::answers::{Answers, explained};
 use super::point_tally::PointShare;
 use super::reading::CachedPages;
 use crate::bank::CacheBank;
@@ -30,6 +31,13 @@ pub enum PointError {
 pub struct PointCaches {
     /// In followed pages, ascending.
     capacities: Vec<Need>,
+    served: ServedBanks,
+    answers: Answers,
+}
+
+/// What served requests of replicas.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct ServedBanks {
     /// Names replicas, from the first request on that does.
     router: Option<Router>,
     /// One a replica.
@@ -41,8 +49,13 @@ const LOGGED: RouterSpec = RouterSpec { kind: RouterKind::Logged, replicas: 0 };
 
 impl PointCaches {
     /// Caches of these capacities, in followed pages and ascending, that have seen nothing.
-    pub const fn new(capacities: Vec<Need>) -> Self {
-        Self { capacities, router: None, banks: Vec::new() }
+    pub fn new(capacities: Vec<Need>) -> Self {
+        Self { capacities, served: ServedBanks::default(), answers: Answers::default() }
+    }
+
+    /// The same caches of a log of which nobody expects that it says what requests found. They have seen no request.
+    pub fn unexpected(self) -> Self {
+        Self { answers: Answers::unexpected(), ..self }
     }
 
     /// Follows a request that the pool's own caches have served; gives what it tells where it counts and says what it
@@ -56,32 +69,11 @@ impl PointCaches {
         own: &CacheBank,
         config: &PoolConfig,
     ) -> Result<Option<PointShare>, PointError> {
-        let replica = self.serve(request, config)?;
-        let (partial, rate) = (config.include_partial_page, config.sample_rate);
-        let cached = CachedPages::of(request.event, request.page_size, partial, rate);
-        let Some(cached) = cached.filter(|_| request.counted) else { return Ok(None) };
-        let routed = replica.map(|replica| self.banks[replica].last_hits());
-        let unlimited = own.last_ceiling().unwrap_or(request.outcome.reusable_prefix());
-        Ok(Some(PointShare::of(cached, request.outcome, unlimited, own.last_hits(), routed)))
-    }
-
-    /// Serves a request at its replica; gives the replica where the log names any.
-    fn serve(&mut self, request: &Accepted<'_>, config: &PoolConfig) -> Result<Option<usize>, PointError> {
-        if self.router.is_none() && request.event.labels.get(Label::Replica).is_none() {
-            return Ok(None);
-        }
-        let router = self.router.get_or_insert_with(|| Router::new(LOGGED));
-        let replica = router.route(&request.arriving())?;
-        while self.banks.len() <= replica {
-            self.banks.push(CacheBank::new(&self.capacities, request.page_size, config)?);
-        }
-        self.banks[replica].request(
-            request.event,
-            request.outcome.reusable_prefix(),
-            config,
-            request.page_size,
-        );
-        Ok(Some(replica))
+        let Self { capacities, served, answers } = self;
+        let fresh_bank = || CacheBank::new(capacities, request.page_size, config);
+        answers.follow(request, own, config, fresh_bank, |request, own| {
+            served.observe(request, own, (config, capacities))
+        })?
     }
 
     /// The capacities, in followed pages and ascending.
@@ -91,22 +83,66 @@ impl PointCaches {
 
     /// Caches that served requests, as far as the log says.
     pub(super) fn replicas(&self) -> u64 {
-        self.banks.len().max(1) as u64
+        self.served.banks.len().max(1) as u64
     }
 
     /// Whether these, read back from a snapshot, are caches of these capacities and the configuration and can go on.
     pub fn is_sound(&self, capacities: &[Need], page_size: PageSize, config: &PoolConfig) -> bool {
+        let ServedBanks { router, banks } = &self.served;
         let fresh = Router::new(LOGGED);
-        let router = self.router.as_ref();
         self.capacities == capacities
-            && router.is_none_or(|router| router.is_sound(&fresh))
-            && self.banks.len() <= router.map_or(0, Router::replicas).min(MAX_REPLICAS)
-            && self.banks.iter().all(|bank| bank.are_sound(capacities, page_size, config))
+            && router.iter().all(|router| router.is_sound(&fresh))
+            && banks.len() <= router.as_ref().map_or(0, Router::replicas).min(MAX_REPLICAS)
+            && banks.iter().all(|bank| bank.are_sound(capacities, page_size, config))
+            && self.answers.are_sound(capacities, page_size, config)
     }
 
     /// Bytes of memory held, nearly.
     pub fn memory_bytes(&self) -> u64 {
-        let banks: usize = self.banks.iter().map(|bank| size_of::<CacheBank>() + bank.memory_bytes()).sum();
-        (banks + self.capacities.capacity() * size_of::<Need>()) as u64
+        let banks = self.served.banks.iter();
+        let banks: usize = banks.map(|bank| size_of::<CacheBank>() + bank.memory_bytes()).sum();
+        (banks + self.capacities.capacity() * size_of::<Need>()) as u64 + self.answers.memory_bytes()
+    }
+}
+
+impl ServedBanks {
+    /// Follows a request whose generated pages have names, where they get any.
+    fn observe(
+        &mut self,
+        request: &Accepted<'_>,
+        own: &CacheBank,
+        (config, capacities): (&PoolConfig, &[Need]),
+    ) -> Result<Option<PointShare>, PointError> {
+        let replica = self.serve(request, (config, capacities))?;
+        let (partial, rate) = (config.include_partial_page, config.sample_rate);
+        let cached = CachedPages::of(request.event, request.page_size, partial, rate);
+        let Some(cached) = cached.filter(|_| request.counted) else { return Ok(None) };
+        let routed = replica.map(|replica| self.banks[replica].last_hits());
+        let unlimited = own.last_ceiling().unwrap_or(request.outcome.reusable_prefix());
+        let explained = explained(request, cached, request.outcome, config);
+        Ok(Some(PointShare::of(cached, request.outcome, unlimited, own.last_hits(), routed, explained)))
+    }
+
+    /// Serves a request at its replica; gives the replica where the log names any.
+    fn serve(
+        &mut self,
+        request: &Accepted<'_>,
+        (config, capacities): (&PoolConfig, &[Need]),
+    ) -> Result<Option<usize>, PointError> {
+        if self.router.is_none() && request.event.labels.get(Label::Replica).is_none() {
+            return Ok(None);
+        }
+        let router = self.router.get_or_insert_with(|| Router::new(LOGGED));
+        let replica = router.route(&request.arriving())?;
+        while self.banks.len() <= replica {
+            self.banks.push(CacheBank::new(capacities, request.page_size, config)?);
+        }
+        self.banks[replica].request(
+            request.event,
+            request.outcome.reusable_prefix(),
+            config,
+            request.page_size,
+        );
+        Ok(Some(replica))
     }
 }

@@ -1,20 +1,17 @@
 //! What one measured request adds to windows.
 
-use super::reading::{CachedPages, Reading};
+use super::counts::Counts;
+use super::reading::{CachedPages, Explanation, Reading};
 use crate::found::FoundRun;
 use crate::outcome::Outcome;
 use crate::units::is_countable;
 use serde::{Deserialize, Serialize};
 
-/// One measured request as every window counts it. Pages are followed pages, but for those of
-/// [`MeasuredTally::cached_pages`](super::MeasuredTally::cached_pages).
+/// One measured request as every window counts it. Pages are followed pages.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MeasuredShare {
-    pub(super) cached: u64,
-    pub(super) hits: u64,
-    pub(super) page_accesses: u64,
-    pub(super) unlimited: u64,
-    pub(super) reading: Reading,
+    pub(super) counts: Counts,
+    reading: Reading,
     /// The larger of what could be reused and of what hit.
     weight: u64,
     /// What one cache shared by all replicas says.
@@ -24,20 +21,24 @@ pub struct MeasuredShare {
 }
 
 impl MeasuredShare {
-    /// What the engine says of a request, what one shared cache does, and what the cache that served it does
-    /// where the log names that.
-    pub fn of(cached: CachedPages, shared: &Outcome, routed: Option<&Outcome>) -> Self {
-        let served_by = routed.unwrap_or(shared);
+    /// What the engine says of a request, what one shared cache does, what the cache that served it does where the log
+    /// names that, and how far the log explains what was found there.
+    pub fn of(
+        cached: CachedPages,
+        shared: &Outcome,
+        routed: Option<&Outcome>,
+        explanation: Explanation,
+    ) -> Self {
         let hits = cached.followed;
+        let shared = explanation.in_cache(hits, shared);
+        let routed = routed.map(|routed| explanation.in_cache(hits, routed));
+        let served_by = routed.as_ref().unwrap_or(&shared);
         Self {
-            cached: cached.all,
-            hits,
-            page_accesses: shared.page_accesses,
-            unlimited: shared.reusable_prefix(),
+            counts: Counts::of(cached, &shared, shared.reusable_prefix(), explanation),
             reading: Reading::of(hits, served_by),
             weight: hits.max(served_by.reusable_prefix()),
-            shared: runs(shared),
-            routed: routed.map(runs),
+            shared: runs(&shared),
+            routed: routed.as_deref().map(runs),
         }
     }
 
@@ -48,8 +49,9 @@ impl MeasuredShare {
             Reading::BeyondLog { pages } => pages,
             Reading::Between { .. } => 0,
         };
-        let pages = [self.cached, self.hits, self.page_accesses, self.unlimited, self.weight, beyond];
-        pages.into_iter().all(is_countable) && found.all(FoundRun::is_of_an_engine)
+        self.counts.are_sound()
+            && [self.weight, beyond].into_iter().all(is_countable)
+            && found.all(FoundRun::is_of_an_engine)
     }
 
     /// What it tells of the cache that served it, with its weight in pages; nothing where it can tell nothing.

@@ -61,6 +61,12 @@ fn observe(engine: &mut Engine, ids: &[u64]) -> Outcome {
     outcome
 }
 
+/// A request that hit `hits` pages, of which the log explains those that prompts had before.
+fn share(hits: u64, outcome: &Outcome, routed: Option<&Outcome>) -> MeasuredShare {
+    let explanation = Explanation::by_prompts(routed.unwrap_or(outcome).reusable_prefix());
+    MeasuredShare::of(CachedPages::stated(hits), outcome, routed, explanation)
+}
+
 /// The requests of one cache, and when it was emptied.
 #[derive(Default)]
 struct Measured {
@@ -77,8 +83,7 @@ impl Measured {
 
     /// Takes in a request that hit `hits` pages.
     fn take(&mut self, hits: u64, outcome: &Outcome, number: u64) {
-        let cached = CachedPages { all: hits, followed: hits };
-        self.tally.add(&MeasuredShare::of(cached, outcome, None));
+        self.tally.add(&share(hits, outcome, None));
         let seen = Seen { number, index: number, event_time: EventTime(number as i64) };
         self.restarts.observe(hits, outcome, seen);
     }
@@ -166,7 +171,7 @@ proptest! {
             measured.take(lru.access(ids), &outcome, number as u64);
         }
         let tally = &measured.tally;
-        prop_assert_eq!(tally.requests(), requests.len() as u64);
+        prop_assert_eq!(tally.counts().requests, requests.len() as u64);
         let capacity = capacity as u64;
         prop_assert_eq!(measured.agreed().0, tally.intervals().find(), "no restart explains more than all");
         if let Some(found) = tally.intervals().find() {
@@ -248,8 +253,7 @@ proptest! {
             let own = observe(engine, ids);
             let hits = lru.access(ids);
             routed_hits += hits;
-            let cached = CachedPages { all: hits, followed: hits };
-            tally.add(&MeasuredShare::of(cached, &outcome, Some(&own)));
+            tally.add(&share(hits, &outcome, Some(&own)));
         }
         let ledger = tally.ledger((capacity * replicas) as u64, capacity as u64, u64::MAX - 1);
         prop_assert_eq!((ledger.shared, ledger.routed), (Some(shared_hits), Some(routed_hits)));

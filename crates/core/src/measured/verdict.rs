@@ -21,7 +21,7 @@ pub struct Findings {
     pub agreement: f64,
     /// The same, weighted by pages.
     pub agreement_by_pages: f64,
-    /// Pages that hit though the log never shows them touched before.
+    /// Pages that hit though neither prompts nor answers of the log explain them.
     pub pages_beyond_log: u64,
     /// Restarts found.
     pub restarts: u64,
@@ -102,7 +102,7 @@ impl Verdict {
             Self::IdScope => [
                 "give the page ids the scope that the engine has: --id-scope global where it shares prefixes between sessions or tenants",
                 "hash whole prefixes, system prompt and tool definitions included, as the engine sees them",
-                "check that the log holds every request that reaches the cache, warm-up traffic and other clients among it",
+                "check that the log holds every request that reaches the cache, warm-up traffic and other clients among it, and how long each answer was",
             ],
             Self::NoCapacity => [
                 "log which replica served each request (the field replica): several caches behind one log have no common capacity",

@@ -124,6 +124,15 @@ impl Cache {
         }
     }
 
+    /// What windows measure requests by.
+    pub(super) fn counting_rules<'a>(&'a self, config: &'a PoolConfig) -> CountingRules<'a> {
+        CountingRules {
+            target_ratios: config.measured_ratios(),
+            thresholds: self.curve.thresholds(),
+            whole_curve: config.counts_whole_curve(),
+        }
+    }
+
     /// Takes what follows from the page size and the configuration.
     fn place_capacities(&mut self, kind: &PoolKind) {
         self.page_bytes = kind.page_bytes(self.page_size);
@@ -164,7 +173,8 @@ impl Cache {
         config: &PoolConfig,
     ) -> Option<Arc<BesideShare>> {
         let (outcome, page_size, engine) = (&self.outcome, self.page_size, &self.engine);
-        let request = Accepted { event, session: None, outcome, page_size, index, counted, engine };
+        let (session, generated) = (None, None);
+        let request = Accepted { event, session, outcome, page_size, index, counted, engine, generated };
         self.beside.as_mut().map(|beside| Arc::new(beside.observe(&request, &self.caches, config)))
     }
 
@@ -247,11 +257,7 @@ impl Live {
         summary: &mut RequestSummary,
     ) -> bool {
         let cache = &self.cache;
-        let rules = CountingRules {
-            target_ratios: config.measured_ratios(),
-            thresholds: cache.curve.thresholds(),
-            whole_curve: config.counts_whole_curve(),
-        };
+        let rules = cache.counting_rules(config);
         let position = Position { arrival: number, offset: arrival.offset, event_time };
         summary.read(&cache.outcome, position, &rules);
         summary.overlap = followed.overlap;

@@ -1,7 +1,7 @@
 //! What retention found over a set of requests, as it is published.
 
 use super::{RetainedCapacity, RetentionKind, RetentionPoint, RetentionResult};
-use crate::curve::share;
+use crate::curve::{PromptTokens, share};
 use crate::ratio::Ratio;
 use crate::units::{PageBytes, PageCount};
 use serde::{Deserialize, Serialize};
@@ -19,6 +19,9 @@ pub struct RetentionEstimate {
     pub prefix_hits: Option<u64>,
     /// Page hits a page access.
     pub page_hit_rate: Option<f64>,
+    /// The same by tokens, as a share of all tokens of the prompts; records before version 5 lack it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hit_rate_tokens: Option<f64>,
     /// Pages held, over the time from the first to the last request.
     pub mean_pages: Option<f64>,
     /// Most pages held at a time.
@@ -71,6 +74,8 @@ pub struct RetentionFigures<'a> {
     pub page_bytes: Option<PageBytes>,
     /// Pages accessed.
     pub page_accesses: u64,
+    /// The prompts by their tokens.
+    pub prompts: PromptTokens,
     /// The capacities that can be told, ascending: as many as the result has.
     pub totals: &'a [PageCount],
 }
@@ -94,6 +99,7 @@ impl RetentionFigures<'_> {
             page_hits: point.page_hits,
             prefix_hits: point.page_hits,
             page_hit_rate: point.page_hits.map(|hits| share(hits, self.page_accesses)),
+            hit_rate_tokens: point.page_hits.map(|hits| self.prompts.hit_rate(hits)),
             mean_pages: point.mean_pages,
             peak_pages: point.peak_pages,
             mean_bytes: point.mean_pages.zip(page).map(|(pages, page)| pages * page as f64),

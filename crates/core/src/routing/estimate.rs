@@ -1,9 +1,9 @@
 //! What a router would give in a window, as it is published.
 
 use super::result::{RoutedQuantile, RoutingResult};
-use crate::curve::share;
+use crate::curve::{PromptTokens, share};
 use crate::ratio::Ratio;
-use crate::units::{PageBytes, PageCount};
+use crate::units::{PageBytes, PageCount, PageSize};
 use serde::{Deserialize, Serialize};
 
 /// One router (WHATIF 5). Pages are pages of the pool; numbers beyond the tracked bound are absent.
@@ -42,6 +42,9 @@ pub struct RoutedCapacity {
     pub prefix_hits: Option<u64>,
     /// Page hits a page access.
     pub page_hit_rate: Option<f64>,
+    /// The same by tokens, as a share of all tokens of the prompts; records before version 5 lack it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hit_rate_tokens: Option<f64>,
     /// The busiest replica's uncached pages over the mean.
     pub imbalance: Option<f64>,
 }
@@ -73,8 +76,9 @@ pub struct RouterCoverage {
 }
 
 impl RouterEstimate {
-    /// A router's result where a page takes so many bytes.
-    pub fn of(routed: &RoutingResult, page_bytes: Option<PageBytes>) -> Self {
+    /// A router's result where a page has so many tokens and takes so many bytes.
+    pub fn of(routed: &RoutingResult, page_size: PageSize, page_bytes: Option<PageBytes>) -> Self {
+        let prompts = PromptTokens::of(routed.page_accesses, routed.rest_tokens, page_size);
         let size = |pages: u64| page_bytes.map(|page| PageCount(pages).bytes(page).0);
         let capacities = routed.capacities.iter().map(|point| RoutedCapacity {
             total_pages: point.total_pages,
@@ -83,6 +87,7 @@ impl RouterEstimate {
             page_hits: point.page_hits,
             prefix_hits: point.page_hits,
             page_hit_rate: point.page_hits.map(|hits| share(hits, routed.page_accesses)),
+            hit_rate_tokens: point.page_hits.map(|hits| prompts.hit_rate(hits)),
             imbalance: point.imbalance,
         });
         let quantile = |found: &RoutedQuantile| RouterCoverage {

@@ -23,6 +23,8 @@ pub struct RoutingResult {
     pub requests_with_reuse: u64,
     /// Pages they accessed.
     pub page_accesses: u64,
+    /// Tokens of prompts behind their full pages, as far as known.
+    pub rest_tokens: u64,
     /// Hits of replicas without limit: what no memory repairs is missing here.
     pub unlimited_page_hits: u64,
     /// The busiest replica's uncached pages over the mean at the largest capacity asked for that can be
@@ -87,6 +89,7 @@ impl RoutingResult {
             requests,
             requests_with_reuse: tally.needs.first().map_or(0, count),
             page_accesses: whole(sum(|tally| tally.page_accesses)),
+            rest_tokens: sum(|tally| tally.rest_tokens),
             unlimited_page_hits: whole(sum(|tally| tally.reusable)),
             imbalance: told.map_or_else(unlimited, |point| point.imbalance),
             capacities,

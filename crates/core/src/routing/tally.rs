@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 pub struct RoutingShare {
     replica: u32,
     page_accesses: u64,
+    rest_tokens: u32,
     reusable: u64,
     /// Required capacity of its replica, one a target ratio; empty where nothing is reusable.
     needs: Vec<Need>,
@@ -30,6 +31,7 @@ impl RoutingShare {
             // Below the number of replicas that any router has.
             replica: routed.replica as u32,
             page_accesses: outcome.page_accesses,
+            rest_tokens: outcome.rest_tokens,
             reusable,
             needs: if reusable == 0 { Vec::new() } else { targets.iter().map(need).collect() },
             runs: outcome.runs.iter().filter_map(FoundRun::of).collect(),
@@ -58,6 +60,8 @@ impl RoutingShare {
 pub(super) struct ReplicaTally {
     pub(super) requests: u64,
     pub(super) page_accesses: u64,
+    /// Tokens of prompts behind their full pages, as far as known.
+    pub(super) rest_tokens: u64,
     pub(super) reusable: u64,
     pub(super) found: FoundPages,
 }
@@ -86,6 +90,7 @@ impl RoutingTally {
         let replica = &mut self.replicas[index];
         replica.requests += 1;
         replica.page_accesses += request.page_accesses;
+        replica.rest_tokens += u64::from(request.rest_tokens);
         replica.reusable += request.reusable;
         request.runs.iter().for_each(|run| replica.found.add(run));
         for (needs, need) in self.needs.iter_mut().zip(&request.needs) {
@@ -98,6 +103,7 @@ impl RoutingTally {
         let Some(replica) = self.replicas.get_mut(request.replica as usize) else { return };
         replica.requests -= 1;
         replica.page_accesses -= request.page_accesses;
+        replica.rest_tokens -= u64::from(request.rest_tokens);
         replica.reusable -= request.reusable;
         request.runs.iter().for_each(|run| replica.found.remove(run));
         for (needs, need) in self.needs.iter_mut().zip(&request.needs) {
@@ -116,6 +122,7 @@ impl RoutingTally {
             ReplicaTally {
                 requests: same.clone().map(|part| part.requests).sum(),
                 page_accesses: same.clone().map(|part| part.page_accesses).sum(),
+                rest_tokens: same.clone().map(|part| part.rest_tokens).sum(),
                 reusable: same.clone().map(|part| part.reusable).sum(),
                 found: FoundPages::merged(same.map(|part| &part.found)),
             }
@@ -154,7 +161,7 @@ impl RoutingTally {
 
 impl ReplicaTally {
     fn is_sound(&self) -> bool {
-        [self.requests, self.page_accesses, self.reusable].into_iter().all(is_countable)
+        [self.requests, self.page_accesses, self.rest_tokens, self.reusable].into_iter().all(is_countable)
             && self.found.is_sound()
     }
 }

@@ -329,12 +329,10 @@ impl Stack {
             Order::LeafFirst => (newer + 1, 1),
         };
         let run = Run { pages: can_hit, need: need + lookup.extra_need, step, last_touched_by: request };
-        if can_hit > 0 {
-            push_run(run, self.config.max_tracked_pages, &mut outcome.runs);
-        }
+        run.push_upto(self.config.max_tracked_pages, &mut outcome.runs);
         if can_hit < slot_run.pages {
             let rest = Run { pages: slot_run.pages - can_hit, need: run.need_at(can_hit), ..run };
-            push_run(rest, self.config.max_tracked_pages, &mut outcome.unlooked);
+            rest.push_upto(self.config.max_tracked_pages, &mut outcome.unlooked);
         }
     }
 
@@ -476,16 +474,5 @@ impl Stack {
             segment = self.tree.place(segment).segment;
         }
         parts
-    }
-}
-
-/// Writes one slot's run, cut where it passes the tracked bound.
-fn push_run(run: Run, bound: PageCount, runs: &mut Vec<Run>) {
-    let within = run.hits_at(bound.0);
-    if within > 0 {
-        runs.push(Run { pages: within, ..run });
-    }
-    if within < run.pages {
-        runs.push(Run { pages: run.pages - within, need: BEYOND, step: 0, ..run });
     }
 }

@@ -16,6 +16,11 @@ pub trait HitCurve {
         let (hits, accesses) = (self.prefix_hits(capacity)?, self.page_accesses());
         (accesses > 0).then(|| hits as f64 / accesses as f64)
     }
+
+    /// The same by tokens; `None` where those of the prompts are not known, too.
+    fn token_hit_rate(&self, _capacity: PageCount) -> Option<f64> {
+        None
+    }
 }
 
 /// One known point of a curve.

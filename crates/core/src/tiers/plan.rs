@@ -107,6 +107,8 @@ pub struct PlannedTier {
     pub reach_pages: Option<PageCount>,
     /// Expected share of page accesses found.
     pub hit_rate: Option<f64>,
+    /// Expected share of prompt tokens found, where those are known.
+    pub hit_rate_tokens: Option<f64>,
     /// Expected `1/(1-r)` at the hit rate `r` (paper, equation 1); absent at 1.
     pub relative_prefill_throughput: Option<f64>,
     /// Price of the units.
@@ -197,6 +199,7 @@ fn planned_tier<C: HitCurve>(
         pages: units.map(|units| spec.unit.pages_in(units)),
         reach_pages: reach_at(0),
         hit_rate,
+        hit_rate_tokens: reach_at(0).and_then(|reach| curve.token_hit_rate(reach)),
         relative_prefill_throughput: hit_rate.and_then(relative_prefill_throughput),
         cost: units.zip(spec.unit_price).map(|(units, price)| units as f64 * price),
         next_unit: reach_at(1).map(|reach_pages| NextUnit {

@@ -60,6 +60,9 @@ pub struct Purchase {
     pub reach_pages: Option<u64>,
     /// Expected prefix hits as a share of page accesses, over this window's requests.
     pub hit_rate: Option<f64>,
+    /// The same by tokens, as a share of all tokens of the prompts; records before version 5 lack it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hit_rate_tokens: Option<f64>,
     /// `1/(1-r)` at the hit rate `r` (paper, equation 1); absent when `r` is 1.
     pub relative_prefill_throughput: Option<f64>,
     pub cost: Option<f64>,
@@ -132,6 +135,7 @@ impl<C: HitCurve> Planning<'_, C> {
             bytes: tier.units.and_then(|units| config.bytes(units, self.page_bytes)),
             reach_pages: tier.reach_pages.map(|pages| pages.0),
             hit_rate: tier.hit_rate,
+            hit_rate_tokens: tier.hit_rate_tokens,
             relative_prefill_throughput: tier.relative_prefill_throughput,
             cost: tier.cost,
         }

@@ -230,10 +230,11 @@ impl WindowSet {
         }
     }
 
-    /// The counts since the start, where `all` is among the windows and holds a request.
-    pub fn since_start(&self) -> Option<&Tally> {
+    /// The counts since the start, where `all` is among the windows and holds a request, and the number of the first
+    /// request counted.
+    pub fn since_start(&self) -> Option<(&Tally, u64)> {
         self.kinds.iter().find_map(|windows| match windows {
-            Windows::All(all) => all.view().map(|(_, tally)| tally),
+            Windows::All(all) => all.view().map(|(extent, tally)| (tally, extent.first_arrival)),
             Windows::EventTime(_) | Windows::Last(_) => None,
         })
     }

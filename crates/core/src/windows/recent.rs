@@ -84,6 +84,7 @@ struct Held {
     event_time: EventTime,
     /// A request's pages are counted in 32 bits everywhere.
     page_accesses: u32,
+    rest_tokens: u32,
     reusable: u32,
     /// Pages it touched: all of them are distinct once it is the window's first request.
     touched: u32,
@@ -159,6 +160,7 @@ impl LastRequests {
             offset: summary.position.offset,
             event_time: summary.position.event_time,
             page_accesses: summary.page_accesses as u32,
+            rest_tokens: summary.rest_tokens,
             reusable: summary.reusable as u32,
             touched: touched as u32,
             retouched: 0,
@@ -173,6 +175,7 @@ impl LastRequests {
         let tally = &mut self.tally;
         tally.requests -= 1;
         tally.page_accesses -= u64::from(held.page_accesses);
+        tally.rest_tokens -= u64::from(held.rest_tokens);
         tally.reusable -= u64::from(held.reusable);
         tally.requests_with_reuse -= u64::from(held.reusable > 0);
         tally.distinct_pages = tally.distinct_pages - u64::from(held.touched) + held.retouched;
@@ -259,6 +262,7 @@ impl LastRequests {
         for held in &self.requests {
             let summary = RequestSummary {
                 page_accesses: u64::from(held.page_accesses),
+                rest_tokens: held.rest_tokens,
                 reusable: u64::from(held.reusable),
                 needs: needs.by_ref().take(shape.targets).collect(),
                 hits: hits.by_ref().take(held.steps as usize).collect(),
@@ -293,7 +297,7 @@ mod tests {
     use super::*;
     use crate::asked::Asked;
     use crate::beside::BesideShape;
-    use crate::measured::{CachedPages, MeasuredShare, Modelled};
+    use crate::measured::{CachedPages, Explanation, MeasuredShare, Modelled};
     use crate::outcome::{Outcome, Run};
     use crate::pool_config::PoolConfig;
     use crate::ratio::Ratio;
@@ -328,10 +332,10 @@ mod tests {
 
     /// What a request adds where the measured hits and a router are asked about.
     fn beside(outcome: &Outcome) -> BesideShare {
-        let cached = CachedPages { all: 1, followed: 1 };
+        let cached = CachedPages::stated(1);
         let routed = Routed { replica: 1, number: 0, outcome };
         BesideShare {
-            measured: Modelled::Curve(MeasuredShare::of(cached, outcome, None)),
+            measured: Modelled::Curve(MeasuredShare::of(cached, outcome, None, Explanation::by_prompts(1))),
             routed: vec![Some(RoutingShare::of(&routed, &[Ratio::ONE]))],
             lived: None,
         }

@@ -123,11 +123,11 @@ impl SerializeStruct for Fields<'_, '_> {
         value.serialize(Datum { schema: &field.schema, name: &field.name, out: self.out })
     }
 
-    /// A field that JSON leaves out has its default: null, false, or an empty list, each of which is a zero.
+    /// A field that JSON leaves out has its default: null, false, 0, or an empty list, each of which is a zero.
     fn skip_field(&mut self, key: &'static str) -> Result<(), Unfit> {
         let field = self.record.fields.get(self.written).filter(|field| field.name == key);
         let field = field.ok_or_else(|| Unfit(key.to_owned()))?;
-        if !matches!(field.schema, Schema::Union(_) | Schema::Array(_) | Schema::Boolean) {
+        if !matches!(field.schema, Schema::Union(_) | Schema::Array(_) | Schema::Boolean | Schema::Long) {
             return Err(Unfit(key.to_owned()));
         }
         self.written += 1;

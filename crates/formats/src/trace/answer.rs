@@ -41,6 +41,10 @@ const KNOWN: [&str; 21] = [
     "prompt_cache_hit_tokens",
 ];
 
+/// Fields that list the token ids of the answer, whose number is its length where nothing else says that.
+const ANSWER_IDS: [&str; 4] =
+    ["output_ids", "output_token_ids", "completion_token_ids", "response_token_ids"];
+
 /// Fields of a row itself that state its prompt's tokens: no usage, which would say what was cached, too.
 const ROW_TOKENS: [&str; 4] = ["prompt_tokens", "input_tokens", "num_prompt_tokens", "num_input_tokens"];
 /// The same under names that do not say of what they are the length: beside token ids, of tokens.
@@ -88,6 +92,8 @@ pub struct Answer {
     trouble: Trouble,
     /// Tokens generated, for all prompts of the row.
     output_tokens: Option<u64>,
+    /// Token ids of the answer that are listed.
+    listed_ids: Option<u64>,
     /// Tokens of the prompt as the serving engine counted them, for all prompts of the row.
     prompt_tokens: Option<u64>,
     /// The same as the row states it by itself, in tokens and under names that do not say of what they are the length.
@@ -169,6 +175,7 @@ impl Answer {
         Self {
             trouble: Trouble::default(),
             output_tokens: self.output_tokens.or(other.output_tokens),
+            listed_ids: self.listed_ids.or(other.listed_ids),
             prompt_tokens: self.prompt_tokens.or(other.prompt_tokens),
             row_tokens: self.row_tokens.or(other.row_tokens),
             row_length: self.row_length.or(other.row_length),
@@ -217,7 +224,7 @@ impl Answer {
     pub fn takes(key: &str) -> bool {
         const TAKEN: [&str; 7] =
             ["usage", "response", "chunks", "output_tokens", "output_length", "duration_ms", "cached_tokens"];
-        TAKEN.contains(&key) || ROW_TOKENS.contains(&key) || ROW_LENGTHS.contains(&key)
+        [&TAKEN[..], &ROW_TOKENS, &ROW_LENGTHS, &ANSWER_IDS].into_iter().any(|names| names.contains(&key))
     }
 
     /// Reads a field of the row itself.
@@ -255,7 +262,7 @@ impl Answer {
 
     /// Tokens generated for one of the row's `prompts`; a sum over several tells of none.
     pub fn output_tokens(&self, prompts: usize) -> Option<u64> {
-        self.output_tokens.filter(|_| prompts == 1)
+        self.output_tokens.or(self.listed_ids).filter(|_| prompts == 1)
     }
 
     /// Tokens of all of the row's prompts together as the serving engine counted them.
@@ -323,6 +330,11 @@ impl Answer {
 
 impl<'de> Fields<'de> for Answer {
     fn field<A: MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<(), A::Error> {
+        if let Some(name) = ANSWER_IDS.into_iter().find(|name| *name == key) {
+            self.trouble.field = name;
+            self.listed_ids = map.next_value_seed(ListLength)?.or(self.listed_ids);
+            return Ok(());
+        }
         self.trouble.field = known(key).unwrap_or_default();
         match self.trouble.field {
             "" => ignore(map),
@@ -340,6 +352,63 @@ impl<'de> Fields<'de> for Answer {
             }
             _ => self.number(map),
         }
+    }
+}
+
+/// How many items a list has, as such or in a text; nothing of any other value.
+struct ListLength;
+
+impl<'de> DeserializeSeed<'de> for ListLength {
+    type Value = Option<u64>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Option<u64>, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for ListLength {
+    type Value = Option<u64>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Option<u64>, A::Error> {
+        let mut count = 0;
+        while items.next_element::<IgnoredAny>()?.is_some() {
+            count += 1;
+        }
+        Ok(Some(count))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Option<u64>, E> {
+        let items = serde_json::from_str::<Vec<IgnoredAny>>(text);
+        Ok(items.ok().map(|items| items.len() as u64))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Option<u64>, A::Error> {
+        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Ok(None)
+    }
+
+    fn visit_unit<E>(self) -> Result<Option<u64>, E> {
+        Ok(None)
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Option<u64>, E> {
+        Ok(None)
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Option<u64>, E> {
+        Ok(None)
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<Option<u64>, E> {
+        Ok(None)
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Option<u64>, E> {
+        Ok(None)
     }
 }
 
@@ -400,6 +469,20 @@ impl<'de> Visitor<'de> for Response<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_answer_that_is_listed_has_as_many_tokens_as_ids() {
+        let of = |json: &str| Answer::of_response(json).expect("an answer").output_tokens(1);
+        assert_eq!(of(r#"{"output_token_ids": [4, 5, 6]}"#), Some(3));
+        assert_eq!(of(r#"{"output_ids": [], "usage": null}"#), Some(0));
+        assert_eq!(
+            of(r#"{"output_ids": [4, 5], "usage": {"completion_tokens": 7}}"#),
+            Some(7),
+            "the last chunk's"
+        );
+        assert_eq!(of(r#"{"completion_token_ids": null}"#), None);
+        assert_eq!(of(r#"{"response_token_ids": "cut off"}"#), None);
+    }
 
     #[test]
     fn cache_writes_are_told_by_how_long_they_are_kept() {

@@ -1,0 +1,58 @@
+//! The figures if prompts bring answers back, as scripts and people read them.
+
+use super::output::ReplayResult;
+use crate::cli::output::required::{CapacityResult, RequiredResult, recommended_cell, required_of};
+use crate::cli::output::{Column, Sheet, Terminal, share_name, thousands};
+use crate::replay::WithAnswers;
+use crate::report::words::hit_rate;
+use kvset_core::estimate::TheoreticalHits;
+use kvset_core::recommendation::{Recommendation, by_target};
+use serde::Serialize;
+
+/// The upper end of the figures.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct WithAnswersResult {
+    /// Pages of answers that later prompts may have brought back; where their ids are not in the log, at most so many.
+    pub returned_pages: u64,
+    /// Hits with unlimited capacity.
+    pub theoretical: TheoreticalHits,
+    /// The hit-rate curve, ascending.
+    pub capacities: Vec<CapacityResult>,
+    /// The recommended capacities.
+    pub recommended: Vec<Recommendation>,
+    /// One entry a target ratio.
+    pub required: Vec<RequiredResult>,
+}
+
+impl WithAnswersResult {
+    /// The result of what a replay found.
+    pub(super) fn of(found: &WithAnswers) -> Self {
+        let WithAnswers { returned_pages, estimate } = found;
+        Self {
+            returned_pages: *returned_pages,
+            theoretical: estimate.theoretical,
+            capacities: estimate.capacities.iter().map(CapacityResult::from).collect(),
+            recommended: estimate.recommended.clone(),
+            required: required_of(estimate),
+        }
+    }
+
+    /// Both ends as a table.
+    pub(super) fn render(&self, without: &ReplayResult, terminal: &Terminal) -> String {
+        let columns = [Column::Text("if answers come back"), Column::Number("none"), Column::Number("all")];
+        let mut sheet = Sheet::new(&columns);
+        let rate = |hits: TheoreticalHits| hit_rate(hits.prefix_hit_rate, hits.hit_rate_tokens);
+        sheet.row(vec!["hit rate, unlimited".to_owned(), rate(without.theoretical), rate(self.theoretical)]);
+        let first = |all| by_target(all).next().unwrap_or_default();
+        let cell = |entry: &Recommendation| recommended_cell(entry, without.trace.page_bytes);
+        for (lower, upper) in first(&without.recommended).iter().zip(first(&self.recommended)) {
+            let name = format!("enough for {}", share_name(lower.coverage));
+            sheet.row(vec![name, cell(lower), cell(upper)]);
+        }
+        let heading = format!(
+            "answers have lengths and no ids here: up to {} pages of prompts may be earlier answers",
+            thousands(self.returned_pages)
+        );
+        format!("\n{}{}", terminal.paragraph(&heading), sheet.render(terminal))
+    }
+}

@@ -1,0 +1,68 @@
+//! The upper end of a replay's figures, where the log has the lengths of answers and not their ids.
+
+use kvset_core::answer_reuse::AnswerReuse;
+use kvset_core::estimate::Estimate;
+use kvset_core::event::RequestEvent;
+use kvset_core::overlaps::Overlaps;
+use kvset_core::pool::{Moment, Pool};
+use kvset_core::tally::{Position, RequestSummary, Tally};
+use kvset_core::units::{Offset, PageCount};
+
+/// The figures if prompts bring answers back.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WithAnswers {
+    /// Pages that prompts brought back.
+    pub returned_pages: u64,
+    /// The estimate over every request that counts.
+    pub estimate: Estimate,
+}
+
+/// Follows a replay of an engine that keeps what it generates.
+#[derive(Debug, Default)]
+pub(super) struct UpperEnd {
+    reuse: AnswerReuse,
+    /// What is counted, from the first answer brought back on; what was before is at both ends the same.
+    tally: Option<Tally>,
+    /// Room to sum a request up in.
+    summary: RequestSummary,
+}
+
+impl UpperEnd {
+    /// Follows the request that `pool` has just taken, its number `request`.
+    pub(super) fn observe(&mut self, event: &RequestEvent<'_>, request: u64, pool: &Pool, counted: bool) {
+        let (Some(page_size), Some(engine), Some((outcome, _))) =
+            (pool.page_size(), pool.engine(), pool.last_request())
+        else {
+            return;
+        };
+        let Some(upper) = self.reuse.observe(event, request, page_size, engine, outcome) else { return };
+        let (Some(rules), Some((counts, first))) =
+            (pool.counting_rules().filter(|_| counted), pool.since_start())
+        else {
+            return;
+        };
+        let position = Position { arrival: request, offset: Offset(0), event_time: event.event_time };
+        let Self { summary, tally, .. } = self;
+        let tally = match tally {
+            Some(tally) => tally,
+            none => {
+                let mut before = Tally { beside: None, overlaps: Overlaps::default(), ..counts.clone() };
+                summary.read(outcome, position, &rules);
+                before.remove(summary, summary.pages_unseen_since(first));
+                none.insert(before)
+            }
+        };
+        summary.read(upper, position, &rules);
+        tally.add(summary, summary.pages_unseen_since(first));
+    }
+
+    /// The figures at the end; `None` where both ends are one.
+    pub(super) fn result(&self, pool: &Pool, at: impl Into<Moment>) -> Option<WithAnswers> {
+        // Who is in flight is the same at both ends.
+        let overlaps = pool.counted_since_start()?.overlaps.clone();
+        let counts = Tally { overlaps, ..self.tally.clone()? };
+        let returned_pages = pool.config().sample_rate.whole_of(self.reuse.pages());
+        let estimate = pool.estimate_of(&counts, PageCount(self.reuse.pages()), at)?;
+        Some(WithAnswers { returned_pages, estimate })
+    }
+}
