@@ -35,6 +35,9 @@ fn check(file: Option<&Path>, connect: bool) -> Result<(), Failure> {
     if let Some(preset) = settings.prepare.preset {
         writeln!(out, "prepare.preset is {preset}, whose shape is that of {}", preset.source())?;
     }
+    for exposure in settings.exposures() {
+        writeln!(out, "note: {exposure}")?;
+    }
     if !connect {
         return Ok(());
     }

@@ -35,6 +35,7 @@ impl Serving {
 
     fn over(settings: Settings, board: Option<&Arc<Board>>) -> Result<Self, Failure> {
         logging::init(&settings.log).map_err(|error| Failure::Usage(error.into()))?;
+        settings.exposures().iter().for_each(|exposure| tracing::warn!("{exposure}"));
         let shutdown = service_shutdown_by_signals()?;
         force_after(shutdown.clone(), settings.shutdown.deadline.as_duration())?;
         let health = Arc::new(Health::new());

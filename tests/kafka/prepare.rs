@@ -41,7 +41,9 @@ const PARTITIONS: u32 = 3;
 const TIMEOUT: Duration = Duration::from_secs(120);
 /// Records produced to a partition until the next kill.
 const RECORDS_A_LIFE: usize = 300;
-/// Event times tell the source partition: this many milliseconds of them belong to each.
+/// Event times are dates, in milliseconds from here on.
+const START_MS: i64 = 1_700_000_000_000;
+/// They tell the source partition: this many milliseconds of them belong to each.
 const PARTITION_MS: i64 = 1_000_000_000;
 
 fn settings() -> Settings {
@@ -57,7 +59,7 @@ fn raw_input(records: usize) -> Input {
     let mut input = Input::default();
     for partition in 0..PARTITIONS as i32 {
         for number in 0..records {
-            let at = i64::from(partition) * PARTITION_MS + number as i64;
+            let at = START_MS + i64::from(partition) * PARTITION_MS + number as i64;
             let length = mix(at as u64) % if number % 7 == 0 { 3000 } else { 20 };
             let tokens: Vec<u32> = (0..length as u32).map(|token| token ^ number as u32).collect();
             let value = match number % 50 {
@@ -119,7 +121,7 @@ impl Events {
         for record in broker.read_all(&topics.results.name) {
             let value = record.value.expect("an event");
             let decoded = decoder.decode(record.key.as_deref(), &value).expect("a request event");
-            let partition = (decoded.event.event_time.0 / PARTITION_MS) as i32;
+            let partition = ((decoded.event.event_time.0 - START_MS) / PARTITION_MS) as i32;
             let pool = decoded.pool.into_owned();
             events.values.entry((pool, partition)).or_default().push(value);
         }

@@ -12,6 +12,7 @@
 mod declare;
 mod check;
 mod engine;
+mod exposure;
 mod field;
 mod fingerprint;
 mod load;

@@ -607,3 +607,29 @@ fn a_key_that_is_none_is_refused_before_the_service_starts_and_is_not_shown() {
         load(&format!("[prepare]\nhash_key = \"{held}\""), &[]).expect("valid");
     }
 }
+
+fn exposures(text: &str) -> usize {
+    let settings = load(text, &[]).expect(text);
+    settings.exposures().len()
+}
+
+#[test]
+fn what_others_can_read_is_named_and_what_stays_here_is_not() {
+    assert_eq!(exposures(""), 0);
+    assert_eq!(exposures("[http]\nlisten = \"0.0.0.0:9464\""), 1);
+    assert_eq!(exposures("[http]\nlisten = \"\""), 0);
+    for (url, expected) in
+        [("http://registry:8081", 1), ("https://registry:8081", 0), ("http://localhost:8081", 0)]
+    {
+        assert_eq!(
+            exposures(&format!("[schema_registry]\nurl = \"{url}\"\ntoken = \"t\"")),
+            expected,
+            "{url}"
+        );
+        assert_eq!(exposures(&format!("[schema_registry]\nurl = \"{url}\"")), 0, "{url}, without a secret");
+    }
+    for (brokers, expected) in [("kafka:9092", 1), ("localhost:9092,127.0.0.1:9093,[::1]:9094", 0)] {
+        let sasl = "[kafka.properties]\n\"security.protocol\" = \"SASL_PLAINTEXT\"";
+        assert_eq!(exposures(&format!("[kafka]\nbrokers = \"{brokers}\"\n{sasl}")), expected, "{brokers}");
+    }
+}

@@ -5,7 +5,7 @@ mod log_ends;
 
 use crate::kafka_support::asked::{asking_everything, tell};
 use crate::kafka_support::{Broker, Bytes, Input, Published, StopAfter, serve_records, stamp};
-use kvset::codec::decode_estimate;
+use kvset::codec::{EstimateDetail, decode_estimate};
 use kvset::core::estimate::Estimate;
 use kvset::core::tiers::Settled;
 use kvset::core::window::WindowKind;
@@ -46,6 +46,8 @@ impl Bench {
         settings.input.topic = name("requests");
         settings.output.topic = name("live.estimates");
         settings.output.dead_letter_topic = name("live.dead-letters");
+        // A run publishes whole estimates, whatever the service does.
+        settings.output.detail = EstimateDetail::Full;
         settings.output.delivery =
             if broker.is_real() { Delivery::Transactional } else { Delivery::Idempotent };
         settings.estimate.windows =

@@ -293,7 +293,8 @@ impl Windows {
             Self::All(all) => all.view().map(|(extent, tally)| (extent, Cow::Borrowed(tally)))?,
         };
         Some(Window {
-            start_ms: extent.earliest.0,
+            // All its requests may be ahead of the watermark that it ends at.
+            start_ms: extent.earliest.0.min(end_ms),
             end_ms,
             first_offset: extent.first_offset,
             tally,
