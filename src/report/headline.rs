@@ -2,6 +2,7 @@
 
 use super::input::PoolReport;
 use super::words;
+use kvset_core::estimate::TheoreticalHits;
 use kvset_core::ratio::Ratio;
 use kvset_core::recommendation::{Answer, Recommendation, RecommendationStatus};
 use kvset_core::tiers::Settled;
@@ -227,8 +228,9 @@ fn hits(pool: &PoolReport, answer: &Answer) -> String {
         format!(", which makes prefill {speed:.1} times as fast as without a cache (memory access ignored)")
     });
     format!(
-        "At that size {} of page accesses are prefix hits{speed}; unlimited capacity would give {}.",
-        words::hit_rate(rate, answer.hit_rate_tokens),
+        "At that size {} of page accesses are prefix hits{}{speed}; unlimited capacity would give {}.",
+        words::rate(rate),
+        words::in_parentheses_by_tokens(rate, answer.hit_rate_tokens),
         words::hit_rate(pool.theoretical.prefix_hit_rate, pool.theoretical.hit_rate_tokens)
     )
 }
@@ -246,10 +248,9 @@ fn in_flight(pool: &PoolReport, answer: &Answer) -> Option<String> {
 }
 
 fn unlimited(pool: &PoolReport) -> String {
-    format!(
-        "With unlimited capacity {} of page accesses are prefix hits.",
-        words::hit_rate(pool.theoretical.prefix_hit_rate, pool.theoretical.hit_rate_tokens)
-    )
+    let TheoreticalHits { prefix_hit_rate: rate, hit_rate_tokens, .. } = pool.theoretical;
+    let by_tokens = words::in_parentheses_by_tokens(rate, hit_rate_tokens);
+    format!("With unlimited capacity {} of page accesses are prefix hits{by_tokens}.", words::rate(rate))
 }
 
 fn footprint(pool: &PoolReport, pages: u64) -> Option<String> {

@@ -130,14 +130,16 @@ pub(crate) const BY_TOKENS: &str = "by tokens";
 
 /// A hit rate by pages, and by tokens where that is another: `40.75 % (39.81 % by tokens)`.
 pub(crate) fn hit_rate(by_pages: f64, by_tokens: Option<f64>) -> String {
-    let text = rate(by_pages);
-    match by_tokens.map(rate).filter(|by_tokens| *by_tokens != text) {
-        Some(by_tokens) => format!("{text} ({by_tokens} by tokens)"),
-        None => text,
-    }
+    rate(by_pages) + &in_parentheses_by_tokens(by_pages, by_tokens)
 }
 
-/// The same as what follows a rate by pages: `; 39.81 % by tokens`.
+/// What follows a sentence's rate by pages: ` (39.81 % by tokens)`; nothing where the two are the same.
+pub(crate) fn in_parentheses_by_tokens(by_pages: f64, by_tokens: Option<f64>) -> String {
+    let by_tokens = by_tokens.map(rate).filter(|by_tokens| *by_tokens != rate(by_pages));
+    by_tokens.map_or_else(String::new, |by_tokens| format!(" ({by_tokens} by tokens)"))
+}
+
+/// The same without parentheses, as a note on a rate by pages: `; 39.81 % by tokens`.
 pub(crate) fn and_by_tokens(by_pages: f64, by_tokens: Option<f64>) -> String {
     let by_tokens = by_tokens.map(rate).filter(|by_tokens| *by_tokens != rate(by_pages));
     by_tokens.map_or_else(String::new, |by_tokens| format!("; {by_tokens} by tokens"))
