@@ -271,9 +271,12 @@ fn state_of_another_configuration_is_rebuilt_from_the_log() {
         bench.produce(0..200);
         bench.run_to(50).expect("a clean run");
         bench.plan.state.as_mut().expect("a directory").fingerprint = Fingerprint(2);
-        for resume in bench.run_rest(200).values() {
+        let resumes = bench.run_rest(200);
+        for resume in resumes.values() {
             assert_eq!((resume.origin, resume.replay_from.0), (Origin::Rebuild, 0), "{}", resume.explanation);
         }
+        let reason = format!("(fingerprint {}, now {})", Fingerprint(1), Fingerprint(2));
+        assert!(resumes.values().any(|resume| resume.explanation.contains(&reason)), "{resumes:?}");
         bench.assert_undisturbed();
     }
 }

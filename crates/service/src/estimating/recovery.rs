@@ -7,7 +7,7 @@ use crate::snapshots::checkpoints::Checkpoints;
 use kvset_core::units::Offset;
 use kvset_formats::position::{LogRange, NextOffset, Partition};
 use kvset_kafka::kafka::KafkaFailure;
-use kvset_pipeline::facts::{PartitionId, RecordIdentity};
+use kvset_pipeline::facts::{Fingerprint, PartitionId, RecordIdentity, SnapshotFact};
 use kvset_pipeline::resume::{Facts, LastRecord, Origin, Resume, decide};
 use kvset_pipeline::task::{PartitionTask, RestoredTask, TaskRestoreError};
 use kvset_snapshot::format::Header;
@@ -57,7 +57,7 @@ pub(crate) fn take_up(
     });
     loop {
         let at = parked.as_ref().map(PartitionTask::next_offset);
-        let resume = decision(plan, &known, at, checkpoints, &candidates)?;
+        let mut resume = decision(plan, &known, at, checkpoints, &candidates)?;
         if let (Origin::Parked, Some(mut task)) = (resume.origin, parked.take()) {
             task.unpark();
             task.pass(known.gaps);
@@ -66,6 +66,9 @@ pub(crate) fn take_up(
         }
         let (Origin::Snapshot(index), Some((checkpoints, id))) = (resume.origin, checkpoints) else {
             failures += set_aside(checkpoints, &candidates, &resume);
+            if let (Origin::Rebuild, Some((checkpoints, _))) = (resume.origin, checkpoints) {
+                resume.explanation += &other_configuration(&candidates, checkpoints.fingerprint());
+            }
             let mut task = PartitionTask::new(Arc::clone(&plan.task), known.partition, &resume);
             task.pass(known.gaps);
             return Ok(TakenUp { resume, task, restored: None, failures });
@@ -102,6 +105,19 @@ pub(crate) fn take_up(
 fn found(store: &dyn SnapshotStore, id: &PartitionId) -> Result<Vec<Candidate>, StoreError> {
     let generations = store.list(id)?.into_iter();
     Ok(generations.map(|generation| Candidate { generation, last_record: None }).collect())
+}
+
+/// That the newest state there is was made under another configuration, if so: the reason of a rebuild.
+fn other_configuration(candidates: &[Candidate], current: Fingerprint) -> String {
+    let headers = candidates.iter().filter_map(|candidate| candidate.generation.header.as_ref().ok());
+    let newest = headers.max_by_key(|header| header.fact.next_offset);
+    newest.filter(|header| header.fact.fingerprint != current).map_or_else(String::new, |header| {
+        let SnapshotFact { next_offset, fingerprint, .. } = header.fact;
+        format!(
+            "; the state of the records before {next_offset} was made under another configuration (fingerprint \
+             {fingerprint}, now {current}), or by a version of kvset with other rules"
+        )
+    })
 }
 
 fn decision(
