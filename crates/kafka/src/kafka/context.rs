@@ -1,7 +1,7 @@
 //! What librdkafka calls back: log lines and errors into tracing, rebalances into a queue, delivery
 //! failures into a counter.
 
-use super::error::{describe, is_permanent};
+use super::error::{Trouble, describe, is_permanent};
 use super::member::LogEnd;
 use super::oauth::{Tokens, token_of};
 use super::statistics::{Client, Meter};
@@ -98,14 +98,6 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub(super) struct Logging {
     tokens: Tokens,
     trouble: Arc<Mutex<Option<Trouble>>>,
-}
-
-/// What a client met last while it tried to reach brokers.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Trouble {
-    pub code: RDKafkaErrorCode,
-    /// In the client's words.
-    pub reason: String,
 }
 
 impl Logging {

@@ -1,6 +1,5 @@
 //! rdkafka's errors by what they ask for: the same call again, a new transaction, a new client, or giving up.
 
-use super::context::Trouble;
 use kvset_pipeline::publish::{FailureKind, SinkError};
 use rdkafka::error::KafkaError;
 use rdkafka::types::RDKafkaErrorCode as Code;
@@ -141,6 +140,14 @@ pub(super) fn is_permanent(code: Code) -> bool {
             | Code::InvalidTopic
             | Code::InvalidTimestamp
     )
+}
+
+/// What a client met last while it tried to reach brokers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Trouble {
+    pub code: Code,
+    /// In the client's words.
+    pub reason: String,
 }
 
 /// What to do where no broker answers, by what the client met last.
