@@ -328,6 +328,8 @@ impl<'a> Model<'a> {
     }
 
     fn facts(&self, kind: usize, span: (i64, i64), members: &[&Listed], next_offset: i64) -> Facts {
+        // Every request of an open window may lie behind the boundary that it is published at.
+        let span = (span.0.min(span.1), span.1);
         let window = self.config.windows[kind];
         let reusing = members.iter().filter(|listed| !listed.found.needs.is_empty()).count() as u64;
         let history = if window == WindowKind::All { span.1 } else { span.0 } - self.first_seen.unwrap_or(0);
