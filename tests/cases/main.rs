@@ -5,6 +5,7 @@
 #![cfg(feature = "tokenize")]
 
 mod expectation;
+mod table;
 
 use expectation::{Expectation, Seen};
 use serde::Deserialize;
@@ -109,10 +110,15 @@ fn cases(folder: &Path) -> Vec<Case> {
     cases
 }
 
+/// The folder of the repository's own cases, or the one that the environment names.
+fn folder() -> PathBuf {
+    let own = repository().join("tests/fixtures/cases");
+    std::env::var_os("KVSET_CASES_DIR").map_or(own, PathBuf::from)
+}
+
 #[test]
 fn every_case_holds() {
-    let own = repository().join("tests/fixtures/cases");
-    let folder = std::env::var_os("KVSET_CASES_DIR").map_or(own, PathBuf::from);
+    let folder = folder();
     let only = std::env::var("KVSET_CASES").ok();
     let mut cases = cases(&folder);
     cases.retain(|case| only.as_ref().is_none_or(|only| *only == case.id || *only == case.kind));
@@ -128,4 +134,29 @@ fn every_case_holds() {
         })
         .collect();
     assert!(failed.is_empty(), "{} of {} do not hold:\n{}", failed.len(), cases.len(), failed.join("\n"));
+}
+
+/// `KVSET_WRITE_DOCS=1` writes the page.
+#[test]
+fn the_page_of_all_cases_says_what_the_program_says() {
+    if std::env::var_os("KVSET_CASES_DIR").is_some() {
+        return;
+    }
+    let folder = folder();
+    let all: Vec<(Case, Seen)> = cases(&folder)
+        .into_iter()
+        .map(|case| (case.run(&folder), case))
+        .map(|(seen, case)| (case, seen))
+        .collect();
+    assert!(all.iter().all(|(case, _)| table::names(&case.kind)), "a kind has no place on the page");
+    let (path, page) = (repository().join("docs/inputs.md"), table::page(&all));
+    if std::env::var_os("KVSET_WRITE_DOCS").is_some() {
+        fs::write(&path, &page).expect("a page that can be written");
+    }
+    let written = fs::read_to_string(&path).expect("docs/inputs.md");
+    let differs = page.lines().zip(written.lines().chain(std::iter::repeat(""))).find(|(is, was)| is != was);
+    assert!(
+        page == written,
+        "docs/inputs.md is not what the program says; KVSET_WRITE_DOCS=1 cargo test --all-features --test cases writes it: {differs:?}"
+    );
 }

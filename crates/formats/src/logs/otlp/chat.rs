@@ -14,6 +14,20 @@ pub(super) fn message(role: &str, fields: &[(&str, String)]) -> String {
     format!("{{\"role\":{}{fields}}}", quoted(role))
 }
 
+/// A message of thoughts, texts and calls of tools; nothing where it has none of them.
+pub(super) fn turn<T: AsRef<str>>(
+    role: &str,
+    thoughts: &str,
+    texts: &[T],
+    calls: &[String],
+) -> Option<String> {
+    let thoughts = (!thoughts.is_empty()).then(|| ("reasoning_content", quoted(thoughts)));
+    let calls = (!calls.is_empty()).then(|| ("tool_calls", format!("[{}]", calls.join(","))));
+    let texts = content(texts).map(|content| ("content", content));
+    let fields: Vec<_> = thoughts.into_iter().chain(texts).chain(calls).collect();
+    (!fields.is_empty()).then(|| message(role, &fields))
+}
+
 /// A call of a tool; the arguments are a text.
 pub(super) fn call(id: &str, name: &str, arguments: &str) -> String {
     format!(

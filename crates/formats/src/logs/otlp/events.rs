@@ -176,17 +176,7 @@ fn add_blocks(role: &str, blocks: &[Block<'_>], chat: &mut Vec<String>) -> Resul
             chat.push(answered(result)?);
         }
     }
-    let mut fields = Vec::new();
-    if !thoughts.is_empty() {
-        fields.push(("reasoning_content", quoted(&thoughts)));
-    }
-    fields.extend(chat::content(&texts).map(|content| ("content", content)));
-    if !calls.is_empty() {
-        fields.push(("tool_calls", format!("[{}]", calls.join(","))));
-    }
-    if !fields.is_empty() {
-        chat.push(message(role, &fields));
-    }
+    chat.extend(chat::turn(role, &thoughts, &texts, &calls));
     Ok(())
 }
 

@@ -71,17 +71,7 @@ fn add(said: &Message<'_>, chat: &mut Vec<String>) -> Result<(), DecodeError> {
             }
         }
     }
-    let mut fields = Vec::new();
-    if !thoughts.is_empty() {
-        fields.push(("reasoning_content", quoted(&thoughts)));
-    }
-    fields.extend(chat::content(&texts).map(|content| ("content", content)));
-    if !calls.is_empty() {
-        fields.push(("tool_calls", format!("[{}]", calls.join(","))));
-    }
-    if !fields.is_empty() {
-        chat.push(message(&said.role, &fields));
-    }
+    chat.extend(chat::turn(&said.role, &thoughts, &texts, &calls));
     Ok(())
 }
 

@@ -1,0 +1,91 @@
+//! The table of all cases in the documentation, with what the program says of each today.
+
+use super::{Case, Seen};
+use std::fmt::Write;
+
+/// The kinds in the order of the page, with what goes wrong in each.
+const KINDS: [(&str, &str); 22] = [
+    ("K1", "A healthy cache of ordinary chats called sick"),
+    ("K2", "An absent count of cached tokens taken for no measurement"),
+    ("K3", "Logs in the order in which requests end"),
+    ("K4", "What the log keeps apart, merged"),
+    ("K5", "Times in another unit or zone"),
+    ("K6", "Bodies that do not become the engine's prompt"),
+    ("K7", "A part of a prompt taken for the whole"),
+    ("K8", "Records behind a collector"),
+    ("K9", "Model files whose figure no engine allocates"),
+    ("K10", "Placeholders of media hashed as text"),
+    ("K11", "Workers and ranks that are caches of their own"),
+    ("K12", "Counts in another form of number"),
+    ("K13", "Records that cannot be read, passed over"),
+    ("K14", "Model files of models in production, refused"),
+    ("K15", "Envelopes and arrays"),
+    ("K16", "JSON as Python writes it"),
+    ("K17", "Spans of the common SDKs"),
+    ("K18", "Ids and lengths in another form of number"),
+    ("K19", "Logs that hold no prompts, or none that can be read"),
+    ("K20", "What a reader has to know of the log"),
+    ("M", "Model files"),
+    ("D", "Verdicts and refusals"),
+];
+
+/// Trace files whose forms have grown.
+const TRACES: (&str, &str) = ("T", "Trace files in forms that have grown");
+
+const HEAD: &str = "\
+# Inputs from the real world
+
+Logs, spans and model files in the shapes that gateways, engines and SDKs write, with what kvset makes of each. Field names
+and numbers come from public bug reports, documents and configurations; texts and names are made up. The inputs, the commands
+and what must hold are in [`tests/fixtures/cases`](../tests/fixtures/cases); `cargo test --all-features --test cases` runs
+them, and compares this page with what the program says.
+
+An exact answer to the wrong input is a wrong answer. So every input ends in one of three ways: a figure that is right, a
+figure with a note that says what it rests on, or a refusal that names the field and the cure.
+
+";
+
+/// The page.
+pub fn page(cases: &[(Case, Seen)]) -> String {
+    let mut page = HEAD.to_owned();
+    let _ = writeln!(page, "| kind | cases | read | refused by name |\n|---|---:|---:|---:|");
+    let kinds = || KINDS.into_iter().chain([TRACES]);
+    let of_kind = |kind: &'static str| cases.iter().filter(move |(case, _)| case.kind == kind);
+    for (kind, title) in kinds() {
+        let (all, read) =
+            (of_kind(kind).count(), of_kind(kind).filter(|(_, seen)| seen.is_success()).count());
+        let _ = writeln!(page, "| [{title}](#{}) | {all} | {read} | {} |", anchor(title), all - read);
+    }
+    for (kind, title) in kinds() {
+        let _ = write!(page, "\n## {title}\n\n| case | what is right | today |\n|---|---|---|\n");
+        for (case, seen) in of_kind(kind) {
+            let today = if seen.is_success() {
+                "read".to_owned()
+            } else {
+                format!("refused: {}", cell(&seen.cause()))
+            };
+            let _ = writeln!(page, "| `{}` | {} | {today} |", case.id, cell(&case.why));
+        }
+    }
+    page
+}
+
+/// Whether every kind of the cases has its place on the page.
+pub fn names(kind: &str) -> bool {
+    KINDS.iter().chain([&TRACES]).any(|(known, _)| *known == kind)
+}
+
+/// A text as one cell of a table.
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|").split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// A heading's anchor, as GitHub makes it.
+fn anchor(title: &str) -> String {
+    let kept = title
+        .to_lowercase()
+        .chars()
+        .filter(|letter| letter.is_alphanumeric() || " -_".contains(*letter))
+        .collect::<String>();
+    kept.replace(' ', "-")
+}
