@@ -134,7 +134,7 @@ fn record(broker: &Broker) -> (Value, Estimate) {
         ("5".into(), "last:3000".into())
     );
     let value = newest.value.as_deref().expect("an estimate");
-    assert!(value.len() <= 2048 + 3 * 300, "{} bytes with three named capacities", value.len());
+    assert!(value.len() <= 2048 + 3 * 400, "{} bytes with three named capacities", value.len());
     (serde_json::from_slice(value).expect("JSON"), decode_estimate(value).expect("an estimate"))
 }
 
