@@ -1,9 +1,9 @@
 //! Figures as people read them, in the report, on the page and on the command line.
 
+use jiff::Timestamp;
 use kvset_core::ratio::Ratio;
 use kvset_core::units::Bytes;
 use kvset_core::window::WindowKind;
-use kvset_formats::time::date_of_ms;
 
 /// Times from here on are dates (2000-01-01); smaller ones count from a trace's own zero.
 const FIRST_DATE_MS: i64 = 946_684_800_000;
@@ -195,7 +195,8 @@ pub(crate) fn clock(ms: i64) -> String {
 
 /// The date and time of day of a moment (`2026-11-21T05:22:27Z`); `None` before the year 2000.
 pub(crate) fn date(ms: i64) -> Option<String> {
-    (ms >= FIRST_DATE_MS).then(|| date_of_ms(ms))
+    let moment = Timestamp::from_second(ms.div_euclid(1000)).unwrap_or(Timestamp::MAX);
+    (ms >= FIRST_DATE_MS).then(|| format!("{moment:.0}"))
 }
 
 /// A length of time in its two largest units: `2 d 3 h`, `1.5 s`.

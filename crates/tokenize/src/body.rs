@@ -3,7 +3,7 @@
 use super::apis::anthropic::{self, Conversion};
 use super::apis::{field, responses};
 use super::error::{TokenizeCode, TokenizeError};
-use super::messages::Fields;
+use super::fields::Fields;
 use super::rules::ChatRules;
 use super::tools;
 use super::unrendered::{self, SaysSomething};

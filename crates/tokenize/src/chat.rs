@@ -2,7 +2,8 @@
 
 use super::body::{Body, Thoughts};
 use super::error::{TokenizeCode, TokenizeError};
-use super::messages::{Fields, Preparation};
+use super::fields::Fields;
+use super::messages::Preparation;
 use super::model::Model;
 use super::remarks::ChatRemarks;
 use super::roles::RenderedRoles;

@@ -1,6 +1,6 @@
 //! The role `developer`, for which most chat templates have no words.
 
-use super::messages::Fields;
+use super::fields::Fields;
 use super::rules::ChatRules;
 use minijinja::Value;
 use minijinja::value::ValueKind;

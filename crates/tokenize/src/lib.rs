@@ -37,6 +37,7 @@ mod chat;
 mod developer;
 mod encoder;
 mod error;
+mod fields;
 mod messages;
 mod model;
 mod partings;

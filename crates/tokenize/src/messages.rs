@@ -1,65 +1,12 @@
 //! Messages made ready for a chat template, as inference servers do it.
 
 use super::error::{TokenizeCode, TokenizeError};
+use super::fields::Fields;
 use super::remarks::ChatRemarks;
 use super::rules::{BILLING_HEADER, ChatRules};
 use super::unrendered::{self, shown_role};
 use minijinja::Value;
 use minijinja::value::ValueKind;
-use serde::Deserialize;
-use serde::de::{Deserializer, MapAccess, Visitor};
-use std::fmt;
-
-/// A JSON object in the order it was written; of a repeated key the last value counts.
-#[derive(Clone, Default)]
-pub(super) struct Fields(pub Vec<(String, Value)>);
-
-impl Fields {
-    pub fn get(&self, name: &str) -> Option<&Value> {
-        self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value)
-    }
-
-    /// Takes a field away.
-    pub fn remove(&mut self, name: &str) {
-        self.0.retain(|(key, _)| key != name);
-    }
-
-    /// Sets a field in its place, or as the last one.
-    pub fn set(&mut self, name: &str, value: Value) {
-        match self.0.iter_mut().find(|(key, _)| key == name) {
-            Some((_, old)) => *old = value,
-            None => self.0.push((name.to_owned(), value)),
-        }
-    }
-}
-
-impl<'de> Deserialize<'de> for Fields {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct FieldsVisitor;
-        impl<'de> Visitor<'de> for FieldsVisitor {
-            type Value = Fields;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields, A::Error> {
-                // Through a map, so that an object of many keys costs no search a key.
-                let mut places = hashbrown::HashMap::<String, usize, foldhash::fast::RandomState>::default();
-                let mut fields = Fields::default();
-                while let Some((key, value)) = map.next_entry::<String, Value>()? {
-                    match places.get(&key) {
-                        Some(place) => fields.0[*place].1 = value,
-                        None => {
-                            places.insert(key.clone(), fields.0.len());
-                            fields.0.push((key, value));
-                        }
-                    }
-                }
-                Ok(fields)
-            }
-        }
-        deserializer.deserialize_map(FieldsVisitor)
-    }
-}
 
 /// The names of what a model thought, the standard one first.
 const REASONING: [&str; 3] = ["reasoning_content", "thinking", "reasoning"];

@@ -2,7 +2,7 @@
 
 use super::encoder::{Encoder, TOKENIZER_FILE};
 use super::error::ModelError;
-use super::messages::Fields;
+use super::fields::Fields;
 use super::template::ChatTemplates;
 use minijinja::Value;
 use minijinja::value::ValueKind;

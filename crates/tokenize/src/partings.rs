@@ -3,7 +3,7 @@
 //! A prompt is found again as far as it is the same, so what changes near its head costs all behind it. This looks at the two
 //! parts that stand there, and at nothing else: the tools, and the first text, which is the system's where it says anything.
 
-use super::messages::Fields;
+use super::fields::Fields;
 use hashbrown::HashMap;
 use minijinja::Value;
 use serde_json::value::RawValue;

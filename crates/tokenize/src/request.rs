@@ -6,7 +6,7 @@ use super::cache::SharedCache;
 use super::chat::Setting;
 use super::encoder::Reuse;
 use super::error::{TokenizeCode, TokenizeError};
-use super::messages::Fields;
+use super::fields::Fields;
 use super::model::Model;
 use super::partings::{FirstText, Partings};
 use super::remarks::ChatRemarks;

@@ -5,7 +5,7 @@
 //! makes the same text of both does not render it.
 
 use super::error::{TokenizeCode, TokenizeError};
-use super::messages::Fields;
+use super::fields::Fields;
 use super::template::ChatTemplates;
 use super::unrendered::shown_role;
 use minijinja::Value;

@@ -11,7 +11,7 @@ pub(super) mod anthropic;
 pub(super) mod responses;
 
 use super::error::TokenizeError;
-use super::messages::Fields;
+use super::fields::Fields;
 use super::unrendered;
 use minijinja::Value;
 use minijinja::value::ValueKind;

@@ -3,7 +3,7 @@
 use super::anthropic::Conversion;
 use super::{call, field, items, kind, message, text, unrendered};
 use crate::error::TokenizeError;
-use crate::messages::Fields;
+use crate::fields::Fields;
 use crate::rules::ChatRules;
 use minijinja::Value;
 use minijinja::value::ValueKind;

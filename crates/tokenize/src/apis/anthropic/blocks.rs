@@ -4,7 +4,7 @@ use super::super::{call, content_of, field, kind, message, text, text_part, unre
 use super::Conversion;
 use super::{not_text, results};
 use crate::error::TokenizeError;
-use crate::messages::Fields;
+use crate::fields::Fields;
 use minijinja::Value;
 
 /// What the blocks of one message come to.

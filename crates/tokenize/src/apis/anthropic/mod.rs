@@ -5,7 +5,7 @@ mod results;
 
 use super::{items, kind, message, text, unrendered};
 use crate::error::{TokenizeCode, TokenizeError};
-use crate::messages::Fields;
+use crate::fields::Fields;
 use crate::remarks::ChatRemarks;
 use crate::rules::{BILLING_HEADER, ChatRules};
 use crate::unrendered::shown_role;

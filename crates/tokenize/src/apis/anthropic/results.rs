@@ -3,7 +3,7 @@
 use super::super::{content_of, field, items, kind, message, text, text_part, unrendered};
 use super::{Conversion, not_text};
 use crate::error::TokenizeError;
-use crate::messages::Fields;
+use crate::fields::Fields;
 use minijinja::Value;
 use minijinja::value::ValueKind;
 
