@@ -62,7 +62,7 @@ pub fn hostile() -> Vec<(Vec<u8>, Vec<u8>)> {
         )),
         format!(r#"{{"model": "chat", "prompt": "x", "messages": [], "user": "{text}"}}"#),
         format!(r#"{{"model": "chat", "prompt": "x", "chat_template": "{text}"}}"#),
-        // These two are fine, and must give nothing away all the same.
+        // These are fine, as are calls whose arguments are no JSON above, and must give nothing away all the same.
         chat(&format!(r#"{{"role": "user", "content": "{text}"}}"#)),
         format!(r#"{{"model": "m", "tokens": [{token}, {token}, {token}, {token}]}}"#),
     ];
