@@ -1,7 +1,7 @@
 //! What was asked for beside the estimates, as a report shows it.
 
 use super::measured::MeasuredBand;
-use super::section::Section;
+use super::section::{Page, Section};
 use super::{measured, routing};
 use kvset_core::measured::MeasuredEstimate;
 use kvset_core::routing::RouterEstimate;
@@ -15,15 +15,6 @@ pub struct Asked {
     pub measured: Option<MeasuredBand>,
     /// Sections, in the order shown.
     pub sections: Vec<Section>,
-}
-
-/// What a page is.
-#[derive(Debug, Clone, Copy)]
-pub struct Page {
-    /// Its tokens, where they are known.
-    pub tokens: Option<u32>,
-    /// Its bytes, where a cost a token is known.
-    pub bytes: Option<u64>,
 }
 
 impl Asked {

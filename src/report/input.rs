@@ -1,7 +1,8 @@
 //! What a report is made of: plain facts, in the units of the estimate (pages, bytes, milliseconds).
 
-use super::asked::{Asked, Page};
+use super::asked::Asked;
 use super::lived;
+use super::section::Page;
 use kvset_core::capacity::CapacitySpec;
 use kvset_core::curve::share;
 use kvset_core::estimate::{

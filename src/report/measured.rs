@@ -1,7 +1,6 @@
 //! What measured requests say, in words and as a section of a report.
 
-use super::asked::Page;
-use super::section::Section;
+use super::section::{Page, Section};
 use super::table::Table;
 use super::words::{BY_TOKENS, capacity, integer, rate};
 use kvset_core::curve::share;

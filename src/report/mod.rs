@@ -26,7 +26,7 @@ mod table;
 mod theme;
 pub(crate) mod words;
 
-pub use asked::{Asked, Page};
+pub use asked::Asked;
 pub use caveats::{Caveat, caveats};
 pub use headline::{Headline, headline};
 pub use input::{
@@ -37,6 +37,6 @@ pub(crate) use markup::Markup;
 pub use page::{render, section};
 pub use plot::{Plot, PlotError};
 pub use recorder::{EstimateHistory, HistoryRecorder};
-pub use section::Section;
+pub use section::{Page, Section};
 pub use table::Table;
 pub use theme::stylesheet;

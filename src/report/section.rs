@@ -3,6 +3,15 @@
 use super::markup::Markup;
 use super::table::Table;
 
+/// What a page is.
+#[derive(Debug, Clone, Copy)]
+pub struct Page {
+    /// Its tokens, where they are known.
+    pub tokens: Option<u32>,
+    /// Its bytes, where a cost a token is known.
+    pub bytes: Option<u64>,
+}
+
 /// A heading with sentences and tables.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Section {
