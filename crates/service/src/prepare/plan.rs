@@ -4,6 +4,7 @@
 use crate::plan::features;
 use crate::plan::schemas::{self, RegistryError};
 use crate::plan::{Ends, PlanError, StreamPlan, dead_letter_limits, max_letter_bytes};
+#[cfg(feature = "tokenize")]
 use kvset_core::chat_engine::ChatEngine;
 use kvset_core::keyed::NoHashKey;
 use kvset_core::ratio::Ratio;
@@ -156,7 +157,8 @@ pub fn recipe(settings: &Settings) -> Recipe {
 }
 
 /// The engine that served the requests of the log: as it is set, else the one whose cache is estimated.
-pub fn chat_engine(settings: &Settings) -> ChatEngine {
+#[cfg(feature = "tokenize")]
+fn chat_engine(settings: &Settings) -> ChatEngine {
     settings.prepare.chat_engine.unwrap_or_else(|| ChatEngine::of_profile(settings.pool_config("").profile))
 }
 
