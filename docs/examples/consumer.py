@@ -6,6 +6,7 @@
 """
 
 import json
+import signal
 import subprocess
 import sys
 
@@ -16,9 +17,12 @@ consumer = Consumer({"bootstrap.servers": brokers, "group.id": "kvset-resize",
                      "isolation.level": "read_committed", "enable.partition.eof": True})
 partitions = consumer.list_topics(topic, 30).topics[topic].partitions or sys.exit(f"no topic {topic}")
 consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in partitions])
+signal.signal(signal.SIGTERM, lambda *_: sys.exit())
 wanted, sizes = {}, {}
 while True:
-    message = consumer.poll()
+    message = consumer.poll(1)
+    if message is None:
+        continue
     if message.error() is None and message.value() is not None:
         estimate = json.loads(message.value())
         for entry in estimate["recommended"]:
