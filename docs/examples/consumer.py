@@ -12,12 +12,12 @@ import sys
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
+signal.signal(signal.SIGTERM, lambda *_: sys.exit())
 brokers, topic, *command = sys.argv[1:]
 consumer = Consumer({"bootstrap.servers": brokers, "group.id": "kvset-resize",
                      "isolation.level": "read_committed", "enable.partition.eof": True})
 partitions = consumer.list_topics(topic, 30).topics[topic].partitions or sys.exit(f"no topic {topic}")
 consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in partitions])
-signal.signal(signal.SIGTERM, lambda *_: sys.exit())
 wanted, sizes = {}, {}
 while True:
     message = consumer.poll(1)
