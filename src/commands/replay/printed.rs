@@ -39,7 +39,9 @@ impl ReplayResult {
             let errors: Vec<_> = required.coverage.iter().map(|entry| entry.sample_error).collect();
             text.push_str(&required_table(&self.facts, at, &errors, terminal));
         }
-        self.with_answers.iter().for_each(|upper| text.push_str(&upper.render(self, terminal)));
+        let lower = (self.theoretical, &self.recommended[..]);
+        let page_bytes = self.trace.page_bytes;
+        self.with_answers.iter().for_each(|upper| text.push_str(&upper.render(lower, page_bytes, terminal)));
         if let Some(plan) = &self.plan {
             text.push_str(&plan_table(plan, terminal));
         }

@@ -1,6 +1,5 @@
 //! The figures if prompts bring answers back, as scripts and people read them.
 
-use super::output::ReplayResult;
 use crate::cli::output::required::{CapacityResult, RequiredResult, recommended_cell, required_of};
 use crate::cli::output::{Column, Sheet, Terminal, share_name, thousands};
 use crate::replay::WithAnswers;
@@ -37,15 +36,20 @@ impl WithAnswersResult {
         }
     }
 
-    /// Both ends as a table.
-    pub(super) fn render(&self, without: &ReplayResult, terminal: &Terminal) -> String {
+    /// Both ends as a table: the lower one has these hits, and recommends these capacities of pages of so many bytes.
+    pub(super) fn render(
+        &self,
+        (theoretical, recommended): (TheoreticalHits, &[Recommendation]),
+        page_bytes: Option<u64>,
+        terminal: &Terminal,
+    ) -> String {
         let columns = [Column::Text("if answers come back"), Column::Number("none"), Column::Number("all")];
         let mut sheet = Sheet::new(&columns);
         let rate = |hits: TheoreticalHits| hit_rate(hits.prefix_hit_rate, hits.hit_rate_tokens);
-        sheet.row(vec!["hit rate, unlimited".to_owned(), rate(without.theoretical), rate(self.theoretical)]);
+        sheet.row(vec!["hit rate, unlimited".to_owned(), rate(theoretical), rate(self.theoretical)]);
         let first = |all| by_target(all).next().unwrap_or_default();
-        let cell = |entry: &Recommendation| recommended_cell(entry, without.trace.page_bytes);
-        for (lower, upper) in first(&without.recommended).iter().zip(first(&self.recommended)) {
+        let cell = |entry: &Recommendation| recommended_cell(entry, page_bytes);
+        for (lower, upper) in first(recommended).iter().zip(first(&self.recommended)) {
             let name = format!("enough for {}", share_name(lower.coverage));
             sheet.row(vec![name, cell(lower), cell(upper)]);
         }
