@@ -1,4 +1,4 @@
-//! What a replay tells of time, of whose pages they are and of the best any policy could do (WHATIF 2, 4 and 6).
+//! What a replay tells of time, of whose pages they are and of the best any policy could do.
 
 use super::windowed::Windowed;
 use super::{Beside, ReplayError};

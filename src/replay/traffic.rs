@@ -1,4 +1,4 @@
-//! What passes between the tiers of a plan (WHATIF 3).
+//! What passes between the tiers of a plan.
 
 use kvset_core::estimate::Estimate;
 use kvset_core::event::RequestEvent;

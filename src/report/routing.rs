@@ -1,4 +1,4 @@
-//! What routers would give, as a section of a report (WHATIF 5).
+//! What routers would give, as a section of a report.
 
 use super::section::Section;
 use super::table::Table;

@@ -1,4 +1,4 @@
-//! The week of coding sessions on caches that are kept one page at a time (WHATIF 1 and 5): their hits give back what
+//! The week of coding sessions on caches that are kept one page at a time: their hits give back what
 //! they were, and routers equal replays of the split week.
 
 use crate::page_lru::PageLru;
@@ -60,7 +60,7 @@ fn rate(hits: &[u64], result: &Value) -> f64 {
 
 const LEAF_FIRST: [&str; 2] = ["--engine", "leaf-first"];
 
-/// One row of the table of WHATIF 1.
+/// One row of the table of measured caches.
 struct Row {
     /// Measured hit rate in percent.
     rate: f64,
@@ -166,7 +166,7 @@ fn the_week_on_four_replicas_by_session() {
     let routed = &logged["routing"][0];
     assert_eq!(routed["capacities"][0]["page_hits"], json!(hits.iter().sum::<u64>()));
     let imbalance = routed["imbalance"].as_f64().expect("a factor");
-    assert_eq!((imbalance * 100.0).round() / 100.0, 2.05, "WHATIF 5");
+    assert_eq!((imbalance * 100.0).round() / 100.0, 2.05, "as the split week has it");
 }
 
 #[test]

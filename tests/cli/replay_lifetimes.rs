@@ -1,5 +1,5 @@
 //! `kvset replay --ttl`, `--optimal`, `--tenants` and `--quota`: the known figures of real traces, and that what is
-//! said of tenants adds up to what is said of all (WHATIF 2, 4 and 6).
+//! said of tenants adds up to what is said of all.
 
 use crate::support::program::kvset;
 use crate::support::shared::shared_path;

@@ -1,5 +1,5 @@
 //! `kvset replay --measured` and `--router`: the hits of real engines and of page-level caches give their
-//! capacity back, and routers equal replays of the split trace (WHATIF 1 and 5).
+//! capacity back, and routers equal replays of the split trace.
 
 use crate::page_lru::PageLru;
 use crate::support::program::kvset;

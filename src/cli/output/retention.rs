@@ -1,4 +1,4 @@
-//! Retention, as scripts read it and as tables (WHATIF 2).
+//! Retention, as scripts read it and as tables.
 
 use crate::cli::output::{Column, Sheet, Terminal, bytes, capacity, known, percent, share_name, thousands};
 use crate::report::words::BY_TOKENS;

@@ -1,4 +1,4 @@
-//! Whose pages the cache holds, and what splits cost: as scripts read them and as tables (WHATIF 6).
+//! Whose pages the cache holds, and what splits cost: as scripts read them and as tables.
 
 use crate::cli::output::{Column, Sheet, Terminal, known, percent, thousands};
 use crate::replay::Replay;

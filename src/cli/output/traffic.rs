@@ -1,4 +1,4 @@
-//! What passes between tiers, as scripts read it and as a table (WHATIF 3).
+//! What passes between tiers, as scripts read it and as a table.
 
 use crate::cli::output::{Column, Sheet, Terminal, capacity};
 use crate::replay::{

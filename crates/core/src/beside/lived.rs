@@ -1,4 +1,4 @@
-//! Time, tiers, tenants and the optimum beside a pool's estimates (WHATIF 2, 3, 4 and 6).
+//! Time, tiers, tenants and the optimum beside a pool's estimates.
 //!
 //! Windows that requests only come into count them; one that they leave again keeps what each adds, and counts it
 //! when it is shown. Runs, for what can be told of a window only once it has ended, are kept in windows that end.

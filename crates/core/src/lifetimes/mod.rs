@@ -1,5 +1,4 @@
-//! How long pages live in the stack, and on whose behalf: what follows from when each run was touched last
-//! (WHATIF 2 and 6).
+//! How long pages live in the stack, and on whose behalf: what follows from when each run was touched last.
 
 mod backlog;
 mod boundaries;

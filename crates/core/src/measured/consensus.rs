@@ -1,4 +1,4 @@
-//! The intervals of a set of requests, by where they begin and end (WHATIF 1).
+//! The intervals of a set of requests, by where they begin and end.
 
 use super::intervals::{Intervals, Level, Step, sum_up};
 use super::reading::Reading;

@@ -1,4 +1,4 @@
-//! The capacity that lies in the most intervals (WHATIF 1): one scan over where they begin and end.
+//! The capacity that lies in the most intervals: one scan over where they begin and end.
 
 use crate::outcome::{BEYOND, Need};
 

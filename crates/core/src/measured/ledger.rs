@@ -1,4 +1,4 @@
-//! The ledger of a window: what an unlimited cache would have found, and where the rest was lost (WHATIF 1).
+//! The ledger of a window: what an unlimited cache would have found, and where the rest was lost.
 
 /// Hits over the requests that were measured, in pages, from the best case to what happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

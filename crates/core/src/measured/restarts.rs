@@ -1,4 +1,4 @@
-//! Restarts of a cache: moments from which it knew nothing older (WHATIF 1).
+//! Restarts of a cache: moments from which it knew nothing older.
 //!
 //! After a restart a request that comes back to old pages finds none of them: its interval begins at zero, or where
 //! the pages end that others have brought back since. What tells this from a cache that is too small, or from

@@ -1,4 +1,4 @@
-//! The offline optimum: what a cache would find that knew every request to come (WHATIF 4).
+//! The offline optimum: what a cache would find that knew every request to come.
 //!
 //! Of pages that do not all fit it drops the one whose next use is furthest, which may be one that just came (MIN
 //! with bypass). Whoever touches a page touches its ancestors, so next uses never decrease along a path; of those

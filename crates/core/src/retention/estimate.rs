@@ -6,7 +6,7 @@ use crate::ratio::Ratio;
 use crate::units::{PageBytes, PageCount};
 use serde::{Deserialize, Serialize};
 
-/// A cache that keeps pages for so long (WHATIF 2). Numbers that hang on pages which were forgotten are absent.
+/// A cache that keeps pages for so long. Numbers that hang on pages which were forgotten are absent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RetentionEstimate {
     /// How long.

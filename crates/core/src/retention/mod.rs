@@ -1,5 +1,4 @@
-//! Retention: what a cache finds, and holds, that keeps pages for so long instead of for as long as there is room
-//! (WHATIF 2).
+//! Retention: what a cache finds, and holds, that keeps pages for so long instead of for as long as there is room.
 //!
 //! Time is that of the pool: the largest event time so far. A page is as old as its last touch; how many pages are
 //! not older than `t` is a sum over the youngest requests in the stack, so one pointer a time to live follows it. The

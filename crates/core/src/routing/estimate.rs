@@ -6,7 +6,7 @@ use crate::ratio::Ratio;
 use crate::units::{PageBytes, PageCount, PageSize};
 use serde::{Deserialize, Serialize};
 
-/// One router (WHATIF 5). Pages are pages of the pool; numbers beyond the tracked bound are absent.
+/// One router. Pages are pages of the pool; numbers beyond the tracked bound are absent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RouterEstimate {
     /// As it was asked for, with what differs from the default: `hash:4:session`.

@@ -1,4 +1,4 @@
-//! Replicas and routing: what each of several caches finds when a router spreads the requests (WHATIF 5).
+//! Replicas and routing: what each of several caches finds when a router spreads the requests.
 //!
 //! A router that is blind to what caches hold decides alike whatever their capacity is. So one pass with one
 //! stack a replica is exact for all capacities at once, at the cost of one engine pass a router.

@@ -1,4 +1,4 @@
-//! A router that asks the caches (WHATIF 5): to the replica that holds the longest prefix of the prompt now, as far as
+//! A router that asks the caches: to the replica that holds the longest prefix of the prompt now, as far as
 //! load allows. Routers that listen to the engines' cache events come close to it.
 //!
 //! Where requests go depends on how much each cache holds, so one run tells one capacity.

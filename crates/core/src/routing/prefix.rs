@@ -1,4 +1,4 @@
-//! A router that remembers which prefixes it sent where (WHATIF 5), as common prefix-aware routers do.
+//! A router that remembers which prefixes it sent where, as common prefix-aware routers do.
 //!
 //! It does not ask the caches, so it is blind to what they evicted. The tree is kept as a table of prefix
 //! hashes with one bit a replica; of two hashes that collide one prefix is taken for the other, which such

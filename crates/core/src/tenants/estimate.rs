@@ -11,7 +11,7 @@ pub const OTHER: &str = "other";
 /// The largest whole number of the published formats.
 const MOST: u64 = i64::MAX as u64;
 
-/// One tenant, or all that are not told one by one (WHATIF 6).
+/// One tenant, or all that are not told one by one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TenantEstimate {
     /// Its name; absent for requests that name nobody, `other` for all others together.

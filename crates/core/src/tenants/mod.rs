@@ -1,4 +1,4 @@
-//! Attribution: whose pages the cache holds, for how long, and what each tenant gets from it (WHATIF 6).
+//! Attribution: whose pages the cache holds, for how long, and what each tenant gets from it.
 //!
 //! A page is its last toucher's. What a capacity holds are the youngest pages of the stack, so one pointer a
 //! capacity tells when pages leave it: with their last toucher's age they are accounted to that tenant, once, as

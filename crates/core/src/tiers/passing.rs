@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 /// Milliseconds of a day.
 const DAY_MS: f64 = 86_400_000.0;
 
-/// What passes between the tiers of a plan (WHATIF 3). Sampled counts are scaled up.
+/// What passes between the tiers of a plan. Sampled counts are scaled up.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TrafficEstimate {
     /// From the first request to the last.

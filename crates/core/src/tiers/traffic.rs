@@ -1,5 +1,4 @@
-//! What passes between tiers: reads and writes of each below the first, per request, at the busiest moment and a day
-//! (WHATIF 3).
+//! What passes between tiers: reads and writes of each below the first, per request, at the busiest moment and a day.
 //!
 //! What is above a tier holds the pages with a need up to its reach. A page found below is read; what does not lie
 //! above enters there, and what entered less what the tiers above grew by was dropped from them: an exclusive tier

@@ -1,5 +1,5 @@
 //! What a row says of the answer to its prompt: how long it was, how long it took, and how much of the
-//! prompt came from the serving engine's cache (WHATIF 1).
+//! prompt came from the serving engine's cache.
 //!
 //! The usage is the row's own, that of its `response`, or the last one of the chunks a response was streamed
 //! in: an array of chunks, or the stream's text as it was sent (`data: {...}` lines).
