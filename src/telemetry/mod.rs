@@ -4,6 +4,7 @@
 //! them with the health that the service's loops note in [`Health`], and [`logging`] sets up the log.
 
 pub mod catalog;
+mod estimate_metrics;
 mod from_start;
 mod health;
 mod labels;

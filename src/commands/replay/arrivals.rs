@@ -53,7 +53,7 @@ impl OrderResult {
     }
 
     /// The order in words.
-    pub(super) fn told(&self) -> String {
+    pub(super) fn words(&self) -> String {
         match (self.by, self.reordered_requests) {
             ("session", _) => "whole sessions, as the trace has them".to_owned(),
             ("trace", _) => "of the trace, which has no times".to_owned(),
@@ -87,7 +87,7 @@ impl TimesResult {
     }
 
     /// The times in words.
-    pub(super) fn told(&self) -> String {
+    pub(super) fn words(&self) -> String {
         let (first, last, span) = (moment(self.first_ms), moment(self.last_ms), elapsed(self.span_ms));
         match self.clock {
             "sessions" => format!("{span}, sessions one after another"),

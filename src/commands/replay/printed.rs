@@ -65,9 +65,9 @@ impl ReplayResult {
             line("warm-up requests", thousands(trace.warm_up_requests));
         }
         if let Some(times) = &trace.times {
-            line("times", times.told());
+            line("times", times.words());
         }
-        line("order", trace.order.told());
+        line("order", trace.order.words());
         line("page accesses", thousands(trace.page_accesses));
         line("distinct pages", self.footprint());
         line("page size", page_size(trace));

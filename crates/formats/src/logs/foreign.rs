@@ -1,6 +1,6 @@
 //! Logs that hold no prompt which could be read, and what to log in their place.
 //!
-//! A table says how each looks; whatever is in none of its rows is told by what it lacks. Nothing here quotes a record.
+//! A table says how each looks; whatever is in none of its rows is described by what it lacks. Nothing here quotes a record.
 
 use super::envelope::{Value, Visit, is_object, walk};
 use super::members::{Members, members};
@@ -277,14 +277,14 @@ const COUNTS: [&str; 6] = ["token", "promptlen", "inputlen", "outputlen", "usage
 /// What a file or a record is, and what helps; nothing where nobody can say. It is looked into as an envelope is.
 pub fn describe(record: &[u8]) -> Option<String> {
     if let Some(file) = FILES.iter().find(|known| known.matches(|mark| is_magic(mark, record))) {
-        return Some(file.told(""));
+        return Some(file.sentence(""));
     }
     let Ok(text) = std::str::from_utf8(record) else { return None };
     let (mut found, mut has_prompt, mut has_counts) = (None, false, false);
     walk(record, &mut |place, value| {
         if let Some(known) = known(value) {
             let at = if place.is_top() { String::new() } else { format!("{place} ") };
-            found = Some(known.told(&at));
+            found = Some(known.sentence(&at));
             return Visit::Stop;
         }
         let Some(members) = &value.members else {
@@ -338,7 +338,7 @@ impl Foreign {
         self.marks.iter().any(|all| all.iter().all(&holds))
     }
 
-    fn told(&self, at: &str) -> String {
+    fn sentence(&self, at: &str) -> String {
         format!("{at}this is {}: {}", self.what, self.instead)
     }
 }

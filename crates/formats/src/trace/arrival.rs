@@ -21,9 +21,9 @@ const REQUESTS_AT_ONCE: usize = 256;
 
 /// Holds requests back.
 pub(super) struct HoldBack {
-    requests: BinaryHeap<Reverse<Held>>,
+    requests: BinaryHeap<Reverse<WaitingRequest>>,
     /// Those of the file at hand that state no moment, before the first that does.
-    unstated: Vec<Held>,
+    unstated: Vec<WaitingRequest>,
     bytes: usize,
     /// The most bytes that are held back.
     limit: usize,
@@ -50,7 +50,7 @@ impl HoldBack {
                 batch.refused.push(super::row::RefusedRow { after: 0, line: draft.line, fault });
                 continue;
             }
-            let held = Held::of(draft, batch, file, self.taken);
+            let held = WaitingRequest::of(draft, batch, file, self.taken);
             (self.taken, self.bytes) = (self.taken + 1, self.bytes + held.bytes());
             match draft.when {
                 When::Unstated if !is_stated => self.unstated.push(held),
@@ -87,7 +87,8 @@ impl HoldBack {
         }
         let mut file: Option<Arc<str>> = None;
         while is_end || self.is_full() {
-            let is_other = |held: &Reverse<Held>| file.as_ref().is_some_and(|file| *file != held.0.file);
+            let is_other =
+                |held: &Reverse<WaitingRequest>| file.as_ref().is_some_and(|file| *file != held.0.file);
             if batch.ids.len() >= IDS_AT_ONCE
                 || batch.drafts.len() >= REQUESTS_AT_ONCE
                 || self.requests.peek().is_none_or(is_other)
@@ -107,7 +108,7 @@ impl HoldBack {
 }
 
 /// A request held back, with its own copy of its ids and names.
-struct Held {
+struct WaitingRequest {
     draft: Draft,
     ids: Box<[u64]>,
     text: Box<str>,
@@ -116,7 +117,7 @@ struct Held {
     number: u64,
 }
 
-impl Held {
+impl WaitingRequest {
     /// A copy of a request of `batch`.
     fn of(draft: &Draft, batch: &Batch, file: &Arc<str>, number: u64) -> Self {
         let mut ids = Vec::with_capacity(draft.ids.len() + draft.output_ids.len());
@@ -161,21 +162,21 @@ impl Held {
     }
 }
 
-impl PartialEq for Held {
+impl PartialEq for WaitingRequest {
     fn eq(&self, other: &Self) -> bool {
         self.order() == other.order()
     }
 }
 
-impl Eq for Held {}
+impl Eq for WaitingRequest {}
 
-impl PartialOrd for Held {
+impl PartialOrd for WaitingRequest {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Held {
+impl Ord for WaitingRequest {
     fn cmp(&self, other: &Self) -> Ordering {
         self.order().cmp(&other.order())
     }

@@ -1,0 +1,167 @@
+//! A pool's newest estimate as gauges.
+
+use crate::telemetry::catalog as metric;
+use crate::telemetry::shown::Shown;
+use kvset_core::capacity::CapacitySpec;
+use kvset_core::curve::share;
+use kvset_core::estimate::Estimate;
+use kvset_core::recommendation::RecommendationStatus;
+use kvset_core::tiers::Settled;
+use kvset_core::units::PageBytes;
+
+/// Shows a closed window as gauges: its figures, what it recommends, and what was asked for beside.
+pub(super) fn show_estimate(shown: &mut Shown, pool: &str, estimate: &Estimate) {
+    show_figures(shown, pool, estimate);
+    show_recommendation(shown, pool, estimate);
+    show_measured(shown, pool, estimate);
+    show_routing(shown, pool, estimate);
+}
+
+fn show_figures(shown: &mut Shown, pool: &str, estimate: &Estimate) {
+    let window = estimate.window.to_string();
+    shown.set(metric::TRACKED_PAGES, &[pool], estimate.tracked_pages as f64);
+    shown.set(metric::ACCUMULATED_CAPACITY_PAGES, &[pool], estimate.accumulated_pages as f64);
+    if let Some(bytes) = estimate.accumulated_bytes {
+        shown.set(metric::ACCUMULATED_CAPACITY_BYTES, &[pool], bytes as f64);
+    }
+    shown.set(metric::THEORETICAL_HIT_RATE, &[pool, &window], estimate.theoretical.prefix_hit_rate);
+    shown.set(metric::WINDOW_REQUESTS, &[pool, &window], estimate.requests as f64);
+    shown.set(metric::WARM_UP, &[pool, &window], if estimate.warm_up { 1.0 } else { 0.0 });
+    if let Some(in_flight) = &estimate.in_flight {
+        shown.set(metric::IN_FLIGHT_REQUESTS, &[pool, &window], in_flight.max_requests as f64);
+        if let Some(pages) = in_flight.max_pages {
+            shown.set(metric::IN_FLIGHT_PAGES, &[pool, &window], pages as f64);
+        }
+    }
+    for required in &estimate.required {
+        let target = required.target_ratio.to_string();
+        for found in &required.coverage {
+            let coverage = found.coverage.to_string();
+            let labels = [pool, &window, &target, &coverage];
+            let converged = found.convergence == Settled::Converged;
+            shown.set(metric::REQUIREMENT_CONVERGED, &labels, if converged { 1.0 } else { 0.0 });
+            shown.set(metric::REQUIRED_CAPACITY_PAGES, &labels, number(found.pages));
+            if estimate.page_bytes.is_some() {
+                shown.set(metric::REQUIRED_CAPACITY_BYTES, &labels, number(found.bytes));
+            }
+        }
+    }
+    for tier in estimate.plan.iter().flat_map(|plan| &plan.tiers) {
+        let labels = [pool, &window, &tier.name];
+        let recommended = &tier.recommended;
+        for (gauge, count) in [
+            (metric::TIER_RECOMMENDED_UNITS, recommended.units),
+            (metric::TIER_RECOMMENDED_PAGES, recommended.pages),
+            (metric::TIER_RECOMMENDED_BYTES, recommended.bytes),
+        ] {
+            shown.set(gauge, &labels, number(count));
+        }
+        shown.set(metric::TIER_RECOMMENDED_HIT_RATE, &labels, recommended.hit_rate.unwrap_or(f64::NAN));
+    }
+    for point in &estimate.capacities {
+        // Only capacities the operator named: the default grid has a point for every step.
+        let Some(capacity) = &point.label else { continue };
+        let rates = [
+            ("page", point.page_hit_rate),
+            ("reuse", point.reuse_hit_rate),
+            ("prefix", point.prefix_hit_rate),
+        ];
+        for (kind, rate) in rates {
+            if let Some(rate) = rate {
+                shown.set(metric::HIT_RATE, &[pool, &window, capacity, kind], rate);
+            }
+        }
+    }
+}
+
+/// A count as a gauge: one that is not known is no number, for a gauge left as it was would say otherwise.
+fn number(count: Option<u64>) -> f64 {
+    count.map_or(f64::NAN, |count| count as f64)
+}
+
+/// Shows the recommendation to act on, which only one kind of window has.
+fn show_recommendation(shown: &mut Shown, pool: &str, estimate: &Estimate) {
+    if !estimate.act_on {
+        return;
+    }
+    let window = estimate.window.to_string();
+    let entry = estimate.recommendation();
+    for status in RecommendationStatus::ALL {
+        let is_so = entry.is_some_and(|entry| entry.status == status);
+        let labels = [pool, &window, status.name()];
+        shown.set(metric::RECOMMENDATION_STATUS, &labels, if is_so { 1.0 } else { 0.0 });
+    }
+    let Some(entry) = entry else { return };
+    let coverage = entry.coverage.to_string();
+    let labels = [pool, &window, &coverage];
+    shown.set(metric::RECOMMENDED_PAGES, &labels, number(entry.pages));
+    if estimate.page_bytes.is_some() {
+        shown.set(metric::RECOMMENDED_BYTES, &labels, number(entry.bytes));
+    }
+    shown.set(metric::RECOMMENDED_HIT_RATE, &labels, entry.hit_rate.unwrap_or(f64::NAN));
+    let converged = entry.convergence == Settled::Converged;
+    shown.set(metric::RECOMMENDATION_CONVERGED, &labels, if converged { 1.0 } else { 0.0 });
+}
+
+/// Shows what the cache in use behaves like, of all its replicas together.
+fn show_measured(shown: &mut Shown, pool: &str, estimate: &Estimate) {
+    let Some(measured) = &estimate.measured else { return };
+    let window = estimate.window.to_string();
+    if let Some(effective) = measured.effective_capacity {
+        // Infinite where no request sets an upper bound: a gauge left as it was would say otherwise.
+        let of_all = |each: u64| each.saturating_mul(measured.replicas) as f64;
+        for (bound, pages) in
+            [("from", of_all(effective.pages_from)), ("to", effective.pages_to.map_or(f64::INFINITY, of_all))]
+        {
+            shown.set(metric::EFFECTIVE_CAPACITY_PAGES, &[pool, &window, bound], pages);
+            if let Some(page_bytes) = estimate.page_bytes {
+                let bytes = pages * page_bytes as f64;
+                shown.set(metric::EFFECTIVE_CAPACITY_BYTES, &[pool, &window, bound], bytes);
+            }
+        }
+        for (by, share) in [("requests", effective.agreement), ("pages", effective.agreement_by_pages)] {
+            shown.set(metric::MEASURED_AGREEMENT, &[pool, &window, by], share);
+        }
+    }
+    let ledger = &measured.ledger;
+    for (step, pages) in [
+        ("accessed", Some(ledger.page_accesses)),
+        ("unlimited", Some(ledger.unlimited_pages)),
+        ("shared", ledger.shared_pages),
+        ("routed", ledger.routed_pages),
+        ("measured", Some(ledger.measured_pages)),
+    ] {
+        let labels = [pool, &window, step];
+        pages.into_iter().for_each(|pages| shown.set(metric::LEDGER_PAGES, &labels, pages as f64));
+    }
+}
+
+/// Shows what the routers asked about would give; their number is the configuration's.
+fn show_routing(shown: &mut Shown, pool: &str, estimate: &Estimate) {
+    let window = estimate.window.to_string();
+    for routed in &estimate.routing {
+        let labels = [pool, &window, &routed.asked];
+        let rate = share(routed.unlimited_page_hits, routed.page_accesses);
+        shown.set(metric::ROUTER_UNLIMITED_HIT_RATE, &labels, rate);
+        if let Some(imbalance) = routed.imbalance {
+            shown.set(metric::ROUTER_IMBALANCE, &labels, imbalance);
+        }
+    }
+}
+
+/// Shows what the pool's cache holds, in whatever units can be told.
+pub(super) fn show_provisioned(
+    shown: &mut Shown,
+    pool: &str,
+    provisioned: Option<&CapacitySpec>,
+    page_bytes: Option<u64>,
+) {
+    let Some(provisioned) = provisioned else { return };
+    let page_bytes = page_bytes.map(PageBytes);
+    if let Some(pages) = provisioned.pages(page_bytes) {
+        shown.set(metric::PROVISIONED_CAPACITY_PAGES, &[pool], pages.0 as f64);
+    }
+    if let Some(bytes) = provisioned.bytes(page_bytes) {
+        shown.set(metric::PROVISIONED_CAPACITY_BYTES, &[pool], bytes.0 as f64);
+    }
+}
