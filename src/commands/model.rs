@@ -88,7 +88,17 @@ impl Checkpoint {
         } else {
             (File::open(&path).and_then(read_limited), beside(&path, QUANTIZATION_FILE)?)
         };
-        let config = config.with_context(|| format!("cannot read model config `{}`", path.display()))?;
+        let config = config.with_context(|| {
+            let (path, name) = (path.display(), path.to_string_lossy());
+            let is_repository = name.split('/').count() == 2 && !name.ends_with(".json");
+            let advice = match is_repository {
+                true => format!(
+                    ": fetch it with `hf download {name} config.json --local-dir .`, and name the file"
+                ),
+                false => String::new(),
+            };
+            format!("cannot read model config `{path}`{advice}")
+        })?;
         Ok(Self { path, config, quantization })
     }
 

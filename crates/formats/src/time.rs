@@ -230,7 +230,7 @@ pub enum TimeFault {
     )]
     NoDate,
     /// A number that is no date in the unit told, but in another.
-    #[error("is a date in {fits}, not in {told}, which it was told to be in")]
+    #[error("is a date in {fits}, not in {told}, the unit that is set")]
     OtherUnit { told: Unit, fits: Unit },
 }
 

@@ -243,9 +243,9 @@ fn tokens_in(request: &str) -> Result<Option<Vec<Vec<u32>>>, DecodeError> {
     let invalid = |what: String| DecodeError::new(ErrorCode::InvalidField, what);
     if request.trim_start().starts_with('[') {
         let ids = token_ids(request);
-        return ids
-            .map(Some)
-            .ok_or_else(|| invalid("the request is a list, and none of token ids".to_owned()));
+        return ids.map(Some).ok_or_else(|| {
+            invalid("the request is a list, and none of token ids: name the object around it".to_owned())
+        });
     }
     let Some(members) = members(request) else { return Ok(None) };
     let is_ids = |name: &str, json: &str| TOKEN_FIELDS.contains(&name) && json.starts_with('[');
