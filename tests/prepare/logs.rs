@@ -3,7 +3,9 @@
 
 use crate::prepare_support::{model_directory, record, tokenizers};
 use kvset::codec::{DecodeLimits, Encoding, RequestDecoder};
+use kvset::core::hashing::PageHasher;
 use kvset::core::labels::Label;
+use kvset::core::pages::Scope;
 use kvset::core::units::PageSize;
 use kvset::logs::Preset;
 use kvset::prepare::{Prepared, Preparer};
@@ -726,4 +728,52 @@ fn ids_under_a_key_are_others_and_shared_as_far() {
     let error = preparer(&wrong).err().expect("no key").to_string();
     assert!(error.contains("prepare.hash_key") && !error.contains("hunter2"), "{error}");
     assert!(!format!("{wrong:?}").contains("hunter2") && !wrong.to_toml().contains("hunter2"));
+}
+
+/// An answer whose ids a log lists fills the pages that the prompt which goes on behind it has, for prepare and replay
+/// alike.
+#[test]
+fn answers_with_ids_fill_the_pages_that_later_prompts_have() {
+    let (prompt, answer): (Vec<u32>, Vec<u32>) = ((1..=9).collect(), (10..=17).collect());
+    let sglang = serde_json::json!({
+        "timestamp": "2025-11-20T12:00:01.500000", "event": "request.finished", "rid": "r",
+        "obj": {"rid": "r", "text": null, "input_ids": prompt},
+        "out": {"output_ids": answer, "meta_info": {"prompt_tokens": 9, "completion_tokens": 8, "cached_tokens": 0}},
+    });
+    let vllm = serde_json::json!({
+        "request": {"model": "m"},
+        "response": {"created": 1763640000, "prompt_token_ids": prompt,
+            "choices": [{"index": 0, "token_ids": answer}],
+            "usage": {"prompt_tokens": 9, "completion_tokens": 8}},
+    });
+    let mut cut = sglang.clone();
+    cut["out"]["output_ids"] = serde_json::json!([17]);
+    let next: Vec<u32> = (1..=17).collect();
+    let mut pages = Vec::new();
+    PageHasher::new(PageSize::new(4).expect("not zero")).hash(Scope::GLOBAL, &next, false, &mut pages);
+    for (preset, record, outputs) in [
+        (Preset::Sglang, sglang, &pages[2..4]),
+        (Preset::Vllm, vllm, &pages[2..4]),
+        (Preset::Sglang, cut, &[][..]),
+    ] {
+        let record = record.to_string();
+        let prepared = prepare(&settings(Some(preset)), record.as_bytes());
+        let mut decoder = RequestDecoder::new(Encoding::Avro, DecodeLimits::default());
+        let output = prepared.outputs.first().unwrap_or_else(|| panic!("{}", reason(&prepared)));
+        let decoded = decoder.decode(output.key.as_deref(), output.value.as_deref().expect("an event"));
+        let event = decoded.expect("a request event").event;
+        let options = ReadOptions {
+            format: Format::of_preset(preset),
+            page_size: PageSize::new(4),
+            ..ReadOptions::default()
+        };
+        let bytes = Box::new(std::io::Cursor::new(record.clone().into_bytes()));
+        let mut reader = TraceReader::from_reader("log", bytes, &options).expect("a known format");
+        let item = reader.next_item().expect("readable").expect("a row");
+        let TraceItem::Request(row) = item else { panic!("{record}: refused") };
+        for found in [&event, &row.event] {
+            assert_eq!(found.output_page_ids.iter().collect::<Vec<_>>(), outputs, "{record}");
+            assert_eq!(found.page_ids.iter().take(2).collect::<Vec<_>>(), pages[..2], "{record}");
+        }
+    }
 }

@@ -63,6 +63,29 @@ impl PageHasher {
         }
     }
 
+    /// Appends the ids of the pages that `answer` fills behind `prompt`, whose pages are `prompt_ids`: the one that the
+    /// prompt began first. The last token of an answer is not among them: nothing was computed of it.
+    pub fn hash_answer(
+        &mut self,
+        namespace: Scope,
+        (prompt, prompt_ids): (&[u32], &[u64]),
+        answer: &[u32],
+        ids: &mut Vec<u64>,
+    ) {
+        let page_tokens = self.page_size.get() as usize;
+        let full = prompt.len() / page_tokens;
+        let [stored @ .., _] = answer else { return };
+        let mut previous = match full {
+            0 => namespace.value(),
+            full => prompt_ids[full - 1],
+        };
+        let behind: Vec<u32> = prompt[full * page_tokens..].iter().chain(stored).copied().collect();
+        for page in behind.chunks_exact(page_tokens) {
+            previous = self.chain(previous, page);
+            ids.push(previous);
+        }
+    }
+
     /// The id of the page that holds `tokens` and follows the page `previous` (the namespace's value
     /// for the first page).
     pub fn chain(&mut self, previous: u64, tokens: &[u32]) -> u64 {
@@ -102,6 +125,24 @@ mod tests {
             let (left, right) = (hash(4, Scope::GLOBAL, &left, false), hash(4, Scope::GLOBAL, &right, false));
             let equal = left.iter().zip(&right).take_while(|(x, y)| x == y).count();
             prop_assert_eq!(equal, common / 4);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn pages_of_an_answer_are_those_of_the_prompt_that_goes_on_behind_it(
+            prompt in prop::collection::vec(any::<u32>(), 0..40),
+            answer in prop::collection::vec(any::<u32>(), 0..40),
+            partial: bool,
+        ) {
+            let mut hasher = PageHasher::new(PageSize::new(4).expect("not zero"));
+            let (mut ids, mut output) = (Vec::new(), Vec::new());
+            hasher.hash(Scope::GLOBAL, &prompt, partial, &mut ids);
+            hasher.hash_answer(Scope::GLOBAL, (&prompt, &ids), &answer, &mut output);
+            let stored = answer.len().saturating_sub(1);
+            let next: Vec<u32> = prompt.iter().chain(&answer[..stored]).copied().collect();
+            let whole = hash(4, Scope::GLOBAL, &next, false);
+            prop_assert_eq!([&ids[..prompt.len() / 4], &output].concat(), whole);
         }
     }
 

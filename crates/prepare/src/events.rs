@@ -23,6 +23,8 @@ pub(super) struct Common {
     /// How the record writes that; nothing where it is the stamp of the record.
     pub(super) form: Option<Form>,
     pub(super) output_tokens: Option<i64>,
+    /// Token ids of the answer to the record's only prompt; empty where they are not listed.
+    pub(super) answer: Vec<u32>,
     pub(super) duration_ms: Option<i64>,
     pub(super) cached_tokens: CachedTokens,
     /// Tokens of all the record's prompts together, as it states them.
@@ -35,12 +37,19 @@ pub(super) struct Common {
 impl Common {
     /// Whether it has counts of the answer, or of what was cached.
     pub(super) fn tells_of_answer(&self) -> bool {
-        self.output_tokens.is_some() || self.cached_tokens != CachedTokens::Unstated
+        self.output_tokens.is_some()
+            || !self.answer.is_empty()
+            || self.cached_tokens != CachedTokens::Unstated
     }
 
     /// The same for a record of several prompts: their sum tells of none.
     pub(super) fn of_several(&self) -> Self {
-        Self { output_tokens: None, cached_tokens: CachedTokens::Unstated, ..self.clone() }
+        Self {
+            output_tokens: None,
+            answer: Vec::new(),
+            cached_tokens: CachedTokens::Unstated,
+            ..self.clone()
+        }
     }
 }
 
@@ -93,17 +102,22 @@ impl<'a> Hashing<'a> {
         self.ids.clear();
         let namespace = common.namespace.unwrap_or(Scope::GLOBAL);
         self.hasher.hash(namespace, tokens, rules.include_partial_page, self.ids);
+        let mut output_ids = Vec::new();
+        self.hasher.hash_answer(namespace, (tokens, self.ids), &common.answer, &mut output_ids);
+        limits.check_pages(self.ids.len() + output_ids.len())?;
         let sampled = rules.sample_rate != Ratio::ONE;
         if sampled {
             let sample = Sample::at(rules.sample_rate);
-            let kept = sample.followed(Scope::GLOBAL, PageIds::from_slice(self.ids)).collect();
-            *self.ids = kept;
+            for ids in [&mut *self.ids, &mut output_ids] {
+                *ids = sample.followed(Scope::GLOBAL, PageIds::from_slice(ids)).collect();
+            }
         }
         // Of a sample's pages nobody knows how many came from the cache.
         let cached_tokens = if sampled { CachedTokens::Unstated } else { common.cached_tokens };
         let message = RequestMessage {
             event_time: common.time.0,
             page_ids: PageIds::from_slice(self.ids),
+            output_page_ids: PageIds::from_slice(&output_ids),
             ids_chained: true,
             page_size: i32::try_from(rules.page_size.get()).ok(),
             // With it, the number of page ids would have to fit.

@@ -195,6 +195,7 @@ impl Preparer {
         let arrival = request.arrival.filter(|_| self.recipe.event_time.is_none());
         let mut common = self.common(record, arrival)?;
         common.output_tokens = request.output_tokens.and_then(signed);
+        common.answer.clone_from(&request.answer);
         common.duration_ms = request.duration.map(ms_of).and_then(signed);
         common.cached_tokens = request.cached_tokens;
         common.stated_tokens = request.input_tokens;

@@ -277,6 +277,7 @@ impl Preparer {
             time: EventTime(time),
             form: stated.map(|time| time.form),
             output_tokens: self.answer.output_tokens(1).and_then(signed),
+            answer: self.answer.token_ids(1).to_vec(),
             duration_ms: self.answer.duration().map(ms_of).and_then(signed),
             cached_tokens: self.answer.cached_tokens(1),
             stated_tokens: None,

@@ -294,7 +294,8 @@ impl GeneratedPages {
         if pages == 0 {
             return;
         }
-        let ids = event.output_page_ids.first(pages as usize);
+        // Without names it is a matter of reach alone, from where the prompt ends: the cache may keep no output pages.
+        let ids = if self.naming { event.output_page_ids.first(pages as usize) } else { PageIds::EMPTY };
         let places = (full..).zip(ids.iter());
         let behind = places.map(|(place, id)| part(place, id)).fold(0, u64::wrapping_add);
         let prefix = self.request.prefixes[full].wrapping_add(behind);

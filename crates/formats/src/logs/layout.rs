@@ -30,6 +30,8 @@ pub(super) struct Layout {
     pub names: &'static [(&'static str, &'static str)],
     /// Where the record states the prompt's tokens beside the answer's usage.
     pub prompt_tokens: &'static [&'static str],
+    /// Where the record lists the token ids of the answer apart from that.
+    pub answer_ids: &'static [&'static str],
     /// What may hold the rest of a prompt and is not read.
     pub parts: &'static [&'static str],
     /// Objects with fields of the request, which say what keeps its pages apart ([`crate::identity`]).
@@ -64,6 +66,7 @@ impl Layout {
             names: &[],
             prompt_tokens: &[],
             parts: &[],
+            answer_ids: &[],
             request: &[],
             unnamed_model: None,
             endpoint: &[],
@@ -106,6 +109,7 @@ impl Layout {
         };
         let mut answer =
             response.map(|response| Answer::of_response(&response)).transpose()?.unwrap_or_default();
+        first(record, self.answer_ids)?.into_iter().for_each(|ids| answer.list(&ids.text));
         let (mut start, end) = (time(record, self.start)?, time(record, self.end)?);
         if let (Some(_), LoggedPrompt::Body(request)) = (&places.request, &prompt) {
             // What the record does not say, its request may.
@@ -126,6 +130,7 @@ impl Layout {
                 stated => stated,
             },
             output_tokens: answer.output_tokens(1),
+            answer: answer.token_ids(1).to_vec(),
             cached_tokens: answer.cached_tokens(1),
             cache_writes: answer.cache_writes(1),
             unread: self.unread(record)?,

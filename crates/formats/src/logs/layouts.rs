@@ -95,6 +95,7 @@ pub(super) static VLLM: Layout = Layout {
 pub(super) static SGLANG: Layout = Layout {
     passed_over: sglang::passed_over,
     response: &["out.meta_info"],
+    answer_ids: &["out.output_ids"],
     end: &["timestamp"],
     duration: &[("out.meta_info.e2e_latency", Seconds)],
     parts: &["obj.session_params"],

@@ -74,6 +74,8 @@ pub struct LoggedRequest<'r> {
     pub input_tokens: Option<u64>,
     /// Tokens generated.
     pub output_tokens: Option<u64>,
+    /// Token ids of the answer, where the log lists them all; empty elsewhere.
+    pub answer: Vec<u32>,
     /// Prompt tokens that came from the serving engine's cache.
     pub cached_tokens: CachedTokens,
     /// Prompt tokens that were written to the provider's cache.

@@ -5,7 +5,7 @@
 //! in: an array of chunks, or the stream's text as it was sent (`data: {...}` lines).
 
 use super::json::{Fields, Object, Trouble, ignore, read_length, read_line};
-use super::numbers;
+use super::numbers::{self, TokenId};
 use crate::codec::{DecodeError, ErrorCode};
 use crate::time::Unit;
 use kvset_core::event::CachedTokens;
@@ -42,8 +42,11 @@ const KNOWN: [&str; 21] = [
 ];
 
 /// Fields that list the token ids of the answer, whose number is its length where nothing else says that.
-const ANSWER_IDS: [&str; 4] =
-    ["output_ids", "output_token_ids", "completion_token_ids", "response_token_ids"];
+const ANSWER_IDS: [&str; 5] =
+    ["output_ids", "output_token_ids", "output_tok_ids", "completion_token_ids", "response_token_ids"];
+
+/// The field of a response with its answers.
+const CHOICES: &str = "choices";
 
 /// Fields of a row itself that state its prompt's tokens: no usage, which would say what was cached, too.
 const ROW_TOKENS: [&str; 4] = ["prompt_tokens", "input_tokens", "num_prompt_tokens", "num_input_tokens"];
@@ -92,8 +95,8 @@ pub struct Answer {
     trouble: Trouble,
     /// Tokens generated, for all prompts of the row.
     output_tokens: Option<u64>,
-    /// Token ids of the answer that are listed.
-    listed_ids: Option<u64>,
+    /// Token ids of the answer.
+    listed: Listed,
     /// Tokens of the prompt as the serving engine counted them, for all prompts of the row.
     prompt_tokens: Option<u64>,
     /// The same as the row states it by itself, in tokens and under names that do not say of what they are the length.
@@ -175,7 +178,10 @@ impl Answer {
         Self {
             trouble: Trouble::default(),
             output_tokens: self.output_tokens.or(other.output_tokens),
-            listed_ids: self.listed_ids.or(other.listed_ids),
+            listed: match self.listed {
+                Listed::Nowhere => other.listed,
+                listed => listed,
+            },
             prompt_tokens: self.prompt_tokens.or(other.prompt_tokens),
             row_tokens: self.row_tokens.or(other.row_tokens),
             row_length: self.row_length.or(other.row_length),
@@ -262,7 +268,21 @@ impl Answer {
 
     /// Tokens generated for one of the row's `prompts`; a sum over several tells of none.
     pub fn output_tokens(&self, prompts: usize) -> Option<u64> {
-        self.output_tokens.or(self.listed_ids).filter(|_| prompts == 1)
+        let listed = match &self.listed {
+            Listed::Ids(ids) => Some(ids.len() as u64),
+            Listed::Others(items) => Some(*items),
+            Listed::Nowhere | Listed::Several => None,
+        };
+        self.output_tokens.or(listed).filter(|_| prompts == 1)
+    }
+
+    /// Token ids of the answer to the row's only prompt, where the log lists all of them: as many as it states, if it
+    /// does. Those of a stream's last chunk are not the answer.
+    pub fn token_ids(&self, prompts: usize) -> &[u32] {
+        match &self.listed {
+            Listed::Ids(ids) if self.output_tokens(prompts) == Some(ids.len() as u64) => ids,
+            _ => &[],
+        }
     }
 
     /// Tokens of all of the row's prompts together as the serving engine counted them.
@@ -296,6 +316,11 @@ impl Answer {
         // A class beyond the sum is of other chunks than the sum: all that is known is the larger.
         let tokens = tokens.max(classed);
         (prompts == 1).then_some(CacheWrites { tokens, five_minutes, one_hour })
+    }
+
+    /// Takes a list of token ids that was found elsewhere in the record.
+    pub fn list(&mut self, ids: &str) {
+        self.listed.add(listed(ids), false);
     }
 
     /// From arrival to the last token.
@@ -332,7 +357,11 @@ impl<'de> Fields<'de> for Answer {
     fn field<A: MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<(), A::Error> {
         if let Some(name) = ANSWER_IDS.into_iter().find(|name| *name == key) {
             self.trouble.field = name;
-            self.listed_ids = map.next_value_seed(ListLength)?.or(self.listed_ids);
+            self.listed.add(map.next_value_seed(List)?, false);
+            return Ok(());
+        }
+        if key == CHOICES {
+            self.listed.add(in_choices(map.next_value::<&RawValue>()?.get()), true);
             return Ok(());
         }
         self.trouble.field = known(key).unwrap_or_default();
@@ -355,60 +384,74 @@ impl<'de> Fields<'de> for Answer {
     }
 }
 
-/// How many items a list has, as such or in a text; nothing of any other value.
-struct ListLength;
+/// Token ids of an answer that a log lists.
+#[derive(Debug, Default)]
+enum Listed {
+    /// None.
+    #[default]
+    Nowhere,
+    /// These.
+    Ids(Vec<u32>),
+    /// So many of something else than token ids.
+    Others(u64),
+    /// Those of several answers, of which none is told apart.
+    Several,
+}
 
-impl<'de> DeserializeSeed<'de> for ListLength {
-    type Value = Option<u64>;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Option<u64>, D::Error> {
-        deserializer.deserialize_any(self)
+impl Listed {
+    /// Takes a further list: of a chunk, which goes on, or of the whole.
+    fn add(&mut self, list: Self, goes_on: bool) {
+        *self = match (std::mem::take(self), list) {
+            (known, Self::Nowhere) => known,
+            (Self::Ids(mut ids), Self::Ids(more)) if goes_on => {
+                ids.extend(more);
+                Self::Ids(ids)
+            }
+            (Self::Several, _) => Self::Several,
+            (_, list) => list,
+        };
     }
 }
 
-impl<'de> Visitor<'de> for ListLength {
-    type Value = Option<u64>;
+/// A list of token ids, as such or in a text; nothing of any other value.
+struct List;
 
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a list")
+impl<'de> DeserializeSeed<'de> for List {
+    type Value = Listed;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Listed, D::Error> {
+        let value: &RawValue = serde::Deserialize::deserialize(deserializer)?;
+        let text = value.get();
+        let quoted = text.starts_with('"').then(|| serde_json::from_str::<String>(text).ok()).flatten();
+        Ok(listed(quoted.as_deref().unwrap_or(text)))
     }
+}
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Option<u64>, A::Error> {
-        let mut count = 0;
-        while items.next_element::<IgnoredAny>()?.is_some() {
-            count += 1;
-        }
-        Ok(Some(count))
+fn listed(list: &str) -> Listed {
+    if !list.trim_start().starts_with('[') {
+        return Listed::Nowhere;
     }
-
-    fn visit_str<E>(self, text: &str) -> Result<Option<u64>, E> {
-        let items = serde_json::from_str::<Vec<IgnoredAny>>(text);
-        Ok(items.ok().map(|items| items.len() as u64))
+    if let Ok(ids) = serde_json::from_str::<Vec<TokenId>>(list) {
+        return Listed::Ids(ids.into_iter().map(|TokenId(id)| id).collect());
     }
+    let items = serde_json::from_str::<Vec<IgnoredAny>>(list);
+    items.map_or(Listed::Nowhere, |items| Listed::Others(items.len() as u64))
+}
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Option<u64>, A::Error> {
-        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-        Ok(None)
+/// The choices of a response, or of a chunk of one. vLLM lists in each the ids that it adds.
+fn in_choices(choices: &str) -> Listed {
+    #[derive(serde::Deserialize)]
+    struct Choice<'a> {
+        #[serde(default)]
+        index: u64,
+        #[serde(borrow)]
+        token_ids: Option<&'a RawValue>,
     }
-
-    fn visit_unit<E>(self) -> Result<Option<u64>, E> {
-        Ok(None)
-    }
-
-    fn visit_bool<E>(self, _: bool) -> Result<Option<u64>, E> {
-        Ok(None)
-    }
-
-    fn visit_i64<E>(self, _: i64) -> Result<Option<u64>, E> {
-        Ok(None)
-    }
-
-    fn visit_u64<E>(self, _: u64) -> Result<Option<u64>, E> {
-        Ok(None)
-    }
-
-    fn visit_f64<E>(self, _: f64) -> Result<Option<u64>, E> {
-        Ok(None)
+    let Ok(choices) = serde_json::from_str::<Vec<Choice<'_>>>(choices) else { return Listed::Nowhere };
+    match choices.as_slice() {
+        [Choice { index: 0, token_ids }] => token_ids.map_or(Listed::Nowhere, |ids| listed(ids.get())),
+        [] => Listed::Nowhere,
+        _ => Listed::Several,
     }
 }
 
@@ -482,6 +525,29 @@ mod tests {
         );
         assert_eq!(of(r#"{"completion_token_ids": null}"#), None);
         assert_eq!(of(r#"{"response_token_ids": "cut off"}"#), None);
+    }
+
+    #[test]
+    fn ids_of_an_answer_are_all_of_them_or_none() {
+        let ids = |text: &str| Answer::of_response(text).expect("an answer").token_ids(1).to_vec();
+        assert_eq!(ids(r#"{"output_ids": [4, "5", 6.0]}"#), [4, 5, 6]);
+        assert_eq!(ids(r#"{"output_ids": "[4, 5]", "usage": {"completion_tokens": 2}}"#), [4, 5]);
+        assert_eq!(ids(r#"{"choices": [{"index": 0, "token_ids": [4, 5]}]}"#), [4, 5]);
+        let stream = "data: {\"choices\": [{\"index\": 0, \"token_ids\": [4]}]}\n\n\
+            data: {\"choices\": [{\"index\": 0, \"token_ids\": [5, 6]}]}\n\n\
+            data: {\"choices\": [], \"usage\": {\"completion_tokens\": 3}}\n\ndata: [DONE]\n";
+        assert_eq!(ids(stream), [4, 5, 6], "each chunk goes on");
+        for other in [
+            r#"{"output_ids": [4, 5], "usage": {"completion_tokens": 7}}"#,
+            r#"{"choices": [{"index": 0, "token_ids": [4]}, {"index": 1, "token_ids": [5]}]}"#,
+            r#"{"output_ids": ["a", "b"]}"#,
+            r#"{"choices": [{"index": 0, "message": {"content": "x"}}]}"#,
+            r#"{"output_ids": [-4]}"#,
+        ] {
+            assert_eq!(ids(other), [0u32; 0], "{other}");
+        }
+        let several = Answer::of_response(r#"{"output_ids": [4, 5]}"#).expect("an answer");
+        assert!(several.token_ids(2).is_empty(), "of several prompts it is none's");
     }
 
     #[test]

@@ -17,7 +17,6 @@ use crate::stated::form_of;
 use crate::time::{Moment, ms_of};
 use kvset_core::hashing::PageHasher;
 use kvset_core::labels::{Label, Labels};
-use kvset_core::pages::Scope;
 #[cfg(feature = "tokenize")]
 use kvset_core::units::EventTime;
 use kvset_core::units::PageSize;
@@ -148,11 +147,15 @@ impl Log {
     ) -> Result<Option<PromptForm>, RowFault> {
         match &request.prompt {
             LoggedPrompt::Body(body) if self.reader.names_places() => match tokens_in(body)? {
-                Some(prompts) => return Ok(Some(self.hash(&prompts, batch, carried))),
-                None => return self.tokenize(body.as_bytes(), batch, carried).map(Some),
+                Some(prompts) => return Ok(Some(self.hash(&prompts, &request.answer, batch, carried))),
+                None => return self.tokenize(body.as_bytes(), &request.answer, batch, carried).map(Some),
             },
-            LoggedPrompt::Body(body) => return self.tokenize(body.as_bytes(), batch, carried).map(Some),
-            LoggedPrompt::Tokens(prompts) => return Ok(Some(self.hash(prompts, batch, carried))),
+            LoggedPrompt::Body(body) => {
+                return self.tokenize(body.as_bytes(), &request.answer, batch, carried).map(Some);
+            }
+            LoggedPrompt::Tokens(prompts) => {
+                return Ok(Some(self.hash(prompts, &request.answer, batch, carried)));
+            }
             LoggedPrompt::Pages { ids, page_size } => {
                 let start = batch.ids.len();
                 batch.ids.extend_from_slice(ids);
@@ -167,10 +170,19 @@ impl Log {
         Ok(None)
     }
 
-    fn hash(&mut self, prompts: &[Vec<u32>], batch: &mut Batch, carried: &mut Carried) -> PromptForm {
+    fn hash(
+        &mut self,
+        prompts: &[Vec<u32>],
+        answer: &[u32],
+        batch: &mut Batch,
+        carried: &mut Carried,
+    ) -> PromptForm {
+        // An answer to several prompts is none of theirs.
+        let answer = if prompts.len() == 1 { answer } else { &[] };
         for tokens in prompts {
             carried.placeholders.note(tokens);
-            hash(&mut self.hasher, tokens, batch);
+            batch.file_prompt(&mut self.hasher, tokens);
+            batch.file_answer(&mut self.hasher, tokens, answer);
         }
         PromptForm::TokenIds
     }
@@ -179,23 +191,32 @@ impl Log {
     fn tokenize(
         &mut self,
         body: &[u8],
+        answer: &[u32],
         batch: &mut Batch,
         carried: &mut Carried,
     ) -> Result<PromptForm, RowFault> {
         let tokenizer = self.tokenizer.as_mut().ok_or_else(no_model)?;
         let prompts = tokenizer.tokenize(body, Some(EventTime(self.moment.ms())))?;
         let form = form_of(prompts.are_text());
+        let answer = if prompts.iter().count() == 1 { answer } else { &[] };
         for tokens in prompts.iter() {
             if form == PromptForm::TokenIds {
                 carried.placeholders.note(tokens);
             }
-            hash(&mut self.hasher, tokens, batch);
+            batch.file_prompt(&mut self.hasher, tokens);
+            batch.file_answer(&mut self.hasher, tokens, answer);
         }
         Ok(form)
     }
 
     #[cfg(not(feature = "tokenize"))]
-    fn tokenize(&mut self, _: &[u8], _: &mut Batch, _: &mut Carried) -> Result<PromptForm, RowFault> {
+    fn tokenize(
+        &mut self,
+        _: &[u8],
+        _: &[u32],
+        _: &mut Batch,
+        _: &mut Carried,
+    ) -> Result<PromptForm, RowFault> {
         Err(no_model().into())
     }
 
@@ -259,18 +280,6 @@ fn tokens_in(request: &str) -> Result<Option<Vec<Vec<u32>>>, DecodeError> {
     // No prompt is empty: where its ids are, the text beside them is what was served.
     let has_body = members.iter().any(|(name, _)| ["messages", "prompt", "input"].contains(&name.as_ref()));
     Ok(Some(ids).filter(|ids| !has_body || ids.iter().all(|ids| !ids.is_empty())))
-}
-
-fn hash(hasher: &mut PageHasher, tokens: &[u32], batch: &mut Batch) {
-    let start = batch.ids.len();
-    hasher.hash(Scope::GLOBAL, tokens, true, &mut batch.ids);
-    batch.drafts.push(Draft {
-        page_size: Some(hasher.page_size()),
-        ids: start..batch.ids.len(),
-        ids_chained: true,
-        input_tokens: Some(tokens.len() as u64),
-        ..Draft::default()
-    });
 }
 
 fn no_model() -> DecodeError {

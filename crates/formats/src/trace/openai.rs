@@ -17,7 +17,6 @@ use crate::stated::form_of;
 use crate::time::{Numbers, Unit, ms_of};
 use kvset_core::hashing::PageHasher;
 use kvset_core::labels::{Label, Labels};
-use kvset_core::pages::Scope;
 use kvset_core::units::{EventTime, PageSize};
 use kvset_tokenize::{Model, RequestTokenizer, TokenizeLimits};
 use serde::de::MapAccess;
@@ -72,13 +71,15 @@ impl Decode for Requests {
             if !prompts.are_text() {
                 carried.placeholders.note(tokens);
             }
-            let start = batch.ids.len();
-            self.hasher.hash(Scope::GLOBAL, tokens, true, &mut batch.ids);
+            batch.file_prompt(&mut self.hasher, tokens);
+            batch.file_answer(&mut self.hasher, tokens, answer.token_ids(prompts.len()));
+            let Some(filed) = batch.drafts.pop() else { continue };
             let mut draft = Draft {
-                page_size: Some(self.hasher.page_size()),
-                ids: start..batch.ids.len(),
-                ids_chained: true,
-                input_tokens: Some(tokens.len() as u64),
+                page_size: filed.page_size,
+                ids: filed.ids,
+                output_ids: filed.output_ids,
+                ids_chained: filed.ids_chained,
+                input_tokens: filed.input_tokens,
                 output_tokens: answer.output_tokens(prompts.len()),
                 duration_ms: duration.map(ms_of),
                 cached_tokens: answer.cached_tokens(prompts.len()),

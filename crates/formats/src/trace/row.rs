@@ -7,6 +7,7 @@ use super::subagents::Evidence;
 use crate::identity::{Identity, NamedParts};
 use crate::time::{Clock, Form, Moment, Time};
 use kvset_core::event::{CachedTokens, KnownPrefix, PageCountMismatch, RequestEvent, full_pages};
+use kvset_core::hashing::PageHasher;
 use kvset_core::labels::Labels;
 use kvset_core::pages::{PageIds, Scope};
 use kvset_core::units::{EventTime, PageSize};
@@ -262,6 +263,28 @@ impl Batch {
             file,
             line: draft.line,
         }
+    }
+
+    /// Files a prompt of token ids, hashed into pages.
+    pub fn file_prompt(&mut self, hasher: &mut PageHasher, tokens: &[u32]) {
+        let start = self.ids.len();
+        hasher.hash(Scope::GLOBAL, tokens, true, &mut self.ids);
+        self.drafts.push(Draft {
+            page_size: Some(hasher.page_size()),
+            ids: start..self.ids.len(),
+            ids_chained: true,
+            input_tokens: Some(tokens.len() as u64),
+            ..Draft::default()
+        });
+    }
+
+    /// Files the pages that the answer to the last prompt filed fills; none where it is empty.
+    pub fn file_answer(&mut self, hasher: &mut PageHasher, tokens: &[u32], answer: &[u32]) {
+        let Some(draft) = self.drafts.last_mut() else { return };
+        let mut ids = Vec::new();
+        hasher.hash_answer(Scope::GLOBAL, (tokens, &self.ids[draft.ids.clone()]), answer, &mut ids);
+        draft.output_ids = self.ids.len()..self.ids.len() + ids.len();
+        self.ids.extend(ids);
     }
 
     /// What keeps pages apart of which this is said: a draft that says nothing else.

@@ -13,7 +13,7 @@ use super::json::{Fields, Name, Object, TOKEN_FIELDS, Trouble, ignore, read_line
 use super::numbers::{TokenId, Whole};
 use super::options::{IdScope, ReadOptions};
 use super::records::{Carried, Decode};
-use super::row::{Batch, Declared, Draft};
+use super::row::{Batch, Declared};
 use super::stated_time::StatedTime;
 use crate::codec::integers;
 use crate::identity::NamedParts;
@@ -21,7 +21,6 @@ use crate::stated::PromptForm;
 use crate::time::{Numbers, Unit, ms_of};
 use kvset_core::hashing::PageHasher;
 use kvset_core::labels::{Label, Labels};
-use kvset_core::pages::Scope;
 use kvset_core::units::PageSize;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use std::fmt;
@@ -33,6 +32,7 @@ const FIELD_SESSION: &str = "session_id";
 pub(super) struct TokenIds {
     hasher: PageHasher,
     tokens: Vec<u32>,
+    last: Vec<u32>,
     numbers: Numbers,
     id_scope: IdScope,
 }
@@ -43,6 +43,7 @@ impl TokenIds {
         Self {
             hasher: PageHasher::new(options.page_size.unwrap_or(page_size)),
             tokens: Vec::new(),
+            last: Vec::new(),
             numbers: options.numbers(Numbers::DatesOr(Unit::Milliseconds)),
             id_scope: options.id_scope.clone(),
         }
@@ -67,6 +68,7 @@ impl Decode for TokenIds {
             carried,
             hasher: &mut self.hasher,
             tokens: &mut self.tokens,
+            last: &mut self.last,
             scope_field,
             line: number,
             numbers: self.numbers,
@@ -104,6 +106,8 @@ struct Prompts<'s> {
     hasher: &'s mut PageHasher,
     /// Tokens of the prompt being read.
     tokens: &'s mut Vec<u32>,
+    /// Those of the prompt read before.
+    last: &'s mut Vec<u32>,
     scope_field: Option<&'s str>,
     line: u64,
     /// How numbers that are times are meant.
@@ -115,16 +119,9 @@ impl Prompts<'_> {
     /// Files the tokens read so far as one prompt.
     fn file(&mut self) {
         self.carried.placeholders.note(self.tokens);
-        let start = self.batch.ids.len();
-        self.hasher.hash(Scope::GLOBAL, self.tokens, true, &mut self.batch.ids);
-        self.batch.drafts.push(Draft {
-            page_size: Some(self.hasher.page_size()),
-            ids: start..self.batch.ids.len(),
-            ids_chained: true,
-            input_tokens: Some(self.tokens.len() as u64),
-            line: self.line,
-            ..Draft::default()
-        });
+        self.batch.file_prompt(self.hasher, self.tokens);
+        self.batch.drafts.last_mut().into_iter().for_each(|draft| draft.line = self.line);
+        std::mem::swap(self.tokens, self.last);
         self.tokens.clear();
     }
 }
@@ -264,6 +261,7 @@ impl PromptObject<'_, '_> {
         let output_tokens = self.answer.output_tokens(drafts.len());
         let cached_tokens = self.answer.cached_tokens(drafts.len());
         let duration = self.answer.duration().or_else(|| self.time.duration());
+        let prompts = drafts.len();
         for draft in drafts {
             draft.at(self.time.arrival(duration));
             draft.output_tokens = output_tokens;
@@ -274,6 +272,8 @@ impl PromptObject<'_, '_> {
             draft.scope_name = self.scope_name.clone();
             (draft.pool, draft.apart) = (kept.pool.clone(), kept.apart.clone());
         }
+        let Prompts { batch, hasher, last, .. } = self.prompts;
+        batch.file_answer(hasher, last, self.answer.token_ids(prompts));
         Ok(())
     }
 

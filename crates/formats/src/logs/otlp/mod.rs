@@ -139,6 +139,7 @@ fn request<'r>(item: &Item, place: Option<&FieldPath>) -> Result<LoggedRequest<'
             "ai.usage.outputTokens",
             "ai.usage.completionTokens",
         ])?,
+        answer: Vec::new(),
         cached_tokens: CachedTokens::of_usage(cached_tokens, input_tokens.is_some()),
         cache_writes: cache_writes(item)?,
         unread: content::unread(item),
