@@ -77,8 +77,8 @@ pub(super) fn serve_http(
         HealthBounds { live_within: http.live_within.as_duration(), ready_max_lag: http.ready_max_lag };
     let live = |board: &Arc<Board>| Live { board: Arc::clone(board), health: Arc::clone(health), bounds };
     let page = board.map_or_else(Router::new, |board| router(live(board)));
-    let server =
-        Server::start(address, handle, Arc::clone(health), bounds, page).map_err(anyhow::Error::from)?;
+    let server = Server::start(address, &http.allowed_hosts, handle, Arc::clone(health), bounds, page)
+        .map_err(anyhow::Error::from)?;
     tracing::info!("serving on http://{}", server.address());
     Ok(Some(server))
 }

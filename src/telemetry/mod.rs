@@ -7,6 +7,7 @@ pub mod catalog;
 mod estimate_metrics;
 mod from_start;
 mod health;
+mod known_hosts;
 mod labels;
 mod lived_metrics;
 pub mod logging;

@@ -2,12 +2,15 @@
 
 use super::catalog;
 use super::health::{Health, HealthBounds};
+use super::known_hosts::{KnownHosts, answer_known};
 use super::process;
 use axum::Router;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
+use axum::middleware::from_fn_with_state;
 use axum::response::IntoResponse;
 use axum::routing::get;
+use kvset_settings::HostName;
 use metrics_exporter_prometheus::PrometheusHandle;
 use std::io;
 use std::net::SocketAddr;
@@ -55,12 +58,14 @@ pub struct Server {
 
 impl Server {
     /// Listens on the address (port 0 for any free one) and serves until it is stopped; `further` holds
-    /// what is served beside metrics and health.
+    /// what is served beside metrics and health. On loopback, or where `hosts` lists names, requests for the name of
+    /// another host are refused.
     ///
     /// # Errors
     /// The address is taken or not ours, or the system has no thread left.
     pub fn start(
         address: SocketAddr,
+        hosts: &[HostName],
         metrics: PrometheusHandle,
         health: Arc<Health>,
         bounds: HealthBounds,
@@ -73,8 +78,10 @@ impl Server {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let listener = runtime.block_on(async { tokio::net::TcpListener::from_std(listener) })?;
         let (stop, stopped) = oneshot::channel();
-        let facts = Facts { metrics, health, bounds };
-        let serve = move || runtime.block_on(serve(listener, facts, further, stopped));
+        let hosts = KnownHosts::of(address, hosts);
+        let upkeep = metrics.clone();
+        let router = router(Facts { metrics, health, bounds }, further, hosts);
+        let serve = move || runtime.block_on(serve(listener, router, upkeep, stopped));
         let thread = std::thread::Builder::new().name("kvset-http".to_owned()).spawn(serve)?;
         Ok(Self { address, stop: Some(stop), thread: Some(thread) })
     }
@@ -106,20 +113,27 @@ impl Drop for Server {
     }
 }
 
-/// Serves until told to stop, and a little longer for what is still open.
-async fn serve(
-    listener: tokio::net::TcpListener,
-    facts: Facts,
-    further: Router,
-    stopped: oneshot::Receiver<()>,
-) {
-    let upkeep = facts.metrics.clone();
+/// Everything that is served, to those who ask for a known host.
+fn router(facts: Facts, further: Router, hosts: Option<KnownHosts>) -> Router {
     let router = Router::new()
         .route("/metrics", get(metrics))
         .route("/livez", get(live))
         .route("/readyz", get(ready))
         .with_state(facts)
         .merge(further);
+    match hosts {
+        Some(hosts) => router.layer(from_fn_with_state(hosts, answer_known)),
+        None => router,
+    }
+}
+
+/// Serves until told to stop, and a little longer for what is still open.
+async fn serve(
+    listener: tokio::net::TcpListener,
+    router: Router,
+    upkeep: PrometheusHandle,
+    stopped: oneshot::Receiver<()>,
+) {
     let (drain, draining) = oneshot::channel::<()>();
     let server = axum::serve(listener, router).with_graceful_shutdown(async move {
         // Told to stop, or the sender is gone: both mean the same.
@@ -187,16 +201,21 @@ mod tests {
     fn start(health: &Arc<Health>) -> (Server, metrics_exporter_prometheus::PrometheusRecorder) {
         let recorder = recorder().expect("a recorder");
         let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        let server = Server::start(any, recorder.handle(), Arc::clone(health), BOUNDS, Router::new())
+        let server = Server::start(any, &[], recorder.handle(), Arc::clone(health), BOUNDS, Router::new())
             .expect("started");
         (server, recorder)
     }
 
     /// Status line, headers and body of a request.
     fn get(server: &Server, path: &str) -> String {
+        exchange(server, &format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n"))
+    }
+
+    /// What is answered to a request that begins with these lines.
+    fn exchange(server: &Server, head: &str) -> String {
         let mut stream = TcpStream::connect(server.address()).expect("connected");
         stream.set_read_timeout(Some(Duration::from_secs(10))).expect("a timeout");
-        write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").expect("sent");
+        write!(stream, "{head}Connection: close\r\n\r\n").expect("sent");
         let mut answer = String::new();
         stream.read_to_string(&mut answer).expect("answered");
         answer
@@ -222,6 +241,35 @@ mod tests {
         server.stop();
     }
 
+    /// A page of a stranger whose name was made to point to 127.0.0.1 read pools and estimates.
+    #[test]
+    fn nothing_is_answered_for_the_name_of_another_host() {
+        let (server, _recorder) = start(&Arc::new(Health::new()));
+        let own = format!("Host: {}\r\n", server.address());
+        for path in ["/metrics", "/livez", "/readyz", "/elsewhere"] {
+            for head in [
+                format!("GET {path} HTTP/1.1\r\nHost: evil.example\r\n"),
+                format!("GET {path} HTTP/1.1\r\n{own}Host: evil.example\r\n"),
+                format!("GET http://evil.example{path} HTTP/1.1\r\n{own}"),
+                format!("GET {path} HTTP/1.1\r\nHost: localhost\u{e9}\r\n"),
+            ] {
+                let answer = exchange(&server, &head);
+                assert!(
+                    answer.starts_with("HTTP/1.1 403") || answer.starts_with("HTTP/1.1 400"),
+                    "{head}{answer}"
+                );
+                assert!(!answer.contains("evil"), "{answer}");
+            }
+        }
+        let refused = exchange(&server, "GET /livez HTTP/1.1\r\nHost: evil.example\r\n");
+        assert!(refused.starts_with("HTTP/1.1 403") && refused.contains("http.allowed_hosts"), "{refused}");
+        assert!(exchange(&server, &format!("GET /livez HTTP/1.1\r\n{own}")).starts_with("HTTP/1.1 200"));
+        assert!(
+            exchange(&server, "GET /livez HTTP/1.0\r\n").starts_with("HTTP/1.0 200"),
+            "no browser asks so"
+        );
+    }
+
     #[test]
     fn stopping_is_quick_even_with_a_silent_client_and_frees_the_port() {
         let (server, _recorder) = start(&Arc::new(Health::new()));
@@ -238,7 +286,7 @@ mod tests {
     fn a_taken_address_is_refused_with_the_way_out() {
         let health = Arc::new(Health::new());
         let (server, recorder) = start(&health);
-        let refused = Server::start(server.address(), recorder.handle(), health, BOUNDS, Router::new());
+        let refused = Server::start(server.address(), &[], recorder.handle(), health, BOUNDS, Router::new());
         let said = refused.expect_err("taken").to_string();
         assert!(said.contains("http.listen") && said.contains(&server.address().to_string()), "{said}");
     }

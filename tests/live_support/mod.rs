@@ -73,7 +73,7 @@ impl Service {
         let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let metrics = recorder().expect("a recorder").handle();
         let server =
-            Server::start(any, metrics, Arc::clone(&health), BOUNDS, router(live)).expect("a free port");
+            Server::start(any, &[], metrics, Arc::clone(&health), BOUNDS, router(live)).expect("a free port");
         health.set_assigned(true);
         Self { board, health, server }
     }

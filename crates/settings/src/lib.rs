@@ -41,7 +41,7 @@ pub use sections::{
     Commit, DeadLetters, Estimate, Http, Input, Kafka, Log, Output, Plan, Pool, Prepare, SchemaRegistry,
     Shutdown, State, Tier, Workers,
 };
-pub use url::HttpUrl;
+pub use url::{HostName, HttpUrl, host_of, is_of_this_machine};
 pub use values::{
     Assignment, Delivery, GroupProtocol, InputEncoding, Listen, LogFilter, LogFormat, LostHistory,
     OutputEncoding, Price, Size, Span, Start, TokenCost, TopicName,

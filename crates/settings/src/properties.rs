@@ -63,6 +63,11 @@ impl Properties {
         self.0.iter().map(resolved).collect()
     }
 
+    /// A property as it is written, a reference or a secret perhaps.
+    pub(super) fn value(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+
     /// Every property as it may be shown: secrets masked, references as written.
     pub fn shown(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(name, value)| {

@@ -4,7 +4,7 @@
 use super::prepare::ModelDirectory;
 use super::properties::Properties;
 use super::secret::Secret;
-use super::url::HttpUrl;
+use super::url::{HostName, HttpUrl};
 use super::values::{
     Assignment, Delivery, GroupProtocol, InputEncoding, Listen, LogFilter, LogFormat, LostHistory,
     OutputEncoding, Price, Size, Span, Start, TokenCost, TopicName,
@@ -451,6 +451,10 @@ sections! {
     pub struct Http {
         /// Address to listen on; empty for no server. Anyone who can connect can read.
         listen: Listen = Listen(Some(SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 9464)));
+        /// Names that the server may be asked for by, such as that of a proxy on this machine that passes its own name on. Addresses
+        /// and "localhost" always may. On loopback all other names are refused, so that no web page reads the server through a
+        /// browser; on other addresses any name may ask where none is listed.
+        allowed_hosts: Vec<HostName> = Vec::new(), in 0..=64, like vec![HostName::example()];
         /// Not live once the poll loop has not turned for this long.
         live_within: Span = Span::from_secs(60), in Span::from_secs(1)..=Span::from_mins(60);
         /// Not ready while more records than this are waiting in the log.

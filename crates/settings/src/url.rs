@@ -2,7 +2,86 @@
 
 use super::field::{Field, Refusal, quoted, text_of};
 use config::Value;
+use std::net::{IpAddr, Ipv6Addr};
 use std::ops::RangeInclusive;
+
+/// The host of an authority such as `registry`, `127.0.0.1:9464` or `[::1]:9464`, without brackets and port; `None` for
+/// what is no authority, and for one with credentials.
+pub fn host_of(authority: &str) -> Option<&str> {
+    let (host, rest, is_sound) = match authority.strip_prefix('[') {
+        Some(rest) => {
+            let (host, rest) = rest.split_once(']')?;
+            (host, rest, host.parse::<Ipv6Addr>().is_ok())
+        }
+        None => {
+            let (host, rest) = authority.split_at(authority.find(':').unwrap_or(authority.len()));
+            (
+                host,
+                rest,
+                !host.is_empty() && host.chars().all(|c| c.is_ascii_alphanumeric() || "-._".contains(c)),
+            )
+        }
+    };
+    let is_port =
+        |port: &str| port.bytes().all(|digit| digit.is_ascii_digit()) && port.parse::<u16>().is_ok();
+    let has_sound_port = rest.is_empty() || rest.strip_prefix(':').is_some_and(is_port);
+    (is_sound && has_sound_port).then_some(host)
+}
+
+/// Whether this is a name or an address of this machine's own; no name server is asked for either.
+pub fn is_of_this_machine(host: &str) -> bool {
+    let name = without_dot(host).to_ascii_lowercase();
+    name == "localhost"
+        || name.ends_with(".localhost")
+        || host.parse().is_ok_and(|address: IpAddr| address.to_canonical().is_loopback())
+}
+
+/// The name of a host, without a port.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostName(String);
+
+impl HostName {
+    /// Takes a name or an address; `None` for what is neither.
+    pub fn new(text: &str) -> Option<Self> {
+        let host = host_of(text).filter(|host| *host == text)?;
+        Some(Self(without_dot(host).to_ascii_lowercase()))
+    }
+
+    /// What the commented default shows.
+    pub(super) fn example() -> Self {
+        Self("kvset.example".to_owned())
+    }
+
+    /// Whether a host, as [`host_of`] finds it, has this name.
+    pub fn is(&self, host: &str) -> bool {
+        without_dot(host).eq_ignore_ascii_case(&self.0)
+    }
+}
+
+/// A name without the dot that marks it as complete.
+fn without_dot(name: &str) -> &str {
+    name.strip_suffix('.').unwrap_or(name)
+}
+
+impl Field for HostName {
+    type Bound = bool;
+
+    fn allowed(_: Option<&RangeInclusive<bool>>) -> String {
+        "the name of a host like \"kvset.example\", without scheme and port".to_owned()
+    }
+
+    fn read(value: &Value) -> Result<Self, Refusal> {
+        Self::new(text_of(value)?).ok_or(Refusal::NotAllowed)
+    }
+
+    fn measure(&self) -> Option<bool> {
+        None
+    }
+
+    fn toml(&self) -> Option<String> {
+        Some(quoted(&self.0))
+    }
+}
 
 /// The address of an HTTP server, without credentials; empty for none.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -24,7 +103,7 @@ impl HttpUrl {
             return Err("credentials do not belong into the address: set username and password");
         }
         let odd = |c: char| c.is_whitespace() || c.is_control() || "?#\\".contains(c);
-        if authority.trim_start_matches(':').is_empty() || rest.contains(odd) {
+        if host_of(authority).is_none() || rest.contains(odd) {
             return Err(form);
         }
         Ok(Self(text.trim_end_matches('/').to_owned()))
@@ -33,6 +112,12 @@ impl HttpUrl {
     /// Without a slash at its end; empty for none.
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// Its host, without brackets and port; `None` for no address.
+    pub fn host(&self) -> Option<&str> {
+        let (_, rest) = self.0.split_once("://")?;
+        host_of(rest.split('/').next().unwrap_or(rest))
     }
 }
 
@@ -75,11 +160,59 @@ mod tests {
                 "{text}"
             );
         }
-        for text in ["registry:8081", "ftp://registry", "http://", "http:///x", "http://a b", "http://a?q=1"]
-        {
+        for text in [
+            "registry:8081",
+            "ftp://registry",
+            "http://",
+            "http:///x",
+            "http://a b",
+            "http://a?q=1",
+            "http://:8081",
+            "http://registry:",
+            "http://registry:+80",
+            "http://registry:70000",
+            "http://[::1",
+            "http://[registry]",
+            "http://::1:8081",
+            "http://b\u{fc}cher",
+        ] {
             assert!(HttpUrl::new(text).is_err(), "{text}");
         }
         let refused = HttpUrl::new("https://me:hunter2@registry").expect_err("credentials");
         assert!(refused.contains("username") && !refused.contains("hunter2"), "{refused}");
+    }
+
+    #[test]
+    fn the_host_of_an_address_in_brackets_is_found() {
+        let host = |text: &str| HttpUrl::new(text).expect(text).host().map(str::to_owned);
+        for (text, expected) in [
+            ("http://[::1]:8081/x", Some("::1")),
+            ("https://registry", Some("registry")),
+            ("http://127.0.0.1:1", Some("127.0.0.1")),
+            ("", None),
+        ] {
+            assert_eq!(host(text).as_deref(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn names_and_addresses_of_this_machine_are_told_from_those_that_only_look_so() {
+        for host in [
+            "localhost",
+            "LocalHost",
+            "localhost.",
+            "kvset.localhost",
+            "127.0.0.1",
+            "127.9.9.9",
+            "::1",
+            "::ffff:127.0.0.1",
+        ] {
+            assert!(is_of_this_machine(host), "{host}");
+        }
+        for host in
+            ["", ".", "localhost.example", "notlocalhost", "0.0.0.0", "10.0.0.1", "127.0.0.1.example", "::"]
+        {
+            assert!(!is_of_this_machine(host), "{host}");
+        }
     }
 }
