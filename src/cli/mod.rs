@@ -44,6 +44,8 @@ enum Command {
     Prepare(args::PrepareArgs),
     /// Write a trace as request events to a topic.
     Produce(args::ProduceArgs),
+    /// Say whether the running service is ready, by the exit code too.
+    Health(args::HealthArgs),
     /// Show committed estimates as they are published.
     Watch(args::WatchArgs),
     /// Show records that were refused, and why.
@@ -81,6 +83,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Backfill(args) => commands::backfill::run(&args),
         Command::Prepare(args) => commands::prepare::run(&args),
         Command::Produce(args) => commands::produce::run(&args),
+        Command::Health(args) => commands::health::run(&args),
         Command::Watch(args) => commands::watch::run(&args),
         Command::DeadLetters(args) => commands::dead_letters::run(&args),
         Command::Skip(args) => commands::skip::run(&args),

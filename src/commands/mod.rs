@@ -6,6 +6,7 @@ pub mod connect;
 pub mod dead_letters;
 pub mod demo;
 pub mod generate;
+pub mod health;
 pub mod model;
 pub mod prepare;
 pub mod produce;

@@ -5,6 +5,7 @@ mod support;
 
 mod config;
 mod generate;
+mod health;
 mod measured_week;
 mod model;
 mod model_cost;

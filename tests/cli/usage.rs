@@ -13,6 +13,7 @@ const COMMANDS: &[&[&str]] = &[
     &["prepare"],
     &["produce"],
     &["watch"],
+    &["health"],
     &["dead-letters"],
     &["skip"],
     &["snapshot"],
@@ -77,6 +78,9 @@ fn wrong_usage_exits_with_2_and_says_so_on_standard_error() {
         &["model", "config.json", "--kv-dtype", "int3"],
         &["model", "config.json", "--tp", "0"],
         &["completions", "no-such-shell"],
+        &["health", "--url", "localhost:9464"],
+        &["health", "--url", "http://me:hunter2@localhost"],
+        &["health", "--url", ""],
     ] {
         let assert = kvset(args).assert().code(2);
         let output = assert.get_output();

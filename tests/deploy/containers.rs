@@ -108,6 +108,19 @@ fn the_stack_runs_commands_and_settings_that_there_are() {
     assert!(load.contains(&settings.input.topic.as_str().to_owned()));
 }
 
+/// The image has no shell: what a health check runs is the program itself, with arguments that it takes.
+#[test]
+fn the_health_check_runs_the_image_s_program_without_a_shell() {
+    let service = service("kvset");
+    let check = texts(list_at(&service, "/healthcheck/test"));
+    let entry = instructions().iter().find_map(|line| line.strip_prefix("ENTRYPOINT ").map(str::to_owned));
+    let entry: Vec<String> = serde_json::from_str(&entry.expect("an entry point")).expect("a list");
+    assert_eq!(check[..2], ["CMD".to_owned(), entry[0].clone()]);
+    takes(&check[2..]);
+    let listen = settings(None, &environment(&service)).http.listen.0;
+    assert!(listen.is_some_and(|address| address.port() != 0), "there is an address to ask");
+}
+
 #[test]
 fn prometheus_scrapes_the_service_and_grafana_asks_prometheus() {
     let prometheus = yaml("deploy/prometheus/prometheus.yml");

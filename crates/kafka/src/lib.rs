@@ -1,4 +1,4 @@
-//! What is asked of the network: brokers, and Schema Registries.
+//! What is asked of the network: brokers, Schema Registries, and other HTTP servers.
 
 // Bad input, a bad disk or a bad broker is an error with a name, never a panic.
 #![cfg_attr(
@@ -7,7 +7,7 @@
 )]
 
 mod authorities;
-mod http;
+pub mod http;
 pub mod kafka;
 pub mod registry;
 #[cfg(feature = "tls")]

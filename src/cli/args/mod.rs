@@ -6,6 +6,7 @@ mod dead_letters;
 mod demo;
 mod engine;
 mod generate;
+mod health;
 mod maintenance;
 mod model;
 mod parse;
@@ -19,6 +20,7 @@ pub use counted::with_default_count;
 pub use dead_letters::DeadLettersArgs;
 pub use demo::DemoArgs;
 pub use generate::GenerateArgs;
+pub use health::HealthArgs;
 pub use maintenance::{CompletionsArgs, ConfigArgs, ConfigCommand, ManArgs};
 pub use model::ModelArgs;
 pub use replay::{ChainChecking, ReplayArgs, TraceArgs};
@@ -70,6 +72,7 @@ pub(super) fn standalone_commands() -> Vec<clap::Command> {
     vec![
         BackfillArgs::augment_args(clap::Command::new("backfill")),
         DemoArgs::augment_args(clap::Command::new("demo")),
+        HealthArgs::augment_args(clap::Command::new("health")),
         ModelArgs::augment_args(clap::Command::new("model")),
         ReplayArgs::augment_args(clap::Command::new("replay")),
         RunArgs::augment_args(clap::Command::new("run")),

@@ -7,7 +7,7 @@ use kvset_core::capacity::{CapacitySize, CapacitySpec};
 use kvset_core::features::{Feature, MissingFeature};
 use kvset_core::ratio::Ratio;
 use kvset_core::units::{Bytes, PageSize};
-use kvset_settings::Choice;
+use kvset_settings::{Choice, HttpUrl};
 
 /// What `--model` names: a loaded model, or nothing in a build that can load none.
 #[cfg(feature = "tokenize")]
@@ -23,6 +23,12 @@ pub fn choice<T: Choice + Send + Sync>() -> impl TypedValueParser<Value = T> {
         known.map(|(_, value)| *value).ok_or_else(|| format!("unknown value `{name}`"))
     };
     PossibleValuesParser::new(T::NAMES.iter().map(|(name, _)| *name)).try_map(find)
+}
+
+/// Reads the address of an HTTP server.
+pub fn server(text: &str) -> Result<HttpUrl, String> {
+    let url = HttpUrl::new(text).ok().filter(|url| *url != HttpUrl::default());
+    url.ok_or_else(|| "expected an address like http://127.0.0.1:9464, without credentials".to_owned())
 }
 
 /// Reads a page size.
