@@ -11,7 +11,7 @@ use kvset::logs::Preset;
 use kvset::prepare::{Prepared, Preparer};
 use kvset::service::prepare::{preparer, recipe};
 use kvset::settings::{Secret, Settings};
-use kvset::tokenize::Model;
+use kvset::tokenize::{Model, RequestTokenizer, TokenizeLimits};
 use kvset::trace::{Format, Order, ReadOptions, TraceItem, TraceReader};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -756,24 +756,63 @@ fn answers_with_ids_fill_the_pages_that_later_prompts_have() {
         (Preset::Vllm, vllm, &pages[2..4]),
         (Preset::Sglang, cut, &[][..]),
     ] {
-        let record = record.to_string();
-        let prepared = prepare(&settings(Some(preset)), record.as_bytes());
-        let mut decoder = RequestDecoder::new(Encoding::Avro, DecodeLimits::default());
-        let output = prepared.outputs.first().unwrap_or_else(|| panic!("{}", reason(&prepared)));
-        let decoded = decoder.decode(output.key.as_deref(), output.value.as_deref().expect("an event"));
-        let event = decoded.expect("a request event").event;
-        let options = ReadOptions {
-            format: Format::of_preset(preset),
-            page_size: PageSize::new(4),
-            ..ReadOptions::default()
-        };
-        let bytes = Box::new(std::io::Cursor::new(record.clone().into_bytes()));
-        let mut reader = TraceReader::from_reader("log", bytes, &options).expect("a known format");
-        let item = reader.next_item().expect("readable").expect("a row");
-        let TraceItem::Request(row) = item else { panic!("{record}: refused") };
-        for found in [&event, &row.event] {
-            assert_eq!(found.output_page_ids.iter().collect::<Vec<_>>(), outputs, "{record}");
-            assert_eq!(found.page_ids.iter().take(2).collect::<Vec<_>>(), pages[..2], "{record}");
+        for (prompt, output) in prepared_and_replayed(preset, &record.to_string()) {
+            assert_eq!(output, outputs, "{record}");
+            assert_eq!(prompt[..2], pages[..2], "{record}");
         }
     }
+}
+
+/// The same of an answer whose text the model's tokenizer reads.
+#[test]
+fn answers_with_text_fill_the_pages_that_later_prompts_have() {
+    let said = "It runs down from the hills to the sea.";
+    let question = serde_json::json!({"role": "user", "content": "Where does the river run?"});
+    let answer = serde_json::json!({"role": "assistant", "content": said});
+    let chat = |messages: &[&serde_json::Value]| serde_json::json!({"model": "chat", "messages": messages});
+    let model = Arc::new(Model::load(&model_directory()).expect("a usable model"));
+    let mut tokenizer = RequestTokenizer::new(model, TokenizeLimits::default());
+    let mut pages = |request: &serde_json::Value| {
+        let prompts = tokenizer.tokenize(request.to_string().as_bytes(), None).expect("a chat");
+        let tokens = prompts.iter().next().expect("a prompt").to_vec();
+        let mut pages = Vec::new();
+        PageHasher::new(PageSize::new(4).expect("not zero")).hash(Scope::GLOBAL, &tokens, false, &mut pages);
+        pages
+    };
+    let request = chat(&[&question]);
+    let (first, second) = (pages(&request), pages(&chat(&[&question, &answer, &question])));
+    let record = |reason: &str| {
+        let choice = serde_json::json!({"index": 0, "message": answer, "finish_reason": reason});
+        serde_json::json!({"request": request, "response": {"created": 1763640000, "choices": [choice]}})
+    };
+    for (prompt, output) in prepared_and_replayed(Preset::Vllm, &record("stop").to_string()) {
+        assert_eq!(prompt[..first.len()], first);
+        assert!(output.len() > 3, "{output:?}");
+        assert_eq!(output, second[first.len()..first.len() + output.len()]);
+    }
+    let called = record("stop").to_string().replace("\"role\":\"assistant\"", "\"tool_calls\":[{}]");
+    for (_, output) in prepared_and_replayed(Preset::Vllm, &called) {
+        assert!(output.is_empty(), "a call is not all in its text");
+    }
+}
+
+/// Page ids of a record's prompt and of its answer, from prepare and from a replay.
+fn prepared_and_replayed(preset: Preset, record: &str) -> [(Vec<u64>, Vec<u64>); 2] {
+    let prepared = prepare(&settings(Some(preset)), record.as_bytes());
+    let mut decoder = RequestDecoder::new(Encoding::Avro, DecodeLimits::default());
+    let output = prepared.outputs.first().unwrap_or_else(|| panic!("{}", reason(&prepared)));
+    let decoded = decoder.decode(output.key.as_deref(), output.value.as_deref().expect("an event"));
+    let event = decoded.expect("a request event").event;
+    let options = ReadOptions {
+        format: Format::of_preset(preset),
+        page_size: PageSize::new(4),
+        model: Some(Arc::new(Model::load(&model_directory()).expect("a usable model"))),
+        ..ReadOptions::default()
+    };
+    let bytes = Box::new(std::io::Cursor::new(record.as_bytes().to_vec()));
+    let mut reader = TraceReader::from_reader("log", bytes, &options).expect("a known format");
+    let item = reader.next_item().expect("readable").expect("a row");
+    let TraceItem::Request(row) = item else { panic!("{record}: refused") };
+    [&event, &row.event]
+        .map(|event| (event.page_ids.iter().collect(), event.output_page_ids.iter().collect()))
 }

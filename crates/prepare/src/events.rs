@@ -12,6 +12,7 @@ use kvset_core::units::EventTime;
 use kvset_formats::codec::{DecodeError, ErrorCode, RequestEncoding, RequestMessage, encode_request};
 use kvset_formats::output::{Destination, OutputRecord};
 use kvset_formats::time::Form;
+use kvset_formats::trace::Generated;
 
 /// What a record's events have in common.
 #[derive(Clone)]
@@ -23,8 +24,8 @@ pub(super) struct Common {
     /// How the record writes that; nothing where it is the stamp of the record.
     pub(super) form: Option<Form>,
     pub(super) output_tokens: Option<i64>,
-    /// Token ids of the answer to the record's only prompt; empty where they are not listed.
-    pub(super) answer: Vec<u32>,
+    /// What was generated for the record's only prompt.
+    pub(super) answer: Generated,
     pub(super) duration_ms: Option<i64>,
     pub(super) cached_tokens: CachedTokens,
     /// Tokens of all the record's prompts together, as it states them.
@@ -38,7 +39,7 @@ impl Common {
     /// Whether it has counts of the answer, or of what was cached.
     pub(super) fn tells_of_answer(&self) -> bool {
         self.output_tokens.is_some()
-            || !self.answer.is_empty()
+            || self.answer != Generated::Unknown
             || self.cached_tokens != CachedTokens::Unstated
     }
 
@@ -46,7 +47,7 @@ impl Common {
     pub(super) fn of_several(&self) -> Self {
         Self {
             output_tokens: None,
-            answer: Vec::new(),
+            answer: Generated::Unknown,
             cached_tokens: CachedTokens::Unstated,
             ..self.clone()
         }
@@ -86,7 +87,8 @@ impl<'a> Hashing<'a> {
         Err(DecodeError::new(ErrorCode::RequestTooLarge, detail))
     }
 
-    pub(super) fn prompt(&mut self, tokens: &[u32]) -> Result<(), DecodeError> {
+    /// Adds the event of a prompt and the token ids of its answer, which are empty where they are not known.
+    pub(super) fn prompt(&mut self, tokens: &[u32], answer: &[u32]) -> Result<(), DecodeError> {
         self.expect(self.out.outputs.len() + 1)?;
         self.out.tokens += tokens.len() as u64;
         self.out.time_form = self.common.form;
@@ -103,7 +105,7 @@ impl<'a> Hashing<'a> {
         let namespace = common.namespace.unwrap_or(Scope::GLOBAL);
         self.hasher.hash(namespace, tokens, rules.include_partial_page, self.ids);
         let mut output_ids = Vec::new();
-        self.hasher.hash_answer(namespace, (tokens, self.ids), &common.answer, &mut output_ids);
+        self.hasher.hash_answer(namespace, (tokens, self.ids), answer, &mut output_ids);
         limits.check_pages(self.ids.len() + output_ids.len())?;
         let sampled = rules.sample_rate != Ratio::ONE;
         if sampled {

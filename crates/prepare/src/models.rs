@@ -11,6 +11,7 @@ use kvset_formats::codec::ErrorCode;
 use kvset_formats::stated::PromptForm;
 #[cfg(feature = "tokenize")]
 use kvset_formats::stated::form_of;
+use kvset_formats::trace::Generated;
 #[cfg(feature = "tokenize")]
 use kvset_tokenize::{ChatRemarks, RequestTokenizer, TokenizeCode, TokenizeError, TokenizeLimits};
 #[cfg(feature = "tokenize")]
@@ -19,8 +20,8 @@ use std::sync::Arc;
 #[cfg(feature = "tokenize")]
 pub use kvset_tokenize::Model;
 
-/// Takes the tokens of one prompt, and what it was logged as.
-pub(super) type TakePrompt<'a> = dyn FnMut(&[u32], PromptForm) -> Result<(), DecodeError> + 'a;
+/// Takes the tokens of one prompt, those of its answer as far as they are known, and what the prompt was logged as.
+pub(super) type TakePrompt<'a> = dyn FnMut(&[u32], &[u32], PromptForm) -> Result<(), DecodeError> + 'a;
 
 /// A thread's tokenizers: a model each, by name, and one for every other name. Clones share what they
 /// remember of texts met before.
@@ -73,12 +74,12 @@ impl Tokenizers {
         remarks.sentences(self.engine, "prepare.chat_engine")
     }
 
-    /// Tokenises a request's body for the model of this name, shows `take` each prompt, and returns what they are.
+    /// Tokenises a request, which is the body for the model of this name at this time; shows `take` each prompt with its
+    /// answer, and returns what they are.
     pub(super) fn tokenize(
         &mut self,
-        model: Option<&str>,
-        body: &[u8],
-        time: EventTime,
+        (model, body, time): (Option<&str>, &[u8], EventTime),
+        answer: &Generated,
         take: &mut TakePrompt<'_>,
     ) -> Result<PromptForm, DecodeError> {
         let named = self.named.iter_mut().find(|(name, _)| Some(name.as_str()) == model);
@@ -90,9 +91,11 @@ impl Tokenizers {
             };
             return Err(DecodeError::new(ErrorCode::UnknownModel, detail));
         };
-        let prompts = tokenizer.tokenize(body, Some(time)).map_err(|error| refusal(&error))?;
+        tokenizer.tokenize(body, Some(time)).map_err(|error| refusal(&error))?;
+        let answer = answer.ids_behind(tokenizer).map_err(|error| refusal(&error))?;
+        let prompts = tokenizer.prompts();
         let form = form_of(prompts.are_text());
-        prompts.iter().try_for_each(|tokens| take(tokens, form))?;
+        prompts.iter().try_for_each(|tokens| take(tokens, &answer, form))?;
         Ok(form)
     }
 }
@@ -110,9 +113,8 @@ impl Tokenizers {
 
     pub(super) fn tokenize(
         &mut self,
-        _model: Option<&str>,
-        _body: &[u8],
-        _time: EventTime,
+        _: (Option<&str>, &[u8], EventTime),
+        _: &Generated,
         _take: &mut TakePrompt<'_>,
     ) -> Result<PromptForm, DecodeError> {
         let detail = MissingFeature(Feature::Tokenize).to_string();
@@ -147,7 +149,8 @@ mod tests {
         let names: Vec<_> = ErrorCode::ALL.iter().map(|code| code.name()).collect();
         assert!(TokenizeCode::ALL.iter().all(|code| names.contains(&code.name())));
         let mut tokenizers = Tokenizers::default();
-        let refused = tokenizers.tokenize(Some("m"), b"{}", EventTime(0), &mut |_, _| Ok(()));
+        let refused =
+            tokenizers.tokenize((Some("m"), b"{}", EventTime(0)), &Generated::Unknown, &mut |_, _, _| Ok(()));
         assert_eq!(refused.expect_err("no model").code(), ErrorCode::UnknownModel);
     }
 }

@@ -277,7 +277,7 @@ impl Preparer {
             time: EventTime(time),
             form: stated.map(|time| time.form),
             output_tokens: self.answer.output_tokens(1).and_then(signed),
-            answer: self.answer.token_ids(1).to_vec(),
+            answer: self.answer.generated(1),
             duration_ms: self.answer.duration().map(ms_of).and_then(signed),
             cached_tokens: self.answer.cached_tokens(1),
             stated_tokens: None,
@@ -303,7 +303,7 @@ impl Preparer {
         out.stated.compare(stated, found, PromptForm::TokenIds, &common.unread)?;
         let mut hashing = Hashing::new(&self.recipe, common, &mut self.ids, out);
         hashing.expect(self.prompts.len())?;
-        self.prompts.iter().try_for_each(|tokens| hashing.prompt(tokens))
+        self.prompts.iter().try_for_each(|tokens| hashing.prompt(tokens, common.answer.ids()))
     }
 
     pub(super) fn body(
@@ -325,12 +325,14 @@ impl Preparer {
         let mut hash = |common: &Common, out: &mut Prepared| {
             let mut placeholders = Placeholders::default();
             let mut hashing = Hashing::new(&self.recipe, common, ids, out);
-            let form = tokenizers.tokenize(model.as_deref(), body, common.time, &mut |tokens, form| {
+            let mut take = |tokens: &[u32], answer: &[u32], form| {
                 if form == PromptForm::TokenIds {
                     placeholders.note(tokens);
                 }
-                hashing.prompt(tokens)
-            })?;
+                hashing.prompt(tokens, answer)
+            };
+            let asked = (model.as_deref(), body, common.time);
+            let form = tokenizers.tokenize(asked, &common.answer, &mut take)?;
             out.placeholders.add(&placeholders);
             let stated = stated.iter().find(|(known, _)| *known == form).and_then(|(_, tokens)| *tokens);
             out.stated.compare(stated, out.tokens, form, &common.unread)

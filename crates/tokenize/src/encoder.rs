@@ -67,19 +67,22 @@ impl Encoder {
         Ok(Self { tokenizer, cuts, frame })
     }
 
-    /// Appends the ids of `text` to `ids`; `framed` adds what the tokenizer puts around a text.
-    pub fn encode(
+    /// Appends the ids of `text` to `ids`; `framed` adds what the tokenizer puts around a text. Returns the last of the
+    /// pieces that it was cut into.
+    pub fn encode<'t>(
         &self,
-        text: &str,
+        text: &'t str,
         framed: bool,
         cache: &SharedCache,
         reuse: &mut Reuse,
         ids: &mut Vec<u32>,
-    ) -> Result<(), TokenizeError> {
+    ) -> Result<&'t str, TokenizeError> {
         if framed {
             ids.extend(&self.frame.head);
         }
+        let mut last = text;
         for piece in self.pieces(text) {
+            last = piece;
             if cache.append(piece, ids) {
                 reuse.reused_bytes += piece.len() as u64;
                 continue;
@@ -92,7 +95,7 @@ impl Encoder {
         if framed {
             ids.extend(&self.frame.tail);
         }
-        Ok(())
+        Ok(last)
     }
 
     fn encode_piece(&self, piece: &str, ids: &mut Vec<u32>) -> Result<(), TokenizeError> {
@@ -105,7 +108,7 @@ impl Encoder {
     }
 
     /// The text cut where it may be; the pieces joined are the text.
-    fn pieces<'t>(&'t self, text: &'t str) -> impl Iterator<Item = &'t str> {
+    fn pieces<'t>(&self, text: &'t str) -> impl Iterator<Item = &'t str> {
         let mut starts = self.cuts.iter().flat_map(move |cuts| cuts.starts(text)).filter(|start| *start > 0);
         let mut begin = Some(0);
         std::iter::from_fn(move || {
@@ -157,7 +160,7 @@ impl Cuts {
         Ok(Some(Self { tokens, before }))
     }
 
-    fn starts<'t>(&'t self, text: &'t str) -> impl Iterator<Item = usize> + 't {
+    fn starts(&self, text: &str) -> impl Iterator<Item = usize> {
         let matches = self.tokens.find_iter(text);
         matches.filter(|found| self.before[found.pattern().as_usize()]).map(|found| found.start())
     }

@@ -101,6 +101,8 @@ pub struct RequestTokenizer {
     cache: Arc<SharedCache>,
     reuse: Reuse,
     prompts: TokenizedPrompts,
+    /// The last piece of the last prompt's text, which an answer goes on from.
+    tail: String,
     rules: &'static ChatRules,
     roles: RenderedRoles,
     remarks: ChatRemarks,
@@ -116,6 +118,7 @@ impl Clone for RequestTokenizer {
             cache: Arc::clone(&self.cache),
             reuse: Reuse::default(),
             prompts: TokenizedPrompts::default(),
+            tail: String::new(),
             rules: self.rules,
             roles: RenderedRoles::default(),
             remarks: ChatRemarks::default(),
@@ -133,6 +136,7 @@ impl RequestTokenizer {
             limits,
             reuse: Reuse::default(),
             prompts: TokenizedPrompts::default(),
+            tail: String::new(),
             rules: ChatRules::of(ChatEngine::default()),
             roles: RenderedRoles::default(),
             remarks: ChatRemarks::default(),
@@ -174,6 +178,7 @@ impl RequestTokenizer {
         time: Option<EventTime>,
     ) -> Result<&TokenizedPrompts, TokenizeError> {
         self.prompts.clear();
+        self.tail.clear();
         self.check_size("the body", body.len(), self.limits.max_body_bytes)?;
         let mut body = Body::read(body)?;
         let mut remarks = ChatRemarks::default();
@@ -191,6 +196,30 @@ impl RequestTokenizer {
             return Err(TokenizeError::new(TokenizeCode::MissingField, "the prompt is an empty list"));
         }
         Ok(&self.prompts)
+    }
+
+    /// The prompts of the request tokenised last; none where it was refused.
+    pub fn prompts(&self) -> &TokenizedPrompts {
+        &self.prompts
+    }
+
+    /// Token ids of an answer to the prompt tokenised last, as a later prompt that repeats both has them. Where the
+    /// tokenizer joins the prompt's end with the answer, the answer's by itself.
+    ///
+    /// # Errors
+    /// [`TokenizeError`]: the text is too large, or the tokenizer fails on it.
+    pub fn tokenize_answer(&mut self, text: &str) -> Result<Vec<u32>, TokenizeError> {
+        self.check_size("an answer", text.len(), self.limits.max_prompt_bytes)?;
+        let mut encode = |text: &str| -> Result<Vec<u32>, TokenizeError> {
+            let mut ids = Vec::new();
+            self.model.encoder.encode(text, false, &self.cache, &mut self.reuse, &mut ids)?;
+            Ok(ids)
+        };
+        let joined = encode(&[&self.tail, text].concat())?;
+        match joined.strip_prefix(encode(&self.tail)?.as_slice()) {
+            Some(answer) => Ok(answer.to_vec()),
+            None => encode(text),
+        }
     }
 
     fn check_size(&self, what: &str, bytes: usize, limit: usize) -> Result<(), TokenizeError> {
@@ -236,7 +265,10 @@ impl RequestTokenizer {
     fn encode(&mut self, text: &str, framed: bool) -> Result<(), TokenizeError> {
         self.check_size("a prompt", text.len(), self.limits.max_prompt_bytes)?;
         let ids = &mut self.prompts.ids;
-        self.model.encoder.encode(text, framed, &self.cache, &mut self.reuse, ids)
+        let last = self.model.encoder.encode(text, framed, &self.cache, &mut self.reuse, ids)?;
+        self.tail.clear();
+        self.tail.push_str(last);
+        Ok(())
     }
 
     fn chat(

@@ -76,6 +76,29 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1500, ..ProptestConfig::default() })]
+
+    /// Behind a prompt that is where a longer one begins, an answer has the ids that follow there.
+    #[test]
+    fn an_answer_has_the_ids_of_the_prompt_that_goes_on_behind_it(
+        (prompt, answer) in (text(), text()),
+        which in 0..NAMES.len(),
+        cache_bytes in prop::sample::select(vec![0usize, 1 << 20]),
+    ) {
+        let Loaded { model, whole } = &MODELS[which];
+        let mut tokenizer = tokenizer(model, cache_bytes);
+        let first = ids(&mut tokenizer, &prompt, false);
+        let found = tokenizer.tokenize_answer(&answer).expect("encodes");
+        let next = whole.encode_fast([prompt.as_str(), &answer].concat(), false).expect("encodes");
+        if let Some(rest) = next.get_ids().strip_prefix(first.as_slice()) {
+            prop_assert_eq!(found, rest, "{} {:?} {:?}", NAMES[which], prompt, answer);
+        }
+        let prompts = tokenizer.prompts();
+        prop_assert_eq!(prompts.iter().next().expect("one prompt"), first, "the prompt stays");
+    }
+}
+
 /// The body of a chat of so many turns; the turns of a shorter one are the first of a longer one.
 fn chat(turns: usize) -> String {
     let turn = |number: usize| {

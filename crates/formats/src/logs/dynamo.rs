@@ -7,7 +7,7 @@ use super::{Logged, LoggedPrompt, LoggedRequest, Places};
 use crate::codec::{DecodeError, ErrorCode};
 use crate::trace::dynamo::{OTHER_EVENT, read_record};
 use crate::trace::row::Batch;
-use crate::trace::{IdScope, RowFault};
+use crate::trace::{Generated, IdScope, RowFault};
 use kvset_core::labels::Label;
 use std::borrow::Cow;
 use std::time::Duration;
@@ -57,7 +57,7 @@ pub(super) fn read<'r>(record: &'r [u8], places: &Places) -> Result<Logged<'r>, 
         duration: draft.duration_ms.map(Duration::from_millis),
         input_tokens: draft.input_tokens,
         output_tokens: draft.output_tokens,
-        answer: Vec::new(),
+        answer: Generated::Unknown,
         cached_tokens: draft.cached_tokens,
         cache_writes: None,
         unread: Vec::new(),

@@ -130,7 +130,7 @@ impl Layout {
                 stated => stated,
             },
             output_tokens: answer.output_tokens(1),
-            answer: answer.token_ids(1).to_vec(),
+            answer: answer.generated(1),
             cached_tokens: answer.cached_tokens(1),
             cache_writes: answer.cache_writes(1),
             unread: self.unread(record)?,

@@ -32,7 +32,7 @@ pub use read::LogReader;
 
 use crate::codec::DecodeError;
 use crate::time::Time;
-use crate::trace::CacheWrites;
+use crate::trace::{CacheWrites, Generated};
 use kvset_core::event::CachedTokens;
 use kvset_core::units::PageSize;
 use std::borrow::Cow;
@@ -74,8 +74,8 @@ pub struct LoggedRequest<'r> {
     pub input_tokens: Option<u64>,
     /// Tokens generated.
     pub output_tokens: Option<u64>,
-    /// Token ids of the answer, where the log lists them all; empty elsewhere.
-    pub answer: Vec<u32>,
+    /// What was generated.
+    pub answer: Generated,
     /// Prompt tokens that came from the serving engine's cache.
     pub cached_tokens: CachedTokens,
     /// Prompt tokens that were written to the provider's cache.

@@ -4,8 +4,9 @@
 //! The usage is the row's own, that of its `response`, or the last one of the chunks a response was streamed
 //! in: an array of chunks, or the stream's text as it was sent (`data: {...}` lines).
 
+use super::generated::{Generated, List, Reading};
 use super::json::{Fields, Object, Trouble, ignore, read_length, read_line};
-use super::numbers::{self, TokenId};
+use super::numbers;
 use crate::codec::{DecodeError, ErrorCode};
 use crate::time::Unit;
 use kvset_core::event::CachedTokens;
@@ -45,8 +46,9 @@ const KNOWN: [&str; 21] = [
 const ANSWER_IDS: [&str; 5] =
     ["output_ids", "output_token_ids", "output_tok_ids", "completion_token_ids", "response_token_ids"];
 
-/// The field of a response with its answers.
-const CHOICES: &str = "choices";
+/// Fields of a response that have what was generated, or end it: of chat completions and completions, of Anthropic's
+/// Messages API and of OpenAI's Responses API.
+const GENERATED: [&str; 5] = ["choices", "content", "delta", "stop_reason", "output"];
 
 /// Fields of a row itself that state its prompt's tokens: no usage, which would say what was cached, too.
 const ROW_TOKENS: [&str; 4] = ["prompt_tokens", "input_tokens", "num_prompt_tokens", "num_input_tokens"];
@@ -95,8 +97,8 @@ pub struct Answer {
     trouble: Trouble,
     /// Tokens generated, for all prompts of the row.
     output_tokens: Option<u64>,
-    /// Token ids of the answer.
-    listed: Listed,
+    /// What was generated.
+    generated: Reading,
     /// Tokens of the prompt as the serving engine counted them, for all prompts of the row.
     prompt_tokens: Option<u64>,
     /// The same as the row states it by itself, in tokens and under names that do not say of what they are the length.
@@ -178,10 +180,7 @@ impl Answer {
         Self {
             trouble: Trouble::default(),
             output_tokens: self.output_tokens.or(other.output_tokens),
-            listed: match self.listed {
-                Listed::Nowhere => other.listed,
-                listed => listed,
-            },
+            generated: self.generated.or(other.generated),
             prompt_tokens: self.prompt_tokens.or(other.prompt_tokens),
             row_tokens: self.row_tokens.or(other.row_tokens),
             row_length: self.row_length.or(other.row_length),
@@ -268,21 +267,13 @@ impl Answer {
 
     /// Tokens generated for one of the row's `prompts`; a sum over several tells of none.
     pub fn output_tokens(&self, prompts: usize) -> Option<u64> {
-        let listed = match &self.listed {
-            Listed::Ids(ids) => Some(ids.len() as u64),
-            Listed::Others(items) => Some(*items),
-            Listed::Nowhere | Listed::Several => None,
-        };
+        let listed = self.generated.listed();
         self.output_tokens.or(listed).filter(|_| prompts == 1)
     }
 
-    /// Token ids of the answer to the row's only prompt, where the log lists all of them: as many as it states, if it
-    /// does. Those of a stream's last chunk are not the answer.
-    pub fn token_ids(&self, prompts: usize) -> &[u32] {
-        match &self.listed {
-            Listed::Ids(ids) if self.output_tokens(prompts) == Some(ids.len() as u64) => ids,
-            _ => &[],
-        }
+    /// What was generated for the row's only prompt.
+    pub fn generated(&self, prompts: usize) -> Generated {
+        if prompts == 1 { self.generated.generated(self.output_tokens) } else { Generated::Unknown }
     }
 
     /// Tokens of all of the row's prompts together as the serving engine counted them.
@@ -320,7 +311,7 @@ impl Answer {
 
     /// Takes a list of token ids that was found elsewhere in the record.
     pub fn list(&mut self, ids: &str) {
-        self.listed.add(listed(ids), false);
+        self.generated.list(ids);
     }
 
     /// From arrival to the last token.
@@ -357,11 +348,17 @@ impl<'de> Fields<'de> for Answer {
     fn field<A: MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<(), A::Error> {
         if let Some(name) = ANSWER_IDS.into_iter().find(|name| *name == key) {
             self.trouble.field = name;
-            self.listed.add(map.next_value_seed(List)?, false);
-            return Ok(());
+            return map.next_value_seed(List(&mut self.generated));
         }
-        if key == CHOICES {
-            self.listed.add(in_choices(map.next_value::<&RawValue>()?.get()), true);
+        if GENERATED.contains(&key) {
+            let value: &RawValue = map.next_value()?;
+            match key {
+                "choices" => self.generated.choices(value),
+                "content" => self.generated.content(value),
+                "delta" => self.generated.delta(value),
+                "output" => self.generated.output(value),
+                _ => self.generated.end(value),
+            }
             return Ok(());
         }
         self.trouble.field = known(key).unwrap_or_default();
@@ -381,77 +378,6 @@ impl<'de> Fields<'de> for Answer {
             }
             _ => self.number(map),
         }
-    }
-}
-
-/// Token ids of an answer that a log lists.
-#[derive(Debug, Default)]
-enum Listed {
-    /// None.
-    #[default]
-    Nowhere,
-    /// These.
-    Ids(Vec<u32>),
-    /// So many of something else than token ids.
-    Others(u64),
-    /// Those of several answers, of which none is told apart.
-    Several,
-}
-
-impl Listed {
-    /// Takes a further list: of a chunk, which goes on, or of the whole.
-    fn add(&mut self, list: Self, goes_on: bool) {
-        *self = match (std::mem::take(self), list) {
-            (known, Self::Nowhere) => known,
-            (Self::Ids(mut ids), Self::Ids(more)) if goes_on => {
-                ids.extend(more);
-                Self::Ids(ids)
-            }
-            (Self::Several, _) => Self::Several,
-            (_, list) => list,
-        };
-    }
-}
-
-/// A list of token ids, as such or in a text; nothing of any other value.
-struct List;
-
-impl<'de> DeserializeSeed<'de> for List {
-    type Value = Listed;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Listed, D::Error> {
-        let value: &RawValue = serde::Deserialize::deserialize(deserializer)?;
-        let text = value.get();
-        let quoted = text.starts_with('"').then(|| serde_json::from_str::<String>(text).ok()).flatten();
-        Ok(listed(quoted.as_deref().unwrap_or(text)))
-    }
-}
-
-fn listed(list: &str) -> Listed {
-    if !list.trim_start().starts_with('[') {
-        return Listed::Nowhere;
-    }
-    if let Ok(ids) = serde_json::from_str::<Vec<TokenId>>(list) {
-        return Listed::Ids(ids.into_iter().map(|TokenId(id)| id).collect());
-    }
-    let items = serde_json::from_str::<Vec<IgnoredAny>>(list);
-    items.map_or(Listed::Nowhere, |items| Listed::Others(items.len() as u64))
-}
-
-/// The choices of a response, or of a chunk of one. vLLM lists in each the ids that it adds.
-fn in_choices(choices: &str) -> Listed {
-    #[derive(serde::Deserialize)]
-    struct Choice<'a> {
-        #[serde(default)]
-        index: u64,
-        #[serde(borrow)]
-        token_ids: Option<&'a RawValue>,
-    }
-    let Ok(choices) = serde_json::from_str::<Vec<Choice<'_>>>(choices) else { return Listed::Nowhere };
-    match choices.as_slice() {
-        [Choice { index: 0, token_ids }] => token_ids.map_or(Listed::Nowhere, |ids| listed(ids.get())),
-        [] => Listed::Nowhere,
-        _ => Listed::Several,
     }
 }
 
@@ -529,7 +455,7 @@ mod tests {
 
     #[test]
     fn ids_of_an_answer_are_all_of_them_or_none() {
-        let ids = |text: &str| Answer::of_response(text).expect("an answer").token_ids(1).to_vec();
+        let ids = |text: &str| Answer::of_response(text).expect("an answer").generated(1).ids().to_vec();
         assert_eq!(ids(r#"{"output_ids": [4, "5", 6.0]}"#), [4, 5, 6]);
         assert_eq!(ids(r#"{"output_ids": "[4, 5]", "usage": {"completion_tokens": 2}}"#), [4, 5]);
         assert_eq!(ids(r#"{"choices": [{"index": 0, "token_ids": [4, 5]}]}"#), [4, 5]);
@@ -547,7 +473,7 @@ mod tests {
             assert_eq!(ids(other), [0u32; 0], "{other}");
         }
         let several = Answer::of_response(r#"{"output_ids": [4, 5]}"#).expect("an answer");
-        assert!(several.token_ids(2).is_empty(), "of several prompts it is none's");
+        assert!(several.generated(2).ids().is_empty(), "of several prompts it is none's");
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! page ids. Of a line with several requests one that is of no use is refused by itself.
 
 use super::error::RowFault;
+use super::generated::Generated;
 use super::json::TOKEN_FIELDS;
 use super::options::{IdScope, ReadOptions};
 use super::records::{Carried, Decode};
@@ -173,12 +174,12 @@ impl Log {
     fn hash(
         &mut self,
         prompts: &[Vec<u32>],
-        answer: &[u32],
+        answer: &Generated,
         batch: &mut Batch,
         carried: &mut Carried,
     ) -> PromptForm {
         // An answer to several prompts is none of theirs.
-        let answer = if prompts.len() == 1 { answer } else { &[] };
+        let answer = if prompts.len() == 1 { answer.ids() } else { &[] };
         for tokens in prompts {
             carried.placeholders.note(tokens);
             batch.file_prompt(&mut self.hasher, tokens);
@@ -191,20 +192,24 @@ impl Log {
     fn tokenize(
         &mut self,
         body: &[u8],
-        answer: &[u32],
+        answer: &Generated,
         batch: &mut Batch,
         carried: &mut Carried,
     ) -> Result<PromptForm, RowFault> {
         let tokenizer = self.tokenizer.as_mut().ok_or_else(no_model)?;
-        let prompts = tokenizer.tokenize(body, Some(EventTime(self.moment.ms())))?;
+        tokenizer.tokenize(body, Some(EventTime(self.moment.ms())))?;
+        let answer = match tokenizer.prompts().len() {
+            1 => answer.ids_behind(tokenizer)?,
+            _ => Vec::new(),
+        };
+        let prompts = tokenizer.prompts();
         let form = form_of(prompts.are_text());
-        let answer = if prompts.iter().count() == 1 { answer } else { &[] };
         for tokens in prompts.iter() {
             if form == PromptForm::TokenIds {
                 carried.placeholders.note(tokens);
             }
             batch.file_prompt(&mut self.hasher, tokens);
-            batch.file_answer(&mut self.hasher, tokens, answer);
+            batch.file_answer(&mut self.hasher, tokens, &answer);
         }
         Ok(form)
     }
@@ -213,7 +218,7 @@ impl Log {
     fn tokenize(
         &mut self,
         _: &[u8],
-        _: &[u32],
+        _: &Generated,
         _: &mut Batch,
         _: &mut Carried,
     ) -> Result<PromptForm, RowFault> {

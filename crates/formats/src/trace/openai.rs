@@ -66,13 +66,16 @@ impl Decode for Requests {
         let duration = answer.duration().or_else(|| time.duration());
         let arrival = time.arrival(duration);
         let moment = arrival.map(|arrival| EventTime(arrival.moment.ms()));
-        let prompts = self.tokenizer.tokenize(line, moment)?;
+        self.tokenizer.tokenize(line, moment)?;
+        let generated = answer.generated(self.tokenizer.prompts().len());
+        let generated = generated.ids_behind(&mut self.tokenizer)?;
+        let prompts = self.tokenizer.prompts();
         for tokens in prompts.iter() {
             if !prompts.are_text() {
                 carried.placeholders.note(tokens);
             }
             batch.file_prompt(&mut self.hasher, tokens);
-            batch.file_answer(&mut self.hasher, tokens, answer.token_ids(prompts.len()));
+            batch.file_answer(&mut self.hasher, tokens, &generated);
             let Some(filed) = batch.drafts.pop() else { continue };
             let mut draft = Draft {
                 page_size: filed.page_size,

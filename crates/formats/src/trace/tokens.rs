@@ -273,7 +273,7 @@ impl PromptObject<'_, '_> {
             (draft.pool, draft.apart) = (kept.pool.clone(), kept.apart.clone());
         }
         let Prompts { batch, hasher, last, .. } = self.prompts;
-        batch.file_answer(hasher, last, self.answer.token_ids(prompts));
+        batch.file_answer(hasher, last, self.answer.generated(prompts).ids());
         Ok(())
     }
 

@@ -24,7 +24,7 @@ mod vercel;
 use super::{FieldPath, Logged, LoggedPrompt, LoggedRequest, Places};
 use crate::codec::{DecodeError, ErrorCode};
 use crate::time::{Number, Numbers, Unit, Written};
-use crate::trace::CacheWrites;
+use crate::trace::{CacheWrites, Generated};
 use export::items;
 use item::{Item, is_details, is_message};
 use kvset_core::event::CachedTokens;
@@ -139,7 +139,7 @@ fn request<'r>(item: &Item, place: Option<&FieldPath>) -> Result<LoggedRequest<'
             "ai.usage.outputTokens",
             "ai.usage.completionTokens",
         ])?,
-        answer: Vec::new(),
+        answer: Generated::Unknown,
         cached_tokens: CachedTokens::of_usage(cached_tokens, input_tokens.is_some()),
         cache_writes: cache_writes(item)?,
         unread: content::unread(item),
