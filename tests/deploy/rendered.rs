@@ -137,6 +137,132 @@ fn the_charts_values_reach_the_objects() {
     assert_ne!(name(&rendered), name(&unchanged));
 }
 
+/// Values with what a cluster adds to any workload; those of the chart itself win where names meet.
+const ADDED: &str = r#"
+image: { repository: "registry.example:5000/kvset", tag: "7", digest: "sha256:DIGEST" }
+commonLabels: { team: inference, app.kubernetes.io/name: other }
+commonAnnotations: { owner: us }
+podLabels: { cost: "42" }
+podAnnotations: { sidecar.istio.io/inject: "false" }
+extraArgs: ["--config", "{{ quoted }} \"<&"]
+envFrom: [{ secretRef: { name: kafka } }]
+extraVolumes: [{ name: authorities, secret: { secretName: kafka-ca } }]
+extraVolumeMounts: [{ name: authorities, mountPath: /etc/authorities, readOnly: true }]
+terminationGracePeriodSeconds: 90
+monitoring: { enabled: true, labels: { release: prometheus } }
+"#;
+
+#[test]
+fn what_a_cluster_adds_reaches_the_objects_and_changes_no_selector() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("values.yaml");
+    std::fs::write(&file, ADDED.replace("DIGEST", &"a1".repeat(32))).expect("written");
+    let file = file.to_str().expect("UTF-8");
+    let Some(rendered) = helm(&["--values", file]) else { return };
+    let all = objects(&rendered);
+    for ((kind, name), object) in &all {
+        let labels = &object["metadata"]["labels"];
+        assert_eq!(
+            (&labels["team"], &labels["app.kubernetes.io/name"]),
+            (&"inference".into(), &"kvset".into()),
+            "{kind} {name}"
+        );
+        assert_eq!(object["metadata"]["annotations"]["owner"], "us", "{kind} {name}");
+        let is_of_the_operator = ["ServiceMonitor", "PrometheusRule"].contains(&kind.as_str());
+        assert_eq!(labels["release"] == "prometheus", is_of_the_operator, "{kind} {name}");
+    }
+    let set = &all[&("StatefulSet".to_owned(), "kvset".to_owned())];
+    let selected = serde_json::json!({"app.kubernetes.io/name": "kvset"});
+    assert_eq!(set["spec"]["selector"]["matchLabels"], selected, "a selector cannot be changed later");
+    let pod = &set["spec"]["template"];
+    assert_eq!(pod["metadata"]["labels"]["cost"], "42");
+    assert_eq!(pod["metadata"]["labels"]["app.kubernetes.io/name"], "kvset");
+    assert_eq!(pod["metadata"]["annotations"]["sidecar.istio.io/inject"], "false");
+    assert_eq!(pod["spec"]["terminationGracePeriodSeconds"], 90);
+    let container = &pod["spec"]["containers"][0];
+    let digest = format!("registry.example:5000/kvset@sha256:{}", "a1".repeat(32));
+    assert_eq!(text_at(container, "/image"), digest, "a digest goes before a tag");
+    let arguments = list_at(container, "/args");
+    assert_eq!(arguments[arguments.len() - 2..], ["--config", "{{ quoted }} \"<&"]);
+    assert_eq!(container["envFrom"][0]["secretRef"]["name"], "kafka");
+    let named = |pointer: &str| list_at(pod, pointer).iter().any(|entry| entry["name"] == "authorities");
+    assert!(named("/spec/volumes") && named("/spec/containers/0/volumeMounts"), "{pod}");
+}
+
+/// A misspelled value was taken in silence, and what it was meant to change stayed as it was.
+#[test]
+fn a_value_that_the_chart_does_not_have_is_refused_by_its_name() {
+    let Some(helm) = named("KVSET_TEST_HELM") else { return };
+    for (value, said) in [
+        ("replica=5", "'replica' not allowed"),
+        ("storage.sise=1Gi", "'sise' not allowed"),
+        ("replicas=many", "/replicas"),
+        ("extraArgs=--create-topics", "/extraArgs"),
+        ("image.digest=latest", "/image/digest"),
+        ("image.repository=kvset:7", "/image/repository"),
+        ("monitoring.enabled=maybe", "/monitoring/enabled"),
+        ("commonLabels.number=1", "/commonLabels/number"),
+    ] {
+        let arguments = ["template", "kvset", CHART, "--kube-version", "1.33.0", "--set", value];
+        let done = Command::new(&helm).args(arguments).current_dir(path("")).output().expect("it runs");
+        let errors = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert!(!done.status.success() && errors.contains(said), "{value}: {errors}");
+    }
+}
+
+/// Whether a value is of a type that the schema allows for it.
+fn is_of_type(schema: &Value, value: &Value) -> bool {
+    let name = match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(number) if number.is_f64() => "number",
+        Value::Number(_) => "integer",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    };
+    match &schema["type"] {
+        Value::String(allowed) => allowed == name || (allowed == "number" && name == "integer"),
+        Value::Array(allowed) => allowed.iter().any(|allowed| allowed == name),
+        _ => schema["enum"].as_array().is_some_and(|allowed| allowed.contains(value)),
+    }
+}
+
+/// Asserts that the schema describes exactly the values there are, all the way down.
+fn assert_described(schema: &Value, values: &Value, at: &str) {
+    assert!(is_of_type(schema, values), "{at} is {values}, which the schema does not allow");
+    let (Some(described), Some(values)) = (schema["properties"].as_object(), values.as_object()) else {
+        return;
+    };
+    assert_eq!(schema["additionalProperties"], false, "{at}: misspelled values are not refused");
+    for (name, value) in values {
+        let schema =
+            described.get(name).unwrap_or_else(|| panic!("{at}/{name} is not in values.schema.json"));
+        assert_described(schema, value, &format!("{at}/{name}"));
+    }
+    let lists = ["global", "requests", "limits", "claims"];
+    let missing =
+        described.keys().find(|name| !values.contains_key(*name) && !lists.contains(&name.as_str()));
+    assert_eq!(missing, None, "{at}: the schema describes what values.yaml does not have");
+}
+
+#[test]
+fn the_schema_describes_every_value_and_no_other() {
+    let schema = serde_json::from_str(&read(&format!("{CHART}/values.schema.json"))).expect("JSON");
+    assert_described(&schema, &yaml(&format!("{CHART}/values.yaml")), "");
+}
+
+/// Neither was scraped, nor was a rule loaded, in a cluster with kube-prometheus-stack: its Prometheus selects by this label.
+#[test]
+fn what_the_operator_reads_has_the_label_that_kube_prometheus_stack_selects_by() {
+    let values = yaml(&format!("{CHART}/values.yaml"));
+    let release = text_at(&values, "/monitoring/labels/release");
+    for file in ["service-monitor", "alert-rules"] {
+        let object = yaml(&format!("deploy/kubernetes/monitoring/{file}.yaml"));
+        assert_eq!(text_at(&object, "/metadata/labels/release"), release, "{file}");
+    }
+}
+
 #[test]
 fn helm_finds_nothing_wrong_with_the_chart() {
     if let Some(helm) = named("KVSET_TEST_HELM") {

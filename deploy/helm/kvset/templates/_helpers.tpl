@@ -1,6 +1,30 @@
-{{- /* What every object carries, and what selects the pods. */ -}}
+{{- /* What selects the pods. Objects carry it too. */ -}}
 {{- define "kvset.labels" -}}
 app.kubernetes.io/name: kvset
+{{- end -}}
+
+{{- /* Namespace, labels and annotations of an object: `list $ LABELS ANNOTATIONS`, its own beside those of all objects. */ -}}
+{{- define "kvset.metadata" -}}
+{{- $values := (index . 0).Values -}}
+namespace: {{ (index . 0).Release.Namespace }}
+labels:
+  {{- $own := include "kvset.labels" (index . 0) | fromYaml }}
+  {{- mergeOverwrite (dict) $values.commonLabels (index . 1) $own | toYaml | nindent 2 }}
+{{- with mergeOverwrite (dict) $values.commonAnnotations (index . 2) }}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{- /* The image: by digest where one is given, which no tag can move. */ -}}
+{{- define "kvset.image" -}}
+{{- with .Values.image -}}
+{{- if .digest -}}
+{{ .repository }}@{{ .digest }}
+{{- else -}}
+{{ .repository }}:{{ .tag | default $.Chart.AppVersion }}
+{{- end -}}
+{{- end -}}
 {{- end -}}
 
 {{- /* The configuration: the values' own, or the file that comes with the chart. */ -}}
