@@ -66,7 +66,7 @@ fn the_image_is_built_with_features_that_there_are_and_a_compiler_that_is_new_en
 #[test]
 fn the_image_runs_as_nobody_with_settings_and_a_command_that_there_are() {
     let instructions = instructions();
-    assert!(instructions.iter().any(|line| line.starts_with("FROM ") && line.ends_with(":nonroot")));
+    assert!(instructions.iter().any(|line| line.starts_with("FROM ") && line.contains(":nonroot@sha256:")));
     let settings = settings(None, &image_environment());
     let port = settings.http.listen.0.expect("a server").port();
     assert!(instructions.contains(&format!("EXPOSE {port}")));

@@ -7,3 +7,4 @@ mod architecture;
 mod cycles;
 mod dependencies;
 mod features;
+mod pinned;
