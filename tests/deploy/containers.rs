@@ -1,6 +1,8 @@
 //! The image and the compose stack against the program.
 
 use super::{list_at, path, read, settings, takes, text_at, texts, yaml};
+use kvset::codec::pool_partition;
+use kvset::core::capacity::{CapacitySize, CapacitySpec};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
@@ -90,7 +92,7 @@ fn environment(service: &Value) -> Vec<(String, String)> {
 
 #[test]
 fn the_stack_runs_commands_and_settings_that_there_are() {
-    for name in ["kvset", "load"] {
+    for name in ["kvset", "load", "load-chat"] {
         let service = service(name);
         assert_eq!(text_at(&service, "/image"), concat!("kvset:", env!("CARGO_PKG_VERSION")), "{name}");
         let settings = settings(None, &environment(&service));
@@ -99,13 +101,50 @@ fn the_stack_runs_commands_and_settings_that_there_are() {
             takes(&texts(list_at(&service, "/command")));
         }
     }
-    let load = texts(list_at(&service("load"), "/command"));
     let settings = settings(None, &environment(&service("kvset")));
     let topics = text_at(&service("topics"), "/command/0").to_owned();
     for topic in [&settings.input.topic, &settings.output.topic, &settings.output.dead_letter_topic] {
         assert!(topics.contains(&format!("create {}", topic.as_str())), "{} is not made", topic.as_str());
     }
-    assert!(load.contains(&settings.input.topic.as_str().to_owned()));
+    for name in ["load", "load-chat"] {
+        let load = texts(list_at(&service(name), "/command"));
+        assert!(load.contains(&settings.input.topic.as_str().to_owned()), "{name}");
+    }
+}
+
+/// One pool in four partitions left three of them idle, between three capacities of which none was near what it needs.
+#[test]
+fn the_stack_is_configured_as_a_user_s_would_be() {
+    let settings = settings(None, &environment(&service("kvset")));
+    let topics = text_at(&service("topics"), "/command/0").to_owned();
+    let after = |text: &str, word: &str| {
+        text.split(word).nth(1).and_then(|rest| rest.split_whitespace().next().map(str::to_owned))
+    };
+    let partitions =
+        after(&topics, "--partitions ").and_then(|count| count.parse().ok()).expect("partitions");
+    let pool = |name: &str| {
+        let load = texts(list_at(&service(name), "/command"));
+        load.iter().skip_while(|argument| *argument != "--pool").nth(1).expect("a pool").clone()
+    };
+    let placed: BTreeSet<i32> =
+        ["load", "load-chat"].map(|name| pool_partition(&pool(name), partitions)).into();
+    assert_eq!(placed.len(), 2, "each pool has a partition of its own");
+
+    let bytes = |spec: &CapacitySpec| match spec.size {
+        CapacitySize::Bytes(bytes) => bytes.0,
+        CapacitySize::Pages(_) => panic!("sizes to buy are in bytes"),
+    };
+    let sizes: Vec<u64> = settings.estimate.capacities.iter().map(bytes).collect();
+    let provisioned = bytes(settings.estimate.provisioned.as_ref().expect("what there is today"));
+    assert!(sizes.contains(&provisioned), "what there is is one of the sizes");
+    assert!(sizes.windows(2).all(|pair| pair[1] <= 2 * pair[0]), "{sizes:?}: steps as memory is sold in");
+
+    let estimates =
+        topics.lines().find(|line| line.contains(settings.output.topic.as_str())).expect("the topic");
+    let retention = settings.output.retention.as_duration().as_millis();
+    for config in ["cleanup.policy=compact,delete".to_owned(), format!("retention.ms={retention}")] {
+        assert!(estimates.contains(&config), "made as --create-topics makes it, with {config}: {estimates}");
+    }
 }
 
 /// The image has no shell: what a health check runs is the program itself, with arguments that it takes.
