@@ -94,6 +94,7 @@ fn settle(connection: &Connection, group: &str, filled: &Filled, names: &[&str])
         let membership = Membership {
             group: group.to_owned(),
             instance: Some((*name).to_owned()),
+            leave_on_stop: false,
             protocol: GroupProtocol::default(),
             poll_within: DEADLINE,
         };

@@ -133,6 +133,27 @@ fn a_pod_has_longer_to_stop_than_the_service_takes() {
     assert!(grace.expect("a number of seconds") > deadline);
 }
 
+/// The example that the documentation gives of an autoscaler.
+fn scaled_object() -> Value {
+    let page = read("docs/operations.md");
+    let mut blocks = page.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let block = blocks.find(|block| block.contains("kind: ScaledObject")).expect("an example");
+    serde_saphyr::from_str(block).expect("YAML")
+}
+
+#[test]
+fn the_autoscaler_s_example_scales_these_pods_by_the_lag_of_their_group() {
+    let (example, pods, configured) = (scaled_object(), manifest("stateful-set.yaml"), configured());
+    assert_eq!(text_at(&example, "/spec/scaleTargetRef/kind"), text_at(&pods, "/kind"));
+    assert_eq!(text_at(&example, "/spec/scaleTargetRef/name"), text_at(&pods, "/metadata/name"));
+    let trigger = &example["spec"]["triggers"][0]["metadata"];
+    assert_eq!(trigger["bootstrapServers"], configured.kafka.brokers.as_str());
+    assert_eq!(trigger["consumerGroup"], configured.kafka.group.as_str());
+    assert_eq!(trigger["topic"], configured.input.topic.as_str());
+    assert_eq!(trigger["lagThreshold"], configured.http.ready_max_lag.to_string());
+    assert!(example["spec"]["minReplicaCount"].as_u64() > Some(0), "windows close while somebody reads");
+}
+
 #[test]
 fn pods_run_without_rights_they_do_not_need() {
     let pods = manifest("stateful-set.yaml");

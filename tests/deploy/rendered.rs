@@ -128,6 +128,9 @@ fn the_charts_values_reach_the_objects() {
     let policy = object("NetworkPolicy", "kvset").to_string();
     assert!(policy.contains("\"watchers\"") && !policy.contains("\"monitoring\""), "{policy}");
     assert_eq!(text_at(object("ServiceAccount", "kvset"), "/metadata/annotations/role"), "reader");
+    let Some(scaled) = helm(&["--set", "replicas=null"]) else { return };
+    let scaled = &objects(&scaled)[&("StatefulSet".to_owned(), "kvset".to_owned())];
+    assert!(scaled["spec"].get("replicas").is_none(), "an upgrade would undo what an autoscaler did");
     // A changed setting rolls the pods: the name of what they mount is another.
     let Some(unchanged) = helm(&[]) else { return };
     let name = |rendered: &str| {

@@ -316,6 +316,35 @@ fn a_group_goes_over_to_the_new_protocol_one_member_after_another() {
     group.assert_undisturbed();
 }
 
+/// Partitions of an instance that was scaled away belonged to nobody until its session ended.
+#[test]
+fn a_member_with_a_name_that_is_to_leave_gives_its_partitions_to_the_others_at_once() {
+    for (run, protocol) in &PROTOCOLS[..2] {
+        let Some(mut group) = Group::new(&format!("{run}-leave"), *protocol, 4, 200) else { return };
+        let session = Duration::from_secs(60);
+        group.be_patient("60000");
+        let (group, plan) = (&group, &group.plan);
+        let mut leaving = plan.clone();
+        leaving.stream.membership.leave_on_stop = true;
+        std::thread::scope(|scope| {
+            let mut one = Member::start(scope, plan, Some("one"));
+            let mut two = Member::start(scope, &leaving, Some("two"));
+            wait_for(|| shared(&[&one, &two], 4));
+            group.produce(0..100);
+            wait_for(|| one.has_done(100) && two.has_done(100));
+            let begin = Instant::now();
+            two.leave().expect("a clean run");
+            wait_for(|| one.held().len() == 4);
+            assert!(begin.elapsed() < session / 3, "{run}: {:?}", begin.elapsed());
+            println!("{run}: the others have its partitions after {:?}", begin.elapsed());
+            group.produce(100..200);
+            wait_for(|| one.has_done(200));
+            one.leave().expect("a clean run");
+        });
+        group.assert_undisturbed();
+    }
+}
+
 #[test]
 fn a_member_with_a_name_restarts_without_a_rebalance() {
     for (run, protocol) in PROTOCOLS {

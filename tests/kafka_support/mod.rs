@@ -147,6 +147,7 @@ impl Broker {
             membership: Membership {
                 group: self.topic(run),
                 instance: None,
+                leave_on_stop: false,
                 protocol: GroupProtocol::default(),
                 poll_within: DEADLINE,
             },

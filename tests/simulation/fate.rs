@@ -87,6 +87,7 @@ pub fn plan(lost_history: LostHistory, chance: &mut Chance) -> ServicePlan {
         membership: Membership {
             group: "kvset".to_owned(),
             instance: None,
+            leave_on_stop: false,
             protocol: Default::default(),
             poll_within: millis(60_000),
         },

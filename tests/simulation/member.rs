@@ -181,7 +181,7 @@ impl Member for SimMember {
         Duration::ZERO
     }
 
-    fn leave(&self) {
+    fn leave(&self, _: bool) {
         // A process that died at this very step is removed by its session's end.
         let _ = self.0.step("leave", |state| {
             state.broker.group.remove(self.0.number, &mut state.chance);

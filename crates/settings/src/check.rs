@@ -61,6 +61,11 @@ impl Settings {
                               kafka.properties.\"group.remote.assignor\" may name one of their ways";
                 notes.add("kafka.assignment", self.kafka.assignment.toml(), reason);
             }
+            if self.kafka.leave_on_stop && !self.kafka.instance.is_empty() {
+                let reason = "with kafka.group_protocol = \"consumer\" brokers keep the partitions of an instance with a name until \
+                              its session ends: leave kafka.instance empty, or use \"classic\"";
+                notes.add("kafka.leave_on_stop", self.kafka.leave_on_stop.toml(), reason);
+            }
         }
         if self.kafka.brokers.split(',').any(|broker| broker.trim().is_empty()) {
             let reason = "expected host:port, more of them separated by commas";

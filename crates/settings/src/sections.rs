@@ -44,6 +44,10 @@ sections! {
         /// Stable name of this instance: its group.instance.id and part of its transactional.id, so
         /// that a restart takes up its own partitions without a rebalance. Empty for a dynamic member.
         instance: String = String::new(), in 0..=200;
+        /// Whether an instance with a name leaves the group when it is stopped in order, so that others take its partitions
+        /// at once; where it does not, they wait for it until its session ends. For groups that grow and shrink by
+        /// themselves; every restart in order then moves partitions twice. Not with "consumer" below.
+        leave_on_stop: bool = false;
         /// The protocol that the group speaks. "consumer" is that of KIP-848, for brokers from Apache Kafka 4.0 on: the
         /// brokers share the partitions out and say how long a silent member keeps its own, and one member after
         /// another may be restarted with it.

@@ -67,6 +67,8 @@ pub struct Membership {
     pub group: String,
     /// Stable name of this member; none for a dynamic one.
     pub instance: Option<String>,
+    /// Whether a member with a stable name leaves when it stops in order; others always do.
+    pub leave_on_stop: bool,
     /// How partitions are shared, and by whom.
     pub protocol: GroupProtocol,
     /// Longest time between two polls, waiting for brokers included; the group gives the partitions to
@@ -256,7 +258,7 @@ mod tests {
     fn membership(instance: Option<&str>) -> Membership {
         let (group, instance) = ("g".to_owned(), instance.map(str::to_owned));
         let protocol = GroupProtocol::Classic(Assignor::Range);
-        Membership { group, instance, protocol, poll_within: Duration::from_secs(60) }
+        Membership { group, instance, leave_on_stop: false, protocol, poll_within: Duration::from_secs(60) }
     }
 
     #[test]

@@ -148,9 +148,9 @@ pub trait Member {
     /// For how long the client has been connected to no broker, as it knows in passing.
     fn away_for(&self) -> Duration;
 
-    /// Leaves the group. A member with a stable name only goes silent: its partitions wait for it until
-    /// its session ends, so that a quick restart moves nothing.
-    fn leave(&self);
+    /// Leaves the group. A member with a stable name only goes silent: its partitions wait for it until its session
+    /// ends, so that a quick restart moves nothing; unless it stops `in_order` and is to leave then.
+    fn leave(&self, in_order: bool);
 }
 
 /// Tells records apart that may have come to stand at the same offset.

@@ -22,10 +22,12 @@ use rdkafka::message::{BorrowedMessage, Headers, Message};
 use rdkafka::{Offset, TopicPartitionList};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Longest wait for the client to move to another offset.
 const SEEK: Duration = Duration::from_secs(10);
+/// Time in which a client gives its partitions up and tells the coordinator that it leaves.
+const LEAVE: Duration = Duration::from_secs(1);
 
 /// A record in the client's own memory.
 #[derive(Debug)]
@@ -61,6 +63,27 @@ impl InputRecord for Record<'_> {
     }
 }
 
+/// Whether a member's partitions wait for it when it stops.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stay {
+    /// They do not: it has no stable name.
+    Never,
+    /// They do, unless it stops in order.
+    UnlessInOrder,
+    /// They do, until its session ends.
+    Always,
+}
+
+impl Stay {
+    fn of(membership: &Membership) -> Self {
+        match (&membership.instance, membership.leave_on_stop) {
+            (None, _) => Self::Never,
+            (Some(_), true) => Self::UnlessInOrder,
+            (Some(_), false) => Self::Always,
+        }
+    }
+}
+
 /// A member of a consumer group, or a reader of its own, on one topic.
 pub struct Source {
     consumer: BaseConsumer<MemberContext>,
@@ -72,8 +95,8 @@ pub struct Source {
     gaps: Option<BTreeMap<Partition, OffsetGaps>>,
     /// Where each partition was taken up.
     starts: Mutex<BTreeMap<Partition, NextOffset>>,
-    /// Whether the member has a stable name, under which it is expected back.
-    is_static: bool,
+    /// What a stable name, under which the member is expected back, changes about leaving.
+    stay: Stay,
 }
 
 impl Source {
@@ -88,10 +111,10 @@ impl Source {
             .create_with_context(MemberContext::new(connection.tokens()?))
             .map_err(|error| KafkaFailure::of(&doing(), &error))?;
         consumer.subscribe(&[topic]).map_err(|error| KafkaFailure::of(&doing(), &error))?;
-        let is_static = membership.instance.is_some();
+        let stay = Stay::of(membership);
         let (connection, topic) = (connection.clone(), topic.to_owned());
         let (notes, starts) = (Mutex::default(), Mutex::default());
-        Ok(Self { consumer, connection, topic, notes, gaps: None, starts, is_static })
+        Ok(Self { consumer, connection, topic, notes, gaps: None, starts, stay })
     }
 
     /// Reads chosen partitions without joining a group: they are handed out as assigned at once, and
@@ -115,7 +138,7 @@ impl Source {
         consumer.context().assign(notes.keys().map(|partition| partition.0).collect());
         let (connection, topic) = (connection.clone(), topic.to_owned());
         let (notes, starts) = (Mutex::new(notes), Mutex::default());
-        Ok(Self { consumer, connection, topic, notes, gaps: Some(gaps), starts, is_static: false })
+        Ok(Self { consumer, connection, topic, notes, gaps: Some(gaps), starts, stay: Stay::Never })
     }
 
     /// Where each assigned partition was read to.
@@ -156,6 +179,19 @@ impl Source {
             Rebalance::Revoke { partitions, lost: true } => Event::Lost(typed(partitions)),
         };
         Some(event)
+    }
+
+    /// Gives everything up that is revoked within this time. A client that closes no longer leaves a group in which it has a
+    /// stable name, so the request must be on its way before, and the client says nowhere when it is.
+    fn answer_for(&self, time: Duration) {
+        let begin = Instant::now();
+        while begin.elapsed() < time {
+            if let Some(Event::Revoked(partitions) | Event::Lost(partitions)) = self.poll(LEAVE / 10)
+                && let Err(failure) = self.unassign(&partitions)
+            {
+                tracing::warn!("while leaving the group: {failure}");
+            }
+        }
     }
 
     /// The topic.
@@ -328,11 +364,15 @@ impl Member for Source {
         self.consumer.context().away_for()
     }
 
-    fn leave(&self) {
-        // A member with a stable name only goes silent: its partitions wait for it until its session
-        // ends, so that a quick restart moves nothing.
-        if !self.is_static {
-            self.consumer.unsubscribe();
+    fn leave(&self, in_order: bool) {
+        match self.stay {
+            // Closing the client sends what remains to be said.
+            Stay::Never => self.consumer.unsubscribe(),
+            Stay::UnlessInOrder if in_order => {
+                self.consumer.unsubscribe();
+                self.answer_for(LEAVE);
+            }
+            Stay::UnlessInOrder | Stay::Always => {}
         }
     }
 }

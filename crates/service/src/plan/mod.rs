@@ -313,6 +313,7 @@ impl StreamPlan {
             membership: Membership {
                 group: ends.group.to_owned(),
                 instance,
+                leave_on_stop: settings.kafka.leave_on_stop,
                 protocol: group_protocol(&settings.kafka),
                 // A commit and the answer to a rebalance may both wait the brokers out.
                 poll_within: retry_for.saturating_mul(2),

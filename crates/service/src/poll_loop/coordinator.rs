@@ -544,7 +544,7 @@ where
             self.checkpoint_last(&partitions, Occasion::Shutdown, left(begin))?;
         }
         self.give_up(&partitions, false)?;
-        self.source.leave();
+        self.source.leave(in_order);
         self.stage.finish(left(begin));
         if in_order { Ok(committed?) } else { Ok(()) }
     }
