@@ -70,11 +70,12 @@ fn ask(url: &str) -> anyhow::Result<Option<String>> {
     read.map_err(|error| anyhow!("no whole answer from {url}: {error}"))?;
     let body = String::from_utf8_lossy(&body);
     let line: String = body.lines().next().unwrap_or_default().chars().map(visible).collect();
-    match answer.status().as_u16() {
+    let status = answer.status();
+    match status.as_u16() {
         200 if body.trim_end() == "ok" => Ok(None),
         503 => Ok(Some(line)),
-        status => {
-            anyhow::bail!("{url} answered {status} `{line}`, not as kvset does: is that its http.listen?")
-        }
+        403 => Err(anyhow!("{url} answered {status}: {line}")),
+        200 => Err(anyhow!("{url} answers, but not as kvset does; is that the service's http.listen?")),
+        _ => Err(anyhow!("{url} answered {status}; is that the service's http.listen, without a path?")),
     }
 }

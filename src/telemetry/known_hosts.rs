@@ -1,8 +1,8 @@
 //! Which names a server answers to.
 //!
-//! A browser lets any page ask servers of the machine it runs on, if the page's own name is made to point there (DNS
-//! rebinding), and hands the answer to that page. The name is all that gives it away: what a server on loopback is asked
-//! for by another name than this machine's own came from such a page. An address in place of a name cannot be rebound.
+//! A browser lets any page read servers of the machine it runs on, if the page's own name is made to point there (DNS
+//! rebinding). Only the name gives it away: a request to a server on loopback that names another host came from such a
+//! page. An address in place of a name cannot be rebound.
 
 use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
@@ -12,7 +12,7 @@ use kvset_settings::{HostName, host_of, is_of_this_machine};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-/// The names that a server may be asked for by, beside addresses and this machine's own names.
+/// The names that a server may be asked for by, in addition to addresses and this machine's own names.
 #[derive(Debug, Clone)]
 pub(super) struct KnownHosts(Arc<[HostName]>);
 

@@ -94,3 +94,13 @@ fn nobody_there_is_1_with_what_to_look_at() {
     assert_eq!((code, out.as_str()), (1, ""));
     assert!(err.contains("no answer from") && err.contains("http.listen"), "{err}");
 }
+
+/// The path was put behind the one that was there, and nobody saw why there was no such page.
+#[test]
+fn an_address_with_a_path_and_one_that_is_refused_say_what_to_do() {
+    let missing = at(&server(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"), &[]).2;
+    assert!(missing.contains("404 Not Found") && missing.contains("without a path"), "{missing}");
+    let refused =
+        at(&server(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 24\r\n\r\nsee http.allowed_hosts\n\n"), &[]).2;
+    assert!(refused.ends_with("403 Forbidden: see http.allowed_hosts\n"), "{refused}");
+}

@@ -463,3 +463,20 @@ fn check(value: &Value, schema: &Value, schemas: &Value, at: &str) {
         check(item, property, schemas, &format!("{at}.{name}"));
     }
 }
+
+/// A page whose name was made to point to 127.0.0.1 read every pool's name and need.
+#[test]
+fn neither_page_nor_api_is_given_to_a_web_page_of_another_name() {
+    let service = Service::start(10);
+    let status = |path: &str, host: &str| {
+        let config = ureq::Agent::config_builder().http_status_as_error(false);
+        let request = config.build().new_agent().get(format!("{}{path}", service.address()));
+        request.header("Host", host).call().expect("answered").status().as_u16()
+    };
+    for path in
+        ["/", "/live/status", "/live.js", "/api/v1/pools", "/api/v1/estimates", "/metrics", "/nowhere"]
+    {
+        assert_eq!(status(path, "evil.example"), 403, "{path}");
+        assert_ne!(status(path, "localhost:9464"), 403, "{path}");
+    }
+}

@@ -73,7 +73,7 @@ fn no_combination_of_features_has_two_providers_of_tls() {
     assert!(all.contains("rdkafka-sys") && all.contains("object_store") && all.contains("ureq"));
     assert!(all.contains("openssl-sys"));
     let banned: Vec<_> = listed("bans", "deny").into_iter().filter(|name| all.contains(name)).collect();
-    assert!(banned.is_empty(), "openssl-sys is the one provider, beside it there are {banned:?}");
+    assert!(banned.is_empty(), "openssl-sys is the one provider, and there are {banned:?} too");
 }
 
 #[test]

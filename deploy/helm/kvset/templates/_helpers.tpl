@@ -3,7 +3,7 @@
 app.kubernetes.io/name: kvset
 {{- end -}}
 
-{{- /* Namespace, labels and annotations of an object: `list $ LABELS ANNOTATIONS`, its own beside those of all objects. */ -}}
+{{- /* Namespace, labels and annotations of an object: `list $ LABELS ANNOTATIONS`, its own and those of all objects. */ -}}
 {{- define "kvset.metadata" -}}
 {{- $values := (index . 0).Values -}}
 namespace: {{ (index . 0).Release.Namespace }}
