@@ -44,6 +44,7 @@ pub fn run(args: &BackfillArgs) -> Result<(), Failure> {
         output_topic: args.output_topic.clone(),
         state_directory: args.state_dir.clone(),
         create_topics: args.create_topics,
+        full_detail: args.report.is_some(),
     })
     .map_err(prepare_failure)?;
     let run_id = &backfill.run_id;

@@ -119,6 +119,7 @@ impl Bench {
             output_topic: None,
             state_directory: None,
             create_topics: false,
+            full_detail: false,
         }
     }
 
@@ -149,7 +150,7 @@ impl Bench {
         let delivery = if self.broker.is_real() { "transactional" } else { "idempotent" };
         let text = format!(
             "[kafka]\nbrokers = \"{}\"\ngroup = \"{}\"\nretry_for = \"5s\"\n[input]\ntopic = \"{}\"\n\
-             [output]\ntopic = \"{}\"\ndead_letter_topic = \"{}\"\ndelivery = \"{delivery}\"\n\
+             [output]\ntopic = \"{}\"\ndead_letter_topic = \"{}\"\ndelivery = \"{delivery}\"\ndetail = \"full\"\n\
              [estimate]\nwindows = [\"tumbling:1m\", \"last:100\", \"all\"]\nkv_bytes_per_token = 131072\n\
              [state]\ndirectory = \"{}\"\ncheckpoint_every = \"1s\"\n[commit]\nmax_records = 20\n\
              [workers]\nqueue_records = 10\n",

@@ -73,6 +73,8 @@ pub struct BackfillOptions {
     pub state_directory: Option<PathBuf>,
     /// Create output topics that are missing.
     pub create_topics: bool,
+    /// Publish estimates in full detail, which a report needs; else in that of the live service.
+    pub full_detail: bool,
 }
 
 /// Why there is no run.
@@ -218,6 +220,7 @@ fn digest(options: &BackfillOptions, own: &Settings) -> u64 {
     let asked = [from.to_string(), to.to_string(), warm_up.to_string(), options.run_id.to_string()];
     let mut hash = Xxh3::new();
     hash.update(&own.fingerprint().to_le_bytes());
+    hash.update(&[u8::from(own.output.detail == EstimateDetail::Full)]);
     for part in topics.iter().copied().chain(asked.iter().map(String::as_str)) {
         hash.update(part.as_bytes());
         hash.update(b"\n");
@@ -231,8 +234,9 @@ fn own_settings(options: &BackfillOptions) -> Result<Settings, BackfillError> {
     let mut own = live.clone();
     own.kafka.group = format!("{}.backfill.{run}", live.kafka.group);
     own.kafka.instance = String::new();
-    // The report of a run is made of what it published.
-    own.output.detail = EstimateDetail::Full;
+    if options.full_detail {
+        own.output.detail = EstimateDetail::Full;
+    }
     own.output.topic = match &options.output_topic {
         Some(topic) => topic.clone(),
         None => own_topic(&live.output.topic, run)?,
@@ -310,6 +314,7 @@ mod tests {
             output_topic: None,
             state_directory: None,
             create_topics: false,
+            full_detail: false,
         }
     }
 
@@ -321,6 +326,7 @@ mod tests {
         assert_eq!(own.output.topic.as_str(), "kvset.estimates.backfill.r-1");
         assert_eq!(own.output.dead_letter_topic.as_str(), "kvset.dead-letters.backfill.r-1");
         assert_eq!(own.state.directory, Path::new("kvset-state.backfill/r-1"));
+        assert_eq!(own.output.detail, options.settings.output.detail, "byte for byte");
         assert_eq!(own.fingerprint(), options.settings.fingerprint(), "its results are the live service's");
     }
 
@@ -361,6 +367,7 @@ mod tests {
             digest_of(|options| options.range.to = Places::Everywhere(Place::Committed)),
             digest_of(|options| options.range.warm_up = WarmUp::All),
             digest_of(|options| options.output_topic = TopicName::new("elsewhere")),
+            digest_of(|options| options.full_detail = true),
             digest_of(|options| options.settings.estimate.include_partial_page = true),
         ] {
             assert_ne!(plain, other);

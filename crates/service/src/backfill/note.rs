@@ -25,7 +25,7 @@ struct Note {
 pub enum NoteError {
     /// It is not the run that was asked for.
     #[error(
-        "this run id was used with another range, output topic or configuration: repeat the command it began \
+        "this run id was used with another range, output topic or configuration, or with --report and without: repeat the command it began \
          with, or choose another --run-id"
     )]
     OtherRun,
