@@ -30,6 +30,7 @@ mod poison;
 #[cfg(feature = "tokenize")]
 mod prepare;
 mod recovery;
+mod recreated;
 mod registry;
 mod registry_client;
 mod registry_real;

@@ -31,14 +31,14 @@ const PARTITIONS: i32 = 2;
 /// The records of each partition.
 const RECORDS: usize = 301;
 
-fn settings() -> Settings {
+pub fn settings() -> Settings {
     let mut settings = Settings::default();
     settings.estimate.windows =
         ["tumbling:1m", "last:100", "all"].map(|text| text.parse().expect("a window")).to_vec();
     settings
 }
 
-fn input() -> Input {
+pub fn input() -> Input {
     let mut input = Input::default();
     for (partition, pool) in [(0, "alpha"), (1, "beta")] {
         let workload = Workload { seed: partition as u64 + 3, start_ms: 36_000_000, ..Workload::default() };

@@ -118,13 +118,26 @@ impl Broker {
         topic
     }
 
-    /// Gives a topic of the real broker so many partitions in all.
-    pub fn add_partitions(&self, topic: &str, partitions: usize) {
-        let client: AdminClient<DefaultClientContext> = ClientConfig::new()
+    fn admin(&self) -> (AdminClient<DefaultClientContext>, tokio::runtime::Runtime) {
+        let client = ClientConfig::new()
             .set("bootstrap.servers", &self.connection.brokers)
             .create()
             .expect("a client");
-        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        (client, tokio::runtime::Builder::new_current_thread().build().expect("a runtime"))
+    }
+
+    /// Deletes a topic of the real broker, and waits until it is gone.
+    pub fn delete(&self, topic: &str) {
+        let (client, runtime) = self.admin();
+        let answer = runtime.block_on(client.delete_topics(&[topic], &AdminOptions::new()));
+        answer.expect("an answer").into_iter().for_each(|deleted| drop(deleted.expect("deleted")));
+        let topics = Topics::new(&self.connection, DEADLINE).expect("a client");
+        wait_for(|| topics.partitions(topic).expect("an answer").is_none());
+    }
+
+    /// Gives a topic of the real broker so many partitions in all.
+    pub fn add_partitions(&self, topic: &str, partitions: usize) {
+        let (client, runtime) = self.admin();
         let wanted = [NewPartitions::new(topic, partitions)];
         let answer = runtime.block_on(client.create_partitions(&wanted, &AdminOptions::new()));
         answer.expect("an answer").into_iter().for_each(|added| drop(added.expect("added")));

@@ -5,7 +5,7 @@ use crate::input::Fetched;
 use crate::world::{Process, State};
 use kvset::core::units::Offset;
 use kvset::kafka::KafkaFailure;
-use kvset::kafka::member::{Committed, Event, Identities, LogEnd, Member};
+use kvset::kafka::member::{Committed, Event, Identities, LogEnd, Member, TopicId};
 use kvset::pipeline::facts::RecordIdentity;
 use kvset::pipeline::publish::FailureKind;
 use kvset::position::{LogRange, NextOffset, Partition};
@@ -121,6 +121,13 @@ impl Member for SimMember {
         self.0.step("log range", |state| {
             passing(state, "log range")?;
             Ok(state.broker.range(partition.0))
+        })?
+    }
+
+    fn topic_id(&self, _: Duration) -> Result<Option<TopicId>, KafkaFailure> {
+        self.0.step("topic id", |state| {
+            passing(state, "topic id")?;
+            Ok(TopicId::new("the-only-one"))
         })?
     }
 

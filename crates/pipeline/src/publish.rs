@@ -76,6 +76,14 @@ pub enum PublishError {
     Fatal(SinkError),
 }
 
+impl PublishError {
+    /// The call that failed.
+    pub fn cause(&self) -> &SinkError {
+        let (Self::Aborted(cause) | Self::Migrated(cause) | Self::Fatal(cause)) = self;
+        cause
+    }
+}
+
 /// Publishes a batch in one transaction.
 ///
 /// A transient failure repeats the same call until the retry policy ends. An abortable one takes the

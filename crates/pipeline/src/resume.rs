@@ -10,6 +10,7 @@
 //! before `C` and publishes from exactly `C` on.
 
 use kvset_formats::position::{LogRange, NextOffset};
+use std::fmt::Display;
 
 /// Where a group without a committed offset begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -136,13 +137,29 @@ pub enum Refusal {
     },
     /// Snapshots show progress of which the broker knows nothing.
     #[error(
-        "a snapshot holds the state before offset {snapshot}, but the group has no committed offset: it expired or \
-         was deleted. Set the group's offset to {snapshot}, or remove this partition's snapshots to start over"
+        "a snapshot holds the state before offset {snapshot}, but the group has no committed offset: it expired, was \
+         deleted, or went with its topic, which was created anew. Remove this partition's snapshots to start over, or \
+         set the group's offset to {snapshot} where the log is the same as before"
     )]
     ProgressForgotten {
         /// `S` of the newest sound snapshot.
         snapshot: NextOffset,
     },
+}
+
+/// Refuses a topic that has another id than it had when its partitions were taken up: it was created anew since. Topics
+/// of brokers that give them no ids pass.
+///
+/// # Errors
+/// [`Refusal::OtherLog`].
+pub fn check_same_topic<I: PartialEq + Display>(before: Option<&I>, now: Option<&I>) -> Result<(), Refusal> {
+    match (before, now) {
+        (Some(before), Some(now)) if before != now => {
+            let evidence = format!("the topic's id was {before} when this process began, and is {now}");
+            Err(Refusal::OtherLog { evidence })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Every record counts.

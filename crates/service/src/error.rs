@@ -25,6 +25,14 @@ pub enum ServiceError {
         /// Why, and the way out.
         refusal: Refusal,
     },
+    /// The topic was created anew while its records were processed.
+    #[error("topic `{topic}`: {refusal}")]
+    Recreated {
+        /// The topic.
+        topic: String,
+        /// What shows it, and the way out.
+        refusal: Refusal,
+    },
     /// Records that the client cannot read, and nobody has decided to pass.
     #[error(
         "{topic}/{} cannot be read at offset {}: {}. Every start ends here until it can be read, or is passed: stop the \

@@ -65,6 +65,27 @@ pub struct Unreadable {
     pub reason: &'static str,
 }
 
+/// What the brokers call a topic for good: a topic that was deleted and created again under its name has another one
+/// (KIP-516). As Kafka's own tools print it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TopicId(String);
+
+impl TopicId {
+    /// The id of topics that have none.
+    const ZERO: &str = "AAAAAAAAAAAAAAAAAAAAAA";
+
+    /// An id in base64; `None` for the one of brokers that give topics no ids.
+    pub fn new(base64: &str) -> Option<Self> {
+        (base64 != Self::ZERO).then(|| Self(base64.to_owned()))
+    }
+}
+
+impl std::fmt::Display for TopicId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
 /// What a poll brought.
 #[derive(Debug)]
 pub enum Event<R> {
@@ -117,6 +138,12 @@ pub trait Member {
     /// # Errors
     /// The leader does not answer.
     fn log_range(&self, partition: Partition, timeout: Duration) -> Result<LogRange, KafkaFailure>;
+
+    /// What the brokers call the topic for good; `None` where they give topics no ids.
+    ///
+    /// # Errors
+    /// No broker answers within `timeout`, or none knows the topic now, which are passing troubles; or they refuse.
+    fn topic_id(&self, timeout: Duration) -> Result<Option<TopicId>, KafkaFailure>;
 
     /// Connects to look records of the topic up.
     ///

@@ -6,6 +6,7 @@
 //! - [`topic_producer`]: plain producing, for request events
 //! - [`reader`]: committed records of a topic from where asked up to a captured end
 //! - [`lookup`]: single records by their offset
+//! - `describe`: what the brokers say of topics and groups
 //! - [`oauth`]: tokens for SASL/OAUTHBEARER
 //! - [`offsets`]: ends of logs, committed offsets, moments
 //! - [`statistics`]: what clients report on themselves
@@ -14,6 +15,7 @@
 //! - [`mock`]: a broker in this process, for demonstrations and wiring tests
 
 mod context;
+mod describe;
 mod error;
 
 pub mod config;

@@ -7,9 +7,10 @@
 
 use super::config::{Connection, Membership};
 use super::context::{MemberContext, Rebalance, lock};
+use super::describe::topic_id;
 use super::error::{KafkaFailure, unreadable};
 use super::lookup::Lookup;
-use super::member::{Committed, Event, InputRecord, LogEnd, Member};
+use super::member::{Committed, Event, InputRecord, LogEnd, Member, TopicId};
 use super::offsets::{Noted, committed, list, log_range, next_offset, noted};
 use super::unreadable::find;
 use kvset_formats::codec::SourceRecord;
@@ -301,6 +302,12 @@ impl Member for Source {
 
     fn log_range(&self, partition: Partition, timeout: Duration) -> Result<LogRange, KafkaFailure> {
         log_range(&self.consumer, &self.topic, partition, timeout)
+    }
+
+    fn topic_id(&self, timeout: Duration) -> Result<Option<TopicId>, KafkaFailure> {
+        let doing = || format!("asking for the id of topic `{}`", self.topic);
+        topic_id(self.consumer.client(), &self.topic, timeout)
+            .map_err(|error| KafkaFailure::of_known(&doing(), &error))
     }
 
     fn lookup(&self) -> Result<Lookup, KafkaFailure> {

@@ -180,3 +180,11 @@ fn whatever_the_facts_nothing_is_published_twice_or_left_out() {
         }
     }
 }
+
+#[test]
+fn a_topic_with_another_id_is_another_log() {
+    assert_eq!(check_same_topic(Some(&"a"), Some(&"a")), Ok(()));
+    assert_eq!([check_same_topic(None, Some(&"a")), check_same_topic(Some(&"a"), None)], [Ok(()), Ok(())]);
+    let refusal = check_same_topic(Some(&"a"), Some(&"b")).expect_err("another one").to_string();
+    assert!(refusal.contains("id was a when this process began, and is b"), "{refusal}");
+}

@@ -1,6 +1,7 @@
 //! The poll loop: hands records to a stage, collects what it did, commits it, answers rebalances.
 
 use super::parts::Parts;
+use super::same_topic::SameTopic;
 use super::stage::{Known, Stage};
 use super::standing::Standing;
 use super::summary::Summary;
@@ -56,6 +57,7 @@ pub struct Coordinator<'c, M: Member + 'c, O, S> {
     standing: Standing,
     last_commit: Instant,
     last_tick: Instant,
+    same_topic: SameTopic<'c>,
     records_since_commit: u64,
     /// Whether more records wait than were taken in last.
     is_behind: bool,
@@ -93,6 +95,7 @@ where
             standing: Standing::default(),
             last_commit: now,
             last_tick: now,
+            same_topic: SameTopic::new(&plan.topic, clock),
             records_since_commit: 0,
             is_behind: false,
             full_since: None,
@@ -209,6 +212,9 @@ where
         let restoring = self.assignment.restoring();
         let away_for = self.source.away_for();
         self.observer.on(&ServiceEvent::Polled { restoring, lag: &lag, away_for });
+        if away_for.is_zero() {
+            self.same_topic.look_now_and_then(self.source)?;
+        }
         self.stage.tick();
         self.stage.checkpoint(&self.assignment, &self.assignment.partitions(), Occasion::Clock)
     }
@@ -240,7 +246,11 @@ where
             {
                 Err(KafkaFailure { kind: FailureKind::Spent, ..failure }.into())
             }
-            Event::Trouble(failure) => Err(failure.into()),
+            Event::Trouble(failure) => {
+                // An offset that is gone, say, is no matter of retention where the whole log is another one.
+                self.same_topic.look(self.source)?;
+                Err(failure.into())
+            }
         }
     }
 
@@ -310,7 +320,7 @@ where
             return Ok(());
         }
         match self.commit(self.plan.retry_for) {
-            Err(PublishError::Aborted(error)) => {
+            Err(ServiceError::Publish(PublishError::Aborted(error))) => {
                 // The outputs are kept and go out with the next transaction, unless polling, which
                 // comes first, learns that the partition has gone.
                 let since = *self.failing_since.get_or_insert_with(|| self.clock.now());
@@ -319,12 +329,12 @@ where
                 }
                 Err(PublishError::Aborted(error).into())
             }
-            outcome => Ok(outcome?),
+            outcome => outcome,
         }
     }
 
     /// Publishes what can be published.
-    fn commit(&mut self, deadline: Duration) -> Result<(), PublishError> {
+    fn commit(&mut self, deadline: Duration) -> Result<(), ServiceError> {
         let begin = self.clock.now();
         let committed = self.commit_since(begin, deadline);
         // The pace is that of the time between two commits, however long one takes.
@@ -332,18 +342,20 @@ where
         committed
     }
 
-    fn commit_since(&mut self, begin: Instant, deadline: Duration) -> Result<(), PublishError> {
+    fn commit_since(&mut self, begin: Instant, deadline: Duration) -> Result<(), ServiceError> {
         let batch = self.assignment.batch();
         if batch.next_offsets.is_empty() {
             return Ok(());
         }
-        let mut retry = Backoff::lasting(self.clock, deadline);
-        let published = publish(&mut self.sink, &batch, self.source, &mut retry);
+        let published = self.same_topic.compare_to_commit(self.source, deadline).and_then(|()| {
+            let mut retry = Backoff::lasting(self.clock, deadline);
+            Ok(publish(&mut self.sink, &batch, self.source, &mut retry)?)
+        });
         if let Err(error) = published {
-            let (PublishError::Aborted(cause) | PublishError::Migrated(cause) | PublishError::Fatal(cause)) =
-                &error;
-            self.observer.on(&ServiceEvent::CommitFailed { kind: cause.kind });
-            self.report_failure(&error);
+            if let ServiceError::Publish(error) = &error {
+                self.observer.on(&ServiceEvent::CommitFailed { kind: error.cause().kind });
+                self.report_failure(error);
+            }
             return Err(error);
         }
         let results = batch.outputs.iter().filter(|output| output.destination == Destination::Results);
@@ -388,6 +400,8 @@ where
         let committed = if partitions.is_empty() {
             Vec::new()
         } else {
+            // First of all: what is known of the partitions from here on is of this topic, or of a later one.
+            self.same_topic.compare(self.source, self.plan.retry_for)?;
             self.answer(|source| source.committed(partitions, ANSWER))?
         };
         let mut starts = Vec::with_capacity(committed.len());
@@ -473,8 +487,8 @@ where
         self.drain(partitions, self.plan.shutdown_deadline)?;
         match self.commit(self.plan.shutdown_deadline) {
             // The next owner does this work again from the committed offsets.
-            Ok(()) | Err(PublishError::Aborted(_)) => {}
-            Err(error) => return Err(error.into()),
+            Ok(()) | Err(ServiceError::Publish(PublishError::Aborted(_))) => {}
+            Err(error) => return Err(error),
         }
         self.checkpoint_last(partitions, Occasion::Revocation, ANSWER)?;
         let begin = self.clock.now();
@@ -537,7 +551,11 @@ where
         }
         let committed = match self.commit(if in_order { left(begin) } else { RETRY }) {
             // Lost meanwhile, say: whoever has the partitions does again what was not committed.
-            Err(PublishError::Aborted(error)) if error.kind == FailureKind::Abortable => Ok(()),
+            Err(ServiceError::Publish(PublishError::Aborted(error)))
+                if error.kind == FailureKind::Abortable =>
+            {
+                Ok(())
+            }
             outcome => outcome,
         };
         if in_order {
@@ -546,7 +564,7 @@ where
         self.give_up(&partitions, false)?;
         self.source.leave(in_order);
         self.stage.finish(left(begin));
-        if in_order { Ok(committed?) } else { Ok(()) }
+        if in_order { committed } else { Ok(()) }
     }
 }
 

@@ -9,4 +9,5 @@ pub mod stage;
 pub mod summary;
 
 pub(crate) mod refusals;
+mod same_topic;
 mod standing;
