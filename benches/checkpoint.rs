@@ -106,6 +106,7 @@ impl Stream {
         let mut outputs = Vec::new();
         for value in values {
             let record = SourceRecord {
+                schema_header: None,
                 topic: "requests",
                 partition: 0,
                 offset: self.offset,

@@ -91,8 +91,15 @@ fn prepare(name: &str, model: &Arc<Model>, bodies: &[&str], threads: usize, limi
         let mut tokens = 0;
         while let Some(body) = bodies.get(next.fetch_add(1, Ordering::Relaxed)) {
             let (topic, value) = ("raw", Some(body.as_bytes()));
-            let source =
-                SourceRecord { topic, partition: 0, offset: 0, timestamp_ms: Some(1), key: None, value };
+            let source = SourceRecord {
+                schema_header: None,
+                topic,
+                partition: 0,
+                offset: 0,
+                timestamp_ms: Some(1),
+                key: None,
+                value,
+            };
             let prepared = preparer.prepare(&RawRecord { source, headers: Vec::new() });
             assert_eq!(prepared.refused, None);
             tokens += prepared.tokens as usize;

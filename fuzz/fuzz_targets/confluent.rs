@@ -3,7 +3,7 @@
 #![no_main]
 
 use kvset::codec::{
-    DecodeLimits, Encoding, LookupError, RequestDecoder, SchemaId, WriterSchema, WriterSchemas, schema,
+    DecodeLimits, Encoding, LookupError, RequestDecoder, SchemaRef, WriterSchema, WriterSchemas, schema,
 };
 use libfuzzer_sys::fuzz_target;
 use std::sync::{Arc, LazyLock};
@@ -38,7 +38,7 @@ const OTHER_RAW: &str = r#"{"type":"record","name":"W","fields":[
 struct Only(Arc<WriterSchema>);
 
 impl WriterSchemas for Only {
-    fn find(&self, _: SchemaId) -> Result<Option<Arc<WriterSchema>>, LookupError> {
+    fn find(&self, _: SchemaRef) -> Result<Option<Arc<WriterSchema>>, LookupError> {
         Ok(Some(Arc::clone(&self.0)))
     }
 }

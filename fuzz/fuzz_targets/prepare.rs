@@ -25,7 +25,7 @@ fuzz_target!(|value: &[u8]| {
     let (recipe, tokenizers) = &*PARTS;
     let mut preparer = Preparer::new(Arc::clone(recipe), tokenizers.clone());
     let (topic, value) = ("raw", Some(value));
-    let source = SourceRecord { topic, partition: 0, offset: 0, timestamp_ms: Some(1), key: None, value };
+    let source = SourceRecord { schema_header: None,  topic, partition: 0, offset: 0, timestamp_ms: Some(1), key: None, value };
     let prepared = preparer.prepare(&RawRecord { source, headers: Vec::new() });
     let mut decoder = RequestDecoder::default();
     for output in &prepared.outputs {

@@ -127,7 +127,7 @@ fn process(task: &mut PartitionTask, offsets: Range<i64>) -> Result<(), TaskErro
         let mut value = Vec::new();
         encode_request(&message, RequestEncoding::Avro, &mut value).expect("encodes");
         let (topic, value) = ("requests", Some(&value[..]));
-        let record = SourceRecord { topic, partition: 0, offset, timestamp_ms: Some(1), key: None, value };
+        let record = SourceRecord { schema_header: None,  topic, partition: 0, offset, timestamp_ms: Some(1), key: None, value };
         task.process_record(&record, &mut out)?;
     }
     Ok(())

@@ -219,7 +219,15 @@ fn publish_dead_letters(broker: &MockBroker) {
     {
         let (key, value) = (Some(&b"pool"[..]), Some(PROMPT));
         let timestamp_ms = Some(1_700_000_000_000);
-        let record = SourceRecord { topic: TOPICS[0], partition: 3, offset, timestamp_ms, key, value };
+        let record = SourceRecord {
+            schema_header: None,
+            topic: TOPICS[0],
+            partition: 3,
+            offset,
+            timestamp_ms,
+            key,
+            value,
+        };
         let letter = DeadLetter::new(record, &DecodeError::new(code, "event_time is missing"), by);
         let (destination, partition) = (Destination::DeadLetters, Partition(0));
         let DeadLetter { key, value, headers } = letter;

@@ -4,8 +4,8 @@ use apache_avro::Schema;
 use apache_avro::types::Value;
 use apache_avro::writer::datum::GenericDatumWriter;
 use kvset::codec::{
-    DecodeLimits, Encoding, ErrorCode, LookupError, RequestDecoder, RequestEncoding, RequestMessage,
-    SchemaId, WriterSchema, WriterSchemas, encode_request, schema,
+    DecodeLimits, Encoding, ErrorCode, LookupError, Payload, RequestDecoder, RequestEncoding, RequestMessage,
+    SchemaId, SchemaRef, WriterSchema, WriterSchemas, encode_request, schema,
 };
 use kvset::core::labels::{Label, Labels};
 use kvset::core::pages::PageIds;
@@ -14,28 +14,32 @@ use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
+fn by_id(id: u32) -> SchemaRef {
+    SchemaRef::Id(SchemaId(id))
+}
+
 /// Schemas at hand, and which were asked for.
 #[derive(Debug, Default)]
 struct Known {
-    schemas: BTreeMap<u32, Arc<WriterSchema>>,
-    asked: Mutex<Vec<u32>>,
+    schemas: BTreeMap<SchemaRef, Arc<WriterSchema>>,
+    asked: Mutex<Vec<SchemaRef>>,
     refuses: bool,
 }
 
 impl Known {
     fn of(schemas: &[(u32, &str)]) -> Self {
-        let parsed = schemas.iter().map(|(id, text)| (*id, Arc::new(WriterSchema::parse(text))));
+        let parsed = schemas.iter().map(|(id, text)| (by_id(*id), Arc::new(WriterSchema::parse(text))));
         Self { schemas: parsed.collect(), ..Self::default() }
     }
 }
 
 impl WriterSchemas for Known {
-    fn find(&self, id: SchemaId) -> Result<Option<Arc<WriterSchema>>, LookupError> {
-        self.asked.lock().expect("no panic").push(id.0);
+    fn find(&self, schema: SchemaRef) -> Result<Option<Arc<WriterSchema>>, LookupError> {
+        self.asked.lock().expect("no panic").push(schema);
         if self.refuses {
             return Err(LookupError::Refused("wrong password".to_owned()));
         }
-        Ok(self.schemas.get(&id.0).cloned())
+        Ok(self.schemas.get(&schema).cloned())
     }
 }
 
@@ -277,7 +281,7 @@ fn what_cannot_be_read_is_refused_with_a_code() {
     let known = || {
         let mut known = Known::of(&[(1, &no_ids), (2, "\"long\""), (3, "no schema"), (4, &tree)]);
         let other = Arc::new(WriterSchema::unusable("schema id 5 is no avro schema"));
-        known.schemas.insert(5, other);
+        known.schemas.insert(by_id(5), other);
         known
     };
     let frame = |id: u8, datum: &[u8]| [&[0, 0, 0, 0, id], datum].concat();
@@ -317,7 +321,7 @@ fn records_of_one_writer_ask_once() {
     for id in [7, 7, 7, 8, 8, 7] {
         decoder.look_up(&[0, 0, 0, 0, id, 1]).expect("known");
     }
-    assert_eq!(*known.asked.lock().expect("no panic"), [7, 8, 7]);
+    assert_eq!(*known.asked.lock().expect("no panic"), [7, 8, 7].map(by_id));
 }
 
 proptest! {
@@ -338,5 +342,105 @@ proptest! {
         let mut decoder = decoder(Known::of(&[(1, schema::REQUEST_EVENT), (2, &other), (3, &nulls)]));
         let record = [&[0, 0, 0, 0, id], datum.as_slice()].concat();
         let _ = facts(&mut decoder, &record);
+    }
+}
+
+/// A decoder for this encoding that knows an Avro schema by 7, a JSON Schema by 8 and one of neither by 9.
+fn decoder_of(encoding: Encoding) -> RequestDecoder {
+    let mut known = Known::of(&[(7, schema::REQUEST_EVENT)]);
+    known.schemas.insert(by_id(8), Arc::new(WriterSchema::json()));
+    known.schemas.insert(by_id(9), Arc::new(WriterSchema::unusable("it is protobuf")));
+    known.schemas.insert(SchemaRef::Guid(5), Arc::new(WriterSchema::parse(schema::REQUEST_EVENT)));
+    let schemas: Arc<dyn WriterSchemas> = Arc::new(known);
+    RequestDecoder::new(encoding, DecodeLimits::default()).with_schemas(Some(schemas))
+}
+
+/// The pool that a record names, or why it is refused.
+fn pool(encoding: Encoding, payload: Payload<'_>) -> Result<String, (ErrorCode, String)> {
+    let mut decoder = decoder_of(encoding);
+    decoder.look_up(payload).expect("known or absent");
+    match decoder.decode(None, payload) {
+        Ok(decoded) => Ok(decoded.pool.into_owned()),
+        Err(error) => Err((error.code(), error.detail().to_owned())),
+    }
+}
+
+fn json_event() -> Vec<u8> {
+    let mut json = Vec::new();
+    encode_request(&message(), RequestEncoding::Json, &mut json).expect("encodes");
+    json
+}
+
+#[test]
+fn json_behind_a_json_schemas_frame_is_read_as_json() {
+    let framed = [&[0, 0, 0, 0, 8][..], &json_event()].concat();
+    for encoding in [Encoding::Auto, Encoding::Json] {
+        assert_eq!(pool(encoding, Payload::from(&framed)), Ok("llama".to_owned()), "{encoding:?}");
+    }
+    let (code, detail) =
+        pool(Encoding::ConfluentAvro, Payload::from(&framed)).expect_err("avro is configured");
+    assert!(code == ErrorCode::UnknownEncoding && detail.contains("\"auto\" or \"json\""), "{detail}");
+    let avro = framed_avro();
+    assert_eq!(pool(Encoding::Auto, Payload::from(&avro)), Ok("llama".to_owned()));
+    let (code, _) = pool(Encoding::Json, Payload::from(&avro)).expect_err("json is configured");
+    assert_eq!(code, ErrorCode::UnknownEncoding);
+
+    // Who prepares raw requests gets the same, and the frame of nothing else is taken off.
+    let mut decoder = decoder_of(Encoding::Auto);
+    for (record, content) in [(&framed, &framed[5..]), (&avro, &avro[..])] {
+        decoder.look_up(record).expect("known");
+        assert_eq!(decoder.json_within(record), content);
+    }
+    let broken = [&[0, 0, 0, 0, 8][..], b"{\"event_time\":"].concat();
+    assert_eq!(pool(Encoding::Auto, Payload::from(&broken)).expect_err("cut off").0, ErrorCode::Undecodable);
+}
+
+fn framed_avro() -> Vec<u8> {
+    let mut record = Vec::new();
+    encode_request(&message(), RequestEncoding::ConfluentAvro(SchemaId(7)), &mut record).expect("encodes");
+    record
+}
+
+#[test]
+fn a_schema_that_a_header_names_is_looked_up_there() {
+    let datum = &framed_avro()[5..];
+    let guid = [&[1][..], &5_u128.to_be_bytes()].concat();
+    for header in [&guid[..], &[0, 0, 0, 0, 7]] {
+        let payload = Payload { bytes: datum, schema_header: Some(header) };
+        assert_eq!(pool(Encoding::Auto, payload), Ok("llama".to_owned()));
+        assert_eq!(decoder_of(Encoding::Auto).decode_in_place(None, payload).map(|_| ()), None);
+    }
+    // JSON is the same with and without, as its serializer promises.
+    let json = json_event();
+    let payload = Payload { bytes: &json, schema_header: Some(&guid) };
+    assert_eq!(pool(Encoding::Json, payload), Ok("llama".to_owned()));
+
+    let unknown = [&[1][..], &6_u128.to_be_bytes()].concat();
+    let (code, detail) =
+        pool(Encoding::Auto, Payload { bytes: datum, schema_header: Some(&unknown) }).expect_err("unknown");
+    assert!(code == ErrorCode::UnknownSchema, "{detail}");
+    assert!(detail.contains("GUID 00000000-0000-0000-0000-000000000006"), "{detail}");
+    let mut without = RequestDecoder::default();
+    let error =
+        without.decode(None, Payload { bytes: datum, schema_header: Some(&guid) }).expect_err("no registry");
+    assert!(error.detail().contains("set schema_registry.url"), "{}", error.detail());
+}
+
+#[test]
+fn frames_that_are_not_read_are_named_with_the_cure() {
+    let glue = |compression| [&[3, compression][..], &[7; 16], &json_event()].concat();
+    for (record, parts) in [
+        (glue(0), ["aws glue", "07070707-0707-0707-0707-070707070707", "have the producer write"]),
+        (glue(5), ["aws glue", "compressed with zlib", "have the producer write"]),
+        ([&[0, 0, 0, 0, 9][..], b"\x0a\x03abc"].concat(), ["it is protobuf"; 3]),
+        ([&[0, 0, 0, 0, 0, 0, 0, 0, 7][..], &json_event()].concat(), ["id 0", "apicurio", "as-confluent"]),
+    ] {
+        let (_, detail) = pool(Encoding::Auto, Payload::from(&record)).expect_err("not read");
+        assert!(parts.iter().all(|part| detail.contains(part)), "{detail}");
+        assert!(!detail.contains("llama"), "no payload");
+    }
+    for encoding in [Encoding::Avro, Encoding::Json, Encoding::ConfluentAvro] {
+        let (code, detail) = pool(encoding, Payload::from(&glue(0))).expect_err("not read");
+        assert!(code == ErrorCode::UnknownEncoding && detail.contains("aws glue"), "{detail}");
     }
 }

@@ -321,6 +321,7 @@ fn the_names_of_the_estimate_in_json_are_those_of_its_schema() {
 #[test]
 fn a_dead_letter_has_the_headers_of_its_schema_and_the_original_bytes() {
     let record = SourceRecord {
+        schema_header: None,
         topic: "requests",
         partition: 3,
         offset: 51,

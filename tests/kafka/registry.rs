@@ -1,8 +1,8 @@
 //! The service on a topic in Confluent's wire format, with a registry that comes and goes.
 
-use crate::kafka_support::{Broker, Input, Published, serve_records};
+use crate::kafka_support::{Broker, Input, Published, serve_records, stamp};
 use crate::registry_support::Registry;
-use kvset::codec::{RequestEncoding, SchemaId, decode_estimate, encode_request, schema};
+use kvset::codec::{RequestDecoder, RequestEncoding, SchemaId, decode_estimate, encode_request, schema};
 use kvset::commands::produce::producing::message_of;
 use kvset::service::estimating::serve;
 use kvset::service::events::{Observer, ServiceEvent};
@@ -11,6 +11,10 @@ use kvset::service::plan::{ServicePlan, with_registry};
 use kvset::service::shutdown::Shutdown;
 use kvset::settings::{HttpUrl, OutputEncoding, Secret, Settings, Span};
 use kvset::workload::{Generator, Workload};
+use rdkafka::ClientConfig;
+use rdkafka::message::{Header, OwnedHeaders};
+use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
+use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -179,6 +183,50 @@ fn plan_again(plan: &ServicePlan, settings: &Settings) -> ServicePlan {
     let task = plan.task.as_ref().clone();
     let task = with_registry(task, settings, &registry, Duration::from_secs(1)).expect("not asked");
     ServicePlan { task: Arc::new(task), registry: Some(registry), ..plan.clone() }
+}
+
+/// What producers of JSON Schema write: the id in front of the JSON. And those of Avro that put a GUID into a header.
+#[test]
+fn json_behind_a_frame_and_avro_beside_a_header_give_the_same_estimates() {
+    for broker in Broker::all() {
+        let registry = Registry::up();
+        let (plain, avro) = generated(60, registry.add(schema::REQUEST_EVENT));
+        let id = registry.add_answer(json!({ "schema": "{\"type\": \"object\"}", "schemaType": "JSON" }));
+        let guid = registry.name(1);
+        let topic = broker.create("requests", PARTITIONS);
+        let producer = producer(&broker);
+        for (partition, records) in &plain.partitions {
+            for (at, (key, value)) in records.iter().enumerate() {
+                let (value, header) = match partition {
+                    0 => ([&[0], &id.to_be_bytes()[..], &as_json(value)].concat(), None),
+                    _ => (avro.partitions[partition][at].1[5..].to_vec(), Some(&guid)),
+                };
+                let record =
+                    BaseRecord::to(&topic).partition(*partition).key(key).payload(&value).timestamp(stamp());
+                let headers = header.map_or_else(OwnedHeaders::new, |guid| {
+                    OwnedHeaders::new().insert(Header { key: "__value_schema_id", value: Some(guid) })
+                });
+                producer.send(record.headers(headers)).expect("room");
+            }
+        }
+        producer.flush(Duration::from_secs(30)).expect("delivered");
+        let plan = plan(&broker, &settings(&registry));
+        serve_records(&plan, plain.records()).expect("a clean run");
+        let published = Published::read(&broker, &plan.stream.outputs);
+        assert!(published == plain.expected(&plan.task), "real broker: {}", broker.is_real());
+        assert!(published.letters.is_empty() && published.estimates.len() == 2);
+    }
+}
+
+fn producer(broker: &Broker) -> BaseProducer {
+    ClientConfig::new().set("bootstrap.servers", &broker.connection.brokers).create().expect("a producer")
+}
+
+fn as_json(avro: &[u8]) -> Vec<u8> {
+    let (mut decoder, mut json) = (RequestDecoder::default(), Vec::new());
+    encode_request(&decoder.read(avro).expect("readable"), RequestEncoding::Json, &mut json)
+        .expect("encodes");
+    json
 }
 
 #[test]

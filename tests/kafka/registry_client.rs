@@ -1,7 +1,7 @@
 //! What the client of a Schema Registry does with every way a registry can behave.
 
 use crate::registry_support::{Fault, Registry};
-use kvset::codec::{LookupError, SchemaId, WriterSchemas, schema};
+use kvset::codec::{LookupError, SchemaId, SchemaRef, WriterSchemas, schema};
 use kvset::registry::cache::SchemaCache;
 use kvset::registry::client::{Client, Failure};
 use kvset::service::plan::schemas::{RegistryError, id_of_values, open};
@@ -23,8 +23,12 @@ fn cache(settings: &SchemaRegistry) -> Arc<SchemaCache> {
     open(settings).expect("nothing is missing").expect("an address is set")
 }
 
+fn by_id(id: u32) -> SchemaRef {
+    SchemaRef::Id(SchemaId(id))
+}
+
 fn find(settings: &SchemaRegistry, id: u32) -> Result<bool, LookupError> {
-    cache(settings).find(SchemaId(id)).map(|schema| schema.is_some())
+    cache(settings).find(by_id(id)).map(|schema| schema.is_some())
 }
 
 /// Why a lookup ends for good, which no text of ours may show a secret for.
@@ -50,7 +54,7 @@ fn wait_for(condition: impl Fn() -> bool) {
 #[test]
 fn many_threads_ask_once_and_nobody_asks_again() {
     let registry = Registry::up();
-    let id = SchemaId(registry.add(schema::REQUEST_EVENT));
+    let id = by_id(registry.add(schema::REQUEST_EVENT));
     registry.fault(Some(Fault::Slow(Duration::from_millis(100))));
     let cache = cache(&settings(&registry));
     std::thread::scope(|scope| {
@@ -65,7 +69,7 @@ fn many_threads_ask_once_and_nobody_asks_again() {
 #[test]
 fn the_cache_keeps_what_was_used_last_within_its_bound() {
     let registry = Registry::up();
-    let ids = [1, 2, 3].map(|_| SchemaId(registry.add(schema::REQUEST_EVENT)));
+    let ids = [1, 2, 3].map(|_| by_id(registry.add(schema::REQUEST_EVENT)));
     let cache = cache(&SchemaRegistry { max_schemas: 2, ..settings(&registry) });
     for id in [ids[0], ids[1], ids[0], ids[2], ids[0]] {
         assert!(cache.find(id).expect("an answer").is_some());
@@ -79,10 +83,10 @@ fn the_cache_keeps_what_was_used_last_within_its_bound() {
 fn an_id_the_registry_does_not_know_is_asked_for_a_few_times_and_then_not_again() {
     let registry = Registry::up();
     let cache = cache(&settings(&registry));
-    assert!(cache.find(SchemaId(7)).expect("an answer").is_none());
+    assert!(cache.find(by_id(7)).expect("an answer").is_none());
     let asked = registry.requests().len();
     assert!((2..=5).contains(&asked), "{asked} questions");
-    assert!(cache.find(SchemaId(7)).expect("an answer").is_none());
+    assert!(cache.find(by_id(7)).expect("an answer").is_none());
     assert_eq!(registry.requests().len(), asked);
     assert!(!cache.is_waiting());
 }
@@ -92,7 +96,7 @@ fn a_schema_that_appears_late_is_found() {
     let registry = Registry::up();
     let cache = cache(&settings(&registry));
     std::thread::scope(|scope| {
-        let found = scope.spawn(|| cache.find(SchemaId(1)));
+        let found = scope.spawn(|| cache.find(by_id(1)));
         wait_for(|| !registry.requests().is_empty());
         registry.add(schema::REQUEST_EVENT);
         assert!(found.join().expect("no panic").expect("an answer").is_some());
@@ -108,7 +112,7 @@ fn a_registry_in_trouble_is_waited_for() {
         registry.fault(Some(fault));
         let cache = cache(&settings(&registry));
         std::thread::scope(|scope| {
-            let found = scope.spawn(|| cache.find(SchemaId(1)));
+            let found = scope.spawn(|| cache.find(by_id(1)));
             wait_for(|| cache.is_waiting() && registry.requests().len() >= 2);
             registry.fault(None);
             assert!(found.join().expect("no panic").expect("an answer").is_some(), "{fault:?}");
@@ -123,7 +127,7 @@ fn a_registry_that_is_down_is_waited_for_until_it_is_up_or_the_program_stops() {
     registry.add(schema::REQUEST_EVENT);
     let cache = cache(&settings(&registry));
     std::thread::scope(|scope| {
-        let found = scope.spawn(|| cache.find(SchemaId(1)));
+        let found = scope.spawn(|| cache.find(by_id(1)));
         wait_for(|| cache.is_waiting());
         registry.start();
         assert!(found.join().expect("no panic").expect("an answer").is_some());
@@ -132,7 +136,7 @@ fn a_registry_that_is_down_is_waited_for_until_it_is_up_or_the_program_stops() {
     std::thread::scope(|scope| {
         let waiting = [8, 9, 9].map(|id| {
             let cache = &cache;
-            scope.spawn(move || cache.find(SchemaId(id)))
+            scope.spawn(move || cache.find(by_id(id)))
         });
         wait_for(|| cache.is_waiting());
         cache.stop();
@@ -140,7 +144,7 @@ fn a_registry_that_is_down_is_waited_for_until_it_is_up_or_the_program_stops() {
             assert!(matches!(thread.join().expect("no panic"), Err(LookupError::Stopped)));
         }
     });
-    assert!(cache.find(SchemaId(1)).expect("known, so nobody waits").is_some());
+    assert!(cache.find(by_id(1)).expect("known, so nobody waits").is_some());
 }
 
 #[test]
@@ -179,9 +183,9 @@ fn a_password_in_a_file_is_read_anew_and_a_missing_one_is_named() {
     assert!(error.contains("schema_registry.token refers to file"), "{error}");
     std::fs::write(&path, "first\n").expect("written");
     let cache = cache(&settings);
-    assert!(matches!(cache.find(SchemaId(1)), Err(LookupError::Refused(_))));
+    assert!(matches!(cache.find(by_id(1)), Err(LookupError::Refused(_))));
     std::fs::write(&path, "second\n").expect("written");
-    assert!(cache.find(SchemaId(1)).expect("the new token").is_some());
+    assert!(cache.find(by_id(1)).expect("the new token").is_some());
 }
 
 #[cfg(feature = "tls")]

@@ -291,6 +291,7 @@ impl Input {
             let mut outputs = Vec::new();
             for (offset, (key, value)) in records.iter().enumerate() {
                 let record = SourceRecord {
+                    schema_header: None,
                     topic: &task.topic,
                     partition: *partition,
                     offset: offset as i64,

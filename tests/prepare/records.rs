@@ -548,3 +548,30 @@ fn a_request_inside_a_gateways_record_is_the_request() {
     assert_eq!(without(r#"{"request": {"model": "m", "page_ids": [1]}}"#), Some(ErrorCode::UnknownEncoding));
     assert_eq!(without(r#"{"request": {"model": "m"}}"#), Some(ErrorCode::MissingField));
 }
+
+#[test]
+fn json_behind_a_json_schemas_frame_is_prepared_as_json() {
+    let (mut settings, registry) = (settings(), Registry::up());
+    settings.prepare.event_time = "{t}".parse().expect("a template");
+    let id = registry.add_answer(serde_json::json!({ "schema": "{}", "schemaType": "JSON" }));
+    let json = br#"{"t": 5, "model": "chat", "tokens": [1, 2, 3, 4], "output_tokens": 3}"#;
+    let expected = events(&prepare_with(&settings, None, json, &[]));
+    assert_eq!(expected.len(), 1);
+    let framed = [&[0], &id.to_be_bytes()[..], json].concat();
+    assert_eq!(events(&prepare_framed(&settings, &registry, &framed)), expected);
+    // A dead letter is of the record as it came.
+    let broken = [&[0], &id.to_be_bytes()[..], b"{\"t\": 5"].concat();
+    settings.prepare.dead_letters = kvset::codec::LetterContent::Raw;
+    let refused = prepare_framed(&settings, &registry, &broken);
+    assert_eq!(refused.refused, Some(ErrorCode::Undecodable));
+    assert_eq!(refused.outputs[0].value.as_deref(), Some(&broken[..]));
+    let protobuf = registry.add_answer(serde_json::json!({ "schema": "syntax", "schemaType": "PROTOBUF" }));
+    let refused = prepare_framed(&settings, &registry, &[&[0], &protobuf.to_be_bytes()[..], json].concat());
+    let detail = &refused.outputs[0]
+        .headers
+        .iter()
+        .find(|(name, _)| *name == "kvset_error_detail")
+        .expect("a detail")
+        .1;
+    assert!(detail.contains("protobuf") && detail.contains("have the producer write"), "{detail}");
+}

@@ -34,7 +34,8 @@ pub fn record<'r>(
     value: Option<&'r [u8]>,
     headers: &[(&'r str, &'r [u8])],
 ) -> RawRecord<'r> {
-    let source = SourceRecord { topic: "raw", partition, offset, timestamp_ms, key, value };
+    let source =
+        SourceRecord { schema_header: None, topic: "raw", partition, offset, timestamp_ms, key, value };
     RawRecord { source, headers: headers.to_vec() }
 }
 

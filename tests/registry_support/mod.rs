@@ -37,6 +37,8 @@ pub enum Fault {
 struct Inner {
     /// The schemas by id, which begin at 1.
     schemas: Vec<Value>,
+    /// Names of schemas, which stand in headers, and their ids.
+    guids: Vec<(String, usize)>,
     /// Subjects and the ids registered there.
     subjects: Vec<(String, usize)>,
     fault: Option<Fault>,
@@ -135,6 +137,7 @@ impl Registry {
         let routes = Router::new()
             .route("/config", get(|| async { Json(json!({"compatibilityLevel": "BACKWARD"})) }))
             .route("/schemas/ids/{id}", get(schema_by_id))
+            .route("/schemas/guids/{guid}", get(schema_by_guid))
             .route("/subjects/{subject}", post(look_up))
             .route("/subjects/{subject}/versions", post(register))
             .with_state(Arc::clone(&self.inner))
@@ -161,6 +164,14 @@ impl Registry {
         let mut inner = lock(&self.inner);
         inner.schemas.push(answer);
         u32::try_from(inner.schemas.len()).expect("few")
+    }
+
+    /// Gives the schema with this id a name, as a record's header has it.
+    pub fn name(&self, id: usize) -> Vec<u8> {
+        let mut inner = lock(&self.inner);
+        let guid = 0xcc0e_0e0e_53c1_4a1a_8f1a_0000_0000_0000_u128 + id as u128;
+        inner.guids.push((format!("cc0e0e0e-53c1-4a1a-8f1a-{id:012x}"), id));
+        [&[1], &guid.to_be_bytes()[..]].concat()
     }
 
     pub fn has(&self, subject: &str, id: u32) -> bool {
@@ -221,6 +232,14 @@ async fn let_in(
 async fn schema_by_id(State(inner): State<Shared>, Path(id): Path<usize>) -> Response {
     match id.checked_sub(1).and_then(|index| lock(&inner).schemas.get(index).cloned()) {
         Some(answer) => Json(answer).into_response(),
+        None => error(StatusCode::NOT_FOUND, 40403, "Schema not found"),
+    }
+}
+
+async fn schema_by_guid(State(inner): State<Shared>, Path(guid): Path<String>) -> Response {
+    let id = lock(&inner).guids.iter().find(|(known, _)| *known == guid).map(|(_, id)| *id);
+    match id {
+        Some(id) => schema_by_id(State(inner), Path(id)).await,
         None => error(StatusCode::NOT_FOUND, 40403, "Schema not found"),
     }
 }

@@ -45,6 +45,7 @@ pub struct Fetched(pub Arc<LogRecord>);
 impl InputRecord for Fetched {
     fn as_source(&self) -> SourceRecord<'_> {
         SourceRecord {
+            schema_header: None,
             topic: TOPIC,
             partition: self.0.partition,
             offset: self.0.offset,

@@ -198,6 +198,7 @@ pub(super) fn feed_values(
     for offset in (task.next_offset().0..end).filter(|offset| !GAP.contains(offset)) {
         let value = value(offset);
         let record = SourceRecord {
+            schema_header: None,
             topic: TOPIC,
             partition: PARTITION.0,
             offset,

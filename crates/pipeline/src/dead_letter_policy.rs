@@ -192,6 +192,7 @@ mod tests {
     use proptest::prelude::*;
 
     const RECORD: SourceRecord<'static> = SourceRecord {
+        schema_header: None,
         topic: "requests",
         partition: 3,
         offset: 77,

@@ -143,6 +143,7 @@ pub fn gap_letter(topic: &str, partition: Partition, gap: OffsetGap, by: Provena
     let error =
         DecodeError::new(ErrorCode::Unreadable, format!("offsets {gap} could not be read and were passed"));
     let record = SourceRecord {
+        schema_header: None,
         topic,
         partition: partition.0,
         offset: gap.start,

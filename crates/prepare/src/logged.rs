@@ -111,7 +111,7 @@ impl Preparer {
                 headers: record.headers.clone(),
             };
             let read = match self.recipe.preset {
-                Some(_) => self.gather_logged(&reader, &inner, record, gathered),
+                Some(_) => self.gather_logged(&reader, &inner, value, gathered),
                 None => self.gather_plain(&reader, &inner, gathered),
             };
             match read {
@@ -145,7 +145,7 @@ impl Preparer {
         &mut self,
         reader: &LogReader,
         record: &RawRecord<'_>,
-        around: &RawRecord<'_>,
+        around: &[u8],
         gathered: &mut Gathered,
     ) -> Result<(), DecodeError> {
         let (count, requests) = match reader.read(record.source.value.unwrap_or_default())? {
@@ -188,7 +188,7 @@ impl Preparer {
         &mut self,
         request: &LoggedRequest<'_>,
         record: &RawRecord<'_>,
-        around: &RawRecord<'_>,
+        around: &[u8],
         out: &mut Prepared,
     ) -> Result<(), DecodeError> {
         let held = self.read_beside(request, record, around)?;
@@ -243,7 +243,7 @@ impl Preparer {
         &mut self,
         request: &LoggedRequest<'_>,
         record: &RawRecord<'_>,
-        around: &RawRecord<'_>,
+        around: &[u8],
     ) -> Result<Held, DecodeError> {
         let value = record.source.value.unwrap_or_default();
         let (paths, prompts) = (&self.names.paths, &mut self.prompts);
@@ -252,9 +252,8 @@ impl Preparer {
         } else {
             self.values.reset(paths.len());
         }
-        let outer = around.source.value.filter(|outer| outer.len() > value.len() && outer.starts_with(b"{"));
-        if let Some(outer) = outer {
-            fields::read_request(outer, paths, false, &mut self.values, prompts)?;
+        if around.len() > value.len() && around.starts_with(b"{") {
+            fields::read_request(around, paths, false, &mut self.values, prompts)?;
         }
         let held = match &request.prompt {
             LoggedPrompt::Body(body) => {

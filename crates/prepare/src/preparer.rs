@@ -64,7 +64,12 @@ impl Preparer {
     /// # Errors
     /// The schema cannot be known now, and so neither what the record is.
     pub fn look_up(&mut self, record: &RawRecord<'_>) -> Result<(), LookupError> {
-        self.decoder.look_up(record.source.value.unwrap_or_default())
+        self.decoder.look_up(record.source.payload())
+    }
+
+    /// The JSON of a record whose schema, which was looked up, is one of JSON; the value of any other.
+    pub fn json_within<'r>(&self, record: &RawRecord<'r>) -> &'r [u8] {
+        self.decoder.json_within(record.source.payload())
     }
 
     /// What the chats since the last call held that a reader of the result should know, in sentences.
@@ -74,10 +79,11 @@ impl Preparer {
 
     /// Prepares one record. One that cannot be used becomes a dead letter, where those are asked for.
     pub fn prepare(&mut self, record: &RawRecord<'_>) -> Prepared {
-        let Some(value) = record.source.value else {
+        if record.source.value.is_none() {
             let partition = Partition(record.source.partition);
             return Prepared { partition, passed_over: Some(Prepared::TOMBSTONE), ..Prepared::default() };
-        };
+        }
+        let value = self.json_within(record);
         let prepared = self.prepare_value(value, record);
         // What fails may hold words that only Python's JSON has.
         match python::as_json(value).filter(|_| prepared.refused.is_some()) {
@@ -146,7 +152,7 @@ impl Preparer {
         let value = record.source.value.unwrap_or_default();
         self.answer = Answer::default();
         let mut rewritten = Vec::new();
-        if let Some(raw) = self.decoder.read_raw(value, &mut rewritten) {
+        if let Some(raw) = self.decoder.read_raw(record.source.payload(), &mut rewritten) {
             return self.raw_request(raw?, record, out);
         }
         if value.trim_ascii_start().first() != Some(&b'{') {
@@ -349,7 +355,7 @@ impl Preparer {
     fn page_ids(&mut self, record: &RawRecord<'_>, out: &mut Prepared) -> Result<(), DecodeError> {
         let lookup = FieldLookup { names: &self.names, values: &self.values, record };
         let (pool, namespace) = (lookup.fill(&self.names.pool)?, lookup.namespace(self.recipe.hash_key)?);
-        let mut message = self.decoder.read(record.source.value.unwrap_or_default())?;
+        let mut message = self.decoder.read(record.source.payload())?;
         message.pool = None;
         message.request_id = None;
         let labels = self.names.labels_outside_the_namespace();

@@ -89,8 +89,9 @@ sections! {
         topic: TopicName = TopicName::known("kvset.requests");
         /// Where a group without committed offsets begins.
         start: Start = Start::Earliest;
-        /// How records are encoded: "avro" is single-object encoding, "confluent-avro" is Confluent's wire
-        /// format, whose schemas come from [schema_registry]; "auto" tells them apart one by one.
+        /// How records are encoded: "avro" is single-object encoding, "confluent-avro" is Avro in Confluent's wire
+        /// format, whose schemas come from [schema_registry], "json" is JSON, also behind the id of a JSON Schema;
+        /// "auto" tells them apart one by one.
         [results]
         encoding: InputEncoding = InputEncoding::Auto;
         /// Largest record that is decoded; larger ones become dead letters.

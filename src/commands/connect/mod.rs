@@ -7,8 +7,8 @@ mod finding;
 pub use finding::{Finding, Verdict};
 
 use finding::{finding, judged};
-use kvset_formats::codec::SchemaId;
 use kvset_formats::codec::schema;
+use kvset_formats::codec::{SchemaId, SchemaRef};
 use kvset_pipeline::facts::PartitionId;
 use kvset_service::plan::{schemas, shared_plan};
 use kvset_service::snapshots::stores::open_shared;
@@ -49,7 +49,7 @@ fn registry(settings: &Settings) -> Finding {
     };
     let url = registry.url.as_str();
     if output.encoding != OutputEncoding::ConfluentAvro {
-        let answered = opened.client().schema(SchemaId(1));
+        let answered = opened.client().schema(SchemaRef::Id(SchemaId(1)));
         return judged(what, answered, |_| format!("{url} answers"));
     }
     let subject = format!("{}-value", output.topic.as_str());

@@ -5,7 +5,10 @@ use super::first_records::{self, FirstRecord};
 use crate::cli::args::PrepareArgs;
 use crate::cli::{Failure, output};
 use crate::report::words::{counted, elapsed, moment};
-use kvset_formats::codec::{DecodeLimits, Encoding, LetterContent, RequestDecoder, SourceRecord};
+use kvset_formats::codec::{
+    DecodeLimits, Encoding, LetterContent, LookupError, RequestDecoder, SCHEMA_HEADER, SchemaRef,
+    SourceRecord, WriterSchema, WriterSchemas,
+};
 use kvset_formats::logs::shape::{PromptKind, Shape};
 use kvset_formats::logs::{LogReader, Place, foreign};
 use kvset_formats::placeholders::Placeholders;
@@ -13,12 +16,27 @@ use kvset_formats::python;
 use kvset_formats::stated::StatedPrompts;
 use kvset_formats::time::Form;
 use kvset_formats::trace::{self, CacheWrites, Format};
+use kvset_kafka::registry::cache::SchemaCache;
 use kvset_prepare::{Prepared, Preparer, Preset, RawRecord};
+use kvset_service::plan::schemas::open;
 use kvset_service::prepare::preparer;
 use kvset_settings::Settings;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
+use std::sync::Arc;
+
+/// A registry that is asked once: nobody waits for a dry run.
+#[derive(Debug)]
+struct OneTry(Arc<SchemaCache>);
+
+impl WriterSchemas for OneTry {
+    fn find(&self, schema: SchemaRef) -> Result<Option<Arc<WriterSchema>>, LookupError> {
+        let found =
+            self.0.client().schema(schema).map_err(|failure| LookupError::Refused(failure.to_string()))?;
+        Ok(found.map(Arc::new))
+    }
+}
 
 /// What the records came to.
 #[derive(Default)]
@@ -63,9 +81,12 @@ pub fn run(args: &PrepareArgs, log: &Path) -> Result<(), Failure> {
     let mut settings = Settings::load(args.config.file())?;
     // Why a record is refused stands in its dead letter.
     settings.prepare.dead_letters = LetterContent::Redacted;
-    let mut preparer = preparer(&settings).map_err(|error| Failure::Usage(error.into()))?;
+    let registry = open(&settings.schema_registry).map_err(|error| Failure::Usage(error.into()))?;
+    let schemas = registry.map(|registry| Arc::new(OneTry(registry)) as Arc<dyn WriterSchemas>);
+    let preparer = preparer(&settings).map_err(|error| Failure::Usage(error.into()))?;
+    let mut preparer = preparer.with_schemas(schemas);
     let mut findings = Findings::default();
-    let mut read = |record: FirstRecord<'_>| findings.read(&record, &mut preparer);
+    let mut read = |record: FirstRecord<'_>| findings.read(&record, &mut preparer).map_err(Failure::from);
     match topic_of(log) {
         Some(topic) => first_records::of_topic(&settings, topic, args.records, &mut read)?,
         None => {
@@ -86,24 +107,29 @@ fn topic_of(log: &Path) -> Option<&str> {
 }
 
 impl Findings {
-    fn read(&mut self, first: &FirstRecord<'_>, preparer: &mut Preparer) {
+    fn read(&mut self, first: &FirstRecord<'_>, preparer: &mut Preparer) -> anyhow::Result<()> {
         self.records += 1;
-        let record = first.value;
-        let json = python::as_json(record);
-        let json = json.as_deref().unwrap_or(record);
-        let shape = Shape::of(json);
-        let written = shape.as_ref().and_then(|shape| cache_writes(json, shape));
-        self.note(json, shape.as_ref());
+        let headers: Vec<_> =
+            first.headers.iter().map(|(name, value)| (name.as_str(), value.as_slice())).collect();
+        let schema_header = headers.iter().rfind(|(name, _)| *name == SCHEMA_HEADER).map(|(_, value)| *value);
         let source = SourceRecord {
             topic: "",
             partition: first.partition,
             offset: first.offset,
             timestamp_ms: Some(0),
             key: first.key,
-            value: Some(record),
+            value: Some(first.value),
+            schema_header,
         };
-        let headers = first.headers.iter().map(|(name, value)| (name.as_str(), value.as_slice())).collect();
-        let mut prepared = preparer.prepare(&RawRecord { source, headers });
+        let raw = RawRecord { source, headers };
+        preparer.look_up(&raw)?;
+        let record = preparer.json_within(&raw);
+        let json = python::as_json(record);
+        let json = json.as_deref().unwrap_or(record);
+        let shape = Shape::of(json);
+        let written = shape.as_ref().and_then(|shape| cache_writes(json, shape));
+        self.note(json, shape.as_ref());
+        let mut prepared = preparer.prepare(&raw);
         if prepared.requests > 0 && prepared.cache_writes.is_none() {
             prepared.cache_writes = written;
         }
@@ -123,6 +149,7 @@ impl Findings {
         let first = self.records;
         self.outcomes.entry(outcome).or_insert(Outcome { records: 0, first }).records += 1;
         self.add(&prepared);
+        Ok(())
     }
 
     /// Notes what a record seems to be.

@@ -30,7 +30,7 @@ pub(super) fn of_file(
     file: &Path,
     records: u64,
     largest: u64,
-    read: &mut dyn FnMut(FirstRecord<'_>),
+    read: &mut dyn FnMut(FirstRecord<'_>) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let limit = usize::try_from(largest).unwrap_or(usize::MAX);
     let mut reader = RawRecords::open(file, limit).map_err(anyhow::Error::from)?;
@@ -51,7 +51,7 @@ pub(super) fn of_file(
             }
         };
         let offset = i64::try_from(number).unwrap_or(i64::MAX);
-        read(FirstRecord { partition: 0, offset, key: None, value, headers: &[] });
+        read(FirstRecord { partition: 0, offset, key: None, value, headers: &[] })?;
     }
     Ok(())
 }
@@ -61,7 +61,7 @@ pub(super) fn of_topic(
     settings: &Settings,
     topic: &str,
     records: u64,
-    read: &mut dyn FnMut(FirstRecord<'_>),
+    read: &mut dyn FnMut(FirstRecord<'_>) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     const MOMENT: Duration = Duration::from_millis(100);
     let neither = || format!("`{topic}` is no file here, so it is taken for a topic");
@@ -78,7 +78,7 @@ pub(super) fn of_topic(
             key: record.key.as_deref(),
             value,
             headers: &record.headers,
-        });
+        })?;
         number += 1;
     }
     Ok(())

@@ -1,6 +1,7 @@
 //! A refused record on its way to the dead-letter topic (`schemas/dead_letter.avsc`).
 
 use super::error::DecodeError;
+use super::frame::Payload;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// The record that was refused, as it was read.
@@ -18,6 +19,15 @@ pub struct SourceRecord<'a> {
     pub key: Option<&'a [u8]>,
     /// Its value; none for a tombstone.
     pub value: Option<&'a [u8]>,
+    /// The value of its header [`SCHEMA_HEADER`](super::SCHEMA_HEADER), if there is one.
+    pub schema_header: Option<&'a [u8]>,
+}
+
+impl<'a> SourceRecord<'a> {
+    /// Its value as decoders take it; empty for a tombstone.
+    pub fn payload(&self) -> Payload<'a> {
+        Payload { bytes: self.value.unwrap_or_default(), schema_header: self.schema_header }
+    }
 }
 
 /// What refused it.

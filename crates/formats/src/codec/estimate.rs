@@ -2,8 +2,8 @@
 
 use super::datum::put_datum;
 use super::estimate_error::EstimateError;
+use super::frame::{FRAME_HEADER, FRAME_MARKER, SchemaId};
 use super::schema;
-use super::writer::{FRAME_HEADER, FRAME_MARKER, SchemaId};
 use apache_avro::Schema;
 use apache_avro::reader::datum::GenericDatumReader;
 use kvset_core::estimate::Estimate;

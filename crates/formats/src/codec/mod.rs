@@ -11,6 +11,7 @@ mod dead_letter;
 mod error;
 mod estimate;
 mod estimate_error;
+mod frame;
 pub(crate) mod integers;
 mod json;
 mod limits;
@@ -31,9 +32,10 @@ pub use estimate::{
     estimate_headers, pool_partition,
 };
 pub use estimate_error::EstimateError;
+pub use frame::{Payload, SCHEMA_HEADER, SchemaId, SchemaRef, Uuid};
 pub use limits::{DecodeLimits, check_page_count};
 pub use message::{Decoded, RequestMessage};
 pub use raw::{RawPrompt, RawRequest, encode_raw_request, read_raw_request};
 pub use repack::Repacker;
 pub use request::{Encoding, RequestDecoder, RequestEncoding, encode_request};
-pub use writer::{LookupError, SchemaId, WriterSchema, WriterSchemas};
+pub use writer::{LookupError, WriterSchema, WriterSchemas};

@@ -2,8 +2,9 @@
 //! nothing else to do.
 
 use super::avro;
+use super::frame::Payload;
 use super::limits::DecodeLimits;
-use super::request::{Encoding, RequestDecoder, RequestEncoding, encode_request};
+use super::request::{Encoding, Form, RequestDecoder, RequestEncoding, encode_request};
 
 /// Writes records again as Avro in single-object encoding with packed ids, for
 /// [`RequestDecoder::decode_repacked`].
@@ -20,25 +21,27 @@ impl Repacker {
     }
 
     /// Whether a record is in a form that takes long to read: JSON, or Avro in single-object encoding with a list of
-    /// ids. What is in Confluent's wire format could have to wait for its schema, and is left alone.
-    pub fn takes_long(&self, payload: &[u8]) -> bool {
-        match self.encoding.of(payload) {
-            Some(Encoding::Json) => true,
-            Some(Encoding::Avro) => avro::lists_ids(payload),
-            Some(Encoding::Auto | Encoding::ConfluentAvro) | None => false,
+    /// ids. What names a schema in a registry could have to wait for it, and is left alone.
+    pub fn takes_long<'p>(&self, payload: impl Into<Payload<'p>>) -> bool {
+        let payload = payload.into();
+        match self.encoding.form(payload) {
+            Ok(Form::Json) => true,
+            Ok(Form::SingleObject) => avro::lists_ids(payload.bytes),
+            Ok(Form::Registered { .. }) | Err(_) => false,
         }
     }
 
     /// Appends what a record says; says whether it did. Nothing is appended for a record that is read fast, is refused,
     /// or would become longer.
-    pub fn repack(&mut self, payload: &[u8], out: &mut Vec<u8>) -> bool {
+    pub fn repack<'p>(&mut self, payload: impl Into<Payload<'p>>, out: &mut Vec<u8>) -> bool {
+        let payload = payload.into();
         if !self.takes_long(payload) {
             return false;
         }
         let begin = out.len();
         let Ok(message) = self.decoder.read(payload) else { return false };
         let is_written = encode_request(&message, RequestEncoding::Avro, out).is_ok();
-        let is_kept = is_written && out.len() - begin <= payload.len();
+        let is_kept = is_written && out.len() - begin <= payload.bytes.len();
         if !is_kept {
             out.truncate(begin);
         }

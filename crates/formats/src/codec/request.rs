@@ -1,11 +1,12 @@
 //! Records of the request topic: which encoding one is in, and both directions.
 
 use super::error::{DecodeError, ErrorCode};
+use super::frame::{Frame, Payload, SchemaId, SchemaRef, Uuid};
 use super::limits::DecodeLimits;
 use super::message::{Decoded, RequestMessage};
 use super::raw::{RawRequest, read_raw_request};
 use super::resolved::ResolvedEvent;
-use super::writer::{FRAME_MARKER, LookupError, SchemaId, WriterSchema, WriterSchemas};
+use super::writer::{LookupError, WriterSchema, WriterSchemas};
 use super::{avro, json, schema};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use std::sync::Arc;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Encoding {
-    /// Told per record: `C3 01` begins Avro single-object encoding, `00` Confluent's wire format, `{`
+    /// Recognised record by record: `C3 01` begins Avro single-object encoding, `00` Confluent's wire format, `{`
     /// (after white space) JSON.
     #[default]
     Auto,
@@ -22,27 +23,69 @@ pub enum Encoding {
     Avro,
     /// Avro in Confluent's wire format only.
     ConfluentAvro,
-    /// JSON only.
+    /// JSON only, by itself or in Confluent's wire format with a JSON Schema.
     Json,
 }
 
+/// What one record is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    SingleObject,
+    Json,
+    /// What the schema says that a registry knows by this name. The content begins at `start`.
+    Registered {
+        schema: SchemaRef,
+        start: usize,
+    },
+}
+
 impl Encoding {
-    /// The encoding of one record, where this setting allows it.
-    pub(super) fn of(self, record: &[u8]) -> Option<Self> {
-        let found = if record.starts_with(&schema::SINGLE_OBJECT_MARKER) {
-            Self::Avro
-        } else if record.first() == Some(&FRAME_MARKER) {
-            Self::ConfluentAvro
-        } else if record.trim_ascii_start().first() == Some(&b'{') {
-            Self::Json
-        } else {
-            return None;
+    /// What one record is, where this setting allows it. What is JSON by a registry is known there alone.
+    ///
+    /// # Errors
+    /// It is nothing that is read, or another form than the setting names.
+    pub(super) fn form(self, payload: Payload<'_>) -> Result<Form, DecodeError> {
+        let bytes = payload.bytes;
+        let form = match Frame::of(payload) {
+            Frame::Registered { schema, start } => Form::Registered { schema, start },
+            Frame::Absent if bytes.starts_with(&schema::SINGLE_OBJECT_MARKER) => Form::SingleObject,
+            Frame::Absent if bytes.trim_ascii_start().first() == Some(&b'{') => Form::Json,
+            Frame::Absent => return Err(self.unexpected()),
+            Frame::CutOff if self.allows_frames() => {
+                return Err(DecodeError::new(ErrorCode::Undecodable, "avro: cut off inside the header"));
+            }
+            Frame::CutOff => return Err(self.unexpected()),
+            Frame::Glue { version, compression } => return Err(of_glue(version, compression)),
         };
-        (self == Self::Auto || self == found).then_some(found)
+        let is_allowed = match form {
+            Form::SingleObject => matches!(self, Self::Auto | Self::Avro),
+            Form::Json => matches!(self, Self::Auto | Self::Json),
+            Form::Registered { .. } => self.allows_frames(),
+        };
+        if is_allowed { Ok(form) } else { Err(self.unexpected()) }
     }
 
-    fn expected(self) -> &'static str {
+    /// Whether records may name their schema in a registry; with JSON it must be one of JSON.
+    fn allows_frames(self) -> bool {
+        self != Self::Avro
+    }
+
+    /// Whether records may be of this writer's schema.
+    fn check_schema(self, writer: &WriterSchema) -> Result<(), DecodeError> {
         match self {
+            Self::Json if !writer.is_json() => Err(self.unexpected()),
+            Self::ConfluentAvro if writer.is_json() => {
+                let detail = "the record is json by its schema in the registry, and avro is configured: set the encoding \
+                              to \"auto\" or \"json\"";
+                Err(DecodeError::new(ErrorCode::UnknownEncoding, detail))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    #[cold]
+    fn unexpected(self) -> DecodeError {
+        let detail = match self {
             Self::Auto => {
                 "the first bytes are neither those of avro single-object encoding, nor of confluent's wire \
                  format, nor of a json object"
@@ -51,9 +94,22 @@ impl Encoding {
             Self::ConfluentAvro => {
                 "the first byte is not the zero of confluent's wire format, which is configured"
             }
-            Self::Json => "the first bytes are not those of a json object, which is configured",
-        }
+            Self::Json => {
+                "the record is not a json object, by its first bytes or its schema, which is configured"
+            }
+        };
+        DecodeError::new(ErrorCode::UnknownEncoding, detail)
     }
+}
+
+#[cold]
+fn of_glue(version: u128, compression: &str) -> DecodeError {
+    let detail = format!(
+        "this is a frame of the aws glue schema registry (schema version {}, {compression}), which is not read: have \
+         the producer write json, avro in single-object encoding or confluent's wire format",
+        Uuid(version)
+    );
+    DecodeError::new(ErrorCode::UnknownEncoding, detail)
 }
 
 /// Turns records into request events.
@@ -68,7 +124,7 @@ pub struct RequestDecoder {
     buffers: avro::IdBuffers,
     schemas: Option<Arc<dyn WriterSchemas>>,
     /// The schema looked up last: records of one writer come in a row.
-    writer: Option<(SchemaId, Option<Arc<WriterSchema>>)>,
+    writer: Option<(SchemaRef, Option<Arc<WriterSchema>>)>,
     resolved: ResolvedEvent,
 }
 
@@ -83,21 +139,31 @@ impl RequestDecoder {
         Self { schemas, ..self }
     }
 
-    /// Gets the writer's schema that [`Self::decode`] or [`Self::read_raw`] will need for this record, where
-    /// it needs one: the only step that may wait.
+    /// Gets the writer's schema that [`Self::decode`], [`Self::read_raw`] or [`Self::json_within`] will need for this
+    /// record, where they need one: the only step that may wait.
     ///
     /// # Errors
     /// The schema cannot be known now, and so neither what the record is.
-    pub fn look_up(&mut self, payload: &[u8]) -> Result<(), LookupError> {
+    pub fn look_up<'p>(&mut self, payload: impl Into<Payload<'p>>) -> Result<(), LookupError> {
         let Some(schemas) = &self.schemas else { return Ok(()) };
-        if self.encoding.of(payload) != Some(Encoding::ConfluentAvro) {
-            return Ok(());
-        }
-        let Some(id) = SchemaId::of_record(payload) else { return Ok(()) };
-        if self.writer.as_ref().is_none_or(|(known, schema)| *known != id || schema.is_none()) {
-            self.writer = Some((id, schemas.find(id)?));
+        let Ok(Form::Registered { schema, .. }) = self.encoding.form(payload.into()) else { return Ok(()) };
+        if self.writer.as_ref().is_none_or(|(known, writer)| *known != schema || writer.is_none()) {
+            self.writer = Some((schema, schemas.find(schema)?));
         }
         Ok(())
+    }
+
+    /// The JSON in a record whose schema is one of JSON; any other record as it is.
+    pub fn json_within<'a>(&self, payload: impl Into<Payload<'a>>) -> &'a [u8] {
+        let payload = payload.into();
+        match (self.encoding.form(payload), &self.writer) {
+            (Ok(Form::Registered { schema, start }), Some((known, Some(writer))))
+                if *known == schema && writer.is_json() =>
+            {
+                &payload.bytes[start..]
+            }
+            _ => payload.bytes,
+        }
     }
 
     /// Reads a raw request; `None` where the record is one of something else. `rewritten` keeps what does not
@@ -107,14 +173,15 @@ impl RequestDecoder {
     /// As for [`RequestDecoder::decode`].
     pub fn read_raw<'a>(
         &self,
-        payload: &'a [u8],
+        payload: impl Into<Payload<'a>>,
         rewritten: &'a mut Vec<u8>,
     ) -> Option<Result<RawRequest<'a>, DecodeError>> {
-        if self.encoding.of(payload) != Some(Encoding::ConfluentAvro) {
-            return read_raw_request(payload);
-        }
-        match writer_of(payload, self.writer.as_ref(), self.schemas.is_some()) {
-            Ok(writer) => writer.read_raw(payload, rewritten),
+        let payload = payload.into();
+        let Ok(Form::Registered { schema, start }) = self.encoding.form(payload) else {
+            return read_raw_request(payload.bytes);
+        };
+        match writer_of(schema, self.writer.as_ref(), self.schemas.is_some()) {
+            Ok(writer) => writer.read_raw(payload.bytes, start, rewritten),
             Err(unknown) => Some(Err(unknown)),
         }
     }
@@ -127,7 +194,7 @@ impl RequestDecoder {
     pub fn decode<'a>(
         &'a mut self,
         key: Option<&'a [u8]>,
-        payload: &'a [u8],
+        payload: impl Into<Payload<'a>>,
     ) -> Result<Decoded<'a>, DecodeError> {
         let limits = self.limits;
         limits.admit(key, self.read(payload)?)
@@ -136,10 +203,15 @@ impl RequestDecoder {
     /// Decodes one record as [`Self::decode`] does where that takes none of the decoder's buffers, so that
     /// several can be held at once: Avro in single-object encoding with packed ids. `None` where it is
     /// anything else, or is refused.
-    pub fn decode_in_place<'a>(&self, key: Option<&'a [u8]>, payload: &'a [u8]) -> Option<Decoded<'a>> {
-        self.limits.check_size(payload).ok()?;
-        let is_avro = self.encoding.of(payload) == Some(Encoding::Avro);
-        let message = is_avro.then(|| avro::read_packed(payload))??;
+    pub fn decode_in_place<'a>(
+        &self,
+        key: Option<&'a [u8]>,
+        payload: impl Into<Payload<'a>>,
+    ) -> Option<Decoded<'a>> {
+        let payload = payload.into();
+        self.limits.check_size(payload.bytes).ok()?;
+        let is_avro = self.encoding.form(payload) == Ok(Form::SingleObject);
+        let message = is_avro.then(|| avro::read_packed(payload.bytes))??;
         self.limits.admit(key, message).ok()
     }
 
@@ -153,34 +225,48 @@ impl RequestDecoder {
     ///
     /// # Errors
     /// As for [`RequestDecoder::decode`].
-    pub fn read<'a>(&'a mut self, payload: &'a [u8]) -> Result<RequestMessage<'a>, DecodeError> {
-        self.limits.check_size(payload)?;
-        match self.encoding.of(payload) {
-            Some(Encoding::Json) => json::read(payload, &self.limits, &mut self.buffers),
-            Some(Encoding::ConfluentAvro) => {
-                let writer = writer_of(payload, self.writer.as_ref(), self.schemas.is_some())?;
-                writer.read(payload, &self.limits, &mut self.buffers, &mut self.resolved)
+    pub fn read<'a>(
+        &'a mut self,
+        payload: impl Into<Payload<'a>>,
+    ) -> Result<RequestMessage<'a>, DecodeError> {
+        let payload = payload.into();
+        let (record, limits) = (payload.bytes, &self.limits);
+        limits.check_size(record)?;
+        match self.encoding.form(payload)? {
+            Form::Json => json::read(record, limits, &mut self.buffers),
+            Form::SingleObject => avro::read_single_object(record, limits, &mut self.buffers),
+            Form::Registered { schema, start } => {
+                let writer = writer_of(schema, self.writer.as_ref(), self.schemas.is_some())?;
+                self.encoding.check_schema(writer)?;
+                writer.read(record, start, limits, &mut self.buffers, &mut self.resolved)
             }
-            Some(_) => avro::read_single_object(payload, &self.limits, &mut self.buffers),
-            None => Err(DecodeError::new(ErrorCode::UnknownEncoding, self.encoding.expected())),
         }
     }
 }
 
-/// The schema a framed record was written with.
-fn writer_of<'w>(
-    record: &[u8],
-    known: Option<&'w (SchemaId, Option<Arc<WriterSchema>>)>,
+/// The schema that a record names.
+fn writer_of(
+    schema: SchemaRef,
+    known: Option<&(SchemaRef, Option<Arc<WriterSchema>>)>,
     has_registry: bool,
-) -> Result<&'w WriterSchema, DecodeError> {
+) -> Result<&WriterSchema, DecodeError> {
     let refused = |detail: String| DecodeError::new(ErrorCode::UnknownSchema, detail);
-    let Some(id) = SchemaId::of_record(record) else {
-        return Err(DecodeError::new(ErrorCode::Undecodable, "avro: cut off inside the header"));
-    };
     match known {
-        Some((found, Some(writer))) if *found == id => Ok(writer),
-        _ if has_registry => Err(refused(format!("the schema registry has no schema with id {id}"))),
-        _ => Err(refused(format!("schema id {id} needs a registry: set schema_registry.url"))),
+        Some((found, Some(writer))) if *found == schema => Ok(writer),
+        _ if has_registry => {
+            Err(refused(format!("the schema registry has no schema with {schema}{}", hint(schema))))
+        }
+        _ => Err(refused(format!("the schema with {schema} needs a registry: set schema_registry.url"))),
+    }
+}
+
+/// Why an id that no registry gives may be there.
+fn hint(schema: SchemaRef) -> &'static str {
+    match schema {
+        SchemaRef::Id(SchemaId(0)) => {
+            "; apicurio's serializers write ids of eight bytes unless they are set to four (as-confluent)"
+        }
+        _ => "",
     }
 }
 

@@ -1,13 +1,14 @@
-//! Records in Confluent's wire format: a zero byte, the id of the writer's schema in a registry, an
-//! Avro datum of that schema.
+//! Records that name the schema of their content in a registry: an Avro datum of that schema, or JSON.
 //!
-//! What the id stands for is asked of [`WriterSchemas`], which may wait for a registry. A schema with
+//! What the name stands for is asked of [`WriterSchemas`], which may wait for a registry. A schema with
 //! the fields and types of `schemas/request_event.avsc` or of `schemas/raw_request.avsc` is read where it
 //! lies, like single-object encoding; any other is resolved to one of them by apache-avro: fields in another
 //! order, further fields, missing fields that have a default, narrower numbers.
 
 use super::avro::{self, IdBuffers};
 use super::error::{DecodeError, ErrorCode};
+use super::frame::SchemaRef;
+use super::json;
 use super::limits::DecodeLimits;
 use super::message::RequestMessage;
 use super::raw::{self, RawRequest};
@@ -17,39 +18,8 @@ use apache_avro::Schema;
 use apache_avro::reader::datum::GenericDatumReader;
 use apache_avro::types::Value;
 use apache_avro::writer::datum::GenericDatumWriter;
-use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
-
-/// What a record in Confluent's wire format begins with.
-pub(super) const FRAME_MARKER: u8 = 0;
-/// Marker and schema id: where the datum begins.
-pub(super) const FRAME_HEADER: usize = 5;
-
-/// A schema's number in a registry. It never changes its meaning.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct SchemaId(pub u32);
-
-impl fmt::Display for SchemaId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl SchemaId {
-    /// The id a framed record carries; `None` for anything else.
-    pub fn of_record(record: &[u8]) -> Option<Self> {
-        let (id, _) = record.strip_prefix(&[FRAME_MARKER])?.split_first_chunk()?;
-        Some(Self(u32::from_be_bytes(*id)))
-    }
-
-    /// Appends what a framed record begins with.
-    pub(super) fn put_header(self, out: &mut Vec<u8>) {
-        out.push(FRAME_MARKER);
-        out.extend_from_slice(&self.0.to_be_bytes());
-    }
-}
 
 /// A writer's schema, made ready for reading request events or raw requests.
 #[derive(Debug)]
@@ -64,6 +34,8 @@ enum Layout {
     RawRequestV1,
     /// Any other with a prompt in place of page ids.
     OtherRaw(Box<Schema>),
+    /// A JSON Schema: what it says of the content nobody needs.
+    Json,
     Unusable(String),
 }
 
@@ -97,23 +69,33 @@ impl WriterSchema {
         Self(Layout::Unusable(why.into()))
     }
 
-    /// Reads a framed record. `resolved` keeps what does not lie in the record.
+    /// A JSON Schema.
+    pub fn json() -> Self {
+        Self(Layout::Json)
+    }
+
+    /// Whether records of it are JSON.
+    pub(super) fn is_json(&self) -> bool {
+        matches!(self.0, Layout::Json)
+    }
+
+    /// Reads a record whose content begins at `start`. `resolved` keeps what does not lie in the record.
     pub(super) fn read<'a>(
         &self,
         record: &'a [u8],
+        start: usize,
         limits: &DecodeLimits,
         buffers: &'a mut IdBuffers,
         resolved: &'a mut ResolvedEvent,
     ) -> Result<RequestMessage<'a>, DecodeError> {
         match &self.0 {
-            Layout::RequestEvent(version) => {
-                avro::read_datum(*version, record, FRAME_HEADER, limits, buffers)
-            }
+            Layout::RequestEvent(version) => avro::read_datum(*version, record, start, limits, buffers),
             Layout::Other(writer) => {
-                let value = resolve(writer, schema::request_event(), record)?;
+                let value = resolve(writer, schema::request_event(), &record[start..])?;
                 *resolved = ResolvedEvent::take(value).ok_or_else(unfit)?;
                 resolved.message()
             }
+            Layout::Json => json::read(&record[start..], limits, buffers),
             Layout::RawRequestV1 | Layout::OtherRaw(_) => {
                 let detail = "the writer's schema is one of raw requests, which kvset prepare reads";
                 Err(DecodeError::new(ErrorCode::UnknownSchema, detail))
@@ -122,20 +104,21 @@ impl WriterSchema {
         }
     }
 
-    /// Reads a framed raw request; `None` where the schema is of something else. `rewritten` keeps what
-    /// does not lie in the record.
+    /// Reads a raw request that begins at `start`; `None` where the schema is of something else. `rewritten` keeps
+    /// what does not lie in the record.
     pub(super) fn read_raw<'a>(
         &self,
         record: &'a [u8],
+        start: usize,
         rewritten: &'a mut Vec<u8>,
     ) -> Option<Result<RawRequest<'a>, DecodeError>> {
         match &self.0 {
-            Layout::RawRequestV1 => Some(raw::read_v1(record, FRAME_HEADER)),
-            Layout::OtherRaw(writer) => Some(rewrite(writer, record).and_then(|datum| {
+            Layout::RawRequestV1 => Some(raw::read_v1(record, start)),
+            Layout::OtherRaw(writer) => Some(rewrite(writer, &record[start..]).and_then(|datum| {
                 *rewritten = datum;
                 raw::read_v1(rewritten, 0)
             })),
-            Layout::RequestEvent(_) | Layout::Other(_) => None,
+            Layout::RequestEvent(_) | Layout::Other(_) | Layout::Json => None,
             Layout::Unusable(why) => Some(Err(DecodeError::new(ErrorCode::UnknownSchema, why.clone()))),
         }
     }
@@ -154,8 +137,7 @@ fn unfit() -> DecodeError {
     DecodeError::new(ErrorCode::Undecodable, detail)
 }
 
-fn resolve(writer: &Schema, ours: &Schema, record: &[u8]) -> Result<Value, DecodeError> {
-    let mut datum = record.get(FRAME_HEADER..).unwrap_or_default();
+fn resolve(writer: &Schema, ours: &Schema, mut datum: &[u8]) -> Result<Value, DecodeError> {
     let reader = GenericDatumReader::builder(writer).reader_schema(ours).build();
     let value = reader.and_then(|reader| reader.read_value(&mut datum)).map_err(|_| unfit())?;
     if !datum.is_empty() {
@@ -166,13 +148,13 @@ fn resolve(writer: &Schema, ours: &Schema, record: &[u8]) -> Result<Value, Decod
 }
 
 /// The datum of a raw request of another schema as one of ours.
-fn rewrite(writer: &Schema, record: &[u8]) -> Result<Vec<u8>, DecodeError> {
-    let value = resolve(writer, schema::raw_request(), record)?;
+fn rewrite(writer: &Schema, datum: &[u8]) -> Result<Vec<u8>, DecodeError> {
+    let value = resolve(writer, schema::raw_request(), datum)?;
     let writer = GenericDatumWriter::builder(schema::raw_request()).build();
     writer.and_then(|writer| writer.write_value_to_vec(value)).map_err(|_| unfit())
 }
 
-/// Why it is not known what an id stands for. No record is refused for it.
+/// Why it is not known what the name of a schema stands for. No record is refused for it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LookupError {
     /// The program stops, so nobody waits for the registry any longer.
@@ -185,9 +167,9 @@ pub enum LookupError {
 
 /// Where writers' schemas are found.
 pub trait WriterSchemas: fmt::Debug + Send + Sync {
-    /// The schema with this id, waited for as long as it takes; `None` when there is none.
+    /// The schema of this name, waited for as long as it takes; `None` when there is none.
     ///
     /// # Errors
     /// It cannot be known; the record is to be kept.
-    fn find(&self, id: SchemaId) -> Result<Option<Arc<WriterSchema>>, LookupError>;
+    fn find(&self, schema: SchemaRef) -> Result<Option<Arc<WriterSchema>>, LookupError>;
 }

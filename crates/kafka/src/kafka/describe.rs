@@ -9,16 +9,58 @@ use super::member::TopicId;
 use rdkafka::bindings as raw;
 use rdkafka::client::{Client, ClientContext};
 use rdkafka::error::KafkaError;
+use rdkafka::metadata::MetadataBroker;
 use rdkafka::types::{RDKafkaAdminOp, RDKafkaErrorCode as Code};
 use std::ffi::{CStr, CString};
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
 
-/// The id of a topic; `None` where these brokers give topics none.
-///
-/// # Errors
-/// The brokers do not answer within `timeout`, know no such topic, or refuse.
-pub(super) fn topic_id<C: ClientContext>(
+/// A broker that answers questions about topics. Without one the client would ask the controller, which it may not
+/// reach.
+#[derive(Debug, Default)]
+pub(super) struct Informant(AtomicI32);
+
+impl Informant {
+    /// Longest wait for the one that answered last.
+    const PATIENCE: Duration = Duration::from_secs(2);
+
+    /// The id of a topic; `None` where these brokers give topics none.
+    ///
+    /// # Errors
+    /// The brokers do not answer within `timeout`, know no such topic, or refuse.
+    pub fn topic_id<C: ClientContext>(
+        &self,
+        client: &Client<C>,
+        topic: &str,
+        timeout: Duration,
+    ) -> Result<Option<TopicId>, KafkaError> {
+        // Ids of brokers are kept one higher: 0 is none.
+        let broker = match self.0.load(Ordering::Relaxed) {
+            0 => find_broker(client, topic, timeout)?,
+            known => known - 1,
+        };
+        let found = topic_id(client, broker, topic, timeout.min(Self::PATIENCE));
+        self.0.store(if found.is_ok() { broker.saturating_add(1) } else { 0 }, Ordering::Relaxed);
+        found
+    }
+}
+
+/// The broker that answers a question about the topic.
+fn find_broker<C: ClientContext>(
     client: &Client<C>,
+    topic: &str,
+    timeout: Duration,
+) -> Result<i32, KafkaError> {
+    let metadata = client.fetch_metadata(Some(topic), timeout)?;
+    let first = || metadata.brokers().iter().map(MetadataBroker::id).find(|id| *id >= 0);
+    // One that the client knows by its address alone has no id yet.
+    let answered = Some(metadata.orig_broker_id()).filter(|id| *id >= 0);
+    answered.or_else(first).ok_or(KafkaError::MetadataFetch(Code::LeaderNotAvailable))
+}
+
+fn topic_id<C: ClientContext>(
+    client: &Client<C>,
+    broker: i32,
     topic: &str,
     timeout: Duration,
 ) -> Result<Option<TopicId>, KafkaError> {
@@ -32,7 +74,8 @@ pub(super) fn topic_id<C: ClientContext>(
             raw::rd_kafka_TopicCollection_destroy(topics);
         }
     };
-    ask(client, RDKafkaAdminOp::RD_KAFKA_ADMIN_OP_DESCRIBETOPICS, timeout, send, |answer| {
+    let operation = RDKafkaAdminOp::RD_KAFKA_ADMIN_OP_DESCRIBETOPICS;
+    ask(client, (operation, Some(broker)), timeout, send, |answer| {
         // SAFETY: the answer lives until this function returns, and what it lists with it.
         unsafe {
             let result = raw::rd_kafka_event_DescribeTopics_result(answer);
@@ -62,21 +105,24 @@ fn check(code: raw::rd_kafka_resp_err_t) -> Result<(), KafkaError> {
     }
 }
 
-/// Sends one question with its options to a queue of its own, waits for the answer, and reads it.
+/// Sends one question, to this broker where one is named, waits for the answer at a queue of its own, and reads it.
 fn ask<C: ClientContext, T>(
     client: &Client<C>,
-    operation: RDKafkaAdminOp,
+    (operation, broker): (RDKafkaAdminOp, Option<i32>),
     timeout: Duration,
     send: impl FnOnce(*const raw::rd_kafka_AdminOptions_t, *mut raw::rd_kafka_queue_t),
     read: impl FnOnce(*mut raw::rd_kafka_event_t) -> Result<T, KafkaError>,
 ) -> Result<T, KafkaError> {
     let timeout_ms = i32::try_from(timeout.as_millis()).unwrap_or(i32::MAX).max(1);
     // SAFETY: the client outlives the call, options and queue are freed once each, and an answer that comes after the
-    // queue was given up is the client's to free. A refused timeout leaves the client's own, which the wait does not need.
+    // queue was given up is the client's to free. A refused option leaves the client's own.
     unsafe {
         let queue = raw::rd_kafka_queue_new(client.native_ptr());
         let options = raw::rd_kafka_AdminOptions_new(client.native_ptr(), operation);
         raw::rd_kafka_AdminOptions_set_request_timeout(options, timeout_ms, std::ptr::null_mut(), 0);
+        if let Some(broker) = broker {
+            raw::rd_kafka_AdminOptions_set_broker(options, broker, std::ptr::null_mut(), 0);
+        }
         send(options, queue);
         raw::rd_kafka_AdminOptions_destroy(options);
         let answer = raw::rd_kafka_queue_poll(queue, timeout_ms);

@@ -5,6 +5,7 @@ use super::config::Connection;
 use super::context::{Logging, serve};
 use super::error::KafkaFailure;
 use super::topics::Topics;
+use kvset_formats::codec::{Payload, SCHEMA_HEADER};
 use kvset_formats::position::NextOffset;
 use kvset_pipeline::publish::FailureKind;
 use rdkafka::consumer::{BaseConsumer, Consumer};
@@ -36,6 +37,15 @@ pub struct ReadRecord {
     pub value: Option<Vec<u8>>,
     /// Its headers.
     pub headers: Vec<(String, Vec<u8>)>,
+}
+
+impl ReadRecord {
+    /// Its value as decoders take it.
+    pub fn payload(&self) -> Payload<'_> {
+        let header = self.headers.iter().rfind(|(name, _)| name == SCHEMA_HEADER);
+        let schema_header = header.map(|(_, value)| value.as_slice());
+        Payload { bytes: self.value.as_deref().unwrap_or_default(), schema_header }
+    }
 }
 
 /// Reads one topic.

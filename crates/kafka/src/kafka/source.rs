@@ -7,13 +7,13 @@
 
 use super::config::{Connection, Membership};
 use super::context::{MemberContext, Rebalance, lock};
-use super::describe::topic_id;
+use super::describe::Informant;
 use super::error::{KafkaFailure, unreadable};
 use super::lookup::Lookup;
 use super::member::{Committed, Event, InputRecord, LogEnd, Member, TopicId};
 use super::offsets::{Noted, committed, list, log_range, next_offset, noted};
 use super::unreadable::find;
-use kvset_formats::codec::SourceRecord;
+use kvset_formats::codec::{SCHEMA_HEADER, SourceRecord};
 use kvset_formats::position::{LogRange, NextOffset, Partition};
 use kvset_pipeline::gaps::OffsetGaps;
 use kvset_pipeline::publish::FailureKind;
@@ -34,9 +34,18 @@ const LEAVE: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct Record<'c>(BorrowedMessage<'c>);
 
+impl Record<'_> {
+    /// The header that names the schema of the value. Of several the last one holds, as for the clients that write it.
+    fn schema_header(&self) -> Option<&[u8]> {
+        let headers = self.0.headers()?.iter();
+        headers.filter(|header| header.key == SCHEMA_HEADER).last()?.value
+    }
+}
+
 impl InputRecord for Record<'_> {
     fn as_source(&self) -> SourceRecord<'_> {
         SourceRecord {
+            schema_header: self.schema_header(),
             topic: self.0.topic(),
             partition: self.0.partition(),
             offset: self.0.offset(),
@@ -96,6 +105,7 @@ pub struct Source {
     gaps: Option<BTreeMap<Partition, OffsetGaps>>,
     /// Where each partition was taken up.
     starts: Mutex<BTreeMap<Partition, NextOffset>>,
+    informant: Informant,
     /// What a stable name, under which the member is expected back, changes about leaving.
     stay: Stay,
 }
@@ -115,7 +125,8 @@ impl Source {
         let stay = Stay::of(membership);
         let (connection, topic) = (connection.clone(), topic.to_owned());
         let (notes, starts) = (Mutex::default(), Mutex::default());
-        Ok(Self { consumer, connection, topic, notes, gaps: None, starts, stay })
+        let informant = Informant::default();
+        Ok(Self { consumer, connection, topic, notes, gaps: None, starts, informant, stay })
     }
 
     /// Reads chosen partitions without joining a group: they are handed out as assigned at once, and
@@ -139,7 +150,8 @@ impl Source {
         consumer.context().assign(notes.keys().map(|partition| partition.0).collect());
         let (connection, topic) = (connection.clone(), topic.to_owned());
         let (notes, starts) = (Mutex::new(notes), Mutex::default());
-        Ok(Self { consumer, connection, topic, notes, gaps: Some(gaps), starts, stay: Stay::Never })
+        let (gaps, informant) = (Some(gaps), Informant::default());
+        Ok(Self { consumer, connection, topic, notes, gaps, starts, informant, stay: Stay::Never })
     }
 
     /// Where each assigned partition was read to.
@@ -306,7 +318,8 @@ impl Member for Source {
 
     fn topic_id(&self, timeout: Duration) -> Result<Option<TopicId>, KafkaFailure> {
         let doing = || format!("asking for the id of topic `{}`", self.topic);
-        topic_id(self.consumer.client(), &self.topic, timeout)
+        self.informant
+            .topic_id(self.consumer.client(), &self.topic, timeout)
             .map_err(|error| KafkaFailure::of_known(&doing(), &error))
     }
 

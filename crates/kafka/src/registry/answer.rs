@@ -1,6 +1,6 @@
 //! What a registry answers, read from its bytes.
 
-use kvset_formats::codec::{SchemaId, WriterSchema};
+use kvset_formats::codec::{SchemaId, SchemaRef, WriterSchema};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
@@ -24,15 +24,20 @@ struct ErrorAnswer {
     error_code: u32,
 }
 
-/// The schema that was asked for by `id`; `None` when the answer is none of a registry.
-pub fn schema(id: SchemaId, body: &[u8]) -> Option<WriterSchema> {
+/// The schema that was requested under this name; `None` when the answer is none of a registry.
+pub fn schema(name: SchemaRef, body: &[u8]) -> Option<WriterSchema> {
     let answer: SchemaAnswer = serde_json::from_slice(body).ok()?;
     Some(match answer.schema_type.as_deref() {
+        Some("JSON") => WriterSchema::json(),
+        Some("PROTOBUF") => WriterSchema::unusable(format!(
+            "the schema with {name} is one of protobuf, which is not read: have the producer write avro or json, in this \
+             wire format or without"
+        )),
         Some(kind) if kind != "AVRO" => {
-            WriterSchema::unusable(format!("schema id {id} is no avro schema but of another type"))
+            WriterSchema::unusable(format!("the schema with {name} is neither of avro nor of json"))
         }
         _ if !answer.references.is_empty() => WriterSchema::unusable(format!(
-            "schema id {id} refers to other schemas, which are not followed: register it in one piece"
+            "the schema with {name} refers to other schemas, which are not followed: register it in one piece"
         )),
         _ => WriterSchema::parse(&answer.schema),
     })

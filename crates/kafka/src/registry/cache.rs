@@ -1,4 +1,4 @@
-//! Schemas by id: bounded, each asked for by one thread at a time, waited for while the registry is
+//! Schemas by their name in a registry: bounded, each asked for by one thread at a time, waited for while the registry is
 //! away.
 //!
 //! A record whose schema cannot be had is kept waiting and not refused: which records are refused
@@ -7,13 +7,13 @@
 //! producer that has just registered it.
 
 use super::client::{Client, Failure};
-use kvset_formats::codec::{LookupError, SchemaId, WriterSchema, WriterSchemas};
+use kvset_formats::codec::{LookupError, SchemaRef, WriterSchema, WriterSchemas};
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Questions for an id before its absence is believed.
+/// Questions for a schema before its absence is believed.
 const ABSENT_AFTER: u32 = 4;
 /// How long an absence is believed.
 const ABSENT_FOR: Duration = Duration::from_secs(60);
@@ -31,7 +31,7 @@ pub struct SchemaCache {
 
 #[derive(Debug, Default)]
 struct Inner {
-    entries: HashMap<SchemaId, Entry>,
+    entries: HashMap<SchemaRef, Entry>,
     /// Counts looks into the cache, to tell what was used least lately.
     clock: u64,
     /// Threads that wait for a registry which does not answer.
@@ -96,18 +96,18 @@ impl SchemaCache {
     }
 
     /// Asks until there is an answer.
-    fn ask(&self, id: SchemaId) -> Result<Option<Arc<WriterSchema>>, LookupError> {
+    fn ask(&self, name: SchemaRef) -> Result<Option<Arc<WriterSchema>>, LookupError> {
         let (mut pause, mut absences) = (FIRST_PAUSE, 0);
         let mut waiting = None;
         loop {
-            match self.client.schema(id) {
+            match self.client.schema(name) {
                 Ok(Some(schema)) => return Ok(Some(Arc::new(schema))),
                 Ok(None) => {
                     absences += 1;
                     waiting = None;
                     if absences == ABSENT_AFTER {
                         tracing::warn!(
-                            "the schema registry has no schema with id {id}: its records are refused"
+                            "the schema registry has no schema with {name}: its records are refused"
                         );
                         return Ok(None);
                     }
@@ -132,10 +132,10 @@ impl SchemaCache {
 }
 
 impl WriterSchemas for SchemaCache {
-    fn find(&self, id: SchemaId) -> Result<Option<Arc<WriterSchema>>, LookupError> {
+    fn find(&self, name: SchemaRef) -> Result<Option<Arc<WriterSchema>>, LookupError> {
         let mut inner = self.lock();
         loop {
-            match inner.recall(id) {
+            match inner.recall(name) {
                 Recalled::Answer(answer) => return Ok(answer),
                 _ if inner.stopped => return Err(LookupError::Stopped),
                 Recalled::Nothing => break,
@@ -143,16 +143,16 @@ impl WriterSchemas for SchemaCache {
             }
         }
         inner.make_room(self.max_schemas);
-        inner.entries.insert(id, Entry::Asked);
+        inner.entries.insert(name, Entry::Asked);
         drop(inner);
-        let answer = self.ask(id);
-        self.lock().note(id, &answer);
+        let answer = self.ask(name);
+        self.lock().note(name, &answer);
         self.changed.notify_all();
         answer
     }
 }
 
-/// What the cache says of an id.
+/// What the cache says of a schema.
 enum Recalled {
     Answer(Option<Arc<WriterSchema>>),
     Asked,
@@ -160,9 +160,9 @@ enum Recalled {
 }
 
 impl Inner {
-    fn recall(&mut self, id: SchemaId) -> Recalled {
+    fn recall(&mut self, name: SchemaRef) -> Recalled {
         self.clock += 1;
-        match self.entries.get_mut(&id) {
+        match self.entries.get_mut(&name) {
             Some(Entry::Asked) => Recalled::Asked,
             Some(Entry::Known { schema, used }) => {
                 *used = self.clock;
@@ -184,23 +184,23 @@ impl Inner {
                 Entry::Asked => None,
                 Entry::Known { used, .. } | Entry::Absent { used, .. } => Some(*used),
             };
-            let oldest = self.entries.iter().filter_map(|(id, entry)| Some((used(entry)?, *id))).min();
-            let Some((_, id)) = oldest else { return };
-            self.entries.remove(&id);
+            let oldest = self.entries.iter().filter_map(|(name, entry)| Some((used(entry)?, *name))).min();
+            let Some((_, name)) = oldest else { return };
+            self.entries.remove(&name);
         }
     }
 
-    fn note(&mut self, id: SchemaId, answer: &Result<Option<Arc<WriterSchema>>, LookupError>) {
+    fn note(&mut self, name: SchemaRef, answer: &Result<Option<Arc<WriterSchema>>, LookupError>) {
         let used = self.clock;
         match answer {
             Ok(Some(schema)) => {
-                self.entries.insert(id, Entry::Known { schema: Arc::clone(schema), used });
+                self.entries.insert(name, Entry::Known { schema: Arc::clone(schema), used });
             }
             Ok(None) => {
-                self.entries.insert(id, Entry::Absent { until: Instant::now() + ABSENT_FOR, used });
+                self.entries.insert(name, Entry::Absent { until: Instant::now() + ABSENT_FOR, used });
             }
             Err(_) => {
-                self.entries.remove(&id);
+                self.entries.remove(&name);
             }
         }
     }

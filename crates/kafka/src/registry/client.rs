@@ -8,7 +8,7 @@ use crate::http;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use kvset_core::features::{Feature, MissingFeature};
-use kvset_formats::codec::{SchemaId, WriterSchema};
+use kvset_formats::codec::{SchemaId, SchemaRef, Uuid, WriterSchema};
 use kvset_settings::{SchemaRegistry, Secret, SecretError};
 use serde::Serialize;
 use ureq::http::{Response, StatusCode};
@@ -95,12 +95,16 @@ impl Client {
         Ok(client)
     }
 
-    /// The schema with this id, if there is one.
+    /// The schema of this name, if there is one.
     ///
     /// # Errors
     /// No answer, or none that says so.
-    pub fn schema(&self, id: SchemaId) -> Result<Option<WriterSchema>, Failure> {
-        self.ask(&format!("/schemas/ids/{id}"), None, |body| answer::schema(id, body))
+    pub fn schema(&self, name: SchemaRef) -> Result<Option<WriterSchema>, Failure> {
+        let path = match name {
+            SchemaRef::Id(id) => format!("/schemas/ids/{id}"),
+            SchemaRef::Guid(guid) => format!("/schemas/guids/{}", Uuid(guid)),
+        };
+        self.ask(&path, None, |body| answer::schema(name, body))
     }
 
     /// The id this schema has under a subject, if it was registered there.

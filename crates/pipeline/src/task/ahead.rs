@@ -35,7 +35,7 @@ impl PartitionTask {
         for ReadRecord { record, repacked, decoded } in &mut *read {
             *decoded = match repacked {
                 Some(repacked) => self.decoder.decode_repacked(record.key, repacked),
-                None => self.decoder.decode_in_place(record.key, record.value.unwrap_or_default()),
+                None => self.decoder.decode_in_place(record.key, record.payload()),
             };
         }
         let events = read.iter().filter_map(|read| read.decoded.as_ref());

@@ -73,6 +73,13 @@ pub struct TaskConfig {
     pub fingerprint: String,
 }
 
+impl TaskConfig {
+    /// A decoder of the topic's records.
+    pub fn decoder(&self) -> RequestDecoder {
+        RequestDecoder::new(self.encoding, self.limits).with_schemas(self.schemas.clone())
+    }
+}
+
 /// Why a task cannot go on. The record that caused it was not processed.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum TaskError {
@@ -177,7 +184,7 @@ impl PartitionTask {
         policy: DeadLetterPolicy,
     ) -> Self {
         Self {
-            decoder: decoder(&config),
+            decoder: config.decoder(),
             policy,
             config,
             partition,
@@ -247,7 +254,7 @@ impl PartitionTask {
         self.pass_gaps(record, out);
         match record.value {
             None => self.counts.tombstones += u64::from(!muted),
-            Some(value) => self.process_value(record, value, decoded, out)?,
+            Some(_) => self.process_value(record, decoded, out)?,
         }
         self.next = NextOffset::after(record.offset);
         self.counts.records += 1;
@@ -260,12 +267,11 @@ impl PartitionTask {
     fn process_value(
         &mut self,
         record: &SourceRecord<'_>,
-        value: &[u8],
         decoded: Option<&Decoded<'_>>,
         out: &mut Vec<OutputRecord>,
     ) -> Result<(), TaskError> {
         let muted = record.offset < self.publish_from.0;
-        match self.observe(record, value, decoded)? {
+        match self.observe(record, decoded)? {
             Ok(()) => self.policy.accept(),
             Err(error) => {
                 let within = self.policy.refuse(record, error.code());
@@ -398,15 +404,14 @@ impl PartitionTask {
     fn observe(
         &mut self,
         record: &SourceRecord<'_>,
-        value: &[u8],
         decoded: Option<&Decoded<'_>>,
     ) -> Result<Result<(), DecodeError>, TaskError> {
         let buffered;
         let decoded = match decoded {
             Some(decoded) => decoded,
             None => {
-                self.decoder.look_up(value)?;
-                match self.decoder.decode(record.key, value) {
+                self.decoder.look_up(record.payload())?;
+                match self.decoder.decode(record.key, record.payload()) {
                     Ok(decoded) => {
                         buffered = decoded;
                         &buffered
@@ -521,10 +526,6 @@ fn pool_set_config(config: &TaskConfig, partition: Partition) -> PoolSetConfig {
         forget_after_ms: config.forget_after_ms,
         put_aside_after_ms: config.put_aside_after_ms,
     }
-}
-
-fn decoder(config: &TaskConfig) -> RequestDecoder {
-    RequestDecoder::new(config.encoding, config.limits).with_schemas(config.schemas.clone())
 }
 
 /// What tells this record from another one at its offset.

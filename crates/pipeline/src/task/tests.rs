@@ -71,6 +71,7 @@ fn request(pool: &'static str, time_ms: i64, pages: &[u64]) -> Request {
 /// The records of a log from an offset on.
 fn records(log: &[Request], from: NextOffset) -> impl Iterator<Item = SourceRecord<'_>> {
     log.iter().enumerate().skip(from.0 as usize).map(|(offset, (pool, value))| SourceRecord {
+        schema_header: None,
         topic: TOPIC,
         partition: 5,
         offset: offset as i64,
@@ -175,6 +176,7 @@ fn an_event_time_far_ahead_of_its_records_time_stamp_is_refused_and_closes_nothi
     assert_eq!(task.take_new_pools(), ["a"], "a refused record makes no pool");
 
     let unstamped = SourceRecord {
+        schema_header: None,
         topic: TOPIC,
         partition: 5,
         offset: 5,

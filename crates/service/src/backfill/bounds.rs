@@ -5,7 +5,6 @@ use super::place::{Place, Places, RangeError, Surroundings, WarmUp, between};
 use crate::backoff::answered;
 use crate::clock::SystemClock;
 use kvset_core::units::{EventTime, Offset};
-use kvset_formats::codec::RequestDecoder;
 use kvset_formats::position::{LogRange, NextOffset, Partition};
 use kvset_kafka::kafka::KafkaFailure;
 use kvset_kafka::kafka::config::Connection;
@@ -161,13 +160,15 @@ impl Log<'_> {
         range: std::ops::Range<NextOffset>,
         span: Duration,
     ) -> Result<NextOffset, KafkaFailure> {
-        let mut decoder = RequestDecoder::new(self.task.encoding, self.task.limits);
+        let mut decoder = self.task.decoder();
         let mut event_time = |at: NextOffset| {
             let mut offset = Offset(at.0);
             for _ in 0..MAX_UNREADABLE {
                 let Some(record) = self.ask(|| lookup.record(partition, offset, ANSWER))? else { break };
-                let value = record.value.as_deref().unwrap_or_default();
-                if let Ok(decoded) = decoder.decode(record.key.as_deref(), value) {
+                let payload = record.payload();
+                // What is not known now is looked up again when the record is processed.
+                drop(decoder.look_up(payload));
+                if let Ok(decoded) = decoder.decode(record.key.as_deref(), payload) {
                     return Ok(Some((record.offset, decoded.event.event_time)));
                 }
                 offset = Offset(NextOffset::after(record.offset).0);

@@ -99,6 +99,7 @@ mod tests {
         let mut task = fresh_task(partition);
         let value = br#"{"event_time": 1, "page_size": 64, "page_ids": [11, 22, 33], "input_tokens": 200}"#;
         let record = SourceRecord {
+            schema_header: None,
             topic: "requests",
             partition: partition.0,
             offset: 0,

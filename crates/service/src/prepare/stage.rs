@@ -122,7 +122,15 @@ impl Held {
             return Ok(prepared);
         };
         let (timestamp_ms, key, value) = (None, None, None);
-        let record = SourceRecord { topic, partition: partition.0, offset, timestamp_ms, key, value };
+        let record = SourceRecord {
+            schema_header: None,
+            topic,
+            partition: partition.0,
+            offset,
+            timestamp_ms,
+            key,
+            value,
+        };
         let within = self.policy.refuse(&record, code).map_err(TaskError::from);
         within.map_err(Some).map(|()| prepared)
     }

@@ -119,7 +119,15 @@ mod tests {
         let recipe = crate::prepare::recipe(&kvset_settings::Settings::default());
         let mut preparer = Preparer::new(Arc::new(recipe), Tokenizers::default());
         let (topic, value) = ("raw", Some(&br#"{"tokens": [1], "model": "m"}"#[..]));
-        let source = SourceRecord { topic, partition: 0, offset: 0, timestamp_ms: Some(1), key: None, value };
+        let source = SourceRecord {
+            schema_header: None,
+            topic,
+            partition: 0,
+            offset: 0,
+            timestamp_ms: Some(1),
+            key: None,
+            value,
+        };
         let record = RawRecord { source, headers: Vec::new() };
         let prepared = prepare_guarded(&mut preparer, &record, |_, _| panic!("hunter2"));
         assert_eq!(prepared.refused, Some(ErrorCode::TokenizerFailed));

@@ -55,6 +55,7 @@ mod tests {
     impl InputRecord for Numbered {
         fn as_source(&self) -> SourceRecord<'_> {
             SourceRecord {
+                schema_header: None,
                 topic: "t",
                 partition: self.0,
                 offset: 0,

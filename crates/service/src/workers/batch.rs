@@ -38,10 +38,7 @@ impl<R: InputRecord> Batch<R> {
 
     /// Whether reading these records takes long enough to be done ahead, by the first of them.
     pub fn takes_long(&self, repacker: &Repacker) -> bool {
-        self.records
-            .first()
-            .and_then(|first| first.as_source().value)
-            .is_some_and(|value| repacker.takes_long(value))
+        self.records.first().is_some_and(|first| repacker.takes_long(first.as_source().payload()))
     }
 
     /// Repacks the records for their worker, unless it or somebody else has begun with them.
@@ -49,8 +46,7 @@ impl<R: InputRecord> Batch<R> {
         let Some(claim) = self.claim() else { return };
         let mut repacked = Repacked::default();
         for record in &self.records {
-            let value = record.as_source().value.unwrap_or_default();
-            repacker.repack(value, &mut repacked.bytes);
+            repacker.repack(record.as_source().payload(), &mut repacked.bytes);
             repacked.ends.push(repacked.bytes.len());
         }
         // There is room for one, and this is the only one; it is lost with the batch.
@@ -107,7 +103,15 @@ mod tests {
     impl InputRecord for Line {
         fn as_source(&self) -> SourceRecord<'_> {
             let value = Some(self.0.as_bytes());
-            SourceRecord { topic: "t", partition: 0, offset: 0, timestamp_ms: None, key: None, value }
+            SourceRecord {
+                schema_header: None,
+                topic: "t",
+                partition: 0,
+                offset: 0,
+                timestamp_ms: None,
+                key: None,
+                value,
+            }
         }
     }
 

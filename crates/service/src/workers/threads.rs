@@ -183,6 +183,7 @@ mod tests {
         fn as_source(&self) -> SourceRecord<'_> {
             let value = Some(self.1.as_bytes());
             SourceRecord {
+                schema_header: None,
                 topic: "t",
                 partition: 0,
                 offset: self.0,

@@ -5,6 +5,7 @@ use super::*;
 /// A record as it lies in the log.
 fn record<'r>(offset: i64, key: &'r str, value: Option<&'r [u8]>) -> SourceRecord<'r> {
     SourceRecord {
+        schema_header: None,
         topic: TOPIC,
         partition: 5,
         offset,
