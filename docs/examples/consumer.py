@@ -18,13 +18,14 @@ consumer = Consumer({"bootstrap.servers": brokers, "group.id": "kvset-resize",
                      "isolation.level": "read_committed", "enable.partition.eof": True})
 partitions = consumer.list_topics(topic, 30).topics[topic].partitions or sys.exit(f"no topic {topic}")
 consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in partitions])
-wanted, sizes = {}, {}
+wanted, sizes, ends = {}, {}, {}
 while True:
     message = consumer.poll(1)
     if message is None:
         continue
     if message.error() is None and message.value() is not None:
         estimate = json.loads(message.value())
+        ends.setdefault(estimate["pool"], {})[estimate["partition"]] = estimate["end_ms"]
         for entry in estimate["recommended"]:
             # One number of one window is the one to act on; it is none while `status` is not `ready`.
             if entry.get("act_on") and entry["status"] == "ready" and not estimate["warm_up"]:
@@ -33,6 +34,9 @@ while True:
         sys.exit(str(message.error()))
     elif message.error() is not None:  # Caught up: act on the newest, where it moved by more than a tenth.
         for pool, size in wanted.items():
-            if abs(size - sizes.get(pool, 0)) > size / 10:
+            newest = sorted(ends[pool].values())[-2:]
+            if len(newest) == 2 and newest[1] - newest[0] < 3_600_000:  # Neither number is of the whole pool.
+                print(f"{pool} is in partitions {sorted(ends[pool])}: not resized", file=sys.stderr)
+            elif abs(size - sizes.get(pool, 0)) > size / 10:
                 subprocess.run([*command, pool, str(size)], check=True)
                 sizes[pool] = size

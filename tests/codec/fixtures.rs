@@ -84,7 +84,7 @@ fn every_version_of_the_raw_request_stays_readable() {
 fn every_version_of_the_estimate_stays_readable_and_is_written_to_the_byte() {
     let first = decode_estimate(&fixture("capacity_estimate.v1.json")).expect("json");
     assert_eq!(decode_estimate(&fixture("capacity_estimate.v1.avro")).expect("avro"), first);
-    assert_eq!(EstimateKey::of(&first).to_bytes(), fixture("capacity_estimate.v1.key"));
+    assert_eq!(EstimateKey::of(&first).to_bytes(), fixture("capacity_estimate.v5.key"));
 
     let second = decode_estimate(&fixture("capacity_estimate.v2.json")).expect("json");
     assert_eq!(decode_estimate(&fixture("capacity_estimate.v2.avro")).expect("avro"), second);

@@ -64,7 +64,8 @@ pub struct Estimate {
     /// Standard error of the smallest required capacity, as a share of it: no larger one errs more. Of
     /// others see [`Estimate::error_of`]. 0 when exact.
     pub sample_error: f64,
-    /// Identifies the configuration that shaped this result: 16 hexadecimal digits.
+    /// Identifies the configuration that shaped this result: 16 hexadecimal digits. Of the pool's own configuration; a
+    /// service puts the fingerprint of all its settings there.
     pub fingerprint: String,
     /// Input partition the pool lives in.
     pub partition: i32,

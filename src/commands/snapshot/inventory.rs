@@ -253,7 +253,7 @@ impl fmt::Display for HeaderDescription {
         let kept = if self.in_parts { ", in files of parts" } else { "" };
         writeln!(f, "state bytes    {} ({}){kept}", self.state_bytes, Bytes(self.state_bytes))?;
         writeln!(f, "body           {} bytes, xxh3-64 {}", self.body_bytes, self.body_checksum)?;
-        writeln!(f, "configuration  {}", self.fingerprint)?;
+        writeln!(f, "fingerprint    {}", self.fingerprint)?;
         match &self.last_record {
             Some(LastRecordDescription { offset, timestamp_ms, digest }) => {
                 writeln!(f, "last record    offset {offset}, time stamp {timestamp_ms} ms, digest {digest}")
@@ -272,7 +272,7 @@ impl fmt::Display for Inventory {
         }
         let mut table = Table::new();
         let number = |text: String| Cell::new(text).set_alignment(CellAlignment::Right);
-        table.load_style(STYLE).set_header(["partition", "next offset", "size", "configuration", "state"]);
+        table.load_style(STYLE).set_header(["partition", "next offset", "size", "fingerprint", "state"]);
         for snapshot in &self.snapshots {
             let header = snapshot.header.as_ref();
             let size = header.map_or_else(|| "-".to_owned(), |header| Bytes(header.state_bytes).to_string());

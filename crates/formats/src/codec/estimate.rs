@@ -165,36 +165,40 @@ fn unrepresentable(field: &str) -> EstimateError {
     EstimateError::Unrepresentable { field: field.to_owned() }
 }
 
-/// What identifies an estimate on its topic: `<window>|<end_ms>|<pool>`, for example
-/// `tumbling:5m|1700000100000|llama-70b/eu`.
+/// What identifies an estimate on its topic: `<window>|<end_ms>|<partition>|<pool>`, for example
+/// `tumbling:5m|1700000100000|3|llama-70b/eu`.
 ///
-/// A window's name and a number hold no `|` and the pool comes last, so nothing needs escaping and
-/// any UTF-8 name reads back. Compaction keeps one record per pool, window kind and window end: a
-/// final estimate replaces the provisional ones before it.
+/// Names of windows and numbers hold no `|` and the pool comes last, so nothing needs escaping and any UTF-8 name reads
+/// back. Compaction keeps one record per pool, window kind and window end: a final estimate replaces the provisional
+/// ones before it. A pool that is in two partitions of the input, by mistake, has a record of each: without the
+/// partition, two instances would publish two final estimates under one key, and compaction would keep either.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct EstimateKey {
     /// Kind of window.
     pub window: WindowKind,
     /// End of the window, in milliseconds of event time.
     pub end_ms: i64,
+    /// The input partition whose records are counted.
+    pub partition: i32,
     /// The pool.
     pub pool: String,
 }
 
 /// Why bytes are no key of an estimate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("no key of an estimate: expected `<window>|<end_ms>|<pool>` in UTF-8")]
+#[error("no key of an estimate: expected `<window>|<end_ms>|<partition>|<pool>` in UTF-8")]
 pub struct KeyError;
 
 impl EstimateKey {
     /// The key of this estimate's record.
     pub fn of(estimate: &Estimate) -> Self {
-        Self { window: estimate.window, end_ms: estimate.end_ms, pool: estimate.pool.clone() }
+        let Estimate { window, end_ms, partition, .. } = *estimate;
+        Self { window, end_ms, partition, pool: estimate.pool.clone() }
     }
 
     /// The record key.
     pub fn to_bytes(&self) -> Vec<u8> {
-        format!("{}|{}|{}", self.window, self.end_ms, self.pool).into_bytes()
+        format!("{}|{}|{}|{}", self.window, self.end_ms, self.partition, self.pool).into_bytes()
     }
 
     /// Reads a record key.
@@ -203,12 +207,13 @@ impl EstimateKey {
     /// When it was not written by [`Self::to_bytes`].
     pub fn from_bytes(key: &[u8]) -> Result<Self, KeyError> {
         let text = std::str::from_utf8(key).map_err(|_| KeyError)?;
-        let (window, rest) = text.split_once('|').ok_or(KeyError)?;
-        let (end_ms, pool) = rest.split_once('|').ok_or(KeyError)?;
+        let mut parts = text.splitn(4, '|');
+        let mut next = || parts.next().ok_or(KeyError);
         let parsed = Self {
-            window: window.parse().map_err(|_| KeyError)?,
-            end_ms: end_ms.parse().map_err(|_| KeyError)?,
-            pool: pool.to_owned(),
+            window: next()?.parse().map_err(|_| KeyError)?,
+            end_ms: next()?.parse().map_err(|_| KeyError)?,
+            partition: next()?.parse().map_err(|_| KeyError)?,
+            pool: next()?.to_owned(),
         };
         // One spelling only, or compaction would keep two records for one window.
         if parsed.to_bytes() == key { Ok(parsed) } else { Err(KeyError) }

@@ -69,7 +69,7 @@ pub struct TaskConfig {
     pub detail: EstimateDetail,
     /// Version of this program, for dead letters.
     pub version: String,
-    /// Fingerprint of the configuration in force, for dead letters.
+    /// Fingerprint of the configuration in force, for estimates and dead letters.
     pub fingerprint: String,
 }
 
@@ -377,7 +377,9 @@ impl PartitionTask {
     /// # Errors
     /// One that was kept cannot be read, which [`PartitionTask::restore`] rules out.
     pub fn latest(&self) -> Result<Vec<Estimate>, TaskRestoreError> {
-        image::read_latest(&self.pools, &self.latest)
+        let mut latest = image::read_latest(&self.pools, &self.latest)?;
+        latest.iter_mut().for_each(|estimate| self.sign(estimate));
+        Ok(latest)
     }
 
     /// Goes on after a while without records: its pools are told as new ones again.
@@ -388,8 +390,16 @@ impl PartitionTask {
     /// What is still open, as it stands: provisional estimates, pool by pool in order of name.
     pub fn provisional(&self) -> Vec<Estimate> {
         let mut open = self.pools.provisional(Offset(self.next.0));
-        open.iter_mut().for_each(|estimate| self.shorten(estimate));
+        open.iter_mut().for_each(|estimate| {
+            self.shorten(estimate);
+            self.sign(estimate);
+        });
         open
+    }
+
+    /// Names the configuration in force, by the fingerprint that all of this program's results have.
+    fn sign(&self, estimate: &mut Estimate) {
+        estimate.fingerprint.clone_from(&self.config.fingerprint);
     }
 
     /// Makes an estimate as large as what it says: there is one a pool and window, and there may be many pools.
@@ -450,9 +460,9 @@ impl PartitionTask {
     fn publish_closed(&mut self, muted: bool, out: &mut Vec<OutputRecord>) -> Result<(), TaskError> {
         let mut closed = std::mem::take(&mut self.closed);
         closed.iter_mut().for_each(|estimate| self.shorten(estimate));
-        let begin = out.len();
-        let written = if muted { Ok(()) } else { self.write(&closed, out) };
-        let written = written.and_then(|()| self.keep(&closed).inspect_err(|_| out.truncate(begin)));
+        let kept = self.keep(&closed);
+        closed.iter_mut().for_each(|estimate| self.sign(estimate));
+        let written = kept.and_then(|()| if muted { Ok(()) } else { self.write(&closed, out) });
         for estimate in closed.drain(..) {
             if let Some(pool) = self.pools.get(&estimate.pool) {
                 self.counts.memory.insert(estimate.pool.clone(), pool.memory_bytes());

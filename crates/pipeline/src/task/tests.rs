@@ -430,6 +430,24 @@ proptest! {
     }
 }
 
+/// Two instances that each have a part of one pool.
+#[test]
+fn a_pool_in_two_partitions_publishes_under_two_keys_and_one_fingerprint() {
+    let log: Vec<_> = (0..12).map(|i| request("a", 400 * i, &[1, 2])).collect();
+    let published = [5, 6].map(|partition| {
+        let mut task = PartitionTask::new(Arc::new(config()), Partition(partition), &resume(0, 0, false));
+        let published = process(&mut task, &log).expect("within limits");
+        let told = [estimates(&published), task.provisional(), task.latest().expect("readable")].concat();
+        assert!(
+            told.iter().all(|estimate| estimate.fingerprint == config().fingerprint),
+            "that of the settings"
+        );
+        published.into_iter().map(|output| output.key.expect("a key")).collect::<Vec<_>>()
+    });
+    assert_eq!(published[0].len(), published[1].len());
+    assert!(!published[0].is_empty() && published[0].iter().all(|key| !published[1].contains(key)));
+}
+
 /// A run that counts from `count_from` on, warmed up by the records from `begin` on.
 fn warmed_up(begin: i64, count_from: i64) -> Resume {
     let count_from = NextOffset(count_from);
