@@ -1,5 +1,6 @@
 //! The latest committed estimates and how far partitions are: bounded, and kept up to date by the service's events.
 
+use super::condition::Condition;
 use super::overview::{Overview, PartitionState, PoolState, Problem};
 use crate::report::{EstimateHistory, PoolReport, WindowRow, words};
 use kvset_core::estimate::Estimate;
@@ -51,6 +52,7 @@ struct Inner {
     version: u64,
     refused: BTreeMap<ErrorCode, u64>,
     split: BTreeMap<String, (Partition, Partition)>,
+    condition: Condition,
     commits_fail: bool,
     registry_away: bool,
 }
@@ -114,6 +116,7 @@ impl Board {
             version: 0,
             refused: BTreeMap::new(),
             split: BTreeMap::new(),
+            condition: Condition::default(),
             commits_fail: false,
             registry_away: false,
         };
@@ -180,7 +183,8 @@ impl Observer for Board {
     fn on(&self, event: &ServiceEvent<'_>) {
         let mut inner = self.lock();
         match event {
-            ServiceEvent::Polled { lag, .. } => {
+            ServiceEvent::Polled { restoring, lag, stalled, unowned, .. } => {
+                inner.condition.note(*restoring, stalled, unowned);
                 for (partition, records) in *lag {
                     inner.at(*partition, |place| place.lag = Some(*records));
                 }
@@ -355,6 +359,7 @@ impl Inner {
             let message = "Records wait for a schema registry that does not answer.";
             problems.push(Problem::general("schema_registry_away", message));
         }
+        problems.extend(self.condition.problems());
         let failed = self.partitions.iter().filter(|(_, place)| place.snapshot_failed);
         for (partition, _) in failed {
             let message = "The last snapshot could not be made, read or written; a restart takes longer \

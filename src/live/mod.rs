@@ -9,6 +9,7 @@
 
 mod api;
 mod board;
+mod condition;
 mod overview;
 mod page;
 mod routes;

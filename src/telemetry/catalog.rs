@@ -197,6 +197,12 @@ metrics! {
         "0 while records wait for a schema registry that does not answer, else 1; absent without one.";
     REBALANCES = "kvset_rebalances_total", Kind::Counter, Things, ["kind"],
         "Rebalances by kind: `assigned`, `revoked` or `lost`.";
+    RESTORING_PARTITIONS = "kvset_restoring_partitions", Kind::Gauge, Things, [],
+        "Partitions of this instance whose state is being rebuilt: they publish nothing until it has caught up.";
+    STALLED_PARTITIONS = "kvset_stalled_partitions", Kind::Gauge, Things, [],
+        "Partitions of this instance of which records wait, and none has been processed for two minutes.";
+    UNOWNED_PARTITIONS = "kvset_unowned_partitions", Kind::Gauge, Things, [],
+        "Partitions of the input topic that no instance of the group has, as its description says; all see the same.";
     ASSIGNED_PARTITIONS = "kvset_assigned_partitions", Kind::Gauge, Things, [],
         "Partitions this instance works on.";
 

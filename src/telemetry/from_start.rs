@@ -21,7 +21,14 @@ pub(super) fn stage() {
     }
     // A histogram exists with its handle.
     drop(metric::TRANSACTION_DURATION.histogram(&[]));
-    metric::ASSIGNED_PARTITIONS.gauge(&[]).set(0.0);
+    for gauge in [
+        metric::ASSIGNED_PARTITIONS,
+        metric::RESTORING_PARTITIONS,
+        metric::STALLED_PARTITIONS,
+        metric::UNOWNED_PARTITIONS,
+    ] {
+        gauge.gauge(&[]).set(0.0);
+    }
     metric::KAFKA_UP.gauge(&[]).set(0.0);
 }
 

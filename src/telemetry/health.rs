@@ -24,6 +24,7 @@ pub struct Health {
     assigned: AtomicBool,
     restoring: AtomicU64,
     lag_records: AtomicU64,
+    stalled: AtomicU64,
     registry_away: AtomicBool,
     away_ms: AtomicU64,
     stopping: AtomicBool,
@@ -37,6 +38,7 @@ impl Default for Health {
             assigned: AtomicBool::new(false),
             restoring: AtomicU64::new(0),
             lag_records: AtomicU64::new(0),
+            stalled: AtomicU64::new(0),
             registry_away: AtomicBool::new(false),
             away_ms: AtomicU64::new(0),
             stopping: AtomicBool::new(false),
@@ -68,6 +70,11 @@ impl Health {
     /// So many records wait in the log, over all partitions.
     pub fn set_lag(&self, records: u64) {
         self.lag_records.store(records, Ordering::Relaxed);
+    }
+
+    /// In so many partitions records wait, and none has been processed for a while.
+    pub fn set_stalled(&self, partitions: u64) {
+        self.stalled.store(partitions, Ordering::Relaxed);
     }
 
     /// Records wait for a schema registry that does not answer.
@@ -119,6 +126,10 @@ impl Health {
         if self.registry_away.load(Ordering::Relaxed) {
             return Err("records wait for the schema registry".to_owned());
         }
+        let stalled = self.stalled.load(Ordering::Relaxed);
+        if stalled > 0 {
+            return Err(format!("records wait in {stalled} partitions that stand still"));
+        }
         match (self.restoring.load(Ordering::Relaxed), self.lag_records.load(Ordering::Relaxed)) {
             (0, lag) if lag <= bounds.ready_max_lag => Ok(()),
             (0, lag) => Err(format!("{lag} records behind (limit {})", bounds.ready_max_lag)),
@@ -160,6 +171,9 @@ mod tests {
         health.set_registry_away(true);
         assert!(why(&health).contains("schema registry"));
         health.set_registry_away(false);
+        health.set_stalled(3);
+        assert_eq!(why(&health), "records wait in 3 partitions that stand still");
+        health.set_stalled(0);
         health.set_stopping();
         assert_eq!(why(&health), "stopping");
         assert_eq!(health.live(BOUNDS), Ok(()));

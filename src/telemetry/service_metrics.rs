@@ -125,11 +125,19 @@ impl Observer for ServiceMetrics {
     fn on(&self, event: &ServiceEvent<'_>) {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         match event {
-            ServiceEvent::Polled { restoring, lag, away_for } => {
+            ServiceEvent::Polled { restoring, lag, stalled, unowned, away_for } => {
                 self.health.tick();
                 self.health.set_away(*away_for);
                 metric::KAFKA_UP.gauge(&[]).set(if away_for.is_zero() { 1.0 } else { 0.0 });
                 self.health.set_restoring(*restoring as u64);
+                self.health.set_stalled(stalled.len() as u64);
+                for (gauge, partitions) in [
+                    (metric::RESTORING_PARTITIONS, *restoring),
+                    (metric::STALLED_PARTITIONS, stalled.len()),
+                    (metric::UNOWNED_PARTITIONS, unowned.len()),
+                ] {
+                    gauge.gauge(&[]).set(partitions as f64);
+                }
                 self.health.set_lag(lag.iter().map(|(_, records)| records).sum());
                 for (partition, records) in *lag {
                     metric::CONSUMER_LAG_RECORDS.gauge(&[&partition.to_string()]).set(*records as f64);
@@ -405,7 +413,13 @@ mod tests {
             metrics.begin_service(&["last:3000".parse().expect("a window")]);
             metrics.on(&ServiceEvent::NewPool { partition: Partition(0), pool: "a" });
             metrics.on(&ServiceEvent::NewPool { partition: Partition(0), pool: "b" });
-            metrics.on(&ServiceEvent::Polled { restoring: 0, lag: &[], away_for: Duration::ZERO });
+            metrics.on(&ServiceEvent::Polled {
+                restoring: 0,
+                lag: &[],
+                stalled: &[],
+                unowned: &[],
+                away_for: Duration::ZERO,
+            });
         });
         let text = recorder.handle().render();
         for series in [

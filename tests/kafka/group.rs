@@ -130,6 +130,8 @@ struct Story {
     held: BTreeSet<Partition>,
     resumes: Vec<(Partition, Resume)>,
     next: BTreeMap<Partition, NextOffset>,
+    /// Partitions of nobody, as the member sees it.
+    unowned: Vec<Partition>,
     /// Asked to stand still at the next estimate, standing still, let go.
     stand: Stand,
 }
@@ -163,6 +165,7 @@ impl Observer for Seen {
     fn on(&self, event: &ServiceEvent<'_>) {
         let mut story = self.story();
         match event {
+            ServiceEvent::Polled { unowned, .. } => story.unowned = unowned.to_vec(),
             ServiceEvent::Rebalanced { .. } => story.rebalances += 1,
             ServiceEvent::Assigned { partition, resume, .. } => {
                 story.held.insert(*partition);
@@ -287,6 +290,28 @@ fn partitions_that_are_added_are_taken_up_in_seconds() {
             one.leave().expect("a clean run");
         });
     }
+}
+
+/// Every figure of the members was fine, and a part of the log was read by nobody.
+#[test]
+fn partitions_that_no_member_has_are_noticed() {
+    let (run, protocol) = PROTOCOLS[0];
+    let Some(mut group) = Group::new(run, protocol, 1, 1) else { return };
+    // Clients that learn of new partitions late, as by their own defaults: between two looks at the group.
+    for (name, ms) in
+        [("topic.metadata.refresh.interval.ms", "40000"), ("topic.metadata.propagation.max.ms", "120000")]
+    {
+        group.plan.stream.connection.properties.push((name.to_owned(), ms.to_owned()));
+    }
+    std::thread::scope(|scope| {
+        let mut one = Member::start(scope, &group.plan, None);
+        wait_for(|| one.held().len() == 1);
+        group.broker.add_partitions(&group.topic, 3);
+        wait_for(|| one.seen.story().unowned == [Partition(1), Partition(2)]);
+        wait_for(|| one.held().len() == 3);
+        wait_for(|| one.seen.story().unowned.is_empty());
+        one.leave().expect("a clean run");
+    });
 }
 
 #[test]

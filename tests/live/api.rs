@@ -250,6 +250,16 @@ fn problems_are_said_and_go_away_when_they_are_over() {
     service.board.on(&ServiceEvent::SchemaRegistry { waiting: false });
     service.health.set_lag(0);
     assert!(codes().is_empty());
+    let polled = |stalled: &[Partition], unowned: &[Partition]| {
+        let (lag, away_for) = (&[][..], Duration::ZERO);
+        service.board.on(&ServiceEvent::Polled { restoring: 0, lag, stalled, unowned, away_for });
+    };
+    polled(&[partition], &[Partition(5), Partition(6)]);
+    assert_eq!(codes(), ["stalled", "unowned_partitions"]);
+    let page = service.get("/").body;
+    assert!(page.contains("wait in partitions 3,") && page.contains("has partitions 5, 6:"), "{page}");
+    polled(&[], &[]);
+    assert!(codes().is_empty());
     let place = service.get("/api/v1/pools").json()["partitions"][0].clone();
     assert_eq!((&place["snapshot_next_offset"], &place["snapshot_bytes"]), (&json!(9), &json!(1 << 20)));
     assert!(place["snapshot_age_ms"].as_u64().is_some());
@@ -318,6 +328,8 @@ fn every_field_of_the_answers_is_documented() {
     service.board.on(&ServiceEvent::Polled {
         restoring: 1,
         lag: &[(Partition(0), 12)],
+        stalled: &[Partition(0)],
+        unowned: &[Partition(4), Partition(5)],
         away_for: Duration::ZERO,
     });
     let mut counts = Counts::default();
@@ -331,7 +343,7 @@ fn every_field_of_the_answers_is_documented() {
     let overview = service.get("/api/v1/pools").json();
     assert_conforms(&overview, "Overview");
     assert_eq!(overview["pools"][0]["lag_records"], 12);
-    assert_eq!(overview["problems"].as_array().map(Vec::len), Some(4));
+    assert_eq!(overview["problems"].as_array().map(Vec::len), Some(6));
     assert_eq!(service.get("/api/v1/openapi.json").json(), description());
     for path in description()["paths"].as_object().expect("paths").keys() {
         assert_eq!(service.get(path).status, 200, "{path}");

@@ -131,6 +131,10 @@ impl Member for SimMember {
         })?
     }
 
+    fn unowned(&self, _: Duration) -> Result<Vec<Partition>, KafkaFailure> {
+        self.0.step("unowned", |state| passing(state, "unowned").map(|()| Vec::new()))?
+    }
+
     fn lookup(&self) -> Result<SimLookup, KafkaFailure> {
         Ok(SimLookup(self.0.clone()))
     }

@@ -268,6 +268,11 @@ impl Assignment {
         Some(u64::try_from(end.0.saturating_sub(passed.0)).unwrap_or(0))
     }
 
+    /// How far a partition was processed.
+    pub fn processed(&self, partition: Partition) -> Option<NextOffset> {
+        Some(self.partitions.get(&partition)?.processed)
+    }
+
     /// The assigned partitions, in order.
     pub fn partitions(&self) -> Vec<Partition> {
         self.partitions.keys().copied().collect()

@@ -21,6 +21,18 @@ pub fn split_pool(first: Partition, second: Partition) -> String {
     )
 }
 
+/// Most partitions that [`partition_list`] names.
+const NAMED: usize = 5;
+
+/// The first of these partitions by their numbers, and how many more there are.
+pub fn partition_list(partitions: &[Partition]) -> String {
+    let named: Vec<_> = partitions.iter().take(NAMED).map(Partition::to_string).collect();
+    match partitions.len().saturating_sub(NAMED) {
+        0 => named.join(", "),
+        more => format!("{} and {more} more", named.join(", ")),
+    }
+}
+
 /// What was prepared, for metrics.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct PrepareCounts {
@@ -99,6 +111,10 @@ pub enum ServiceEvent<'a> {
         restoring: usize,
         /// Of each partition whose end is known, the records between the last one processed and the end.
         lag: &'a [(Partition, u64)],
+        /// Partitions of which records wait, and none has been processed for a while.
+        stalled: &'a [Partition],
+        /// Partitions of the topic that no member of the group has had for a while.
+        unowned: &'a [Partition],
         /// For how long no broker has been connected.
         away_for: Duration,
     },
@@ -244,5 +260,17 @@ pub struct Observers<'a>(pub Vec<&'a dyn Observer>);
 impl Observer for Observers<'_> {
     fn on(&self, event: &ServiceEvent<'_>) {
         self.0.iter().for_each(|observer| observer.on(event));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_partitions_are_named() {
+        let partitions: Vec<_> = (0..7).map(Partition).collect();
+        assert_eq!(partition_list(&partitions[..1]), "0");
+        assert_eq!(partition_list(&partitions), "0, 1, 2, 3, 4 and 2 more");
     }
 }

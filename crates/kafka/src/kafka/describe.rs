@@ -3,7 +3,7 @@
 //! Every call goes through [`ask`], which owns the queue, the options and the answer; what is read from an answer is
 //! copied before the answer goes.
 
-#![expect(unsafe_code, reason = "rdkafka wraps neither DescribeTopics nor its answer")]
+#![expect(unsafe_code, reason = "rdkafka wraps neither DescribeTopics nor DescribeConsumerGroups")]
 
 use super::member::TopicId;
 use rdkafka::bindings as raw;
@@ -11,6 +11,7 @@ use rdkafka::client::{Client, ClientContext};
 use rdkafka::error::KafkaError;
 use rdkafka::metadata::MetadataBroker;
 use rdkafka::types::{RDKafkaAdminOp, RDKafkaErrorCode as Code};
+use std::collections::BTreeSet;
 use std::ffi::{CStr, CString};
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
@@ -94,6 +95,74 @@ fn topic_id<C: ClientContext>(
             }
             let id = raw::rd_kafka_Uuid_base64str(raw::rd_kafka_TopicDescription_topic_id(topic));
             Ok(TopicId::new(&CStr::from_ptr(id).to_string_lossy()))
+        }
+    })
+}
+
+/// Partitions of a topic that some member of the group has.
+///
+/// # Errors
+/// The group's coordinator does not answer within `timeout`, or refuses.
+pub(super) fn assigned<C: ClientContext>(
+    client: &Client<C>,
+    group: &str,
+    topic: &str,
+    timeout: Duration,
+) -> Result<BTreeSet<i32>, KafkaError> {
+    let name = CString::new(group).map_err(KafkaError::Nul)?;
+    let topic = CString::new(topic).map_err(KafkaError::Nul)?;
+    let mut names = [name.as_ptr()];
+    let send = |options, queue| {
+        // SAFETY: the names outlive the call, which copies them.
+        unsafe {
+            raw::rd_kafka_DescribeConsumerGroups(
+                client.native_ptr(),
+                names.as_mut_ptr(),
+                names.len(),
+                options,
+                queue,
+            );
+        }
+    };
+    let operation = RDKafkaAdminOp::RD_KAFKA_ADMIN_OP_DESCRIBECONSUMERGROUPS;
+    ask(client, (operation, None), timeout, send, |answer| {
+        // SAFETY: the answer lives until this function returns, and what it lists with it; lists are as long as they say.
+        unsafe {
+            let result = raw::rd_kafka_event_DescribeConsumerGroups_result(answer);
+            if result.is_null() {
+                return Err(KafkaError::GroupListFetch(Code::BadMessage));
+            }
+            let mut count = 0;
+            let groups = raw::rd_kafka_DescribeConsumerGroups_result_groups(result, &raw mut count);
+            if count == 0 {
+                return Err(KafkaError::GroupListFetch(Code::BadMessage));
+            }
+            let group = *groups;
+            let error = raw::rd_kafka_ConsumerGroupDescription_error(group);
+            let mut found = BTreeSet::new();
+            if !error.is_null() {
+                return match check(raw::rd_kafka_error_code(error)) {
+                    // A group that is none has no members.
+                    Err(KafkaError::MetadataFetch(Code::GroupIdNotFound)) => Ok(found),
+                    refused => refused.map(|()| found),
+                };
+            }
+            for member in 0..raw::rd_kafka_ConsumerGroupDescription_member_count(group) {
+                let member = raw::rd_kafka_ConsumerGroupDescription_member(group, member);
+                let assignment = raw::rd_kafka_MemberDescription_assignment(member);
+                let list = raw::rd_kafka_MemberAssignment_partitions(assignment);
+                if list.is_null() {
+                    continue;
+                }
+                let count = usize::try_from((*list).cnt).unwrap_or(0);
+                for element in 0..count {
+                    let element = &*(*list).elems.add(element);
+                    if CStr::from_ptr(element.topic) == topic.as_c_str() {
+                        found.insert(element.partition);
+                    }
+                }
+            }
+            Ok(found)
         }
     })
 }

@@ -7,7 +7,7 @@
 
 use super::config::{Connection, Membership};
 use super::context::{MemberContext, Rebalance, lock};
-use super::describe::Informant;
+use super::describe::{Informant, assigned};
 use super::error::{KafkaFailure, unreadable};
 use super::lookup::Lookup;
 use super::member::{Committed, Event, InputRecord, LogEnd, Member, TopicId};
@@ -20,6 +20,7 @@ use kvset_pipeline::publish::FailureKind;
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer, ConsumerGroupMetadata, RebalanceProtocol};
 use rdkafka::error::KafkaError;
 use rdkafka::message::{BorrowedMessage, Headers, Message};
+use rdkafka::metadata::MetadataPartition;
 use rdkafka::{Offset, TopicPartitionList};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -98,6 +99,7 @@ impl Stay {
 pub struct Source {
     consumer: BaseConsumer<MemberContext>,
     connection: Connection,
+    group: String,
     topic: String,
     /// What is kept beside each partition's committed offset.
     notes: Mutex<BTreeMap<Partition, String>>,
@@ -123,10 +125,10 @@ impl Source {
             .map_err(|error| KafkaFailure::of(&doing(), &error))?;
         consumer.subscribe(&[topic]).map_err(|error| KafkaFailure::of(&doing(), &error))?;
         let stay = Stay::of(membership);
-        let (connection, topic) = (connection.clone(), topic.to_owned());
+        let (connection, group, topic) = (connection.clone(), membership.group.clone(), topic.to_owned());
         let (notes, starts) = (Mutex::default(), Mutex::default());
         let informant = Informant::default();
-        Ok(Self { consumer, connection, topic, notes, gaps: None, starts, informant, stay })
+        Ok(Self { consumer, connection, group, topic, notes, gaps: None, starts, informant, stay })
     }
 
     /// Reads chosen partitions without joining a group: they are handed out as assigned at once, and
@@ -148,10 +150,10 @@ impl Source {
             .create_with_context(MemberContext::new(connection.tokens()?))
             .map_err(|error| KafkaFailure::of(&doing(), &error))?;
         consumer.context().assign(notes.keys().map(|partition| partition.0).collect());
-        let (connection, topic) = (connection.clone(), topic.to_owned());
+        let (connection, group, topic) = (connection.clone(), group.to_owned(), topic.to_owned());
         let (notes, starts) = (Mutex::new(notes), Mutex::default());
         let (gaps, informant) = (Some(gaps), Informant::default());
-        Ok(Self { consumer, connection, topic, notes, gaps, starts, informant, stay: Stay::Never })
+        Ok(Self { consumer, connection, group, topic, notes, gaps, starts, informant, stay: Stay::Never })
     }
 
     /// Where each assigned partition was read to.
@@ -321,6 +323,20 @@ impl Member for Source {
         self.informant
             .topic_id(self.consumer.client(), &self.topic, timeout)
             .map_err(|error| KafkaFailure::of_known(&doing(), &error))
+    }
+
+    fn unowned(&self, timeout: Duration) -> Result<Vec<Partition>, KafkaFailure> {
+        if self.gaps.is_some() {
+            return Ok(Vec::new());
+        }
+        let doing = || format!("describing group `{}`", self.group);
+        let failure = |error| KafkaFailure::of(&doing(), &error);
+        let metadata = self.consumer.fetch_metadata(Some(&self.topic), timeout).map_err(failure)?;
+        let topic = metadata.topics().iter().find(|topic| topic.name() == self.topic);
+        let assigned =
+            assigned(self.consumer.client(), &self.group, &self.topic, timeout).map_err(failure)?;
+        let partitions = topic.iter().flat_map(|topic| topic.partitions()).map(MetadataPartition::id);
+        Ok(partitions.filter(|partition| !assigned.contains(partition)).map(Partition).collect())
     }
 
     fn lookup(&self) -> Result<Lookup, KafkaFailure> {

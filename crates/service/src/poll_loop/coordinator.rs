@@ -1,5 +1,6 @@
 //! The poll loop: hands records to a stage, collects what it did, commits it, answers rebalances.
 
+use super::conditions::Conditions;
 use super::parts::Parts;
 use super::same_topic::SameTopic;
 use super::stage::{Known, Stage};
@@ -25,6 +26,8 @@ use std::time::{Duration, Instant};
 
 /// Longest wait for a broker's answer while a rebalance is answered.
 pub(crate) const ANSWER: Duration = Duration::from_secs(10);
+/// Longest wait for an answer that nothing depends on.
+pub(crate) const GLANCE: Duration = Duration::from_secs(1);
 /// Longest wait for records while nothing is under way.
 const IDLE: Duration = Duration::from_millis(100);
 /// Longest wait for records while workers are busy or outputs wait.
@@ -58,6 +61,7 @@ pub struct Coordinator<'c, M: Member + 'c, O, S> {
     last_commit: Instant,
     last_tick: Instant,
     same_topic: SameTopic<'c>,
+    conditions: Conditions<'c>,
     records_since_commit: u64,
     /// Whether more records wait than were taken in last.
     is_behind: bool,
@@ -96,6 +100,7 @@ where
             last_commit: now,
             last_tick: now,
             same_topic: SameTopic::new(&plan.topic, clock),
+            conditions: Conditions::new(clock),
             records_since_commit: 0,
             is_behind: false,
             full_since: None,
@@ -211,10 +216,17 @@ where
         let lag: Vec<_> = self.source.log_ends().into_iter().filter_map(behind).collect();
         let restoring = self.assignment.restoring();
         let away_for = self.source.away_for();
-        self.observer.on(&ServiceEvent::Polled { restoring, lag: &lag, away_for });
         if away_for.is_zero() {
             self.same_topic.look_now_and_then(self.source)?;
+            self.conditions.look(|| self.source.unowned(GLANCE));
+            let waiting = lag.iter().filter(|(_, records)| *records > 0);
+            let next = |partition| Some((partition, self.assignment.processed(partition)?));
+            self.conditions.note_waiting(waiting.filter_map(|(partition, _)| next(*partition)));
+        } else {
+            self.conditions.note_waiting(std::iter::empty());
         }
+        let (stalled, unowned) = (self.conditions.stalled(), self.conditions.unowned());
+        self.observer.on(&ServiceEvent::Polled { restoring, lag: &lag, stalled, unowned, away_for });
         self.stage.tick();
         self.stage.checkpoint(&self.assignment, &self.assignment.partitions(), Occasion::Clock)
     }

@@ -3,6 +3,7 @@
 //! What is done with the records is the stage's affair: [`crate::estimating`] or [`crate::prepare`].
 
 pub mod clients;
+mod conditions;
 pub mod coordinator;
 pub mod parts;
 pub mod stage;

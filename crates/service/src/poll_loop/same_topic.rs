@@ -4,7 +4,7 @@
 //! old one. Its id tells the two apart. It is compared before every commit: what was read before the id was seen to be
 //! the same is of the same log, so nothing of another one is ever committed.
 
-use super::coordinator::ANSWER;
+use super::coordinator::{ANSWER, GLANCE};
 use crate::backoff::answered;
 use crate::clock::Clock;
 use crate::error::ServiceError;
@@ -15,8 +15,6 @@ use std::time::{Duration, Instant};
 
 /// Time between two looks while nothing is committed.
 const LOOK: Duration = Duration::from_secs(5);
-/// Longest wait for the answer to such a look.
-const GLANCE: Duration = Duration::from_secs(1);
 
 /// The id that the topic had first, and when it was compared last.
 pub(super) struct SameTopic<'c> {

@@ -1,0 +1,157 @@
+//! What an operator should know of the partitions while the loop turns: those that stand still although records wait,
+//! and those that no member of the group has.
+
+use crate::clock::Clock;
+use crate::events::partition_list;
+use kvset_formats::position::{NextOffset, Partition};
+use kvset_kafka::kafka::KafkaFailure;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// How long records wait while none is processed before their partition stands still. Transactions of producers may
+/// hold records back for a minute, by Kafka's defaults.
+const STALLED_AFTER: Duration = Duration::from_secs(120);
+/// Time between two looks at the group. A partition without an owner at one of them may be on its way to another.
+const LOOK: Duration = Duration::from_secs(15);
+
+/// What was seen of the partitions.
+pub(super) struct Conditions<'c> {
+    clock: &'c dyn Clock,
+    /// Of each partition whose records wait: how far it was processed, and since when.
+    waiting: BTreeMap<Partition, (NextOffset, Instant)>,
+    stalled: Vec<Partition>,
+    looked: Instant,
+    /// Without an owner at the last look.
+    suspects: Vec<Partition>,
+    /// And at the one before.
+    unowned: Vec<Partition>,
+}
+
+impl<'c> Conditions<'c> {
+    pub fn new(clock: &'c dyn Clock) -> Self {
+        let (waiting, stalled, suspects, unowned) = Default::default();
+        Self { clock, waiting, stalled, looked: clock.now(), suspects, unowned }
+    }
+
+    /// Notes how far partitions were processed whose records wait; of the others there is nothing to say.
+    pub fn note_waiting(&mut self, waiting: impl Iterator<Item = (Partition, NextOffset)>) {
+        let now = self.clock.now();
+        let mut before = std::mem::take(&mut self.waiting);
+        self.waiting = waiting
+            .map(|(partition, next)| {
+                let known = before.remove(&partition).filter(|(known, _)| *known == next);
+                (partition, known.unwrap_or((next, now)))
+            })
+            .collect();
+        let is_long = |since: &Instant| now.saturating_duration_since(*since) >= STALLED_AFTER;
+        let stalled = self.waiting.iter().filter(|(_, (_, since))| is_long(since));
+        let stalled: Vec<_> = stalled.map(|(partition, _)| *partition).collect();
+        if !stalled.is_empty() && stalled != self.stalled {
+            let (named, minutes) = (partition_list(&stalled), STALLED_AFTER.as_secs() / 60);
+            tracing::warn!(
+                "records wait in partitions {named}, and none was processed for {minutes} minutes"
+            );
+        }
+        self.stalled = stalled;
+    }
+
+    /// Looks at the group where it is time to. An answer that fails to come says nothing.
+    pub fn look(&mut self, unowned: impl FnOnce() -> Result<Vec<Partition>, KafkaFailure>) {
+        if self.clock.since(self.looked) < LOOK {
+            return;
+        }
+        let suspects = unowned().unwrap_or_else(|failure| {
+            tracing::debug!("{failure}");
+            Vec::new()
+        });
+        let lasting = |partition: &Partition| self.suspects.contains(partition);
+        let unowned: Vec<_> = suspects.iter().copied().filter(lasting).collect();
+        if !unowned.is_empty() && unowned != self.unowned {
+            tracing::warn!(
+                "no member of the group has partitions {}: nobody reads them",
+                partition_list(&unowned)
+            );
+        }
+        (self.suspects, self.unowned, self.looked) = (suspects, unowned, self.clock.now());
+    }
+
+    /// Partitions of which records wait, and none has been processed for a while.
+    pub fn stalled(&self) -> &[Partition] {
+        &self.stalled
+    }
+
+    /// Partitions that no member of the group had at the last two looks.
+    pub fn unowned(&self) -> &[Partition] {
+        &self.unowned
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Mutex;
+
+    /// A clock that moves when it is told to.
+    struct Hand(Instant, Mutex<Duration>);
+
+    impl Hand {
+        fn new() -> Self {
+            Self(Instant::now(), Mutex::default())
+        }
+
+        fn turn(&self, seconds: u64) {
+            self.sleep(Duration::from_secs(seconds));
+        }
+    }
+
+    impl Clock for Hand {
+        fn now(&self) -> Instant {
+            self.0 + *self.1.lock().expect("no panic")
+        }
+
+        fn sleep(&self, time: Duration) {
+            *self.1.lock().expect("no panic") += time;
+        }
+    }
+
+    fn waiting(offsets: &[(i32, i64)]) -> impl Iterator<Item = (Partition, NextOffset)> {
+        offsets.iter().map(|(partition, next)| (Partition(*partition), NextOffset(*next)))
+    }
+
+    #[test]
+    fn a_partition_stalls_where_records_wait_and_none_is_processed_for_two_minutes() {
+        let hand = Hand::new();
+        let mut conditions = Conditions::new(&hand);
+        conditions.note_waiting(waiting(&[(0, 5), (1, 7), (2, 9)]));
+        hand.turn(119);
+        conditions.note_waiting(waiting(&[(0, 5), (1, 8), (2, 9)]));
+        assert_eq!(conditions.stalled(), []);
+        hand.turn(1);
+        // 1 has moved on, and 2 has nothing left to do.
+        conditions.note_waiting(waiting(&[(0, 5), (1, 8)]));
+        assert_eq!(conditions.stalled(), [Partition(0)]);
+        conditions.note_waiting(waiting(&[(0, 6), (1, 8), (2, 9)]));
+        assert_eq!(conditions.stalled(), []);
+        hand.turn(119);
+        conditions.note_waiting(waiting(&[(2, 9)]));
+        assert_eq!(conditions.stalled(), [], "it waits anew");
+    }
+
+    #[test]
+    fn a_partition_is_without_an_owner_at_the_second_look() {
+        let hand = Hand::new();
+        let mut conditions = Conditions::new(&hand);
+        let look = |conditions: &mut Conditions<'_>, found: &[i32]| {
+            hand.turn(15);
+            conditions.look(|| Ok(found.iter().copied().map(Partition).collect()));
+            conditions.unowned().iter().map(|partition| partition.0).collect::<Vec<_>>()
+        };
+        assert!(look(&mut conditions, &[1, 2]).is_empty());
+        assert_eq!(look(&mut conditions, &[2, 3]), [2]);
+        conditions.look(|| panic!("it is not time yet"));
+        assert_eq!(look(&mut conditions, &[3]), [3]);
+        hand.turn(15);
+        conditions.look(|| Err(KafkaFailure::fatal("no right to")));
+        assert_eq!(conditions.unowned(), [], "what is not known is not said");
+    }
+}
