@@ -1,5 +1,6 @@
 //! How a command ends badly: which exit code, and what is said about it.
 
+use crate::report::words::{in_order, json_in_order};
 use crate::telemetry::logging;
 use kvset_formats::time::date_of_ms;
 use kvset_settings::SettingsError;
@@ -32,7 +33,7 @@ impl Failure {
             Self::Runtime(error) => (error, 1),
         };
         let text = describe(error);
-        let text = if logging::is_json() { as_line_of_the_log(&text) } else { text };
+        let text = if logging::is_json() { as_line_of_the_log(&text) } else { in_order(&text).into_owned() };
         let said = io::Write::write_all(&mut io::stderr(), text.as_bytes());
         // With standard error gone too, the exit code is all that is left to say.
         ExitCode::from(if said.is_ok() { code } else { code.max(1) })
@@ -48,7 +49,7 @@ fn as_line_of_the_log(text: &str) -> String {
         "message": text.trim_start_matches("error: ").trim_end(),
         "target": "kvset",
     });
-    format!("{line}\n")
+    json_in_order(&line.to_string()).into_owned() + "\n"
 }
 
 /// `error:` and the message, then each cause on a line of its own, unless the one before says it.

@@ -41,7 +41,7 @@ fn to_topic(args: &GenerateArgs, generator: Generator, topic: &str) -> Result<()
     let mut bar = Progress::requests(args.duration.is_none().then_some(args.requests));
     let produced = produce_generated(requests, &target, &shutdown, &mut |sent| bar.advance_to(sent))
         .map_err(anyhow::Error::from)?;
-    bar.finish(&produced_line(&produced, topic));
+    bar.conclude(&produced_line(&produced, topic));
     stopped_early(&shutdown, &produced)
 }
 

@@ -4,19 +4,48 @@ use jiff::Timestamp;
 use kvset_core::ratio::Ratio;
 use kvset_core::units::Bytes;
 use kvset_core::window::WindowKind;
+use std::borrow::Cow;
 
 /// Times from here on are dates (2000-01-01); smaller ones count from a trace's own zero.
 const FIRST_DATE_MS: i64 = 946_684_800_000;
+
+/// What stands for a character that is not shown.
+const REPLACEMENT: char = '\u{fffd}';
+
+/// Whether a character reorders the text around it, unseen itself.
+fn reorders(character: char) -> bool {
+    matches!(character, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
 
 /// A character of a text that is not this program's own: white space as a space, and a replacement for whatever a
 /// terminal would obey or what would reorder the text around it.
 pub(crate) fn visible(character: char) -> char {
     match character {
         '\n' | '\r' | '\t' => ' ',
-        c if c.is_control() => '\u{fffd}',
-        '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => '\u{fffd}',
+        c if c.is_control() || reorders(c) => REPLACEMENT,
         c => c,
     }
+}
+
+/// A text as it is shown where names of others may stand in it: without what would reorder it. Lines and colours stay.
+pub(crate) fn in_order(text: &str) -> Cow<'_, str> {
+    replaced(text, |out, _| out.push(REPLACEMENT))
+}
+
+/// JSON that says the same, with what would reorder it escaped: such characters stand in its strings alone.
+pub(crate) fn json_in_order(json: &str) -> Cow<'_, str> {
+    replaced(json, |out, character| out.push_str(&format!("\\u{:04x}", u32::from(character))))
+}
+
+fn replaced(text: &str, mut replace: impl FnMut(&mut String, char)) -> Cow<'_, str> {
+    if !text.chars().any(reorders) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len());
+    for character in text.chars() {
+        if reorders(character) { replace(&mut out, character) } else { out.push(character) }
+    }
+    Cow::Owned(out)
 }
 
 /// A name of at most so many characters, of a longer one its beginning and its end; an empty one as `''`.
@@ -234,6 +263,18 @@ pub(crate) fn listed(parts: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn marks_of_direction_neither_reorder_a_text_nor_are_lost_from_json() {
+        let marks = "\u{61c}\u{200e}\u{200f}\u{202a}\u{202e}\u{2066}\u{2069}";
+        assert!(marks.chars().all(|mark| visible(mark) == REPLACEMENT));
+        assert_eq!(in_order("a\u{202e}b\n\x1b[1m"), "a\u{fffd}b\n\x1b[1m", "lines and colours stay");
+        let json = serde_json::to_string(marks).expect("JSON");
+        let escaped = json_in_order(&json);
+        assert!(escaped.is_ascii(), "{escaped}");
+        assert_eq!(serde_json::from_str::<String>(&escaped).expect("JSON"), marks);
+        assert!(matches!(in_order("שלום, мир"), Cow::Borrowed(_)), "letters of any script are fine");
+    }
     use proptest::prelude::*;
 
     #[test]

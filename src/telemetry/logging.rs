@@ -1,7 +1,8 @@
 //! The log: on standard error, for people or for machines.
 
+use crate::report::words::{in_order, json_in_order};
 use kvset_settings::{Log, LogFormat};
-use std::io::IsTerminal as _;
+use std::io::{self, IsTerminal as _};
 use std::sync::atomic::{AtomicBool, Ordering};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
@@ -22,17 +23,38 @@ pub enum LoggingError {
 /// # Errors
 /// The directives cannot be read, or there is a log already.
 pub fn init(log: &Log) -> Result<(), LoggingError> {
+    let is_json = log.format == LogFormat::Json;
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter(log.level.as_str())?)
-        .with_writer(std::io::stderr)
+        .with_writer(move || InOrder { out: std::io::stderr(), is_json })
         .with_ansi(colours(std::io::stderr().is_terminal(), std::env::var_os("NO_COLOR").as_deref()));
     match log.format {
         LogFormat::Text => builder.try_init(),
         LogFormat::Json => builder.json().flatten_event(true).try_init(),
     }
     .map_err(LoggingError::Taken)?;
-    IS_JSON.store(log.format == LogFormat::Json, Ordering::Relaxed);
+    IS_JSON.store(is_json, Ordering::Relaxed);
     Ok(())
+}
+
+/// Lines of the log without what would reorder them: names of pools and topics stand in them.
+struct InOrder<W> {
+    out: W,
+    is_json: bool,
+}
+
+impl<W: io::Write> io::Write for InOrder<W> {
+    /// A line comes in one piece.
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let text = String::from_utf8_lossy(line);
+        let text = if self.is_json { json_in_order(&text) } else { in_order(&text) };
+        self.out.write_all(text.as_bytes())?;
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
 }
 
 /// Whether the process's log is for machines, who read every line of standard error as JSON.
@@ -68,6 +90,16 @@ pub fn leave_out_panic_messages() {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_in_a_line_of_the_log_does_not_reorder_it() {
+        use std::io::Write as _;
+        for (is_json, expected) in [(false, "pool a\u{fffd}b"), (true, "pool a\\u202eb")] {
+            let mut writer = InOrder { out: Vec::new(), is_json };
+            writer.write_all("pool a\u{202e}b".as_bytes()).expect("memory");
+            assert_eq!(String::from_utf8_lossy(&writer.out), expected);
+        }
+    }
 
     #[test]
     fn colours_are_for_terminals_that_want_them() {

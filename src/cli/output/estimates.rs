@@ -114,15 +114,15 @@ impl EstimateTable {
         }
         let mut text = sheet.render(terminal);
         if self.rows.values().any(|row| still_moving(&row.latest)) {
-            text.push_str("* not converged: the requirement still moves from step to step\n");
+            text += &terminal.paragraph("* not converged: the requirement still moves from step to step");
         }
         if self.rows.values().any(|row| has_too_few(&row.latest)) {
-            text.push_str("( ) required so far, by too few requests to recommend it\n");
+            text += &terminal.paragraph("( ) required so far, by too few requests to recommend it");
         }
         for ((pool, window), row) in self.rows.iter().filter(|(_, row)| row.latest.late_records > 0) {
-            text.push_str(&format!(
+            text += &terminal.paragraph(&format!(
                 "! {} records of {pool} came too late for {window} since the start: raise estimate.max_lateness, or mend \
-                 the clock of whoever is ahead\n",
+                 the clock of whoever is ahead",
                 thousands(row.latest.late_records)
             ));
         }
@@ -341,6 +341,24 @@ mod tests {
         }
         let all = table.render(&Terminal::default());
         assert!(all.contains("99 % so far") && all.contains("accumulated"), "{all}");
+    }
+
+    #[test]
+    fn long_names_and_remarks_fit_70_columns() {
+        let mut settings = kvset_settings::Settings::default();
+        settings.estimate.provisioned = "10MiB".parse().ok();
+        let mut table = EstimateTable::comparing_with(settings.provisioned());
+        let mut estimate =
+            estimates("deepseek-v3/eu/agents and chats of the team", Some(16_384.0), &[]).remove(0);
+        (estimate.act_on, estimate.warm_up, estimate.late_records) = (true, true, 12);
+        estimate.recommended[3].growth_per_window = Some(0.2);
+        table.observe(estimate);
+        for width in [70, 80, 100] {
+            let text = table.render(&Terminal { width: Some(width), colour: false });
+            assert!(text.lines().all(|line| line.chars().count() <= width), "{width}: {text}");
+            let whole = ["deepseek-v3/eu/agents", "enough", "12 records of", "(warm-up)"];
+            assert!(whole.iter().all(|part| text.contains(part)), "{text}");
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@ use crate::cli::output::required::recommended_cell;
 use crate::cli::output::{
     EstimateTable, Terminal, capacity, recommended, recommended_at, thousands, trend_mark, window,
 };
-use crate::report::words::hit_rate;
+use crate::report::words::{hit_rate, in_order, json_in_order};
 use kvset_core::estimate::Estimate;
 use kvset_core::ratio::Ratio;
 use kvset_formats::time::{date_of_ms, words};
@@ -56,11 +56,12 @@ impl Live {
     pub fn show(&mut self, estimate: Option<Estimate>) -> io::Result<()> {
         match (self.form, estimate) {
             (Form::Json, Some(estimate)) => {
-                let mut line = serde_json::to_vec(&estimate)?;
-                line.push(b'\n');
-                io::stdout().lock().write_all(&line)?;
+                let line = serde_json::to_string(&estimate)?;
+                writeln!(io::stdout().lock(), "{}", json_in_order(&line))?;
             }
-            (Form::Lines, Some(estimate)) => writeln!(io::stdout().lock(), "{}", line(&estimate))?,
+            (Form::Lines, Some(estimate)) => {
+                writeln!(io::stdout().lock(), "{}", in_order(&line(&estimate)))?;
+            }
             (Form::Table, Some(estimate)) => {
                 self.table.observe(estimate);
                 self.changed = true;
@@ -82,7 +83,8 @@ impl Live {
         (self.changed, self.drawn) = (false, Instant::now());
         let terminal = Terminal::of_stdout();
         let mut out = io::stdout().lock();
-        write!(out, "{HOME}{}\n{}", terminal.paragraph(&self.heading), self.table.render(&terminal))?;
+        let table = self.table.render(&terminal);
+        write!(out, "{HOME}{}\n{}", terminal.paragraph(&self.heading), in_order(&table))?;
         out.flush()
     }
 }

@@ -1,5 +1,6 @@
 //! Progress of long work, on standard error and only where that is a terminal.
 
+use crate::report::words::in_order;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal as _;
 
@@ -82,15 +83,18 @@ impl Progress {
 
     /// A line above the bar; on standard error in any case.
     pub fn note(&mut self, line: &str) {
-        self.bar.suspend(|| eprintln!("{line}"));
+        self.bar.suspend(|| eprintln!("{}", in_order(line)));
     }
 
     /// Removes the bar and leaves a closing line, where somebody watched.
     pub fn finish(self, line: &str) {
+        if self.bar.is_hidden() { self.bar.finish_and_clear() } else { self.conclude(line) }
+    }
+
+    /// The same, with the line on standard error in any case: what was done where no file shows it.
+    pub fn conclude(self, line: &str) {
         self.bar.finish_and_clear();
-        if !self.bar.is_hidden() {
-            eprintln!("{line}");
-        }
+        eprintln!("{}", in_order(line));
     }
 }
 

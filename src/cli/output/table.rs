@@ -2,7 +2,7 @@
 
 use super::Terminal;
 use crate::report::words;
-use comfy_table::{Cell, CellAlignment, LineStyle, Table, TableStyle};
+use comfy_table::{Cell, CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
 
 /// A column's heading, and to which side its cells lean.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,6 +17,8 @@ pub enum Column<'a> {
 const STYLE: TableStyle = TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
 /// Blanks around a cell; between two columns there is one more.
 const PADDING: usize = 2;
+/// Columns of a terminal below which breaking cells helps nobody.
+const LEAST_ROOM: usize = 40;
 
 /// A table being filled.
 #[derive(Debug)]
@@ -54,11 +56,12 @@ impl Sheet {
 
     /// Adds a row.
     pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
-        self.rows.push(cells.into_iter().take(self.sides.len()).collect());
+        let cells = cells.into_iter().take(self.sides.len());
+        self.rows.push(cells.map(|cell| words::in_order(&cell).into_owned()).collect());
     }
 
     /// The table as text, without blanks at the ends of lines. Where it is wider than the terminal, spare
-    /// columns are left out until it fits; no cell is ever cut.
+    /// columns are left out until it fits, and then cells are broken between words; none is ever cut.
     pub fn render(&self, terminal: &Terminal) -> String {
         let shown = self.shown(terminal);
         let mut table = Table::new();
@@ -70,6 +73,11 @@ impl Sheet {
             shown.iter().map(cell).collect()
         };
         table.load_style(STYLE).set_header(pick(&self.headings));
+        if let Some(room) = terminal.width.filter(|room| *room >= LEAST_ROOM && self.width(&shown) > *room) {
+            table
+                .set_content_arrangement(ContentArrangement::Dynamic)
+                .set_width(u16::try_from(room).unwrap_or(u16::MAX));
+        }
         for row in &self.rows {
             table.add_row(pick(row));
         }
@@ -91,19 +99,22 @@ impl Sheet {
     fn shown(&self, terminal: &Terminal) -> Vec<usize> {
         let mut shown: Vec<usize> = (0..self.headings.len()).filter(|index| !self.repeats(*index)).collect();
         let Some(room) = terminal.width else { return shown };
-        let width = |index: usize| {
-            let cells = self.rows.iter().filter_map(|row| row.get(index)).chain([&self.headings[index]]);
-            cells.map(|cell| cell.chars().count()).max().unwrap_or(0) + PADDING
-        };
-        let widths: Vec<usize> = (0..self.headings.len()).map(width).collect();
         for spare in &self.spare {
-            let between = shown.len().saturating_sub(1);
-            if shown.iter().map(|index| widths[*index]).sum::<usize>() + between <= room {
+            if self.width(&shown) <= room {
                 break;
             }
             shown.retain(|index| self.headings[*index] != *spare);
         }
         shown
+    }
+
+    /// How wide the table is with these columns.
+    fn width(&self, shown: &[usize]) -> usize {
+        let width = |index: &usize| {
+            let cells = self.rows.iter().filter_map(|row| row.get(*index)).chain([&self.headings[*index]]);
+            cells.map(|cell| cell.chars().count()).max().unwrap_or(0) + PADDING
+        };
+        shown.iter().map(width).sum::<usize>() + shown.len().saturating_sub(1)
     }
 }
 

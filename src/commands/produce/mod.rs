@@ -32,7 +32,7 @@ pub fn run(args: &ProduceArgs) -> Result<(), Failure> {
     let produced =
         produce(&options, &shutdown, &mut |sent, _| bar.advance_to(sent)).map_err(anyhow::Error::from)?;
     produced.notes.iter().for_each(|line| bar.note(line));
-    bar.finish(&produced_line(&produced, topic));
+    bar.conclude(&produced_line(&produced, topic));
     if produced.bad_rows > 0 {
         eprintln!("{} rows could not be used and were passed over", thousands(produced.bad_rows));
     }
