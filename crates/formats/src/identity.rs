@@ -113,10 +113,14 @@ struct NamedPart {
 }
 
 impl NamedParts {
-    /// The name of the object's field that is one of [`FIELDS`], or leads to one.
+    /// The names of an object's fields that are one of [`FIELDS`], or lead to one.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        FIELDS.into_iter().map(|(path, _)| path[0]).chain([BODY])
+    }
+
+    /// The one of these names that is `key`.
     pub fn name(key: &str) -> Option<&'static str> {
-        let names = FIELDS.into_iter().map(|(path, _)| path[0]);
-        names.chain([BODY]).find(|name| *name == key)
+        Self::names().find(|name| *name == key)
     }
 
     /// Whether the object's field of this name is one of [`FIELDS`], or leads to one.
@@ -158,13 +162,13 @@ impl NamedParts {
 
     /// What follows of the values, which are ranges of `text`.
     pub fn identity<'t>(&self, text: &'t str) -> Identity<'t> {
-        Identity::of(|place| {
-            let found = |is_within: bool| {
-                let mut parts = self.values.iter().rev();
-                parts.find(|part| part.place == place && part.is_within == is_within)
-            };
-            found(false).or_else(|| found(true)).map(|part| &text[part.value.clone()])
-        })
+        let mut values = [None; COUNT];
+        for is_within in [true, false] {
+            for part in self.values.iter().filter(|part| part.is_within == is_within) {
+                values[part.place] = Some(&text[part.value.clone()]);
+            }
+        }
+        Identity::of(|place| values[place])
     }
 }
 

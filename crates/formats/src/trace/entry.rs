@@ -8,11 +8,13 @@ use super::stated_time::StatedTime;
 use super::subagents::SubagentTimes;
 use crate::identity::NamedParts;
 use crate::time::{Moment, Numbers, Time, Unit, ms_of};
+use hashbrown::HashMap;
 use kvset_core::labels::{Label, Labels};
 use kvset_core::units::PageSize;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use std::fmt;
 use std::ops::Range;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 /// The field names of a row, and of the session and sub-agents around it.
@@ -39,17 +41,27 @@ const KNOWN: [&str; 20] = [
     "cached_tokens",
 ];
 
-/// The known name equal to `key`, for messages.
-fn known(key: &str) -> Option<&'static str> {
-    let label = || Label::of_field(key).map(Label::name);
-    let times = || StatedTime::name(key);
-    KNOWN
-        .into_iter()
-        .find(|name| *name == key)
-        .or_else(times)
-        .or_else(|| NamedParts::name(key))
-        .or_else(label)
+/// What reads the value of a known field.
+#[derive(Debug, Clone, Copy)]
+enum Reader {
+    /// The row itself.
+    Own,
+    Time,
+    Part,
+    Label(Label),
 }
+
+/// Every known field. A row has a dozen, so none is looked for in lists.
+static READERS: LazyLock<HashMap<&'static str, (&'static str, Reader), foldhash::fast::FixedState>> =
+    LazyLock::new(|| {
+        let labels = Label::ALL.into_iter().map(|label| (label.name(), Reader::Label(label)));
+        let parts = NamedParts::names().map(|name| (name, Reader::Part));
+        let times = StatedTime::names().map(|name| (name, Reader::Time));
+        let own = KNOWN.into_iter().map(|name| (name, Reader::Own));
+        // Of two readers of one name the last holds.
+        let all = labels.chain(parts).chain(times).chain(own);
+        all.map(|(name, reader)| (name, (name, reader))).collect()
+    });
 
 /// Where the requests of one line go.
 pub(super) struct Sink<'s> {
@@ -227,14 +239,10 @@ impl<'a, 's> Entry<'a, 's> {
     }
 }
 
-impl<'de> Fields<'de> for Entry<'_, '_> {
-    fn field<A: MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<(), A::Error> {
-        if self.sink.scope_field == Some(key) {
-            return self.scope_field(key, map);
-        }
-        let numbers = self.sink.numbers;
-        self.sink.trouble.field = known(key).unwrap_or_default();
-        match self.sink.trouble.field {
+impl Entry<'_, '_> {
+    /// Reads the value of one of the [known](KNOWN) fields.
+    fn own_field<'de, A: MapAccess<'de>>(&mut self, name: &str, map: &mut A) -> Result<(), A::Error> {
+        match name {
             "t" => {
                 let seconds = Numbers::DatesOr(Unit::Seconds);
                 self.found.session_time = read_time(map, seconds, &mut self.sink.trouble)?;
@@ -252,18 +260,30 @@ impl<'de> Fields<'de> for Entry<'_, '_> {
             "session_id" => self.found.session = map.next_value_seed(Name(&mut self.sink.batch.text))?,
             "id" => self.found.id = map.next_value_seed(Name(&mut self.sink.batch.text))?,
             "cached_tokens" => self.found.cached_tokens = self.sink.trouble.count(map)?,
-            name if StatedTime::name(name).is_some() => {
-                self.found.stated.read(map, numbers, &mut self.sink.trouble)?;
+            _ => ignore(map)?,
+        }
+        Ok(())
+    }
+}
+
+impl<'de> Fields<'de> for Entry<'_, '_> {
+    fn field<A: MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<(), A::Error> {
+        if self.sink.scope_field == Some(key) {
+            return self.scope_field(key, map);
+        }
+        let numbers = self.sink.numbers;
+        let Some((name, reader)) = READERS.get(key).copied() else {
+            self.sink.trouble.field = "";
+            return ignore(map);
+        };
+        self.sink.trouble.field = name;
+        match reader {
+            Reader::Own => self.own_field(name, map)?,
+            Reader::Time => self.found.stated.read(map, numbers, &mut self.sink.trouble)?,
+            Reader::Part => self.found.parts.read(name, map, &mut self.sink.batch.text)?,
+            Reader::Label(label) => {
+                self.found.labels.set(label, map.next_value_seed(Name(&mut self.sink.batch.text))?);
             }
-            name if NamedParts::takes(name) => {
-                self.found.parts.read(name, map, &mut self.sink.batch.text)?;
-            }
-            field => match Label::of_field(field) {
-                Some(label) => {
-                    self.found.labels.set(label, map.next_value_seed(Name(&mut self.sink.batch.text))?);
-                }
-                None => ignore(map)?,
-            },
         }
         Ok(())
     }

@@ -38,10 +38,14 @@ pub(super) struct StatedTime {
 }
 
 impl StatedTime {
-    /// The name equal to `key`, where it is one of a time.
+    /// The names of times.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        ARRIVALS.into_iter().map(|(name, _)| name).chain(ENDS)
+    }
+
+    /// The one of these names that is `key`.
     pub fn name(key: &str) -> Option<&'static str> {
-        let arrivals = ARRIVALS.into_iter().map(|(name, _)| name);
-        arrivals.chain(ENDS).find(|name| *name == key)
+        Self::names().find(|name| *name == key)
     }
 
     /// Reads the field that `trouble` names, which is one of a time; `numbers` is how the format means them.

@@ -90,7 +90,8 @@ impl Texts {
 
     /// Has the last text's lines from there on read once more.
     pub fn give_back(&mut self, lines: &[u8]) {
-        self.rest.splice(0..0, lines.iter().copied());
+        let behind = std::mem::take(&mut self.rest);
+        self.rest = [lines, &behind].concat();
     }
 
     /// Reads lines of so many bytes or some more, fewer only where nothing follows, or more of a line that is too long;
