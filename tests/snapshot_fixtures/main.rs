@@ -5,6 +5,7 @@
 //! own; the files of a released version never change.
 
 mod asked;
+mod overlap;
 mod parts;
 mod task;
 
@@ -13,7 +14,7 @@ use kvset::core::event::RequestEvent;
 use kvset::core::outcome::Outcome;
 use kvset::core::pages::{PageIds, Scope, mix};
 use kvset::core::profile::Profile;
-use kvset::core::units::{Offset, PageCount, PageSize};
+use kvset::core::units::{EventTime, Offset, PageCount, PageSize};
 use kvset::pipeline::facts::{Fingerprint, PartitionId, RecordIdentity, SnapshotFact};
 use kvset::pipeline::resume::{
     Facts, LastRecord, LostHistory, SnapshotFacts, SnapshotHealth, StartFrom, decide,
@@ -69,6 +70,11 @@ fn last_record() -> RecordIdentity {
 
 /// A request of one of five sessions behind a shared prefix.
 fn observe(engine: &mut Engine, turn: u64) -> Outcome {
+    observe_for(engine, turn, None)
+}
+
+/// The same, which takes so many milliseconds and comes three after the one before.
+fn observe_for(engine: &mut Engine, turn: u64, duration_ms: Option<u64>) -> Outcome {
     let (session, pages) = (mix(turn) % 5, 3 + turn % 11);
     let mut ids = vec![1, 2];
     ids.extend((0..pages).map(|page| mix(session << 32 | page)));
@@ -77,6 +83,8 @@ fn observe(engine: &mut Engine, turn: u64) -> Outcome {
         scope: if session == 4 { Scope::named(b"tenant") } else { Scope::GLOBAL },
         input_tokens: Some(ids.len() as u64 * 16 + turn % 16),
         output_tokens: Some(turn % 40),
+        event_time: EventTime(turn as i64 * 3),
+        duration_ms,
         ..RequestEvent::default()
     };
     let mut outcome = Outcome::default();
@@ -103,7 +111,11 @@ struct Answer {
     accumulated_pages: u64,
 }
 
-fn answers(mut engine: Engine) -> Vec<Answer> {
+fn answers(engine: Engine) -> Vec<Answer> {
+    answers_of(engine, observe)
+}
+
+fn answers_of(mut engine: Engine, observe: impl Fn(&mut Engine, u64) -> Outcome) -> Vec<Answer> {
     let answer = |turn| {
         let outcome = observe(&mut engine, turn);
         Answer {

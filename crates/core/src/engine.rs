@@ -1,5 +1,6 @@
 //! A profile's rules over the stack: what a request looks up, touches and leaves behind (ENGINES 2).
 
+mod flight;
 mod range;
 
 pub use range::{EngineRange, RangeEngine};
@@ -7,12 +8,12 @@ pub use range::{EngineRange, RangeEngine};
 use super::event::{KnownPrefix, PageCountMismatch, RequestEvent, full_pages};
 use super::outcome::Outcome;
 use super::pages::{PageIds, Scope};
-use super::profile::{Outputs, Profile};
+use super::profile::{Outputs, OverlapMode, Profile};
 use super::ratio::Ratio;
 use super::sample::Sample;
 use super::stack::{
-    Access, ChainCheck, ChainPolicy, ChainViolation, Follower, Lookup, MAX_REQUEST_PAGES, Stack, StackConfig,
-    UnknownPrefix, Upcoming,
+    Access, ChainCheck, ChainPolicy, ChainViolation, Follower, Growth, Lookup, MAX_REQUEST_PAGES, Stack,
+    StackConfig, UnknownPrefix, Upcoming,
 };
 use super::units::{PageCount, PageSize};
 use range::Waiting;
@@ -35,6 +36,10 @@ pub struct EngineConfig {
     pub chain_check: ChainCheck,
     /// What happens to a request that violates the chain.
     pub chain_policy: ChainPolicy,
+    /// Whether requests that overlap are modelled, once one says how long it took. Left out of snapshots, whose engines
+    /// have that of the configuration they are resumed with.
+    #[serde(skip)]
+    pub overlap: OverlapMode,
 }
 
 impl Default for EngineConfig {
@@ -47,6 +52,7 @@ impl Default for EngineConfig {
             max_tracked_pages: PageCount(super::stack::MAX_TRACKED_PAGES),
             chain_check: ChainCheck::Sampled,
             chain_policy: ChainPolicy::Report,
+            overlap: OverlapMode::Off,
         }
     }
 }
@@ -139,6 +145,9 @@ struct Footprint<'a> {
     known_outputs: PageIds<'a>,
     unshared_outputs: u64,
     partial: bool,
+    /// Whether the prompt ends within a page, and the pages its output takes beyond that one.
+    begins_partial: bool,
+    growth: Growth,
 }
 
 impl Engine {
@@ -176,7 +185,8 @@ impl Engine {
         Ok(result?)
     }
 
-    /// What [`Engine::observe`] would find of a request; nothing is touched. Pages forgotten beyond the tracked bound
+    /// What [`Engine::observe`] would find of a request; nothing is touched, but that requests in flight end whose time has
+    /// come. Pages forgotten beyond the tracked bound
     /// are left out.
     ///
     /// # Errors
@@ -188,6 +198,7 @@ impl Engine {
         outcome: &mut Outcome,
     ) -> Result<(), PageCountMismatch> {
         let footprint = self.footprint(event, page_size)?;
+        self.stack.pass_time(event.event_time);
         let mut pages = std::mem::take(&mut self.pages);
         let (access, prompt_pages) = self.access_of(event, &footprint, &mut pages);
         self.stack.look_up(&access, outcome);
@@ -244,9 +255,12 @@ impl Engine {
         self.footprint(event, page_size).map(|_| ())
     }
 
-    /// Whether this, read back from a snapshot, is kept as `config` says and can go on.
-    pub fn is_sound(&self, config: &EngineConfig) -> bool {
-        self.config == *config && self.stack.is_like(&Self::new(*config).stack)
+    /// Completes what was read back from a snapshot; whether it is kept as `config` says and can go on.
+    pub fn resume(&mut self, config: &EngineConfig) -> bool {
+        self.config.overlap = config.overlap;
+        self.config == *config
+            && self.stack.is_like(&Self::new(*config).stack)
+            && (config.models_overlap() || !self.stack.follows_flights())
     }
 
     /// Relies on nobody's word that ids are chained any more ([`Stack::disprove_chains`]).
@@ -279,6 +293,11 @@ impl Engine {
         self.stack.may_forget(pages)
     }
 
+    /// How it is kept.
+    pub fn config(&self) -> EngineConfig {
+        self.config
+    }
+
     /// The stack below, for its counts.
     pub fn stack(&self) -> &Stack {
         &self.stack
@@ -291,8 +310,15 @@ impl Engine {
         buffer: &mut Vec<u64>,
         outcome: &mut Outcome,
     ) -> Result<(), ChainViolation> {
+        if event.duration_ms.is_some() && self.config.models_overlap() {
+            self.stack.follow_flights();
+        }
         let (access, prompt_pages) = self.access_of(event, footprint, buffer);
-        self.stack.access(&access, outcome)?;
+        if self.stack.follows_flights() {
+            self.stack.arrive(&access, self.stay(event, footprint, &access), outcome)?;
+        } else {
+            self.stack.access(&access, outcome)?;
+        }
         (outcome.page_accesses, outcome.rest_tokens) = (prompt_pages, footprint.rest_tokens);
         (_, self.sampled_outputs) = self.sample_count(footprint.unshared_outputs, self.sampled_outputs);
         self.previous_partial = footprint.partial;
@@ -320,6 +346,7 @@ impl Engine {
             scope,
             pages: footprint.prompt,
             ids_chained: event.ids_chained,
+            prompt_pages: footprint.prompt.len(),
             lookup_limit: footprint.lookup_limit,
             unshared_outputs: self.sample_count(footprint.unshared_outputs, self.sampled_outputs).0,
             extra_need: self.extra_need(self.previous_partial),
@@ -331,6 +358,7 @@ impl Engine {
             access.lookup_limit = buffer.len();
             sample.append_followed(scope, footprint.prompt.from(footprint.lookup_limit), buffer);
             prompt_pages = buffer.len();
+            access.prompt_pages = prompt_pages;
             sample.append_followed(scope, footprint.known_outputs, buffer);
             access.pages = PageIds::from_slice(buffer);
         }
@@ -369,6 +397,8 @@ impl Engine {
             known_outputs: PageIds::EMPTY,
             unshared_outputs: 0,
             partial: false,
+            begins_partial: false,
+            growth: Growth::default(),
         })
     }
 
@@ -401,6 +431,13 @@ impl Engine {
             known_outputs,
             unshared_outputs: output_pages - known_outputs.len() as u64,
             partial: !stored.is_multiple_of(size),
+            begins_partial: !tokens.is_multiple_of(size),
+            growth: Growth {
+                pages: (stored.div_ceil(size) - tokens.div_ceil(size)).min(MAX_REQUEST_PAGES) as u32,
+                next_token: tokens.next_multiple_of(size) + 1 - tokens,
+                tokens_per_page: size,
+                tokens: event.output_tokens.unwrap_or(0),
+            },
         })
     }
 }

@@ -1,10 +1,10 @@
-//! What an engine is told beside its name: the options of the profiles that are modelled a capacity at a time.
+//! What an engine is told beside its name.
 
 use super::capacity::CapacitySpec;
 use super::hybrid::{Attention, HybridRules, Retention, RulesError};
 use super::lmcache::{ChunkMismatch, LmcacheMpRules, LmcacheRules};
 use super::mooncake::MooncakeRules;
-use super::profile::{Outputs, Profile};
+use super::profile::{Outputs, OverlapMode, Profile};
 use super::ratio::Ratio;
 use super::sglang::{CapacityTooLarge, WritePolicy};
 use super::units::PageSize;
@@ -47,6 +47,13 @@ pub struct EngineRules {
     /// `sglang` with a host tier: when it is written.
     #[serde(skip_serializing_if = "is_write_through")]
     pub hicache_write: WritePolicy,
+    /// `leaf-first`, and `vllm` with one group of layers: whether requests that overlap are modelled.
+    #[serde(skip_serializing_if = "is_off")]
+    pub overlap: OverlapMode,
+}
+
+fn is_off(overlap: &OverlapMode) -> bool {
+    *overlap == OverlapMode::Off
 }
 
 fn is_write_through(policy: &WritePolicy) -> bool {
@@ -92,6 +99,7 @@ impl Default for EngineRules {
             mp_eviction_ratio: Self::MP_EVICTION_RATIO,
             hicache: None,
             hicache_write: WritePolicy::default(),
+            overlap: OverlapMode::default(),
         }
     }
 }
@@ -140,6 +148,8 @@ pub enum PageMismatch {
 
 const SEVERAL_GROUPS: &str = "vllm with several groups of attention";
 
+const WITH_RELEASES: &str = "leaf-first or vllm with full attention";
+
 const WITH_HOST: &str = "sglang with a host tier (hicache)";
 
 impl EngineRules {
@@ -152,7 +162,8 @@ impl EngineRules {
     pub fn of_profile(&self, profile: Profile) -> Self {
         let (own, default) = (self.clone(), Self::default());
         match profile {
-            Profile::Vllm if own.attention.is_full() => default,
+            Profile::LeafFirst => Self { overlap: own.overlap, ..default },
+            Profile::Vllm if own.attention.is_full() => Self { overlap: own.overlap, ..default },
             Profile::Vllm => Self {
                 attention: own.attention,
                 retention_interval: own.retention_interval,
@@ -175,7 +186,7 @@ impl EngineRules {
             Profile::Sglang if own.hicache.is_some() => {
                 Self { hicache: own.hicache, hicache_write: own.hicache_write, ..default }
             }
-            Profile::Paper | Profile::LeafFirst | Profile::Sglang => default,
+            Profile::Paper | Profile::Sglang => default,
         }
     }
 
@@ -205,7 +216,8 @@ impl EngineRules {
                 ],
                 None => Vec::new(),
             },
-            _ => Vec::new(),
+            Profile::LeafFirst | Profile::Vllm => vec![("overlap", self.overlap.name().to_owned())],
+            Profile::Paper => Vec::new(),
         }
     }
 
@@ -250,6 +262,7 @@ impl EngineRules {
             ("eviction_ratio", "lmcache-mp", own.mp_eviction_ratio == self.mp_eviction_ratio),
             ("hicache", "sglang", own.hicache == self.hicache),
             ("hicache_write", WITH_HOST, own.hicache_write == self.hicache_write),
+            ("overlap", WITH_RELEASES, own.overlap == self.overlap),
         ];
         match options.into_iter().find(|(_, _, is_own)| !is_own) {
             Some((key, of, _)) => Err(EngineRulesError::Foreign { key, of, engine: profile }),

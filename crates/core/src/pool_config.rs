@@ -366,6 +366,7 @@ impl PoolConfig {
                 profile => profile,
             },
             outputs: self.outputs,
+            overlap: self.rules.overlap,
             // Chunks and objects are of full pages.
             include_partial_page: self.include_partial_page && !self.profile.is_store(),
             sample_rate: self.sample_rate,

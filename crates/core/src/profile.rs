@@ -97,6 +97,11 @@ impl Profile {
         matches!(self, Self::Vllm | Self::Sglang)
     }
 
+    /// Whether requests that overlap can be modelled: where one order of releases is the engine's.
+    pub fn can_overlap(self) -> bool {
+        matches!(self, Self::LeafFirst | Self::Vllm)
+    }
+
     /// What makes the model an approximation of the engine, with the known error; `None` where it is none.
     pub fn approximation(self) -> Option<&'static str> {
         match self {
@@ -149,6 +154,30 @@ impl FromStr for Profile {
             let names: Vec<_> = Self::NAMES.iter().map(|(name, _)| *name).collect();
             format!("unknown engine `{text}`: expected one of {}", names.join(", "))
         })
+    }
+}
+
+/// Whether requests that overlap are modelled as such, where a log says how long they took.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OverlapMode {
+    /// They are: pages of requests in flight stay, and a page grows old from the end of the last request that holds it.
+    On,
+    /// One request is served after another, in the order in which they come.
+    #[default]
+    Off,
+}
+
+impl OverlapMode {
+    /// Every mode with the name users write.
+    pub const NAMES: [(&'static str, OverlapMode); 2] = [("on", OverlapMode::On), ("off", OverlapMode::Off)];
+
+    /// The name users write.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::On => "on",
+            Self::Off => "off",
+        }
     }
 }
 

@@ -60,7 +60,8 @@ struct Returned {
 
 impl AnswerReuse {
     /// Follows a request, the pool's number `request`, that the `engine` has just taken with this `outcome`. Returns what
-    /// it finds at the upper end, where that differs from the first answer brought back on; before that both are one.
+    /// it finds at the upper end, where that differs from the first answer brought back on; before that both are one, and
+    /// once requests are followed while they are in flight nothing is told.
     pub fn observe(
         &mut self,
         event: &RequestEvent<'_>,
@@ -69,6 +70,9 @@ impl AnswerReuse {
         engine: &Engine,
         outcome: &Outcome,
     ) -> Option<&Outcome> {
+        if engine.follows_flights() {
+            return None;
+        }
         let extent = engine.extent(event, page_size, outcome.page_accesses, &mut self.sampled_outputs)?;
         let returned = self.returned(outcome, &extent);
         if returned.is_some() || self.brought.any() {

@@ -136,7 +136,7 @@ impl Beside {
                 asked.measured && !config.is_pointwise() && caches.resume(config, page_size, engine)
             }
             Modelled::Points(caches) => {
-                asked.measured && config.is_pointwise() && caches.is_sound(capacities, page_size, config)
+                asked.measured && config.is_pointwise() && caches.resume(capacities, page_size, config)
             }
         };
         let as_many = self.routers.len() == asked.routers.len();

@@ -5,6 +5,7 @@ use super::*;
 use crate::asked::Asked;
 use crate::curve::Curve;
 use crate::engine::Engine;
+use crate::engine_rules::EngineRules;
 use crate::estimate::{CapacityPoint, Estimate};
 use crate::event::RequestEvent;
 use crate::labels::{Label, Labels};
@@ -16,7 +17,7 @@ use crate::pool_set::{
     History, PoolConfigs, PoolRecord, PoolSet, PoolSetConfig, PoolSetImage, PoolSetRestoreError,
     RestoredPoolSet, Timeline,
 };
-use crate::profile::Profile;
+use crate::profile::{OverlapMode, Profile};
 use crate::ratio::Ratio;
 use crate::tiers::{Inclusion, TierConfig};
 use crate::units::{EventTime, Offset, PageSize};
@@ -85,10 +86,14 @@ fn pointwise(profile: Profile, provisioned: Option<u64>) -> PoolConfig {
     PoolConfig { profile, tiers: Vec::new(), asked, ..config }
 }
 
-/// Any engine, its pages sampled where that can be.
+/// Any engine, its pages sampled and requests in flight modelled where that can be.
 fn configs() -> impl Strategy<Value = PoolConfig> {
     let rate = prop::sample::select(vec![Ratio::ONE, Ratio::per_mille(500)]);
-    let curve = (prop::option::of(1u64..30), rate).prop_map(|(provisioned, rate)| config(provisioned, rate));
+    let overlap = prop::sample::select(vec![OverlapMode::On, OverlapMode::Off]);
+    let curve = (prop::option::of(1u64..30), rate, overlap).prop_map(|(provisioned, rate, overlap)| {
+        let rules = EngineRules { overlap, ..EngineRules::default() };
+        PoolConfig { rules, ..config(provisioned, rate) }
+    });
     let profile = prop::sample::select(vec![Profile::Sglang, Profile::Mooncake]);
     let provisioned = prop::option::of(prop::sample::select(vec![4, 9, 27, 40]));
     let points = (profile, provisioned).prop_map(|(profile, pages)| pointwise(profile, pages));

@@ -59,6 +59,9 @@ impl RangeEngine {
     /// [`InOrder`]: the range has not taken it, and can be dropped.
     pub fn observe(&mut self, event: &RequestEvent<'_>, page_size: PageSize) -> Result<(), InOrder> {
         let Self { engine, stack, requests } = self;
+        if event.duration_ms.is_some() && engine.config.models_overlap() {
+            return Err(InOrder::Overlap);
+        }
         let footprint = engine.footprint(event, page_size).map_err(|_| InOrder::Refused)?;
         let mut pages = std::mem::take(&mut engine.pages);
         let (access, page_accesses) = engine.access_of(event, &footprint, &mut pages);

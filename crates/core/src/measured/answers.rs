@@ -96,14 +96,14 @@ impl Answers {
         self.caches.as_ref().map(|caches| &caches.engine)
     }
 
-    /// Whether this, read back from a snapshot, is of the configuration and can go on.
-    pub(super) fn are_sound(&self, capacities: &[Need], page_size: PageSize, config: &PoolConfig) -> bool {
+    /// Completes what was read back from a snapshot; whether it is of the configuration and can go on.
+    pub(super) fn resume(&mut self, capacities: &[Need], page_size: PageSize, config: &PoolConfig) -> bool {
         let fresh = GeneratedPages::new(config);
         let has_caches = self.pages.is_some() && fresh.is_naming();
         self.pages.iter().all(|pages| pages.is_like(&fresh))
             && self.caches.is_some() == has_caches
-            && self.caches.iter().all(|caches| {
-                caches.engine.is_sound(&engine_config(config))
+            && self.caches.iter_mut().all(|caches| {
+                caches.engine.resume(&engine_config(config))
                     && caches.bank.are_sound(capacities, page_size, config)
             })
     }

@@ -104,9 +104,10 @@ impl MeasuredCaches {
     /// Completes what was read back from a snapshot; whether it is of the configuration and can go on.
     pub fn resume(&mut self, config: &PoolConfig, page_size: PageSize, pool: &Engine) -> bool {
         let Self { served: Served { logged, alone, restarts, .. }, answers } = self;
+        let answers_fit = answers.resume(&[], page_size, config);
         let engine = answers.engine().unwrap_or(pool);
         logged.iter_mut().all(|caches| caches.resume(LOGGED, config, engine))
-            && answers.are_sound(&[], page_size, config)
+            && answers_fit
             && alone.is_sound()
             && restarts.len() <= MAX_REPLICAS
             && restarts.iter().all(Restarts::is_sound)

@@ -86,15 +86,16 @@ impl PointCaches {
         self.served.banks.len().max(1) as u64
     }
 
-    /// Whether these, read back from a snapshot, are caches of these capacities and the configuration and can go on.
-    pub fn is_sound(&self, capacities: &[Need], page_size: PageSize, config: &PoolConfig) -> bool {
+    /// Completes what was read back from a snapshot; whether these are caches of these capacities and the configuration and
+    /// can go on.
+    pub fn resume(&mut self, capacities: &[Need], page_size: PageSize, config: &PoolConfig) -> bool {
         let ServedBanks { router, banks } = &self.served;
         let fresh = Router::new(LOGGED);
         self.capacities == capacities
             && router.iter().all(|router| router.is_sound(&fresh))
             && banks.len() <= router.as_ref().map_or(0, Router::replicas).min(MAX_REPLICAS)
             && banks.iter().all(|bank| bank.are_sound(capacities, page_size, config))
-            && self.answers.are_sound(capacities, page_size, config)
+            && self.answers.resume(capacities, page_size, config)
     }
 
     /// Bytes of memory held, nearly.

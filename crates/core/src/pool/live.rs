@@ -10,10 +10,10 @@ use crate::engine_rules::PageMismatch;
 use crate::event::RequestEvent;
 use crate::in_flight::{InFlight, Overlap, OverlapRules};
 use crate::measured::Accepted;
-use crate::outcome::Outcome;
+use crate::outcome::{BEYOND, Outcome};
 use crate::pool_config::PoolConfig;
 use crate::sglang::MAX_CAPACITY;
-use crate::stack::MAX_TRACKED_PAGES;
+use crate::stack::{MAX_TRACKED_PAGES, Others};
 use crate::tally::{CountingRules, Position, RequestSummary, TallyShape};
 use crate::tiers::Trend;
 use crate::units::{EventTime, PageBytes, PageSize, is_countable};
@@ -160,7 +160,13 @@ impl Cache {
             sample_rate: config.sample_rate,
             max_pages: config.max_tracked_pages,
         };
-        let overlap = self.in_flight.arrive(event, &rules);
+        let overlap = match self.engine.others_in_flight() {
+            Some(Others { requests, pages }) => {
+                let whole = |pages| config.sample_rate.whole_of(pages);
+                Some(Overlap { requests, pages: if pages == BEYOND { BEYOND } else { whole(pages) } })
+            }
+            None => self.in_flight.arrive(event, &rules),
+        };
         Followed { overlap, beside: self.observe_beside(event, index, counted, config) }
     }
 
@@ -178,9 +184,9 @@ impl Cache {
         self.beside.as_mut().map(|beside| Arc::new(beside.observe(&request, &self.caches, config)))
     }
 
-    /// Whether this, read back from a snapshot, is of the configuration and can go on.
-    fn is_sound(&self, config: &PoolConfig) -> bool {
-        self.engine.is_sound(&config.engine())
+    /// Completes what was read back from a snapshot; whether it is of the configuration and can go on.
+    fn resume(&mut self, config: &PoolConfig) -> bool {
+        self.engine.resume(&config.engine())
             && self.caches.are_sound(self.curve.thresholds(), self.page_size, config)
             && self.in_flight.is_sound(config.max_tracked_pages)
             && is_countable(self.chain_violations)
@@ -240,7 +246,7 @@ impl Live {
         let fresh = fresh_trend(config);
         let trends_fit = self.trends.len() == config.windows.len()
             && self.trends.iter().all(|trend| trend.are_like(&fresh));
-        let cache_fits = self.cache.is_sound(config);
+        let cache_fits = self.cache.resume(config);
         let whole = beside_fits && windows_fit && trends_fit && cache_fits;
         if whole { Ok(()) } else { Err(RestoreError::Inconsistent) }
     }

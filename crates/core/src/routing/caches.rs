@@ -80,9 +80,10 @@ impl ReplicaCaches {
         for held in self.engines.iter_mut().filter(|held| held.disproved) {
             held.engine.disprove_chains();
         }
+        self.config.overlap = fresh.config.overlap;
         self.config == fresh.config
             && self.engines.len() <= most
-            && self.engines.iter().all(|held| held.engine.is_sound(&self.config))
+            && self.engines.iter_mut().all(|held| held.engine.resume(&fresh.config))
     }
 
     /// Bytes of memory held, nearly.

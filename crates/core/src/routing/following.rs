@@ -21,7 +21,7 @@ pub(super) struct Served<'a> {
 /// The caches of several replicas that serve a pool's requests, made as requests reach them.
 ///
 /// The pool's tree has the pages of all of them, so one tree and one walk serve all, until the pool is about to forget
-/// pages; from then on each replica has a stack of its own.
+/// pages, or to follow requests while they are in flight; from then on each replica has a stack of its own.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum FollowingCaches {
     Along {
@@ -51,7 +51,8 @@ impl FollowingCaches {
     /// the first must be ready for each that the pool accepts.
     pub(super) fn prepare(&mut self, pool: &Engine, config: &PoolConfig) {
         let Self::Along { engines, .. } = self else { return };
-        if !pool.may_forget(u64::from(config.max_pages_per_request)) {
+        let may_go_on = !pool.may_forget(u64::from(config.max_pages_per_request));
+        if may_go_on && !pool.follows_flights() {
             return;
         }
         // Chain violations are the pool's to refuse; these only follow.
@@ -109,6 +110,7 @@ impl FollowingCaches {
             Self::Along { engines, .. } => {
                 engines.len() <= most
                     && !pool.may_forget(u64::from(config.max_pages_per_request))
+                    && !pool.follows_flights()
                     && engines.iter_mut().all(|engine| engine.resume(pool))
             }
             Self::Apart(caches) => caches.resume(&ReplicaCaches::new(config.engine()), most),

@@ -4,6 +4,7 @@
 //! keeps snapshots writes what is new of it only.
 
 use super::arena::Arena;
+use super::flight::{HELD, is_owner};
 use super::ids::{Place, ROOT, SegmentId, Slot};
 use super::regions::{NONE, Region};
 use super::segment_labels::{Label, SegmentLabels};
@@ -244,7 +245,9 @@ impl Arrays {
     /// Whether this is a tree in which every page belongs to a slot: every index points into its array, every
     /// segment is either free or hangs in one that is not, at a page that was touched no earlier, and what
     /// counts pages and places is true.
-    pub(super) fn are_sound(&self, slots: &Slots) -> bool {
+    ///
+    /// Pages may belong to requests in flight where `may_be_held`.
+    pub(super) fn are_sound(&self, slots: &Slots, may_be_held: bool) -> bool {
         let used = || self.spans.iter().skip(1).filter(|span| span.len > 0);
         let pages: u64 = used().map(|span| u64::from(span.len)).sum();
         let free: HashSet<u32> = self.free.iter().map(|id| id.0).collect();
@@ -263,7 +266,7 @@ impl Arrays {
             return false;
         }
         let parts = Parts::of(self);
-        used().all(|span| parts.span_is_sound(span, slots)) && parts.stretches_fit(slots)
+        used().all(|span| parts.span_is_sound(span, slots, may_be_held)) && parts.stretches_fit(slots)
     }
 
     /// Whether the changes are in order and lead from newer slots to older ones.
@@ -337,7 +340,7 @@ impl<'a> Parts<'a> {
         Self { spans, changes, begins }
     }
 
-    fn span_is_sound(&self, span: &Span, slots: &Slots) -> bool {
+    fn span_is_sound(&self, span: &Span, slots: &Slots, may_be_held: bool) -> bool {
         let hangs = match span.parent {
             ROOT => span.offset == 0,
             parent => self.spans.get(parent.index()).is_some_and(|above| {
@@ -345,7 +348,7 @@ impl<'a> Parts<'a> {
                     && span.slot <= self.part_with(parent, span.offset - 1).slot
             }),
         };
-        span.slot.index() < slots.len() && hangs
+        is_owner(span.slot, slots.len(), may_be_held) && hangs
     }
 
     /// The changes within one segment.
@@ -380,7 +383,9 @@ impl<'a> Parts<'a> {
     /// Whether every slot that owns pages owns one line of them, from its tail upwards, with no more than it
     /// counts, and every page lies on such a line.
     fn stretches_fit(&self, slots: &Slots) -> bool {
-        let mut left = self.spans.iter().skip(1).filter(|span| span.len > 0).count() + self.changes.len();
+        // What is held is the first part of its segment, and on the path of a request in flight.
+        let lines = self.spans.iter().skip(1).filter(|span| span.len > 0 && span.slot != HELD);
+        let mut left = lines.count() + self.changes.len();
         for slot in slots.owners() {
             let (mut id, mut pages) = (slots.tail(slot), 0);
             let mut part = self.part_of(id, slot);

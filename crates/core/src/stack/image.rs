@@ -2,6 +2,7 @@
 //! sums, the index of children, the chain index) is computed again, so that it cannot disagree.
 
 use super::arrays::{Arrays, ArraysV1, ArraysV2};
+use super::flight::{FlightImage, FlightRef, scope_of};
 use super::ids::{Place, ROOT};
 use super::tree::Tree;
 use super::{ChainCheck, ChainPolicy, PageCount};
@@ -10,7 +11,7 @@ use crate::pages::PageIds;
 use serde::ser::Error as _;
 use serde::{Deserialize, Serialize, Serializer};
 
-/// What is written: always the newest of [`Image`].
+/// What is written: the newest of [`Image`], and the one before where no requests are followed while they are in flight.
 #[derive(Serialize)]
 enum ImageRef<'a> {
     #[allow(dead_code, reason = "the number of the variant is what counts")]
@@ -19,14 +20,19 @@ enum ImageRef<'a> {
     V1LeafFirst,
     #[allow(dead_code, reason = "the number of the variant is what counts")]
     V2,
-    V3 {
-        config: StackConfig,
-        tree: &'a Tree,
-        slots: &'a Slots,
-        ghosts: &'a Ghosts,
-        requests: u64,
-        accumulated: u64,
-    },
+    V3(PartsRef<'a>),
+    V4(PartsRef<'a>, FlightRef<'a>),
+}
+
+/// [`Parts`] to be written.
+#[derive(Serialize)]
+struct PartsRef<'a> {
+    config: StackConfig,
+    tree: &'a Tree,
+    slots: &'a Slots,
+    ghosts: &'a Ghosts,
+    requests: u64,
+    accumulated: u64,
 }
 
 /// The owned form; [`Stack`] is made from it only when it is whole.
@@ -38,6 +44,7 @@ pub(super) enum Image {
     V1LeafFirst(ImageV1),
     V2(Parts<ArraysV2>),
     V3(Parts<Arrays>),
+    V4(Parts<Arrays>, FlightImage),
 }
 
 #[derive(Deserialize)]
@@ -84,8 +91,13 @@ impl Serialize for Stack {
             return Err(S::Error::custom("a range of requests is being merged into the stack"));
         }
         let Self { config, tree, slots, ghosts, requests, accumulated, .. } = self;
-        let (requests, accumulated) = (*requests, *accumulated);
-        ImageRef::V3 { config: *config, tree, slots, ghosts, requests, accumulated }.serialize(serializer)
+        let (config, requests, accumulated) = (*config, *requests, *accumulated);
+        let parts = PartsRef { config, tree, slots, ghosts, requests, accumulated };
+        match &self.flight {
+            None => ImageRef::V3(parts),
+            Some(flight) => ImageRef::V4(parts, FlightRef(flight)),
+        }
+        .serialize(serializer)
     }
 }
 
@@ -98,20 +110,26 @@ impl TryFrom<Image> for Stack {
     type Error = Inconsistent;
 
     fn try_from(image: Image) -> Result<Self, Inconsistent> {
-        let parts = match image {
-            Image::V1RootFirst(image) => image.parts(Order::RootFirst),
-            Image::V1LeafFirst(image) => image.parts(Order::LeafFirst),
-            Image::V2(parts) => parts.into_newest(),
-            Image::V3(parts) => parts,
+        let (parts, flight) = match image {
+            Image::V1RootFirst(image) => (image.parts(Order::RootFirst), None),
+            Image::V1LeafFirst(image) => (image.parts(Order::LeafFirst), None),
+            Image::V2(parts) => (parts.into_newest(), None),
+            Image::V3(parts) => (parts, None),
+            Image::V4(parts, flight) => (parts, Some(flight)),
         };
         let Parts { config, tree, slots, ghosts, requests, accumulated } = parts;
-        if !slots.is_sound(tree.table_len()) || !tree.are_sound(&slots) {
+        let is_in_order = flight.is_some() || slots.are_in_order();
+        if !slots.is_sound(tree.table_len()) || !tree.are_sound(&slots, flight.is_some()) || !is_in_order {
             return Err(Inconsistent);
         }
         let tree = tree.build();
+        let flight = match flight {
+            None => None,
+            Some(image) => Some(Box::new(image.build(&tree, &slots, requests).ok_or(Inconsistent)?)),
+        };
         let mut chain = ChainIndex::new(config.chain_check);
         for (id, segment) in tree.segments() {
-            let scope = slots.scope(segment.slot);
+            let scope = scope_of(id, &tree, &slots, flight.as_deref());
             let ids = tree.ids_below(Place { segment: id, pages: 0 }).flat_map(PageIds::iter);
             match segment.parent {
                 ROOT => chain.restore_path_start(scope, ids),
@@ -131,6 +149,7 @@ impl TryFrom<Image> for Stack {
             disproved,
             prefixes,
             merging,
+            flight,
             path,
             slot_runs,
         })

@@ -1,5 +1,6 @@
 //! What a request would find, told without touching anything.
 
+use super::ids::Place;
 use super::walk::SlotRun;
 use super::{Access, Stack};
 use crate::outcome::Outcome;
@@ -12,6 +13,8 @@ impl Stack {
         match self.only_page(access) {
             Some(segment) => {
                 let slot_run = SlotRun { slot: self.tree.owner(segment), pages: 1 };
+                self.path.clear();
+                self.path.push(Place { segment, pages: 1 });
                 self.look_at(slot_run, 0, access, outcome);
             }
             None => {
@@ -31,6 +34,11 @@ impl Stack {
     }
 
     fn look_at(&mut self, slot_run: SlotRun, above: usize, access: &Access<'_>, outcome: &mut Outcome) {
+        if let Some(flight) = self.flight.take() {
+            self.report_run(&flight, slot_run, above, access, outcome);
+            self.flight = Some(flight);
+            return;
+        }
         // Nothing is taken, so the newer slots still hold the pages above.
         let found = self.slots.take(slot_run.slot, 0);
         self.write_run(slot_run, found, above, access.lookup(), outcome);

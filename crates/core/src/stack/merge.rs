@@ -37,6 +37,9 @@ impl Stack {
         if self.slots.total() + range.pages > self.config.max_tracked_pages.0 || !self.ghosts.is_empty() {
             return Err(InOrder::Bound);
         }
+        if self.follows_flights() {
+            return Err(InOrder::Overlap);
+        }
         if range.config != self.config || self.prefixes.is_some() || self.is_merging() {
             return Err(InOrder::Unfit);
         }

@@ -14,8 +14,10 @@ mod arena;
 mod arrays;
 mod chain;
 mod digests;
+mod flight;
 mod follower;
 mod ghosts;
+mod heights;
 mod ids;
 mod image;
 mod index;
@@ -44,6 +46,7 @@ use super::outcome::{BEYOND, Outcome, Run};
 use super::pages::{PageIds, Scope};
 use super::units::{PageCount, is_countable};
 use chain::ChainIndex;
+use flight::{Flight, HELD};
 use ghosts::Ghosts;
 use ids::{Place, ROOT, SegmentId, Slot, TOP};
 use merge::Merging;
@@ -54,6 +57,7 @@ use tree::Tree;
 use walk::{SlotRun, Walked};
 
 pub use chain::{ChainCheck, ChainPolicy};
+pub use flight::{Growth, MAX_IN_FLIGHT, Others, Stay};
 pub use follower::Follower;
 pub use look_ahead::{LOOK_AHEAD, Upcoming, look_ahead};
 pub use range::{InOrder, Range, RangeStack};
@@ -97,6 +101,8 @@ pub struct Access<'a> {
     pub pages: PageIds<'a>,
     /// Whether who made the ids declares them chained.
     pub ids_chained: bool,
+    /// Leading pages that are the prompt's.
+    pub prompt_pages: usize,
     /// Only this many leading pages can be hits; the others are touched all the same.
     pub lookup_limit: usize,
     /// Output pages nobody shares, below the last page.
@@ -145,6 +151,8 @@ pub struct Stack {
     prefixes: Option<Box<Prefixes>>,
     /// A range whose requests are being taken.
     merging: Option<Box<Merging>>,
+    /// Requests in flight, once those are followed.
+    flight: Option<Box<Flight>>,
     /// The last request's path, segment by segment (how far it went in each), and its walk slot by slot.
     path: Vec<Place>,
     slot_runs: Vec<SlotRun>,
@@ -165,6 +173,7 @@ impl Stack {
             disproved: false,
             prefixes: None,
             merging: None,
+            flight: None,
             path: Vec::new(),
             slot_runs: Vec::new(),
         }
@@ -234,7 +243,9 @@ impl Stack {
 
     /// Pages held now.
     pub fn tracked_pages(&self) -> PageCount {
-        PageCount(self.slots.total() + self.merging.as_ref().map_or(0, |merging| merging.pages))
+        let merging = self.merging.as_ref().map_or(0, |merging| merging.pages);
+        let in_flight = self.flight.as_ref().map_or(0, |flight| flight.stored_pages());
+        PageCount(self.slots.total() + merging + in_flight)
     }
 
     /// Distinct pages ever seen. Exact until the bound made the stack forget; an upper bound after.
@@ -264,7 +275,7 @@ impl Stack {
 
     /// Requests that still own pages.
     pub fn live_requests(&self) -> u64 {
-        self.slots.live() as u64
+        (self.slots.live() + self.flight.as_ref().map_or(0, |flight| flight.len())) as u64
     }
 
     /// The largest capacity with exact results.
@@ -277,7 +288,8 @@ impl Stack {
         let own =
             self.path.capacity() * size_of::<Place>() + self.slot_runs.capacity() * size_of::<SlotRun>();
         let prefixes = self.prefixes.as_ref().map_or(0, |prefixes| prefixes.memory_bytes());
-        (own + self.tree.memory_bytes() + self.slots.memory_bytes() + prefixes) as u64
+        let flight = self.flight.as_ref().map_or(0, |flight| flight.memory_bytes());
+        (own + self.tree.memory_bytes() + self.slots.memory_bytes() + prefixes + flight) as u64
             + (self.chain.memory_bytes() + self.ghosts.memory_bytes()) as u64
     }
 
@@ -361,25 +373,27 @@ impl Stack {
     /// Gives the request its slot and makes the tree show it: the path changes hands, the new pages hang
     /// below it. Returns the segment of its last page.
     fn take_over(&mut self, access: &Access<'_>, known: usize) -> SegmentId {
-        let slot = self.slots.next_slot();
+        let tail = self.hang(access, known, self.slots.next_slot());
+        self.push_slot(tail, access);
+        self.index_new_pages(None, tail, access, known);
+        tail
+    }
+
+    /// Gives the path to a slot and hangs the request's new pages below it. Returns the segment of its last page.
+    fn hang(&mut self, access: &Access<'_>, known: usize, slot: Slot) -> SegmentId {
         for step in &self.path {
-            self.tree.take_over(step.segment, step.pages, slot);
+            if slot != HELD || !self.tree.belongs_to(*step, slot) {
+                self.tree.take_over(step.segment, step.pages, slot);
+            }
         }
         let end = self.path.last().copied().unwrap_or(TOP);
-        let tail = match access.pages.get(known) {
-            Some(next) => {
-                let key = if known == 0 { access.scope.first_page(next) } else { next };
-                let tail = self.tree.append(end, key, access.pages.from(known + 1), slot);
-                if tail == end.segment && self.reads_every_page(access.ids_chained) {
-                    self.tree.remember_lengthened(end, access.pages.from(known - end.pages as usize));
-                }
-                self.lengthen_path(tail, (access.pages.len() - known) as u32);
-                tail
-            }
-            None => end.segment,
-        };
-        self.push_slot(tail, access);
-        self.index_new_pages(tail, access, known);
+        let Some(next) = access.pages.get(known) else { return end.segment };
+        let key = if known == 0 { access.scope.first_page(next) } else { next };
+        let tail = self.tree.append(end, key, access.pages.from(known + 1), slot);
+        if tail == end.segment && self.reads_every_page(access.ids_chained) {
+            self.tree.remember_lengthened(end, access.pages.from(known - end.pages as usize));
+        }
+        self.lengthen_path(tail, (access.pages.len() - known) as u32);
         tail
     }
 
@@ -419,18 +433,24 @@ impl Stack {
     #[inline]
     fn forget_beyond_bound(&mut self) {
         let bound = self.config.max_tracked_pages.0;
-        if self.slots.total() > bound {
+        if self.pages() > bound {
             self.forget_oldest(bound);
         }
+    }
+
+    /// Pages of all slots, and those above them.
+    #[inline]
+    fn pages(&self) -> u64 {
+        self.slots.total() + self.flight.as_ref().map_or(0, |flight| flight.pages())
     }
 
     /// Cuts the oldest slots off while what remains still answers every capacity up to the bound. A function by
     /// itself, so that the way of a request in a pool below its bound is short.
     #[inline(never)]
     fn forget_oldest(&mut self, bound: u64) {
-        while self.slots.total() > bound
+        while self.pages() > bound
             && let Some(oldest) = self.slots.oldest()
-            && self.slots.total() - self.slots.weight(oldest) >= bound
+            && self.pages() - self.slots.weight(oldest) >= bound
         {
             self.forget(oldest);
         }

@@ -3,6 +3,7 @@
 //! An index over all pages, kept only by a stack that is asked: eight bytes a page and what the table leaves free. It
 //! follows from the tree, so a snapshot leaves it out.
 
+use super::flight::{Flight, scope_of};
 use super::ids::{Place, ROOT};
 use super::slots::Slots;
 use super::tree::Tree;
@@ -16,12 +17,14 @@ use std::hash::BuildHasher;
 pub(super) struct Held<'a> {
     pub(super) tree: &'a Tree,
     pub(super) slots: &'a Slots,
+    /// Requests in flight, where those are followed.
+    pub(super) flight: Option<&'a Flight>,
 }
 
 impl Held<'_> {
     /// What the ids on a page's path are unique within: all requests that share its first page have one scope.
     pub(super) fn scope(self, page: Place) -> Scope {
-        self.slots.scope(self.tree.owner(page.segment))
+        scope_of(page.segment, self.tree, self.slots, self.flight)
     }
 
     /// A page's id, as requests bring it.

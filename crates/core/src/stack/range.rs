@@ -31,6 +31,9 @@ pub enum InOrder {
     /// A request is refused, or would be; its pool says why, and counts it.
     #[error("a request does not fit its pool")]
     Refused,
+    /// Pages of a request in flight stay where they are, whatever others of its range touch.
+    #[error("requests overlap, and that is modelled")]
+    Overlap,
     /// There is one cache a capacity in place of a stack.
     #[error("the engine models each capacity on its own")]
     Pointwise,

@@ -46,9 +46,10 @@ impl Renumbering {
         ranks
     }
 
-    /// The new number of a live slot; of a dead one, that of the next live one.
+    /// The new number of a live slot; of a dead one, that of the next live one. What is no slot of the order stays.
     #[inline]
     pub(super) fn of(&self, old: Slot) -> Slot {
-        Slot(self.leaves[old.index() / LEAF].of(old.index() % LEAF))
+        let leaf = self.leaves.get(old.index() / LEAF);
+        leaf.map_or(old, |ranks| Slot(ranks.of(old.index() % LEAF)))
     }
 }

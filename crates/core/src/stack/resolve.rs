@@ -1,5 +1,6 @@
 //! The ids of a prefix that a compact event names by its last page and its length.
 
+use super::flight::Flight;
 use super::ids::{Place, ROOT};
 use super::prefixes::{Found, Held, Prefixes};
 use super::{Access, SegmentId, Stack};
@@ -59,7 +60,7 @@ impl Stack {
             self.prefixes = None;
             return Err(UnknownPrefix::NotChained);
         }
-        let held = Held { tree: &self.tree, slots: &self.slots };
+        let held = Held { tree: &self.tree, slots: &self.slots, flight: self.flight.as_deref() };
         let prefixes = self.prefixes.get_or_insert_with(|| Box::new(Prefixes::of(held)));
         let pages = prefix.pages.get();
         match prefixes.find(held, scope, prefix.last_id, u64::from(pages)) {
@@ -92,11 +93,17 @@ impl Stack {
     }
 
     /// Enters the pages that a request brought, which `tail` ends with.
-    pub(super) fn index_new_pages(&mut self, tail: SegmentId, access: &Access<'_>, known: usize) {
+    pub(super) fn index_new_pages(
+        &mut self,
+        flight: Option<&Flight>,
+        tail: SegmentId,
+        access: &Access<'_>,
+        known: usize,
+    ) {
         let Some(prefixes) = &mut self.prefixes else { return };
         let new = (access.pages.len() - known) as u32;
         if new > 0 {
-            let held = Held { tree: &self.tree, slots: &self.slots };
+            let held = Held { tree: &self.tree, slots: &self.slots, flight };
             let above = self.tree.len(tail) - new;
             prefixes.insert_below(held, Place { segment: tail, pages: above });
         }
@@ -105,7 +112,8 @@ impl Stack {
     /// Takes out the pages of a segment that are about to leave the tree: those below a place in it.
     pub(super) fn unindex_pages(&mut self, place: Place) {
         if let Some(prefixes) = &mut self.prefixes {
-            prefixes.remove_below(Held { tree: &self.tree, slots: &self.slots }, place);
+            let flight = self.flight.as_deref();
+            prefixes.remove_below(Held { tree: &self.tree, slots: &self.slots, flight }, place);
         }
     }
 }

@@ -26,8 +26,9 @@ impl Leaf {
     }
 }
 
-/// The upper half of the request numbers from a slot on. Numbers rise from slot to slot, so there is one of
-/// these for every 4 billion requests that a pool had while its oldest page stayed.
+/// The upper half of the request numbers from a slot on. Numbers rise from slot to slot, but for those of requests that
+/// were in flight together, so there are few of these for every 4 billion requests that a pool had while its oldest page
+/// stayed.
 #[derive(Debug, Clone, Copy)]
 struct UpperHalf {
     from: Slot,
@@ -97,9 +98,6 @@ impl TryFrom<Columns> for Slots {
         if columns.weights.len() != columns.owners.len() {
             return Err("every slot has a weight and an owner");
         }
-        if !columns.owners.is_sorted_by_key(|owner| owner.number) {
-            return Err("slots are in the order of their requests");
-        }
         let mut slots = Self::new();
         for (weight, owner) in columns.weights.into_iter().zip(columns.owners) {
             slots.push(weight, owner.tail, owner.number, owner.scope);
@@ -153,10 +151,10 @@ impl Slots {
         self.leaves[index / LEAF].weights[index % LEAF]
     }
 
-    /// Has what reporting a slot's pages reads brought near.
+    /// Has what reporting a slot's pages reads brought near; nothing for what is no slot of the order.
     #[inline]
     pub(super) fn prefetch(&self, slot: Slot) {
-        prefetch(&self.leaves[slot.index() / LEAF]);
+        self.leaves.get(slot.index() / LEAF).into_iter().for_each(prefetch);
     }
 
     /// Pages of all slots.
@@ -339,6 +337,25 @@ impl Slots {
         (0..self.len()).filter(|&index| self.weight_at(index) > 0).map(|index| Slot(index as u32))
     }
 
+    /// Pages of each slot and all newer ones.
+    pub(super) fn at_or_above(&self) -> Vec<u64> {
+        let mut above = 0;
+        let mut all: Vec<u64> = (0..self.len)
+            .rev()
+            .map(|slot| {
+                above += u64::from(self.weight_at(slot));
+                above
+            })
+            .collect();
+        all.reverse();
+        all
+    }
+
+    /// Whether slots are in the order of their requests: as long as these are released in the order in which they came.
+    pub(super) fn are_in_order(&self) -> bool {
+        (0..self.len as u32).map(|slot| self.request_number(Slot(slot))).is_sorted()
+    }
+
     /// Whether what a snapshot said fits together: every tail is a segment, the sums fit their type and leave
     /// room for the next request.
     pub(super) fn is_sound(&self, segments: usize) -> bool {
@@ -450,15 +467,15 @@ mod tests {
     }
 
     #[test]
-    fn slots_out_of_order_are_refused() {
+    fn slots_tell_whether_they_are_in_order() {
         let mut slots = Slots::new();
         [5, 9].iter().for_each(|&number| slots.push(1, ROOT, number, Scope::GLOBAL));
         let bytes = postcard::to_allocvec(&slots).expect("memory");
         let read: Slots = postcard::from_bytes(&bytes).expect("what was written");
         assert_eq!([0, 1].map(|slot| read.request_number(Slot(slot))), [5, 9]);
+        assert!(read.are_in_order());
         let mut slots = Slots::new();
         [9, 5].iter().for_each(|&number| slots.push(1, ROOT, number, Scope::GLOBAL));
-        let bytes = postcard::to_allocvec(&slots).expect("memory");
-        assert!(postcard::from_bytes::<Slots>(&bytes).is_err());
+        assert!(!slots.are_in_order());
     }
 }

@@ -260,6 +260,12 @@ impl Tree {
         self.segment(id).slot
     }
 
+    /// Whether all of a segment's pages above a place belong to this slot.
+    #[inline]
+    pub(super) fn belongs_to(&self, place: Place, slot: Slot) -> bool {
+        self.owner(place.segment) == slot && self.last_left(place.segment) >= place.pages
+    }
+
     /// The slots of a segment's first `pages` pages, each with how many of them it has.
     pub(super) fn owners(&self, id: SegmentId, pages: u32) -> impl Iterator<Item = (Slot, u32)> {
         let segment = self.segment(id);
@@ -281,6 +287,15 @@ impl Tree {
             segment.deeper = regions.take_top(segment.deeper, segment.slot, pages, segment.len());
         }
         segment.slot = slot;
+    }
+
+    /// Gives the pages from `begin` on, of those that belong to the owner of a segment's first page, to a slot that is older
+    /// than that owner and newer than all others.
+    pub(super) fn release(&mut self, id: SegmentId, begin: u32, slot: Slot) {
+        let owner = std::mem::replace(&mut self.segment_mut(id).slot, slot);
+        if begin > 0 {
+            self.take_over(id, begin, owner);
+        }
     }
 
     /// The slot of a segment's last page, and the first page it has there; none of a place that is free.

@@ -5,6 +5,7 @@ use super::{Follower, SlotRun};
 use crate::outcome::Outcome;
 use crate::packed;
 use crate::pages::{PageIds, Scope};
+use crate::stack::flight::scope_of;
 use crate::stack::ids::{Place, SegmentId, Slot, TOP};
 use crate::stack::{Access, MAX_REQUEST_PAGES, Stack, StackConfig};
 use crate::units::is_countable;
@@ -158,7 +159,9 @@ impl Stack {
         let path = self.path_to(place);
         let above = |place: &Place| self.tree.ids_above(*place).flat_map(PageIds::iter);
         let mut ids: Vec<u64> = path.iter().flat_map(above).collect();
-        let scope = path.first().map_or(Scope::GLOBAL, |top| self.slots.scope(self.tree.owner(top.segment)));
+        let flight = self.flight.as_deref();
+        let scope = |top: &Place| scope_of(top.segment, &self.tree, &self.slots, flight);
+        let scope = path.first().map_or(Scope::GLOBAL, scope);
         if let Some(first) = ids.first_mut() {
             *first = scope.id_of_first_page(*first);
         }

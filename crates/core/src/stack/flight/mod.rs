@@ -1,0 +1,530 @@
+//! Requests that overlap: the pages of those in flight lie above the stack of released ones.
+//!
+//! An engine looks a request up when it arrives, pins its pages until it ends, and lets them age from then on. A page
+//! that somebody holds cannot be evicted. So the stack is that of *releases*: a request gets its slot when it ends, for
+//! the pages that nobody else holds then, and all that is in flight lies above every slot. Along a path releases never
+//! get later, so the tree of segments and regions serves as it is; what is in flight is owned by [`HELD`] there, which is
+//! newer than every slot.
+//!
+//! A page that nobody holds needs room for all pages that lay above it at the worst moment since its release
+//! ([`super::heights`]), and for itself. A page that is held needs no more than what is in flight.
+//!
+//! At one moment arrivals come first: what ends then is still held.
+//!
+//! A request that nobody overlaps leaves what [`Stack::access`] leaves: the page that it ends within counts as room that
+//! the next request needs, not as height. So a log in which no two requests overlap gives the numbers of one without
+//! durations.
+
+mod holds;
+mod saved;
+mod stay;
+
+pub use stay::{Growth, Stay};
+
+use super::heights::{Height, Heights};
+use super::ids::{Place, ROOT, SegmentId, Slot};
+use super::slots::{Slots, Taken};
+use super::tree::Tree;
+use super::walk::SlotRun;
+use super::{Access, ChainViolation, Lookup, Stack};
+use crate::outcome::{BEYOND, Need, Outcome, Run};
+use crate::pages::Scope;
+use crate::units::EventTime;
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use holds::{Holds, Reach, Touch};
+use stay::Phase;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+pub(super) use saved::{FlightImage, FlightRef, is_owner};
+
+/// Who owns the pages of requests in flight.
+pub(super) const HELD: Slot = Slot(u32::MAX);
+
+/// Most requests in flight at once; engines run a few hundred. Where there would be more, or they would hold more pages
+/// than are tracked, the next to end ends early, and until it would have ended nothing is found.
+pub const MAX_IN_FLIGHT: usize = 1 << 16;
+
+/// The next thing that happens to a request in flight.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Next {
+    time: EventTime,
+    phase: Phase,
+    /// Makes the order that of arrivals where the rest is equal.
+    number: u64,
+    at: u32,
+}
+
+/// A request in flight.
+#[derive(Debug, Clone, Copy)]
+struct InFlight {
+    number: u64,
+    scope: Scope,
+    /// Where its pages with ids end.
+    tail: Place,
+    stay: Stay,
+    /// Pages taken so far that are counted as having no id.
+    unnamed: u64,
+    /// Of its output pages with ids, those that were new with it: counted among the pages without ids.
+    new_outputs: u32,
+    /// Its output pages without ids.
+    unshared_outputs: u32,
+}
+
+impl InFlight {
+    /// The next page it takes, or its end.
+    fn next(&self, at: u32) -> Reverse<Next> {
+        let (time, phase) = self.stay.next();
+        Reverse(Next { time, phase, number: self.number, at })
+    }
+}
+
+/// What others hold when a request arrives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Others {
+    /// Requests in flight.
+    pub requests: u64,
+    /// Distinct pages they hold, those without ids too; [`BEYOND`] where these were too many to be followed.
+    pub pages: Need,
+}
+
+/// The holders of a segment, and what the ids of its pages are unique within.
+#[derive(Debug, Default)]
+struct HeldSegment {
+    scope: Scope,
+    holds: Holds,
+}
+
+/// What the ids of a segment's pages are unique within.
+pub(super) fn scope_of(segment: SegmentId, tree: &Tree, slots: &Slots, flight: Option<&Flight>) -> Scope {
+    match (tree.owner(segment), flight) {
+        (HELD, Some(flight)) => flight.held.get(&segment).map_or(Scope::GLOBAL, |held| held.scope),
+        (slot, _) => slots.scope(slot),
+    }
+}
+
+/// Pages of a segment that a request released.
+#[derive(Debug, Clone, Copy)]
+struct Part {
+    segment: SegmentId,
+    touch: Touch,
+}
+
+impl Part {
+    fn pages(&self) -> u64 {
+        u64::from(self.touch.end - self.touch.begin)
+    }
+}
+
+/// All requests in flight, and the heights of the slots below them.
+#[derive(Debug)]
+pub(super) struct Flight {
+    /// The latest moment that came.
+    now: Option<EventTime>,
+    heights: Heights,
+    requests: Vec<Option<InFlight>>,
+    free: Vec<u32>,
+    /// One entry a request, but for the one that is alone.
+    by_time: BinaryHeap<Reverse<Next>>,
+    /// The only request in flight, as long as no other arrived since.
+    alone: Option<u32>,
+    /// Whether the last request that ended was alone from its arrival to its end.
+    was_alone: bool,
+    /// When the last of those would have ended that were too many to be followed.
+    overrun_until: Option<EventTime>,
+    held: HashMap<SegmentId, HeldSegment, FixedState>,
+    /// Holders of segments that nobody holds any more, kept for their memory.
+    spare: Vec<Holds>,
+    /// Distinct pages with ids that are held; output pages that were new with their request are counted below.
+    named: u64,
+    /// Pages held that are counted as having no id.
+    unnamed: u64,
+    /// What others held when the last request arrived.
+    others: Others,
+    /// What a request releases; kept for its memory.
+    released: Vec<Part>,
+}
+
+impl Flight {
+    /// Nobody in flight, above slots of these heights.
+    fn new(heights: Heights) -> Self {
+        Self {
+            now: None,
+            heights,
+            requests: Vec::new(),
+            free: Vec::new(),
+            by_time: BinaryHeap::new(),
+            alone: None,
+            was_alone: true,
+            overrun_until: None,
+            held: HashMap::default(),
+            spare: Vec::new(),
+            named: 0,
+            unnamed: 0,
+            others: Others::default(),
+            released: Vec::new(),
+        }
+    }
+
+    /// Pages that lie above all slots.
+    pub(super) fn pages(&self) -> u64 {
+        self.named + self.unnamed
+    }
+
+    /// The capacity that has room for all of them.
+    fn needed(&self) -> Need {
+        if self.overrun_until.is_some() { BEYOND } else { self.pages() }
+    }
+
+    /// Pages that requests in flight leave behind when they end.
+    pub(super) fn stored_pages(&self) -> u64 {
+        let outputs =
+            |request: &InFlight| u64::from(request.new_outputs) + u64::from(request.unshared_outputs);
+        self.named + self.in_flight().map(outputs).sum::<u64>()
+    }
+
+    fn in_flight(&self) -> impl Iterator<Item = &InFlight> {
+        self.requests.iter().flatten()
+    }
+
+    /// Requests in flight.
+    pub(super) fn len(&self) -> usize {
+        self.requests.len() - self.free.len()
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        let holds = self.held.values().map(|held| &held.holds).chain(&self.spare);
+        self.heights.memory_bytes()
+            + self.requests.capacity() * size_of::<Option<InFlight>>()
+            + self.by_time.capacity() * size_of::<Reverse<Next>>()
+            + self.held.capacity() * size_of::<(SegmentId, HeldSegment)>()
+            + holds.map(Holds::memory_bytes).sum::<usize>()
+    }
+
+    /// The holders of a segment, made where there are none.
+    fn holds_of(&mut self, segment: SegmentId, scope: Scope) -> &mut Holds {
+        let spare = &mut self.spare;
+        let fresh = || HeldSegment { scope, holds: spare.pop().unwrap_or_default() };
+        &mut self.held.entry(segment).or_insert_with(fresh).holds
+    }
+
+    /// Ends a request's hold of a segment; `parts` receives what nobody holds then, the deepest first.
+    fn end_hold(&mut self, place: Place, parts: &mut Vec<Part>) {
+        let Some(HeldSegment { holds, .. }) = self.held.get_mut(&place.segment) else { return };
+        holds.end(place.pages, |touch| parts.push(Part { segment: place.segment, touch }));
+        if holds.held() == 0
+            && let Some(HeldSegment { mut holds, .. }) = self.held.remove(&place.segment)
+        {
+            holds.clear();
+            self.spare.push(holds);
+        }
+    }
+
+    /// Files a request that arrived; returns its place.
+    fn file(&mut self, request: InFlight) -> u32 {
+        let at = self.free.pop().unwrap_or_else(|| {
+            self.requests.push(None);
+            self.requests.len() as u32 - 1
+        });
+        self.requests[at as usize] = Some(request);
+        at
+    }
+
+    /// Lets a request take the pages that one which is alone need not take: that which its prompt ends within, and by
+    /// and by those of its output.
+    fn overlap(&mut self, at: u32) {
+        let Some(request) = self.requests[at as usize] else { return };
+        self.by_time.push(request.next(at));
+        self.take_pages(at, u64::from(request.stay.begins_partial));
+    }
+
+    /// Takes a request's next output page.
+    fn grow(&mut self, at: u32) {
+        let Some(request) = &mut self.requests[at as usize] else { return };
+        request.stay.growth = request.stay.growth.skip(1);
+        let next = request.next(at);
+        self.by_time.push(next);
+        self.take_pages(at, 1);
+    }
+
+    /// Takes pages that are counted as having no id.
+    fn take_pages(&mut self, at: u32, pages: u64) {
+        let Some(request) = &mut self.requests[at as usize] else { return };
+        request.unnamed += pages;
+        self.unnamed += pages;
+        self.heights.add_to_all(pages as i64);
+    }
+
+    /// The next to end, or to take a page, taken off the queue.
+    fn pop(&mut self) -> Option<u32> {
+        self.alone.take().or_else(|| self.by_time.pop().map(|Reverse(next)| next.at))
+    }
+}
+
+impl Stack {
+    /// Whether requests are followed while they are in flight.
+    pub fn follows_flights(&self) -> bool {
+        self.flight.is_some()
+    }
+
+    /// Follows requests while they are in flight from now on. Pages released so far keep their order; what lay above them
+    /// since is taken to be what does now.
+    pub fn follow_flights(&mut self) {
+        if self.flight.is_none() {
+            let heights = self.slots.at_or_above().into_iter().map(Height::new);
+            self.flight = Some(Box::new(Flight::new(Heights::of(heights))));
+        }
+    }
+
+    /// What others held when the last request arrived; none where nobody is followed.
+    pub fn others_in_flight(&self) -> Option<Others> {
+        self.flight.as_ref().map(|flight| flight.others)
+    }
+
+    /// Looks a request up as it arrives and holds its pages for as long as it stays; those of requests that ended
+    /// before are released first. [`Stack::follow_flights`] goes before. A request with an earlier arrival than the one
+    /// before arrives with that one.
+    ///
+    /// # Errors
+    /// [`ChainViolation`] as of [`Stack::access`]; time went on all the same.
+    pub fn arrive(
+        &mut self,
+        access: &Access<'_>,
+        stay: Stay,
+        outcome: &mut Outcome,
+    ) -> Result<(), ChainViolation> {
+        outcome.clear();
+        self.pass_time(stay.arrival);
+        let Some(mut flight) = self.flight.take() else { return self.access(access, outcome) };
+        let arrived = self.arrive_in(&mut flight, access, stay, outcome);
+        self.flight = Some(flight);
+        self.forget_beyond_bound();
+        arrived
+    }
+
+    /// Lets everything happen that comes before a request which arrives now.
+    pub fn pass_time(&mut self, now: EventTime) {
+        let Some(mut flight) = self.flight.take() else { return };
+        let now = flight.now.max(Some(now)).unwrap_or_default();
+        flight.now = Some(now);
+        self.advance(&mut flight, now);
+        self.flight = Some(flight);
+        self.forget_beyond_bound();
+    }
+
+    fn arrive_in(
+        &mut self,
+        flight: &mut Flight,
+        access: &Access<'_>,
+        stay: Stay,
+        outcome: &mut Outcome,
+    ) -> Result<(), ChainViolation> {
+        let (known, mismatched) = self.walk_whole(access);
+        outcome.chain_violations = self.check_chain(access, known)? + mismatched;
+        self.disproved |= outcome.chain_violations > 0;
+        flight.others = Others { requests: flight.len() as u64, pages: flight.needed() };
+        let mut above = 0;
+        for at in 0..self.slot_runs.len() {
+            let slot_run = self.slot_runs[at];
+            self.report_run(flight, slot_run, above, access, outcome);
+            self.hold_run(flight, slot_run);
+            above += slot_run.pages as usize;
+        }
+        let recalled = self.report_ghosts(access, known, outcome);
+        self.hold_path(flight, access, known, stay);
+        let unseen = (access.pages.len() - known) as u64 - recalled;
+        outcome.new_pages = unseen + u64::from(access.unshared_outputs);
+        self.accumulated += outcome.new_pages;
+        Ok(())
+    }
+
+    /// Follows a request down the tree, one of a single page too; returns how many pages are known and what was
+    /// mistaken on trust.
+    fn walk_whole(&mut self, access: &Access<'_>) -> (usize, u64) {
+        if let Some(segment) = self.only_page(access) {
+            self.path.clear();
+            self.slot_runs.clear();
+            self.path.push(Place { segment, pages: 1 });
+            self.slot_runs.push(SlotRun { slot: self.tree.owner(segment), pages: 1 });
+            return (1, 0);
+        }
+        let walked = self.walk(access);
+        (walked.known, walked.mismatched)
+    }
+
+    /// Reports a run of the path, with `above` pages before it.
+    pub(super) fn report_run(
+        &mut self,
+        flight: &Flight,
+        slot_run: SlotRun,
+        above: usize,
+        access: &Access<'_>,
+        outcome: &mut Outcome,
+    ) {
+        let SlotRun { slot, pages } = slot_run;
+        if slot == HELD {
+            self.report_held(flight, pages, access.lookup(), outcome);
+            return;
+        }
+        let found = self.slots.take(slot, 0);
+        let newer = match flight.overrun_until {
+            Some(_) => BEYOND - found.weight,
+            None => flight.heights.get(slot).most().saturating_sub(found.weight),
+        };
+        // Else the page that the last request ended within is height already.
+        let extra_need = if flight.len() == 0 && flight.was_alone { access.extra_need } else { 0 };
+        let lookup = Lookup { extra_need, ..access.lookup() };
+        self.write_run(slot_run, Taken { newer, ..found }, above, lookup, outcome);
+    }
+
+    /// Reports the first pages of the path, which are held: they need no more than what is in flight.
+    fn report_held(&self, flight: &Flight, pages: u32, lookup: Lookup, outcome: &mut Outcome) {
+        let (bound, need) = (self.config.max_tracked_pages, flight.needed());
+        let (mut left, mut can_hit) = (pages, u32::try_from(lookup.limit).unwrap_or(u32::MAX).min(pages));
+        for place in &self.path {
+            let touches =
+                flight.held.get(&place.segment).map(|held| held.holds.touches(place.pages.min(left)));
+            for Touch { begin, end, number } in touches.into_iter().flatten() {
+                let run = Run { pages: end - begin, need, step: 0, last_touched_by: number };
+                let hits = run.pages.min(can_hit);
+                Run { pages: hits, ..run }.push_upto(bound, &mut outcome.runs);
+                Run { pages: run.pages - hits, ..run }.push_upto(bound, &mut outcome.unlooked);
+                can_hit -= hits;
+            }
+            left -= place.pages.min(left);
+            if left == 0 {
+                return;
+            }
+        }
+    }
+
+    /// Takes a run of the path away from its slot.
+    fn hold_run(&mut self, flight: &mut Flight, SlotRun { slot, pages }: SlotRun) {
+        if slot != HELD {
+            self.slots.take(slot, pages);
+            flight.heights.add_to_newer(slot, pages);
+            flight.named += u64::from(pages);
+        }
+    }
+
+    /// Hands the path to those in flight, hangs the new pages below it, and files the request.
+    fn hold_path(&mut self, flight: &mut Flight, access: &Access<'_>, known: usize, stay: Stay) {
+        let number = self.requests;
+        self.requests += 1;
+        let prompt = access.prompt_pages.min(access.pages.len());
+        let tail = self.hang(access, known, HELD);
+        let new = access.pages.len() - known;
+        let new_outputs = access.pages.len() - prompt.max(known);
+        let new_prompt = new - new_outputs;
+        flight.named += new_prompt as u64;
+        flight.heights.add_to_all(new_prompt as i64);
+        for place in &self.path {
+            let reach = Reach { pages: place.pages, number };
+            flight.holds_of(place.segment, access.scope).hold(reach);
+        }
+        self.index_new_pages(Some(flight), tail, access, known);
+        // Output pages that were known already are held from the start.
+        let known_outputs = access.pages.len() - prompt - new_outputs;
+        let growth = stay.growth.skip(u32::try_from(known_outputs).unwrap_or(u32::MAX));
+        while flight.len() >= MAX_IN_FLIGHT
+            || (flight.len() > 0 && flight.named > self.config.max_tracked_pages.0)
+        {
+            let Some(first) = flight.pop() else { break };
+            let end = flight.requests[first as usize].map(|request| request.stay.end());
+            flight.overrun_until = flight.overrun_until.max(end);
+            self.end(flight, first);
+        }
+        let at = flight.file(InFlight {
+            number,
+            scope: access.scope,
+            tail: self.path.last().copied().unwrap_or(super::TOP),
+            stay: Stay { growth, ..stay },
+            unnamed: 0,
+            new_outputs: new_outputs as u32,
+            unshared_outputs: access.unshared_outputs,
+        });
+        if flight.len() == 1 {
+            flight.alone = Some(at);
+        } else if stay.duration_ms == 0 {
+            flight.take_pages(at, u64::from(stay.begins_partial) + u64::from(growth.pages));
+            self.end(flight, at);
+        } else {
+            flight.overlap(at);
+        }
+    }
+
+    /// Lets everything happen that comes before this moment.
+    fn advance(&mut self, flight: &mut Flight, now: EventTime) {
+        flight.overrun_until = flight.overrun_until.filter(|end| *end >= now);
+        if let Some(at) = flight.alone.take() {
+            if flight.requests[at as usize].is_some_and(|request| request.stay.ends_before(now)) {
+                self.end(flight, at);
+                flight.was_alone = true;
+            } else {
+                flight.overlap(at);
+            }
+        }
+        while let Some(Reverse(next)) = flight.by_time.peek().copied()
+            && next.time < now
+        {
+            flight.by_time.pop();
+            match next.phase {
+                Phase::Ends => self.end(flight, next.at),
+                Phase::Grows | Phase::GrowsLater => flight.grow(next.at),
+            }
+        }
+    }
+
+    /// Releases what nobody else holds of a request that ends, the last page first.
+    fn end(&mut self, flight: &mut Flight, at: u32) {
+        let Some(request) = flight.requests[at as usize].take() else { return };
+        flight.free.push(at);
+        flight.was_alone = false;
+        let held_before = flight.pages();
+        let mut parts = std::mem::take(&mut flight.released);
+        let mut place = request.tail;
+        while place.segment != ROOT {
+            flight.end_hold(place, &mut parts);
+            place = self.tree.place(place.segment);
+        }
+        let named: u64 = parts.iter().map(Part::pages).sum();
+        // Its new output pages are the last ones of its path, and were counted without their ids.
+        flight.named = flight.named + u64::from(request.new_outputs) - named;
+        flight.unnamed -= request.unnamed;
+        let released = named + u64::from(request.unshared_outputs);
+        let at_or_above = flight.pages() + released;
+        flight.heights.add_to_all(at_or_above as i64 - held_before as i64);
+        // The page that it ends within is blank from now on, and was not while the others were released.
+        let most = Height::new(at_or_above.max(held_before));
+        self.release(flight, &request, &parts, most.fall_to(at_or_above));
+        parts.clear();
+        flight.released = parts;
+    }
+
+    /// Gives what a request releases its slots: one, or several where others touched the pages further up later and ended
+    /// before. The oldest has this `height`.
+    fn release(&mut self, flight: &mut Flight, request: &InFlight, parts: &[Part], mut height: Height) {
+        let (mut makes_room, mut unshared) = (false, request.unshared_outputs);
+        let mut push = |stack: &mut Self, weight: u32, tail: SegmentId, number: u64| {
+            flight.heights.push(height);
+            height.lower(weight);
+            stack.slots.push(weight, tail, number, request.scope);
+            makes_room |= stack.slots.begins_leaf();
+        };
+        for same in parts.chunk_by(|below, above| below.touch.number == above.touch.number) {
+            let slot = self.slots.next_slot();
+            same.iter().for_each(|part| self.tree.release(part.segment, part.touch.begin, slot));
+            let pages: u32 = same.iter().map(|part| part.pages() as u32).sum();
+            push(self, pages + std::mem::take(&mut unshared), same[0].segment, same[0].touch.number);
+        }
+        if unshared > 0 {
+            push(self, unshared, ROOT, request.number);
+        }
+        if makes_room && self.slots.crowded(self.tree.segment_count()) {
+            let live: Vec<Height> = self.slots.owners().map(|slot| flight.heights.get(slot)).collect();
+            self.make_room();
+            flight.heights = Heights::of(live.into_iter());
+        }
+    }
+}

@@ -1,0 +1,409 @@
+//! Requests that overlap, compared with a cache of one capacity that goes page by page and pins what is in flight.
+
+use super::super::{InOrder, Others, Stack};
+use crate::engine::{Engine, EngineConfig, RangeEngine};
+use crate::event::{KnownPrefix, RequestEvent};
+use crate::outcome::Outcome;
+use crate::pages::{PageIds, Scope};
+use crate::profile::{OverlapMode, Profile};
+use crate::units::{EventTime, PageCount, PageSize};
+use proptest::prelude::*;
+use std::collections::{BTreeMap, VecDeque};
+use std::num::NonZeroU32;
+
+const SIZE: u64 = 4;
+
+#[derive(Debug, Clone)]
+struct Request {
+    arrival: i64,
+    duration: u64,
+    input: u64,
+    output: u64,
+    /// Of the prompt's full pages, then of output pages whose ids are known.
+    ids: Vec<u64>,
+    outputs: Vec<u64>,
+}
+
+impl Request {
+    fn event(&self) -> RequestEvent<'_> {
+        RequestEvent {
+            event_time: EventTime(self.arrival),
+            duration_ms: Some(self.duration),
+            input_tokens: Some(self.input),
+            output_tokens: Some(self.output),
+            page_ids: PageIds::from_slice(&self.ids),
+            output_page_ids: PageIds::from_slice(&self.outputs),
+            ..RequestEvent::default()
+        }
+    }
+
+    fn stored(&self) -> u64 {
+        self.input + self.output - 1
+    }
+
+    /// When the page after so many is taken, in `output`-ths of a millisecond; only where an output token takes it.
+    fn grows_at(&self, page: u64) -> i128 {
+        let token = page * SIZE + 1 - self.input;
+        i128::from(self.arrival) * i128::from(self.output) + i128::from(self.duration * token)
+    }
+}
+
+/// What happens, in order: arrivals first, then pages, then ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum What {
+    Arrives,
+    Grows,
+    Ends,
+}
+
+/// All that happens, in the order of exact time. A request of no duration is over before anything else happens.
+fn happenings(requests: &[Request]) -> Vec<(usize, What)> {
+    let mut all: Vec<(f64, What, usize)> = Vec::new();
+    for (index, request) in requests.iter().enumerate() {
+        all.push((request.arrival as f64, What::Arrives, index));
+        for page in request.input.div_ceil(SIZE)..request.stored().div_ceil(SIZE) {
+            all.push((request.grows_at(page) as f64 / request.output as f64, What::Grows, index));
+        }
+        all.push((request.arrival as f64 + request.duration as f64, What::Ends, index));
+    }
+    let order = |(_, what, index): &(f64, What, usize)| match requests[*index].duration {
+        0 => (What::Arrives, *index, *what),
+        _ => (*what, *index, *what),
+    };
+    all.sort_by(|left, right| left.0.total_cmp(&right.0).then(order(left).cmp(&order(right))));
+    all.into_iter().map(|(_, what, index)| (index, what)).collect()
+}
+
+/// A page in the cache: one with an id, or one that nobody can find.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Page {
+    Named(u64),
+    Nameless(u64),
+}
+
+/// A cache of one capacity. Where more is held than it has room for, it runs over until enough has ended; nothing is
+/// found meanwhile.
+struct Cache {
+    capacity: u64,
+    /// Pages without a name that requests hold.
+    taken: u64,
+    /// The oldest first.
+    free: VecDeque<Page>,
+    held: BTreeMap<Page, u32>,
+    nameless: u64,
+}
+
+impl Cache {
+    fn in_use(&self) -> u64 {
+        self.taken + self.held.len() as u64
+    }
+
+    /// Lets the oldest free pages go that no longer fit.
+    fn make_room(&mut self) {
+        while self.in_use() + self.free.len() as u64 > self.capacity && self.free.pop_front().is_some() {}
+    }
+
+    fn take(&mut self) {
+        self.taken += 1;
+        self.make_room();
+    }
+
+    fn holds(&self, page: Page) -> bool {
+        self.held.contains_key(&page) || self.free.contains(&page)
+    }
+
+    fn hold(&mut self, page: Page) {
+        self.free.retain(|free| *free != page);
+        *self.held.entry(page).or_default() += 1;
+        self.make_room();
+    }
+
+    fn release(&mut self, page: Page) {
+        let holders = self.held.get_mut(&page).expect("somebody holds it");
+        *holders -= 1;
+        if *holders == 0 {
+            self.held.remove(&page);
+            self.free.push_back(page);
+        }
+    }
+
+    fn nameless(&mut self) -> Page {
+        self.nameless += 1;
+        Page::Nameless(self.nameless)
+    }
+}
+
+/// Hits of each request in a cache of this capacity.
+fn serve(requests: &[Request], capacity: u64, has_outputs: bool) -> Vec<u64> {
+    let mut cache = Cache { capacity, taken: 0, free: VecDeque::new(), held: BTreeMap::new(), nameless: 0 };
+    let mut hits = vec![0; requests.len()];
+    let mut taken: BTreeMap<usize, u64> = BTreeMap::new();
+    for (index, what) in happenings(requests) {
+        let request = &requests[index];
+        let (full, stored) =
+            (request.input / SIZE, if has_outputs { request.stored() } else { request.input });
+        match what {
+            What::Arrives => {
+                let limit = if has_outputs { (request.input - 1) / SIZE } else { full };
+                let found =
+                    request.ids.iter().take(limit as usize).take_while(|id| cache.holds(Page::Named(**id)));
+                hits[index] = if cache.in_use() <= capacity { found.count() as u64 } else { 0 };
+                // Hits are pinned before room is made for the rest.
+                let (known, new): (Vec<u64>, _) =
+                    request.ids.iter().partition(|id| cache.holds(Page::Named(**id)));
+                known.into_iter().chain(new).for_each(|id| cache.hold(Page::Named(id)));
+                if has_outputs && !request.input.is_multiple_of(SIZE) {
+                    cache.take();
+                    taken.insert(index, 1);
+                }
+            }
+            What::Grows if has_outputs => {
+                cache.take();
+                *taken.entry(index).or_default() += 1;
+            }
+            What::Grows => {}
+            What::Ends => {
+                if has_outputs {
+                    let outputs = stored / SIZE - full;
+                    let taken = taken.remove(&index).unwrap_or(0);
+                    assert_eq!(taken - outputs, u64::from(!stored.is_multiple_of(SIZE)));
+                    let known = request.outputs.iter().take(outputs as usize).map(|id| Page::Named(*id));
+                    let known: Vec<Page> = known.collect();
+                    for _ in known.len() as u64..outputs {
+                        let page = cache.nameless();
+                        cache.free.push_back(page);
+                    }
+                    known.into_iter().rev().for_each(|page| cache.free.push_back(page));
+                    cache.taken -= outputs;
+                    release_prompt(&mut cache, request);
+                    // Blank from now on.
+                    cache.taken -= taken - outputs;
+                } else {
+                    release_prompt(&mut cache, request);
+                }
+            }
+        }
+    }
+    hits
+}
+
+fn release_prompt(cache: &mut Cache, request: &Request) {
+    request.ids.iter().rev().for_each(|id| cache.release(Page::Named(*id)));
+    cache.make_room();
+}
+
+/// Sessions that grow, part and overlap. Ids are unique to their prefix.
+fn requests(outputs_have_ids: bool) -> impl Strategy<Value = Vec<Request>> {
+    let one = (
+        0i64..4,
+        0u64..12,
+        any::<prop::sample::Index>(),
+        any::<prop::sample::Index>(),
+        0usize..4,
+        0u64..SIZE,
+        1u64..14,
+    );
+    prop::collection::vec(one, 1..80).prop_map(move |all| {
+        let (mut time, mut fresh, mut requests) = (0, 0u64, Vec::<Request>::new());
+        for (wait, duration, before, cut, new, rest, output) in all {
+            time += wait;
+            let mut ids = Vec::new();
+            if !requests.is_empty() {
+                let before = &requests[before.index(requests.len())];
+                let ended = before.arrival + (before.duration as i64) < time;
+                ids.extend(&before.ids);
+                if ended && outputs_have_ids {
+                    ids.extend(&before.outputs);
+                }
+                ids.truncate(cut.index(ids.len() + 1));
+            }
+            let mut next = || {
+                fresh += 1;
+                fresh
+            };
+            ids.extend((0..new).map(|_| next()));
+            if ids.is_empty() {
+                ids.push(next());
+            }
+            // The last page of a prompt that is wholly known is computed anew, which takes a second copy of it.
+            let rest = if new == 0 { rest.max(1) } else { rest };
+            let input = ids.len() as u64 * SIZE + rest;
+            let pages = (input + output - 1) / SIZE - input / SIZE;
+            let outputs = if outputs_have_ids { (0..pages).map(|_| next()).collect() } else { Vec::new() };
+            requests.push(Request { arrival: time, duration, input, output, ids, outputs });
+        }
+        requests
+    })
+}
+
+fn engine(profile: Profile) -> Engine {
+    Engine::new(EngineConfig { profile, overlap: OverlapMode::On, ..EngineConfig::default() })
+}
+
+fn observe(engine: &mut Engine, event: &RequestEvent<'_>) -> Outcome {
+    let mut outcome = Outcome::default();
+    engine.observe(event, PageSize::new(SIZE as u32).expect("not zero"), &mut outcome).expect("sound");
+    outcome
+}
+
+fn check(requests: &[Request], profile: Profile) -> Result<(), TestCaseError> {
+    let mut engine = engine(profile);
+    let outcomes: Vec<Outcome> =
+        requests.iter().map(|request| observe(&mut engine, &request.event())).collect();
+    for capacity in 1..200 {
+        let found: Vec<u64> = outcomes.iter().map(|outcome| outcome.hits_at(capacity)).collect();
+        prop_assert_eq!(found, serve(requests, capacity, profile == Profile::Vllm), "at {} pages", capacity);
+    }
+    Ok(())
+}
+
+const PROFILES: [Profile; 2] = [Profile::LeafFirst, Profile::Vllm];
+
+proptest! {
+    #![proptest_config(ProptestConfig { max_shrink_iters: 200, ..ProptestConfig::with_cases(100) })]
+
+    #[test]
+    fn overlapping_requests_hit_as_in_a_cache_of_each_capacity(requests in requests(false)) {
+        check(&requests, Profile::Vllm)?;
+        check(&requests, Profile::LeafFirst)?;
+    }
+
+    #[test]
+    fn outputs_with_ids_are_found_once_their_request_ended(requests in requests(true)) {
+        check(&requests, Profile::Vllm)?;
+    }
+
+    /// Durations of none, and such that each request ends before the next comes.
+    #[test]
+    fn where_nobody_overlaps_every_number_is_that_of_one_after_another(
+        requests in requests(true),
+        is_instant in any::<bool>(),
+        profile in prop::sample::select(&PROFILES[..]),
+    ) {
+        let mut engine = engine(profile);
+        let mut serial = Engine::new(EngineConfig { profile, ..EngineConfig::default() });
+        for (index, request) in requests.iter().enumerate() {
+            let event = match is_instant {
+                true => RequestEvent { duration_ms: Some(0), ..request.event() },
+                false => RequestEvent { event_time: EventTime(index as i64 * 100), ..request.event() },
+            };
+            prop_assert_eq!(observe(&mut engine, &event), observe(&mut serial, &event));
+            prop_assert_eq!(engine.others_in_flight(), Some(Others::default()));
+            let counts = |stack: &Stack| {
+                (stack.tracked_pages(), stack.accumulated_pages(), stack.live_requests(), stack.requests())
+            };
+            prop_assert_eq!(counts(engine.stack()), counts(serial.stack()));
+        }
+    }
+
+    /// A state read back goes on as the one that was written; scopes, and prefixes that are named, included.
+    #[test]
+    fn requests_in_flight_are_in_snapshots(
+        requests in requests(true),
+        at in any::<prop::sample::Index>(),
+        first in any::<prop::sample::Index>(),
+        profile in prop::sample::select(&PROFILES[..]),
+    ) {
+        let (at, first) = (at.index(requests.len()), first.index(requests.len()));
+        let event = |index: usize| {
+            let request = &requests[index];
+            // Before the first duration requests are taken one after another.
+            let duration_ms = request.event().duration_ms.filter(|_| index >= first);
+            let scope = if request.ids[0].is_multiple_of(2) { Scope::named(b"two") } else { Scope::GLOBAL };
+            RequestEvent { duration_ms, scope, ..request.event() }
+        };
+        let mut whole = engine(profile);
+        (0..at).for_each(|index| drop(observe(&mut whole, &event(index))));
+        let bytes = postcard::to_allocvec(&whole).expect("memory");
+        let mut read: Engine = postcard::from_bytes(&bytes).expect("what was written");
+        let config = EngineConfig { profile, overlap: OverlapMode::On, ..EngineConfig::default() };
+        prop_assert!(read.resume(&config));
+        prop_assert_eq!(&postcard::to_allocvec(&read).expect("memory"), &bytes);
+        for (index, request) in requests.iter().enumerate().skip(at) {
+            let pages = request.ids.len() as u32;
+            prop_assert_eq!(observe(&mut read, &event(index)), observe(&mut whole, &event(index)));
+            let named = KnownPrefix {
+                last_id: request.ids[request.ids.len() - 1],
+                pages: NonZeroU32::new(pages).expect("has pages"),
+            };
+            for engine in [&mut read, &mut whole] {
+                let mut ids = Vec::new();
+                engine.resolve(event(index).scope, named, &mut ids).expect("it was just touched");
+                prop_assert_eq!(&ids, &request.ids);
+            }
+        }
+    }
+
+    /// A stack that forgets answers every capacity up to its bound.
+    #[test]
+    fn forgetting_changes_no_answer_up_to_the_bound(requests in requests(true), bound in 1u64..60) {
+        let mut all = engine(Profile::Vllm);
+        let config = EngineConfig { max_tracked_pages: PageCount(bound), ..all.config() };
+        let mut bounded = Engine::new(config);
+        for request in &requests {
+            let others = all.others_in_flight().map_or(0, |others| others.pages);
+            if others > bound {
+                break;
+            }
+            let (all, bounded) = (observe(&mut all, &request.event()), observe(&mut bounded, &request.event()));
+            for capacity in 1..=bound {
+                prop_assert_eq!(bounded.hits_at(capacity), all.hits_at(capacity), "at {} pages", capacity);
+            }
+        }
+    }
+
+    /// Bytes that are no state are refused, or make one that goes on; none of them panics.
+    #[test]
+    fn damaged_snapshots_do_no_harm(
+        requests in requests(true),
+        at in any::<prop::sample::Index>(),
+        byte in any::<u8>(),
+    ) {
+        let mut engine = engine(Profile::Vllm);
+        requests.iter().for_each(|request| drop(observe(&mut engine, &request.event())));
+        let mut bytes = postcard::to_allocvec(&engine).expect("memory");
+        let at = at.index(bytes.len());
+        bytes[at] = byte;
+        if let Ok(mut read) = postcard::from_bytes::<Engine>(&bytes)
+            && read.resume(&engine.config())
+        {
+            requests.iter().for_each(|request| drop(read.observe(
+                &request.event(),
+                PageSize::new(SIZE as u32).expect("not zero"),
+                &mut Outcome::default(),
+            )));
+        }
+    }
+}
+
+#[test]
+fn ranges_of_requests_with_durations_are_taken_in_order() {
+    let config = EngineConfig { profile: Profile::Vllm, overlap: OverlapMode::On, ..EngineConfig::default() };
+    let mut range = RangeEngine::new(config).expect("without durations");
+    let size = PageSize::new(SIZE as u32).expect("not zero");
+    let ids = [1];
+    let event = RequestEvent { page_ids: PageIds::from_slice(&ids), ..RequestEvent::default() };
+    assert_eq!(range.observe(&event, size), Ok(()));
+    let lasting = RequestEvent { duration_ms: Some(1), ..event };
+    assert_eq!(range.observe(&lasting, size), Err(InOrder::Overlap));
+    let mut engine = engine(Profile::Vllm);
+    observe(&mut engine, &lasting);
+    assert_eq!(engine.merge(range.finish()), Err(InOrder::Overlap));
+}
+
+#[test]
+fn a_request_that_comes_late_arrives_with_the_one_before() {
+    let mut engine = engine(Profile::Vllm);
+    let event = |time, duration, ids: &'static [u64]| RequestEvent {
+        event_time: EventTime(time),
+        duration_ms: Some(duration),
+        page_ids: PageIds::from_slice(ids),
+        ..RequestEvent::default()
+    };
+    observe(&mut engine, &event(100, 50, &[1, 2]));
+    let late = observe(&mut engine, &event(90, 5, &[1, 2, 3]));
+    assert_eq!(late.need_of_prefix(2), 2, "held by the first");
+    // It was over before the clock came to it.
+    observe(&mut engine, &event(101, 5, &[9]));
+    assert_eq!(engine.others_in_flight(), Some(Others { requests: 1, pages: 2 }));
+}
