@@ -1,6 +1,7 @@
 //! The upper end of a replay's figures, where the log has the lengths of answers and not their ids.
 
 use kvset_core::answer_reuse::AnswerReuse;
+use kvset_core::engine::Engine;
 use kvset_core::estimate::Estimate;
 use kvset_core::event::RequestEvent;
 use kvset_core::overlaps::Overlaps;
@@ -56,8 +57,11 @@ impl UpperEnd {
         tally.add(summary, summary.pages_unseen_since(first));
     }
 
-    /// The figures at the end; `None` where both ends are one.
+    /// The figures at the end; `None` where both ends are one, and where requests were followed while they were in flight.
     pub(super) fn result(&self, pool: &Pool, at: impl Into<Moment>) -> Option<WithAnswers> {
+        if pool.engine().is_none_or(Engine::follows_flights) {
+            return None;
+        }
         // Who is in flight is the same at both ends.
         let overlaps = pool.counted_since_start()?.overlaps.clone();
         let counts = Tally { overlaps, ..self.tally.clone()? };

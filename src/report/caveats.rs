@@ -255,7 +255,7 @@ fn in_flight(pool: &PoolReport) -> Option<Caveat> {
              that overlap hold their pages, and a cache little larger than they are keeps less for reuse.",
         );
     };
-    if found.max_requests == 0 {
+    if found.max_requests == 0 || found.modelled {
         return None;
     }
     let most = words::counted(found.max_requests, "other request was", "other requests were");

@@ -2,7 +2,7 @@
 
 use super::input::PoolReport;
 use super::words;
-use kvset_core::estimate::TheoreticalHits;
+use kvset_core::estimate::{InFlight, TheoreticalHits};
 use kvset_core::ratio::Ratio;
 use kvset_core::recommendation::{Answer, Recommendation, RecommendationStatus};
 use kvset_core::tiers::Settled;
@@ -235,16 +235,38 @@ fn hits(pool: &PoolReport, answer: &Answer) -> String {
     )
 }
 
-/// How much of the size is room for requests in flight.
+/// What requests in flight hold, and whether the size has room for it or counts it.
 fn in_flight(pool: &PoolReport, answer: &Answer) -> Option<String> {
+    let found = pool.in_flight.as_ref()?;
+    let most = found.max_requests;
+    if found.modelled {
+        return counted_in_flight(pool, found);
+    }
     let room = answer.in_flight_pages.filter(|pages| *pages > 0)?;
-    let most = pool.in_flight.as_ref()?.max_requests;
     Some(format!(
         "{} of the recommended capacity is room for the pages that up to {} in flight {} at once.",
         words::capacity(room, pool.page_bytes),
         words::counted(most, "other request", "other requests"),
         if most == 1 { "holds" } else { "hold" }
     ))
+}
+
+/// What requests in flight hold, where the figures count it.
+fn counted_in_flight(pool: &PoolReport, found: &InFlight) -> Option<String> {
+    let others = words::counted(found.max_requests, "other request", "other requests");
+    let size = |pages: u64| words::capacity(pages, pool.page_bytes);
+    let held = match (found.mean_pages, found.p99_pages, found.max_pages) {
+        (Some(mean), Some(p99), Some(most)) => format!(
+            "held {} on average, {} or less as 99 % of requests arrived, and {} at most",
+            size(mean.round() as u64),
+            size(p99),
+            size(most)
+        ),
+        _ => "held more than was tracked".to_owned(),
+    };
+    let text =
+        format!("Requests that overlap are modelled: up to {others} in flight {held}. The size counts that.");
+    (found.max_requests > 0).then_some(text)
 }
 
 fn unlimited(pool: &PoolReport) -> String {

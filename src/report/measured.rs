@@ -155,7 +155,7 @@ fn verdict_in_words(measured: &MeasuredEstimate, page_bytes: Option<u64>) -> Str
     }
 }
 
-/// "behaves like 212 GiB of the 500 GiB provisioned".
+/// "behaves like 212 GiB of the 500 GiB provisioned", or like all of it where that is among the capacities it behaves like.
 fn behaves_like(measured: &MeasuredEstimate, page_bytes: Option<u64>) -> String {
     let size = |pages: u64| capacity(pages, page_bytes);
     let Some(effective) = measured.effective_capacity else {
@@ -164,6 +164,9 @@ fn behaves_like(measured: &MeasuredEstimate, page_bytes: Option<u64>) -> String 
     let least = if effective.pages_to.is_none() { "at least " } else { "" };
     let all = effective.pages_from.saturating_mul(measured.replicas);
     let of = match measured.ledger.total_capacity_pages {
+        Some(total) if measured.ledger.provisioned && effective.holds(total / measured.replicas.max(1)) => {
+            return format!("behaves like all of the {} provisioned", size(total));
+        }
         Some(total) if measured.ledger.provisioned => format!(" of the {} provisioned", size(total)),
         _ => String::new(),
     };

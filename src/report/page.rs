@@ -234,7 +234,7 @@ fn caveat_list(pool: &PoolReport) -> Markup {
 
 /// Whether recommended capacities are larger than the requirements they follow from.
 fn has_room(pool: &PoolReport) -> bool {
-    pool.in_flight.as_ref().is_some_and(|found| found.max_pages != Some(0))
+    pool.in_flight.as_ref().is_some_and(|found| found.room() != Some(0))
 }
 
 /// The recommended capacities: of each target ratio, one row a coverage.

@@ -29,7 +29,7 @@ pub(super) fn plan_table(pool: &PoolReport) -> Option<Table> {
             "trend",
         ],
     );
-    if pool.in_flight.as_ref().is_some_and(|found| found.max_pages != Some(0)) {
+    if pool.in_flight.as_ref().is_some_and(|found| found.room() != Some(0)) {
         table.columns[2] = "required, without room in flight".to_owned();
     }
     table.rows = plan.tiers.iter().map(|tier| row(tier, pool)).collect();

@@ -177,9 +177,9 @@ prop_compose! {
 prop_compose! {
     fn in_flight()(
         max_requests in count(), max_pages in maybe(count()), max_bytes in maybe(count()),
-        mean_pages in maybe(0.0..1e15), required in prop::collection::vec(required_in_flight(), 0..4),
+        mean_pages in maybe(0.0..1e15), p99_pages in maybe(count()), modelled: bool, required in prop::collection::vec(required_in_flight(), 0..4),
     ) -> InFlight {
-        InFlight { max_requests, max_pages, max_bytes, mean_pages, required }
+        InFlight { modelled, max_requests, max_pages, max_bytes, mean_pages, p99_pages, required }
     }
 }
 

@@ -128,6 +128,10 @@ impl Recorded {
         let pages: Vec<_> = self.results.iter().map(|result| format!("{}p", result.capacity_pages)).collect();
         let page_size = self.page_size.to_string();
         let mut command = kvset(&["replay", "--engine", &self.engine, "--outputs", &self.settings.outputs]);
+        if self.engine == "vllm" {
+            // Its cache manager was driven with one request after another.
+            command.args(["--overlap", "off"]);
+        }
         if let Some(chunk) = self.settings.chunk_tokens {
             command.args(["--chunk-tokens", &chunk.to_string()]);
         }

@@ -4,9 +4,10 @@ use crate::live_support::Service;
 use assert_cmd::Command;
 use kvset::cli::output::{EstimateTable, Terminal, answer_in_words};
 use kvset::core::capacity::CapacitySpec;
+use kvset::core::engine_rules::EngineRules;
 use kvset::core::estimate::Estimate;
 use kvset::core::pool_config::PoolConfig;
-use kvset::core::profile::Profile;
+use kvset::core::profile::{OverlapMode, Profile};
 use kvset::core::ratio::Ratio;
 use kvset::core::recommendation::Recommendation;
 use kvset::core::units::Bytes;
@@ -33,11 +34,22 @@ fn printed(trace: &Path, args: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("UTF-8")
 }
 
-/// The same trace as the library replays it.
+/// The same trace as the library replays it, with requests in flight modelled where that can be.
 fn replayed(trace: &Path, engine: Profile, sample_rate: &str, capacities: &[&str]) -> Replay {
+    let overlap = if engine.can_overlap() { OverlapMode::On } else { OverlapMode::Off };
+    replayed_with(trace, (engine, overlap), sample_rate, capacities)
+}
+
+fn replayed_with(
+    trace: &Path,
+    (engine, overlap): (Profile, OverlapMode),
+    sample_rate: &str,
+    capacities: &[&str],
+) -> Replay {
     let capacities = capacities.iter().map(|text| text.parse::<CapacitySpec>().expect("a capacity"));
     let pool = PoolConfig {
         profile: engine,
+        rules: EngineRules { overlap, ..EngineRules::default() },
         kv_bytes_per_token: COST.parse().ok(),
         sample_rate: sample_rate.parse().expect("a share"),
         capacities: capacities.collect(),
@@ -154,11 +166,17 @@ fn every_output_gives_the_same_answer_with_and_without_durations() {
     {
         let done = replayed(&timed, engine, "1", &[]);
         let whole = done.whole.as_ref().expect("counted requests");
-        let room = whole.in_flight.as_ref().and_then(|found| found.max_pages);
-        assert!(room > Some(0), "requests overlap");
+        let found = whole.in_flight.as_ref().expect("durations");
+        assert!(found.max_pages > Some(0) && found.p99_pages > Some(0), "requests overlap");
+        assert_eq!(found.modelled, engine.can_overlap());
+        let answer = whole.recommendation().expect("an answer");
+        assert_eq!(answer.in_flight_pages, found.max_pages.filter(|_| !found.modelled));
         all_agree(&timed, &["--engine", name], &done);
         all_agree(&plain, &["--engine", name], &replayed(&plain, engine, "1", &[]));
     }
+    let serial = replayed_with(&timed, (Profile::Vllm, OverlapMode::Off), "1", &[]);
+    assert!(serial.whole.iter().all(|whole| whole.in_flight.as_ref().is_some_and(|found| !found.modelled)));
+    all_agree(&timed, &["--engine", "vllm", "--overlap", "off"], &serial);
     let sampled = replayed(&timed, Profile::Paper, "0.5", &[]);
     all_agree(&timed, &["--sample-rate", "0.5"], &sampled);
 }

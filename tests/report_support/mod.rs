@@ -209,10 +209,12 @@ pub fn in_flight_over(required: &[RequiredCapacity], max_requests: u64, pages: u
             .collect(),
     };
     InFlight {
+        modelled: false,
         max_requests,
         max_pages: Some(pages),
         max_bytes: Some(pages * PAGE_BYTES),
         mean_pages: Some(pages as f64 / 2.0),
+        p99_pages: Some(pages),
         required: required.iter().map(with_room).collect(),
     }
 }

@@ -25,6 +25,9 @@ use super::window::WindowKind;
 use super::windows::Window;
 use std::collections::BTreeSet;
 
+/// The share of requests whose others in flight are shown beside the mean and the most.
+const SHOWN_IN_FLIGHT: Ratio = Ratio::per_mille(990);
+
 /// A pool as an estimate describes it, at one moment. Page counts are of followed pages.
 #[derive(Debug, Clone, Copy)]
 pub struct PoolFigures<'a> {
@@ -60,6 +63,8 @@ pub struct PoolFigures<'a> {
     pub rejected_records: u64,
     /// Outputs were cached that the log has no ids for.
     pub output_reuse_unseen: bool,
+    /// Requests were followed while they were in flight.
+    pub models_overlap: bool,
     /// What is asked beside the estimates.
     pub beside: Option<&'a Beside>,
 }
@@ -90,7 +95,8 @@ impl PoolFigures<'_> {
         let pages = |found: &CoverageCapacity| found.pages.map(PageCount);
         let covering = required.iter().flat_map(|required| required.coverage.iter().map(pages)).collect();
         let tiers = self.required_by_tiers(&window.tally);
-        let asked = Requirements { covering, tiers, pinned: pinned(&window.tally) };
+        let pinned = if self.models_overlap { Some(PageCount(0)) } else { pinned(&window.tally) };
+        let asked = Requirements { covering, tiers, pinned };
         let evidence = Evidence {
             requests: window.tally.requests,
             accepted_requests: self.accepted_requests,
@@ -377,11 +383,13 @@ impl PoolFigures<'_> {
             coverage: required.coverage.iter().map(with_room).collect(),
         };
         Some(InFlight {
+            modelled: self.models_overlap,
             max_requests: requests.max()?,
             max_pages,
             max_bytes: self.bytes(max_pages),
             mean_pages: pages.mean(),
-            required: required.iter().map(at_ratio).collect(),
+            p99_pages: pages.quantile(SHOWN_IN_FLIGHT).filter(|pages| *pages != BEYOND),
+            required: if self.models_overlap { Vec::new() } else { required.iter().map(at_ratio).collect() },
         })
     }
 

@@ -65,10 +65,14 @@ pub struct CoverageCapacity {
 }
 
 /// What other requests in flight held as the window's requests arrived: pages that a live engine cannot
-/// evict, and that a model of one request after another does not see
-/// ([`in_flight`](super::in_flight) says exactly what is measured).
+/// evict.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct InFlight {
+    /// Requirements and hits are those of requests that overlap: what these hold is counted in them. Else they are those of
+    /// one request after another, and what others hold is room to be added ([`in_flight`](super::in_flight) says exactly
+    /// what is measured then).
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub modelled: bool,
     /// Most other requests in flight at once.
     pub max_requests: u64,
     /// Most distinct pages they held at once; absent when beyond the tracked bound.
@@ -76,9 +80,21 @@ pub struct InFlight {
     pub max_bytes: Option<u64>,
     /// Mean number of distinct pages they held; absent like `max_pages`.
     pub mean_pages: Option<f64>,
-    /// The requirement with this room added: one entry a target ratio, as in `required`.
+    /// Distinct pages that they held at most as 99 % of the requests arrived; absent beyond the tracked bound, and in
+    /// records of older programs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p99_pages: Option<u64>,
+    /// The requirement with room for the most they held added: one entry a target ratio, as in `required`. None where they
+    /// are modelled.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub required: Vec<RequiredInFlight>,
+}
+
+impl InFlight {
+    /// Pages by which a requirement has to grow; none where it counts them, absent beyond the tracked bound.
+    pub fn room(&self) -> Option<u64> {
+        if self.modelled { Some(0) } else { self.max_pages }
+    }
 }
 
 /// Capacities that are enough for requests that overlap: a requirement plus the most pages that others

@@ -557,6 +557,7 @@ impl Identity {
             chain_violations: cache.chain_violations,
             rejected_records,
             output_reuse_unseen: cache.output_reuse_unseen,
+            models_overlap: cache.engine.follows_flights(),
             beside: cache.beside.as_deref(),
         }
     }

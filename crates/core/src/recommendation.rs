@@ -5,9 +5,9 @@
 //!
 //! 1. There is one entry for each target ratio and coverage. The one to act on is that of the first target ratio at 99 %
 //!    of requests, else at the next smaller coverage configured, else at the smallest.
-//! 2. Where the log says durations, the recommended capacity is the requirement with room for the pages that other
-//!    requests in flight hold, because a live engine cannot evict them ([`in_flight`](super::in_flight)). Where it says
-//!    none, it is the requirement alone.
+//! 2. The recommended capacity is the requirement. Where the log says durations and requests that overlap are not modelled,
+//!    it has room for the pages that other requests in flight hold, because a live engine cannot evict them
+//!    ([`in_flight`](super::in_flight)).
 //! 3. A window with fewer requests than `min_requests` recommends nothing. It says so, and what is required so far.
 //! 4. What lies beyond the tracked bound has no number.
 //! 5. The hit rate is that of the curve at exactly the recommended capacity, where it was counted.
@@ -61,16 +61,17 @@ pub struct Recommendation {
     pub act_on: bool,
     /// Whether there is a number.
     pub status: RecommendationStatus,
-    /// The capacity to have, with room for requests in flight; only where the status is `ready`.
+    /// The capacity to have; only where the status is `ready`.
     pub pages: Option<u64>,
     /// The same in bytes, where a cost a token is configured.
     pub bytes: Option<u64>,
-    /// The requirement alone, of one request after another; absent beyond the tracked bound.
+    /// The requirement alone; absent beyond the tracked bound.
     pub required_pages: Option<u64>,
-    /// Room for the pages that other requests in flight hold; absent where the log says no durations.
+    /// Room for the pages that other requests in flight hold; absent where the log says no durations, and where the
+    /// requirement counts them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_flight_pages: Option<u64>,
-    /// Prefix hits as a share of page accesses, in a cache of exactly this size that serves one request after another.
+    /// Prefix hits as a share of page accesses, in a cache of exactly this size.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hit_rate: Option<f64>,
     /// The same by tokens, as a share of all tokens of the prompts.
@@ -133,9 +134,10 @@ pub fn by_target(all: &[Recommendation]) -> impl Iterator<Item = &[Recommendatio
 
 impl RecommendationBasis<'_> {
     fn recommend(&self, target_ratio: Ratio, own: &CoverageCapacity) -> Recommendation {
-        let pages = match self.in_flight {
+        let in_flight = self.in_flight.filter(|found| !found.modelled);
+        let pages = match in_flight {
             None => own.pages,
-            Some(found) => with_room(own.pages, found.max_pages),
+            Some(found) => with_room(own.pages, found.room()),
         };
         let (status, why) = self.status(pages);
         let pages = pages.filter(|_| status == RecommendationStatus::Ready);
@@ -147,7 +149,7 @@ impl RecommendationBasis<'_> {
             pages,
             bytes: pages.zip(self.page_bytes).map(|(pages, page)| PageCount(pages).bytes(page).0),
             required_pages: own.pages,
-            in_flight_pages: self.in_flight.and_then(|found| found.max_pages),
+            in_flight_pages: in_flight.and_then(InFlight::room),
             hit_rate: None,
             hit_rate_tokens: None,
             relative_prefill_throughput: None,
@@ -212,11 +214,12 @@ pub struct Answer {
     pub pages: Option<u64>,
     /// The same in bytes, where a cost a token is configured.
     pub bytes: Option<u64>,
-    /// Pages of it that are room for requests in flight; absent where the log says no durations.
+    /// Pages of it that are room for requests in flight; absent where the log says no durations, and where the requirement
+    /// counts them.
     pub in_flight_pages: Option<u64>,
     /// It is larger than the tracked bound.
     pub beyond_bound: bool,
-    /// Prefix hits as a share of page accesses in a cache of exactly this size that serves one request after another.
+    /// Prefix hits as a share of page accesses in a cache of exactly this size.
     pub hit_rate: Option<f64>,
     /// The same by tokens, as a share of all tokens of the prompts.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -265,7 +268,16 @@ mod tests {
     }
 
     fn in_flight(max_pages: Option<u64>) -> InFlight {
-        InFlight { max_requests: 3, max_pages, max_bytes: None, mean_pages: None, required: Vec::new() }
+        let (max_bytes, mean_pages, p99_pages) = (None, None, None);
+        InFlight {
+            modelled: false,
+            max_requests: 3,
+            max_pages,
+            max_bytes,
+            mean_pages,
+            p99_pages,
+            required: Vec::new(),
+        }
     }
 
     const BASIS: RecommendationBasis<'_> = RecommendationBasis {
@@ -305,6 +317,17 @@ mod tests {
         let found = &recommend(&required, &RecommendationBasis { in_flight: Some(&room), ..BASIS })[0];
         assert_eq!((found.pages, found.bytes, found.in_flight_pages), (Some(140), Some(1400), Some(40)));
         assert_eq!(found.required_pages, Some(100));
+    }
+
+    #[test]
+    fn where_overlap_is_modelled_the_requirement_is_what_is_recommended() {
+        let required = [required("1", vec![covered("0.99", Some(100))])];
+        let modelled = |max_pages| InFlight { modelled: true, ..in_flight(max_pages) };
+        for max_pages in [Some(40), None] {
+            let basis = RecommendationBasis { in_flight: Some(&modelled(max_pages)), ..BASIS };
+            let found = &recommend(&required, &basis)[0];
+            assert_eq!((found.pages, found.in_flight_pages, found.so_far()), (Some(100), None, Some(100)));
+        }
     }
 
     #[test]

@@ -68,6 +68,8 @@ impl Estimate {
         let retention = own.and_then(|pool| pool.retention_interval);
         let prefill = own.and_then(|pool| pool.prefill_chunk);
         let is_mp = self.engine == Profile::LmcacheMp;
+        // Several groups have no order of releases.
+        let overlap = self.overlap.filter(|_| attention.is_full()).unwrap_or_default();
         EngineRules {
             attention,
             retention_interval: retention
@@ -84,6 +86,7 @@ impl Estimate {
             mp_eviction_ratio: self.eviction_ratio.filter(|_| is_mp).unwrap_or(default.mp_eviction_ratio),
             hicache: self.hicache.clone(),
             hicache_write: self.hicache_write.unwrap_or_default(),
+            overlap,
         }
     }
 }
@@ -106,6 +109,7 @@ impl Estimate {
             ("eviction_ratio", self.eviction_ratio.is_some()),
             ("hicache", self.hicache.is_some()),
             ("hicache_write", self.hicache_write.is_some()),
+            ("overlap", self.overlap.is_some()),
         ])
     }
 }

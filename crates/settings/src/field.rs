@@ -3,7 +3,7 @@
 use super::load::from_environment;
 use config::{Value, ValueKind};
 use kvset_core::chat_engine::ChatEngine;
-use kvset_core::profile::{Outputs, Profile};
+use kvset_core::profile::{Outputs, OverlapMode, Profile};
 use kvset_core::ratio::Ratio;
 use kvset_core::sglang::WritePolicy;
 use kvset_core::units::PageSize;
@@ -335,6 +335,10 @@ impl Choice for Format {
 
 impl Choice for WritePolicy {
     const NAMES: &'static [(&'static str, Self)] = &WritePolicy::NAMES;
+}
+
+impl Choice for OverlapMode {
+    const NAMES: &'static [(&'static str, Self)] = &Self::NAMES;
 }
 
 impl Choice for Outputs {

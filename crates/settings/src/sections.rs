@@ -14,7 +14,7 @@ use kvset_core::capacity::CapacitySpec;
 use kvset_core::chat_engine::ChatEngine;
 use kvset_core::hybrid::{Attention, Retention};
 use kvset_core::pool_config::{MAX_MIN_REQUESTS, MIN_REQUESTS};
-use kvset_core::profile::{Outputs, Profile};
+use kvset_core::profile::{Outputs, OverlapMode, Profile};
 use kvset_core::ratio::Ratio;
 use kvset_core::retention::{MAX_TTLS, Ttl};
 use kvset_core::routing::RouterSpec;
@@ -171,6 +171,13 @@ sections! {
         /// Whether the tokens a model generates enter its cache too.
         [results]
         outputs: Outputs = Outputs::Cached;
+        /// "leaf-first", and "vllm" with full attention, of events that say how long requests took. "on": requests that
+        /// overlap are modelled as such, and the recommended capacity is the requirement. "off" (where it is left out): they
+        /// are taken one after another, and recommended capacities have room for those in flight. Records are taken in the
+        /// order of the log; one with an earlier event time than another before it is taken at the latest so far. So "on" is
+        /// for logs in the order of arrivals, not of finishes; `kvset replay` sorts, and has it on by default.
+        [results]
+        overlap: Option<OverlapMode> = None, like Some(OverlapMode::On);
         /// Tokens a page holds. Where it is left out, a pool's first event decides.
         [results]
         page_size: Option<PageSize> = None, in 1..=MAX_PAGE_SIZE, like PageSize::new(64);

@@ -2,7 +2,7 @@ mod exposure;
 mod fingerprint;
 
 use super::*;
-use kvset_core::profile::Profile;
+use kvset_core::profile::{OverlapMode, Profile};
 use kvset_core::ratio::Ratio;
 use std::collections::BTreeSet;
 use std::io::Write as _;
@@ -46,7 +46,8 @@ const OF_MOONCAKE: [&str; 3] = ["lease = ", "watermark = ", "eviction_ratio = "]
 #[test]
 fn every_example_in_the_default_file_is_valid() {
     // Of the one tier that is shown nothing passes to another.
-    let of_engines = [&OF_VLLM[..], &OF_SGLANG, &OF_LMCACHE, &OF_MOONCAKE, &["traffic = true"]].concat();
+    let further = ["traffic = true", "overlap = "];
+    let of_engines = [&OF_VLLM[..], &OF_SGLANG, &OF_LMCACHE, &OF_MOONCAKE, &further].concat();
     let settings = load(&with_examples(&of_engines), &[]).expect("valid");
     assert_eq!(settings.pools.len(), 1);
     assert!(settings.estimate.page_size.is_some() && settings.pools[0].capacities.is_some());
@@ -481,6 +482,15 @@ fn engines_are_told_what_the_settings_say_and_pools_may_differ() {
 }
 
 #[test]
+fn requests_that_overlap_are_modelled_where_that_is_asked_and_can_be() {
+    let overlap = |text: &str, pool: &str| load(text, &[]).expect("valid").pool_config(pool).rules.overlap;
+    assert_eq!(overlap("[estimate]\nengine = \"vllm\"\n", "any"), OverlapMode::Off);
+    let on = "[estimate]\nengine = \"vllm\"\noverlap = \"on\"\n\
+              [[pools]]\nname = \"hybrid\"\nattention = \"full+window:128\"\n";
+    assert_eq!([overlap(on, "any"), overlap(on, "hybrid")], [OverlapMode::On, OverlapMode::Off]);
+}
+
+#[test]
 fn what_an_engine_cannot_be_told_names_the_setting() {
     let says = |text: &str, expected: &[&str]| {
         let found = problems(text, &[]);
@@ -494,6 +504,7 @@ fn what_an_engine_cannot_be_told_names_the_setting() {
         &["estimate.chunk_tokens: `chunk_tokens` is"],
     );
     says("[estimate]\nengine = \"sglang\"\nlease = \"1s\"\n", &["estimate.lease: "]);
+    says("[estimate]\noverlap = \"on\"\n", &["estimate.overlap: "]);
     says("[estimate]\nhicache = \"9p\"\n", &["estimate.hicache: "]);
     says("[estimate]\nengine = \"sglang\"\nhicache_write = \"write-back\"\n", &["estimate.hicache_write: "]);
     says("[estimate]\nengine = \"sglang\"\nhicache = \"9GiB\"\n", &["needs estimate.kv_bytes_per_token"]);

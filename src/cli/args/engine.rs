@@ -4,7 +4,7 @@ use super::parse::choice;
 use clap::Args;
 use kvset_core::engine_rules::EngineRules;
 use kvset_core::hybrid::{Attention, Retention};
-use kvset_core::profile::Profile;
+use kvset_core::profile::{OverlapMode, Profile};
 use kvset_core::ratio::Ratio;
 use kvset_core::sglang::WritePolicy;
 use kvset_settings::Span;
@@ -41,6 +41,10 @@ pub struct EngineArgs {
     /// as the device evicts them [default: write-through].
     #[arg(long, value_name = "POLICY", value_parser = choice::<WritePolicy>())]
     pub hicache_write: Option<WritePolicy>,
+    /// With leaf-first, and vllm with full attention, where the trace says how long requests took: whether those that
+    /// overlap are modelled as such, or taken one after another [default: on].
+    #[arg(long, value_name = "on|off", value_parser = choice::<OverlapMode>())]
+    pub overlap: Option<OverlapMode>,
 }
 
 impl EngineArgs {
@@ -59,6 +63,7 @@ impl EngineArgs {
             mp_eviction_ratio: self.eviction_ratio.unwrap_or(default.mp_eviction_ratio),
             hicache: None,
             hicache_write: self.hicache_write.unwrap_or(default.hicache_write),
+            overlap: self.overlap.unwrap_or(OverlapMode::On),
         }
     }
 
@@ -69,7 +74,7 @@ impl EngineArgs {
     pub fn check(&self, engines: &[Profile], model: Option<&Attention>) -> Result<(), String> {
         const LMCACHE: &[Profile] = &[Profile::Lmcache, Profile::LmcacheMp];
         const BATCHES: &[Profile] = &[Profile::Mooncake, Profile::LmcacheMp];
-        let given: [(_, &[Profile], _); 7] = [
+        let given: [(_, &[Profile], _); 8] = [
             ("--attention", &[Profile::Vllm], self.attention.is_some()),
             ("--retention-interval", &[Profile::Vllm], self.retention_interval.is_some()),
             ("--prefill-chunk", &[Profile::Vllm], self.prefill_chunk.is_some()),
@@ -77,12 +82,19 @@ impl EngineArgs {
             ("--lease", &[Profile::Mooncake], self.lease.is_some()),
             ("--watermark", BATCHES, self.watermark.is_some()),
             ("--eviction-ratio", BATCHES, self.eviction_ratio.is_some()),
+            ("--overlap", &[Profile::LeafFirst, Profile::Vllm], self.overlap.is_some()),
         ];
         let is_read = |of: &[Profile]| of.iter().any(|of| engines.contains(of));
         if let Some((option, of, _)) = given.into_iter().find(|(_, of, given)| *given && !is_read(of)) {
             let of: Vec<_> = of.iter().map(|of| of.name()).collect();
             let (all, one) = (of.join(" and "), of.join(" or --engine "));
             return Err(format!("{option} is an option of {all}: leave it out, or choose --engine {one}"));
+        }
+        let several_groups = self.attention.as_ref().or(model).is_some_and(|groups| !groups.is_full());
+        if self.overlap == Some(OverlapMode::On) && several_groups && !engines.contains(&Profile::LeafFirst) {
+            let reason = "--overlap on is of leaf-first, and of vllm with one group of layers: with several groups each \
+                          capacity is modelled on its own, one request after another; leave it out";
+            return Err(reason.to_owned());
         }
         let of_groups = self.retention_interval.is_some() || self.prefill_chunk.is_some();
         if of_groups && self.attention.as_ref().or(model).is_none_or(Attention::is_full) {

@@ -69,7 +69,7 @@ pub(crate) fn required_table(
 ) -> String {
     let Some(required) = facts.required.get(target) else { return String::new() };
     let all = facts.recommended_at(target);
-    let with_room = facts.in_flight.as_ref().is_some_and(|found| found.max_pages != Some(0));
+    let with_room = facts.in_flight.as_ref().is_some_and(|found| found.room() != Some(0));
     let sampled = errors.iter().any(Option::is_some);
     let counted = all.iter().any(|entry| entry.hit_rate.is_some());
     let known_pages = |pages: Option<u64>, entry: &Recommendation| {

@@ -269,11 +269,14 @@ pub(super) fn page_size(trace: &TraceSummary) -> String {
     }
 }
 
-/// `at most 12, holding 3,400 pages (1.00 GiB)`.
+/// `at most 12, holding 3,400 pages (1.00 GiB), 1,210 on average, 2,900 at p99`.
 fn in_flight(found: &InFlight) -> String {
     let pages = known(found.max_pages, thousands, true);
     let size = found.max_bytes.map(|size| format!(" ({})", Bytes(size))).unwrap_or_default();
-    format!("at most {}, holding {pages} pages{size}", thousands(found.max_requests))
+    let usual = found.mean_pages.zip(found.p99_pages).map_or_else(String::new, |(mean, p99)| {
+        format!(", {} on average, {} at p99", thousands(mean.round() as u64), thousands(p99))
+    });
+    format!("at most {}, holding {pages} pages{size}{usual}", thousands(found.max_requests))
 }
 
 /// Among which ids violations were counted.

@@ -101,12 +101,17 @@ pub(crate) fn trace_notes(done: &Replay, rejected_rows: u64) -> Vec<String> {
 /// What holds for one pool.
 pub(crate) fn pool_notes(done: &Replay) -> Vec<String> {
     let mut lines: Vec<String> = nothing_counted(done).into_iter().collect();
-    if done.whole.as_ref().is_some_and(|all| all.output_reuse_unseen) {
+    if let Some(all) = done.whole.as_ref().filter(|all| all.output_reuse_unseen) {
         lines.push(
             "note: the trace has page ids for prompts only: outputs take room in the cache, but hits on them cannot be \
              seen and are under-counted"
                 .to_owned(),
         );
+        if all.in_flight.as_ref().is_some_and(|found| found.modelled) {
+            lines.push(
+                "note: --overlap off tells how many these hits are if prompts bring answers back".to_owned(),
+            );
+        }
     }
     if let Some(followed) = done.whole.as_ref().and_then(Estimate::too_few_followed) {
         lines.push(format!(

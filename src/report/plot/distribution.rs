@@ -8,6 +8,7 @@ use super::axis::Axis;
 use super::curve::coverage_markers;
 use super::draw::{Names, Panel, Series, Shape, WIDE, draw};
 use super::{Plot, PlotError};
+use kvset_core::estimate::InFlight;
 
 /// Most steps drawn and listed; more are merged on a logarithmic scale.
 const MAX_STEPS: usize = 160;
@@ -18,7 +19,7 @@ pub fn requirement_distribution(id: &str, pool: &PoolReport) -> Result<Option<Pl
     let distribution = &pool.distribution;
     let recommended = pool.recommended_at(0);
     let marked: Vec<u64> = recommended.iter().filter_map(|entry| entry.pages).collect();
-    let room = pool.in_flight.as_ref().and_then(|found| found.max_pages).unwrap_or(0);
+    let room = pool.in_flight.as_ref().and_then(InFlight::room).unwrap_or(0);
     let steps = merged(&with_room(&distribution.steps, room), &marked);
     let total = total(&steps).saturating_add(distribution.beyond_bound);
     let needing: Vec<&RequirementStep> =

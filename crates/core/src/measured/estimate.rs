@@ -67,6 +67,13 @@ pub struct EffectiveCapacity {
     pub bytes_from: Option<u64>,
 }
 
+impl EffectiveCapacity {
+    /// Whether this capacity is among them, and something sets an upper bound.
+    pub fn holds(&self, pages: u64) -> bool {
+        self.pages_from <= pages && self.pages_to.is_some_and(|to| pages <= to)
+    }
+}
+
 /// Hits over the measured requests, and what was lost where. Absent beyond the tracked bound.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LedgerEstimate {

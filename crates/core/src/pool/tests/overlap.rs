@@ -2,8 +2,10 @@
 
 use super::super::*;
 use super::{PAGE_SIZE, event, ratios};
+use crate::engine_rules::EngineRules;
 use crate::in_flight::{InFlight, OverlapRules};
 use crate::naive::chained_requests;
+use crate::profile::{OverlapMode, Profile};
 use crate::ratio::Ratio;
 use crate::tiers::TrendRules;
 use crate::window::WindowKind;
@@ -97,6 +99,39 @@ fn a_plan_has_room_for_what_others_hold_in_the_first_tier_alone() {
     let with_room = |units: Option<u64>| units.map(|units| units + pinned);
     assert_eq!(together[0], (with_room(alone[0].0), with_room(alone[0].1)));
     assert_eq!(together[1], alone[1], "the tier below holds none of it");
+}
+
+/// Two sessions take turns, each while the other is in flight.
+#[test]
+fn where_overlap_is_modelled_nothing_has_room_that_the_requirement_counts() {
+    let rules = EngineRules { overlap: OverlapMode::On, ..EngineRules::default() };
+    let tiers = vec!["hbm:1:1p".parse().expect("a tier")];
+    let serial = PoolConfig { profile: Profile::LeafFirst, tiers, ..config() };
+    let modelled = PoolConfig { rules, ..serial.clone() };
+    let (first, second): (&[u64], &[u64]) = (&[1, 2, 3], &[4, 5]);
+    let events: Vec<_> = (0..8)
+        .map(|at| (at * 10, if at % 2 == 0 { first } else { second }))
+        .map(|(time, ids)| RequestEvent { duration_ms: Some(15), ..event(time, ids) })
+        .collect();
+    let [all, one_by_one] = [modelled, serial].map(|config| {
+        let mut estimates = run(config, &events).into_iter();
+        estimates.find(|estimate| estimate.window == WindowKind::All).expect("all")
+    });
+    let found = all.in_flight.as_ref().expect("durations are told");
+    assert!(found.modelled && found.required.is_empty() && found.room() == Some(0), "{found:?}");
+    // The first of all met nobody.
+    let held = (found.max_requests, found.max_pages, found.p99_pages, found.mean_pages);
+    assert_eq!(held, (1, Some(3), Some(3), Some(18.0 / 8.0)));
+    let needed = all.recommended.last().expect("a coverage of 1");
+    assert_eq!((needed.pages, needed.required_pages, needed.in_flight_pages), (Some(5), Some(5), None));
+    assert_eq!(all.plan.expect("a tier").tiers[0].planned.units, Some(5));
+    let with_room = one_by_one.recommended.last().expect("a coverage of 1");
+    assert_eq!(
+        (with_room.required_pages, with_room.in_flight_pages),
+        (Some(5), Some(4)),
+        "a rest that fills no page, too"
+    );
+    assert_eq!(one_by_one.plan.expect("a tier").tiers[0].planned.units, Some(9));
 }
 
 #[test]
