@@ -9,6 +9,7 @@ mod far_labels;
 mod golden_fast;
 mod hicache;
 mod hybrid;
+mod live;
 mod paper;
 mod recorded;
 mod replayed_ranges;

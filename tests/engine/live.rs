@@ -1,0 +1,107 @@
+//! Requests that overlapped on a live vLLM server, against the model: request by request. The files are Mooncake rows with
+//! what the server said it had cached; their names say which blocks the server had, and whose times they are.
+//! `KVSET_LIVE_RUNS` names a folder of further recordings.
+
+use crate::support::program::kvset;
+use serde::Deserialize;
+use serde_json::Value;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// Tokens a block of the server.
+const BLOCK: u64 = 32;
+
+/// A row, as far as it is read here.
+#[derive(Deserialize)]
+struct Row {
+    cached_tokens: u64,
+}
+
+/// Recorded runs in a folder.
+fn recordings(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).expect("a readable folder");
+    let paths = entries.map(|entry| entry.expect("an entry").path());
+    let mut all: Vec<PathBuf> =
+        paths.filter(|path| path.extension().is_some_and(|name| name == "zst")).collect();
+    all.sort();
+    assert!(!all.is_empty(), "{} has recordings", folder.display());
+    all
+}
+
+/// The blocks that the server could use: the last number in the name.
+fn blocks(name: &str) -> u64 {
+    let last = name.rsplit(['_', '-']).find_map(|part| part.parse().ok());
+    last.unwrap_or_else(|| panic!("{name} says how many blocks the server had"))
+}
+
+/// What the server found of each request, in blocks.
+fn answers(path: &Path) -> Vec<u64> {
+    let file = std::fs::File::open(path).expect("a readable recording");
+    let mut text = String::new();
+    zstd::Decoder::new(file).and_then(|mut zst| zst.read_to_string(&mut text)).expect("zstd");
+    let row = |line: &str| serde_json::from_str::<Row>(line).expect("a row").cached_tokens / BLOCK;
+    text.lines().map(row).collect()
+}
+
+/// What the model finds of each request, and the result as a whole.
+fn modelled(path: &Path, blocks: u64, overlap: &str) -> (Vec<u64>, Value) {
+    let rows = tempfile::NamedTempFile::new().expect("a file");
+    let capacity = format!("{blocks}p");
+    let output = kvset(&["replay", "--json", "--engine", "vllm", "--page-size", "32", "--min-requests", "1"])
+        .args(["--capacities", &capacity, "--provisioned", &capacity, "--measured", "--overlap", overlap])
+        .arg("--per-request")
+        .arg(rows.path())
+        .arg(path)
+        .output()
+        .expect("the program");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let lines = std::fs::read_to_string(rows.path()).expect("rows");
+    let hits = |line: &str| {
+        let row: Value = serde_json::from_str(line).expect("JSON");
+        row["prefix_hits"][0].as_u64().expect("hits")
+    };
+    (lines.lines().map(hits).collect(), serde_json::from_slice(&output.stdout).expect("JSON"))
+}
+
+/// Compares a recording with the model. Times of the engine's own scheduler leave nothing to chance; times of a client
+/// are those of a look-up some milliseconds later.
+fn compare(path: &Path) {
+    let name = path.file_name().expect("a name").to_string_lossy();
+    let name = name.trim_end_matches(".jsonl.zst");
+    let (blocks, most_different) = (blocks(name), if name.ends_with("engine") { 1 } else { 4 });
+    let (answers, (found, result)) = (answers(path), modelled(path, blocks, "on"));
+    assert_eq!(found.len(), answers.len(), "{name}");
+    let different = found.iter().zip(&answers).filter(|(found, answer)| found != answer).count();
+    let [total, expected] = [&found, &answers].map(|hits| hits.iter().sum::<u64>() as f64);
+    let (off, in_flight) = (total / expected - 1.0, &result["in_flight"]);
+    let effective = &result["measured"]["effective_capacity"];
+    let (serial, _) = modelled(path, blocks, "off");
+    let serial = serial.iter().sum::<u64>() as f64 / expected - 1.0;
+    println!(
+        "{name}: {different} of {} requests differ, hits {off:+.2e} (one after another {serial:+.2e}), in flight \
+         {in_flight}, behaves like {effective}",
+        answers.len()
+    );
+    assert!(different <= most_different && off.abs() <= 0.001, "{name}: {different} differ, {off}");
+    let end = |key: &str| effective[key].as_f64().expect("a capacity") / blocks as f64;
+    assert!(end("pages_from") <= 1.01 && end("pages_to") >= 0.99, "{name}: {effective}");
+    assert!(effective["agreement"].as_f64() >= Some(0.99), "{name}: {effective}");
+    assert_eq!(in_flight["modelled"], true);
+    let answer = &result["answer"];
+    assert!(answer["in_flight_pages"].is_null(), "the requirement is the recommendation: {answer}");
+}
+
+#[test]
+fn overlapping_requests_hit_as_on_a_live_vllm_server() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/engines/live");
+    recordings(&folder).iter().for_each(|path| compare(path));
+}
+
+#[test]
+fn further_recordings_of_live_servers_agree_too() {
+    let Some(folder) = std::env::var_os("KVSET_LIVE_RUNS") else {
+        println!("skipped: KVSET_LIVE_RUNS names no folder of recordings");
+        return;
+    };
+    recordings(Path::new(&folder)).iter().for_each(|path| compare(path));
+}
