@@ -6,6 +6,7 @@ use super::members::members;
 use super::{litellm, path, sglang, vllm};
 use crate::codec::DecodeError;
 use crate::time::Unit::{Milliseconds, Seconds};
+use crate::trace::stated_time::{ARRIVAL_NAMES, ENDS};
 use kvset_core::labels::Label;
 
 pub(super) static LITELLM: Layout = Layout {
@@ -82,9 +83,23 @@ pub(super) static DYNAMO_PAYLOAD: Layout = Layout {
     )
 };
 
+/// vLLM states when a request came; who logs it beside its answer may do so too, by the names of plain rows.
+static VLLM_START: [&str; 2 + ARRIVAL_NAMES.len()] = {
+    let mut paths = ["response.body.created"; 2 + ARRIVAL_NAMES.len()];
+    paths[1] = "response.created";
+    let mut place = 0;
+    while place < ARRIVAL_NAMES.len() {
+        paths[2 + place] = ARRIVAL_NAMES[place];
+        place += 1;
+    }
+    paths
+};
+
 pub(super) static VLLM: Layout = Layout {
     response: &vllm::RESPONSE,
-    start: &["response.body.created", "response.created"],
+    start: &VLLM_START,
+    end: &ENDS,
+    duration: &[("duration_ms", Milliseconds)],
     names: &[("model", "request.model"), ("model", "response.body.model"), ("model", "response.model")],
     request: &["request", "body"],
     endpoint: &["url"],
@@ -150,19 +165,8 @@ pub(super) static REQUESTS: Layout = Layout {
         "response.status_code",
     ],
     response: &["response", "chunks", ""],
-    start: &[
-        "timestamp",
-        "event_time",
-        "time",
-        "ts",
-        "start_time",
-        "startTime",
-        "started_at",
-        "created_at",
-        "request_created_at",
-        "logging_time",
-        "@timestamp",
-    ],
+    start: &ARRIVAL_NAMES,
+    end: &ENDS,
     duration: &[("duration_ms", Milliseconds)],
     names: &[
         ("model", "model"),

@@ -54,7 +54,7 @@ mod reader;
 mod records;
 pub(crate) mod row;
 mod rows;
-mod stated_time;
+pub(crate) mod stated_time;
 mod subagents;
 mod text;
 mod timeline;

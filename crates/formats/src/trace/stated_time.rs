@@ -5,9 +5,12 @@ use crate::time::{Numbers, Time, Unit};
 use serde::de::MapAccess;
 use std::time::Duration;
 
+/// How many names there are of when a request came.
+const COUNT: usize = 20;
+
 /// Names of when a request came, those that say most first, with the unit that their name or their writer has for numbers
 /// that are no dates; none: that of the format.
-const ARRIVALS: [(&str, Option<Numbers>); 16] = [
+const ARRIVALS: [(&str, Option<Numbers>); COUNT] = [
     ("arrival_time_ns", Some(Numbers::In(Unit::Nanoseconds))),
     ("arrival_time_us", Some(Numbers::In(Unit::Microseconds))),
     ("arrival_time_ms", Some(Numbers::DatesOr(Unit::Milliseconds))),
@@ -17,17 +20,32 @@ const ARRIVALS: [(&str, Option<Numbers>); 16] = [
     ("start_time", None),
     ("startTime", None),
     ("started_at", None),
+    ("request_created_at", None),
     ("timestamp", None),
+    ("event_time", None),
     ("timestamp_ms", Some(Numbers::DatesOr(Unit::Milliseconds))),
     ("created_time", None),
     ("created_at", None),
     ("created", Some(Numbers::DatesOr(Unit::Seconds))),
     ("ts", None),
     ("time", None),
+    ("logging_time", None),
+    ("@timestamp", None),
 ];
 
+/// The names of [`ARRIVALS`], for logs whose records have the times of plain rows.
+pub(crate) const ARRIVAL_NAMES: [&str; COUNT] = {
+    let mut names = [""; COUNT];
+    let mut place = 0;
+    while place < COUNT {
+        names[place] = ARRIVALS[place].0;
+        place += 1;
+    }
+    names
+};
+
 /// Names of when a request was answered.
-const ENDS: [&str; 5] = ["end_time", "endTime", "ended_at", "finished_at", "completed_at"];
+pub(crate) const ENDS: [&str; 5] = ["end_time", "endTime", "ended_at", "finished_at", "completed_at"];
 
 /// What a row states of when its request came.
 #[derive(Debug, Default, Clone, Copy)]
