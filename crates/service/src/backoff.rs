@@ -5,6 +5,11 @@ use kvset_kafka::kafka::KafkaFailure;
 use kvset_pipeline::publish::{FailureKind, RetryPolicy};
 use std::time::{Duration, Instant};
 
+/// Longest wait for one answer of a broker.
+pub(crate) const ANSWER: Duration = Duration::from_secs(10);
+/// Longest wait for an answer that nothing depends on.
+pub(crate) const GLANCE: Duration = Duration::from_secs(1);
+
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 

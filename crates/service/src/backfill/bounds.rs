@@ -2,7 +2,7 @@
 
 use super::BackfillError;
 use super::place::{Place, Places, RangeError, Surroundings, WarmUp, between};
-use crate::backoff::answered;
+use crate::backoff::{ANSWER, answered};
 use crate::clock::SystemClock;
 use kvset_core::units::{EventTime, Offset};
 use kvset_formats::position::{LogRange, NextOffset, Partition};
@@ -17,8 +17,6 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-/// Longest wait for one answer.
-const ANSWER: Duration = Duration::from_secs(10);
 /// Most records in a row that cannot be decoded before a search takes them for the newest there are.
 const MAX_UNREADABLE: usize = 100;
 

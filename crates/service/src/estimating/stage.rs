@@ -3,12 +3,11 @@
 use super::parking::Parking;
 use super::pool_partitions::PoolPartitions;
 use super::recovery::{TakenUp, take_up};
-use crate::backoff::answered;
+use crate::backoff::{ANSWER, answered};
 use crate::clock::Clock;
 use crate::error::ServiceError;
 use crate::events::{Observer, ServiceEvent};
 use crate::plan::ServicePlan;
-use crate::poll_loop::coordinator::ANSWER;
 use crate::poll_loop::refusals::{RefusalLog, refusals};
 use crate::poll_loop::stage::{Known, Stage};
 use crate::snapshots::checkpoints::{Checkpoints, Occasion};

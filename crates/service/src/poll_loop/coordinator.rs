@@ -6,7 +6,7 @@ use super::same_topic::SameTopic;
 use super::stage::{Known, Stage};
 use super::standing::Standing;
 use super::summary::Summary;
-use crate::backoff::{Backoff, answered};
+use crate::backoff::{ANSWER, Backoff, GLANCE, answered};
 use crate::clock::Clock;
 use crate::error::ServiceError;
 use crate::events::{Observer, ServiceEvent};
@@ -24,10 +24,6 @@ use kvset_pipeline::worker::Report;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// Longest wait for a broker's answer while a rebalance is answered.
-pub(crate) const ANSWER: Duration = Duration::from_secs(10);
-/// Longest wait for an answer that nothing depends on.
-pub(crate) const GLANCE: Duration = Duration::from_secs(1);
 /// Longest wait for records while nothing is under way.
 const IDLE: Duration = Duration::from_millis(100);
 /// Longest wait for records while workers are busy or outputs wait.

@@ -4,8 +4,7 @@
 //! old one. Its id tells the two apart. It is compared before every commit: what was read before the id was seen to be
 //! the same is of the same log, so nothing of another one is ever committed.
 
-use super::coordinator::{ANSWER, GLANCE};
-use crate::backoff::answered;
+use crate::backoff::{ANSWER, GLANCE, answered};
 use crate::clock::Clock;
 use crate::error::ServiceError;
 use kvset_kafka::kafka::member::{Member, TopicId};
