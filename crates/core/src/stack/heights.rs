@@ -38,6 +38,12 @@ impl Height {
         self.most -= i64::from(pages);
     }
 
+    /// The same with so many pages above for a moment.
+    pub(super) fn with_room(self, pages: u64) -> Self {
+        let raised = Self::new(self.now.unsigned_abs() + pages);
+        Self { most: self.most.max(raised.most), ..self }
+    }
+
     /// How much higher it was once.
     pub(super) fn fallen(self) -> u64 {
         self.most.abs_diff(self.now)

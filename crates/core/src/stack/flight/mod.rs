@@ -368,13 +368,13 @@ impl Stack {
             return;
         }
         let found = self.slots.take(slot, 0);
-        let newer = match flight.overrun_until {
-            Some(_) => BEYOND - found.weight,
-            None => flight.heights.get(slot).most().saturating_sub(found.weight),
-        };
         // Else the page that the last request ended within is height already.
         let extra_need = if flight.len() == 0 && flight.was_alone { access.extra_need } else { 0 };
-        let lookup = Lookup { extra_need, ..access.lookup() };
+        let newer = match flight.overrun_until {
+            Some(_) => BEYOND - found.weight,
+            None => flight.heights.get(slot).with_room(extra_need).most().saturating_sub(found.weight),
+        };
+        let lookup = Lookup { extra_need: 0, ..access.lookup() };
         self.write_run(slot_run, Taken { newer, ..found }, above, lookup, outcome);
     }
 
@@ -444,7 +444,7 @@ impl Stack {
             new_outputs: new_outputs as u32,
             unshared_outputs: access.unshared_outputs,
         });
-        if flight.len() == 1 {
+        if flight.len() == 1 && flight.overrun_until.is_none() {
             flight.alone = Some(at);
         } else if stay.duration_ms == 0 {
             flight.take_pages(at, u64::from(stay.begins_partial) + u64::from(growth.pages));
@@ -456,7 +456,6 @@ impl Stack {
 
     /// Lets everything happen that comes before this moment.
     fn advance(&mut self, flight: &mut Flight, now: EventTime) {
-        flight.overrun_until = flight.overrun_until.filter(|end| *end >= now);
         if let Some(at) = flight.alone.take() {
             if flight.requests[at as usize].is_some_and(|request| request.stay.ends_before(now)) {
                 self.end(flight, at);
@@ -474,6 +473,7 @@ impl Stack {
                 Phase::Grows | Phase::GrowsLater => flight.grow(next.at),
             }
         }
+        flight.overrun_until = flight.overrun_until.filter(|end| *end >= now);
     }
 
     /// Releases what nobody else holds of a request that ends, the last page first.
@@ -496,7 +496,10 @@ impl Stack {
         let at_or_above = flight.pages() + released;
         flight.heights.add_to_all(at_or_above as i64 - held_before as i64);
         // The page that it ends within is blank from now on, and was not while the others were released.
-        let most = Height::new(at_or_above.max(held_before));
+        // What more would lie above while too many are in flight is more than is tracked.
+        let is_overrun = flight.overrun_until.is_some_and(|until| request.stay.end() <= until);
+        let untold = if is_overrun { self.config.max_tracked_pages.0 } else { 0 };
+        let most = Height::new(at_or_above.max(held_before) + untold);
         self.release(flight, &request, &parts, most.fall_to(at_or_above));
         parts.clear();
         flight.released = parts;
