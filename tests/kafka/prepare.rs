@@ -384,10 +384,15 @@ fn nothing_of_a_prompt_leaves_the_process() {
     let log_text = text(&log);
     let address =
         log_text.split(" on http://127.0.0.1:").nth(1).and_then(|rest| rest.split_whitespace().next());
-    let metrics = scrape(&format!("127.0.0.1:{}", address.expect("an address")));
+    let address = format!("127.0.0.1:{}", address.expect("an address"));
+    // What was committed is counted a moment later.
+    let counts = |metrics: &str| {
+        metrics.contains("kvset_prepared_tokens_total") && metrics.contains("unsupported_content")
+    };
+    wait_for(|| counts(&scrape(&address)));
+    let metrics = scrape(&address);
     stop_in_order(child, &log);
 
-    assert!(metrics.contains("kvset_prepared_tokens_total") && metrics.contains("unsupported_content"));
     assert_clean(metrics.as_bytes(), "/metrics");
     assert_clean(text(&log).as_bytes(), "the log");
     let (events, letters) = (read(&outputs.results), read(&outputs.dead_letters));
