@@ -8,12 +8,12 @@ mod shared;
 #[allow(dead_code)]
 mod slow_hybrid;
 
-use kvset::core::event::RequestEvent;
-use kvset::core::hybrid::{Attention, GroupKind, HybridCache, HybridRules, Retention};
-use kvset::core::mooncake::{MooncakeCache, MooncakeRules};
-use kvset::core::pages::PageIds;
-use kvset::core::profile::Outputs;
-use kvset::core::ratio::Ratio;
+use kvset::core::engines::hybrid::{Attention, GroupKind, HybridCache, HybridRules, Retention};
+use kvset::core::engines::mooncake::{MooncakeCache, MooncakeRules};
+use kvset::core::engines::profile::Outputs;
+use kvset::core::request::event::RequestEvent;
+use kvset::core::units::pages::PageIds;
+use kvset::core::units::ratio::Ratio;
 use kvset::core::units::{EventTime, PageCount, PageSize};
 use shared::{TraceRow, mooncake_trace};
 use slow_hybrid::{Kind, Retain, SlowHybrid};

@@ -5,10 +5,10 @@
 //! others must be read whole to know that its pages are known, so the floor printed beside is what reading the same
 //! ids costs. Sessions take turns over more pages than any cache holds.
 
-use kvset::core::outcome::Outcome;
-use kvset::core::pages::{PageIds, Scope, mix};
+use kvset::core::request::outcome::Outcome;
 use kvset::core::stack::{Access, ChainCheck, ChainPolicy, MAX_TRACKED_PAGES, Order, Stack, StackConfig};
 use kvset::core::units::PageCount;
+use kvset::core::units::pages::{PageIds, Scope, mix};
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 

@@ -7,10 +7,10 @@
 
 mod traffic;
 
-use kvset::core::outcome::Outcome;
-use kvset::core::pages::PageIds;
+use kvset::core::request::outcome::Outcome;
 use kvset::core::stack::{Access, ChainCheck, ChainPolicy, MAX_TRACKED_PAGES, Order, Stack, StackConfig};
 use kvset::core::units::PageCount;
+use kvset::core::units::pages::PageIds;
 use kvset::pipeline::facts::{Fingerprint, PartitionId, SnapshotFact};
 use kvset::position::NextOffset;
 use kvset::snapshot::capture::{CaptureMemory, capture_body};

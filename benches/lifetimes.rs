@@ -5,15 +5,15 @@
 #[allow(dead_code)]
 mod shared;
 
-use kvset::core::engine::{Engine, EngineConfig};
-use kvset::core::event::RequestEvent;
-use kvset::core::lifetimes::{Arrival, Backlog, Lifetimes};
-use kvset::core::optimum::ReuseLog;
-use kvset::core::outcome::Outcome;
-use kvset::core::pages::{PageIds, Scope};
-use kvset::core::ratio::Ratio;
-use kvset::core::retention::{Retention, RetentionConfig, RetentionResult, RetentionTally, Ttl};
-use kvset::core::tiers::{Inclusion, TierSpan, TrafficLog};
+use kvset::core::engines::one_pass::{Engine, EngineConfig};
+use kvset::core::questions::lifetimes::{Arrival, Backlog, Lifetimes};
+use kvset::core::questions::optimum::ReuseLog;
+use kvset::core::questions::retention::{Retention, RetentionConfig, RetentionResult, RetentionTally, Ttl};
+use kvset::core::questions::tiers::{Inclusion, TierSpan, TrafficLog};
+use kvset::core::request::event::RequestEvent;
+use kvset::core::request::outcome::Outcome;
+use kvset::core::units::pages::{PageIds, Scope};
+use kvset::core::units::ratio::Ratio;
 use kvset::core::units::{EventTime, PageCount, PageSize};
 use kvset::trace::{self, ReadOptions, TraceItem};
 use std::hint::black_box;
@@ -92,7 +92,7 @@ fn config(distinct: u64) -> RetentionConfig {
         ttls: ttls.map(|ttl| ttl.parse::<Ttl>().expect("a time")).into(),
         capacities: capacities(32, distinct),
         targets: vec![Ratio::per_mille(990)],
-        most_ages: kvset::core::retention::MOST_AGES,
+        most_ages: kvset::core::questions::retention::MOST_AGES,
     }
 }
 

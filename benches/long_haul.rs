@@ -5,10 +5,10 @@
 //! it is as the old one was at the beginning, and meets the same requests on the same machine in the same
 //! second. The share is the median of the parts' ratios. Generating the traffic is not timed.
 
-use kvset::core::outcome::Outcome;
-use kvset::core::pages::{PageIds, Scope};
+use kvset::core::request::outcome::Outcome;
 use kvset::core::stack::{Access, ChainCheck, ChainPolicy, Order, Stack, StackConfig};
 use kvset::core::units::PageCount;
+use kvset::core::units::pages::{PageIds, Scope};
 use kvset::workload::{Generator, Workload};
 use std::collections::VecDeque;
 use std::iter::Peekable;

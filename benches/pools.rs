@@ -13,10 +13,10 @@
 
 use kvset::codec::{EstimateEncoding, encode_estimate};
 use kvset::core::estimate::Estimate;
-use kvset::core::event::RequestEvent;
-use kvset::core::pages::{PageIds, mix};
-use kvset::core::pool_config::PoolConfig;
-use kvset::core::pool_set::{History, PoolConfigs, PoolRecord, PoolSet, PoolSetConfig};
+use kvset::core::pool::config::PoolConfig;
+use kvset::core::pool::set::{History, PoolConfigs, PoolRecord, PoolSet, PoolSetConfig};
+use kvset::core::request::event::RequestEvent;
+use kvset::core::units::pages::{PageIds, mix};
 use kvset::core::units::{EventTime, Offset, PageSize};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Arc;

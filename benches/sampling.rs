@@ -6,13 +6,13 @@
 //! it stands the standard error that the output states.
 
 use kvset::core::estimate::Estimate;
-use kvset::core::event::RequestEvent;
-use kvset::core::pages::{PageIds, mix};
+use kvset::core::pool::config::PoolConfig;
 use kvset::core::pool::{Arrival, Pool};
-use kvset::core::pool_config::PoolConfig;
-use kvset::core::ratio::Ratio;
+use kvset::core::request::event::RequestEvent;
 use kvset::core::units::Offset;
-use kvset::core::window::WindowKind;
+use kvset::core::units::pages::{PageIds, mix};
+use kvset::core::units::ratio::Ratio;
+use kvset::core::windows::window::WindowKind;
 use kvset::trace::{self, ReadOptions, TraceItem};
 use kvset::workload::{Generator, Workload};
 use std::path::PathBuf;

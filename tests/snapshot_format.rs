@@ -2,10 +2,10 @@
 //! reader ask for memory beyond what the file's size gives it a right to.
 #![allow(unsafe_code, reason = "an allocator that watches what is asked of it")]
 
-use kvset::core::engine::{Engine, EngineConfig};
-use kvset::core::event::RequestEvent;
-use kvset::core::outcome::Outcome;
-use kvset::core::pages::{PageIds, mix};
+use kvset::core::engines::one_pass::{Engine, EngineConfig};
+use kvset::core::request::event::RequestEvent;
+use kvset::core::request::outcome::Outcome;
+use kvset::core::units::pages::{PageIds, mix};
 use kvset::core::units::{Offset, PageCount, PageSize};
 use kvset::pipeline::facts::{Fingerprint, PartitionId, RecordIdentity, SnapshotFact};
 use kvset::position::NextOffset;

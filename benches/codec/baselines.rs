@@ -4,9 +4,9 @@ use apache_avro::Schema;
 use apache_avro::reader::datum::GenericDatumReader;
 use apache_avro::types::Value;
 use kvset::codec::schema;
-use kvset::core::hashing::PageHasher;
-use kvset::core::pages::Scope;
 use kvset::core::units::PageSize;
+use kvset::core::units::hashing::PageHasher;
+use kvset::core::units::pages::Scope;
 use serde::Deserialize;
 
 /// Bytes of the header of Avro's single-object encoding.

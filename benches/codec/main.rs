@@ -9,7 +9,7 @@ mod allocations;
 mod baselines;
 
 use kvset::codec::{DecodeLimits, Encoding, RequestDecoder, RequestEncoding, RequestMessage, encode_request};
-use kvset::core::pages::{PageIds, mix};
+use kvset::core::units::pages::{PageIds, mix};
 use kvset::trace::{Format, ReadOptions, TraceItem, TraceReader};
 use std::hint::black_box;
 use std::time::{Duration, Instant};

@@ -2,7 +2,7 @@
 //! and a Fenwick tree over page accesses, renumbered when it is full of dead positions.
 
 use hashbrown::HashMap;
-use kvset::core::pages::{PageIds, Scope, mix};
+use kvset::core::units::pages::{PageIds, Scope, mix};
 
 /// A page-at-a-time LRU stack.
 pub struct Fenwick {

@@ -1,6 +1,6 @@
 //! What the engines read: requests held in memory, so that only the engines are timed.
 
-use kvset::core::pages::{PageIds, Scope, mix};
+use kvset::core::units::pages::{PageIds, Scope, mix};
 use kvset::trace::{IdScope, ReadOptions, TraceItem};
 use std::path::PathBuf;
 

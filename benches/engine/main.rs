@@ -17,12 +17,12 @@ mod shards;
 mod splay;
 
 use fenwick::Fenwick;
-use kvset::core::outcome::Outcome;
-use kvset::core::pages::{PageIds, Scope};
+use kvset::core::request::outcome::Outcome;
 use kvset::core::stack::{
     Access, ChainCheck, ChainPolicy, LOOK_AHEAD, MAX_TRACKED_PAGES, Order, Stack, StackConfig, look_ahead,
 };
 use kvset::core::units::PageCount;
+use kvset::core::units::pages::{PageIds, Scope};
 use loads::{Ids, Load, Request};
 use shards::Shards;
 use splay::Splay;

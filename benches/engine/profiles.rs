@@ -1,12 +1,12 @@
 //! The profiles with a stack beside one another, through the engine as a pool uses it.
 
 use crate::loads::Load;
-use kvset::core::engine::{Engine, EngineConfig};
-use kvset::core::event::RequestEvent;
-use kvset::core::outcome::Outcome;
-use kvset::core::pages::{PageIds, Scope};
-use kvset::core::profile::Profile;
+use kvset::core::engines::one_pass::{Engine, EngineConfig};
+use kvset::core::engines::profile::Profile;
+use kvset::core::request::event::RequestEvent;
+use kvset::core::request::outcome::Outcome;
 use kvset::core::units::PageSize;
+use kvset::core::units::pages::{PageIds, Scope};
 use kvset::trace::{self, ReadOptions, TraceItem};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};

@@ -1,7 +1,7 @@
 //! SHARDS (FAST '15) at a fixed rate: the page-at-a-time baseline over a hash-chosen share of the pages.
 
 use crate::fenwick::Fenwick;
-use kvset::core::pages::{PageIds, Scope};
+use kvset::core::units::pages::{PageIds, Scope};
 
 /// An approximate stack: needs are scaled up by the rate.
 pub struct Shards {

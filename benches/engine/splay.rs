@@ -1,7 +1,7 @@
 //! The other classic: Olken's method, a splay tree over pages ordered by last access.
 
 use hashbrown::HashMap;
-use kvset::core::pages::{PageIds, Scope, mix};
+use kvset::core::units::pages::{PageIds, Scope, mix};
 
 const NONE: u32 = u32::MAX;
 

@@ -4,8 +4,8 @@
 use crate::DEADLINE;
 use crate::traffic::Agentic;
 use kvset::codec::{RequestEncoding, RequestMessage, encode_request};
-use kvset::core::labels::{Label, Labels};
-use kvset::core::pages::PageIds;
+use kvset::core::request::labels::{Label, Labels};
+use kvset::core::units::pages::PageIds;
 use kvset::kafka::config::Connection;
 use kvset::kafka::topic_producer::TopicProducer;
 use kvset::kafka::topics::{Cleanup, TopicPlan, Topics};

@@ -1,7 +1,7 @@
 //! Agentic traffic for benches: sessions behind a shared prefix grow by some 70 pages a request, in random
 //! turns; one request in sixteen is a sub-agent's that leaves its session half-way.
 
-use kvset::core::pages::mix;
+use kvset::core::units::pages::mix;
 
 /// Sessions alive at once.
 const SESSIONS: u64 = 5000;

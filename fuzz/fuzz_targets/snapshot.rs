@@ -5,12 +5,12 @@
 
 use kvset::codec::{DecodeLimits, Encoding, EstimateDetail, EstimateEncoding, RequestEncoding, RequestMessage, SourceRecord, encode_request};
 use kvset::pipeline::dead_letter_policy::DeadLetterLimits;
-use kvset::core::pages::PageIds;
-use kvset::core::pool_config::PoolConfig;
-use kvset::core::ratio::Ratio;
+use kvset::core::units::pages::PageIds;
+use kvset::core::pool::config::PoolConfig;
+use kvset::core::units::ratio::Ratio;
 use kvset::core::units::{PageCount, PageSize};
 use kvset::pipeline::facts::{Fingerprint, PartitionId, SnapshotFact};
-use kvset::core::pool_set::PoolConfigs;
+use kvset::core::pool::set::PoolConfigs;
 use kvset::position::{NextOffset, Partition};
 use kvset::pipeline::resume::{Origin, Resume};
 use kvset::pipeline::task::{PartitionTask, TaskConfig, TaskError};

@@ -4,7 +4,7 @@ use crate::cli::Failure;
 use crate::cli::args::HealthArgs;
 use crate::report::words::visible;
 use anyhow::anyhow;
-use kvset_core::features::Feature;
+use kvset_core::units::features::Feature;
 use kvset_kafka::http::agent;
 use kvset_settings::Settings;
 use std::io::Read as _;

@@ -4,7 +4,7 @@ use super::condition::Condition;
 use super::overview::{Overview, PartitionState, PoolState, Problem};
 use crate::report::{EstimateHistory, PoolReport, WindowRow, words};
 use kvset_core::estimate::Estimate;
-use kvset_core::window::WindowKind;
+use kvset_core::windows::window::WindowKind;
 use kvset_formats::codec::ErrorCode;
 use kvset_formats::position::{NextOffset, Partition};
 use kvset_pipeline::task::{Counts, PoolActivity, PoolTime};

@@ -5,7 +5,7 @@ use super::board::View;
 use super::overview::{Overview, PartitionState, PoolState};
 use super::waiting::waiting;
 use crate::report::{Markup, PlotError, Table, section as report_section, words};
-use kvset_core::window::WindowKind;
+use kvset_core::windows::window::WindowKind;
 
 /// The whole page.
 pub(super) fn whole(overview: &Overview, view: &View, filter: &Filter) -> Result<String, PlotError> {

@@ -1,6 +1,6 @@
 //! The pool of blocks that a hybrid model's layers share.
 
-use kvset_core::hybrid::Attention;
+use kvset_core::engines::hybrid::Attention;
 use serde::{Deserialize, Serialize};
 
 /// The pool of a hybrid model.

@@ -11,7 +11,7 @@ use super::kind::Kind;
 use super::layers::Layers;
 use super::pooling::{Pooling, SharedPool};
 use super::report::{ModelCost, ReservePer};
-use kvset_core::hybrid::{Attention, GroupKind, MAX_GROUPS};
+use kvset_core::engines::hybrid::{Attention, GroupKind, MAX_GROUPS};
 
 /// Blocks hold a multiple of so many tokens where a state makes them larger.
 const BLOCK_STEP: u64 = 16;

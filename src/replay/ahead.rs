@@ -4,8 +4,8 @@
 //! thread at a time and takes the requests in their order, so the result does not depend on the number of threads.
 
 use super::POOL;
-use kvset_core::bank::Lane;
-use kvset_core::pool_set::PoolSet;
+use kvset_core::engines::bank::Lane;
+use kvset_core::pool::set::PoolSet;
 use kvset_formats::trace::TraceRow;
 use std::sync::{Mutex, PoisonError};
 use std::thread;

@@ -1,13 +1,13 @@
 //! The upper end of a replay's figures, where the log has the lengths of answers and not their ids.
 
-use kvset_core::answer_reuse::AnswerReuse;
-use kvset_core::engine::Engine;
+use kvset_core::engines::one_pass::Engine;
 use kvset_core::estimate::Estimate;
-use kvset_core::event::RequestEvent;
-use kvset_core::overlaps::Overlaps;
 use kvset_core::pool::{Moment, Pool};
-use kvset_core::tally::{Position, RequestSummary, Tally};
+use kvset_core::questions::answer_reuse::AnswerReuse;
+use kvset_core::request::event::RequestEvent;
 use kvset_core::units::{Offset, PageCount};
+use kvset_core::windows::overlaps::Overlaps;
+use kvset_core::windows::tally::{Position, RequestSummary, Tally};
 
 /// The figures if prompts bring answers back.
 #[derive(Debug, Clone, PartialEq)]

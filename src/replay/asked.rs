@@ -2,10 +2,10 @@
 
 use super::{LifetimesResult, OptimalCapacity, TierTraffic, TrafficResult};
 use crate::report::{Asked, Section, Table, words};
-use kvset_core::curve::share;
 use kvset_core::estimate::CapacityPoint;
-use kvset_core::retention::{RetentionKind, RetentionResult};
-use kvset_core::tenants::{QuotaResult, TenantResult};
+use kvset_core::estimate::curve::share;
+use kvset_core::questions::retention::{RetentionKind, RetentionResult};
+use kvset_core::questions::tenants::{QuotaResult, TenantResult};
 
 /// The pool that sections are about.
 #[derive(Debug, Clone, Copy)]

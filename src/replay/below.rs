@@ -1,12 +1,12 @@
 //! `--below`: tiers under the engine's own cache, at every capacity of its curve.
 
-use kvset_core::capacity::CapacitySpec;
-use kvset_core::chain::{Chain, Store};
-use kvset_core::engine_rules::{EngineRules, PageMismatch};
-use kvset_core::event::RequestEvent;
+use kvset_core::engines::below::{Chain, Store};
+use kvset_core::engines::profile::Profile;
+use kvset_core::engines::rules::{EngineRules, PageMismatch};
 use kvset_core::pool::Pool;
-use kvset_core::profile::Profile;
+use kvset_core::request::event::RequestEvent;
 use kvset_core::units::PageCount;
+use kvset_core::units::capacity::CapacitySpec;
 use serde::Serialize;
 use std::fmt;
 use std::str::FromStr;

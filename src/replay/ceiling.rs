@@ -1,11 +1,11 @@
 //! What the rules of a hybrid model lose at any size: hits where nothing is ever evicted.
 
-use kvset_core::bank::CacheBank;
-use kvset_core::event::RequestEvent;
-use kvset_core::hybrid::{HybridCache, HybridRules, Retention};
-use kvset_core::outcome::Outcome;
-use kvset_core::pool_config::PoolConfig;
-use kvset_core::profile::Profile;
+use kvset_core::engines::bank::CacheBank;
+use kvset_core::engines::hybrid::{HybridCache, HybridRules, Retention};
+use kvset_core::engines::profile::Profile;
+use kvset_core::pool::config::PoolConfig;
+use kvset_core::request::event::RequestEvent;
+use kvset_core::request::outcome::Outcome;
 use kvset_core::units::PageSize;
 use serde::Serialize;
 

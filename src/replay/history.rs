@@ -6,12 +6,12 @@ use crate::report::{
     Asked, Caveats, Distribution, History, HistoryRecorder, OtherEnd, Page, PoolReport, ReportInput,
     WindowRow,
 };
+use kvset_core::estimate::recommendation::Recommendation;
 use kvset_core::estimate::{Estimate, TheoreticalHits};
 use kvset_core::pool::Pool;
-use kvset_core::recommendation::Recommendation;
 use kvset_core::stack::ChainCheck;
 use kvset_core::units::{Offset, PageSize};
-use kvset_core::window::WindowKind;
+use kvset_core::windows::window::WindowKind;
 
 /// The window the history is taken over: as in the paper's figure 4, it forgets users who left.
 pub(super) const HISTORY_WINDOW: WindowKind = WindowKind::Last { requests: 3000 };

@@ -2,19 +2,23 @@
 
 use super::windowed::Windowed;
 use super::{Beside, ReplayError};
-use kvset_core::engine::EngineRefusal;
+use kvset_core::engines::one_pass::EngineRefusal;
 use kvset_core::estimate::Estimate;
-use kvset_core::event::RequestEvent;
-use kvset_core::found::FoundPages;
-use kvset_core::labels::Label;
-use kvset_core::lifetimes::{Arrival, Backlog, Lifetimes};
-use kvset_core::optimum::{Future, ReuseLog};
-use kvset_core::outcome::Outcome;
-use kvset_core::pool_config::PoolConfig;
-use kvset_core::retention::{MOST_AGES, Retention, RetentionConfig, RetentionResult, RetentionTally};
-use kvset_core::tenants::{QuotaResult, QuotaRun, TenantResult, Tenants, TenantsConfig, TenantsTally};
+use kvset_core::estimate::exact_curve::FoundPages;
+use kvset_core::pool::config::PoolConfig;
+use kvset_core::questions::lifetimes::{Arrival, Backlog, Lifetimes};
+use kvset_core::questions::optimum::{Future, ReuseLog};
+use kvset_core::questions::retention::{
+    MOST_AGES, Retention, RetentionConfig, RetentionResult, RetentionTally,
+};
+use kvset_core::questions::tenants::{
+    QuotaResult, QuotaRun, TenantResult, Tenants, TenantsConfig, TenantsTally,
+};
+use kvset_core::request::event::RequestEvent;
+use kvset_core::request::labels::Label;
+use kvset_core::request::outcome::Outcome;
 use kvset_core::units::{EventTime, PageCount, PageSize};
-use kvset_core::window::WindowKind;
+use kvset_core::windows::window::WindowKind;
 use std::ops::Range;
 
 /// What was asked for; the rest is empty.

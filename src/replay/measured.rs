@@ -2,24 +2,24 @@
 
 use super::ReplayError;
 use super::below::Below;
-use kvset_core::bank::CacheBank;
-use kvset_core::beside::provisioned;
-use kvset_core::capacity::CapacitySpec;
-use kvset_core::engine_rules::EngineRules;
+use kvset_core::engines::bank::CacheBank;
+use kvset_core::engines::rules::EngineRules;
 use kvset_core::estimate::Estimate;
-use kvset_core::event::CachedTokens;
-use kvset_core::labels::Label;
-use kvset_core::measured::{
+use kvset_core::pool::config::PoolConfig;
+use kvset_core::questions::measured::{
     Accepted, Counts, MeasuredCaches, MeasuredEstimate, MeasuredFigures, MeasuredTally, PointCaches,
     PointError, PointTally,
 };
-use kvset_core::outcome::Need;
-use kvset_core::pool_config::PoolConfig;
-use kvset_core::retention::Ttl;
-use kvset_core::routing::{
+use kvset_core::questions::observers::provisioned;
+use kvset_core::questions::retention::Ttl;
+use kvset_core::questions::routing::{
     HashBy, RoutedCaches, RouterEstimate, RouterKind, RouterRun, RouterSpec, RoutingError,
 };
-use kvset_core::tenants::Quota;
+use kvset_core::questions::tenants::Quota;
+use kvset_core::request::event::CachedTokens;
+use kvset_core::request::labels::Label;
+use kvset_core::request::outcome::Need;
+use kvset_core::units::capacity::CapacitySpec;
 use kvset_core::units::{PageBytes, PageCount, PageSize};
 
 /// What is asked for beside the estimates.

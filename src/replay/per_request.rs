@@ -1,9 +1,9 @@
 //! `--per-request`: what every request found, one JSON line each.
 
-use kvset_core::bank::CacheBank;
-use kvset_core::curve::Curve;
-use kvset_core::outcome::{BEYOND, Outcome};
-use kvset_core::pool_config::PoolConfig;
+use kvset_core::engines::bank::CacheBank;
+use kvset_core::estimate::curve::Curve;
+use kvset_core::pool::config::PoolConfig;
+use kvset_core::request::outcome::{BEYOND, Outcome};
 use serde::Serialize;
 use std::fs::File;
 use std::io::{self, Seek as _, Write};
@@ -94,7 +94,7 @@ impl<'a> PerRequest<'a> {
         curve: &Curve,
     ) -> io::Result<()> {
         let reusable = outcome.reusable_prefix();
-        let need = |ratio: &kvset_core::ratio::Ratio| outcome.need_of_prefix(ratio.ceil_of(reusable));
+        let need = |ratio: &kvset_core::units::ratio::Ratio| outcome.need_of_prefix(ratio.ceil_of(reusable));
         let shown = |need: u64| (need != BEYOND).then(|| config.nominal_pages(need));
         self.required.clear();
         self.required.extend(config.target_ratios.iter().map(|ratio| shown(need(ratio))));

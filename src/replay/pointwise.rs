@@ -3,8 +3,8 @@
 
 use super::{BelowHits, Ceiling, Replay, SearchResult, SearchedCapacity};
 use crate::report::{Section, Table, words};
-use kvset_core::curve::share;
 use kvset_core::estimate::CapacityPoint;
+use kvset_core::estimate::curve::share;
 
 /// The sections, in the order shown; none of what was not asked for.
 pub(super) fn sections(replay: &Replay) -> Vec<Section> {

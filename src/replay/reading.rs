@@ -10,9 +10,9 @@
 use super::per_request::PerRequest;
 use super::run::{Ledger, Run, Surroundings};
 use super::{Findings, ReplayError, ReplayOptions, WarmUp};
+use kvset_core::pool::config::PoolConfig;
 use kvset_core::pool::{PoolRange, RangePool};
-use kvset_core::pool_config::PoolConfig;
-use kvset_core::ratio::Ratio;
+use kvset_core::units::ratio::Ratio;
 use kvset_formats::trace::{self, Order, Progress, Together, TraceError, TraceItem, TraceRow};
 use std::sync::Arc;
 

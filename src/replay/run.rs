@@ -12,18 +12,18 @@ use super::search::Sufficiency;
 use super::traffic::TrafficObserver;
 use super::{BadRow, CacheWritesResult, Findings, POOL, Replay, ReplayError, ReplayOptions, SHOWN_BAD_ROWS};
 use crate::report::HistoryRecorder;
-use kvset_core::bank::CacheBank;
-use kvset_core::capacity::CapacitySpec;
+use kvset_core::engines::bank::CacheBank;
 use kvset_core::estimate::Estimate;
-use kvset_core::event::RequestEvent;
-use kvset_core::measured::Accepted;
-use kvset_core::pool::{Pool, PoolRange, Refusal};
-use kvset_core::pool_config::PoolConfig;
-use kvset_core::pool_set::{
+use kvset_core::pool::config::PoolConfig;
+use kvset_core::pool::set::{
     History as LogHistory, ObserveError, PoolConfigs, PoolRecord, PoolSet, PoolSetConfig,
 };
+use kvset_core::pool::{Pool, PoolRange, Refusal};
+use kvset_core::questions::measured::Accepted;
+use kvset_core::request::event::RequestEvent;
+use kvset_core::units::capacity::CapacitySpec;
 use kvset_core::units::{Offset, PageCount};
-use kvset_core::window::WindowKind;
+use kvset_core::windows::window::WindowKind;
 use kvset_formats::trace::TraceRow;
 use std::sync::Arc;
 

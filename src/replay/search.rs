@@ -5,13 +5,13 @@
 //! the next smaller one, which is not enough; it is not proven that none in between is.
 
 use super::{Known, Reading, ReplayError, ReplayOptions, Run};
-use kvset_core::capacity::{CapacitySpec, coarse_grid};
-use kvset_core::outcome::Outcome;
 use kvset_core::pool::Pool;
-use kvset_core::pool_config::PoolConfig;
-use kvset_core::ratio::Ratio;
+use kvset_core::pool::config::PoolConfig;
+use kvset_core::request::outcome::Outcome;
+use kvset_core::units::capacity::{CapacitySpec, coarse_grid};
+use kvset_core::units::ratio::Ratio;
 use kvset_core::units::{PageBytes, PageCount};
-use kvset_core::window::WindowKind;
+use kvset_core::windows::window::WindowKind;
 use kvset_formats::trace::Progress;
 use serde::Serialize;
 use std::collections::BTreeMap;

@@ -1,12 +1,12 @@
 //! What passes between the tiers of a plan.
 
 use kvset_core::estimate::Estimate;
-use kvset_core::event::RequestEvent;
-use kvset_core::outcome::Outcome;
-use kvset_core::pool_config::PoolConfig;
-use kvset_core::ratio::Ratio;
-use kvset_core::tiers::{Inclusion, TierEstimate, TierSpan, Traffic, TrafficLog};
+use kvset_core::pool::config::PoolConfig;
+use kvset_core::questions::tiers::{Inclusion, TierEstimate, TierSpan, Traffic, TrafficLog};
+use kvset_core::request::event::RequestEvent;
+use kvset_core::request::outcome::Outcome;
 use kvset_core::units::PageCount;
+use kvset_core::units::ratio::Ratio;
 
 /// Milliseconds of a day.
 const DAY_MS: f64 = 86_400_000.0;

@@ -1,9 +1,9 @@
 //! The windows asked for: what retention found in each, and which requests are its own.
 
 use kvset_core::estimate::Estimate;
-use kvset_core::retention::{Followed, RetentionConfig, RetentionTally};
+use kvset_core::questions::retention::{Followed, RetentionConfig, RetentionTally};
 use kvset_core::units::EventTime;
-use kvset_core::window::WindowKind;
+use kvset_core::windows::window::WindowKind;
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 

@@ -3,8 +3,8 @@
 use super::measured::MeasuredBand;
 use super::section::{Page, Section};
 use super::{measured, routing};
-use kvset_core::measured::MeasuredEstimate;
-use kvset_core::routing::RouterEstimate;
+use kvset_core::questions::measured::MeasuredEstimate;
+use kvset_core::questions::routing::RouterEstimate;
 
 /// What a report shows beside the estimates.
 #[derive(Debug, Clone, PartialEq, Default)]

@@ -2,8 +2,8 @@
 
 use super::input::{OtherEnd, PoolReport};
 use super::{plan, words};
+use kvset_core::engines::profile::Outputs;
 use kvset_core::estimate::TheoreticalHits;
-use kvset_core::profile::Outputs;
 
 /// One limit of a result.
 #[derive(Debug, Clone, PartialEq, Eq)]

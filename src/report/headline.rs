@@ -2,11 +2,11 @@
 
 use super::input::PoolReport;
 use super::words;
+use kvset_core::estimate::recommendation::{Answer, Recommendation, RecommendationStatus};
 use kvset_core::estimate::{InFlight, TheoreticalHits};
-use kvset_core::ratio::Ratio;
-use kvset_core::recommendation::{Answer, Recommendation, RecommendationStatus};
-use kvset_core::tiers::Settled;
+use kvset_core::questions::tiers::Settled;
 use kvset_core::units::PageBytes;
+use kvset_core::units::ratio::Ratio;
 use std::cmp::Ordering;
 
 /// The recommendation for one pool: the same words on the command line, in the report and on the page.

@@ -3,16 +3,16 @@
 use super::asked::Asked;
 use super::lived;
 use super::section::Page;
-use kvset_core::capacity::CapacitySpec;
-use kvset_core::curve::share;
+use kvset_core::engines::profile::{Outputs, Profile};
+use kvset_core::estimate::curve::share;
+use kvset_core::estimate::recommendation::{Recommendation, by_target, chosen};
 use kvset_core::estimate::{
     CapacityPoint, CoverageCapacity, Estimate, InFlight, RequiredCapacity, Status, TheoreticalHits,
 };
-use kvset_core::profile::{Outputs, Profile};
-use kvset_core::ratio::Ratio;
-use kvset_core::recommendation::{Recommendation, by_target, chosen};
-use kvset_core::tiers::TierEstimates;
-use kvset_core::window::WindowKind;
+use kvset_core::questions::tiers::TierEstimates;
+use kvset_core::units::capacity::CapacitySpec;
+use kvset_core::units::ratio::Ratio;
+use kvset_core::windows::window::WindowKind;
 
 /// Everything one report shows.
 #[derive(Debug, Clone, PartialEq, Default)]

@@ -3,11 +3,11 @@
 use super::section::Section;
 use super::table::Table;
 use super::words::{BY_TOKENS, capacity, counted, integer, lasting, rate, rate_or_dash};
-use kvset_core::curve::share;
 use kvset_core::estimate::Estimate;
-use kvset_core::retention::RetentionEstimate;
-use kvset_core::tenants::TenantEstimate;
-use kvset_core::window::format_duration_ms;
+use kvset_core::estimate::curve::share;
+use kvset_core::questions::retention::RetentionEstimate;
+use kvset_core::questions::tenants::TenantEstimate;
+use kvset_core::windows::window::format_duration_ms;
 
 /// The sections; none of what is not asked.
 pub fn sections(estimate: &Estimate) -> Vec<Section> {

@@ -3,8 +3,8 @@
 use super::section::{Page, Section};
 use super::table::Table;
 use super::words::{BY_TOKENS, capacity, integer, rate};
-use kvset_core::curve::share;
-use kvset_core::measured::{Loss, MeasuredEstimate, Verdict};
+use kvset_core::estimate::curve::share;
+use kvset_core::questions::measured::{Loss, MeasuredEstimate, Verdict};
 
 /// The capacities that the cache in use behaves like, all replicas together, and its hit rate.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -11,8 +11,8 @@ use super::plot::{PlotError, capacity_curve, capacity_history, requirement_distr
 use super::table::Table;
 use super::theme::stylesheet;
 use super::words;
+use kvset_core::engines::profile::Outputs;
 use kvset_core::estimate::Status;
-use kvset_core::profile::Outputs;
 use kvset_core::units::PageBytes;
 
 /// Most windows listed of a pool; the latest ones.

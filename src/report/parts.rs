@@ -4,7 +4,7 @@ use super::input::PoolReport;
 use super::markup::Markup;
 use super::plot::Plot;
 use super::words;
-use kvset_core::recommendation::{Recommendation, RecommendationStatus};
+use kvset_core::estimate::recommendation::{Recommendation, RecommendationStatus};
 
 /// A plot with its caption and its numbers.
 pub(super) fn figure(plot: &Plot) -> Markup {

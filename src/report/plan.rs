@@ -4,7 +4,7 @@ use super::input::PoolReport;
 use super::table::Table;
 use super::words;
 use kvset_core::estimate::CoverageCapacity;
-use kvset_core::tiers::{Inclusion, Purchase, Settled, TierEstimate};
+use kvset_core::questions::tiers::{Inclusion, Purchase, Settled, TierEstimate};
 
 /// The tiers with what each buys; none where no tiers are configured.
 pub(super) fn plan_table(pool: &PoolReport) -> Option<Table> {

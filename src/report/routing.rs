@@ -3,8 +3,8 @@
 use super::section::Section;
 use super::table::Table;
 use super::words::{capacity, rate, share as share_of};
-use kvset_core::curve::share;
-use kvset_core::routing::{RoutedCapacity, RouterEstimate};
+use kvset_core::estimate::curve::share;
+use kvset_core::questions::routing::{RoutedCapacity, RouterEstimate};
 
 /// A row a router; `None` where none was asked about.
 pub fn section(routing: &[RouterEstimate], page_bytes: Option<u64>) -> Option<Section> {

@@ -1,9 +1,9 @@
 //! Figures as people read them, in the report, on the page and on the command line.
 
 use jiff::Timestamp;
-use kvset_core::ratio::Ratio;
 use kvset_core::units::Bytes;
-use kvset_core::window::WindowKind;
+use kvset_core::units::ratio::Ratio;
+use kvset_core::windows::window::WindowKind;
 use std::borrow::Cow;
 
 /// Times from here on are dates (2000-01-01); smaller ones count from a trace's own zero.

@@ -2,12 +2,12 @@
 
 use crate::telemetry::catalog as metric;
 use crate::telemetry::shown::Shown;
-use kvset_core::capacity::CapacitySpec;
-use kvset_core::curve::share;
 use kvset_core::estimate::Estimate;
-use kvset_core::recommendation::RecommendationStatus;
-use kvset_core::tiers::Settled;
+use kvset_core::estimate::curve::share;
+use kvset_core::estimate::recommendation::RecommendationStatus;
+use kvset_core::questions::tiers::Settled;
 use kvset_core::units::PageBytes;
+use kvset_core::units::capacity::CapacitySpec;
 
 /// Shows a closed window as gauges: its figures, what it recommends, and what was asked for beside.
 pub(super) fn show_estimate(shown: &mut Shown, pool: &str, estimate: &Estimate) {

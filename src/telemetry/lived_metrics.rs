@@ -3,11 +3,11 @@
 use super::catalog as metric;
 use super::labels::PoolLabels;
 use super::shown::Shown;
-use kvset_core::asked::MAX_TOLD_TENANTS;
-use kvset_core::curve::share;
 use kvset_core::estimate::Estimate;
-use kvset_core::tenants::TenantEstimate;
-use kvset_core::window::format_duration_ms;
+use kvset_core::estimate::curve::share;
+use kvset_core::questions::enabled::MAX_TOLD_TENANTS;
+use kvset_core::questions::tenants::TenantEstimate;
+use kvset_core::windows::window::format_duration_ms;
 use std::collections::HashMap;
 
 /// What requests are shown under that name no tenant.

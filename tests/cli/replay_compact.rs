@@ -116,7 +116,7 @@ fn compact_events_replay_as_full_ones_whatever_is_asked() {
 fn a_row_whose_prefix_is_not_known_is_a_bad_row() {
     let schema = Schema::parse_str(schema::REQUEST_EVENT).expect("the schema parses");
     let mut writer = container(&schema);
-    let ids = kvset::core::pages::PageIds::from_slice(&[4, 5]);
+    let ids = kvset::core::units::pages::PageIds::from_slice(&[4, 5]);
     let message =
         RequestMessage { page_ids: ids, page_size: Some(4), ids_chained: true, ..RequestMessage::default() };
     let unknown = RequestMessage { prefix_last_id: Some(3), prefix_pages: Some(3), ..message.clone() };

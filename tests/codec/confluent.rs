@@ -7,8 +7,8 @@ use kvset::codec::{
     DecodeLimits, Encoding, ErrorCode, LookupError, Payload, RequestDecoder, RequestEncoding, RequestMessage,
     SchemaId, SchemaRef, WriterSchema, WriterSchemas, encode_request, schema,
 };
-use kvset::core::labels::{Label, Labels};
-use kvset::core::pages::PageIds;
+use kvset::core::request::labels::{Label, Labels};
+use kvset::core::units::pages::PageIds;
 use proptest::prelude::*;
 use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;

@@ -7,29 +7,29 @@ use kvset::codec::{
     EstimateDetail, EstimateEncoding, EstimateError, EstimateKey, SchemaId, decode_estimate, encode_estimate,
     pool_partition,
 };
+use kvset::core::engines::profile::{Outputs, Profile};
+use kvset::core::estimate::recommendation::{Recommendation, RecommendationStatus};
 use kvset::core::estimate::{
     CapacityPoint, CoverageCapacity, CoverageInFlight, Estimate, InFlight, RequiredCapacity,
     RequiredInFlight, SCHEMA_VERSION, Status, TheoreticalHits,
 };
-use kvset::core::event::RequestEvent;
-use kvset::core::measured::{
+use kvset::core::pool::config::PoolConfig;
+use kvset::core::pool::{Arrival, Pool};
+use kvset::core::questions::measured::{
     EffectiveCapacity, LedgerEstimate, Loss, MeasuredEstimate, RestartEstimate, Verdict,
 };
-use kvset::core::pages::PageIds;
-use kvset::core::pool::{Arrival, Pool};
-use kvset::core::pool_config::PoolConfig;
-use kvset::core::profile::{Outputs, Profile};
-use kvset::core::ratio::Ratio;
-use kvset::core::recommendation::{Recommendation, RecommendationStatus};
-use kvset::core::retention::{
+use kvset::core::questions::retention::{
     EvictionAge, RequiredTtlEstimate, RetainedCapacityEstimate, RetentionEstimate, RetentionKind, TtlCoverage,
 };
-use kvset::core::routing::{RoutedCapacity, RouterCoverage, RouterEstimate, RouterRequirement};
-use kvset::core::tenants::{TenantCoverage, TenantEstimate, TenantRequired};
-use kvset::core::tiers::{Inclusion, NextUnit, Purchase, Settled, TierEstimate, TierEstimates};
-use kvset::core::tiers::{Load, PeakTraffic, TierTraffic, TrafficEstimate};
+use kvset::core::questions::routing::{RoutedCapacity, RouterCoverage, RouterEstimate, RouterRequirement};
+use kvset::core::questions::tenants::{TenantCoverage, TenantEstimate, TenantRequired};
+use kvset::core::questions::tiers::{Inclusion, NextUnit, Purchase, Settled, TierEstimate, TierEstimates};
+use kvset::core::questions::tiers::{Load, PeakTraffic, TierTraffic, TrafficEstimate};
+use kvset::core::request::event::RequestEvent;
+use kvset::core::units::pages::PageIds;
+use kvset::core::units::ratio::Ratio;
 use kvset::core::units::{EventTime, Offset, PageCount, PageSize};
-use kvset::core::window::WindowKind;
+use kvset::core::windows::window::WindowKind;
 use proptest::prelude::*;
 use std::num::NonZeroU32;
 use std::sync::Arc;

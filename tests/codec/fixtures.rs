@@ -6,9 +6,9 @@ use kvset::codec::{
     read_raw_request, schema,
 };
 use kvset::core::estimate::Estimate;
-use kvset::core::event::CachedTokens;
-use kvset::core::labels::Label;
-use kvset::core::pages::Scope;
+use kvset::core::request::event::CachedTokens;
+use kvset::core::request::labels::Label;
+use kvset::core::units::pages::Scope;
 use serde_json::{Value as Json, json};
 use std::collections::BTreeSet;
 use std::path::PathBuf;

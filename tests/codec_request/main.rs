@@ -9,9 +9,9 @@ use kvset::codec::{
     DecodeError, DecodeLimits, Encoding, ErrorCode, Repacker, RequestDecoder, RequestEncoding, SchemaId,
     schema,
 };
-use kvset::core::event::CachedTokens;
-use kvset::core::labels::Label;
-use kvset::core::pages::PageIds;
+use kvset::core::request::event::CachedTokens;
+use kvset::core::request::labels::Label;
+use kvset::core::units::pages::PageIds;
 use proptest::prelude::*;
 use serde_json::json;
 use std::alloc::{GlobalAlloc, Layout, System};

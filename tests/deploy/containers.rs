@@ -2,7 +2,7 @@
 
 use super::{list_at, path, read, settings, takes, text_at, texts, yaml};
 use kvset::codec::pool_partition;
-use kvset::core::capacity::{CapacitySize, CapacitySpec};
+use kvset::core::units::capacity::{CapacitySize, CapacitySpec};
 use serde_json::Value;
 use std::collections::BTreeSet;
 

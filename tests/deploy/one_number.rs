@@ -10,7 +10,7 @@ use super::{path, promql};
 use assert_cmd::Command;
 use kvset::codec::decode_estimate;
 use kvset::core::estimate::Estimate;
-use kvset::core::recommendation::Recommendation;
+use kvset::core::estimate::recommendation::Recommendation;
 use kvset::core::units::Bytes;
 use kvset::workload::{Generator, Workload};
 use serde_json::Value;

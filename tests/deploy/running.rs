@@ -5,7 +5,7 @@ use super::kafka_support::{Broker, stamp};
 use super::registry_support::Registry;
 use kvset::codec::{RequestEncoding, encode_request};
 use kvset::commands::produce::producing::message_of;
-use kvset::core::event::RequestEvent;
+use kvset::core::request::event::RequestEvent;
 use kvset::kafka::config::Connection;
 use kvset::kafka::topic_producer::TopicProducer;
 use kvset::workload::{Generator, Workload};

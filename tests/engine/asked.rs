@@ -1,7 +1,7 @@
 //! Requests that share prefixes, for SGLang's caches and their slow transcriptions.
 
-use kvset::core::event::RequestEvent;
-use kvset::core::pages::PageIds;
+use kvset::core::request::event::RequestEvent;
+use kvset::core::units::pages::PageIds;
 use proptest::prelude::*;
 
 pub fn event<'a>(ids: &'a [u64], input: u64, output: u64) -> RequestEvent<'a> {

@@ -2,8 +2,8 @@
 
 use crate::support::reference::{Reference, Stack};
 use crate::support::shared::{golden, mooncake_trace, read_shared};
-use kvset::core::pages::Scope;
-use kvset::core::profile::{Outputs, Profile};
+use kvset::core::engines::profile::{Outputs, Profile};
+use kvset::core::units::pages::Scope;
 use proptest::prelude::*;
 use serde::Deserialize;
 
@@ -77,7 +77,7 @@ fn paper_equals_every_figure_of_the_paper() {
         assert_eq!(hits, point.page_hits, "hits at {capacity} pages");
     }
     for (ratio, expected) in &golden.required_pages {
-        let ratio: kvset::core::ratio::Ratio = ratio.parse().expect("a share");
+        let ratio: kvset::core::units::ratio::Ratio = ratio.parse().expect("a share");
         let required = needs.iter().map(|needs| match ratio.ceil_of(needs.len() as u64) {
             0 => 0,
             pages => needs[pages as usize - 1],
@@ -85,7 +85,7 @@ fn paper_equals_every_figure_of_the_paper() {
         let mut required: Vec<u64> = required.collect();
         required.sort_unstable();
         let rank = |q: &str| {
-            let q: kvset::core::ratio::Ratio = q.parse().expect("a share");
+            let q: kvset::core::units::ratio::Ratio = q.parse().expect("a share");
             required[q.nearest_rank(required.len() as u64).expect("requests") as usize - 1]
         };
         let mean = required.iter().sum::<u64>() as f64 / required.len() as f64;

@@ -2,11 +2,11 @@
 //! being compared, against the page-at-a-time reference.
 
 use crate::support::reference::Reference;
-use kvset::core::outcome::Outcome;
-use kvset::core::pages::{PageIds, Scope, mix};
-use kvset::core::profile::{Outputs, Profile};
+use kvset::core::engines::profile::{Outputs, Profile};
+use kvset::core::request::outcome::Outcome;
 use kvset::core::stack::{Access, ChainCheck, ChainPolicy, MAX_TRACKED_PAGES, Order, Stack, StackConfig};
 use kvset::core::units::PageCount;
+use kvset::core::units::pages::{PageIds, Scope, mix};
 
 const SESSIONS: u64 = 500;
 const RETURNS: u64 = 1_000;

@@ -2,10 +2,10 @@
 
 use crate::asked::{asked, event, to_event};
 use crate::support::slow_hicache::SlowHicache;
-use kvset::core::chain::{Chain, Store};
-use kvset::core::engine_rules::EngineRules;
-use kvset::core::profile::Outputs;
-use kvset::core::sglang::{
+use kvset::core::engines::below::{Chain, Store};
+use kvset::core::engines::profile::Outputs;
+use kvset::core::engines::rules::EngineRules;
+use kvset::core::engines::sglang::{
     HicacheCache, HicacheHits, HicacheRules, MAX_CAPACITY, SavedHicache, SglangCache, WritePolicy,
 };
 use kvset::core::units::{PageCount, PageSize};

@@ -2,12 +2,12 @@
 
 use crate::support::shared::{mooncake_trace, read_shared};
 use crate::support::slow_hybrid::{Kind, Retain, SlowHybrid};
-use kvset::core::event::RequestEvent;
-use kvset::core::hybrid::{
+use kvset::core::engines::hybrid::{
     Attention, GroupKind, HybridCache, HybridHits, HybridRules, Retention, SavedHybrid,
 };
-use kvset::core::pages::{PageIds, Scope};
-use kvset::core::profile::Outputs;
+use kvset::core::engines::profile::Outputs;
+use kvset::core::request::event::RequestEvent;
+use kvset::core::units::pages::{PageIds, Scope};
 use kvset::core::units::{PageCount, PageSize};
 use proptest::prelude::*;
 use serde::Deserialize;

@@ -1,11 +1,11 @@
 //! A whole pool over a public trace against figures computed elsewhere, page at a time.
 
-use kvset::core::event::RequestEvent;
-use kvset::core::pages::PageIds;
+use kvset::core::pool::config::PoolConfig;
 use kvset::core::pool::{Arrival, Pool};
-use kvset::core::pool_config::PoolConfig;
+use kvset::core::request::event::RequestEvent;
+use kvset::core::units::pages::PageIds;
 use kvset::core::units::{EventTime, Offset, PageSize};
-use kvset::core::window::WindowKind;
+use kvset::core::windows::window::WindowKind;
 use serde_json::Value;
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,12 +1,12 @@
 //! Replays whose requests other threads take in ranges, against replays on one thread: no byte differs.
 
-use kvset::core::capacity::CapacitySpec;
-use kvset::core::pool_config::PoolConfig;
-use kvset::core::profile::{Outputs, Profile};
-use kvset::core::ratio::Ratio;
+use kvset::core::engines::profile::{Outputs, Profile};
+use kvset::core::pool::config::PoolConfig;
 use kvset::core::stack::{ChainCheck, ChainPolicy};
 use kvset::core::units::PageCount;
-use kvset::core::window::WindowKind;
+use kvset::core::units::capacity::CapacitySpec;
+use kvset::core::units::ratio::Ratio;
+use kvset::core::windows::window::WindowKind;
 use kvset::replay::{Beside, ReplayOptions, WarmUp, replay};
 use kvset::trace::{Format, IdScope, ReadOptions};
 use std::fmt::Write;

@@ -1,13 +1,13 @@
 //! The stated sampling error against the exact result: other ids for the same pages are another sample.
 
 use kvset::core::estimate::Estimate;
-use kvset::core::event::RequestEvent;
-use kvset::core::pages::{PageIds, mix};
+use kvset::core::pool::config::PoolConfig;
 use kvset::core::pool::{Arrival, Pool};
-use kvset::core::pool_config::PoolConfig;
-use kvset::core::ratio::Ratio;
+use kvset::core::request::event::RequestEvent;
 use kvset::core::units::Offset;
-use kvset::core::window::WindowKind;
+use kvset::core::units::pages::{PageIds, mix};
+use kvset::core::units::ratio::Ratio;
+use kvset::core::windows::window::WindowKind;
 use kvset::workload::{GeneratedRequest, Generator, Workload};
 use std::sync::Arc;
 

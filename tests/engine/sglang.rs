@@ -3,10 +3,10 @@
 use crate::asked::{asked, event, to_event};
 use crate::support::shared::{golden, mooncake_trace};
 use crate::support::slow_sglang::SlowSglang;
-use kvset::core::event::RequestEvent;
-use kvset::core::pages::{PageIds, Scope};
-use kvset::core::profile::Outputs;
-use kvset::core::sglang::{MAX_CAPACITY, SavedCache, SglangCache, SglangHits};
+use kvset::core::engines::profile::Outputs;
+use kvset::core::engines::sglang::{MAX_CAPACITY, SavedCache, SglangCache, SglangHits};
+use kvset::core::request::event::RequestEvent;
+use kvset::core::units::pages::{PageIds, Scope};
 use kvset::core::units::{PageCount, PageSize};
 use proptest::prelude::*;
 

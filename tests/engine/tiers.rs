@@ -1,11 +1,11 @@
 //! Tier plans, convergence and hysteresis: worked cases, and properties against obvious models.
 
-use kvset::core::ratio::Ratio;
-use kvset::core::tiers::{
+use kvset::core::questions::tiers::{
     Convergence, CurvePoint, HitCurve, Hysteresis, Inclusion, PlanInput, PointCurve, Settled, TierPlan,
     TierSpec, Unit, plan,
 };
 use kvset::core::units::PageCount;
+use kvset::core::units::ratio::Ratio;
 use proptest::prelude::*;
 
 fn ratio(text: &str) -> Ratio {

@@ -26,7 +26,7 @@ fn settings(compact: bool) -> Settings {
     settings.estimate.windows = vec!["tumbling:5s".parse().expect("a window")];
     // Partitions of the raw log are prepared in whatever order: none of their events is late.
     settings.estimate.allowed_lateness = Span::from_secs(60);
-    settings.dead_letters.max_share = kvset::core::ratio::Ratio::ONE;
+    settings.dead_letters.max_share = kvset::core::units::ratio::Ratio::ONE;
     settings.prepare.event_time = "{at}".parse().expect("a template");
     settings.prepare.compact = compact;
     settings.prepare.compact_refresh = Span::from_ms(REFRESH_MS as u64);
@@ -93,7 +93,7 @@ fn prepare_all(broker: &Broker, records: u64, stop_after: u64) {
         tokenizers: Tokenizers::default(),
         dead_letters: kvset::pipeline::dead_letter_policy::DeadLetterLimits {
             max_consecutive: 1,
-            max_share: kvset::core::ratio::Ratio::ONE,
+            max_share: kvset::core::units::ratio::Ratio::ONE,
             share_window: 100,
         },
         registry: None,

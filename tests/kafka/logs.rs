@@ -4,7 +4,7 @@
 use crate::kafka_support::{Broker, Input, StopAfter, output_topics};
 use crate::prepare_support::tokenizers;
 use kvset::codec::RequestDecoder;
-use kvset::core::ratio::Ratio;
+use kvset::core::units::ratio::Ratio;
 use kvset::kafka::sink::OutputTopics;
 use kvset::logs::Preset;
 use kvset::output::Destination;

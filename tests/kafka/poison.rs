@@ -4,8 +4,8 @@ use crate::kafka_support::raw::{RawBatch, batch, gzip_bomb, zstd_bomb};
 use crate::kafka_support::{Broker, Published, stamp};
 use crate::program::kvset;
 use kvset::codec::{DecodeLimits, ErrorCode, decode_estimate};
-use kvset::core::pages::mix;
-use kvset::core::window::WindowKind;
+use kvset::core::units::pages::mix;
+use kvset::core::windows::window::WindowKind;
 use kvset::kafka::offsets::Offsets;
 use kvset::pipeline::dead_letter_policy::DeadLetterLimits;
 use kvset::pipeline::gaps::OffsetGaps;
@@ -179,7 +179,7 @@ fn plan(broker: &Broker, run: &str) -> ServicePlan {
     plan.task = Arc::new(TaskConfig {
         limits: DecodeLimits { max_record_bytes: MAX_RECORD, ..plan.task.limits },
         dead_letters: DeadLetterLimits {
-            max_share: kvset::core::ratio::Ratio::ONE,
+            max_share: kvset::core::units::ratio::Ratio::ONE,
             ..plan.task.dead_letters
         },
         ..TaskConfig::clone(&plan.task)

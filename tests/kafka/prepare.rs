@@ -13,8 +13,8 @@ use crate::kafka_support::{
 use crate::prepare_support::{assert_clean, hostile, model_directory, tokenizers, week, week_settings};
 use kvset::codec::{RequestDecoder, decode_estimate};
 use kvset::core::estimate::Estimate;
-use kvset::core::pages::mix;
-use kvset::core::ratio::Ratio;
+use kvset::core::units::pages::mix;
+use kvset::core::units::ratio::Ratio;
 use kvset::kafka::reader::ReadRecord;
 use kvset::kafka::sink::{OutputTopic, OutputTopics};
 use kvset::output::Destination;

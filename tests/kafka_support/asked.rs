@@ -1,6 +1,6 @@
 //! Everything that a pool can be asked beside its curve, and requests that say something to each question.
 
-use kvset::core::labels::Label;
+use kvset::core::request::labels::Label;
 use kvset::settings::Settings;
 use kvset::trace::TraceRow;
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! What goes wrong around the instances: brokers that stop, are killed, stand still, are cut off or have no room
 //! left, and an instance that stands still. Which broker it hits follows from what it leads.
 
-use kvset::core::pages::mix;
+use kvset::core::units::pages::mix;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use std::process::Command;
 use std::time::{Duration, Instant};

@@ -3,10 +3,10 @@
 use super::support::shared::shared_path;
 use kvset::codec::{Decoded, RequestDecoder, RequestEncoding, encode_request};
 use kvset::commands::produce::producing::message_of;
+use kvset::core::engines::profile::Profile;
 use kvset::core::estimate::Estimate;
-use kvset::core::pool_config::PoolConfig;
-use kvset::core::pool_set::{History, PoolConfigs, PoolRecord, PoolSet, PoolSetConfig};
-use kvset::core::profile::Profile;
+use kvset::core::pool::config::PoolConfig;
+use kvset::core::pool::set::{History, PoolConfigs, PoolRecord, PoolSet, PoolSetConfig};
 use kvset::core::units::Offset;
 use kvset::output::{Destination, OutputRecord};
 use kvset::position::Partition;

@@ -3,10 +3,10 @@
 
 use crate::prepare_support::{model_directory, record, tokenizers};
 use kvset::codec::{DecodeLimits, Encoding, RequestDecoder};
-use kvset::core::hashing::PageHasher;
-use kvset::core::labels::Label;
-use kvset::core::pages::Scope;
+use kvset::core::request::labels::Label;
 use kvset::core::units::PageSize;
+use kvset::core::units::hashing::PageHasher;
+use kvset::core::units::pages::Scope;
 use kvset::logs::Preset;
 use kvset::prepare::{Prepared, Preparer};
 use kvset::service::prepare::{preparer, recipe};

@@ -10,12 +10,12 @@ use kvset::codec::{
     DecodeLimits, Encoding, ErrorCode, LetterContent, RawPrompt, RawRequest, RequestDecoder, RequestEncoding,
     RequestMessage, SchemaId, encode_raw_request, encode_request, schema,
 };
-use kvset::core::event::CachedTokens;
-use kvset::core::hashing::PageHasher;
-use kvset::core::labels::Label;
-use kvset::core::pages::{PageIds, Scope};
-use kvset::core::sample::Sample;
+use kvset::core::request::event::CachedTokens;
+use kvset::core::request::labels::Label;
+use kvset::core::request::sample::Sample;
 use kvset::core::units::PageSize;
+use kvset::core::units::hashing::PageHasher;
+use kvset::core::units::pages::{PageIds, Scope};
 use kvset::output::Destination;
 use kvset::prepare::{Prepared, Preparer, Tokenizers};
 use kvset::prepare::{TimeUnit, Unit};

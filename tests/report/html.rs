@@ -3,10 +3,10 @@
 use crate::report_support::{
     covered, in_flight, in_flight_over, recommending, troubled_pool, week, week_pool,
 };
-use kvset::core::profile::Profile;
-use kvset::core::ratio::Ratio;
-use kvset::core::tiers::{Inclusion, NextUnit, Purchase, Settled, TierEstimate, TierEstimates};
+use kvset::core::engines::profile::Profile;
+use kvset::core::questions::tiers::{Inclusion, NextUnit, Purchase, Settled, TierEstimate, TierEstimates};
 use kvset::core::units::PageCount;
+use kvset::core::units::ratio::Ratio;
 use kvset::report::{Headline, PoolReport, ReportInput, caveats, headline, render};
 use std::fs;
 use std::path::Path;

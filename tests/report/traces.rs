@@ -1,7 +1,7 @@
 //! Reports of the public traces: what is drawn is what the replay counted.
 
-use kvset::core::pool_config::PoolConfig;
-use kvset::core::ratio::Ratio;
+use kvset::core::pool::config::PoolConfig;
+use kvset::core::units::ratio::Ratio;
 use kvset::replay::{Replay, ReplayOptions, WarmUp, replay, replay_for_report, report_input};
 use kvset::report::{ReportInput, headline, render};
 use kvset::trace::ReadOptions;

@@ -3,14 +3,14 @@
 // Every test file is a program of its own and uses a part of this.
 #![allow(dead_code)]
 
+use kvset::core::engines::profile::{Outputs, Profile};
+use kvset::core::estimate::recommendation::{Recommendation, RecommendationBasis, recommend};
 use kvset::core::estimate::{
     CapacityPoint, CoverageCapacity, CoverageInFlight, Estimate, InFlight, RequiredCapacity,
     RequiredInFlight, SCHEMA_VERSION, Status, TheoreticalHits,
 };
-use kvset::core::profile::{Outputs, Profile};
-use kvset::core::ratio::Ratio;
-use kvset::core::recommendation::{Recommendation, RecommendationBasis, recommend};
-use kvset::core::tiers::Settled;
+use kvset::core::questions::tiers::Settled;
+use kvset::core::units::ratio::Ratio;
 use kvset::core::units::{PageBytes, PageCount};
 use kvset::report::{
     Caveats, Distribution, History, HistoryPoint, PoolReport, ReportInput, RequirementStep, WindowRow,

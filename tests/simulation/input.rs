@@ -2,13 +2,13 @@
 
 use crate::chance::Chance;
 use kvset::codec::{DecodeLimits, Encoding, EstimateDetail, EstimateEncoding, EstimateKey, SourceRecord};
-use kvset::core::asked::Asked;
-use kvset::core::pages::Scope;
-use kvset::core::pool_config::PoolConfig;
-use kvset::core::pool_set::PoolConfigs;
-use kvset::core::ratio::Ratio;
+use kvset::core::pool::config::PoolConfig;
+use kvset::core::pool::set::PoolConfigs;
+use kvset::core::questions::enabled::Asked;
+use kvset::core::questions::tiers::{Inclusion, TierConfig};
 use kvset::core::stack::ChainCheck;
-use kvset::core::tiers::{Inclusion, TierConfig};
+use kvset::core::units::pages::Scope;
+use kvset::core::units::ratio::Ratio;
 use kvset::core::units::{Offset, PageCount, PageSize};
 use kvset::kafka::member::InputRecord;
 use kvset::output::{Destination, OutputRecord};

@@ -1,7 +1,7 @@
 //! The directory store on a real disk, and what `kvset snapshot` says of it.
 
 use kvset::commands::snapshot::inventory::{decodes_as, inspect, list, verify};
-use kvset::core::engine::Engine;
+use kvset::core::engines::one_pass::Engine;
 use kvset::core::units::Offset;
 use kvset::pipeline::facts::{Fingerprint, PartitionId, RecordIdentity, SnapshotFact};
 use kvset::position::NextOffset;

@@ -1,9 +1,9 @@
 //! Large states: each snapshot writes what is new, and is read back as the state was.
 
-use kvset::core::outcome::Outcome;
-use kvset::core::pages::{PageIds, mix};
+use kvset::core::request::outcome::Outcome;
 use kvset::core::stack::{Access, ChainCheck, ChainPolicy, Order, Stack, StackConfig};
 use kvset::core::units::PageCount;
+use kvset::core::units::pages::{PageIds, mix};
 use kvset::pipeline::facts::{Fingerprint, PartitionId, SnapshotFact};
 use kvset::position::NextOffset;
 use kvset::snapshot::capture::{CaptureMemory, capture, capture_body};

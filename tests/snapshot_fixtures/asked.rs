@@ -5,9 +5,9 @@ use super::task::{
     from_the_start, lines, restored_as, snapshot, value,
 };
 use super::{file, frozen};
-use kvset::core::asked::Asked;
-use kvset::core::pages::mix;
-use kvset::core::window::WindowKind;
+use kvset::core::questions::enabled::Asked;
+use kvset::core::units::pages::mix;
+use kvset::core::windows::window::WindowKind;
 use kvset::pipeline::task::{PartitionTask, TaskConfig};
 use kvset::snapshot::format::VERSION;
 use std::sync::Arc;

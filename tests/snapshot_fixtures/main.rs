@@ -9,11 +9,11 @@ mod overlap;
 mod parts;
 mod task;
 
-use kvset::core::engine::{Engine, EngineConfig};
-use kvset::core::event::RequestEvent;
-use kvset::core::outcome::Outcome;
-use kvset::core::pages::{PageIds, Scope, mix};
-use kvset::core::profile::Profile;
+use kvset::core::engines::one_pass::{Engine, EngineConfig};
+use kvset::core::engines::profile::Profile;
+use kvset::core::request::event::RequestEvent;
+use kvset::core::request::outcome::Outcome;
+use kvset::core::units::pages::{PageIds, Scope, mix};
 use kvset::core::units::{EventTime, Offset, PageCount, PageSize};
 use kvset::pipeline::facts::{Fingerprint, PartitionId, RecordIdentity, SnapshotFact};
 use kvset::pipeline::resume::{

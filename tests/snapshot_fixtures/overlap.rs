@@ -1,9 +1,9 @@
 //! A state with requests in flight, frozen like the others.
 
 use super::{Answer, answers_of, file, frozen, observe_for, open, snapshot};
-use kvset::core::engine::{Engine, EngineConfig};
-use kvset::core::outcome::Outcome;
-use kvset::core::profile::{OverlapMode, Profile};
+use kvset::core::engines::one_pass::{Engine, EngineConfig};
+use kvset::core::engines::profile::{OverlapMode, Profile};
+use kvset::core::request::outcome::Outcome;
 use kvset::core::units::PageCount;
 use kvset::snapshot::capture::capture;
 use kvset::snapshot::format::Snapshot;

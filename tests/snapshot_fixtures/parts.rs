@@ -1,10 +1,10 @@
 //! A state in parts, and the file that lists them: a pool large enough that its tree is written as it lies.
 
 use super::{FINGERPRINT, NEXT_OFFSET, blessing, folder, frozen, partition};
-use kvset::core::outcome::Outcome;
-use kvset::core::pages::PageIds;
+use kvset::core::request::outcome::Outcome;
 use kvset::core::stack::{Access, ChainCheck, ChainPolicy, Order, Stack, StackConfig};
 use kvset::core::units::PageCount;
+use kvset::core::units::pages::PageIds;
 use kvset::pipeline::facts::SnapshotFact;
 use kvset::snapshot::capture::{CaptureMemory, capture, capture_body};
 use kvset::snapshot::directory::DirectoryStore;

@@ -5,16 +5,16 @@
 
 use super::{FINGERPRINT, file, frozen, old};
 use kvset::codec::{DecodeLimits, Encoding, EstimateDetail, EstimateEncoding, SourceRecord, decode_estimate};
-use kvset::core::asked::Asked;
-use kvset::core::engine_rules::EngineRules;
-use kvset::core::pages::mix;
+use kvset::core::engines::profile::Profile;
+use kvset::core::engines::rules::EngineRules;
 use kvset::core::pool::Pool;
-use kvset::core::pool_config::PoolConfig;
-use kvset::core::pool_set::PoolConfigs;
-use kvset::core::profile::Profile;
-use kvset::core::ratio::Ratio;
+use kvset::core::pool::config::PoolConfig;
+use kvset::core::pool::set::PoolConfigs;
+use kvset::core::questions::enabled::Asked;
+use kvset::core::questions::tiers::{Inclusion, TierConfig, TrendRules};
 use kvset::core::stack::{ChainCheck, ChainPolicy};
-use kvset::core::tiers::{Inclusion, TierConfig, TrendRules};
+use kvset::core::units::pages::mix;
+use kvset::core::units::ratio::Ratio;
 use kvset::core::units::{PageCount, PageSize};
 use kvset::output::OutputRecord;
 use kvset::pipeline::dead_letter_policy::DeadLetterLimits;

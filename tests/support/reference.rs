@@ -3,8 +3,8 @@
 //! It is the model that property tests hold the fast engine against, so it shares nothing with it:
 //! every page is interned by its whole prefix, and stands in one LRU stack.
 
-use kvset::core::pages::Scope;
-use kvset::core::profile::{Outputs, Profile};
+use kvset::core::engines::profile::{Outputs, Profile};
+use kvset::core::units::pages::Scope;
 use std::collections::HashMap;
 
 /// A page, numbered in the order in which pages were first seen.

@@ -4,7 +4,7 @@ use apache_avro::types::Value;
 use apache_avro::{Codec, Schema, Writer};
 use kvset::codec::schema;
 use kvset::commands::produce::producing::message_of;
-use kvset::core::pages::Scope;
+use kvset::core::units::pages::Scope;
 use kvset::trace::{Format, IdScope, ReadOptions, TraceError, TraceItem, TraceReader, write_row};
 use std::io::Cursor;
 

@@ -1,7 +1,7 @@
 //! Every format's frozen fixture gives its expected rows, whatever it is packed in.
 
-use kvset::core::pages::Scope;
 use kvset::core::units::PageSize;
+use kvset::core::units::pages::Scope;
 use kvset::trace::{Format, IdScope, ReadOptions, TraceItem, TraceReader, TraceRow, open};
 use std::io::{Cursor, Write};
 use std::path::PathBuf;

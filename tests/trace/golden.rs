@@ -1,7 +1,7 @@
 //! The shared traces give the figures that are published with them.
 
-use kvset::core::event::full_pages;
-use kvset::core::pages::{PageIds, Scope};
+use kvset::core::request::event::full_pages;
+use kvset::core::units::pages::{PageIds, Scope};
 use kvset::trace::{Format, ReadOptions, TraceItem, TraceReader, open};
 use std::collections::HashSet;
 use std::path::PathBuf;

@@ -1,7 +1,7 @@
 //! Bad rows are refused one by one without being quoted, bad files end with an error, nothing panics.
 
-use kvset::core::event::RequestEvent;
-use kvset::core::pages::{PageIds, Scope};
+use kvset::core::request::event::RequestEvent;
+use kvset::core::units::pages::{PageIds, Scope};
 use kvset::core::units::{EventTime, PageSize};
 use kvset::trace::{Format, Order, ReadOptions, TraceError, TraceItem, TraceReader, TraceRow, write_row};
 use proptest::prelude::*;

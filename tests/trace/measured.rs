@@ -1,7 +1,7 @@
 //! Every trace format carries what the serving engine found, where and for whom.
 
-use kvset::core::event::CachedTokens;
-use kvset::core::labels::Label;
+use kvset::core::request::event::CachedTokens;
+use kvset::core::request::labels::Label;
 use kvset::trace::{Format, IdScope, ReadOptions, TraceItem, TraceReader, write_row};
 use std::io::Cursor;
 

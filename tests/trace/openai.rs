@@ -1,8 +1,8 @@
 //! Chat and completion requests as traces.
 
-use kvset::core::hashing::PageHasher;
-use kvset::core::pages::Scope;
 use kvset::core::units::PageSize;
+use kvset::core::units::hashing::PageHasher;
+use kvset::core::units::pages::Scope;
 use kvset::tokenize::Model;
 use kvset::trace::{Format, IdScope, ReadOptions, TraceError, TraceItem, TraceReader};
 use std::io::Cursor;

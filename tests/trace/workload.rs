@@ -1,6 +1,6 @@
 //! The generated workload: deterministic, ordered, prefix-chained, and readable by our own reader.
 
-use kvset::core::pages::PageIds;
+use kvset::core::units::pages::PageIds;
 use kvset::trace::{Format, ReadOptions, TraceItem, TraceReader, write_row};
 use kvset::workload::{GeneratedRequest, Generator, Workload};
 use std::collections::{HashMap, HashSet};

@@ -1,5 +1,14 @@
 //! The pure core: pages, stack distances, required capacity, windows, coverage, curves.
 //!
+//! - [`units`]: pages, bytes, ratios and times; page ids and how they are hashed.
+//! - [`request`]: one request as it arrives, and what it found.
+//! - [`stack`]: LRU stack distances of every capacity, in one pass.
+//! - [`engines`]: caches as serving engines keep them, with their rules and the tiers below.
+//! - [`windows`]: event time, and what is counted by window.
+//! - [`estimate`]: from counts to numbers: curve, coverage, requirement, recommendation.
+//! - [`questions`]: what is asked of a pool alongside its curve.
+//! - [`pool`]: puts these together; a set of pools.
+//!
 //! Nothing in here names a broker, a runtime, a file or a clock; `tests/repository/architecture.rs` keeps it so.
 //! Everything is a pure function of (configuration, requests in order).
 // Bad input, a bad disk or a bad broker is an error with a name, never a panic.
@@ -11,59 +20,11 @@
 #[cfg(not(target_endian = "little"))]
 compile_error!("kvset reads packed little-endian page ids in place and needs a little-endian target");
 
-pub mod answer_reuse;
-pub mod asked;
-pub mod bank;
-pub mod beside;
-pub mod capacity;
-pub mod chain;
-pub mod chat_engine;
-pub mod coverage;
-pub mod curve;
-pub mod engine;
-pub mod engine_rules;
+pub mod engines;
 pub mod estimate;
-pub mod estimator;
-pub mod event;
-pub mod features;
-mod figures;
-pub mod found;
-pub mod generated;
-pub mod hashing;
-pub mod hybrid;
-pub mod in_flight;
-pub mod keyed;
-pub mod labels;
-pub mod lifetimes;
-pub mod lmcache;
-pub mod measured;
-pub mod missing;
-pub mod mooncake;
-#[cfg(test)]
-pub(crate) mod naive;
-pub mod needs;
-pub mod optimum;
-pub mod outcome;
-pub mod overlaps;
-pub mod packed;
-pub mod pages;
-pub mod passed;
 pub mod pool;
-pub mod pool_config;
-pub mod pool_set;
-pub mod profile;
-pub mod ratio;
-pub mod recommendation;
-pub mod retention;
-pub mod routing;
-pub mod runs;
-pub mod sample;
-pub mod sglang;
+pub mod questions;
+pub mod request;
 pub mod stack;
-pub mod step_counts;
-pub mod tally;
-pub mod tenants;
-pub mod tiers;
 pub mod units;
-pub mod window;
 pub mod windows;

@@ -4,7 +4,7 @@
 //! | prompt | must be |
 //! |---|---|
 //! | token ids | as many as the record states |
-//! | page ids | as many as the stated tokens fill ([`full_pages`](kvset_core::event::full_pages)), and of as many tokens wherever they are stated |
+//! | page ids | as many as the stated tokens fill ([`full_pages`](kvset_core::request::event::full_pages)), and of as many tokens wherever they are stated |
 //! | text | at least a half of the stated tokens, less [`SLACK`]: the tokenizer at hand need not be the serving engine's |
 //!
 //! A stand-in tokenizer makes up to some tens of percent more or fewer tokens, and a chat template other than the engine's

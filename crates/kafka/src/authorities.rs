@@ -1,6 +1,6 @@
 //! Why certificates of authorities cannot be used.
 
-use kvset_core::features::MissingFeature;
+use kvset_core::units::features::MissingFeature;
 use std::path::PathBuf;
 
 /// Why a file of certificates cannot be used.

@@ -2,7 +2,7 @@
 
 use crate::authorities::AuthoritiesError;
 #[cfg(not(feature = "tls"))]
-use kvset_core::features::Feature;
+use kvset_core::units::features::Feature;
 use std::path::Path;
 use std::time::Duration;
 use ureq::Agent;

@@ -2,7 +2,7 @@
 //!
 //! Without them a broken producer drains its topic into the dead letters unnoticed.
 
-use kvset_core::ratio::Ratio;
+use kvset_core::units::ratio::Ratio;
 use kvset_formats::codec::{ErrorCode, SourceRecord};
 use serde::{Deserialize, Serialize};
 

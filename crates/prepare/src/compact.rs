@@ -3,8 +3,8 @@
 //! One set of known page ids a partition of the raw log, whose events go out in its order: so whoever reads a reference
 //! has read what it refers to. Which pages are known is no state to keep: without it, events list more.
 
-use kvset_core::pages::{PageIds, Scope, mix, shared_near};
 use kvset_core::units::EventTime;
+use kvset_core::units::pages::{PageIds, Scope, mix, shared_near};
 use kvset_formats::codec::{
     DecodeLimits, Encoding, RequestDecoder, RequestEncoding, RequestMessage, encode_request,
 };
@@ -130,7 +130,7 @@ fn full_pages(message: &RequestMessage<'_>) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kvset_core::event::KnownPrefix;
+    use kvset_core::request::event::KnownPrefix;
     use kvset_formats::position::Partition;
     use proptest::prelude::*;
     use std::collections::BTreeMap;

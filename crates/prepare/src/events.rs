@@ -2,13 +2,13 @@
 
 use super::recipe::{PageRules, PrepareLimits, Recipe};
 use super::records::Prepared;
-use kvset_core::event::{CachedTokens, full_pages};
-use kvset_core::hashing::PageHasher;
-use kvset_core::labels::Labels;
-use kvset_core::pages::{PageIds, Scope};
-use kvset_core::ratio::Ratio;
-use kvset_core::sample::Sample;
+use kvset_core::request::event::{CachedTokens, full_pages};
+use kvset_core::request::labels::Labels;
+use kvset_core::request::sample::Sample;
 use kvset_core::units::EventTime;
+use kvset_core::units::hashing::PageHasher;
+use kvset_core::units::pages::{PageIds, Scope};
+use kvset_core::units::ratio::Ratio;
 use kvset_formats::codec::{DecodeError, ErrorCode, RequestEncoding, RequestMessage, encode_request};
 use kvset_formats::output::{Destination, OutputRecord};
 use kvset_formats::time::Form;

@@ -3,8 +3,8 @@
 use super::fields::Values;
 use super::recipe::{Names, Namespace, Piece, Source, TimeUnit};
 use super::records::RawRecord;
-use kvset_core::keyed::HashKey;
-use kvset_core::pages::Scope;
+use kvset_core::units::keyed::HashKey;
+use kvset_core::units::pages::Scope;
 use kvset_formats::codec::{DecodeError, ErrorCode};
 use kvset_formats::identity::Identity;
 use kvset_formats::time::{Time, Written};

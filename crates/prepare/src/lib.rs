@@ -14,7 +14,7 @@
 //!
 //! A [`Compactor`] makes events compact where that is asked for; it is given them in their order.
 //!
-//! Token ids become page ids as [`kvset_core::hashing`] says. No error quotes a record, and what goes
+//! Token ids become page ids as [`kvset_core::units::hashing`] says. No error quotes a record, and what goes
 //! out holds page ids, counts and the names that templates make.
 // Bad input, a bad disk or a bad broker is an error with a name, never a panic.
 #![cfg_attr(

@@ -1,10 +1,10 @@
 //! The models whose tokenizers turn requests into token ids, by name.
 
 #[cfg(feature = "tokenize")]
-use kvset_core::chat_engine::ChatEngine;
-#[cfg(not(feature = "tokenize"))]
-use kvset_core::features::{Feature, MissingFeature};
+use kvset_core::request::chat_engine::ChatEngine;
 use kvset_core::units::EventTime;
+#[cfg(not(feature = "tokenize"))]
+use kvset_core::units::features::{Feature, MissingFeature};
 use kvset_formats::codec::DecodeError;
 #[cfg(feature = "tokenize")]
 use kvset_formats::codec::ErrorCode;

@@ -2,10 +2,10 @@
 
 use super::compact::CompactRules;
 use super::template::{Part, Place, Template};
-use kvset_core::keyed::HashKey;
-use kvset_core::labels::{Label, Labels};
-use kvset_core::ratio::Ratio;
+use kvset_core::request::labels::{Label, Labels};
 use kvset_core::units::PageSize;
+use kvset_core::units::keyed::HashKey;
+use kvset_core::units::ratio::Ratio;
 use kvset_formats::codec::{DecodeLimits, LetterContent};
 use kvset_formats::identity::FIELDS;
 use kvset_formats::logs::{Places, Preset};

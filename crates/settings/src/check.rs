@@ -4,12 +4,12 @@ use super::engine::refused_key;
 use super::prepare::ModelDirectory;
 use super::problem::Problem;
 use super::{Assignment, GroupProtocol, InputEncoding, OutputEncoding, Settings, field::Field};
-use kvset_core::asked::AskedError;
-use kvset_core::capacity::{CapacitySize, CapacitySpec};
-use kvset_core::keyed::HashKey;
-use kvset_core::pool_config::{MAX_TIERS, PoolConfigError};
-use kvset_core::ratio::Ratio;
-use kvset_core::tiers::is_tier_name;
+use kvset_core::pool::config::{MAX_TIERS, PoolConfigError};
+use kvset_core::questions::enabled::AskedError;
+use kvset_core::questions::tiers::is_tier_name;
+use kvset_core::units::capacity::{CapacitySize, CapacitySpec};
+use kvset_core::units::keyed::HashKey;
+use kvset_core::units::ratio::Ratio;
 use kvset_prepare::template::Part;
 use std::collections::BTreeSet;
 

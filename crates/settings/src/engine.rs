@@ -3,9 +3,9 @@
 use super::field::{Field, Refusal, quoted, text_of};
 use super::{Estimate, Pool, Span};
 use config::{Value, ValueKind};
-use kvset_core::engine_rules::{EngineRules, EngineRulesError, PageMismatch};
-use kvset_core::hybrid::{Attention, Retention, RulesError};
-use kvset_core::profile::Profile;
+use kvset_core::engines::hybrid::{Attention, Retention, RulesError};
+use kvset_core::engines::profile::Profile;
+use kvset_core::engines::rules::{EngineRules, EngineRulesError, PageMismatch};
 use std::ops::RangeInclusive;
 
 impl Field for Attention {
@@ -17,7 +17,8 @@ impl Field for Attention {
 
     fn read(value: &Value) -> Result<Self, Refusal> {
         let parsed = text_of(value)?.parse();
-        parsed.map_err(|error: kvset_core::hybrid::AttentionError| Refusal::Because(error.to_string()))
+        parsed
+            .map_err(|error: kvset_core::engines::hybrid::AttentionError| Refusal::Because(error.to_string()))
     }
 
     fn measure(&self) -> Option<bool> {

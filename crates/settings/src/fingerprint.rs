@@ -1,7 +1,7 @@
 //! Which configuration made a result, in 64 bits.
 
 use super::{FieldDoc, Pool, Section, Settings};
-use kvset_core::pool_config::RESULT_VERSION;
+use kvset_core::pool::config::RESULT_VERSION;
 use xxhash_rust::xxh3::Xxh3;
 
 /// Enters every fingerprint: raised when equal settings begin to mean other results.

@@ -1,12 +1,12 @@
 //! What one pool is estimated with: its own settings over the general ones.
 
 use super::{Plan, Pool, Price, Settings, Tier, TokenCost};
-use kvset_core::asked::Asked;
-use kvset_core::capacity::CapacitySpec;
-use kvset_core::pool_config::PoolConfig;
+use kvset_core::pool::config::PoolConfig;
+use kvset_core::questions::enabled::Asked;
+use kvset_core::questions::tiers::{TierConfig, TrendRules};
 use kvset_core::stack::ChainCheck;
-use kvset_core::tiers::{TierConfig, TrendRules};
 use kvset_core::units::PageCount;
+use kvset_core::units::capacity::CapacitySpec;
 use std::collections::BTreeMap;
 
 /// What pools hold today: compared with what they need, and no part of it.

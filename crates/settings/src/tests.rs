@@ -2,8 +2,8 @@ mod exposure;
 mod fingerprint;
 
 use super::*;
-use kvset_core::profile::{OverlapMode, Profile};
-use kvset_core::ratio::Ratio;
+use kvset_core::engines::profile::{OverlapMode, Profile};
+use kvset_core::units::ratio::Ratio;
 use std::collections::BTreeSet;
 use std::io::Write as _;
 
@@ -257,7 +257,7 @@ fn a_pool_takes_what_it_does_not_say_from_the_general_settings() {
     assert_eq!([&a, &b].map(|pool| pool.sample_rate), [500, 1000].map(Ratio::per_mille));
     assert_eq!([&a, &b].map(|pool| pool.max_tracked_pages.0), [7, 7]);
     assert_eq!([a.check(), b.check()], [Ok(()), Ok(())]);
-    assert_eq!(Settings::default().pool_config("a"), kvset_core::pool_config::PoolConfig::default());
+    assert_eq!(Settings::default().pool_config("a"), kvset_core::pool::config::PoolConfig::default());
 }
 
 const TIERS: &str = "[[tiers]]\nname = \"hbm\"\ncoverage = 0.95\nunit = \"80GiB\"\nunit_price = 25000\n\

@@ -2,12 +2,12 @@
 
 use super::field::{Choice, Field, Refusal, quoted, text_of};
 use config::Value;
-use kvset_core::capacity::{CapacityError, CapacitySize, CapacitySpec};
-use kvset_core::retention::{Ttl, TtlError};
-use kvset_core::routing::{RouterSpec, SpecError};
+use kvset_core::questions::retention::{Ttl, TtlError};
+use kvset_core::questions::routing::{RouterSpec, SpecError};
+use kvset_core::questions::tiers::{Inclusion, is_price};
 use kvset_core::stack::ChainPolicy;
-use kvset_core::tiers::{Inclusion, is_price};
-use kvset_core::window::{format_duration_ms, parse_duration_ms};
+use kvset_core::units::capacity::{CapacityError, CapacitySize, CapacitySpec};
+use kvset_core::windows::window::{format_duration_ms, parse_duration_ms};
 use kvset_formats::codec::EstimateDetail;
 use std::fmt;
 use std::net::SocketAddr;

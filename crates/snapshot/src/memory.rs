@@ -5,7 +5,7 @@
 
 use super::files::Files;
 use super::stream::Source;
-use kvset_core::pages::mix;
+use kvset_core::units::pages::mix;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Cursor};
 use std::path::{Path, PathBuf};

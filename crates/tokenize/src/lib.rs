@@ -3,7 +3,7 @@
 //! [`Model::load`] reads a model directory: `tokenizer.json` for the Hugging Face `tokenizers` library,
 //! `tokenizer_config.json` and `chat_template.jinja`, but no weights. A [`RequestTokenizer`], one a
 //! thread, turns OpenAI-compatible bodies into token ids; hashed into pages (see
-//! [`kvset_core::hashing`]) they are what the estimator reads.
+//! [`kvset_core::units::hashing`]) they are what the estimator reads.
 //!
 //! | body | prompt |
 //! |---|---|

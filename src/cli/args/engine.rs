@@ -2,11 +2,11 @@
 
 use super::parse::choice;
 use clap::Args;
-use kvset_core::engine_rules::EngineRules;
-use kvset_core::hybrid::{Attention, Retention};
-use kvset_core::profile::{OverlapMode, Profile};
-use kvset_core::ratio::Ratio;
-use kvset_core::sglang::WritePolicy;
+use kvset_core::engines::hybrid::{Attention, Retention};
+use kvset_core::engines::profile::{OverlapMode, Profile};
+use kvset_core::engines::rules::EngineRules;
+use kvset_core::engines::sglang::WritePolicy;
+use kvset_core::units::ratio::Ratio;
 use kvset_settings::Span;
 
 /// What an engine is told beside its name; each option belongs to one of them.

@@ -3,7 +3,7 @@
 use super::parse::{bytes, choice, page_size, share};
 use crate::model::{CostOptions, Deployment, IndexerDtype, KvDtype, StateDtype, Tier, Weights};
 use clap::Args;
-use kvset_core::ratio::Ratio;
+use kvset_core::units::ratio::Ratio;
 use kvset_core::units::{Bytes, PageSize};
 use kvset_settings::Choice;
 use std::num::NonZeroU32;

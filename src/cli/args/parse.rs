@@ -2,10 +2,10 @@
 
 use crate::replay::WarmUp;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use kvset_core::capacity::{CapacitySize, CapacitySpec};
+use kvset_core::units::capacity::{CapacitySize, CapacitySpec};
 #[cfg(not(feature = "tokenize"))]
-use kvset_core::features::{Feature, MissingFeature};
-use kvset_core::ratio::Ratio;
+use kvset_core::units::features::{Feature, MissingFeature};
+use kvset_core::units::ratio::Ratio;
 use kvset_core::units::{Bytes, PageSize};
 use kvset_settings::{Choice, HttpUrl};
 

@@ -5,12 +5,12 @@ use super::required::recommended_cell;
 use super::{Column, Sheet, Terminal, sparkline};
 use crate::report::words::BY_TOKENS;
 use crate::report::{PoolReport, headline};
+use kvset_core::estimate::recommendation::{Recommendation, RecommendationStatus};
 use kvset_core::estimate::{Estimate, Status};
-use kvset_core::ratio::Ratio;
-use kvset_core::recommendation::{Recommendation, RecommendationStatus};
-use kvset_core::tiers::Settled;
+use kvset_core::questions::tiers::Settled;
 use kvset_core::units::PageBytes;
-use kvset_core::window::WindowKind;
+use kvset_core::units::ratio::Ratio;
+use kvset_core::windows::window::WindowKind;
 use kvset_settings::Provisioned;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -241,10 +241,10 @@ pub fn recommended_at(estimate: &Estimate, at: Ratio) -> Option<&Recommendation>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kvset_core::event::{CachedTokens, RequestEvent};
-    use kvset_core::pages::PageIds;
+    use kvset_core::pool::config::PoolConfig;
     use kvset_core::pool::{Arrival, Pool};
-    use kvset_core::pool_config::PoolConfig;
+    use kvset_core::request::event::{CachedTokens, RequestEvent};
+    use kvset_core::units::pages::PageIds;
     use kvset_core::units::{EventTime, Offset, PageSize};
 
     /// The estimates of a pool that saw the same three pages a few times.

@@ -6,7 +6,7 @@ use crate::cli::output::{
 };
 use crate::report::words::{hit_rate, in_order, json_in_order};
 use kvset_core::estimate::Estimate;
-use kvset_core::ratio::Ratio;
+use kvset_core::units::ratio::Ratio;
 use kvset_formats::time::{date_of_ms, words};
 use kvset_settings::Provisioned;
 use std::io::{self, IsTerminal as _, Write};

@@ -1,8 +1,8 @@
 //! Numbers as people read them: the report's words, with what tables need beside them.
 
 use crate::report::words;
-use kvset_core::ratio::Ratio;
 use kvset_core::units::Bytes;
+use kvset_core::units::ratio::Ratio;
 
 /// What stands for a number that is not known.
 pub(super) const UNKNOWN: &str = "-";

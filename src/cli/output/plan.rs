@@ -3,9 +3,9 @@
 use crate::cli::output::required::{CapacityResult, RequiredResult, recommended_cell, required_of};
 use crate::cli::output::{Column, Sheet, Terminal, bytes, decimal, known, percent, share_name, thousands};
 use crate::report::words::BY_TOKENS;
+use kvset_core::estimate::recommendation::{Recommendation, by_target};
 use kvset_core::estimate::{Estimate, InFlight};
-use kvset_core::recommendation::{Recommendation, by_target};
-use kvset_core::tiers::{TierEstimate, TierEstimates};
+use kvset_core::questions::tiers::{TierEstimate, TierEstimates};
 use kvset_core::units::Bytes;
 use serde::Serialize;
 

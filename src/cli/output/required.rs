@@ -5,10 +5,10 @@ use crate::cli::output::{Column, Sheet, Terminal, capacity, known, percent, shar
 use crate::replay::BelowHits;
 use crate::report::PoolReport;
 use crate::report::words::BY_TOKENS;
+use kvset_core::estimate::recommendation::{Recommendation, RecommendationStatus};
 use kvset_core::estimate::{CapacityPoint, CoverageCapacity, Estimate, RequiredCapacity};
-use kvset_core::ratio::Ratio;
-use kvset_core::recommendation::{Recommendation, RecommendationStatus};
-use kvset_core::retention::EvictionAge;
+use kvset_core::questions::retention::EvictionAge;
+use kvset_core::units::ratio::Ratio;
 use serde::Serialize;
 
 /// One capacity of the curve: the estimate's, always with a label.

@@ -4,11 +4,11 @@ use crate::cli::output::{Column, Sheet, Terminal, bytes, capacity, known, percen
 use crate::report::words::BY_TOKENS;
 use crate::report::words::lasting;
 use kvset_core::estimate::Estimate;
-use kvset_core::retention::{
+use kvset_core::questions::retention::{
     EvictionAge, RequiredTtlEstimate, RetentionEstimate, RetentionFigures, RetentionResult,
 };
 use kvset_core::units::{PageBytes, PageCount};
-use kvset_core::window::format_duration_ms;
+use kvset_core::windows::window::format_duration_ms;
 
 /// What a replay says of time.
 #[derive(Debug, Clone, PartialEq, Default)]

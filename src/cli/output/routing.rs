@@ -2,8 +2,8 @@
 
 use crate::cli::output::{Column, Sheet, Terminal, bytes, decimal, known, percent, share_name, thousands};
 use crate::report::words::BY_TOKENS;
-use kvset_core::curve::share;
-use kvset_core::routing::{RouterEstimate, RouterRequirement};
+use kvset_core::estimate::curve::share;
+use kvset_core::questions::routing::{RouterEstimate, RouterRequirement};
 
 /// What a router gives, as tables.
 pub fn render(routed: &RouterEstimate, terminal: &Terminal) -> String {

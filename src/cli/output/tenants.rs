@@ -3,9 +3,9 @@
 use crate::cli::output::{Column, Sheet, Terminal, known, percent, thousands};
 use crate::replay::Replay;
 use crate::report::words::{short_name, visible};
-use kvset_core::curve::share;
 use kvset_core::estimate::CapacityPoint;
-use kvset_core::tenants::{QuotaResult, TenantEstimate};
+use kvset_core::estimate::curve::share;
+use kvset_core::questions::tenants::{QuotaResult, TenantEstimate};
 use serde::Serialize;
 
 /// What a split by quota gives.

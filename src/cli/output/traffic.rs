@@ -4,7 +4,7 @@ use crate::cli::output::{Column, Sheet, Terminal, capacity};
 use crate::replay::{
     BusiestSpan, Replay, TierTraffic, TrafficResult, break_even, second_sight, tier_sentence,
 };
-use kvset_core::tiers::{Load, PeakTraffic, TrafficEstimate};
+use kvset_core::questions::tiers::{Load, PeakTraffic, TrafficEstimate};
 use serde::Serialize;
 
 /// What passes between the tiers of a plan.
@@ -71,11 +71,11 @@ impl TrafficOutput {
 }
 
 /// What passes between a tier and those above, as it is published.
-fn published(tier: &TierTraffic, page_bytes: Option<u64>) -> kvset_core::tiers::TierTraffic {
+fn published(tier: &TierTraffic, page_bytes: Option<u64>) -> kvset_core::questions::tiers::TierTraffic {
     let bytes = |pages: u64| page_bytes.map(|page| pages.saturating_mul(page));
     let (p50, p99) = tier.load_pages;
     let load_bytes = bytes(p50).zip(bytes(p99)).map(|(p50, p99)| Load { p50, p99 });
-    kvset_core::tiers::TierTraffic {
+    kvset_core::questions::tiers::TierTraffic {
         tier: tier.name.clone(),
         inclusion: tier.inclusion,
         pages: tier.sizes.last().map_or(0, |(pages, _)| *pages),

@@ -13,7 +13,7 @@ use crate::live::Board;
 use crate::telemetry::service_metrics::ServiceMetrics;
 use crate::telemetry::{Health, logging, set_fingerprint};
 use kvset_core::estimate::Estimate;
-use kvset_core::window::WindowKind;
+use kvset_core::windows::window::WindowKind;
 use kvset_service::events::Observers;
 use kvset_settings::{Listen, LogFilter, Provisioned, Settings, Span, TokenCost};
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! `kvset produce` and `kvset generate --topic`: requests to request events on a topic.
 
-use kvset_core::event::CachedTokens;
-use kvset_core::pages::Scope;
+use kvset_core::request::event::CachedTokens;
+use kvset_core::units::pages::Scope;
 use kvset_formats::codec::{RequestEncoding, RequestMessage, encode_request};
 use kvset_formats::trace::{self, Order, Progress, ReadOptions, RowError, TraceError, TraceItem, TraceRow};
 use kvset_formats::workload::GeneratedRequest;
@@ -387,7 +387,7 @@ fn now_ms() -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kvset_core::event::RequestEvent;
+    use kvset_core::request::event::RequestEvent;
 
     fn row(scope: Scope, session: Option<&str>) -> TraceRow<'_> {
         TraceRow { event: RequestEvent { scope, ..RequestEvent::default() }, session, ..TraceRow::default() }

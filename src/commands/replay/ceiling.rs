@@ -1,7 +1,7 @@
 //! What the rules of a hybrid model lose at any size.
 
 use crate::replay::Ceiling;
-use kvset_core::curve::share;
+use kvset_core::estimate::curve::share;
 use serde::Serialize;
 
 /// Hit rates of a hybrid model with unlimited capacity: what its rules lose at any size.

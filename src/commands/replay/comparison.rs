@@ -12,8 +12,8 @@ use crate::commands::replay::output::ReplayResult;
 use crate::commands::replay::printed::{MOST_ROWS, page_size, spread, telling};
 use crate::commands::replay::report::{notes, write_plot, write_report};
 use crate::replay::{ReplayOptions, replay_engines};
-use kvset_core::capacity::coarse_grid;
-use kvset_core::profile::Profile;
+use kvset_core::engines::profile::Profile;
+use kvset_core::units::capacity::coarse_grid;
 use serde::Serialize;
 
 /// The results of several engines, in the order asked for; at least one.

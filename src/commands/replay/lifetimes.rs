@@ -8,12 +8,12 @@ use crate::cli::output::tenants::{QuotaOutput, place_of, quota_table, tenants_ta
 use crate::cli::output::traffic::TrafficOutput;
 use crate::cli::output::{Column, Sheet, Terminal, bytes, capacity, known, percent, thousands};
 use crate::replay::{LifetimesResult, OptimalCapacity, Replay, WindowLifetimes, foresight};
-use kvset_core::curve::share;
 use kvset_core::estimate::Estimate;
-use kvset_core::recommendation::Recommendation;
-use kvset_core::retention::EvictionAge;
-use kvset_core::tenants::TenantEstimate;
-use kvset_core::window::WindowKind;
+use kvset_core::estimate::curve::share;
+use kvset_core::estimate::recommendation::Recommendation;
+use kvset_core::questions::retention::EvictionAge;
+use kvset_core::questions::tenants::TenantEstimate;
+use kvset_core::windows::window::WindowKind;
 
 /// Puts what was asked for into a result.
 pub(super) fn add(result: &mut ReplayResult, done: &Replay) {

@@ -4,8 +4,10 @@ use crate::cli::output::{decimal, percent, thousands};
 use crate::replay::Replay;
 use crate::report::measured::in_words;
 use crate::report::words::and_by_tokens;
-use kvset_core::curve::share;
-use kvset_core::measured::{EffectiveCapacity, LedgerEstimate, Loss, MeasuredEstimate, RestartEstimate};
+use kvset_core::estimate::curve::share;
+use kvset_core::questions::measured::{
+    EffectiveCapacity, LedgerEstimate, Loss, MeasuredEstimate, RestartEstimate,
+};
 use kvset_core::units::{Bytes, PageSize};
 use serde::Serialize;
 use std::fmt::Write as _;

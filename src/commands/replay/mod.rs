@@ -30,11 +30,11 @@ use crate::replay::{
     replay_pools, search, several_pools,
 };
 use anyhow::Context as _;
-use kvset_core::capacity::CapacitySize;
-use kvset_core::engine_rules::EngineRules;
+use kvset_core::engines::profile::Profile;
+use kvset_core::engines::rules::EngineRules;
 use kvset_core::estimate::Estimate;
-use kvset_core::profile::Profile;
-use kvset_core::ratio::Ratio;
+use kvset_core::units::capacity::CapacitySize;
+use kvset_core::units::ratio::Ratio;
 use kvset_formats::trace;
 use std::fs::File;
 

@@ -3,8 +3,8 @@
 use crate::cli::Failure;
 use crate::cli::args::ReplayArgs;
 use crate::model::{ModelCost, Pooling, SharedPool};
-use kvset_core::hybrid::Attention;
-use kvset_core::profile::Profile;
+use kvset_core::engines::hybrid::Attention;
+use kvset_core::engines::profile::Profile;
 use kvset_core::units::PageSize;
 
 /// What the config says, as far as the replay needs it.

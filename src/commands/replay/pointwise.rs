@@ -4,8 +4,8 @@
 use super::output::ReplayResult;
 use crate::cli::output::{Column, Sheet, Terminal, capacity, percent, share_name, thousands};
 use crate::replay::{SearchResult, SearchedCapacity};
-use kvset_core::curve::share;
-use kvset_core::ratio::Ratio;
+use kvset_core::estimate::curve::share;
+use kvset_core::units::ratio::Ratio;
 
 impl ReplayResult {
     /// What the rules lose at any size, and what was searched.

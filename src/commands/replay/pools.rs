@@ -3,8 +3,8 @@
 use super::output::{ReplayResult, TraceSummary};
 use crate::cli::output::Terminal;
 use crate::replay::PoolReplay;
-use kvset_core::curve::share;
 use kvset_core::estimate::TheoreticalHits;
+use kvset_core::estimate::curve::share;
 use serde::Serialize;
 
 /// What a pool is called whose requests name no model.

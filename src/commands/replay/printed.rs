@@ -9,8 +9,8 @@ use crate::cli::output::{
 };
 use crate::replay::CacheWritesResult;
 use crate::report::words::{BY_TOKENS, hit_rate};
+use kvset_core::estimate::recommendation::{Recommendation, by_target};
 use kvset_core::estimate::{CapacityPoint, InFlight};
-use kvset_core::recommendation::{Recommendation, by_target};
 use kvset_core::stack::ChainCheck;
 use kvset_core::units::{Bytes, PageBytes};
 use std::fmt::Write as _;

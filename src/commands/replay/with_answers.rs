@@ -5,7 +5,7 @@ use crate::cli::output::{Column, Sheet, Terminal, share_name, thousands};
 use crate::replay::WithAnswers;
 use crate::report::words::hit_rate;
 use kvset_core::estimate::TheoreticalHits;
-use kvset_core::recommendation::{Recommendation, by_target};
+use kvset_core::estimate::recommendation::{Recommendation, by_target};
 use serde::Serialize;
 
 /// The upper end of the figures.

@@ -8,8 +8,8 @@ use super::axis::Axis;
 use super::curve::rate;
 use super::draw::{Names, Panel, Series, Shape, WIDE, draw};
 use super::{Plot, PlotError};
+use kvset_core::engines::profile::Profile;
 use kvset_core::estimate::CapacityPoint;
-use kvset_core::profile::Profile;
 
 /// Draws one curve an engine; `None` without a point to draw. `id` is unique on the page.
 pub fn engine_curves(id: &str, engines: &[PoolReport]) -> Result<Option<Plot>, PlotError> {

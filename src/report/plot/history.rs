@@ -7,7 +7,7 @@ use super::super::words;
 use super::axis::Axis;
 use super::draw::{Names, Panel, Series, Shape, WIDE, draw};
 use super::{Plot, PlotError};
-use kvset_core::ratio::Ratio;
+use kvset_core::units::ratio::Ratio;
 
 /// Most points drawn and listed; more are merged, keeping peaks.
 const MAX_POINTS: usize = 260;

@@ -1,11 +1,11 @@
 //! Compact events: completed at the pool's door, so that everything behind it sees all ids of a prompt.
 
 use super::{Arrival, Pool, PoolAccess, Refusal};
-use crate::event::{KnownPrefix, RequestEvent};
-use crate::pages::PageIds;
-use crate::ratio::Ratio;
+use crate::request::event::{KnownPrefix, RequestEvent};
 use crate::stack::UnknownPrefix;
-use crate::tally::RequestSummary;
+use crate::units::pages::PageIds;
+use crate::units::ratio::Ratio;
+use crate::windows::tally::RequestSummary;
 
 /// Memory to read one request after another in.
 #[derive(Debug, Default)]

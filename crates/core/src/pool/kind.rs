@@ -1,7 +1,7 @@
 //! What pools of one configuration have in common: it is made once, however many of them there are.
 
-use crate::curve::{Counting, Curve};
-use crate::pool_config::{PoolConfig, PoolConfigError};
+use crate::estimate::curve::{Counting, Curve};
+use crate::pool::config::{PoolConfig, PoolConfigError};
 use crate::units::{PageBytes, PageSize};
 use std::sync::{Arc, OnceLock};
 

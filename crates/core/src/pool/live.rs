@@ -2,22 +2,22 @@
 
 use super::kind::PoolKind;
 use super::{Arrival, Refusal, RestoreError};
-use crate::bank::CacheBank;
-use crate::beside::{Beside, BesideImage, BesideShape, BesideShare, RestoredBeside};
-use crate::curve::Curve;
-use crate::engine::Engine;
-use crate::engine_rules::PageMismatch;
-use crate::event::RequestEvent;
-use crate::in_flight::{InFlight, Overlap, OverlapRules};
-use crate::measured::Accepted;
-use crate::outcome::{BEYOND, Outcome};
-use crate::pool_config::PoolConfig;
-use crate::sglang::MAX_CAPACITY;
+use crate::engines::bank::CacheBank;
+use crate::engines::one_pass::Engine;
+use crate::engines::rules::PageMismatch;
+use crate::engines::sglang::MAX_CAPACITY;
+use crate::estimate::curve::Curve;
+use crate::pool::config::PoolConfig;
+use crate::questions::measured::Accepted;
+use crate::questions::observers::{Beside, BesideImage, BesideShape, BesideShare, RestoredBeside};
+use crate::questions::tiers::Trend;
+use crate::request::event::RequestEvent;
+use crate::request::outcome::{BEYOND, Outcome};
 use crate::stack::{MAX_TRACKED_PAGES, Others};
-use crate::tally::{CountingRules, Position, RequestSummary, TallyShape};
-use crate::tiers::Trend;
 use crate::units::{EventTime, PageBytes, PageSize, is_countable};
 use crate::windows::WindowSet;
+use crate::windows::in_flight::{InFlight, Overlap, OverlapRules};
+use crate::windows::tally::{CountingRules, Position, RequestSummary, TallyShape};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 

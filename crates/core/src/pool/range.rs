@@ -2,8 +2,8 @@
 
 use super::live::check_size;
 use super::{Pool, PoolConfig};
-use crate::engine::{EngineRange, RangeEngine};
-use crate::event::{RequestEvent, check_cached_tokens};
+use crate::engines::one_pass::{EngineRange, RangeEngine};
+use crate::request::event::{RequestEvent, check_cached_tokens};
 use crate::stack::InOrder;
 use crate::units::{EventTime, PageSize};
 use std::sync::Arc;

@@ -1,9 +1,9 @@
 //! Why a pool turns a request or a snapshot away.
 
-use crate::engine::EngineRefusal;
-use crate::engine_rules::PageMismatch;
-use crate::event::{CachedTokensMismatch, NumberOutOfBounds, PageCountMismatch};
-use crate::pool_config::PoolConfigError;
+use crate::engines::one_pass::EngineRefusal;
+use crate::engines::rules::PageMismatch;
+use crate::pool::config::PoolConfigError;
+use crate::request::event::{CachedTokensMismatch, NumberOutOfBounds, PageCountMismatch};
 use crate::stack::{ChainViolation, UnknownPrefix};
 use crate::units::PageSize;
 

@@ -1,11 +1,11 @@
 //! Estimates made of the windows one call showed.
 
+use crate::estimate::estimator::PoolFigures;
 use crate::estimate::{Estimate, Status};
-use crate::estimator::PoolFigures;
-use crate::missing::Missing;
-use crate::tiers::{Evidence, Trend};
+use crate::questions::tiers::{Evidence, Trend};
 use crate::units::Offset;
 use crate::windows::Window;
+use crate::windows::missing::Missing;
 
 /// At which point of the log windows are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,8 +10,8 @@ mod pointwise;
 mod trends;
 
 use super::*;
-use crate::pages::PageIds;
-use crate::ratio::Ratio;
+use crate::units::pages::PageIds;
+use crate::units::ratio::Ratio;
 
 const PAGE_SIZE: u32 = 4;
 

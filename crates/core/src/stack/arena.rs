@@ -4,8 +4,8 @@
 //! spent a twentieth of its time on it, and while it is copied it takes its room twice.
 
 use super::prefetch::{LINE, LINES_AHEAD, prefetch};
-use crate::packed;
-use crate::pages::PageIds;
+use crate::units::packed;
+use crate::units::pages::PageIds;
 use serde::Deserializer;
 
 /// Ids allocated at once: 64 KiB, which the allocator takes from what it has. Tests cross many borders.

@@ -1,6 +1,6 @@
 //! Detection of ids that are not prefix-chained: one id under two prefixes (DESIGN 2).
 
-use crate::pages::{PageIds, Scope};
+use crate::units::pages::{PageIds, Scope};
 use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};
 

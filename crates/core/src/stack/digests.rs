@@ -11,7 +11,7 @@
 
 use super::ids::SegmentId;
 use super::table::Table;
-use crate::pages::PageIds;
+use crate::units::pages::PageIds;
 use foldhash::fast::FixedState;
 use std::hash::{BuildHasher, Hasher};
 

@@ -3,7 +3,7 @@
 //! Without it a request that returns after the bound forgot its pages would look cold, require nothing,
 //! and pull the coverage quantiles down: the estimate would be too small exactly where the cache is.
 
-use crate::pages::{PageIds, mix};
+use crate::units::pages::{PageIds, mix};
 use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashSet, VecDeque};

@@ -7,7 +7,7 @@ use super::ids::{Place, ROOT};
 use super::tree::Tree;
 use super::{ChainCheck, ChainPolicy, PageCount};
 use super::{Ghosts, Order, Stack, StackConfig, chain::ChainIndex, slots::Slots};
-use crate::pages::PageIds;
+use crate::units::pages::PageIds;
 use serde::ser::Error as _;
 use serde::{Deserialize, Serialize, Serializer};
 

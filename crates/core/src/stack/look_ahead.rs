@@ -10,7 +10,7 @@ use super::Stack;
 use super::ids::{Place, ROOT, SegmentId, TOP};
 use super::keys::Key;
 use super::prefetch::{LINE, prefetch};
-use crate::pages::{PageIds, Scope};
+use crate::units::pages::{PageIds, Scope};
 
 /// Requests walked side by side: enough to fill the processor's queue of misses, few enough that what they
 /// need stays in its nearest caches.

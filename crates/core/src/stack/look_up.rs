@@ -3,7 +3,7 @@
 use super::ids::Place;
 use super::walk::SlotRun;
 use super::{Access, Stack};
-use crate::outcome::Outcome;
+use crate::request::outcome::Outcome;
 
 impl Stack {
     /// What [`Stack::access`] would find of a request among the pages held. Its own memory for walks is used; pages and

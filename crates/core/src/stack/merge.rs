@@ -9,8 +9,8 @@ use super::ids::{Place, TOP};
 use super::range::{InOrder, Owner, Range, Step};
 use super::stretches::Stretches;
 use super::{Access, Stack};
-use crate::outcome::{Outcome, Run};
-use crate::pages::PageIds;
+use crate::request::outcome::{Outcome, Run};
+use crate::units::pages::PageIds;
 
 /// A range that is being merged.
 #[derive(Debug)]

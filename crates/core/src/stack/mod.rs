@@ -9,6 +9,10 @@
 //! pages of slot `s`: the deeper ones were touched after `j`, the shallower ones have just been moved to
 //! the top by this request. That is `W(s) - 1` distinct pages for every `j` of the slot, root first.
 //! Leaf first, only the slot's pages between its shallowest remaining one and `j` are above `j`.
+#[cfg(test)]
+pub(crate) mod naive;
+pub mod needs;
+pub mod runs;
 
 mod arena;
 mod arrays;
@@ -42,9 +46,9 @@ mod walk;
 #[cfg(test)]
 mod tests;
 
-use super::outcome::{BEYOND, Outcome, Run};
-use super::pages::{PageIds, Scope};
-use super::units::{PageCount, is_countable};
+use crate::request::outcome::{BEYOND, Outcome, Run};
+use crate::units::pages::{PageIds, Scope};
+use crate::units::{PageCount, is_countable};
 use chain::ChainIndex;
 use flight::{Flight, HELD};
 use ghosts::Ghosts;

@@ -7,7 +7,7 @@ use super::flight::{Flight, scope_of};
 use super::ids::{Place, ROOT};
 use super::slots::Slots;
 use super::tree::Tree;
-use crate::pages::{PageIds, Scope};
+use crate::units::pages::{PageIds, Scope};
 use foldhash::fast::RandomState;
 use hashbrown::{HashMap, HashSet, HashTable};
 use std::hash::BuildHasher;

@@ -6,8 +6,8 @@
 
 use super::ids::{Place, TOP};
 use super::{Access, ChainCheck, ChainPolicy, Stack, StackConfig};
-use crate::outcome::{Outcome, Run};
-use crate::pages::{PageIds, Scope};
+use crate::request::outcome::{Outcome, Run};
+use crate::units::pages::{PageIds, Scope};
 
 /// Why requests have to be taken by their pool's stack itself, one after another: ranges of them could find something
 /// else, or are not known to find the same.

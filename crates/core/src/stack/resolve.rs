@@ -4,8 +4,8 @@ use super::flight::Flight;
 use super::ids::{Place, ROOT};
 use super::prefixes::{Found, Held, Prefixes};
 use super::{Access, SegmentId, Stack};
-use crate::event::KnownPrefix;
-use crate::pages::Scope;
+use crate::request::event::KnownPrefix;
+use crate::units::pages::Scope;
 
 /// Why a pool cannot tell the ids of the prefix that a compact event names. Its pages and their order are as they
 /// were.

@@ -6,7 +6,7 @@
 
 use super::arena::Arena;
 use super::prefetch::{LINE, prefetch};
-use crate::pages::{PageIds, shared_near};
+use crate::units::pages::{PageIds, shared_near};
 
 /// Where a segment's ids lie: in the arena, one after another or in pieces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

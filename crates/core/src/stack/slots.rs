@@ -5,8 +5,8 @@ use super::prefetch::prefetch;
 use super::renumbering::Renumbering;
 use super::sums::{Sums, reserve_in_steps, take_from};
 use super::{MAX_REQUEST_PAGES, MAX_TRACKED_PAGES};
-use crate::packed::{self, Made};
-use crate::pages::Scope;
+use crate::units::packed::{self, Made};
+use crate::units::pages::Scope;
 use bytemuck::{Pod, Zeroable};
 use serde::{Deserialize, Serialize, Serializer};
 

@@ -86,7 +86,7 @@ fn requests(draws: &[Draw]) -> Vec<(Vec<u64>, u32)> {
         let mut ids = base[..draw.keep.index(base.len() + 1)].to_vec();
         for _ in 0..draw.grow {
             let parent = ids.last().copied().unwrap_or(7);
-            ids.push(crate::pages::mix(parent ^ draw.branch));
+            ids.push(crate::units::pages::mix(parent ^ draw.branch));
         }
         made.push((ids, draw.outputs));
     }

@@ -18,7 +18,7 @@ use super::regions::{NONE, RegionId, Regions};
 use super::renumbering::Renumbering;
 use super::segment_labels::{Label, SegmentLabels};
 use super::table::Table;
-use crate::pages::{PageIds, first_probe};
+use crate::units::pages::{PageIds, first_probe};
 
 /// Pages one below the other.
 #[derive(Debug, Clone, Copy)]

@@ -3,7 +3,7 @@
 use super::ids::{Place, SegmentId, Slot, TOP};
 use super::tree::Tree;
 use super::{Access, ChainCheck, ChainPolicy, Stack};
-use crate::pages::{PageIds, mix};
+use crate::units::pages::{PageIds, mix};
 
 /// Consecutive pages of a request's walk that belong to one slot.
 #[derive(Debug, Clone, Copy)]

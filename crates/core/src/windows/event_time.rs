@@ -1,9 +1,9 @@
 //! Tumbling and hopping windows, made of panes as wide as the advance.
 
 use super::{Extent, Window, reserve_few};
-use crate::beside::{BesideImage, SavedWindows};
-use crate::tally::{RequestSummary, Tally, TallyShape};
+use crate::questions::observers::{BesideImage, SavedWindows};
 use crate::units::{EventTime, is_countable};
+use crate::windows::tally::{RequestSummary, Tally, TallyShape};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::VecDeque;

@@ -11,14 +11,20 @@
 //!   the last of them.
 //! - A late record is one that comes after a window it belongs to was closed. It is counted, once a kind of
 //!   window, and left out of what is closed; `last:N` and `all` follow offsets, so nothing is late there.
+pub mod in_flight;
+pub mod missing;
+pub mod overlaps;
+pub mod step_counts;
+pub mod tally;
+pub mod window;
 
 mod event_time;
 mod recent;
 
-use super::beside::{BesideImage, SavedWindows};
-use super::tally::{RequestSummary, Tally, TallyShape};
-use super::units::{EventTime, Offset};
-use super::window::{WindowKind, WindowRules};
+use crate::questions::observers::{BesideImage, SavedWindows};
+use crate::units::{EventTime, Offset};
+use crate::windows::tally::{RequestSummary, Tally, TallyShape};
+use crate::windows::window::{WindowKind, WindowRules};
 use event_time::EventWindows;
 use recent::{Everything, LastRequests};
 use serde::{Deserialize, Serialize};

@@ -1,12 +1,12 @@
 //! Windows over offsets: the last N requests, and everything since the start.
 
 use super::{Extent, reserve_few};
-use crate::beside::{BesideImage, BesideShape, BesideShare, SavedWindows};
-use crate::found::FoundRun;
-use crate::in_flight::Overlap;
-use crate::step_counts::StepHits;
-use crate::tally::{RequestSummary, Tally, TallyShape};
+use crate::estimate::exact_curve::FoundRun;
+use crate::questions::observers::{BesideImage, BesideShape, BesideShare, SavedWindows};
 use crate::units::{EventTime, Offset};
+use crate::windows::in_flight::Overlap;
+use crate::windows::step_counts::StepHits;
+use crate::windows::tally::{RequestSummary, Tally, TallyShape};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -295,14 +295,14 @@ impl LastRequests {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::asked::Asked;
-    use crate::beside::BesideShape;
-    use crate::measured::{CachedPages, Explanation, MeasuredShare, Modelled};
-    use crate::outcome::{Outcome, Run};
-    use crate::pool_config::PoolConfig;
-    use crate::ratio::Ratio;
-    use crate::routing::{Routed, RoutingShare};
-    use crate::tally::{CountingRules, Position};
+    use crate::pool::config::PoolConfig;
+    use crate::questions::enabled::Asked;
+    use crate::questions::measured::{CachedPages, Explanation, MeasuredShare, Modelled};
+    use crate::questions::observers::BesideShape;
+    use crate::questions::routing::{Routed, RoutingShare};
+    use crate::request::outcome::{Outcome, Run};
+    use crate::units::ratio::Ratio;
+    use crate::windows::tally::{CountingRules, Position};
 
     fn shape() -> TallyShape {
         let asked = Asked {

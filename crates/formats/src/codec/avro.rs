@@ -8,8 +8,8 @@ use super::limits::DecodeLimits;
 use super::message::RequestMessage;
 use super::schema::{self, EventVersion};
 use super::wire::{Cursor, put_bytes, put_long};
-use kvset_core::labels::{Label, Labels};
-use kvset_core::pages::PageIds;
+use kvset_core::request::labels::{Label, Labels};
+use kvset_core::units::pages::PageIds;
 use std::borrow::Cow;
 
 /// Buffers for what does not lie in the record as it is read, ids above all; they keep their memory from record to record.

@@ -2,9 +2,11 @@
 
 use super::error::{DecodeError, ErrorCode};
 use super::message::{Decoded, RequestMessage};
-use kvset_core::event::{CachedTokens, KnownPrefix, RequestEvent, check_cached_tokens, check_numbers};
-use kvset_core::labels::Labels;
-use kvset_core::pages::Scope;
+use kvset_core::request::event::{
+    CachedTokens, KnownPrefix, RequestEvent, check_cached_tokens, check_numbers,
+};
+use kvset_core::request::labels::Labels;
+use kvset_core::units::pages::Scope;
 use kvset_core::units::{EventTime, PageSize};
 use std::borrow::Cow;
 use std::num::NonZeroU32;

@@ -1,8 +1,8 @@
 //! A request event as it travels: the fields of `schemas/request_event.avsc`, borrowed.
 
-use kvset_core::event::RequestEvent;
-use kvset_core::labels::Labels;
-use kvset_core::pages::PageIds;
+use kvset_core::request::event::RequestEvent;
+use kvset_core::request::labels::Labels;
+use kvset_core::units::pages::PageIds;
 use std::borrow::Cow;
 use std::fmt;
 

@@ -5,8 +5,8 @@ use super::message::RequestMessage;
 use apache_avro::Schema;
 use apache_avro::schema::Name;
 use apache_avro::types::Value;
-use kvset_core::labels::{Label, Labels};
-use kvset_core::pages::PageIds;
+use kvset_core::request::labels::{Label, Labels};
+use kvset_core::units::pages::PageIds;
 use std::borrow::Cow;
 use std::fmt;
 

@@ -8,7 +8,7 @@ use crate::codec::{DecodeError, ErrorCode};
 use crate::trace::dynamo::{OTHER_EVENT, read_record};
 use crate::trace::row::Batch;
 use crate::trace::{Generated, IdScope, RowFault};
-use kvset_core::labels::Label;
+use kvset_core::request::labels::Label;
 use std::borrow::Cow;
 use std::time::Duration;
 

@@ -7,7 +7,7 @@ use super::{litellm, path, sglang, vllm};
 use crate::codec::DecodeError;
 use crate::time::Unit::{Milliseconds, Seconds};
 use crate::trace::stated_time::{ARRIVAL_NAMES, ENDS};
-use kvset_core::labels::Label;
+use kvset_core::request::labels::Label;
 
 pub(super) static LITELLM: Layout = Layout {
     passed_over: litellm::passed_over,

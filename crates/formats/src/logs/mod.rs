@@ -33,7 +33,7 @@ pub use read::LogReader;
 use crate::codec::DecodeError;
 use crate::time::Time;
 use crate::trace::{CacheWrites, Generated};
-use kvset_core::event::CachedTokens;
+use kvset_core::request::event::CachedTokens;
 use kvset_core::units::PageSize;
 use std::borrow::Cow;
 use std::time::Duration;

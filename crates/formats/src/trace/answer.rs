@@ -9,7 +9,7 @@ use super::json::{Fields, Object, Trouble, ignore, read_length, read_line};
 use super::numbers;
 use crate::codec::{DecodeError, ErrorCode};
 use crate::time::Unit;
-use kvset_core::event::CachedTokens;
+use kvset_core::request::event::CachedTokens;
 use serde::de::value::MapDeserializer;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;

@@ -9,7 +9,7 @@ use super::options::ReadOptions;
 use super::parallel::Parallel;
 use super::reader::{Progress, TraceItem, TraceReader, open_with};
 use super::timeline::TimeFacts;
-use kvset_core::pool_config::PoolConfig;
+use kvset_core::pool::config::PoolConfig;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -8,8 +8,8 @@ use super::error::RowFault;
 use super::options::{Format, ReadOptions};
 use super::records::{Carried, Decode, Records};
 use super::row::Batch;
-use kvset_core::pages::Scope;
 use kvset_core::units::PageSize;
+use kvset_core::units::pages::Scope;
 use std::collections::HashMap;
 use xxhash_rust::xxh3::xxh3_64;
 

@@ -9,7 +9,7 @@ use super::subagents::SubagentTimes;
 use crate::identity::NamedParts;
 use crate::time::{Moment, Numbers, Time, Unit, ms_of};
 use hashbrown::HashMap;
-use kvset_core::labels::{Label, Labels};
+use kvset_core::request::labels::{Label, Labels};
 use kvset_core::units::PageSize;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use std::fmt;

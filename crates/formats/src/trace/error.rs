@@ -7,8 +7,8 @@ use super::numbers::NumberFault;
 use super::options::Format;
 use crate::codec::{ContainerError, DecodeError};
 use crate::time::TimeFault;
-use kvset_core::event::PageCountMismatch;
-use kvset_core::features::Feature;
+use kvset_core::request::event::PageCountMismatch;
+use kvset_core::units::features::Feature;
 #[cfg(feature = "tokenize")]
 use kvset_tokenize::TokenizeError;
 use std::fmt;

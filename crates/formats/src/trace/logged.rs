@@ -16,11 +16,11 @@ use crate::stated::PromptForm;
 #[cfg(feature = "tokenize")]
 use crate::stated::form_of;
 use crate::time::{Moment, ms_of};
-use kvset_core::hashing::PageHasher;
-use kvset_core::labels::{Label, Labels};
+use kvset_core::request::labels::{Label, Labels};
 #[cfg(feature = "tokenize")]
 use kvset_core::units::EventTime;
 use kvset_core::units::PageSize;
+use kvset_core::units::hashing::PageHasher;
 #[cfg(feature = "tokenize")]
 use kvset_tokenize::{RequestTokenizer, TokenizeLimits};
 use std::ops::Range;

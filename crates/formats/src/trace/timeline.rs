@@ -8,7 +8,7 @@
 use super::error::RowFault;
 use super::row::{Batch, Draft, When};
 use crate::time::{Clock, Form, Moment};
-use kvset_core::pages::Scope;
+use kvset_core::units::pages::Scope;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Prompts as token ids, hashed into pages (see [`kvset_core::hashing`]).
+//! Prompts as token ids, hashed into pages (see [`kvset_core::units::hashing`]).
 //!
 //! A line is an array of token ids, an object that holds one under `input_ids`, `token_ids` or
 //! `tokens`, or an array of these. An object's array may itself be a batch of arrays. An empty array
@@ -19,9 +19,9 @@ use crate::codec::integers;
 use crate::identity::NamedParts;
 use crate::stated::PromptForm;
 use crate::time::{Numbers, Unit, ms_of};
-use kvset_core::hashing::PageHasher;
-use kvset_core::labels::{Label, Labels};
+use kvset_core::request::labels::{Label, Labels};
 use kvset_core::units::PageSize;
+use kvset_core::units::hashing::PageHasher;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use std::fmt;
 use std::ops::Range;

@@ -1,8 +1,8 @@
 //! Writing requests as flat weka rows, the form every reader of this crate understands.
 
 use super::row::TraceRow;
-use kvset_core::labels::Labels;
-use kvset_core::pages::Scope;
+use kvset_core::request::labels::Labels;
+use kvset_core::units::pages::Scope;
 use serde::ser::{Serialize, SerializeSeq, Serializer};
 use std::io::{self, Write};
 

@@ -17,8 +17,8 @@ pub use params::{Workload, WorkloadError};
 
 use crate::trace::TraceRow;
 use chance::Chance;
-use kvset_core::event::RequestEvent;
-use kvset_core::pages::{PageIds, Scope};
+use kvset_core::request::event::RequestEvent;
+use kvset_core::units::pages::{PageIds, Scope};
 use kvset_core::units::{EventTime, PageSize};
 use session::{Session, Turn};
 use std::cmp::Reverse;

@@ -7,7 +7,7 @@ use crate::authorities::AuthoritiesError;
 use crate::http;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use kvset_core::features::{Feature, MissingFeature};
+use kvset_core::units::features::{Feature, MissingFeature};
 use kvset_formats::codec::{SchemaId, SchemaRef, Uuid, WriterSchema};
 use kvset_settings::{SchemaRegistry, Secret, SecretError};
 use serde::Serialize;

@@ -1,7 +1,7 @@
 //! What was done for one pool, and how far its clock is.
 
 use kvset_core::pool::Pool;
-use kvset_core::pool_set::{Observed, Timeline};
+use kvset_core::pool::set::{Observed, Timeline};
 use kvset_core::units::EventTime;
 
 /// How far event time has got in a pool, and what it is to reach.

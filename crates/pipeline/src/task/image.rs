@@ -9,10 +9,12 @@ use crate::dead_letter_policy::{DeadLetterPolicy, DeadLetterState};
 use crate::facts::RecordIdentity;
 use crate::gaps::OffsetGap;
 use crate::resume::Resume;
-use kvset_core::beside::{BesideImage, LivedImage, RestoredBeside, RestoredLived};
 use kvset_core::estimate::Estimate;
+use kvset_core::pool::set::{
+    LogState, PoolSet, PoolSetImage, PoolSetRestoreError, RestoredPoolSet, Timeline,
+};
 use kvset_core::pool::{PoolImage, RestoredPool};
-use kvset_core::pool_set::{LogState, PoolSet, PoolSetImage, PoolSetRestoreError, RestoredPoolSet, Timeline};
+use kvset_core::questions::observers::{BesideImage, LivedImage, RestoredBeside, RestoredLived};
 use kvset_formats::position::Partition;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

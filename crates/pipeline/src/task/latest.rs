@@ -4,7 +4,7 @@
 //! estimate gains a field, numbers are kept to the last bit, and equal estimates have equal bytes.
 
 use kvset_core::estimate::{Estimate, Status};
-use kvset_core::window::WindowKind;
+use kvset_core::windows::window::WindowKind;
 use kvset_formats::codec::{EstimateEncoding, EstimateError, decode_estimate, encode_estimate};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ pub struct LatestEstimates(BTreeMap<WindowKind, Record>);
 
 /// An estimate as an Avro record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Record(#[serde(with = "kvset_core::packed")] Vec<u8>);
+struct Record(#[serde(with = "kvset_core::units::packed")] Vec<u8>);
 
 /// What was kept is no final estimate of its pool and window.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -9,11 +9,11 @@ use crate::gaps::{OffsetGap, OffsetGaps, gap_letter};
 use crate::incoming::Incoming;
 use crate::resume::Resume;
 use kvset_core::estimate::Estimate;
+use kvset_core::pool::set::{History, ObserveError, PoolConfigs, PoolRecord, PoolSet, PoolSetConfig};
 use kvset_core::pool::{Pool, Refusal};
-use kvset_core::pool_set::{History, ObserveError, PoolConfigs, PoolRecord, PoolSet, PoolSetConfig};
 use kvset_core::stack::LOOK_AHEAD;
 use kvset_core::units::Offset;
-use kvset_core::window::WindowKind;
+use kvset_core::windows::window::WindowKind;
 use kvset_formats::codec::{
     DeadLetter, DecodeError, DecodeLimits, Decoded, Encoding, ErrorCode, EstimateDetail, EstimateEncoding,
     EstimateError, EstimateKey, LookupError, Provenance, RequestDecoder, SourceRecord, WriterSchemas,

@@ -2,11 +2,11 @@ mod poison;
 
 use super::*;
 use crate::resume::Origin;
-use kvset_core::pool_config::PoolConfig;
-use kvset_core::pool_set::PoolSetRestoreError;
-use kvset_core::profile::Profile;
-use kvset_core::ratio::Ratio;
-use kvset_core::tiers::{Settled, TrendRules};
+use kvset_core::engines::profile::Profile;
+use kvset_core::pool::config::PoolConfig;
+use kvset_core::pool::set::PoolSetRestoreError;
+use kvset_core::questions::tiers::{Settled, TrendRules};
+use kvset_core::units::ratio::Ratio;
 use kvset_core::units::{EventTime, PageCount, PageSize};
 use kvset_formats::codec::{Repacker, decode_estimate};
 use proptest::prelude::*;

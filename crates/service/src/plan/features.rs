@@ -1,6 +1,6 @@
 //! What the settings ask for that this build may not have, found before anything is opened.
 
-use kvset_core::features::{Feature, MissingFeature};
+use kvset_core::units::features::{Feature, MissingFeature};
 use kvset_kafka::registry::client::needs_tls;
 use kvset_settings::Settings;
 

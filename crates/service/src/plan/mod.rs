@@ -4,8 +4,8 @@ pub mod features;
 pub mod schemas;
 
 use features::NotBuilt;
-use kvset_core::pool_config::PoolConfigError;
-use kvset_core::pool_set::PoolConfigs;
+use kvset_core::pool::config::PoolConfigError;
+use kvset_core::pool::set::PoolConfigs;
 use kvset_formats::codec::{DecodeLimits, Encoding, EstimateEncoding, SchemaId, WriterSchemas, schema};
 use kvset_formats::position::Partition;
 use kvset_kafka::kafka::KafkaFailure;

@@ -5,10 +5,10 @@ use crate::plan::features;
 use crate::plan::schemas::{self, RegistryError};
 use crate::plan::{Ends, PlanError, StreamPlan, dead_letter_limits, max_letter_bytes};
 #[cfg(feature = "tokenize")]
-use kvset_core::chat_engine::ChatEngine;
-use kvset_core::keyed::NoHashKey;
-use kvset_core::ratio::Ratio;
+use kvset_core::request::chat_engine::ChatEngine;
 use kvset_core::units::PageSize;
+use kvset_core::units::keyed::NoHashKey;
+use kvset_core::units::ratio::Ratio;
 use kvset_formats::codec::DecodeLimits;
 use kvset_kafka::kafka::topics::Cleanup;
 use kvset_kafka::registry::cache::SchemaCache;

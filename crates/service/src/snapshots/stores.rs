@@ -3,7 +3,7 @@
 use crate::plan::features;
 use crate::plan::{SharedPlan, StatePlan};
 #[cfg(not(feature = "object-store"))]
-use kvset_core::features::{Feature, MissingFeature};
+use kvset_core::units::features::{Feature, MissingFeature};
 use kvset_snapshot::directory::DirectoryStore;
 use kvset_snapshot::layered::Layered;
 use kvset_snapshot::store::{SnapshotStore, StoreError};

@@ -2,13 +2,13 @@
 
 use super::super::*;
 use super::{PAGE_SIZE, event, ratios};
-use crate::missing::Missing;
-use crate::pages::PageIds;
-use crate::ratio::Ratio;
+use crate::questions::tiers::TrendRules;
 use crate::stack::ChainPolicy;
-use crate::tiers::TrendRules;
 use crate::units::PageCount;
-use crate::window::WindowKind;
+use crate::units::pages::PageIds;
+use crate::units::ratio::Ratio;
+use crate::windows::missing::Missing;
+use crate::windows::window::WindowKind;
 
 fn windows(texts: &[&str]) -> Vec<WindowKind> {
     texts.iter().map(|text| text.parse().expect("a window")).collect()

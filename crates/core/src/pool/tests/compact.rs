@@ -2,14 +2,14 @@
 
 use super::super::*;
 use super::{PAGE_SIZE, event, model, pointwise, ratios};
-use crate::asked::Asked;
-use crate::event::KnownPrefix;
-use crate::labels::{Label, Labels};
-use crate::naive::chained_requests;
-use crate::pages::{PageIds, Scope};
-use crate::profile::Profile;
-use crate::ratio::Ratio;
+use crate::engines::profile::Profile;
+use crate::questions::enabled::Asked;
+use crate::request::event::KnownPrefix;
+use crate::request::labels::{Label, Labels};
 use crate::stack::UnknownPrefix;
+use crate::stack::naive::chained_requests;
+use crate::units::pages::{PageIds, Scope};
+use crate::units::ratio::Ratio;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;

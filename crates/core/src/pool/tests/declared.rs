@@ -2,10 +2,10 @@
 
 use super::super::*;
 use super::{PAGE_SIZE, event, ratios};
-use crate::pages::{PageIds, Scope};
-use crate::profile::Profile;
+use crate::engines::profile::Profile;
 use crate::stack::ChainCheck;
 use crate::units::PageCount;
+use crate::units::pages::{PageIds, Scope};
 use proptest::prelude::*;
 
 fn config(profile: Profile, bound: u64) -> PoolConfig {

@@ -2,9 +2,9 @@
 
 use super::super::*;
 use super::{PAGE_SIZE, ratios};
-use crate::pages::{PageIds, mix};
-use crate::recommendation::RecommendationStatus;
-use crate::tiers::{Settled, TrendRules};
+use crate::estimate::recommendation::RecommendationStatus;
+use crate::questions::tiers::{Settled, TrendRules};
+use crate::units::pages::{PageIds, mix};
 
 const MINUTE_MS: i64 = 60_000;
 

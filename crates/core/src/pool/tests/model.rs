@@ -3,14 +3,14 @@
 use super::super::*;
 use super::trends::{trends_follow_the_estimates, without_trend};
 use super::{PAGE_SIZE, event, ratios};
+use crate::engines::profile::Profile;
 use crate::estimate::{CoverageCapacity, Status};
-use crate::naive::{NaiveRequest, NaiveStack, Page, chained_requests};
-use crate::profile::Profile;
-use crate::ratio::Ratio;
+use crate::questions::tiers::{TierConfig, TierEstimate, TrendRules};
 use crate::stack::Order;
-use crate::tiers::{TierConfig, TierEstimate, TrendRules};
+use crate::stack::naive::{NaiveRequest, NaiveStack, Page, chained_requests};
 use crate::units::PageCount;
-use crate::window::WindowKind;
+use crate::units::ratio::Ratio;
+use crate::windows::window::WindowKind;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -2,13 +2,13 @@
 
 use super::super::*;
 use super::{PAGE_SIZE, event, ratios};
-use crate::engine_rules::EngineRules;
-use crate::in_flight::{InFlight, OverlapRules};
-use crate::naive::chained_requests;
-use crate::profile::{OverlapMode, Profile};
-use crate::ratio::Ratio;
-use crate::tiers::TrendRules;
-use crate::window::WindowKind;
+use crate::engines::profile::{OverlapMode, Profile};
+use crate::engines::rules::EngineRules;
+use crate::questions::tiers::TrendRules;
+use crate::stack::naive::chained_requests;
+use crate::units::ratio::Ratio;
+use crate::windows::in_flight::{InFlight, OverlapRules};
+use crate::windows::window::WindowKind;
 use proptest::prelude::*;
 
 fn config() -> PoolConfig {

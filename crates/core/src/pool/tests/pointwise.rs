@@ -2,17 +2,17 @@
 
 use super::super::*;
 use super::{PAGE_SIZE, event, ratios};
-use crate::bank::{CacheBank, Lane};
-use crate::engine_rules::EngineRules;
-use crate::hybrid::{HybridCache, Retention};
-use crate::lmcache::{LmcacheCache, LmcacheMpCache, LmcacheMpRules, LmcacheRules};
-use crate::mooncake::MooncakeCache;
-use crate::naive::chained_requests;
-use crate::pages::PageIds;
-use crate::pool_config::RESULT_VERSION;
-use crate::profile::{Outputs, Profile};
-use crate::sglang::{HicacheCache, SglangCache, WritePolicy};
-use crate::window::WindowKind;
+use crate::engines::bank::{CacheBank, Lane};
+use crate::engines::hybrid::{HybridCache, Retention};
+use crate::engines::lmcache::{LmcacheCache, LmcacheMpCache, LmcacheMpRules, LmcacheRules};
+use crate::engines::mooncake::MooncakeCache;
+use crate::engines::profile::{Outputs, Profile};
+use crate::engines::rules::EngineRules;
+use crate::engines::sglang::{HicacheCache, SglangCache, WritePolicy};
+use crate::pool::config::RESULT_VERSION;
+use crate::stack::naive::chained_requests;
+use crate::units::pages::PageIds;
+use crate::windows::window::WindowKind;
 use proptest::prelude::*;
 
 const CAPACITIES: [u64; 4] = [3, 6, 12, 40];

@@ -2,13 +2,13 @@
 //! and the stack's own arrays.
 
 use super::{Flight, Growth, InFlight, MAX_IN_FLIGHT, Reach, Stay};
-use crate::packed::{self, Made};
-use crate::pages::Scope;
 use crate::stack::heights::{Height, Heights};
 use crate::stack::ids::{Place, ROOT, SegmentId, Slot};
 use crate::stack::slots::Slots;
 use crate::stack::tree::Tree;
 use crate::stack::{HELD, MAX_REQUEST_PAGES};
+use crate::units::packed::{self, Made};
+use crate::units::pages::Scope;
 use crate::units::{EventTime, is_countable};
 use bytemuck::{Pod, Zeroable};
 use serde::{Deserialize, Serialize, Serializer};

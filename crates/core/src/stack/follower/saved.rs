@@ -2,13 +2,13 @@
 //! still own pages. Taken one after another, from the oldest on, they leave every page with the request that owns it.
 
 use super::{Follower, SlotRun};
-use crate::outcome::Outcome;
-use crate::packed;
-use crate::pages::{PageIds, Scope};
+use crate::request::outcome::Outcome;
 use crate::stack::flight::scope_of;
 use crate::stack::ids::{Place, SegmentId, Slot, TOP};
 use crate::stack::{Access, MAX_REQUEST_PAGES, Stack, StackConfig};
 use crate::units::is_countable;
+use crate::units::packed;
+use crate::units::pages::{PageIds, Scope};
 use bytemuck::{Pod, Zeroable};
 use serde::{Deserialize, Serialize, Serializer};
 

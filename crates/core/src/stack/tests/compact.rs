@@ -1,7 +1,7 @@
 //! Prefixes named by their last id against a list of all prefixes that a stack holds.
 
 use super::*;
-use crate::event::KnownPrefix;
+use crate::request::event::KnownPrefix;
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 

@@ -1,11 +1,11 @@
 //! Requests that overlap, compared with a cache of one capacity that goes page by page and pins what is in flight.
 
 use super::super::{InOrder, Others, Stack};
-use crate::engine::{Engine, EngineConfig, RangeEngine};
-use crate::event::{KnownPrefix, RequestEvent};
-use crate::outcome::Outcome;
-use crate::pages::{PageIds, Scope};
-use crate::profile::{OverlapMode, Profile};
+use crate::engines::one_pass::{Engine, EngineConfig, RangeEngine};
+use crate::engines::profile::{OverlapMode, Profile};
+use crate::request::event::{KnownPrefix, RequestEvent};
+use crate::request::outcome::Outcome;
+use crate::units::pages::{PageIds, Scope};
 use crate::units::{EventTime, PageCount, PageSize};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, VecDeque};

@@ -102,7 +102,7 @@ fn a_replica_along_the_pools_tree_renumbers_its_slots() {
     let (mut pool, mut own, mut follower) = (Stack::new(config), Stack::new(config), Follower::default());
     let (mut found, mut expected) = (Outcome::default(), Outcome::default());
     for number in 0..20_000_u64 {
-        let chance = crate::pages::mix(number);
+        let chance = crate::units::pages::mix(number);
         let (session, pages) = (chance % 40, 1 + (chance >> 32) % 30);
         let ids: Vec<u64> =
             [7].into_iter().chain((1..pages).map(|page| (session + 1) << 32 | page)).collect();

@@ -8,8 +8,8 @@ use super::limits::{DecodeLimits, invalid_cached_tokens};
 use super::message::RequestMessage;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use kvset_core::labels::{Label, Labels};
-use kvset_core::pages::PageIds;
+use kvset_core::request::labels::{Label, Labels};
+use kvset_core::units::pages::PageIds;
 use serde::Serialize;
 use serde::de::{
     Deserialize, DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor,

@@ -27,7 +27,7 @@ use crate::time::{Number, Numbers, Unit, Written};
 use crate::trace::{CacheWrites, Generated};
 use export::items;
 use item::{Item, is_details, is_message};
-use kvset_core::event::CachedTokens;
+use kvset_core::request::event::CachedTokens;
 use messages::AnyValue;
 use sdks::Sdk;
 use std::borrow::Cow;

@@ -1,0 +1,400 @@
+//! Several caches side by side, one a capacity: what a curve of single points is made of.
+
+mod ahead;
+
+pub use ahead::Lane;
+
+use crate::engines::hybrid::HybridCache;
+use crate::engines::lmcache::{LmcacheCache, LmcacheMpCache};
+use crate::engines::mooncake::MooncakeCache;
+use crate::engines::profile::Profile;
+use crate::engines::rules::PageMismatch;
+use crate::engines::sglang::{HicacheCache, SglangCache};
+use crate::pool::config::PoolConfig;
+use crate::request::event::RequestEvent;
+use crate::units::{PageCount, PageSize};
+use ahead::Ahead;
+use serde::{Deserialize, Serialize};
+
+/// One cache a capacity; every one of them serves every request.
+///
+/// A request costs one lookup a capacity. Memory is bounded by the sum of the capacities: about 8 bytes a
+/// resident page and 100 bytes a node, of which there are at most two a request resident.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct CacheBank {
+    caches: Caches,
+    /// Hits of the last request, one a cache.
+    #[serde(skip)]
+    last_hits: Vec<u64>,
+    /// What the host tiers under them found of it, where they have one.
+    #[serde(skip)]
+    last_host_hits: Vec<u64>,
+    /// Pages the last request would have found without limit, where the rules lose some at any size.
+    #[serde(skip)]
+    last_ceiling: Option<u64>,
+    /// What was served before its turn.
+    #[serde(skip)]
+    ahead: Ahead,
+}
+
+/// The caches by what they model. The order is that of the numbers in a snapshot, where a bank that is absent
+/// was written as 0, and one of SGLang's as 1.
+#[derive(Debug, Default, Serialize, Deserialize)]
+enum Caches {
+    /// A stack answers for every capacity.
+    #[default]
+    None,
+    Sglang(Vec<SglangCache>),
+    Hybrid(Hybrids),
+    Lmcache(Vec<LmcacheCache>),
+    Mooncake(Vec<MooncakeCache>),
+    LmcacheMp(Vec<LmcacheMpCache>),
+    Hicache(Vec<HicacheCache>),
+}
+
+/// The caches of a hybrid model, and one that never evicts within the tracked bound: what its rules lose there
+/// is lost at any size.
+#[derive(Debug, Serialize, Deserialize)]
+struct Hybrids {
+    caches: Vec<HybridCache>,
+    ceiling: Box<HybridCache>,
+}
+
+impl Caches {
+    /// Visits each of them, and last the one that never evicts, where there is one.
+    fn each<'a>(&'a mut self, mut visit: impl FnMut(&'a mut (dyn PointCache + Send))) {
+        match self {
+            Self::None => {}
+            Self::Sglang(caches) => caches.iter_mut().for_each(|cache| visit(cache)),
+            Self::Hicache(caches) => caches.iter_mut().for_each(|cache| visit(cache)),
+            Self::Lmcache(caches) => caches.iter_mut().for_each(|cache| visit(cache)),
+            Self::LmcacheMp(caches) => caches.iter_mut().for_each(|cache| visit(cache)),
+            Self::Mooncake(caches) => caches.iter_mut().for_each(|cache| visit(cache)),
+            Self::Hybrid(hybrids) => {
+                hybrids.caches.iter_mut().for_each(|cache| visit(cache));
+                visit(&mut *hybrids.ceiling);
+            }
+        }
+    }
+}
+
+/// Pages a request finds.
+#[derive(Debug, Clone, Copy, Default)]
+struct Found {
+    hits: u64,
+    /// Those after them that a host tier of the engine's own finds.
+    host_hits: u64,
+}
+
+impl Found {
+    /// In a cache without a host tier.
+    fn here(hits: u64) -> Self {
+        Self { hits, host_hits: 0 }
+    }
+}
+
+/// A cache at one capacity.
+trait PointCache {
+    fn capacity(&self) -> PageCount;
+    /// What a request finds.
+    fn serve(&mut self, event: &RequestEvent<'_>) -> Found;
+    /// Requests since the start that are larger than the whole cache; none where a cache takes parts of them.
+    fn refused(&self) -> u64 {
+        0
+    }
+    fn memory_bytes(&self) -> usize;
+    /// Whether it can go on, read back from a snapshot.
+    fn is_sound(&self, config: &PoolConfig, page_size: PageSize) -> bool;
+}
+
+impl PointCache for SglangCache {
+    fn capacity(&self) -> PageCount {
+        self.capacity()
+    }
+
+    fn serve(&mut self, event: &RequestEvent<'_>) -> Found {
+        Found::here(self.request(event).hits)
+    }
+
+    fn refused(&self) -> u64 {
+        self.refused()
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.memory_bytes()
+    }
+
+    fn is_sound(&self, _: &PoolConfig, _: PageSize) -> bool {
+        self.is_countable()
+    }
+}
+
+impl PointCache for HicacheCache {
+    fn capacity(&self) -> PageCount {
+        self.capacity()
+    }
+
+    fn serve(&mut self, event: &RequestEvent<'_>) -> Found {
+        let found = self.request(event);
+        Found { hits: found.device, host_hits: found.host }
+    }
+
+    fn refused(&self) -> u64 {
+        self.refused()
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.memory_bytes()
+    }
+
+    fn is_sound(&self, config: &PoolConfig, page_size: PageSize) -> bool {
+        Some(*self.rules()) == config.hicache(page_size) && self.is_countable()
+    }
+}
+
+impl PointCache for HybridCache {
+    fn capacity(&self) -> PageCount {
+        self.capacity()
+    }
+
+    fn serve(&mut self, event: &RequestEvent<'_>) -> Found {
+        Found::here(self.request(event).hits)
+    }
+
+    fn refused(&self) -> u64 {
+        self.refused()
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.memory_bytes()
+    }
+
+    fn is_sound(&self, config: &PoolConfig, page_size: PageSize) -> bool {
+        *self.rules() == config.rules.hybrid(page_size, config.outputs) && self.is_countable()
+    }
+}
+
+impl PointCache for LmcacheCache {
+    fn capacity(&self) -> PageCount {
+        self.capacity()
+    }
+
+    fn serve(&mut self, event: &RequestEvent<'_>) -> Found {
+        Found::here(self.request(event))
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.memory_bytes()
+    }
+
+    fn is_sound(&self, config: &PoolConfig, page_size: PageSize) -> bool {
+        *self.rules() == config.rules.lmcache(page_size)
+    }
+}
+
+impl PointCache for LmcacheMpCache {
+    fn capacity(&self) -> PageCount {
+        self.capacity()
+    }
+
+    fn serve(&mut self, event: &RequestEvent<'_>) -> Found {
+        Found::here(self.request(event))
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.memory_bytes()
+    }
+
+    fn is_sound(&self, config: &PoolConfig, page_size: PageSize) -> bool {
+        *self.rules() == config.rules.lmcache_mp(page_size)
+    }
+}
+
+impl PointCache for MooncakeCache {
+    fn capacity(&self) -> PageCount {
+        self.capacity()
+    }
+
+    fn serve(&mut self, event: &RequestEvent<'_>) -> Found {
+        Found::here(self.request(event))
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.memory_bytes()
+    }
+
+    fn is_sound(&self, config: &PoolConfig, page_size: PageSize) -> bool {
+        *self.rules() == config.rules.mooncake(page_size) && self.is_countable()
+    }
+}
+
+impl CacheBank {
+    /// Empty caches of these capacities, kept in this order; none where the profile has a stack.
+    ///
+    /// # Errors
+    /// When the page is none that the profile can be modelled at.
+    pub fn new(capacities: &[u64], page_size: PageSize, config: &PoolConfig) -> Result<Self, PageMismatch> {
+        let pages = || capacities.iter().copied().map(PageCount);
+        let rules = &config.rules;
+        let caches = match config.profile {
+            Profile::Sglang if let Some(rules) = config.hicache(page_size) => {
+                Caches::Hicache(pages().map(|p| HicacheCache::new(p, rules)).collect::<Result<_, _>>()?)
+            }
+            // Cannot fail: capacities lie within the tracked bound.
+            Profile::Sglang => Caches::Sglang(
+                pages().filter_map(|p| SglangCache::new(p, page_size, config.outputs).ok()).collect(),
+            ),
+            Profile::Lmcache => {
+                let rules = rules.lmcache(page_size);
+                rules.pages_a_chunk()?;
+                Caches::Lmcache(pages().map(|p| LmcacheCache::new(p, rules)).collect::<Result<_, _>>()?)
+            }
+            Profile::LmcacheMp => {
+                let rules = rules.lmcache_mp(page_size);
+                Caches::LmcacheMp(pages().map(|p| LmcacheMpCache::new(p, rules)).collect::<Result<_, _>>()?)
+            }
+            Profile::Mooncake => {
+                let rules = rules.mooncake(page_size);
+                Caches::Mooncake(pages().map(|p| MooncakeCache::new(p, rules)).collect())
+            }
+            Profile::Vllm if config.is_pointwise() => {
+                let rules = rules.hybrid(page_size, config.outputs);
+                let ceiling = Box::new(HybridCache::never_evicting(config.max_tracked_pages, rules.clone())?);
+                let caches = pages().map(|p| HybridCache::new(p, rules.clone())).collect::<Result<_, _>>()?;
+                Caches::Hybrid(Hybrids { caches, ceiling })
+            }
+            Profile::Paper | Profile::LeafFirst | Profile::Vllm => Caches::None,
+        };
+        Ok(Self { caches, ..Self::default() })
+    }
+
+    /// Whether there is none, since a stack answers for every capacity.
+    pub fn is_none(&self) -> bool {
+        matches!(self.caches, Caches::None)
+    }
+
+    /// Whether these, read back from a snapshot, are the caches of a configuration at these capacities and can go
+    /// on.
+    pub fn are_sound(&self, capacities: &[u64], page_size: PageSize, config: &PoolConfig) -> bool {
+        fn all<C: PointCache>(caches: &[C], capacities: &[u64], config: &PoolConfig, page: PageSize) -> bool {
+            caches.iter().map(|cache| cache.capacity().0).eq(capacities.iter().copied())
+                && caches.iter().all(|cache| cache.is_sound(config, page))
+        }
+        match (&self.caches, config.profile) {
+            (Caches::None, _) => !config.is_pointwise(),
+            (Caches::Sglang(caches), Profile::Sglang) => {
+                config.rules.hicache.is_none() && all(caches, capacities, config, page_size)
+            }
+            (Caches::Hicache(caches), Profile::Sglang) => {
+                config.rules.hicache.is_some() && all(caches, capacities, config, page_size)
+            }
+            (Caches::Lmcache(caches), Profile::Lmcache) => all(caches, capacities, config, page_size),
+            (Caches::LmcacheMp(caches), Profile::LmcacheMp) => all(caches, capacities, config, page_size),
+            (Caches::Mooncake(caches), Profile::Mooncake) => all(caches, capacities, config, page_size),
+            (Caches::Hybrid(hybrids), Profile::Vllm) => {
+                all(&hybrids.caches, capacities, config, page_size)
+                    && hybrids.ceiling.never_evicts()
+                    && hybrids.ceiling.capacity() == config.max_tracked_pages
+                    && PointCache::is_sound(&*hybrids.ceiling, config, page_size)
+            }
+            _ => false,
+        }
+    }
+
+    /// Serves a request at every capacity. `found` is what a stack that never evicts found of it.
+    pub fn request(
+        &mut self,
+        event: &RequestEvent<'_>,
+        found: u64,
+        config: &PoolConfig,
+        page_size: PageSize,
+    ) {
+        let (hits, host_hits) = (&mut self.last_hits, &mut self.last_host_hits);
+        hits.clear();
+        host_hits.clear();
+        let mut take = |found: Found| {
+            hits.push(found.hits);
+            host_hits.push(found.host_hits);
+        };
+        match self.ahead.next() {
+            Some(served) => served.for_each(take),
+            None => self.caches.each(|cache| take(cache.serve(event))),
+        }
+        self.last_ceiling = match &self.caches {
+            Caches::None | Caches::Sglang(_) | Caches::Hicache(_) | Caches::Mooncake(_) => None,
+            Caches::Lmcache(_) | Caches::LmcacheMp(_) => {
+                // Whoever brought a chunk's last page brought the chunk.
+                let chunk = config.rules.lmcache(page_size).pages_a_chunk();
+                chunk.ok().map(|pages| found - found % u64::from(pages))
+            }
+            Caches::Hybrid(_) => self.last_hits.pop(),
+        };
+    }
+
+    /// Serves requests before their turn: the next calls of [`CacheBank::request`] must be of these, in this order, and
+    /// say then what was found. `serve` gets one lane a cache and may serve them in any order, on any thread; those it
+    /// leaves are served here.
+    pub fn serve_ahead(&mut self, events: &[RequestEvent<'_>], serve: impl FnOnce(&mut [Lane<'_>])) {
+        let mut caches = Vec::new();
+        self.caches.each(|cache| caches.push(cache));
+        self.ahead.begin(events.len(), caches.len());
+        let lanes = caches.into_iter().zip(&mut self.ahead.hits);
+        let mut lanes: Vec<_> = lanes.map(|(cache, hits)| Lane::new(cache, events, hits)).collect();
+        serve(&mut lanes);
+        lanes.iter_mut().for_each(Lane::serve);
+    }
+
+    /// Whether requests that were served wait for their turn.
+    pub fn is_ahead(&self) -> bool {
+        !self.ahead.is_empty()
+    }
+
+    /// Pages the last request found, one entry a capacity.
+    pub fn last_hits(&self) -> &[u64] {
+        &self.last_hits
+    }
+
+    /// Pages after those that a host tier of the engine's own found of the last request, one entry a capacity: zeros
+    /// where it has none.
+    pub fn last_host_hits(&self) -> &[u64] {
+        &self.last_host_hits
+    }
+
+    /// Pages the last request would have found without limit, where that is less than what the stack found.
+    pub fn last_ceiling(&self) -> Option<u64> {
+        self.last_ceiling
+    }
+
+    /// Requests since the start that are larger than the whole cache, one entry a capacity.
+    pub fn refused(&self) -> Vec<u64> {
+        fn all<C: PointCache>(caches: &[C]) -> Vec<u64> {
+            caches.iter().map(PointCache::refused).collect()
+        }
+        match &self.caches {
+            Caches::None => Vec::new(),
+            Caches::Sglang(caches) => all(caches),
+            Caches::Hicache(caches) => all(caches),
+            Caches::Hybrid(hybrids) => all(&hybrids.caches),
+            Caches::Lmcache(caches) => all(caches),
+            Caches::LmcacheMp(caches) => all(caches),
+            Caches::Mooncake(caches) => all(caches),
+        }
+    }
+
+    /// Bytes of memory held, nearly.
+    pub fn memory_bytes(&self) -> usize {
+        fn all<C: PointCache>(caches: &[C]) -> usize {
+            caches.iter().map(PointCache::memory_bytes).sum()
+        }
+        let caches = match &self.caches {
+            Caches::None => 0,
+            Caches::Sglang(caches) => all(caches),
+            Caches::Hicache(caches) => all(caches),
+            Caches::Hybrid(hybrids) => all(&hybrids.caches) + hybrids.ceiling.memory_bytes(),
+            Caches::Lmcache(caches) => all(caches),
+            Caches::LmcacheMp(caches) => all(caches),
+            Caches::Mooncake(caches) => all(caches),
+        };
+        caches + (self.last_hits.capacity() + self.last_host_hits.capacity()) * 8 + self.ahead.memory_bytes()
+    }
+}

@@ -1,0 +1,118 @@
+//! Tiers below an engine's own cache, asked as the engines' connectors ask (ENGINES 2, tiers below).
+//!
+//! A connector asks the first tier for the whole prompt, however much of it the engine has, and stores there what the
+//! tier did not hold: LMCache's two connectors for vLLM and vLLM's own for Mooncake do so. What the engine finds thus
+//! stays young in the tier. A further tier is behind the first: it is asked for what follows the pages that those before it
+//! held. Tiers do not change what the cache above them finds, for it takes the whole prompt in either way.
+
+use crate::engines::lmcache::{LmcacheCache, LmcacheMpCache};
+use crate::engines::mooncake::MooncakeCache;
+use crate::engines::profile::Profile;
+use crate::engines::rules::{EngineRules, PageMismatch};
+use crate::request::event::RequestEvent;
+use crate::units::{PageCount, PageSize};
+
+/// An engine that can be a tier below.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Store {
+    /// LMCache in the engine's process.
+    Lmcache,
+    /// LMCache as a process of its own.
+    LmcacheMp,
+    /// A Mooncake store.
+    Mooncake,
+}
+
+impl Store {
+    /// The profile with the same rules.
+    pub fn profile(self) -> Profile {
+        match self {
+            Self::Lmcache => Profile::Lmcache,
+            Self::LmcacheMp => Profile::LmcacheMp,
+            Self::Mooncake => Profile::Mooncake,
+        }
+    }
+
+    /// The store with the rules of a profile; `None` where that is no store.
+    pub fn of_profile(profile: Profile) -> Option<Self> {
+        [Self::Lmcache, Self::LmcacheMp, Self::Mooncake].into_iter().find(|store| store.profile() == profile)
+    }
+}
+
+#[derive(Debug)]
+enum Tier {
+    Lmcache(LmcacheCache),
+    LmcacheMp(LmcacheMpCache),
+    Mooncake(MooncakeCache),
+}
+
+/// The tiers below one cache, from the fastest.
+#[derive(Debug)]
+pub struct Chain {
+    tiers: Vec<Tier>,
+    last_hits: Vec<u64>,
+}
+
+impl Chain {
+    /// Empty tiers of these capacities.
+    ///
+    /// # Errors
+    /// When pages make no whole chunk of LMCache's.
+    pub fn new(
+        tiers: &[(Store, PageCount)],
+        rules: &EngineRules,
+        page_size: PageSize,
+    ) -> Result<Self, PageMismatch> {
+        let tier = |(store, capacity): &(Store, PageCount)| match store {
+            Store::Lmcache => Ok(Tier::Lmcache(LmcacheCache::new(*capacity, rules.lmcache(page_size))?)),
+            Store::LmcacheMp => {
+                Ok(Tier::LmcacheMp(LmcacheMpCache::new(*capacity, rules.lmcache_mp(page_size))?))
+            }
+            Store::Mooncake => Ok(Tier::Mooncake(MooncakeCache::new(*capacity, rules.mooncake(page_size)))),
+        };
+        let tiers = tiers.iter().map(tier).collect::<Result<_, PageMismatch>>()?;
+        Ok(Self { tiers, last_hits: Vec::new() })
+    }
+
+    /// Serves a request of which the cache above found `found` leading pages; gives the pages that each tier found and
+    /// nothing above it.
+    pub fn request(&mut self, event: &RequestEvent<'_>, found: u64) -> &[u64] {
+        self.serve(event, 0, found)
+    }
+
+    /// The same below caches that ask the first tier, too, for what follows the `found` pages only, as SGLang asks the
+    /// storage below its HiCache.
+    pub fn request_behind(&mut self, event: &RequestEvent<'_>, found: u64) -> &[u64] {
+        self.serve(event, found, found)
+    }
+
+    /// Asks the first tier for what follows `held` pages; `above` pages are found above it.
+    fn serve(&mut self, event: &RequestEvent<'_>, mut held: u64, mut above: u64) -> &[u64] {
+        self.last_hits.clear();
+        for tier in &mut self.tiers {
+            held += match tier {
+                Tier::Lmcache(cache) => cache.request_after(event, held),
+                Tier::LmcacheMp(cache) => cache.request_after(event, held),
+                Tier::Mooncake(store) => store.request_after(event, held),
+            };
+            self.last_hits.push(held.saturating_sub(above));
+            above = above.max(held);
+        }
+        &self.last_hits
+    }
+
+    /// Pages each tier found of the last request.
+    pub fn last_hits(&self) -> &[u64] {
+        &self.last_hits
+    }
+
+    /// Bytes of memory held, nearly.
+    pub fn memory_bytes(&self) -> usize {
+        let bytes = |tier: &Tier| match tier {
+            Tier::Lmcache(cache) => cache.memory_bytes(),
+            Tier::LmcacheMp(cache) => cache.memory_bytes(),
+            Tier::Mooncake(store) => store.memory_bytes(),
+        };
+        self.tiers.iter().map(bytes).sum()
+    }
+}

@@ -1,0 +1,65 @@
+//! Step 1 of the rules: how far the groups know a prompt.
+
+use super::rules::Found;
+use super::{GroupKind, HybridCache};
+use crate::stack::runs::NodeIndex;
+
+impl HybridCache {
+    /// The leading pages, at most `limit`, that every full group holds, and how many of them all groups can
+    /// be resumed behind.
+    pub(super) fn lookup(&self, limit: u32) -> Found {
+        let full = self.groups(true);
+        let leading = full.fold(limit, |limit, group| self.tree.leading(&self.path, group, limit));
+        if self.rules.attention.other().is_none() {
+            return Found { hits: u64::from(leading), junction: 0 };
+        }
+        let hits = self.resumable(leading);
+        let junction = if leading > hits { leading } else { 0 };
+        Found { hits: u64::from(hits), junction: u64::from(junction) }
+    }
+
+    /// The groups that are full, or those that are not.
+    fn groups(&self, full: bool) -> impl Iterator<Item = u32> + '_ {
+        let groups = self.rules.attention.groups().iter().zip(0..);
+        groups.filter(move |(kind, _)| (**kind == GroupKind::Full) == full).map(|(_, group)| group)
+    }
+
+    /// The largest number of leading pages, at most `leading`, whose last ones all groups beside the full ones hold:
+    /// as many as a hit needs, or, for windows, fewer where they reach the start.
+    fn resumable(&self, leading: u32) -> u32 {
+        let need = self.rules.need();
+        let (mut top, mut at) = (leading, leading);
+        let mut nodes = self.path.iter().rev().copied().peekable();
+        while at > 0 {
+            let Some(node) = nodes.peek().copied() else { break };
+            let first = self.tree.span(node).0;
+            if at <= first {
+                nodes.next();
+                continue;
+            }
+            let low = self
+                .groups(false)
+                .map(|group| self.tree.covered_down_to(node, group, at))
+                .max()
+                .unwrap_or(at);
+            if low < at {
+                at = low;
+                if u64::from(top - at) >= need {
+                    return top;
+                }
+            } else {
+                at = self.groups(false).map(|group| self.next_below(node, group, at)).min().unwrap_or(first);
+                top = at;
+            }
+        }
+        if self.rules.attention.other() == Some(GroupKind::Mamba) { 0 } else { top }
+    }
+
+    /// Where a search from `at` down may go on: at the end of the highest run of the node that lies below,
+    /// at its start where there is none; `at` itself where the group holds the page before it.
+    fn next_below(&self, node: NodeIndex, group: u32, at: u32) -> u32 {
+        let first = self.tree.span(node).0;
+        let below = self.tree.pieces(node).filter(|(_, piece)| piece.tag == group && piece.from < at);
+        below.map(|(_, piece)| piece.to.min(at)).max().unwrap_or(first)
+    }
+}

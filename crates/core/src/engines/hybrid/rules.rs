@@ -1,0 +1,218 @@
+//! The rules of one cache, and what they make of one request before it is served.
+
+use super::attention::{Attention, GroupKind, Retention};
+use crate::engines::profile::Outputs;
+use crate::request::event::RequestEvent;
+use crate::units::PageSize;
+use serde::{Deserialize, Serialize};
+
+/// What decides a cache's answers beside its capacity.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HybridRules {
+    /// The groups.
+    pub attention: Attention,
+    /// Which pages of windows and states stay named.
+    pub retention: Retention,
+    /// Most tokens of a prompt that one step computes (`max_num_batched_tokens`).
+    pub prefill_chunk: u32,
+    /// Tokens a block.
+    pub page_size: PageSize,
+    /// Whether output tokens enter the cache.
+    pub outputs: Outputs,
+}
+
+/// Why rules contradict each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum RulesError {
+    /// vLLM refuses it as well.
+    #[error(
+        "a retention interval of {interval} tokens is no multiple of the page ({page_size} tokens): choose one, 0 or none"
+    )]
+    Retention {
+        /// The interval asked for.
+        interval: u32,
+        /// Tokens a page.
+        page_size: PageSize,
+    },
+    /// Nothing would ever be computed.
+    #[error(
+        "a prefill chunk of {chunk} tokens is smaller than the page ({page_size} tokens): choose a larger one"
+    )]
+    Chunk {
+        /// The chunk asked for.
+        chunk: u32,
+        /// Tokens a page.
+        page_size: PageSize,
+    },
+}
+
+impl HybridRules {
+    /// Whether a cache can keep these.
+    ///
+    /// # Errors
+    /// [`RulesError`] where the interval is no multiple of the page, or the chunk smaller than it.
+    pub fn check(&self) -> Result<(), RulesError> {
+        let page_size = self.page_size;
+        if let Retention::Every(interval) = self.retention
+            && !interval.is_multiple_of(page_size.get())
+        {
+            return Err(RulesError::Retention { interval, page_size });
+        }
+        if self.prefill_chunk < page_size.get() {
+            return Err(RulesError::Chunk { chunk: self.prefill_chunk, page_size });
+        }
+        Ok(())
+    }
+
+    /// Tokens a page.
+    pub(super) fn page(&self) -> u64 {
+        u64::from(self.page_size.get())
+    }
+
+    /// Pages of the groups beside the full ones that a hit must find before its end.
+    pub(super) fn need(&self) -> u64 {
+        match self.attention.other() {
+            None | Some(GroupKind::Full) => 0,
+            Some(GroupKind::Window(tokens)) => u64::from(tokens - 1).div_ceil(self.page()),
+            Some(GroupKind::Mamba) => 1,
+        }
+    }
+
+    /// Pages that a window has passed once so many tokens are computed.
+    pub(super) fn passed(&self, tokens: u32, computed: u64) -> u64 {
+        (computed + 1).saturating_sub(u64::from(tokens)) / self.page()
+    }
+}
+
+/// A request in tokens and pages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Shape {
+    /// Tokens of the prompt.
+    pub prompt: u64,
+    /// Tokens stored in the end.
+    pub stored: u64,
+    /// Leading prompt pages that may be hits: the prompt's last token is always computed.
+    pub limit: u64,
+    /// Full prompt pages.
+    pub prompt_pages: usize,
+    /// Full pages after those whose ids are known.
+    pub known_outputs: usize,
+}
+
+impl Shape {
+    pub(super) fn of(event: &RequestEvent<'_>, rules: &HybridRules) -> Self {
+        let page = rules.page();
+        let covered = (event.page_ids.len() as u64).saturating_mul(page);
+        // A log may leave the partial last page out.
+        let prompt =
+            event.input_tokens.map_or(covered, |tokens| tokens.min(covered.saturating_add(page - 1)));
+        let sampled = match rules.outputs {
+            Outputs::Cached => event.output_tokens.unwrap_or(0),
+            Outputs::Ignored => 0,
+        };
+        let stored = prompt.saturating_add(sampled.saturating_sub(1));
+        let output_pages = stored / page - prompt / page;
+        // Where the tokens are unknown the last page may be followed by more, as in the stack profiles.
+        let looked_up = if event.input_tokens.is_none() { prompt } else { prompt.saturating_sub(1) };
+        Self {
+            prompt,
+            stored,
+            limit: looked_up / page,
+            // Both are at most the number of ids, so they fit.
+            prompt_pages: (prompt / page) as usize,
+            known_outputs: (event.output_page_ids.len() as u64).min(output_pages) as usize,
+        }
+    }
+}
+
+/// What a lookup found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Found {
+    /// Leading pages found in every group.
+    pub hits: u64,
+    /// Leading pages found in the full groups, where those are more; else 0.
+    pub junction: u64,
+}
+
+/// The steps of a request: how far it is computed at the end of each.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Steps<'a> {
+    pub rules: &'a HybridRules,
+    pub shape: Shape,
+    pub found: Found,
+    /// What the groups beside the full ones keep.
+    pub other: Option<GroupKind>,
+}
+
+impl<'a> Steps<'a> {
+    pub(super) fn of(rules: &'a HybridRules, shape: Shape, found: Found) -> Self {
+        Self { rules, shape, found, other: rules.attention.other() }
+    }
+
+    /// The end of the prompt's step that starts at `done`.
+    pub(super) fn prefill(&self, done: u64) -> u64 {
+        let page = self.rules.page();
+        let next = (done + u64::from(self.rules.prefill_chunk)).min(self.shape.prompt);
+        if self.other != Some(GroupKind::Mamba) {
+            return next;
+        }
+        let (limit, junction) = (self.shape.limit * page, self.found.junction * page);
+        let next = match next {
+            _ if next < limit => next / page * page,
+            _ if done < limit => limit,
+            _ => next,
+        };
+        if done < junction && junction < next { junction } else { next }
+    }
+
+    /// The next step of the output, from `done` on, in which a block is taken or given back: where it
+    /// starts. Every step computes one token.
+    pub(super) fn next_decode(&self, done: u64) -> u64 {
+        let page = self.rules.page();
+        let take = done.next_multiple_of(page);
+        match self.other {
+            None | Some(GroupKind::Full) => take,
+            Some(GroupKind::Mamba) => take.min((done.max(1) - 1).next_multiple_of(page) + 1),
+            Some(GroupKind::Window(tokens)) => {
+                let tokens = u64::from(tokens);
+                let slide = match (done + 1).checked_sub(tokens) {
+                    Some(passed) => passed.next_multiple_of(page) + tokens - 1,
+                    None => tokens - 1 + page,
+                };
+                take.min(slide)
+            }
+        }
+    }
+
+    /// Most blocks the request holds at once.
+    pub(super) fn peak(&self) -> u64 {
+        let page = self.rules.page();
+        let mut done = self.found.hits * page;
+        let mut peak = 0;
+        let mut first = true;
+        while done < self.shape.prompt {
+            let next = self.prefill(done);
+            peak = peak.max(self.held(done, next, first));
+            (done, first) = (next, false);
+        }
+        if self.shape.stored > self.shape.prompt {
+            // While decoding, the full groups only grow and a window is largest just after it took a page.
+            let last = ((self.shape.stored - 1) / page * page).max(done);
+            peak = peak.max(self.held(last, last + 1, first && last == done));
+        }
+        peak
+    }
+
+    /// Blocks held once the step from `done` to `next` has taken its own.
+    fn held(&self, done: u64, next: u64, first: bool) -> u64 {
+        let page = self.rules.page();
+        let (before, after) = (done.div_ceil(page), next.div_ceil(page));
+        let of_group = |kind: &GroupKind| match kind {
+            GroupKind::Full => after,
+            GroupKind::Mamba => u64::from(before > 0) + u64::from(after > before),
+            GroupKind::Window(_) if first => after - self.found.hits.saturating_sub(self.rules.need()),
+            GroupKind::Window(tokens) => after - self.rules.passed(*tokens, done).min(before),
+        };
+        self.rules.attention.groups().iter().map(of_group).sum()
+    }
+}

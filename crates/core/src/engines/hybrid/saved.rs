@@ -1,0 +1,82 @@
+//! The pool's state as plain data, for snapshots.
+
+use super::{HybridCache, HybridRules};
+use crate::stack::runs::{MAX_PAGES, RunTree, SavedRuns, StateFault};
+use crate::units::PageCount;
+use serde::{Deserialize, Serialize, Serializer};
+
+/// All that decides the pool's future answers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SavedHybrid {
+    /// The modelled capacity, in blocks.
+    pub capacity: PageCount,
+    /// The rules it keeps.
+    pub rules: HybridRules,
+    /// Whether nothing is evicted up to the capacity.
+    pub never_evicts: bool,
+    /// Requests served since the start.
+    pub requests: u64,
+    /// Requests turned away since the start.
+    pub refused: u64,
+    /// The named blocks, freed longest ago first.
+    pub runs: SavedRuns,
+}
+
+impl HybridCache {
+    /// The state as plain data.
+    pub fn save(&self) -> SavedHybrid {
+        SavedHybrid {
+            capacity: self.capacity(),
+            rules: HybridRules::clone(&self.rules),
+            never_evicts: self.never_evicts,
+            requests: self.requests,
+            refused: self.refused,
+            runs: self.tree.save([self.queue]),
+        }
+    }
+
+    /// The pool a state was saved from.
+    ///
+    /// # Errors
+    /// When the state is damaged: a node or a run that contradicts the others, too many blocks, rules that
+    /// contradict each other.
+    pub fn restore(saved: &SavedHybrid) -> Result<Self, StateFault> {
+        let fault = |fault| StateFault { part: "cache", position: 0, fault };
+        if saved.capacity.0 > MAX_PAGES {
+            return Err(fault("is larger than one is modelled"));
+        }
+        let mut cache = Self::new(saved.capacity, saved.rules.clone())
+            .map_err(|_| fault("has rules that contradict each other"))?;
+        let mut queue = None;
+        let groups = saved.rules.attention.groups().len() as u32;
+        let tree = RunTree::restore(&saved.runs, groups, |tree, piece| {
+            let list = *queue.get_or_insert_with(|| tree.arena.new_list());
+            tree.arena.push(list, piece);
+        })?;
+        let named = saved.runs.pages();
+        cache.unnamed = saved.capacity.0.checked_sub(named).ok_or(fault("holds more than its capacity"))?;
+        if saved.runs.pieces.iter().any(|piece| piece.order >= saved.requests.max(1)) {
+            return Err(fault("names a request that was not served yet"));
+        }
+        if let Some(queue) = queue {
+            (cache.tree, cache.queue) = (tree, queue);
+        }
+        (cache.requests, cache.refused) = (saved.requests, saved.refused);
+        cache.never_evicts = saved.never_evicts;
+        Ok(cache)
+    }
+}
+
+impl Serialize for HybridCache {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.save().serialize(serializer)
+    }
+}
+
+impl TryFrom<SavedHybrid> for HybridCache {
+    type Error = StateFault;
+
+    fn try_from(saved: SavedHybrid) -> Result<Self, StateFault> {
+        Self::restore(&saved)
+    }
+}

@@ -1,0 +1,70 @@
+//! The full chunks of a prompt.
+
+use super::ChunkMismatch;
+use crate::request::event::RequestEvent;
+use crate::units::PageSize;
+use xxhash_rust::xxh3::xxh3_64;
+
+/// Groups pages of a log into chunks; its memory is reused from request to request.
+#[derive(Debug, Clone)]
+pub(super) struct Chunks {
+    page_size: PageSize,
+    /// Pages a chunk.
+    pub(super) pages: u32,
+    /// The latest request's chunks, by id.
+    pub(super) ids: Vec<u64>,
+    /// The pages of one chunk, as they are hashed.
+    hashed: Vec<u8>,
+}
+
+/// Pages a chunk.
+///
+/// # Errors
+/// [`ChunkMismatch`] where it is no whole number of them.
+pub(super) fn pages_a_chunk(chunk_tokens: u32, page_size: PageSize) -> Result<u32, ChunkMismatch> {
+    let page = page_size.get();
+    match chunk_tokens >= page && chunk_tokens.is_multiple_of(page) {
+        true => Ok(chunk_tokens / page),
+        false => Err(ChunkMismatch { chunk_tokens, page_size }),
+    }
+}
+
+impl Chunks {
+    /// Chunks of so many tokens.
+    ///
+    /// # Errors
+    /// [`ChunkMismatch`] where a chunk is no whole number of pages.
+    pub(super) fn of(chunk_tokens: u32, page_size: PageSize) -> Result<Self, ChunkMismatch> {
+        let pages = pages_a_chunk(chunk_tokens, page_size)?;
+        Ok(Self { page_size, pages, ids: Vec::new(), hashed: Vec::new() })
+    }
+
+    /// Groups the full pages of the prompt into full chunks, the first one keyed by its scope.
+    pub(super) fn take(&mut self, event: &RequestEvent<'_>) {
+        let ids = event.page_ids;
+        let page = u64::from(self.page_size.get());
+        let full = event.input_tokens.map_or(u64::MAX, |tokens| tokens / page).min(ids.len() as u64);
+        let (pages, size) = (ids.first(full as usize), self.pages as usize);
+        self.ids.clear();
+        for start in (0..pages.len() / size).map(|chunk| chunk * size) {
+            let chunk = pages.from(start).first(size);
+            let id = match (size, chunk.get(0)) {
+                (1, Some(id)) => id,
+                _ => {
+                    self.hashed.clear();
+                    self.hashed.extend_from_slice(chunk.as_packed());
+                    xxh3_64(&self.hashed)
+                }
+            };
+            self.ids.push(id);
+        }
+        if let Some(first) = self.ids.first_mut() {
+            *first = event.scope.first_page(*first);
+        }
+    }
+
+    /// Bytes of memory held, nearly.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.ids.capacity() * size_of::<u64>()
+    }
+}

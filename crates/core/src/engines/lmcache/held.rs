@@ -1,0 +1,151 @@
+//! The chunks that a cache holds, in one order.
+
+use crate::stack::runs::{NodeIndex, Piece, PieceIndex, RunTree, SavedRuns, StateFault};
+
+/// Chunks in one order, the ones that leave next first.
+#[derive(Debug, Clone)]
+pub(super) struct HeldChunks {
+    tree: RunTree,
+    /// The chunks, oldest first.
+    queue: PieceIndex,
+    /// How many.
+    pub(super) count: u64,
+    /// The nodes that the latest request's chunks lie in; kept for its memory.
+    path: Vec<NodeIndex>,
+}
+
+impl HeldChunks {
+    /// None.
+    pub(super) fn new() -> Self {
+        let mut tree = RunTree::new();
+        let queue = tree.arena.new_list();
+        Self { tree, queue, count: 0, path: Vec::new() }
+    }
+
+    /// Begins a request with these chunks, which [`HeldChunks::leave`] ends.
+    pub(super) fn enter(&mut self, ids: &[u64]) {
+        let mut path = std::mem::take(&mut self.path);
+        self.tree.enter(ids, &mut path);
+        self.path = path;
+    }
+
+    /// Ends the request.
+    pub(super) fn leave(&mut self) {
+        self.tree.release(&self.path);
+    }
+
+    /// Up to which of the request's chunks, from the first one on, all are there, at most the last one.
+    pub(super) fn found(&self, (first, last): (u32, u32)) -> u32 {
+        self.tree.run_from(&self.path, 0, (first, last))
+    }
+
+    /// Moves those of the chunks `first..end` that are there to the young end, the first one youngest.
+    pub(super) fn refresh(&mut self, first: u32, end: u32) {
+        if first == end {
+            return;
+        }
+        for index in (0..self.path.len()).rev() {
+            let node = self.path[index];
+            let mut found: Vec<(u32, PieceIndex)> = self
+                .tree
+                .pieces(node)
+                .filter(|(_, piece)| piece.from < end && piece.to > first)
+                .map(|(index, piece)| (piece.from, index))
+                .collect();
+            found.sort_unstable();
+            for (from, piece) in found.into_iter().rev() {
+                let piece = if from < first { self.tree.cut(piece, first) } else { piece };
+                if self.tree.arena.get(piece).to > end {
+                    self.tree.cut(piece, end);
+                }
+                self.tree.arena.unlink(piece);
+                self.tree.arena.get_mut(piece).ascending = false;
+                self.push(piece);
+            }
+        }
+    }
+
+    /// Appends a run that leaves from its end, joined to the one before it where it continues that.
+    fn push(&mut self, piece: PieceIndex) {
+        let last = self.tree.arena.last(self.queue);
+        self.tree.arena.push(self.queue, piece);
+        let Some(last) = last else { return };
+        let (earlier, later) = (self.tree.arena.get(last).clone(), self.tree.arena.get(piece).clone());
+        if earlier.node == later.node && !earlier.ascending && later.to == earlier.from {
+            self.tree.arena.get_mut(last).from = later.from;
+            self.tree.remove_piece(piece);
+        }
+    }
+
+    /// Drops so many of the oldest chunks, all where there are fewer.
+    pub(super) fn evict(&mut self, chunks: u64) {
+        let mut left = chunks.min(self.count);
+        self.count -= left;
+        while left > 0
+            && let Some(oldest) = self.tree.arena.first(self.queue)
+        {
+            let gone = u64::from(self.tree.arena.get(oldest).pages()).min(left);
+            self.tree.drop_first(oldest, gone as u32);
+            left -= gone;
+        }
+    }
+
+    /// Puts the chunks `from..to` at the young end, in prefix order; one that is there keeps its place.
+    pub(super) fn put(&mut self, from: u32, to: u32) {
+        for (node, from, to) in self.missing(from, to) {
+            let piece = self.tree.add_piece(Piece::new(node, 0, (from, to), 0));
+            self.tree.arena.get_mut(piece).ascending = true;
+            self.tree.arena.push(self.queue, piece);
+            self.count += u64::from(to - from);
+        }
+    }
+
+    /// Those of the chunks `from..to` that are not there.
+    pub(super) fn missing(&self, from: u32, to: u32) -> Vec<(NodeIndex, u32, u32)> {
+        let mut gaps = Vec::new();
+        for node in &self.path {
+            let (first, end) = self.tree.span(*node);
+            let (mut at, end) = (first.max(from), end.min(to));
+            while at < end {
+                let there = self.tree.covered_up_to(*node, 0, at);
+                if there > at {
+                    at = there;
+                    continue;
+                }
+                let later = self.tree.pieces(*node).filter(|(_, piece)| piece.from > at);
+                let gap = later.map(|(_, piece)| piece.from).min().unwrap_or(end).min(end);
+                gaps.push((*node, at, gap));
+                at = gap;
+            }
+        }
+        gaps
+    }
+
+    /// The chunks as plain data, oldest first.
+    pub(super) fn save(&self) -> SavedRuns {
+        self.tree.save([self.queue])
+    }
+
+    /// The chunks that were saved.
+    ///
+    /// # Errors
+    /// When the state is damaged: a node or a run that contradicts the others.
+    pub(super) fn restore(saved: &SavedRuns) -> Result<Self, StateFault> {
+        let mut held = Self::new();
+        let mut queue = None;
+        let tree = RunTree::restore(saved, 1, |tree, piece| {
+            let list = *queue.get_or_insert_with(|| tree.arena.new_list());
+            tree.arena.push(list, piece);
+        })?;
+        if let Some(queue) = queue {
+            (held.tree, held.queue) = (tree, queue);
+        }
+        held.count = saved.pages();
+        Ok(held)
+    }
+
+    /// Bytes of memory held, nearly.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.tree.memory_bytes() + self.path.capacity() * size_of::<NodeIndex>()
+    }
+}

@@ -1,0 +1,112 @@
+//! The caches' state as plain data, for snapshots.
+
+use super::held::HeldChunks;
+use super::{ChunkMismatch, LmcacheCache, LmcacheMpCache, LmcacheMpRules, LmcacheRules};
+use crate::stack::runs::{MAX_PAGES, SavedRuns, StateFault};
+use crate::units::PageCount;
+use serde::{Deserialize, Serialize, Serializer};
+
+/// All that decides the future answers of a cache in the engine's process.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SavedLmcache {
+    /// The modelled capacity, in pages of the log.
+    pub capacity: PageCount,
+    /// The rules it keeps.
+    pub rules: LmcacheRules,
+    /// The chunks, oldest first.
+    pub runs: SavedRuns,
+}
+
+/// All that decides the future answers of a cache that is a process of its own.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SavedLmcacheMp {
+    /// The modelled capacity, in pages of the log.
+    pub capacity: PageCount,
+    /// The rules it keeps.
+    pub rules: LmcacheMpRules,
+    /// The whole second of event time at which the loop looked last.
+    pub looked: Option<i64>,
+    /// The chunks, oldest first.
+    pub runs: SavedRuns,
+}
+
+fn fault(fault: &'static str) -> StateFault {
+    StateFault { part: "cache", position: 0, fault }
+}
+
+fn no_chunks(_: ChunkMismatch) -> StateFault {
+    fault("has chunks that are no whole pages")
+}
+
+fn checked(capacity: PageCount) -> Result<PageCount, StateFault> {
+    if capacity.0 > MAX_PAGES { Err(fault("is larger than one is modelled")) } else { Ok(capacity) }
+}
+
+fn held(runs: &SavedRuns, most: u64) -> Result<HeldChunks, StateFault> {
+    let held = HeldChunks::restore(runs)?;
+    if held.count > most { Err(fault("holds more than its capacity")) } else { Ok(held) }
+}
+
+impl LmcacheCache {
+    /// The state as plain data.
+    pub fn save(&self) -> SavedLmcache {
+        SavedLmcache { capacity: self.capacity(), rules: self.rules, runs: self.held.save() }
+    }
+
+    /// The cache a state was saved from.
+    ///
+    /// # Errors
+    /// When the state is damaged: a node or a run that contradicts the others, too many chunks.
+    pub fn restore(saved: &SavedLmcache) -> Result<Self, StateFault> {
+        let mut cache = Self::new(checked(saved.capacity)?, saved.rules).map_err(no_chunks)?;
+        cache.held = held(&saved.runs, cache.most())?;
+        Ok(cache)
+    }
+}
+
+impl LmcacheMpCache {
+    /// The state as plain data.
+    pub fn save(&self) -> SavedLmcacheMp {
+        let (capacity, looked) = (self.capacity(), self.looked);
+        SavedLmcacheMp { capacity, rules: self.rules, looked, runs: self.held.save() }
+    }
+
+    /// The cache a state was saved from.
+    ///
+    /// # Errors
+    /// When the state is damaged: a node or a run that contradicts the others, too many chunks.
+    pub fn restore(saved: &SavedLmcacheMp) -> Result<Self, StateFault> {
+        let mut cache = Self::new(checked(saved.capacity)?, saved.rules).map_err(no_chunks)?;
+        cache.held = held(&saved.runs, cache.most())?;
+        cache.looked = saved.looked;
+        Ok(cache)
+    }
+}
+
+impl Serialize for LmcacheCache {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.save().serialize(serializer)
+    }
+}
+
+impl TryFrom<SavedLmcache> for LmcacheCache {
+    type Error = StateFault;
+
+    fn try_from(saved: SavedLmcache) -> Result<Self, StateFault> {
+        Self::restore(&saved)
+    }
+}
+
+impl Serialize for LmcacheMpCache {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.save().serialize(serializer)
+    }
+}
+
+impl TryFrom<SavedLmcacheMp> for LmcacheMpCache {
+    type Error = StateFault;
+
+    fn try_from(saved: SavedLmcacheMp) -> Result<Self, StateFault> {
+        Self::restore(&saved)
+    }
+}

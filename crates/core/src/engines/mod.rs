@@ -1,0 +1,12 @@
+//! Caches as serving engines keep them: those whose every capacity one pass gives, those that are modelled at one capacity
+//! each, their rules, and the tiers below.
+
+pub mod bank;
+pub mod below;
+pub mod hybrid;
+pub mod lmcache;
+pub mod mooncake;
+pub mod one_pass;
+pub mod profile;
+pub mod rules;
+pub mod sglang;

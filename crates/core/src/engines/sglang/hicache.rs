@@ -1,0 +1,348 @@
+//! SGLang with HiCache: one tree over the device and the host, at one capacity of each (ENGINES 2).
+
+use super::node::{Node, NodeIndex, ROOT};
+use super::shape::Shape;
+use super::tree::{Touching, Tree};
+use super::{CapacityTooLarge, MAX_CAPACITY};
+use crate::engines::profile::Outputs;
+use crate::request::event::RequestEvent;
+use crate::units::{PageCount, PageSize, is_countable};
+use serde::{Deserialize, Serialize};
+
+/// When a node is written to the host: SGLang's `--hicache-write-policy`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WritePolicy {
+    /// As it enters the device.
+    #[default]
+    WriteThrough,
+    /// As a second insertion passes it.
+    WriteThroughSelective,
+    /// As the device evicts it.
+    WriteBack,
+}
+
+impl WritePolicy {
+    /// Every policy with the name users write.
+    pub const NAMES: [(&'static str, Self); 3] = [
+        ("write-through", Self::WriteThrough),
+        ("write-through-selective", Self::WriteThroughSelective),
+        ("write-back", Self::WriteBack),
+    ];
+
+    /// The name users write.
+    pub fn name(self) -> &'static str {
+        Self::NAMES.iter().find(|(_, policy)| *policy == self).map_or("write-through", |(name, _)| name)
+    }
+
+    /// Insertions that must pass a node before it is written; `None` where they do not count.
+    pub(super) fn insertions(self) -> Option<u8> {
+        match self {
+            Self::WriteThrough => Some(1),
+            Self::WriteThroughSelective => Some(2),
+            Self::WriteBack => None,
+        }
+    }
+}
+
+/// What the model keeps to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HicacheRules {
+    /// Usable pages of the host.
+    pub host: PageCount,
+    /// When a node is written to the host.
+    pub write: WritePolicy,
+    /// Tokens a page.
+    pub page_size: PageSize,
+    /// Whether output tokens enter the cache.
+    pub outputs: Outputs,
+}
+
+/// What one request found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct HicacheHits {
+    /// Leading prompt pages found on the device.
+    pub device: u64,
+    /// Pages after those that were loaded back from the host.
+    pub host: u64,
+    /// The device is too small to run the request even alone; it was turned away, changing nothing.
+    pub refused: bool,
+}
+
+/// Fewest tokens that are loaded back at once: SGLang's `load_back_threshold`.
+const LEAST_LOADED_TOKENS: u64 = 10;
+
+/// SGLang's radix cache over a device and a host of fixed numbers of pages, serving one request after the other.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(try_from = "super::SavedHicache")]
+pub struct HicacheCache {
+    capacity: u64,
+    rules: HicacheRules,
+    /// Requests turned away since the start.
+    pub(super) refused: u64,
+    pub(super) tree: Tree,
+    /// The request's ids, prompt then known outputs, the first one scoped; kept for its memory.
+    ids: Vec<u64>,
+    /// The nodes from the root to where the request's pages end so far; kept for its memory.
+    path: Vec<NodeIndex>,
+    /// Nodes that are written together; kept for its memory.
+    chain: Vec<NodeIndex>,
+}
+
+impl HicacheCache {
+    /// An empty cache with so many pages on the device.
+    ///
+    /// # Errors
+    /// When both capacities together exceed [`MAX_CAPACITY`].
+    pub fn new(capacity: PageCount, rules: HicacheRules) -> Result<Self, CapacityTooLarge> {
+        let together = PageCount(capacity.0.saturating_add(rules.host.0));
+        if together > MAX_CAPACITY {
+            return Err(CapacityTooLarge { asked: together });
+        }
+        let (ids, path, chain) = (Vec::new(), Vec::new(), Vec::new());
+        Ok(Self { capacity: capacity.0, rules, refused: 0, tree: Tree::new(), ids, path, chain })
+    }
+
+    /// Usable pages of the device.
+    pub fn capacity(&self) -> PageCount {
+        PageCount(self.capacity)
+    }
+
+    /// What it keeps to.
+    pub fn rules(&self) -> &HicacheRules {
+        &self.rules
+    }
+
+    /// Whether its counts are ones that a log can come to.
+    pub(crate) fn is_countable(&self) -> bool {
+        [self.tree.clock(), self.tree.sequence(), self.refused].into_iter().all(is_countable)
+    }
+
+    /// Pages that the device holds.
+    pub fn resident(&self) -> PageCount {
+        PageCount(self.tree.pages())
+    }
+
+    /// Pages that the host holds, those that the device holds as well among them.
+    pub fn resident_on_host(&self) -> PageCount {
+        PageCount(self.tree.host_pages())
+    }
+
+    /// Bytes of memory the model itself takes, near enough to watch a limit with.
+    pub fn memory_bytes(&self) -> usize {
+        let nodes = self.path.capacity() + self.chain.capacity();
+        self.tree.memory_bytes() + self.ids.capacity() * 8 + nodes * size_of::<NodeIndex>()
+    }
+
+    /// Requests turned away since the start because the device cannot hold them even alone.
+    pub fn refused(&self) -> u64 {
+        self.refused
+    }
+
+    /// Serves one request to its end and says what it found at its start.
+    ///
+    /// Output pages whose ids the event does not tell are pages nobody shares. Ids beyond the
+    /// tokens, and tokens beyond the ids, are left out.
+    pub fn request(&mut self, event: &RequestEvent<'_>) -> HicacheHits {
+        let shape = Shape::of(event, self.rules.page_size, self.rules.outputs);
+        if shape.least_capacity() > self.capacity {
+            self.refused += 1;
+            return HicacheHits { refused: true, ..HicacheHits::default() };
+        }
+        shape.take_ids(event, &mut self.ids);
+        let (device, host) = self.look_up(&shape);
+        let host = self.load_back(host);
+        self.prefill(&shape, device + host);
+        self.end_load();
+        if self.rules.outputs == Outputs::Cached {
+            self.decode(&shape);
+            // Fits: `least_capacity` was checked against a capacity of 32 bits.
+            self.insert(
+                shape.prompt_pages + shape.known_outputs,
+                shape.private_outputs as u32,
+                shape.prompt_pages,
+            );
+        }
+        self.tree.unpin();
+        self.tree.compact();
+        HicacheHits { device, host, refused: false }
+    }
+
+    /// Matches and stamps; gives the pages found on the device, and those after them that the host holds.
+    fn look_up(&mut self, shape: &Shape) -> (u64, u64) {
+        self.path.clear();
+        self.path.push(ROOT);
+        let matched = self.tree.descend(&mut self.path, &self.ids[..shape.hit_limit], 0, Touching::No);
+        self.note_duplicate(self.tip());
+        self.tree.touch_all(&self.path);
+        let on_device = self.path.iter().map(|index| self.tree.node(*index)).filter(|node| node.on_device);
+        let device = on_device.map(Node::pages).sum();
+        (device, matched as u64 - device)
+    }
+
+    /// Loads what the host holds of the path back and locks it; gives the pages loaded. Too few tokens are left where
+    /// they are, and the path then ends where the device's part does.
+    fn load_back(&mut self, wanted: u64) -> u64 {
+        let own = self.path.iter().take_while(|index| self.tree.node(**index).on_device).count();
+        let last_own = self.path[own - 1];
+        self.tree.pin(last_own);
+        if wanted * u64::from(self.rules.page_size.get()) < LEAST_LOADED_TOKENS {
+            self.path.truncate(own);
+            return 0;
+        }
+        self.tree.pin_on_host(self.tip());
+        self.make_room(wanted, 0);
+        self.tree.unpin_on_host();
+        for at in own..self.path.len() {
+            self.tree.promote(self.path[at]);
+            self.tree.set_loading(self.path[at], true);
+        }
+        self.tree.pin(self.tip());
+        wanted
+    }
+
+    /// Makes room for the rest of the prompt and inserts it.
+    fn prefill(&mut self, shape: &Shape, hits: u64) {
+        self.make_room(shape.prompt_slots - hits + 1, 0);
+        self.insert(shape.prompt_pages, 0, 0);
+        self.tree.pin(self.tip());
+    }
+
+    /// The load is done by the next step of the scheduler: from then on the host's copies may go.
+    fn end_load(&mut self) {
+        for at in (0..self.path.len()).rev() {
+            let index = self.path[at];
+            if self.tree.node(index).loading {
+                self.tree.set_loading(index, false);
+                self.note_duplicate(index);
+            }
+        }
+    }
+
+    /// Makes room for the output, as without a host.
+    fn decode(&mut self, shape: &Shape) {
+        let (grown, held) =
+            (shape.all_slots - shape.prompt_slots, shape.prompt_slots - shape.prompt_pages as u64);
+        self.make_room(grown, held);
+        let spare = u64::from(shape.decodes_on);
+        if shape.all_slots + spare <= self.capacity {
+            self.make_room(grown + spare, held);
+        }
+    }
+
+    /// Inserts the first `count` ids and `private` pages after them from the root down, the path standing for the
+    /// first of them. Pages up to `inserted` were counted when this request inserted them before.
+    fn insert(&mut self, count: usize, private: u32, inserted: usize) {
+        let mut end = 0;
+        for at in 0..self.path.len() {
+            let index = self.path[at];
+            self.tree.touch(index);
+            end += self.tree.node(index).pages();
+            self.pass(index, end, inserted);
+        }
+        while let Some(index) = self.tree.step(self.tip(), &self.ids[end as usize..count], Touching::Yes) {
+            self.note_duplicate(index);
+            if !self.tree.node(index).on_device {
+                self.tree.promote(index);
+                self.note_duplicate(index);
+            }
+            self.path.push(index);
+            end += self.tree.node(index).pages();
+            self.pass(index, end, inserted);
+        }
+        if (end as usize) < count || private > 0 {
+            let leaf = self.tree.add_leaf(self.tip(), &self.ids[end as usize..count], private);
+            self.path.push(leaf);
+            self.pass(leaf, u64::MAX, inserted);
+        }
+    }
+
+    /// An insertion passes a node that ends after `end` pages.
+    fn pass(&mut self, index: NodeIndex, end: u64, inserted: usize) {
+        let Some(enough) = self.rules.write.insertions().filter(|_| index != ROOT && end > inserted as u64)
+        else {
+            return;
+        };
+        if self.tree.count_insertion(index, enough) && !self.tree.node(index).on_host {
+            self.write_through(index);
+        }
+    }
+
+    /// Writes a node to the host, and before it the nodes above that are not there, as far as there is room.
+    fn write_through(&mut self, index: NodeIndex) {
+        let mut chain = std::mem::take(&mut self.chain);
+        let mut next = index;
+        while next != ROOT && !self.tree.node(next).on_host {
+            chain.push(next);
+            next = self.tree.node(next).parent;
+        }
+        for index in chain.drain(..).rev() {
+            if !self.make_room_on_host(self.tree.node(index).pages()) {
+                break;
+            }
+            self.tree.back_up(index);
+        }
+        self.chain = chain;
+    }
+
+    /// Evicts from the host until so many pages are free; `false` where it cannot hold them, and what could be
+    /// evicted is gone all the same.
+    fn make_room_on_host(&mut self, pages: u64) -> bool {
+        let short = (self.tree.host_pages() + pages).saturating_sub(self.rules.host.0);
+        if short == 0 {
+            return true;
+        }
+        let mut freed = 0;
+        if self.rules.write == WritePolicy::WriteBack {
+            freed += self.tree.drop_duplicates(short);
+        }
+        freed += self.tree.evict_from_host(short.saturating_sub(freed));
+        freed >= short
+    }
+
+    /// Evicts until `wanted` pages of the device are free beside the `held` ones, which belong to the request but
+    /// are in no node.
+    fn make_room(&mut self, wanted: u64, held: u64) {
+        while self.capacity - self.tree.pages() < wanted + held {
+            // Only this request's own path is locked, and `least_capacity` leaves room beside it,
+            // so there is a leaf to evict for as long as room is short.
+            let Some(leaf) = self.tree.oldest_leaf() else {
+                debug_assert!(false, "the request fits the device, so something is left to evict");
+                return;
+            };
+            self.evict(leaf);
+        }
+    }
+
+    /// Evicts a leaf of the device: what the host holds stays there, and with write-back the host gets it now where it
+    /// has room.
+    fn evict(&mut self, leaf: NodeIndex) {
+        let writes_back = self.rules.write == WritePolicy::WriteBack;
+        if !self.tree.node(leaf).on_host
+            && writes_back
+            && self.make_room_on_host(self.tree.node(leaf).pages())
+        {
+            self.tree.back_up(leaf);
+            self.tree.note_duplicate(leaf);
+        }
+        if self.tree.node(leaf).on_host {
+            self.tree.demote(leaf);
+        } else {
+            // Nothing below it is left: with write-through the host holds no node without those above, and a host that
+            // found no room has evicted all that could go.
+            self.tree.remove(leaf);
+        }
+    }
+
+    /// Write-back counts nodes that are on both sides.
+    fn note_duplicate(&mut self, index: NodeIndex) {
+        if self.rules.write == WritePolicy::WriteBack {
+            self.tree.note_duplicate(index);
+        }
+    }
+
+    /// The node where the request's pages end so far.
+    fn tip(&self) -> NodeIndex {
+        self.path.last().copied().unwrap_or(ROOT)
+    }
+}

@@ -1,0 +1,187 @@
+//! The `sglang` profile: SGLang's prefix cache, node by node, at one capacity (ENGINES 2).
+//!
+//! SGLang evicts a whole leaf node at once, so more capacity can lose hits and no stack distance
+//! exists: one [`SglangCache`] answers for one capacity, and a curve made of several is pointwise.
+//! One request at a time is modelled, as everywhere in the core; requests that overlap pin pages.
+
+mod hicache;
+mod host;
+mod node;
+mod saved;
+mod saved_hicache;
+mod shape;
+mod sides;
+mod tree;
+
+pub use hicache::{HicacheCache, HicacheHits, HicacheRules, WritePolicy};
+pub use saved::{RestoreError, SavedCache, SavedNode};
+pub use saved_hicache::{SavedHicache, SavedHicacheNode};
+
+use crate::engines::profile::Outputs;
+use crate::request::event::RequestEvent;
+use crate::units::{PageCount, PageSize, is_countable};
+use node::{NodeIndex, ROOT};
+use serde::Deserialize;
+use shape::Shape;
+use tree::{Touching, Tree};
+
+/// The largest capacity one cache models: nodes and pages are counted in 32 bits.
+pub const MAX_CAPACITY: PageCount = PageCount(u32::MAX as u64 - 1);
+
+/// Why a cache cannot be built.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a capacity of {asked} pages is more than the sglang profile models ({MAX_CAPACITY}): ask for less")]
+pub struct CapacityTooLarge {
+    asked: PageCount,
+}
+
+/// What one request found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SglangHits {
+    /// Leading prompt pages found in the cache.
+    pub hits: u64,
+    /// The cache is too small to run the request even alone; it was turned away, changing nothing.
+    pub refused: bool,
+}
+
+/// SGLang's radix cache of a fixed number of pages, serving one request after the other.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(try_from = "SavedCache")]
+pub struct SglangCache {
+    capacity: u64,
+    page_size: PageSize,
+    outputs: Outputs,
+    /// Requests turned away since the start.
+    refused: u64,
+    tree: Tree,
+    /// The request's ids, prompt then known outputs, the first one scoped; kept for its memory.
+    ids: Vec<u64>,
+    /// The nodes from the root to where the request's pages end so far; kept for its memory.
+    path: Vec<NodeIndex>,
+}
+
+impl SglangCache {
+    /// An empty cache.
+    ///
+    /// # Errors
+    /// When the capacity exceeds [`MAX_CAPACITY`].
+    pub fn new(capacity: PageCount, page_size: PageSize, outputs: Outputs) -> Result<Self, CapacityTooLarge> {
+        if capacity > MAX_CAPACITY {
+            return Err(CapacityTooLarge { asked: capacity });
+        }
+        Ok(Self {
+            capacity: capacity.0,
+            page_size,
+            outputs,
+            refused: 0,
+            tree: Tree::new(),
+            ids: Vec::new(),
+            path: Vec::new(),
+        })
+    }
+
+    /// The modelled capacity.
+    pub fn capacity(&self) -> PageCount {
+        PageCount(self.capacity)
+    }
+
+    /// Whether its counts are ones that a log can come to.
+    pub(crate) fn is_countable(&self) -> bool {
+        is_countable(self.tree.clock()) && is_countable(self.refused)
+    }
+
+    /// Pages the cache holds.
+    pub fn resident(&self) -> PageCount {
+        PageCount(self.tree.pages())
+    }
+
+    /// Bytes of memory the model itself takes, near enough to watch a limit with.
+    pub fn memory_bytes(&self) -> usize {
+        self.tree.memory_bytes() + self.ids.capacity() * 8 + self.path.capacity() * size_of::<NodeIndex>()
+    }
+
+    /// Requests turned away since the start because the cache cannot hold them even alone.
+    pub fn refused(&self) -> u64 {
+        self.refused
+    }
+
+    /// Serves one request to its end and says what it found at its start.
+    ///
+    /// Output pages whose ids the event does not tell are pages nobody shares. Ids beyond the
+    /// tokens, and tokens beyond the ids, are left out.
+    pub fn request(&mut self, event: &RequestEvent<'_>) -> SglangHits {
+        let shape = Shape::of(event, self.page_size, self.outputs);
+        if shape.least_capacity() > self.capacity {
+            self.refused += 1;
+            return SglangHits { hits: 0, refused: true };
+        }
+        shape.take_ids(event, &mut self.ids);
+        let hits = self.prefill(&shape);
+        if self.outputs == Outputs::Cached {
+            self.decode(&shape);
+            self.finish(&shape);
+        }
+        self.tree.unpin();
+        self.tree.compact();
+        SglangHits { hits, refused: false }
+    }
+
+    /// Steps 1 to 3: match, make room for the rest of the prompt, insert it. Returns the hits.
+    ///
+    /// The time stamps a match leaves on its path are never looked at: the path is locked until the
+    /// insertion of the same pages stamps it anew. So matching stamps only what it splits off.
+    fn prefill(&mut self, shape: &Shape) -> u64 {
+        self.path.clear();
+        self.path.push(ROOT);
+        let hits = self.tree.descend(&mut self.path, &self.ids[..shape.hit_limit], 0, Touching::No);
+        self.tree.pin(self.tip());
+        let extension = shape.prompt_slots - hits as u64;
+        self.make_room(extension + 1, 0);
+        self.tree.touch_all(&self.path);
+        self.tree.insert(&mut self.path, &self.ids[..shape.prompt_pages], hits, 0);
+        self.tree.pin(self.tip());
+        hits as u64
+    }
+
+    /// The rest of step 3 up to the last token. The engine takes one page at a time as the output
+    /// grows, which evicts the same leaves as asking for all of them at once. Before every token it wants a
+    /// free page, whether it takes it or not, so one more where tokens follow in the last page taken; a
+    /// request that fills the cache goes on without.
+    fn decode(&mut self, shape: &Shape) {
+        let (grown, held) =
+            (shape.all_slots - shape.prompt_slots, shape.prompt_slots - shape.prompt_pages as u64);
+        self.make_room(grown, held);
+        let spare = u64::from(shape.decodes_on);
+        if shape.all_slots + spare <= self.capacity {
+            self.make_room(grown + spare, held);
+        }
+    }
+
+    /// The end of step 3: the whole sequence is inserted. The engine then inserts the prompt once
+    /// more; its nodes are on the path already, no other request comes in between, and whatever got
+    /// a later stamp lies below them and so goes before them: nothing to do.
+    fn finish(&mut self, shape: &Shape) {
+        // Fits: `least_capacity` was checked against a capacity of 32 bits.
+        let private = shape.private_outputs as u32;
+        self.tree.insert(&mut self.path, &self.ids, shape.prompt_pages, private);
+    }
+
+    /// Evicts until `wanted` pages are free beside the `held` ones, which belong to the request but
+    /// are in no node.
+    fn make_room(&mut self, wanted: u64, held: u64) {
+        while self.capacity - self.tree.pages() < wanted + held {
+            // Only this request's own path is locked, and `least_capacity` leaves room beside it,
+            // so there is a leaf to evict for as long as room is short.
+            let evicted = self.tree.evict_oldest_leaf();
+            debug_assert!(evicted, "the request fits the cache, so something is left to evict");
+            if !evicted {
+                return;
+            }
+        }
+    }
+
+    /// The node where the request's pages end so far.
+    fn tip(&self) -> NodeIndex {
+        self.path.last().copied().unwrap_or(ROOT)
+    }
+}

@@ -1,0 +1,174 @@
+//! The cache's state as plain data, for snapshots.
+
+use super::node::{NONE, NodeIndex, ROOT};
+use super::tree::Tree;
+use super::{CapacityTooLarge, SglangCache};
+use crate::engines::profile::Outputs;
+use crate::units::{PageCount, PageSize};
+use serde::{Deserialize, Serialize, Serializer};
+
+/// All that decides the cache's future answers. Two caches that answer alike save alike, whatever
+/// their arenas went through.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SavedCache {
+    /// The modelled capacity, in pages.
+    pub capacity: PageCount,
+    /// Tokens a page.
+    pub page_size: PageSize,
+    /// Whether output tokens enter the cache.
+    pub outputs: Outputs,
+    /// Requests turned away since the start.
+    pub refused: u64,
+    /// The last stamp given.
+    pub clock: u64,
+    /// Every node but the root, parents before their children.
+    pub nodes: Vec<SavedNode>,
+}
+
+/// A node of the radix tree.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SavedNode {
+    /// Position of the parent counted from 1 in the list of nodes; 0 is the root.
+    pub parent: u32,
+    /// When the node was last stamped.
+    pub stamp: u64,
+    /// Pages after those of `ids` that nobody can share.
+    pub private: u32,
+    /// The pages' ids, the first page of a prompt keyed by its scope.
+    pub ids: Vec<u64>,
+}
+
+/// Why a saved state is no state of a cache.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RestoreError {
+    /// The capacity is out of range.
+    #[error(transparent)]
+    Capacity(#[from] CapacityTooLarge),
+    /// A node contradicts the others.
+    #[error("node {position} of a saved sglang cache {fault}: the snapshot is damaged, rebuild from the log")]
+    Node {
+        /// Position in the list, from 0.
+        position: usize,
+        /// What is wrong with it.
+        fault: &'static str,
+    },
+    /// The nodes hold more than fits.
+    #[error(
+        "a saved sglang cache of {capacity} pages holds {pages}: the snapshot is damaged, rebuild from the log"
+    )]
+    Overfull {
+        /// The capacity it names.
+        capacity: PageCount,
+        /// The pages its nodes hold.
+        pages: PageCount,
+    },
+}
+
+impl SglangCache {
+    /// The state as plain data.
+    pub fn save(&self) -> SavedCache {
+        SavedCache {
+            capacity: self.capacity(),
+            page_size: self.page_size,
+            outputs: self.outputs,
+            refused: self.refused,
+            clock: self.tree.clock(),
+            nodes: in_order(&self.tree)
+                .into_iter()
+                .map(|(parent, index)| saved_node(&self.tree, parent, index))
+                .collect(),
+        }
+    }
+
+    /// The cache a state was saved from.
+    ///
+    /// # Errors
+    /// When the state is damaged: a node without pages, a parent that does not precede its child or
+    /// cannot have one, two children that begin alike, a stamp given twice or not yet, too many pages.
+    pub fn restore(saved: &SavedCache) -> Result<Self, RestoreError> {
+        let mut cache = Self::new(saved.capacity, saved.page_size, saved.outputs)?;
+        cache.refused = saved.refused;
+        let nodes = saved.nodes.iter();
+        restore_nodes(&mut cache.tree, nodes, saved.clock, saved.capacity, |_, _, _| {})?;
+        if cache.resident() > cache.capacity() {
+            return Err(RestoreError::Overfull { capacity: saved.capacity, pages: cache.resident() });
+        }
+        Ok(cache)
+    }
+}
+
+impl Serialize for SglangCache {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.save().serialize(serializer)
+    }
+}
+
+impl TryFrom<SavedCache> for SglangCache {
+    type Error = RestoreError;
+
+    fn try_from(saved: SavedCache) -> Result<Self, RestoreError> {
+        Self::restore(&saved)
+    }
+}
+
+/// Lists the nodes level by level, those of one parent by stamp, each with the position of its parent counted from 1.
+pub(super) fn in_order(tree: &Tree) -> Vec<(u32, NodeIndex)> {
+    let mut by_parent: Vec<(NodeIndex, u64, NodeIndex)> =
+        tree.occupied().map(|(index, node)| (node.parent, node.stamp, index)).collect();
+    by_parent.sort_unstable();
+    let mut order: Vec<(u32, NodeIndex)> = Vec::with_capacity(by_parent.len());
+    for position in 0..=by_parent.len() {
+        let parent = if position == 0 { ROOT } else { order[position - 1].1 };
+        let first = by_parent.partition_point(|(other, ..)| *other < parent);
+        let children = by_parent[first..].iter().take_while(|(other, ..)| *other == parent);
+        order.extend(children.map(|(_, _, index)| (position as u32, *index)));
+    }
+    order
+}
+
+/// One node, its parent at this position.
+pub(super) fn saved_node(tree: &Tree, parent: u32, index: NodeIndex) -> SavedNode {
+    let node = tree.node(index);
+    SavedNode { parent, stamp: node.stamp, private: node.private, ids: tree.label(index).to_vec() }
+}
+
+/// Rebuilds a tree from the list of its nodes, of at most so many pages; each of them is shown as it is added, with
+/// its position and its place in the tree.
+pub(super) fn restore_nodes<'a>(
+    tree: &mut Tree,
+    nodes: impl Iterator<Item = &'a SavedNode> + Clone,
+    clock: u64,
+    most: PageCount,
+    mut added: impl FnMut(&mut Tree, usize, NodeIndex),
+) -> Result<(), RestoreError> {
+    let mut stamps: Vec<u64> = nodes.clone().map(|node| node.stamp).collect();
+    stamps.sort_unstable();
+    let repeated = stamps.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0]);
+    let mut places: Vec<NodeIndex> = vec![ROOT];
+    let mut pages = 0;
+    for (position, node) in nodes.enumerate() {
+        let fault = |fault| RestoreError::Node { position, fault };
+        let parent = places.get(node.parent as usize).copied().ok_or(fault("precedes its parent"))?;
+        if node.ids.is_empty() && node.private == 0 {
+            return Err(fault("has no pages"));
+        }
+        if parent != ROOT && tree.node(parent).private > 0 {
+            return Err(fault("continues pages that nobody shares"));
+        }
+        if node.ids.first().is_some_and(|&first| tree.child(parent, first) != NONE) {
+            return Err(fault("begins like another child of its parent"));
+        }
+        if node.stamp == 0 || node.stamp > clock || repeated == Some(node.stamp) {
+            return Err(fault("has an impossible stamp"));
+        }
+        if pages > most.0 {
+            return Err(RestoreError::Overfull { capacity: most, pages: PageCount(pages) });
+        }
+        let index = tree.add(parent, &node.ids, node.private, node.stamp);
+        pages += tree.node(index).pages();
+        added(tree, position, index);
+        places.push(index);
+    }
+    tree.set_clock(clock);
+    Ok(())
+}

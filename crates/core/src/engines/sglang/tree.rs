@@ -1,0 +1,326 @@
+//! The radix tree of the `sglang` profile: nodes in an arena, labels in one buffer, leaves by age.
+//!
+//! With HiCache the host holds nodes too; what that adds is in `sides`. Without it every node is on the device.
+
+use super::host::HostSide;
+use super::node::{NONE, Node, NodeIndex, ROOT};
+use crate::units::pages::PageIds;
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use std::collections::BTreeMap;
+
+/// Labels nobody reads any more are dropped once they outnumber the live ones by this many.
+const SLACK: usize = 4096;
+
+/// The tree. Stamps come from one counter, so the order of events alone decides who is evicted;
+/// places in the arena and in the map decide nothing.
+#[derive(Debug, Clone)]
+pub(super) struct Tree {
+    pub(super) nodes: Vec<Node>,
+    vacant: Vec<NodeIndex>,
+    /// Labels of all nodes, and of some that are gone.
+    labels: Vec<u64>,
+    /// Ids in `labels` that belong to a node.
+    live_labels: usize,
+    /// Child by parent and first id. Children without an id are counted in their parent only.
+    children: HashMap<(NodeIndex, u64), NodeIndex, FixedState>,
+    /// Nodes with no child on the device that may be evicted from it, by stamp: all of them but the pinned node.
+    pub(super) evictable: BTreeMap<u64, NodeIndex>,
+    /// Where the path locked by the request being served ends. One mark is enough for the lock:
+    /// the nodes above it have a child for as long as it stays, so they are no leaves.
+    pinned: NodeIndex,
+    clock: u64,
+    /// Pages on the device.
+    pub(super) pages: u64,
+    pub(super) host: HostSide,
+}
+
+impl Tree {
+    pub(super) fn new() -> Self {
+        let root = Node::on_device(0, NONE);
+        Self {
+            nodes: vec![root],
+            vacant: Vec::new(),
+            labels: Vec::new(),
+            live_labels: 0,
+            children: HashMap::with_hasher(FixedState::default()),
+            evictable: BTreeMap::new(),
+            pinned: NONE,
+            clock: 0,
+            pages: 0,
+            host: HostSide::new(),
+        }
+    }
+
+    /// Pages of the nodes on the device.
+    pub(super) fn pages(&self) -> u64 {
+        self.pages
+    }
+
+    /// The stamp given last.
+    pub(super) fn clock(&self) -> u64 {
+        self.clock
+    }
+
+    /// Moves the clock on to `clock`, for a tree that is put together again.
+    pub(super) fn set_clock(&mut self, clock: u64) {
+        self.clock = self.clock.max(clock);
+    }
+
+    /// Bytes of memory taken, near enough to watch a limit with.
+    pub(super) fn memory_bytes(&self) -> usize {
+        const MAP_ENTRY: usize = size_of::<((NodeIndex, u64), NodeIndex)>() + 1;
+        const LEAF_ENTRY: usize = size_of::<(u64, NodeIndex)>() * 3 / 2;
+        self.nodes.capacity() * size_of::<Node>()
+            + self.vacant.capacity() * size_of::<NodeIndex>()
+            + self.labels.capacity() * size_of::<u64>()
+            + self.children.capacity() * MAP_ENTRY
+            + self.evictable.len() * LEAF_ENTRY
+            + self.host.entries() * LEAF_ENTRY
+    }
+
+    pub(super) fn node(&self, index: NodeIndex) -> &Node {
+        &self.nodes[index as usize]
+    }
+
+    /// The ids a node begins with.
+    pub(super) fn label(&self, index: NodeIndex) -> &[u64] {
+        let node = self.node(index);
+        &self.labels[node.start..node.start + node.ids as usize]
+    }
+
+    /// The child of `parent` that begins with `first`; [`NONE`] when there is none.
+    pub(super) fn child(&self, parent: NodeIndex, first: u64) -> NodeIndex {
+        self.children.get(&(parent, first)).copied().unwrap_or(NONE)
+    }
+
+    /// Every node but the root with its place, in no order that means anything.
+    pub(super) fn occupied(&self) -> impl Iterator<Item = (NodeIndex, &Node)> {
+        let numbered = self.nodes.iter().enumerate().skip(1);
+        numbered.filter(|(_, node)| node.parent != NONE).map(|(index, node)| (index as NodeIndex, node))
+    }
+
+    /// Gives each node of a path a new stamp, from the root down.
+    pub(super) fn touch_all(&mut self, path: &[NodeIndex]) {
+        for &index in path {
+            self.touch(index);
+        }
+    }
+
+    /// Follows `ids` down from the end of `path`, which stands for the first `matched` of them, and
+    /// extends the path by every node passed. A node that `ids` leave half-way is split. Returns how
+    /// many ids the path stands for then. Where `touching`, each node entered is stamped.
+    pub(super) fn descend(
+        &mut self,
+        path: &mut Vec<NodeIndex>,
+        ids: &[u64],
+        mut matched: usize,
+        touching: Touching,
+    ) -> usize {
+        let mut parent = path.last().copied().unwrap_or(ROOT);
+        while let Some(next) = self.step(parent, &ids[matched..], touching) {
+            matched += self.node(next).ids as usize;
+            path.push(next);
+            parent = next;
+        }
+        matched
+    }
+
+    /// The node below `parent` that `ids` lead to, split where they leave it half-way, so that all of its pages are
+    /// among them; `None` where they lead nowhere.
+    pub(super) fn step(&mut self, parent: NodeIndex, ids: &[u64], touching: Touching) -> Option<NodeIndex> {
+        let child = self.children.get(&(parent, *ids.first()?)).copied()?;
+        if touching == Touching::Yes {
+            self.touch(child);
+        }
+        let common = PageIds::from_slice(self.label(child)).common_prefix(PageIds::from_slice(ids));
+        let node = self.node(child);
+        let is_whole = common == node.ids as usize && node.private == 0;
+        Some(if is_whole { child } else { self.split(child, common) })
+    }
+
+    /// Inserts `ids` and `private` pages after them, the path standing for the first `matched` ids,
+    /// and extends the path to the node they end at. Pages that are there already stay.
+    pub(super) fn insert(&mut self, path: &mut Vec<NodeIndex>, ids: &[u64], matched: usize, private: u32) {
+        let matched = self.descend(path, ids, matched, Touching::Yes);
+        if matched < ids.len() || private > 0 {
+            let parent = path.last().copied().unwrap_or(ROOT);
+            path.push(self.add_leaf(parent, &ids[matched..], private));
+        }
+    }
+
+    /// Adds a leaf that is as old as this moment.
+    pub(super) fn add_leaf(&mut self, parent: NodeIndex, ids: &[u64], private: u32) -> NodeIndex {
+        let stamp = self.tick();
+        self.add(parent, ids, private, stamp)
+    }
+
+    /// Adds a leaf. Its first id must not lead to another child of `parent`.
+    pub(super) fn add(&mut self, parent: NodeIndex, ids: &[u64], private: u32, stamp: u64) -> NodeIndex {
+        let start = self.labels.len();
+        self.labels.extend_from_slice(ids);
+        self.live_labels += ids.len();
+        let node = Node { start, ids: ids.len() as u32, private, ..Node::on_device(stamp, parent) };
+        self.pages += node.pages();
+        let index = self.place(node);
+        if let Some(&first) = ids.first() {
+            self.children.insert((parent, first), index);
+        }
+        self.withhold(parent);
+        self.nodes[parent as usize].children += 1;
+        self.nodes[parent as usize].device_children += 1;
+        self.offer(index);
+        index
+    }
+
+    /// Locks the path that ends at `index`, and unlocks the one locked before.
+    pub(super) fn pin(&mut self, index: NodeIndex) {
+        self.unpin();
+        self.withhold(index);
+        self.pinned = index;
+    }
+
+    /// Unlocks the locked path.
+    pub(super) fn unpin(&mut self) {
+        let pinned = std::mem::replace(&mut self.pinned, NONE);
+        if pinned != NONE {
+            self.offer(pinned);
+        }
+    }
+
+    /// Evicts the unlocked leaf with the oldest stamp, whole; `false` when there is none.
+    pub(super) fn evict_oldest_leaf(&mut self) -> bool {
+        let Some(index) = self.oldest_leaf() else { return false };
+        self.remove(index);
+        true
+    }
+
+    /// The unlocked leaf of the device with the oldest stamp.
+    pub(super) fn oldest_leaf(&self) -> Option<NodeIndex> {
+        self.evictable.first_key_value().map(|(_, index)| *index)
+    }
+
+    /// Removes a node without children from wherever it is.
+    pub(super) fn remove(&mut self, index: NodeIndex) {
+        self.withhold(index);
+        self.forget_duplicate(index);
+        let node = self.node(index).clone();
+        debug_assert_eq!(node.children, 0, "a node with children stays");
+        if let Some(&first) = self.label(index).first() {
+            self.children.remove(&(node.parent, first));
+        }
+        self.live_labels -= node.ids as usize;
+        self.pages -= if node.on_device { node.pages() } else { 0 };
+        self.host.pages -= if node.on_host { node.pages() } else { 0 };
+        self.nodes[index as usize].parent = NONE;
+        self.vacant.push(index);
+        let parent = &mut self.nodes[node.parent as usize];
+        parent.children -= 1;
+        parent.device_children -= u32::from(node.on_device);
+        self.offer(node.parent);
+    }
+
+    /// Drops the labels of nodes that are gone, once they are the greater part of the buffer.
+    pub(super) fn compact(&mut self) {
+        if self.labels.len() <= 2 * self.live_labels + SLACK {
+            return;
+        }
+        let mut kept = Vec::with_capacity(self.live_labels + SLACK);
+        for node in self.nodes.iter_mut().filter(|node| node.parent != NONE) {
+            let start = kept.len();
+            kept.extend_from_slice(&self.labels[node.start..node.start + node.ids as usize]);
+            node.start = start;
+        }
+        self.labels = kept;
+    }
+
+    /// Splits a node after its first `at` ids and returns the upper part. Both parts get a new
+    /// stamp, the lower one the later: SGLang refreshes what a request did *not* match.
+    fn split(&mut self, lower: NodeIndex, at: usize) -> NodeIndex {
+        let node = self.node(lower).clone();
+        let (upper_stamp, lower_stamp) = (self.tick(), self.tick());
+        let upper = Node {
+            stamp: upper_stamp,
+            ids: at as u32,
+            private: 0,
+            children: 1,
+            device_children: u32::from(node.on_device),
+            duplicate: 0,
+            ..node
+        };
+        let upper = self.place(upper);
+        self.children.insert((node.parent, self.labels[node.start]), upper);
+        if at < node.ids as usize {
+            self.children.insert((upper, self.labels[node.start + at]), lower);
+        }
+        let part = &mut self.nodes[lower as usize];
+        part.parent = upper;
+        part.start += at;
+        part.ids -= at as u32;
+        part.stamp = lower_stamp;
+        self.move_leaf(node.stamp, lower);
+        upper
+    }
+
+    /// Stamps one node.
+    pub(super) fn touch(&mut self, index: NodeIndex) {
+        let new = self.tick();
+        let old = std::mem::replace(&mut self.nodes[index as usize].stamp, new);
+        self.move_leaf(old, index);
+    }
+
+    /// Puts a leaf that had the stamp `old` where its stamp belongs.
+    fn move_leaf(&mut self, old: u64, index: NodeIndex) {
+        let new = self.node(index).stamp;
+        for leaves in [&mut self.evictable, &mut self.host.leaves] {
+            if leaves.remove(&old).is_some() {
+                leaves.insert(new, index);
+            }
+        }
+    }
+
+    /// Keeps a node from being evicted.
+    pub(super) fn withhold(&mut self, index: NodeIndex) {
+        let stamp = self.node(index).stamp;
+        self.evictable.remove(&stamp);
+        self.host.leaves.remove(&stamp);
+    }
+
+    /// Makes a node evictable if it is an unlocked leaf: of the device, or of the host where it is nowhere else.
+    pub(super) fn offer(&mut self, index: NodeIndex) {
+        let node = &self.nodes[index as usize];
+        if index == ROOT {
+            return;
+        }
+        if node.on_device && node.device_children == 0 && index != self.pinned {
+            self.evictable.insert(node.stamp, index);
+        }
+        if !node.on_device && node.children == 0 && index != self.host.pinned {
+            self.host.leaves.insert(node.stamp, index);
+        }
+    }
+
+    /// The next moment of the logical clock.
+    fn tick(&mut self) -> u64 {
+        self.clock += 1;
+        self.clock
+    }
+
+    /// Puts a node into the arena.
+    fn place(&mut self, node: Node) -> NodeIndex {
+        if let Some(index) = self.vacant.pop() {
+            self.nodes[index as usize] = node;
+            return index;
+        }
+        self.nodes.push(node);
+        // A node holds at least one page and capacities fit 32 bits, so places do too.
+        (self.nodes.len() - 1) as NodeIndex
+    }
+}
+
+/// Whether a descent stamps the nodes it enters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Touching {
+    Yes,
+    No,
+}

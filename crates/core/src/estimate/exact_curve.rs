@@ -1,0 +1,244 @@
+//! Found pages by the capacity they need: the hit-rate curve of a window at every capacity, exactly.
+//!
+//! The curve of [`Curve`](crate::estimate::curve::Curve) is counted at capacities that are known beforehand. What is recommended,
+//! and what a plan buys, is known only once the window is closed, so every window keeps this too. It holds two numbers
+//! per distinct need at most, so the tracked bound bounds it.
+
+use crate::estimate::curve::{HeldShares, PromptTokens};
+use crate::questions::tiers::HitCurve;
+use crate::request::outcome::{BEYOND, Need, Run};
+use crate::stack::needs::Needs;
+use crate::units::PageCount;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+
+/// Pages of a request whose needs are one number, or climb by the same step from page to page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FoundRun {
+    need: Need,
+    pages: u32,
+    step: u32,
+}
+
+impl FoundRun {
+    /// Whether its step is one that engines have: other runs are spread page by page, and a snapshot that
+    /// is no snapshot could ask for billions.
+    pub fn is_of_an_engine(&self) -> bool {
+        self.step <= 1
+    }
+
+    /// How many of its pages a cache of `capacity` (followed) pages finds: always its leading ones.
+    pub fn hits_at(&self, capacity: u64) -> u64 {
+        let run = Run { pages: self.pages, need: self.need, step: self.step, last_touched_by: 0 };
+        u64::from(run.hits_at(capacity))
+    }
+
+    /// The run, unless it lies beyond the tracked bound, where no capacity that can be told finds it.
+    pub fn of(run: &Run) -> Option<Self> {
+        (run.need != BEYOND).then_some(Self { need: run.need, pages: run.pages, step: run.step })
+    }
+}
+
+/// A multiset of runs, from which runs can be taken out again.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FoundPages {
+    /// Pages by need.
+    flat: Needs,
+    /// Runs that climb one need a page, by the need they begin at.
+    begins: Needs,
+    /// The same by the first need after their end.
+    ends: Needs,
+}
+
+impl FoundPages {
+    /// Puts a run in.
+    pub fn add(&mut self, run: &FoundRun) {
+        run.spread(|needs, need, count| needs.of(self).insert_many(need, count));
+    }
+
+    /// Puts many runs in, in one pass, and has nothing pending.
+    pub fn extend(&mut self, runs: &[FoundRun]) {
+        for run in runs {
+            run.spread(|needs, need, count| needs.of(self).defer(need, count));
+        }
+        self.consolidate();
+    }
+
+    /// Takes a run out that was put in before.
+    pub fn remove(&mut self, run: &FoundRun) {
+        run.spread(|needs, need, count| needs.of(self).remove_many(need, count));
+    }
+
+    /// Pages that a cache of `capacity` (followed) pages finds.
+    pub fn hits_at(&self, capacity: u64) -> u64 {
+        let climbed = self.begins.climbed_upto(capacity).saturating_sub(self.ends.climbed_upto(capacity));
+        let hits = u128::from(self.flat.count_upto(capacity)) + climbed;
+        u64::try_from(hits).unwrap_or(u64::MAX)
+    }
+
+    /// Pages by the smallest of these thresholds that finds them, which ascend; those that none finds are left out.
+    pub fn hits_by_threshold(&self, thresholds: &[u64]) -> Vec<u64> {
+        let found = self.consolidated();
+        let mut below = 0;
+        let added = thresholds.iter().map(|threshold| {
+            let hits = found.hits_at(*threshold);
+            hits.saturating_sub(std::mem::replace(&mut below, hits))
+        });
+        added.collect()
+    }
+
+    /// Whether this, read back from a snapshot, can be read and changed.
+    pub fn is_sound(&self) -> bool {
+        [&self.flat, &self.begins, &self.ends].into_iter().all(Needs::is_sound)
+    }
+
+    /// Whether nothing is pending.
+    pub fn is_consolidated(&self) -> bool {
+        [&self.flat, &self.begins, &self.ends].into_iter().all(Needs::is_consolidated)
+    }
+
+    /// Merges what is pending, so that reading copies nothing.
+    pub fn consolidate(&mut self) {
+        [&mut self.flat, &mut self.begins, &mut self.ends].into_iter().for_each(Needs::consolidate);
+    }
+
+    /// The same multiset with nothing pending, to be read often; copies only where something is.
+    pub fn consolidated(&self) -> Cow<'_, Self> {
+        if self.is_consolidated() {
+            return Cow::Borrowed(self);
+        }
+        let mut copy = self.clone();
+        copy.consolidate();
+        Cow::Owned(copy)
+    }
+
+    /// The union of several multisets.
+    pub fn merged<'a>(parts: impl Iterator<Item = &'a Self> + Clone) -> Self {
+        Self {
+            flat: Needs::merged(parts.clone().map(|part| &part.flat)),
+            begins: Needs::merged(parts.clone().map(|part| &part.begins)),
+            ends: Needs::merged(parts.map(|part| &part.ends)),
+        }
+    }
+
+    /// Bytes of memory held.
+    pub fn memory_bytes(&self) -> usize {
+        [&self.flat, &self.begins, &self.ends].map(Needs::memory_bytes).iter().sum()
+    }
+}
+
+/// The curve of a window as a plan reads it.
+#[derive(Debug, Clone, Copy)]
+pub struct FoundCurve<'a> {
+    /// Found pages by need, in followed pages.
+    pub found: &'a FoundPages,
+    /// Followed pages accessed.
+    pub page_accesses: u64,
+    /// The prompts by their tokens.
+    pub prompts: PromptTokens,
+    /// What of a capacity's pages counts.
+    pub shares: HeldShares,
+    /// Largest capacity that can be told, in followed pages.
+    pub bound: PageCount,
+}
+
+impl HitCurve for FoundCurve<'_> {
+    fn page_accesses(&self) -> u64 {
+        self.page_accesses
+    }
+
+    fn prefix_hits(&self, capacity: PageCount) -> Option<u64> {
+        let followed = self.shares.followed_of(capacity);
+        (followed <= self.bound.0).then(|| self.found.hits_at(followed))
+    }
+
+    fn token_hit_rate(&self, capacity: PageCount) -> Option<f64> {
+        let hits = self.prefix_hits(capacity)?;
+        Some(self.prompts.hit_rate(self.shares.followed.whole_of(hits)))
+    }
+}
+
+/// One of the three multisets.
+#[derive(Clone, Copy)]
+enum Part {
+    Flat,
+    Begins,
+    Ends,
+}
+
+impl Part {
+    fn of(self, found: &mut FoundPages) -> &mut Needs {
+        match self {
+            Self::Flat => &mut found.flat,
+            Self::Begins => &mut found.begins,
+            Self::Ends => &mut found.ends,
+        }
+    }
+}
+
+impl FoundRun {
+    /// Names the entries that stand for this run: two at most for the steps that engines have.
+    fn spread(&self, mut entry: impl FnMut(Part, Need, u32)) {
+        match self.step {
+            0 => entry(Part::Flat, self.need, self.pages),
+            _ if self.pages == 1 => entry(Part::Flat, self.need, 1),
+            1 => {
+                entry(Part::Begins, self.need, 1);
+                entry(Part::Ends, self.need.saturating_add(u64::from(self.pages)), 1);
+            }
+            step => (0..self.pages).for_each(|page| {
+                entry(Part::Flat, self.need.saturating_add(u64::from(page) * u64::from(step)), 1);
+            }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn runs() -> impl Strategy<Value = Vec<Run>> {
+        let need = prop_oneof![8 => 1u64..60, 1 => Just(BEYOND)];
+        let run = (1u32..20, need, 0u32..3);
+        let run = run.prop_map(|(pages, need, step)| Run { pages, need, step, last_touched_by: 0 });
+        prop::collection::vec(run, 0..400)
+    }
+
+    proptest! {
+        #[test]
+        fn hits_at_every_capacity_are_those_of_the_runs_one_by_one(runs in runs(), gone in 0usize..400) {
+            let mut found = FoundPages::default();
+            let all: Vec<_> = runs.iter().filter_map(FoundRun::of).collect();
+            all.iter().for_each(|run| found.add(run));
+            let gone = gone.min(all.len());
+            all[..gone].iter().for_each(|run| found.remove(run));
+            let mut at_once = FoundPages::default();
+            at_once.extend(&all[gone..]);
+            prop_assert_eq!(&at_once, &*found.consolidated());
+            let (one, two) = all[gone..].split_at((all.len() - gone) / 2);
+            let parts = [one, two].map(|part| {
+                let mut found = FoundPages::default();
+                part.iter().for_each(|run| found.add(run));
+                found
+            });
+            let union = FoundPages::merged(parts.iter());
+            for capacity in 0..130u64 {
+                let hits = |run: &FoundRun| {
+                    let needs = (0..run.pages).map(|page| run.need + u64::from(page) * u64::from(run.step));
+                    needs.filter(|need| *need <= capacity).count() as u64
+                };
+                let expected: u64 = all[gone..].iter().map(hits).sum();
+                prop_assert_eq!(found.hits_at(capacity), expected, "at {}", capacity);
+                prop_assert_eq!(union.hits_at(capacity), expected, "of the union at {}", capacity);
+            }
+            let thresholds = [0, 3, 40, 40, 90];
+            let added = found.hits_by_threshold(&thresholds);
+            for (at, threshold) in thresholds.iter().enumerate() {
+                prop_assert_eq!(added[..=at].iter().sum::<u64>(), found.hits_at(*threshold));
+            }
+            found = found.consolidated().into_owned();
+            prop_assert_eq!(found.hits_at(u64::from(u32::MAX) - 1), union.hits_at(u64::from(u32::MAX) - 1));
+        }
+    }
+}

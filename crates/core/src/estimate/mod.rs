@@ -1,0 +1,226 @@
+//! The published result: one capacity estimate for one pool and one window.
+//!
+//! A value carries no wall-clock time, so that the same log gives the same bytes.
+pub mod coverage;
+pub mod curve;
+pub mod estimator;
+pub mod exact_curve;
+pub(crate) mod figures;
+pub mod recommendation;
+
+use crate::engines::profile::{Outputs, Profile};
+use crate::estimate::curve::PromptTokens;
+use crate::estimate::figures::thin;
+use crate::estimate::recommendation::{Recommendation, RecommendationBasis, by_target, chosen, recommend};
+use crate::questions::measured::MeasuredEstimate;
+use crate::questions::retention::{RequiredTtlEstimate, RetentionEstimate};
+use crate::questions::routing::RouterEstimate;
+use crate::questions::tenants::TenantEstimate;
+use crate::questions::tiers::{TierEstimates, TrafficEstimate};
+use crate::request::sample::sampling_error;
+use crate::units::{PageBytes, PageCount};
+use crate::windows::window::WindowKind;
+use serde::{Deserialize, Serialize};
+
+pub use crate::estimate::figures::{
+    CapacityPoint, CoverageCapacity, CoverageInFlight, InFlight, RequiredCapacity, RequiredInFlight,
+    TheoreticalHits,
+};
+
+/// Whether a window was closed by data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// Closed by the partition's watermark; never changes.
+    Final,
+    /// A view of a window still open; may change.
+    Provisional,
+}
+
+/// A capacity estimate. Pages are pages of the pool, bytes are bytes of KV state, times are
+/// milliseconds of event time, rates are shares between 0 and 1. Fields that came later than the first version, and
+/// those that mostly say nothing, are left out of JSON where they have their schema's default.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Estimate {
+    /// Version of the record: [`SCHEMA_VERSION`]; records before version 5 do not say theirs.
+    #[serde(default)]
+    pub schema_version: u32,
+    /// The cache that is planned.
+    pub pool: String,
+    /// Kind of window, as configured (`tumbling:5m`).
+    pub window: WindowKind,
+    /// This is the window to act on.
+    #[serde(default)]
+    pub act_on: bool,
+    /// Start of the window (inclusive); for `last` and `all`, event time of the earliest request in it.
+    pub start_ms: i64,
+    /// End of the window (exclusive); for `last` and `all`, the publishing boundary that was passed.
+    pub end_ms: i64,
+    pub status: Status,
+    /// The window's history is shorter than configured, so hits are under-counted.
+    pub warm_up: bool,
+    /// The recommended capacities, one entry a target ratio and coverage; none where each capacity was modelled on its
+    /// own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub recommended: Vec<Recommendation>,
+    pub engine: Profile,
+    pub outputs: Outputs,
+    /// Share of the pages that were followed; counts and capacities are already scaled up by it.
+    pub sample_rate: f64,
+    /// Standard error of the smallest required capacity, as a share of it: no larger one errs more. Of
+    /// others see [`Estimate::error_of`]. 0 when exact.
+    pub sample_error: f64,
+    /// Identifies the configuration that shaped this result: 16 hexadecimal digits. Of the pool's own configuration; a
+    /// service puts the fingerprint of all its settings there.
+    pub fingerprint: String,
+    /// Input partition the pool lives in.
+    pub partition: i32,
+    /// Offset of the first record counted in the window; -1 when there is none.
+    pub first_offset: i64,
+    /// Offset after the record that closed the window: the estimate is a function of what precedes it.
+    pub next_offset: i64,
+    /// Tokens a page.
+    pub page_size: u32,
+    /// Bytes a page; absent where no cost a token is configured.
+    pub page_bytes: Option<u64>,
+    pub requests: u64,
+    pub requests_with_reuse: u64,
+    /// Prompt pages accessed in the window.
+    pub page_accesses: u64,
+    /// Tokens of these prompts: those of the pages, and of last pages that are not full where the log counts them.
+    /// Records before version 5 lack it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompt_tokens: Option<u64>,
+    /// Distinct pages touched in the window (output pages too where the engine caches them): those
+    /// last touched before the window's first record.
+    pub distinct_pages: u64,
+    /// Distinct pages ever seen in the pool: what never evicting would hold.
+    pub accumulated_pages: u64,
+    pub accumulated_bytes: Option<u64>,
+    /// Pages tracked at the close; less than accumulated once the bound forgot some.
+    pub tracked_pages: u64,
+    pub theoretical: TheoreticalHits,
+    /// One entry a target ratio, as configured.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub required: Vec<RequiredCapacity>,
+    /// The hit-rate curve at the configured capacities, ascending.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub capacities: Vec<CapacityPoint>,
+    /// Further points of the curve, ascending: at the recommended capacities and, where capacities are configured, on a
+    /// grid.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub counted: Vec<CapacityPoint>,
+    /// Records of the pool that came too late for this kind of window, since the start.
+    pub late_records: u64,
+    /// New pages whose (sampled) id was already known under another prefix, since the start.
+    pub chain_violations: u64,
+    /// Input records of this pool that were refused, since the start.
+    pub rejected_records: u64,
+    /// The log holds no output page ids though the engine caches outputs: hits are under-counted.
+    pub output_reuse_unseen: bool,
+    /// What requests met in flight; absent where the log tells no durations.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_flight: Option<InFlight>,
+    /// Steps that convergence was judged over; while fewer than configured, nothing has converged.
+    #[serde(default)]
+    pub trend_windows: u32,
+    /// What to buy; absent where no tiers are configured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<TierEstimates>,
+    /// How the cache in use compares with the modelled one; absent where that is not asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measured: Option<MeasuredEstimate>,
+    /// What routers would give, in the order asked for; empty where none is asked about.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub routing: Vec<RouterEstimate>,
+    /// What keeping pages for a time would give, one entry a time and kind; empty where none is asked about.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub retention: Vec<RetentionEstimate>,
+    /// How long pages must be kept, one entry a target ratio; empty where no time to live is asked about.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub retention_required: Vec<RequiredTtlEstimate>,
+    /// What passes between the planned tiers; absent where that is not asked, in `all`, which has no end, and in
+    /// windows with more runs than are kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub traffic: Option<TrafficEstimate>,
+    /// The tenants that hold the most, and all others as one; empty where that is not asked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tenants: Vec<TenantEstimate>,
+}
+
+/// Whether a flag says nothing, so that JSON can leave it out.
+/// The version of the record that this program writes.
+pub const SCHEMA_VERSION: u32 = 5;
+
+/// Pages of a request that a sample should follow, on average.
+pub const FEWEST_FOLLOWED: f64 = 10.0;
+
+impl Estimate {
+    /// Whether each capacity was modelled on its own: then, and only then, nothing is required at any target ratio,
+    /// of which there is always one.
+    pub fn is_pointwise(&self) -> bool {
+        self.required.is_empty() && self.recommended.is_empty()
+    }
+
+    /// The recommendations at the first target ratio.
+    pub fn recommendations(&self) -> &[Recommendation] {
+        by_target(&self.recommended).next().unwrap_or_default()
+    }
+
+    /// The recommendation at the coverage to act on; `None` where nothing is required of any capacity.
+    pub fn recommendation(&self) -> Option<&Recommendation> {
+        chosen(&self.recommended)
+    }
+
+    /// The estimate as it is published where nobody asked for more: without the requirement distribution behind the
+    /// recommendation, and without points of the curve that nobody named.
+    pub fn summary(&self) -> Self {
+        let mut summary = self.clone();
+        summary.required.clear();
+        summary.counted.clear();
+        summary.capacities.retain(|point| point.label.is_some());
+        summary.in_flight.iter_mut().for_each(|found| found.required.clear());
+        summary
+    }
+
+    /// The prompts by their tokens; those of their pages where the record does not say.
+    pub fn prompts(&self) -> PromptTokens {
+        let of_pages = || self.page_accesses.saturating_mul(u64::from(self.page_size));
+        PromptTokens { all: self.prompt_tokens.unwrap_or_else(of_pages), page: self.page_size }
+    }
+
+    /// Standard error of a required capacity of so many pages, as a share of it; 0 when exact.
+    pub fn error_of(&self, pages: u64) -> f64 {
+        sampling_error(self.sample_rate, pages as f64 * self.sample_rate)
+    }
+
+    /// A record of before version 5 with the recommendation that follows from what it carries; it did not say how many
+    /// requests are enough, nor which window is to act on.
+    pub fn completed(mut self) -> Self {
+        if self.schema_version < 5 && self.recommended.is_empty() {
+            let basis = RecommendationBasis {
+                in_flight: self.in_flight.as_ref(),
+                page_bytes: self.page_bytes.map(PageBytes),
+                requests: self.requests,
+                min_requests: 1,
+                bound: PageCount(self.tracked_pages),
+                act_on: false,
+            };
+            self.recommended = recommend(&self.required, &basis);
+        }
+        self
+    }
+
+    /// Leaves of the curve what says something, for capacities that nobody named.
+    pub fn thin_curve(&mut self) {
+        thin(&mut self.capacities);
+    }
+
+    /// Pages of a request that a sample follows, on average, where they are too few: a request of which no
+    /// page is followed seems to need nothing, so required capacities come out too small by more than
+    /// their standard error.
+    pub fn too_few_followed(&self) -> Option<f64> {
+        let followed = self.sample_rate * self.page_accesses as f64 / self.requests.max(1) as f64;
+        Some(followed).filter(|followed| self.sample_rate < 1.0 && *followed < FEWEST_FOLLOWED)
+    }
+}

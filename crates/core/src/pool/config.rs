@@ -1,0 +1,592 @@
+//! Everything that shapes a pool's estimates, and the checks that make it usable.
+
+use crate::engines::one_pass::EngineConfig;
+use crate::engines::profile::{Outputs, Profile};
+use crate::engines::rules::{EngineRules, EngineRulesError};
+use crate::engines::sglang::HicacheRules;
+use crate::estimate::curve::HeldShares;
+use crate::questions::enabled::{Answerable, Asked, AskedError};
+use crate::questions::tiers::{TierConfig, TrendRules, is_price, is_tier_name};
+use crate::stack::{ChainCheck, ChainPolicy, MAX_REQUEST_PAGES, MAX_TRACKED_PAGES};
+use crate::units::capacity::{CapacitySize, CapacitySpec, coarse_grid, default_grid};
+use crate::units::ratio::Ratio;
+use crate::units::{PageBytes, PageCount, PageSize};
+use crate::windows::window::{WindowKind, WindowRules};
+use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::xxh3_64;
+
+/// How one pool is estimated. Two pools of equal configuration that read equal records publish equal
+/// estimates.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct PoolConfig {
+    /// The modelled engine. One that is [pointwise](PoolConfig::is_pointwise) keeps one cache a capacity in memory,
+    /// each up to its capacity.
+    pub profile: Profile,
+    /// What the engine is told beside its name.
+    #[serde(skip_serializing_if = "EngineRules::is_default")]
+    pub rules: EngineRules,
+    /// Whether output tokens enter the cache.
+    pub outputs: Outputs,
+    /// Tokens a page; where absent, the pool's first event decides.
+    pub page_size: Option<PageSize>,
+    /// Bytes of KV state a token; where absent, capacities are in pages and tokens only.
+    pub kv_bytes_per_token: Option<f64>,
+    /// Count a partial last page.
+    pub include_partial_page: bool,
+    /// Shares of the reusable prefix a request must keep; 1 to 16 of them.
+    pub target_ratios: Vec<Ratio>,
+    /// Shares of the requests a capacity must cover; 1 to 64 of them.
+    pub coverages: Vec<Ratio>,
+    /// Capacities of the hit-rate curve, at most 1024 (64 where each is modelled on its own, or more is asked of
+    /// each); where empty, four a doubling up to the bound (or one a doubling from 64 pages to 2^20).
+    pub capacities: Vec<CapacitySpec>,
+    /// Windows to publish, 1 to 16 different ones.
+    pub windows: Vec<WindowKind>,
+    /// How long after its end a window waits for late records, in milliseconds of the watermark.
+    pub grace_ms: u64,
+    /// How far the pool's watermark stays behind the largest event time at least, in milliseconds.
+    pub allowed_lateness_ms: u64,
+    /// How far it stays behind at most, in milliseconds: as far as the pool's events came out of order, up to this.
+    pub max_lateness_ms: u64,
+    /// Interval of event time at which `last:N` and `all` are published, in milliseconds; 0 for never
+    /// but at the end of a trace.
+    pub publish_every_ms: u64,
+    /// Windows that begin less than this after the pool's first record are marked `warm_up`, in
+    /// milliseconds.
+    pub min_history_ms: u64,
+    /// Requests that a window must have to recommend a capacity, at least 1.
+    pub min_requests: u64,
+    /// The window to act on, one of `windows`; where absent, [`PoolConfig::window_to_act_on`] chooses.
+    pub act_on: Option<WindowKind>,
+    /// Largest capacity with exact results, and most pages held in memory; of sampled pages where the
+    /// pool is sampled.
+    pub max_tracked_pages: PageCount,
+    /// Most pages one request may bring.
+    pub max_pages_per_request: u32,
+    /// Share of the pages that are followed.
+    pub sample_rate: Ratio,
+    /// Which ids are watched for chain violations.
+    pub chain_check: ChainCheck,
+    /// What happens to a request that violates the chain.
+    pub chain_policy: ChainPolicy,
+    /// Tiers to plan, from the fastest, at most 8; no plan where there are none.
+    pub tiers: Vec<TierConfig>,
+    /// When a requirement has converged, and when a recommendation may change.
+    pub trend: TrendRules,
+    /// Further costs a token at which the estimate since the start is asked for, at most 16.
+    pub further_costs: Vec<f64>,
+    /// What is asked beside the estimates.
+    #[serde(skip_serializing_if = "Asked::is_nothing")]
+    pub asked: Asked,
+}
+
+/// Enters the fingerprint: raised when equal configurations and records begin to give other results, whatever the
+/// engine; where only one engine's do, [`Profile::revision`] is, and where only what is asked beside estimates does,
+/// [`Asked::revision`].
+pub const RESULT_VERSION: u32 = 3;
+
+/// Requests that a window must have to recommend a capacity, where nobody says: ten lie above a coverage of 99 % then.
+pub const MIN_REQUESTS: u64 = 1000;
+
+/// Largest number of requests that may be asked for.
+pub const MAX_MIN_REQUESTS: u64 = 10_000_000;
+
+/// Most tiers of a plan.
+pub const MAX_TIERS: usize = 8;
+
+/// Most further costs a token.
+pub const MAX_COSTS: usize = 16;
+
+/// Most panes the windows of one kind may have open.
+const MAX_OPEN_PANES: u64 = 100_000;
+
+/// Most capacities that are modelled each on its own.
+const MAX_POINTS: usize = 64;
+
+/// Why a configuration cannot be used.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum PoolConfigError {
+    /// A list is empty or too long.
+    #[error("`{key}` has {count} entries: expected {min} to {max}")]
+    Entries { key: &'static str, count: usize, min: usize, max: usize },
+    /// A number is outside its range.
+    #[error("`{key}` is {value}: expected {expected}")]
+    Range { key: &'static str, value: String, expected: String },
+    /// The same window is asked for twice.
+    #[error("`windows` names {0} twice: leave one out")]
+    DuplicateWindow(WindowKind),
+    /// No estimate would be of it.
+    #[error("`act_on` is {act_on}, which is not among `windows` ({windows}): name one of these, or add it")]
+    NoSuchWindow { act_on: WindowKind, windows: String },
+    /// It would never recommend anything.
+    #[error(
+        "`min_requests` is {least}, which {window}, the window to act on, never holds: lower it, or name a larger \
+         window in `act_on`"
+    )]
+    NeverEnough { window: WindowKind, least: u64 },
+    /// Bytes cannot be turned into pages.
+    #[error("`capacities` has {0}, a size in bytes: set `kv_bytes_per_token`, or give pages (5000p)")]
+    BytesWithoutCost(CapacitySpec),
+    /// The same for a host tier.
+    #[error("`hicache` is {0}, a size in bytes: set `kv_bytes_per_token`, or give pages (5000p)")]
+    HostWithoutCost(CapacitySpec),
+    /// A tier that cannot be planned.
+    #[error("tier `{tier}`: {reason}")]
+    Tier { tier: String, reason: String },
+    /// Each capacity of such a profile costs a cache of its own.
+    #[error("`capacities` has {count} entries and `profile` {profile} models each on its own: at most {max}")]
+    TooManyPoints { profile: Profile, count: usize, max: usize },
+    /// Single nodes cannot be followed by a sample of their pages.
+    #[error(
+        "`sample_rate` is {rate} and `profile` {profile} is modelled by its own rules at each capacity, which a \
+         sample of pages cannot show: leave it at 1"
+    )]
+    SampledPointwise { profile: Profile, rate: Ratio },
+    /// Without a requirement there is nothing to plan, and another cost would be other caches.
+    #[error(
+        "`profile` {0} has no required capacity and no curve between the capacities asked for, so there is \
+         nothing to plan from: leave tiers out, and give one cost a token"
+    )]
+    PlannedPointwise(Profile),
+    /// The engine cannot be run with one of its options.
+    #[error(transparent)]
+    Rules(#[from] EngineRulesError),
+    /// What is asked beside the estimates cannot be answered.
+    #[error(transparent)]
+    Asked(#[from] AskedError),
+    /// It cannot be written down.
+    #[error("the pool's configuration has no fingerprint: {0}")]
+    NoFingerprint(String),
+    /// A short advance beside a long wait keeps too many panes open.
+    #[error(
+        "`windows` has {window}, which keeps up to {panes} panes open with `grace_ms`, `allowed_lateness_ms` and \
+         `max_lateness_ms` as they are: at most 100000; lengthen its advance or shorten the wait"
+    )]
+    OpenPanes { window: WindowKind, panes: u64 },
+}
+
+impl Default for PoolConfig {
+    fn default() -> Self {
+        Self {
+            profile: Profile::Paper,
+            rules: EngineRules::default(),
+            outputs: Outputs::Cached,
+            page_size: None,
+            kv_bytes_per_token: None,
+            include_partial_page: false,
+            target_ratios: vec![Ratio::per_mille(990)],
+            coverages: [500, 900, 950, 990, 999].map(Ratio::per_mille).into(),
+            capacities: Vec::new(),
+            windows: vec![
+                WindowKind::Tumbling { size_ms: 300_000 },
+                WindowKind::Last { requests: 3000 },
+                WindowKind::All,
+            ],
+            grace_ms: 0,
+            allowed_lateness_ms: 10_000,
+            max_lateness_ms: 600_000,
+            publish_every_ms: 60_000,
+            min_history_ms: 0,
+            min_requests: MIN_REQUESTS,
+            act_on: None,
+            max_tracked_pages: PageCount(1 << 26),
+            max_pages_per_request: 1 << 20,
+            sample_rate: Ratio::ONE,
+            chain_check: ChainCheck::Sampled,
+            chain_policy: ChainPolicy::Report,
+            tiers: Vec::new(),
+            trend: TrendRules::default(),
+            further_costs: Vec::new(),
+            asked: Asked::default(),
+        }
+    }
+}
+
+impl PoolConfig {
+    /// Whether a pool can be made of this.
+    ///
+    /// # Errors
+    /// The first value that cannot be used, by its key, with what is expected.
+    pub fn check(&self) -> Result<(), PoolConfigError> {
+        entries("target_ratios", self.target_ratios.len(), 1, 16)?;
+        entries("coverages", self.coverages.len(), 1, 64)?;
+        entries("capacities", self.capacities.len(), 0, 1024)?;
+        entries("windows", self.windows.len(), 1, 16)?;
+        range("max_tracked_pages", self.max_tracked_pages.0, 1, MAX_TRACKED_PAGES)?;
+        range("max_pages_per_request", u64::from(self.max_pages_per_request), 1, MAX_REQUEST_PAGES)?;
+        range("min_requests", self.min_requests, 1, MAX_MIN_REQUESTS)?;
+        self.check_sample_rate()?;
+        self.rules.check(self.profile, self.page_size)?;
+        self.check_points()?;
+        self.check_bytes()?;
+        self.check_tiers()?;
+        self.asked.check(&self.answerable())?;
+        self.check_windows()
+    }
+
+    fn check_tiers(&self) -> Result<(), PoolConfigError> {
+        entries("tiers", self.tiers.len(), 0, MAX_TIERS)?;
+        let most = u64::from(TrendRules::MAX_STEPS);
+        range("trend.converged_over", u64::from(self.trend.converged_over), 2, most)?;
+        range("trend.hold", u64::from(self.trend.hold), 1, most)?;
+        for (index, tier) in self.tiers.iter().enumerate() {
+            let reason = match tier.unit_price {
+                _ if !is_tier_name(&tier.name) => "a name is 1 to 40 letters, digits, `.`, `_` or `-`",
+                _ if self.tiers[..index].iter().any(|other| other.name == tier.name) => {
+                    "another tier has this name: choose another"
+                }
+                _ if matches!(tier.unit.size, CapacitySize::Bytes(_))
+                    && self.kv_bytes_per_token.is_none() =>
+                {
+                    "its unit is in bytes: set `kv_bytes_per_token`, or give pages (5000p)"
+                }
+                Some(price) if !is_price(price) => "a price is 0 to 1e15",
+                _ => continue,
+            };
+            return Err(PoolConfigError::Tier { tier: tier.name.clone(), reason: reason.to_owned() });
+        }
+        Ok(())
+    }
+
+    fn check_sample_rate(&self) -> Result<(), PoolConfigError> {
+        if self.sample_rate > Ratio::ZERO {
+            return Ok(());
+        }
+        let expected = "more than 0, at most 1".to_owned();
+        Err(PoolConfigError::Range { key: "sample_rate", value: self.sample_rate.to_string(), expected })
+    }
+
+    fn check_points(&self) -> Result<(), PoolConfigError> {
+        let (profile, count) = (self.profile, self.capacities.len());
+        if self.is_pointwise() && self.sample_rate != Ratio::ONE {
+            return Err(PoolConfigError::SampledPointwise { profile, rate: self.sample_rate });
+        }
+        if self.is_pointwise() && count > MAX_POINTS {
+            return Err(PoolConfigError::TooManyPoints { profile, count, max: MAX_POINTS });
+        }
+        if self.is_pointwise() && (!self.tiers.is_empty() || !self.further_costs.is_empty()) {
+            return Err(PoolConfigError::PlannedPointwise(profile));
+        }
+        Ok(())
+    }
+
+    fn check_bytes(&self) -> Result<(), PoolConfigError> {
+        entries("further_costs", self.further_costs.len(), 0, MAX_COSTS)?;
+        self.further_costs.iter().try_for_each(|cost| token_cost("further_costs", *cost))?;
+        match self.kv_bytes_per_token {
+            Some(cost) => token_cost("kv_bytes_per_token", cost),
+            None => {
+                let in_bytes = |spec: &&CapacitySpec| matches!(spec.size, CapacitySize::Bytes(_));
+                if let Some(spec) = self.capacities.iter().find(in_bytes) {
+                    return Err(PoolConfigError::BytesWithoutCost(spec.clone()));
+                }
+                let host = self.rules.hicache.as_ref().filter(in_bytes);
+                host.map_or(Ok(()), |spec| Err(PoolConfigError::HostWithoutCost(spec.clone())))
+            }
+        }
+    }
+
+    /// What decides which questions can be answered.
+    fn answerable(&self) -> Answerable<'_> {
+        Answerable {
+            profile: self.profile,
+            is_pointwise: self.is_pointwise(),
+            has_cost: self.kv_bytes_per_token.is_some(),
+            capacities: self.curve_capacities().len(),
+            windows: &self.windows,
+            tiers: self.tiers.len(),
+        }
+    }
+
+    fn check_windows(&self) -> Result<(), PoolConfigError> {
+        for (index, window) in self.windows.iter().enumerate() {
+            if self.windows[..index].contains(window) {
+                return Err(PoolConfigError::DuplicateWindow(*window));
+            }
+            let panes = self.most_open_panes(*window);
+            if panes > MAX_OPEN_PANES {
+                return Err(PoolConfigError::OpenPanes { window: *window, panes });
+            }
+        }
+        self.check_window_to_act_on()
+    }
+
+    fn check_window_to_act_on(&self) -> Result<(), PoolConfigError> {
+        if let Some(act_on) = self.act_on.filter(|act_on| !self.windows.contains(act_on)) {
+            let windows: Vec<String> = self.windows.iter().map(ToString::to_string).collect();
+            return Err(PoolConfigError::NoSuchWindow { act_on, windows: windows.join(", ") });
+        }
+        match self.window_to_act_on() {
+            Some(window @ WindowKind::Last { requests }) if u64::from(requests) < self.min_requests => {
+                Err(PoolConfigError::NeverEnough { window, least: self.min_requests })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The window whose recommendation is to be acted on: the configured one, else what
+    /// [`WindowKind::to_act_on`] chooses.
+    pub fn window_to_act_on(&self) -> Option<WindowKind> {
+        self.act_on.or_else(|| WindowKind::to_act_on(&self.windows, self.min_requests))
+    }
+
+    /// Most panes a kind of window can have open: those the watermark has not passed yet.
+    fn most_open_panes(&self, window: WindowKind) -> u64 {
+        let (size_ms, advance_ms) = match window {
+            WindowKind::Tumbling { size_ms } => (size_ms, size_ms),
+            WindowKind::Hopping { size_ms, advance_ms } => (size_ms, advance_ms),
+            WindowKind::Last { .. } | WindowKind::All => return 0,
+        };
+        let lateness_ms = self.allowed_lateness_ms.max(self.max_lateness_ms);
+        let waiting = size_ms.saturating_add(self.grace_ms).saturating_add(lateness_ms);
+        (waiting / advance_ms.max(1)).saturating_add(2)
+    }
+
+    /// Whether each capacity is modelled on its own: more capacity can lose hits, so nothing follows for the
+    /// capacities in between, and no request has a required capacity.
+    pub fn is_pointwise(&self) -> bool {
+        let several = self.profile == Profile::Vllm && !self.rules.attention.is_full();
+        self.profile.is_always_pointwise() || several
+    }
+
+    /// The same for another engine, which keeps what of the options it has.
+    pub fn with_profile(&self, profile: Profile) -> Self {
+        Self { profile, rules: self.rules.of_profile(profile), ..self.clone() }
+    }
+
+    /// The engine's part. A profile without a single stack gets one beside its caches, for what could be found
+    /// with unlimited capacity: without evictions, engines that look up all but the last token and store outputs
+    /// find the same, and so do stores that look up and keep prompts only.
+    pub fn engine(&self) -> EngineConfig {
+        EngineConfig {
+            profile: match self.profile {
+                Profile::Sglang => Profile::Vllm,
+                store if store.is_store() => Profile::Paper,
+                profile => profile,
+            },
+            outputs: self.outputs,
+            overlap: self.rules.overlap,
+            // Chunks and objects are of full pages.
+            include_partial_page: self.include_partial_page && !self.profile.is_store(),
+            sample_rate: self.sample_rate,
+            max_tracked_pages: self.max_tracked_pages,
+            chain_check: self.chain_check,
+            chain_policy: self.chain_policy,
+        }
+    }
+
+    /// Bytes a page of this size, where a cost a token is configured.
+    pub fn page_bytes(&self, page_size: PageSize) -> Option<PageBytes> {
+        self.kv_bytes_per_token.and_then(|cost| PageBytes::from_token_cost(cost, page_size))
+    }
+
+    /// The host tier under SGLang's device; `None` where there is none.
+    pub fn hicache(&self, page_size: PageSize) -> Option<HicacheRules> {
+        // A size in bytes without a cost is refused by `check`.
+        let host = self.rules.hicache.as_ref()?.pages(self.page_bytes(page_size))?;
+        Some(HicacheRules { host, write: self.rules.hicache_write, page_size, outputs: self.outputs })
+    }
+
+    /// The windows' part.
+    pub fn window_rules(&self) -> WindowRules<'_> {
+        WindowRules {
+            kinds: &self.windows,
+            grace_ms: self.grace_ms,
+            allowed_lateness_ms: self.allowed_lateness_ms,
+            publish_every_ms: self.publish_every_ms,
+        }
+    }
+
+    /// Whether hits are counted at every capacity: recommended ones are known only when a window is shown.
+    pub fn counts_whole_curve(&self) -> bool {
+        !self.is_pointwise()
+    }
+
+    /// What of a capacity's pages counts.
+    pub fn held_shares(&self) -> HeldShares {
+        HeldShares { followed: self.sample_rate }
+    }
+
+    /// The smallest nominal capacity that holds so many followed pages; an estimate at a sample rate
+    /// below 1.
+    pub fn nominal_pages(&self, followed: u64) -> u64 {
+        self.sample_rate.whole_of(followed)
+    }
+
+    /// The capacities of the curve: the configured ones, or the default grid.
+    pub fn curve_capacities(&self) -> Vec<CapacitySpec> {
+        if !self.capacities.is_empty() {
+            return self.capacities.clone();
+        }
+        if self.is_pointwise() || self.asked.tells_capacities() {
+            return coarse_grid(self.max_tracked_pages);
+        }
+        self.fine_grid()
+    }
+
+    /// Capacities close enough to draw a curve from, up to the tracked bound.
+    fn fine_grid(&self) -> Vec<CapacitySpec> {
+        // Rounding adds less than a followed page, so the bound still tells this capacity.
+        let bound = self.sample_rate.whole_of(self.max_tracked_pages.0);
+        default_grid(PageCount(bound))
+    }
+
+    /// Capacities that are counted beside those of the curve, so that it can be drawn as it is: none where it is
+    /// fine enough.
+    pub fn further_capacities(&self) -> Vec<CapacitySpec> {
+        let is_fine = self.capacities.is_empty() && !self.asked.tells_capacities();
+        if is_fine || self.is_pointwise() { Vec::new() } else { self.fine_grid() }
+    }
+
+    /// Whether nobody named the capacities of the curve, and nothing is asked beside it that may be told at each of
+    /// them: then those with the hits of their neighbours need not be told.
+    pub fn chooses_capacities(&self) -> bool {
+        self.capacities.is_empty() && !self.is_pointwise() && self.asked.is_nothing()
+    }
+
+    /// The target ratios a required capacity exists for: none where each capacity is modelled on its own.
+    pub fn measured_ratios(&self) -> &[Ratio] {
+        if self.is_pointwise() { &[] } else { &self.target_ratios }
+    }
+
+    /// Whether output pages enter the modelled cache.
+    pub fn caches_outputs(&self) -> bool {
+        self.profile.keeps_outputs() && self.outputs == Outputs::Cached
+    }
+
+    /// Identifies the configuration, and thereby the results: 16 hexadecimal digits.
+    ///
+    /// # Errors
+    /// [`PoolConfigError::NoFingerprint`] where it cannot be written as JSON, which is what is hashed.
+    pub fn fingerprint(&self) -> Result<String, PoolConfigError> {
+        let json = match (self.profile.revision(), self.asked.revision()) {
+            (0, 0) => serde_json::to_string(&(RESULT_VERSION, self)),
+            (engine, 0) => serde_json::to_string(&(RESULT_VERSION, engine, self)),
+            (engine, asked) => serde_json::to_string(&(RESULT_VERSION, engine, asked, self)),
+        };
+        let json = json.map_err(|error| PoolConfigError::NoFingerprint(error.to_string()))?;
+        Ok(format!("{:016x}", xxh3_64(json.as_bytes())))
+    }
+}
+
+fn entries(key: &'static str, count: usize, min: usize, max: usize) -> Result<(), PoolConfigError> {
+    if (min..=max).contains(&count) {
+        return Ok(());
+    }
+    Err(PoolConfigError::Entries { key, count, min, max })
+}
+
+fn token_cost(key: &'static str, cost: f64) -> Result<(), PoolConfigError> {
+    if cost > 0.0 && cost <= 1e12 {
+        return Ok(());
+    }
+    let expected = "more than 0, at most 1e12".to_owned();
+    Err(PoolConfigError::Range { key, value: cost.to_string(), expected })
+}
+
+fn range(key: &'static str, value: u64, min: u64, max: u64) -> Result<(), PoolConfigError> {
+    if (min..=max).contains(&value) {
+        return Ok(());
+    }
+    let expected = format!("{min} to {max}");
+    Err(PoolConfigError::Range { key, value: value.to_string(), expected })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_defaults_are_usable_and_refusals_name_the_key() {
+        assert_eq!(PoolConfig::default().check(), Ok(()));
+        let refused = |change: fn(&mut PoolConfig), part: &str| {
+            let mut config = PoolConfig::default();
+            change(&mut config);
+            let error = config.check().expect_err(part).to_string();
+            assert!(error.contains(part), "{error}");
+        };
+        refused(|c| c.target_ratios.clear(), "`target_ratios` has 0 entries: expected 1 to 16");
+        refused(|c| c.windows.push(WindowKind::All), "names all twice");
+        refused(|c| c.max_tracked_pages.0 = 0, "`max_tracked_pages` is 0");
+        refused(|c| c.max_tracked_pages.0 = (1 << 31) + 1, "`max_tracked_pages` is 2147483649");
+        refused(|c| c.max_pages_per_request = u32::MAX, "`max_pages_per_request`");
+        refused(|c| c.sample_rate = Ratio::ZERO, "`sample_rate` is 0");
+        refused(|c| c.kv_bytes_per_token = Some(f64::NAN), "`kv_bytes_per_token` is NaN");
+        refused(|c| c.further_costs = vec![0.0], "`further_costs` is 0");
+        refused(|c| c.min_requests = 0, "`min_requests` is 0: expected 1 to 10000000");
+        refused(
+            |c| c.act_on = Some(WindowKind::Last { requests: 9 }),
+            "`act_on` is last:9, which is not among `windows` (tumbling:5m, last:3000, all): name one of these",
+        );
+        refused(
+            |c| c.windows = vec![WindowKind::Last { requests: 999 }],
+            "`min_requests` is 1000, which last:999, the window to act on, never holds",
+        );
+        refused(|c| c.trend.converged_over = 1, "`trend.converged_over` is 1: expected 2 to 100");
+        let tier = |text: &str| text.parse::<TierConfig>().expect(text);
+        let with = |tiers: Vec<TierConfig>| PoolConfig { tiers, ..PoolConfig::default() };
+        assert_eq!(with(vec![tier("a:0.9:1p")]).check(), Ok(()));
+        for (tiers, part) in [
+            (vec![tier("a:0.9:1p"); 9], "`tiers` has 9 entries: expected 0 to 8"),
+            (vec![tier("a:0.9:1p"), tier("a:0.5:2p")], "tier `a`: another tier has this name"),
+            (vec![tier("a:0.9:1GiB")], "tier `a`: its unit is in bytes: set `kv_bytes_per_token`"),
+            (vec![TierConfig { unit_price: Some(f64::NAN), ..tier("a:0.9:1p") }], "a price is"),
+        ] {
+            let error = with(tiers).check().expect_err(part).to_string();
+            assert!(error.contains(part), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_profile_of_single_capacities_refuses_what_needs_all_of_them() {
+        let refused = |config: PoolConfig, part: &str| {
+            let error =
+                PoolConfig { profile: Profile::Sglang, ..config }.check().expect_err(part).to_string();
+            assert!(error.contains(part), "{error}");
+        };
+        let (config, grid) = (PoolConfig::default(), (1..=65).map(CapacitySpec::of_pages));
+        let points = PoolConfig { capacities: grid.collect(), ..config.clone() };
+        refused(points, "`capacities` has 65 entries and `profile` sglang");
+        let sampled = PoolConfig { sample_rate: Ratio::per_mille(500), ..config.clone() };
+        refused(sampled, "`sample_rate` is 0.5 and `profile` sglang");
+        let tiers = vec!["a:0.9:1p".parse().expect("a tier")];
+        refused(PoolConfig { tiers, ..config.clone() }, "nothing to plan from: leave tiers out");
+        refused(PoolConfig { further_costs: vec![1.0], ..config }, "give one cost a token");
+    }
+
+    #[test]
+    fn bytes_need_a_cost_and_short_panes_a_short_wait() {
+        let mut config =
+            PoolConfig { capacities: vec!["1GiB".parse().expect("a size")], ..PoolConfig::default() };
+        assert!(matches!(config.check(), Err(PoolConfigError::BytesWithoutCost(_))));
+        config.kv_bytes_per_token = Some(61_505.0);
+        assert_eq!(config.check(), Ok(()));
+        config.windows = vec![WindowKind::Tumbling { size_ms: 1 }];
+        assert!(matches!(config.check(), Err(PoolConfigError::OpenPanes { panes: 600_003, .. })));
+        config.max_lateness_ms = 0;
+        assert_eq!(config.check(), Ok(()));
+        config.grace_ms = 86_400_000;
+        assert!(matches!(config.check(), Err(PoolConfigError::OpenPanes { panes: 86_410_003, .. })));
+    }
+
+    #[test]
+    fn the_default_grid_of_a_sampled_pool_reaches_what_its_bound_can_tell() {
+        let config = PoolConfig {
+            sample_rate: "0.3".parse().expect("a share"),
+            max_tracked_pages: PageCount(100),
+            ..PoolConfig::default()
+        };
+        let largest = config.curve_capacities().last().and_then(|spec| spec.pages(None));
+        assert_eq!(largest, Some(PageCount(333)), "100 / 0.3, rounded");
+    }
+
+    #[test]
+    fn the_fingerprint_changes_with_any_value_and_is_published_so_it_is_frozen() {
+        let config = PoolConfig::default();
+        let fingerprint = config.fingerprint().expect("json");
+        assert_eq!(fingerprint, "f9699ac03b0cdccb");
+        let other = PoolConfig { grace_ms: 1, ..config };
+        assert_ne!(other.fingerprint().expect("json"), fingerprint);
+    }
+}

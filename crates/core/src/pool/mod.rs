@@ -1,0 +1,566 @@
+//! One pool: its page size, its engine, its windows, and what was refused.
+pub mod config;
+pub mod set;
+
+mod aside;
+mod compact;
+mod kind;
+mod live;
+mod range;
+mod refusal;
+mod shown;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use compact::Room;
+pub use kind::PoolKind;
+pub use range::{PoolRange, RangePool};
+pub use refusal::{Refusal, RestoreError};
+pub use shown::Moment;
+
+use crate::engines::bank::{CacheBank, Lane};
+use crate::engines::one_pass::Engine;
+use crate::estimate::coverage::Distribution;
+use crate::estimate::curve::Curve;
+use crate::estimate::estimator::PoolFigures;
+use crate::estimate::exact_curve::FoundPages;
+use crate::estimate::{CapacityPoint, Estimate};
+use crate::pool::config::{PoolConfig, PoolConfigError};
+use crate::questions::observers::{BesideImage, RestoredBeside};
+use crate::request::event::{RequestEvent, check_cached_tokens, check_numbers};
+use crate::request::outcome::{BEYOND, Outcome};
+use crate::stack::{ChainPolicy, Upcoming};
+use crate::units::capacity::CapacitySpec;
+use crate::units::{EventTime, Offset, PageBytes, PageCount, PageSize, is_countable};
+use crate::windows::tally::{CountingRules, RequestSummary, Tally};
+use crate::windows::window::WindowKind;
+use aside::{Aside, LiveImage, Opened};
+use kind::curve_at;
+use live::{Cache, Live, check_size};
+use serde::{Deserialize, Serialize};
+use shown::{Shown, Trends};
+use std::borrow::Cow;
+use std::sync::Arc;
+
+/// How a record reached its pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Arrival {
+    /// Offset of the record.
+    pub offset: Offset,
+    /// Whether it counts in windows; a warming-up record only touches the stack.
+    pub counted: bool,
+    /// The pool's watermark before this record: it decides what is late.
+    pub watermark: Option<EventTime>,
+}
+
+/// What an accepted request did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PoolAccess {
+    /// Prompt pages it accessed.
+    pub pages: u64,
+    /// Whether it came too late for a window that it belongs to.
+    pub is_late: bool,
+}
+
+/// One cache whose size is to be planned.
+///
+/// Its records come through a [`PoolSet`](crate::pool::set::PoolSet), which moves the watermark that closes the
+/// pool's windows.
+#[derive(Debug)]
+pub struct Pool {
+    identity: Identity,
+    rejected_records: u64,
+    /// What needs the page size; there from the first accepted record on.
+    live: Option<Box<Live>>,
+    /// The same while the pool is put aside.
+    aside: Option<Aside>,
+}
+
+/// What never changes about a pool.
+#[derive(Debug)]
+struct Identity {
+    name: Box<str>,
+    partition: i32,
+    kind: Arc<PoolKind>,
+}
+
+/// A pool's state, as a snapshot keeps it.
+#[derive(Debug, Serialize)]
+pub struct PoolImage<'a> {
+    fingerprint: &'a str,
+    rejected_records: u64,
+    live: LiveImage<'a>,
+    #[serde(skip)]
+    beside: Option<BesideImage<'a>>,
+}
+
+impl<'a> PoolImage<'a> {
+    /// What is asked beside the estimates, which a snapshot keeps behind all pools; `None` where nothing is.
+    pub fn take_beside(&mut self) -> Option<BesideImage<'a>> {
+        self.beside.take()
+    }
+}
+
+/// A pool's state, read back from a snapshot.
+#[derive(Debug, Deserialize)]
+pub struct RestoredPool {
+    fingerprint: String,
+    rejected_records: u64,
+    live: Option<Box<Live>>,
+    #[serde(skip)]
+    beside: Option<RestoredBeside>,
+}
+
+impl RestoredPool {
+    /// Gives it back what [`PoolImage::take_beside`] took.
+    pub fn with_beside(self, beside: RestoredBeside) -> Self {
+        Self { beside: Some(beside), ..self }
+    }
+}
+
+impl Pool {
+    /// A pool that has seen nothing.
+    ///
+    /// # Errors
+    /// The first value of the configuration that cannot be used.
+    pub fn new(
+        name: impl Into<Box<str>>,
+        partition: i32,
+        config: Arc<PoolConfig>,
+    ) -> Result<Self, PoolConfigError> {
+        Ok(Self::of_kind(name, partition, Arc::new(PoolKind::new(config)?)))
+    }
+
+    /// One of many pools of a kind.
+    pub fn of_kind(name: impl Into<Box<str>>, partition: i32, kind: Arc<PoolKind>) -> Self {
+        Self {
+            identity: Identity { name: name.into(), partition, kind },
+            rejected_records: 0,
+            live: None,
+            aside: None,
+        }
+    }
+
+    /// The pool's state, to be serialised into a snapshot.
+    pub fn image(&self) -> PoolImage<'_> {
+        PoolImage {
+            fingerprint: self.identity.kind.fingerprint(),
+            rejected_records: self.rejected_records,
+            live: self.aside.as_ref().map_or(LiveImage::Live(&self.live), LiveImage::Aside),
+            beside: self.live.as_ref().and_then(|live| live.beside_image()),
+        }
+    }
+
+    /// A pool that goes on where another of the same configuration was when its image was taken.
+    ///
+    /// # Errors
+    /// [`RestoreError`] where the configuration cannot be used, or is not the image's.
+    pub fn restore(
+        name: impl Into<Box<str>>,
+        partition: i32,
+        config: Arc<PoolConfig>,
+        image: RestoredPool,
+    ) -> Result<Self, RestoreError> {
+        Self::restore_of_kind(name, partition, Arc::new(PoolKind::new(config)?), image)
+    }
+
+    /// The same for one of many pools of a kind.
+    ///
+    /// # Errors
+    /// As for [`Pool::restore`].
+    pub fn restore_of_kind(
+        name: impl Into<Box<str>>,
+        partition: i32,
+        kind: Arc<PoolKind>,
+        image: RestoredPool,
+    ) -> Result<Self, RestoreError> {
+        let mut pool = Self::of_kind(name, partition, kind);
+        let kind = &pool.identity.kind;
+        if kind.fingerprint() != image.fingerprint {
+            let (expected, found) = (kind.fingerprint().to_owned(), image.fingerprint);
+            return Err(RestoreError::Fingerprint { expected, found });
+        }
+        pool.rejected_records = image.rejected_records;
+        pool.live = image.live;
+        match &mut pool.live {
+            Some(live) => live.resume(kind, image.beside)?,
+            None if image.beside.is_some() => return Err(RestoreError::Inconsistent),
+            None => {}
+        }
+        if !is_countable(pool.rejected_records) {
+            return Err(RestoreError::Inconsistent);
+        }
+        Ok(pool)
+    }
+
+    /// Touches the pages of a request and counts it in the windows. What it found is [`Pool::last_request`].
+    ///
+    /// # Errors
+    /// A refused request is counted, and changes nothing else.
+    pub fn observe(&mut self, event: &RequestEvent<'_>, arrival: Arrival) -> Result<PoolAccess, Refusal> {
+        self.observe_in(event, arrival, &mut Room::default())
+    }
+
+    /// The same with room to read the request in, which many pools can share.
+    pub(crate) fn observe_in(
+        &mut self,
+        event: &RequestEvent<'_>,
+        arrival: Arrival,
+        room: &mut Room,
+    ) -> Result<PoolAccess, Refusal> {
+        match event.known_prefix {
+            None => self.observe_whole(event, arrival, &mut room.summary),
+            Some(_) => self.observe_compact(event, arrival, room),
+        }
+    }
+
+    /// The same for an event that lists all pages of its prompt.
+    fn observe_whole(
+        &mut self,
+        event: &RequestEvent<'_>,
+        arrival: Arrival,
+        summary: &mut RequestSummary,
+    ) -> Result<PoolAccess, Refusal> {
+        let config = self.identity.kind.config();
+        let page_size = self.identity.check(event, self.live.as_deref());
+        let page_size = page_size.inspect_err(|_| self.rejected_records += 1)?;
+        // A first request that is refused does not fix the page size.
+        let was_live = self.live.is_some();
+        let live = match &mut self.live {
+            Some(live) => live,
+            fresh @ None => match Live::new(page_size, event.event_time, &self.identity.kind) {
+                Ok(live) => fresh.insert(Box::new(live)),
+                Err(mismatch) => {
+                    self.rejected_records += 1;
+                    return Err(mismatch.into());
+                }
+            },
+        };
+        let number = live.cache.engine.stack().requests();
+        if let Err(refusal) = live.cache.engine.observe(event, page_size, &mut live.cache.outcome) {
+            self.rejected_records += 1;
+            if !was_live {
+                self.live = None;
+            }
+            return Err(refusal.into());
+        }
+        let followed = live.cache.follow(event, number, arrival.counted, config);
+        let is_late =
+            arrival.counted && live.count(number, event.event_time, arrival, followed, config, summary);
+        Ok(PoolAccess { pages: live.cache.outcome.page_accesses, is_late })
+    }
+
+    /// Keeps the state in as few bytes as a snapshot does, until [`Pool::take_back`]; nothing where more is asked of
+    /// the pool than its estimates. What follows is what followed without: but for [`Pool::image`] and
+    /// [`Pool::provisional`], the pool has nothing to tell meanwhile.
+    pub(crate) fn put_aside(&mut self) {
+        let live = self.live.as_deref();
+        if let Some(aside) = live.and_then(|live| Aside::of(live, &self.identity.kind)) {
+            (self.live, self.aside) = (None, Some(aside));
+        }
+    }
+
+    /// Has the state in memory again, if it was put aside.
+    ///
+    /// # Errors
+    /// [`RestoreError`] where memory has changed under it: the pool is still put aside.
+    pub(crate) fn take_back(&mut self) -> Result<(), RestoreError> {
+        if let Some(aside) = &self.aside {
+            self.live = Some(aside.read(&self.identity.kind)?);
+            self.aside = None;
+        }
+        Ok(())
+    }
+
+    /// Whether the state is put aside.
+    pub fn is_aside(&self) -> bool {
+        self.aside.is_some()
+    }
+
+    /// The state, put aside or not. Bytes put aside were read once already, so there is one.
+    fn opened(&self) -> Option<Opened<'_>> {
+        match &self.aside {
+            Some(aside) => aside.read(&self.identity.kind).ok().map(Opened::Read),
+            None => self.live.as_deref().map(Opened::Here),
+        }
+    }
+
+    /// Lets the caches of a profile that models each capacity on its own serve requests before [`Pool::observe`] takes
+    /// them, so that `serve` can spread them over threads ([`CacheBank::serve_ahead`]). These must be the next
+    /// requests, in this order; those that will be refused are left out here, and a compact event ends them, since its
+    /// pages are known only at its turn. Nothing is done, and nothing has to be, where requests served earlier still
+    /// wait, where the profile has a stack, before the first accepted request, and where requests are refused for what
+    /// the stack knows of them.
+    pub fn serve_ahead<'a>(
+        &mut self,
+        events: impl Iterator<Item = &'a RequestEvent<'a>>,
+        serve: impl FnOnce(&mut [Lane<'_>]),
+    ) {
+        let identity = &self.identity;
+        let is_known = identity.kind.config().chain_policy != ChainPolicy::Reject;
+        let Some(live) = self.live.as_mut().filter(|_| is_known) else { return };
+        if live.cache.caches.is_none() || live.cache.caches.is_ahead() {
+            return;
+        }
+        let page_size = live.cache.page_size;
+        let engine = &live.cache.engine;
+        let is_taken = |event: &RequestEvent<'_>| {
+            identity.check(event, Some(live)).is_ok() && engine.check(event, page_size).is_ok()
+        };
+        let whole = events.take_while(|event| event.known_prefix.is_none());
+        let taken: Vec<RequestEvent<'a>> = whole.filter(|event| is_taken(event)).copied().collect();
+        if !taken.is_empty() {
+            live.cache.caches.serve_ahead(&taken, serve);
+        }
+    }
+
+    /// What [`Pool::observe`] will ask of the stack for this event, to be looked ahead at; none where that
+    /// would not pay.
+    pub fn upcoming<'a>(&'a self, event: &RequestEvent<'a>) -> Option<Upcoming<'a>> {
+        self.live.as_ref()?.cache.engine.upcoming(event)
+    }
+
+    /// The smallest watermark at which [`Pool::advance_watermark`] has something to publish.
+    pub fn next_deadline(&self) -> Option<EventTime> {
+        self.live.as_ref()?.windows.next_deadline()
+    }
+
+    /// Publishes what the pool's watermark closes, by end and then in the order the windows are
+    /// configured in.
+    pub fn advance_watermark(
+        &mut self,
+        watermark: EventTime,
+        at: impl Into<Moment>,
+        estimates: &mut Vec<Estimate>,
+    ) {
+        let Some(live) = &mut self.live else { return };
+        let figures = self.identity.figures(&live.cache, self.rejected_records, at.into());
+        let mut shown = Shown::new(figures, Trends::Closed(&mut live.trends));
+        live.windows.close(watermark, |order, window| shown.add(order, &window));
+        estimates.extend(shown.in_order());
+    }
+
+    /// Publishes everything that holds a request: the end of a trace.
+    pub fn finish(&mut self, at: impl Into<Moment>, estimates: &mut Vec<Estimate>) {
+        let Some(live) = &mut self.live else { return };
+        let figures = self.identity.figures(&live.cache, self.rejected_records, at.into());
+        let mut shown = Shown::new(figures, Trends::Closed(&mut live.trends));
+        live.windows.finish(|order, window| shown.add(order, &window));
+        estimates.extend(shown.in_order());
+    }
+
+    /// What is still open, as it stands; changes nothing.
+    pub fn provisional(&self, at: impl Into<Moment>) -> Vec<Estimate> {
+        let Some(live) = self.opened() else { return Vec::new() };
+        let figures = self.identity.figures(&live.cache, self.rejected_records, at.into());
+        let mut shown = Shown::new(figures, Trends::Open(&live.trends));
+        live.windows.provisional(|order, window| shown.add(order, &window));
+        shown.in_order().collect()
+    }
+
+    /// Lets the trends of `last:N` and `all` see these windows as they stand, publishing nothing: for
+    /// logs whose times say nothing, where no publishing interval does it.
+    pub fn take_reading(&mut self, at: impl Into<Moment>) {
+        let Some(live) = &mut self.live else { return };
+        let figures = self.identity.figures(&live.cache, self.rejected_records, at.into());
+        let mut shown = Shown::new(figures, Trends::Closed(&mut live.trends));
+        live.windows.show_sliding(|order, window| shown.read(order, &window));
+    }
+
+    /// The estimate since the start as [`Pool::finish`] would give it at each of the further costs a token;
+    /// empty where `all` is not among the windows.
+    pub fn at_further_costs(&self, at: impl Into<Moment>) -> Vec<(f64, Estimate)> {
+        let Some(live) = &self.live else { return Vec::new() };
+        let at = at.into();
+        let costs = self.identity.kind.config().further_costs.iter();
+        costs.filter_map(|cost| Some((*cost, self.at_cost(live, *cost, at)?))).collect()
+    }
+
+    fn at_cost(&self, live: &Live, cost: f64, at: Moment) -> Option<Estimate> {
+        let config = self.identity.kind.config();
+        let page_bytes = PageBytes::from_token_cost(cost, live.cache.page_size);
+        let curve = curve_at(config, page_bytes);
+        let figures = self.identity.figures(&live.cache, self.rejected_records, at);
+        let figures = PoolFigures { page_bytes, curve: &curve, ..figures };
+        self.shown_since_start(live, figures, |tally| tally.counted_at(curve.thresholds()))
+    }
+
+    /// The estimate since the start as [`Pool::finish`] would give it of other counts than the pool's, of `fewer`
+    /// distinct pages; `None` where `all` is not among the windows.
+    pub fn estimate_of(&self, counts: &Tally, fewer: PageCount, at: impl Into<Moment>) -> Option<Estimate> {
+        let live = self.live.as_ref()?;
+        let figures = self.identity.figures(&live.cache, self.rejected_records, at.into());
+        let accumulated_pages = PageCount(figures.accumulated_pages.0.saturating_sub(fewer.0));
+        self.shown_since_start(live, PoolFigures { accumulated_pages, ..figures }, |_| counts.clone())
+    }
+
+    /// The estimate since the start with other figures and counts.
+    fn shown_since_start(
+        &self,
+        live: &Live,
+        figures: PoolFigures<'_>,
+        counts: impl Fn(&Tally) -> Tally,
+    ) -> Option<Estimate> {
+        // Trends follow the pool's own counts, and no cost changes them.
+        let mut trends = live.trends.clone();
+        let mut shown = Shown::new(figures, Trends::Closed(&mut trends));
+        live.windows.provisional(|order, mut window| {
+            if figures.config.windows.get(order) == Some(&WindowKind::All) {
+                window.tally = Cow::Owned(counts(&window.tally));
+                shown.add(order, &window);
+            }
+        });
+        shown.in_order().next()
+    }
+
+    /// What is counted since the start, where `all` is among the windows and holds a request.
+    pub fn counted_since_start(&self) -> Option<&Tally> {
+        self.since_start().map(|(tally, _)| tally)
+    }
+
+    /// The same, with the pool's number of the first request counted.
+    pub fn since_start(&self) -> Option<(&Tally, u64)> {
+        self.live.as_ref()?.windows.since_start()
+    }
+
+    /// Every distinct requirement since the start at the target ratio with this index, ascending, with
+    /// the number of requests that have it; `None` pages, last, is beyond the tracked bound. Empty where
+    /// `all` is not among the pool's windows.
+    pub fn requirements_since_start(&self, target: usize) -> Vec<(Option<u64>, u64)> {
+        let tally = self.counted_since_start();
+        let Some((tally, needs)) = tally.and_then(|tally| Some((tally, tally.needs.get(target)?))) else {
+            return Vec::new();
+        };
+        let pages = |need| (need != BEYOND).then(|| self.identity.kind.config().nominal_pages(need));
+        Distribution::new(needs, tally.requests).steps().map(|(need, count)| (pages(need), count)).collect()
+    }
+
+    /// Found pages by need since the start, in followed pages; `None` where `all` is not among the pool's windows, or
+    /// each capacity is modelled on its own.
+    pub fn found_since_start(&self) -> Option<&FoundPages> {
+        self.counted_since_start()?.found.as_deref()
+    }
+
+    /// The curve since the start at one capacity; `None` where there is no [`Pool::found_since_start`].
+    pub fn point_since_start(&self, capacity: &CapacitySpec, at: impl Into<Moment>) -> Option<CapacityPoint> {
+        let live = self.live.as_ref()?;
+        let figures = self.identity.figures(&live.cache, self.rejected_records, at.into());
+        figures.points_at(std::slice::from_ref(capacity), self.counted_since_start()?, None).pop()
+    }
+
+    /// The pool's name.
+    pub fn name(&self) -> &str {
+        &self.identity.name
+    }
+
+    /// How it is estimated.
+    pub fn config(&self) -> &PoolConfig {
+        self.identity.kind.config()
+    }
+
+    /// Tokens a page, once known.
+    pub fn page_size(&self) -> Option<PageSize> {
+        self.identity.page_size(self.live.as_deref())
+    }
+
+    /// Bytes a page, once its size is known and where a cost a token is configured.
+    pub fn page_bytes(&self) -> Option<PageBytes> {
+        self.live.as_ref().and_then(|live| live.cache.page_bytes)
+    }
+
+    /// Distinct pages ever seen, scaled up where the pool is sampled.
+    pub fn accumulated_pages(&self) -> PageCount {
+        let followed = self.engine().map_or(0, |engine| engine.stack().accumulated_pages().0);
+        PageCount(self.identity.kind.config().sample_rate.whole_of(followed))
+    }
+
+    /// The engine, from the first accepted record on.
+    pub fn engine(&self) -> Option<&Engine> {
+        self.live.as_ref().map(|live| &live.cache.engine)
+    }
+
+    /// What the last accepted request found, and the capacities it is read at.
+    pub fn last_request(&self) -> Option<(&Outcome, &Curve)> {
+        self.live.as_ref().map(|live| (&live.cache.outcome, &*live.cache.curve))
+    }
+
+    /// What the pool's windows measure requests by, from the first accepted record on.
+    pub fn counting_rules(&self) -> Option<CountingRules<'_>> {
+        Some(self.live.as_ref()?.cache.counting_rules(self.identity.kind.config()))
+    }
+
+    /// The caches of a profile that models each capacity on its own, from the first accepted record on.
+    pub fn caches(&self) -> Option<&CacheBank> {
+        self.live.as_ref().map(|live| &live.cache.caches).filter(|caches| !caches.is_none())
+    }
+
+    /// Records refused since the start.
+    pub fn rejected_records(&self) -> u64 {
+        self.rejected_records
+    }
+
+    /// Chain violations since the start.
+    pub fn chain_violations(&self) -> u64 {
+        self.live.as_ref().map_or(0, |live| live.cache.chain_violations)
+    }
+
+    /// Requests that still own pages in the stack.
+    pub fn tracked_requests(&self) -> u64 {
+        self.live.as_ref().map_or(0, |live| live.cache.engine.stack().live_requests())
+    }
+
+    /// Bytes of memory held, nearly.
+    pub fn memory_bytes(&self) -> u64 {
+        let name = self.identity.name.len() as u64;
+        let aside = self.aside.as_ref().map_or(0, Aside::memory_bytes);
+        size_of::<Self>() as u64 + name + aside + self.live.as_ref().map_or(0, |live| live.memory_bytes())
+    }
+}
+
+impl Identity {
+    fn page_size(&self, live: Option<&Live>) -> Option<PageSize> {
+        self.kind.config().page_size.or(live.map(|live| live.cache.page_size))
+    }
+
+    /// The page size that holds for this event: the configured one, else that of the first accepted event.
+    fn page_size_for(&self, event: &RequestEvent<'_>, live: Option<&Live>) -> Result<PageSize, Refusal> {
+        match (self.page_size(live), event.page_size) {
+            (Some(expected), Some(found)) if expected != found => {
+                Err(Refusal::PageSizeMismatch { expected, found })
+            }
+            (known, found) => known.or(found).ok_or(Refusal::UnknownPageSize),
+        }
+    }
+
+    /// The page size of an event that is not too large and does not contradict itself.
+    fn check(&self, event: &RequestEvent<'_>, live: Option<&Live>) -> Result<PageSize, Refusal> {
+        let page_size = self.page_size_for(event, live)?;
+        check_numbers(event)?;
+        check_size(event, page_size, self.kind.config())?;
+        check_cached_tokens(event, page_size)?;
+        Ok(page_size)
+    }
+
+    fn figures<'a>(&'a self, cache: &'a Cache, rejected_records: u64, at: Moment) -> PoolFigures<'a> {
+        PoolFigures {
+            pool: &self.name,
+            partition: self.partition,
+            fingerprint: self.kind.fingerprint(),
+            config: self.kind.config(),
+            page_size: cache.page_size,
+            page_bytes: cache.page_bytes,
+            curve: &cache.curve,
+            accepted_requests: cache.engine.stack().requests(),
+            first_seen: cache.first_seen,
+            next_offset: at.next_offset,
+            missing: at.missing,
+            accumulated_pages: cache.engine.stack().accumulated_pages(),
+            tracked_pages: cache.engine.stack().tracked_pages(),
+            chain_violations: cache.chain_violations,
+            rejected_records,
+            output_reuse_unseen: cache.output_reuse_unseen,
+            models_overlap: cache.engine.follows_flights(),
+            beside: cache.beside.as_deref(),
+        }
+    }
+}

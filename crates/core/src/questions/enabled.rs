@@ -1,0 +1,254 @@
+//! What a pool is asked beside its estimates.
+
+use crate::engines::profile::Profile;
+use crate::questions::retention::{MAX_TTLS, Ttl};
+use crate::questions::routing::{RouterSpec, SpecError};
+use crate::units::capacity::{CapacitySize, CapacitySpec};
+use crate::windows::window::WindowKind;
+use serde::{Deserialize, Serialize};
+
+/// Most routers a pool is asked about: each costs as much as the pool's own cache.
+pub const MAX_ROUTERS: usize = 8;
+
+/// Most tenants told one by one.
+pub const MAX_TOLD_TENANTS: u32 = 100;
+
+/// Most capacities beside what is asked of each of them: times, tenants and the optimum.
+pub const MAX_ASKED_CAPACITIES: usize = 64;
+
+/// Most requests that `last:N` keeps what is asked of.
+pub const MAX_LAST_ASKED: u32 = 1 << 16;
+
+/// The questions. What is not asked leaves no trace in a fingerprint, so that a new question changes none.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Asked {
+    /// How the cache in use compares with the modelled one: events carry `cached_tokens`.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub measured: bool,
+    /// What all replicas hold together today, to draw the ledger up at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub provisioned: Option<CapacitySpec>,
+    /// What these routers would give, at most 8.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub routers: Vec<RouterSpec>,
+    /// What keeping pages for so long would give, at most 16 different ones.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ttls: Vec<Ttl>,
+    /// Who holds the cache: so many tenants one by one, at most 100, and the others as one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tenants: Option<u32>,
+    /// What perfect foresight would find in windows that end.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub optimal: bool,
+    /// What passes between the planned tiers in windows that end.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub traffic: bool,
+    /// Tokens that one worker prefills a second, to hold loading against.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prefill_rate: Option<f64>,
+}
+
+/// What decides whether a pool can answer.
+#[derive(Debug, Clone, Copy)]
+pub struct Answerable<'a> {
+    /// The engine.
+    pub profile: Profile,
+    /// It is modelled a capacity at a time.
+    pub is_pointwise: bool,
+    /// A token's bytes are known.
+    pub has_cost: bool,
+    /// Capacities of the curve.
+    pub capacities: usize,
+    /// The windows.
+    pub windows: &'a [WindowKind],
+    /// Planned tiers.
+    pub tiers: usize,
+}
+
+/// Why a question cannot be answered.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum AskedError {
+    /// Each entry costs memory and time.
+    #[error("`{asked}` has {count} entries: at most {most}")]
+    TooMany {
+        /// The setting.
+        asked: &'static str,
+        /// How many there are.
+        count: usize,
+        /// How many may be.
+        most: usize,
+    },
+    /// Two results of one name.
+    #[error("`{asked}` names {name} twice: leave one out")]
+    Duplicate {
+        /// The setting.
+        asked: &'static str,
+        /// The entry.
+        name: String,
+    },
+    /// It needs one stack for all capacities.
+    #[error(
+        "`{asked}` needs an engine with one curve, which `profile` {profile} has not: choose another engine, or \
+         leave it out"
+    )]
+    NoStack {
+        /// The setting.
+        asked: &'static str,
+        /// The engine.
+        profile: Profile,
+    },
+    /// It goes by what events do not say.
+    #[error(
+        "`routers` has {router}, which goes by the session, and events name none: set hash:{replicas}:tenant or \
+         hash:{replicas}:first-page"
+    )]
+    NoSession {
+        /// The router.
+        router: String,
+        /// Its replicas.
+        replicas: usize,
+    },
+    /// A router cannot be asked about.
+    #[error("`routers`: {0}")]
+    Router(#[from] SpecError),
+    /// Bytes cannot be turned into pages.
+    #[error("`provisioned` is {0}, a size in bytes: set `kv_bytes_per_token`, or give pages (5000p)")]
+    BytesWithoutCost(CapacitySpec),
+    /// It is told at every capacity.
+    #[error(
+        "`{asked}` is told at each capacity, and there are {count}: list at most 64 in `capacities`, those that matter"
+    )]
+    TooManyCapacities {
+        /// The setting.
+        asked: &'static str,
+        /// Capacities.
+        count: usize,
+    },
+    /// What is asked is kept for each of its requests.
+    #[error("`windows` has {window}, and `{asked}` is kept for each of its requests: at most last:65536")]
+    TooManyRequests {
+        /// The setting.
+        asked: &'static str,
+        /// The window.
+        window: WindowKind,
+    },
+    /// No tenants, or more than are told.
+    #[error("`tenants` is {0}: expected 1 to 100")]
+    Tenants(u32),
+    /// Nothing passes between fewer.
+    #[error(
+        "`traffic` is what passes between tiers, and there are {0}: set at least two `tiers`, or leave it out"
+    )]
+    TooFewTiers(usize),
+    /// It is compared with what is loaded.
+    #[error("`prefill_rate` is {0}: expected more than 0, beside `traffic`")]
+    PrefillRate(f64),
+}
+
+impl Asked {
+    /// How often the answers to what is asked here were mended. Enters the fingerprint of a configuration that asks, so
+    /// that a state made by the former rules is not continued under the new ones.
+    pub fn revision(&self) -> u32 {
+        // 1: requests that found part of their prefix tell restarts; coverage of fixed times to live. 2: replicas along
+        // the pool's own stack.
+        match self {
+            asked if asked.measured || !asked.routers.is_empty() => 2,
+            asked => u32::from(!asked.ttls.is_empty()),
+        }
+    }
+
+    /// Whether nothing is asked.
+    pub fn is_nothing(&self) -> bool {
+        self.first().is_none()
+    }
+
+    /// The name of something that is asked.
+    fn first(&self) -> Option<&'static str> {
+        match self {
+            _ if self.measured => Some("measured"),
+            _ if !self.routers.is_empty() => Some("routers"),
+            _ => self.first_lived(),
+        }
+    }
+
+    /// The name of something that is asked of an engine with one stack for all capacities.
+    fn first_of_a_stack(&self) -> Option<&'static str> {
+        if self.routers.is_empty() { self.first_lived() } else { Some("routers") }
+    }
+
+    /// The name of something that is asked about time, tenants, tiers or the optimum.
+    fn first_lived(&self) -> Option<&'static str> {
+        match self {
+            _ if !self.ttls.is_empty() => Some("ttls"),
+            _ if self.tenants.is_some() => Some("tenants"),
+            _ if self.optimal => Some("optimal"),
+            _ if self.traffic => Some("traffic"),
+            _ => None,
+        }
+    }
+
+    /// Whether something is asked of every capacity.
+    pub fn tells_capacities(&self) -> bool {
+        !self.ttls.is_empty() || self.tenants.is_some() || self.optimal
+    }
+
+    /// Whether it can be answered for a pool that is configured like this.
+    ///
+    /// # Errors
+    /// The first question that cannot.
+    pub fn check(&self, pool: &Answerable<'_>) -> Result<(), AskedError> {
+        let routers = self.routers.iter().map(RouterSpec::written).collect::<Vec<_>>();
+        check_list("routers", &routers, MAX_ROUTERS)?;
+        check_list("ttls", &self.ttls.iter().map(Ttl::to_string).collect::<Vec<_>>(), MAX_TTLS)?;
+        self.routers.iter().try_for_each(|router| router.check(pool.has_cost))?;
+        if let Some(router) = self.routers.iter().find(|router| router.asks_for_session()) {
+            return Err(AskedError::NoSession { router: router.written(), replicas: router.replicas });
+        }
+        if let Some(asked) = self.first_of_a_stack().filter(|_| pool.is_pointwise) {
+            return Err(AskedError::NoStack { asked, profile: pool.profile });
+        }
+        if let Some(asked) = self.first_lived() {
+            self.check_lived(asked, pool)?;
+        }
+        if let Some(rate) =
+            self.prefill_rate.filter(|rate| !self.traffic || !rate.is_finite() || *rate <= 0.0)
+        {
+            return Err(AskedError::PrefillRate(rate));
+        }
+        match &self.provisioned {
+            Some(spec) if matches!(spec.size, CapacitySize::Bytes(_)) && !pool.has_cost => {
+                Err(AskedError::BytesWithoutCost(spec.clone()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn check_lived(&self, asked: &'static str, pool: &Answerable<'_>) -> Result<(), AskedError> {
+        let count = pool.capacities;
+        if count > MAX_ASKED_CAPACITIES && self.tells_capacities() {
+            return Err(AskedError::TooManyCapacities { asked, count });
+        }
+        let is_too_long = |window: &&WindowKind| matches!(window, WindowKind::Last { requests } if *requests > MAX_LAST_ASKED);
+        if let Some(window) = pool.windows.iter().find(is_too_long) {
+            return Err(AskedError::TooManyRequests { asked, window: *window });
+        }
+        match self.tenants {
+            Some(most) if !(1..=MAX_TOLD_TENANTS).contains(&most) => Err(AskedError::Tenants(most)),
+            _ if self.traffic && pool.tiers < 2 => Err(AskedError::TooFewTiers(pool.tiers)),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Refuses a list that is too long or names something twice.
+fn check_list(asked: &'static str, names: &[String], most: usize) -> Result<(), AskedError> {
+    if names.len() > most {
+        return Err(AskedError::TooMany { asked, count: names.len(), most });
+    }
+    let mut places = names.iter().enumerate();
+    match places.find(|(index, name)| names[..*index].contains(name)) {
+        Some((_, name)) => Err(AskedError::Duplicate { asked, name: name.clone() }),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,148 @@
+//! How long pages live in the stack, and on whose behalf: what follows from when each run was touched last.
+
+mod backlog;
+mod boundaries;
+mod boundary;
+mod holders;
+#[cfg(test)]
+pub(crate) mod model;
+
+pub use backlog::Backlog;
+pub(crate) use boundaries::Boundaries;
+pub(crate) use boundary::Boundary;
+pub(crate) use holders::{Holder, Holders, Packed, Taken};
+
+use crate::pool::config::PoolConfig;
+use crate::questions::retention::{Retention, RetentionConfig};
+use crate::questions::tenants::{TenantId, TenantResult, Tenants, TenantsConfig, TenantsTally};
+use crate::questions::tiers::Sights;
+use crate::request::outcome::Outcome;
+use crate::units::{EventTime, PageCount};
+use serde::{Deserialize, Serialize};
+
+/// One pool's lifetimes.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Lifetimes {
+    holders: Holders,
+    retention: Option<Retention>,
+    tenants: Option<Tenants>,
+    /// Where it is asked which pages are used again.
+    sights: Option<Sights>,
+}
+
+/// A request as lifetimes see it.
+#[derive(Debug, Clone, Copy)]
+pub struct Arrival<'a> {
+    /// When it came.
+    pub event_time: EventTime,
+    /// On whose behalf.
+    pub tenant: Option<&'a str>,
+    /// Whether it counts, or only moves pages.
+    pub counted: bool,
+}
+
+impl Lifetimes {
+    /// Nothing seen yet, of a stack that remembers `bound` (followed) pages.
+    pub fn new(bound: PageCount, retention: Option<Retention>, tenants: Option<Tenants>) -> Self {
+        Self { holders: Holders::new(bound), retention, tenants, sights: None }
+    }
+
+    /// The same, of which it is asked which pages are used again.
+    pub fn with_sights(self) -> Self {
+        Self { sights: Some(Sights::default()), ..self }
+    }
+
+    /// Follows a request; every one of the stack's must come, in order.
+    pub fn observe(&mut self, arrival: &Arrival<'_>, outcome: &Outcome) {
+        self.pack_if_crowded();
+        let Self { holders, retention, tenants, sights } = self;
+        holders.advance(arrival.event_time);
+        retention.iter_mut().for_each(|retention| retention.advance(holders));
+        let tenant = tenants.as_mut().map(|tenants| tenants.id_of(arrival.tenant));
+        let pages = holders.take(outcome, tenant.map_or(0, TenantId::account));
+        if let Some((tenants, tenant)) = tenants.as_mut().zip(tenant) {
+            tenants.follow(holders, outcome, (tenant, pages), arrival.counted);
+        }
+        retention.iter_mut().for_each(|retention| retention.follow(holders, outcome, pages));
+        if let Some(sights) = sights {
+            let place = |taken: &Taken| taken.from.map(|place| place as usize);
+            holders.taken().iter().for_each(|taken| sights.take(place(taken), taken.pages));
+            sights.arrive(outcome.new_pages);
+        }
+        holders.forget_beyond_bound(|place, pages, age_ms| {
+            retention.iter_mut().for_each(|retention| retention.forget(place, pages, age_ms));
+        });
+        retention.iter_mut().for_each(Retention::mark_beyond_bound);
+    }
+
+    /// Retention, where it is followed.
+    pub fn retention(&self) -> Option<&Retention> {
+        self.retention.as_ref()
+    }
+
+    /// Which pages are used again, where that is followed.
+    pub fn sights(&self) -> Option<&Sights> {
+        self.sights.as_ref()
+    }
+
+    /// The latest event time so far.
+    pub fn now(&self) -> EventTime {
+        self.holders.now()
+    }
+
+    /// Tenants, where they are followed.
+    pub fn tenants(&self) -> Option<&Tenants> {
+        self.tenants.as_ref()
+    }
+
+    /// The `most` tenants that hold the most, and all others as one: what the requests of `tally` found, and what
+    /// was held since the first request that counts. Empty where tenants are not followed.
+    pub fn told_by_tenant(
+        &self,
+        tally: &TenantsTally,
+        most: usize,
+        config: &PoolConfig,
+    ) -> Vec<TenantResult> {
+        let told = |tenants: &Tenants| tenants.result(&self.holders, tally, most, config);
+        self.tenants.as_ref().map(told).unwrap_or_default()
+    }
+
+    /// Completes what was read back from a snapshot; whether it is what is asked for and can go on.
+    pub fn resume(
+        &mut self,
+        bound: PageCount,
+        retention: Option<RetentionConfig>,
+        tenants: Option<TenantsConfig>,
+    ) -> bool {
+        let Self { holders, retention: own_retention, tenants: own_tenants, sights } = self;
+        holders.resume(bound)
+            && sights.as_ref().is_none_or(|sights| sights.requests() == holders.entries().len())
+            && match (own_retention, retention) {
+                (Some(own), Some(config)) => own.resume(config, holders),
+                (own, config) => own.is_none() && config.is_none(),
+            }
+            && match (own_tenants, tenants) {
+                (Some(own), Some(config)) => own.resume(config, holders),
+                (own, config) => own.is_none() && config.is_none(),
+            }
+    }
+
+    /// Bytes of memory held, nearly.
+    pub fn memory_bytes(&self) -> usize {
+        self.holders.memory_bytes()
+            + self.retention.as_ref().map_or(0, Retention::memory_bytes)
+            + self.tenants.as_ref().map_or(0, Tenants::memory_bytes)
+            + self.sights.as_ref().map_or(0, Sights::memory_bytes)
+    }
+
+    fn pack_if_crowded(&mut self) {
+        if !self.holders.is_crowded() {
+            return;
+        }
+        let packed = self.holders.pack();
+        self.retention.iter_mut().for_each(|retention| retention.renumber(&packed, &self.holders));
+        self.tenants.iter_mut().for_each(|tenants| tenants.renumber(&packed));
+        let stays = |place| packed.place(place) < packed.place(place + 1);
+        self.sights.iter_mut().for_each(|sights| sights.retain(stays));
+    }
+}

@@ -1,0 +1,165 @@
+//! The caches that served a log's requests, as far as the log names them, and when each was emptied.
+
+use super::accepted::Accepted;
+use super::answers::{Answers, explained};
+use super::reading::CachedPages;
+use super::restarts::{Explained, ReplicaRestart, Restarts, Seen};
+use super::share::MeasuredShare;
+use crate::engines::bank::CacheBank;
+use crate::engines::one_pass::Engine;
+use crate::pool::config::PoolConfig;
+use crate::questions::routing::{MAX_REPLICAS, RoutedCaches, RouterKind, RouterSpec, RoutingError};
+use crate::request::labels::Label;
+use crate::request::outcome::Need;
+use crate::units::PageSize;
+use serde::{Deserialize, Serialize};
+use std::convert::Infallible;
+use std::ops::Range;
+
+/// Follows them.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct MeasuredCaches {
+    served: Served,
+    answers: Answers,
+}
+
+/// What served requests. The caches cost nothing until a request names its replica, restarts one look at a measured
+/// request's outcome.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Served {
+    /// The caches that the log names, from the first request on that names one.
+    logged: Option<RoutedCaches>,
+    /// Of what served requests before the log named any.
+    alone: Restarts,
+    /// By replica.
+    restarts: Vec<Restarts>,
+    /// Whether each replica has a stack of its own from the start ([`RoutedCaches::apart`]).
+    #[serde(skip)]
+    are_apart: bool,
+}
+
+/// The router that follows the log.
+const LOGGED: RouterSpec = RouterSpec { kind: RouterKind::Logged, replicas: 0 };
+
+impl MeasuredCaches {
+    /// Caches of replicas that have stacks of their own from the start ([`RoutedCaches::apart`]).
+    pub fn apart() -> Self {
+        Self { served: Served { are_apart: true, ..Served::default() }, answers: Answers::default() }
+    }
+
+    /// The same caches of a log of which nobody expects that it says what requests found. They have seen no request.
+    pub fn unexpected(self) -> Self {
+        Self { answers: Answers::unexpected(), ..self }
+    }
+
+    /// Follows a request; gives what it tells where it counts and says what it found.
+    ///
+    /// # Errors
+    /// [`RoutingError`]; nothing has changed then.
+    pub fn observe(
+        &mut self,
+        request: &Accepted<'_>,
+        config: &PoolConfig,
+    ) -> Result<Option<MeasuredShare>, RoutingError> {
+        let Self { served, answers } = self;
+        let none = CacheBank::default();
+        let fresh_bank = || Ok::<_, Infallible>(CacheBank::default());
+        let Ok(observed) =
+            answers.follow(request, &none, config, fresh_bank, |request, _| served.observe(request, config));
+        observed
+    }
+
+    /// Caches that served requests, as far as the log says.
+    pub fn replicas(&self) -> u64 {
+        self.served.logged.as_ref().map_or(1, |caches| caches.router().replicas().max(1) as u64)
+    }
+
+    /// The name of a replica, where the log has names.
+    pub fn name(&self, replica: usize) -> Option<&str> {
+        self.served.logged.as_ref()?.router().name(replica)
+    }
+
+    /// The restarts of replicas that hold at least `each` pages, by replica and time.
+    pub fn restarts(&self, each: Need) -> impl Iterator<Item = ReplicaRestart> + '_ {
+        let of = move |(replica, restarts): (Option<usize>, &Restarts)| {
+            restarts.found(each).into_iter().map(move |restart| ReplicaRestart { replica, restart })
+        };
+        let Served { alone, restarts, .. } = &self.served;
+        let replicas = restarts.iter().enumerate().map(|(replica, restarts)| (Some(replica), restarts));
+        std::iter::once((None, alone)).chain(replicas).flat_map(of)
+    }
+
+    /// What the restarts of replicas that hold at least `each` pages explain of the requests that arrived `during` these
+    /// event times, in milliseconds.
+    pub fn explained(&self, each: Need, during: &Range<i64>) -> Explained {
+        let mut all = Explained::default();
+        for restarts in std::iter::once(&self.served.alone).chain(&self.served.restarts) {
+            let own = restarts.explained(each, during);
+            all.restarts += own.restarts;
+            all.ends.extend(own.ends);
+        }
+        all
+    }
+
+    /// Completes what was read back from a snapshot; whether it is of the configuration and can go on.
+    pub fn resume(&mut self, config: &PoolConfig, page_size: PageSize, pool: &Engine) -> bool {
+        let Self { served: Served { logged, alone, restarts, .. }, answers } = self;
+        let answers_fit = answers.resume(&[], page_size, config);
+        let engine = answers.engine().unwrap_or(pool);
+        logged.iter_mut().all(|caches| caches.resume(LOGGED, config, engine))
+            && answers_fit
+            && alone.is_sound()
+            && restarts.len() <= MAX_REPLICAS
+            && restarts.iter().all(Restarts::is_sound)
+    }
+
+    /// Bytes of memory held, nearly.
+    pub fn memory_bytes(&self) -> u64 {
+        let Served { logged, alone, restarts, .. } = &self.served;
+        let restarts: usize = restarts.iter().map(Restarts::memory_bytes).sum();
+        logged.as_ref().map_or(0, RoutedCaches::memory_bytes)
+            + (alone.memory_bytes() + restarts) as u64
+            + self.answers.memory_bytes()
+    }
+}
+
+impl Served {
+    /// Follows a request whose generated pages have names, where they get any.
+    fn observe(
+        &mut self,
+        request: &Accepted<'_>,
+        config: &PoolConfig,
+    ) -> Result<Option<MeasuredShare>, RoutingError> {
+        if self.logged.is_none() && request.event.labels.get(Label::Replica).is_some() {
+            self.logged = Some(match self.are_apart {
+                true => RoutedCaches::apart(LOGGED, config),
+                false => RoutedCaches::new(LOGGED),
+            });
+        }
+        let logged = self.logged.as_mut();
+        let (arriving, page_size) = (request.arriving(), request.page_size);
+        let routed = logged.map(|caches| caches.observe(&arriving, page_size, config, request.engine));
+        let routed = routed.transpose()?;
+        let (partial, rate) = (config.include_partial_page, config.sample_rate);
+        let cached = CachedPages::of(request.event, request.page_size, partial, rate);
+        let Some(cached) = cached.filter(|_| request.counted) else { return Ok(None) };
+        let number = routed.map_or(request.index, |routed| routed.number);
+        let seen = Seen { number, index: request.index, event_time: request.event.event_time };
+        let restarts = match routed {
+            None => &mut self.alone,
+            Some(routed) => of_replica(&mut self.restarts, routed.replica),
+        };
+        let routed = routed.map(|routed| routed.outcome);
+        restarts.observe(cached.followed, routed.unwrap_or(request.outcome), seen);
+        let explained = explained(request, cached, routed.unwrap_or(request.outcome), config);
+        Ok(Some(MeasuredShare::of(cached, request.outcome, routed, explained)))
+    }
+}
+
+/// The restarts of this replica.
+fn of_replica(restarts: &mut Vec<Restarts>, replica: usize) -> &mut Restarts {
+    if restarts.len() <= replica {
+        restarts.resize_with(replica + 1, Restarts::default);
+    }
+    &mut restarts[replica]
+}

@@ -1,0 +1,149 @@
+//! Measured hits beside caches that are modelled a capacity at a time: the capacity at which most
+//! requests find exactly what they report.
+
+use super::accepted::Accepted;
+use super::answers::{Answers, explained};
+use super::point_tally::PointShare;
+use super::reading::CachedPages;
+use crate::engines::bank::CacheBank;
+use crate::engines::rules::PageMismatch;
+use crate::pool::config::PoolConfig;
+use crate::questions::routing::{MAX_REPLICAS, Router, RouterKind, RouterSpec, TooManyReplicas};
+use crate::request::labels::Label;
+use crate::request::outcome::Need;
+use crate::units::PageSize;
+use serde::{Deserialize, Serialize};
+
+/// A request cannot be held against these caches.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PointError {
+    /// The log names too many replicas.
+    #[error(transparent)]
+    Replicas(#[from] TooManyReplicas),
+    /// The engine has no such pages.
+    #[error(transparent)]
+    Page(#[from] PageMismatch),
+}
+
+/// Follows them. Until a request names its replica one cache a capacity serves all, the pool's own; from then on each
+/// replica has its own at every capacity.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct PointCaches {
+    /// In followed pages, ascending.
+    capacities: Vec<Need>,
+    served: ServedBanks,
+    answers: Answers,
+}
+
+/// What served requests of replicas.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct ServedBanks {
+    /// Names replicas, from the first request on that does.
+    router: Option<Router>,
+    /// One a replica.
+    banks: Vec<CacheBank>,
+}
+
+/// The router that follows the log.
+const LOGGED: RouterSpec = RouterSpec { kind: RouterKind::Logged, replicas: 0 };
+
+impl PointCaches {
+    /// Caches of these capacities, in followed pages and ascending, that have seen nothing.
+    pub fn new(capacities: Vec<Need>) -> Self {
+        Self { capacities, served: ServedBanks::default(), answers: Answers::default() }
+    }
+
+    /// The same caches of a log of which nobody expects that it says what requests found. They have seen no request.
+    pub fn unexpected(self) -> Self {
+        Self { answers: Answers::unexpected(), ..self }
+    }
+
+    /// Follows a request that the pool's own caches have served; gives what it tells where it counts and says what it
+    /// found.
+    ///
+    /// # Errors
+    /// [`PointError`].
+    pub fn observe(
+        &mut self,
+        request: &Accepted<'_>,
+        own: &CacheBank,
+        config: &PoolConfig,
+    ) -> Result<Option<PointShare>, PointError> {
+        let Self { capacities, served, answers } = self;
+        let fresh_bank = || CacheBank::new(capacities, request.page_size, config);
+        answers.follow(request, own, config, fresh_bank, |request, own| {
+            served.observe(request, own, (config, capacities))
+        })?
+    }
+
+    /// The capacities, in followed pages and ascending.
+    pub(super) fn capacities(&self) -> &[Need] {
+        &self.capacities
+    }
+
+    /// Caches that served requests, as far as the log says.
+    pub(super) fn replicas(&self) -> u64 {
+        self.served.banks.len().max(1) as u64
+    }
+
+    /// Completes what was read back from a snapshot; whether these are caches of these capacities and the configuration and
+    /// can go on.
+    pub fn resume(&mut self, capacities: &[Need], page_size: PageSize, config: &PoolConfig) -> bool {
+        let ServedBanks { router, banks } = &self.served;
+        let fresh = Router::new(LOGGED);
+        self.capacities == capacities
+            && router.iter().all(|router| router.is_sound(&fresh))
+            && banks.len() <= router.as_ref().map_or(0, Router::replicas).min(MAX_REPLICAS)
+            && banks.iter().all(|bank| bank.are_sound(capacities, page_size, config))
+            && self.answers.resume(capacities, page_size, config)
+    }
+
+    /// Bytes of memory held, nearly.
+    pub fn memory_bytes(&self) -> u64 {
+        let banks = self.served.banks.iter();
+        let banks: usize = banks.map(|bank| size_of::<CacheBank>() + bank.memory_bytes()).sum();
+        (banks + self.capacities.capacity() * size_of::<Need>()) as u64 + self.answers.memory_bytes()
+    }
+}
+
+impl ServedBanks {
+    /// Follows a request whose generated pages have names, where they get any.
+    fn observe(
+        &mut self,
+        request: &Accepted<'_>,
+        own: &CacheBank,
+        (config, capacities): (&PoolConfig, &[Need]),
+    ) -> Result<Option<PointShare>, PointError> {
+        let replica = self.serve(request, (config, capacities))?;
+        let (partial, rate) = (config.include_partial_page, config.sample_rate);
+        let cached = CachedPages::of(request.event, request.page_size, partial, rate);
+        let Some(cached) = cached.filter(|_| request.counted) else { return Ok(None) };
+        let routed = replica.map(|replica| self.banks[replica].last_hits());
+        let unlimited = own.last_ceiling().unwrap_or(request.outcome.reusable_prefix());
+        let explained = explained(request, cached, request.outcome, config);
+        Ok(Some(PointShare::of(cached, request.outcome, unlimited, own.last_hits(), routed, explained)))
+    }
+
+    /// Serves a request at its replica; gives the replica where the log names any.
+    fn serve(
+        &mut self,
+        request: &Accepted<'_>,
+        (config, capacities): (&PoolConfig, &[Need]),
+    ) -> Result<Option<usize>, PointError> {
+        if self.router.is_none() && request.event.labels.get(Label::Replica).is_none() {
+            return Ok(None);
+        }
+        let router = self.router.get_or_insert_with(|| Router::new(LOGGED));
+        let replica = router.route(&request.arriving())?;
+        while self.banks.len() <= replica {
+            self.banks.push(CacheBank::new(capacities, request.page_size, config)?);
+        }
+        self.banks[replica].request(
+            request.event,
+            request.outcome.reusable_prefix(),
+            config,
+            request.page_size,
+        );
+        Ok(Some(replica))
+    }
+}

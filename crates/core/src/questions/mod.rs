@@ -1,0 +1,15 @@
+//! What is asked of a pool alongside its curve: whether its cache does as it should, routers, tiers, tenants, how long pages
+//! live, and what perfect foresight would find.
+
+pub mod answer_reuse;
+pub mod enabled;
+pub mod generated;
+pub mod lifetimes;
+pub mod measured;
+pub mod observers;
+pub mod optimum;
+pub mod request_runs;
+pub mod retention;
+pub mod routing;
+pub mod tenants;
+pub mod tiers;

@@ -1,0 +1,195 @@
+//! What a pool tells beside its estimates once it is asked to: off until then, and free.
+//!
+//! This is the one place for such questions. Each has a field in [`Asked`](crate::questions::enabled::Asked), what it follows in [`Beside`], what
+//! one request adds to every window in [`BesideShare`], the windows' counts in [`BesideTally`], and a record in
+//! the [`Estimate`](crate::estimate::Estimate). Snapshots keep [`BesideImage`] behind everything else, so that
+//! a pool that is asked nothing is kept as it always was.
+
+mod image;
+mod lived;
+mod share;
+#[cfg(test)]
+mod tests;
+
+pub use image::{BesideImage, LivedImage, RestoredBeside, RestoredLived, SavedWindows};
+pub use lived::{Lived, LivedEstimates, LivedRules, LivedShape, LivedShare, LivedTally, MAX_WINDOW_RUNS};
+pub use share::{BesideShape, BesideShare, BesideTally};
+
+use crate::engines::bank::CacheBank;
+use crate::engines::one_pass::Engine;
+use crate::estimate::curve::PromptTokens;
+use crate::pool::config::PoolConfig;
+use crate::questions::measured::{
+    Accepted, MeasuredCaches, MeasuredEstimate, MeasuredFigures, MeasuredShare, Modelled, PointCaches,
+    PointShare,
+};
+use crate::questions::routing::{
+    RoutedCaches, RouterEstimate, RouterSpec, RoutingError, RoutingResult, RoutingShare,
+};
+use crate::questions::tiers::TierEstimate;
+use crate::units::{PageBytes, PageCount, PageSize, is_countable};
+use serde::{Deserialize, Serialize};
+
+/// What is followed beside the pool's own cache.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Beside {
+    /// The caches that the log names, where the measured hits are asked about.
+    measured: Modelled<MeasuredCaches, PointCaches>,
+    /// One a router asked about.
+    routers: Vec<RoutedCaches>,
+    /// Requests left out of what the log's replicas tell, because it names too many of them.
+    left_out: u64,
+    /// Time, tenants, tiers and the optimum, where these are asked about; a snapshot keeps it apart.
+    #[serde(skip)]
+    lived: Option<Box<Lived>>,
+}
+
+/// The window that an estimate is made of.
+#[derive(Debug, Clone)]
+pub struct BesideFigures<'a> {
+    /// What measured requests are held against.
+    pub measured: MeasuredFigures<'a>,
+    /// Total capacities that routers are told at.
+    pub totals: &'a [PageCount],
+    /// Pages accessed, in whole pages.
+    pub page_accesses: u64,
+    /// The prompts by their tokens.
+    pub prompts: PromptTokens,
+    /// The tiers that are planned, where there are any.
+    pub tiers: Option<&'a [TierEstimate]>,
+}
+
+impl Beside {
+    /// What the configuration asks for, at capacities that can be told, in followed pages and ascending; `None` where
+    /// that is nothing.
+    pub fn new(config: &PoolConfig, capacities: &[u64]) -> Option<Box<Self>> {
+        let asked = &config.asked;
+        let routers = asked.routers.iter().map(|spec| RoutedCaches::new(*spec));
+        let beside = || Self {
+            measured: measured_caches(config, capacities),
+            routers: routers.collect(),
+            left_out: 0,
+            lived: Lived::new(LivedRules::of(config, capacities), config).map(Box::new),
+        };
+        (!asked.is_nothing()).then(|| Box::new(beside()))
+    }
+
+    /// Follows a request; gives what it adds to windows.
+    /// What it adds is told by the pool's `own` caches, where its engine has one a capacity.
+    pub fn observe(&mut self, request: &Accepted<'_>, own: &CacheBank, config: &PoolConfig) -> BesideShare {
+        let measured = self.observe_measured(request, own, config);
+        let follow = |caches: &mut RoutedCaches| {
+            let routed = caches.observe(&request.arriving(), request.page_size, config, request.engine)?;
+            Ok::<_, RoutingError>(RoutingShare::of(&routed, &config.target_ratios))
+        };
+        let routed: Vec<_> = self.routers.iter_mut().map(follow).collect();
+        // A request that the pool has accepted is refused elsewhere for one reason only: too many names.
+        let is_left_out = measured.is_none() || routed.iter().any(Result::is_err);
+        self.left_out += u64::from(is_left_out);
+        BesideShare {
+            measured: measured.unwrap_or_default(),
+            routed: routed.into_iter().map(Result::ok).collect(),
+            lived: self.lived.as_mut().map(|lived| Box::new(lived.observe(request))),
+        }
+    }
+
+    /// What the measured requests of a window say; `None` where that is not asked.
+    pub fn measured(&self, figures: &BesideFigures<'_>, tally: &BesideTally) -> Option<MeasuredEstimate> {
+        match (&self.measured, &tally.measured) {
+            (Modelled::Curve(caches), Modelled::Curve(tally)) => {
+                Some(figures.measured.estimate(tally, caches, self.left_out))
+            }
+            (Modelled::Points(caches), Modelled::Points(tally)) => {
+                Some(figures.measured.estimate_of_points(tally, caches, self.left_out))
+            }
+            _ => None,
+        }
+    }
+
+    /// What a window says of time, tenants, tiers and the optimum; nothing where that is not asked.
+    pub fn lived(&self, figures: &BesideFigures<'_>, tally: &BesideTally) -> LivedEstimates {
+        let both = self.lived.as_ref().zip(tally.lived.as_ref());
+        both.map(|(lived, tally)| lived.estimates(figures, tally)).unwrap_or_default()
+    }
+
+    /// What each router asked about would give in a window.
+    pub fn routing(&self, figures: &BesideFigures<'_>, tally: &BesideTally) -> Vec<RouterEstimate> {
+        let MeasuredFigures { config, page_bytes, .. } = figures.measured;
+        let result = |(caches, tally): (&RoutedCaches, _)| {
+            let routed = RoutingResult::of(caches.router(), tally, figures.totals, config);
+            RouterEstimate::of(&routed, figures.measured.page_size, page_bytes)
+        };
+        self.routers.iter().zip(&tally.routers).map(result).collect()
+    }
+
+    /// Completes what was read back from a snapshot; whether it is what the configuration asks for and can go
+    /// on.
+    fn resume(
+        &mut self,
+        config: &PoolConfig,
+        capacities: &[u64],
+        page_size: PageSize,
+        engine: &Engine,
+    ) -> bool {
+        let asked = &config.asked;
+        let measured = match &mut self.measured {
+            Modelled::Nothing => !asked.measured,
+            Modelled::Curve(caches) => {
+                asked.measured && !config.is_pointwise() && caches.resume(config, page_size, engine)
+            }
+            Modelled::Points(caches) => {
+                asked.measured && config.is_pointwise() && caches.resume(capacities, page_size, config)
+            }
+        };
+        let as_many = self.routers.len() == asked.routers.len();
+        let mut routers = self.routers.iter_mut().zip(&asked.routers);
+        let sound = |(caches, spec): (&mut RoutedCaches, &RouterSpec)| caches.resume(*spec, config, engine);
+        measured && is_countable(self.left_out) && as_many && routers.all(sound)
+    }
+
+    /// Bytes of memory held, nearly.
+    pub fn memory_bytes(&self) -> u64 {
+        let routers: u64 = self.routers.iter().map(RoutedCaches::memory_bytes).sum();
+        let lived = self.lived.as_ref().map_or(0, |lived| lived.memory_bytes());
+        let measured = match &self.measured {
+            Modelled::Nothing => 0,
+            Modelled::Curve(caches) => caches.memory_bytes(),
+            Modelled::Points(caches) => caches.memory_bytes(),
+        };
+        measured + routers + lived
+    }
+
+    /// What the request says of the cache in use; `None` where its replica is one too many.
+    fn observe_measured(
+        &mut self,
+        request: &Accepted<'_>,
+        own: &CacheBank,
+        config: &PoolConfig,
+    ) -> Option<Modelled<MeasuredShare, PointShare>> {
+        Some(match &mut self.measured {
+            Modelled::Nothing => Modelled::Nothing,
+            Modelled::Curve(caches) => {
+                caches.observe(request, config).ok()?.map_or_else(Modelled::default, Modelled::Curve)
+            }
+            Modelled::Points(caches) => {
+                caches.observe(request, own, config).ok()?.map_or_else(Modelled::default, Modelled::Points)
+            }
+        })
+    }
+}
+
+/// Caches to hold measured hits against, of capacities in followed pages, where that is asked.
+fn measured_caches(config: &PoolConfig, capacities: &[u64]) -> Modelled<MeasuredCaches, PointCaches> {
+    match config.asked.measured {
+        false => Modelled::Nothing,
+        true if config.is_pointwise() => Modelled::Points(PointCaches::new(capacities.to_vec())),
+        true => Modelled::Curve(MeasuredCaches::default()),
+    }
+}
+
+/// The total capacity a ledger is drawn up at, where one is known: what is provisioned, else the only
+/// capacity that is asked about.
+pub fn provisioned(config: &PoolConfig, page_bytes: Option<PageBytes>) -> Option<PageCount> {
+    let only = || config.capacities.first().filter(|_| config.capacities.len() == 1);
+    config.asked.provisioned.as_ref().or_else(only)?.pages(page_bytes)
+}

@@ -1,0 +1,464 @@
+//! What windows say beside their estimates, against the same counted request by request, and what a
+//! snapshot keeps of it.
+
+use super::*;
+use crate::engines::one_pass::Engine;
+use crate::engines::profile::{OverlapMode, Profile};
+use crate::engines::rules::EngineRules;
+use crate::estimate::curve::Curve;
+use crate::estimate::{CapacityPoint, Estimate};
+use crate::pool::RestoredPool;
+use crate::pool::set::{
+    History, PoolConfigs, PoolRecord, PoolSet, PoolSetConfig, PoolSetImage, PoolSetRestoreError,
+    RestoredPoolSet, Timeline,
+};
+use crate::questions::enabled::Asked;
+use crate::questions::tiers::{Inclusion, TierConfig};
+use crate::request::event::RequestEvent;
+use crate::request::labels::{Label, Labels};
+use crate::request::outcome::Outcome;
+use crate::stack::naive::chained_requests;
+use crate::units::pages::PageIds;
+use crate::units::ratio::Ratio;
+use crate::units::{EventTime, Offset, PageSize};
+use crate::windows::window::WindowKind;
+use proptest::prelude::*;
+use std::sync::Arc;
+
+const NAMES: [&str; 3] = ["a", "b", "c"];
+const GRACE_MS: i64 = 5;
+
+/// Tokens a page.
+const PAGE: PageSize = PageSize::new(4).expect("not zero");
+
+/// A request: ids, gap to the one before (seldom back in time), share of the prompt that was cached, replica.
+type Request = (Vec<u64>, i64, Option<u8>, Option<u8>);
+
+fn requests() -> impl Strategy<Value = Vec<Request>> {
+    let gap = prop_oneof![9 => 0i64..30, 1 => -60i64..0];
+    let about = (gap, prop::option::weighted(0.8, 0u8..=100), prop::option::weighted(0.7, 0u8..3));
+    (chained_requests(60), prop::collection::vec(about, 60)).prop_map(|(requests, about)| {
+        let pairs = requests.into_iter().zip(about);
+        pairs.map(|(ids, (gap, cached, replica))| (ids, gap, cached, replica)).collect()
+    })
+}
+
+fn asked(routers: &[&str], measured: bool) -> Asked {
+    let routers = routers.iter().map(|text| text.parse().expect(text)).collect();
+    Asked { measured, routers, ..Asked::default() }
+}
+
+fn config(provisioned: Option<u64>, sample_rate: Ratio) -> PoolConfig {
+    let all = asked(&["logged", "round-robin:2", "least-in-flight:3", "prefix:2:match=0.2"], true);
+    let provisioned = provisioned.map(|pages| format!("{pages}p").parse().expect("pages"));
+    PoolConfig {
+        profile: Profile::Vllm,
+        page_size: Some(PAGE),
+        target_ratios: vec![Ratio::ONE, Ratio::per_mille(500)],
+        capacities: ["4p", "9p", "40p"].map(|text| text.parse().expect("pages")).to_vec(),
+        windows: ["tumbling:50ms", "hopping:90ms/30ms", "last:7", "all"]
+            .map(|text| text.parse().expect("a window"))
+            .to_vec(),
+        grace_ms: GRACE_MS as u64,
+        allowed_lateness_ms: 20,
+        max_lateness_ms: 30,
+        publish_every_ms: 70,
+        max_tracked_pages: PageCount(64),
+        tiers: ["fast=0.5", "slow=1"].map(tier).to_vec(),
+        asked: Asked {
+            provisioned,
+            ttls: ["60ms", "7ms", "1h"].map(|text| text.parse().expect("a time")).to_vec(),
+            tenants: Some(2),
+            optimal: true,
+            traffic: true,
+            prefill_rate: Some(100.0),
+            ..all
+        },
+        sample_rate,
+        ..PoolConfig::default()
+    }
+}
+
+/// The same of an engine that is modelled a capacity at a time, which is asked of the measured hits alone.
+fn pointwise(profile: Profile, provisioned: Option<u64>) -> PoolConfig {
+    let config = config(provisioned, Ratio::ONE);
+    let asked = Asked { provisioned: config.asked.provisioned, ..asked(&[], true) };
+    PoolConfig { profile, tiers: Vec::new(), asked, ..config }
+}
+
+/// Any engine, its pages sampled and requests in flight modelled where that can be.
+fn configs() -> impl Strategy<Value = PoolConfig> {
+    let rate = prop::sample::select(vec![Ratio::ONE, Ratio::per_mille(500)]);
+    let overlap = prop::sample::select(vec![OverlapMode::On, OverlapMode::Off]);
+    let curve = (prop::option::of(1u64..30), rate, overlap).prop_map(|(provisioned, rate, overlap)| {
+        let rules = EngineRules { overlap, ..EngineRules::default() };
+        PoolConfig { rules, ..config(provisioned, rate) }
+    });
+    let profile = prop::sample::select(vec![Profile::Sglang, Profile::Mooncake]);
+    let provisioned = prop::option::of(prop::sample::select(vec![4, 9, 27, 40]));
+    let points = (profile, provisioned).prop_map(|(profile, pages)| pointwise(profile, pages));
+    prop_oneof![3 => curve, 2 => points]
+}
+
+/// A tier in units of three pages.
+fn tier(text: &str) -> TierConfig {
+    let (name, coverage) = text.split_once('=').expect("a tier");
+    TierConfig {
+        name: name.to_owned(),
+        coverage: coverage.parse().expect("a share"),
+        inclusion: Inclusion::Exclusive,
+        unit: "3p".parse().expect("pages"),
+        unit_price: None,
+    }
+}
+
+/// The capacities that can be told, in followed pages.
+fn capacities(config: &PoolConfig) -> Vec<u64> {
+    let curve = Curve::new(&config.capacities, None, config.max_tracked_pages, config.held_shares());
+    curve.thresholds().to_vec()
+}
+
+fn set_config(config: &PoolConfig) -> PoolSetConfig {
+    let pools = PoolConfigs::new(config.clone(), []).expect("usable");
+    PoolSetConfig {
+        pools: Arc::new(pools),
+        partition: 0,
+        max_pools: 2,
+        idle_timeout_ms: Some(100),
+        forget_after_ms: None,
+        put_aside_after_ms: Some(40),
+    }
+}
+
+/// Calls `each` with every request as an event.
+fn replay(requests: &[Request], mut each: impl FnMut(usize, &RequestEvent<'_>)) {
+    let mut now = 1000;
+    for (index, (ids, gap, cached, replica)) in requests.iter().enumerate() {
+        now += gap;
+        let tokens = ids.len() as u64 * 4 + index as u64 % 4;
+        let event = RequestEvent {
+            event_time: EventTime(now),
+            page_ids: PageIds::from_slice(ids),
+            input_tokens: Some(tokens),
+            output_tokens: Some(index as u64 % 9),
+            duration_ms: Some(index as u64 % 40),
+            cached_tokens: cached.map(|share| tokens * u64::from(share) / 100).into(),
+            labels: replica
+                .map(|replica| (Label::Replica, NAMES[usize::from(replica)]))
+                .into_iter()
+                .chain(NAMES.get(ids.len() % 4).map(|name| (Label::Tenant, *name)))
+                .collect(),
+            ..RequestEvent::default()
+        };
+        each(index, &event);
+    }
+}
+
+fn observe(set: &mut PoolSet, index: usize, event: &RequestEvent<'_>) -> Vec<Estimate> {
+    let mut closed = Vec::new();
+    let record = PoolRecord { pool: "pool", event, offset: Offset(index as i64), counted: index > 2 };
+    set.observe(record, &mut closed).expect("accepted");
+    closed
+}
+
+/// The requests so far, each with the watermark before it.
+struct Model {
+    config: PoolConfig,
+    engine: Engine,
+    caches: CacheBank,
+    beside: Box<Beside>,
+    counted: Vec<(i64, Option<EventTime>, BesideShare)>,
+}
+
+impl Model {
+    fn new(config: &PoolConfig) -> Self {
+        let capacities = capacities(config);
+        let caches = CacheBank::new(&capacities, PAGE, config).expect("pages of any size");
+        let beside = Beside::new(config, &capacities).expect("asked");
+        let engine = Engine::new(config.engine());
+        Self { config: config.clone(), engine, caches, beside, counted: Vec::new() }
+    }
+
+    fn observe(&mut self, index: usize, event: &RequestEvent<'_>, watermark: Option<EventTime>) {
+        let (page_size, mut outcome) = (PAGE, Outcome::default());
+        self.engine.observe(event, page_size, &mut outcome).expect("chained");
+        if self.config.is_pointwise() {
+            self.caches.request(event, outcome.reusable_prefix(), &self.config, page_size);
+        }
+        let (session, counted, index) = (None, index > 2, index as u64);
+        let engine = &self.engine;
+        let generated = None;
+        let accepted =
+            Accepted { event, session, outcome: &outcome, page_size, index, counted, engine, generated };
+        let share = self.beside.observe(&accepted, &self.caches, &self.config);
+        if counted {
+            self.counted.push((event.event_time.0, watermark, share));
+        }
+    }
+
+    /// What a window says that holds these requests and nothing was ever taken out of.
+    fn says(&self, estimate: &Estimate) -> (Option<MeasuredEstimate>, Vec<RouterEstimate>, LivedEstimates) {
+        let (start, end) = (estimate.start_ms, estimate.end_ms);
+        let shape = BesideShape::of(&self.config, &capacities(&self.config));
+        let shape = if estimate.window == WindowKind::All { shape.without_end() } else { shape };
+        let mut tally = shape.tally().expect("asked");
+        let was_open = |watermark: &Option<EventTime>| watermark.is_none_or(|at| at.0 < end + GRACE_MS);
+        let skipped = match estimate.window {
+            WindowKind::Last { requests } => self.counted.len().saturating_sub(requests as usize),
+            _ => 0,
+        };
+        for (time, watermark, share) in &self.counted[skipped..] {
+            let is_in = match estimate.window {
+                WindowKind::Last { .. } | WindowKind::All => true,
+                _ => (start..end).contains(time) && was_open(watermark),
+            };
+            if is_in {
+                tally.add(share);
+            }
+        }
+        let totals: Vec<_> = estimate.capacities.iter().map(|point| PageCount(point.pages)).collect();
+        let measured = MeasuredFigures {
+            config: &self.config,
+            page_size: PAGE,
+            page_bytes: None,
+            provisioned: provisioned(&self.config, None),
+            during: start..end,
+        };
+        let figures = BesideFigures {
+            measured,
+            totals: &totals,
+            page_accesses: estimate.page_accesses,
+            prompts: estimate.prompts(),
+            tiers: estimate.plan.as_ref().map(|plan| plan.tiers.as_slice()),
+        };
+        let (measured, routing) =
+            (self.beside.measured(&figures, &tally), self.beside.routing(&figures, &tally));
+        (measured, routing, self.beside.lived(&figures, &tally))
+    }
+}
+
+/// The curve without what is asked of its capacities.
+fn bare(estimate: &Estimate) -> Vec<CapacityPoint> {
+    let bare = |point: &CapacityPoint| CapacityPoint {
+        optimal_page_hits: None,
+        eviction_age_ms: None,
+        ..point.clone()
+    };
+    estimate.capacities.iter().map(bare).collect()
+}
+
+/// A set's image as a snapshot keeps it: the pools, then what they are asked beside, then of that time, tenants and
+/// tiers.
+type Kept = (Vec<u8>, Vec<u8>, Vec<u8>);
+
+fn bytes(set: &PoolSet) -> Kept {
+    let PoolSetImage { log, mut pools, timelines } = set.image();
+    let mut beside: Vec<_> = pools.iter_mut().filter_map(|(_, pool)| pool.take_beside()).collect();
+    let lived: Vec<_> = beside.iter_mut().filter_map(BesideImage::take_lived).collect();
+    let pools = postcard::to_allocvec(&(log, timelines, pools)).expect("bytes");
+    (pools, postcard::to_allocvec(&beside).expect("bytes"), postcard::to_allocvec(&lived).expect("bytes"))
+}
+
+fn restore(config: &PoolConfig, (pools, beside, lived): &Kept) -> Result<PoolSet, PoolSetRestoreError> {
+    let (log, timelines, pools) = postcard::from_bytes(pools).expect("a set");
+    let pools: Vec<(Box<str>, RestoredPool)> = pools;
+    let beside = postcard::from_bytes::<Vec<RestoredBeside>>(beside).expect("what is asked");
+    let mut lived = postcard::from_bytes::<Vec<RestoredLived>>(lived).expect("what is asked").into_iter();
+    let with_lived = |beside: RestoredBeside| match lived.next() {
+        Some(lived) => beside.with_lived(lived),
+        None => beside,
+    };
+    let mut beside = beside.into_iter().map(with_lived);
+    let with = |(name, pool): (Box<str>, RestoredPool)| match beside.next() {
+        Some(beside) => (name, pool.with_beside(beside)),
+        None => (name, pool),
+    };
+    let pools = pools.into_iter().map(with).collect();
+    PoolSet::restore(set_config(config), RestoredPoolSet { log, pools, timelines })
+}
+
+proptest! {
+    #[test]
+    fn every_window_says_what_its_requests_say_one_by_one(
+        requests in requests(), config in configs(),
+    ) {
+        let mut set = PoolSet::new(set_config(&config), History::Whole);
+        let mut model = Model::new(&config);
+        let mut windows = 0;
+        let mut compare = |model: &Model, estimates: Vec<Estimate>| {
+            for estimate in estimates {
+                let (measured, routing, lived) = model.says(&estimate);
+                prop_assert_eq!(&estimate.retention, &lived.retention, "{}", estimate.window);
+                prop_assert_eq!(&estimate.retention_required, &lived.retention_required, "{}", estimate.window);
+                prop_assert_eq!(&estimate.traffic, &lived.traffic, "{}", estimate.window);
+                prop_assert_eq!(&estimate.tenants, &lived.tenants, "{}", estimate.window);
+                prop_assert_eq!(&estimate.capacities, &lived.beside_points(bare(&estimate)), "{}", estimate.window);
+                let has_curve = !config.is_pointwise();
+                prop_assert_eq!(lived.retention.len(), if has_curve { 6 } else { 0 });
+                prop_assert_eq!(estimate.traffic.is_some(), has_curve && estimate.window != WindowKind::All);
+                prop_assert_eq!(&estimate.measured, &measured, "{}", estimate.window);
+                prop_assert_eq!(&estimate.routing, &routing, "{}", estimate.window);
+                windows += 1;
+            }
+            Ok(())
+        };
+        let mut result = Ok(());
+        replay(&requests, |index, event| {
+            let watermark = set.timelines().first().and_then(Timeline::watermark);
+            model.observe(index, event, watermark);
+            let closed = observe(&mut set, index, event);
+            let both = compare(&model, closed).and_then(|()| compare(&model, set.provisional(Offset(0))));
+            result = result.clone().and(both);
+        });
+        result?;
+        prop_assert!(windows > 0 || requests.len() <= 3);
+    }
+
+    #[test]
+    fn a_restored_set_goes_on_as_if_it_had_never_stopped(
+        requests in requests(), cut in any::<prop::sample::Index>(), config in configs(),
+    ) {
+        let cut = cut.index(requests.len());
+        let mut set = PoolSet::new(set_config(&config), History::Whole);
+        let mut restored = None;
+        let mut pairs = Vec::new();
+        replay(&requests, |index, event| {
+            if index == cut {
+                let kept = bytes(&set);
+                let other = restore(&config, &kept).expect("the same configuration");
+                assert!(bytes(&other) == kept, "a snapshot is a function of the log alone");
+                restored = Some(other);
+            }
+            let closed = observe(&mut set, index, event);
+            if let Some(restored) = &mut restored {
+                pairs.push((observe(restored, index, event), closed));
+            }
+        });
+        for (after, unstopped) in pairs {
+            prop_assert_eq!(after, unstopped);
+        }
+        let mut restored = restored.expect("the cut lies within the log");
+        let mut ends = [Vec::new(), Vec::new()];
+        set.finish(Offset(99), &mut ends[0]);
+        restored.finish(Offset(99), &mut ends[1]);
+        prop_assert_eq!(&ends[0], &ends[1]);
+    }
+}
+
+/// A set that has seen a few requests, and what a snapshot keeps of it.
+fn kept(config: &PoolConfig) -> Kept {
+    let mut set = PoolSet::new(set_config(config), History::Whole);
+    let requests: Vec<Request> = (0..9).map(|turn| (vec![1, 2, turn], 10, Some(60), Some(1))).collect();
+    replay(&requests, |index, event| drop(observe(&mut set, index, event)));
+    bytes(&set)
+}
+
+#[test]
+fn a_snapshot_of_other_questions_is_refused() {
+    let config = config(None, Ratio::ONE);
+    let whole = kept(&config);
+    assert!(restore(&config, &whole).is_ok());
+    let none = postcard::to_allocvec::<Vec<BesideImage<'_>>>(&Vec::new()).expect("bytes");
+    assert!(
+        restore(&config, &(whole.0.clone(), none.clone(), whole.2.clone())).is_err(),
+        "nothing was kept beside"
+    );
+    assert!(
+        restore(&config, &(whole.0.clone(), whole.1.clone(), none)).is_err(),
+        "time and tenants are asked"
+    );
+    for asked in [asked(&["logged"], true), asked(&["round-robin:2"], false), asked(&[], true)] {
+        let other = kept(&PoolConfig { asked, ..config.clone() });
+        assert!(restore(&config, &(whole.0.clone(), other.1, whole.2.clone())).is_err(), "other questions");
+    }
+    let fewer = kept(&PoolConfig { target_ratios: vec![Ratio::ONE], ..config.clone() });
+    assert!(restore(&config, &(whole.0.clone(), fewer.1, whole.2.clone())).is_err(), "other target ratios");
+}
+
+#[test]
+fn nothing_asked_is_nothing_kept_and_no_part_of_a_fingerprint() {
+    let config = PoolConfig { asked: Asked::default(), ..config(None, Ratio::ONE) };
+    assert!(Beside::new(&config, &[]).is_none());
+    assert_eq!((kept(&config).1, kept(&config).2), (vec![0], vec![0]), "empty lists");
+    let json = serde_json::to_string(&config).expect("json");
+    assert!(!json.contains("asked"), "{json}");
+    let fingerprint = |config: &PoolConfig| config.fingerprint().expect("json");
+    let some = PoolConfig { asked: asked(&["hash:2:tenant"], false), ..config.clone() };
+    let other = PoolConfig { asked: asked(&["hash:2:first-page"], false), ..config.clone() };
+    assert_ne!(fingerprint(&some), fingerprint(&config));
+    assert_ne!(fingerprint(&some), fingerprint(&other));
+}
+
+#[test]
+fn questions_that_cannot_be_answered_are_refused() {
+    let refused = |asked: Asked, part: &str| {
+        let config = PoolConfig { asked, ..PoolConfig::default() };
+        let error = config.check().expect_err(part).to_string();
+        assert!(error.contains(part), "{error}");
+    };
+    let ttls = |count: u64| (1..=count).map(|ms| format!("{ms}s").parse().expect("a time")).collect();
+    refused(Asked { ttls: ttls(17), ..Asked::default() }, "`ttls` has 17 entries: at most 16");
+    let capacities: Vec<_> = (1..=65).map(|pages| format!("{pages}p").parse().expect("pages")).collect();
+    let many = PoolConfig {
+        capacities,
+        asked: Asked { ttls: ttls(2), ..Asked::default() },
+        ..PoolConfig::default()
+    };
+    assert!(many.check().expect_err("many").to_string().contains("list at most 64 in `capacities`"));
+    let none = PoolConfig { asked: Asked { ttls: ttls(2), ..Asked::default() }, ..PoolConfig::default() };
+    assert_eq!((none.check(), none.curve_capacities().len()), (Ok(()), 15), "a coarse grid");
+    refused(Asked { traffic: true, ..Asked::default() }, "set at least two `tiers`");
+    refused(Asked { prefill_rate: Some(1.0), ..Asked::default() }, "`prefill_rate` is 1");
+    let few = PoolConfig { capacities: vec!["9p".parse().expect("pages")], ..PoolConfig::default() };
+    let refused_of_few = |asked: Asked, windows: &str, part: &str| {
+        let windows = vec![windows.parse().expect("a window")];
+        let error = PoolConfig { asked, windows, ..few.clone() }.check().expect_err(part).to_string();
+        assert!(error.contains(part), "{error}");
+    };
+    refused_of_few(
+        Asked { tenants: Some(0), ..Asked::default() },
+        "all",
+        "`tenants` is 0: expected 1 to 100",
+    );
+    refused_of_few(Asked { ttls: ttls(1), ..Asked::default() }, "last:65537", "at most last:65536");
+    let twice = [ttls(1), ttls(1)].concat();
+    refused_of_few(Asked { ttls: twice, ..Asked::default() }, "all", "`ttls` names 1s twice");
+    refused(asked(&["logged"; 9], false), "`routers` has 9 entries: at most 8");
+    refused(asked(&["hash:2:tenant", "logged", "hash:2:tenant"], false), "names hash:2:tenant twice");
+    for router in ["hash:2", "hash:2:session"] {
+        refused(asked(&[router], false), &format!("has {router}, which goes by the session"));
+    }
+    let in_bytes = Some("1GiB".parse().expect("a size"));
+    refused(Asked { provisioned: in_bytes, ..asked(&[], true) }, "`provisioned` is 1GiB");
+    let of = |asked: Asked| PoolConfig { profile: Profile::Sglang, asked, ..PoolConfig::default() };
+    assert_eq!(of(asked(&[], true)).check(), Ok(()), "by single capacities");
+    let routed = of(asked(&["logged"], true)).check().expect_err("no stack").to_string();
+    assert!(routed.starts_with("`routers` needs an engine"), "{routed}");
+}
+
+/// More names than are followed: the pool goes on, and says how many requests it left out.
+#[test]
+fn requests_of_too_many_replicas_are_left_out_and_counted() {
+    let config = PoolConfig {
+        windows: vec![WindowKind::All],
+        asked: asked(&["logged"], true),
+        ..config(None, Ratio::ONE)
+    };
+    let mut set = PoolSet::new(set_config(&config), History::Whole);
+    for index in 0..1100_usize {
+        let (name, ids) = (format!("pod-{index}"), [1, 2]);
+        let event = RequestEvent {
+            event_time: EventTime(index as i64),
+            page_ids: PageIds::from_slice(&ids),
+            cached_tokens: Some(0).into(),
+            labels: Labels::from_iter([(Label::Replica, name.as_str())]),
+            ..RequestEvent::default()
+        };
+        observe(&mut set, index + 3, &event);
+    }
+    let estimates = set.provisional(Offset(0));
+    let measured = estimates[0].measured.as_ref().expect("asked");
+    assert_eq!((measured.requests, measured.requests_left_out, measured.replicas), (1024, 76, 1024));
+    assert_eq!(estimates[0].routing[0].required[0].requests, 1024);
+    assert_eq!(estimates[0].requests, 1100);
+}

@@ -1,0 +1,236 @@
+//! A retention from the write on, that no use refreshes: a page goes so long after it was written, and what finds
+//! it gone writes it anew. What is still there is not written again.
+//!
+//! When a page was written is not a function of its last use, so each time to live is a state of its own. But pages
+//! that one request touched last lie in one line, and requests take them from its shallow end; so for each such
+//! line a few runs of pages written together are enough, and whoever takes a whole line takes its runs in one piece.
+
+use super::Ttl;
+use super::lines::{Line, Lines, Written};
+use super::sliding::Level;
+use crate::questions::lifetimes::{Holders, Packed, Taken};
+use crate::request::outcome::Outcome;
+use crate::units::EventTime;
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::collections::VecDeque;
+
+/// What such caches hold, one a time to live, followed through a log.
+#[derive(Debug)]
+pub(super) struct Fixed {
+    /// Of every request in the list.
+    lines: Lines,
+    caches: Vec<Cache>,
+}
+
+/// What one of them holds but for whose it is.
+#[derive(Debug)]
+struct Cache {
+    ttl: Ttl,
+    /// What has not expired, by when it was written.
+    there: VecDeque<Written>,
+    level: Level,
+    /// Nothing expires up to this moment, so that until then there is nothing to look for.
+    stays_until: EventTime,
+}
+
+/// One of them as a snapshot keeps it.
+#[derive(Serialize, Deserialize)]
+struct SavedCache {
+    ttl: Ttl,
+    /// One a request in the list.
+    lines: Vec<Vec<Written>>,
+    there: VecDeque<Written>,
+    level: Level,
+}
+
+impl Fixed {
+    pub(super) fn new(ttls: &[Ttl]) -> Self {
+        let cache = |ttl: &Ttl| Cache::of(*ttl, VecDeque::new(), Level::default());
+        Self { lines: Lines::new(ttls.len()), caches: ttls.iter().map(cache).collect() }
+    }
+
+    /// Drops what expires before `now`.
+    pub(super) fn advance(&mut self, now: EventTime) {
+        self.caches.iter_mut().for_each(|cache| cache.advance(now));
+    }
+
+    /// Follows a request that has taken its pages over. Adds the leading pages that were there with each time to live.
+    pub(super) fn follow(&mut self, holders: &Holders, outcome: &Outcome, hits: &mut Vec<u64>) {
+        let Self { lines, caches } = self;
+        for (at, cache) in caches.iter_mut().enumerate() {
+            hits.push(cache.follow(lines, at, holders, outcome));
+        }
+    }
+
+    /// What each holds now.
+    pub(super) fn levels(&self) -> impl Iterator<Item = &Level> {
+        self.caches.iter().map(|cache| &cache.level)
+    }
+
+    /// Follows the list as it is packed: the lines of those who have pages stay.
+    pub(super) fn renumber(&mut self, packed: &Packed) {
+        self.lines.retain(|place| packed.place(place) < packed.place(place + 1));
+    }
+
+    /// Whether this, read back from a snapshot, keeps pages for so long and follows the list.
+    pub(super) fn is_sound(&self, ttls: &[Ttl], holders: &Holders) -> bool {
+        let own = self.caches.iter().map(|cache| cache.ttl);
+        own.eq(ttls.iter().copied())
+            && (ttls.is_empty() || self.lines.requests() == holders.entries().len())
+            && self.caches.iter().all(|cache| cache.is_sound(holders))
+    }
+
+    /// Bytes of memory held, nearly.
+    pub(super) fn memory_bytes(&self) -> usize {
+        let there = self.caches.iter().map(|cache| cache.there.capacity() * size_of::<Written>());
+        self.lines.memory_bytes() + there.sum::<usize>()
+    }
+}
+
+impl Serialize for Fixed {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let saved = self.caches.iter().enumerate().map(|(at, cache)| SavedCache {
+            ttl: cache.ttl,
+            lines: self.lines.all_runs(at).collect(),
+            there: cache.there.clone(),
+            level: cache.level,
+        });
+        serializer.collect_seq(saved)
+    }
+}
+
+impl<'de> Deserialize<'de> for Fixed {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let saved = Vec::<SavedCache>::deserialize(deserializer)?;
+        let mut lines = Lines::new(saved.len());
+        let requests = saved.first().map_or(0, |cache| cache.lines.len());
+        if saved.iter().any(|cache| cache.lines.len() != requests) {
+            return Err(D::Error::custom("times to live that follow different lists"));
+        }
+        for request in 0..requests {
+            for cache in &saved {
+                let mut line = Line::default();
+                cache.lines[request].iter().for_each(|run| lines.append(&mut line, *run));
+                lines.push(line);
+            }
+        }
+        let cache = |SavedCache { ttl, there, level, .. }| Cache::of(ttl, there, level);
+        Ok(Self { lines, caches: saved.into_iter().map(cache).collect() })
+    }
+}
+
+impl Cache {
+    fn of(ttl: Ttl, there: VecDeque<Written>, level: Level) -> Self {
+        Self { ttl, there, level, stays_until: EventTime(i64::MIN) }
+    }
+
+    #[inline]
+    fn advance(&mut self, now: EventTime) {
+        if now > self.stays_until {
+            self.expire(now);
+        }
+        self.level.last_until(now);
+    }
+
+    fn expire(&mut self, now: EventTime) {
+        // What is written from now on stays at least until now.
+        self.stays_until = now;
+        while let Some(oldest) = self.there.front() {
+            let end = self.ttl.end_of(oldest.at).unwrap_or(EventTime(i64::MAX));
+            if end >= now {
+                self.stays_until = end;
+                return;
+            }
+            self.level.last_until(end);
+            self.level.pages -= u64::from(oldest.pages);
+            self.there.pop_front();
+        }
+    }
+
+    /// Follows a request that has taken its pages over. Returns the leading pages that were there.
+    fn follow(&mut self, lines: &mut Lines, at: usize, holders: &Holders, outcome: &Outcome) -> u64 {
+        let now = holders.now();
+        let line = Line::default();
+        let mut arriving =
+            Arriving { lines, ttl: self.ttl, line, hits: 0, is_broken: false, written: 0, now };
+        for taken in holders.taken() {
+            arriving.is_broken |= !taken.can_hit;
+            match taken.from {
+                Some(from) => arriving.take(arriving.lines.index(from as usize, at), taken),
+                None => arriving.write(taken.pages),
+            }
+        }
+        arriving.write(u32::try_from(outcome.new_pages).unwrap_or(u32::MAX));
+        arriving.lines.push(arriving.line);
+        self.level.pages += u64::from(arriving.written);
+        if arriving.written > 0 {
+            self.there.push_back(Written { at: now, pages: arriving.written });
+        }
+        arriving.hits
+    }
+
+    fn is_sound(&self, holders: &Holders) -> bool {
+        let there: u64 = self.there.iter().map(|run| u64::from(run.pages)).sum();
+        self.there.iter().is_sorted_by_key(|run| run.at)
+            && self.there.back().is_none_or(|run| run.at <= holders.now())
+            && self.level.is_sound(there, holders)
+    }
+}
+
+/// A request while its pages move.
+struct Arriving<'a> {
+    lines: &'a mut Lines,
+    ttl: Ttl,
+    now: EventTime,
+    line: Line,
+    /// Leading pages that were there.
+    hits: u64,
+    /// A page was not there, or cannot be a hit.
+    is_broken: bool,
+    written: u32,
+}
+
+impl Arriving<'_> {
+    /// Moves the shallowest pages of a line to the request that arrives.
+    #[inline(always)]
+    fn take(&mut self, index: usize, taken: &Taken) {
+        if taken.is_rest && self.lines.oldest(index).is_some_and(|at| self.is_there(at)) {
+            self.hit(taken.pages);
+            self.lines.append_rest(index, &mut self.line);
+            return;
+        }
+        let mut left = taken.pages;
+        while let Some(run) = self.lines.take_first(index, left) {
+            left -= run.pages;
+            if self.is_there(run.at) {
+                self.hit(run.pages);
+                self.lines.append(&mut self.line, run);
+            } else {
+                self.write(run.pages);
+            }
+        }
+    }
+
+    /// Whether what was written then has not expired.
+    #[inline(always)]
+    fn is_there(&self, at: EventTime) -> bool {
+        self.ttl.end_of(at).is_none_or(|end| self.now <= end)
+    }
+
+    /// Writes pages that are not there.
+    #[inline(always)]
+    fn write(&mut self, pages: u32) {
+        if pages > 0 {
+            self.is_broken = true;
+            self.written += pages;
+            self.lines.append(&mut self.line, Written { at: self.now, pages });
+        }
+    }
+
+    /// Finds pages there.
+    #[inline(always)]
+    fn hit(&mut self, pages: u32) {
+        self.hits += if self.is_broken { 0 } else { u64::from(pages) };
+    }
+}

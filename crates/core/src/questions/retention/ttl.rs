@@ -1,0 +1,56 @@
+//! How long a page is kept.
+
+use crate::units::EventTime;
+use crate::windows::window::{format_duration_ms, parse_duration_ms};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::fmt;
+use std::num::NonZeroU64;
+use std::str::FromStr;
+
+/// A time to live, written `5m` or `1h`; a page that old to the millisecond is still there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ttl(NonZeroU64);
+
+/// Why a text is no time to live.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is no time to live: expected a whole number and ms, s, m, h or d, such as 5m, at most 366d")]
+pub struct TtlError(String);
+
+impl Ttl {
+    /// The milliseconds.
+    pub fn ms(self) -> u64 {
+        self.0.get()
+    }
+
+    /// The last moment of what was touched then; none where time has no such moment.
+    pub(super) fn end_of(self, touched: EventTime) -> Option<EventTime> {
+        touched.0.checked_add_unsigned(self.ms()).map(EventTime)
+    }
+}
+
+impl FromStr for Ttl {
+    type Err = TtlError;
+
+    fn from_str(text: &str) -> Result<Self, TtlError> {
+        let ms = parse_duration_ms(text.trim()).and_then(NonZeroU64::new);
+        ms.map(Self).ok_or_else(|| TtlError(text.chars().take(40).collect()))
+    }
+}
+
+impl fmt::Display for Ttl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&format_duration_ms(self.ms()))
+    }
+}
+
+impl Serialize for Ttl {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Ttl {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}

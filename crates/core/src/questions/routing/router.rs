@@ -1,0 +1,209 @@
+//! Where a request goes.
+
+use super::MAX_REPLICAS;
+use super::least_in_flight::LeastInFlight;
+use super::precise::PreciseRouter;
+use super::prefix::PrefixRouter;
+use super::spec::{HashBy, PreciseRules, RouterKind, RouterSpec};
+use crate::request::event::RequestEvent;
+use crate::request::labels::Label;
+use crate::units::PageCount;
+use crate::units::pages::Scope;
+use hashbrown::HashMap;
+use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::xxh3_64;
+
+/// A request as a router sees it.
+#[derive(Debug, Clone, Copy)]
+pub struct Arriving<'a> {
+    /// The request.
+    pub event: &'a RequestEvent<'a>,
+    /// The session it belongs to, where the trace says.
+    pub session: Option<&'a str>,
+}
+
+/// The log names more replicas than are followed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the log names more than {MAX_REPLICAS} replicas: is the field replica a request's own name?")]
+pub struct TooManyReplicas;
+
+/// A router.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Router {
+    spec: RouterSpec,
+    state: State,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+enum State {
+    Logged(Names),
+    RoundRobin { next: usize },
+    Hash(HashBy),
+    LeastInFlight(LeastInFlight),
+    Prefix(PrefixRouter),
+    Precise(PreciseRouter),
+}
+
+/// The replicas that a log names, by first appearance. Requests without a name share one cache of their own.
+#[derive(Debug, Default, Deserialize)]
+#[serde(from = "Vec<Option<Box<str>>>")]
+struct Names {
+    indices: HashMap<Box<str>, usize, foldhash::fast::RandomState>,
+    /// Of requests without a name.
+    unnamed: Option<usize>,
+    names: Vec<Option<Box<str>>>,
+}
+
+impl From<Vec<Option<Box<str>>>> for Names {
+    fn from(names: Vec<Option<Box<str>>>) -> Self {
+        let indices = names.iter().enumerate().filter_map(|(index, name)| Some((name.clone()?, index)));
+        let unnamed = names.iter().position(Option::is_none);
+        Self { indices: indices.collect(), unnamed, names }
+    }
+}
+
+impl Serialize for Names {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        self.names.serialize(to)
+    }
+}
+
+impl Names {
+    fn are_distinct(&self) -> bool {
+        self.indices.len() + usize::from(self.unnamed.is_some()) == self.names.len()
+    }
+
+    fn index(&mut self, name: Option<&str>) -> Result<usize, TooManyReplicas> {
+        let known = name.map_or(self.unnamed, |name| self.indices.get(name).copied());
+        if let Some(index) = known {
+            return Ok(index);
+        }
+        let index = self.names.len();
+        if index >= MAX_REPLICAS {
+            return Err(TooManyReplicas);
+        }
+        self.names.push(name.map(Box::from));
+        match name {
+            Some(name) => drop(self.indices.insert(name.into(), index)),
+            None => self.unnamed = Some(index),
+        }
+        Ok(index)
+    }
+}
+
+impl Router {
+    /// A router that has seen nothing.
+    pub fn new(spec: RouterSpec) -> Self {
+        let state = match spec.kind {
+            RouterKind::Logged => State::Logged(Names::default()),
+            RouterKind::RoundRobin => State::RoundRobin { next: 0 },
+            RouterKind::Hash(by) => State::Hash(by),
+            RouterKind::LeastInFlight => State::LeastInFlight(LeastInFlight::new(spec.replicas)),
+            RouterKind::Prefix(rules) => State::Prefix(PrefixRouter::new(spec.replicas, rules)),
+            RouterKind::Precise(_) => State::Precise(PreciseRouter::new(spec.replicas)),
+        };
+        Self { spec, state }
+    }
+
+    /// The replica that gets this request. One that asks the caches is routed by [`Router::precise`]: this
+    /// gives its first replica.
+    ///
+    /// # Errors
+    /// [`TooManyReplicas`] where the log names them.
+    pub fn route(&mut self, request: &Arriving<'_>) -> Result<usize, TooManyReplicas> {
+        let replicas = self.spec.replicas.max(1);
+        match &mut self.state {
+            State::Logged(names) => names.index(request.event.labels.get(Label::Replica).copied()),
+            State::RoundRobin { next } => {
+                let replica = *next;
+                *next = (replica + 1) % replicas;
+                Ok(replica)
+            }
+            State::Hash(by) => Ok((hash(*by, request) % replicas as u64) as usize),
+            State::LeastInFlight(router) => Ok(router.route(request.event)),
+            State::Prefix(router) => Ok(router.route(request.event)),
+            State::Precise(_) => Ok(0),
+        }
+    }
+
+    /// The router that asks the caches, and its rules, where this is one.
+    pub(super) fn precise(&mut self) -> Option<(PreciseRules, &mut PreciseRouter)> {
+        match (self.spec.kind, &mut self.state) {
+            (RouterKind::Precise(rules), State::Precise(router)) => Some((rules, router)),
+            _ => None,
+        }
+    }
+
+    /// The only total capacity that is told, known once a request has been routed; `None` where every capacity is told.
+    pub(super) fn only_total(&self) -> Option<Option<PageCount>> {
+        match &self.state {
+            State::Precise(router) => Some(router.total()),
+            _ => None,
+        }
+    }
+
+    /// Whether this, read back from a snapshot, is a router like the `fresh` one and can go on.
+    pub fn is_sound(&self, fresh: &Self) -> bool {
+        let replicas = self.spec.replicas.max(1);
+        let state = match (&self.state, &fresh.state) {
+            (State::Logged(names), State::Logged(_)) => {
+                names.names.len() <= MAX_REPLICAS && names.are_distinct()
+            }
+            (State::RoundRobin { next }, State::RoundRobin { .. }) => *next < replicas,
+            (State::Hash(by), State::Hash(asked)) => by == asked,
+            (State::LeastInFlight(router), State::LeastInFlight(_)) => router.is_sound(replicas),
+            (State::Prefix(router), State::Prefix(fresh)) => router.is_sound(fresh),
+            (State::Precise(router), State::Precise(fresh)) => router.is_sound(fresh),
+            _ => false,
+        };
+        self.spec == fresh.spec && state
+    }
+
+    /// Bytes of memory held, nearly, where it remembers much.
+    pub(super) fn memory_bytes(&self) -> usize {
+        match &self.state {
+            State::Prefix(router) => router.memory_bytes(),
+            _ => 0,
+        }
+    }
+
+    /// How it was asked for.
+    pub fn spec(&self) -> RouterSpec {
+        self.spec
+    }
+
+    /// Replicas it spreads requests over; those that the log named so far.
+    pub fn replicas(&self) -> usize {
+        match &self.state {
+            State::Logged(names) => names.names.len(),
+            _ => self.spec.replicas,
+        }
+    }
+
+    /// The name of a replica, where the log names them.
+    pub fn name(&self, replica: usize) -> Option<&str> {
+        match &self.state {
+            State::Logged(names) => names.names.get(replica)?.as_deref(),
+            _ => None,
+        }
+    }
+}
+
+/// What a hash router hashes of a request.
+fn hash(by: HashBy, request: &Arriving<'_>) -> u64 {
+    let (session, tenant) = (request.session, request.event.labels.get(Label::Tenant).copied());
+    let name = match by {
+        HashBy::Auto => session.or(tenant),
+        HashBy::Session => session,
+        HashBy::Tenant => tenant,
+        HashBy::FirstPage => None,
+    };
+    name.map_or_else(|| hash_of_first_page(request.event), |name| xxh3_64(name.as_bytes()))
+}
+
+/// The first page's hash; that of its scope for a request without pages.
+fn hash_of_first_page(event: &RequestEvent<'_>) -> u64 {
+    let scope: Scope = event.scope;
+    let first = event.page_ids.get(0).map_or(scope.value(), |id| scope.first_page(id));
+    xxh3_64(&first.to_le_bytes())
+}

@@ -1,0 +1,137 @@
+//! A router under way: where requests went, and what they found there.
+
+use super::MAX_REPLICAS;
+use super::following::{FollowingCaches, Served};
+use super::result::RoutingResult;
+use super::routed::Routed;
+use super::router::{Arriving, Router, TooManyReplicas};
+use super::spec::RouterSpec;
+use super::tally::{RoutingShare, RoutingTally};
+use crate::engines::one_pass::{Engine, EngineRefusal};
+use crate::pool::config::PoolConfig;
+use crate::units::{PageCount, PageSize};
+use serde::{Deserialize, Serialize};
+
+/// A request cannot be followed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RoutingError {
+    /// The log names too many replicas.
+    #[error(transparent)]
+    Replicas(#[from] TooManyReplicas),
+    /// A replica's cache refuses it.
+    #[error(transparent)]
+    Refused(#[from] EngineRefusal),
+}
+
+/// A router and the caches behind it.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct RoutedCaches {
+    router: Router,
+    caches: FollowingCaches,
+}
+
+impl RoutedCaches {
+    /// Caches that have seen nothing, of a pool whose engine has a stack: others cannot be routed
+    /// ([`PoolConfig::is_pointwise`]).
+    pub fn new(spec: RouterSpec) -> Self {
+        Self { router: Router::new(spec), caches: FollowingCaches::new() }
+    }
+
+    /// The same with a stack of its own for each replica, whatever state the pool's engine is in: where ranges of
+    /// requests are merged into that.
+    pub fn apart(spec: RouterSpec, config: &PoolConfig) -> Self {
+        Self { router: Router::new(spec), caches: FollowingCaches::apart(config) }
+    }
+
+    /// Routes a request to its replica, which it then is the latest of. `pool` is the pool's engine, which has just
+    /// accepted it; from the first request on all that it accepts come here.
+    ///
+    /// # Errors
+    /// [`RoutingError`].
+    pub fn observe(
+        &mut self,
+        request: &Arriving<'_>,
+        page_size: PageSize,
+        config: &PoolConfig,
+        pool: &Engine,
+    ) -> Result<Routed<'_>, RoutingError> {
+        self.caches.prepare(pool, config);
+        let served = Served { event: request.event, page_size, pool };
+        let Some((rules, router)) = self.router.precise() else {
+            let replica = self.router.route(request)?;
+            let number = self.caches.requests(replica);
+            let outcome = self.caches.observe(replica, &served)?;
+            return Ok(Routed { replica, number, outcome });
+        };
+        let (caches, each) = (&mut self.caches, router.each(&rules, page_size, config));
+        let pages = PageCount(request.event.page_ids.len() as u64);
+        let followed = config.held_shares().followed_of(pages) as usize;
+        let replica = router.route(&rules, followed, |replica| caches.hits_at(replica, &served, each));
+        let number = caches.requests(replica);
+        let outcome = caches.observe(replica, &served)?;
+        router.send(replica, outcome.page_accesses - outcome.hits_at(each));
+        Ok(Routed { replica, number, outcome })
+    }
+
+    /// The router.
+    pub fn router(&self) -> &Router {
+        &self.router
+    }
+
+    /// Completes what was read back from a snapshot; whether it is of this router and can go on beside the pool's engine.
+    pub fn resume(&mut self, spec: RouterSpec, config: &PoolConfig, pool: &Engine) -> bool {
+        let most = match spec.replicas {
+            0 => MAX_REPLICAS,
+            replicas => replicas,
+        };
+        self.router.is_sound(&Router::new(spec)) && self.caches.resume(config, most, pool)
+    }
+
+    /// Bytes of memory held, nearly.
+    pub fn memory_bytes(&self) -> u64 {
+        self.caches.memory_bytes() + self.router.memory_bytes() as u64
+    }
+}
+
+/// One router over one trace.
+#[derive(Debug)]
+pub struct RouterRun {
+    routed: RoutedCaches,
+    tally: RoutingTally,
+}
+
+impl RouterRun {
+    /// A run of a router and caches that have seen nothing.
+    pub fn new(routed: RoutedCaches, config: &PoolConfig) -> Self {
+        Self { routed, tally: RoutingTally::new(config.target_ratios.len()) }
+    }
+
+    /// Routes a request. One that is not counted only fills a cache.
+    ///
+    /// # Errors
+    /// [`RoutingError`].
+    pub fn observe(
+        &mut self,
+        request: &Arriving<'_>,
+        page_size: PageSize,
+        config: &PoolConfig,
+        pool: &Engine,
+        counted: bool,
+    ) -> Result<Routed<'_>, RoutingError> {
+        let routed = self.routed.observe(request, page_size, config, pool)?;
+        if counted {
+            self.tally.add(&RoutingShare::of(&routed, &config.target_ratios));
+        }
+        Ok(routed)
+    }
+
+    /// The router.
+    pub fn router(&self) -> &Router {
+        self.routed.router()
+    }
+
+    /// What was found, at these total capacities.
+    pub fn result(&self, totals: &[PageCount], config: &PoolConfig) -> RoutingResult {
+        RoutingResult::of(self.router(), &self.tally, totals, config)
+    }
+}

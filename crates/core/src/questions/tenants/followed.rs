@@ -1,0 +1,127 @@
+//! Every tenant's requests: what they find, and what is held for them.
+
+use super::names::{Names, TenantId};
+use super::occupancy::Occupancy;
+use super::result::{self, TenantResult};
+use super::tally::{TenantShare, TenantTally, TenantsConfig, TenantsShape, TenantsTally};
+use crate::pool::config::PoolConfig;
+use crate::questions::lifetimes::{Holders, Packed};
+use crate::request::outcome::Outcome;
+use serde::{Deserialize, Serialize};
+
+/// The tenants of a pool.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Tenants {
+    /// By the pool's configuration.
+    #[serde(skip, default = "TenantsConfig::unknown")]
+    config: TenantsConfig,
+    names: Names,
+    /// One a capacity.
+    occupancies: Vec<Occupancy>,
+    /// What each capacity had held as the first counted request had arrived.
+    before: Option<Vec<Vec<u128>>>,
+    /// The latest request, where it counts.
+    #[serde(skip)]
+    share: Option<TenantShare>,
+}
+
+impl Tenants {
+    /// Nobody seen yet.
+    pub fn new(config: TenantsConfig) -> Self {
+        Self {
+            names: Names::default(),
+            occupancies: config.capacities.iter().map(|capacity| Occupancy::at(*capacity)).collect(),
+            before: None,
+            share: None,
+            config,
+        }
+    }
+
+    /// How many of everything are counted.
+    pub fn shape(&self) -> TenantsShape {
+        self.config.shape()
+    }
+
+    /// The place of a tenant.
+    pub fn id_of(&mut self, name: Option<&str>) -> TenantId {
+        self.names.id_of(name)
+    }
+
+    /// The latest request; none where it does not count.
+    pub fn share(&self) -> Option<&TenantShare> {
+        self.share.as_ref()
+    }
+
+    /// Follows the latest request, a tenant's, that has taken its `pages` over.
+    pub(crate) fn follow(
+        &mut self,
+        holders: &Holders,
+        outcome: &Outcome,
+        (tenant, pages): (TenantId, u32),
+        counted: bool,
+    ) {
+        let order = self.config.order;
+        self.occupancies.iter_mut().for_each(|occupancy| occupancy.follow(holders, pages, order));
+        if counted && self.before.is_none() {
+            self.before = Some(self.so_far(holders));
+        }
+        self.share = counted.then(|| TenantShare::of(outcome, tenant, &self.config));
+    }
+
+    pub(crate) fn renumber(&mut self, packed: &Packed) {
+        self.occupancies.iter_mut().for_each(|occupancy| occupancy.renumber(packed));
+    }
+
+    /// Completes what was read back from a snapshot; whether it is what is asked for and follows the list.
+    pub(crate) fn resume(&mut self, config: TenantsConfig, holders: &Holders) -> bool {
+        let is_known = |account: u32| (account as usize) < self.names.len();
+        let sums = |sums: &Vec<u128>| sums.len() <= self.names.len();
+        let sound = self.names.are_sound()
+            && holders.entries().iter().all(|holder| is_known(holder.account))
+            && self.occupancies.len() == config.capacities.len()
+            && self.occupancies.iter().zip(&config.capacities).all(|(occupancy, capacity)| {
+                occupancy.is_sound(*capacity, holders) && occupancy.accounts() <= self.names.len()
+            })
+            && self
+                .before
+                .iter()
+                .all(|before| before.len() == config.capacities.len() && before.iter().all(sums));
+        self.config = config;
+        sound
+    }
+
+    /// Bytes of memory held, nearly.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.names.memory_bytes()
+            + self.occupancies.iter().map(|held| 2 * held.accounts() * size_of::<u128>()).sum::<usize>()
+    }
+
+    fn so_far(&self, holders: &Holders) -> Vec<Vec<u128>> {
+        self.occupancies.iter().map(|occupancy| occupancy.so_far(holders)).collect()
+    }
+
+    /// The `most` tenants that hold the most, then all others together: what the requests of `tally` found, and
+    /// what was held since the first request that counts.
+    pub(crate) fn result(
+        &self,
+        holders: &Holders,
+        tally: &TenantsTally,
+        most: usize,
+        config: &PoolConfig,
+    ) -> Vec<TenantResult> {
+        let Some(before) = &self.before else { return Vec::new() };
+        let now = self.so_far(holders);
+        let of = |at: usize| {
+            let held = now.iter().enumerate().map(|(capacity, sums)| {
+                let sum = |sums: Option<&Vec<u128>>| sums.and_then(|sums| sums.get(at)).copied().unwrap_or(0);
+                sum(Some(sums)).saturating_sub(sum(before.get(capacity)))
+            });
+            let id = TenantId::at(at);
+            let tally = tally.of(id).cloned().unwrap_or_else(|| TenantTally::new(self.shape()));
+            result::Account { id, tally, page_milliseconds: held.collect() }
+        };
+        result::ranked((0..self.names.len()).map(of).collect(), most, config, |id| {
+            self.names.name(id).map(str::to_owned)
+        })
+    }
+}

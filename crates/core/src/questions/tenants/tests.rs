@@ -1,0 +1,277 @@
+//! Attribution against a list of pages, one page and one span of time at a time.
+
+use super::*;
+use crate::engines::profile::Profile;
+use crate::pool::config::PoolConfig;
+use crate::questions::lifetimes::model::{Model, TimedRequest, profiles, timed_requests};
+use crate::questions::lifetimes::{Arrival, Lifetimes};
+use crate::request::event::RequestEvent;
+use crate::request::labels::Label;
+use crate::request::outcome::Outcome;
+use crate::units::pages::PageIds;
+use crate::units::{PageCount, PageSize};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+
+const CAPACITIES: [u64; 6] = [1, 3, 7, 12, 20, 1000];
+
+type Name = Option<String>;
+
+fn name(tenant: Option<u8>) -> Name {
+    tenant.map(|tenant| format!("tenant-{tenant}"))
+}
+
+/// One tenant, obviously counted.
+#[derive(Debug, Clone, PartialEq, Default)]
+struct Counts {
+    requests: u64,
+    accesses: u64,
+    reusable: u64,
+    hits: [u64; 6],
+    held: [u128; 6],
+    required: Vec<u64>,
+}
+
+impl Counts {
+    fn add(&mut self, other: &Self) {
+        self.requests += other.requests;
+        self.accesses += other.accesses;
+        self.reusable += other.reusable;
+        for at in 0..CAPACITIES.len() {
+            self.hits[at] += other.hits[at];
+            self.held[at] += other.held[at];
+        }
+        self.required.extend(&other.required);
+        self.required.sort_unstable();
+    }
+}
+
+fn config(profile: Profile) -> PoolConfig {
+    PoolConfig {
+        profile,
+        target_ratios: vec!["1".parse().expect("a share")],
+        coverages: ["0.5", "1"].map(|share| share.parse().expect("a share")).into(),
+        ..PoolConfig::default()
+    }
+}
+
+fn tenants(config: &PoolConfig) -> Tenants {
+    Tenants::new(TenantsConfig {
+        order: config.profile.order(),
+        capacities: CAPACITIES.into(),
+        targets: config.target_ratios.clone(),
+    })
+}
+
+/// What lies in each capacity from one moment to the next.
+fn hold(naive: &mut BTreeMap<Name, Counts>, model: &Model, ms: i64) {
+    for (at, capacity) in CAPACITIES.iter().enumerate() {
+        for held in model.list.iter().take(*capacity as usize) {
+            naive.entry(name(held.tenant)).or_default().held[at] += ms as u128;
+        }
+    }
+}
+
+fn follow(
+    requests: &[TimedRequest],
+    config: &PoolConfig,
+    warm_up: usize,
+) -> (Lifetimes, TenantsTally, BTreeMap<Name, Counts>) {
+    let mut model = Model::new(config.profile, 1 << 20);
+    let mut lifetimes = Lifetimes::new(PageCount(1 << 20), None, Some(tenants(config)));
+    let mut naive: BTreeMap<Name, Counts> = BTreeMap::new();
+    let mut tally = TenantsTally::new(lifetimes.tenants().expect("followed").shape());
+    for (number, request) in requests.iter().enumerate() {
+        let (before, list) = (model.now, std::mem::take(&mut model.list));
+        model.list = list.clone();
+        let (event_time, outcome, looked) = model.observe(request);
+        let now = model.now.expect("a request");
+        // What lay there while nothing came.
+        let after = std::mem::replace(&mut model.list, list);
+        if number > warm_up {
+            hold(&mut naive, &model, now - before.unwrap_or(now));
+        }
+        model.list = after;
+        let counted = number >= warm_up;
+        let tenant = name(request.tenant);
+        lifetimes.observe(&Arrival { event_time, tenant: tenant.as_deref(), counted }, &outcome);
+        count(&lifetimes, &mut tally);
+        if !counted {
+            continue;
+        }
+        let counts = naive.entry(tenant).or_default();
+        let needs: Vec<u64> = looked.reusable().iter().map(|(need, _)| *need).collect();
+        counts.requests += 1;
+        counts.accesses += looked.prompt as u64;
+        counts.reusable += needs.len() as u64;
+        for (hits, capacity) in counts.hits.iter_mut().zip(CAPACITIES) {
+            *hits += needs.iter().filter(|need| **need <= capacity).count() as u64;
+        }
+        counts.required.push(needs.iter().copied().max().unwrap_or(0));
+        counts.required.sort_unstable();
+    }
+    (lifetimes, tally, naive)
+}
+
+/// Counts the latest request, if it counts.
+fn count(lifetimes: &Lifetimes, tally: &mut TenantsTally) {
+    let tenants = lifetimes.tenants().expect("followed");
+    tenants.share().into_iter().for_each(|share| tally.add(share));
+}
+
+fn counts_of(result: &TenantResult) -> (u64, u64, u64, &[u64], &[u128]) {
+    let TenantResult { requests, page_hits, cold_pages, hits, page_milliseconds, .. } = result;
+    (*requests, *page_hits, page_hits + cold_pages, hits, page_milliseconds)
+}
+
+fn check(result: &TenantResult, naive: &Counts) -> Result<(), TestCaseError> {
+    let obvious = (naive.requests, naive.reusable, naive.accesses, &naive.hits[..], &naive.held[..]);
+    prop_assert_eq!(counts_of(result), obvious);
+    for found in result.required.iter().flat_map(|required| &required.coverage) {
+        let rank = found.coverage.nearest_rank(naive.requests);
+        prop_assert_eq!(found.pages, rank.map(|rank| naive.required[rank as usize - 1]));
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_tenant_equals_counting_page_by_page(
+        requests in timed_requests(60), profile in profiles(), warm_up in 0usize..10,
+    ) {
+        let config = config(profile);
+        let (lifetimes, tally, naive) = follow(&requests, &config, warm_up);
+        let results = lifetimes.told_by_tenant(&tally, 100, &config);
+        for result in &results {
+            prop_assert_eq!(result.others, None);
+            let counts = naive.get(&result.name).cloned().unwrap_or_default();
+            check(result, &counts)?;
+        }
+        let told = naive.values().filter(|counts| counts.requests > 0).count();
+        prop_assert!(results.len() >= told);
+        let ranks = results.iter().map(|result| result.page_milliseconds.last().copied());
+        prop_assert!(ranks.collect::<Vec<_>>().is_sorted_by(|a, b| a >= b));
+    }
+
+    #[test]
+    fn the_others_are_all_that_is_not_told(
+        requests in timed_requests(60), profile in profiles(), most in 0usize..4,
+    ) {
+        let config = config(profile);
+        let (lifetimes, tally, naive) = follow(&requests, &config, 0);
+        let results = lifetimes.told_by_tenant(&tally, most, &config);
+        let (told, others): (Vec<_>, Vec<_>) = results.iter().partition(|result| result.others.is_none());
+        prop_assert!(told.len() <= most && others.len() <= 1);
+        let mut left = naive.clone();
+        told.iter().for_each(|result| drop(left.remove(&result.name)));
+        let mut sum = Counts::default();
+        left.values().for_each(|counts| sum.add(counts));
+        prop_assert_eq!(others.is_empty(), left.is_empty());
+        if let Some(others) = others.first() {
+            prop_assert_eq!(others.others, Some(left.len() as u64));
+            check(others, &sum)?;
+        }
+        let mut pool = Counts::default();
+        naive.values().for_each(|counts| pool.add(counts));
+        let held = |at: usize| results.iter().map(|result| result.page_milliseconds[at]).sum::<u128>();
+        let held: Vec<u128> = (0..CAPACITIES.len()).map(held).collect();
+        prop_assert_eq!(held, pool.held.to_vec(), "sums are the pool's");
+    }
+
+    /// A split is as many engines, each with its own requests.
+    #[test]
+    fn a_split_equals_caches_of_their_own(requests in timed_requests(60), profile in profiles()) {
+        let config = config(profile);
+        let quota: Quota = "tenant-1=0.5,tenant-2=0.2".parse().expect("a split");
+        let mut run = QuotaRun::new(quota, &config);
+        let mut models: Vec<Model> = (0..3).map(|_| Model::new(profile, 1 << 20)).collect();
+        let mut hits = [0; 6];
+        for request in &requests {
+            let part = match request.tenant { Some(1) => 0, Some(2) => 1, _ => 2 };
+            let tenant = name(request.tenant);
+            let event = RequestEvent {
+                page_ids: PageIds::from_slice(&request.ids),
+                input_tokens: Some(request.ids.len() as u64 * 4 + request.rest),
+                output_tokens: Some(request.output),
+                labels: tenant.as_deref().map(|name| (Label::Tenant, name)).into_iter().collect(),
+                ..RequestEvent::default()
+            };
+            run.observe(&event, PageSize::new(4).expect("not zero"), true).expect("chained");
+            let (_, _, looked) = models[part].observe(request);
+            for (hits, capacity) in hits.iter_mut().zip(CAPACITIES) {
+                let (half, fifth) = (capacity / 2, capacity / 5);
+                let own = [half, fifth, capacity - half - fifth][part];
+                *hits += looked.reusable().iter().filter(|(need, _)| *need <= own).count() as u64;
+            }
+        }
+        let result = run.result(&CAPACITIES.map(PageCount), &config);
+        let found: Vec<_> = result.capacities.iter().map(|point| point.page_hits).collect();
+        prop_assert_eq!(found, hits.map(Some).to_vec());
+    }
+}
+
+#[test]
+fn tenants_beyond_the_limit_are_accounted_together() {
+    let config = config(Profile::Paper);
+    let mut lifetimes = Lifetimes::new(PageCount(1 << 20), None, Some(tenants(&config)));
+    let mut tally = TenantsTally::new(lifetimes.tenants().expect("followed").shape());
+    for number in 0..MAX_TENANTS + 9 {
+        let name = format!("t{number}");
+        let arrival = Arrival {
+            event_time: crate::units::EventTime(number as i64),
+            tenant: Some(&name),
+            counted: true,
+        };
+        let outcome = Outcome { page_accesses: 2, new_pages: 2, ..Outcome::default() };
+        lifetimes.observe(&arrival, &outcome);
+        count(&lifetimes, &mut tally);
+    }
+    let results = lifetimes.told_by_tenant(&tally, usize::MAX, &config);
+    assert_eq!(results.len(), MAX_TENANTS + 1);
+    let last = results.last().expect("the others");
+    assert_eq!((last.others, last.requests, last.cold_pages), (Some(0), 9, 18));
+}
+
+/// Follows two requests of one page each for every tenant named, in caches split by `quota`.
+fn split(quota: &str, tenants: &[&str]) -> QuotaResult {
+    let config = config(Profile::Paper);
+    let mut run = QuotaRun::new(quota.parse().expect("a split"), &config);
+    for (page, tenant) in (1_u64..).zip(tenants).chain((1..).zip(tenants)) {
+        let ids = [page];
+        let event = RequestEvent {
+            page_ids: PageIds::from_slice(&ids),
+            labels: [(Label::Tenant, *tenant)].into_iter().collect(),
+            ..RequestEvent::default()
+        };
+        run.observe(&event, PageSize::new(4).expect("not zero"), true).expect("chained");
+    }
+    run.result(&[1, 2, 3].map(PageCount), &config)
+}
+
+#[test]
+fn parts_of_a_split_are_the_whole_together() {
+    let found = split("acme=0.5,beta=0.5", &["other"]);
+    let hits: Vec<_> = found.capacities.iter().map(|point| point.page_hits).collect();
+    assert_eq!(
+        hits,
+        [Some(1), Some(0), Some(1)],
+        "the page that halves leave of an odd number is the others'"
+    );
+}
+
+#[test]
+fn a_share_of_a_tenant_that_no_request_names_is_told() {
+    assert_eq!(split("acme=0.5,nobody=0.25", &["acme", "beta"]).unused, ["nobody"]);
+    assert_eq!(split("acme=0.5", &["acme", "beta"]).unused, [""; 0]);
+}
+
+#[test]
+fn a_split_reads_back_as_written_and_refuses_with_a_reason() {
+    let text = "acme=0.5,be=ta=0.25";
+    assert_eq!(text.parse::<Quota>().expect(text).to_string(), text);
+    for text in ["", "acme", "=0.5", "acme=2", "a=0.5,a=0.1", "a=0.7,b=0.4"] {
+        assert!(text.parse::<Quota>().expect_err(text).to_string().contains("expected"), "{text}");
+    }
+}

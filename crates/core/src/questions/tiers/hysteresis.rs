@@ -1,0 +1,103 @@
+//! What automation follows: a capacity that changes only for a reason.
+//!
+//! Rules, step by step ([`steps`](super::steps)), `current` being the steady capacity and `required` what the step's
+//! window asks for:
+//! 1. The first requirement known is taken.
+//! 2. A requirement that exceeds `current` by more than `min_change` of it is taken at once.
+//! 3. Any other one is taken once `hold` steps in a row lie on its side of `current`: the largest requirement of those
+//!    steps, so that none of them would have lacked capacity. Too much is only money; too little loses hits.
+//! 4. A window that is warming up under-counts: where it asks for less than `current`, it changes nothing, so it never
+//!    lowers the capacity nor helps to.
+//! 5. A requirement beyond the tracked bound has no number: the capacity stays and says that it is too small, and a row
+//!    of smaller requirements is broken.
+
+use crate::units::PageCount;
+use crate::units::ratio::Ratio;
+use serde::{Deserialize, Serialize};
+use std::cmp::Ordering;
+
+/// Holds one capacity against changes that do not last.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hysteresis {
+    min_change: Ratio,
+    hold: u32,
+    current: Option<PageCount>,
+    /// The steps in a row whose requirement lies on one side of the current one.
+    row: Option<Row>,
+}
+
+/// Steps in a row that ask for the same direction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+struct Row {
+    larger: bool,
+    steps: u32,
+    /// The largest of their requirements.
+    largest: PageCount,
+}
+
+/// The steady capacity after a window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct SteadyCapacity {
+    /// The capacity; absent as long as no requirement was known.
+    pub pages: Option<PageCount>,
+    /// This window changed it.
+    pub changed: bool,
+    /// The window's requirement lies beyond the tracked bound, so the capacity is too small.
+    pub beyond_bound: bool,
+}
+
+impl Hysteresis {
+    /// Requirements that exceed the current capacity by more than `min_change` of it count at once, others after
+    /// `hold` steps (at least 1).
+    pub fn new(min_change: Ratio, hold: u32) -> Self {
+        Self { min_change, hold: hold.max(1), current: None, row: None }
+    }
+
+    /// Whether this one, read back from a snapshot, goes by the rules of the `fresh` one.
+    pub fn is_like(&self, fresh: &Self) -> bool {
+        (self.min_change, self.hold) == (fresh.min_change, fresh.hold)
+            && self.row.is_none_or(|row| row.steps < self.hold)
+    }
+
+    /// The capacity as it stands next to a window that changes nothing.
+    pub fn unchanged(&self, required: Option<PageCount>) -> SteadyCapacity {
+        SteadyCapacity { pages: self.current, changed: false, beyond_bound: required.is_none() }
+    }
+
+    /// Takes the requirement of a step (`None` beyond the bound).
+    pub fn observe(&mut self, required: Option<PageCount>, warm_up: bool) -> SteadyCapacity {
+        let before = self.current;
+        match (required, self.current) {
+            (None, _) => self.row = self.row.filter(|row| row.larger),
+            (Some(required), None) => self.current = Some(required),
+            (Some(required), Some(current)) => self.weigh(required, current, warm_up),
+        }
+        SteadyCapacity {
+            pages: self.current,
+            changed: self.current != before,
+            beyond_bound: required.is_none(),
+        }
+    }
+
+    fn weigh(&mut self, required: PageCount, current: PageCount, warm_up: bool) {
+        let larger = match required.cmp(&current) {
+            Ordering::Less if warm_up => return,
+            Ordering::Equal => return self.row = None,
+            Ordering::Less => false,
+            Ordering::Greater => true,
+        };
+        if larger && required.0 - current.0 > self.min_change.share_of(current.0) {
+            return self.take(required);
+        }
+        let row = match self.row.filter(|row| row.larger == larger) {
+            Some(row) => Row { steps: row.steps + 1, largest: row.largest.max(required), larger },
+            None => Row { steps: 1, largest: required, larger },
+        };
+        if row.steps >= self.hold { self.take(row.largest) } else { self.row = Some(row) }
+    }
+
+    fn take(&mut self, pages: PageCount) {
+        self.current = Some(pages);
+        self.row = None;
+    }
+}

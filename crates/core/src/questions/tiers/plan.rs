@@ -1,0 +1,217 @@
+//! How much of each tier to have.
+//!
+//! Rules:
+//! 1. Tiers are given from the fastest to the slowest. A tier and those above it together *reach* so
+//!    many distinct pages: an exclusive tier (a victim cache) adds its own to the reach of those
+//!    above, an inclusive one (write-through) repeats theirs, so the larger of the two counts.
+//! 2. A tier is sized so that its reach is at least the capacity its coverage requires, in whole units
+//!    and no unit more. Where the tiers above reach that far already, it gets none.
+//! 3. Pages pinned by requests in flight lie in the first tier and can hold nothing else: they are
+//!    added to its size and left out of its reach.
+//! 4. The curve is read at the reach: at `C1` and `C1 + C2` for an exclusive second tier, at `C1` and
+//!    `C2` for an inclusive one.
+//! 5. A requirement or pinned pages beyond the tracked bound give no number of units, here and below.
+
+use super::curve::HitCurve;
+use crate::units::PageCount;
+use crate::units::ratio::Ratio;
+use serde::{Deserialize, Serialize};
+
+/// Whether a tier repeats what the tiers above it hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Inclusion {
+    /// It holds what the tiers above evicted: capacities add up.
+    #[default]
+    Exclusive,
+    /// It holds what the tiers above hold, too: the larger capacity counts.
+    Inclusive,
+}
+
+/// The size capacity is bought in, measured in bytes or in pages, and a page in the same measure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Unit {
+    size: u64,
+    page: u64,
+}
+
+impl Unit {
+    /// A unit of `size` where a page takes `page` of the same measure; `None` if either is zero.
+    pub fn new(size: u64, page: u64) -> Option<Self> {
+        (size > 0 && page > 0).then_some(Self { size, page })
+    }
+
+    /// Whole pages in `units` units: the remainder of one unit serves with the next. Saturates.
+    pub fn pages_in(self, units: u64) -> PageCount {
+        let pages = u128::from(units) * u128::from(self.size) / u128::from(self.page);
+        PageCount(u64::try_from(pages).unwrap_or(u64::MAX))
+    }
+
+    /// The fewest units that hold so many pages. Saturates.
+    pub fn needed_for(self, pages: PageCount) -> u64 {
+        let units = (u128::from(pages.0) * u128::from(self.page)).div_ceil(u128::from(self.size));
+        u64::try_from(units).unwrap_or(u64::MAX)
+    }
+}
+
+/// A tier as configured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TierSpec {
+    /// What it is called.
+    pub name: String,
+    /// Share of requests whose required capacity this tier and those above are to hold.
+    pub coverage: Ratio,
+    /// How it relates to the tiers above; means nothing for the first.
+    pub inclusion: Inclusion,
+    /// What its capacity is bought in.
+    pub unit: Unit,
+    /// Price of a unit, in whatever currency.
+    pub unit_price: Option<f64>,
+}
+
+/// What a plan is made from, beside the tiers.
+#[derive(Debug, Clone, Copy)]
+pub struct PlanInput<'a, C> {
+    /// The capacity each tier's coverage requires, in the tiers' order; `None` beyond the bound.
+    pub required: &'a [Option<PageCount>],
+    /// Most pages requests in flight pin at a time: zero where the log has no durations, `None` beyond
+    /// the bound.
+    pub pinned: Option<PageCount>,
+    /// The hit-rate curve.
+    pub curve: &'a C,
+}
+
+/// A plan for all tiers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TierPlan {
+    /// One entry a tier, from the fastest.
+    pub tiers: Vec<PlannedTier>,
+    /// Price of all units; absent where a tier has no price or no number, or there is none.
+    pub cost: Option<f64>,
+}
+
+/// How much of one tier to have, and what it buys. Rates count every hit in this tier or above.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PlannedTier {
+    /// The tier's name.
+    pub name: String,
+    /// The share of requests it is sized for.
+    pub coverage: Ratio,
+    /// The capacity that share requires, absent beyond the bound.
+    pub required_pages: Option<PageCount>,
+    /// Units to have; absent beyond the bound, as all that follows from it.
+    pub units: Option<u64>,
+    /// Pages these hold, pinned ones among them.
+    pub pages: Option<PageCount>,
+    /// Distinct reusable pages this tier and those above hold.
+    pub reach_pages: Option<PageCount>,
+    /// Expected share of page accesses found.
+    pub hit_rate: Option<f64>,
+    /// Expected share of prompt tokens found, where those are known.
+    pub hit_rate_tokens: Option<f64>,
+    /// Expected `1/(1-r)` at the hit rate `r` (paper, equation 1); absent at 1.
+    pub relative_prefill_throughput: Option<f64>,
+    /// Price of the units.
+    pub cost: Option<f64>,
+    /// What one unit more would buy.
+    pub next_unit: Option<NextUnit>,
+}
+
+/// The gain of one unit more of a tier, the tiers above staying as they are.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct NextUnit {
+    /// Distinct reusable pages reached with it.
+    pub reach_pages: PageCount,
+    /// What the hit rate rises by.
+    pub hit_rate_gain: Option<f64>,
+    /// The relative prefill throughput with it.
+    pub relative_prefill_throughput: Option<f64>,
+    /// Its price.
+    pub cost: Option<f64>,
+}
+
+/// Sizes the tiers by the module's rules. A tier without a requirement is beyond the bound.
+pub fn plan<C: HitCurve>(tiers: &[TierSpec], input: &PlanInput<'_, C>) -> TierPlan {
+    let mut above = Some(PageCount(0));
+    let mut planned = Vec::with_capacity(tiers.len());
+    for (position, spec) in tiers.iter().enumerate() {
+        let required = input.required.get(position).copied().flatten();
+        let pinned = if position == 0 { input.pinned } else { Some(PageCount(0)) };
+        let inclusion = if position == 0 { Inclusion::Exclusive } else { spec.inclusion };
+        let known = above.zip(pinned).zip(required);
+        let sizing =
+            known.map(|((above, pinned), required)| Sizing { spec, inclusion, above, pinned, required });
+        let tier = planned_tier(spec, required, sizing, input.curve);
+        above = tier.reach_pages;
+        planned.push(tier);
+    }
+    let cost = planned.iter().map(|tier| tier.cost).reduce(|sum, cost| Some(sum? + cost?)).flatten();
+    TierPlan { tiers: planned, cost }
+}
+
+/// What the size of one tier depends on.
+#[derive(Clone, Copy)]
+struct Sizing<'a> {
+    spec: &'a TierSpec,
+    inclusion: Inclusion,
+    above: PageCount,
+    pinned: PageCount,
+    required: PageCount,
+}
+
+impl Sizing<'_> {
+    /// The fewest units whose reach is at least what is required.
+    fn units(self) -> u64 {
+        let own = match self.inclusion {
+            Inclusion::Exclusive => self.required.0.saturating_sub(self.above.0),
+            Inclusion::Inclusive if self.required <= self.above => 0,
+            Inclusion::Inclusive => self.required.0,
+        };
+        self.spec.unit.needed_for(PageCount(own.saturating_add(self.pinned.0)))
+    }
+
+    /// Distinct reusable pages held with so many units.
+    fn reach(self, units: u64) -> PageCount {
+        let own = self.spec.unit.pages_in(units).0.saturating_sub(self.pinned.0);
+        PageCount(match self.inclusion {
+            Inclusion::Exclusive => self.above.0.saturating_add(own),
+            Inclusion::Inclusive => self.above.0.max(own),
+        })
+    }
+}
+
+fn planned_tier<C: HitCurve>(
+    spec: &TierSpec,
+    required_pages: Option<PageCount>,
+    sizing: Option<Sizing<'_>>,
+    curve: &C,
+) -> PlannedTier {
+    let units = sizing.map(Sizing::units);
+    let reach_at =
+        |more: u64| sizing.zip(units).map(|(sizing, units)| sizing.reach(units.saturating_add(more)));
+    let rate_at = |more: u64| reach_at(more).and_then(|reach| curve.hit_rate(reach));
+    let (hit_rate, next_rate) = (rate_at(0), rate_at(1));
+    PlannedTier {
+        name: spec.name.clone(),
+        coverage: spec.coverage,
+        required_pages,
+        units,
+        pages: units.map(|units| spec.unit.pages_in(units)),
+        reach_pages: reach_at(0),
+        hit_rate,
+        hit_rate_tokens: reach_at(0).and_then(|reach| curve.token_hit_rate(reach)),
+        relative_prefill_throughput: hit_rate.and_then(relative_prefill_throughput),
+        cost: units.zip(spec.unit_price).map(|(units, price)| units as f64 * price),
+        next_unit: reach_at(1).map(|reach_pages| NextUnit {
+            reach_pages,
+            hit_rate_gain: next_rate.zip(hit_rate).map(|(next, now)| next - now),
+            relative_prefill_throughput: next_rate.and_then(relative_prefill_throughput),
+            cost: spec.unit_price,
+        }),
+    }
+}
+
+/// `1/(1-r)`; `None` at 1 and above, where nothing would be computed at all.
+fn relative_prefill_throughput(hit_rate: f64) -> Option<f64> {
+    (hit_rate < 1.0).then(|| 1.0 / (1.0 - hit_rate))
+}

@@ -1,0 +1,347 @@
+//! What passes between tiers: reads and writes of each below the first, per request, at the busiest moment and a day.
+//!
+//! What is above a tier holds the pages with a need up to its reach. A page found below is read; what does not lie
+//! above enters there, and what entered less what the tiers above grew by was dropped from them: an exclusive tier
+//! stores that. An inclusive one stores what it does not hold itself.
+//!
+//! Where tiers end is known once a log or a window has ended, so its runs are kept ([`PassedLog`]).
+
+use super::plan::Inclusion;
+use super::sights::Sights;
+use crate::questions::request_runs::{Passed, PassedLog, PassedRun};
+use crate::request::outcome::{BEYOND, Outcome};
+use crate::units::EventTime;
+use crate::units::ratio::Ratio;
+
+/// The spans over which the busiest moment is looked for, in milliseconds.
+const PEAK_SPANS_MS: [u64; 2] = [1_000, 60_000];
+
+/// Most requests and most runs of a whole log that are kept.
+const MOST_RUNS: usize = 1 << 28;
+
+/// The runs of a whole log.
+#[derive(Debug, Clone, Default)]
+pub struct TrafficLog {
+    log: PassedLog,
+    now: Option<EventTime>,
+    /// By the number of each request.
+    sights: Sights,
+}
+
+/// Where a tier lies, in followed pages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TierSpan {
+    /// What the tiers above hold together.
+    pub above: u64,
+    /// What this one holds by itself.
+    pub own: u64,
+    /// Whether it repeats what they hold.
+    pub inclusion: Inclusion,
+}
+
+impl TierSpan {
+    fn reach(self) -> u64 {
+        match self.inclusion {
+            Inclusion::Exclusive => self.above.saturating_add(self.own),
+            Inclusion::Inclusive => self.above.max(self.own),
+        }
+    }
+}
+
+/// What passes between a tier and those above, in followed pages.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Traffic {
+    /// Requests.
+    pub requests: u64,
+    /// From the first of them to the last, in milliseconds.
+    pub span_ms: u64,
+    /// Pages read from it.
+    pub read_pages: u64,
+    /// Pages written to it.
+    pub written_pages: u64,
+    /// What would be written to it as an inclusive tier of its size if it is exclusive, and the other way round.
+    pub written_otherwise: u64,
+    /// The busiest span of each length.
+    pub peaks: Vec<Peak>,
+    /// Pages each request reads, if any, ascending.
+    loads: Vec<u64>,
+}
+
+/// The busiest of all spans of one length, which begin at its multiples.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Peak {
+    /// How long, in milliseconds.
+    pub span_ms: u64,
+    /// Most pages read in one.
+    pub read_pages: u64,
+    /// Most pages written in one.
+    pub written_pages: u64,
+}
+
+impl Traffic {
+    /// Pages that a request reads, at this quantile of all requests; `None` without any.
+    pub fn load(&self, share: Ratio) -> Option<u64> {
+        let rank = share.nearest_rank(self.requests)?;
+        let without = self.requests - self.loads.len() as u64;
+        let loaded = rank.checked_sub(without + 1).and_then(|at| self.loads.get(usize::try_from(at).ok()?));
+        Some(loaded.copied().unwrap_or(0))
+    }
+}
+
+/// Pages by span of one length, as time passes.
+#[derive(Debug)]
+struct Spans {
+    busiest: Peak,
+    /// The span that the latest request came in, and what it read and wrote so far.
+    latest: Option<i64>,
+    read: u64,
+    written: u64,
+}
+
+impl TrafficLog {
+    /// Adds the next request of the engine; every one must come, in order.
+    pub fn observe(&mut self, event_time: EventTime, outcome: &Outcome) {
+        let at = self.now.map_or(event_time, |now| now.max(event_time));
+        self.now = Some(at);
+        let number = self.sights.requests();
+        let request = Passed {
+            number: number as u64,
+            at,
+            distinct: self.sights.distinct(),
+            // A request's pages are counted in 32 bits everywhere.
+            new_pages: outcome.new_pages as u32,
+        };
+        self.log.observe(request, outcome, MOST_RUNS);
+        for run in outcome.runs.iter().chain(&outcome.unlooked) {
+            let place = usize::try_from(run.last_touched_by).ok().filter(|_| run.need != BEYOND);
+            self.sights.take(place, run.pages);
+        }
+        self.sights.arrive(outcome.new_pages);
+    }
+
+    /// Pages that were touched only once, and all that there were: so many of the first writes are saved where a page
+    /// is stored on second sight only. `None` where the stack forgot some.
+    pub fn touched_once(&self) -> Option<(u64, u64)> {
+        self.sights.touched_once()
+    }
+
+    /// Whether all requests could be kept; else nothing can be told.
+    pub fn is_complete(&self) -> bool {
+        self.log.is_complete()
+    }
+
+    /// What passes between a tier and those above, from the request numbered `counted` on.
+    pub fn traffic(&self, tier: TierSpan, counted: usize) -> Traffic {
+        Traffic::of(&self.log, tier, counted)
+    }
+}
+
+impl Traffic {
+    /// What passes between a tier and those above, but for the first `skipped` requests of a log.
+    pub fn of(log: &PassedLog, tier: TierSpan, skipped: usize) -> Self {
+        let mut traffic = Self {
+            requests: 0,
+            span_ms: 0,
+            read_pages: 0,
+            written_pages: 0,
+            written_otherwise: 0,
+            peaks: Vec::new(),
+            loads: Vec::new(),
+        };
+        let mut spans = PEAK_SPANS_MS.map(Spans::of);
+        let mut first = None;
+        for (request, runs) in log.iter().skip(skipped) {
+            let passing = Passing::of(&request, runs, tier);
+            let written = passing.written(tier.inclusion);
+            traffic.requests += 1;
+            traffic.read_pages += passing.read;
+            traffic.written_pages += written;
+            traffic.written_otherwise += passing.dropped + passing.not_held - written;
+            if passing.read > 0 {
+                traffic.loads.push(passing.read);
+            }
+            traffic.span_ms = request.at.0.abs_diff(first.get_or_insert(request.at).0);
+            spans.iter_mut().for_each(|spans| spans.add(request.at, passing.read, written));
+        }
+        traffic.loads.sort_unstable();
+        traffic.peaks = spans.map(|spans| spans.busiest).into();
+        traffic
+    }
+}
+
+impl Spans {
+    fn of(span_ms: u64) -> Self {
+        let busiest = Peak { span_ms, read_pages: 0, written_pages: 0 };
+        Self { busiest, latest: None, read: 0, written: 0 }
+    }
+
+    /// Adds what a request moves; time never runs backwards.
+    fn add(&mut self, at: EventTime, read: u64, written: u64) {
+        let span = Some(at.0.div_euclid(self.busiest.span_ms as i64));
+        if span != self.latest {
+            (self.latest, self.read, self.written) = (span, 0, 0);
+        }
+        self.read += read;
+        self.written += written;
+        self.busiest.read_pages = self.busiest.read_pages.max(self.read);
+        self.busiest.written_pages = self.busiest.written_pages.max(self.written);
+    }
+}
+
+/// What one request moves.
+struct Passing {
+    read: u64,
+    /// Pages that the tiers above drop.
+    dropped: u64,
+    /// Pages that the tier does not hold by itself.
+    not_held: u64,
+}
+
+impl Passing {
+    fn of(request: &Passed, runs: &[PassedRun], tier: TierSpan) -> Self {
+        let found = |capacity: u64| runs.iter().map(|run| run.hits_at(capacity)).sum::<u64>();
+        let can_hit = runs.iter().filter(|run| run.can_hit);
+        let read = can_hit.map(|run| run.hits_at(tier.reach()) - run.hits_at(tier.above)).sum();
+        let known: u64 = runs.iter().map(|run| run.pages()).sum();
+        let new_pages = u64::from(request.new_pages);
+        let grown = tier.above.min(request.distinct + new_pages) - tier.above.min(request.distinct);
+        Self {
+            read,
+            dropped: known + new_pages - found(tier.above) - grown,
+            not_held: known + new_pages - found(tier.own),
+        }
+    }
+
+    fn written(&self, inclusion: Inclusion) -> u64 {
+        match inclusion {
+            Inclusion::Exclusive => self.dropped,
+            Inclusion::Inclusive => self.not_held,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engines::profile::Profile;
+    use crate::questions::lifetimes::model::{Model, profiles, timed_requests};
+    use crate::stack::naive::Page;
+    use proptest::prelude::*;
+
+    /// Two caches, one page at a time: what one drops goes to the other.
+    #[derive(Default)]
+    struct Two {
+        upper: Vec<Page>,
+        lower: Vec<Page>,
+        read: u64,
+        written: u64,
+    }
+
+    impl Two {
+        fn enter(&mut self, page: &Page) {
+            if self.lower.contains(page) {
+                self.lower.retain(|held| held != page);
+                self.read += 1;
+            }
+            self.upper.retain(|held| held != page);
+            self.upper.insert(0, page.clone());
+        }
+
+        fn evict(&mut self, above: usize, own: usize) {
+            while self.upper.len() > above {
+                let dropped = self.upper.pop().expect("more than none");
+                self.lower.insert(0, dropped);
+                self.written += 1;
+            }
+            self.lower.truncate(own);
+        }
+
+        fn access(&mut self, pages: &[Page], root_first: bool, above: usize, own: usize) {
+            if root_first {
+                for page in pages {
+                    self.enter(page);
+                    self.evict(above, own);
+                }
+            } else {
+                pages.iter().rev().for_each(|page| self.enter(page));
+                self.evict(above, own);
+            }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+        /// The two engines whose pages all can be hits, beside two caches that are kept page by page.
+        #[test]
+        fn exclusive_tiers_equal_two_caches(
+            requests in timed_requests(50), root_first in any::<bool>(), above in 1u64..20, own in 1u64..20,
+        ) {
+            let profile = if root_first { Profile::Paper } else { Profile::LeafFirst };
+            let (mut model, mut log, mut two) = (Model::new(profile, 1 << 20), TrafficLog::default(), Two::default());
+            for request in &requests {
+                let (time, outcome, looked) = model.observe(request);
+                log.observe(time, &outcome);
+                let pages: Vec<Page> = looked.pages.iter().map(|(page, _)| page.clone()).collect();
+                two.access(&pages, root_first, above as usize, own as usize);
+            }
+            let traffic = log.traffic(TierSpan { above, own, inclusion: Inclusion::Exclusive }, 0);
+            prop_assert_eq!((traffic.read_pages, traffic.written_pages), (two.read, two.written));
+        }
+
+        #[test]
+        fn every_count_equals_the_needs_page_by_page(
+            requests in timed_requests(50), profile in profiles(), above in 1u64..20, own in 1u64..30,
+            inclusive in any::<bool>(), counted in 0usize..8,
+        ) {
+            let (mut model, mut log) = (Model::new(profile, 1 << 20), TrafficLog::default());
+            let inclusion = if inclusive { Inclusion::Inclusive } else { Inclusion::Exclusive };
+            let reach = if inclusive { above.max(own) } else { above + own };
+            let mut touches: std::collections::HashMap<Page, u64> = std::collections::HashMap::new();
+            let (mut reads, mut exclusive, mut inclusive, mut times) = (vec![], vec![], vec![], vec![]);
+            for (number, request) in requests.iter().enumerate() {
+                let before = above.min(model.list.len() as u64);
+                let (time, outcome, looked) = model.observe(request);
+                log.observe(time, &outcome);
+                looked.pages.iter().for_each(|(page, _)| *touches.entry(page.clone()).or_default() += 1);
+                if number < counted {
+                    continue;
+                }
+                let needs = || looked.pages.iter().map(|(_, found)| found.map_or(u64::MAX, |(need, _)| need));
+                let count = |more_than: u64| needs().filter(|need| *need > more_than).count() as u64;
+                let grown = above.min(model.list.len() as u64) - before;
+                let read = looked.reusable().iter().filter(|(need, _)| *need > above && *need <= reach).count();
+                reads.push(read as u64);
+                exclusive.push(count(above) - grown);
+                inclusive.push(count(own));
+                times.push(model.now.expect("a request"));
+            }
+            let once = touches.values().filter(|touches| **touches == 1).count() as u64;
+            prop_assert_eq!(log.touched_once(), Some((once, touches.len() as u64)));
+            let traffic = log.traffic(TierSpan { above, own, inclusion }, counted);
+            let (own, other) = match inclusion {
+                Inclusion::Exclusive => (&exclusive, &inclusive),
+                Inclusion::Inclusive => (&inclusive, &exclusive),
+            };
+            let sum = |pages: &[u64]| pages.iter().sum::<u64>();
+            prop_assert_eq!(traffic.read_pages, sum(&reads));
+            prop_assert_eq!((traffic.written_pages, traffic.written_otherwise), (sum(own), sum(other)));
+            for peak in &traffic.peaks {
+                let most = |pages: &[u64]| {
+                    let spans = times.iter().map(|time| time.div_euclid(peak.span_ms as i64));
+                    let within = |span| spans.clone().zip(pages).filter(move |(other, _)| *other == span);
+                    spans.clone().map(|span| within(span).map(|(_, pages)| pages).sum::<u64>()).max().unwrap_or(0)
+                };
+                prop_assert_eq!((peak.read_pages, peak.written_pages), (most(&reads), most(own)));
+            }
+            let mut sorted = reads.clone();
+            sorted.sort_unstable();
+            for share in ["0.5", "0.99", "1"].map(|share| share.parse::<Ratio>().expect("a share")) {
+                let naive = share.nearest_rank(sorted.len() as u64).map(|rank| sorted[rank as usize - 1]);
+                prop_assert_eq!(traffic.load(share), naive);
+            }
+            let span = times.first().zip(times.last()).map_or(0, |(first, last)| last.abs_diff(*first));
+            prop_assert_eq!(traffic.span_ms, span);
+        }
+    }
+}

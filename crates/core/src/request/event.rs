@@ -1,0 +1,285 @@
+//! One request as the core sees it, whatever format it travelled in.
+
+use crate::request::labels::Labels;
+use crate::units::pages::{PageIds, Scope};
+use crate::units::{EventTime, PageSize};
+use serde::{Deserialize, Serialize};
+use std::num::NonZeroU32;
+
+/// The leading pages of a compact event's prompt, which its pool has seen: named, not listed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KnownPrefix {
+    /// Id of the prefix's last page. It tells of all before it, which only chained ids do.
+    pub last_id: u64,
+    /// Length in pages.
+    pub pages: NonZeroU32,
+}
+
+/// What a log says of a prompt's tokens that came from the serving engine's cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum CachedTokens {
+    /// Nothing.
+    #[default]
+    Unstated,
+    /// It has a usage for the request that leaves the count out, as engines and APIs do where nothing was cached.
+    LeftOut,
+    /// So many.
+    Stated(u64),
+}
+
+impl CachedTokens {
+    /// What a log says that states `tokens`, or leaves them out; `counts` where it counts the prompt's other tokens.
+    pub fn of_usage(tokens: Option<u64>, counts: bool) -> Self {
+        match tokens {
+            Some(tokens) => Self::Stated(tokens),
+            None if counts => Self::LeftOut,
+            None => Self::Unstated,
+        }
+    }
+
+    /// The tokens, zero where the count was left out; nothing where the log says nothing.
+    pub fn count(self) -> Option<u64> {
+        match self {
+            Self::Unstated => None,
+            Self::LeftOut => Some(0),
+            Self::Stated(tokens) => Some(tokens),
+        }
+    }
+
+    /// The tokens as the log states them.
+    pub fn stated(self) -> Option<u64> {
+        self.count().filter(|_| self != Self::LeftOut)
+    }
+}
+
+impl From<Option<u64>> for CachedTokens {
+    fn from(stated: Option<u64>) -> Self {
+        Self::of_usage(stated, false)
+    }
+}
+
+/// A request: the page ids of its prompt and what its log says beside them.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct RequestEvent<'a> {
+    /// When the request arrived.
+    pub event_time: EventTime,
+    /// Tokens a page, where the event says; else the pool's configured page size holds.
+    pub page_size: Option<PageSize>,
+    /// What the ids are unique within.
+    pub scope: Scope,
+    /// Prefix-chained ids of the prompt's pages; the last one may be a partial page, which shows in
+    /// `input_tokens` not being a multiple of the page size.
+    pub page_ids: PageIds<'a>,
+    /// In a compact event, the prompt's pages before `page_ids`, which then lists those after them. Its pool completes
+    /// the ids before anything else reads them.
+    pub known_prefix: Option<KnownPrefix>,
+    /// Whether who made the ids declares them chained, so that a right one tells of all before it.
+    pub ids_chained: bool,
+    /// Ids of the pages the output filled, continuing the prompt's chain; empty where unknown.
+    pub output_page_ids: PageIds<'a>,
+    /// Tokens of the prompt.
+    pub input_tokens: Option<u64>,
+    /// Tokens generated.
+    pub output_tokens: Option<u64>,
+    /// From arrival to last token, in milliseconds, where the log says.
+    pub duration_ms: Option<u64>,
+    /// Prompt tokens that the serving engine says came from its cache.
+    pub cached_tokens: CachedTokens,
+    /// Which cache served the request, on whose behalf.
+    pub labels: Labels<&'a str>,
+}
+
+impl RequestEvent<'_> {
+    /// Pages of the prompt that have ids, listed or named.
+    pub fn prompt_pages(&self) -> u64 {
+        let named = self.known_prefix.map_or(0, |prefix| u64::from(prefix.pages.get()));
+        named + self.page_ids.len() as u64
+    }
+}
+
+/// The engine says that more of a prompt came from its cache than the prompt has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{cached} cached_tokens are more than the prompt's {prompt} tokens")]
+pub struct CachedTokensMismatch {
+    /// Tokens that came from the cache, as the event says.
+    pub cached: u64,
+    /// Tokens of the prompt: as stated, or what its page ids have room for.
+    pub prompt: u64,
+}
+
+/// Longest duration of a request: a day, in milliseconds. What is longer is another unit, and would stay in flight
+/// long after every other request has ended.
+pub const MAX_DURATION_MS: u64 = 86_400_000;
+
+/// Most tokens of a prompt, of an output, or from a cache.
+pub const MAX_TOKENS: u64 = u32::MAX as u64;
+
+/// A number that no request can have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{field} is {value}, more than any request has: at most {limit}")]
+pub struct NumberOutOfBounds {
+    /// The field it is in.
+    pub field: &'static str,
+    /// What the event says.
+    pub value: u64,
+    /// The most it may say.
+    pub limit: u64,
+}
+
+/// Refuses an event that says a number which no request can have: one of them would distort its pool for as long as
+/// it says.
+///
+/// # Errors
+/// [`NumberOutOfBounds`].
+pub fn check_numbers(event: &RequestEvent<'_>) -> Result<(), NumberOutOfBounds> {
+    let numbers = [
+        ("duration_ms", event.duration_ms, MAX_DURATION_MS),
+        ("input_tokens", event.input_tokens, MAX_TOKENS),
+        ("output_tokens", event.output_tokens, MAX_TOKENS),
+        ("cached_tokens", event.cached_tokens.stated(), MAX_TOKENS),
+    ];
+    let outside = |(field, value, limit): (&'static str, Option<u64>, u64)| {
+        value.filter(|value| *value > limit).map(|value| NumberOutOfBounds { field, value, limit })
+    };
+    numbers.into_iter().find_map(outside).map_or(Ok(()), Err)
+}
+
+/// Refuses an event with more cached tokens than its prompt has. Where the event does not state its prompt's
+/// tokens, its page ids have room for so many.
+///
+/// # Errors
+/// [`CachedTokensMismatch`].
+pub fn check_cached_tokens(
+    event: &RequestEvent<'_>,
+    page_size: PageSize,
+) -> Result<(), CachedTokensMismatch> {
+    let Some(cached) = event.cached_tokens.stated() else { return Ok(()) };
+    let room = || event.prompt_pages().saturating_mul(u64::from(page_size.get()));
+    let prompt = event.input_tokens.unwrap_or_else(room);
+    if cached <= prompt { Ok(()) } else { Err(CachedTokensMismatch { cached, prompt }) }
+}
+
+/// A prompt's page ids are neither its full pages nor its full pages and one partial page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{ids} page ids do not fit {tokens} prompt tokens at {page_size} tokens a page: expected {}", self.expected())]
+pub struct PageCountMismatch {
+    /// Page ids the event holds, or names.
+    pub ids: u64,
+    /// Prompt tokens the event states.
+    pub tokens: u64,
+    /// Tokens a page.
+    pub page_size: PageSize,
+}
+
+impl PageCountMismatch {
+    /// How many ids would fit, in words.
+    fn expected(&self) -> String {
+        let size = u64::from(self.page_size.get());
+        match (self.tokens / size, self.tokens.div_ceil(size)) {
+            (full, all) if full == all => full.to_string(),
+            (full, all) => format!("{full} or {all}"),
+        }
+    }
+}
+
+/// The listed pages of a prompt that count, behind a prefix that is named, if any: its full pages, and the partial last one where that is asked for.
+///
+/// Logs hold either `floor` or `ceil` of `input_tokens / page_size` ids. With `ceil` of a number that
+/// is not whole, the last id is a partial page. An event that does not state its tokens cannot show a
+/// partial page, so all its ids count.
+///
+/// # Errors
+///
+/// [`PageCountMismatch`] when the number of ids is neither of the two.
+pub fn full_pages<'a>(
+    event: &RequestEvent<'a>,
+    page_size: PageSize,
+    include_partial: bool,
+) -> Result<PageIds<'a>, PageCountMismatch> {
+    let ids = event.page_ids;
+    let Some(tokens) = event.input_tokens else { return Ok(ids) };
+    let page_tokens = u64::from(page_size.get());
+    let (full, all) = (tokens / page_tokens, tokens.div_ceil(page_tokens));
+    let count = event.prompt_pages();
+    match (count == full, count == all) {
+        (true, _) => Ok(ids),
+        (false, true) if include_partial => Ok(ids),
+        (false, true) => Ok(ids.first(ids.len().saturating_sub(1))),
+        (false, false) => Err(PageCountMismatch { ids: count, tokens, page_size }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn pages(ids: &[u64], tokens: Option<u64>, include_partial: bool) -> Result<Vec<u64>, PageCountMismatch> {
+        let event = RequestEvent {
+            page_ids: PageIds::from_slice(ids),
+            input_tokens: tokens,
+            ..RequestEvent::default()
+        };
+        let page_size = PageSize::new(16).expect("not zero");
+        full_pages(&event, page_size, include_partial).map(|ids| ids.iter().collect())
+    }
+
+    #[test]
+    fn only_a_partial_last_page_is_cut() {
+        assert_eq!(pages(&[1, 2, 3], Some(40), false), Ok(vec![1, 2]), "ceil ids: the third is partial");
+        assert_eq!(pages(&[1, 2, 3], Some(40), true), Ok(vec![1, 2, 3]));
+        assert_eq!(pages(&[1, 2], Some(40), false), Ok(vec![1, 2]), "floor ids: no partial page logged");
+        assert_eq!(pages(&[1, 2], Some(40), true), Ok(vec![1, 2]));
+        assert_eq!(pages(&[1, 2, 3], Some(48), false), Ok(vec![1, 2, 3]), "a multiple has no partial page");
+        assert_eq!(pages(&[1, 2, 3], None, false), Ok(vec![1, 2, 3]), "unknown tokens cut nothing");
+        assert_eq!(pages(&[9], Some(3), false), Ok(vec![]), "a prompt shorter than a page");
+        assert_eq!(pages(&[], Some(0), false), Ok(vec![]));
+    }
+
+    #[test]
+    fn a_prefix_that_is_named_counts_and_is_not_listed() {
+        let pages = NonZeroU32::new(2).expect("two");
+        let event = |ids: &[u64], tokens, include_partial| {
+            let known_prefix = Some(KnownPrefix { last_id: 2, pages });
+            let page_ids = PageIds::from_slice(ids);
+            let event = RequestEvent {
+                page_ids,
+                known_prefix,
+                input_tokens: Some(tokens),
+                ..RequestEvent::default()
+            };
+            let page_size = PageSize::new(16).expect("not zero");
+            full_pages(&event, page_size, include_partial).map(|ids| ids.len()).map_err(|error| error.ids)
+        };
+        assert_eq!(event(&[3, 4], 64, false), Ok(2));
+        assert_eq!(event(&[3, 4], 50, false), Ok(1), "the fourth is partial");
+        assert_eq!(event(&[3, 4], 50, true), Ok(2));
+        assert_eq!(event(&[], 40, false), Ok(0), "all of them are named");
+        assert_eq!(event(&[3, 4], 32, false), Err(4));
+    }
+
+    #[test]
+    fn a_count_that_fits_neither_is_refused_without_the_ids() {
+        let error = pages(&[77777], Some(40), false).expect_err("one id for 40 tokens");
+        assert_eq!(
+            error.to_string(),
+            "1 page ids do not fit 40 prompt tokens at 16 tokens a page: expected 2 or 3"
+        );
+        assert!(pages(&[1, 2, 3, 4], Some(48), true).is_err());
+        assert!(pages(&[], Some(u64::MAX), true).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn what_counts_never_exceeds_the_tokens(tokens in 0u64..200, count in 0usize..16) {
+            let ids = vec![5u64; count];
+            match pages(&ids, Some(tokens), false) {
+                Ok(kept) => {
+                    prop_assert!(kept.len() as u64 * 16 <= tokens);
+                    prop_assert!(kept.len() as u64 == tokens / 16);
+                }
+                Err(_) => prop_assert!(count as u64 != tokens / 16 && count as u64 != tokens.div_ceil(16)),
+            }
+        }
+    }
+}

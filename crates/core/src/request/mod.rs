@@ -1,0 +1,7 @@
+//! One request as it arrives: what its event says, its labels, whether a sample has it, and what it found.
+
+pub mod chat_engine;
+pub mod event;
+pub mod labels;
+pub mod outcome;
+pub mod sample;

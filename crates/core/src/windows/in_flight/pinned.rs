@@ -1,0 +1,182 @@
+//! The distinct pages that requests hold: a radix tree over page ids whose nodes count their holders.
+//!
+//! A path that leaves a node half-way splits it; the lower part keeps its place, so that what ended
+//! there still does. A node is gone when nobody holds it, and its children, held by no more requests than
+//! it is, are gone by then.
+
+use crate::units::pages::PageIds;
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use serde::{Deserialize, Serialize};
+
+/// A node's place in the table.
+pub(super) type NodeIndex = u32;
+
+/// Where every path begins; it has no pages.
+const ROOT: NodeIndex = 0;
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+struct Node {
+    parent: NodeIndex,
+    /// Requests whose path leads through the node; 0 for a free place, and for the root.
+    holders: u32,
+    /// Ids of its pages, at least one but for the root.
+    label: Vec<u64>,
+}
+
+/// The pages held, each once.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(from = "Image")]
+pub(super) struct PinnedPages {
+    nodes: Vec<Node>,
+    #[serde(skip)]
+    free: Vec<NodeIndex>,
+    /// Child by parent and first id.
+    #[serde(skip)]
+    children: HashMap<(NodeIndex, u64), NodeIndex, FixedState>,
+    #[serde(skip)]
+    pages: u64,
+}
+
+/// What a snapshot keeps; the rest follows from it.
+#[derive(Deserialize)]
+struct Image {
+    nodes: Vec<Node>,
+}
+
+impl From<Image> for PinnedPages {
+    fn from(image: Image) -> Self {
+        let mut pages = Self { nodes: image.nodes, ..Self::default() };
+        for (index, node) in pages.nodes.iter().enumerate().skip(1) {
+            match node.label.first() {
+                Some(&first) if node.holders > 0 => {
+                    pages.children.insert((node.parent, first), index as NodeIndex);
+                    pages.pages += node.label.len() as u64;
+                }
+                _ => pages.free.push(index as NodeIndex),
+            }
+        }
+        pages
+    }
+}
+
+impl Default for PinnedPages {
+    fn default() -> Self {
+        let nodes = vec![Node::default()];
+        Self { nodes, free: Vec::new(), children: HashMap::with_hasher(FixedState::default()), pages: 0 }
+    }
+}
+
+impl PinnedPages {
+    /// Distinct pages held.
+    pub(super) fn count(&self) -> u64 {
+        self.pages
+    }
+
+    /// Holds the pages of a path; returns where it ends, which is what releases it. May take the ids.
+    pub(super) fn hold(&mut self, ids: &mut Vec<u64>) -> NodeIndex {
+        let (mut end, mut rest) = (ROOT, &ids[..]);
+        while let Some(first) = rest.first()
+            && let Some(&child) = self.children.get(&(end, *first))
+        {
+            let label = PageIds::from_slice(&self.nodes[child as usize].label);
+            let common = label.common_prefix(PageIds::from_slice(rest));
+            end = self.split(child, common);
+            self.nodes[end as usize].holders += 1;
+            rest = &rest[common..];
+        }
+        if !rest.is_empty() {
+            self.pages += rest.len() as u64;
+            // Long ids are copied once, where they are all new and their memory has not much to spare.
+            let are_taken = end == ROOT && ids.capacity() / 2 <= ids.len();
+            let label = if are_taken { std::mem::take(ids) } else { rest.to_vec() };
+            end = self.place(Node { parent: end, holders: 1, label });
+        }
+        end
+    }
+
+    /// Gives back a path that was held. The memory of its ids may be put into `spare`.
+    pub(super) fn release(&mut self, tail: NodeIndex, spare: &mut Vec<u64>) {
+        let mut index = tail;
+        while index != ROOT {
+            let node = &mut self.nodes[index as usize];
+            let parent = node.parent;
+            node.holders -= 1;
+            if node.holders == 0 {
+                let label = std::mem::take(&mut node.label);
+                self.pages -= label.len() as u64;
+                self.children.remove(&(parent, label[0]));
+                self.free.push(index);
+                if label.capacity() > spare.capacity() {
+                    *spare = label;
+                }
+            }
+            index = parent;
+        }
+    }
+
+    /// Splits a node after `pages` of its label and returns the upper part; the whole node when `pages` is
+    /// all of it.
+    fn split(&mut self, lower: NodeIndex, pages: usize) -> NodeIndex {
+        let node = &mut self.nodes[lower as usize];
+        if pages == node.label.len() {
+            return lower;
+        }
+        let rest = node.label.split_off(pages);
+        let next = rest[0];
+        let upper = Node { label: std::mem::replace(&mut node.label, rest), ..*node };
+        // Placing it makes it the child that `lower` was.
+        let upper = self.place(upper);
+        self.nodes[lower as usize].parent = upper;
+        self.children.insert((upper, next), lower);
+        upper
+    }
+
+    /// Puts a node into the table and below its parent.
+    fn place(&mut self, node: Node) -> NodeIndex {
+        let edge = (node.parent, node.label[0]);
+        let index = match self.free.pop() {
+            Some(index) => {
+                self.nodes[index as usize] = node;
+                index
+            }
+            None => {
+                self.nodes.push(node);
+                // A node has a page and a holder, and both are bounded far below 32 bits.
+                (self.nodes.len() - 1) as NodeIndex
+            }
+        };
+        self.children.insert(edge, index);
+        index
+    }
+
+    /// Whether the nodes are exactly those on the paths that end at `tails`, held as often: what a
+    /// snapshot says may be damaged.
+    pub(super) fn are_held_by(&self, tails: impl Iterator<Item = NodeIndex>) -> bool {
+        let mut holders = vec![0_u32; self.nodes.len()];
+        for tail in tails {
+            let (mut index, mut steps) = (tail, 0);
+            while index != ROOT {
+                let Some(node) = self.nodes.get(index as usize) else { return false };
+                if node.label.is_empty() || steps == self.nodes.len() {
+                    return false;
+                }
+                holders[index as usize] += 1;
+                (index, steps) = (node.parent, steps + 1);
+            }
+        }
+        let used = self.nodes.iter().filter(|node| node.holders > 0).count();
+        self.nodes.iter().map(|node| node.holders).eq(holders)
+            && used == self.children.len()
+            && !self.nodes.is_empty()
+    }
+
+    /// Bytes of memory held, nearly.
+    pub(super) fn memory_bytes(&self) -> usize {
+        let labels: usize = self.nodes.iter().map(|node| node.label.capacity() * size_of::<u64>()).sum();
+        labels
+            + self.nodes.capacity() * size_of::<Node>()
+            + self.free.capacity() * size_of::<NodeIndex>()
+            + self.children.allocation_size()
+    }
+}

@@ -1,0 +1,118 @@
+//! What the requests of a window met in flight, as far as the log tells it.
+
+use crate::stack::needs::Needs;
+use crate::windows::in_flight::Overlap;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// What requests met in flight: one entry a request that it was measured for. A log without durations has none,
+/// and takes no room for them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Overlaps(Option<Box<Measured>>);
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Measured {
+    /// Other requests in flight.
+    requests: Needs,
+    /// The pages they held.
+    pages: Needs,
+}
+
+/// What there is where nothing was measured.
+static NOTHING: Measured = Measured { requests: Needs::EMPTY, pages: Needs::EMPTY };
+
+impl Overlaps {
+    /// Other requests in flight.
+    pub fn requests(&self) -> &Needs {
+        &self.measured().requests
+    }
+
+    /// The pages they held.
+    pub fn pages(&self) -> &Needs {
+        &self.measured().pages
+    }
+
+    fn measured(&self) -> &Measured {
+        self.0.as_deref().unwrap_or(&NOTHING)
+    }
+
+    /// Counts a request's.
+    pub fn insert(&mut self, overlap: Overlap) {
+        let measured = self.0.get_or_insert_default();
+        measured.requests.insert(overlap.requests);
+        measured.pages.insert(overlap.pages);
+    }
+
+    /// Takes out a request's that was counted before.
+    pub fn remove(&mut self, overlap: Overlap) {
+        if let Some(measured) = &mut self.0 {
+            measured.requests.remove(overlap.requests);
+            measured.pages.remove(overlap.pages);
+        }
+    }
+
+    /// Merges what is pending.
+    pub fn consolidate(&mut self) {
+        if let Some(measured) = &mut self.0 {
+            measured.requests.consolidate();
+            measured.pages.consolidate();
+        }
+    }
+
+    /// Whether these, read back from a snapshot, can be added to.
+    pub fn are_sound(&self) -> bool {
+        self.requests().is_sound() && self.pages().is_sound()
+    }
+
+    /// All entries of several.
+    pub fn merged<'a>(parts: impl Iterator<Item = &'a Self> + Clone) -> Self {
+        let measured = || parts.clone().filter_map(|part| part.0.as_deref());
+        let merge = || Measured {
+            requests: Needs::merged(measured().map(|part| &part.requests)),
+            pages: Needs::merged(measured().map(|part| &part.pages)),
+        };
+        Self(measured().next().is_some().then(|| Box::new(merge())))
+    }
+
+    /// Bytes of memory held.
+    pub fn memory_bytes(&self) -> usize {
+        let of = |measured: &Measured| {
+            size_of::<Measured>() + measured.requests.memory_bytes() + measured.pages.memory_bytes()
+        };
+        self.0.as_deref().map_or(0, of)
+    }
+}
+
+impl Serialize for Overlaps {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.measured().serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Overlaps {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let measured = Measured::deserialize(deserializer)?;
+        Ok(Self((measured != NOTHING).then(|| Box::new(measured))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_measured_reads_back_and_nothing_takes_no_room() {
+        let read = |overlaps: &Overlaps| -> Overlaps {
+            postcard::from_bytes(&postcard::to_allocvec(overlaps).expect("memory")).expect("what was written")
+        };
+        let mut overlaps = Overlaps::default();
+        assert_eq!((read(&overlaps), overlaps.memory_bytes()), (Overlaps::default(), 0));
+        overlaps.insert(Overlap { requests: 2, pages: 7 });
+        overlaps.consolidate();
+        assert_eq!(read(&overlaps), overlaps);
+        let both = Overlaps::merged([&overlaps, &Overlaps::default(), &overlaps].into_iter());
+        assert_eq!((both.requests().count_upto(2), both.pages().count_upto(6)), (2, 0));
+        overlaps.remove(Overlap { requests: 2, pages: 7 });
+        overlaps.consolidate();
+        assert_eq!(overlaps.pages().distinct(), 0);
+    }
+}
