@@ -6,7 +6,7 @@ use crate::replay::BelowHits;
 use crate::report::PoolReport;
 use crate::report::words::BY_TOKENS;
 use kvset_core::estimate::recommendation::{Recommendation, RecommendationStatus};
-use kvset_core::estimate::{CapacityPoint, CoverageCapacity, Estimate, RequiredCapacity};
+use kvset_core::estimate::{CapacityPoint, CoverageCapacity, Estimate, InFlight, RequiredCapacity};
 use kvset_core::questions::retention::EvictionAge;
 use kvset_core::units::ratio::Ratio;
 use serde::Serialize;
@@ -29,6 +29,27 @@ pub struct CapacityResult {
     /// How long unused pages live.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub eviction_age_ms: Option<EvictionAge>,
+    /// What requests in flight hold of it, where durations are known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub in_flight: Option<PagesInFlight>,
+}
+
+/// Pages that requests in flight hold as another one arrives: as many at every capacity.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct PagesInFlight {
+    /// On average.
+    pub mean: f64,
+    /// At most, for 99 % of the requests.
+    pub p99: u64,
+    /// At most.
+    pub max: u64,
+}
+
+impl PagesInFlight {
+    /// None where the tracked bound hides them.
+    pub fn of(found: &InFlight) -> Option<Self> {
+        Some(Self { mean: found.mean_pages?, p99: found.p99_pages?, max: found.max_pages? })
+    }
 }
 
 /// The requirement at one target ratio.
@@ -136,6 +157,7 @@ impl From<&CapacityPoint> for CapacityResult {
             below: Vec::new(),
             optimal_page_hits: None,
             eviction_age_ms: None,
+            in_flight: None,
         }
     }
 }

@@ -1,7 +1,9 @@
 //! The result of `kvset replay` as scripts read it; [`printed`](super::printed) is what people read.
 
 use crate::cli::output::plan::CostResult;
-use crate::cli::output::required::{CapacityResult, CoverageResult, RequiredResult, is_false, required_of};
+use crate::cli::output::required::{
+    CapacityResult, CoverageResult, PagesInFlight, RequiredResult, is_false, required_of,
+};
 use crate::cli::output::tenants::QuotaOutput;
 use crate::cli::output::traffic::TrafficOutput;
 use crate::commands::replay::arrivals::{OrderResult, TimesResult};
@@ -225,7 +227,7 @@ impl ReplayResult {
             approximation: trace.engine.approximation(),
             ceiling: None,
             searched: None,
-            capacities: whole.iter().flat_map(|all| &all.capacities).map(CapacityResult::from).collect(),
+            capacities: whole.iter().flat_map(|all| capacities_of(all)).collect(),
             recommended: whole.map(|all| all.recommended.clone()).unwrap_or_default(),
             required: whole.map(required_of).unwrap_or_default(),
             in_flight: whole.and_then(|all| all.in_flight.clone()),
@@ -271,6 +273,11 @@ impl ReplayResult {
         }
         self.quotas.iter_mut().for_each(|quota| quota.capacities.truncate(capacities));
     }
+}
+
+fn capacities_of(estimate: &Estimate) -> impl Iterator<Item = CapacityResult> {
+    let in_flight = estimate.in_flight.as_ref().and_then(PagesInFlight::of);
+    estimate.capacities.iter().map(move |point| CapacityResult { in_flight, ..point.into() })
 }
 
 impl From<&Estimate> for WindowResult {
