@@ -1,6 +1,7 @@
 //! Every log that is known by name, through a broker: the fixtures of `tests/fixtures/logs`, each on a topic of its
 //! own, all prepared side by side.
 
+use crate::kafka_support::raw::batch;
 use crate::kafka_support::{Broker, Input, StopAfter, output_topics};
 use crate::prepare_support::tokenizers;
 use kvset::codec::RequestDecoder;
@@ -163,4 +164,23 @@ fn a_dry_run_reads_the_first_records_of_a_topic() {
     let (code, _, error) = dry_run("no.such-topic");
     assert!(code != Some(0) && error.contains("is no file here"), "{error}");
     assert!(error.contains("does not exist"), "{error}");
+
+    // Records without a time of their own have that of their stamp, and a tombstone is passed over, as by prepare itself.
+    let plain = broker.create("plain", 1);
+    let body = br#"{"model": "m", "tokens": [1, 2, 3]}"#;
+    let records = batch([(None, Some(&body[..])), (Some(&b"gone"[..]), None), (None, Some(&body[..]))]);
+    assert_eq!(records.produce(&broker.connection.brokers, &plain, 0, CAME), 0);
+    let (code, said, error) = dry_run(&plain);
+    assert_eq!(code, Some(0), "{said}{error}");
+    for line in [
+        "3 records read",
+        "1  passed over: tombstone",
+        "2  the stamps of the records",
+        "2  from 2023-11-14 22:13:20 UTC to 2023-11-14 22:13:20 UTC",
+    ] {
+        assert!(said.contains(line), "{line}: {said}");
+    }
 }
+
+/// When the plain records came.
+const CAME: i64 = 1_700_000_000_000;

@@ -139,3 +139,11 @@ fn cache_writes_of_a_log_are_told() {
         "unstated_tokens": 50});
     assert_eq!(json["cache_writes"], expected);
 }
+
+#[test]
+fn lines_of_a_file_have_no_stamps_that_could_be_taken_for_times() {
+    let (said, _, code) = dry_run("", "{\"model\": \"m\", \"tokens\": [1, 2, 3]}\n", &[]);
+    assert_eq!(code, 0, "{said}");
+    assert!(said.contains("1  the stamps that the records get in a topic"), "{said}");
+    assert!(!said.contains("1970"), "{said}");
+}

@@ -148,6 +148,7 @@ mod tests {
         ReadRecord {
             partition: 1,
             offset: 5,
+            timestamp_ms: None,
             key: Some(b"pool".to_vec()),
             value: value.map(<[u8]>::to_vec),
             headers: vec![

@@ -62,6 +62,8 @@ struct Findings {
     pools: BTreeMap<String, u64>,
     /// When the first and the last request came, in milliseconds of event time.
     arrivals: Option<(i64, i64)>,
+    /// Requests whose time is the stamp that their record gets in a topic: a file has none.
+    unstamped: u64,
     /// How records write that, and of how many; nothing where it is the stamp of the record.
     forms: BTreeMap<Option<Form>, u64>,
     /// Records whose requests came before those of a record ahead of them, and by how many milliseconds at most.
@@ -116,9 +118,9 @@ impl Findings {
             topic: "",
             partition: first.partition,
             offset: first.offset,
-            timestamp_ms: Some(0),
+            timestamp_ms: Some(first.timestamp_ms.unwrap_or_default()),
             key: first.key,
-            value: Some(first.value),
+            value: first.value,
             schema_header,
         };
         let raw = RawRecord { source, headers };
@@ -128,7 +130,9 @@ impl Findings {
         let json = json.as_deref().unwrap_or(record);
         let shape = Shape::of(json);
         let written = shape.as_ref().and_then(|shape| cache_writes(json, shape));
-        self.note(json, shape.as_ref());
+        if first.value.is_some() {
+            self.note(json, shape.as_ref());
+        }
         let mut prepared = preparer.prepare(&raw);
         if prepared.requests > 0 && prepared.cache_writes.is_none() {
             prepared.cache_writes = written;
@@ -146,9 +150,9 @@ impl Findings {
             (None, Some(why)) => format!("passed over: {why}"),
             (None, None) => format!("{} request event(s)", prepared.requests),
         };
-        let first = self.records;
-        self.outcomes.entry(outcome).or_insert(Outcome { records: 0, first }).records += 1;
-        self.add(&prepared);
+        let number = self.records;
+        self.outcomes.entry(outcome).or_insert(Outcome { records: 0, first: number }).records += 1;
+        self.add(&prepared, first.timestamp_ms.is_some());
         Ok(())
     }
 
@@ -181,12 +185,15 @@ impl Findings {
         }
     }
 
-    fn add(&mut self, prepared: &Prepared) {
+    fn add(&mut self, prepared: &Prepared, is_stamped: bool) {
         if prepared.requests == 0 {
             return;
         }
         self.tokens += prepared.tokens;
-        self.add_arrivals(prepared);
+        match prepared.time_form {
+            None if !is_stamped => self.unstamped += prepared.requests,
+            _ => self.add_arrivals(prepared),
+        }
         self.stated.add(&prepared.stated);
         self.placeholders.add(&prepared.placeholders);
         if let Some(writes) = &prepared.cache_writes {
@@ -220,12 +227,16 @@ impl Findings {
 
     /// When requests came, and what the order of the records says of that.
     fn arrival_rows(&self) -> Vec<(u64, String)> {
-        let Some((first, last)) = self.arrivals else { return Vec::new() };
+        let mut rows = Vec::new();
+        if self.unstamped > 0 {
+            rows.push((self.unstamped, "the stamps that the records get in a topic".to_owned()));
+        }
+        let Some((first, last)) = self.arrivals else { return rows };
         let form = |(form, count): (&Option<Form>, &u64)| {
             let what = form.map_or_else(|| "the stamps of the records".to_owned(), |form| form.to_string());
             (*count, what)
         };
-        let mut rows: Vec<_> = self.forms.iter().map(form).collect();
+        rows.extend(self.forms.iter().map(form));
         let requests = self.forms.values().sum();
         let span = elapsed(last.saturating_sub(first));
         rows.push((requests, format!("from {} to {}: {span}", moment(first), moment(last))));
@@ -270,7 +281,7 @@ impl Findings {
             mapped.extend(self.pools.iter().map(|(pool, count)| (*count, format!("in pool {pool}"))));
             section("how they were mapped", mapped);
         }
-        if self.arrivals.is_some() {
+        if self.arrivals.is_some() || self.unstamped > 0 {
             section("when requests came", self.arrival_rows());
         }
         for remark in &self.remarks {

@@ -19,8 +19,11 @@ pub(super) struct FirstRecord<'r> {
     /// Its partition and offset; of a file, 0 and its number from 0 on.
     pub partition: i32,
     pub offset: i64,
+    /// Its time stamp; a line of a file has none.
+    pub timestamp_ms: Option<i64>,
     pub key: Option<&'r [u8]>,
-    pub value: &'r [u8],
+    /// None of a tombstone.
+    pub value: Option<&'r [u8]>,
     pub headers: &'r [(String, Vec<u8>)],
 }
 
@@ -51,7 +54,8 @@ pub(super) fn of_file(
             }
         };
         let offset = i64::try_from(number).unwrap_or(i64::MAX);
-        read(FirstRecord { partition: 0, offset, key: None, value, headers: &[] })?;
+        let value = Some(value);
+        read(FirstRecord { partition: 0, offset, timestamp_ms: None, key: None, value, headers: &[] })?;
     }
     Ok(())
 }
@@ -71,12 +75,12 @@ pub(super) fn of_topic(
     let (begin, mut number) = (Instant::now(), 0u64);
     while number < records && !reader.at_end() && begin.elapsed() < READ_FOR {
         let Some(record) = reader.next(MOMENT).map_err(anyhow::Error::from)? else { continue };
-        let Some(value) = &record.value else { continue };
         read(FirstRecord {
             partition: record.partition,
             offset: record.offset,
+            timestamp_ms: record.timestamp_ms,
             key: record.key.as_deref(),
-            value,
+            value: record.value.as_deref(),
             headers: &record.headers,
         })?;
         number += 1;

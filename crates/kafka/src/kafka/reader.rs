@@ -31,6 +31,8 @@ pub struct ReadRecord {
     pub partition: i32,
     /// Its offset.
     pub offset: i64,
+    /// Its time stamp, where it has one.
+    pub timestamp_ms: Option<i64>,
     /// Its key.
     pub key: Option<Vec<u8>>,
     /// Its value.
@@ -141,6 +143,7 @@ pub(super) fn copy(message: &impl Message) -> ReadRecord {
     ReadRecord {
         partition: message.partition(),
         offset: message.offset(),
+        timestamp_ms: message.timestamp().to_millis(),
         key: message.key().map(<[u8]>::to_vec),
         value: message.payload().map(<[u8]>::to_vec),
         headers: message.headers().map_or_else(Vec::new, |headers| headers.iter().map(header).collect()),
