@@ -1,6 +1,8 @@
 //! What to buy, and what further costs a token make of it, for scripts and for people.
 
-use crate::cli::output::required::{CapacityResult, RequiredResult, recommended_cell, required_of};
+use crate::cli::output::required::{
+    CapacityResult, RequiredResult, capacities_of, recommended_cell, required_of,
+};
 use crate::cli::output::{Column, Sheet, Terminal, bytes, decimal, known, percent, share_name, thousands};
 use crate::report::words::BY_TOKENS;
 use kvset_core::estimate::recommendation::{Recommendation, by_target};
@@ -39,7 +41,7 @@ impl CostResult {
             kv_bytes_per_token,
             page_bytes: estimate.page_bytes,
             distinct_bytes: estimate.accumulated_bytes,
-            capacities: estimate.capacities.iter().map(CapacityResult::from).collect(),
+            capacities: capacities_of(estimate),
             required: required_of(estimate),
             in_flight: estimate.in_flight.clone(),
             plan: estimate.plan.clone(),

@@ -162,6 +162,12 @@ impl From<&CapacityPoint> for CapacityResult {
     }
 }
 
+/// The capacities that an estimate was counted at.
+pub(crate) fn capacities_of(estimate: &Estimate) -> Vec<CapacityResult> {
+    let in_flight = estimate.in_flight.as_ref().and_then(PagesInFlight::of);
+    estimate.capacities.iter().map(|point| CapacityResult { in_flight, ..point.into() }).collect()
+}
+
 /// The requirements of an estimate.
 pub(crate) fn required_of(estimate: &Estimate) -> Vec<RequiredResult> {
     let convert = |required: &RequiredCapacity| RequiredResult {

@@ -2,7 +2,7 @@
 
 use crate::cli::output::plan::CostResult;
 use crate::cli::output::required::{
-    CapacityResult, CoverageResult, PagesInFlight, RequiredResult, is_false, required_of,
+    CapacityResult, CoverageResult, RequiredResult, capacities_of, is_false, required_of,
 };
 use crate::cli::output::tenants::QuotaOutput;
 use crate::cli::output::traffic::TrafficOutput;
@@ -227,7 +227,7 @@ impl ReplayResult {
             approximation: trace.engine.approximation(),
             ceiling: None,
             searched: None,
-            capacities: whole.iter().flat_map(|all| capacities_of(all)).collect(),
+            capacities: whole.map(capacities_of).unwrap_or_default(),
             recommended: whole.map(|all| all.recommended.clone()).unwrap_or_default(),
             required: whole.map(required_of).unwrap_or_default(),
             in_flight: whole.and_then(|all| all.in_flight.clone()),
@@ -273,11 +273,6 @@ impl ReplayResult {
         }
         self.quotas.iter_mut().for_each(|quota| quota.capacities.truncate(capacities));
     }
-}
-
-fn capacities_of(estimate: &Estimate) -> impl Iterator<Item = CapacityResult> {
-    let in_flight = estimate.in_flight.as_ref().and_then(PagesInFlight::of);
-    estimate.capacities.iter().map(move |point| CapacityResult { in_flight, ..point.into() })
 }
 
 impl From<&Estimate> for WindowResult {
