@@ -407,7 +407,7 @@ fn nothing_of_a_prompt_leaves_the_process() {
 
 fn scrape(address: &str) -> String {
     let mut stream = std::net::TcpStream::connect(address).expect("a server");
-    stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").expect("sent");
+    write!(stream, "GET /metrics HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n").expect("sent");
     let mut text = String::new();
     stream.read_to_string(&mut text).expect("an answer");
     text
