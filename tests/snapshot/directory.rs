@@ -136,7 +136,7 @@ fn list_verify_and_inspect_say_what_is_there_and_what_is_wrong() {
     let found = verify(&store, None, &decodes_as::<[u64; 3]>).expect("a listing");
     assert!(!found.is_sound());
     insta::assert_snapshot!(told(&found, folder.path()), @r"
-     partition    next offset   size   configuration      state
+     partition    next offset   size   fingerprint        state
     ──────────────────────────────────────────────────────────────
      audit-0                3    3 B   0000000000000abc   sound
      requests-0       1000000    3 B   0000000000000abc   sound

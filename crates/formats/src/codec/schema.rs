@@ -88,7 +88,7 @@ pub const CAPACITY_ESTIMATE_V3: [u8; 8] = [0x2e, 0xd6, 0x5d, 0x19, 0x14, 0xff, 0
 pub const CAPACITY_ESTIMATE_V4: [u8; 8] = [0x63, 0x0c, 0x94, 0x59, 0x6e, 0x8f, 0xe0, 0x68];
 
 /// The same of version 5, which adds what is recommended.
-pub const CAPACITY_ESTIMATE_V5: [u8; 8] = [42, 45, 117, 241, 65, 175, 239, 25];
+pub const CAPACITY_ESTIMATE_V5: [u8; 8] = [77, 221, 58, 59, 185, 98, 191, 220];
 
 /// The most that apache-avro may allocate for one value, array or container block, in bytes.
 ///
