@@ -156,7 +156,7 @@ fn list_verify_and_inspect_say_what_is_there_and_what_is_wrong() {
     file           60 bytes (60 B)
     state bytes    3 (3 B)
     body           3 bytes, xxh3-64 ebce9b7632ae733b
-    configuration  0000000000000abc
+    fingerprint    0000000000000abc
     last record    offset 999999, time stamp 5 ms, digest 0000000000000009
     state          sound
     ");
