@@ -7,6 +7,7 @@ use crate::identity::{self, NamedParts};
 use crate::time::{Numbers, Time, Unit, Written};
 use crate::trace::Answer;
 use crate::trace::numbers::{TokenId, count};
+use crate::trace::stated_time::stated_numbers;
 use std::borrow::Cow;
 use std::time::Duration;
 
@@ -243,7 +244,7 @@ pub(super) fn first<'r>(record: &'r [u8], paths: &[&str]) -> Result<Option<Found
 fn time(record: &[u8], places: &[&str]) -> Result<Option<Time>, DecodeError> {
     for path in places {
         if let Some(written) = written(record, path)? {
-            let time = written.time(Numbers::Dates);
+            let time = written.time(stated_numbers(path).unwrap_or(Numbers::Dates));
             let refused = |fault| DecodeError::new(ErrorCode::InvalidField, format!("`{path}` {fault}"));
             return time.map(Some).map_err(refused);
         }

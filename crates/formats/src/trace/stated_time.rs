@@ -44,6 +44,11 @@ pub(crate) const ARRIVAL_NAMES: [&str; COUNT] = {
     names
 };
 
+/// What numbers are that this field has, where its name or its writer says it.
+pub(crate) fn stated_numbers(name: &str) -> Option<Numbers> {
+    ARRIVALS.iter().find(|(known, _)| *known == name)?.1
+}
+
 /// Names of when a request was answered.
 pub(crate) const ENDS: [&str; 5] = ["end_time", "endTime", "ended_at", "finished_at", "completed_at"];
 
@@ -74,7 +79,7 @@ impl StatedTime {
         trouble: &mut Trouble,
     ) -> Result<(), A::Error> {
         let rank = ARRIVALS.iter().position(|(name, _)| *name == trouble.field);
-        let stated = rank.and_then(|rank| ARRIVALS[rank].1);
+        let stated = stated_numbers(trouble.field);
         // What the user says of numbers holds for all.
         let numbers = stated.filter(|_| !matches!(numbers, Numbers::Told(_))).unwrap_or(numbers);
         let Some(time) = read_time(map, numbers, trouble)? else { return Ok(()) };
