@@ -4,6 +4,7 @@
 mod support;
 
 mod avro;
+mod events;
 mod formats;
 mod golden;
 mod hostile;

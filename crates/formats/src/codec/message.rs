@@ -47,7 +47,7 @@ pub struct RequestMessage<'a> {
 
 impl<'a> RequestMessage<'a> {
     /// The same, in this pool where the value names none.
-    pub(super) fn or_pool(mut self, name: &'a str) -> Self {
+    pub(crate) fn or_pool(mut self, name: &'a str) -> Self {
         self.pool.get_or_insert(Cow::Borrowed(name));
         self
     }

@@ -216,12 +216,6 @@ const RECORDS: &[Foreign] = &[
             \"return_token_ids\"",
     },
     Foreign {
-        marks: &[&[Has("page_ids"), Has("event_time")]],
-        what: "a request event of kvset's",
-        instead: "`kvset run` reads it from a topic; a replay reads {\"timestamp\": ..., \"hash_ids\": ..., \
-            \"block_size\": ...} a line, or an Avro container of events",
-    },
-    Foreign {
         marks: &[
             &[Has("spans")],
             &[Has("data/0/spans")],

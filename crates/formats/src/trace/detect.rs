@@ -87,7 +87,8 @@ fn in_envelope(line: &[u8]) -> Option<Result<Detected, String>> {
     let (mut format, mut is_request) = (None, false);
     let Opened { place, .. } = open(line, &mut |inner| {
         let found = format_of(inner);
-        is_request = found.is_some() && std::str::from_utf8(inner).ok().and_then(PromptKind::of).is_some();
+        is_request = found.is_some_and(Format::has_places)
+            && std::str::from_utf8(inner).ok().and_then(PromptKind::of).is_some();
         // A bare text is a prompt of its own only where a model is asked.
         format = found.filter(|format| *format != Format::Openai || is_request || has_body(inner));
         format.is_some()
@@ -153,6 +154,8 @@ struct Seen {
     fields: Vec<String>,
     more_fields: usize,
     dynamo: bool,
+    page_ids: bool,
+    event_time: bool,
     token_ids: bool,
     sessions: bool,
     hash_ids: bool,
@@ -170,6 +173,7 @@ impl Seen {
     fn format(&self) -> Option<Format> {
         match self {
             Self { dynamo: true, .. } => Some(Format::Dynamo),
+            Self { page_ids: true, event_time: true, .. } => Some(Format::Events),
             Self { token_ids: true, .. } => Some(Format::TokenIds),
             Self { sessions: true, .. } => Some(Format::Weka),
             Self { hash_ids: true, qwen: true, .. } => Some(Format::Qwen),
@@ -223,6 +227,8 @@ impl<'de> Fields<'de> for Seen {
         self.hash_ids |= matches!(key, "hash_ids" | "chunk_hashes");
         self.weka |= matches!(key, "block_size" | "hash_id_scope");
         self.qwen |= key == "chat_id";
+        self.page_ids |= key == "page_ids";
+        self.event_time |= key == "event_time";
         self.asks |= key == "model";
         let is_looked_at =
             matches!(key, "requests" | "messages" | "prompt" | "input" | "schema" | "body" | "event");
@@ -276,6 +282,7 @@ mod tests {
             (r#"{"chat_id":1,"parent_chat_id":-1,"timestamp":0.1,"turn":1,"hash_ids":[1]}"#, Format::Qwen),
             (r#"{"schema":"dynamo.request.trace.v1","request":{}}"#, Format::Dynamo),
             (r#"{"timestamp":1,"event":{"schema":"dynamo.request.trace.v1"}}"#, Format::Dynamo),
+            (r#"{"event_time":1,"page_size":4,"page_ids":[1],"input_tokens":4}"#, Format::Events),
             ("[1,2]", Format::TokenIds),
             ("  [{\"tokens\":[1]}]", Format::TokenIds),
             (r#"{"input_ids":[1]}"#, Format::TokenIds),

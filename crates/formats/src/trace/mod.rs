@@ -15,6 +15,7 @@
 //! | openai | a chat or completion request, bare or under `body`; needs the model's tokenizer | `timestamp`, ms, where given | 64 |
 //! | litellm, kong, apisix, higress, envoy-ai-gateway, vllm, sglang, openai-batch, otlp | a record of that log ([`crate::logs`]), of OTLP behind its length, too | the log's own | 64 |
 //! | avro | an event (`schemas/request_event.avsc`) of a container file | `event_time`, ms | `page_size`, else 64 |
+//! | events | the same in JSON, one a line | `event_time`, ms | `page_size`, else 64 |
 //!
 //! Weka sessions come in file order, the requests of each in the order of their times (stable). The
 //! requests of a sub-agent count from its start: its `t`, which is its end, less its `duration_ms`; a
@@ -36,6 +37,7 @@ mod detect;
 pub(crate) mod dynamo;
 mod entry;
 mod error;
+mod events;
 mod frames;
 mod generated;
 mod groups;

@@ -36,11 +36,13 @@ pub enum Format {
     Log(Preset),
     /// Avro object container files of request events.
     Avro,
+    /// Request events in JSON, one a line.
+    Events,
 }
 
 impl Format {
     /// Every format with the name users write.
-    pub const NAMES: [(&'static str, Format); 18] = [
+    pub const NAMES: [(&'static str, Format); 19] = [
         ("auto", Format::Auto),
         ("mooncake", Format::Mooncake),
         ("mooncake-delta", Format::MooncakeDelta),
@@ -50,6 +52,7 @@ impl Format {
         ("token-ids", Format::TokenIds),
         ("openai", Format::Openai),
         ("avro", Format::Avro),
+        ("events", Format::Events),
         ("litellm", Format::Log(Preset::Litellm)),
         ("kong", Format::Log(Preset::Kong)),
         ("apisix", Format::Log(Preset::Apisix)),

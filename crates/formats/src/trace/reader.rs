@@ -6,6 +6,7 @@ use super::delta::Delta;
 use super::detect::{Detected, detect};
 use super::dynamo::Dynamo;
 use super::error::{RowError, TraceError};
+use super::events::EventLines;
 use super::frames::{self, Frames};
 use super::id_arrays::Shortened;
 use super::input::Input;
@@ -393,6 +394,10 @@ impl TraceReader {
         Ok(match format {
             Format::Dynamo => {
                 let decoder = Dynamo::new(page_size::DEFAULT, options);
+                Box::new(LineSource { rows, file, decoder })
+            }
+            Format::Events => {
+                let decoder = EventLines::new(page_size::DEFAULT, options);
                 Box::new(LineSource { rows, file, decoder })
             }
             Format::MooncakeDelta => Box::new(LineSource { rows, file, decoder: Delta::new(options) }),

@@ -1,0 +1,133 @@
+//! Request events as requests of a trace: the lines of a recorded topic, or of a file that a producer wrote.
+//!
+//! Events of several pools are requests of several pools; `--id-scope field:pool` makes scopes of one pool of them,
+//! `--id-scope global` one pool.
+
+use super::error::RowFault;
+use super::options::{IdScope, ReadOptions};
+use super::records::{Carried, Decode};
+use super::row::{Batch, Draft};
+use crate::codec::{DecodeError, DecodeLimits, Decoded, Encoding, ErrorCode, RequestDecoder};
+use crate::time::Time;
+use kvset_core::request::event::RequestEvent;
+use kvset_core::units::PageSize;
+use kvset_core::units::pages::{PageIds, Scope};
+use std::ops::Range;
+
+/// The pool of events that name none.
+pub(super) const UNNAMED_POOL: &str = "trace";
+
+/// Decodes lines that are each a request event in JSON.
+pub(super) struct EventLines {
+    decoder: RequestDecoder,
+    limits: DecodeLimits,
+    filer: EventFiler,
+}
+
+impl EventLines {
+    /// Events that state no page size have the one asked for, else `page_size`.
+    pub fn new(page_size: PageSize, options: &ReadOptions) -> Self {
+        // The reader of lines bounds their length.
+        let limits = DecodeLimits { max_record_bytes: options.max_line_bytes, ..DecodeLimits::default() };
+        let decoder = RequestDecoder::new(Encoding::Json, limits);
+        Self { decoder, limits, filer: EventFiler::new(page_size, options) }
+    }
+}
+
+impl Decode for EventLines {
+    fn decode(
+        &mut self,
+        line: &[u8],
+        number: u64,
+        batch: &mut Batch,
+        _carried: &mut Carried,
+    ) -> Result<(), RowFault> {
+        let message = self.decoder.read(line)?.or_pool(UNNAMED_POOL);
+        self.filer.file(&self.limits.admit(None, message)?, number, batch)
+    }
+}
+
+/// Files decoded events.
+pub(super) struct EventFiler {
+    page_size: PageSize,
+    id_scope: IdScope,
+}
+
+impl EventFiler {
+    /// Events that state no page size have the one asked for, else `page_size`.
+    pub fn new(page_size: PageSize, options: &ReadOptions) -> Self {
+        Self { page_size: options.page_size.unwrap_or(page_size), id_scope: options.id_scope.clone() }
+    }
+
+    /// Appends the request of an event to `batch`; it stands in line (or is event) `line`.
+    pub fn file(&self, decoded: &Decoded<'_>, line: u64, batch: &mut Batch) -> Result<(), RowFault> {
+        let scope = scope(decoded, &self.id_scope)?;
+        check_prefix(decoded, scope)?;
+        let mut draft = draft(decoded, scope, self.page_size, line, batch);
+        draft.pool = draft.pool.filter(|_| self.id_scope.keeps_pools_apart());
+        batch.drafts.push(draft);
+        Ok(())
+    }
+}
+
+/// Refuses a compact event whose prefix would be looked for among ids that need not be chained with it.
+fn check_prefix(decoded: &Decoded<'_>, scope: Scope) -> Result<(), RowFault> {
+    let Decoded { event, .. } = decoded;
+    if event.known_prefix.is_none() || is_chained_within(event, scope) {
+        return Ok(());
+    }
+    let detail = "prefix_last_id stands for pages of the event's own scope: read the file without --id-scope";
+    Err(DecodeError::new(ErrorCode::InvalidField, detail).into())
+}
+
+/// Ids that are chained within a scope need not be outside of it.
+fn is_chained_within(event: &RequestEvent<'_>, scope: Scope) -> bool {
+    event.ids_chained && [Scope::GLOBAL, scope].contains(&event.scope)
+}
+
+/// What the event's ids are unique within.
+fn scope(decoded: &Decoded<'_>, wanted: &IdScope) -> Result<Scope, RowFault> {
+    match wanted {
+        IdScope::Auto => Ok(decoded.event.scope),
+        IdScope::Global => Ok(Scope::GLOBAL),
+        IdScope::Field(field) if field == "scope" && decoded.event.scope != Scope::GLOBAL => {
+            Ok(decoded.event.scope)
+        }
+        IdScope::Field(field) if field == "pool" => Ok(Scope::named(decoded.pool.as_bytes())),
+        IdScope::Field(field) => Err(RowFault::missing(field)),
+        IdScope::Session => Err(RowFault::missing("session_id")),
+    }
+}
+
+fn draft(decoded: &Decoded<'_>, scope: Scope, page_size: PageSize, line: u64, batch: &mut Batch) -> Draft {
+    let event = &decoded.event;
+    let Batch { ids, text, .. } = batch;
+    let mut name = |name: &str| {
+        let start = text.len();
+        text.push_str(name);
+        start..text.len()
+    };
+    let mut file = |page_ids: PageIds<'_>| -> Range<usize> {
+        let start = ids.len();
+        ids.extend(page_ids.iter());
+        start..ids.len()
+    };
+    let mut draft = Draft {
+        page_size: Some(event.page_size.unwrap_or(page_size)),
+        ids: file(event.page_ids),
+        known_prefix: event.known_prefix,
+        ids_chained: is_chained_within(event, scope),
+        output_ids: file(event.output_page_ids),
+        input_tokens: event.input_tokens,
+        output_tokens: event.output_tokens,
+        duration_ms: event.duration_ms,
+        cached_tokens: event.cached_tokens,
+        labels: event.labels.map(&mut name),
+        pool: (decoded.pool != UNNAMED_POOL).then(|| name(&decoded.pool)),
+        scope,
+        line,
+        ..Draft::default()
+    };
+    draft.at(Some(Time::of_ms(event.event_time.0)));
+    draft
+}
