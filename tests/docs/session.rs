@@ -62,7 +62,7 @@ impl Session {
             std::fs::remove_dir_all(&directory).expect("the last run's directory can go");
         }
         std::fs::create_dir_all(directory.join("bin")).expect("a directory");
-        for folder in ["docs", "examples", "schemas", "deploy", "scripts"] {
+        for folder in ["docs", "examples", "schemas", "deploy", "scripts", "python"] {
             symlink(root.join(folder), directory.join(folder)).expect("a link");
         }
         symlink(env!("CARGO_BIN_EXE_kvset"), directory.join("bin/kvset")).expect("a link");

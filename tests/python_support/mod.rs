@@ -18,15 +18,21 @@ pub fn output_of(command: &mut Command, input: &str, needs: &str) -> String {
 
 /// A Python with the examples' libraries, which is made once.
 pub fn python() -> PathBuf {
+    python_with(&["confluent-kafka", "xxhash"])
+}
+
+/// A Python with these packages of the index, which is made once in a test program.
+pub fn python_with(packages: &[&str]) -> PathBuf {
     static PYTHON: OnceLock<PathBuf> = OnceLock::new();
-    let needs = "needs python3 with venv, and a package index to install confluent-kafka and xxhash from";
+    let needs =
+        format!("needs python3 with venv, and a package index to install {} from", packages.join(" and "));
     let made = PYTHON.get_or_init(|| {
         // Each test program has its own: two may be made at a time.
         let name = concat!("examples-venv-", env!("CARGO_CRATE_NAME"));
         let venv = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
-        output_of(Command::new("python3").args(["-m", "venv"]).arg(&venv), "", needs);
+        output_of(Command::new("python3").args(["-m", "venv"]).arg(&venv), "", &needs);
         let mut pip = Command::new(venv.join("bin/pip"));
-        output_of(pip.args(["install", "--quiet", "confluent-kafka", "xxhash"]), "", needs);
+        output_of(pip.args(["install", "--quiet"]).args(packages), "", &needs);
         venv.join("bin/python")
     });
     made.clone()

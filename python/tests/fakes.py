@@ -1,0 +1,89 @@
+"""Stand-ins for vLLM: base classes made of its recorded interface, requests, and a scheduler's calls."""
+
+import abc
+import enum
+import json
+import sys
+import types
+from pathlib import Path
+
+INTERFACE = json.loads((Path(__file__).parent / "vllm_interface.json").read_text())
+NEWEST = sorted(INTERFACE, key=lambda version: tuple(map(int, version.split("."))))[-1]
+
+
+class Role(enum.Enum):
+    SCHEDULER = 0
+    WORKER = 1
+
+
+def base_class(name):
+    """A class with the recorded abstract methods, so that what does not define them cannot be made."""
+    recorded = INTERFACE[NEWEST]["classes"][name]
+    body = {method: lambda self, *args, **kwargs: None for method in recorded["methods"] if method != "__init__"}
+    for method in recorded["abstract"]:
+        body[method] = abc.abstractmethod(lambda self, *args, **kwargs: None)
+    if name == "KVConnectorBase_V1":
+        body["__init__"] = lambda self, vllm_config, role, kv_cache_config: None
+    return abc.ABCMeta(name, (), body)
+
+
+def install():
+    """Puts the stand-ins where the connector imports vLLM from."""
+    names = "vllm vllm.distributed vllm.distributed.kv_transfer vllm.distributed.kv_transfer.kv_connector " \
+        "vllm.distributed.kv_transfer.kv_connector.v1 vllm.distributed.kv_transfer.kv_connector.v1.base " \
+        "vllm.v1 vllm.v1.core vllm.v1.core.kv_cache_utils"
+    for name in names.split():
+        sys.modules[name] = types.ModuleType(name)
+    base = sys.modules["vllm.distributed.kv_transfer.kv_connector.v1.base"]
+    base.KVConnectorBase_V1 = base_class("KVConnectorBase_V1")
+    base.SupportsHMA = base_class("SupportsHMA")
+    base.KVConnectorMetadata = type("KVConnectorMetadata", (abc.ABC,), {})
+    base.KVConnectorRole = Role
+    utils = sys.modules["vllm.v1.core.kv_cache_utils"]
+    utils.resolve_kv_cache_block_sizes = lambda kv_cache_config, vllm_config: (16, 16)
+
+
+def config(extra, served="org/model", ranks=1, rank=0):
+    """A configuration of the engine, as far as the connector reads it."""
+    space = types.SimpleNamespace
+    return space(
+        kv_transfer_config=space(kv_connector_extra_config=extra),
+        model_config=space(served_model_name=served, model="org/model"),
+        parallel_config=space(data_parallel_size=ranks, data_parallel_index=rank),
+    )
+
+
+def digest(number, length=32):
+    """A block hash."""
+    return number.to_bytes(8, "little") + bytes([number % 251] * (length - 8))
+
+
+class Request:
+    """A request of the engine's, with the attributes that the connector reads and with what it must never write."""
+
+    def __init__(self, name, prompt, hashes, salt=None, extra=None, arrival=0.0):
+        self.request_id = name
+        self.arrival_time = arrival
+        self.num_prompt_tokens = prompt
+        self.num_output_tokens = 0
+        self.block_hashes = [digest(number) for number in hashes]
+        self.cache_salt = salt
+        self.sampling_params = types.SimpleNamespace(extra_args=extra)
+        self.prompt_token_ids = [424242] * prompt
+        self.num_preemptions = 0
+        self.prefill_stats = types.SimpleNamespace(num_local_cached_tokens=0, num_external_cached_tokens=0)
+
+
+def serve(connector, request, cached=0, below=0, outputs=1, hashes=()):
+    """The calls of a request's whole life."""
+    connector.get_num_new_matched_tokens(request, cached)
+    request.prefill_stats.num_local_cached_tokens = cached
+    request.prefill_stats.num_external_cached_tokens = below
+    connector.update_state_after_alloc(request, None, below)
+    finish(connector, request, outputs, hashes)
+
+
+def finish(connector, request, outputs=1, hashes=()):
+    request.num_output_tokens = outputs
+    request.block_hashes += [digest(number) for number in hashes]
+    return connector.request_finished_all_groups(request, ([1, 2],))
