@@ -1,0 +1,110 @@
+"""What is asked of the server: sessions whose prompts go on behind the server's own answers, and a trace of independent requests."""
+
+import asyncio
+import dataclasses
+import random
+import time
+
+import aiohttp
+from server import MODEL_NAME, VOCABULARY
+
+
+@dataclasses.dataclass(frozen=True)
+class Sessions:
+    """Sessions that begin at random moments; each turn's prompt is the one before it, its answer, and new tokens."""
+
+    seed: int
+    sessions: int
+    per_second: float
+    """Sessions that begin in a second, on average."""
+    turns: int
+    system_prompts: int
+    system_tokens: int
+    turn_tokens: int
+    output_tokens: int
+    pause_seconds: float
+    """Between an answer and the next turn, on average."""
+    forks: float = 0.0
+    """Share of the turns that ask another question alongside, as sub-agents do."""
+
+
+@dataclasses.dataclass(slots=True)
+class Answer:
+    """What the server said of a request."""
+
+    id: str
+    prompt_tokens: int
+    output_tokens: int
+    cached_tokens: int
+
+
+class Client:
+    """Sends requests, and keeps what the server said of each."""
+
+    def __init__(self, http, address):
+        self._http, self._address = http, address
+        self.answers = []
+        self.in_flight, self.in_flight_sum, self.most_in_flight = 0, 0, 0
+
+    async def ask(self, prompt, output_tokens, **extra):
+        """Asks for so many tokens behind a prompt of token ids; gives them."""
+        body = {
+            "model": MODEL_NAME,
+            "prompt": prompt,
+            "max_tokens": output_tokens,
+            "temperature": 1.0,
+            "ignore_eos": True,
+            "detokenize": False,
+            "return_token_ids": True,
+        } | extra
+        self.in_flight += 1
+        self.in_flight_sum += self.in_flight
+        self.most_in_flight = max(self.most_in_flight, self.in_flight)
+        try:
+            async with self._http.post(f"{self._address}/v1/completions", json=body) as response:
+                answer = await response.json()
+                if response.status != 200:
+                    raise SystemExit(f"the server answers {response.status}: {str(answer)[:300]}")
+        finally:
+            self.in_flight -= 1
+        usage = answer["usage"]
+        cached = (usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0
+        self.answers.append(Answer(answer["id"], usage["prompt_tokens"], usage["completion_tokens"], cached))
+        return answer["choices"][0]["token_ids"]
+
+
+def tokens(chance, count):
+    return [chance.randrange(10, VOCABULARY) for _ in range(count)]
+
+
+def around(chance, mean):
+    """A length about the mean, of a wide spread."""
+    return max(1, int(mean * chance.uniform(0.4, 1.6)))
+
+
+async def session(client, workload, chance, system):
+    prompt = system + tokens(chance, around(chance, workload.turn_tokens))
+    side = []
+    for _ in range(around(chance, workload.turns)):
+        if chance.random() < workload.forks:
+            question = prompt + tokens(chance, around(chance, workload.turn_tokens))
+            side.append(asyncio.create_task(client.ask(question, around(chance, workload.output_tokens))))
+        answer = await client.ask(prompt, around(chance, workload.output_tokens))
+        prompt = prompt + answer + tokens(chance, around(chance, workload.turn_tokens))
+        await asyncio.sleep(chance.expovariate(1 / workload.pause_seconds))
+    await asyncio.gather(*side)
+
+
+async def run(workload, address):
+    """Runs a workload; gives the client and the seconds it took."""
+    chance = random.Random(workload.seed)
+    systems = [tokens(chance, around(chance, workload.system_tokens)) for _ in range(workload.system_prompts)]
+    limits = aiohttp.ClientTimeout(total=600)
+    async with aiohttp.ClientSession(timeout=limits, connector=aiohttp.TCPConnector(limit=0)) as http:
+        client, running, began = Client(http, address), [], time.monotonic()
+        for _ in range(workload.sessions):
+            own = random.Random(chance.random())
+            running.append(asyncio.create_task(session(client, workload, own, chance.choice(systems))))
+            await asyncio.sleep(chance.expovariate(workload.per_second))
+        await asyncio.gather(*running)
+        return client, time.monotonic() - began
