@@ -10,8 +10,11 @@ mod slow_hybrid;
 
 use kvset::core::engines::hybrid::{Attention, GroupKind, HybridCache, HybridRules, Retention};
 use kvset::core::engines::mooncake::{MooncakeCache, MooncakeRules};
-use kvset::core::engines::profile::Outputs;
+use kvset::core::engines::one_pass::{Engine, EngineConfig};
+use kvset::core::engines::profile::{Outputs, Profile};
+use kvset::core::engines::vllm_offload::{OffloadOptions, OffloadRules, OffloadTier};
 use kvset::core::request::event::RequestEvent;
+use kvset::core::request::outcome::Outcome;
 use kvset::core::units::pages::PageIds;
 use kvset::core::units::ratio::Ratio;
 use kvset::core::units::{EventTime, PageCount, PageSize};
@@ -100,6 +103,7 @@ fn hybrids(trace: &[TraceRow]) {
                     prefill_chunk: 8192,
                     page_size: PageSize::new(page as u32).expect("not zero"),
                     outputs: Outputs::Cached,
+                    draft_tokens: 0,
                 };
                 let name = format!("{groups}, {page} tokens, retention {retention}");
                 let fast = best(|| fast_hybrid(&trace, capacity, &rules));
@@ -207,8 +211,71 @@ fn stores(trace: &[TraceRow]) {
     }
 }
 
+/// vLLM's tier in host memory a page at a time, least recently used first: every page by its id, and all of them by rank.
+struct PageTier {
+    capacity: usize,
+    ranks: HashMap<u64, u64>,
+    by_rank: BTreeMap<u64, u64>,
+    next: u64,
+}
+
+impl PageTier {
+    fn new(capacity: u64) -> Self {
+        Self { capacity: capacity as usize, ranks: HashMap::new(), by_rank: BTreeMap::new(), next: 0 }
+    }
+
+    fn use_now(&mut self, id: u64) {
+        self.next += 1;
+        if let Some(before) = self.ranks.insert(id, self.next) {
+            self.by_rank.remove(&before);
+        }
+        self.by_rank.insert(self.next, id);
+    }
+
+    /// Pages found after those that the device had, in a tier that is larger than a prompt: steps make no difference.
+    fn request(&mut self, ids: &[u64], above: usize) -> u64 {
+        let found = ids[above..].iter().take_while(|id| self.ranks.contains_key(id)).count();
+        let used = if found > 0 { &ids[above..] } else { ids };
+        used.iter().rev().for_each(|id| self.use_now(*id));
+        while self.ranks.len() > self.capacity
+            && let Some((_, oldest)) = self.by_rank.pop_first()
+        {
+            self.ranks.remove(&oldest);
+        }
+        found as u64
+    }
+}
+
+/// Below a device of a tenth of its size.
+fn tiers(trace: &[TraceRow]) {
+    for page in [LOGGED_PAGE, 64, 16] {
+        let trace = at_page(trace, page);
+        let capacity = 20_000 * LOGGED_PAGE / page;
+        let page_size = PageSize::new(page as u32).expect("not zero");
+        let config = EngineConfig { profile: Profile::Vllm, ..EngineConfig::default() };
+        let (mut device, mut outcome) = (Engine::new(config), Outcome::default());
+        let mut on_device = |row: &TraceRow| {
+            device.observe(&event(row), page_size, &mut outcome).expect("chained");
+            outcome.hits_at(capacity / 10)
+        };
+        let above: Vec<u64> = trace.iter().map(&mut on_device).collect();
+        let rules = OffloadRules { options: OffloadOptions::default(), page_size, prefill_chunk: 8192 };
+        let fast = best(|| {
+            let mut tier = OffloadTier::new(PageCount(capacity), rules);
+            trace.iter().zip(&above).map(|(row, above)| tier.request_after(&event(row), *above)).sum()
+        });
+        let slow = best(|| {
+            let mut tier = PageTier::new(capacity);
+            let ids = trace.iter().map(|row| full(row, page));
+            ids.zip(&above).map(|(ids, above)| tier.request(ids, *above as usize)).sum()
+        });
+        report(&format!("vLLM's tier in host memory, {page} tokens"), trace.len(), fast, slow);
+    }
+}
+
 fn main() {
     let Some(trace) = mooncake_trace() else { return };
     hybrids(&trace);
     stores(&trace);
+    tiers(&trace);
 }

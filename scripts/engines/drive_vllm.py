@@ -14,7 +14,15 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 import torch
 import vllm
-from vllm.config import CacheConfig, DeviceConfig, ModelConfig, SchedulerConfig, VllmConfig
+from vllm.config import (
+    CacheConfig,
+    DeviceConfig,
+    ModelConfig,
+    ParallelConfig,
+    SchedulerConfig,
+    SpeculativeConfig,
+    VllmConfig,
+)
 from vllm.sampling_params import SamplingParams
 from vllm.utils.hashing import sha256
 from vllm.v1.core.kv_cache_utils import get_request_block_hasher, init_none_hash
@@ -64,6 +72,18 @@ def group(kind, block_size, at):
     return KVCacheGroupSpec([f"layer{at}"], spec)
 
 
+def drafting(folder, model, draft_tokens):
+    """A head that drafts in the same cache, and no hashes of the tokens behind a block in its place."""
+    return SpeculativeConfig(
+        method="eagle",
+        model=folder,
+        num_speculative_tokens=draft_tokens,
+        target_model_config=model,
+        target_parallel_config=ParallelConfig(),
+        disable_lookahead_block_hashes=True,
+    )
+
+
 def configuration(settings, page_size, capacity, connector=None):
     """What a scheduler over `capacity` usable blocks is told; vLLM's null block comes on top."""
     kinds = settings.get("groups", ["full"])
@@ -71,6 +91,8 @@ def configuration(settings, page_size, capacity, connector=None):
         with open(os.path.join(folder, "config.json"), "w") as file:
             json.dump(MODEL, file)
         model = ModelConfig(model=folder, skip_tokenizer_init=True, dtype="float16", max_model_len=MAX_MODEL_LEN)
+        draft_tokens = settings.get("draft_tokens", 0)
+        draft = drafting(folder, model, draft_tokens) if draft_tokens else None
     cache = CacheConfig(block_size=page_size, enable_prefix_caching=True)
     if "mamba" in kinds:
         cache.mamba_cache_mode = "align"
@@ -87,6 +109,7 @@ def configuration(settings, page_size, capacity, connector=None):
             async_scheduling=False,
         ),
         kv_transfer_config=connector,
+        speculative_config=draft,
     )
     cache.num_gpu_blocks = capacity + 1
     pool = KVCacheConfig(
@@ -109,19 +132,24 @@ def scheduler(config, pool, page_size):
     )
 
 
-def serve(engine, request, outputs_cached, hasher, name, work=lambda step: None):
-    """Serves one request to its end, each step with what `work` does beside the model; pages found in the cache."""
+def engine_request(request, outputs_cached, hasher, name):
+    """The request as the engine takes it."""
     params = SamplingParams(
         max_tokens=request.output_length if outputs_cached else 1, ignore_eos=True, temperature=0.0
     )
     params.update_from_generation_config({}, None)
-    asked = EngineRequest(
+    return EngineRequest(
         request_id=name,
         prompt_token_ids=request.prompt(),
         sampling_params=params,
         pooling_params=None,
         block_hasher=hasher,
     )
+
+
+def serve(engine, request, outputs_cached, hasher, name, work=lambda step: None):
+    """Serves one request to its end, each step with what `work` does beside the model; pages found in the cache."""
+    asked = engine_request(request, outputs_cached, hasher, name)
     engine.add_request(asked)
     hits = None
     while name in engine.requests:

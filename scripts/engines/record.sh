@@ -46,6 +46,7 @@ packages() {
             echo "$1: say both versions, such as vllm_lmcache==0.33.0+0.5.6" >&2
             return 2
             ;;
+        vllm_offload*) echo "${1/vllm_offload/vllm}" ;;
         mooncake*) echo "${1/mooncake/mooncake-transfer-engine-non-cuda}" ;;
         *) echo "$1" ;;
     esac

@@ -25,6 +25,17 @@ HYBRIDS = [
     ("short-turns-16", "mamba-3-chunk-512", ["full"] + ["mamba"] * 3, {"prefill_chunk_tokens": 512}, [300, 700, 4000]),
 ]
 
+# A head that drafts in the same cache, and how many tokens at a time. Nothing says which groups hold its layers, so all of
+# them lose a page.
+DRAFTS = [
+    ("agents-16", "full-draft-1", ["full"], {}, [220, 350, 700, 1500, 3000, 6000]),
+    ("agents-64", "full-draft-3", ["full"], {"draft_tokens": 3}, [230, 400, 800, 1600, 3000, 6000]),
+    ("agents-16", "window-128-draft-1", ["full", "window:128"], {}, [450, 900, 1400, 2000, 4000, 7000]),
+    ("agents-16", "window-128-dense-draft-3", ["full", "window:128"], {"retention": None, "draft_tokens": 3}, [450, 900, 1400, 2000, 4000, 7000]),
+    ("short-turns-16", "window-128-every-64-draft-1", ["full", "window:128"], {"retention": 64, "prefill_chunk_tokens": 512}, [300, 500, 700, 1400, 2200, 4000]),
+    ("agents-16", "mamba-3-draft-1", ["full"] + ["mamba"] * 3, {}, [300, 600, 900, 1500, 3000, 6000]),
+]
+
 # LMCache's default chunk is 256 tokens; a chunk of one page tells the order apart from the grouping.
 CHUNKS = [("agents-16", 16), ("agents-16", 256), ("short-turns-16", 256), ("agents-64", 64), ("agents-64", 256)]
 
@@ -48,6 +59,19 @@ STORES = [
 
 # LMCache below vLLM: its chunk and its capacity, in pages.
 CHAINS = [("agents-16", 256, 2_000), ("agents-16", 16, 1_200), ("short-turns-16", 256, 1_600), ("agents-64", 256, 1_600)]
+
+# vLLM's own tier in host memory: what it is told, its pages, and the device's. The smallest tiers hold less than a prompt.
+OFFLOADS = [
+    ("agents-16", {}, 2_000, [220, 350, 700, 1500]),
+    ("agents-16", {}, 150, [220, 350, 700, 1500]),
+    ("agents-16", {"policy": "arc"}, 2_000, [220, 350, 700, 1500]),
+    ("agents-16", {"policy": "arc"}, 150, [220, 350, 700, 1500]),
+    ("agents-16", {"store_threshold": 2}, 2_000, [220, 350, 700, 1500]),
+    ("agents-16", {"policy": "arc", "store_threshold": 2, "blocks_per_chunk": 4}, 1_200, [220, 350, 700, 1500]),
+    ("agents-16", {"prefill_chunk_tokens": 512}, 1_200, [220, 350, 700, 1500]),
+    ("short-turns-16", {"policy": "arc", "prefill_chunk_tokens": 512}, 1_600, [180, 280, 550, 1100]),
+    ("agents-64", {"blocks_per_chunk": 4}, 1_600, [230, 400, 800, 1600]),
+]
 
 
 # SGLang asks its tree for room before each token, so the workload with the long answers takes it ten times as long; to
@@ -98,6 +122,14 @@ def chain(workload, chunk, pages):
     return Recording("vllm", workload, f"vllm-lmcache_{workload}_chunk-{chunk}", settings, capacities)
 
 
+def offload(workload, options, pages, capacities):
+    settings = {"outputs": "cached", "below": "vllm-offload", "below_pages": pages, "policy": "lru", "store_threshold": 0}
+    settings |= {"blocks_per_chunk": 1, "prefill_chunk_tokens": 8192} | options
+    told = "".join(f"_{key.replace('_', '-')}-{value}" for key, value in options.items())
+    name = f"vllm-offload_{workload}_{pages}{told}"
+    return Recording("vllm", workload, name, settings, capacities)
+
+
 def hicache(workload, outputs, capacities, write):
     settings = {"outputs": outputs, "write": write}
     name = f"sglang_hicache_{workload}_{write.replace('_', '-')}_{outputs}"
@@ -112,6 +144,8 @@ def recordings(engine):
         return [store(*each) for each in STORES]
     if engine == "vllm_lmcache":
         return [chain(*each) for each in CHAINS]
+    if engine == "vllm_offload":
+        return [offload(*each) for each in OFFLOADS]
     if engine == "lmcache":
         return [
             Recording(engine, workload, f"lmcache_{workload}_chunk-{chunk}", {"outputs": "ignored", "chunk_tokens": chunk})
@@ -124,4 +158,5 @@ def recordings(engine):
     ]
     if engine == "sglang":
         return plain + [hicache(*each, write) for each in HICACHES for write in WRITES]
-    return plain + [hybrid(*each) for each in HYBRIDS]
+    drafts = [(*each[:3], {"draft_tokens": 1} | each[3], each[4]) for each in DRAFTS]
+    return plain + [hybrid(*each) for each in HYBRIDS + drafts]

@@ -107,7 +107,7 @@ fn remarks(
     if let Some(layers) = predicting_layers(fields)? {
         remarks.push(format!(
             "{layers} multi-token prediction layer(s) are left out: an engine that speculates with them \
-             caches them too"
+             caches them too, and finds less (kvset replay --draft-head)"
         ));
     }
     if fields.optional("num_kv_shared_layers")?.is_some() {

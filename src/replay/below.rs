@@ -1,8 +1,8 @@
 //! `--below`: tiers under the engine's own cache, at every capacity of its curve.
 
 use kvset_core::engines::below::{Chain, Store};
-use kvset_core::engines::profile::Profile;
 use kvset_core::engines::rules::{EngineRules, PageMismatch};
+use kvset_core::engines::vllm_offload::OffloadOptions;
 use kvset_core::pool::Pool;
 use kvset_core::request::event::RequestEvent;
 use kvset_core::units::PageCount;
@@ -21,6 +21,11 @@ pub enum TierBelow {
 }
 
 impl TierBelow {
+    /// Whether it is vLLM's own.
+    pub fn is_vllm_offload(self) -> bool {
+        matches!(self, Self::Store(Store::VllmOffload(_)))
+    }
+
     /// The store, where it is one.
     pub fn store(self) -> Option<Store> {
         match self {
@@ -48,21 +53,41 @@ impl FromStr for Below {
     fn from_str(text: &str) -> Result<Self, String> {
         let expected = || {
             format!(
-                "`{text}` is no tier: expected hicache:SIZE, lmcache:SIZE, lmcache-mp:SIZE or mooncake:SIZE, such as \
-                 lmcache:500GiB"
+                "`{text}` is no tier: expected hicache:SIZE, lmcache:SIZE, lmcache-mp:SIZE, mooncake:SIZE or \
+                 vllm-offload:SIZE, such as lmcache:500GiB or vllm-offload:500GiB:policy=arc"
             )
         };
-        let (name, size) = text.split_once(':').ok_or_else(expected)?;
-        let store = || name.parse::<Profile>().ok().and_then(Store::of_profile).ok_or_else(expected);
-        let tier = if name == HICACHE { TierBelow::Hicache } else { TierBelow::Store(store()?) };
-        Ok(Self { tier, capacity: size.parse().map_err(|error| format!("{text}: {error}"))? })
+        let said = |error: &dyn fmt::Display| format!("{text}: {error}");
+        let (name, rest) = text.split_once(':').ok_or_else(expected)?;
+        let mut size = rest;
+        let tier = match Store::named(name) {
+            None if name == HICACHE => TierBelow::Hicache,
+            None => return Err(expected()),
+            Some(Store::VllmOffload(default)) => {
+                // Options follow the size behind a colon, or a comma as that between options.
+                let (own, options) =
+                    rest.split_once([':', ',']).map_or((rest, None), |(own, options)| (own, Some(options)));
+                size = own;
+                let options =
+                    options.map_or(Ok(default), str::parse).map_err(|error: String| said(&error))?;
+                TierBelow::Store(Store::VllmOffload(options))
+            }
+            Some(store) => TierBelow::Store(store),
+        };
+        Ok(Self { tier, capacity: size.parse().map_err(|error| said(&error))? })
     }
 }
 
 impl fmt::Display for Below {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = self.tier.store().map_or(HICACHE, |store| store.profile().name());
-        write!(f, "{name}:{}", self.capacity)
+        let name = self.tier.store().map_or(HICACHE, Store::name);
+        write!(f, "{name}:{}", self.capacity)?;
+        match self.tier {
+            TierBelow::Store(Store::VllmOffload(options)) if options != OffloadOptions::default() => {
+                write!(f, ":{options}")
+            }
+            _ => Ok(()),
+        }
     }
 }
 

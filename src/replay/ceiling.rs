@@ -1,4 +1,4 @@
-//! What the rules of a hybrid model lose at any size: hits where nothing is ever evicted.
+//! What the rules of vLLM's pool of blocks lose at any size: hits where nothing is ever evicted.
 
 use kvset_core::engines::bank::CacheBank;
 use kvset_core::engines::hybrid::{HybridCache, HybridRules, Retention};
@@ -18,13 +18,26 @@ pub struct Ceiling {
     pub these_rules: u64,
     /// By the same rules if windows and states kept all their names (`--retention-interval none`).
     pub dense_retention: u64,
+    /// By these rules if no head drafted in the same cache, where one does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub without_draft_head: Option<u64>,
+}
+
+impl Ceiling {
+    /// What the draft head loses, where there is one.
+    pub fn draft_head(&self) -> Option<u64> {
+        Some(self.without_draft_head?.saturating_sub(self.these_rules))
+    }
 }
 
 /// Follows a replay of a hybrid model.
 #[derive(Debug, Default)]
 pub(super) struct Ceilings {
     dense: Option<HybridCache>,
+    /// Without the draft head, where there is one.
+    headless: Option<HybridCache>,
     found: Ceiling,
+    last_draft_head: Option<u64>,
 }
 
 impl Ceilings {
@@ -32,16 +45,31 @@ impl Ceilings {
     pub(super) fn observe(&mut self, request: &Followed<'_>, config: &PoolConfig) {
         if self.dense.is_none() {
             let rules = config.rules.hybrid(request.page_size, config.outputs);
+            if rules.draft_tokens > 0 {
+                let headless = HybridRules { draft_tokens: 0, ..rules.clone() };
+                self.headless = HybridCache::never_evicting(config.max_tracked_pages, headless).ok();
+            }
             let rules = HybridRules { retention: Retention::All, ..rules };
             // Cannot fail where the pool's own rules hold: without an interval there is less to contradict.
             self.dense = HybridCache::never_evicting(config.max_tracked_pages, rules).ok();
         }
         let dense = self.dense.as_mut().map_or(0, |dense| dense.request(request.event).hits);
+        let headless = self.headless.as_mut().map(|headless| headless.request(request.event).hits);
+        let these_rules = request.caches.last_ceiling().unwrap_or(0);
+        self.last_draft_head = headless.map(|headless| headless.saturating_sub(these_rules));
         if request.counted {
             self.found.full_attention += request.outcome.reusable_prefix();
-            self.found.these_rules += request.caches.last_ceiling().unwrap_or(0);
+            self.found.these_rules += these_rules;
             self.found.dense_retention += dense;
+            if let Some(headless) = headless {
+                *self.found.without_draft_head.get_or_insert(0) += headless;
+            }
         }
+    }
+
+    /// Pages of the last request that the draft head loses at any size, where there is one.
+    pub(super) fn last_draft_head(&self) -> Option<u64> {
+        self.last_draft_head
     }
 
     /// What was found; none where the engine has no groups.

@@ -24,6 +24,9 @@ struct Row<'a> {
     /// What each tier below found after that, from the fastest: one list a capacity, ascending.
     #[serde(skip_serializing_if = "Option::is_none")]
     below_hits: Option<&'a [Vec<u64>]>,
+    /// Pages that a draft head loses of it at any size.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    draft_head_pages: Option<u64>,
 }
 
 /// Where the rows go. A trace may have to be read again from its start: its rows are taken back then.
@@ -62,12 +65,13 @@ pub(super) struct PerRequest<'a> {
     required: Vec<Option<u64>>,
     hits: Vec<Option<u64>>,
     below: Option<Vec<Vec<u64>>>,
+    draft_head: Option<u64>,
 }
 
 impl<'a> PerRequest<'a> {
     pub(super) fn new(out: &'a mut dyn RowSink) -> Self {
         let (required, hits, buffer) = (Vec::new(), Vec::new(), Vec::new());
-        Self { out, buffer, is_written: false, index: 0, required, hits, below: None }
+        Self { out, buffer, is_written: false, index: 0, required, hits, below: None, draft_head: None }
     }
 
     /// Begins with no rows.
@@ -83,6 +87,11 @@ impl<'a> PerRequest<'a> {
     /// Takes what the tiers below found of the next request, one list a capacity.
     pub(super) fn set_below<'h>(&mut self, hits: impl Iterator<Item = &'h [u64]>) {
         self.below = Some(hits.map(<[u64]>::to_vec).collect());
+    }
+
+    /// Takes what a draft head loses of the next request.
+    pub(super) fn set_draft_head(&mut self, pages: Option<u64>) {
+        self.draft_head = pages;
     }
 
     /// Writes the next request's row.
@@ -135,6 +144,7 @@ impl<'a> PerRequest<'a> {
             required_pages: has_requirement.then_some(self.required.as_slice()),
             prefix_hits: &self.hits,
             below_hits: self.below.as_deref(),
+            draft_head_pages: self.draft_head,
         };
         serde_json::to_writer(&mut self.buffer, &row)?;
         self.buffer.push(b'\n');

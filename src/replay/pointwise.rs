@@ -11,10 +11,12 @@ pub(super) fn sections(replay: &Replay) -> Vec<Section> {
     let Some(whole) = &replay.whole else { return Vec::new() };
     let told = Told { page_accesses: whole.page_accesses, page_bytes: whole.page_bytes };
     let engine = replay.config.profile.name();
-    let ceiling = replay.ceiling.map(|found| told.ceiling(found));
+    let draft_head = replay.ceiling.and_then(|found| told.draft_head(found));
+    let of_groups = replay.ceiling.filter(|_| !replay.config.rules.attention.is_full());
+    let ceiling = of_groups.map(|found| told.ceiling(found));
     let below = told.below(engine, &whole.capacities, &replay.below);
     let searched = replay.searched.as_ref().map(|searched| told.searched(searched));
-    [ceiling, below, searched].into_iter().flatten().collect()
+    [draft_head, ceiling, below, searched].into_iter().flatten().collect()
 }
 
 /// What figures are told in.
@@ -30,6 +32,22 @@ impl Told {
 
     fn rate(&self, page_hits: u64) -> String {
         words::rate(share(page_hits, self.page_accesses))
+    }
+
+    fn draft_head(&self, found: Ceiling) -> Option<Section> {
+        let (without, lost) = (found.without_draft_head?, found.draft_head()?);
+        let sentence = format!(
+            "No capacity brings back the last page of each hit, which a head that drafts in the same cache loses: {} of page \
+             accesses. With unlimited capacity {} hit, and {} without the head.",
+            self.rate(lost),
+            self.rate(found.these_rules),
+            self.rate(without)
+        );
+        Some(Section {
+            title: "What the draft head costs in hits".to_owned(),
+            sentences: vec![sentence],
+            tables: Vec::new(),
+        })
     }
 
     fn ceiling(&self, found: Ceiling) -> Section {

@@ -314,6 +314,7 @@ impl Run {
         if let Some(below) = &self.below {
             per_request.set_below(below.last_hits());
         }
+        per_request.set_draft_head(self.ceilings.as_ref().and_then(Ceilings::last_draft_head));
         match pool.caches() {
             Some(caches) => per_request.write_pointwise(name, outcome, caches, curve),
             None => per_request.write(name, outcome, &self.config, curve),

@@ -192,7 +192,7 @@ DeepseekV32ForCausalLM, fp8 cache, tp 1, gpu tier
 
 note: the latent in FP8 is packed as FlashMLA reads it (SM90); FlashInfer (SM100) reads plain FP8, 576 bytes a layer and token
 
-note: 1 multi-token prediction layer(s) are left out: an engine that speculates with them caches them too
+note: 1 multi-token prediction layer(s) are left out: an engine that speculates with them caches them too, and finds less (kvset replay --draft-head)
 ";
     assert_eq!(text, expected);
     let page_size = PageSize::new(16);

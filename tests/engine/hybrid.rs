@@ -65,6 +65,7 @@ fn slow(capacity: u64, rules: &HybridRules) -> SlowHybrid {
         u64::from(rules.prefill_chunk),
         cached,
     )
+    .drafting(u64::from(rules.draft_tokens))
 }
 
 fn event<'a>(ids: &'a [u64], input: u64, output: u64) -> RequestEvent<'a> {
@@ -84,6 +85,7 @@ fn golden_rules(run: &GoldenRun) -> HybridRules {
         prefill_chunk: run.prefill_chunk_tokens,
         page_size: PageSize::new(run.block_size).expect("not zero"),
         outputs: Outputs::Cached,
+        draft_tokens: 0,
     }
 }
 
@@ -181,16 +183,18 @@ fn rules() -> impl Strategy<Value = HybridRules> {
         "mamba+2*full",
     ]);
     let page = 1u32..5;
-    (groups, page, 0u32..4, 0u32..9, any::<bool>()).prop_map(|(groups, page, retain, chunk, cached)| {
-        HybridRules {
+    let drafted = prop::sample::select(vec![0u32, 0, 1, 3]);
+    (groups, page, 0u32..4, 0u32..9, any::<bool>(), drafted).prop_map(
+        |(groups, page, retain, chunk, cached, drafted)| HybridRules {
             attention: groups.parse().expect("groups"),
             retention: [Retention::Ends, Retention::All, Retention::Every(page), Retention::Every(3 * page)]
                 [retain as usize],
             prefill_chunk: page + 3 * chunk,
             page_size: PageSize::new(page).expect("not zero"),
             outputs: if cached { Outputs::Cached } else { Outputs::Ignored },
-        }
-    })
+            draft_tokens: drafted,
+        },
+    )
 }
 
 proptest! {
@@ -226,13 +230,15 @@ proptest! {
         cut in 0usize..50,
     ) {
         let page = u64::from(rules.page_size.get());
+        let draft_tokens = rules.draft_tokens;
         let mut whole = HybridCache::new(PageCount(capacity), rules).expect("sound rules");
         let cut = cut.min(requests.len());
         for asked in &requests[..cut] {
             whole.request(&to_event(asked, page));
         }
         let text = serde_json::to_string(&whole).expect("plain data");
-        let mut restored: HybridCache = serde_json::from_str(&text).expect("sound");
+        let restored: HybridCache = serde_json::from_str(&text).expect("sound");
+        let mut restored = restored.drafting(draft_tokens);
         prop_assert_eq!(whole.save(), restored.save());
         for asked in &requests[cut..] {
             prop_assert_eq!(whole.request(&to_event(asked, page)), restored.request(&to_event(asked, page)));
@@ -253,11 +259,13 @@ proptest! {
         let page = u64::from(rules.page_size.get());
         let endless = PageCount(1 << 30);
         let mut ceiling = HybridCache::never_evicting(endless, rules.clone()).expect("sound rules");
+        let draft_tokens = rules.draft_tokens;
         let mut large = HybridCache::new(endless, rules).expect("sound rules");
         for (index, asked) in requests.iter().enumerate() {
             if index == cut {
                 let text = serde_json::to_string(&ceiling).expect("plain data");
-                ceiling = serde_json::from_str(&text).expect("sound");
+                let restored: HybridCache = serde_json::from_str(&text).expect("sound");
+                ceiling = restored.drafting(draft_tokens);
             }
             let event = to_event(asked, page);
             prop_assert_eq!(ceiling.request(&event), large.request(&event), "request {}", index);
@@ -289,6 +297,7 @@ fn a_request_larger_than_the_pool_is_turned_away_and_changes_nothing() {
         prefill_chunk: 8192,
         page_size: PageSize::new(16).expect("not zero"),
         outputs: Outputs::Cached,
+        draft_tokens: 0,
     };
     let mut cache = HybridCache::new(PageCount(5), rules).expect("sound rules");
     assert_eq!(cache.request(&event(&[1, 2], 32, 1)), HybridHits { hits: 0, refused: false });
@@ -310,6 +319,7 @@ fn equal_ids_in_two_scopes_are_two_prompts() {
         prefill_chunk: 16,
         page_size: PageSize::new(16).expect("not zero"),
         outputs: Outputs::Cached,
+        draft_tokens: 0,
     };
     let mut cache = HybridCache::new(PageCount(100), rules).expect("sound rules");
     let ids = [1, 2, 3];
@@ -325,6 +335,7 @@ fn damaged_states_and_rules_that_contradict_each_other_are_refused() {
         prefill_chunk: 8192,
         page_size: PageSize::new(16).expect("not zero"),
         outputs: Outputs::Cached,
+        draft_tokens: 0,
     };
     let made = |rules: &HybridRules| HybridCache::new(PageCount(40), rules.clone());
     let odd = HybridRules { retention: Retention::Every(24), ..rules.clone() };

@@ -10,6 +10,7 @@ mod golden_fast;
 mod hicache;
 mod hybrid;
 mod live;
+mod offload;
 mod paper;
 mod recorded;
 mod replayed_ranges;

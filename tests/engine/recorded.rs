@@ -43,6 +43,12 @@ struct Settings {
     /// The tier below the engine, and its capacity.
     below: Option<String>,
     below_pages: Option<u64>,
+    /// vLLM's own tier in host memory.
+    policy: Option<String>,
+    store_threshold: Option<u32>,
+    blocks_per_chunk: Option<u32>,
+    /// Tokens that a head drafts at a time in the same cache.
+    draft_tokens: Option<u32>,
     /// SGLang's HiCache: when it writes to the host.
     write: Option<String>,
 }
@@ -84,6 +90,19 @@ impl Recorded {
 
     fn has_host(&self) -> bool {
         self.settings.write.is_some()
+    }
+
+    /// The tier below, as `--below` names it.
+    fn below(&self) -> Option<String> {
+        let (store, pages) = (self.settings.below.as_ref()?, self.settings.below_pages?);
+        let options = [
+            self.settings.policy.as_ref().map(|policy| format!("policy={policy}")),
+            self.settings.store_threshold.map(|threshold| format!("store_threshold={threshold}")),
+            self.settings.blocks_per_chunk.map(|blocks| format!("blocks_per_chunk={blocks}")),
+        ];
+        let options: Vec<String> = options.into_iter().flatten().collect();
+        let colon = if options.is_empty() { "" } else { ":" };
+        Some(format!("{store}:{pages}p{colon}{}", options.join(",")))
     }
 
     /// What `kvset replay` finds for each request on the device and on the host, with the host of one result.
@@ -143,8 +162,22 @@ impl Recorded {
         if let Some(lease) = self.settings.lease_ms {
             command.args(["--lease", &format!("{lease}ms")]);
         }
-        if let (Some(store), Some(pages)) = (&self.settings.below, self.settings.below_pages) {
-            command.args(["--below", &format!("{store}:{pages}p")]);
+        if let Some(tier) = self.below() {
+            command.args(["--below", &tier]);
+        }
+        if let Some(groups) = &self.settings.groups {
+            command.args(["--attention", &groups.join("+")]);
+            if groups.len() > 1 {
+                let retention =
+                    self.settings.retention.map_or("none".to_owned(), |tokens| tokens.to_string());
+                command.args(["--retention-interval", &retention]);
+            }
+        }
+        if let Some(chunk) = self.settings.prefill_chunk_tokens {
+            command.args(["--prefill-chunk", &chunk.to_string()]);
+        }
+        if let Some(drafted) = self.settings.draft_tokens {
+            command.arg(format!("--draft-head={drafted}"));
         }
         command.args(["--page-size", &page_size, "--capacities", &pages.join(","), "--per-request"]);
         command.arg(&rows).arg(&trace).assert().success();
@@ -187,13 +220,20 @@ fn recorded(prefix: &str) -> Vec<(String, Recorded)> {
 
 /// Requests that the models here still answer differently, of 600 at a capacity; docs/engines-recorded.md says why. A
 /// model that gets better must come here and lower its number.
-const DIFFERING: [(&str, u64, usize); 10] = [
+const DIFFERING: [(&str, u64, usize); 17] = [
     // vLLM keeps the old block where a prompt of whole pages, cached to its end, computes its last page anew: a second
     // copy that takes room until it is evicted. One stack has one place a page.
     ("vllm_agents-16_cached.json", 1500, 1),
     ("vllm_agents-16_ignored.json", 700, 1),
     ("vllm-lmcache_agents-16_chunk-16.json", 1500, 1),
     ("vllm-lmcache_agents-16_chunk-256.json", 1500, 1),
+    ("vllm-offload_agents-16_1200_policy-arc_store-threshold-2_blocks-per-chunk-4.json", 1500, 1),
+    ("vllm-offload_agents-16_1200_prefill-chunk-tokens-512.json", 1500, 1),
+    ("vllm-offload_agents-16_150.json", 1500, 1),
+    ("vllm-offload_agents-16_150_policy-arc.json", 1500, 1),
+    ("vllm-offload_agents-16_2000.json", 1500, 1),
+    ("vllm-offload_agents-16_2000_policy-arc.json", 1500, 1),
+    ("vllm-offload_agents-16_2000_store-threshold-2.json", 1500, 1),
     // A running store looks at its own clock: a batch that goes a moment before a request or after it.
     ("mooncake_paced-16_10s-0.9-0.05.json", 1500, 2),
     ("mooncake_paced-64_10s-0.9-0.05.json", 1500, 1),
@@ -204,7 +244,13 @@ const DIFFERING: [(&str, u64, usize); 10] = [
 ];
 
 /// What the tier below finds more or less where the engine above it finds less or more.
-const BELOW_DIFFERING: [(&str, u64, usize); 1] = [("vllm-lmcache_agents-16_chunk-256.json", 1500, 1)];
+const BELOW_DIFFERING: [(&str, u64, usize); 5] = [
+    ("vllm-lmcache_agents-16_chunk-256.json", 1500, 1),
+    ("vllm-offload_agents-16_1200_policy-arc_store-threshold-2_blocks-per-chunk-4.json", 1500, 1),
+    ("vllm-offload_agents-16_2000.json", 1500, 1),
+    ("vllm-offload_agents-16_2000_policy-arc.json", 1500, 1),
+    ("vllm-offload_agents-16_2000_store-threshold-2.json", 1500, 1),
+];
 
 /// Fails where other requests differ than as many as are known to.
 fn count_differing(recording: (&str, &Recorded), pages: u64, of: [&[u64]; 2], known: &[(&str, u64, usize)]) {
@@ -226,9 +272,12 @@ fn count_differing(recording: (&str, &Recorded), pages: u64, of: [&[u64]; 2], kn
 
 /// Replays every plain recording that is named so; no request may differ but those that are known to.
 fn compare(engine: &str, files: usize) {
-    let prefix = format!("{engine}_");
-    let recordings: Vec<_> = recorded(&prefix).into_iter().filter(|(_, own)| own.is_plain()).collect();
-    assert_eq!(recordings.len(), files, "recordings of {engine}");
+    compare_all(&format!("{engine}_"), files, Recorded::is_plain);
+}
+
+fn compare_all(prefix: &str, files: usize, is_meant: impl Fn(&Recorded) -> bool) {
+    let recordings: Vec<_> = recorded(prefix).into_iter().filter(|(_, own)| is_meant(own)).collect();
+    assert_eq!(recordings.len(), files, "recordings of {prefix}");
     for (name, recorded) in recordings {
         let modelled = recorded.replay();
         for (at, expected) in recorded.results.iter().enumerate() {
@@ -245,6 +294,16 @@ fn compare(engine: &str, files: usize) {
 #[test]
 fn requests_equal_vllm_but_for_second_copies() {
     compare("vllm", 6);
+}
+
+#[test]
+fn requests_equal_vllm_with_several_groups_and_with_a_draft_head() {
+    compare_all("vllm_hybrid_", 16, Recorded::is_hybrid);
+}
+
+#[test]
+fn both_tiers_equal_vllm_with_its_own_tier_in_host_memory() {
+    compare("vllm-offload", 9);
 }
 
 #[test]
@@ -315,7 +374,7 @@ fn totals_of_a_running_mooncake_store_are_within_one_percent_and_of_bursts_withi
 #[test]
 fn every_recording_is_whole() {
     let recordings = recorded("");
-    assert_eq!(recordings.len(), 50);
+    assert_eq!(recordings.len(), 65);
     for (name, recorded) in recordings {
         assert_eq!(recorded.format, 1, "{name}");
         assert!(
@@ -326,14 +385,24 @@ fn every_recording_is_whole() {
         assert!(name.contains(&recorded.workload) && !recorded.version.is_empty(), "{name}");
         let is_process = recorded.engine == "lmcache-mp";
         let is_store = recorded.engine == "mooncake";
-        let has_chunks = is_process || recorded.engine == "lmcache" || recorded.settings.below.is_some();
+        let is_offload = recorded.settings.below.as_deref() == Some("vllm-offload");
+        let is_over_lmcache = recorded.settings.below.is_some() && !is_offload;
+        let has_chunks = is_process || recorded.engine == "lmcache" || is_over_lmcache;
+        let told = [recorded.settings.policy.is_some(), recorded.settings.blocks_per_chunk.is_some()];
+        assert_eq!(told, [is_offload, is_offload], "{name}");
+        assert_eq!(recorded.settings.store_threshold.is_some(), is_offload, "{name}");
+        assert_eq!(recorded.settings.draft_tokens.is_some(), name.contains("draft"), "{name}");
         assert_eq!(recorded.settings.chunk_tokens.is_some(), has_chunks, "{name}");
         assert_eq!(recorded.settings.process, is_process, "{name}");
         let shares = [recorded.settings.watermark, recorded.settings.eviction_ratio];
         assert!(shares.iter().all(|share| share.is_some() == (is_process || is_store)), "{name}");
         assert_eq!(recorded.settings.lease_ms.is_some(), is_store, "{name}");
         assert_eq!(recorded.settings.below_pages.is_some(), recorded.settings.below.is_some(), "{name}");
-        assert_eq!(recorded.settings.prefill_chunk_tokens.is_some(), recorded.is_hybrid(), "{name}");
+        assert_eq!(
+            recorded.settings.prefill_chunk_tokens.is_some(),
+            recorded.is_hybrid() || is_offload,
+            "{name}"
+        );
         assert!(recorded.settings.retention.is_none() || recorded.is_hybrid(), "{name}");
         assert!(recorded.results.len() >= 3, "{name}: starving, usual and ample");
         let capacities = recorded.results.iter().map(|result| (result.capacity_pages, result.host_pages));

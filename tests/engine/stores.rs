@@ -257,6 +257,7 @@ proptest! {
                     Store::Lmcache => slow_lmcache.request_after(ids, held),
                     Store::LmcacheMp => slow_process.request_after(now, ids, held),
                     Store::Mooncake => slow_mooncake.request_after(now, ids, held),
+                    Store::VllmOffload(_) => panic!("not of this chain"),
                 };
                 by_tier.push(held.max(above) - above);
                 above = above.max(held);

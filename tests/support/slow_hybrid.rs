@@ -29,6 +29,8 @@ pub struct SlowHybrid {
     retain: Retain,
     chunk: u64,
     outputs_cached: bool,
+    /// Tokens that a head of the model's own drafts at a time; 0 where none does.
+    drafted: u64,
     /// Every page by the one before it and its id.
     pages: HashMap<(Page, u64), Page>,
     next_page: Page,
@@ -57,6 +59,7 @@ impl SlowHybrid {
             retain,
             chunk,
             outputs_cached: outputs,
+            drafted: 0,
             pages: HashMap::new(),
             next_page: 1,
             names: HashMap::new(),
@@ -67,14 +70,22 @@ impl SlowHybrid {
         }
     }
 
+    /// The same of a model whose head drafts so many tokens at a time.
+    pub fn drafting(self, drafted: u64) -> Self {
+        Self { drafted, ..self }
+    }
+
     /// Hits of a request in pages; `None` where blocks run out, which leaves the model useless.
     pub fn request(&mut self, ids: &[u64], n: u64, sampled: u64, known_outputs: &[u64]) -> Option<u64> {
         let size = self.page;
         let stored = if self.outputs_cached && sampled >= 1 { n + sampled - 1 } else { n };
         let path = self.path(&ids[..(n / size) as usize], known_outputs, (stored / size) as usize);
         let limit = n.saturating_sub(1) / size;
-        let (hits, junction) = self.lookup(&path[..limit as usize]);
-        let ends = self.ends(limit, junction);
+        let looks_behind = self.drafted > 0 && self.groups.len() > 1;
+        let looked_up = if looks_behind { n / size } else { limit };
+        let (hits, junction) = self.lookup(&path[..looked_up as usize]);
+        let ends = self.ends(limit, n / size, junction);
+        let limit = if self.drafted > 0 { (n / size).saturating_sub(1) } else { limit };
         let mut tables = vec![Table::default(); self.groups.len()];
         let mut done = hits * size;
         let mut named = hits;
@@ -142,15 +153,19 @@ impl SlowHybrid {
     fn lookup(&self, path: &[Page]) -> (u64, u64) {
         let full: Vec<usize> = (0..self.groups.len()).filter(|g| self.groups[*g] == Kind::Full).collect();
         let in_full = |page: &&Page| full.iter().all(|group| self.is_named(*group, **page));
-        let leading = path.iter().take_while(in_full).count();
+        let mut leading = path.iter().take_while(in_full).count();
+        let drafts = self.drafted > 0;
+        leading -= usize::from(drafts && leading > 0);
         let others = self.others();
         if others.is_empty() {
             return (leading as u64, 0);
         }
-        let need = self.need();
+        // Windows look for the page that they lose behind what the full groups have left.
+        let lost = u64::from(drafts && self.groups[others[0]] != Kind::Mamba);
+        let need = self.need() + lost;
         let mut run = 0;
         let mut hits = 0;
-        for at in (0..leading).rev() {
+        for at in (0..path.len().min(leading + lost as usize)).rev() {
             let there = others.iter().all(|group| self.is_named(*group, path[at]));
             run = if there { run + 1 } else { 0 };
             if run == need {
@@ -161,11 +176,23 @@ impl SlowHybrid {
         if hits == 0 && self.groups[others[0]] != Kind::Mamba {
             hits = run;
         }
+        hits = hits.saturating_sub(lost);
         (hits, if leading as u64 > hits { leading as u64 } else { 0 })
     }
 
-    fn ends(&self, limit: u64, junction: u64) -> Vec<u64> {
-        vec![limit, junction]
+    /// The pages of windows and states that are kept, as ranges: those before places to go on from, and, with a draft head,
+    /// the page behind such a place of a window.
+    fn ends(&self, limit: u64, full: u64, junction: u64) -> Vec<(u64, u64)> {
+        let need = self.need();
+        if self.drafted == 0 {
+            return [limit, junction].map(|end| (end.saturating_sub(need), end)).into();
+        }
+        let behind = u64::from(!self.groups.contains(&Kind::Mamba));
+        let mut ends = vec![limit.saturating_sub(1), full.saturating_sub(1)];
+        if junction > 0 {
+            ends.extend([junction, junction - 1]);
+        }
+        ends.into_iter().map(|end| (end.saturating_sub(need), end + behind)).collect()
     }
 
     fn chunk_end(&self, done: u64, n: u64, limit: u64, junction: u64) -> u64 {
@@ -174,9 +201,10 @@ impl SlowHybrid {
             return next;
         }
         let (limit, junction) = (limit * self.page, junction * self.page);
-        if next < limit {
+        if next < n {
             next = next / self.page * self.page;
-        } else if done < limit {
+        }
+        if done < limit && limit < next {
             next = limit;
         }
         if done < junction && junction < next {
@@ -225,8 +253,9 @@ impl SlowHybrid {
     }
 
     fn take(&mut self, tables: &mut [Table], next: u64) -> Option<()> {
-        let wanted = next.div_ceil(self.page) as usize;
         for (group, table) in tables.iter_mut().enumerate() {
+            let drafted = if self.groups[group] == Kind::Mamba { 0 } else { self.drafted };
+            let wanted = (next + drafted).div_ceil(self.page) as usize;
             if table.blocks.len() >= wanted {
                 continue;
             }
@@ -257,15 +286,22 @@ impl SlowHybrid {
         Some(block)
     }
 
-    fn name(&mut self, tables: &[Table], path: &[Page], page: u64, ends: &[u64]) {
+    fn name(&mut self, tables: &[Table], path: &[Page], page: u64, ends: &[(u64, u64)]) {
         let need = self.need();
-        let tail = |end: u64| page < end && page + need >= end;
+        let tail = |(from, to): &(u64, u64)| (*from..*to).contains(&page);
+        let behind = u64::from(self.drafted > 0 && !self.groups.contains(&Kind::Mamba));
         let kept = match self.retain {
             Retain::All => true,
-            Retain::Ends => ends.iter().any(|end| tail(*end)),
+            Retain::Ends => ends.iter().any(tail),
             Retain::Every(tokens) => {
                 let every = tokens / self.page;
-                ends.iter().any(|end| tail(*end)) || tail((page / every + 1) * every)
+                // The next multiple from which on the page is not the one behind a place to go on from.
+                let next = (page.saturating_sub(behind) / every + 1) * every;
+                let of_interval = [next, next.saturating_sub(every)];
+                let of_interval = of_interval.into_iter().filter(|end| *end > 0);
+                let mut of_interval = of_interval.map(|end| (end.saturating_sub(need), end + behind));
+                let is_dense = behind > 0 && need + behind >= every;
+                is_dense || ends.iter().any(tail) || of_interval.any(|range| tail(&range))
             }
         };
         for (group, table) in tables.iter().enumerate() {

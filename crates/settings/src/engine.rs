@@ -68,9 +68,11 @@ impl Estimate {
             Some(self).filter(|_| own.is_none_or(|pool| pool.attention.is_none()) || !attention.is_full());
         let retention = own.and_then(|pool| pool.retention_interval);
         let prefill = own.and_then(|pool| pool.prefill_chunk);
+        let draft_tokens = own.and_then(|pool| pool.draft_head).or(self.draft_head).unwrap_or(0);
         let is_mp = self.engine == Profile::LmcacheMp;
-        // Several groups have no order of releases.
-        let overlap = self.overlap.filter(|_| attention.is_full()).unwrap_or_default();
+        // Several groups have no order of releases, nor has a cache that a head drafts in.
+        let has_releases = attention.is_full() && draft_tokens == 0;
+        let overlap = self.overlap.filter(|_| has_releases).unwrap_or_default();
         EngineRules {
             attention,
             retention_interval: retention
@@ -87,6 +89,7 @@ impl Estimate {
             mp_eviction_ratio: self.eviction_ratio.filter(|_| is_mp).unwrap_or(default.mp_eviction_ratio),
             hicache: self.hicache.clone(),
             hicache_write: self.hicache_write.unwrap_or_default(),
+            draft_tokens,
             overlap,
         }
     }
@@ -104,6 +107,7 @@ impl Estimate {
             ("attention", self.attention.is_some()),
             ("retention_interval", self.retention_interval.is_some()),
             ("prefill_chunk", self.prefill_chunk.is_some()),
+            ("draft_head", self.draft_head.is_some()),
             ("chunk_tokens", self.chunk_tokens.is_some()),
             ("lease", self.lease.is_some()),
             ("watermark", self.watermark.is_some()),
@@ -122,6 +126,7 @@ impl Pool {
             ("attention", self.attention.is_some()),
             ("retention_interval", self.retention_interval.is_some()),
             ("prefill_chunk", self.prefill_chunk.is_some()),
+            ("draft_head", self.draft_head.is_some()),
         ])
     }
 }

@@ -11,6 +11,7 @@ use super::values::{
 };
 use kvset_core::engines::hybrid::{Attention, Retention};
 use kvset_core::engines::profile::{Outputs, OverlapMode, Profile};
+use kvset_core::engines::rules::MAX_DRAFT_TOKENS;
 use kvset_core::engines::sglang::WritePolicy;
 use kvset_core::pool::config::{MAX_MIN_REQUESTS, MIN_REQUESTS};
 use kvset_core::questions::enabled::{MAX_ROUTERS, MAX_TOLD_TENANTS};
@@ -144,9 +145,13 @@ sections! {
         /// those at a prompt's end and where it leaves an earlier one; "none": all; N: at each multiple of N tokens too.
         [results]
         retention_interval: Option<Retention> = None, like Some(Retention::All);
-        /// "vllm" with several groups: most tokens of a prompt that one step computes; 8192 where it is left out.
+        /// "vllm" with several groups or a draft head: most tokens of a prompt that one step computes; 8192 where it is left out.
         [results]
         prefill_chunk: Option<u32> = None, in 1..=1 << 24, like Some(8192);
+        /// "vllm": a head of the model's own (MTP, EAGLE) drafts so many tokens at a time in the same cache, so that each hit
+        /// loses its last page; none where it is left out. Capacities are then modelled as those of several groups are.
+        [results]
+        draft_head: Option<u32> = None, in 1..=MAX_DRAFT_TOKENS, like Some(1);
         /// "lmcache" and "lmcache-mp": tokens a chunk, a multiple of the page; 256 where it is left out.
         [results]
         chunk_tokens: Option<u32> = None, in 1..=1 << 24, like Some(256);
@@ -526,6 +531,9 @@ sections! {
         /// "vllm" with several groups: most tokens of a prompt that one step computes.
         [results]
         prefill_chunk: Option<u32> = None, in 1..=1 << 24, like Some(8192);
+        /// "vllm": tokens that a head of the model's own drafts at a time in the same cache.
+        [results]
+        draft_head: Option<u32> = None, in 1..=MAX_DRAFT_TOKENS, like Some(1);
         /// Capacities to report hit rates for.
         [results]
         capacities: Option<Vec<CapacitySpec>> = None, in 0..=1024, like Some(example_capacities());

@@ -37,7 +37,7 @@ fn with_examples(left_out: &[&str]) -> String {
     default_toml().lines().map(|line| uncommented(line) + "\n").collect()
 }
 
-const OF_VLLM: [&str; 3] = ["attention = ", "retention_interval = ", "prefill_chunk = "];
+const OF_VLLM: [&str; 4] = ["attention = ", "retention_interval = ", "prefill_chunk = ", "draft_head = "];
 const OF_SGLANG: [&str; 2] = ["hicache = ", "hicache_write = "];
 const OF_LMCACHE: [&str; 1] = ["chunk_tokens = "];
 const OF_LMCACHE_MP: [&str; 3] = ["chunk_tokens = ", "watermark = ", "eviction_ratio = "];
@@ -488,6 +488,10 @@ fn requests_that_overlap_are_modelled_where_that_is_asked_and_can_be() {
     let on = "[estimate]\nengine = \"vllm\"\noverlap = \"on\"\n\
               [[pools]]\nname = \"hybrid\"\nattention = \"full+window:128\"\n";
     assert_eq!([overlap(on, "any"), overlap(on, "hybrid")], [OverlapMode::On, OverlapMode::Off]);
+    let heads = on.replace("attention = \"full+window:128\"", "draft_head = 3");
+    assert_eq!([overlap(&heads, "any"), overlap(&heads, "hybrid")], [OverlapMode::On, OverlapMode::Off]);
+    let rules = load(&heads, &[]).expect("valid").pool_config("hybrid").rules;
+    assert_eq!(rules.told_to(Profile::Vllm).last(), Some(&("draft_head", "3".to_owned())));
 }
 
 #[test]
@@ -505,6 +509,7 @@ fn what_an_engine_cannot_be_told_names_the_setting() {
     );
     says("[estimate]\nengine = \"sglang\"\nlease = \"1s\"\n", &["estimate.lease: "]);
     says("[estimate]\noverlap = \"on\"\n", &["estimate.overlap: "]);
+    says("[estimate]\ndraft_head = 1\n", &["estimate.draft_head: "]);
     says("[estimate]\nhicache = \"9p\"\n", &["estimate.hicache: "]);
     says("[estimate]\nengine = \"sglang\"\nhicache_write = \"write-back\"\n", &["estimate.hicache_write: "]);
     says("[estimate]\nengine = \"sglang\"\nhicache = \"9GiB\"\n", &["needs estimate.kv_bytes_per_token"]);

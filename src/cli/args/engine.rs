@@ -4,7 +4,7 @@ use super::parse::choice;
 use clap::Args;
 use kvset_core::engines::hybrid::{Attention, Retention};
 use kvset_core::engines::profile::{OverlapMode, Profile};
-use kvset_core::engines::rules::EngineRules;
+use kvset_core::engines::rules::{EngineRules, MAX_DRAFT_TOKENS};
 use kvset_core::engines::sglang::WritePolicy;
 use kvset_core::units::ratio::Ratio;
 use kvset_settings::Span;
@@ -41,6 +41,17 @@ pub struct EngineArgs {
     /// as the device evicts them [default: write-through].
     #[arg(long, value_name = "POLICY", value_parser = choice::<WritePolicy>())]
     pub hicache_write: Option<WritePolicy>,
+    /// With vllm: a head of the model's own (MTP, EAGLE) drafts so many tokens at a time in the same cache, so each hit loses
+    /// its last page; 1 where no number is given. Capacities are then modelled one by one.
+    #[arg(
+        long,
+        value_name = "TOKENS",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "1",
+        value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_DRAFT_TOKENS))
+    )]
+    pub draft_head: Option<u32>,
     /// With leaf-first, and vllm with full attention, where the trace says how long requests took: whether those that
     /// overlap are modelled as such, or taken one after another [default: on].
     #[arg(long, value_name = "on|off", value_parser = choice::<OverlapMode>())]
@@ -63,18 +74,24 @@ impl EngineArgs {
             mp_eviction_ratio: self.eviction_ratio.unwrap_or(default.mp_eviction_ratio),
             hicache: None,
             hicache_write: self.hicache_write.unwrap_or(default.hicache_write),
+            draft_tokens: self.draft_head.unwrap_or(default.draft_tokens),
             overlap: self.overlap.unwrap_or(OverlapMode::On),
         }
     }
 
-    /// Whether every option that was given is read by one of the engines.
+    /// Whether every option that was given is read by one of the engines; `offloads` where vLLM's own tier is below.
     ///
     /// # Errors
     /// The first that is not, with what to do.
-    pub fn check(&self, engines: &[Profile], model: Option<&Attention>) -> Result<(), String> {
+    pub fn check(
+        &self,
+        engines: &[Profile],
+        model: Option<&Attention>,
+        offloads: bool,
+    ) -> Result<(), String> {
         const LMCACHE: &[Profile] = &[Profile::Lmcache, Profile::LmcacheMp];
         const BATCHES: &[Profile] = &[Profile::Mooncake, Profile::LmcacheMp];
-        let given: [(_, &[Profile], _); 8] = [
+        let given: [(_, &[Profile], _); 9] = [
             ("--attention", &[Profile::Vllm], self.attention.is_some()),
             ("--retention-interval", &[Profile::Vllm], self.retention_interval.is_some()),
             ("--prefill-chunk", &[Profile::Vllm], self.prefill_chunk.is_some()),
@@ -82,6 +99,7 @@ impl EngineArgs {
             ("--lease", &[Profile::Mooncake], self.lease.is_some()),
             ("--watermark", BATCHES, self.watermark.is_some()),
             ("--eviction-ratio", BATCHES, self.eviction_ratio.is_some()),
+            ("--draft-head", &[Profile::Vllm], self.draft_head.is_some()),
             ("--overlap", &[Profile::LeafFirst, Profile::Vllm], self.overlap.is_some()),
         ];
         let is_read = |of: &[Profile]| of.iter().any(|of| engines.contains(of));
@@ -91,15 +109,21 @@ impl EngineArgs {
             return Err(format!("{option} is an option of {all}: leave it out, or choose --engine {one}"));
         }
         let several_groups = self.attention.as_ref().or(model).is_some_and(|groups| !groups.is_full());
-        if self.overlap == Some(OverlapMode::On) && several_groups && !engines.contains(&Profile::LeafFirst) {
-            let reason = "--overlap on is of leaf-first, and of vllm with one group of layers: with several groups each \
-                          capacity is modelled on its own, one request after another; leave it out";
+        let by_groups = several_groups || self.draft_head.is_some();
+        if self.overlap == Some(OverlapMode::On) && by_groups && !engines.contains(&Profile::LeafFirst) {
+            let reason = "--overlap on is of leaf-first, and of vllm with one group of layers and no draft head: with several \
+                          groups, or a draft head, each capacity is modelled on its own, one request after another; leave it \
+                          out";
             return Err(reason.to_owned());
         }
-        let of_groups = self.retention_interval.is_some() || self.prefill_chunk.is_some();
-        if of_groups && self.attention.as_ref().or(model).is_none_or(Attention::is_full) {
-            let reason = "--retention-interval and --prefill-chunk are of vllm with several groups of layers: give \
-                          --attention, such as full+window:128, or leave them out";
+        if self.retention_interval.is_some() && !several_groups {
+            let reason = "--retention-interval is of vllm with several groups of layers: give --attention, such as \
+                          full+window:128, or leave it out";
+            return Err(reason.to_owned());
+        }
+        if self.prefill_chunk.is_some() && !by_groups && !offloads {
+            let reason = "--prefill-chunk is of vllm with several groups of layers, a draft head or --below vllm-offload: give \
+                          one of these, such as --attention full+window:128, or leave it out";
             return Err(reason.to_owned());
         }
         Ok(())

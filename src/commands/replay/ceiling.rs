@@ -1,5 +1,6 @@
 //! What the rules of a hybrid model lose at any size.
 
+use crate::cli::output::percent;
 use crate::replay::Ceiling;
 use kvset_core::estimate::curve::share;
 use serde::Serialize;
@@ -15,6 +16,48 @@ pub struct CeilingResult {
     pub these_rules_hit_rate: f64,
     /// If windows and states kept all their names.
     pub dense_retention_hit_rate: f64,
+}
+
+/// What a draft head in the same cache loses at any size.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct DraftHeadResult {
+    /// Page hits lost with unlimited capacity.
+    pub lost_page_hits: u64,
+    /// The same in points of the hit rate by pages.
+    pub points: f64,
+    /// The hit rate with unlimited capacity, without the head and with it.
+    pub hit_rate_without: f64,
+    /// With it.
+    pub hit_rate: f64,
+}
+
+impl DraftHeadResult {
+    /// The figures of so many page accesses; `None` without a head.
+    pub fn of(found: Ceiling, page_accesses: u64) -> Option<Self> {
+        let (without, lost_page_hits) = (found.without_draft_head?, found.draft_head()?);
+        Some(Self {
+            lost_page_hits,
+            points: share(lost_page_hits, page_accesses) * 100.0,
+            hit_rate_without: share(without, page_accesses),
+            hit_rate: share(found.these_rules, page_accesses),
+        })
+    }
+
+    /// "draft head: 11 points", with what it is a share of.
+    pub fn sentence(&self) -> String {
+        format!(
+            "draft head: {} points. With unlimited capacity {} of page accesses hit, and {} without it.",
+            points(self.points),
+            percent(self.hit_rate),
+            percent(self.hit_rate_without)
+        )
+    }
+}
+
+/// Points with one decimal, none where that is 0.
+fn points(points: f64) -> String {
+    let text = format!("{points:.1}");
+    text.strip_suffix(".0").map_or(text.clone(), str::to_owned)
 }
 
 impl CeilingResult {

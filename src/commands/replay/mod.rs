@@ -18,7 +18,7 @@ use crate::cli::args::ReplayArgs;
 use crate::cli::output::plan::CostResult;
 use crate::cli::output::{Progress, Terminal, json, print};
 use crate::commands::replay::arrivals::{OrderResult, TimesResult};
-use crate::commands::replay::ceiling::CeilingResult;
+use crate::commands::replay::ceiling::{CeilingResult, DraftHeadResult};
 use crate::commands::replay::measured::MeasuredOutput;
 use crate::commands::replay::model::FromModel;
 use crate::commands::replay::output::{ReplayResult, TraceSummary};
@@ -55,7 +55,7 @@ pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
     };
     check_provisioned(args, options.pool.kv_bytes_per_token)?;
     check_search(args, &options)?;
-    check_below(args, options.pool.kv_bytes_per_token)?;
+    check_below(args, &model, options.pool.kv_bytes_per_token)?;
     if args.engines.len() > 1 {
         return comparison::run(args, options, &model);
     }
@@ -164,17 +164,19 @@ impl ReplayArgs {
 
     /// Refuses an option that no engine asked for would read.
     fn check_engine_options(&self, model: &FromModel) -> Result<(), Failure> {
-        let below = self.below.iter().filter_map(|below| Some(below.tier.store()?.profile()));
+        let below = self.below.iter().filter_map(|below| below.tier.store()?.profile());
         let engines: Vec<_> = self.engines.iter().copied().chain(below).collect();
-        let checked = self.options.check(&engines, model.attention.as_ref());
+        let offloads = self.below.iter().any(|below| below.tier.is_vllm_offload());
+        let checked = self.options.check(&engines, model.attention.as_ref(), offloads);
         checked.map_err(|reason| Failure::Usage(anyhow::anyhow!(reason)))
     }
 }
 
 /// Refuses tiers below that cannot be told.
-fn check_below(args: &ReplayArgs, kv_bytes_per_token: Option<f64>) -> Result<(), Failure> {
+fn check_below(args: &ReplayArgs, model: &FromModel, kv_bytes_per_token: Option<f64>) -> Result<(), Failure> {
     let in_bytes = args.below.iter().any(|below| matches!(below.capacity.size, CapacitySize::Bytes(_)));
     let is_hicache = |below: &Below| below.tier == TierBelow::Hicache;
+    let offloads = args.below.iter().any(|below| below.tier.is_vllm_offload());
     let reason = match args.below.len() {
         _ if args.options.hicache_write.is_some() && args.hicache().is_none() => {
             "--hicache-write is of SGLang's host tier: give --below hicache:SIZE, or leave it out"
@@ -186,6 +188,19 @@ fn check_below(args: &ReplayArgs, kv_bytes_per_token: Option<f64>) -> Result<(),
         }
         _ if args.hicache().is_some() && args.engines != [Profile::Sglang] => {
             "hicache is a part of SGLang: choose --engine sglang, or another tier"
+        }
+        _ if offloads && args.engines != [Profile::Vllm] => {
+            "vllm-offload is vLLM's own tier: choose --engine vllm, or another tier"
+        }
+        _ if offloads && args.options.draft_head.is_some() => {
+            "vllm-offload below a model with a draft head is not modelled: leave one of them out"
+        }
+        _ if offloads && args.options.rules(model.attention.as_ref()).is_pool_of_blocks(Profile::Vllm) => {
+            "vllm-offload below several groups of layers is not modelled: --attention full models the layers that keep every \
+             token, each of whose pages takes as many rows of the tier as there are groups"
+        }
+        2.. if offloads => {
+            "vllm-offload is vLLM's one tier, and what may lie behind it keeps rules that are not modelled: name it alone"
         }
         MOST_BELOW.. => "--below names more than 4 tiers: leave some out",
         _ if args.capacities.len() > 64 => {
@@ -262,7 +277,10 @@ impl ReplayResult {
         result.routing = done.routing.clone();
         result.searched = done.searched.clone();
         lifetimes::add(&mut result, done);
-        result.ceiling = done.ceiling.map(|found| CeilingResult::of(found, result.trace.page_accesses));
+        result.draft_head =
+            done.ceiling.and_then(|found| DraftHeadResult::of(found, result.trace.page_accesses));
+        let of_groups = done.ceiling.filter(|_| !done.config.rules.attention.is_full());
+        result.ceiling = of_groups.map(|found| CeilingResult::of(found, result.trace.page_accesses));
         for (point, below) in result.capacities.iter_mut().zip(&done.below) {
             point.below.clone_from(below);
         }

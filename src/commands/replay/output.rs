@@ -7,7 +7,7 @@ use crate::cli::output::required::{
 use crate::cli::output::tenants::QuotaOutput;
 use crate::cli::output::traffic::TrafficOutput;
 use crate::commands::replay::arrivals::{OrderResult, TimesResult};
-use crate::commands::replay::ceiling::CeilingResult;
+use crate::commands::replay::ceiling::{CeilingResult, DraftHeadResult};
 use crate::commands::replay::measured::MeasuredOutput;
 use crate::commands::replay::with_answers::WithAnswersResult;
 use crate::replay::{CacheWritesResult, SearchResult};
@@ -39,6 +39,9 @@ pub struct ReplayResult {
     /// What makes the model an approximation, with the known error.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub approximation: Option<&'static str>,
+    /// What a draft head loses at any size.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub draft_head: Option<DraftHeadResult>,
     /// What the rules of a hybrid model lose at any size.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ceiling: Option<CeilingResult>,
@@ -225,6 +228,7 @@ impl ReplayResult {
             theoretical: whole.map(|all| all.theoretical).unwrap_or_default(),
             pointwise: facts.pointwise,
             approximation: trace.engine.approximation(),
+            draft_head: None,
             ceiling: None,
             searched: None,
             capacities: whole.map(capacities_of).unwrap_or_default(),

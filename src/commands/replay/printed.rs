@@ -23,6 +23,7 @@ impl ReplayResult {
     pub fn render(&self, asked: bool, terminal: &Terminal) -> String {
         let headline = &self.answer.headline;
         let mut text: String = headline.opening().map(|sentence| terminal.paragraph(sentence)).collect();
+        self.draft_head.iter().for_each(|head| text.push_str(&terminal.paragraph(&head.sentence())));
         text.push('\n');
         text.push_str(&self.summary());
         if self.windows.len() > 1 {

@@ -2,17 +2,19 @@
 //!
 //! A connector asks the first tier for the whole prompt, however much of it the engine has, and stores there what the
 //! tier did not hold: LMCache's two connectors for vLLM and vLLM's own for Mooncake do so. What the engine finds thus
-//! stays young in the tier. A further tier is behind the first: it is asked for what follows the pages that those before it
+//! stays young in the tier. vLLM's own tier in host memory is asked for what follows the device's pages, and by its own
+//! rules it stores those, too, or does not (ENGINES 2, vLLM's tier in host memory). A further tier is behind the first: it is asked for what follows the pages that those before it
 //! held. Tiers do not change what the cache above them finds, for it takes the whole prompt in either way.
 
 use crate::engines::lmcache::{LmcacheCache, LmcacheMpCache};
 use crate::engines::mooncake::MooncakeCache;
 use crate::engines::profile::Profile;
 use crate::engines::rules::{EngineRules, PageMismatch};
+use crate::engines::vllm_offload::{OffloadOptions, OffloadTier};
 use crate::request::event::RequestEvent;
 use crate::units::{PageCount, PageSize};
 
-/// An engine that can be a tier below.
+/// What can be a tier below.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Store {
     /// LMCache in the engine's process.
@@ -21,21 +23,31 @@ pub enum Store {
     LmcacheMp,
     /// A Mooncake store.
     Mooncake,
+    /// vLLM's own tier in host memory.
+    VllmOffload(OffloadOptions),
 }
 
 impl Store {
-    /// The profile with the same rules.
-    pub fn profile(self) -> Profile {
+    /// The profile with the same rules; `None` where it is no engine by itself.
+    pub fn profile(self) -> Option<Profile> {
         match self {
-            Self::Lmcache => Profile::Lmcache,
-            Self::LmcacheMp => Profile::LmcacheMp,
-            Self::Mooncake => Profile::Mooncake,
+            Self::Lmcache => Some(Profile::Lmcache),
+            Self::LmcacheMp => Some(Profile::LmcacheMp),
+            Self::Mooncake => Some(Profile::Mooncake),
+            Self::VllmOffload(_) => None,
         }
     }
 
-    /// The store with the rules of a profile; `None` where that is no store.
-    pub fn of_profile(profile: Profile) -> Option<Self> {
-        [Self::Lmcache, Self::LmcacheMp, Self::Mooncake].into_iter().find(|store| store.profile() == profile)
+    /// The name users write.
+    pub fn name(self) -> &'static str {
+        self.profile().map_or("vllm-offload", Profile::name)
+    }
+
+    /// The store that users write so, its options at their defaults; `None` where there is none.
+    pub fn named(name: &str) -> Option<Self> {
+        let all =
+            [Self::Lmcache, Self::LmcacheMp, Self::Mooncake, Self::VllmOffload(OffloadOptions::default())];
+        all.into_iter().find(|store| store.name() == name)
     }
 }
 
@@ -44,6 +56,7 @@ enum Tier {
     Lmcache(LmcacheCache),
     LmcacheMp(LmcacheMpCache),
     Mooncake(MooncakeCache),
+    VllmOffload(OffloadTier),
 }
 
 /// The tiers below one cache, from the fastest.
@@ -69,6 +82,9 @@ impl Chain {
                 Ok(Tier::LmcacheMp(LmcacheMpCache::new(*capacity, rules.lmcache_mp(page_size))?))
             }
             Store::Mooncake => Ok(Tier::Mooncake(MooncakeCache::new(*capacity, rules.mooncake(page_size)))),
+            Store::VllmOffload(options) => {
+                Ok(Tier::VllmOffload(OffloadTier::new(*capacity, rules.vllm_offload(*options, page_size))))
+            }
         };
         let tiers = tiers.iter().map(tier).collect::<Result<_, PageMismatch>>()?;
         Ok(Self { tiers, last_hits: Vec::new() })
@@ -94,6 +110,10 @@ impl Chain {
                 Tier::Lmcache(cache) => cache.request_after(event, held),
                 Tier::LmcacheMp(cache) => cache.request_after(event, held),
                 Tier::Mooncake(store) => store.request_after(event, held),
+                Tier::VllmOffload(tier) => {
+                    held = held.max(above);
+                    tier.request_after(event, held)
+                }
             };
             self.last_hits.push(held.saturating_sub(above));
             above = above.max(held);
@@ -112,6 +132,7 @@ impl Chain {
             Tier::Lmcache(cache) => cache.memory_bytes(),
             Tier::LmcacheMp(cache) => cache.memory_bytes(),
             Tier::Mooncake(store) => store.memory_bytes(),
+            Tier::VllmOffload(tier) => tier.memory_bytes(),
         };
         self.tiers.iter().map(bytes).sum()
     }

@@ -3,6 +3,7 @@
 
 pub mod bank;
 pub mod below;
+mod chunks;
 pub mod hybrid;
 pub mod lmcache;
 pub mod mooncake;
@@ -10,3 +11,4 @@ pub mod one_pass;
 pub mod profile;
 pub mod rules;
 pub mod sglang;
+pub mod vllm_offload;

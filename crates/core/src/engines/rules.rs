@@ -5,6 +5,7 @@ use crate::engines::lmcache::{ChunkMismatch, LmcacheMpRules, LmcacheRules};
 use crate::engines::mooncake::MooncakeRules;
 use crate::engines::profile::{Outputs, OverlapMode, Profile};
 use crate::engines::sglang::{CapacityTooLarge, WritePolicy};
+use crate::engines::vllm_offload::{OffloadOptions, OffloadRules};
 use crate::units::PageSize;
 use crate::units::capacity::CapacitySpec;
 use crate::units::ratio::Ratio;
@@ -12,6 +13,9 @@ use serde::{Deserialize, Serialize};
 
 /// Most tokens of a chunk, and of a prefill step.
 const MAX_TOKENS: u32 = 1 << 24;
+
+/// Most tokens drafted at a time.
+pub const MAX_DRAFT_TOKENS: u32 = 64;
 
 /// Longest lease: a year.
 const MAX_LEASE_MS: u64 = 366 * 24 * 3_600_000;
@@ -47,9 +51,16 @@ pub struct EngineRules {
     /// `sglang` with a host tier: when it is written.
     #[serde(skip_serializing_if = "is_write_through")]
     pub hicache_write: WritePolicy,
-    /// `leaf-first`, and `vllm` with one group of layers: whether requests that overlap are modelled.
+    /// `vllm`: tokens that a head of the model's own drafts at a time in the same cache; 0 where none does.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub draft_tokens: u32,
+    /// `leaf-first`, and `vllm` with one group of layers and no draft head: whether requests that overlap are modelled.
     #[serde(skip_serializing_if = "is_off")]
     pub overlap: OverlapMode,
+}
+
+fn is_zero(tokens: &u32) -> bool {
+    *tokens == 0
 }
 
 fn is_off(overlap: &OverlapMode) -> bool {
@@ -99,6 +110,7 @@ impl Default for EngineRules {
             mp_eviction_ratio: Self::MP_EVICTION_RATIO,
             hicache: None,
             hicache_write: WritePolicy::default(),
+            draft_tokens: 0,
             overlap: OverlapMode::default(),
         }
     }
@@ -146,13 +158,19 @@ pub enum PageMismatch {
     Host(#[from] CapacityTooLarge),
 }
 
-const SEVERAL_GROUPS: &str = "vllm with several groups of attention";
+const BY_GROUPS: &str = "vllm with several groups of attention or a draft head";
 
-const WITH_RELEASES: &str = "leaf-first or vllm with full attention";
+const WITH_RELEASES: &str = "leaf-first or vllm with full attention and no draft head";
 
 const WITH_HOST: &str = "sglang with a host tier (hicache)";
 
 impl EngineRules {
+    /// Whether vLLM's pool of blocks is modelled by its own rules at each capacity: groups of layers that share it evict each
+    /// other, and a page that a draft head loses is computed into a second copy.
+    pub fn is_pool_of_blocks(&self, profile: Profile) -> bool {
+        profile == Profile::Vllm && (!self.attention.is_full() || self.draft_tokens > 0)
+    }
+
     /// Whether all options are at their defaults.
     pub fn is_default(&self) -> bool {
         *self == Self::default()
@@ -163,13 +181,14 @@ impl EngineRules {
         let (own, default) = (self.clone(), Self::default());
         match profile {
             Profile::LeafFirst => Self { overlap: own.overlap, ..default },
-            Profile::Vllm if own.attention.is_full() => Self { overlap: own.overlap, ..default },
-            Profile::Vllm => Self {
+            Profile::Vllm if own.is_pool_of_blocks(profile) => Self {
                 attention: own.attention,
                 retention_interval: own.retention_interval,
                 prefill_chunk: own.prefill_chunk,
+                draft_tokens: own.draft_tokens,
                 ..default
             },
+            Profile::Vllm => Self { overlap: own.overlap, ..default },
             Profile::Lmcache => Self { chunk_tokens: own.chunk_tokens, ..default },
             Profile::LmcacheMp => Self {
                 chunk_tokens: own.chunk_tokens,
@@ -193,11 +212,17 @@ impl EngineRules {
     /// The options that shape a profile's results, as they are written.
     pub fn told_to(&self, profile: Profile) -> Vec<(&'static str, String)> {
         match profile {
-            Profile::Vllm if !self.attention.is_full() => vec![
-                ("attention", self.attention.to_string()),
-                ("retention_interval", self.retention_interval.to_string()),
-                ("prefill_chunk", self.prefill_chunk.to_string()),
-            ],
+            Profile::Vllm if self.is_pool_of_blocks(profile) => {
+                let mut told = vec![
+                    ("attention", self.attention.to_string()),
+                    ("retention_interval", self.retention_interval.to_string()),
+                    ("prefill_chunk", self.prefill_chunk.to_string()),
+                ];
+                if self.draft_tokens > 0 {
+                    told.push(("draft_head", self.draft_tokens.to_string()));
+                }
+                told
+            }
             Profile::Lmcache => vec![("chunk_tokens", self.chunk_tokens.to_string())],
             Profile::LmcacheMp => vec![
                 ("chunk_tokens", self.chunk_tokens.to_string()),
@@ -230,6 +255,10 @@ impl EngineRules {
         self.check_foreign(profile)?;
         tokens("prefill_chunk", self.prefill_chunk)?;
         tokens("chunk_tokens", self.chunk_tokens)?;
+        if self.draft_tokens > MAX_DRAFT_TOKENS {
+            let (value, expected) = (self.draft_tokens.to_string(), format!("1 to {MAX_DRAFT_TOKENS}"));
+            return Err(EngineRulesError::Range { key: "draft_head", value, expected });
+        }
         if self.lease_ms > MAX_LEASE_MS {
             let expected = format!("0 to {MAX_LEASE_MS}");
             return Err(EngineRulesError::Range {
@@ -252,8 +281,8 @@ impl EngineRules {
         let own = self.of_profile(profile);
         let options = [
             ("attention", "vllm", own.attention == self.attention),
-            ("retention_interval", SEVERAL_GROUPS, own.retention_interval == self.retention_interval),
-            ("prefill_chunk", SEVERAL_GROUPS, own.prefill_chunk == self.prefill_chunk),
+            ("retention_interval", BY_GROUPS, own.retention_interval == self.retention_interval),
+            ("prefill_chunk", BY_GROUPS, own.prefill_chunk == self.prefill_chunk),
             ("chunk_tokens", "lmcache", own.chunk_tokens == self.chunk_tokens),
             ("lease_ms", "mooncake", own.lease_ms == self.lease_ms),
             ("watermark", "mooncake", own.watermark == self.watermark),
@@ -262,6 +291,7 @@ impl EngineRules {
             ("eviction_ratio", "lmcache-mp", own.mp_eviction_ratio == self.mp_eviction_ratio),
             ("hicache", "sglang", own.hicache == self.hicache),
             ("hicache_write", WITH_HOST, own.hicache_write == self.hicache_write),
+            ("draft_head", "vllm", own.draft_tokens == self.draft_tokens),
             ("overlap", WITH_RELEASES, own.overlap == self.overlap),
         ];
         match options.into_iter().find(|(_, _, is_own)| !is_own) {
@@ -279,7 +309,7 @@ impl EngineRules {
             Profile::Lmcache | Profile::LmcacheMp => {
                 Ok(self.lmcache(page_size).pages_a_chunk().map(|_| ())?)
             }
-            Profile::Vllm if !self.attention.is_full() => {
+            Profile::Vllm if self.is_pool_of_blocks(profile) => {
                 Ok(self.hybrid(page_size, Outputs::Cached).check()?)
             }
             _ => Ok(()),
@@ -294,6 +324,7 @@ impl EngineRules {
             prefill_chunk: self.prefill_chunk,
             page_size,
             outputs,
+            draft_tokens: self.draft_tokens,
         }
     }
 
@@ -310,6 +341,11 @@ impl EngineRules {
             watermark: self.mp_watermark,
             eviction_ratio: self.mp_eviction_ratio,
         }
+    }
+
+    /// What vLLM's tier in host memory keeps to.
+    pub fn vllm_offload(&self, options: OffloadOptions, page_size: PageSize) -> OffloadRules {
+        OffloadRules { options, page_size, prefill_chunk: self.prefill_chunk }
     }
 
     /// What the Mooncake model keeps to.

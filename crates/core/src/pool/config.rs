@@ -346,8 +346,7 @@ impl PoolConfig {
     /// Whether each capacity is modelled on its own: more capacity can lose hits, so nothing follows for the
     /// capacities in between, and no request has a required capacity.
     pub fn is_pointwise(&self) -> bool {
-        let several = self.profile == Profile::Vllm && !self.rules.attention.is_full();
-        self.profile.is_always_pointwise() || several
+        self.profile.is_always_pointwise() || self.rules.is_pool_of_blocks(self.profile)
     }
 
     /// The same for another engine, which keeps what of the options it has.

@@ -50,6 +50,7 @@ enum Caches {
     Mooncake(Vec<MooncakeCache>),
     LmcacheMp(Vec<LmcacheMpCache>),
     Hicache(Vec<HicacheCache>),
+    Drafting(Drafting),
 }
 
 /// The caches of a hybrid model, and one that never evicts within the tracked bound: what its rules lose there
@@ -58,6 +59,29 @@ enum Caches {
 struct Hybrids {
     caches: Vec<HybridCache>,
     ceiling: Box<HybridCache>,
+}
+
+/// The same of a model with a draft head, saved with what that drafts.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(from = "SavedDrafting")]
+struct Drafting {
+    draft_tokens: u32,
+    hybrids: Hybrids,
+}
+
+#[derive(Debug, Deserialize)]
+struct SavedDrafting {
+    draft_tokens: u32,
+    hybrids: Hybrids,
+}
+
+impl From<SavedDrafting> for Drafting {
+    fn from(SavedDrafting { draft_tokens, hybrids }: SavedDrafting) -> Self {
+        let Hybrids { caches, ceiling } = hybrids;
+        let caches = caches.into_iter().map(|cache| cache.drafting(draft_tokens)).collect();
+        let ceiling = Box::new(ceiling.drafting(draft_tokens));
+        Self { draft_tokens, hybrids: Hybrids { caches, ceiling } }
+    }
 }
 
 impl Caches {
@@ -70,7 +94,7 @@ impl Caches {
             Self::Lmcache(caches) => caches.iter_mut().for_each(|cache| visit(cache)),
             Self::LmcacheMp(caches) => caches.iter_mut().for_each(|cache| visit(cache)),
             Self::Mooncake(caches) => caches.iter_mut().for_each(|cache| visit(cache)),
-            Self::Hybrid(hybrids) => {
+            Self::Hybrid(hybrids) | Self::Drafting(Drafting { hybrids, .. }) => {
                 hybrids.caches.iter_mut().for_each(|cache| visit(cache));
                 visit(&mut *hybrids.ceiling);
             }
@@ -261,7 +285,11 @@ impl CacheBank {
                 let rules = rules.hybrid(page_size, config.outputs);
                 let ceiling = Box::new(HybridCache::never_evicting(config.max_tracked_pages, rules.clone())?);
                 let caches = pages().map(|p| HybridCache::new(p, rules.clone())).collect::<Result<_, _>>()?;
-                Caches::Hybrid(Hybrids { caches, ceiling })
+                let hybrids = Hybrids { caches, ceiling };
+                match config.rules.draft_tokens {
+                    0 => Caches::Hybrid(hybrids),
+                    draft_tokens => Caches::Drafting(Drafting { draft_tokens, hybrids }),
+                }
             }
             Profile::Paper | Profile::LeafFirst | Profile::Vllm => Caches::None,
         };
@@ -291,7 +319,7 @@ impl CacheBank {
             (Caches::Lmcache(caches), Profile::Lmcache) => all(caches, capacities, config, page_size),
             (Caches::LmcacheMp(caches), Profile::LmcacheMp) => all(caches, capacities, config, page_size),
             (Caches::Mooncake(caches), Profile::Mooncake) => all(caches, capacities, config, page_size),
-            (Caches::Hybrid(hybrids), Profile::Vllm) => {
+            (Caches::Hybrid(hybrids) | Caches::Drafting(Drafting { hybrids, .. }), Profile::Vllm) => {
                 all(&hybrids.caches, capacities, config, page_size)
                     && hybrids.ceiling.never_evicts()
                     && hybrids.ceiling.capacity() == config.max_tracked_pages
@@ -327,7 +355,7 @@ impl CacheBank {
                 let chunk = config.rules.lmcache(page_size).pages_a_chunk();
                 chunk.ok().map(|pages| found - found % u64::from(pages))
             }
-            Caches::Hybrid(_) => self.last_hits.pop(),
+            Caches::Hybrid(_) | Caches::Drafting(_) => self.last_hits.pop(),
         };
     }
 
@@ -374,7 +402,7 @@ impl CacheBank {
             Caches::None => Vec::new(),
             Caches::Sglang(caches) => all(caches),
             Caches::Hicache(caches) => all(caches),
-            Caches::Hybrid(hybrids) => all(&hybrids.caches),
+            Caches::Hybrid(hybrids) | Caches::Drafting(Drafting { hybrids, .. }) => all(&hybrids.caches),
             Caches::Lmcache(caches) => all(caches),
             Caches::LmcacheMp(caches) => all(caches),
             Caches::Mooncake(caches) => all(caches),
@@ -390,7 +418,9 @@ impl CacheBank {
             Caches::None => 0,
             Caches::Sglang(caches) => all(caches),
             Caches::Hicache(caches) => all(caches),
-            Caches::Hybrid(hybrids) => all(&hybrids.caches) + hybrids.ceiling.memory_bytes(),
+            Caches::Hybrid(hybrids) | Caches::Drafting(Drafting { hybrids, .. }) => {
+                all(&hybrids.caches) + hybrids.ceiling.memory_bytes()
+            }
             Caches::Lmcache(caches) => all(caches),
             Caches::LmcacheMp(caches) => all(caches),
             Caches::Mooncake(caches) => all(caches),

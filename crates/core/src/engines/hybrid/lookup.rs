@@ -6,14 +6,22 @@ use crate::stack::runs::NodeIndex;
 
 impl HybridCache {
     /// The leading pages, at most `limit`, that every full group holds, and how many of them all groups can
-    /// be resumed behind.
+    /// be resumed behind. With a draft head full groups and windows lose the last page that they find, and windows look for it
+    /// behind what the full groups have left.
     pub(super) fn lookup(&self, limit: u32) -> Found {
         let full = self.groups(true);
         let leading = full.fold(limit, |limit, group| self.tree.leading(&self.path, group, limit));
-        if self.rules.attention.other().is_none() {
-            return Found { hits: u64::from(leading), junction: 0 };
-        }
-        let hits = self.resumable(leading);
+        let lost = u32::from(self.rules.drafts());
+        let leading = leading.saturating_sub(lost);
+        let need = self.rules.need();
+        let hits = match self.rules.attention.other() {
+            None | Some(GroupKind::Full) => return Found { hits: u64::from(leading), junction: 0 },
+            Some(GroupKind::Mamba) => self.resumable(leading, need),
+            Some(GroupKind::Window(_)) => {
+                let found = self.resumable(limit.min(leading + lost), need + u64::from(lost));
+                found.saturating_sub(lost)
+            }
+        };
         let junction = if leading > hits { leading } else { 0 };
         Found { hits: u64::from(hits), junction: u64::from(junction) }
     }
@@ -25,9 +33,8 @@ impl HybridCache {
     }
 
     /// The largest number of leading pages, at most `leading`, whose last ones all groups beside the full ones hold:
-    /// as many as a hit needs, or, for windows, fewer where they reach the start.
-    fn resumable(&self, leading: u32) -> u32 {
-        let need = self.rules.need();
+    /// as many as `need` says, or, for windows, fewer where they reach the start.
+    fn resumable(&self, leading: u32, need: u64) -> u32 {
         let (mut top, mut at) = (leading, leading);
         let mut nodes = self.path.iter().rev().copied().peekable();
         while at > 0 {

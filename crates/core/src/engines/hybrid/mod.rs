@@ -3,7 +3,7 @@
 //! Full attention keeps every page, windows the last few, Mamba layers one state; each keeps them in blocks
 //! of one pool, so they evict each other. More memory can lose hits, so no stack distance exists: one
 //! [`HybridCache`] answers for one capacity. One request at a time is modelled, as everywhere in the core.
-//! Not modelled: draft models, matches below a page, asynchronous scheduling, preemption, connectors.
+//! Not modelled: matches below a page, asynchronous scheduling, preemption, connectors.
 
 mod attention;
 mod ceiling;
@@ -94,6 +94,12 @@ impl HybridCache {
         &self.rules
     }
 
+    /// The same cache of a model whose head drafts so many tokens at a time, which a saved state does not say.
+    pub fn drafting(mut self, draft_tokens: u32) -> Self {
+        Arc::make_mut(&mut self.rules).draft_tokens = draft_tokens;
+        self
+    }
+
     /// Whether its counts are ones that a log can come to.
     pub(crate) fn is_countable(&self) -> bool {
         is_countable(self.requests) && is_countable(self.refused)
@@ -128,7 +134,7 @@ impl HybridCache {
         let mut path = std::mem::take(&mut self.path);
         self.tree.enter(&self.ids, &mut path);
         self.path = path;
-        let found = self.lookup(shape.limit as u32);
+        let found = self.lookup(shape.looked_up as u32);
         let rules = Arc::clone(&self.rules);
         let steps = Steps::of(&rules, shape, found);
         let refused = !self.surely_holds(&steps) && steps.peak() > self.capacity;
@@ -144,7 +150,7 @@ impl HybridCache {
 
     /// Whether the pool would hold every page in every group, and a state more; then the peak need not be known.
     fn surely_holds(&self, steps: &Steps<'_>) -> bool {
-        let pages = steps.shape.stored.div_ceil(steps.rules.page()) + 1;
+        let pages = steps.rules.begun(steps.shape.stored) + 1;
         pages.saturating_mul(self.rules.attention.groups().len() as u64) <= self.capacity
     }
 

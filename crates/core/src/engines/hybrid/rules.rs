@@ -19,6 +19,10 @@ pub struct HybridRules {
     pub page_size: PageSize,
     /// Whether output tokens enter the cache.
     pub outputs: Outputs,
+    /// Tokens that a head of the model's own drafts at a time, in the same cache (`num_speculative_tokens`); 0 where none
+    /// does. Left out of snapshots: the caches of a model with such a head are saved with it.
+    #[serde(skip)]
+    pub draft_tokens: u32,
 }
 
 /// Why rules contradict each other.
@@ -78,6 +82,17 @@ impl HybridRules {
         }
     }
 
+    /// Whether a head drafts in the same cache, so that each hit loses its last page: a draft's state of a page depends on
+    /// the token behind it.
+    pub(super) fn drafts(&self) -> bool {
+        self.draft_tokens > 0
+    }
+
+    /// Pages begun by so many tokens, with the room that drafts take behind them.
+    pub(super) fn begun(&self, tokens: u64) -> u64 {
+        (tokens + u64::from(self.draft_tokens)).div_ceil(self.page())
+    }
+
     /// Pages that a window has passed once so many tokens are computed.
     pub(super) fn passed(&self, tokens: u32, computed: u64) -> u64 {
         (computed + 1).saturating_sub(u64::from(tokens)) / self.page()
@@ -93,6 +108,9 @@ pub(super) struct Shape {
     pub stored: u64,
     /// Leading prompt pages that may be hits: the prompt's last token is always computed.
     pub limit: u64,
+    /// Leading prompt pages that are looked up: with a draft head, groups that share a pool look up the page that they lose
+    /// behind those.
+    pub looked_up: u64,
     /// Full prompt pages.
     pub prompt_pages: usize,
     /// Full pages after those whose ids are known.
@@ -113,11 +131,13 @@ impl Shape {
         let stored = prompt.saturating_add(sampled.saturating_sub(1));
         let output_pages = stored / page - prompt / page;
         // Where the tokens are unknown the last page may be followed by more, as in the stack profiles.
-        let looked_up = if event.input_tokens.is_none() { prompt } else { prompt.saturating_sub(1) };
+        let limit = if event.input_tokens.is_none() { prompt } else { prompt.saturating_sub(1) } / page;
+        let looks_behind = rules.drafts() && rules.attention.groups().len() > 1;
         Self {
             prompt,
             stored,
-            limit: looked_up / page,
+            limit,
+            looked_up: if looks_behind { prompt / page } else { limit },
             // Both are at most the number of ids, so they fit.
             prompt_pages: (prompt / page) as usize,
             known_outputs: (event.output_page_ids.len() as u64).min(output_pages) as usize,
@@ -156,23 +176,32 @@ impl<'a> Steps<'a> {
         if self.other != Some(GroupKind::Mamba) {
             return next;
         }
-        let (limit, junction) = (self.shape.limit * page, self.found.junction * page);
-        let next = match next {
-            _ if next < limit => next / page * page,
-            _ if done < limit => limit,
-            _ => next,
-        };
-        if done < junction && junction < next { junction } else { next }
+        let next = if next < self.shape.prompt { next / page * page } else { next };
+        let stops = [self.resumed_from().1, self.found.junction].map(|pages| pages * page);
+        stops.into_iter().filter(|stop| done < *stop && *stop < next).min().unwrap_or(next)
+    }
+
+    /// Where a later request can go on from in pages, lower one first: one with the same prompt, and one whose prompt goes on
+    /// behind it. These differ with a draft head only.
+    pub(super) fn resumed_from(&self) -> (u64, u64) {
+        match self.rules.drafts() {
+            true => (self.shape.limit.saturating_sub(1), (self.shape.prompt_pages as u64).saturating_sub(1)),
+            false => (self.shape.limit, self.shape.limit),
+        }
     }
 
     /// The next step of the output, from `done` on, in which a block is taken or given back: where it
     /// starts. Every step computes one token.
     pub(super) fn next_decode(&self, done: u64) -> u64 {
         let page = self.rules.page();
-        let take = done.next_multiple_of(page);
+        let drafted = u64::from(self.rules.draft_tokens);
+        let take = (done + drafted).next_multiple_of(page) - drafted;
         match self.other {
             None | Some(GroupKind::Full) => take,
-            Some(GroupKind::Mamba) => take.min((done.max(1) - 1).next_multiple_of(page) + 1),
+            Some(GroupKind::Mamba) => {
+                let take = take.min(done.next_multiple_of(page));
+                take.min((done.max(1) - 1).next_multiple_of(page) + 1)
+            }
             Some(GroupKind::Window(tokens)) => {
                 let tokens = u64::from(tokens);
                 let slide = match (done + 1).checked_sub(tokens) {
@@ -196,9 +225,13 @@ impl<'a> Steps<'a> {
             (done, first) = (next, false);
         }
         if self.shape.stored > self.shape.prompt {
-            // While decoding, the full groups only grow and a window is largest just after it took a page.
-            let last = ((self.shape.stored - 1) / page * page).max(done);
-            peak = peak.max(self.held(last, last + 1, first && last == done));
+            // While decoding, the full groups only grow, and a window or a state is largest just after it took a page: states
+            // at the page itself, the others as many tokens before it as are drafted.
+            for ahead in [0, u64::from(self.rules.draft_tokens)] {
+                let last = (self.shape.stored - 1 + ahead) / page * page;
+                let last = last.saturating_sub(ahead).max(done);
+                peak = peak.max(self.held(last, last + 1, first && last == done));
+            }
         }
         peak
     }
@@ -206,10 +239,11 @@ impl<'a> Steps<'a> {
     /// Blocks held once the step from `done` to `next` has taken its own.
     fn held(&self, done: u64, next: u64, first: bool) -> u64 {
         let page = self.rules.page();
-        let (before, after) = (done.div_ceil(page), next.div_ceil(page));
+        let (before, after) = (self.rules.begun(done), self.rules.begun(next));
+        let states = (done.div_ceil(page), next.div_ceil(page));
         let of_group = |kind: &GroupKind| match kind {
             GroupKind::Full => after,
-            GroupKind::Mamba => u64::from(before > 0) + u64::from(after > before),
+            GroupKind::Mamba => u64::from(states.0 > 0) + u64::from(states.1 > states.0),
             GroupKind::Window(_) if first => after - self.found.hits.saturating_sub(self.rules.need()),
             GroupKind::Window(tokens) => after - self.rules.passed(*tokens, done).min(before),
         };

@@ -123,16 +123,18 @@ impl HybridCache {
 
     /// Takes blocks for all pages begun by `next` tokens; a state takes one.
     pub(super) fn take_up_to(&mut self, steps: &Steps<'_>, next: u64) {
-        let wanted = next.div_ceil(steps.rules.page());
         let states = steps.other == Some(GroupKind::Mamba);
         let mut blocks = 0;
         for side in [FULL, OTHERS] {
+            // Drafts have no states.
+            let is_state = side == OTHERS && states;
+            let wanted = if is_state { next.div_ceil(steps.rules.page()) } else { steps.rules.begun(next) };
             let held = &mut self.tables.held[side];
             if held.len >= wanted {
                 continue;
             }
             let mut each = wanted - held.len;
-            if side == OTHERS && states {
+            if is_state {
                 held.previous = held.len.checked_sub(1);
                 each = 1;
             }
@@ -276,14 +278,27 @@ fn kept_below(steps: &Steps<'_>, side: usize, end: u64) -> (u64, u64) {
         return (0, end);
     }
     let need = steps.rules.need();
+    // Windows of a model with a draft head keep the page behind a place to go on from, too: it is found, and lost.
+    let behind = u64::from(steps.rules.drafts() && steps.other != Some(GroupKind::Mamba));
     let tail = |at: u64| {
         let low = at.saturating_sub(need);
-        if low < end { (low, at.min(end)) } else { (0, 0) }
+        if low < end { (low, (at + behind).min(end)) } else { (0, 0) }
     };
     let higher = |a: (u64, u64), b: (u64, u64)| if b.1 >= a.1 { b } else { a };
-    let ends = higher(tail(steps.shape.limit), tail(steps.found.junction));
+    let (same, longer) = steps.resumed_from();
+    let mut ends = higher(tail(same), tail(longer));
+    if steps.found.junction > 0 {
+        ends = higher(ends, tail(steps.found.junction));
+        if steps.rules.drafts() {
+            ends = higher(ends, tail(steps.found.junction - 1));
+        }
+    }
     let Retention::Every(tokens) = retention else { return ends };
     let every = u64::from(tokens) / steps.rules.page();
-    let above = end.div_ceil(every) * every;
-    higher(higher(ends, tail(above)), tail(above - every))
+    if behind > 0 && need + behind >= every {
+        return (0, end);
+    }
+    let above = (end - behind).div_ceil(every) * every;
+    let of_interval = [above, above.saturating_sub(every)].into_iter().filter(|at| *at > 0);
+    of_interval.fold(ends, |ends, at| higher(ends, tail(at)))
 }

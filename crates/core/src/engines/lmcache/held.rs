@@ -2,6 +2,9 @@
 
 use crate::stack::runs::{NodeIndex, Piece, PieceIndex, RunTree, SavedRuns, StateFault};
 
+/// The tag of every piece, as a range.
+const CHUNKS: std::ops::Range<u32> = 0..1;
+
 /// Chunks in one order, the ones that leave next first.
 #[derive(Debug, Clone)]
 pub(super) struct HeldChunks {
@@ -41,39 +44,10 @@ impl HeldChunks {
 
     /// Moves those of the chunks `first..end` that are there to the young end, the first one youngest.
     pub(super) fn refresh(&mut self, first: u32, end: u32) {
-        if first == end {
-            return;
-        }
-        for index in (0..self.path.len()).rev() {
-            let node = self.path[index];
-            let mut found: Vec<(u32, PieceIndex)> = self
-                .tree
-                .pieces(node)
-                .filter(|(_, piece)| piece.from < end && piece.to > first)
-                .map(|(index, piece)| (piece.from, index))
-                .collect();
-            found.sort_unstable();
-            for (from, piece) in found.into_iter().rev() {
-                let piece = if from < first { self.tree.cut(piece, first) } else { piece };
-                if self.tree.arena.get(piece).to > end {
-                    self.tree.cut(piece, end);
-                }
-                self.tree.arena.unlink(piece);
-                self.tree.arena.get_mut(piece).ascending = false;
-                self.push(piece);
-            }
-        }
-    }
-
-    /// Appends a run that leaves from its end, joined to the one before it where it continues that.
-    fn push(&mut self, piece: PieceIndex) {
-        let last = self.tree.arena.last(self.queue);
-        self.tree.arena.push(self.queue, piece);
-        let Some(last) = last else { return };
-        let (earlier, later) = (self.tree.arena.get(last).clone(), self.tree.arena.get(piece).clone());
-        if earlier.node == later.node && !earlier.ascending && later.to == earlier.from {
-            self.tree.arena.get_mut(last).from = later.from;
-            self.tree.remove_piece(piece);
+        for piece in self.tree.cut_out(&self.path, CHUNKS, (first, end)).into_iter().rev() {
+            self.tree.arena.unlink(piece);
+            self.tree.arena.get_mut(piece).ascending = false;
+            self.tree.append(self.queue, piece);
         }
     }
 
@@ -102,23 +76,7 @@ impl HeldChunks {
 
     /// Those of the chunks `from..to` that are not there.
     pub(super) fn missing(&self, from: u32, to: u32) -> Vec<(NodeIndex, u32, u32)> {
-        let mut gaps = Vec::new();
-        for node in &self.path {
-            let (first, end) = self.tree.span(*node);
-            let (mut at, end) = (first.max(from), end.min(to));
-            while at < end {
-                let there = self.tree.covered_up_to(*node, 0, at);
-                if there > at {
-                    at = there;
-                    continue;
-                }
-                let later = self.tree.pieces(*node).filter(|(_, piece)| piece.from > at);
-                let gap = later.map(|(_, piece)| piece.from).min().unwrap_or(end).min(end);
-                gaps.push((*node, at, gap));
-                at = gap;
-            }
-        }
-        gaps
+        self.tree.gaps(&self.path, CHUNKS, (from, to))
     }
 
     /// The chunks as plain data, oldest first.

@@ -5,9 +5,9 @@
 //! Since room may be made for nothing and chunks move in two directions, inclusion is not shown. Where a request is
 //! larger than the cache, its leading chunks are stored, as many as there is room for.
 
-use super::chunks::{Chunks, pages_a_chunk};
 use super::held::HeldChunks;
-use super::{ChunkMismatch, SavedLmcache};
+use super::{ChunkMismatch, SavedLmcache, pages_a_chunk};
+use crate::engines::chunks::Chunks;
 use crate::request::event::RequestEvent;
 use crate::stack::runs::MAX_PAGES;
 use crate::units::{PageCount, PageSize};
@@ -49,7 +49,7 @@ impl LmcacheCache {
     /// # Errors
     /// [`ChunkMismatch`] where a chunk is no whole number of pages.
     pub fn new(capacity: PageCount, rules: LmcacheRules) -> Result<Self, ChunkMismatch> {
-        let chunks = Chunks::of(rules.chunk_tokens, rules.page_size)?;
+        let chunks = Chunks::new(rules.page_size, rules.pages_a_chunk()?);
         Ok(Self { rules, capacity: capacity.0.min(MAX_PAGES), chunks, held: HeldChunks::new() })
     }
 

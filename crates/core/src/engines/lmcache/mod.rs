@@ -4,7 +4,6 @@
 //! Both keep chunks of tokens, 256 by default, in one order, of prompts only: LMCache does not store what was
 //! generated unless it is told to. Neither is shown to lose no hits with more capacity, so a cache answers for one.
 
-mod chunks;
 mod held;
 mod in_process;
 mod multi_process;
@@ -27,4 +26,16 @@ pub struct ChunkMismatch {
     pub chunk_tokens: u32,
     /// Tokens a page of the log.
     pub page_size: PageSize,
+}
+
+/// Pages a chunk.
+///
+/// # Errors
+/// [`ChunkMismatch`] where it is no whole number of them.
+fn pages_a_chunk(chunk_tokens: u32, page_size: PageSize) -> Result<u32, ChunkMismatch> {
+    let page = page_size.get();
+    match chunk_tokens >= page && chunk_tokens.is_multiple_of(page) {
+        true => Ok(chunk_tokens / page),
+        false => Err(ChunkMismatch { chunk_tokens, page_size }),
+    }
 }

@@ -8,9 +8,9 @@
 //! chunks is locked while others go; an engine that stores a prompt in several steps may keep the first of them
 //! where the whole does not fit.
 
-use super::chunks::Chunks;
 use super::held::HeldChunks;
-use super::{ChunkMismatch, SavedLmcacheMp};
+use super::{ChunkMismatch, SavedLmcacheMp, pages_a_chunk};
+use crate::engines::chunks::Chunks;
 use crate::request::event::RequestEvent;
 use crate::stack::runs::MAX_PAGES;
 use crate::units::ratio::Ratio;
@@ -52,7 +52,8 @@ impl LmcacheMpCache {
     /// # Errors
     /// [`ChunkMismatch`] where a chunk is no whole number of pages.
     pub fn new(capacity: PageCount, rules: LmcacheMpRules) -> Result<Self, ChunkMismatch> {
-        let chunks = Chunks::of(rules.chunk_tokens, rules.page_size)?;
+        let pages = pages_a_chunk(rules.chunk_tokens, rules.page_size)?;
+        let chunks = Chunks::new(rules.page_size, pages);
         let capacity = capacity.0.min(MAX_PAGES);
         Ok(Self { rules, capacity, chunks, held: HeldChunks::new(), looked: None })
     }

@@ -4,6 +4,7 @@
 //! node, which entered the cache together and leave it in order; pieces stand in lists by age. So a request
 //! costs nodes and pieces, not pages.
 
+mod path;
 mod pieces;
 mod saved;
 

@@ -43,6 +43,11 @@ impl Piece {
         }
     }
 
+    /// The same, whose first page leaves first.
+    pub fn root_first(self) -> Self {
+        Self { ascending: true, ..self }
+    }
+
     /// Pages it holds.
     pub fn pages(&self) -> u32 {
         self.to - self.from
@@ -89,6 +94,11 @@ impl Arena {
     /// The youngest piece of a list.
     pub fn last(&self, list: PieceIndex) -> Option<PieceIndex> {
         Some(self.get(list).before).filter(|last| *last != list)
+    }
+
+    /// The piece of a list that is the next younger one than this.
+    pub fn next(&self, list: PieceIndex, index: PieceIndex) -> Option<PieceIndex> {
+        Some(self.get(index).after).filter(|next| *next != list)
     }
 
     /// The pieces of a list, oldest first.

@@ -1,6 +1,5 @@
-//! The full chunks of a prompt.
+//! The full chunks of a prompt: what stores keep in place of an engine's pages.
 
-use super::ChunkMismatch;
 use crate::request::event::RequestEvent;
 use crate::units::PageSize;
 use xxhash_rust::xxh3::xxh3_64;
@@ -17,26 +16,10 @@ pub(super) struct Chunks {
     hashed: Vec<u8>,
 }
 
-/// Pages a chunk.
-///
-/// # Errors
-/// [`ChunkMismatch`] where it is no whole number of them.
-pub(super) fn pages_a_chunk(chunk_tokens: u32, page_size: PageSize) -> Result<u32, ChunkMismatch> {
-    let page = page_size.get();
-    match chunk_tokens >= page && chunk_tokens.is_multiple_of(page) {
-        true => Ok(chunk_tokens / page),
-        false => Err(ChunkMismatch { chunk_tokens, page_size }),
-    }
-}
-
 impl Chunks {
-    /// Chunks of so many tokens.
-    ///
-    /// # Errors
-    /// [`ChunkMismatch`] where a chunk is no whole number of pages.
-    pub(super) fn of(chunk_tokens: u32, page_size: PageSize) -> Result<Self, ChunkMismatch> {
-        let pages = pages_a_chunk(chunk_tokens, page_size)?;
-        Ok(Self { page_size, pages, ids: Vec::new(), hashed: Vec::new() })
+    /// Chunks of so many pages, at least one.
+    pub(super) fn new(page_size: PageSize, pages: u32) -> Self {
+        Self { page_size, pages, ids: Vec::new(), hashed: Vec::new() }
     }
 
     /// Groups the full pages of the prompt into full chunks, the first one keyed by its scope.

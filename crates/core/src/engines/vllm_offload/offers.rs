@@ -1,0 +1,92 @@
+//! How often chunks were offered: a table of bounded size, the chunks offered longest ago forgotten first.
+
+use super::residents::{Path, Span};
+use crate::stack::runs::{Piece, PieceIndex, RunTree};
+
+/// Chunks that are remembered (`max_tracker_size`).
+const MOST: u64 = 64_000;
+
+/// Every piece has this tag; its `order` is how often its chunks were offered, up to the threshold.
+const OFFERED: std::ops::Range<u32> = 0..1;
+
+#[derive(Debug)]
+pub(super) struct Offers {
+    path: Path,
+    /// The ones offered longest ago first.
+    queue: PieceIndex,
+    count: u64,
+    most: u64,
+    threshold: u64,
+}
+
+impl Offers {
+    pub fn new(threshold: u32) -> Self {
+        let mut tree = RunTree::new();
+        let queue = tree.arena.new_list();
+        Self { path: Path::new(tree), queue, count: 0, most: MOST, threshold: u64::from(threshold) }
+    }
+
+    pub fn enter(&mut self, ids: &[u64]) {
+        self.path.enter(ids);
+    }
+
+    pub fn leave(&mut self) {
+        self.path.leave();
+    }
+
+    /// Counts an offer of these chunks, and says which of them were offered as often as it takes.
+    ///
+    /// Known ones become the youngest, then come new ones. An offer forgets none of its own: where the table is full of
+    /// it, the rest of the new ones are not remembered.
+    pub fn count(&mut self, span: Span) -> Vec<Span> {
+        let tree = &mut self.path.tree;
+        let mut known = 0;
+        for index in tree.cut_out(&self.path.nodes, OFFERED, span) {
+            tree.arena.unlink(index);
+            let piece = tree.arena.get_mut(index);
+            (piece.order, piece.ascending) = ((piece.order + 1).min(self.threshold), true);
+            known += u64::from(piece.pages());
+            tree.append(self.queue, index);
+        }
+        let gaps = tree.gaps(&self.path.nodes, OFFERED, span);
+        let mut room = self.most - known;
+        for (node, from, to) in gaps {
+            let new = u64::from(to - from).min(room);
+            if new == 0 {
+                break;
+            }
+            room -= new;
+            self.forget((self.count + new).saturating_sub(self.most));
+            self.count += new;
+            let piece = Piece::new(node, 0, (from, from + new as u32), 1).root_first();
+            let piece = self.path.tree.add_piece(piece);
+            self.path.tree.append(self.queue, piece);
+        }
+        self.often_enough(span)
+    }
+
+    fn often_enough(&mut self, span: Span) -> Vec<Span> {
+        let tree = &mut self.path.tree;
+        let pieces = tree.cut_out(&self.path.nodes, OFFERED, span);
+        let pieces = pieces.into_iter().map(|index| tree.arena.get(index));
+        let enough = pieces.filter(|piece| piece.order >= self.threshold);
+        enough.map(|piece| (piece.from, piece.to)).collect()
+    }
+
+    /// Drops the chunks offered longest ago.
+    fn forget(&mut self, chunks: u64) {
+        let mut left = chunks;
+        self.count -= chunks;
+        while left > 0
+            && let Some(oldest) = self.path.tree.arena.first(self.queue)
+        {
+            let gone = u64::from(self.path.tree.arena.get(oldest).pages()).min(left);
+            self.path.tree.drop_first(oldest, gone as u32);
+            left -= gone;
+        }
+    }
+
+    pub fn memory_bytes(&self) -> usize {
+        self.path.memory_bytes()
+    }
+}

@@ -1,0 +1,92 @@
+//! What of a path's pages the pieces hold, and what they do not.
+
+use super::{NodeIndex, PieceIndex, RunTree};
+use std::ops::Range;
+
+impl RunTree {
+    /// Those of the pages `from..to` of a path that no piece with one of these tags holds, as runs of one node each, the
+    /// first page first.
+    pub fn gaps(
+        &self,
+        path: &[NodeIndex],
+        tags: Range<u32>,
+        (from, to): (u32, u32),
+    ) -> Vec<(NodeIndex, u32, u32)> {
+        let mut gaps = Vec::new();
+        let mut held = Vec::new();
+        for node in path {
+            let (first, end) = self.span(*node);
+            let (mut at, end) = (first.max(from), end.min(to));
+            if at >= end {
+                continue;
+            }
+            held.clear();
+            held.extend(self.within(*node, &tags, (at, end)).map(|(_, span)| span));
+            held.sort_unstable();
+            for (start, stop) in &held {
+                if *start > at {
+                    gaps.push((*node, at, *start));
+                }
+                at = at.max(*stop);
+            }
+            if at < end {
+                gaps.push((*node, at, end));
+            }
+        }
+        gaps
+    }
+
+    /// The pieces with one of these tags that hold some of the pages `from..to` of a path, cut at these bounds, the first
+    /// page's first.
+    pub fn cut_out(
+        &mut self,
+        path: &[NodeIndex],
+        tags: Range<u32>,
+        (from, to): (u32, u32),
+    ) -> Vec<PieceIndex> {
+        let mut found = Vec::new();
+        for node in path {
+            let begun = found.len();
+            found.extend(self.within(*node, &tags, (from, to)).map(|(piece, (start, _))| (start, piece)));
+            found[begun..].sort_unstable();
+        }
+        let mut cut = |(_, piece): (u32, PieceIndex)| {
+            let piece = if self.arena.get(piece).from < from { self.cut(piece, from) } else { piece };
+            if self.arena.get(piece).to > to {
+                self.cut(piece, to);
+            }
+            piece
+        };
+        found.into_iter().map(&mut cut).collect()
+    }
+
+    /// Appends a piece that stands in no list, joined to the last one where it goes on as that does.
+    pub fn append(&mut self, list: PieceIndex, piece: PieceIndex) {
+        let last = self.arena.last(list);
+        self.arena.push(list, piece);
+        let Some(last) = last else { return };
+        let (earlier, later) = (self.arena.get(last), self.arena.get(piece));
+        let is_alike = (earlier.node, earlier.tag, earlier.order, earlier.ascending)
+            == (later.node, later.tag, later.order, later.ascending);
+        let (from, to) = (later.from, later.to);
+        match later.ascending {
+            true if is_alike && earlier.to == from => self.arena.get_mut(last).to = to,
+            false if is_alike && earlier.from == to => self.arena.get_mut(last).from = from,
+            _ => return,
+        }
+        self.remove_piece(piece);
+    }
+
+    /// The pieces of a node with one of these tags that hold some of the pages `from..to`, with what they hold of them.
+    fn within(
+        &self,
+        node: NodeIndex,
+        tags: &Range<u32>,
+        (from, to): (u32, u32),
+    ) -> impl Iterator<Item = (PieceIndex, (u32, u32))> {
+        let pieces = self.pieces(node);
+        let found =
+            pieces.filter(move |(_, piece)| tags.contains(&piece.tag) && piece.from < to && piece.to > from);
+        found.map(move |(index, piece)| (index, (piece.from.max(from), piece.to.min(to))))
+    }
+}

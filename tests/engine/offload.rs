@@ -1,0 +1,127 @@
+//! vLLM's tier in host memory against the recorded answers of its manager and a slow model of its rules.
+
+use crate::support::shared::read_shared;
+use crate::support::slow_offload::SlowOffload;
+use kvset::core::engines::one_pass::{Engine, EngineConfig};
+use kvset::core::engines::profile::{Outputs, Profile};
+use kvset::core::engines::vllm_offload::{OffloadOptions, OffloadPolicy, OffloadRules, OffloadTier};
+use kvset::core::request::event::RequestEvent;
+use kvset::core::request::outcome::Outcome;
+use kvset::core::units::pages::PageIds;
+use kvset::core::units::{PageCount, PageSize};
+use proptest::prelude::*;
+use serde::Deserialize;
+
+#[derive(Debug, Deserialize)]
+struct Golden {
+    results: Vec<GoldenRun>,
+}
+
+#[derive(Debug, Deserialize)]
+struct GoldenRun {
+    device_pages: u64,
+    tier_pages: u64,
+    policy: String,
+    #[serde(default)]
+    store_threshold: u32,
+    per_request_tier_hits: Vec<u64>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Row {
+    input_length: u64,
+    hash_ids: Vec<u64>,
+}
+
+fn rules(page: u32, policy: OffloadPolicy, store_threshold: u32, blocks_per_chunk: u32) -> OffloadRules {
+    OffloadRules {
+        options: OffloadOptions { policy, store_threshold, blocks_per_chunk },
+        page_size: PageSize::new(page).expect("not zero"),
+        prefill_chunk: 8192,
+    }
+}
+
+#[test]
+fn equals_vllms_manager_on_every_request_under_both_policies_and_a_threshold() {
+    let Some(golden) = read_shared("golden/synthetic_vllm_native_offload.json") else { return };
+    let Some(trace) = read_shared("traces/mooncake_synthetic_trace.jsonl") else { return };
+    let golden: Golden = serde_json::from_str(&golden).expect("a golden file");
+    let trace: Vec<Row> = trace.lines().map(|line| serde_json::from_str(line).expect("a row")).collect();
+    assert_eq!(golden.results.len(), 7);
+    for run in &golden.results {
+        let policy = if run.policy == "arc" { OffloadPolicy::Arc } else { OffloadPolicy::Lru };
+        let rules = rules(512, policy, run.store_threshold, 1);
+        let mut tier = OffloadTier::new(PageCount(run.tier_pages), rules);
+        let (profile, outputs) = (Profile::Vllm, Outputs::Ignored);
+        let mut device = Engine::new(EngineConfig { profile, outputs, ..EngineConfig::default() });
+        let mut outcome = Outcome::default();
+        let mut hits = Vec::new();
+        for row in &trace {
+            // Prompts were cut to whole pages.
+            let full = (row.input_length / 512) as usize;
+            let event = RequestEvent {
+                page_ids: PageIds::from_slice(&row.hash_ids[..full]),
+                input_tokens: Some(full as u64 * 512),
+                ..RequestEvent::default()
+            };
+            device.observe(&event, rules.page_size, &mut outcome).expect("chained");
+            hits.push(tier.request_after(&event, outcome.hits_at(run.device_pages)));
+        }
+        assert_eq!(hits.len(), run.per_request_tier_hits.len());
+        let differing = hits.iter().zip(&run.per_request_tier_hits).filter(|(a, b)| a != b).count();
+        assert_eq!(
+            differing, 0,
+            "requests that differ at {} + {} pages, {policy:?}",
+            run.device_pages, run.tier_pages
+        );
+    }
+}
+
+/// Prompts that walk through a small tree of ids, with what the device has of each and its answer's tokens.
+fn prompts() -> impl Strategy<Value = Vec<(Vec<u64>, u64, u64)>> {
+    let steps = prop::collection::vec((0u64..3, 1usize..6), 0..5);
+    let prompt = (steps, 0u64..12, 0u64..4).prop_map(|(steps, above, outputs)| {
+        let mut chain = 17u64;
+        let mut ids = Vec::new();
+        for (branch, pages) in steps {
+            for page in 0..pages as u64 {
+                chain = chain.wrapping_mul(31).wrapping_add(branch * 7 + page);
+                ids.push(chain);
+            }
+        }
+        let above = if above % 3 == 0 { 0 } else { above.min((ids.len() as u64).saturating_sub(1)) };
+        (ids, above, outputs)
+    });
+    prop::collection::vec(prompt, 1..80)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(800))]
+
+    /// Capacities from less than a prompt on, steps of a few pages, chunks of several.
+    #[test]
+    fn equals_the_slow_model(
+        capacity in 3u64..70,
+        group in 1u32..4,
+        step in 3u32..12,
+        threshold in 0u32..4,
+        is_arc in any::<bool>(),
+        prompts in prompts(),
+    ) {
+        let policy = if is_arc { OffloadPolicy::Arc } else { OffloadPolicy::Lru };
+        let rules = OffloadRules { prefill_chunk: step * 16, ..rules(16, policy, threshold, group) };
+        let mut fast = OffloadTier::new(PageCount(capacity), rules);
+        let mut slow = SlowOffload::new(capacity, group as usize, step as usize, threshold as usize, is_arc);
+        for (index, (ids, above, outputs)) in prompts.iter().enumerate() {
+            let event = RequestEvent {
+                page_ids: PageIds::from_slice(ids),
+                input_tokens: Some(ids.len() as u64 * 16),
+                output_tokens: Some(*outputs),
+                ..RequestEvent::default()
+            };
+            let found = fast.request_after(&event, *above);
+            prop_assert_eq!(found, slow.request_after(ids, *above, *outputs), "request {}", index);
+            prop_assert_eq!(fast.resident().0, slow.resident(), "resident after request {}", index);
+        }
+    }
+}
