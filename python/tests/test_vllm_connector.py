@@ -271,6 +271,7 @@ class SinkTest(unittest.TestCase):
         sink = KafkaSink(KafkaSettings("events", {}), "pool", producer)
         self.assertEqual(sink.write([b"{}"] * 5), 2)
         self.assertEqual(set(producer.sent), {("events", b"pool", b"{}")})
+        self.assertEqual(sink.fault, "the client's queue is full")
         sink.close(0.0)
         self.assertEqual(sink.lost(), 3, "what was not delivered at the end")
         failing = KafkaSink(KafkaSettings("events", {}), "pool", FakeProducer(fails=True))
@@ -285,7 +286,7 @@ class RecorderTest(unittest.TestCase):
 
     def test_a_sink_that_hangs_bounds_memory_and_stops_nobody(self):
         release = threading.Event()
-        sink = mock.Mock(write=lambda events: release.wait(30) and 0, lost=lambda: 0)
+        sink = mock.Mock(write=lambda events: release.wait(30) and 0, lost=lambda: 0, fault="")
         recorder = self.recorder(sink)
         one = finished(pages=100)
         began = time.monotonic()
@@ -307,7 +308,7 @@ class RecorderTest(unittest.TestCase):
                 raise OSError(28, "No space left on device")
             return 0
 
-        recorder = self.recorder(mock.Mock(write=write, lost=lambda: 0))
+        recorder = self.recorder(mock.Mock(write=write, lost=lambda: 0, fault=""))
         recorder.offer(finished())
         deadline = time.monotonic() + 20
         while recorder.counts()["dropped"] == 0 and time.monotonic() < deadline:

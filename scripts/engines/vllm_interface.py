@@ -149,7 +149,13 @@ def main():
     if command not in ("check", "newest"):
         raise SystemExit(__doc__)
     versions = list(recorded().items())
-    versions += [of_wheel(path) for path in (newest(arguments[0]) if command == "newest" else arguments)]
+    if command == "newest":
+        try:
+            arguments = newest(arguments[0])
+        except subprocess.CalledProcessError:
+            print("left out, for the package index is out of reach: the newest versions of vLLM")
+            arguments = []
+    versions += [of_wheel(path) for path in arguments]
     found = [fault for version, vllm in versions for fault in faults(version, vllm)]
     print("\n".join(found) or f"the connector fits vLLM {', '.join(dict(versions))}")
     sys.exit(bool(found))

@@ -242,7 +242,8 @@ class Result:
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Result:
         """Reads what `kvset replay --json` wrote of one engine."""
-        return _read(cls, value)
+        result: Result = _read(cls, value)
+        return result
 
     def to_pandas(self, part: str = "capacities") -> pandas.DataFrame:
         """A table with a row for each capacity, recommendation, window, requirement (by target ratio and coverage), or request.

@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import base64
 import json
 import os
 import shutil
@@ -41,13 +42,11 @@ def live(chosen, home):
     return client, seconds, preemptions, events_of(folder / "events")
 
 
-def record(chosen, events):
+def record(chosen, events, preemptions):
     """Keeps a log as a fixture: ids numbered from 1 in the order in which they appear, times from 0, no name of a request."""
     numbers = {}
 
     def numbered(packed):
-        import base64
-
         raw = base64.b64decode(packed)
         return [numbers.setdefault(raw[at : at + 8], len(numbers) + 1) for at in range(0, len(raw), 8)]
 
@@ -63,8 +62,8 @@ def record(chosen, events):
         }
         kept |= {name: event[name] for name in ("input_tokens", "output_tokens", "duration_ms", "cached_tokens")}
         lines.append(json.dumps(kept, separators=(",", ":")))
-    workload, _, blocks = chosen.name.rpartition("-")
-    path = FIXTURES / f"vllm-{VERSION}_{workload}-{blocks}_connector.jsonl.zst"
+    workload = chosen.name.rpartition("-")[0] + ("_preempted" if preemptions else "")
+    path = FIXTURES / f"vllm-{VERSION}_{workload}-{chosen.blocks}_connector.jsonl.zst"
     subprocess.run(["zstd", "--quiet", "--force", "-19", "-o", path], input="\n".join(lines).encode() + b"\n", check=True)
     print(f"recorded {path.relative_to(ROOT)}, {path.stat().st_size >> 10} KiB", file=sys.stderr)
 
@@ -93,7 +92,7 @@ def main():
         print(comparison.row, flush=True)
         faults += comparison.faults
         if asked.record and each.is_recorded and not comparison.faults:
-            record(each, events)
+            record(each, events, preemptions)
     print("\n".join(faults), file=sys.stderr)
     return bool(faults)
 

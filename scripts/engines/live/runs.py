@@ -4,14 +4,14 @@ import dataclasses
 
 from workload import Sessions
 
-# Answers of a hundred tokens, pauses of seconds: what people type.
+# Answers of some sixty tokens, pauses of seconds: what people type.
 CONVERSATION = Sessions(
-    seed=1, sessions=110, per_second=1.6, turns=6, system_prompts=4, system_tokens=300, turn_tokens=90, output_tokens=60,
+    seed=1, sessions=110, at_once=36, turns=6, system_prompts=4, system_tokens=300, turn_tokens=90, output_tokens=60,
     pause_seconds=2.0,
 )
 # Long system prompts, short pauses, sub-agents that share what was there when they began.
 AGENTS = Sessions(
-    seed=2, sessions=70, per_second=0.9, turns=8, system_prompts=6, system_tokens=900, turn_tokens=160, output_tokens=40,
+    seed=2, sessions=60, at_once=24, turns=6, system_prompts=6, system_tokens=900, turn_tokens=160, output_tokens=40,
     pause_seconds=0.6, forks=0.25,
 )
 
@@ -30,11 +30,12 @@ class Run:
 
 
 RUNS = [
-    Run("conversation-700", CONVERSATION, 700, is_recorded=True),
-    Run("conversation-1500", CONVERSATION, 1500),
-    Run("agents-900", AGENTS, 900, is_recorded=True),
-    Run("agents-2500", AGENTS, 2500),
+    Run("conversation-1500", CONVERSATION, 1500, is_recorded=True),
+    Run("conversation-2500", CONVERSATION, 2500),
+    Run("agents-2500", AGENTS, 2500, is_recorded=True),
+    Run("agents-4000", AGENTS, 4000),
     # Fewer blocks than what runs at once wants: requests wait and are preempted.
-    Run("conversation-300", CONVERSATION, 300, is_recorded=True),
-    Run("multi-900", AGENTS, 900, beside_another=True),
+    Run("conversation-700", CONVERSATION, 700, is_recorded=True),
+    Run("agents-900", AGENTS, 900, is_recorded=True),
+    Run("multi-2500", AGENTS, 2500, beside_another=True),
 ]

@@ -11,12 +11,12 @@ from server import MODEL_NAME, VOCABULARY
 
 @dataclasses.dataclass(frozen=True)
 class Sessions:
-    """Sessions that begin at random moments; each turn's prompt is the one before it, its answer, and new tokens."""
+    """Sessions, so many at once; each turn's prompt is the one before it, its answer, and new tokens."""
 
     seed: int
     sessions: int
-    per_second: float
-    """Sessions that begin in a second, on average."""
+    at_once: int
+    """A session begins when one ends, so that what is in flight does not depend on how fast the machine is."""
     turns: int
     system_prompts: int
     system_tokens: int
@@ -99,12 +99,18 @@ async def run(workload, address):
     """Runs a workload; gives the client and the seconds it took."""
     chance = random.Random(workload.seed)
     systems = [tokens(chance, around(chance, workload.system_tokens)) for _ in range(workload.system_prompts)]
+    waiting = iter([(random.Random(chance.random()), chance.choice(systems)) for _ in range(workload.sessions)])
     limits = aiohttp.ClientTimeout(total=600)
-    async with aiohttp.ClientSession(timeout=limits, connector=aiohttp.TCPConnector(limit=0)) as http:
-        client, running, began = Client(http, address), [], time.monotonic()
-        for _ in range(workload.sessions):
-            own = random.Random(chance.random())
-            running.append(asyncio.create_task(session(client, workload, own, chance.choice(systems))))
-            await asyncio.sleep(chance.expovariate(workload.per_second))
-        await asyncio.gather(*running)
+    # A connection for each request: one that was idle may be closed by the server just when it is used.
+    connections = aiohttp.TCPConnector(limit=0, force_close=True)
+    async with aiohttp.ClientSession(timeout=limits, connector=connections) as http:
+        client, began = Client(http, address), time.monotonic()
+
+        async def one_after_another(delay):
+            await asyncio.sleep(delay)
+            for own, system in waiting:
+                await session(client, workload, own, system)
+
+        delays = [workload.pause_seconds * number / 4 for number in range(workload.at_once)]
+        await asyncio.gather(*map(one_after_another, delays))
         return client, time.monotonic() - began

@@ -1,7 +1,7 @@
 """A passive KV connector that has vLLM write a request event for each request.
 
     vllm serve MODEL --kv-transfer-config '{"kv_connector": "KvsetConnector", "kv_connector_module_path": "kvset.vllm",
-        "kv_role": "kv_both", "kv_connector_extra_config": {"path": "/var/log/kvset"}}'
+        "kv_role": "kv_producer", "kv_connector_extra_config": {"path": "/var/log/kvset"}}'
 
 It matches nothing and transfers nothing; it looks at what the scheduler does. Only `KvsetConnector` needs vLLM, so the other
 modules can be imported without it.

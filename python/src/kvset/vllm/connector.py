@@ -32,16 +32,16 @@ class KvsetMetadata(KVConnectorMetadata):
 
 
 def guarded(answer: Any) -> Callable[[Method], Method]:
-    """Has a method give `answer` whatever happens in it: an error here must not reach the engine. It is counted, and told of once."""
+    """Has a method give `answer` where it fails: an error here must not reach the engine. It is counted, and logged once."""
 
     def decorate(method: Method) -> Method:
         @functools.wraps(method)
         def call(self: "KvsetConnector", *arguments: Any, **named: Any) -> Any:
             try:
-                method(self, *arguments, **named)
+                return method(self, *arguments, **named)
             except Exception as error:  # noqa: BLE001
                 self._note_fault(error)
-            return answer
+                return answer
 
         return call  # type: ignore[return-value]
 
@@ -104,6 +104,7 @@ class KvsetConnector(KVConnectorBase_V1, SupportsHMA):
     @guarded((0, False))
     def get_num_new_matched_tokens(self, request: Any, num_computed_tokens: int) -> tuple[int | None, bool]:
         self._tracker.looked_up(request, num_computed_tokens, time.time())
+        return 0, False
 
     @guarded(None)
     def update_state_after_alloc(self, request: Any, blocks: Any, num_external_tokens: int) -> None:
@@ -115,12 +116,14 @@ class KvsetConnector(KVConnectorBase_V1, SupportsHMA):
     @guarded((False, None))
     def request_finished(self, request: Any, block_ids: list[int]) -> tuple[bool, dict[str, Any] | None]:
         self._finished(request)
+        return False, None
 
     @guarded((False, None))
     def request_finished_all_groups(
         self, request: Any, block_ids: tuple[list[int], ...]
     ) -> tuple[bool, dict[str, Any] | None]:
         self._finished(request)
+        return False, None
 
     def _finished(self, request: Any) -> None:
         finished = self._tracker.finished(request, time.time())
@@ -161,4 +164,4 @@ def hash_block_size(vllm_config: Any, kv_cache_config: Any) -> int:
     """Tokens that one of `Request.block_hashes` covers, as the engine itself works it out, for hybrid models too."""
     from vllm.v1.core.kv_cache_utils import resolve_kv_cache_block_sizes
 
-    return resolve_kv_cache_block_sizes(kv_cache_config, vllm_config)[1]
+    return int(resolve_kv_cache_block_sizes(kv_cache_config, vllm_config)[1])

@@ -5,7 +5,8 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from functools import partial
+from typing import Protocol, TypeVar
 
 from .tracking import Finished
 
@@ -15,9 +16,14 @@ PAUSE_SECONDS = 0.05
 REPORT_SECONDS = 60.0
 MOST_AT_ONCE = 256
 
+Answer = TypeVar("Answer")
+
 
 class Sink(Protocol):
     """Where events go. Its calls come from one thread; they may raise, and must come back soon."""
+
+    fault: str
+    """Why it refused or lost events the last time it did without raising; empty where it never did."""
 
     def write(self, events: Sequence[bytes]) -> int:
         """Writes events, lines of JSON without their ends; returns how many it refused."""
@@ -90,7 +96,7 @@ class Recorder:
             self._report()
         self._drain()
         for sink in self._sinks:
-            self._guard(lambda sink=sink: sink.close(2.0))
+            self._guard(partial(sink.close, 2.0))
         self._drain_losses()
         self._report(is_last=True)
 
@@ -101,7 +107,7 @@ class Recorder:
             while self._queue and len(lines) < MOST_AT_ONCE:
                 finished, taken = self._queue.popleft()
                 size += taken
-                line = self._guard(lambda finished=finished: self._encode(finished))
+                line = self._guard(partial(self._encode, finished))
                 if line is not None:
                     lines.append(line)
                 else:
@@ -109,7 +115,7 @@ class Recorder:
                 # Lets the scheduler's thread go on, which may wait for the interpreter.
                 time.sleep(0)
             for sink in self._sinks:
-                refused = self._guard(lambda sink=sink, lines=lines: sink.write(lines))
+                refused = self._guard(partial(sink.write, lines))
                 refused = len(lines) if refused is None else refused
                 self._dropped_behind += refused
                 self._written += len(lines) - refused
@@ -122,7 +128,7 @@ class Recorder:
             self._dropped_behind += lost
             self._written -= lost
 
-    def _guard(self, call: Callable[[], object]):  # type: ignore[no-untyped-def]
+    def _guard(self, call: Callable[[], Answer]) -> Answer | None:
         """Calls; None where that fails, whose reason is kept for the report."""
         try:
             return call()
@@ -138,7 +144,8 @@ class Recorder:
             return
         self._reported, self._report_at = counts["dropped"], now + REPORT_SECONDS
         level = logging.WARNING if counts["dropped"] else logging.INFO
-        why = f"; the last fault: {self._reason}" if self._reason else ""
+        faults = [reason for reason in [self._reason, *(sink.fault for sink in self._sinks)] if reason]
+        why = f"; last faults: {', '.join(faults)}" if faults else ""
         words = "kvset: of %d request events %d were written and %d dropped%s"
         self._logger.log(level, words, counts["offered"], counts["written"], counts["dropped"], why)
 

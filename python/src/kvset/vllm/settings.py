@@ -165,7 +165,7 @@ class _Values:
         return value
 
     def text(self, name: str) -> str | None:
-        value = self._get(name, str, "text")
+        value: str | None = self._get(name, str, "text")
         if value == "":
             raise SettingsError(f"{name} is empty: leave it out, or say something")
         return value
@@ -180,7 +180,8 @@ class _Values:
         return default if value is None else value
 
     def mapping(self, name: str) -> Mapping[str, Any] | None:
-        return self._get(name, Mapping, "object of names and values")
+        value: Mapping[str, Any] | None = self._get(name, Mapping, "object of names and values")
+        return value
 
     def check_all_read(self) -> None:
         unknown = sorted(set(self._told) - self._known)

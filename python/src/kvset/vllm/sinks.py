@@ -28,6 +28,7 @@ class FileSink:
         self._file: int | None = None
         self._bytes = 0
         self._retry_at = 0.0
+        self.fault = ""
 
     def write(self, events: Sequence[bytes]) -> int:
         if not events:
@@ -85,6 +86,7 @@ class KafkaSink:
         self._topic = settings.topic
         self._key = pool.encode()
         self._lost = 0
+        self.fault = ""
         self._producer = producer if producer is not None else _producer(settings.properties)
 
     def write(self, events: Sequence[bytes]) -> int:
@@ -92,13 +94,16 @@ class KafkaSink:
         for event in events:
             try:
                 self._producer.produce(self._topic, event, self._key, on_delivery=self._delivered)
-            except BufferError:
+            except Exception as error:  # noqa: BLE001: one event that is refused says nothing of the others
                 refused += 1
+                self.fault = "the client's queue is full" if isinstance(error, BufferError) else _name(error)
         self._producer.poll(0)
         return refused
 
     def _delivered(self, error: Any, _message: Any) -> None:
-        self._lost += error is not None
+        if error is not None:
+            self._lost += 1
+            self.fault = _name(error)
 
     def lost(self) -> int:
         self._producer.poll(0)
@@ -108,6 +113,12 @@ class KafkaSink:
     def close(self, seconds: float) -> None:
         # What is still there is told to nobody once the process ends.
         self._lost += self._producer.flush(seconds)
+
+
+def _name(error: Any) -> str:
+    """What the client calls an error; its words may quote more."""
+    inner = error.args[0] if isinstance(error, Exception) and error.args else error
+    return inner.name() if callable(getattr(inner, "name", None)) else type(error).__name__
 
 
 def _producer(properties: Mapping[str, Any]) -> Any:
@@ -132,5 +143,7 @@ def _producer(properties: Mapping[str, Any]) -> Any:
     try:
         return confluent_kafka.Producer(defaults | dict(properties))
     except confluent_kafka.KafkaException as error:
-        reason = error.args[0].str() if error.args and hasattr(error.args[0], "str") else "refused"
-        raise SettingsError(f"the Kafka client refuses its properties: {reason}") from None
+        # Its words name the property, and may quote the value.
+        named = re.search(r'property:? "([^"]+)"', str(error))
+        what = f"the property {named[1]} or its value" if named else f"its properties ({_name(error)})"
+        raise SettingsError(f"the Kafka client refuses {what}: see librdkafka's list of properties") from None

@@ -97,7 +97,8 @@ class Tracker:
         if source is None:
             return None
         if source == "cache_salt":
-            return request.cache_salt
-        extra = getattr(request.sampling_params, "extra_args", None) or {}
-        named = extra.get(source.partition(":")[2])
+            named = request.cache_salt
+        else:
+            extra = getattr(request.sampling_params, "extra_args", None) or {}
+            named = extra.get(source.partition(":")[2])
         return None if named is None else str(named)
