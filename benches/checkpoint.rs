@@ -65,6 +65,7 @@ impl Stream {
             idle_timeout_ms: None,
             forget_after_ms: None,
             put_aside_after_ms: None,
+            hold_back_bytes: 1 << 20,
             max_letter_bytes: 1 << 20,
             dead_letters: DeadLetterLimits { max_consecutive: 0, max_share: Ratio::ONE, share_window: 1 },
             output: EstimateEncoding::Json,

@@ -139,7 +139,7 @@ fn drive(names: &[String], requests: u64, idle_after_ms: Option<u64>) -> Done {
                 page_ids: PageIds::from_slice(&ids),
                 ..RequestEvent::default()
             };
-            let record = PoolRecord { pool: name, event: &event, offset: Offset(offset), counted: true };
+            let record = PoolRecord::in_order(name, &event, Offset(offset), true);
             offset += 1;
             let started = Instant::now();
             set.observe(record, &mut closed).expect("accepted");
@@ -151,7 +151,7 @@ fn drive(names: &[String], requests: u64, idle_after_ms: Option<u64>) -> Done {
         let late = EventTime(requests as i64 * MINUTE_MS + 2 * idle as i64);
         let event =
             RequestEvent { event_time: late, page_ids: PageIds::from_slice(&ids), ..RequestEvent::default() };
-        let record = PoolRecord { pool: name, event: &event, offset: Offset(offset), counted: true };
+        let record = PoolRecord::in_order(name, &event, Offset(offset), true);
         set.observe(record, &mut closed).expect("accepted");
     }
     (closed, published.buffer, ids) = (Vec::new(), Vec::new(), Vec::new());

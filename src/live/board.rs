@@ -63,16 +63,20 @@ struct Shown {
     requests: u64,
     page_accesses: u64,
     late: Late,
+    /// Those that were taken after one that arrived later.
+    out_of_order: Late,
+    /// Those that were held back and taken early.
+    early: u64,
     time: Option<PoolTime>,
     engine_bytes: Option<u64>,
     series: BTreeMap<WindowKind, Series>,
 }
 
-/// Records of a pool that came too late for a window, since this process took it up.
+/// Records of a pool that came too late for a window, or for their place in the order, since this process took it up.
 #[derive(Debug, Clone, Copy, Default)]
 struct Late {
     records: u64,
-    /// How far the latest of them lay behind the pool's latest event, in milliseconds.
+    /// How far the farthest of them lay behind, in milliseconds.
     by_ms: u64,
     /// When the last of them came.
     last: Option<Instant>,
@@ -371,6 +375,7 @@ impl Inner {
             problems.push(Problem { pool: Some(pool.clone()), ..problem });
         }
         problems.extend(self.pools.iter().filter_map(|(name, shown)| late_problem(name, shown)));
+        problems.extend(self.pools.iter().filter_map(|(name, shown)| order_problem(name, shown)));
         for (code, records) in &self.refused {
             let (records, name) = (*records, code.name());
             let message = format!("{records} refused as {name} since the start; see the dead-letter topic.");
@@ -394,6 +399,37 @@ fn late_problem(pool: &str, shown: &Shown) -> Option<Problem> {
     Some(Problem { pool: Some(pool.to_owned()), ..Problem::general("late_records", message) })
 }
 
+/// That requests of a pool took longer than records are held back for, with what to do.
+fn order_problem(pool: &str, shown: &Shown) -> Option<Problem> {
+    let Late { records, by_ms, last } = shown.out_of_order;
+    last.filter(|last| last.elapsed() < LATE_FOR)?;
+    let share = words::percent(records as f64 / shown.requests.max(1) as f64);
+    let cure = match shown.early {
+        0 => "raise estimate.hold_back to the longest that requests take".to_owned(),
+        early => format!(
+            "{} waited no longer, since more than estimate.hold_back_bytes did: raise that, or lower estimate.hold_back",
+            words::integer(early)
+        ),
+    };
+    let message = format!(
+        "{} of its requests ({share}) were taken after one that arrived up to {} later, so the cache was not modelled in \
+         the order of arrivals: {cure}.",
+        words::integer(records),
+        words::lasting(by_ms)
+    );
+    Some(Problem { pool: Some(pool.to_owned()), ..Problem::general("out_of_order_records", message) })
+}
+
+impl Late {
+    fn add(&mut self, records: u64, by_ms: u64) {
+        if records > 0 {
+            self.records = self.records.saturating_add(records);
+            self.by_ms = self.by_ms.max(by_ms);
+            self.last = Some(Instant::now());
+        }
+    }
+}
+
 impl Shown {
     fn of(partition: Partition) -> Self {
         Self {
@@ -401,6 +437,8 @@ impl Shown {
             requests: 0,
             page_accesses: 0,
             late: Late::default(),
+            out_of_order: Late::default(),
+            early: 0,
             time: None,
             engine_bytes: None,
             series: BTreeMap::new(),
@@ -411,11 +449,9 @@ impl Shown {
         self.requests = self.requests.saturating_add(activity.requests);
         self.page_accesses = self.page_accesses.saturating_add(activity.pages);
         self.time = activity.time.or(self.time);
-        if activity.late > 0 {
-            self.late.records = self.late.records.saturating_add(activity.late);
-            self.late.by_ms = self.late.by_ms.max(activity.late_by_ms);
-            self.late.last = Some(Instant::now());
-        }
+        self.late.add(activity.late, activity.late_by_ms);
+        self.out_of_order.add(activity.out_of_order, activity.out_of_order_by_ms);
+        self.early = self.early.saturating_add(activity.early);
     }
 
     /// The window to act on; the widest one as long as that one has no estimate.

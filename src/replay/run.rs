@@ -231,7 +231,7 @@ impl Run {
         if is_reading_due(self.counted) {
             self.pools.take_reading(offset);
         }
-        let record = PoolRecord { pool: POOL, event, offset, counted };
+        let record = PoolRecord::in_order(POOL, event, offset, counted);
         let closed = self.closed.len();
         match self.pools.observe(record, &mut self.closed) {
             Ok(_) => {}

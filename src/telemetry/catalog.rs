@@ -54,6 +54,12 @@ metrics! {
         "Records committed to the dead-letter topic.";
     LATE_RECORDS = "kvset_late_records_total", Kind::Counter, Records, ["pool"],
         "Records that came after a window they belong to was closed; they still touch the cache.";
+    OUT_OF_ORDER_RECORDS = "kvset_out_of_order_records_total", Kind::Counter, Records, ["pool"],
+        "Records that were taken after one that arrived later: their requests took longer than estimate.hold_back.";
+    EARLY_RECORDS = "kvset_early_records_total", Kind::Counter, Records, ["pool"],
+        "Records held back that were taken early, since more than estimate.hold_back_bytes waited.";
+    WAITING_RECORDS = "kvset_waiting_records", Kind::Gauge, Records, ["partition"],
+        "Records held back until no earlier arrival within estimate.hold_back can follow.";
     CHAIN_VIOLATIONS = "kvset_chain_violations_total", Kind::Counter, Things, ["pool"],
         "New pages whose sampled id was already known under another prefix: a wrong id scope.";
     FORGOTTEN_POOLS = "kvset_forgotten_pools_total", Kind::Counter, Things, ["partition"],

@@ -270,11 +270,14 @@ impl Inner {
             metric::DECODE_ERRORS.counter(&[code.name()]).increment(*records);
         }
         metric::TOMBSTONES.counter(&[&number]).increment(counts.tombstones);
+        metric::WAITING_RECORDS.gauge(&[&number]).set(counts.waiting as f64);
         for (pool, activity) in &counts.pools {
             let label = self.labels.counted(pool);
             metric::CONSUMED_REQUESTS.counter(&[label, &number]).increment(activity.requests);
             metric::CONSUMED_PAGES.counter(&[label]).increment(activity.pages);
             metric::LATE_RECORDS.counter(&[label]).increment(activity.late);
+            metric::OUT_OF_ORDER_RECORDS.counter(&[label]).increment(activity.out_of_order);
+            metric::EARLY_RECORDS.counter(&[label]).increment(activity.early);
             activity.time.iter().for_each(|time| self.show_time(partition, pool, *time));
         }
         metric::FORGOTTEN_POOLS.counter(&[&number]).increment(counts.forgotten.len() as u64);

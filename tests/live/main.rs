@@ -4,6 +4,7 @@
 mod live_support;
 
 mod api;
+mod arrivals;
 mod demo;
 mod one_answer;
 mod page;

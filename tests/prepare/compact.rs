@@ -65,8 +65,7 @@ impl Way {
     fn observe(&mut self, value: &[u8]) -> String {
         let decoded = self.decoder.decode(Some(POOL.as_bytes()), value).expect("a valid event");
         self.volume.add(&decoded, value);
-        let record =
-            PoolRecord { pool: POOL, event: &decoded.event, offset: Offset(self.next), counted: true };
+        let record = PoolRecord::in_order(POOL, &decoded.event, Offset(self.next), true);
         self.pools.observe(record, &mut self.published).expect("accepted");
         self.next += 1;
         let pool = self.pools.get(POOL).expect("it has a request");

@@ -32,7 +32,8 @@ const STEPS: [&str; 24] = [
 ];
 
 /// Everything else that goes wrong, or must go right.
-const KINDS: [(&str, &[&str]); 25] = [
+const KINDS: [(&str, &[&str]); 26] = [
+    ("records that wait", &["in a state that goes on"]),
     ("crash within", &["disk: write"]),
     ("killed", &["between two steps"]),
     ("stalled before", &["poll", "assign", "unassign", "offsets", "commit", "abort", "work"]),

@@ -2,6 +2,8 @@
 
 use crate::chance::Chance;
 use kvset::codec::{DecodeLimits, Encoding, EstimateDetail, EstimateEncoding, EstimateKey, SourceRecord};
+use kvset::core::engines::profile::{OverlapMode, Profile};
+use kvset::core::engines::rules::EngineRules;
 use kvset::core::pool::config::PoolConfig;
 use kvset::core::pool::set::PoolConfigs;
 use kvset::core::questions::enabled::Asked;
@@ -140,16 +142,26 @@ pub fn task_config() -> TaskConfig {
         tiers: ["fast", "slow"].map(tier).to_vec(),
         ..PoolConfig::default()
     };
+    // Of each partition one pool models requests that overlap, so that its records wait for earlier arrivals.
+    let overlapping = PoolConfig {
+        profile: Profile::Vllm,
+        rules: EngineRules { overlap: OverlapMode::On, ..EngineRules::default() },
+        hold_back_ms: 2_000,
+        ..pool.clone()
+    };
+    let named = (0..3).map(|partition| (pool_name(partition, OVERLAPPING), overlapping.clone()));
     TaskConfig {
         topic: TOPIC.to_owned(),
         encoding: Encoding::Auto,
         limits: DecodeLimits::default(),
         schemas: None,
-        pools: PoolConfigs::new(pool, []).expect("usable").into(),
+        pools: PoolConfigs::new(pool, named).expect("usable").into(),
         max_pools: 8,
         idle_timeout_ms: Some(4_000),
         forget_after_ms: Some(30_000),
         put_aside_after_ms: Some(1500),
+        // Some of them are taken early.
+        hold_back_bytes: 5_000,
         max_letter_bytes: 1 << 20,
         dead_letters: DeadLetterLimits { max_consecutive: 100, max_share: Ratio::ONE, share_window: 1000 },
         output: EstimateEncoding::Json,
@@ -157,6 +169,13 @@ pub fn task_config() -> TaskConfig {
         version: "1".to_owned(),
         fingerprint: "f".to_owned(),
     }
+}
+
+/// Which of a partition's pools models requests that overlap.
+const OVERLAPPING: u64 = 1;
+
+fn pool_name(partition: i32, number: u64) -> String {
+    format!("pool-{partition}-{number}")
 }
 
 fn tier(name: &str) -> TierConfig {
@@ -189,11 +208,14 @@ fn records(partition: i32, chance: &mut Chance) -> (Vec<Fetched>, i64) {
         // Markers of transactions, and what compaction removed.
         offset += if chance.one_in(5) { chance.between(1, 3) as i64 } else { 0 };
         time += chance.below(900) as i64 - if chance.one_in(6) { 700 } else { 0 };
-        let pool = format!("pool-{partition}-{}", chance.below(2));
+        let number = chance.below(2);
+        let pool = pool_name(partition, number);
+        // Its records are written when requests end; some took longer than records are held back for.
+        let duration = (number == OVERLAPPING && !chance.one_in(8)).then(|| chance.below(2_200) as i64);
         let value = match chance.below(20) {
             0 => Some(b"no request at all".to_vec()),
             1 => None,
-            _ => Some(request(time, chance).into_bytes()),
+            _ => Some(request(time, duration, chance).into_bytes()),
         };
         let (key, timestamp_ms) = (Some(pool.into_bytes()), time);
         records.push(Fetched(Arc::new(LogRecord { partition, offset, timestamp_ms, key, value })));
@@ -204,7 +226,9 @@ fn records(partition: i32, chance: &mut Chance) -> (Vec<Fetched>, i64) {
 
 /// One of a few conversations, so far as it has come. Its ids may be declared chained, and now and then they
 /// are not.
-fn request(time: i64, chance: &mut Chance) -> String {
+fn request(written: i64, duration: Option<i64>, chance: &mut Chance) -> String {
+    let time = written - duration.unwrap_or(0);
+    let duration = duration.map_or(String::new(), |ms| format!(r#","duration_ms":{ms}"#));
     let (session, turns) = (chance.below(4) as usize, chance.between(1, 6) as usize);
     let mut pages = watched_ids()[6 * session..][..turns].to_vec();
     if chance.one_in(3) {
@@ -224,7 +248,7 @@ fn request(time: i64, chance: &mut Chance) -> String {
         tenant => format!(r#","tenant":"t{tenant}""#),
     };
     format!(
-        r#"{{"event_time":{time},"page_ids":{pages:?},"ids_chained":{ids_chained}{replica}{cached}{tenant}}}"#
+        r#"{{"event_time":{time},"page_ids":{pages:?},"ids_chained":{ids_chained}{duration}{replica}{cached}{tenant}}}"#
     )
 }
 

@@ -6,7 +6,7 @@ use kvset::codec::{DecodeLimits, Encoding, Repacker};
 use kvset::kafka::member::InputRecord;
 use kvset::pipeline::task::PartitionTask;
 use kvset::pipeline::worker::Worker;
-use kvset::position::{Epoch, Partition};
+use kvset::position::{Epoch, NextOffset, Partition};
 use kvset::service::workers::batch::Batch;
 use kvset::service::workers::pool::{Order, Reply, WorkerGone, WorkerPool, carry_out};
 use kvset::snapshot::capture::CaptureMemory;
@@ -70,6 +70,9 @@ impl SimWorkerPool {
 
 impl WorkerPool<Fetched> for SimWorkerPool {
     fn take(&mut self, epoch: Epoch, task: PartitionTask) -> Result<(), WorkerGone> {
+        if task.waiting() > 0 {
+            self.process.world.state().count("records that wait", "in a state that goes on");
+        }
         self.held.insert(task.partition());
         self.order(task.partition(), Order::Take(epoch, Box::new(task)))
     }
@@ -83,6 +86,11 @@ impl WorkerPool<Fetched> for SimWorkerPool {
             }
             self.order(partition, Order::Process(Arc::new(batch)))
         })
+    }
+
+    fn finish(&self, partition: Partition, end: NextOffset) -> Result<bool, WorkerGone> {
+        let held = self.held.contains(&partition);
+        if held { self.order(partition, Order::Finish(partition, end)).map(|()| true) } else { Ok(false) }
     }
 
     fn capture(&self, partition: Partition, memory: CaptureMemory) -> Result<bool, WorkerGone> {

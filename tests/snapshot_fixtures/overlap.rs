@@ -1,12 +1,21 @@
 //! A state with requests in flight, frozen like the others.
 
+use super::task::{
+    self, END, POOLS, SNAPSHOT, feed_values, fresh, from_the_start, lines, restored_as, value,
+};
 use super::{Answer, answers_of, file, frozen, observe_for, open, snapshot};
 use kvset::core::engines::one_pass::{Engine, EngineConfig};
 use kvset::core::engines::profile::{OverlapMode, Profile};
+use kvset::core::engines::rules::EngineRules;
+use kvset::core::pool::config::PoolConfig;
+use kvset::core::pool::set::PoolConfigs;
+use kvset::core::questions::enabled::Asked;
 use kvset::core::request::outcome::Outcome;
 use kvset::core::units::PageCount;
+use kvset::pipeline::task::{PartitionTask, TaskConfig};
 use kvset::snapshot::capture::capture;
-use kvset::snapshot::format::Snapshot;
+use kvset::snapshot::format::{Snapshot, VERSION};
+use std::sync::Arc;
 
 fn config() -> EngineConfig {
     let max_tracked_pages = PageCount(90);
@@ -48,4 +57,40 @@ fn requests_in_flight_are_read_for_ever() {
 fn requests_in_flight_are_refused_where_overlap_is_not_modelled() {
     let mut read = open(file(&in_flight())).expect("a sound file");
     assert!(!read.resume(&EngineConfig { overlap: OverlapMode::Off, ..config() }));
+}
+
+/// A task of whose pools one takes records in the order of arrivals.
+fn config_that_holds_back() -> Arc<TaskConfig> {
+    let config = task::config_that_asks(Asked::default());
+    let overlapping = PoolConfig {
+        rules: EngineRules { overlap: OverlapMode::On, ..EngineRules::default() },
+        hold_back_ms: 6_000,
+        ..PoolConfig::clone(config.pools.of("learning"))
+    };
+    let others = config.pools.default_pool().clone();
+    let pools = PoolConfigs::new(others, [("learning".to_owned(), overlapping)]).expect("usable").into();
+    Arc::new(TaskConfig { pools, ..TaskConfig::clone(&config) })
+}
+
+fn rest(task: &mut PartitionTask) -> String {
+    lines(feed_values(task, END, &POOLS, value))
+}
+
+#[test]
+fn records_that_wait_are_read_for_ever() {
+    let mut unstopped = fresh(config_that_holds_back(), &from_the_start());
+    feed_values(&mut unstopped, SNAPSHOT, &POOLS, value);
+    assert!(unstopped.waiting() > 0, "records wait");
+    let counts = unstopped.take_counts();
+    assert!(counts.pools.iter().any(|(_, activity)| activity.out_of_order > 0), "some took longer");
+    let last_record = unstopped.last_record();
+    let now = file(&task::snapshot(&unstopped));
+    let written = frozen("hold_back/task.kvs", &now);
+    assert!(now == written, "the section changed: raise its revision and freeze it anew");
+    let mut restored = restored_as(config_that_holds_back(), VERSION, written, last_record);
+    assert_eq!(restored.waiting(), unstopped.waiting());
+    let published = rest(&mut restored);
+    assert!(published.lines().count() > 40, "enough to compare");
+    assert_eq!(published, rest(&mut unstopped));
+    assert_eq!(published.as_bytes(), frozen("hold_back/task.expected.txt", published.as_bytes()));
 }

@@ -116,6 +116,7 @@ fn config_of(pool: PoolConfig, named: &[(&str, PoolConfig)]) -> Arc<TaskConfig> 
         idle_timeout_ms: None,
         forget_after_ms: None,
         put_aside_after_ms: None,
+        hold_back_bytes: 1 << 20,
         max_letter_bytes: 1 << 20,
         dead_letters: DeadLetterLimits { max_consecutive: 9, max_share: Ratio::ONE, share_window: 100 },
         output: EstimateEncoding::Json,

@@ -70,6 +70,8 @@ struct PartitionProgress {
     at_end: bool,
     /// Where a bounded run leaves the partition; none where it is followed for ever.
     end: Option<NextOffset>,
+    /// Whether the worker was informed that nothing follows before the end.
+    is_finishing: bool,
     outputs: Vec<OutputRecord>,
 }
 
@@ -127,6 +129,7 @@ impl Assignment {
             paused: false,
             at_end: false,
             end,
+            is_finishing: false,
             outputs: Vec::new(),
         };
         self.partitions.insert(partition, state);
@@ -291,6 +294,19 @@ impl Assignment {
         state.at_end = true;
         if let Some(end) = state.end {
             state.dispatched = state.dispatched.max(end);
+        }
+    }
+
+    /// Where a partition ends, once everything before was handed to a worker which was not informed of that yet.
+    pub fn end_to_tell(&self, partition: Partition) -> Option<NextOffset> {
+        let state = self.partitions.get(&partition)?;
+        state.end.filter(|end| state.dispatched >= *end && !state.is_finishing)
+    }
+
+    /// The worker was informed of a partition's end: its report is under way, like that of a record.
+    pub fn finishing(&mut self, partition: Partition) {
+        if let Some(state) = self.partitions.get_mut(&partition) {
+            (state.is_finishing, state.records) = (true, state.records + 1);
         }
     }
 
@@ -509,6 +525,28 @@ mod tests {
                 "{offset}"
             );
         }
+    }
+
+    /// What waited until the end is committed with the end, not behind it.
+    #[test]
+    fn the_report_of_the_end_of_a_run_is_waited_for() {
+        let mut assignment = Assignment::new(FlowLimits { records: 4, bytes: 1000 });
+        assignment.open(P, Epoch(1), &resume(0, 0), None, Some(NextOffset(9)));
+        assignment.dispatch(P, 5, 10).expect("in order");
+        assert_eq!(assignment.end_to_tell(P), None, "more may follow");
+        assignment.report(done(6, 1, 0));
+        assignment.reached_end(P);
+        assert_eq!(assignment.end_to_tell(P), Some(NextOffset(9)));
+        assignment.finishing(P);
+        assert_eq!(assignment.end_to_tell(P), None, "once");
+        assert_eq!(assignment.batch().next_offsets, [(P, NextOffset(6))]);
+        assignment.mark_committed();
+        assert!(!assignment.are_processed() && assignment.batch().next_offsets.is_empty());
+        assignment.report(done(9, 1, 1));
+        let batch = assignment.batch();
+        assert_eq!((batch.outputs.len(), batch.next_offsets), (1, vec![(P, NextOffset(9))]));
+        assignment.mark_committed();
+        assert!(assignment.are_processed() && assignment.are_complete());
     }
 
     #[test]

@@ -68,6 +68,13 @@ impl Worker {
         }
     }
 
+    /// Does what still waits of a partition of which nothing follows before `end`; reported like a record.
+    pub fn finish(&mut self, partition: Partition, end: NextOffset) {
+        if let Some(held) = self.held.get_mut(&partition) {
+            held.finish(end);
+        }
+    }
+
     /// What was done since the last report, partition by partition.
     pub fn reports(&mut self) -> impl Iterator<Item = Report<TaskSummary>> + '_ {
         self.held.values_mut().filter(|held| held.records > 0).map(Held::report)
@@ -113,6 +120,13 @@ impl Held {
             self.failure = self.task.process_records(counted.by_ref(), &mut self.outputs).err();
         }
         counted.for_each(drop);
+    }
+
+    fn finish(&mut self, end: NextOffset) {
+        self.records += 1;
+        if self.failure.is_none() {
+            self.failure = self.task.finish(end, &mut self.outputs).err();
+        }
     }
 
     fn report(&mut self) -> Report<TaskSummary> {

@@ -38,6 +38,7 @@ impl Settings {
         self.check_tiers(&mut notes);
         self.check_pools(&mut notes);
         self.check_engine(&mut notes);
+        self.check_hold_back(&mut notes);
         // A key that was refused on its own kept its default, so what is said about that is moot.
         let refused = |key: &str| {
             problems.iter().any(|problem| key.strip_prefix(&problem.key).is_some_and(begins_deeper))
@@ -193,6 +194,27 @@ impl Settings {
             Err(error @ PoolConfigError::PlannedPointwise(_)) => notes.add("tiers", None, error.to_string()),
             Err(error) => add_pointwise(notes, "estimate", &error, estimate.engine_keys()),
             Ok(()) => {}
+        }
+    }
+
+    /// Records are held back where requests that overlap are modelled, and nowhere else.
+    fn check_hold_back(&self, notes: &mut Notes<'_>) {
+        let reason = "is for requests that overlap: leave it out, or choose the engine \"leaf-first\", or \"vllm\" with full \
+                      attention, and overlap \"on\"";
+        let estimate = &self.estimate;
+        let of_pools = self.pools.iter().map(|pool| &pool.name[..]);
+        let is_modelled =
+            [""].into_iter().chain(of_pools).any(|name| self.pool_config(name).models_overlap());
+        if !is_modelled && estimate.hold_back.is_some() {
+            notes.add("estimate.hold_back", estimate.hold_back.toml(), reason);
+        }
+        if !is_modelled && estimate.hold_back_bytes.is_some() {
+            notes.add("estimate.hold_back_bytes", estimate.hold_back_bytes.toml(), reason);
+        }
+        for (index, pool) in self.pools.iter().enumerate() {
+            if pool.hold_back.is_some() && !self.pool_config(&pool.name).models_overlap() {
+                notes.add(format!("pools[{index}].hold_back"), pool.hold_back.toml(), reason);
+            }
         }
     }
 

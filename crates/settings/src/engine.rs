@@ -4,7 +4,7 @@ use super::field::{Field, Refusal, quoted, text_of};
 use super::{Estimate, Pool, Span};
 use config::{Value, ValueKind};
 use kvset_core::engines::hybrid::{Attention, Retention, RulesError};
-use kvset_core::engines::profile::Profile;
+use kvset_core::engines::profile::{OverlapMode, Profile};
 use kvset_core::engines::rules::{EngineRules, EngineRulesError, PageMismatch};
 use std::ops::RangeInclusive;
 
@@ -72,7 +72,10 @@ impl Estimate {
         let is_mp = self.engine == Profile::LmcacheMp;
         // Several groups have no order of releases, nor has a cache that a head drafts in.
         let has_releases = attention.is_full() && draft_tokens == 0;
-        let overlap = self.overlap.filter(|_| has_releases).unwrap_or_default();
+        let overlap = match self.overlap.filter(|_| has_releases) {
+            None if has_releases && self.engine.can_overlap() => OverlapMode::On,
+            set => set.unwrap_or_default(),
+        };
         EngineRules {
             attention,
             retention_interval: retention

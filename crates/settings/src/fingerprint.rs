@@ -15,7 +15,8 @@ impl Settings {
     /// the commented default: of `[input]` the encoding and the limits, all of `[estimate]` and `[plan]`), as
     /// `section.key=value` in order of declaration, left out when not set; then each
     /// tier's settings, in their order, and each pool's, in order of the pools' names; and what a pool holds
-    /// today, where its measured hits are compared with that. Brokers, topics, properties, delivery, paths, commits, threads, HTTP
+    /// today, where its measured hits are compared with that; and how long records are held back, where requests that overlap
+    /// are modelled. Brokers, topics, properties, delivery, paths, commits, threads, HTTP
     /// and logging stay out.
     pub fn fingerprint(&self) -> u64 {
         let mut hash = Xxh3::new();
@@ -36,8 +37,10 @@ impl Settings {
         for pool in pools {
             enter(&mut hash, "pools", &pool.fields());
             self.enter_asked(&mut hash, Some(pool));
+            self.enter_order(&mut hash, &pool.name);
         }
         self.enter_asked(&mut hash, None);
+        self.enter_order(&mut hash, "");
         hash.digest()
     }
 
@@ -51,6 +54,16 @@ impl Settings {
         }
         if let Some(provisioned) = asked.provisioned {
             hash.update(format!("provisioned {name}={provisioned}\n").as_bytes());
+        }
+    }
+
+    /// Where requests that overlap are modelled, the order in which records are taken shapes results, whether or not it is
+    /// set.
+    fn enter_order(&self, hash: &mut Xxh3, pool: &str) {
+        let config = self.pool_config(pool);
+        if config.models_overlap() {
+            let (ms, bytes) = (config.hold_back_ms, self.hold_back_bytes());
+            hash.update(format!("overlap {pool}=on {ms} {bytes}\n").as_bytes());
         }
     }
 

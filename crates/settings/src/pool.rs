@@ -1,6 +1,6 @@
 //! What one pool is estimated with: its own settings over the general ones.
 
-use super::{Plan, Pool, Price, Settings, Tier, TokenCost};
+use super::{Plan, Pool, Price, Settings, Size, Span, Tier, TokenCost};
 use kvset_core::pool::config::PoolConfig;
 use kvset_core::questions::enabled::Asked;
 use kvset_core::questions::tiers::{TierConfig, TrendRules};
@@ -8,6 +8,12 @@ use kvset_core::stack::ChainCheck;
 use kvset_core::units::PageCount;
 use kvset_core::units::capacity::CapacitySpec;
 use std::collections::BTreeMap;
+
+/// How long records are held back, where nobody says.
+const HOLD_BACK: Span = Span::from_mins(5);
+
+/// Most bytes of records held back, where nobody says.
+const HOLD_BACK_BYTES: Size = Size::from_mib(256);
 
 /// What pools hold today: compared with what they need, and no part of it.
 #[derive(Debug, Clone, Default)]
@@ -40,7 +46,7 @@ impl Settings {
         let cost = own.and_then(|pool| pool.kv_bytes_per_token).or(general.kv_bytes_per_token);
         let capacities = own.and_then(|pool| pool.capacities.as_ref()).unwrap_or(&general.capacities);
         let tracked = own.and_then(|pool| pool.max_tracked_pages).unwrap_or(general.max_tracked_pages);
-        PoolConfig {
+        let config = PoolConfig {
             profile: general.engine,
             rules: general.rules(own),
             outputs: general.outputs,
@@ -56,6 +62,7 @@ impl Settings {
             grace_ms: general.grace.as_ms(),
             allowed_lateness_ms: general.allowed_lateness.as_ms(),
             max_lateness_ms: general.max_lateness.as_ms(),
+            hold_back_ms: 0,
             publish_every_ms: general.publish_every.as_ms(),
             min_history_ms: general.min_history.as_ms(),
             max_tracked_pages: PageCount(tracked),
@@ -67,7 +74,20 @@ impl Settings {
             trend: self.plan.rules(),
             further_costs: Vec::new(),
             asked: self.asked(own),
-        }
+        };
+        // Without meaning elsewhere, and no part of a configuration there.
+        let hold_back_ms = if config.models_overlap() { self.hold_back(own).as_ms() } else { 0 };
+        PoolConfig { hold_back_ms, ..config }
+    }
+
+    /// How long records of a pool with these settings of its own are held back, where they are.
+    fn hold_back(&self, own: Option<&Pool>) -> Span {
+        own.and_then(|pool| pool.hold_back).or(self.estimate.hold_back).unwrap_or(HOLD_BACK)
+    }
+
+    /// Most bytes of records of a partition that are held back.
+    pub fn hold_back_bytes(&self) -> u64 {
+        self.estimate.hold_back_bytes.unwrap_or(HOLD_BACK_BYTES).0
     }
 
     /// What a pool with these settings of its own is asked beside its estimates.

@@ -123,9 +123,8 @@ sections! {
         /// How long the topic of estimates keeps records, where `--create-topics` creates it; its cleanup policy is
         /// then "compact,delete". The page draws its histories from what is kept.
         retention: Span = Span::from_days(30), in Span::from_mins(1)..=Span::from_days(3660);
-        /// "transactional": estimates and offsets in one transaction, exactly once for committed
-        /// readers. "idempotent": for brokers without transactions; at least once, where a repeat has
-        /// the same key and the same bytes.
+        /// "transactional": estimates and offsets in one transaction, exactly once for committed readers. "idempotent":
+        /// for brokers without transactions; at least once, where a repeat has the same key and the same bytes.
         delivery: Delivery = Delivery::Transactional;
     }
 
@@ -176,13 +175,22 @@ sections! {
         /// Whether the tokens a model generates enter its cache too.
         [results]
         outputs: Outputs = Outputs::Cached;
-        /// "leaf-first", and "vllm" with full attention, of events that say how long requests took. "on": requests that
-        /// overlap are modelled as such, and the recommended capacity is the requirement. "off" (where it is left out): they
-        /// are taken one after another, and recommended capacities have room for those in flight. Records are taken in the
-        /// order of the log; one with an earlier event time than another before it is taken at the latest so far. So "on" is
-        /// for logs in the order of arrivals, not of finishes; `kvset replay` sorts, and has it on by default.
+        /// "leaf-first", and "vllm" with full attention, of events that state how long requests took. "on" (where it is left
+        /// out): requests that overlap are modelled as such, as `kvset replay` does, and the recommended capacity is the
+        /// requirement; records are taken in the order of arrivals, see `hold_back`. "off": they are taken one after another in
+        /// the order of the log, and recommended capacities have room for those in flight.
         [results]
-        overlap: Option<OverlapMode> = None, like Some(OverlapMode::On);
+        overlap: Option<OverlapMode> = None, like Some(OverlapMode::Off);
+        /// Where requests that overlap are modelled: how long a request may take and still be taken in the order of arrivals.
+        /// Logs are written when requests end, so a record waits until its pool has one with an event time that is later by
+        /// this; 5m where it is left out. A request that took longer is taken as it comes, and counted. Zero takes records in
+        /// the order of the log. A pool holds none back before an event of its own states `duration_ms`.
+        [results]
+        hold_back: Option<Span> = None, in Span::from_ms(0)..=Span::from_days(1), like Some(Span::from_mins(5));
+        /// Most memory for the records of a partition that are held back, some 300 bytes each beside their own; 256MiB where it
+        /// is left out. Beyond, the earliest arrivals are taken early, and counted.
+        [results]
+        hold_back_bytes: Option<Size> = None, in Size::from_mib(1)..=Size::from_mib(65_536), like Some(Size::from_mib(256));
         /// Tokens a page holds. Where it is left out, a pool's first event decides.
         [results]
         page_size: Option<PageSize> = None, in 1..=MAX_PAGE_SIZE, like PageSize::new(64);
@@ -245,19 +253,17 @@ sections! {
         /// Share of the pages that are followed. Below 1, results are estimates with a stated error.
         [results]
         sample_rate: Ratio = Ratio::ONE, in MIN_SAMPLE_RATE..=Ratio::ONE;
-        /// What happens to a request whose page ids are already known under another prefix: it is counted
-        /// ("report"), or becomes a dead letter ("reject"). An event may say that its ids are chained
-        /// (`ids_chained`): "report" believes that until a pool's first violation, "reject" never, and "trust"
-        /// believes it of all events. A request so believed costs its runs, not its pages; one in 64 is
-        /// checked page by page.
+        /// What happens to a request whose page ids are already known under another prefix: it is counted ("report"),
+        /// or becomes a dead letter ("reject"). An event may say that its ids are chained (`ids_chained`): "report"
+        /// believes that until a pool's first violation, "reject" never, and "trust" believes it of all events. A
+        /// request so believed costs its runs, not its pages; one in 64 is checked page by page.
         [results]
         chain_policy: ChainPolicy = ChainPolicy::Report;
         /// What a pool's cache holds today, all replicas together, shown as a metric beside what it needs. It
         /// changes no estimate but what `measured` says.
         provisioned: Option<CapacitySpec> = None, like "500GiB".parse().ok();
-        /// Whether every estimate says how the cache in use compares with the modelled one, by the
-        /// `cached_tokens` and `replica` that events carry. A log that names replicas costs twice the time and
-        /// the memory.
+        /// Whether every estimate says how the cache in use compares with the modelled one, by the `cached_tokens` and
+        /// `replica` that events carry. A log that names replicas costs twice the time and the memory.
         [results]
         measured: Option<bool> = None, like Some(true);
         /// Routers to say in every estimate what they would give; each costs as much again, and one more
@@ -310,8 +316,7 @@ sections! {
         /// How far the largest requirement of these steps may exceed the smallest, as a share of it.
         [results]
         tolerance: Ratio = TrendRules::default().tolerance, in Ratio::ZERO..=Ratio::ONE;
-        /// The recommended units rise at once where the requirement exceeds what they are for by more than this
-        /// share.
+        /// The recommended units rise at once where the requirement exceeds what they are for by more than this share.
         [results]
         min_change: Ratio = TrendRules::default().min_change, in Ratio::ZERO..=Ratio::ONE;
         /// Steps in a row after which any other difference changes them: 24 of an hour see a whole day before less
@@ -534,6 +539,9 @@ sections! {
         /// "vllm": tokens that a head of the model's own drafts at a time in the same cache.
         [results]
         draft_head: Option<u32> = None, in 1..=MAX_DRAFT_TOKENS, like Some(1);
+        /// How long a request may take and still be taken in the order of arrivals.
+        [results]
+        hold_back: Option<Span> = None, in Span::from_ms(0)..=Span::from_days(1), like Some(Span::from_mins(10));
         /// Capacities to report hit rates for.
         [results]
         capacities: Option<Vec<CapacitySpec>> = None, in 0..=1024, like Some(example_capacities());

@@ -46,7 +46,7 @@ const OF_MOONCAKE: [&str; 3] = ["lease = ", "watermark = ", "eviction_ratio = "]
 #[test]
 fn every_example_in_the_default_file_is_valid() {
     // Of the one tier that is shown nothing passes to another.
-    let further = ["traffic = true", "overlap = "];
+    let further = ["traffic = true", "overlap = ", "hold_back"];
     let of_engines = [&OF_VLLM[..], &OF_SGLANG, &OF_LMCACHE, &OF_MOONCAKE, &further].concat();
     let settings = load(&with_examples(&of_engines), &[]).expect("valid");
     assert_eq!(settings.pools.len(), 1);
@@ -482,16 +482,43 @@ fn engines_are_told_what_the_settings_say_and_pools_may_differ() {
 }
 
 #[test]
-fn requests_that_overlap_are_modelled_where_that_is_asked_and_can_be() {
-    let overlap = |text: &str, pool: &str| load(text, &[]).expect("valid").pool_config(pool).rules.overlap;
-    assert_eq!(overlap("[estimate]\nengine = \"vllm\"\n", "any"), OverlapMode::Off);
-    let on = "[estimate]\nengine = \"vllm\"\noverlap = \"on\"\n\
-              [[pools]]\nname = \"hybrid\"\nattention = \"full+window:128\"\n";
-    assert_eq!([overlap(on, "any"), overlap(on, "hybrid")], [OverlapMode::On, OverlapMode::Off]);
-    let heads = on.replace("attention = \"full+window:128\"", "draft_head = 3");
-    assert_eq!([overlap(&heads, "any"), overlap(&heads, "hybrid")], [OverlapMode::On, OverlapMode::Off]);
-    let rules = load(&heads, &[]).expect("valid").pool_config("hybrid").rules;
+fn requests_that_overlap_are_modelled_and_taken_in_the_order_of_arrivals_where_that_can_be() {
+    let of = |text: &str, pool: &str| {
+        let config = load(&format!("[estimate]\n{text}"), &[]).expect("valid").pool_config(pool);
+        (config.rules.overlap, config.hold_back_ms)
+    };
+    let (on, off) = (OverlapMode::On, (OverlapMode::Off, 0));
+    assert_eq!(
+        [of("engine = \"vllm\"\n", "any"), of("engine = \"leaf-first\"\n", "any")],
+        [(on, 300_000); 2]
+    );
+    assert_eq!(of("", "any"), off, "the paper's order");
+    assert_eq!(of("engine = \"sglang\"\n", "any"), off);
+    assert_eq!(of("engine = \"vllm\"\noverlap = \"off\"\n", "any"), off);
+    let pools = "engine = \"vllm\"\nhold_back = \"1m\"\n[[pools]]\nname = \"hybrid\"\nattention = \"full+window:128\"\n\
+                 [[pools]]\nname = \"slow\"\nhold_back = \"10m\"\n";
+    assert_eq!(["any", "hybrid", "slow"].map(|pool| of(pools, pool)), [(on, 60_000), off, (on, 600_000)]);
+    // Nor is a head that drafts in the same cache.
+    let heads = pools.replace("attention = \"full+window:128\"", "draft_head = 3");
+    assert_eq!(["any", "hybrid"].map(|pool| of(&heads, pool)), [(on, 60_000), off]);
+    let rules = load(&format!("[estimate]\n{heads}"), &[]).expect("valid").pool_config("hybrid").rules;
     assert_eq!(rules.told_to(Profile::Vllm).last(), Some(&("draft_head", "3".to_owned())));
+}
+
+#[test]
+fn holding_records_back_where_no_overlap_is_modelled_names_the_setting() {
+    for (text, key) in [
+        ("[estimate]\nhold_back = \"1m\"\n", "estimate.hold_back = "),
+        (
+            "[estimate]\nengine = \"vllm\"\noverlap = \"off\"\nhold_back_bytes = \"1MiB\"\n",
+            "estimate.hold_back_bytes = ",
+        ),
+        ("[estimate]\n[[pools]]\nname = \"a\"\nhold_back = \"1m\"\n", "pools[0].hold_back = "),
+    ] {
+        let found = problems(text, &[]);
+        assert!(found.len() == 1 && found[0].contains(key), "{found:?}");
+    }
+    assert!(load("[estimate]\nengine = \"vllm\"\nhold_back = \"1m\"\n", &[]).is_ok());
 }
 
 #[test]

@@ -311,6 +311,7 @@ impl ReplayArgs {
             grace_ms: 0,
             allowed_lateness_ms: 0,
             max_lateness_ms: 0,
+            hold_back_ms: 0,
             publish_every_ms: 0,
             min_history_ms: 0,
             max_tracked_pages: PageCount(self.max_tracked_pages),

@@ -3,7 +3,7 @@
 use super::{Arrival, Pool, PoolAccess, Refusal};
 use crate::request::event::{KnownPrefix, RequestEvent};
 use crate::stack::UnknownPrefix;
-use crate::units::pages::PageIds;
+use crate::units::pages::{PageIds, Scope};
 use crate::units::ratio::Ratio;
 use crate::windows::tally::RequestSummary;
 
@@ -27,7 +27,7 @@ impl Pool {
         ids: &'e mut Vec<u64>,
     ) -> Result<RequestEvent<'e>, Refusal> {
         let Some(prefix) = event.known_prefix else { return Ok(*event) };
-        if let Err(unknown) = self.resolve(event, prefix, ids) {
+        if let Err(unknown) = self.resolve(event.scope, prefix, ids) {
             self.rejected_records += 1;
             return Err(unknown.into());
         }
@@ -48,10 +48,10 @@ impl Pool {
         self.observe_whole(&whole, arrival, summary)
     }
 
-    /// Writes the ids of a prefix that an event names.
-    fn resolve(
+    /// Writes the ids of a prefix that an event of this scope names.
+    pub(super) fn resolve(
         &mut self,
-        event: &RequestEvent<'_>,
+        scope: Scope,
         prefix: KnownPrefix,
         ids: &mut Vec<u64>,
     ) -> Result<(), UnknownPrefix> {
@@ -59,7 +59,7 @@ impl Pool {
             return Err(UnknownPrefix::Sampled);
         }
         match &mut self.live {
-            Some(live) => live.cache.engine.resolve(event.scope, prefix, ids),
+            Some(live) => live.cache.engine.resolve(scope, prefix, ids),
             None => Err(UnknownPrefix::NotHeld { pages: prefix.pages.get() }),
         }
     }

@@ -49,6 +49,10 @@ pub struct PoolConfig {
     pub allowed_lateness_ms: u64,
     /// How far it stays behind at most, in milliseconds: as far as the pool's events came out of order, up to this.
     pub max_lateness_ms: u64,
+    /// How long whoever reads a log in the order of finishes holds its records back for requests that arrived earlier, in
+    /// milliseconds; 0 for not at all. See [`PoolConfig::hold_back_ms`].
+    #[serde(skip_serializing_if = "super::kind::is_zero")]
+    pub hold_back_ms: u64,
     /// Interval of event time at which `last:N` and `all` are published, in milliseconds; 0 for never
     /// but at the end of a trace.
     pub publish_every_ms: u64,
@@ -186,6 +190,7 @@ impl Default for PoolConfig {
             grace_ms: 0,
             allowed_lateness_ms: 10_000,
             max_lateness_ms: 600_000,
+            hold_back_ms: 0,
             publish_every_ms: 60_000,
             min_history_ms: 0,
             min_requests: MIN_REQUESTS,

@@ -10,6 +10,7 @@ use std::sync::{Arc, OnceLock};
 pub struct PoolKind {
     config: Arc<PoolConfig>,
     fingerprint: String,
+    hold_back_ms: Option<u64>,
     /// The curve of pools with the first page size that was seen, which most have.
     curve: OnceLock<(PageSize, Arc<Curve>)>,
 }
@@ -21,13 +22,18 @@ impl PoolKind {
     /// The first value of it that cannot be used.
     pub fn new(config: Arc<PoolConfig>) -> Result<Self, PoolConfigError> {
         config.check()?;
-        let fingerprint = config.fingerprint()?;
-        Ok(Self { config, fingerprint, curve: OnceLock::new() })
+        let (fingerprint, hold_back_ms) = (config.fingerprint()?, config.hold_back_ms());
+        Ok(Self { config, fingerprint, hold_back_ms, curve: OnceLock::new() })
     }
 
     /// The configuration.
     pub fn config(&self) -> &Arc<PoolConfig> {
         &self.config
+    }
+
+    /// How long records are held back for earlier arrivals ([`PoolConfig::hold_back_ms`]).
+    pub fn hold_back_ms(&self) -> Option<u64> {
+        self.hold_back_ms
     }
 
     /// Its fingerprint.
@@ -53,4 +59,22 @@ pub(super) fn curve_at(config: &PoolConfig, page_bytes: Option<PageBytes>) -> Cu
     let bound = config.max_tracked_pages;
     let curve = Curve::new(&config.curve_capacities(), page_bytes, bound, config.held_shares());
     curve.counted(if config.is_pointwise() { Counting::Pointwise } else { Counting::Cumulative })
+}
+
+impl PoolConfig {
+    /// Whether requests that overlap are modelled, where events state durations.
+    pub fn models_overlap(&self) -> bool {
+        !self.is_pointwise() && self.engine().models_overlap()
+    }
+
+    /// How long records are held back for earlier arrivals, in milliseconds; `None` where they are taken in the order of the
+    /// log.
+    pub fn hold_back_ms(&self) -> Option<u64> {
+        Some(self.hold_back_ms).filter(|ms| *ms > 0 && self.models_overlap())
+    }
+}
+
+/// Whether a number is left out of what is hashed.
+pub(super) fn is_zero(value: &u64) -> bool {
+    *value == 0
 }

@@ -225,12 +225,13 @@ impl LastRequests {
         Cow::Owned(tally)
     }
 
-    /// The window as it stands. Finding the earliest event time looks at every held request, which is
-    /// done when the window is shown, not when a request arrives.
+    /// The window as it stands. Finding the earliest event time and the smallest offset looks at every held request, which
+    /// is done when the window is shown, not when a request arrives.
     pub(super) fn view(&self) -> Option<Extent> {
         let first = self.requests.front()?;
         let earliest = self.requests.iter().map(|held| held.event_time).min()?;
-        Some(Extent { first_arrival: first.arrival, first_offset: first.offset, earliest })
+        let first_offset = self.requests.iter().map(|held| held.offset).min()?;
+        Some(Extent { first_arrival: first.arrival, first_offset, earliest })
     }
 
     /// Whether this, read back from a snapshot, is a window like `fresh` whose requests can all be taken out

@@ -1,5 +1,6 @@
 //! What was done for one pool, and how far its clock is.
 
+use super::arrivals::Delay;
 use kvset_core::pool::Pool;
 use kvset_core::pool::set::{Observed, Timeline};
 use kvset_core::units::EventTime;
@@ -24,19 +25,30 @@ pub struct PoolActivity {
     pub late: u64,
     /// How far the latest of these lay behind the largest event time of the pool, in milliseconds.
     pub late_by_ms: u64,
+    /// Those that arrived before others that were taken earlier: they took longer than records are held back for.
+    pub out_of_order: u64,
+    /// How far the farthest of these lay behind, in milliseconds.
+    pub out_of_order_by_ms: u64,
+    /// Those that were held back and taken early, to make room.
+    pub early: u64,
     /// How far event time is.
     pub time: Option<PoolTime>,
 }
 
 impl PoolActivity {
     /// Takes in an accepted record.
-    pub(super) fn add(&mut self, observed: &Observed) {
+    pub(super) fn add(&mut self, observed: &Observed, delay: Delay) {
         self.requests += 1;
         self.pages += observed.page_accesses;
         if let Some(behind) = observed.late_by_ms {
             self.late += 1;
             self.late_by_ms = self.late_by_ms.max(behind);
         }
+        if let Some(behind) = delay.out_of_order_by_ms {
+            self.out_of_order += 1;
+            self.out_of_order_by_ms = self.out_of_order_by_ms.max(behind);
+        }
+        self.early += u64::from(delay.is_early);
     }
 }
 

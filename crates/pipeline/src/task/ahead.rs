@@ -14,7 +14,7 @@ use std::hint::black_box;
 #[derive(Debug)]
 pub(super) struct ReadRecord<'r> {
     pub(super) record: SourceRecord<'r>,
-    repacked: Option<&'r [u8]>,
+    pub(super) repacked: Option<&'r [u8]>,
     pub(super) decoded: Option<Decoded<'r>>,
 }
 

@@ -3,6 +3,7 @@
 //! The decoder, the counts for metrics and everything the configuration says are left out: the first
 //! holds nothing between records, the second were reported, the last is compared by fingerprint.
 
+use super::arrivals::{Arrivals, ArrivalsSection, RestoredSection};
 use super::latest::{LatestEstimates, NotKept};
 use super::{PartitionTask, TaskConfig, pool_set_config};
 use crate::dead_letter_policy::{DeadLetterPolicy, DeadLetterState};
@@ -16,8 +17,11 @@ use kvset_core::pool::set::{
 use kvset_core::pool::{PoolImage, RestoredPool};
 use kvset_core::questions::observers::{BesideImage, LivedImage, RestoredBeside, RestoredLived};
 use kvset_formats::position::Partition;
-use serde::{Deserialize, Serialize};
+use serde::de::{Error, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
+use std::fmt;
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 /// A task's state, to be serialised into a snapshot.
@@ -36,6 +40,9 @@ pub struct TaskImage<'a> {
     beside: Vec<(&'a str, BesideImage<'a>)>,
     /// What they are asked about time, tenants and tiers.
     lived: Vec<(&'a str, LivedImage<'a>)>,
+    /// Records that wait for earlier arrivals; nothing is written where no pool holds any back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    arrivals: Option<ArrivalsSection<'a>>,
 }
 
 /// A task's state, read back from a snapshot.
@@ -49,6 +56,37 @@ pub struct RestoredTask {
     latest: BTreeMap<Box<str>, LatestEstimates>,
     beside: Vec<(Box<str>, RestoredBeside)>,
     lived: Vec<(Box<str>, RestoredLived)>,
+    arrivals: Trailing<RestoredSection>,
+}
+
+/// What may stand behind all else of a state: an optional part that is written only where it is there.
+#[derive(Debug)]
+struct Trailing<T>(Option<T>);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Trailing<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        /// Reads the mark of a part that is there, and the part.
+        struct Marked<T>(PhantomData<T>);
+
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Marked<T> {
+            type Value = Trailing<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("nothing, or 1 and a part of the state")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut parts: A) -> Result<Self::Value, A::Error> {
+                // A byte is always read, unless there is none.
+                match parts.next_element::<u8>() {
+                    Err(_) | Ok(None) => Ok(Trailing(None)),
+                    Ok(Some(1)) => Ok(Trailing(parts.next_element()?)),
+                    Ok(Some(_)) => Err(A::Error::custom("what follows the state is no part of it")),
+                }
+            }
+        }
+
+        deserializer.deserialize_tuple(2, Marked(PhantomData))
+    }
 }
 
 impl RestoredTask {
@@ -64,6 +102,11 @@ pub enum TaskRestoreError {
     /// What was asked beside the estimates belongs to no pool.
     #[error("what the snapshot keeps beside its pools is of no pool in it: rebuild the state from the log")]
     Beside,
+    /// The records that wait are missing, too many, or not those of its pools.
+    #[error(
+        "the records that the snapshot holds back are not those of its pools: rebuild the state from the log"
+    )]
+    Arrivals,
     /// The pools' state does not fit their configuration.
     #[error(transparent)]
     PoolSet(#[from] PoolSetRestoreError),
@@ -128,6 +171,7 @@ impl PartitionTask {
             latest: &self.latest,
             beside,
             lived,
+            arrivals: self.arrivals.as_ref().map(Arrivals::image),
         }
     }
 
@@ -148,7 +192,8 @@ impl PartitionTask {
         last_record: Option<RecordIdentity>,
         image: RestoredTask,
     ) -> Result<Self, TaskRestoreError> {
-        let RestoredTask { log, gaps, dead_letters, pools, timelines, latest, beside, lived } = image;
+        let RestoredTask { log, gaps, dead_letters, pools, timelines, latest, beside, lived, arrivals } =
+            image;
         let beside = rejoined(beside, lived, RestoredBeside::with_lived)?;
         let pools = rejoined(pools, beside, RestoredPool::with_beside)?;
         let image = RestoredPoolSet { log, pools, timelines };
@@ -159,6 +204,7 @@ impl PartitionTask {
         read_latest(&pools, &latest)?;
         let policy = DeadLetterPolicy::resume(config.dead_letters, dead_letters);
         let task = Self::over(config, partition, resume, pools, policy);
-        Ok(Self { last_record, latest, passed_gaps: gaps, ..task })
+        let arrivals = Arrivals::restore(&task.config, arrivals.0).ok_or(TaskRestoreError::Arrivals)?;
+        Ok(Self { last_record, latest, passed_gaps: gaps, arrivals, ..task })
     }
 }

@@ -15,7 +15,7 @@ use kvset_core::stack::LOOK_AHEAD;
 use kvset_core::units::Offset;
 use kvset_core::windows::window::WindowKind;
 use kvset_formats::codec::{
-    DeadLetter, DecodeError, DecodeLimits, Decoded, Encoding, ErrorCode, EstimateDetail, EstimateEncoding,
+    DeadLetter, DecodeError, DecodeLimits, Encoding, ErrorCode, EstimateDetail, EstimateEncoding,
     EstimateError, EstimateKey, LookupError, Provenance, RequestDecoder, SourceRecord, WriterSchemas,
     encode_estimate, estimate_headers,
 };
@@ -26,10 +26,13 @@ use std::sync::Arc;
 
 mod activity;
 mod ahead;
+mod arrivals;
 mod image;
 mod latest;
+mod prefixes;
 
 use ahead::ReadRecord;
+use arrivals::{Arrivals, Delay, Receipt};
 use latest::LatestEstimates;
 
 pub use activity::{PoolActivity, PoolTime};
@@ -59,6 +62,8 @@ pub struct TaskConfig {
     /// After how much time of the log without a record a pool is put aside, in milliseconds; never where this is
     /// absent. Changes no result.
     pub put_aside_after_ms: Option<u64>,
+    /// Most bytes of records that are held back for earlier arrivals; beyond, the earliest are taken early.
+    pub hold_back_bytes: u64,
     /// How many refusals are tolerated.
     pub dead_letters: DeadLetterLimits,
     /// Largest dead letter; larger ones go without the bytes of their record.
@@ -97,6 +102,17 @@ pub enum TaskError {
         /// Which pool.
         error: ObserveError,
     },
+    /// A record that was held back cannot be read any more.
+    #[error(
+        "partition {partition}: the record at offset {offset}, which was held back, has changed in memory: rebuild the \
+         state from the log"
+    )]
+    Delayed {
+        /// The partition.
+        partition: Partition,
+        /// The record's offset.
+        offset: i64,
+    },
     /// An estimate cannot be written.
     #[error("partition {partition}: {error}")]
     Estimate {
@@ -118,6 +134,8 @@ pub struct Counts {
     pub pools: Vec<(String, PoolActivity)>,
     /// Pools that were forgotten to make room for others.
     pub forgotten: Vec<String>,
+    /// Records that wait for earlier arrivals, as things stand.
+    pub waiting: u64,
     /// Records processed muted, whose outputs were published before.
     pub replayed: u64,
     /// Records without a value that were passed: tombstones, which say nothing to a log of requests.
@@ -149,11 +167,15 @@ pub struct PartitionTask {
     decoder: RequestDecoder,
     policy: DeadLetterPolicy,
     pools: PoolSet,
+    /// Records that wait for earlier arrivals; none where no pool holds any back.
+    arrivals: Option<Arrivals>,
     /// The newest final estimates, by name of the pool.
     latest: BTreeMap<Box<str>, LatestEstimates>,
     next: NextOffset,
     publish_from: NextOffset,
     count_from: NextOffset,
+    /// Where the run over the log ends; absent where it goes on for ever.
+    end: Option<NextOffset>,
     last_record: Option<RecordIdentity>,
     /// Offsets that cannot be read and are to be passed.
     gaps: OffsetGaps,
@@ -184,6 +206,7 @@ impl PartitionTask {
         policy: DeadLetterPolicy,
     ) -> Self {
         Self {
+            arrivals: Arrivals::of(&config),
             decoder: config.decoder(),
             policy,
             config,
@@ -193,6 +216,7 @@ impl PartitionTask {
             next: resume.replay_from,
             publish_from: resume.publish_from,
             count_from: resume.count_from,
+            end: None,
             last_record: None,
             gaps: OffsetGaps::default(),
             passed_gaps: Vec::new(),
@@ -229,9 +253,9 @@ impl PartitionTask {
         let mut records = records.into_iter().map(Into::into);
         let result = loop {
             let goes_on = self.read_ahead(&mut records, &mut read);
-            let done = read.iter().try_for_each(|ReadRecord { record, decoded, .. }| {
-                self.process(record, decoded.as_ref(), out)?;
-                last = Some(*record);
+            let done = read.iter().try_for_each(|read| {
+                self.process(read, out)?;
+                last = Some(read.record);
                 Ok(())
             });
             if !goes_on || done.is_err() {
@@ -243,35 +267,50 @@ impl PartitionTask {
     }
 
     /// Processes one record, all but for its identity.
-    fn process(
-        &mut self,
-        record: &SourceRecord<'_>,
-        decoded: Option<&Decoded<'_>>,
-        out: &mut Vec<OutputRecord>,
-    ) -> Result<(), TaskError> {
+    fn process(&mut self, read: &ReadRecord<'_>, out: &mut Vec<OutputRecord>) -> Result<(), TaskError> {
+        let record = &read.record;
         debug_assert!(record.offset >= self.next.0, "records come in offset order");
         let muted = record.offset < self.publish_from.0;
+        let begin = out.len();
         self.pass_gaps(record, out);
         match record.value {
             None => self.counts.tombstones += u64::from(!muted),
-            Some(_) => self.process_value(record, decoded, out)?,
+            // Of a record that was not processed, nothing that it made others give out is published.
+            Some(_) => {
+                self.process_value(read, out).inspect_err(|_| out.truncate(begin))?;
+            }
         }
-        self.next = NextOffset::after(record.offset);
+        let next = NextOffset::after(record.offset);
+        if self.end.is_some_and(|end| next >= end) {
+            self.release_all(next, out).inspect_err(|_| out.truncate(begin))?;
+        }
+        self.next = next;
         self.counts.records += 1;
         self.counts.replayed += u64::from(muted);
         self.counts.bytes += (record.key.map_or(0, <[u8]>::len) + record.value.map_or(0, <[u8]>::len)) as u64;
         Ok(())
     }
 
-    /// Processes a record that has a value.
-    fn process_value(
+    /// Processes a record that has a value, and those that waited until it came.
+    fn process_value(&mut self, read: &ReadRecord<'_>, out: &mut Vec<OutputRecord>) -> Result<(), TaskError> {
+        let at = NextOffset::after(read.record.offset);
+        match self.receive(read)? {
+            Receipt::Waits => {}
+            Receipt::Taken(observed) => self.settle(&read.record, observed, at, out)?,
+        }
+        self.release_due(at, out)
+    }
+
+    /// Does what follows from a record that its pool took or that was refused. `at` is where the log has been read to.
+    fn settle(
         &mut self,
         record: &SourceRecord<'_>,
-        decoded: Option<&Decoded<'_>>,
+        observed: Result<(), DecodeError>,
+        at: NextOffset,
         out: &mut Vec<OutputRecord>,
     ) -> Result<(), TaskError> {
-        let muted = record.offset < self.publish_from.0;
-        match self.observe(record, decoded)? {
+        let muted = at <= self.publish_from;
+        match observed {
             Ok(()) => self.policy.accept(),
             Err(error) => {
                 let within = self.policy.refuse(record, error.code());
@@ -314,6 +353,7 @@ impl PartitionTask {
                 self.counts.pools.push((name.to_string(), activity));
             }
             self.latest.remove(&name);
+            self.arrivals.iter_mut().for_each(|arrivals| arrivals.forget(&name));
             self.counts.forgotten.push(name.into());
         }
     }
@@ -349,6 +389,11 @@ impl PartitionTask {
         self.gaps = gaps;
     }
 
+    /// Sets where the run over the log ends: with the record before, all that wait are taken.
+    pub fn end_at(&mut self, end: NextOffset) {
+        self.end = Some(end);
+    }
+
     /// What was done since this was last asked for.
     pub fn take_counts(&mut self) -> Counts {
         let (pools, timelines) = (self.pools.pools(), self.pools.timelines());
@@ -357,7 +402,13 @@ impl PartitionTask {
             let activity = PoolActivity { time: PoolTime::of(pool, timeline), ..activity };
             self.counts.pools.push((pool.name().to_owned(), activity));
         }
+        self.counts.waiting = self.waiting();
         std::mem::take(&mut self.counts)
+    }
+
+    /// Records that wait for earlier arrivals.
+    pub fn waiting(&self) -> u64 {
+        self.arrivals.as_ref().map_or(0, |arrivals| arrivals.records() as u64)
     }
 
     /// Names of pools created since this was last asked for.
@@ -368,7 +419,10 @@ impl PartitionTask {
 
     /// Bytes of memory held, nearly.
     pub fn memory_bytes(&self) -> u64 {
-        self.pools.memory_bytes() + self.latest.values().map(LatestEstimates::memory_bytes).sum::<u64>()
+        let waiting = self.arrivals.as_ref().map_or(0, Arrivals::memory_bytes);
+        self.pools.memory_bytes()
+            + waiting
+            + self.latest.values().map(LatestEstimates::memory_bytes).sum::<u64>()
     }
 
     /// The newest final estimate of every pool and kind of window, pool by pool in order of name. They
@@ -409,51 +463,34 @@ impl PartitionTask {
         }
     }
 
-    /// Gives a record, decoded if it was not yet, to its pool; what it closes is in `closed` then. Inside, why it
-    /// was refused.
+    /// Gives a record that was decoded to its pool; what it closes is in `closed` then. Inside, why it was refused.
     fn observe(
         &mut self,
-        record: &SourceRecord<'_>,
-        decoded: Option<&Decoded<'_>>,
+        record: PoolRecord<'_>,
+        delay: Delay,
     ) -> Result<Result<(), DecodeError>, TaskError> {
-        let buffered;
-        let decoded = match decoded {
-            Some(decoded) => decoded,
-            None => {
-                self.decoder.look_up(record.payload())?;
-                match self.decoder.decode(record.key, record.payload()) {
-                    Ok(decoded) => {
-                        buffered = decoded;
-                        &buffered
-                    }
-                    Err(error) => return Ok(Err(error)),
-                }
-            }
-        };
-        if let Err(error) = self.config.limits.check_ahead(decoded.event.event_time, record.timestamp_ms) {
-            return Ok(Err(error));
-        }
-        let record = PoolRecord {
-            pool: &decoded.pool,
-            event: &decoded.event,
-            offset: Offset(record.offset),
-            counted: record.offset >= self.count_from.0,
-        };
+        let pool = record.pool;
         let observed = self.pools.observe(record, &mut self.closed);
         self.take_leave_of_forgotten();
         match observed {
             Ok(observed) => {
-                self.active.entry(observed.pool).or_default().add(&observed);
+                self.active.entry(observed.pool).or_default().add(&observed, delay);
                 Ok(Ok(()))
             }
             Err(ObserveError::Refused(refusal)) => Ok(Err(refused(&refusal))),
             Err(error @ ObserveError::TooManyPools { .. }) => {
+                self.arrivals.iter_mut().for_each(|arrivals| arrivals.forget(pool));
                 Ok(Err(DecodeError::new(ErrorCode::TooManyPools, error.to_string())))
             }
             Err(error @ ObserveError::Aside { .. }) => {
                 Err(TaskError::Aside { partition: self.partition, error })
             }
         }
+    }
+
+    /// Whether the record at this offset counts in windows, or only warms the state up.
+    fn counts_in_windows(&self, offset: i64) -> bool {
+        offset >= self.count_from.0
     }
 
     /// Hands out the windows that the last record closed.

@@ -1,3 +1,4 @@
+mod arrivals;
 mod poison;
 
 use super::*;
@@ -36,6 +37,7 @@ fn config() -> TaskConfig {
         idle_timeout_ms: Some(2_000),
         forget_after_ms: None,
         put_aside_after_ms: Some(700),
+        hold_back_bytes: 1 << 20,
         max_letter_bytes: 1 << 20,
         dead_letters: DeadLetterLimits { max_consecutive: 2, max_share: Ratio::ONE, share_window: 100 },
         output: EstimateEncoding::Json,

@@ -123,7 +123,10 @@ impl<'c, M: Member + 'c, W: WorkerPool<M::Record<'c>>> Stage<'c, M> for Estimati
         };
         let checkpoints = self.checkpoints.as_ref().zip(id.as_ref());
         let taken = take_up(self.plan, known, parked, checkpoints, &mut look_up)?;
-        let TakenUp { resume, task, restored, failures } = taken;
+        let TakenUp { resume, mut task, restored, failures } = taken;
+        if let Some(offset_range) = self.plan.stream.offset_range(partition) {
+            task.end_at(offset_range.end);
+        }
         (0..failures).for_each(|_| self.observer.on(&ServiceEvent::SnapshotFailed { partition }));
         if let (Some(checkpoints), Some(id)) = (&mut self.checkpoints, id) {
             checkpoints.take_up(id, epoch, restored, self.clock.now());
@@ -154,6 +157,10 @@ impl<'c, M: Member + 'c, W: WorkerPool<M::Record<'c>>> Stage<'c, M> for Estimati
 
     fn submit(&mut self, records: Vec<M::Record<'c>>) -> Result<(), ServiceError> {
         Ok(self.workers.submit(records)?)
+    }
+
+    fn finish_partition(&mut self, partition: Partition, end: NextOffset) -> Result<bool, ServiceError> {
+        Ok(self.workers.finish(partition, end)?)
     }
 
     fn report(&mut self, timeout: Duration) -> Result<Option<Report<TaskSummary>>, ServiceError> {

@@ -210,6 +210,7 @@ pub fn task_config(settings: &Settings) -> Result<TaskConfig, PoolConfigError> {
         idle_timeout_ms: unless_zero(settings.estimate.idle_timeout),
         forget_after_ms: unless_zero(settings.estimate.forget_after),
         put_aside_after_ms: unless_zero(settings.state.idle_after),
+        hold_back_bytes: settings.hold_back_bytes(),
         dead_letters: dead_letter_limits(settings),
         max_letter_bytes: max_letter_bytes(settings),
         output: match settings.output.encoding {

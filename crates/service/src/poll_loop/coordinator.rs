@@ -236,7 +236,7 @@ where
             Event::Record(record) => self.dispatch(record),
             Event::End(partition) => {
                 self.assignment.reached_end(partition);
-                Ok(())
+                self.finish(partition)
             }
             Event::Assigned(partitions) => self.assign(&partitions),
             Event::Revoked(partitions) => self.revoke(&partitions),
@@ -280,12 +280,23 @@ where
     fn dispatch(&mut self, record: M::Record<'c>) -> Result<(), ServiceError> {
         let partition = record.partition();
         if self.assignment.is_past_end(partition, record.offset()) {
-            return Ok(self.source.pause(partition)?);
+            self.source.pause(partition)?;
+            return self.finish(partition);
         }
         if self.assignment.dispatch(partition, record.offset(), record.bytes())? {
             self.full_since.get_or_insert(self.clock.now());
         }
         self.records.push(record);
+        Ok(())
+    }
+
+    /// Has a partition finished of which nothing follows before the end of its run.
+    fn finish(&mut self, partition: Partition) -> Result<(), ServiceError> {
+        let Some(end) = self.assignment.end_to_tell(partition) else { return Ok(()) };
+        self.submit_records()?;
+        if self.stage.finish_partition(partition, end)? {
+            self.assignment.finishing(partition);
+        }
         Ok(())
     }
 

@@ -17,6 +17,8 @@ pub enum Order<R> {
     Take(Epoch, Box<PartitionTask>),
     /// Process records.
     Process(Arc<Batch<R>>),
+    /// Nothing follows of a partition before this offset.
+    Finish(Partition, NextOffset),
     /// Write a partition's state into this memory.
     Capture(Partition, CaptureMemory),
     /// Give a partition up.
@@ -65,6 +67,9 @@ pub trait WorkerPool<R> {
     /// Queues records of partitions that were taken, each partition's in order.
     fn submit(&self, records: Vec<R>) -> Result<(), WorkerGone>;
 
+    /// Says that nothing follows of a partition before `end`; false when nobody holds it.
+    fn finish(&self, partition: Partition, end: NextOffset) -> Result<bool, WorkerGone>;
+
     /// Asks for a partition's state as bytes, in this memory; false when nobody holds it.
     fn capture(&self, partition: Partition, memory: CaptureMemory) -> Result<bool, WorkerGone>;
 
@@ -97,6 +102,10 @@ pub fn carry_out<R: InputRecord>(
                 for (first, run) in batch.runs(repacked.as_ref()) {
                     worker.process(first.partition(), run);
                 }
+                true
+            }
+            Order::Finish(partition, end) => {
+                worker.finish(partition, end);
                 true
             }
             Order::Capture(partition, memory) => {

@@ -9,7 +9,7 @@ use super::batch::Batch;
 use super::pool::{Order, Reply, WorkerGone, WorkerPool, carry_out};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, select, unbounded};
 use kvset_formats::codec::{DecodeLimits, Encoding, Repacker};
-use kvset_formats::position::{Epoch, Partition};
+use kvset_formats::position::{Epoch, NextOffset, Partition};
 use kvset_kafka::kafka::member::InputRecord;
 use kvset_pipeline::task::PartitionTask;
 use kvset_pipeline::worker::Worker;
@@ -90,6 +90,13 @@ impl<R: InputRecord + Send + Sync> WorkerPool<R> for Workers<R> {
         }
         let mut batches = batches.into_iter().enumerate().filter(|(_, batch)| !batch.is_empty());
         batches.try_for_each(|(index, batch)| self.hand_out(index, batch))
+    }
+
+    fn finish(&self, partition: Partition, end: NextOffset) -> Result<bool, WorkerGone> {
+        match self.placed.get(&partition) {
+            Some(index) => self.order(*index, Order::Finish(partition, end)).map(|()| true),
+            None => Ok(false),
+        }
     }
 
     fn capture(&self, partition: Partition, memory: CaptureMemory) -> Result<bool, WorkerGone> {

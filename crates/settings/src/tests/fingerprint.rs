@@ -6,7 +6,11 @@ use super::*;
 #[test]
 fn an_engine_whose_rules_were_mended_has_another_fingerprint_than_before() {
     let of = |text: &str| load(text, &[]).expect(text).fingerprint_hex();
-    assert_eq!(of("[estimate]\nengine = \"vllm\""), "fedc7c2ea57bd736", "as before");
+    assert_ne!(
+        of("[estimate]\nengine = \"vllm\""),
+        "fedc7c2ea57bd736",
+        "as it was while requests did not overlap"
+    );
     assert_ne!(of("[estimate]\nengine = \"sglang\""), "dd6c299f0e116e68", "as it was before revision 1");
     for (engine, before) in [("lmcache", "a257035841bd122e"), ("mooncake", "1582bce53381cdee")] {
         let now = of(&format!("[estimate]\nengine = \"{engine}\""));
@@ -69,6 +73,10 @@ fn the_fingerprint_follows_what_shapes_results_and_nothing_else() {
         "[[tiers]]\nname = \"a\"\nunit = \"2p\"",
         "[[pools]]\nname = \"a\"\npage_size = 16",
         "[[pools]]\nname = \"b\"\npage_size = 16",
+        "[estimate]\nengine = \"vllm\"\noverlap = \"off\"",
+        "[estimate]\nengine = \"vllm\"\nhold_back = \"1m\"",
+        "[estimate]\nengine = \"vllm\"\nhold_back_bytes = \"1MiB\"",
+        "[estimate]\nengine = \"vllm\"\n[[pools]]\nname = \"a\"\nhold_back = \"1m\"",
         "[estimate]\nmeasured = true",
         "[estimate]\nmeasured = true\nprovisioned = \"70p\"",
         "[estimate]\nmeasured = true\nprovisioned = \"80p\"",

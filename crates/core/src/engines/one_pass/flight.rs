@@ -7,7 +7,7 @@ use crate::stack::{Access, Growth, Others, Stay};
 
 impl EngineConfig {
     /// Whether requests that overlap are modelled, where a log has durations.
-    pub(super) fn models_overlap(&self) -> bool {
+    pub(crate) fn models_overlap(&self) -> bool {
         self.overlap == OverlapMode::On && self.profile.can_overlap()
     }
 }

@@ -37,6 +37,12 @@ impl PoolConfigs {
         self.named.get(name).unwrap_or(&self.default)
     }
 
+    /// Whether records of any pool may be held back.
+    pub fn hold_back(&self) -> bool {
+        let mut kinds = self.named.values().chain([&self.default]);
+        kinds.any(|kind| kind.hold_back_ms().is_some())
+    }
+
     /// The configuration of pools that have none of their own.
     pub fn default_pool(&self) -> &PoolConfig {
         self.default.config()

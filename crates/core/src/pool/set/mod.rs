@@ -4,6 +4,7 @@
 //! what idle pools have open, in that order and with nothing in between; [`PoolSet::observe`] is the one call that
 //! does all of it. The service's task and the replay of trace files are both written over it.
 
+mod arrivals;
 mod clock;
 mod closing;
 mod configs;
@@ -14,6 +15,9 @@ mod history;
 mod tests;
 mod timeline;
 
+pub use arrivals::{
+    ArrivalLimits, ArrivalPlace, ArrivalQueue, ArrivalsImage, DueRecord, MemoryBytes, RestoredArrivals, Turn,
+};
 pub use clock::{ClockRules, LogTime, PoolClock};
 pub use configs::PoolConfigs;
 pub use forgotten::Forgotten;
@@ -24,8 +28,9 @@ use crate::engines::bank::Lane;
 use crate::estimate::Estimate;
 use crate::pool::config::PoolConfig;
 use crate::pool::{Arrival, Moment, Pool, PoolImage, PoolRange, Refusal, RestoreError, RestoredPool, Room};
-use crate::request::event::RequestEvent;
-use crate::stack::{InOrder, Upcoming};
+use crate::request::event::{KnownPrefix, RequestEvent};
+use crate::stack::{InOrder, UnknownPrefix, Upcoming};
+use crate::units::pages::Scope;
 use crate::units::{EventTime, Offset};
 use deadlines::Deadlines;
 use serde::{Deserialize, Serialize};
@@ -39,10 +44,20 @@ pub struct PoolRecord<'a> {
     pub pool: &'a str,
     /// The request.
     pub event: &'a RequestEvent<'a>,
-    /// Offset of its record; offsets must increase.
+    /// Offset of its record.
     pub offset: Offset,
+    /// Offset after the last record of the log that was read, which the estimates that it closes state; it must never
+    /// go back.
+    pub next_offset: Offset,
     /// Whether it counts in windows; a warming-up record only touches its pool's stack.
     pub counted: bool,
+}
+
+impl<'a> PoolRecord<'a> {
+    /// A record that is taken in the order of the log.
+    pub fn in_order(pool: &'a str, event: &'a RequestEvent<'a>, offset: Offset, counted: bool) -> Self {
+        Self { pool, event, offset, next_offset: Offset(offset.0 + 1), counted }
+    }
 }
 
 /// What a record did.
@@ -293,7 +308,7 @@ impl PoolSet {
         record: PoolRecord<'_>,
         closed: &mut Vec<Estimate>,
     ) -> Result<Observed, ObserveError> {
-        let (event_time, next_offset) = (record.event.event_time, Offset(record.offset.0 + 1));
+        let (event_time, next_offset) = (record.event.event_time, record.next_offset);
         let index = match self.names.get(record.pool) {
             Some(index) => *index,
             None => self.admit(record.pool, event_time, next_offset, closed)?,
@@ -334,6 +349,23 @@ impl PoolSet {
         };
         self.take_back(index)?;
         Ok(self.pools[index].complete(event, ids)?)
+    }
+
+    /// Writes the ids of a prefix that a compact event of this scope names, where its pool can tell; counts nothing.
+    ///
+    /// # Errors
+    /// [`UnknownPrefix`]; so where there is no such pool.
+    pub fn resolve(
+        &mut self,
+        pool: &str,
+        scope: Scope,
+        prefix: KnownPrefix,
+        ids: &mut Vec<u64>,
+    ) -> Result<(), UnknownPrefix> {
+        let unknown = UnknownPrefix::NotHeld { pages: prefix.pages.get() };
+        let index = *self.names.get(pool).ok_or(unknown)?;
+        self.take_back(index).map_err(|_| unknown)?;
+        self.pools[index].resolve(scope, prefix, ids)
     }
 
     /// A place for a pool that is seen for the first time. In a full set that of a pool that has died.

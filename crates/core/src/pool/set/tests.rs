@@ -75,7 +75,7 @@ fn observe_as(
     closed: &mut Vec<Estimate>,
 ) -> Result<Observed, ObserveError> {
     with_event(draw, |event| {
-        let record = PoolRecord { pool, event, offset: Offset(offset as i64), counted: draw.3 };
+        let record = PoolRecord::in_order(pool, event, Offset(offset as i64), draw.3);
         set.observe(record, closed)
     })
 }

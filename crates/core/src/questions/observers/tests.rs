@@ -156,7 +156,7 @@ fn replay(requests: &[Request], mut each: impl FnMut(usize, &RequestEvent<'_>)) 
 
 fn observe(set: &mut PoolSet, index: usize, event: &RequestEvent<'_>) -> Vec<Estimate> {
     let mut closed = Vec::new();
-    let record = PoolRecord { pool: "pool", event, offset: Offset(index as i64), counted: index > 2 };
+    let record = PoolRecord::in_order("pool", event, Offset(index as i64), index > 2);
     set.observe(record, &mut closed).expect("accepted");
     closed
 }

@@ -1,0 +1,340 @@
+//! Records that wait in a task for earlier arrivals.
+//!
+//! A record is read, and refused if it cannot be, as it comes. One that waits is kept as it came, for the dead letter that its
+//! pool may make of it yet, and in the form that is read where it lies, so that its turn takes no registry and cannot
+//! fail. What its turn gives out belongs to the record that let it come.
+
+use super::ahead::ReadRecord;
+use super::{PartitionTask, TaskConfig, TaskError};
+use kvset_core::pool::set::{
+    ArrivalLimits, ArrivalPlace, ArrivalQueue, ArrivalsImage, DueRecord, MemoryBytes, PoolConfigs,
+    PoolRecord, RestoredArrivals, Turn,
+};
+use kvset_core::units::Offset;
+use kvset_formats::codec::{
+    DecodeError, Decoded, ErrorCode, RequestDecoder, RequestEncoding, SourceRecord, encode_request,
+};
+use kvset_formats::output::OutputRecord;
+use kvset_formats::position::{NextOffset, Partition};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// What became of a record.
+#[derive(Debug)]
+pub(super) enum Receipt {
+    /// It waits.
+    Waits,
+    /// Its pool took it, or it was refused.
+    Taken(Result<(), DecodeError>),
+}
+
+/// How a record's turn came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Delay {
+    /// By how much it arrived before one that was taken earlier, in milliseconds.
+    pub out_of_order_by_ms: Option<u64>,
+    /// Whether it was taken early, to make room.
+    pub is_early: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Bytes(#[serde(with = "kvset_core::units::packed")] Vec<u8>);
+
+impl From<&[u8]> for Bytes {
+    fn from(bytes: &[u8]) -> Self {
+        Self(bytes.to_vec())
+    }
+}
+
+/// A record that waits.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct DelayedRecord {
+    offset: i64,
+    timestamp_ms: Option<i64>,
+    key: Option<Bytes>,
+    value: Bytes,
+    schema_header: Option<Bytes>,
+    /// The value in the form that is read where it lies; absent where it came in that form.
+    packed: Option<Bytes>,
+}
+
+impl DelayedRecord {
+    fn of(record: &SourceRecord<'_>, packed: Option<&[u8]>) -> Self {
+        Self {
+            offset: record.offset,
+            timestamp_ms: record.timestamp_ms,
+            key: record.key.map(Bytes::from),
+            value: record.value.unwrap_or_default().into(),
+            schema_header: record.schema_header.map(Bytes::from),
+            packed: packed.map(Bytes::from),
+        }
+    }
+
+    fn source<'a>(&'a self, topic: &'a str, partition: Partition) -> SourceRecord<'a> {
+        SourceRecord {
+            topic,
+            partition: partition.0,
+            offset: self.offset,
+            timestamp_ms: self.timestamp_ms,
+            key: self.key.as_ref().map(|Bytes(key)| &key[..]),
+            value: Some(&self.value.0),
+            schema_header: self.schema_header.as_ref().map(|Bytes(header)| &header[..]),
+        }
+    }
+
+    /// Where it stands in the log.
+    pub(super) fn offset(&self) -> i64 {
+        self.offset
+    }
+}
+
+impl MemoryBytes for DelayedRecord {
+    fn memory_bytes(&self) -> u64 {
+        let parts = [&self.key, &self.schema_header, &self.packed];
+        let bytes: usize =
+            parts.into_iter().flatten().chain([&self.value]).map(|Bytes(part)| part.len()).sum();
+        // Its places in the queue take about as much as itself.
+        (bytes + 2 * size_of::<Self>()) as u64
+    }
+}
+
+/// The records of a task that wait.
+#[derive(Debug)]
+pub(super) struct Arrivals {
+    queue: ArrivalQueue<DelayedRecord>,
+    /// Reads what waits where it lies.
+    decoder: RequestDecoder,
+    /// The last record in the form that is read where it lies; kept to reuse its memory.
+    packed: Vec<u8>,
+}
+
+/// Records that wait, as a named section behind the rest of a snapshot. Where no pool holds any back there is none.
+#[derive(Debug, Serialize)]
+pub(super) struct ArrivalsSection<'a> {
+    name: &'static str,
+    revision: u32,
+    arrivals: ArrivalsImage<'a, DelayedRecord>,
+}
+
+/// [`ArrivalsSection`], read back.
+#[derive(Debug, Deserialize)]
+pub(super) struct RestoredSection {
+    name: Box<str>,
+    revision: u32,
+    arrivals: RestoredArrivals<DelayedRecord>,
+}
+
+const SECTION: &str = "hold_back";
+const REVISION: u32 = 1;
+
+impl Arrivals {
+    /// None where no pool holds records back.
+    pub(super) fn of(config: &TaskConfig) -> Option<Self> {
+        config.pools.hold_back().then(|| Self::over(config, ArrivalQueue::new(limits(config))))
+    }
+
+    fn over(config: &TaskConfig, queue: ArrivalQueue<DelayedRecord>) -> Self {
+        Self { queue, decoder: config.decoder(), packed: Vec::new() }
+    }
+
+    /// What a record that waits, or waited, says; `None` only where its bytes have changed.
+    pub(super) fn decoded<'r>(&self, record: &'r DelayedRecord) -> Option<Decoded<'r>> {
+        let key = record.key.as_ref().map(|Bytes(key)| &key[..]);
+        match &record.packed {
+            Some(Bytes(packed)) => self.decoder.decode_repacked(key, packed),
+            None => self.decoder.decode_in_place(key, &record.value.0),
+        }
+    }
+
+    /// Forgets a pool that the task does not have.
+    pub(super) fn forget(&mut self, pool: &str) {
+        self.queue.forget(pool);
+    }
+
+    /// Bytes of memory held, nearly.
+    pub(super) fn memory_bytes(&self) -> u64 {
+        self.queue.memory_bytes()
+    }
+
+    /// The records of a pool that wait, in no order.
+    pub(super) fn records_of(&self, pool: &str) -> impl Iterator<Item = &DelayedRecord> {
+        self.queue.records_of(pool)
+    }
+
+    /// Records that wait.
+    pub(super) fn records(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// The state as it stands.
+    pub(super) fn image(&self) -> ArrivalsSection<'_> {
+        ArrivalsSection { name: SECTION, revision: REVISION, arrivals: self.queue.image() }
+    }
+
+    /// What goes on from a snapshot's section, which is there exactly where some pool holds records back. `None` where that
+    /// is not so, or the section contradicts itself.
+    pub(super) fn restore(config: &TaskConfig, section: Option<RestoredSection>) -> Option<Option<Self>> {
+        let Some(RestoredSection { name, revision, arrivals }) = section else {
+            return (!config.pools.hold_back()).then_some(None);
+        };
+        if &*name != SECTION || revision != REVISION || !config.pools.hold_back() {
+            return None;
+        }
+        let hold_back_ms = |pool: &str| hold_back_ms(&config.pools, pool);
+        let restored = Self::over(config, ArrivalQueue::restore(limits(config), hold_back_ms, arrivals)?);
+        let is_read = restored.queue.records().all(|record| restored.decoded(record).is_some());
+        is_read.then_some(Some(restored))
+    }
+}
+
+fn limits(config: &TaskConfig) -> ArrivalLimits {
+    ArrivalLimits { bytes: config.hold_back_bytes, idle_timeout_ms: config.idle_timeout_ms }
+}
+
+fn hold_back_ms(pools: &PoolConfigs, pool: &str) -> Option<u64> {
+    pools.kind_of(pool).hold_back_ms()
+}
+
+impl PartitionTask {
+    /// Reads a record, if that was not done yet, and gives it to its pool, or lets it wait.
+    pub(super) fn receive(&mut self, read: &ReadRecord<'_>) -> Result<Receipt, TaskError> {
+        let ReadRecord { record, repacked, decoded } = read;
+        if let Some(decoded) = decoded {
+            return self.take_turn(record, decoded, *repacked);
+        }
+        // Decoded events lie in the decoder, or in the buffer, while the rest of the task changes.
+        let mut decoder = std::mem::take(&mut self.decoder);
+        let mut packed = self.arrivals.as_mut().map(|arrivals| std::mem::take(&mut arrivals.packed));
+        let receipt = self.read_and_take(record, &mut decoder, packed.as_mut());
+        self.decoder = decoder;
+        if let Some((arrivals, packed)) = self.arrivals.as_mut().zip(packed) {
+            arrivals.packed = packed;
+        }
+        receipt
+    }
+
+    fn read_and_take(
+        &mut self,
+        record: &SourceRecord<'_>,
+        decoder: &mut RequestDecoder,
+        packed: Option<&mut Vec<u8>>,
+    ) -> Result<Receipt, TaskError> {
+        decoder.look_up(record.payload())?;
+        let message = match decoder.read(record.payload()) {
+            Ok(message) => message,
+            Err(error) => return Ok(Receipt::Taken(Err(error))),
+        };
+        let packed = match packed {
+            Some(packed) => {
+                packed.clear();
+                if let Err(error) = encode_request(&message, RequestEncoding::Avro, packed) {
+                    let detail = format!("the request cannot be held back: {error}");
+                    return Ok(Receipt::Taken(Err(DecodeError::new(ErrorCode::InvalidField, detail))));
+                }
+                Some(&packed[..])
+            }
+            None => None,
+        };
+        match self.config.limits.admit(record.key, message) {
+            Ok(decoded) => self.take_turn(record, &decoded, packed),
+            Err(error) => Ok(Receipt::Taken(Err(error))),
+        }
+    }
+
+    /// Gives a record to its pool, or lets it wait; `packed` is its value in the form that is read where it lies.
+    fn take_turn(
+        &mut self,
+        record: &SourceRecord<'_>,
+        decoded: &Decoded<'_>,
+        packed: Option<&[u8]>,
+    ) -> Result<Receipt, TaskError> {
+        let (event, pool) = (&decoded.event, &*decoded.pool);
+        if let Err(error) = self.config.limits.check_ahead(event.event_time, record.timestamp_ms) {
+            return Ok(Receipt::Taken(Err(error)));
+        }
+        let mut delay = Delay::default();
+        if let Some(arrivals) = &mut self.arrivals {
+            let place = ArrivalPlace { event_time: event.event_time, offset: Offset(record.offset) };
+            let bound = hold_back_ms(&self.config.pools, pool);
+            match arrivals.queue.observe(pool, place, event.duration_ms.is_some(), bound) {
+                Turn::Later => {
+                    arrivals.queue.push(place, DelayedRecord::of(record, packed));
+                    return Ok(Receipt::Waits);
+                }
+                Turn::OutOfOrder { by_ms } => delay.out_of_order_by_ms = Some(by_ms),
+                Turn::AsItComes => {}
+            }
+        }
+        let record =
+            PoolRecord::in_order(pool, event, Offset(record.offset), self.counts_in_windows(record.offset));
+        Ok(Receipt::Taken(self.take(record, delay)?))
+    }
+
+    /// Gives a record to its pool, completed where it is compact.
+    fn take(&mut self, record: PoolRecord<'_>, delay: Delay) -> Result<Result<(), DecodeError>, TaskError> {
+        if self.arrivals.is_none() || record.event.known_prefix.is_none() {
+            return self.observe(record, delay);
+        }
+        let mut ids = Vec::new();
+        let event = self.completed(&record, &mut ids);
+        self.observe(PoolRecord { event: &event, ..record }, delay)
+    }
+
+    /// Gives the records that still wait to their pools: nothing follows before `end`, where the run over the log ends.
+    ///
+    /// # Errors
+    /// The task must not go on; nothing was appended.
+    pub fn finish(&mut self, end: NextOffset, out: &mut Vec<OutputRecord>) -> Result<(), TaskError> {
+        let begin = out.len();
+        self.release_all(end, out).inspect_err(|_| out.truncate(begin))?;
+        self.next = self.next.max(end);
+        Ok(())
+    }
+
+    /// Gives all records that wait to their pools.
+    pub(super) fn release_all(
+        &mut self,
+        at: NextOffset,
+        out: &mut Vec<OutputRecord>,
+    ) -> Result<(), TaskError> {
+        while let Some(record) = self.arrivals.as_mut().and_then(|arrivals| arrivals.queue.pop_first()) {
+            self.release(&DueRecord { record, is_early: false }, at, out)?;
+        }
+        Ok(())
+    }
+
+    /// Gives the records to their pools whose turn has come with the one at hand.
+    pub(super) fn release_due(
+        &mut self,
+        at: NextOffset,
+        out: &mut Vec<OutputRecord>,
+    ) -> Result<(), TaskError> {
+        while let Some(due) = self.arrivals.as_mut().and_then(|arrivals| arrivals.queue.pop_due()) {
+            self.release(&due, at, out)?;
+        }
+        Ok(())
+    }
+
+    fn release(
+        &mut self,
+        due: &DueRecord<DelayedRecord>,
+        at: NextOffset,
+        out: &mut Vec<OutputRecord>,
+    ) -> Result<(), TaskError> {
+        let DueRecord { record: delayed, is_early } = due;
+        let (partition, offset) = (self.partition, delayed.offset);
+        let decoded = self.arrivals.as_ref().and_then(|arrivals| arrivals.decoded(delayed));
+        let decoded = decoded.ok_or(TaskError::Delayed { partition, offset })?;
+        let record = PoolRecord {
+            pool: &decoded.pool,
+            event: &decoded.event,
+            offset: Offset(offset),
+            next_offset: Offset(at.0),
+            counted: self.counts_in_windows(offset),
+        };
+        let delay = Delay { is_early: *is_early, ..Delay::default() };
+        let observed = self.take(record, delay)?;
+        let config = Arc::clone(&self.config);
+        self.settle(&delayed.source(&config.topic, partition), observed, at, out)
+    }
+}
