@@ -1,6 +1,7 @@
 """Events through a real broker that is killed and started again meanwhile."""
 
 import asyncio
+import dataclasses
 import json
 import os
 import shutil
@@ -14,6 +15,16 @@ from server import connector, serving
 from workload import run
 
 BLOCKS = 900
+WORKLOAD = dataclasses.replace(AGENTS, sessions=30)
+
+
+def create_topic(brokers, topic):
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    # The client must outlive its answers.
+    client = AdminClient({"bootstrap.servers": brokers})
+    for created in client.create_topics([NewTopic(topic, 3, 1)]).values():
+        created.result(60)
 
 
 def read_topic(brokers, topic):
@@ -52,7 +63,7 @@ async def served_while_killed(address):
         if await process.wait() != 0:
             raise SystemExit("the broker does not come back")
 
-    return (await asyncio.gather(run(AGENTS, address), kill()))[0]
+    return (await asyncio.gather(run(WORKLOAD, address), kill()))[0]
 
 
 def run_and_compare(home):
@@ -63,6 +74,7 @@ def run_and_compare(home):
     folder = home / "runs" / "kafka"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
+    create_topic(brokers, topic)
     transfer = connector(path=str(folder / "events"), topic=topic, kafka={"bootstrap.servers": brokers})
     with serving(folder, BLOCKS, transfer) as address:
         client, _ = asyncio.run(served_while_killed(address))
