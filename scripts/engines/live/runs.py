@@ -6,7 +6,7 @@ from workload import Sessions
 
 # Answers of some sixty tokens, pauses of seconds: what people type.
 CONVERSATION = Sessions(
-    seed=1, sessions=110, at_once=36, turns=6, system_prompts=4, system_tokens=300, turn_tokens=90, output_tokens=60,
+    seed=1, sessions=64, at_once=36, turns=6, system_prompts=4, system_tokens=300, turn_tokens=90, output_tokens=60,
     pause_seconds=2.0,
 )
 # Long system prompts, short pauses, sub-agents that share what was there when they began.
